@@ -1,0 +1,24 @@
+# What we take from elsewhere, and nothing else. All of it is packaged in Debian 12; the list of
+# packages stands in scripts/setup.sh.
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED CONFIG)
+find_package(GTest REQUIRED)
+find_package(spdlog REQUIRED CONFIG)
+find_package(nlohmann_json REQUIRED CONFIG)
+find_package(CLI11 REQUIRED CONFIG)
+find_package(Protobuf REQUIRED)
+
+if(LOCKSTEP_DOORS)
+  find_package(gRPC REQUIRED CONFIG)
+endif()
+
+# Header-only, without package files of their own.
+find_path(LOCKSTEP_ASIO_INCLUDE asio.hpp REQUIRED)
+add_library(lockstep_asio INTERFACE)
+target_include_directories(lockstep_asio SYSTEM INTERFACE ${LOCKSTEP_ASIO_INCLUDE})
+target_compile_definitions(lockstep_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+target_link_libraries(lockstep_asio INTERFACE Threads::Threads)
+
+find_path(LOCKSTEP_PROTOZERO_INCLUDE protozero/pbf_reader.hpp REQUIRED)
+add_library(lockstep_protozero INTERFACE)
+target_include_directories(lockstep_protozero SYSTEM INTERFACE ${LOCKSTEP_PROTOZERO_INCLUDE})

@@ -1,0 +1,54 @@
+// What the coordinator of one job is given: sizes, time-outs and limits. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "lockstep/base/limits.h"
+
+namespace lockstep::coord {
+
+struct CoordinatorOptions {
+  std::string job = "job";
+  // How members are called in texts: `task/4#1`. Stock clients carry no role.
+  std::string role = "task";
+  // How many members the job has: indices 0 .. size-1.
+  int32_t size = 1;
+
+  // From the first registration of an attempt until the last; then the attempt fails.
+  absl::Duration register_timeout = absl::Minutes(60);
+  // From the last sign of life until a member is lost. Stock clients send one every
+  // half of *their own* time-out, which is not on the wire: below 100 s healthy jobs are killed.
+  absl::Duration heartbeat_timeout = absl::Seconds(100);
+  // From the first member that shuts down until the last; zero: no shutdown barrier, each leaves
+  // alone.
+  absl::Duration shutdown_timeout = absl::Minutes(5);
+  // From a broken connection until the member is lost. Long enough for a client that re-polls over a
+  // new connection, short against a person's patience.
+  absl::Duration connection_grace = absl::Milliseconds(200);
+  // Members may die and come back: nobody else is told, and barriers wait for them.
+  bool recoverable = false;
+  // Parked state watches are answered at most this often; the first change after a rest, at once.
+  absl::Duration watch_interval = absl::Milliseconds(100);
+
+  // Service incarnations of the attempts are drawn from it. Random in production.
+  uint64_t incarnation_seed = 0;
+
+  // Limits, each answered by RESOURCE_EXHAUSTED with its name.
+  size_t keys_max = 1'000'000;
+  size_t key_bytes_max = 16 << 10;
+  size_t value_bytes_max = kMessageBytesMax;
+  size_t store_bytes_max = size_t{4} << 30;
+  size_t open_barriers_max = 10'000;
+  size_t barrier_id_bytes_max = 16 << 10;
+  // Parked calls of the whole job: key waits, barrier arrivals, polls, watches.
+  size_t waits_max = 1'000'000;
+
+  // Not answered, but forgotten, oldest first.
+  size_t kept_barriers_max = 100'000;
+  size_t kept_errors_max = 256;
+};
+
+}  // namespace lockstep::coord

@@ -1,0 +1,87 @@
+// The coordinator's state as people and tests look at it: plain values, no behaviour. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "lockstep/base/ids.h"
+#include "lockstep/base/time.h"
+#include "lockstep/coord/error.h"
+
+namespace lockstep::coord {
+
+// How a member is, in more detail than clients are told.
+enum class MemberCondition {
+  kMissing,      // has not come in this attempt
+  kRegistering,  // waits for the others to register
+  kConnected,
+  kSuspect,      // stopped, silent for long, or its connection broke: not yet lost
+  kLost,         // died or fell silent
+  kFailed,       // in error for another reason: reported, restarted, or with everybody else
+  kLeft,         // done
+};
+
+std::string_view MemberConditionName(MemberCondition condition);
+
+struct MemberView {
+  MemberIndex member;
+  std::string name;  // task/4#1
+  MemberCondition condition = MemberCondition::kMissing;
+  Time since;        // when it became so
+  std::optional<Time> last_heard;
+  std::string why;   // for kSuspect, kLost and kFailed: one sentence
+  std::string peer;  // where it registered from
+  std::string host;  // from its launcher, as is `pid`
+  int64_t pid = 0;
+};
+
+struct BarrierView {
+  BarrierRef barrier;
+  Time opened;
+  Time deadline;
+  std::vector<MemberIndex> waiting;  // arrived, and still there
+  std::vector<MemberIndex> awaited;  // not arrived
+};
+
+// Members that wait for a key nobody has set.
+struct KeyWaitView {
+  std::string key;
+  size_t waiters = 0;
+  Time since;  // of the oldest
+  std::vector<MemberIndex> members;  // those that are known, in order
+};
+
+struct ErrorView {
+  Time at;
+  absl::StatusCode code;
+  Reason reason;
+  std::string message;
+  std::string origin;        // member name, or empty
+  bool consequence = false;  // followed from the attempt's first error
+  int64_t attempt = 0;
+};
+
+enum class AttemptState { kWaiting, kRunning, kLeaving, kEnded, kFailed, kStopped };
+
+std::string_view AttemptStateName(AttemptState state);
+
+struct CoordinatorView {
+  std::string job;
+  int32_t size = 0;
+  int64_t attempt = 0;  // 1 is the first
+  AttemptState state = AttemptState::kWaiting;
+  ServiceIncarnation service;
+  Time started;  // of the attempt; meaningless before its first registration
+  std::vector<MemberView> members;
+  std::vector<BarrierView> barriers;  // open ones only
+  std::vector<KeyWaitView> key_waits;
+  std::vector<ErrorView> errors;      // newest last, of all attempts
+  size_t keys = 0;
+  size_t key_bytes = 0;
+  size_t waits = 0;  // parked calls
+};
+
+}  // namespace lockstep::coord
