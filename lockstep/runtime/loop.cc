@@ -35,7 +35,7 @@ void Timer::Arm(Time at, Loop::Function function) {
       std::chrono::steady_clock::time_point(std::chrono::nanoseconds(at.nanoseconds())));
   timer_.async_wait([weak = std::weak_ptr(armed_)](const asio::error_code& error) {
     // Kept alive while it runs: the function may arm this timer again or destroy it.
-    if (auto function = weak.lock(); function && !error) (*function)();
+    if (auto alive = weak.lock(); alive && !error) (*alive)();
   });
 }
 
