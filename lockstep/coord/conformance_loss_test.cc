@@ -12,6 +12,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
+using lockstep::testing::HasText;
 using lockstep::testing::IsAbout;
 using lockstep::testing::Succeeded;
 
@@ -128,7 +129,7 @@ TEST_F(Loss, AProcessThatEndedIsLostAtOnce) {
   EXPECT_THAT(h.Reply(polls[0]),
               HasError(StatusCode::kUnavailable, Reason::kProcessEnded, "task/1"));
   EXPECT_THAT(h.Reply(polls[0]), IsAbout(1));
-  EXPECT_THAT(h.Member(1).why, HasSubstr("9"));
+  EXPECT_THAT(h.Member(1).why, HasSubstr("SIGKILL"));
 }
 
 TEST_F(Loss, ItsExitCodeIsTold) {
@@ -216,20 +217,33 @@ TEST_F(Loss, TheEarlierBreakIsTheCauseWhenALaterLossIsConfirmedFirst) {
   EXPECT_TRUE(errors[1].consequence);
 }
 
-TEST_F(Loss, ALaterBreakWaitsForItsOwnGrace) {
+TEST_F(Loss, ABreakWithinTheGraceOfAnotherIsItsConsequence) {
   h.Hangup(polls[1]);
   h.Advance(absl::Milliseconds(50));
   h.Hangup(polls[2]);
-
-  h.Advance(absl::Milliseconds(150));
-  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
+  h.Advance(absl::Milliseconds(149));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect);
   EXPECT_EQ(h.Condition(2), MemberCondition::kSuspect);
-  EXPECT_THAT(h.Reply(polls[0]), IsAbout(1));
-  h.Advance(absl::Milliseconds(50));
 
+  h.Advance(absl::Milliseconds(1));
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
   EXPECT_EQ(h.Condition(2), MemberCondition::kLost);
+  EXPECT_THAT(h.Reply(polls[0]), AllOf(IsAbout(1), HasText("task/1", "task/2")));
+  ASSERT_EQ(h.View().errors.size(), 2u);
+  EXPECT_THAT(h.View().errors[0].origin, HasSubstr("task/1"));
+  EXPECT_FALSE(h.View().errors[0].consequence);
+  EXPECT_TRUE(h.View().errors[1].consequence);
+}
+
+TEST_F(Loss, ABreakAfterTheCauseWasToldIsKeptAsAConsequence) {
+  h.ProcessEnded(1, 52, /*exit_code=*/1);
+  h.Poll(2);  // answered with the cause, and so is not parked
+  h.ProcessEnded(2, 53, /*exit_code=*/134);
+
   ASSERT_EQ(h.View().errors.size(), 2u);
   EXPECT_TRUE(h.View().errors[1].consequence);
+  EXPECT_THAT(h.Reply(h.Poll(0)), IsAbout(1)) << "the cause is the first for ever";
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ template <class... Fs>
 Overloaded(Fs...) -> Overloaded<Fs...>;
 
 // Long values would drown the rest, and their length and ends tell them apart well enough.
-std::string Quoted(std::string_view text) {
+std::string Quoted(const std::string& text) {
   constexpr size_t kShown = 4096;
   if (text.size() <= kShown) return absl::StrCat("\"", absl::CEscape(text), "\"");
   return absl::StrCat("\"", absl::CEscape(text.substr(0, 32)), "...\"(", text.size(), " bytes)");
@@ -51,7 +51,7 @@ std::string PrintEntry(const coord::KeyValue& entry) {
 
 std::string PrintError(const coord::Error& error) {
   std::string text = absl::StrCat(absl::StatusCodeToString(error.code), " ",
-                                  coord::ReasonName(error.reason), " ", Quoted(error.message));
+                                  std::string(coord::ReasonName(error.reason)), " ", Quoted(error.message));
   if (!error.from_service) absl::StrAppend(&text, " unmarked");
   if (error.origin) absl::StrAppend(&text, " origin=", error.origin->value());
   if (error.reported) absl::StrAppend(&text, " reported");
@@ -188,7 +188,7 @@ std::string PrintFields(const coord::DeadlineReached&) { return ""; }
 std::string PrintFields(const coord::Stop&) { return ""; }
 
 // In the order of `coord::Event`.
-constexpr std::string_view kEventNames[] = {
+constexpr const char* kEventNames[] = {
     "RegisterMember", "Heartbeat",     "PollForError",    "ReportError",    "LeaveJob",
     "ResetMember",    "WatchMembers",  "SetKey",          "GetKey",         "TryGetKey",
     "IncrementKey",   "ListKeys",      "DeleteKey",       "ArriveAtBarrier", "CancelBarrier",
@@ -210,7 +210,7 @@ std::string PrintEffects(const coord::Effects& effects) {
     absl::StrAppend(&text, PrintReply(reply), "\n");
   }
   for (const coord::Notice& notice : effects.notices) {
-    constexpr std::string_view kSeverities[] = {"info", "warning", "error"};
+    constexpr const char* kSeverities[] = {"info", "warning", "error"};
     absl::StrAppend(&text, kSeverities[static_cast<size_t>(notice.severity)], ": ", notice.text,
                     "\n");
   }
@@ -219,7 +219,7 @@ std::string PrintEffects(const coord::Effects& effects) {
 
 std::string PrintEvent(const coord::Event& event) {
   std::string fields = std::visit([](const auto& e) { return PrintFields(e); }, event);
-  if (fields.empty()) return std::string(kEventNames[event.index()]);
+  if (fields.empty()) return kEventNames[event.index()];
   return absl::StrCat(kEventNames[event.index()], " ", fields);
 }
 
