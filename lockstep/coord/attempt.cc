@@ -5,8 +5,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
+#include "lockstep/base/limits.h"
 
 namespace lockstep::coord {
+namespace {
+
+// A member may report a text of any length; what is kept of it, quoted by other errors and sent to
+// all must not grow with that. Cut between characters.
+std::string Cut(const std::string& text) {
+  constexpr size_t kMax = kErrorTextBytesMax / 2;
+  if (text.size() <= kMax) return text;
+  size_t end = kMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return absl::StrCat(text.substr(0, end), "... [truncated]");
+}
+
+}  // namespace
 
 Attempt::Attempt(JobRecord& job, ServiceIncarnation service)
     : job_(job),
@@ -236,7 +250,7 @@ void Attempt::Handle(Time now, const ReportError& request, Effects& out) {
          MakeError(Error{.code = code,
                          .reason = Reason::kReportedError,
                          .message = absl::StrCat(job_.Describe(request.member),
-                                                 " reported an error: ", request.message),
+                                                 " reported an error: ", Cut(request.message)),
                          .origin = request.member,
                          .reported = true})}},
        out);

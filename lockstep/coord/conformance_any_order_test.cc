@@ -102,7 +102,8 @@ TEST_P(AnyOrder, NothingBreaksAndTheJobCanBeBegunAnew) {
     Anybody anybody(h, seed);
     for (int i = 0; i < 300; ++i) {
       anybody.DoSomething();
-      ASSERT_LE(h.View().waits, GetParam().waits_max);
+      // Nobody is refused to leave.
+      ASSERT_LE(h.View().waits, GetParam().waits_max + static_cast<size_t>(h.size()));
     }
 
     // Everybody ends and comes anew: at the second try, since the first may be what fails the job.

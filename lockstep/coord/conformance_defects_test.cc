@@ -339,6 +339,20 @@ TEST(MendedDefect, Defect13_ALongReportIsCutToTheLimit) {
   EXPECT_THAT(h.Reply(poll), HasText("task/1")) << "the name is not what is cut off";
 }
 
+TEST(MendedDefect, Defect13_ALongReportIsCutBetweenCharacters) {
+  CoordinatorHarness h({.size = 1});
+  std::string umlauts = "x";
+  for (int i = 0; i < 5000; ++i) umlauts += "\u00fc";
+  for (const std::string& text : {umlauts, umlauts.substr(1)}) {
+    h.RegisterAll(text.size());
+    h.Report(0, StatusCode::kInternal, text);
+    const std::string kept = h.View().errors.back().message;
+    const size_t end = kept.find("... [truncated]");
+    ASSERT_NE(end, std::string::npos);
+    EXPECT_EQ(kept.substr(end - 2, 2), "\u00fc");
+  }
+}
+
 TEST(MendedDefect, Defect15_DeadlinesFollowTheClockThatIsGivenWhateverItsOrigin) {
   const Time late = Time() + absl::Hours(24 * 365 * 30);
   CoordinatorHarness h({.size = 2}, late);
@@ -399,6 +413,18 @@ TEST(MendedDefect, Defect17_AFailedRegistrationIsNotTheEnd) {
   h.RegisterAll(200);
 
   EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+}
+
+TEST(MendedDefect, Defect17_AFailedRegistrationIsNotTheEndOfARecoverableJobEither) {
+  CoordinatorHarness h(
+      {.size = 2, .register_timeout = absl::Seconds(10), .recoverable = true});
+  const CallId alone = h.Register(0, 100);
+  h.Advance(absl::Seconds(10));
+  EXPECT_THAT(h.Reply(alone), HasError(StatusCode::kDeadlineExceeded));
+
+  h.RegisterAll(200);
+
+  EXPECT_EQ(h.View().attempt, 2);
 }
 
 TEST(MendedDefect, Defect17_AFailedShutdownIsNotTheEnd) {
