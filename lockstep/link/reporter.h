@@ -49,7 +49,7 @@ class Reporter {
 
  private:
   class Impl;
-  std::shared_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace lockstep::link

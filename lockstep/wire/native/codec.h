@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "lockstep/wire/native/field.h"
 #include "lockstep/wire/native/utf8.h"
 #include "protozero/pbf_reader.hpp"
@@ -71,7 +71,7 @@ void WritePresent(protozero::pbf_writer& out, uint32_t number, const T& value) {
 
 template <class T>
 void WritePacked(protozero::pbf_writer& out, uint32_t number, const std::vector<T>& values) {
-  if constexpr (std::is_enum_v<T> || std::same_as<T, int32_t>) {
+  if constexpr (std::same_as<T, int32_t>) {
     out.add_packed_int32(number, values.begin(), values.end());
   } else if constexpr (std::same_as<T, int64_t>) {
     out.add_packed_int64(number, values.begin(), values.end());
@@ -119,7 +119,7 @@ struct DecodeState {
   std::string error;
 
   bool Fail(std::string_view message, std::string_view field, std::string_view what) {
-    error = absl::StrCat(message, ".", field, ": ", what);
+    error = absl::StrFormat("%s.%s %s", message, field, what);
     return false;
   }
 };
@@ -236,11 +236,11 @@ absl::StatusOr<Message> Decode(std::string_view bytes) {
   try {
     protozero::pbf_reader in(protozero::data_view(bytes.data(), bytes.size()));
     if (!internal::ReadFields(in, message, state)) {
-      return absl::InvalidArgumentError(absl::StrCat("cannot decode ", state.error));
+      return absl::InvalidArgumentError("cannot decode " + state.error);
     }
   } catch (const protozero::exception& thrown) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cannot decode ", Message::kName, ": ", thrown.what()));
+        absl::StrFormat("cannot decode %s: %s", Message::kName, thrown.what()));
   }
   return message;
 }

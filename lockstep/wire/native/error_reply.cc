@@ -10,12 +10,12 @@
 namespace lockstep::wire::native {
 namespace {
 
-constexpr std::string_view kReasonUrl = "lockstep.v1.reason";
+constexpr char kReasonUrl[] = "lockstep.v1.reason";
 
 }  // namespace
 
 absl::Status WithReason(absl::Status status, std::string_view reason) {
-  status.SetPayload(kReasonUrl, absl::Cord(reason));
+  status.SetPayload(kReasonUrl, absl::Cord(std::string(reason)));
   return status;
 }
 
@@ -28,7 +28,7 @@ ErrorReply ToErrorReply(const absl::Status& status) {
   LOCKSTEP_CHECK(!status.ok());
   return {.code = static_cast<int32_t>(status.code()),
           .reason = ToUtf8(ReasonOf(status)),
-          .message = ToUtf8(status.message())};
+          .message = ToUtf8(std::string(status.message()))};
 }
 
 absl::Status ToStatus(const ErrorReply& reply) {
