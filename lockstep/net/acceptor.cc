@@ -1,0 +1,169 @@
+#include "lockstep/net/acceptor.h"
+
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace lockstep::net {
+namespace {
+
+// A dead host is given up after 60 + 6 * 20 = 180 s of silence: a cut of 30 to 90 s must not end a
+// connection, since a stock process dies with it. For the same reason no TCP_USER_TIMEOUT: what is
+// unacknowledged is sent again for as long as the kernel does by itself (some 15 minutes).
+constexpr int kKeepaliveIdleSeconds = 60;
+constexpr int kKeepaliveIntervalSeconds = 20;
+constexpr int kKeepaliveProbes = 6;
+
+// When full, how often the open connections are counted anew.
+constexpr absl::Duration kCountInterval = absl::Seconds(1);
+
+void SetOption(int fd, int level, int name, int value) {
+  // Fails only on a socket that is already dead, which its owner will find out.
+  static_cast<void>(setsockopt(fd, level, name, &value, sizeof(value)));
+}
+
+void SetConnectionOptions(int fd) {
+  SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveIdleSeconds);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveIntervalSeconds);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
+}
+
+std::string Printed(const asio::ip::tcp::endpoint& at) {
+  return at.address().is_v6() ? absl::StrFormat("[%s]:%d", at.address().to_string(), at.port())
+                              : absl::StrFormat("%s:%d", at.address().to_string(), at.port());
+}
+
+absl::Status ListenError(const asio::ip::tcp::endpoint& at, const asio::error_code& error) {
+  const char* advice = "";
+  if (error == asio::error::address_in_use) {
+    advice = " Another process listens there (`ss -ltnp` shows which); stop it or choose another port.";
+  } else if (error == asio::error::access_denied) {
+    advice = " Ports below 1024 need privileges; choose a higher one.";
+  } else if (error == std::errc::address_not_available) {
+    advice = " This host has no such address.";
+  }
+  std::string text =
+      absl::StrCat("Cannot listen on ", Printed(at), ": ", error.message(), ".", advice);
+  return error == asio::error::address_in_use ? absl::AlreadyExistsError(text)
+                                              : absl::UnavailableError(text);
+}
+
+}  // namespace
+
+Acceptor::Acceptor(runtime::Loop& loop, AcceptorOptions options, TakeConnection take,
+                   Complain complain)
+    : loop_(loop),
+      options_(options),
+      take_(std::move(take)),
+      complain_(std::move(complain)),
+      acceptor_(loop.io()),
+      resume_(loop) {}
+
+Acceptor::~Acceptor() { Stop(); }
+
+absl::Status Acceptor::Listen(const asio::ip::tcp::endpoint& at) {
+  asio::error_code error;
+  acceptor_.open(at.protocol(), error);
+  // Reuse lets a restarted server take the port while old connections linger; it is not
+  // SO_REUSEPORT, with which two servers would share the job between them.
+  if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor_.bind(at, error);
+  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) acceptor_.non_blocking(true, error);
+  if (!error) address_ = acceptor_.local_endpoint(error);
+  if (error) {
+    asio::error_code ignored;
+    acceptor_.close(ignored);
+    return ListenError(at, error);
+  }
+  // A program that a process of ours starts must not keep the port.
+  fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
+  return absl::OkStatus();
+}
+
+void Acceptor::Start() { AcceptNext(); }
+
+void Acceptor::Stop() {
+  resume_.Cancel();
+  asio::error_code ignored;
+  acceptor_.close(ignored);
+}
+
+void Acceptor::AcceptNext() {
+  acceptor_.async_accept([this](const asio::error_code& error, asio::ip::tcp::socket socket) {
+    // Aborted means stopped, and perhaps destroyed: touch nothing.
+    if (error != asio::error::operation_aborted) OnAccepted(error, std::move(socket));
+  });
+}
+
+void Acceptor::OnAccepted(const asio::error_code& error, asio::ip::tcp::socket socket) {
+  if (!acceptor_.is_open()) return;
+  if (error == asio::error::no_descriptors || error == std::errc::too_many_files_open_in_system ||
+      error == asio::error::no_buffer_space || error == asio::error::no_memory) {
+    PauseAfter(error);
+    return;
+  }
+  // Anything else concerns that one connection only (it was reset before we took it).
+  if (!error) HandOver(std::move(socket));
+  AcceptNext();
+}
+
+void Acceptor::HandOver(asio::ip::tcp::socket socket) {
+  if (IsFull()) {
+    ComplainNowAndThen(absl::StrFormat(
+        "%s: connection refused, %d are open (connections_max)", Printed(address_),
+        handed_.size()));
+    return;
+  }
+  asio::error_code error;
+  socket.non_blocking(true, error);
+  const int fd = socket.release(error);
+  if (error) return;
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  SetConnectionOptions(fd);
+  struct stat status;
+  if (fstat(fd, &status) == 0) handed_.push_back({fd, status.st_ino});
+  take_(fd);
+}
+
+bool Acceptor::IsFull() {
+  if (handed_.size() < options_.connections_max) return false;
+  const Time now = runtime::MonotonicNow();
+  if (now >= next_count_) {
+    CountOpenConnections();
+    next_count_ = now + kCountInterval;
+  }
+  return handed_.size() >= options_.connections_max;
+}
+
+size_t Acceptor::CountOpenConnections() {
+  std::erase_if(handed_, [](const Handed& handed) {
+    struct stat status;
+    return fstat(handed.fd, &status) != 0 || status.st_ino != handed.inode;
+  });
+  return handed_.size();
+}
+
+void Acceptor::PauseAfter(const asio::error_code& error) {
+  ComplainNowAndThen(absl::StrFormat(
+      "%s: cannot accept connections: %s; they wait. Raise the limit of open files (ulimit -n).",
+      Printed(address_), error.message()));
+  resume_.Arm(runtime::MonotonicNow() + options_.pause, [this] { AcceptNext(); });
+}
+
+void Acceptor::ComplainNowAndThen(std::string text) {
+  const Time now = runtime::MonotonicNow();
+  if (now < next_complaint_) return;
+  next_complaint_ = now + kComplaintInterval;
+  complain_(std::move(text));
+}
+
+}  // namespace lockstep::net
