@@ -98,9 +98,9 @@ void Acceptor::Stop() {
 }
 
 void Acceptor::AcceptNext() {
-  acceptor_.async_accept([this](const asio::error_code& error, asio::ip::tcp::socket socket) {
-    // Aborted means stopped, and perhaps destroyed: touch nothing.
-    if (error != asio::error::operation_aborted) OnAccepted(error, std::move(socket));
+  acceptor_.async_accept([this, alive = std::weak_ptr(alive_)](const asio::error_code& error,
+                                                               asio::ip::tcp::socket socket) {
+    if (alive.lock()) OnAccepted(error, std::move(socket));
   });
 }
 

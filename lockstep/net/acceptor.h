@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,8 @@ class Acceptor {
   std::vector<Handed> handed_;
   Time next_count_;
   Time next_complaint_;
+  // An accept that is complete but not yet run outlives us; it looks here first.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace lockstep::net

@@ -14,19 +14,19 @@
 namespace lockstep::net {
 namespace {
 
-constexpr int kHandshakeTimeoutMs = 5'000;
 constexpr int kMetadataBytesMax = 16 << 10;
 
 // A stock process dies with its connection. So nothing here may end one that is merely idle, old,
 // busy or cut off for a while; and what a stranger can hold open is bounded by time or size.
-void SetChannelArguments(grpc::ServerBuilder& builder) {
+void SetChannelArguments(const XlaDoorOptions& options, grpc::ServerBuilder& builder) {
   // Two servers on one port would share the job between them.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Off. This also keeps gRPC from setting a TCP_USER_TIMEOUT.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, std::numeric_limits<int>::max());
   // A client may ping as often as it likes.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             static_cast<int>(absl::ToInt64Milliseconds(options.handshake_timeout)));
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMessageBytesMax));
   builder.SetMaxSendMessageSize(-1);  // a directory may be longer than any one message sent to us
@@ -54,7 +54,7 @@ asio::ip::tcp::endpoint XlaDoor::address() const { return acceptor_.address(); }
 absl::Status XlaDoor::Start() {
   service_ = MakeXlaService(inbox_);
   grpc::ServerBuilder builder;
-  SetChannelArguments(builder);
+  SetChannelArguments(options_, builder);
   builder.RegisterService(service_.get());
   connections_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,

@@ -37,6 +37,8 @@ struct XlaDoorOptions {
   AcceptorOptions connections;
   // Open calls, waiting or not; further ones get RESOURCE_EXHAUSTED: `calls_max`.
   size_t calls_max = 1'100'000;
+  // From a connection to its first HTTP/2 settings; then it is closed.
+  absl::Duration handshake_timeout = absl::Seconds(5);
   // How long `Shutdown` lets answers go out before it cuts what is left.
   absl::Duration drain_time = absl::Seconds(5);
 };
