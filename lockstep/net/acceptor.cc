@@ -7,8 +7,8 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/runtime/dial.h"
 
 namespace lockstep::net {
 namespace {
@@ -36,26 +36,6 @@ void SetConnectionOptions(int fd) {
   SetOption(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
 }
 
-std::string Printed(const asio::ip::tcp::endpoint& at) {
-  return at.address().is_v6() ? absl::StrFormat("[%s]:%d", at.address().to_string(), at.port())
-                              : absl::StrFormat("%s:%d", at.address().to_string(), at.port());
-}
-
-absl::Status ListenError(const asio::ip::tcp::endpoint& at, const asio::error_code& error) {
-  const char* advice = "";
-  if (error == asio::error::address_in_use) {
-    advice = " Another process listens there (`ss -ltnp` shows which); stop it or choose another port.";
-  } else if (error == asio::error::access_denied) {
-    advice = " Ports below 1024 need privileges; choose a higher one.";
-  } else if (error == std::errc::address_not_available) {
-    advice = " This host has no such address.";
-  }
-  std::string text =
-      absl::StrCat("Cannot listen on ", Printed(at), ": ", error.message(), ".", advice);
-  return error == asio::error::address_in_use ? absl::AlreadyExistsError(text)
-                                              : absl::UnavailableError(text);
-}
-
 }  // namespace
 
 Acceptor::Acceptor(runtime::Loop& loop, AcceptorOptions options, TakeConnection take,
@@ -69,23 +49,11 @@ Acceptor::Acceptor(runtime::Loop& loop, AcceptorOptions options, TakeConnection 
 
 Acceptor::~Acceptor() { Stop(); }
 
-absl::Status Acceptor::Listen(const asio::ip::tcp::endpoint& at) {
-  asio::error_code error;
-  acceptor_.open(at.protocol(), error);
-  // Reuse lets a restarted server take the port while old connections linger; it is not
-  // SO_REUSEPORT, with which two servers would share the job between them.
-  if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) acceptor_.bind(at, error);
-  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-  if (!error) acceptor_.non_blocking(true, error);
-  if (!error) address_ = acceptor_.local_endpoint(error);
-  if (error) {
-    asio::error_code ignored;
-    acceptor_.close(ignored);
-    return ListenError(at, error);
-  }
-  // A program that a process of ours starts must not keep the port.
-  fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
+absl::Status Acceptor::Listen(const runtime::Address& at) {
+  absl::StatusOr<asio::ip::tcp::acceptor> acceptor = runtime::Listen(loop_.io(), at);
+  if (!acceptor.ok()) return acceptor.status();
+  acceptor_ = *std::move(acceptor);
+  address_ = acceptor_.local_endpoint();
   return absl::OkStatus();
 }
 
@@ -119,7 +87,7 @@ void Acceptor::OnAccepted(const asio::error_code& error, asio::ip::tcp::socket s
 void Acceptor::HandOver(asio::ip::tcp::socket socket) {
   if (IsFull()) {
     ComplainNowAndThen(absl::StrFormat(
-        "%s: connection refused, %d are open (connections_max)", Printed(address_),
+        "%s: connection refused, %d are open (connections_max)", runtime::ToString(address_),
         handed_.size()));
     return;
   }
@@ -155,7 +123,7 @@ size_t Acceptor::CountOpenConnections() {
 void Acceptor::PauseAfter(const asio::error_code& error) {
   ComplainNowAndThen(absl::StrFormat(
       "%s: cannot accept connections: %s; they wait. Raise the limit of open files (ulimit -n).",
-      Printed(address_), error.message()));
+      runtime::ToString(address_), error.message()));
   resume_.Arm(runtime::MonotonicNow() + options_.pause, [this] { AcceptNext(); });
 }
 

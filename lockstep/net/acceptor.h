@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "asio/ip/tcp.hpp"
 #include "lockstep/base/time.h"
+#include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
 
 namespace lockstep::net {
@@ -44,7 +45,7 @@ class Acceptor {
   ~Acceptor();
 
   // Binds and listens, but does not accept yet. The status names the address and what to do.
-  absl::Status Listen(const asio::ip::tcp::endpoint& at);
+  absl::Status Listen(const runtime::Address& at);
   // Where it listens: with the port that was chosen for port 0.
   asio::ip::tcp::endpoint address() const { return address_; }
 

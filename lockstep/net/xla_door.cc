@@ -47,7 +47,7 @@ XlaDoor::~XlaDoor() {
   inbox_->Close();
 }
 
-absl::Status XlaDoor::Listen(const asio::ip::tcp::endpoint& at) { return acceptor_.Listen(at); }
+absl::Status XlaDoor::Listen(const runtime::Address& at) { return acceptor_.Listen(at); }
 
 asio::ip::tcp::endpoint XlaDoor::address() const { return acceptor_.address(); }
 

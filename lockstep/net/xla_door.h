@@ -59,7 +59,7 @@ class XlaDoor {
   ~XlaDoor();
 
   // Takes the address, so that two servers cannot both believe to have it.
-  absl::Status Listen(const asio::ip::tcp::endpoint& at);
+  absl::Status Listen(const runtime::Address& at);
   asio::ip::tcp::endpoint address() const;
 
   // Begins to serve. Loop, or before the loop runs.

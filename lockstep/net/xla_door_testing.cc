@@ -69,7 +69,7 @@ void XlaDoorTest::Open() {
   door_ = std::make_unique<XlaDoor>(
       loop_, options_, [this](coord::Event event) { door_->Answer(job_.Handle(event)); },
       [this](std::string text) { complaints_.Put(std::move(text)); });
-  ASSERT_TRUE(door_->Listen({asio::ip::address_v4::loopback(), 0}).ok());
+  ASSERT_TRUE(door_->Listen({.host = "127.0.0.1", .port = 0}).ok());
   ASSERT_TRUE(door_->Start().ok());
   runner_ = std::thread([this] { loop_.Run(); });
 }
