@@ -116,7 +116,7 @@ void XlaCall::FinishWith(EncodedAnswer answer) {
 }
 
 void XlaCall::FinishWith(const EncodedError& error) {
-  context_->AddTrailingMetadata(std::string(wire::xla::kReasonMetadata), std::string(error.reason));
+  context_->AddTrailingMetadata(std::string(wire::xla::kReasonMetadata), error.reason);
   Finish(grpc::Status(static_cast<grpc::StatusCode>(error.code), error.message, error.details));
 }
 

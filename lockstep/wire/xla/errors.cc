@@ -63,7 +63,7 @@ EncodedError EncodeError(const coord::Error& error) {
   return {.code = error.code,
           .message = CutErrorText(error.message),
           .details = SerializeDeterministically(container),
-          .reason = coord::ReasonName(error.reason)};
+          .reason = std::string(coord::ReasonName(error.reason))};
 }
 
 }  // namespace lockstep::wire::xla

@@ -28,7 +28,7 @@ struct EncodedError {
   absl::StatusCode code = absl::StatusCode::kUnknown;
   std::string message;      // at most kErrorTextBytesMax
   std::string details;      // of `grpc-status-details-bin`; empty: no payloads
-  std::string_view reason;  // of kReasonMetadata
+  std::string reason;   // of kReasonMetadata
 };
 
 // The same error gives the same bytes. Thread-safe.
