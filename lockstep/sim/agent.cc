@@ -12,20 +12,24 @@ namespace {
 constexpr absl::Duration kErrorPropagationTime = absl::Seconds(5);
 constexpr int kHeartbeatRetries = 3;
 
-std::string WhyOf(std::string_view what, const Outcome& outcome) {
+std::string WhyOf(absl::string_view what, const Outcome& outcome) {
   switch (outcome.ending) {
-    case Ending::kBroken: return absl::StrCat(what, ": connection broke");
-    case Ending::kDeadline: return absl::StrCat(what, ": deadline");
-    case Ending::kCancelled: return absl::StrCat(what, ": cancelled");
-    case Ending::kAnswered: break;
+    case Ending::kBroken:
+      return absl::StrCat(what, ": connection broke");
+    case Ending::kDeadline:
+      return absl::StrCat(what, ": deadline");
+    case Ending::kCancelled:
+      return absl::StrCat(what, ": cancelled");
+    case Ending::kAnswered:
+      break;
   }
   return absl::StrCat(what, ": ", outcome.error ? coord::ToString(*outcome.error) : "OK");
 }
 
 }  // namespace
 
-Agent::Agent(Schedule& schedule, Network& network, PeerId peer, Random random,
-             AgentOptions options, Listener listener)
+Agent::Agent(Schedule& schedule, Network& network, PeerId peer, Random random, AgentOptions options,
+             Listener listener)
     : schedule_(schedule),
       network_(network),
       peer_(peer),
@@ -81,7 +85,8 @@ void Agent::Poll() {
        [this](const Outcome& outcome) {
          if (leaving_ || gave_up_) return;
          if (outcome.ending == Ending::kBroken && options_.polls_again) {
-           const absl::Duration delay = random_.Between(absl::ZeroDuration(), absl::Milliseconds(60));
+           const absl::Duration delay =
+               random_.Between(absl::ZeroDuration(), absl::Milliseconds(60));
            return network_.After(peer_, delay, [this] {
              if (!leaving_ && !gave_up_) Poll();
            });
@@ -128,8 +133,7 @@ CallId Agent::Call(coord::Event request, absl::Duration timeout, Done done) {
                        });
 }
 
-std::optional<CallId> Agent::WaitAtBarrier(const std::string& id,
-                                           std::vector<MemberIndex> members,
+std::optional<CallId> Agent::WaitAtBarrier(const std::string& id, std::vector<MemberIndex> members,
                                            absl::Duration timeout, Done done) {
   if (!open_barriers_.insert(id).second) return std::nullopt;
   auto last = last_counters_.try_emplace(id, -1).first;

@@ -7,9 +7,9 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/coord/events.h"
@@ -28,9 +28,9 @@ struct AgentOptions {
   bool polls_again = false;
 };
 
-// Registers with retries, sends heartbeats, polls for errors, counts the uses of barriers, and gives
-// up for good where a stock agent does: on an error from its poll, on a heartbeat that fails, on a
-// refused registration, and on any answer that says the service is another one.
+// Registers with retries, sends heartbeats, polls for errors, counts the uses of barriers, and
+// gives up for good where a stock agent does: on an error from its poll, on a heartbeat that fails,
+// on a refused registration, and on any answer that says the service is another one.
 //
 // It waits for a second before it gives up for a heartbeat, and retries those three times; with
 // `polls_again`, it also polls over a new connection, which stock agents do not.
@@ -38,7 +38,7 @@ class Agent {
  public:
   struct Listener {
     std::function<void()> connected;
-    std::function<void(std::string_view why)> gave_up;
+    std::function<void(absl::string_view why)> gave_up;
   };
 
   // All references must outlive the agent, and the agent whatever `network` still holds of it.

@@ -18,9 +18,8 @@ bool Is(const coord::Event& event) {
 
 bool MayWait(const coord::Event& event) {
   return Is<coord::RegisterMember>(event) || Is<coord::PollForError>(event) ||
-         Is<coord::LeaveJob>(event) || Is<coord::WatchMembers>(event) ||
-         Is<coord::GetKey>(event) || Is<coord::ArriveAtBarrier>(event) ||
-         Is<coord::GetAliveMembers>(event);
+         Is<coord::LeaveJob>(event) || Is<coord::WatchMembers>(event) || Is<coord::GetKey>(event) ||
+         Is<coord::ArriveAtBarrier>(event) || Is<coord::GetAliveMembers>(event);
 }
 
 // Whether a success of this kind of request carries this kind of answer.
@@ -54,10 +53,14 @@ bool AnswerFits(const coord::Event& event, const coord::Answer& answer) {
 std::string CallBook::Record(int64_t step, Time now, const coord::Event& event,
                              const coord::Effects& effects) {
   answered_.clear();
+  left_.reset();
   const std::optional<CallId> asked = RequestCall(event);
   if (asked) open_[*asked] = OpenCall{*asked, now, step, event};
   if (const auto* left = std::get_if<coord::CallLeft>(&event)) {
-    open_.erase(left->call);
+    if (auto found = open_.find(left->call); found != open_.end()) {
+      left_ = std::move(found->second);
+      open_.erase(found);
+    }
     left_ever_.insert(left->call.value());
   }
 

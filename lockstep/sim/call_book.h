@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -40,6 +41,8 @@ class CallBook {
                      const coord::Effects& effects);
 
   const std::map<CallId, OpenCall>& open() const { return open_; }
+  // Whose caller left in the last step, unless it was answered before.
+  const std::optional<OpenCall>& left() const { return left_; }
   // Answered in the last step, in the order of the replies.
   const std::vector<AnsweredCall>& answered() const { return answered_; }
 
@@ -50,6 +53,7 @@ class CallBook {
   std::unordered_set<uint64_t> answered_ever_;  // looked up only, as is the next
   std::unordered_set<uint64_t> left_ever_;
   std::vector<AnsweredCall> answered_;
+  std::optional<OpenCall> left_;
 };
 
 }  // namespace lockstep::sim

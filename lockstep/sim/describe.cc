@@ -1,13 +1,13 @@
 #include "lockstep/sim/describe.h"
 
 #include <cstddef>
-#include <string_view>
 #include <variant>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 
 namespace lockstep::sim {
 namespace {
@@ -16,17 +16,18 @@ constexpr size_t kValueBytesShown = 24;
 
 std::string Hex(uint64_t id) { return absl::StrFormat("%04x", id & 0xffff); }
 
-std::string Quote(std::string_view text) {
+std::string Quote(absl::string_view text) {
   const bool cut = text.size() > kValueBytesShown;
   return absl::StrCat("'", absl::CHexEscape(text.substr(0, kValueBytesShown)), cut ? "..." : "",
                       "'");
 }
 
 std::string List(const std::vector<MemberIndex>& members) {
-  return absl::StrCat("[", absl::StrJoin(members, " ",
-                                         [](std::string* out, MemberIndex member) {
-                                           absl::StrAppend(out, member.value());
-                                         }),
+  return absl::StrCat("[",
+                      absl::StrJoin(members, " ",
+                                    [](std::string* out, MemberIndex member) {
+                                      absl::StrAppend(out, member.value());
+                                    }),
                       "]");
 }
 
@@ -74,11 +75,12 @@ std::string Rest(const E&) {
   return "";
 }
 
-constexpr std::string_view kNames[] = {
-    "RegisterMember", "Heartbeat",     "PollForError",    "ReportError",     "LeaveJob",
-    "ResetMember",    "WatchMembers",  "SetKey",          "GetKey",          "TryGetKey",
-    "IncrementKey",   "ListKeys",      "DeleteKey",       "ArriveAtBarrier", "CancelBarrier",
-    "GetAliveMembers", "CallLeft",     "ProcessStarted",  "ProcessEnded",    "ProcessStopped",
+constexpr absl::string_view kNames[] = {
+    "RegisterMember",   "Heartbeat",       "PollForError",  "ReportError",
+    "LeaveJob",         "ResetMember",     "WatchMembers",  "SetKey",
+    "GetKey",           "TryGetKey",       "IncrementKey",  "ListKeys",
+    "DeleteKey",        "ArriveAtBarrier", "CancelBarrier", "GetAliveMembers",
+    "CallLeft",         "ProcessStarted",  "ProcessEnded",  "ProcessStopped",
     "ProcessContinued", "DeadlineReached", "Stop"};
 static_assert(std::size(kNames) == std::variant_size_v<coord::Event>);
 

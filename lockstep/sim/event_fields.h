@@ -2,10 +2,10 @@
 #pragma once
 
 #include <optional>
-#include <string_view>
 #include <type_traits>
 #include <variant>
 
+#include "absl/strings/string_view.h"
 #include "lockstep/coord/events.h"
 
 namespace lockstep::sim {

@@ -9,10 +9,7 @@
 namespace lockstep::sim {
 
 Network::Network(Schedule& schedule, Random random, const Scenario& scenario, ToServer to_server)
-    : schedule_(schedule),
-      random_(random),
-      scenario_(scenario),
-      to_server_(std::move(to_server)) {}
+    : schedule_(schedule), random_(random), scenario_(scenario), to_server_(std::move(to_server)) {}
 
 PeerId Network::Join() {
   peers_.emplace_back();
@@ -36,12 +33,10 @@ CallId Network::Send(PeerId peer, coord::Event request, Time deadline, Done done
   call.done = std::move(done);
   call.delivery = Delivery(peer, peers_[peer].last_to_server);
   peers_[peer].calls.insert(id);
-  schedule_.At(call.delivery,
-               [this, id, request = std::move(request)] { Deliver(id, request); });
+  schedule_.At(call.delivery, [this, id, request = std::move(request)] { Deliver(id, request); });
   if (!deadline.is_infinite()) {
-    schedule_.At(deadline, [this, id, peer] {
-      Run(peer, [this, id] { GiveUp(id, Ending::kDeadline); });
-    });
+    schedule_.At(deadline,
+                 [this, id, peer] { Run(peer, [this, id] { GiveUp(id, Ending::kDeadline); }); });
   }
   return id;
 }
@@ -150,9 +145,8 @@ void Network::Continue(PeerId peer) {
 }
 
 void Network::After(PeerId peer, absl::Duration delay, Schedule::Action action) {
-  schedule_.After(delay, [this, peer, action = std::move(action)]() mutable {
-    Run(peer, std::move(action));
-  });
+  schedule_.After(
+      delay, [this, peer, action = std::move(action)]() mutable { Run(peer, std::move(action)); });
 }
 
 void Network::Run(PeerId peer, Schedule::Action action) {

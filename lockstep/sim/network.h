@@ -32,9 +32,9 @@ using Done = absl::AnyInvocable<void(const Outcome&)>;
 using PeerId = size_t;
 
 // Carries calls as gRPC over TCP does: a message is delayed, but not lost as long as its connection
-// lives; a broken connection ends all calls of its process, and for each that the server holds it is
-// told so by a CallLeft, a little later. A process that is stopped does nothing, and its connection
-// stays; one that is cut off has its messages held until it is healed.
+// lives; a broken connection ends all calls of its process, and for each that the server holds it
+// is told so by a CallLeft, a little later. A process that is stopped does nothing, and its
+// connection stays; one that is cut off has its messages held until it is healed.
 //
 // Owns what runs in a process (`After`, `Done`): it waits while the process is stopped and is
 // dropped when it is dead.

@@ -75,11 +75,21 @@ class Noise : public std::enable_shared_from_this<Noise> {
         Send(coord::SetKey{.key = Key(), .value = Value(), .overwrite = random_.Percent(50)});
         return;
       case 2:
-      case 3: agent_.Call(coord::GetKey{.key = Key()}, Patience(), Ignore); return;
-      case 4: Send(coord::TryGetKey{.key = Key()}); return;
-      case 5: Send(coord::IncrementKey{.key = Key(), .increment = Increment()}); return;
-      case 6: Send(coord::ListKeys{.directory = Key()}); return;
-      default: Send(coord::DeleteKey{.key = Key()}); return;
+      case 3:
+        agent_.Call(coord::GetKey{.key = Key()}, Patience(), Ignore);
+        return;
+      case 4:
+        Send(coord::TryGetKey{.key = Key()});
+        return;
+      case 5:
+        Send(coord::IncrementKey{.key = Key(), .increment = Increment()});
+        return;
+      case 6:
+        Send(coord::ListKeys{.directory = Key()});
+        return;
+      default:
+        Send(coord::DeleteKey{.key = Key()});
+        return;
     }
   }
 
@@ -97,9 +107,8 @@ class Noise : public std::enable_shared_from_this<Noise> {
   MemberIndex AnyMember() { return MemberIndex(random_.Index(scenario_.coordinator.size)); }
 
   MemberIndex Stranger() {
-    static const std::vector<int32_t> strangers = {-1, 99, 65536,
-                                                   std::numeric_limits<int32_t>::min(),
-                                                   std::numeric_limits<int32_t>::max()};
+    static const std::vector<int32_t> strangers = {
+        -1, 99, 65536, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
     return MemberIndex(random_.Pick(strangers));
   }
 
@@ -109,25 +118,41 @@ class Noise : public std::enable_shared_from_this<Noise> {
     const std::string id = absl::StrCat("strange/", random_.Index(3));
     const absl::Duration short_while = random_.Between(absl::ZeroDuration(), absl::Seconds(2));
     switch (random_.Index(12)) {
-      case 0: Send(coord::Heartbeat{.member = Stranger(), .incarnation = Incarnation(7)}); return;
-      case 1: Send(coord::PollForError{.member = Stranger()}); return;
-      case 2: Send(coord::LeaveJob{.member = Stranger()}); return;
-      case 3: Arrive({.member = Stranger(), .id = id, .timeout = short_while}); return;
-      case 4: Arrive({.member = me, .id = id, .timeout = short_while, .members = {Stranger(), me}});
+      case 0:
+        Send(coord::Heartbeat{.member = Stranger(), .incarnation = Incarnation(7)});
+        return;
+      case 1:
+        Send(coord::PollForError{.member = Stranger()});
+        return;
+      case 2:
+        Send(coord::LeaveJob{.member = Stranger()});
+        return;
+      case 3:
+        Arrive({.member = Stranger(), .id = id, .timeout = short_while});
+        return;
+      case 4:
+        Arrive({.member = me, .id = id, .timeout = short_while, .members = {Stranger(), me}});
         return;
       case 5:
         Arrive({.member = me, .id = id, .counter = random_.Between(-2, 4), .timeout = short_while});
         return;
-      case 6: Arrive({.member = me, .id = id, .timeout = short_while, .members = {AnyMember(), me, me}});
+      case 6:
+        Arrive({.member = me, .id = id, .timeout = short_while, .members = {AnyMember(), me, me}});
         return;
-      case 7: Arrive({.member = me, .id = id, .timeout = short_while, .members = {AnyMember()}});
+      case 7:
+        Arrive({.member = me, .id = id, .timeout = short_while, .members = {AnyMember()}});
         return;
       case 8:
-        Send(coord::CancelBarrier{
-            .member = me, .id = absl::StrCat(id, random_.Percent(30) ? "unseen" : ""), .counter = random_.Between(-1, 2)});
+        Send(coord::CancelBarrier{.member = me,
+                                  .id = absl::StrCat(id, random_.Percent(30) ? "unseen" : ""),
+                                  .counter = random_.Between(-1, 2)});
         return;
-      case 9: Send(coord::GetAliveMembers{.member = me, .members = {AnyMember(), Stranger()}}); return;
-      case 10: WrongService(); return;
+      case 9:
+        Send(coord::GetAliveMembers{.member = me, .members = {AnyMember(), Stranger()}});
+        return;
+      case 10:
+        WrongService();
+        return;
       default:
         Send(coord::WatchMembers{.version = random_.Between(-3, 1'000'000)});
         return;
@@ -154,7 +179,9 @@ class Noise : public std::enable_shared_from_this<Noise> {
                       coord::RegisterMember{.member = me.member, .incarnation = me.incarnation},
                       Time::Infinite(), Ignore);
         return;
-      case 1: Send(coord::Heartbeat{.member = me.member, .incarnation = me.incarnation}); return;
+      case 1:
+        Send(coord::Heartbeat{.member = me.member, .incarnation = me.incarnation});
+        return;
       default:
         if (last_arrival_.id.empty()) return;
         Send(last_arrival_);

@@ -9,8 +9,9 @@
 namespace lockstep::sim {
 
 // From now on until the process ends, sends now and then what the scenario allows: key traffic on a
-// few shared keys, state watches and cancelled barriers (`noise`), requests that name wrong members,
-// services, counters and lists (`strangers`), and requests that the process sent before, once more
+// few shared keys, state watches and cancelled barriers (`noise`), requests that name wrong
+// members, services, counters and lists (`strangers`), and requests that the process sent before,
+// once more
 // (`repeats`). Nobody in the process waits for any of it. `agent` must outlive the process.
 void MakeNoise(Network& network, PeerId peer, const Scenario& scenario, Random random,
                Agent& agent);

@@ -11,7 +11,7 @@ namespace {
 constexpr int kAborted = 134;
 
 // The key that every stock process waits for during all of its life.
-constexpr std::string_view kNoticeKey = "RECEIVED_PREEMPTION_NOTICE";
+constexpr absl::string_view kNoticeKey = "RECEIVED_PREEMPTION_NOTICE";
 
 }  // namespace
 
@@ -27,7 +27,7 @@ Process::Process(Schedule& schedule, Network& network, const Scenario& scenario,
       peer_(network.Join()),
       agent_(schedule, network, peer_, random_.Fork(), setup_.agent,
              {.connected = [this] { Connected(); },
-              .gave_up = [this](std::string_view why) { Exit(kAborted, why); }}) {}
+              .gave_up = [this](absl::string_view why) { Exit(kAborted, why); }}) {}
 
 void Process::Start() { agent_.Connect(); }
 
@@ -35,7 +35,7 @@ void Process::Kill(bool silently) {
   if (alive()) network_.Die(peer_, silently);
 }
 
-void Process::Exit(int code, std::string_view why) {
+void Process::Exit(int code, absl::string_view why) {
   if (!alive()) return;
   network_.Die(peer_, false);
   exited_(*this, code, why);
@@ -69,8 +69,7 @@ void Process::Do(const Operation& operation) {
       network_.After(peer_, operation.duration, [this] { PartEnded({}); });
       return;
     case Operation::Kind::kBarrier: {
-      const auto members =
-          operation.everybody ? std::vector<MemberIndex>() : operation.members;
+      const auto members = operation.everybody ? std::vector<MemberIndex>() : operation.members;
       if (!agent_.WaitAtBarrier(operation.name, members, operation.duration,
                                 [this](const Outcome& outcome) {
                                   if (outcome.ok()) ++work_.barriers;
@@ -80,8 +79,10 @@ void Process::Do(const Operation& operation) {
       }
       return;
     }
-    case Operation::Kind::kExchange: return Exchange(operation);
-    case Operation::Kind::kBroadcast: return Broadcast(operation);
+    case Operation::Kind::kExchange:
+      return Exchange(operation);
+    case Operation::Kind::kBroadcast:
+      return Broadcast(operation);
     case Operation::Kind::kCount:
       agent_.Call(coord::IncrementKey{.key = operation.name, .increment = 3},
                   absl::InfiniteDuration(), part_ended);
@@ -114,14 +115,14 @@ void Process::Broadcast(const Operation& operation) {
   if (operation.members.front() == setup_.agent.member) {
     Set(operation.name, [this](const Outcome& outcome) { PartEnded(outcome, true); });
   } else {
-    Read(operation.name, operation.duration, [this](const Outcome& outcome) { PartEnded(outcome); });
+    Read(operation.name, operation.duration,
+         [this](const Outcome& outcome) { PartEnded(outcome); });
   }
 }
 
 void Process::Set(const std::string& key, Done done) {
   const std::string value = absl::StrCat(key, " by ", setup_.agent.incarnation.value());
-  agent_.Call(coord::SetKey{.key = key, .value = value}, absl::InfiniteDuration(),
-              std::move(done));
+  agent_.Call(coord::SetKey{.key = key, .value = value}, absl::InfiniteDuration(), std::move(done));
 }
 
 // A stock agent keeps the time itself and leaves the call parked; a better one cancels it.

@@ -5,9 +5,9 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "lockstep/sim/agent.h"
 #include "lockstep/sim/network.h"
 #include "lockstep/sim/program.h"
@@ -38,7 +38,7 @@ class Process {
     bool noisy = false;    // may send side traffic, and what else the scenario allows
     int64_t pid = 0;
   };
-  using Exited = std::function<void(Process&, int exit_code, std::string_view why)>;
+  using Exited = std::function<void(Process&, int exit_code, absl::string_view why)>;
 
   // All references must outlive the process, and the process whatever `network` still holds of it.
   Process(Schedule& schedule, Network& network, const Scenario& scenario, Random random,
@@ -69,7 +69,7 @@ class Process {
   // One of the calls that the current operation waits for has ended.
   void PartEnded(const Outcome& outcome, bool failure_is_fine = false);
   void Leave();
-  void Exit(int code, std::string_view why);
+  void Exit(int code, absl::string_view why);
 
   Schedule& schedule_;
   Network& network_;

@@ -29,10 +29,9 @@ std::vector<MemberIndex> Everybody(int32_t size) {
 
 Operation::Kind DrawKind(Random& random) {
   using Kind = Operation::Kind;
-  static const std::vector<Kind> kinds = {Kind::kSleep,    Kind::kSleep,     Kind::kBarrier,
-                                          Kind::kBarrier,  Kind::kBarrier,   Kind::kExchange,
-                                          Kind::kExchange, Kind::kBroadcast, Kind::kCount,
-                                          Kind::kAlive};
+  static const std::vector<Kind> kinds = {
+      Kind::kSleep,    Kind::kSleep,    Kind::kBarrier,   Kind::kBarrier, Kind::kBarrier,
+      Kind::kExchange, Kind::kExchange, Kind::kBroadcast, Kind::kCount,   Kind::kAlive};
   return random.Pick(kinds);
 }
 

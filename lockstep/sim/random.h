@@ -10,9 +10,9 @@
 
 namespace lockstep::sim {
 
-// A stream of numbers that its seed alone decides, on every compiler and machine (which the standard
-// library's distributions do not promise). Parts of a simulation take streams of their own (`Fork`),
-// so that a change in one does not shift what the others draw.
+// A stream of numbers that its seed alone decides, on every compiler and machine (which the
+// standard library's distributions do not promise). Parts of a simulation take streams of their own
+// (`Fork`), so that a change in one does not shift what the others draw.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}

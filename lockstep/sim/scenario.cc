@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "lockstep/sim/random.h"
 
 namespace lockstep::sim {
 namespace {
 
 struct Switch {
-  std::string_view name;
+  absl::string_view name;
   bool Scenario::*flag;
   int percent;  // of the seeds that have it
 };
@@ -77,15 +77,15 @@ Scenario DrawScenario(uint64_t seed) {
   if (!scenario.launcher_tells) scenario.tells_late = false;
 
   scenario.delay_min = random.Between(absl::Microseconds(20), absl::Milliseconds(1));
-  scenario.delay_max = scenario.delay_min + (random.Percent(70)
-                                                 ? random.Between(absl::Microseconds(50),
-                                                                  absl::Milliseconds(5))
-                                                 : random.Between(absl::Milliseconds(5),
-                                                                  absl::Milliseconds(200)));
+  scenario.delay_max =
+      scenario.delay_min + (random.Percent(70)
+                                ? random.Between(absl::Microseconds(50), absl::Milliseconds(5))
+                                : random.Between(absl::Milliseconds(5), absl::Milliseconds(200)));
   scenario.init_timeout = random.Between(absl::Seconds(4), absl::Seconds(40));
   scenario.client_period = scenario.coordinator.heartbeat_timeout / 2;
-  scenario.restart_delay_max =
-      random.Percent(50) ? absl::Milliseconds(300) : random.Between(absl::Seconds(1), absl::Seconds(8));
+  scenario.restart_delay_max = random.Percent(50)
+                                   ? absl::Milliseconds(300)
+                                   : random.Between(absl::Seconds(1), absl::Seconds(8));
   scenario.attempts_max = static_cast<int>(random.Between(2, 6));
   scenario.faults_last = random.Between(absl::Seconds(20), absl::Seconds(90));
   scenario.fault_period = random.Between(absl::Milliseconds(500), absl::Seconds(15));
@@ -95,9 +95,10 @@ Scenario DrawScenario(uint64_t seed) {
 std::string Describe(const Scenario& scenario) {
   const coord::CoordinatorOptions& options = scenario.coordinator;
   std::string text = absl::StrCat(
-      "size=", options.size, options.recoverable ? " recoverable" : "",
-      " heartbeat=", absl::FormatDuration(absl::Trunc(options.heartbeat_timeout, absl::Milliseconds(1))),
-      " shutdown=", absl::FormatDuration(absl::Trunc(options.shutdown_timeout, absl::Milliseconds(1))),
+      "size=", options.size, options.recoverable ? " recoverable" : "", " heartbeat=",
+      absl::FormatDuration(absl::Trunc(options.heartbeat_timeout, absl::Milliseconds(1))),
+      " shutdown=",
+      absl::FormatDuration(absl::Trunc(options.shutdown_timeout, absl::Milliseconds(1))),
       " grace=", absl::FormatDuration(absl::Trunc(options.connection_grace, absl::Milliseconds(1))),
       options.keys_max < 10'000 ? " small_limits" : "");
   for (const Switch& option : kSwitches) {

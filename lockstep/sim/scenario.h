@@ -1,4 +1,5 @@
-// What one seed tries: how big the job is, how the network behaves and which faults may happen. Pure.
+// What one seed tries: how big the job is, how the network behaves and which faults may happen.
+// Pure.
 #pragma once
 
 #include <cstdint>

@@ -24,8 +24,8 @@ class Schedule {
   void At(Time at, Action action);
   void After(absl::Duration delay, Action action) { At(now_ + delay, std::move(action)); }
 
-  // Runs the next action, if there is one and it comes no later than `end`; else the clock stands at
-  // `end`, and it returns false.
+  // Runs the next action, if there is one and it comes no later than `end`; else the clock stands
+  // at `end`, and it returns false.
   bool RunNext(Time end);
 
  private:

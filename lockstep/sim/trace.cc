@@ -59,7 +59,7 @@ struct AnswerHasher {
 
 }  // namespace
 
-void Hash::Add(std::string_view bytes) {
+void Hash::Add(absl::string_view bytes) {
   Add(bytes.size());
   for (; bytes.size() >= 8; bytes.remove_prefix(8)) {
     uint64_t word;

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <deque>
 #include <string>
-#include <string_view>
 
+#include "absl/strings/string_view.h"
 #include "lockstep/base/time.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
@@ -19,7 +19,7 @@ class Hash {
     state_ = (state_ ^ value) * 0x9fb21c651e98df25;
     state_ ^= state_ >> 32;
   }
-  void Add(std::string_view bytes);
+  void Add(absl::string_view bytes);
   uint64_t value() const { return state_; }
 
  private:
