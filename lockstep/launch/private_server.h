@@ -29,6 +29,7 @@ struct PrivateServerOptions {
   Environment environment;
   std::string run_id;
   InheritedSignals signals;
+  bool show_log = false;
   absl::Duration start_timeout = absl::Seconds(20);
   // From SIGTERM until SIGKILL.
   absl::Duration stop_timeout = absl::Seconds(5);
