@@ -132,7 +132,8 @@ setup_build() {
   stamp=$(sha256sum <"$setup_root/CMakePresets.json" | cut -c1-16)
   for preset in "$@"; do
     directory=$setup_root/build/$preset
-    if [ ! -e "$directory/build.ninja" ] || [ "$(cat "$directory/.presets" 2>/dev/null || true)" != "$stamp" ]; then
+    if [ ! -e "$directory/build.ninja" ] ||
+      [ "$(cat "$directory/.presets" 2>/dev/null || true)" != "$stamp" ]; then
       setup_step "configure $preset" setup_configure "$preset"
       printf '%s\n' "$stamp" >"$directory/.presets"
     fi
