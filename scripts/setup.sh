@@ -5,7 +5,7 @@
 #   scripts/setup.sh               everything that demo.sh and test.sh need (preset: release)
 #   scripts/setup.sh packages      only the Debian packages
 #   scripts/setup.sh venvs         only build/venv and build/peers/jax
-#   scripts/setup.sh build PRESET...
+#   scripts/setup.sh build PRESET [TARGET...]
 #
 # Sourced by other scripts it only defines the setup_* functions. Takes from the environment:
 #   LOCKSTEP_JOBS   how many compilers at a time (default: one per core)
@@ -125,23 +125,24 @@ setup_configure() {
   (cd "$setup_root" && cmake --preset "$preset" "${launcher[@]}")
 }
 
-# setup_build PRESET...: configures what is new or whose presets have changed, builds what is not up
-# to date.
+# setup_build PRESET [TARGET...]: configures what is new or whose presets have changed, builds what
+# is not up to date.
 setup_build() {
-  local preset directory stamp
+  local preset=$1 directory=$setup_root/build/$1 stamp target_options=()
+  shift
   stamp=$(sha256sum <"$setup_root/CMakePresets.json" | cut -c1-16)
-  for preset in "$@"; do
-    directory=$setup_root/build/$preset
-    if [ ! -e "$directory/build.ninja" ] ||
-      [ "$(cat "$directory/.presets" 2>/dev/null || true)" != "$stamp" ]; then
-      setup_step "configure $preset" setup_configure "$preset"
-      printf '%s\n' "$stamp" >"$directory/.presets"
-    fi
-    # A dry run tells whether there is anything to do, and answers in a moment.
-    if ! ninja -C "$directory" -n 2>/dev/null | grep -q 'no work to do'; then
-      setup_step "build $preset" cmake --build "$directory" -j "$(setup_jobs)"
-    fi
-  done
+  if [ ! -e "$directory/build.ninja" ] ||
+    [ "$(cat "$directory/.presets" 2>/dev/null || true)" != "$stamp" ]; then
+    setup_step "configure $preset" setup_configure "$preset"
+    printf '%s\n' "$stamp" >"$directory/.presets"
+  fi
+  # A dry run tells whether there is anything to do, and answers in a moment.
+  if ninja -C "$directory" -n "$@" 2>/dev/null | grep -q 'no work to do'; then
+    return 0
+  fi
+  [ $# -eq 0 ] || target_options=(--target "$@")
+  setup_step "build $preset${*:+: $*}" \
+    cmake --build "$directory" -j "$(setup_jobs)" "${target_options[@]}"
 }
 
 setup_main() {
