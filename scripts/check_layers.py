@@ -11,59 +11,67 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
+NATIVE, XLA = "lockstep/wire/native", "lockstep/wire/xla"  # each wire family is a layer of its own
+
 # What a folder may include, besides itself. Everything may include lockstep/base.
 MAY_INCLUDE = {
     "lockstep/base": set(),
     "lockstep/coord": set(),
-    "lockstep/wire": {"lockstep/coord"},
+    NATIVE: {"lockstep/coord"},
+    XLA: {"lockstep/coord"},
     "lockstep/runtime": set(),
-    "lockstep/link": {"lockstep/wire", "lockstep/runtime"},
-    "lockstep/observe": {"lockstep/coord", "lockstep/wire"},
-    "lockstep/launch": {"lockstep/wire", "lockstep/runtime", "lockstep/link"},
-    "lockstep/net": {"lockstep/coord", "lockstep/wire", "lockstep/runtime"},
-    "lockstep/server": {"lockstep/coord", "lockstep/wire", "lockstep/runtime", "lockstep/link",
+    "lockstep/link": {NATIVE, "lockstep/runtime"},
+    "lockstep/observe": {"lockstep/coord", NATIVE},
+    "lockstep/launch": {NATIVE, "lockstep/runtime", "lockstep/link"},
+    "lockstep/net": {"lockstep/coord", XLA, "lockstep/runtime"},
+    "lockstep/server": {"lockstep/coord", NATIVE, XLA, "lockstep/runtime", "lockstep/link",
                         "lockstep/observe", "lockstep/net"},
-    "lockstep/cli": {"lockstep/wire", "lockstep/runtime", "lockstep/link", "lockstep/observe",
+    "lockstep/cli": {NATIVE, "lockstep/runtime", "lockstep/link", "lockstep/observe",
                      "lockstep/launch"},
     "lockstep/sim": {"lockstep/coord"},
-    "lockstep/testing": {"lockstep/coord", "lockstep/wire", "lockstep/runtime", "lockstep/link"},
+    "lockstep/testing": {"lockstep/coord", NATIVE, "lockstep/runtime", "lockstep/link"},
 }
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
 PURE = {"lockstep/base", "lockstep/coord"}
 # Says why before it ends the process.
 PURE_EXEMPT = {"lockstep/base/check.h"}
-PURE_BANS = [
+# Elsewhere a header may say of itself that it is pure by the word `Pure.` in its head comment; then
+# these hold for it and for the source file of the same name.
+DECIDES_ONLY_BANS = [
     (r'#include\s*<(thread|mutex|shared_mutex|atomic|condition_variable|future|stop_token)>',
      "threads belong to the shell"),
     (r'#include\s*<(fstream|filesystem|cstdio|iostream|unistd\.h|sys/[^>]*|netinet/[^>]*)>',
      "files and system calls belong to the shell"),
     (r'#include\s*<random>', "ids come from counters in the state or from events"),
     (r'#include\s*"absl/(synchronization|flags|random)/', "threads, flags, randomness: the shell's"),
-    (r'#include\s*["<](google/protobuf|grpc|grpcpp|asio|protozero|spdlog|nlohmann)\b',
-     "a pure folder knows no wire format, socket or log"),
-    (r'#include\s*"[^"]*\.pb\.h"', "a pure folder knows no wire format"),
     (r'\babsl::Now\b|\bGetCurrentTimeNanos\b|_clock::now\b|\bstd::time\(|\bclock_gettime\b',
      "time is the `now` argument"),
     (r'\b(std::)?(secure_)?getenv\s*\(', "settings come in Options"),
     (r'\bstd::(cout|cerr|clog)\b|\b(std::)?f?printf\s*\(', "what people should read is a notice"),
     (r'\b(std::)?s?rand\s*\(|\brandom_device\b|\bmt19937', "ids come from counters or events"),
 ]
+PURE_BANS = DECIDES_ONLY_BANS + [
+    (r'#include\s*["<](google/protobuf|grpc|grpcpp|asio|protozero|spdlog|nlohmann)\b',
+     "a pure folder knows no wire format, socket or log"),
+    (r'#include\s*"[^"]*\.pb\.h"', "a pure folder knows no wire format"),
+]
 
 # Where gRPC and libprotobuf may appear. Programs of users carry neither, so the client side does not.
 GRPC = r'#include\s*["<]grpc(pp)?/'
 PROTOBUF = r'#include\s*(["<]google/protobuf/|"[^"]*\.pb\.h")'
 MAY_GRPC = {"lockstep/net", "lockstep/server"}
-MAY_PROTOBUF = MAY_GRPC
+MAY_PROTOBUF = MAY_GRPC | {XLA}
 PROTOZERO = r'#include\s*["<]protozero/'
-MAY_PROTOZERO = {"lockstep/wire"}
+MAY_PROTOZERO = {NATIVE}
 
 INCLUDE = re.compile(r'#include\s*"(lockstep/[^"]+)"')
 
 
 def folder_of(path):
-    """lockstep/wire/xla/x.h -> lockstep/wire"""
-    return "/".join(path.split("/")[:2])
+    """lockstep/net/x.h -> lockstep/net, lockstep/wire/xla/x.h -> lockstep/wire/xla"""
+    parts = path.split("/")
+    return "/".join(parts[:3 if parts[1] == "wire" else 2])
 
 
 def strip_comment(line):
@@ -75,7 +83,23 @@ def without_block_comments(text):
     return re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.DOTALL)
 
 
-def check_line(name, line):
+def says_pure(path):
+    """Whether the file, or the header beside it, opens with a comment that ends in `Pure.`"""
+    header = path.with_suffix(".h")
+    text = (header if header.exists() else path).read_text()
+    head = re.match(r"(?://[^\n]*\n)+", text)
+    return bool(head and re.search(r"\bPure\.", head.group()))
+
+
+def bans_for(name, says_it_is_pure):
+    if pathlib.PurePath(name).stem.endswith("_test") or name in PURE_EXEMPT:
+        return []
+    if folder_of(name) in PURE:
+        return PURE_BANS
+    return DECIDES_ONLY_BANS if says_it_is_pure else []
+
+
+def check_line(name, line, says_it_is_pure=False):
     """Yields what is wrong with a line of the named file."""
     folder = folder_of(name)
     is_test = pathlib.PurePath(name).stem.endswith("_test")
@@ -89,10 +113,9 @@ def check_line(name, line):
             yield f"{folder} may not include {target}"
         if target in ("lockstep/testing", "lockstep/sim") and folder != target and not is_test:
             yield f"{target} is for tests only"
-    if folder in PURE and name not in PURE_EXEMPT and not is_test:
-        for pattern, why in PURE_BANS:
-            if re.search(pattern, line):
-                yield f"not in a pure folder: {why}"
+    for pattern, why in bans_for(name, says_it_is_pure):
+        if re.search(pattern, line):
+            yield f"not in pure code: {why}"
     # Tests hold our own encoding against the real library.
     for pattern, where, what in ((GRPC, MAY_GRPC, "gRPC"), (PROTOBUF, MAY_PROTOBUF, "libprotobuf"),
                                  (PROTOZERO, MAY_PROTOZERO, "protozero")):
@@ -107,8 +130,9 @@ def check_file(path):
         yield f"{name}:1: folder {folder} is not in the table of scripts/check_layers.py"
         return
     text = without_block_comments(path.read_text())
+    pure = says_pure(path)
     for number, line in enumerate(text.splitlines(), 1):
-        for problem in check_line(name, strip_comment(line)):
+        for problem in check_line(name, strip_comment(line), pure):
             yield f"{name}:{number}: {problem}"
 
 

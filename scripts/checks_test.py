@@ -26,6 +26,11 @@ class CheckLayers(unittest.TestCase):
                      '#include "google/protobuf/message.h"', '#include "asio/io_context.hpp"'):
             self.assertTrue(self.problems("lockstep/coord/a.h", line), line)
 
+    def test_what_says_that_it_is_pure_is_held_to_it(self):
+        line = "auto t = absl::Now();"
+        self.assertEqual(self.problems("lockstep/launch/a.cc", line), [])
+        self.assertTrue(list(check_layers.check_line("lockstep/launch/a.cc", line, True)))
+
     def test_comments_are_not_code(self):
         self.assertEqual(self.problems("lockstep/coord/a.h", "// never absl::Now()"), [])
 
