@@ -32,7 +32,7 @@ ACCURACY_MIN = 0.95
 TRAINING_LIMIT_S = 240  # one run, on two busy cores; alone it takes about 20
 
 # What `lockstep run` and the example print.
-OF_PROCESS = re.compile(r"^\[(?:\w+/)?(\d+)(?:#\d+)?\]\s?(.*)")
+OF_PROCESS = re.compile(r"^\[(?:\w+/)?(\d+)(?:#\d+)?\]\+?\s?(.*)")
 PROGRESS = re.compile(r"\bstep\s+(\d+)(?:/(\d+))?.*?\bloss[ =:]+([\d.e+-]+)")
 FINAL = re.compile(r"\bfinal\b.*?\bloss[ =:]+([\d.e+-]+).*?\baccuracy[ =:]+([\d.]+)")
 
