@@ -335,7 +335,7 @@ def main():
         total.add(tally)
     print(f"  {'all':<44}{time.monotonic() - began:5.0f} s")
     if total.empty:
-        print(f"Nothing is named {what!r}." if what else "No test was found.")
+        print(f"Nothing named {what!r} was found." if name_filter else "No test was found.")
     print(total)
     return 0 if total.passed and not total.failures else 1
 
