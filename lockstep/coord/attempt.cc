@@ -1,7 +1,5 @@
 #include "lockstep/coord/attempt.h"
 
-#include <string.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -105,7 +103,13 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
                               absl::StrCat("Aborted connect attempt of ", job_.Name(request.member),
                                            ": there is a request from a newer incarnation")));
   }
+  // What the former life waits for is not this one's; above all, the end of its poll must not be
+  // taken for a broken connection of this life.
   barriers_.MemberRestarted(request.member, out);
+  CancelPoll(request.member,
+             MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
+                       absl::StrCat(job_.NameWithLife(request.member), " registered again")),
+             out);
   Connect(now, request.member);
   alive_.MemberChanged(request.member, out);
   out.Tell(Severity::kInfo,
@@ -199,15 +203,21 @@ void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
   if (!MayPark(call, out)) return;
   NoteLife(now, request.caller);
   membership_.ConnectionBack(request.member);
-  if (auto older = polls_.find(request.member); older != polls_.end()) {
-    parked_.erase(older->second);
-    out.Fail(older->second,
+  CancelPoll(request.member,
              MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
                        absl::StrCat("a new request to poll for errors came from the same task, ",
-                                    job_.NameWithLife(request.member))));
-  }
+                                    job_.NameWithLife(request.member))),
+             out);
   polls_[request.member] = call;
   parked_[call] = {Waiting::kPoll, request.member};
+}
+
+void Attempt::CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out) {
+  auto poll = polls_.find(member);
+  if (poll == polls_.end()) return;
+  parked_.erase(poll->second);
+  out.Fail(poll->second, error);
+  polls_.erase(poll);
 }
 
 void Attempt::Handle(Time now, const ReportError& request, Effects& out) {
@@ -286,11 +296,7 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
             .message = absl::StrCat(job_.NameWithLife(member), ": the task has disconnected"),
             .origin = member});
   membership_.Disconnect(now, member);
-  if (auto poll = polls_.find(member); poll != polls_.end()) {
-    parked_.erase(poll->second);
-    out.Fail(poll->second, left);
-    polls_.erase(poll);
-  }
+  CancelPoll(member, left, out);
   barriers_.MemberGone(member, left, out);
   alive_.MemberChanged(member, out);
   if (shutdown_.gathering && shutdown_.gathering->Includes(member)) EndShutdown(now, left, out);
@@ -419,6 +425,7 @@ void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
       break;
     case Waiting::kLeave:
       shutdown_.gathering->Withdraw(member);
+      if (shutdown_.gathering->empty()) shutdown_.gathering.reset();
       break;
   }
 }
