@@ -41,14 +41,14 @@ PURE_EXEMPT = {"lockstep/base/check.h"}
 DECIDES_ONLY_BANS = [
     (r'#include\s*<(thread|mutex|shared_mutex|atomic|condition_variable|future|stop_token)>',
      "threads belong to the shell"),
-    (r'#include\s*<(fstream|filesystem|cstdio|iostream|unistd\.h|sys/[^>]*|netinet/[^>]*)>',
+    (r'#include\s*<(fstream|filesystem|iostream|unistd\.h|sys/[^>]*|netinet/[^>]*)>',
      "files and system calls belong to the shell"),
     (r'#include\s*<random>', "ids come from counters in the state or from events"),
     (r'#include\s*"absl/(synchronization|flags|random)/', "threads, flags, randomness: the shell's"),
     (r'\babsl::Now\b|\bGetCurrentTimeNanos\b|_clock::now\b|\bstd::time\(|\bclock_gettime\b',
      "time is the `now` argument"),
     (r'\b(std::)?(secure_)?getenv\s*\(', "settings come in Options"),
-    (r'\bstd::(cout|cerr|clog)\b|\b(std::)?f?printf\s*\(', "what people should read is a notice"),
+    (r'\bstd::(cout|cerr|clog)\b|\b(std::)?(v?f?printf|fopen|fputs|fwrite|puts)\s*\(', "what people should read is a notice"),
     (r'\b(std::)?s?rand\s*\(|\brandom_device\b|\bmt19937', "ids come from counters or events"),
 ]
 PURE_BANS = DECIDES_ONLY_BANS + [

@@ -47,7 +47,10 @@ setup_step() {
   else
     local code=$?
     printf 'failed (exit %d) after %d s; its output:\n' "$code" $((SECONDS - start))
-    tail -n 60 "$log"
+    # Of a build, the first errors matter; of anything else, how it ended.
+    grep -m 12 -E '^FAILED|[ :]error: ' "$log" || true
+    printf '    ...\n'
+    tail -n 20 "$log"
     rm -f "$log"
     return "$code"
   fi
