@@ -48,10 +48,11 @@ DECIDES_ONLY_BANS = [
     (r'\babsl::Now\b|\bGetCurrentTimeNanos\b|_clock::now\b|\bstd::time\(|\bclock_gettime\b',
      "time is the `now` argument"),
     (r'\b(std::)?(secure_)?getenv\s*\(', "settings come in Options"),
-    (r'\bstd::(cout|cerr|clog)\b|\b(std::)?(v?f?printf|fopen|fputs|fwrite|puts)\s*\(', "what people should read is a notice"),
     (r'\b(std::)?s?rand\s*\(|\brandom_device\b|\bmt19937', "ids come from counters or events"),
 ]
 PURE_BANS = DECIDES_ONLY_BANS + [
+    (r'\bstd::(cout|cerr|clog)\b|\b(std::)?(v?f?printf|fopen|fputs|fwrite|puts)\s*\(',
+     "what people should read is a notice"),
     (r'#include\s*["<](google/protobuf|grpc|grpcpp|asio|protozero|spdlog|nlohmann)\b',
      "a pure folder knows no wire format, socket or log"),
     (r'#include\s*"[^"]*\.pb\.h"', "a pure folder knows no wire format"),
