@@ -130,11 +130,9 @@ def ctests(preset):
     found = []
     for test in json.loads(listing)["tests"]:
         properties = {p["name"]: p["value"] for p in test.get("properties", [])}
-        if "command" not in test:
-            raise SystemExit(f"ctest knows {test['name']} in {preset}, but its program is missing")
         found.append(CTest(
             name=test["name"],
-            command=test["command"],
+            command=test.get("command", []),
             labels=properties.get("LABELS", []),
             limit_s=float(properties.get("TIMEOUT", 600)),
             env=dict(v.split("=", 1) for v in properties.get("ENVIRONMENT", [])),
@@ -195,6 +193,8 @@ def run_ctests(stage, tests, prefix=(), name_filter="", env=None):
     prefix, env = list(prefix), env or {}
 
     def one(test):
+        if not test.command:
+            return Tally(failures=[(f"{test.name}: its program was not built", "")])
         if is_googletest(test):
             return run_googletest(test, stage, prefix, name_filter, env)
         if name_filter and name_filter not in test.name:
@@ -300,7 +300,10 @@ def run_stage(name, preset, function, name_filter, unbuilt):
         tally = Tally()
         tally.fail(f"{name}: preset {preset} does not build")
         return tally
-    return function(name_filter)
+    try:
+        return function(name_filter)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return Tally(failures=[(f"{name}: {type(error).__name__}: {error}", "")])
 
 
 def show_failures(tally):
