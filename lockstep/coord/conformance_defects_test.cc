@@ -291,21 +291,6 @@ TEST(MendedDefect, Defect11_ABarrierWithoutTimeLeftFailsAtOnceOrAtItsDeadline) {
   EXPECT_THAT(h.Reply(negative), HasError(StatusCode::kDeadlineExceeded));
 }
 
-TEST(MendedDefect, DefectV12_LeavingWithoutHavingRegisteredIsRefused) {
-  CoordinatorHarness h({.size = 2});
-  const CallId leave = h.Leave(0);
-  EXPECT_THAT(h.Reply(leave),
-              HasError(StatusCode::kFailedPrecondition, Reason::kNotRegistered));
-  h.RegisterAll();
-  h.Reset(0);
-
-  EXPECT_THAT(h.Reply(h.Leave(0)), HasError(StatusCode::kFailedPrecondition));
-
-  h.KeepAlive({1});
-  h.Advance(absl::Minutes(6));
-  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected) << "no shutdown barrier timed out";
-}
-
 TEST(MendedDefect, Defect13_MembersAreNamedThreeAndThenCounted) {
   CoordinatorHarness h({.role = "trainer", .size = 16});
   h.RegisterAll();
@@ -437,6 +422,50 @@ TEST(MendedDefect, Defect17_AFailedShutdownIsNotTheEnd) {
   h.RegisterAll(200);
 
   EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+}
+
+TEST(MendedDefect, Defect19_TheViewTellsWhoIsInWhoIsMissingAndWhatIsWaitedFor) {
+  CoordinatorHarness h({.job = "digits", .size = 3});
+  h.Advance(absl::Seconds(2));
+  h.Register(0, 100);
+  h.Advance(absl::Seconds(3));
+  h.Register(2, 102);
+
+  const CoordinatorView starting = h.View();
+  EXPECT_EQ(starting.job, "digits");
+  EXPECT_EQ(starting.size, 3);
+  EXPECT_EQ(starting.state, AttemptState::kWaiting);
+  EXPECT_EQ(starting.started, Time() + absl::Seconds(2));
+  ASSERT_EQ(starting.members.size(), 3u);
+  EXPECT_EQ(starting.members[0].condition, MemberCondition::kRegistering);
+  EXPECT_EQ(starting.members[1].condition, MemberCondition::kMissing);
+  EXPECT_EQ(starting.members[1].name, "task/1");
+  EXPECT_FALSE(starting.members[1].last_heard.has_value());
+  EXPECT_EQ(starting.members[2].last_heard, Time() + absl::Seconds(5));
+  EXPECT_EQ(starting.waits, 2u);
+
+  h.Register(1, 101);
+  h.Advance(absl::Seconds(1));
+  h.Heartbeat(1);
+  const CoordinatorView running = h.View();
+  EXPECT_EQ(running.state, AttemptState::kRunning);
+  EXPECT_EQ(running.waits, 0u);
+  EXPECT_EQ(running.members[1].last_heard, h.now());
+}
+
+TEST(MendedDefect, Defect21_LeavingWithoutHavingRegisteredIsRefused) {
+  CoordinatorHarness h({.size = 2});
+  const CallId leave = h.Leave(0);
+  EXPECT_THAT(h.Reply(leave),
+              HasError(StatusCode::kFailedPrecondition, Reason::kNotRegistered));
+  h.RegisterAll();
+  h.Reset(0);
+
+  EXPECT_THAT(h.Reply(h.Leave(0)), HasError(StatusCode::kFailedPrecondition));
+
+  h.KeepAlive({1});
+  h.Advance(absl::Minutes(6));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected) << "no shutdown barrier timed out";
 }
 
 }  // namespace
