@@ -7,11 +7,11 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::ElementsAre;
-using ::testing::Pair;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
 using lockstep::testing::Succeeded;
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 TEST(ConformanceAlive, Row121_AllCallAndAllAreNamedWithTheirIncarnations) {
   CoordinatorHarness h({.size = 3});

@@ -8,14 +8,12 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::FailedBarrier;
 using lockstep::testing::HasError;
-using lockstep::testing::HasText;
 using lockstep::testing::PassedBarrier;
 using lockstep::testing::Succeeded;
+using ::testing::ElementsAre;
 
 // A job of three members that poll, so that the error of one does not set all to error.
 class ConformanceBarrierFailures : public ::testing::Test {
@@ -181,10 +179,8 @@ TEST_F(ConformanceBarrierFailures, AStopAbortsOpenBarriers) {
   h.Stop();
 
   EXPECT_THAT(h.Reply(call), HasError(StatusCode::kAborted, Reason::kServiceStopped));
-  EXPECT_THAT(h.Reply(h.Arrive(1, "b")),
-              HasError(StatusCode::kInternal, Reason::kServiceStopped));
-  EXPECT_THAT(h.Reply(h.Cancel(1, "b")),
-              HasError(StatusCode::kInternal, Reason::kServiceStopped));
+  EXPECT_THAT(h.Reply(h.Arrive(1, "b")), HasError(StatusCode::kInternal, Reason::kServiceStopped));
+  EXPECT_THAT(h.Reply(h.Cancel(1, "b")), HasError(StatusCode::kInternal, Reason::kServiceStopped));
 }
 
 TEST_F(ConformanceBarrierFailures, TheViewTellsWhoWaitsForWhom) {

@@ -7,16 +7,14 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::Not;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
-using lockstep::testing::HasText;
 using lockstep::testing::IsAbout;
 using lockstep::testing::Succeeded;
 using lockstep::testing::TextStartsWith;
 using lockstep::testing::Who;
+using ::testing::AllOf;
+using ::testing::Not;
 
 TEST(Conformance, Row037_HeartbeatsBeforeTheRegistrationPassesAreRefused) {
   CoordinatorHarness h({.size = 2});
