@@ -120,12 +120,12 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
   // What the former life waits for is not this one's; above all, the end of its poll must not be
   // taken for a broken connection of this life.
   barriers_.MemberRestarted(request.member, out);
-  CancelPoll(request.member,
-             MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
-                       absl::StrCat(job_.NameWithLife(request.member), " registered again")),
-             out);
+  const ErrorPtr again =
+      MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
+                absl::StrCat(job_.NameWithLife(request.member), " registered again"));
+  CancelPoll(request.member, again, out);
   Connect(now, request.member);
-  alive_.MemberChanged(request.member, out);
+  alive_.MemberRestarted(request.member, again, out);
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(request.member), " is in"));
   out.Succeed(request.call, Registered{service_});

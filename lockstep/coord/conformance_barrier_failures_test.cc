@@ -173,6 +173,18 @@ TEST_F(ConformanceBarrierFailures, AnInstanceThatAllHaveLeftIsForgotten) {
   EXPECT_TRUE(h.Pending(call));
 }
 
+TEST_F(ConformanceBarrierFailures, SoIsALaterInstanceAndTheOneBeforeItStands) {
+  for (int member : {0, 1, 2}) h.Arrive(member, "b");
+  h.Hangup(h.Arrive(0, "b", {.counter = 1}));
+  EXPECT_TRUE(h.View().barriers.empty());
+
+  EXPECT_THAT(h.Reply(h.Arrive(1, "b", {.counter = 0})), PassedBarrier(0));
+  const CallId call0 = h.Arrive(0, "b", {.counter = 1});
+  EXPECT_TRUE(h.Pending(call0)) << "not the answer of the one before";
+  h.Arrive(1, "b", {.counter = 1});
+  EXPECT_THAT(h.Reply(h.Arrive(2, "b", {.counter = 1})), PassedBarrier(1));
+}
+
 TEST_F(ConformanceBarrierFailures, AStopAbortsOpenBarriers) {
   const CallId call = h.Arrive(0, "b");
 

@@ -143,6 +143,21 @@ TEST(Recoverable, AHeartbeatOfAStaleLifeIsTakenAndChangesNothing) {
   EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
 }
 
+TEST(Recoverable, EachMemberHasAGraceOfItsOwn) {
+  CoordinatorHarness h({.size = 3, .recoverable = true});
+  h.ProcessStarted(2, 53);
+  h.RegisterAll();
+  h.Hangup(h.Poll(1));
+  h.Advance(absl::Milliseconds(100));
+
+  h.ProcessEnded(2, 53, /*exit_code=*/1);
+
+  EXPECT_EQ(h.Condition(2), MemberCondition::kLost);
+  EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect) << "the loss of one says nothing of others";
+  h.Poll(1);
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+}
+
 TEST(Recoverable, TheJobEndsWhenAllHaveLeft) {
   CoordinatorHarness h({.size = 2, .recoverable = true});
   h.RegisterAll();

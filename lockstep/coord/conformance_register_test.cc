@@ -203,6 +203,19 @@ TEST(Registration, TheTimeOutStartsAnewWhenNobodyIsLeft) {
   EXPECT_THAT(h.Reply(call), HasError(StatusCode::kDeadlineExceeded));
 }
 
+TEST(Registration, ItAlsoDoesWhenTheLastGaveUpByItsOwnDeadline) {
+  CoordinatorHarness h({.size = 2, .register_timeout = absl::Seconds(60)});
+  h.Register(0, 100, absl::Seconds(5));
+  h.Advance(absl::Seconds(50));
+
+  const CallId call = h.Register(0, 200);
+  h.Advance(absl::Seconds(59));
+  EXPECT_TRUE(h.Pending(call));
+  h.Advance(absl::Seconds(1));
+
+  EXPECT_THAT(h.Reply(call), HasError(StatusCode::kDeadlineExceeded));
+}
+
 TEST(Registration, AStopAnswersThoseWhoWait) {
   CoordinatorHarness h({.size = 2});
   const CallId call = h.Register(0, 100);
