@@ -14,11 +14,11 @@ int main(int argc, char** argv) {
   CLI::App app("Keeps a training cluster in lockstep.", "lockstep");
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
   app.require_subcommand(1);
-  app.footer("Exit codes, flags and environment: docs/cli.md. `lockstep SUBCOMMAND --help` tells more.");
+  app.footer(
+      "Exit codes, flags and environment: docs/cli.md. `lockstep SUBCOMMAND --help` tells more.");
   // What follows `--` is somebody else's command line, and nothing of it is ours to read.
-  char** const ours_end = std::find_if(argv, argv + argc, [](const char* argument) {
-    return std::strcmp(argument, "--") == 0;
-  });
+  char** const ours_end = std::find_if(
+      argv, argv + argc, [](const char* argument) { return std::strcmp(argument, "--") == 0; });
   const std::vector<std::string> from_dashes(ours_end, argv + argc);
 
   int exit_code = 0;

@@ -77,9 +77,10 @@ struct ChildPlan {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Process>> Process::Start(
-    const Command& command, const std::vector<std::string>& environment,
-    const InheritedSignals& signals, Guardian& guardian) {
+absl::StatusOr<std::unique_ptr<Process>> Process::Start(const Command& command,
+                                                        const std::vector<std::string>& environment,
+                                                        const InheritedSignals& signals,
+                                                        Guardian& guardian) {
   absl::StatusOr<Pipe> output = MakePipe();
   if (!output.ok()) return output.status();
   absl::StatusOr<Pipe> errors = MakePipe();
