@@ -1,9 +1,11 @@
 // `lockstep`: one program, one file a subcommand.
 #include <algorithm>
 #include <cstring>
+#include <iostream>
 #include <string>
 #include <vector>
 
+#include "lockstep/cli/status.h"
 #include "lockstep/cli/subcommands.h"
 #include "lockstep/launch/exit_code.h"
 
@@ -24,6 +26,10 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   cli::AddServe(app, exit_code);
   cli::AddRun(app, from_dashes, exit_code);
+  cli::StatusOptions status;
+  cli::AddStatusCommand(app, status)->callback([&status, &exit_code] {
+    exit_code = cli::Status(status, std::cout, std::cerr);
+  });
   try {
     app.parse(static_cast<int>(ours_end - argv), argv);
   } catch (const CLI::ParseError& error) {
