@@ -224,7 +224,7 @@ void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effect
 void Supervisor::Escalate(Time now, Escalation to, Effects& out) {
   escalation_ = to;
   const int running = CountRunning();
-  const std::string still = absl::StrFormat("%d process%s", running, running == 1 ? "" : "es");
+  const std::string left = absl::StrFormat("%d process%s", running, running == 1 ? "" : "es");
   switch (to) {
     case Escalation::kGrace:
       escalate_at_ = now + options_.grace;
@@ -232,7 +232,7 @@ void Supervisor::Escalate(Time now, Escalation to, Effects& out) {
     case Escalation::kTerminated:
       escalate_at_ = now + options_.terminate_grace;
       if (running == 0) return;
-      out.sentences.push_back(absl::StrCat(still, " did not end by itself: SIGTERM"));
+      out.sentences.push_back(absl::StrCat("the grace is over: SIGTERM to ", left));
       SignalRunning(SIGTERM, out);
       // A stopped process takes SIGTERM only when it goes on.
       SignalRunning(SIGCONT, out);
@@ -240,7 +240,7 @@ void Supervisor::Escalate(Time now, Escalation to, Effects& out) {
     case Escalation::kKilled:
       escalate_at_ = now + options_.kill_grace;
       if (running > 0) {
-        out.sentences.push_back(absl::StrCat(still, " left: SIGKILL"));
+        out.sentences.push_back(absl::StrCat("SIGKILL to ", left));
         SignalRunning(SIGKILL, out);
       }
       ReleaseEnded(out);
