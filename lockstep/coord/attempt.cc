@@ -1,14 +1,26 @@
 #include "lockstep/coord/attempt.h"
 
-#include <string.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
+#include "lockstep/base/limits.h"
 
 namespace lockstep::coord {
+namespace {
+
+// A member may report a text of any length; what is kept of it, quoted by other errors and sent to
+// all must not grow with that. Cut between characters.
+std::string Cut(const std::string& text) {
+  constexpr size_t kMax = kErrorTextBytesMax / 2;
+  if (text.size() <= kMax) return text;
+  size_t end = kMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return absl::StrCat(text.substr(0, end), "... [truncated]");
+}
+
+}  // namespace
 
 Attempt::Attempt(JobRecord& job, ServiceIncarnation service)
     : job_(job),
@@ -105,7 +117,13 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
                               absl::StrCat("Aborted connect attempt of ", job_.Name(request.member),
                                            ": there is a request from a newer incarnation")));
   }
+  // What the former life waits for is not this one's; above all, the end of its poll must not be
+  // taken for a broken connection of this life.
   barriers_.MemberRestarted(request.member, out);
+  CancelPoll(request.member,
+             MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
+                       absl::StrCat(job_.NameWithLife(request.member), " registered again")),
+             out);
   Connect(now, request.member);
   alive_.MemberChanged(request.member, out);
   out.Tell(Severity::kInfo,
@@ -199,15 +217,21 @@ void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
   if (!MayPark(call, out)) return;
   NoteLife(now, request.caller);
   membership_.ConnectionBack(request.member);
-  if (auto older = polls_.find(request.member); older != polls_.end()) {
-    parked_.erase(older->second);
-    out.Fail(older->second,
+  CancelPoll(request.member,
              MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
                        absl::StrCat("a new request to poll for errors came from the same task, ",
-                                    job_.NameWithLife(request.member))));
-  }
+                                    job_.NameWithLife(request.member))),
+             out);
   polls_[request.member] = call;
   parked_[call] = {Waiting::kPoll, request.member};
+}
+
+void Attempt::CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out) {
+  auto poll = polls_.find(member);
+  if (poll == polls_.end()) return;
+  parked_.erase(poll->second);
+  out.Fail(poll->second, error);
+  polls_.erase(poll);
 }
 
 void Attempt::Handle(Time now, const ReportError& request, Effects& out) {
@@ -226,7 +250,7 @@ void Attempt::Handle(Time now, const ReportError& request, Effects& out) {
          MakeError(Error{.code = code,
                          .reason = Reason::kReportedError,
                          .message = absl::StrCat(job_.Describe(request.member),
-                                                 " reported an error: ", request.message),
+                                                 " reported an error: ", Cut(request.message)),
                          .origin = request.member,
                          .reported = true})}},
        out);
@@ -286,11 +310,7 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
             .message = absl::StrCat(job_.NameWithLife(member), ": the task has disconnected"),
             .origin = member});
   membership_.Disconnect(now, member);
-  if (auto poll = polls_.find(member); poll != polls_.end()) {
-    parked_.erase(poll->second);
-    out.Fail(poll->second, left);
-    polls_.erase(poll);
-  }
+  CancelPoll(member, left, out);
   barriers_.MemberGone(member, left, out);
   alive_.MemberChanged(member, out);
   if (shutdown_.gathering && shutdown_.gathering->Includes(member)) EndShutdown(now, left, out);
@@ -419,6 +439,7 @@ void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
       break;
     case Waiting::kLeave:
       shutdown_.gathering->Withdraw(member);
+      if (shutdown_.gathering->empty()) shutdown_.gathering.reset();
       break;
   }
 }

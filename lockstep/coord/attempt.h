@@ -114,6 +114,7 @@ class Attempt {
   void EndShutdown(Time now, const ErrorPtr& inner, Effects& out);
   void ReachShutdownDeadline(Time now, Effects& out);
 
+  void CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out);
   void FailPolls(const ErrorPtr& error, Effects& out);
 
   MemberView ViewOf(Time now, MemberIndex member) const;

@@ -27,7 +27,8 @@ std::string DescribeEnd(const ProcessEnded& end) {
 void Attempt::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
   // Whose connection broke before is given up too, and first: what is told now is most likely a
   // consequence of that, and everybody hears of one cause only.
-  std::vector<Casualty> all = Casualties(membership_.BrokenSince(now), now);
+  std::vector<Casualty> all;
+  if (!job_.options.recoverable) all = Casualties(membership_.BrokenSince(now), now);
   for (Casualty& casualty : casualties) {
     auto broken = std::find_if(all.begin(), all.end(), [&](const Casualty& other) {
       return other.member == casualty.member;
@@ -162,7 +163,10 @@ void Attempt::Handle(Time now, const DeadlineReached&, Effects& out) {
     failed_to_start.code = absl::StatusCode::kInternal;
     failed_to_start.message = absl::StrCat("Cluster registration failed: ", expired->message);
     const ErrorPtr error = MakeError(std::move(failed_to_start));
+    // An attempt that never began is over for recoverable members, too: nobody is in it to come back
+    // to, and only a failed one gives way to the next.
     Propagate(now, error, out);
+    if (!root_cause_) root_cause_ = error;
     SetAllToError(now, error, out);
   }
   ReachShutdownDeadline(now, out);
@@ -281,7 +285,9 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
     view.why = std::move(why);
   };
   const absl::Duration silent = now - member.last_heard;
-  if (member.state == MemberState::kError) {
+  if (member.state == MemberState::kError && !member.ever_registered) {
+    become(MemberCondition::kMissing, member.since, "it had not come when the attempt failed");
+  } else if (member.state == MemberState::kError) {
     const Reason reason = member.error->reason;
     const bool lost = reason == Reason::kHeartbeatTimeout || reason == Reason::kConnectionLost ||
                       reason == Reason::kProcessEnded;
