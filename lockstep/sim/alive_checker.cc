@@ -111,8 +111,13 @@ class AliveChecker : public Checker {
       const coord::MemberStatus& status = (*watched.members)[i];
       const MemberCondition condition = step.after.members[i].condition;
       const bool connected = Connected(step.after, MemberIndex(i));
-      const bool in_error = !connected && (condition == MemberCondition::kLost ||
-                                           condition == MemberCondition::kFailed);
+      // Who had not come when the attempt failed is in error for clients, and missing for people.
+      const bool never_came = condition == MemberCondition::kMissing &&
+                              step.after.state == coord::AttemptState::kFailed;
+      const bool in_error =
+          !connected &&
+          (condition == MemberCondition::kLost || condition == MemberCondition::kFailed ||
+           (never_came && status.state == coord::MemberState::kError));
       if (status.member != MemberIndex(i) ||
           connected != (status.state == coord::MemberState::kConnected) ||
           in_error != (status.state == coord::MemberState::kError) ||
