@@ -1,0 +1,66 @@
+"""Fixtures of the interop tests. See README.md beside this file."""
+
+import contextlib
+
+import pytest
+
+from members import Crowd, Member, all_of
+from servers import SERVERS
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "row(number): a row of the conformance list that it shows")
+    config.addinivalue_line("markers", "mended(text): upstream's defect; runs against ours only")
+
+
+def pytest_generate_tests(metafunc):
+    """Every test that asks for `job` runs against both servers, unless it shows a mended defect."""
+    if "kind" in metafunc.fixturenames:
+        mended = any(metafunc.definition.iter_markers("mended"))
+        metafunc.parametrize("kind", ["lockstep"] if mended else ["jaxlib", "lockstep"])
+
+
+class Job:
+    """A server with a job of some size, and its members."""
+
+    def __init__(self, kind, folder, size, server_options):
+        self.folder = folder
+        self.size = size
+        self._made = 0
+        self._members = []
+        self.server = SERVERS[kind](size, folder, **server_options)
+
+    def member(self, index, **options):
+        self._made += 1
+        member = Member(index, self.server.address, self.folder,
+                        name=f"member-{index}-{self._made}", **options)
+        self._members.append(member)
+        return member
+
+    def members(self, **options):
+        """All members, connected."""
+        members = [self.member(index, **options) for index in range(self.size)]
+        all_of([member.start("connect") for member in members])
+        return members
+
+    def crowd(self, indices, **options):
+        """Members that share a process."""
+        crowd = Crowd(indices, self.server.address, self.folder, **options)
+        self._members.append(crowd)
+        return crowd
+
+    def end(self):
+        for member in self._members:
+            member.end()
+        self.server.end()
+
+
+@pytest.fixture
+def make_job(kind, tmp_path):
+    """make_job(size, **server_options): a Job that ends with the test."""
+    with contextlib.ExitStack() as stack:
+        def make(size, **server_options):
+            job = Job(kind, tmp_path, size, server_options)
+            stack.callback(job.end)
+            return job
+        yield make
