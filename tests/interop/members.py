@@ -11,7 +11,7 @@ from processes import LIMIT_S, ClientError, Process, ProcessEnded
 # What a stock client logs when it ends its process: glog's F line, then the error.
 _LAST_WORDS = re.compile(
     r"Terminating process because the JAX distributed service detected fatal errors.*?"
-    r"(?:absl::Status: )?([A-Z_]+): (.*)", re.DOTALL)
+    r"(?:absl::Status: )?([A-Z_]+): (.*?)\s*(?:\*\*\* Check failure|$)", re.DOTALL)
 
 
 class _Client:
@@ -76,7 +76,7 @@ class Crowd(Process):
 def _defaults(options):
     """Nothing may go wrong with a client's own clock while a test waits for the service's."""
     return {"init_timeout": LIMIT_S, "shutdown_timeout": LIMIT_S, "heartbeat_timeout": 100,
-            "shutdown_on_destruction": False, "use_compression": True, **options}
+            "shutdown_on_destruction": True, "use_compression": True, **options}
 
 
 class Member(Process):

@@ -92,7 +92,7 @@ def test_row_050_killed_while_others_shut_down(kind, make_job):
 
 @pytest.mark.row(43)
 def test_row_043_killed_while_others_register(make_job):
-    """Neither server takes a registering process for a member: its successor may take its place."""
+    """A process that died before all were there may come back, and is waited for."""
     job = make_job(3)
     killed = job.member(2)
     killed.start("connect")
@@ -102,8 +102,26 @@ def test_row_043_killed_while_others_register(make_job):
     killed.kill()
     assert killed.wait_ended() == -9
 
-    early += [job.member(1).start("connect"), job.member(2).start("connect")]
-    all_of(early)
+    early.append(job.member(2).start("connect"))
+    assert_parked(*early, seconds=0.5)
+    all_of(early + [job.member(1).start("connect")])
+
+
+@pytest.mark.mended("a process that died while it registered counts as registered")
+@pytest.mark.row(43)
+def test_row_043_the_dead_do_not_complete_the_registration(make_job):
+    job = make_job(3)
+    killed = job.member(2)
+    killed.start("connect")
+    early = [job.member(0).start("connect")]
+    assert_parked(*early, seconds=0.5)
+
+    killed.kill()
+    assert killed.wait_ended() == -9
+
+    early.append(job.member(1).start("connect"))
+    assert_parked(*early, seconds=0.5)
+    all_of(early + [job.member(2).start("connect")])
 
 
 @pytest.mark.row(53)
