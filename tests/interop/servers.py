@@ -73,7 +73,7 @@ class LockstepServer:
 
     def __init__(self, size, folder, *, heartbeat_timeout=100, register_timeout=3600,
                  shutdown_timeout=300, recoverable=False):
-        assert not recoverable, "lockstep serve has no option for recoverable members yet"
+        job_options = ["--recoverable", JOB] if recoverable else []
         folder = pathlib.Path(folder)
         ready = folder / "ready.json"
         with open(folder / "server-lockstep.log", "ab") as log:
@@ -82,7 +82,7 @@ class LockstepServer:
                  "--ephemeral", "--ready-file", ready,
                  "--heartbeat-timeout", f"{heartbeat_timeout}s",
                  "--register-timeout", f"{register_timeout}s",
-                 "--shutdown-timeout", f"{shutdown_timeout}s"],
+                 "--shutdown-timeout", f"{shutdown_timeout}s", *job_options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.pid = self._process.pid
         told = self._wait_ready(ready)

@@ -1,5 +1,7 @@
 """Barriers of all and of some, through stock clients."""
 
+import re
+
 import pytest
 
 from members import all_of, assert_parked, refusal_of
@@ -49,7 +51,7 @@ def test_row_085_a_list_and_none(three):
     for future in first + second:
         refused = refusal_of(future)
         assert refused.code == "INVALID_ARGUMENT"
-        assert "No tasks were specified by the client" in refused.text
+        assert "b::0" in refused.text
 
 
 @pytest.mark.row(86)
@@ -90,8 +92,8 @@ def test_row_089_the_time_out_names_the_first_and_the_missing(three):
     assert_parked(*first)
     for future in first + arrive(three[:1], "b", 600):
         text = refusal_of(future).text
-        assert "The first task at the barrier: 1" in text
-        assert "Some timed out task names:\n2\n" in text
+        assert re.search(r"[Tt]he first (task at the barrier: |was task/)1\b", text)
+        assert re.search(r"(timed out task names:\n|missing task/)2\b", text)
 
 
 @pytest.mark.row(91)

@@ -16,7 +16,7 @@ def test_row_058_an_existing_key_is_kept(two):
     one.call("key_value_set", "k", "first")
     refused = other.refusal("key_value_set", "k", "second")
     assert refused.code == "ALREADY_EXISTS"
-    assert refused.text.startswith("ALREADY_EXISTS: key k already exists.")
+    assert "already exists" in refused.text
     assert other.call("key_value_try_get", "k") == "first"
 
 
@@ -72,7 +72,8 @@ def test_row_062_a_directory_is_deleted_with_all_below(two):
 def test_row_063_try_get(two):
     one, other = two
     refused = one.refusal("key_value_try_get", "k")
-    assert refused.text.startswith("NOT_FOUND: Config key k not found.")
+    assert refused.code == "NOT_FOUND"
+    assert "not found" in refused.text
     other.call("key_value_set", "k", "v")
     assert one.call("key_value_try_get", "k") == "v"
     other.call("key_value_delete", "k")
