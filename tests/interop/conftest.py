@@ -6,6 +6,7 @@ import pytest
 
 from members import Crowd, Member, all_of
 from servers import SERVERS
+from wire import Wire, WireMember, register_all
 
 
 def pytest_configure(config):
@@ -28,6 +29,7 @@ class Job:
         self.size = size
         self._made = 0
         self._members = []
+        self._wires = []
         self.server = SERVERS[kind](size, folder, **server_options)
 
     def member(self, index, **options):
@@ -49,7 +51,25 @@ class Job:
         self._members.append(crowd)
         return crowd
 
+    def wire(self):
+        wire = Wire(self.server.address)
+        self._wires.append(wire)
+        return wire
+
+    def wire_member(self, index):
+        """A member that a test plays by hand."""
+        self._made += 1
+        member = WireMember(self.server.address, index, 1000 + self._made)
+        self._wires.append(member)
+        return member
+
+    def wire_members(self):
+        """All members, registered; nobody polls yet."""
+        return register_all([self.wire_member(index) for index in range(self.size)])
+
     def end(self):
+        for wire in self._wires:
+            wire.close()
         for member in self._members:
             member.end()
         self.server.end()
