@@ -11,14 +11,16 @@ from wire import Wire, WireMember, register_all
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "row(number): a row of the conformance list that it shows")
-    config.addinivalue_line("markers", "mended(text): upstream's defect; runs against ours only")
+    config.addinivalue_line("markers", "mended(text): upstream's defect; runs against Lockstep only")
+    config.addinivalue_line("markers", "only_lockstep: takes long and compares nothing")
 
 
 def pytest_generate_tests(metafunc):
-    """Every test that asks for `job` runs against both servers, unless it shows a mended defect."""
+    """Every test that makes a job runs against both servers, unless it shows a mended defect."""
     if "kind" in metafunc.fixturenames:
-        mended = any(metafunc.definition.iter_markers("mended"))
-        metafunc.parametrize("kind", ["lockstep"] if mended else ["jaxlib", "lockstep"])
+        markers = {marker.name for marker in metafunc.definition.iter_markers()}
+        ours = markers & {"mended", "only_lockstep"}
+        metafunc.parametrize("kind", ["lockstep"] if ours else ["jaxlib", "lockstep"])
 
 
 class Job:
@@ -50,6 +52,10 @@ class Job:
         crowd = Crowd(indices, self.server.address, self.folder, **options)
         self._members.append(crowd)
         return crowd
+
+    def adopt(self, processes):
+        """They end with the job."""
+        self._members += processes
 
     def wire(self):
         wire = Wire(self.server.address)

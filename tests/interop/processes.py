@@ -1,4 +1,4 @@
-"""Processes for the interop tests, forked within milliseconds from one that has imported jaxlib.
+"""Processes for the interop tests, forked within milliseconds from one that has imported jax.
 
 A stock client aborts its process when its coordinator tells it of an error, so each client lives in
 a process of its own. Nothing here sleeps: answers and deaths both arrive on a process's pipe.
@@ -16,7 +16,7 @@ import threading
 LIMIT_S = 60
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["jaxlib._jax"])
+_context.set_forkserver_preload(["jaxlib._jax", "jax", "jax.experimental.multihost_utils"])
 
 
 class ClientError(Exception):

@@ -64,7 +64,6 @@ def test_a_method_that_is_none(one):
 @pytest.mark.parametrize("method, fields", [
     ("Heartbeat", {"incarnation": 1, "source_task_id": 99}),
     ("PollForError", {"source_task_id": 99}),
-    ("ShutdownTask", {"source_task_id": 99}),
     ("Heartbeat", {"incarnation": 1, "source_task_id": -1}),
     ("PollForError", {"source_task_id": -1}),
     ("Barrier", {"barrier_id": "b", "barrier_timeout_in_ms": 1000, "task_ids": [0, 99],
@@ -74,6 +73,14 @@ def test_a_method_that_is_none(one):
 def test_unknown_members(one, method, fields):
     refused = one.refusal(method, **fields)
     assert refused.code == "INVALID_ARGUMENT"
+    serves_on(one)
+
+
+@pytest.mark.mended("a stranger joins the shutdown barrier, and breaks it")
+def test_a_stranger_does_not_shut_down_the_job(job, one):
+    poll = one.poll()
+    assert one.refusal("ShutdownTask", source_task_id=99).code == "INVALID_ARGUMENT"
+    poll.assert_parked()
     serves_on(one)
 
 
