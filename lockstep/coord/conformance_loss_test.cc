@@ -1,5 +1,5 @@
-// How a loss is seen before the heartbeat time-out tells: on the connection, and by the launcher; and
-// which of several losses is called the cause.
+// How a loss is seen before the heartbeat time-out tells: on the connection, and by the
+// launcher; and which of several losses is called the cause.
 #include "gtest/gtest.h"
 #include "lockstep/testing/coordinator_harness.h"
 #include "lockstep/testing/matchers.h"
@@ -8,13 +8,13 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
 using lockstep::testing::HasText;
 using lockstep::testing::IsAbout;
 using lockstep::testing::Succeeded;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // A job of three members, each with a process of its own (51, 52, 53), all of which poll.
 class Loss : public ::testing::Test {
