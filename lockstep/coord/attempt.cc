@@ -49,6 +49,21 @@ bool Attempt::CheckMember(MemberIndex member, CallId call, Effects& out) const {
   return false;
 }
 
+// Also refuses what a former life of the member sent and what was long under way: it must not count
+// as an arrival, a departure or anything else of the life that has taken its place.
+bool Attempt::CheckCaller(MemberIndex member, const Caller& caller, Effects& out) const {
+  if (!CheckMember(member, caller.call, out)) return false;
+  if (membership_.Get(member).incarnation == caller.incarnation ||
+      !membership_.Knew(member, caller.incarnation)) {
+    return true;
+  }
+  out.Fail(caller.call, MakeError(absl::StatusCode::kAborted, Reason::kMemberRestarted,
+                                  absl::StrCat("a former life of ", job_.Name(member),
+                                               " asks, but ", job_.NameWithLife(member),
+                                               " has taken its place")));
+  return false;
+}
+
 bool Attempt::MayPark(CallId call, Effects& out) const {
   const size_t waits = barriers_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
                        registration_.waits() + parked_.size();
@@ -191,7 +206,7 @@ void Attempt::Handle(Time now, const Heartbeat& request, Effects& out) {
 
 void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
   const CallId call = request.caller.call;
-  if (!CheckMember(request.member, call, out)) return;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   const Membership::Member& member = membership_.Get(request.member);
   auto refuse = [&](Reason reason, absl::string_view text) {
     out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, reason,
@@ -236,7 +251,7 @@ void Attempt::CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out
 
 void Attempt::Handle(Time now, const ReportError& request, Effects& out) {
   const CallId call = request.caller.call;
-  if (!CheckMember(request.member, call, out)) return;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   if (membership_.Get(request.member).state != MemberState::kConnected) {
     return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
                                     absl::StrCat(job_.NameWithLife(request.member),
@@ -261,7 +276,7 @@ void Attempt::Handle(Time now, const ReportError& request, Effects& out) {
 
 void Attempt::Handle(Time now, const LeaveJob& request, Effects& out) {
   const CallId call = request.caller.call;
-  if (!CheckMember(request.member, call, out)) return;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   if (membership_.Get(request.member).state == MemberState::kDisconnected) {
     return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
                                     absl::StrCat(job_.NameWithLife(request.member),
@@ -293,7 +308,7 @@ void Attempt::Handle(Time now, const LeaveJob& request, Effects& out) {
 
 void Attempt::Handle(Time now, const ResetMember& request, Effects& out) {
   const CallId call = request.caller.call;
-  if (!CheckMember(request.member, call, out)) return;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   if (membership_.Get(request.member).state == MemberState::kDisconnected) {
     return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
                                     absl::StrCat(job_.NameWithLife(request.member),
@@ -313,7 +328,15 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
   CancelPoll(member, left, out);
   barriers_.MemberGone(member, left, out);
   alive_.MemberChanged(member, out);
-  if (shutdown_.gathering && shutdown_.gathering->Includes(member)) EndShutdown(now, left, out);
+  if (shutdown_.gathering && shutdown_.gathering->Includes(member)) {
+    // It went alone while others wait to go together: that is the end of the attempt.
+    Keep(now, *left, failed());
+    out.Tell(Severity::kError,
+             absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member),
+                          " left by itself while ", shutdown_.gathering->arrived(), "/",
+                          shutdown_.gathering->size(), " members waited to shut down"));
+    EndShutdown(now, left, out);
+  }
   if (ended()) {
     out.Tell(Severity::kInfo,
              absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
@@ -394,19 +417,20 @@ void Attempt::Handle(Time now, const DeleteKey& request, Effects& out) {
 }
 
 void Attempt::Handle(Time now, const ArriveAtBarrier& request, Effects& out) {
-  if (!CheckMember(request.member, request.caller.call, out)) return;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   NoteLife(now, request.caller);
   if (MayPark(request.caller.call, out)) barriers_.Arrive(now, request, out);
 }
 
 void Attempt::Handle(Time now, const CancelBarrier& request, Effects& out) {
-  if (!CheckMember(request.member, request.caller.call, out)) return;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   NoteLife(now, request.caller);
   barriers_.Cancel(request, out);
 }
 
 void Attempt::Handle(Time now, const GetAliveMembers& request, Effects& out) {
   const CallId call = request.caller.call;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   NoteLife(now, request.caller);
   if (std::find(request.members.begin(), request.members.end(), request.member) ==
       request.members.end()) {
