@@ -225,7 +225,6 @@ TEST_F(XlaDoorTest, RegistrationTellsHowLongItsCallerWaits) {
 TEST_F(XlaDoorTest, TenThousandWaitingCallsCostNoThread) {
   constexpr int kCalls = 10'000;
   Open();
-  job_.record = false;
   std::vector<std::unique_ptr<pb::CoordinationService::Stub>> stubs;
   for (int i = 0; i < 4; ++i) stubs.push_back(Client());
   pb::GetKeyValueRequest get;
@@ -252,10 +251,10 @@ TEST_F(XlaDoorTest, TenThousandWaitingCallsCostNoThread) {
           if (--left == 0) all_done.Put(true);
         });
   }
-  // Each connection keeps its order, so once these are answered all waits before them are parked.
-  for (auto& stub : stubs) ASSERT_TRUE(CALL(stub, InsertKeyValue, insert, &inserted).ok());
+  for (int i = 0; i < kCalls; ++i) Await<coord::GetKey>();
   OnLoop([&] { EXPECT_EQ(door_->open_calls(), static_cast<size_t>(kCalls)); });
-  EXPECT_LE(ThreadsOfThisProcess(), threads_before + 2);  // gRPC may add a poller of its own
+  // gRPC's own pools, on both sides, may still grow to the number of cores; calls must not count.
+  EXPECT_LE(ThreadsOfThisProcess(), threads_before + 8);
 
   insert.mutable_kv()->set_key("go");
   insert.mutable_kv()->set_value("now");
