@@ -94,8 +94,23 @@ TEST_F(XlaDoorAbuseTest, AMessageThatGrowsTo100MegabytesIsRefused) {
   insert.mutable_kv()->set_value(std::string(100'000'000, 'x'));
   pb::InsertKeyValueResponse inserted;
   grpc::ClientContext context;
-  EXPECT_EQ(stub->InsertKeyValue(&context, insert, &inserted).error_code(),
-            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  grpc::Status status = stub->InsertKeyValue(&context, insert, &inserted);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("message_bytes_max"));
+  ExpectServes();
+}
+
+TEST_F(XlaDoorAbuseTest, BrokenGzipIsRefused) {
+  Open();
+  grpc::GenericStub stub(grpc::CreateChannel(target(), grpc::InsecureChannelCredentials()));
+  grpc::Slice broken("\x1f\x8b\x08\0\0\0\0\0\0\3\xff\xff\xff\xff", 14);
+  grpc::ByteBuffer request(&broken, 1);
+  grpc::ByteBuffer response;
+  grpc::ClientContext context;
+  Mailbox<grpc::Status> done;
+  stub.UnaryCall(&context, "/xla.coordination.CoordinationService/Heartbeat", {}, &request,
+                 &response, [&](grpc::Status status) { done.Put(status); });
+  EXPECT_EQ(done.Take()->error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   ExpectServes();
 }
 
