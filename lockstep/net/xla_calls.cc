@@ -108,10 +108,7 @@ std::vector<XlaInbox::Item> XlaInbox::Take() {
 
 XlaCall::XlaCall(std::shared_ptr<XlaInbox> inbox, grpc::CallbackServerContext* context,
                  grpc::ByteBuffer* response)
-    : inbox_(std::move(inbox)),
-      context_(context),
-      response_(response),
-      id_(inbox_->NextCallId()) {}
+    : inbox_(std::move(inbox)), context_(context), response_(response), id_(inbox_->NextCallId()) {}
 
 XlaCall* XlaCall::Begin(std::shared_ptr<XlaInbox> inbox, Method method,
                         grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
@@ -184,23 +181,22 @@ using RawHalf = Service::WithRawCallbackMethod_RegisterTask<
             Service::WithRawCallbackMethod_ShutdownTask<Service::WithRawCallbackMethod_WatchTasks<
                 Service::WithRawCallbackMethod_Barrier<Service::WithRawCallbackMethod_CancelBarrier<
                     Service::WithRawCallbackMethod_GetAliveTasks<Base>>>>>>>>>;
-using RawService =
-    RawHalf<Service::WithRawCallbackMethod_InsertKeyValue<
-        Service::WithRawCallbackMethod_GetKeyValue<Service::WithRawCallbackMethod_TryGetKeyValue<
-            Service::WithRawCallbackMethod_IncrementKeyValue<
-                Service::WithRawCallbackMethod_GetKeyValueDir<
-                    Service::WithRawCallbackMethod_DeleteKeyValue<Service::Service>>>>>>>;
+using RawService = RawHalf<Service::WithRawCallbackMethod_InsertKeyValue<
+    Service::WithRawCallbackMethod_GetKeyValue<Service::WithRawCallbackMethod_TryGetKeyValue<
+        Service::WithRawCallbackMethod_IncrementKeyValue<
+            Service::WithRawCallbackMethod_GetKeyValueDir<
+                Service::WithRawCallbackMethod_DeleteKeyValue<Service::Service>>>>>>>;
 
 class XlaService final : public RawService {
  public:
   explicit XlaService(std::shared_ptr<XlaInbox> inbox) : inbox_(std::move(inbox)) {}
 
 // One line per method; the names are the generated base class's.
-#define LOCKSTEP_XLA_METHOD(name)                                                           \
-  grpc::ServerUnaryReactor* name(grpc::CallbackServerContext* context,                      \
+#define LOCKSTEP_XLA_METHOD(name)                                                             \
+  grpc::ServerUnaryReactor* name(grpc::CallbackServerContext* context,                        \
                                  const grpc::ByteBuffer* request, grpc::ByteBuffer* response) \
-      override {                                                                            \
-    return XlaCall::Begin(inbox_, Method::k##name, context, request, response);             \
+      override {                                                                              \
+    return XlaCall::Begin(inbox_, Method::k##name, context, request, response);               \
   }
   LOCKSTEP_XLA_METHOD(RegisterTask)
   LOCKSTEP_XLA_METHOD(Heartbeat)

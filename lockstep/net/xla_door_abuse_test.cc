@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/create_channel.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "gtest/gtest.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/net/xla_door_testing.h"
 
@@ -188,8 +188,8 @@ TEST_F(XlaDoorAbuseTest, MoreConnectionsThanTheLimitAreRefusedUntilSomeEnd) {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
   pb::InsertKeyValueResponse inserted;
-  EXPECT_TRUE(Client(arguments)->InsertKeyValue(&context, pb::InsertKeyValueRequest(), &inserted)
-                  .ok());
+  EXPECT_TRUE(
+      Client(arguments)->InsertKeyValue(&context, pb::InsertKeyValueRequest(), &inserted).ok());
 }
 
 // gRPC must not have put its own time-out on the connection, with which a cut of 20 s ends it.
