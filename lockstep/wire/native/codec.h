@@ -2,7 +2,7 @@
 //
 // The bytes are protobuf's (proto3). `Encode` is canonical: fields in order, defaults left out,
 // numbers packed. `Decode` takes whatever protobuf would take, fields unknown to us included, but
-// refuses a known field of the wrong wire type, which protobuf would quietly skip.
+// refuses a known field of the wrong wire type, which protobuf would quietly skip, and groups.
 //
 // Bounds of what is decoded: kDecodeDepthMax, kDecodeElementsMax; the caller bounds the bytes.
 #pragma once
@@ -127,6 +127,18 @@ struct DecodeState {
 template <class Message>
 bool ReadFields(protozero::pbf_reader& in, Message& message, DecodeState& state);
 
+// Whether the varint that comes next has no more than 32 bits. Of tags and lengths protozero would
+// quietly drop the bits above, and so find a message where protobuf finds none.
+inline bool NextFitsIn32Bits(const protozero::pbf_reader& in) {
+  const protozero::data_view rest = in.data();
+  for (size_t i = 0; i < rest.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(rest.data()[i]);
+    if (i == 4) return byte <= 0x0F;
+    if (byte < 0x80) return true;
+  }
+  return true;  // ends too early, which protozero notices
+}
+
 template <class T>
 T FromVarint(uint64_t raw) {
   // As protobuf: what does not fit is cut, any bit makes true, an unknown enum value is kept.
@@ -203,7 +215,14 @@ bool ReadField(protozero::pbf_reader& in, const F& field, Message& message, Deco
 
 template <class Message>
 bool ReadFields(protozero::pbf_reader& in, Message& message, DecodeState& state) {
-  while (in.next()) {
+  while (true) {
+    if (!NextFitsIn32Bits(in)) {
+      return state.Fail(Message::kName, "(tag)", "has more than 32 bits");
+    }
+    if (!in.next()) return true;
+    if (in.wire_type() == protozero::pbf_wire_type::length_delimited && !NextFitsIn32Bits(in)) {
+      return state.Fail(Message::kName, "(length)", "has more than 32 bits");
+    }
     bool known = false;
     bool ok = true;
     ForEachField<Message>([&](const auto& field) {
@@ -214,7 +233,6 @@ bool ReadFields(protozero::pbf_reader& in, Message& message, DecodeState& state)
     if (!ok) return false;
     if (!known) in.skip();
   }
-  return true;
 }
 
 }  // namespace internal
