@@ -5,8 +5,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
+#include "lockstep/base/limits.h"
 
 namespace lockstep::coord {
+namespace {
+
+// A member may report a text of any length; what is kept of it, quoted by other errors and sent to
+// all must not grow with that. Cut between characters.
+std::string Cut(const std::string& text) {
+  constexpr size_t kMax = kErrorTextBytesMax / 2;
+  if (text.size() <= kMax) return text;
+  size_t end = kMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return absl::StrCat(text.substr(0, end), "... [truncated]");
+}
+
+}  // namespace
 
 Attempt::Attempt(JobRecord& job, ServiceIncarnation service)
     : job_(job),
@@ -35,6 +49,16 @@ bool Attempt::CheckMember(MemberIndex member, CallId call, Effects& out) const {
   return false;
 }
 
+bool Attempt::CheckCaller(MemberIndex member, const Caller& caller, Effects& out) const {
+  if (!CheckMember(member, caller.call, out)) return false;
+  if (!job_.IsFormerLife(member, caller.incarnation)) return true;
+  out.Fail(caller.call,
+           MakeError(absl::StatusCode::kAborted, Reason::kMemberRestarted,
+                     absl::StrCat("this is a request of a former life of ",
+                                  job_.NameWithLife(member), ", which has restarted since")));
+  return false;
+}
+
 bool Attempt::MayPark(CallId call, Effects& out) const {
   const size_t waits = barriers_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
                        registration_.waits() + parked_.size();
@@ -56,6 +80,12 @@ void Attempt::NoteLife(Time now, const Caller& caller) {
 
 void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
   if (!CheckMember(request.member, request.call, out)) return;
+  if (job_.IsFormerLife(request.member, request.incarnation)) {
+    return out.Fail(request.call,
+                    MakeError(absl::StatusCode::kAlreadyExists, Reason::kSuperseded,
+                              absl::StrCat("Aborted connect attempt of ", job_.Name(request.member),
+                                           ": there is a request from a newer incarnation")));
+  }
   const Membership::Member& member = membership_.Get(request.member);
   if (failed()) {
     // Only lives of this attempt get here; others open the next one.
@@ -79,8 +109,7 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
     membership_.Heard(now, request.member);  // a retry whose first answer was lost
     return out.Succeed(request.call, Registered{service_});
   }
-  if (member.state == MemberState::kConnected && !job_.options.recoverable &&
-      !Knew(request.member, request.incarnation)) {
+  if (member.state == MemberState::kConnected && !job_.options.recoverable) {
     return Restarted(now, request, out);
   }
   if (!all_registered_) {
@@ -97,21 +126,16 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
                                            FormatSpan(now - started_), " after the first"));
     return;
   }
-  if (!membership_.BeginLife(now, request.member, request.incarnation, request.peer)) {
-    return out.Fail(request.call,
-                    MakeError(absl::StatusCode::kAlreadyExists, Reason::kSuperseded,
-                              absl::StrCat("Aborted connect attempt of ", job_.Name(request.member),
-                                           ": there is a request from a newer incarnation")));
-  }
+  membership_.BeginLife(now, request.member, request.incarnation, request.peer);
   // What the former life waits for is not this one's; above all, the end of its poll must not be
   // taken for a broken connection of this life.
   barriers_.MemberRestarted(request.member, out);
-  CancelPoll(request.member,
-             MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
-                       absl::StrCat(job_.NameWithLife(request.member), " registered again")),
-             out);
+  const ErrorPtr again =
+      MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
+                absl::StrCat(job_.NameWithLife(request.member), " registered again"));
+  CancelPoll(request.member, again, out);
   Connect(now, request.member);
-  alive_.MemberChanged(request.member, out);
+  alive_.MemberRestarted(request.member, again, out);
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(request.member), " is in"));
   out.Succeed(request.call, Registered{service_});
@@ -168,7 +192,9 @@ void Attempt::Handle(Time now, const Heartbeat& request, Effects& out) {
                   " but got ", request.incarnation.value(), " from ", job_.Describe(request.member),
                   ". The task has restarted and likely crashed earlier"),
               .origin = request.member});
-    if (member.state == MemberState::kConnected) Fail(now, {{request.member, now, error}}, out);
+    const bool stranger = !job_.IsFormerLife(request.member, request.incarnation);
+    if (stranger && member.state == MemberState::kConnected)
+      Fail(now, {{request.member, now, error}}, out);
     return out.Fail(call, error);
   }
   membership_.Heard(now, request.member);
@@ -177,7 +203,7 @@ void Attempt::Handle(Time now, const Heartbeat& request, Effects& out) {
 
 void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
   const CallId call = request.caller.call;
-  if (!CheckMember(request.member, call, out)) return;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   const Membership::Member& member = membership_.Get(request.member);
   auto refuse = [&](Reason reason, absl::string_view text) {
     out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, reason,
@@ -222,7 +248,7 @@ void Attempt::CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out
 
 void Attempt::Handle(Time now, const ReportError& request, Effects& out) {
   const CallId call = request.caller.call;
-  if (!CheckMember(request.member, call, out)) return;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   if (membership_.Get(request.member).state != MemberState::kConnected) {
     return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
                                     absl::StrCat(job_.NameWithLife(request.member),
@@ -236,7 +262,7 @@ void Attempt::Handle(Time now, const ReportError& request, Effects& out) {
          MakeError(Error{.code = code,
                          .reason = Reason::kReportedError,
                          .message = absl::StrCat(job_.Describe(request.member),
-                                                 " reported an error: ", request.message),
+                                                 " reported an error: ", Cut(request.message)),
                          .origin = request.member,
                          .reported = true})}},
        out);
@@ -247,7 +273,7 @@ void Attempt::Handle(Time now, const ReportError& request, Effects& out) {
 
 void Attempt::Handle(Time now, const LeaveJob& request, Effects& out) {
   const CallId call = request.caller.call;
-  if (!CheckMember(request.member, call, out)) return;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   if (membership_.Get(request.member).state == MemberState::kDisconnected) {
     return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
                                     absl::StrCat(job_.NameWithLife(request.member),
@@ -279,7 +305,7 @@ void Attempt::Handle(Time now, const LeaveJob& request, Effects& out) {
 
 void Attempt::Handle(Time now, const ResetMember& request, Effects& out) {
   const CallId call = request.caller.call;
-  if (!CheckMember(request.member, call, out)) return;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   if (membership_.Get(request.member).state == MemberState::kDisconnected) {
     return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
                                     absl::StrCat(job_.NameWithLife(request.member),
@@ -335,6 +361,11 @@ void Attempt::EndShutdown(Time now, const ErrorPtr& inner, Effects& out) {
                                               "/", job_.options.size, " members. Barrier result: '",
                                               ToString(*inner), "'"),
                       .barrier = BarrierRef{shutdown_.id, 0}});
+  if (!failed()) {
+    Keep(now, *shutdown_.verdict, false);
+    out.Tell(Severity::kError,
+             absl::StrCat("job '", job_.options.job, "': ", shutdown_.verdict->message));
+  }
   for (const Gathering::Arrival& arrival : waiting) out.Fail(arrival.call, shutdown_.verdict);
   Propagate(now, shutdown_.verdict, out);
   SetAllToError(now, shutdown_.verdict, out);
@@ -380,19 +411,20 @@ void Attempt::Handle(Time now, const DeleteKey& request, Effects& out) {
 }
 
 void Attempt::Handle(Time now, const ArriveAtBarrier& request, Effects& out) {
-  if (!CheckMember(request.member, request.caller.call, out)) return;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   NoteLife(now, request.caller);
   if (MayPark(request.caller.call, out)) barriers_.Arrive(now, request, out);
 }
 
 void Attempt::Handle(Time now, const CancelBarrier& request, Effects& out) {
-  if (!CheckMember(request.member, request.caller.call, out)) return;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   NoteLife(now, request.caller);
   barriers_.Cancel(request, out);
 }
 
 void Attempt::Handle(Time now, const GetAliveMembers& request, Effects& out) {
   const CallId call = request.caller.call;
+  if (!CheckCaller(request.member, request.caller, out)) return;
   NoteLife(now, request.caller);
   if (std::find(request.members.begin(), request.members.end(), request.member) ==
       request.members.end()) {

@@ -77,12 +77,14 @@ ErrorPtr Coordinator::WrongService(ServiceIncarnation claimed) const {
 
 void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& out) {
   if (stopped_) return out.Fail(request.call, Stopped(job_->options.job));
-  const bool of_failed_attempt = attempt_->Knew(request.member, request.incarnation);
-  if (job_->IsMember(request.member) &&
-      (attempt_->failed() ? !of_failed_attempt : attempt_->ended())) {
-    OpenNextAttempt(out);
-  }
+  if (job_->IsMember(request.member) && OpensNext(request)) OpenNextAttempt(out);
   attempt_->Handle(now, request, out);
+}
+
+bool Coordinator::OpensNext(const RegisterMember& request) const {
+  if (job_->IsFormerLife(request.member, request.incarnation)) return false;
+  if (attempt_->failed()) return !attempt_->Knew(request.member, request.incarnation);
+  return attempt_->ended();
 }
 
 void Coordinator::OpenNextAttempt(Effects& out) {

@@ -34,6 +34,20 @@ std::string JobRecord::NameSome(const std::vector<MemberIndex>& members) const {
   return text;
 }
 
+void JobRecord::NoteLife(MemberIndex member, Incarnation incarnation) {
+  std::deque<Incarnation>& known = incarnations[member.value()];
+  if (!known.empty() && known.back() == incarnation) return;
+  ++lives[member.value()];
+  known.push_back(incarnation);
+  if (known.size() > kLivesKeptMax) known.pop_front();
+}
+
+bool JobRecord::IsFormerLife(MemberIndex member, Incarnation incarnation) const {
+  const std::deque<Incarnation>& known = incarnations[member.value()];
+  return !known.empty() &&
+         std::find(known.begin(), known.end() - 1, incarnation) != known.end() - 1;
+}
+
 void JobRecord::KeepError(ErrorView error) {
   errors.push_back(std::move(error));
   if (errors.size() <= options.kept_errors_max) return;
