@@ -139,8 +139,12 @@ class Watch:
     def _poll(self):
         while not self._stopping.wait(self.pause_s):
             try:
+                # It exits with 1 when a job is in trouble, which is what we wait for.
                 answer = subprocess.run(self._command, stdin=subprocess.DEVNULL, text=True,
-                                        capture_output=True, timeout=10, check=True)
+                                        capture_output=True, timeout=10, check=False)
+                if answer.returncode > 1:
+                    self.trouble = answer.stderr.strip()
+                    continue
                 job = next(j for j in json.loads(answer.stdout)["jobs"] if j["job"] == JOB)
             except (subprocess.SubprocessError, ValueError, KeyError, StopIteration) as error:
                 self.trouble = f"{type(error).__name__}: {error}"

@@ -27,7 +27,7 @@ struct Result {
   std::string err;
 };
 
-Result Run(const StatusOptions& options) {
+Result RunStatus(const StatusOptions& options) {
   std::ostringstream out;
   std::ostringstream err;
   const int code = Status(options, out, err);
@@ -55,7 +55,7 @@ link::Server::Handler Serve() {
 
 TEST(Status, PrintsATableOfTheJobThatIsAskedAbout) {
   TestServer server(Serve());
-  const Result result = Run({.coordinator = server.address(), .job = "digits"});
+  const Result result = RunStatus({.coordinator = server.address(), .job = "digits"});
   EXPECT_EQ(result.code, kStatusFine);
   EXPECT_THAT(result.out, HasSubstr("job digits"));
   EXPECT_EQ(result.err, "");
@@ -64,18 +64,18 @@ TEST(Status, PrintsATableOfTheJobThatIsAskedAbout) {
 TEST(Status, PrintsJson) {
   TestServer server(Serve());
   const Result result =
-      Run({.coordinator = server.address(), .job = "digits", .output = "json"});
+      RunStatus({.coordinator = server.address(), .job = "digits", .output = "json"});
   EXPECT_EQ(nlohmann::json::parse(result.out)["jobs"][0]["job"], "digits");
 }
 
 TEST(Status, EndsWithOneWhenAnyJobIsInTrouble) {
   TestServer server(Serve());
-  EXPECT_EQ(Run({.coordinator = server.address()}).code, kStatusTrouble);
+  EXPECT_EQ(RunStatus({.coordinator = server.address()}).code, kStatusTrouble);
 }
 
 TEST(Status, SaysWhichJobsThereAre) {
   TestServer server(Serve());
-  const Result result = Run({.coordinator = server.address(), .job = "x"});
+  const Result result = RunStatus({.coordinator = server.address(), .job = "x"});
   EXPECT_EQ(result.code, kStatusRefused);
   EXPECT_EQ(result.err, "lockstep status: no job 'x' here; there are broken and digits\n");
 }
@@ -86,7 +86,7 @@ TEST(Status, SaysWhatToDoWhenNobodyListens) {
     TestServer server(Serve());
     address = server.address();
   }
-  const Result result = Run({.coordinator = address});
+  const Result result = RunStatus({.coordinator = address});
   EXPECT_EQ(result.code, kStatusUnreachable);
   EXPECT_THAT(result.err, StartsWith("lockstep status: cannot connect to " + address +
                                      ": Connection refused; is `lockstep serve` running there?"));
@@ -99,14 +99,14 @@ TEST(Status, DoesNotWaitForAServerThatNeverAnswers) {
     held.emplace(std::move(responder));
   });
   const Result result =
-      Run({.coordinator = server.address(), .timeout = absl::Milliseconds(200)});
+      RunStatus({.coordinator = server.address(), .timeout = absl::Milliseconds(200)});
   EXPECT_EQ(result.code, kStatusUnreachable);
   EXPECT_THAT(result.err, HasSubstr("did not answer within 200ms"));
   server.thread().Do([&] { held.reset(); });
 }
 
 TEST(Status, ExplainsAnAddress) {
-  const Result result = Run({.coordinator = "7070"});
+  const Result result = RunStatus({.coordinator = "7070"});
   EXPECT_EQ(result.code, kStatusUsage);
   EXPECT_THAT(result.err, HasSubstr("write HOST:PORT"));
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -16,14 +17,7 @@ class AliveChecker : public Checker {
   absl::string_view name() const override { return "who is alive"; }
 
   std::string Check(const Step& step) override {
-    if (step.new_attempt()) {
-      told_.clear();
-      last_version_.reset();
-    }
-    for (const AnsweredCall& call : step.calls.answered()) {
-      const auto* poll = std::get_if<coord::PollForError>(&call.asked.event);
-      if (poll != nullptr && call.reply->error) told_.insert(poll->member);
-    }
+    if (step.new_attempt()) last_version_.reset();
     for (const AnsweredCall& call : step.calls.answered()) {
       if (call.reply->error) continue;
       if (const auto* alive = std::get_if<coord::AliveMembers>(&call.reply->answer)) {
@@ -40,14 +34,15 @@ class AliveChecker : public Checker {
  private:
   using Set = std::set<MemberIndex>;
 
-  bool Connected(const Step& step, MemberIndex member) const {
-    return IsConnected(step.after.members[member.value()].condition, told_.contains(member));
+  static bool Connected(const coord::CoordinatorView& view, MemberIndex member) {
+    return IsConnected(view.members[member.value()]);
   }
 
-  Set ConnectedOf(const Step& step, const std::vector<MemberIndex>& members) const {
+  Set ConnectedOf(const coord::CoordinatorView& view,
+                  const std::vector<MemberIndex>& members) const {
     Set connected;
     for (MemberIndex member : members) {
-      if (member.value() >= 0 && member.value() < size_ && Connected(step, member)) {
+      if (member.value() >= 0 && member.value() < size_ && Connected(view, member)) {
         connected.insert(member);
       }
     }
@@ -56,12 +51,16 @@ class AliveChecker : public Checker {
 
   std::string CheckAlive(const Step& step, const coord::GetAliveMembers& asked,
                          const coord::AliveMembers& alive) const {
-    std::map<MemberIndex, Set> unused;
     Set told;
     for (const coord::AliveMember& member : *alive.members) told.insert(member.member);
     const Set asked_for(asked.members.begin(), asked.members.end());
-    if (told != ConnectedOf(step, asked.members)) {
-      return absl::StrCat("not the connected ones: ", sim::Describe(step.event), " gave ",
+    // Members that leave together leave one after the other, and the answer may be of any instant.
+    const Set after = ConnectedOf(step.after, asked.members);
+    Set ever = ConnectedOf(step.before, asked.members);
+    ever.insert(after.begin(), after.end());
+    if (!std::includes(told.begin(), told.end(), after.begin(), after.end()) ||
+        !std::includes(ever.begin(), ever.end(), told.begin(), told.end())) {
+      return absl::StrCat("not the connected ones: ", sim::Describe(coord::Event(asked)), " gave ",
                           told.size(), " members");
     }
     for (const coord::AliveMember& member : *alive.members) {
@@ -90,7 +89,7 @@ class AliveChecker : public Checker {
     }
     for (const auto& [set, who] : callers) {
       bool complete = true;
-      for (MemberIndex member : ConnectedOf(step, {set.begin(), set.end()})) {
+      for (MemberIndex member : ConnectedOf(step.after, {set.begin(), set.end()})) {
         complete = complete && who.contains(member);
       }
       if (complete) {
@@ -111,9 +110,14 @@ class AliveChecker : public Checker {
     for (int32_t i = 0; i < size_; ++i) {
       const coord::MemberStatus& status = (*watched.members)[i];
       const MemberCondition condition = step.after.members[i].condition;
-      const bool connected = Connected(step, MemberIndex(i));
-      const bool in_error = !connected && (condition == MemberCondition::kLost ||
-                                           condition == MemberCondition::kFailed);
+      const bool connected = Connected(step.after, MemberIndex(i));
+      // Who had not come when the attempt failed is in error for clients, and missing for people.
+      const bool never_came = condition == MemberCondition::kMissing &&
+                              step.after.state == coord::AttemptState::kFailed;
+      const bool in_error =
+          !connected &&
+          (condition == MemberCondition::kLost || condition == MemberCondition::kFailed ||
+           (never_came && status.state == coord::MemberState::kError));
       if (status.member != MemberIndex(i) ||
           connected != (status.state == coord::MemberState::kConnected) ||
           in_error != (status.state == coord::MemberState::kError) ||
@@ -126,7 +130,6 @@ class AliveChecker : public Checker {
   }
 
   const int32_t size_;
-  Set told_;  // of a failure, or that they left
   std::optional<int64_t> last_version_;
 };
 

@@ -110,7 +110,7 @@ class BarrierChecker : public Checker {
     const bool timed_out_or_cancelled =
         error.reason == Reason::kBarrierTimedOut || error.reason == Reason::kBarrierCancelled ||
         error.reason == Reason::kBarrierMemberFailed || error.reason == Reason::kBarrierMemberLeft;
-    if (verdict != verdicts_.end() && verdict->second && timed_out_or_cancelled) {
+    if (verdict != verdicts_.end() && verdict->second && timed_out_or_cancelled && !MayForget()) {
       return absl::StrCat("a verdict changed: ", sim::Describe(*arrival.reply));
     }
     return "";
@@ -123,7 +123,8 @@ class BarrierChecker : public Checker {
     if (verdict != verdicts_.end()) {
       const bool a_late_caller = verdict->second && passed.size() == 1 && passed[0].is_event &&
                                  passed[0].request->counter == counter;
-      return a_late_caller ? "" : absl::StrCat("barrier '", id, "::", counter, "' ended once more");
+      if (a_late_caller) return "";
+      if (!MayForget()) return absl::StrCat("barrier '", id, "::", counter, "' ended once more");
     }
     std::set<MemberIndex> released;
     for (const Arrival& arrival : passed) {
@@ -151,6 +152,9 @@ class BarrierChecker : public Checker {
     verdicts_[{id, counter}] = true;
     return CheckNobodyLeft(step, id);
   }
+
+  // Old verdicts may be forgotten; such an instance may begin again.
+  bool MayForget() const { return options_.kept_barriers_max < 100; }
 
   std::set<MemberIndex> Listed(const ArriveAtBarrier& request) const {
     std::set<MemberIndex> listed(request.members.begin(), request.members.end());

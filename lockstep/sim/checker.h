@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/base/time.h"
@@ -74,12 +75,33 @@ CheckerPtr NewDeadlineChecker(const CoordinatorOptions& options);
 
 std::vector<CheckerPtr> AllCheckers(const CoordinatorOptions& options);
 
-// As clients see it: connected, whether or not in doubt. `told`: it was told of a failure, which
-// people are shown as failed.
-inline bool IsConnected(coord::MemberCondition condition, bool told) {
-  return condition == coord::MemberCondition::kConnected ||
-         condition == coord::MemberCondition::kSuspect ||
-         (condition == coord::MemberCondition::kFailed && told);
+// Whether a poll that ends so was told of a failure of the job.
+inline bool TellsOfFailure(coord::Reason reason) {
+  switch (reason) {
+    case coord::Reason::kSuperseded:
+    case coord::Reason::kMemberLeft:
+    case coord::Reason::kMemberFailed:
+    case coord::Reason::kNotRegistered:
+    case coord::Reason::kUnknownMember:
+    case coord::Reason::kWrongServiceIncarnation:
+    case coord::Reason::kLimitExceeded:
+    case coord::Reason::kServiceStopped:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// It is connected, and only shown as failed to people, since it was told of a failure and will end.
+inline bool IsMerelyTold(const coord::MemberView& member) {
+  return member.condition == coord::MemberCondition::kFailed &&
+         absl::StartsWith(member.why, "it was told of the failure");
+}
+
+// As clients see it: connected, whether or not in doubt.
+inline bool IsConnected(const coord::MemberView& member) {
+  return member.condition == coord::MemberCondition::kConnected ||
+         member.condition == coord::MemberCondition::kSuspect || IsMerelyTold(member);
 }
 
 }  // namespace lockstep::sim

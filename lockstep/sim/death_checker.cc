@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/sim/checker.h"
@@ -10,23 +9,6 @@ namespace {
 
 using coord::MemberCondition;
 using coord::Reason;
-
-// Whether a poll that ends so was told of a failure of the job.
-bool TellsOfFailure(Reason reason) {
-  switch (reason) {
-    case Reason::kSuperseded:
-    case Reason::kMemberLeft:
-    case Reason::kMemberFailed:
-    case Reason::kNotRegistered:
-    case Reason::kUnknownMember:
-    case Reason::kWrongServiceIncarnation:
-    case Reason::kLimitExceeded:
-    case Reason::kServiceStopped:
-      return false;
-    default:
-      return true;
-  }
-}
 
 bool Includes(const std::vector<MemberIndex>& members, MemberIndex member) {
   return std::find(members.begin(), members.end(), member) != members.end();
@@ -42,10 +24,7 @@ class DeathChecker : public Checker {
   absl::string_view name() const override { return "the dead"; }
 
   std::string Check(const Step& step) override {
-    if (step.new_attempt()) {
-      root_cause_ = nullptr;
-      told_.clear();
-    }
+    if (step.new_attempt()) root_cause_ = nullptr;
     if (std::string wrong = CheckPolls(step); !wrong.empty()) return wrong;
     if (recoverable_ || step.stopped) return "";
     for (const coord::MemberView& member : step.after.members) {
@@ -64,7 +43,6 @@ class DeathChecker : public Checker {
       if (recoverable_ && call.reply->error->reason != Reason::kRegistrationFailed) {
         return absl::StrCat("told though members may recover: ", sim::Describe(*call.reply));
       }
-      told_.insert(poll->member);
       if (root_cause_ == nullptr) root_cause_ = call.reply->error;
       if (root_cause_->code != call.reply->error->code ||
           root_cause_->message != call.reply->error->message) {
@@ -81,9 +59,8 @@ class DeathChecker : public Checker {
   // Lost and failed members stop their barriers for good, those who left the ones that were open.
   std::string CheckBarriers(const Step& step, const coord::MemberView& member) const {
     const MemberCondition before = step.before.members[member.member.value()].condition;
-    const bool dead =
-        member.condition == MemberCondition::kLost ||
-        (member.condition == MemberCondition::kFailed && !told_.contains(member.member));
+    const bool dead = member.condition == MemberCondition::kLost ||
+                      (member.condition == MemberCondition::kFailed && !IsMerelyTold(member));
     const bool left = member.condition == MemberCondition::kLeft &&
                       before != MemberCondition::kLeft && !step.new_attempt();
     if (!dead && !left) return "";
@@ -117,7 +94,6 @@ class DeathChecker : public Checker {
 
   const bool recoverable_;
   coord::ErrorPtr root_cause_;  // of this attempt, as polls were told
-  std::set<MemberIndex> told_;
 };
 
 }  // namespace

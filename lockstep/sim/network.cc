@@ -127,12 +127,13 @@ void Network::Die(PeerId peer, bool silently) {
   p.dead = true;
   p.backlog.clear();
   p.calls.clear();
-  if (silently) {
-    for (auto& [id, call] : calls_) {
-      if (call.peer == peer) call.cut = true;
-    }
-  } else {
-    LeaveAll(peer);
+  p.vanished = silently;
+  if (!silently) LeaveAll(peer);
+}
+
+void Network::NoticeVanished() {
+  for (PeerId peer = 0; peer < peers_.size(); ++peer) {
+    if (std::exchange(peers_[peer].vanished, false)) LeaveAll(peer);
   }
 }
 

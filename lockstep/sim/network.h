@@ -56,7 +56,10 @@ class Network {
   void Answer(const coord::Reply& reply);
 
   void Break(PeerId peer);
+  // Silently: the server is told nothing, until `NoticeVanished`.
   void Die(PeerId peer, bool silently);
+  // The connections of hosts that vanished break at last, as TCP's keepalive sees to it.
+  void NoticeVanished();
   void Stop(PeerId peer) { peers_[peer].stopped = true; }
   void Continue(PeerId peer);
   // Nothing passes until then; a time that has come heals.
@@ -76,6 +79,7 @@ class Network {
   };
   struct Peer {
     bool dead = false;
+    bool vanished = false;
     bool stopped = false;
     Time cut_off_until;
     Time last_to_server;

@@ -64,7 +64,7 @@ class Noise : public std::enable_shared_from_this<Noise> {
   }
 
   absl::Duration Patience() {
-    if (random_.Percent(50)) return absl::InfiniteDuration();
+    if (random_.Percent(scenario_.gives_up_early ? 15 : 60)) return absl::InfiniteDuration();
     return random_.Between(absl::Milliseconds(1), absl::Seconds(3));
   }
 
@@ -100,7 +100,7 @@ class Noise : public std::enable_shared_from_this<Noise> {
     } else {
       agent_.Call(coord::GetAliveMembers{.member = agent_.options().member,
                                          .members = {agent_.options().member, AnyMember()}},
-                  random_.Between(absl::Milliseconds(1), absl::Seconds(10)), Ignore);
+                  Patience(), Ignore);
     }
   }
 
@@ -117,7 +117,7 @@ class Noise : public std::enable_shared_from_this<Noise> {
     const MemberIndex me = agent_.options().member;
     const std::string id = absl::StrCat("strange/", random_.Index(3));
     const absl::Duration short_while = random_.Between(absl::ZeroDuration(), absl::Seconds(2));
-    switch (random_.Index(12)) {
+    switch (random_.Index(13)) {
       case 0:
         Send(coord::Heartbeat{.member = Stranger(), .incarnation = Incarnation(7)});
         return;
@@ -153,6 +153,13 @@ class Noise : public std::enable_shared_from_this<Noise> {
       case 10:
         WrongService();
         return;
+      case 11: {
+        const MemberIndex stranger = Stranger();
+        agent_.Call(
+            coord::GetAliveMembers{.member = stranger, .members = {me, stranger, AnyMember()}},
+            Patience(), Ignore);
+        return;
+      }
       default:
         Send(coord::WatchMembers{.version = random_.Between(-3, 1'000'000)});
         return;
@@ -191,7 +198,7 @@ class Noise : public std::enable_shared_from_this<Noise> {
 
   void Arrive(coord::ArriveAtBarrier request) {
     last_arrival_ = request;
-    Send(std::move(request));
+    agent_.Call(std::move(request), Patience(), Ignore);
   }
 
   void Send(coord::Event request) {

@@ -55,6 +55,10 @@ std::vector<Operation> DrawProgram(Random& random, int32_t size, int operations,
         operation.name = absl::StrCat(operation.everybody ? "all/" : "some/", random.Index(2));
         if (!operation.everybody) operation.members = some;
         break;
+      case Operation::Kind::kCount:
+        // Names of its own: in a recoverable job keys outlive the processes that set them.
+        operation.name = absl::StrCat("count", i);
+        break;
       case Operation::Kind::kExchange:
         if (operation.members.size() > kExchangersMax) operation.members.resize(kExchangersMax);
         [[fallthrough]];

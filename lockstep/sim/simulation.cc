@@ -64,12 +64,16 @@ class Simulation {
     trace_.Note(schedule_.now(), "all is healed");
     launcher_.ContinueAll();
     launcher_.EndAll();
-    RunUntil(std::max(launcher_.told_by(),
-                      schedule_.now() + random_.Between(absl::ZeroDuration(), absl::Seconds(2))),
+    network_.NoticeVanished();
+    // No process starts faster than a broken connection is seen.
+    RunUntil(schedule_.now() + random_.Between(2 * scenario_.delay_max, absl::Seconds(2)),
              [] { return false; });
   }
 
   void RunHealthyJob() {
+    // A launcher that starts a process before the server knows of the end of the one before would
+    // have the new one taken for dead.
+    RunUntil(launcher_.told_by(), [] { return false; });
     if (!Healthy()) return;
     launcher_.StartHealthyJob();
     RunUntil(schedule_.now() + kHealthyJobMax, [this] { return launcher_.done(); });

@@ -38,7 +38,7 @@ struct SeedResult {
 inline constexpr absl::Duration kHealthyJobMax = absl::Seconds(120);
 
 // A seed that did less tested nothing: it fails.
-inline constexpr int64_t kStepsMin = 60;
+inline constexpr int64_t kStepsMin = 40;
 // One that does more hangs in a circle.
 inline constexpr int64_t kStepsMax = 2'000'000;
 
