@@ -14,8 +14,8 @@ namespace lockstep::internal {
 }  // namespace lockstep::internal
 
 // Ends the process, in every build type, when `condition` does not hold.
-#define LOCKSTEP_CHECK(condition)                                              \
-  do {                                                                         \
-    if (!(condition)) [[unlikely]]                                             \
-      ::lockstep::internal::CheckFailed(__FILE__, __LINE__, #condition);       \
+#define LOCKSTEP_CHECK(condition)                                        \
+  do {                                                                   \
+    if (!(condition)) [[unlikely]]                                       \
+      ::lockstep::internal::CheckFailed(__FILE__, __LINE__, #condition); \
   } while (false)

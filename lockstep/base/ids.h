@@ -35,8 +35,8 @@ using MemberIndex = Id<struct MemberIndexTag, int32_t>;
 // printed as an ordinal instead (`task/4#2` is the second life of member 4).
 using Incarnation = Id<struct IncarnationTag, uint64_t>;
 
-// One life of a job as its clients see it: every attempt has one, and a request that carries another
-// is refused.
+// One life of a job as its clients see it: every attempt has one, and a request that carries
+// another is refused.
 using ServiceIncarnation = Id<struct ServiceIncarnationTag, uint64_t>;
 
 // One request that waits for exactly one answer. Chosen by the shell, never reused by it.

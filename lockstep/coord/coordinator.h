@@ -1,13 +1,11 @@
 // The coordinator of one job: the machine that all its members talk to. Pure.
 //
-// Fed by lockstep/server (which owns the loop, the clock and the doors) or by lockstep/sim. What each
-// request means is told in docs/protocols/coordination.md.
+// Fed by lockstep/server (which owns the loop, the clock and the doors) or by lockstep/sim. What
+// each request means is told in docs/protocols/coordination.md.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <vector>
 
 #include "lockstep/base/time.h"
 #include "lockstep/coord/effects.h"
@@ -18,8 +16,7 @@
 namespace lockstep::coord {
 
 class Attempt;
-struct ErrorLog;
-struct Processes;
+struct JobRecord;
 
 // Decides who is in the job, what its barriers, keys and errors are, and who is told what.
 //
@@ -48,19 +45,31 @@ class Coordinator {
 
   CoordinatorView View(Time now) const;
 
-  const CoordinatorOptions& options() const { return options_; }
+  const CoordinatorOptions& options() const;
   // Of the current attempt.
   ServiceIncarnation service_incarnation() const;
 
  private:
-  void OpenNextAttempt(Time now, Effects& out);
-  void HandleRegister(Time now, const RegisterMember& event, Effects& out);
+  // Null when the caller belongs to the current attempt.
+  ErrorPtr CheckCaller(const Caller& caller) const;
+  ErrorPtr WrongService(ServiceIncarnation claimed) const;
+  // Whether the member of the job belongs to the attempt after this one.
+  bool OpensNext(const RegisterMember& request) const;
+  void OpenNextAttempt(Effects& out);
 
-  const CoordinatorOptions options_;
-  std::unique_ptr<ErrorLog> errors_;
-  std::unique_ptr<Processes> processes_;
+  // What carries no `Caller`.
+  void HandleOther(Time now, const RegisterMember& request, Effects& out);
+  void HandleOther(Time now, const CallLeft& fact, Effects& out);
+  void HandleOther(Time now, const DeadlineReached& fact, Effects& out);
+  void HandleOther(Time now, const ProcessStarted& fact, Effects& out);
+  void HandleOther(Time now, const ProcessEnded& fact, Effects& out);
+  void HandleOther(Time now, const ProcessStopped& fact, Effects& out);
+  void HandleOther(Time now, const ProcessContinued& fact, Effects& out);
+  void HandleOther(Time now, const Stop& fact, Effects& out);
+  void SetStopped(Time now, MemberIndex member, int64_t pid, bool stopped, Effects& out);
+
+  const std::unique_ptr<JobRecord> job_;
   std::unique_ptr<Attempt> attempt_;
-  int64_t attempt_number_ = 1;
   bool stopped_ = false;
 };
 

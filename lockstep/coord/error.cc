@@ -8,40 +8,72 @@
 
 namespace lockstep::coord {
 
-std::string_view ReasonName(Reason reason) {
+absl::string_view ReasonName(Reason reason) {
   switch (reason) {
-    case Reason::kServiceStopped: return "service_stopped";
-    case Reason::kWrongServiceIncarnation: return "wrong_service_incarnation";
-    case Reason::kUnknownMember: return "unknown_member";
-    case Reason::kNotRegistered: return "not_registered";
-    case Reason::kMemberLeft: return "member_left";
-    case Reason::kMemberFailed: return "member_failed";
-    case Reason::kMemberRestarted: return "member_restarted";
-    case Reason::kSuperseded: return "superseded";
-    case Reason::kHeartbeatTimeout: return "heartbeat_timeout";
-    case Reason::kConnectionLost: return "connection_lost";
-    case Reason::kProcessEnded: return "process_ended";
-    case Reason::kReportedError: return "reported_error";
-    case Reason::kRegistrationFailed: return "registration_failed";
-    case Reason::kShutdownFailed: return "shutdown_failed";
-    case Reason::kClusterFailed: return "cluster_failed";
-    case Reason::kBarrierTimedOut: return "barrier_timed_out";
-    case Reason::kBarrierCancelled: return "barrier_cancelled";
-    case Reason::kBarrierMemberFailed: return "barrier_member_failed";
-    case Reason::kBarrierMemberLeft: return "barrier_member_left";
-    case Reason::kBarrierCounterMismatch: return "barrier_counter_mismatch";
-    case Reason::kBarrierConflictingMembers: return "barrier_conflicting_members";
-    case Reason::kBarrierNotParticipant: return "barrier_not_participant";
-    case Reason::kBarrierUnknownMember: return "barrier_unknown_member";
-    case Reason::kBarrierAlreadyPassed: return "barrier_already_passed";
-    case Reason::kKeyExists: return "key_exists";
-    case Reason::kKeyNotFound: return "key_not_found";
-    case Reason::kKeyInvalid: return "key_invalid";
-    case Reason::kKeyNotANumber: return "key_not_a_number";
-    case Reason::kNumberOverflow: return "number_overflow";
-    case Reason::kCallerNotListed: return "caller_not_listed";
-    case Reason::kInvalidArgument: return "invalid_argument";
-    case Reason::kLimitExceeded: return "limit_exceeded";
+    case Reason::kServiceStopped:
+      return "service_stopped";
+    case Reason::kWrongServiceIncarnation:
+      return "wrong_service_incarnation";
+    case Reason::kUnknownMember:
+      return "unknown_member";
+    case Reason::kNotRegistered:
+      return "not_registered";
+    case Reason::kMemberLeft:
+      return "member_left";
+    case Reason::kMemberFailed:
+      return "member_failed";
+    case Reason::kMemberRestarted:
+      return "member_restarted";
+    case Reason::kSuperseded:
+      return "superseded";
+    case Reason::kHeartbeatTimeout:
+      return "heartbeat_timeout";
+    case Reason::kConnectionLost:
+      return "connection_lost";
+    case Reason::kProcessEnded:
+      return "process_ended";
+    case Reason::kReportedError:
+      return "reported_error";
+    case Reason::kRegistrationFailed:
+      return "registration_failed";
+    case Reason::kShutdownFailed:
+      return "shutdown_failed";
+    case Reason::kClusterFailed:
+      return "cluster_failed";
+    case Reason::kBarrierTimedOut:
+      return "barrier_timed_out";
+    case Reason::kBarrierCancelled:
+      return "barrier_cancelled";
+    case Reason::kBarrierMemberFailed:
+      return "barrier_member_failed";
+    case Reason::kBarrierMemberLeft:
+      return "barrier_member_left";
+    case Reason::kBarrierCounterMismatch:
+      return "barrier_counter_mismatch";
+    case Reason::kBarrierConflictingMembers:
+      return "barrier_conflicting_members";
+    case Reason::kBarrierNotParticipant:
+      return "barrier_not_participant";
+    case Reason::kBarrierUnknownMember:
+      return "barrier_unknown_member";
+    case Reason::kBarrierAlreadyPassed:
+      return "barrier_already_passed";
+    case Reason::kKeyExists:
+      return "key_exists";
+    case Reason::kKeyNotFound:
+      return "key_not_found";
+    case Reason::kKeyInvalid:
+      return "key_invalid";
+    case Reason::kKeyNotANumber:
+      return "key_not_a_number";
+    case Reason::kNumberOverflow:
+      return "number_overflow";
+    case Reason::kCallerNotListed:
+      return "caller_not_listed";
+    case Reason::kInvalidArgument:
+      return "invalid_argument";
+    case Reason::kLimitExceeded:
+      return "limit_exceeded";
   }
   LOCKSTEP_CHECK(false);
 }
@@ -56,27 +88,40 @@ std::string ToString(const Error& error) {
   return absl::StrCat(absl::StatusCodeToString(error.code), ": ", error.message);
 }
 
-std::string_view MemberConditionName(MemberCondition condition) {
+absl::string_view MemberConditionName(MemberCondition condition) {
   switch (condition) {
-    case MemberCondition::kMissing: return "missing";
-    case MemberCondition::kRegistering: return "registering";
-    case MemberCondition::kConnected: return "connected";
-    case MemberCondition::kSuspect: return "suspect";
-    case MemberCondition::kLost: return "lost";
-    case MemberCondition::kFailed: return "failed";
-    case MemberCondition::kLeft: return "left";
+    case MemberCondition::kMissing:
+      return "missing";
+    case MemberCondition::kRegistering:
+      return "registering";
+    case MemberCondition::kConnected:
+      return "connected";
+    case MemberCondition::kSuspect:
+      return "suspect";
+    case MemberCondition::kLost:
+      return "lost";
+    case MemberCondition::kFailed:
+      return "failed";
+    case MemberCondition::kLeft:
+      return "left";
   }
   LOCKSTEP_CHECK(false);
 }
 
-std::string_view AttemptStateName(AttemptState state) {
+absl::string_view AttemptStateName(AttemptState state) {
   switch (state) {
-    case AttemptState::kWaiting: return "waiting";
-    case AttemptState::kRunning: return "running";
-    case AttemptState::kLeaving: return "leaving";
-    case AttemptState::kEnded: return "ended";
-    case AttemptState::kFailed: return "failed";
-    case AttemptState::kStopped: return "stopped";
+    case AttemptState::kWaiting:
+      return "waiting";
+    case AttemptState::kRunning:
+      return "running";
+    case AttemptState::kLeaving:
+      return "leaving";
+    case AttemptState::kEnded:
+      return "ended";
+    case AttemptState::kFailed:
+      return "failed";
+    case AttemptState::kStopped:
+      return "stopped";
   }
   LOCKSTEP_CHECK(false);
 }

@@ -1,17 +1,17 @@
 // What a coordination request is refused or failed with. Pure.
 //
 // A machine answers with an `Error`; lockstep/wire turns it into the status, payloads and metadata
-// that each kind of client tests. Programs test `reason` (stable names, docs/errors.md), people read
-// `message`, and the status code says what the caller should do next.
+// that each kind of client tests. Programs test `reason` (stable names, docs/errors.md), people
+// read `message`, and the status code says what the caller should do next.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "lockstep/base/ids.h"
 
 namespace lockstep::coord {
@@ -49,11 +49,11 @@ enum class Reason {
   kNumberOverflow,
   kCallerNotListed,  // the caller is not in the list that it asks about
   kInvalidArgument,
-  kLimitExceeded,    // a named limit; nothing was changed
+  kLimitExceeded,  // a named limit; nothing was changed
 };
 
 // The stable name, such as "barrier_timed_out".
-std::string_view ReasonName(Reason reason);
+absl::string_view ReasonName(Reason reason);
 
 // Which instance of a barrier an error is about; stock agents take the counter of their next call
 // from it.

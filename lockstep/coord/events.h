@@ -137,8 +137,8 @@ struct GetAliveMembers {
   std::vector<MemberIndex> members;
 };
 
-// The caller of an unanswered request cancelled it, ran into its own deadline or lost its connection.
-// Not answered. Unknown and answered calls are ignored.
+// The caller of an unanswered request cancelled it, ran into its own deadline or lost its
+// connection. Not answered. Unknown and answered calls are ignored.
 struct CallLeft {
   CallId call;
 };

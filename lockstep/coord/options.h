@@ -25,8 +25,8 @@ struct CoordinatorOptions {
   // From the first member that shuts down until the last; zero: no shutdown barrier, each leaves
   // alone.
   absl::Duration shutdown_timeout = absl::Minutes(5);
-  // From a broken connection until the member is lost. Long enough for a client that re-polls over a
-  // new connection, short against a person's patience.
+  // From a broken connection until the member is lost. Long enough for a client that re-polls over
+  // a new connection, short against a person's patience.
   absl::Duration connection_grace = absl::Milliseconds(200);
   // Members may die and come back: nobody else is told, and barriers wait for them.
   bool recoverable = false;

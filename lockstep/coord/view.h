@@ -18,19 +18,19 @@ enum class MemberCondition {
   kMissing,      // has not come in this attempt
   kRegistering,  // waits for the others to register
   kConnected,
-  kSuspect,      // stopped, silent for long, or its connection broke: not yet lost
-  kLost,         // died or fell silent
-  kFailed,       // in error for another reason: reported, restarted, or with everybody else
-  kLeft,         // done
+  kSuspect,  // stopped, silent for long, or its connection broke: not yet lost
+  kLost,     // died or fell silent
+  kFailed,   // in error for another reason: reported, restarted, or with everybody else
+  kLeft,     // done
 };
 
-std::string_view MemberConditionName(MemberCondition condition);
+absl::string_view MemberConditionName(MemberCondition condition);
 
 struct MemberView {
   MemberIndex member;
   std::string name;  // task/4#1
   MemberCondition condition = MemberCondition::kMissing;
-  Time since;        // when it became so
+  Time since;  // when it became so
   std::optional<Time> last_heard;
   std::string why;   // for kSuspect, kLost and kFailed: one sentence
   std::string peer;  // where it registered from
@@ -50,7 +50,7 @@ struct BarrierView {
 struct KeyWaitView {
   std::string key;
   size_t waiters = 0;
-  Time since;  // of the oldest
+  Time since;                        // of the oldest
   std::vector<MemberIndex> members;  // those that are known, in order
 };
 
@@ -66,7 +66,7 @@ struct ErrorView {
 
 enum class AttemptState { kWaiting, kRunning, kLeaving, kEnded, kFailed, kStopped };
 
-std::string_view AttemptStateName(AttemptState state);
+absl::string_view AttemptStateName(AttemptState state);
 
 struct CoordinatorView {
   std::string job;
@@ -78,7 +78,7 @@ struct CoordinatorView {
   std::vector<MemberView> members;
   std::vector<BarrierView> barriers;  // open ones only
   std::vector<KeyWaitView> key_waits;
-  std::vector<ErrorView> errors;      // newest last, of all attempts
+  std::vector<ErrorView> errors;  // newest last, of all attempts
   size_t keys = 0;
   size_t key_bytes = 0;
   size_t waits = 0;  // parked calls

@@ -27,8 +27,8 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  // Queues `function` for the loop. In order, per posting thread. What is still queued when the loop
-  // stops is destroyed unrun with the loop.
+  // Queues `function` for the loop. In order, per posting thread. What is still queued when the
+  // loop stops is destroyed unrun with the loop.
   void Post(Function function);
 
   // Runs until `Stop`; once only.
@@ -37,7 +37,9 @@ class Loop {
   // Makes `Run` return after the function that runs now.
   void Stop();
 
-  bool InLoop() const { return runner_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
+  bool InLoop() const {
+    return runner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
   asio::io_context& io() { return io_; }
 
  private:
@@ -51,8 +53,8 @@ class Timer {
  public:
   explicit Timer(Loop& loop) : timer_(loop.io()) {}
 
-  // Calls `function` on the loop when `at` has come, soon if it has passed. Replaces what was armed;
-  // an infinite time only cancels.
+  // Calls `function` on the loop when `at` has come, soon if it has passed. Replaces what was
+  // armed; an infinite time only cancels.
   void Arm(Time at, Loop::Function function);
   void Cancel();
 

@@ -1,0 +1,80 @@
+#include "lockstep/cli/job_lookup.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "lockstep/launch/launcher.h"
+#include "lockstep/link/client.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr absl::Duration kTimeout = absl::Seconds(5);
+// Jobs that an error names before it counts the rest.
+constexpr size_t kJobsNamedMax = 10;
+
+std::string NameJobs(const std::vector<wire::native::JobStatus>& jobs) {
+  if (jobs.empty()) return "it has none";
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(jobs.size(), kJobsNamedMax); ++i) {
+    names.push_back(absl::StrFormat("\"%s\" (size %d)", jobs[i].job, jobs[i].size));
+  }
+  if (jobs.size() > names.size()) {
+    names.push_back(absl::StrFormat("+%d more", jobs.size() - names.size()));
+  }
+  return absl::StrCat("it has ", absl::StrJoin(names, ", "));
+}
+
+}  // namespace
+
+absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
+                                   const std::string& coordinator, const std::string& job,
+                                   int32_t processes) {
+  const auto& jobs = reply.jobs;
+  if (job.empty() && jobs.size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("--job is needed to say which job of the server at %s is meant: %s",
+                        coordinator, NameJobs(jobs)));
+  }
+  const auto found =
+      job.empty() ? jobs.begin()
+                  : std::find_if(jobs.begin(), jobs.end(),
+                                 [&](const auto& candidate) { return candidate.job == job; });
+  if (found == jobs.end()) {
+    return absl::NotFoundError(absl::StrFormat(
+        "the server at %s has no job \"%s\": %s; a job is added by lockstep serve --job NAME=SIZE",
+        coordinator, job, NameJobs(jobs)));
+  }
+  if (processes != 0 && processes != found->size) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("job \"%s\" of the server at %s has size %d, but -n asks for %d processes; "
+                        "leave -n out, or serve the job with --job %s=%d",
+                        found->job, coordinator, found->size, processes, found->job, processes));
+  }
+  if (found->size > launch::kRunProcessesMax) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "job \"%s\" has size %d, and one host runs at most %d processes (run_processes_max)",
+        found->job, found->size, launch::kRunProcessesMax));
+  }
+  if (found->grpc.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("the server at %s tells no address for stock clients of job \"%s\"",
+                        coordinator, found->job));
+  }
+  return FoundJob{.address = {.job = found->job, .link = coordinator, .grpc = found->grpc},
+                  .size = found->size};
+}
+
+absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::string& job,
+                                   int32_t processes) {
+  auto client = link::Client::Connect(coordinator, kTimeout, {.who = "lockstep run"});
+  if (!client.ok()) return client.status();
+  const auto reply = (*client)->Call(wire::native::StatusRequest{}, kTimeout);
+  if (!reply.ok()) return reply.status();
+  return ChooseJob(*reply, coordinator, job, processes);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,395 @@
+#include "lockstep/cli/run_session.h"
+
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "asio/posix/stream_descriptor.hpp"
+#include "lockstep/cli/job_lookup.h"
+#include "lockstep/launch/exit_code.h"
+#include "lockstep/launch/find_program.h"
+#include "lockstep/launch/guardian.h"
+#include "lockstep/launch/output_sink.h"
+#include "lockstep/launch/private_server.h"
+#include "lockstep/link/reporter.h"
+#include "lockstep/runtime/loop.h"
+
+namespace lockstep::cli {
+namespace {
+
+// The last report goes out while we end; a server that does not answer does not hold us up.
+constexpr absl::Duration kReportFlushTimeout = absl::Seconds(2);
+
+constexpr std::array kForwardedSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT};
+
+void SayNow(const std::string& sentence) {
+  std::fprintf(stderr, "lockstep run: %s\n", sentence.c_str());
+}
+
+// For a failure before anything was started.
+int Fail(int exit_code, const absl::Status& status) {
+  SayNow(std::string(status.message()));
+  return exit_code;
+}
+
+std::string RandomId() {
+  uint64_t value = 0;
+  if (::getrandom(&value, sizeof value, 0) != sizeof value)
+    value = static_cast<uint64_t>(::getpid());
+  return absl::StrFormat("%016x", value);
+}
+
+std::string HostName() {
+  std::array<char, 256> name = {};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+bool UsesColor(int fd) {
+  const char* const terminal = std::getenv("TERM");
+  return ::isatty(fd) != 0 && std::getenv("NO_COLOR") == nullptr && terminal != nullptr &&
+         std::strcmp(terminal, "dumb") != 0;
+}
+
+// A run of hundreds of processes needs more descriptors than the usual 1024.
+void RaiseDescriptorLimit(int32_t processes) {
+  rlimit limit = {};
+  const rlim_t needed = static_cast<rlim_t>(processes) * 3 + 64;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  limit.rlim_cur = std::min(limit.rlim_max, needed);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Blocks the signals that we read from a descriptor instead, for all threads to come. A signal that
+// was ignored when we started (nohup, a background job of a script) stays so.
+int TakeSignals(launch::InheritedSignals& inherited) {
+  sigset_t taken;
+  ::sigemptyset(&taken);
+  ::sigaddset(&taken, SIGCHLD);
+  struct sigaction action = {};
+  for (const int signal : kForwardedSignals) {
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) ::sigaddset(&taken, signal);
+  }
+  ::sigprocmask(SIG_BLOCK, &taken, &inherited.mask);
+  struct sigaction ignore = {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, &action);
+  inherited.pipe_ignored = action.sa_handler == SIG_IGN;
+  return ::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+wire::native::ProcessReport ToWire(const launch::ProcessReport& report, const std::string& job,
+                                   const std::string& host) {
+  using Kind = launch::ProcessReport::Kind;
+  using wire::native::ProcessEvent;
+  ProcessEvent event = ProcessEvent::kUnspecified;
+  switch (report.kind) {
+    case Kind::kStarted:
+      event = ProcessEvent::kStarted;
+      break;
+    case Kind::kEnded:
+      event = ProcessEvent::kEnded;
+      break;
+    case Kind::kStopped:
+      event = ProcessEvent::kStopped;
+      break;
+    case Kind::kContinued:
+      event = ProcessEvent::kContinued;
+      break;
+  }
+  return {.job = job,
+          .member = report.member.value(),
+          .event = event,
+          .host = host,
+          .pid = report.pid,
+          .exit_code = report.ending.exit_code,
+          .signal = report.ending.signal};
+}
+
+// What is settled before the first thread.
+struct Plan {
+  launch::LauncherOptions launcher;  // its address is not set when a server is to be started
+  std::optional<launch::PrivateServerOptions> server;
+};
+
+// Owns everything of one run: signals, output, the server, the processes.
+//
+// It starts the server if there is to be one, then the processes, and when these have ended it
+// stops the server, flushes the output and ends. A signal before the processes run ends it; one
+// after they ended ends it without the flush, since whoever reads our output may never do so.
+//
+// Threads: constructed and run on one thread, which is the loop.
+class Session : public launch::LaunchHost {
+ public:
+  Session(Plan plan, launch::Guardian& guardian, int signal_fd);
+
+  int Run();
+
+ private:
+  bool WriteOutput(std::string lines) override { return output_.Push(std::move(lines)); }
+  bool WriteErrors(std::string lines) override { return errors_.Push(std::move(lines)); }
+  void Say(std::string sentence) override {
+    errors_.Push(absl::StrCat("lockstep run: ", sentence, "\n"));
+  }
+  void Report(const launch::ProcessReport& report) override;
+  void Finished(int exit_code) override { End(exit_code); }
+
+  void StartServer();
+  void StartProcesses(const launch::JobAddress& address);
+  void WaitForSignal();
+  void OnSignal(int signal);
+  void End(int exit_code);
+  void FlushOutput();
+  launch::OutputSink MakeSink(int fd, const char* name, void (launch::Launcher::*resume)());
+
+  Plan plan_;
+  launch::Guardian& guardian_;
+  const std::string host_ = HostName();
+  runtime::Loop loop_;
+  asio::posix::stream_descriptor signals_;
+  launch::OutputSink output_;
+  launch::OutputSink errors_;
+  std::unique_ptr<link::Reporter> reporter_;
+  std::unique_ptr<launch::PrivateServer> server_;
+  std::unique_ptr<launch::Launcher> launcher_;
+  std::optional<int> exit_code_;
+};
+
+Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd)
+    : plan_(std::move(plan)),
+      guardian_(guardian),
+      signals_(loop_.io(), signal_fd),
+      output_(MakeSink(STDOUT_FILENO, "output", &launch::Launcher::ResumeOutput)),
+      errors_(MakeSink(STDERR_FILENO, "error", &launch::Launcher::ResumeErrors)) {}
+
+launch::OutputSink Session::MakeSink(int fd, const char* name, void (launch::Launcher::*resume)()) {
+  return launch::OutputSink(
+      fd,
+      [this, resume] {
+        loop_.Post([this, resume] {
+          if (launcher_ != nullptr) (launcher_.get()->*resume)();
+        });
+      },
+      [this, name](int error) {
+        loop_.Post([this, name, error] {
+          Say(
+              absl::StrFormat("cannot write standard %s: %s; what comes is dropped, and the "
+                              "processes go on",
+                              name, std::strerror(error)));
+        });
+      });
+}
+
+int Session::Run() {
+  WaitForSignal();
+  // From the loop, so that all that follows happens in it.
+  loop_.Post([this] {
+    if (plan_.server) {
+      StartServer();
+    } else {
+      StartProcesses(plan_.launcher.address);
+    }
+  });
+  loop_.Run();
+  // A server of our own has been stopped by now and wants no reports.
+  if (reporter_ != nullptr && server_ == nullptr) reporter_->Flush(kReportFlushTimeout);
+  return *exit_code_;
+}
+
+void Session::StartServer() {
+  launch::PrivateServer::Callbacks callbacks;
+  callbacks.ready = [this](absl::StatusOr<launch::JobAddress> address) {
+    if (exit_code_) return;
+    if (address.ok()) {
+      StartProcesses(*address);
+      return;
+    }
+    Say(std::string(address.status().message()));
+    End(launch::kExitLockstepFailed);
+  };
+  callbacks.ended = [this](launch::Ending ending) {
+    if (exit_code_) return;
+    launcher_->OnServerEnded(ending);
+    Say(absl::StrCat("lockstep-server ended", server_->LastWords()));
+  };
+  callbacks.log = [this, show = plan_.server->show_log](const std::string& line) {
+    if (show) errors_.Push(absl::StrCat(line, "\n"));
+  };
+  server_ = std::make_unique<launch::PrivateServer>(loop_, guardian_, *plan_.server,
+                                                    std::move(callbacks));
+  server_->Start();
+}
+
+void Session::StartProcesses(const launch::JobAddress& address) {
+  plan_.launcher.address = address;
+  Say(absl::StrFormat("job \"%s\": %d process%s, coordinator %s%s, stock clients at %s",
+                      address.job, plan_.launcher.supervisor.size,
+                      plan_.launcher.supervisor.size == 1 ? "" : "es", address.link,
+                      server_ != nullptr ? " (started for this run)" : "", address.grpc));
+  link::Reporter::Options options;
+  options.who = "lockstep run";
+  options.notice = [this](std::string text) {
+    loop_.Post([this, text = std::move(text)] {
+      if (!exit_code_) Say(text);
+    });
+  };
+  reporter_ = std::make_unique<link::Reporter>(address.link, std::move(options));
+  launcher_ = std::make_unique<launch::Launcher>(loop_, guardian_, *this, plan_.launcher);
+  launcher_->Start();
+}
+
+void Session::Report(const launch::ProcessReport& report) {
+  reporter_->Report(ToWire(report, plan_.launcher.address.job, host_));
+}
+
+void Session::WaitForSignal() {
+  signals_.async_wait(asio::posix::stream_descriptor::wait_read,
+                      [this](const asio::error_code& error) {
+                        if (error) return;
+                        signalfd_siginfo info;
+                        while (::read(signals_.native_handle(), &info, sizeof info) ==
+                               static_cast<ssize_t>(sizeof info)) {
+                          OnSignal(static_cast<int>(info.ssi_signo));
+                        }
+                        WaitForSignal();
+                      });
+}
+
+void Session::OnSignal(int signal) {
+  if (signal == SIGCHLD) {
+    if (launcher_ != nullptr) launcher_->OnChildSignal();
+  } else if (exit_code_) {
+    guardian_.Finish();
+    ::_exit(*exit_code_);
+  } else if (launcher_ != nullptr) {
+    launcher_->OnSignal(signal);
+  } else {
+    Say(absl::StrCat(launch::SignalName(signal), " before the processes were started"));
+    End(launch::kExitSignalBase + signal);
+  }
+}
+
+void Session::End(int exit_code) {
+  exit_code_ = exit_code;
+  if (server_ != nullptr) {
+    server_->Stop([this] { FlushOutput(); });
+  } else {
+    FlushOutput();
+  }
+}
+
+void Session::FlushOutput() {
+  output_.Flush([this] { errors_.Flush([this] { loop_.Stop(); }); });
+}
+
+// What is wrong with the options is told before anything is started.
+absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
+  Plan plan;
+  failure = launch::kExitUsage;
+  if (options.coordinator.empty() && options.processes == 0) {
+    return absl::InvalidArgumentError(
+        "-n is needed: how many processes? (With --coordinator it is the size of the job.)");
+  }
+  launch::Environment environment = launch::ParseEnvironment(environ);
+  const auto path = environment.find("PATH");
+  const absl::StatusOr<std::string> program = launch::FindProgram(
+      options.command.front(), path != environment.end() ? path->second : "/usr/bin:/bin");
+  if (!program.ok()) {
+    failure =
+        absl::IsNotFound(program.status()) ? launch::kExitNotFound : launch::kExitCannotExecute;
+    return program.status();
+  }
+  launch::LauncherOptions& launcher = plan.launcher;
+  launcher.command = {.path = *program, .arguments = options.command};
+  launcher.supervisor.size = options.processes;
+  launcher.supervisor.role = options.role;
+  launcher.supervisor.grace = options.grace;
+  launcher.inherited = environment;
+  launcher.run_id = RandomId();
+  launcher.color_output = UsesColor(STDOUT_FILENO);
+  launcher.color_errors = UsesColor(STDERR_FILENO);
+
+  failure = launch::kExitLockstepFailed;
+  if (!options.coordinator.empty()) {
+    const absl::StatusOr<FoundJob> job =
+        LookUpJob(options.coordinator, options.job, options.processes);
+    if (!job.ok()) {
+      if (absl::IsInvalidArgument(job.status())) failure = launch::kExitUsage;
+      return job.status();
+    }
+    launcher.address = job->address;
+    launcher.supervisor.size = job->size;
+    return plan;
+  }
+  const absl::StatusOr<std::string> server = launch::FindServer();
+  if (!server.ok()) return server.status();
+  launch::PrivateServerOptions own;
+  own.job = options.job.empty() ? "job" : options.job;
+  own.command = {.path = *server,
+                 .arguments = {*server, "--listen", "127.0.0.1:0", "--job",
+                               absl::StrCat(own.job, "=", options.processes), "--ephemeral"}};
+  own.command.arguments.insert(own.command.arguments.end(), options.server_arguments.begin(),
+                               options.server_arguments.end());
+  own.environment = environment;
+  own.run_id = launcher.run_id;
+  own.show_log = options.show_server_log;
+  plan.server = std::move(own);
+  return plan;
+}
+
+absl::StatusOr<std::string> MakeFolder() {
+  const char* const base = std::getenv("TMPDIR");
+  std::string folder =
+      absl::StrCat(base != nullptr && *base != '\0' ? base : "/tmp", "/lockstep-run-XXXXXX");
+  if (::mkdtemp(folder.data()) == nullptr) {
+    return absl::UnavailableError(absl::StrCat("cannot make a temporary folder ", folder, ": ",
+                                               std::strerror(errno), "; TMPDIR says where"));
+  }
+  return folder;
+}
+
+}  // namespace
+
+int RunJob(const RunOptions& options) {
+  int failure = launch::kExitLockstepFailed;
+  absl::StatusOr<Plan> plan = MakePlan(options, failure);
+  if (!plan.ok()) return Fail(failure, plan.status());
+  std::string folder;
+  if (plan->server) {
+    absl::StatusOr<std::string> made = MakeFolder();
+    if (!made.ok()) return Fail(launch::kExitLockstepFailed, made.status());
+    folder = plan->server->folder = *std::move(made);
+  }
+  RaiseDescriptorLimit(plan->launcher.supervisor.size);
+
+  launch::InheritedSignals signals;
+  const int signal_fd = TakeSignals(signals);
+  if (signal_fd < 0) {
+    return Fail(launch::kExitLockstepFailed, absl::UnavailableError("cannot make a signalfd"));
+  }
+  plan->launcher.signals = signals;
+  if (plan->server) plan->server->signals = signals;
+
+  absl::StatusOr<launch::Guardian> guardian =
+      launch::Guardian::Start(plan->launcher.run_id, folder);
+  if (!guardian.ok()) return Fail(launch::kExitLockstepFailed, guardian.status());
+  Session session(*std::move(plan), *guardian, signal_fd);
+  return session.Run();
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,465 @@
+#include "lockstep/coord/attempt.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
+#include "lockstep/base/limits.h"
+
+namespace lockstep::coord {
+namespace {
+
+// A member may report a text of any length; what is kept of it, quoted by other errors and sent to
+// all must not grow with that. Cut between characters.
+std::string Cut(const std::string& text) {
+  constexpr size_t kMax = kErrorTextBytesMax / 2;
+  if (text.size() <= kMax) return text;
+  size_t end = kMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return absl::StrCat(text.substr(0, end), "... [truncated]");
+}
+
+}  // namespace
+
+Attempt::Attempt(JobRecord& job, ServiceIncarnation service)
+    : job_(job),
+      service_(service),
+      membership_(job),
+      registration_(job, membership_),
+      barriers_(job, membership_),
+      keys_(job.options),
+      alive_(membership_),
+      watch_(membership_, job.options.watch_interval),
+      shutdown_{.id = absl::StrCat("Shutdown::", service.value())} {}
+
+bool Attempt::ended() const {
+  return membership_.ever_connected() && membership_.connected() == 0 && registration_.idle();
+}
+
+// What every request goes through.
+
+bool Attempt::CheckMember(MemberIndex member, CallId call, Effects& out) const {
+  if (job_.IsMember(member)) return true;
+  out.Fail(call, MakeError(absl::StatusCode::kInvalidArgument, Reason::kUnknownMember,
+                           absl::StrCat(job_.Name(member), " is not in the cluster: job '",
+                                        job_.options.job, "' has the members ", job_.options.role,
+                                        "/0 to ", job_.options.role, "/", job_.options.size - 1,
+                                        "; check the process id and the size of the job")));
+  return false;
+}
+
+bool Attempt::CheckCaller(MemberIndex member, const Caller& caller, Effects& out) const {
+  if (!CheckMember(member, caller.call, out)) return false;
+  if (!job_.IsFormerLife(member, caller.incarnation)) return true;
+  out.Fail(caller.call,
+           MakeError(absl::StatusCode::kAborted, Reason::kMemberRestarted,
+                     absl::StrCat("this is a request of a former life of ",
+                                  job_.NameWithLife(member), ", which has restarted since")));
+  return false;
+}
+
+bool Attempt::MayPark(CallId call, Effects& out) const {
+  const size_t waits = barriers_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
+                       registration_.waits() + parked_.size();
+  if (waits < job_.options.waits_max) return true;
+  out.Fail(call, MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
+                           absl::StrCat(waits, " calls of job '", job_.options.job,
+                                        "' wait, which is the limit waits_max; nothing was "
+                                        "changed")));
+  return false;
+}
+
+void Attempt::NoteLife(Time now, const Caller& caller) {
+  if (std::optional<MemberIndex> member = membership_.Find(caller.incarnation)) {
+    membership_.Heard(now, *member);
+  }
+}
+
+// Coming in.
+
+void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
+  if (!CheckMember(request.member, request.call, out)) return;
+  if (job_.IsFormerLife(request.member, request.incarnation)) {
+    return out.Fail(request.call,
+                    MakeError(absl::StatusCode::kAlreadyExists, Reason::kSuperseded,
+                              absl::StrCat("Aborted connect attempt of ", job_.Name(request.member),
+                                           ": there is a request from a newer incarnation")));
+  }
+  const Membership::Member& member = membership_.Get(request.member);
+  if (failed()) {
+    // Only lives of this attempt get here; others open the next one.
+    const ErrorPtr& because = member.error ? member.error : root_cause_;
+    return out.Fail(request.call,
+                    MakeError(absl::StatusCode::kAborted, Reason::kMemberFailed,
+                              absl::StrCat(job_.NameWithLife(request.member),
+                                           " tried to connect while it is already in error: ",
+                                           because->message, "; start the process anew")));
+  }
+  const bool may_recover = job_.options.recoverable && member.error &&
+                           member.error->code == absl::StatusCode::kUnavailable;
+  if (member.state == MemberState::kError && !may_recover) {
+    return out.Fail(request.call,
+                    MakeError(absl::StatusCode::kAborted, Reason::kMemberFailed,
+                              absl::StrCat(job_.NameWithLife(request.member),
+                                           " tried to connect while it is already in error: ",
+                                           member.error->message)));
+  }
+  if (member.state == MemberState::kConnected && member.incarnation == request.incarnation) {
+    membership_.Heard(now, request.member);  // a retry whose first answer was lost
+    return out.Succeed(request.call, Registered{service_});
+  }
+  if (member.state == MemberState::kConnected && !job_.options.recoverable) {
+    return Restarted(now, request, out);
+  }
+  if (!all_registered_) {
+    if (!MayPark(request.call, out)) return;
+    if (registration_.idle()) started_ = now;
+    if (!registration_.Ask(now, request, out)) return;
+    all_registered_ = true;
+    for (const Gathering::Arrival& arrival : registration_.TakeAll()) {
+      Connect(now, arrival.member);
+      out.Succeed(arrival.call, Registered{service_});
+    }
+    out.Tell(Severity::kInfo, absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
+                                           " runs: all ", job_.options.size, " members are in, ",
+                                           FormatSpan(now - started_), " after the first"));
+    return;
+  }
+  membership_.BeginLife(now, request.member, request.incarnation, request.peer);
+  // What the former life waits for is not this one's; above all, the end of its poll must not be
+  // taken for a broken connection of this life.
+  barriers_.MemberRestarted(request.member, out);
+  const ErrorPtr again =
+      MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
+                absl::StrCat(job_.NameWithLife(request.member), " registered again"));
+  CancelPoll(request.member, again, out);
+  Connect(now, request.member);
+  alive_.MemberRestarted(request.member, again, out);
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_.options.job, "': ", job_.Describe(request.member), " is in"));
+  out.Succeed(request.call, Registered{service_});
+}
+
+void Attempt::Connect(Time now, MemberIndex member) {
+  // A connected member of a recoverable job may come in again: it is connected anew.
+  if (membership_.Get(member).state == MemberState::kConnected) {
+    membership_.Disconnect(now, member);
+  }
+  membership_.Connect(now, member);
+}
+
+void Attempt::Restarted(Time now, const RegisterMember& request, Effects& out) {
+  const ErrorPtr error = MakeError(
+      Error{.code = absl::StatusCode::kAborted,
+            .reason = Reason::kMemberRestarted,
+            .message = absl::StrCat(
+                job_.Describe(request.member),
+                " unexpectedly tried to connect with a different incarnation. It has likely "
+                "restarted; look for the first failure in the log of its former life, and start "
+                "the other members anew"),
+            .origin = request.member});
+  Fail(now, {{request.member, now, error}}, out);
+  out.Fail(request.call, error);
+}
+
+// Staying in.
+
+void Attempt::Handle(Time now, const Heartbeat& request, Effects& out) {
+  const CallId call = request.caller.call;
+  if (!CheckMember(request.member, call, out)) return;
+  const Membership::Member& member = membership_.Get(request.member);
+  if (member.state == MemberState::kError) {
+    return out.Fail(call, MakeError(absl::StatusCode::kAborted, Reason::kMemberFailed,
+                                    absl::StrCat(job_.NameWithLife(request.member),
+                                                 " is already in error: ", member.error->message)));
+  }
+  if (member.state == MemberState::kDisconnected &&
+      (!member.grace_until || now > *member.grace_until)) {
+    return out.Fail(call,
+                    MakeError(absl::StatusCode::kInvalidArgument, Reason::kNotRegistered,
+                              absl::StrCat(job_.Name(request.member),
+                                           " must be registered before sending heartbeat messages. "
+                                           "The service might have restarted: register again")));
+  }
+  if (member.incarnation != request.incarnation) {
+    if (job_.options.recoverable) return out.Succeed(call, HeartbeatTaken{service_});
+    const ErrorPtr error = MakeError(
+        Error{.code = absl::StatusCode::kAborted,
+              .reason = Reason::kMemberRestarted,
+              .message = absl::StrCat(
+                  "Heartbeat: Incarnation ID mismatch: expecting ", member.incarnation.value(),
+                  " but got ", request.incarnation.value(), " from ", job_.Describe(request.member),
+                  ". The task has restarted and likely crashed earlier"),
+              .origin = request.member});
+    const bool stranger = !job_.IsFormerLife(request.member, request.incarnation);
+    if (stranger && member.state == MemberState::kConnected)
+      Fail(now, {{request.member, now, error}}, out);
+    return out.Fail(call, error);
+  }
+  membership_.Heard(now, request.member);
+  out.Succeed(call, HeartbeatTaken{service_});
+}
+
+void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
+  const CallId call = request.caller.call;
+  if (!CheckCaller(request.member, request.caller, out)) return;
+  const Membership::Member& member = membership_.Get(request.member);
+  auto refuse = [&](Reason reason, absl::string_view text) {
+    out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, reason,
+                             absl::StrCat(job_.NameWithLife(request.member), " ", text)));
+  };
+  if (member.state == MemberState::kDisconnected) {
+    if (!member.grace_until) {
+      return refuse(Reason::kNotRegistered, "has not been registered; it cannot poll for errors");
+    }
+    if (now > *member.grace_until) {
+      return refuse(Reason::kMemberLeft, "has disconnected; it cannot poll for errors");
+    }
+  }
+  if (member.state == MemberState::kError) {
+    return refuse(Reason::kMemberFailed,
+                  absl::StrCat("is already in error: ", member.error->message));
+  }
+  anyone_polls_ = true;
+  if (root_cause_) {
+    told_.insert(request.member);
+    return out.Fail(call, root_cause_);
+  }
+  if (!MayPark(call, out)) return;
+  NoteLife(now, request.caller);
+  membership_.ConnectionBack(request.member);
+  CancelPoll(request.member,
+             MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
+                       absl::StrCat("a new request to poll for errors came from the same task, ",
+                                    job_.NameWithLife(request.member))),
+             out);
+  polls_[request.member] = call;
+  parked_[call] = {Waiting::kPoll, request.member};
+}
+
+void Attempt::CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out) {
+  auto poll = polls_.find(member);
+  if (poll == polls_.end()) return;
+  parked_.erase(poll->second);
+  out.Fail(poll->second, error);
+  polls_.erase(poll);
+}
+
+void Attempt::Handle(Time now, const ReportError& request, Effects& out) {
+  const CallId call = request.caller.call;
+  if (!CheckCaller(request.member, request.caller, out)) return;
+  if (membership_.Get(request.member).state != MemberState::kConnected) {
+    return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
+                                    absl::StrCat(job_.NameWithLife(request.member),
+                                                 " is not connected; it cannot report an error")));
+  }
+  // A report of "no error" is an error all the same: the member says that it cannot go on.
+  const absl::StatusCode code =
+      request.code == absl::StatusCode::kOk ? absl::StatusCode::kUnknown : request.code;
+  Fail(now,
+       {{request.member, now,
+         MakeError(Error{.code = code,
+                         .reason = Reason::kReportedError,
+                         .message = absl::StrCat(job_.Describe(request.member),
+                                                 " reported an error: ", Cut(request.message)),
+                         .origin = request.member,
+                         .reported = true})}},
+       out);
+  out.Succeed(call);
+}
+
+// Going out.
+
+void Attempt::Handle(Time now, const LeaveJob& request, Effects& out) {
+  const CallId call = request.caller.call;
+  if (!CheckCaller(request.member, request.caller, out)) return;
+  if (membership_.Get(request.member).state == MemberState::kDisconnected) {
+    return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
+                                    absl::StrCat(job_.NameWithLife(request.member),
+                                                 " is not connected; it cannot shut down")));
+  }
+  if (job_.options.shutdown_timeout <= absl::ZeroDuration() || job_.options.recoverable) {
+    Disconnect(now, request.member, out);
+    return out.Succeed(call);
+  }
+  if (!shutdown_.ended && !shutdown_.gathering) BeginShutdown(now, out);
+  if (shutdown_.ended) {
+    Disconnect(now, request.member, out);
+    return shutdown_.verdict ? out.Fail(call, shutdown_.verdict) : out.Succeed(call);
+  }
+  NoteLife(now, request.caller);
+  if (std::optional<CallId> older = shutdown_.gathering->Arrive(request.member, call)) {
+    parked_.erase(*older);
+    out.Fail(
+        *older,
+        MakeError(Error{.code = absl::StatusCode::kCancelled,
+                        .reason = Reason::kSuperseded,
+                        .message = absl::StrCat("there's a more recent barrier call of ",
+                                                job_.NameWithLife(request.member), " to shut down"),
+                        .from_service = false}));
+  }
+  parked_[call] = {Waiting::kLeave, request.member};
+  if (shutdown_.gathering->complete()) EndShutdown(now, nullptr, out);
+}
+
+void Attempt::Handle(Time now, const ResetMember& request, Effects& out) {
+  const CallId call = request.caller.call;
+  if (!CheckCaller(request.member, request.caller, out)) return;
+  if (membership_.Get(request.member).state == MemberState::kDisconnected) {
+    return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
+                                    absl::StrCat(job_.NameWithLife(request.member),
+                                                 " is not connected; there is nothing to reset")));
+  }
+  Disconnect(now, request.member, out);
+  out.Succeed(call);
+}
+
+void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
+  const ErrorPtr left = MakeError(
+      Error{.code = absl::StatusCode::kCancelled,
+            .reason = Reason::kMemberLeft,
+            .message = absl::StrCat(job_.NameWithLife(member), ": the task has disconnected"),
+            .origin = member});
+  membership_.Disconnect(now, member);
+  CancelPoll(member, left, out);
+  barriers_.MemberGone(member, left, out);
+  alive_.MemberChanged(member, out);
+  if (shutdown_.gathering && shutdown_.gathering->Includes(member)) EndShutdown(now, left, out);
+  if (ended()) {
+    out.Tell(Severity::kInfo,
+             absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
+                          " ended: the last member, ", job_.NameWithLife(member), ", has left"));
+  }
+}
+
+void Attempt::BeginShutdown(Time now, Effects& out) {
+  shutdown_.gathering.emplace(AllMembers(job_.options.size), now,
+                              now + job_.options.shutdown_timeout);
+  for (int32_t i = 0; i < job_.options.size && membership_.failed() > 0; ++i) {
+    const Membership::Member& member = membership_.Get(MemberIndex(i));
+    if (member.state == MemberState::kError) return EndShutdown(now, member.error, out);
+  }
+}
+
+void Attempt::EndShutdown(Time now, const ErrorPtr& inner, Effects& out) {
+  const std::vector<Gathering::Arrival> waiting = shutdown_.gathering->Waiting();
+  shutdown_.gathering.reset();
+  shutdown_.ended = true;
+  for (const Gathering::Arrival& arrival : waiting) parked_.erase(arrival.call);
+  if (!inner) {
+    for (const Gathering::Arrival& arrival : waiting) {
+      Disconnect(now, arrival.member, out);
+      out.Succeed(arrival.call);
+    }
+    return;
+  }
+  shutdown_.verdict =
+      MakeError(Error{.code = absl::StatusCode::kInternal,
+                      .reason = Reason::kShutdownFailed,
+                      .message = absl::StrCat("Shutdown barrier has failed with ", waiting.size(),
+                                              "/", job_.options.size, " members. Barrier result: '",
+                                              ToString(*inner), "'"),
+                      .barrier = BarrierRef{shutdown_.id, 0}});
+  if (!failed()) {
+    Keep(now, *shutdown_.verdict, false);
+    out.Tell(Severity::kError,
+             absl::StrCat("job '", job_.options.job, "': ", shutdown_.verdict->message));
+  }
+  for (const Gathering::Arrival& arrival : waiting) out.Fail(arrival.call, shutdown_.verdict);
+  Propagate(now, shutdown_.verdict, out);
+  SetAllToError(now, shutdown_.verdict, out);
+}
+
+// The rest of the requests.
+
+void Attempt::Handle(Time now, const WatchMembers& request, Effects& out) {
+  NoteLife(now, request.caller);
+  if (MayPark(request.caller.call, out)) {
+    watch_.Watch(request.caller.call, request.version, out);
+  }
+}
+
+void Attempt::Handle(Time now, const SetKey& request, Effects& out) {
+  NoteLife(now, request.caller);
+  keys_.Set(request, out);
+}
+
+void Attempt::Handle(Time now, const GetKey& request, Effects& out) {
+  NoteLife(now, request.caller);
+  if (MayPark(request.caller.call, out)) keys_.Get(now, request, out);
+}
+
+void Attempt::Handle(Time now, const TryGetKey& request, Effects& out) {
+  NoteLife(now, request.caller);
+  keys_.TryGet(request, out);
+}
+
+void Attempt::Handle(Time now, const IncrementKey& request, Effects& out) {
+  NoteLife(now, request.caller);
+  keys_.Increment(request, out);
+}
+
+void Attempt::Handle(Time now, const ListKeys& request, Effects& out) {
+  NoteLife(now, request.caller);
+  keys_.List(request, out);
+}
+
+void Attempt::Handle(Time now, const DeleteKey& request, Effects& out) {
+  NoteLife(now, request.caller);
+  keys_.Delete(request, out);
+}
+
+void Attempt::Handle(Time now, const ArriveAtBarrier& request, Effects& out) {
+  if (!CheckCaller(request.member, request.caller, out)) return;
+  NoteLife(now, request.caller);
+  if (MayPark(request.caller.call, out)) barriers_.Arrive(now, request, out);
+}
+
+void Attempt::Handle(Time now, const CancelBarrier& request, Effects& out) {
+  if (!CheckCaller(request.member, request.caller, out)) return;
+  NoteLife(now, request.caller);
+  barriers_.Cancel(request, out);
+}
+
+void Attempt::Handle(Time now, const GetAliveMembers& request, Effects& out) {
+  const CallId call = request.caller.call;
+  if (!CheckCaller(request.member, request.caller, out)) return;
+  NoteLife(now, request.caller);
+  if (std::find(request.members.begin(), request.members.end(), request.member) ==
+      request.members.end()) {
+    return out.Fail(
+        call, MakeError(Error{.code = absl::StatusCode::kInvalidArgument,
+                              .reason = Reason::kCallerNotListed,
+                              .message = absl::StrCat(
+                                  job_.Name(request.member), " asks who is alive in a list of ",
+                                  request.members.size(), " tasks that it is not in"),
+                              .from_service = false}));
+  }
+  if (MayPark(call, out)) alive_.Ask(request, out);
+}
+
+void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
+  auto found = parked_.find(fact.call);
+  if (found == parked_.end()) {
+    if (!keys_.Forget(fact.call) && !barriers_.Forget(fact.call) &&
+        !registration_.Forget(fact.call) && !watch_.Forget(fact.call)) {
+      alive_.Forget(fact.call);
+    }
+    return;
+  }
+  const auto [kind, member] = found->second;
+  parked_.erase(found);
+  switch (kind) {
+    case Waiting::kPoll:
+      polls_.erase(member);
+      membership_.ConnectionBroke(now, member);
+      break;
+    case Waiting::kLeave:
+      shutdown_.gathering->Withdraw(member);
+      if (shutdown_.gathering->empty()) shutdown_.gathering.reset();
+      break;
+  }
+}
+
+}  // namespace lockstep::coord

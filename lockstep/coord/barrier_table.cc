@@ -1,0 +1,372 @@
+#include "lockstep/coord/barrier_table.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
+
+namespace lockstep::coord {
+namespace {
+
+ErrorPtr BarrierError(absl::string_view id, int64_t counter, absl::StatusCode code, Reason reason,
+                      std::string text) {
+  return MakeError(Error{.code = code,
+                         .reason = reason,
+                         .message = std::move(text),
+                         .barrier = BarrierRef{std::string(id), counter}});
+}
+
+// How texts call an instance.
+std::string NameOf(absl::string_view id, int64_t counter) {
+  return absl::StrCat("barrier '", id, "::", counter, "'");
+}
+
+}  // namespace
+
+BarrierTable::BarrierTable(const JobRecord& job, const Membership& membership)
+    : job_(job), membership_(membership), everybody_(AllMembers(job.options.size)) {}
+
+void BarrierTable::Arrive(Time now, const ArriveAtBarrier& request, Effects& out) {
+  if (request.id.size() > job_.options.barrier_id_bytes_max) {
+    out.Fail(request.caller.call,
+             MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
+                       absl::StrCat("a barrier id of ", request.id.size(),
+                                    " bytes is over barrier_id_bytes_max (",
+                                    job_.options.barrier_id_bytes_max, "); use a shorter id")));
+    return;
+  }
+  auto found = barriers_.find(request.id);
+  Barrier* barrier = found == barriers_.end() ? nullptr : &found->second;
+
+  if (Opens(barrier, request)) {
+    if (open_.size() >= job_.options.open_barriers_max) {
+      out.Fail(request.caller.call,
+               BarrierError(request.id, request.counter - 1, absl::StatusCode::kResourceExhausted,
+                            Reason::kLimitExceeded,
+                            absl::StrCat(open_.size(),
+                                         " barriers are open, which is the limit "
+                                         "open_barriers_max; wait for some to end")));
+      return;
+    }
+    Join(Open(now, request, out), request, out);
+  } else if (barrier == nullptr) {
+    // Nothing is kept of it: a first call with a wrong counter must not spoil the id for others.
+    // The counter in the error makes the agent's next call the first.
+    out.Fail(
+        request.caller.call,
+        BarrierError(request.id, -1, absl::StatusCode::kInternal, Reason::kBarrierCounterMismatch,
+                     absl::StrCat(NameOf(request.id, request.counter), ": ",
+                                  job_.NameWithLife(request.member),
+                                  " is the first to come, but with counter ", request.counter,
+                                  "; the others likely restarted; restart this member too")));
+  } else {
+    Join(*barrier, request, out);
+  }
+  ForgetOldest();
+}
+
+bool BarrierTable::Opens(const Barrier* barrier, const ArriveAtBarrier& request) const {
+  if (barrier == nullptr) return request.counter == 0 || (forgot_some_ && request.counter > 0);
+  if (barrier->open) return false;
+  return request.counter == barrier->counter + 1 ||
+         (job_.options.recoverable && request.counter == 0);
+}
+
+BarrierTable::Barrier& BarrierTable::Open(Time now, const ArriveAtBarrier& request, Effects& out) {
+  Barrier& barrier = barriers_[request.id];
+  if (barrier.ended) {
+    ended_.erase(barrier.place);
+    ++barrier.counter;
+  } else {
+    barrier.id = request.id;
+    barrier.counter = request.counter;
+  }
+  ErrorPtr fault = CheckList(barrier, request);
+  if (!fault && !barrier.participants) barrier.participants = ListOf(request);
+  // A later use of the id keeps the members of the first; who names others is told so in Join.
+  const Time deadline = now + std::max(request.timeout, absl::ZeroDuration());
+  barrier.open =
+      std::make_unique<Gathering>(fault ? everybody_ : barrier.participants, now, deadline);
+  open_.insert(barrier.id);
+  if (!deadline.is_infinite()) deadlines_.emplace(deadline, barrier.id);
+
+  if (!fault) fault = CheckHealth(barrier);
+  if (fault) End(barrier, fault, out);
+  return barrier;
+}
+
+void BarrierTable::Join(Barrier& barrier, const ArriveAtBarrier& request, Effects& out) {
+  const CallId call = request.caller.call;
+  ErrorPtr fault = CheckCounter(barrier, request);
+  if (!barrier.open) {
+    // Over: this caller alone is answered, and what the others were told stands.
+    const bool lawless = barrier.participants == nullptr;
+    if (!fault && !barrier.verdict && !lawless) fault = CheckMembers(barrier, request);
+    if (!fault) fault = barrier.verdict;
+    if (fault) {
+      out.Fail(call, fault);
+    } else {
+      out.Succeed(call, BarrierPassed{barrier.counter});
+    }
+    return;
+  }
+
+  if (!fault) fault = CheckMembers(barrier, request);
+  if (fault) {
+    // Members that disagree about a barrier would wait for each other until its timeout, so all of
+    // them are told now.
+    End(barrier, fault, out);
+    out.Fail(call, fault);
+    return;
+  }
+  if (std::optional<CallId> older = barrier.open->Arrive(request.member, call)) {
+    calls_.erase(*older);
+    out.Fail(*older,
+             MakeError(Error{.code = absl::StatusCode::kCancelled,
+                             .reason = Reason::kSuperseded,
+                             .message = absl::StrCat("there's a more recent barrier call of ",
+                                                     job_.NameWithLife(request.member), " for ",
+                                                     NameOf(barrier.id, barrier.counter)),
+                             .from_service = false}));
+  }
+  calls_[call] = {&barrier, request.member};
+  if (barrier.open->complete()) End(barrier, nullptr, out);
+}
+
+Participants BarrierTable::ListOf(const ArriveAtBarrier& request) const {
+  return request.members.empty() ? everybody_ : MakeParticipants(request.members);
+}
+
+ErrorPtr BarrierTable::CheckList(const Barrier& barrier, const ArriveAtBarrier& request) const {
+  for (MemberIndex member : request.members) {
+    if (job_.IsMember(member)) continue;
+    return BarrierError(
+        barrier.id, barrier.counter, absl::StatusCode::kInvalidArgument,
+        Reason::kBarrierUnknownMember,
+        absl::StrCat(NameOf(barrier.id, barrier.counter), ": ", job_.NameWithLife(request.member),
+                     " lists an unexpected task, ", job_.Name(member),
+                     ", that is not in the cluster; job '", job_.options.job, "' has ",
+                     job_.options.size, " members"));
+  }
+  return nullptr;
+}
+
+ErrorPtr BarrierTable::CheckHealth(const Barrier& barrier) const {
+  if (job_.options.recoverable || membership_.failed() == 0) return nullptr;
+  for (MemberIndex member : *barrier.participants) {
+    const Membership::Member& m = membership_.Get(member);
+    if (m.state != MemberState::kError) continue;
+    return BarrierError(
+        barrier.id, barrier.counter, absl::StatusCode::kInternal, Reason::kBarrierMemberFailed,
+        absl::StrCat(NameOf(barrier.id, barrier.counter), ": ", job_.Describe(member),
+                     " is already in error before the barrier was called: ", m.error->message));
+  }
+  return nullptr;
+}
+
+ErrorPtr BarrierTable::CheckCounter(const Barrier& barrier, const ArriveAtBarrier& request) const {
+  if (request.counter == barrier.counter) return nullptr;
+  if (job_.options.recoverable && request.counter == 0) return nullptr;  // in a new life
+  const bool restarted = request.counter == 0 || barrier.counter == 0;
+  return BarrierError(
+      barrier.id, barrier.counter, absl::StatusCode::kInternal, Reason::kBarrierCounterMismatch,
+      absl::StrCat(
+          NameOf(barrier.id, barrier.counter), ": ", job_.NameWithLife(request.member),
+          " came with counter ", request.counter, "; ",
+          restarted ? "one of the tasks has likely restarted, or was too quick / slow"
+                    : "one task is way too quick / slow: it went on after a timeout before another "
+                      "had come once",
+          "; look at the first failure in the logs of both"));
+}
+
+ErrorPtr BarrierTable::CheckMembers(const Barrier& barrier, const ArriveAtBarrier& request) const {
+  const std::vector<MemberIndex>& expected = *barrier.participants;
+  const bool same = request.members.empty() ? expected.size() == everybody_->size()
+                                            : request.members == expected ||
+                                                  *MakeParticipants(request.members) == expected;
+  if (!same) {
+    return BarrierError(
+        barrier.id, barrier.counter, absl::StatusCode::kInvalidArgument,
+        Reason::kBarrierConflictingMembers,
+        absl::StrCat("Conflicting tasks specified by different processes for the same barrier: ",
+                     NameOf(barrier.id, barrier.counter), " waits for ", job_.NameSome(expected),
+                     ", but ", job_.NameWithLife(request.member), " names ",
+                     request.members.empty() ? "everybody" : job_.NameSome(*ListOf(request)),
+                     "; call it with the same list everywhere"));
+  }
+  if (!std::binary_search(expected.begin(), expected.end(), request.member)) {
+    return BarrierError(
+        barrier.id, barrier.counter, absl::StatusCode::kInvalidArgument,
+        Reason::kBarrierNotParticipant,
+        absl::StrCat("A non-participating task (", job_.NameWithLife(request.member), ") called ",
+                     NameOf(barrier.id, barrier.counter), ", which is of ",
+                     job_.NameSome(expected)));
+  }
+  return nullptr;
+}
+
+void BarrierTable::Cancel(const CancelBarrier& request, Effects& out) {
+  const CallId call = request.caller.call;
+  auto found = barriers_.find(request.id);
+  if (found == barriers_.end()) {
+    if (request.counter.value_or(0) == 0) return out.Succeed(call);
+  } else if (Barrier& barrier = found->second;
+             !request.counter || *request.counter == barrier.counter) {
+    if (!barrier.open) {
+      return out.Fail(
+          call, BarrierError(barrier.id, barrier.counter, absl::StatusCode::kFailedPrecondition,
+                             Reason::kBarrierAlreadyPassed,
+                             absl::StrCat(NameOf(barrier.id, barrier.counter),
+                                          " has already been passed, or failed")));
+    }
+    End(barrier,
+        BarrierError(barrier.id, barrier.counter, absl::StatusCode::kCancelled,
+                     Reason::kBarrierCancelled,
+                     absl::StrCat(NameOf(barrier.id, barrier.counter), " was cancelled by ",
+                                  job_.NameWithLife(request.member))),
+        out);
+    out.Succeed(call);
+    return ForgetOldest();
+  }
+  const int64_t current = found == barriers_.end() ? -1 : found->second.counter;
+  out.Fail(call, BarrierError(request.id, current, absl::StatusCode::kFailedPrecondition,
+                              Reason::kBarrierCounterMismatch,
+                              absl::StrCat(NameOf(request.id, *request.counter),
+                                           " cannot be cancelled: the current counter is ", current,
+                                           ", likely due to a restart")));
+}
+
+void BarrierTable::MemberGone(MemberIndex member, const ErrorPtr& because, Effects& out) {
+  if (job_.options.recoverable) return MemberRestarted(member, out);
+  const std::set<std::string> open = open_;  // ending one changes the set
+  for (const std::string& id : open) {
+    Barrier& barrier = barriers_.at(id);
+    if (!barrier.open->Includes(member)) continue;
+    const bool left = because->reason == Reason::kMemberLeft;
+    End(barrier,
+        BarrierError(
+            barrier.id, barrier.counter, absl::StatusCode::kInternal,
+            left ? Reason::kBarrierMemberLeft : Reason::kBarrierMemberFailed,
+            absl::StrCat("Barrier failed because a participant ", left ? "left: " : "is in error: ",
+                         NameOf(barrier.id, barrier.counter), " with ", barrier.open->arrived(),
+                         "/", barrier.open->size(), " members; ", because->message)),
+        out);
+  }
+  ForgetOldest();
+}
+
+void BarrierTable::MemberRestarted(MemberIndex member, Effects& out) {
+  const std::set<std::string> open = open_;
+  for (const std::string& id : open) {
+    Barrier& barrier = barriers_.at(id);
+    std::optional<CallId> stale = barrier.open->Withdraw(member);
+    if (!stale) continue;
+    calls_.erase(*stale);
+    out.Fail(*stale,
+             BarrierError(
+                 barrier.id, barrier.counter, absl::StatusCode::kCancelled, Reason::kSuperseded,
+                 absl::StrCat(NameOf(barrier.id, barrier.counter), ": ", job_.NameWithLife(member),
+                              " failed or restarted while it waited")));
+    if (barrier.open->empty()) Abandon(barrier);
+  }
+}
+
+bool BarrierTable::Forget(CallId call) {
+  auto found = calls_.find(call);
+  if (found == calls_.end()) return false;
+  auto [barrier, member] = found->second;
+  calls_.erase(found);
+  barrier->open->Withdraw(member);
+  if (barrier->open->empty()) Abandon(*barrier);
+  return true;
+}
+
+void BarrierTable::Abandon(Barrier& barrier) {
+  open_.erase(barrier.id);
+  deadlines_.erase({barrier.open->deadline(), barrier.id});
+  barrier.open.reset();
+  if (!barrier.ended) {
+    const std::string id = barrier.id;
+    barriers_.erase(id);
+    return;
+  }
+  --barrier.counter;
+  barrier.place = ended_.insert(ended_.end(), &barrier);
+}
+
+void BarrierTable::End(Barrier& barrier, ErrorPtr verdict, Effects& out) {
+  LOCKSTEP_CHECK(barrier.open != nullptr);
+  for (const Gathering::Arrival& arrival : barrier.open->Waiting()) {
+    calls_.erase(arrival.call);
+    if (verdict) {
+      out.Fail(arrival.call, verdict);
+    } else {
+      out.Succeed(arrival.call, BarrierPassed{barrier.counter});
+    }
+  }
+  open_.erase(barrier.id);
+  deadlines_.erase({barrier.open->deadline(), barrier.id});
+  barrier.open.reset();
+  barrier.ended = true;
+  barrier.verdict = std::move(verdict);
+  barrier.place = ended_.insert(ended_.end(), &barrier);
+}
+
+void BarrierTable::ForgetOldest() {
+  while (ended_.size() > job_.options.kept_barriers_max) {
+    const std::string id = ended_.front()->id;
+    ended_.pop_front();
+    barriers_.erase(id);
+    forgot_some_ = true;
+  }
+}
+
+Time BarrierTable::NextDeadline() const {
+  return deadlines_.empty() ? Time::Infinite() : deadlines_.begin()->first;
+}
+
+void BarrierTable::ReachDeadline(Time now, Effects& out) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    Barrier& barrier = barriers_.at(deadlines_.begin()->second);
+    End(barrier, TimedOut(now, barrier), out);
+  }
+  ForgetOldest();
+}
+
+ErrorPtr BarrierTable::TimedOut(Time now, const Barrier& barrier) const {
+  const Gathering& open = *barrier.open;
+  const std::vector<MemberIndex> awaited = open.Awaited();
+  // Stock clients look for the first three words.
+  return BarrierError(barrier.id, barrier.counter, absl::StatusCode::kDeadlineExceeded,
+                      Reason::kBarrierTimedOut,
+                      absl::StrCat("Barrier timed out: ", NameOf(barrier.id, barrier.counter),
+                                   " after ", FormatSpan(now - open.opened()), " with ",
+                                   open.arrived(), "/", open.size(), " members; the first was ",
+                                   open.first() ? job_.NameWithLife(*open.first()) : "nobody",
+                                   "; missing ", membership_.DescribeMissing(now, awaited),
+                                   "; look at what the missing do, or give the barrier more time"));
+}
+
+void BarrierTable::FailAll(const ErrorPtr& error, Effects& out) {
+  const std::set<std::string> open = open_;
+  for (const std::string& id : open) End(barriers_.at(id), error, out);
+  ForgetOldest();
+}
+
+std::vector<BarrierView> BarrierTable::View() const {
+  std::vector<BarrierView> views;
+  for (const std::string& id : open_) {
+    const Barrier& barrier = barriers_.at(id);
+    BarrierView view{.barrier = {barrier.id, barrier.counter},
+                     .opened = barrier.open->opened(),
+                     .deadline = barrier.open->deadline(),
+                     .awaited = barrier.open->Awaited()};
+    for (const Gathering::Arrival& arrival : barrier.open->Waiting()) {
+      view.waiting.push_back(arrival.member);
+    }
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+}  // namespace lockstep::coord

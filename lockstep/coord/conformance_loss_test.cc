@@ -1,0 +1,250 @@
+// How a loss is seen before the heartbeat time-out tells: on the connection, and by the
+// launcher; and which of several losses is called the cause.
+#include "gtest/gtest.h"
+#include "lockstep/testing/coordinator_harness.h"
+#include "lockstep/testing/matchers.h"
+
+namespace lockstep::coord {
+namespace {
+
+using absl::StatusCode;
+using lockstep::testing::CoordinatorHarness;
+using lockstep::testing::HasError;
+using lockstep::testing::HasText;
+using lockstep::testing::IsAbout;
+using lockstep::testing::Succeeded;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// A job of three members, each with a process of its own (51, 52, 53), all of which poll.
+class Loss : public ::testing::Test {
+ protected:
+  Loss() : h({.size = 3}) {
+    for (int member = 0; member < 3; ++member) h.ProcessStarted(member, 51 + member);
+    h.RegisterAll();
+    polls = h.PollAll();
+  }
+
+  CoordinatorHarness h;
+  std::vector<CallId> polls;
+};
+
+TEST_F(Loss, ABrokenConnectionMakesASuspectAtOnceAndALossAfterTheGrace) {
+  h.Advance(absl::Seconds(5));
+  const Time broke = h.now();
+  h.Hangup(polls[1]);
+  EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect);
+  EXPECT_EQ(h.Member(1).since, broke);
+  EXPECT_FALSE(h.Member(1).why.empty());
+  EXPECT_TRUE(h.Pending(polls[0]));
+
+  h.Advance(absl::Milliseconds(200) - absl::Nanoseconds(1));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect);
+  EXPECT_TRUE(h.Pending(polls[0]));
+  h.Advance(absl::Nanoseconds(1));
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
+  EXPECT_EQ(h.Member(1).since, broke + absl::Milliseconds(200));
+  EXPECT_THAT(h.Reply(polls[0]),
+              HasError(StatusCode::kUnavailable, Reason::kConnectionLost, "task/1"));
+  EXPECT_THAT(h.Reply(polls[2]), IsAbout(1));
+}
+
+TEST_F(Loss, PollingAgainWithinTheGraceSavesIt) {
+  h.Hangup(polls[1]);
+  h.Advance(absl::Milliseconds(199));
+
+  const CallId again = h.Poll(1);
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+  h.Advance(absl::Seconds(10));
+
+  EXPECT_TRUE(h.Pending(again));
+  EXPECT_TRUE(h.Pending(polls[0]));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+}
+
+TEST_F(Loss, ASecondBreakCountsAnew) {
+  h.Hangup(polls[1]);
+  h.Advance(absl::Milliseconds(150));
+  const CallId again = h.Poll(1);
+  h.Hangup(again);
+
+  h.Advance(absl::Milliseconds(199));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect);
+  h.Advance(absl::Milliseconds(1));
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
+}
+
+TEST(LossWhileLeaving, LeavingWithinTheGraceIsNoLoss) {
+  CoordinatorHarness h({.size = 2, .shutdown_timeout = absl::ZeroDuration()});
+  h.RegisterAll();
+  const std::vector<CallId> polls = h.PollAll();
+  h.Hangup(polls[1]);
+
+  ASSERT_THAT(h.Reply(h.Leave(1)), Succeeded());
+  h.Advance(absl::Seconds(10));
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLeft);
+  EXPECT_TRUE(h.Pending(polls[0]));
+  EXPECT_TRUE(h.View().errors.empty());
+}
+
+TEST(LossWhileLeaving, HangingUpAfterLeavingIsNoLoss) {
+  CoordinatorHarness h({.size = 2, .shutdown_timeout = absl::ZeroDuration()});
+  h.RegisterAll();
+  const CallId poll0 = h.Poll(0);
+  h.Leave(1);
+  const CallId late = h.Poll(1);
+
+  h.Hangup(late);
+  h.Advance(absl::Seconds(10));
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLeft);
+  EXPECT_TRUE(h.Pending(poll0));
+}
+
+TEST_F(Loss, OtherCallsThatHangUpAreNoLoss) {
+  for (CallId call : {h.Get(1, "k"), h.Arrive(1, "b"), h.Alive(1, {0, 1})}) h.Hangup(call);
+
+  h.Advance(absl::Seconds(10));
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+  EXPECT_TRUE(h.Pending(polls[0]));
+}
+
+TEST_F(Loss, AnOlderPollThatWasReplacedIsNoLoss) {
+  h.Poll(1);
+
+  h.Hangup(polls[1]);
+  h.Advance(absl::Seconds(10));
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+}
+
+TEST_F(Loss, AProcessThatEndedIsLostAtOnce) {
+  h.ProcessEnded(1, 52, /*exit_code=*/0, /*signal=*/9);
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
+  EXPECT_THAT(h.Reply(polls[0]),
+              HasError(StatusCode::kUnavailable, Reason::kProcessEnded, "task/1"));
+  EXPECT_THAT(h.Reply(polls[0]), IsAbout(1));
+  EXPECT_THAT(h.Member(1).why, HasSubstr("SIGKILL"));
+}
+
+TEST_F(Loss, ItsExitCodeIsTold) {
+  h.ProcessEnded(1, 52, /*exit_code=*/42);
+
+  EXPECT_THAT(h.Reply(polls[0]), HasError(StatusCode::kUnavailable, "task/1", "42"));
+}
+
+TEST_F(Loss, TheEndOfAnotherProcessIsNoLoss) {
+  h.ProcessEnded(1, 4711, /*exit_code=*/1);
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+  EXPECT_TRUE(h.Pending(polls[0]));
+}
+
+TEST(LossWhileLeaving, AProcessThatEndsAfterLeavingIsNoLoss) {
+  CoordinatorHarness h({.size = 2});
+  h.ProcessStarted(0, 51);
+  h.ProcessStarted(1, 52);
+  h.RegisterAll();
+  h.Leave(0);
+  h.Leave(1);
+
+  h.ProcessEnded(0, 51, 0);
+  h.ProcessEnded(1, 52, 0);
+
+  EXPECT_EQ(h.Condition(0), MemberCondition::kLeft);
+  EXPECT_TRUE(h.View().errors.empty());
+}
+
+TEST_F(Loss, AStoppedProcessIsASuspectUntilItContinues) {
+  h.Advance(absl::Seconds(1));
+  h.ProcessStopped(1, 52);
+  EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect);
+  EXPECT_EQ(h.Member(1).since, h.now());
+  EXPECT_THAT(h.Member(1).why, HasSubstr("stopped"));
+
+  h.Advance(absl::Seconds(30));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect);
+  EXPECT_TRUE(h.Pending(polls[0]));
+  h.ProcessContinued(1, 52);
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+  h.Advance(absl::Seconds(10));
+  EXPECT_TRUE(h.Pending(polls[0]));
+}
+
+TEST_F(Loss, AStoppedProcessIsLostByItsHeartbeatsOnly) {
+  h.KeepAlive({0, 2});
+  h.ProcessStopped(1, 52);
+
+  h.Advance(absl::Seconds(100) - absl::Nanoseconds(1));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect);
+  EXPECT_TRUE(h.Pending(polls[0]));
+  h.Advance(absl::Nanoseconds(1));
+
+  EXPECT_THAT(h.Reply(polls[0]),
+              HasError(StatusCode::kUnavailable, Reason::kHeartbeatTimeout, "task/1"));
+}
+
+TEST_F(Loss, TheViewKnowsHostProcessAndAddress) {
+  const MemberView member = h.Member(1);
+
+  EXPECT_EQ(member.name, "task/1#1");
+  EXPECT_EQ(member.host, "host-a");
+  EXPECT_EQ(member.pid, 52);
+  EXPECT_EQ(member.peer, "10.0.0.1:4711");
+}
+
+TEST_F(Loss, TheEarlierBreakIsTheCauseWhenALaterLossIsConfirmedFirst) {
+  h.Hangup(polls[1]);
+  h.Advance(absl::Milliseconds(100));
+  EXPECT_TRUE(h.Pending(polls[0]));
+
+  h.ProcessEnded(2, 53, /*exit_code=*/1);
+
+  EXPECT_THAT(h.Reply(polls[0]), AllOf(HasError(StatusCode::kUnavailable), IsAbout(1)));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
+  EXPECT_EQ(h.Condition(2), MemberCondition::kLost);
+  const std::vector<ErrorView> errors = h.View().errors;
+  ASSERT_GE(errors.size(), 2u);
+  EXPECT_THAT(errors[0].origin, HasSubstr("task/1"));
+  EXPECT_FALSE(errors[0].consequence);
+  EXPECT_THAT(errors[1].origin, HasSubstr("task/2"));
+  EXPECT_TRUE(errors[1].consequence);
+}
+
+TEST_F(Loss, ABreakWithinTheGraceOfAnotherIsItsConsequence) {
+  h.Hangup(polls[1]);
+  h.Advance(absl::Milliseconds(50));
+  h.Hangup(polls[2]);
+  h.Advance(absl::Milliseconds(149));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect);
+  EXPECT_EQ(h.Condition(2), MemberCondition::kSuspect);
+
+  h.Advance(absl::Milliseconds(1));
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
+  EXPECT_EQ(h.Condition(2), MemberCondition::kLost);
+  EXPECT_THAT(h.Reply(polls[0]), AllOf(IsAbout(1), HasText("task/1", "task/2")));
+  ASSERT_EQ(h.View().errors.size(), 2u);
+  EXPECT_THAT(h.View().errors[0].origin, HasSubstr("task/1"));
+  EXPECT_FALSE(h.View().errors[0].consequence);
+  EXPECT_TRUE(h.View().errors[1].consequence);
+}
+
+TEST_F(Loss, ABreakAfterTheCauseWasToldIsKeptAsAConsequence) {
+  h.ProcessEnded(1, 52, /*exit_code=*/1);
+  h.Poll(2);  // answered with the cause, and so is not parked
+  h.ProcessEnded(2, 53, /*exit_code=*/134);
+
+  ASSERT_EQ(h.View().errors.size(), 2u);
+  EXPECT_TRUE(h.View().errors[1].consequence);
+  EXPECT_THAT(h.Reply(h.Poll(0)), IsAbout(1)) << "the cause is the first for ever";
+}
+
+}  // namespace
+}  // namespace lockstep::coord

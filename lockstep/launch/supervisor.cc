@@ -1,0 +1,325 @@
+#include "lockstep/launch/supervisor.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
+#include "lockstep/launch/exit_code.h"
+
+namespace lockstep::launch {
+namespace {
+
+// "12.3 s", "4 min 2 s": what a person wants to know of a duration, and no more.
+std::string Spell(absl::Duration duration) {
+  const double seconds = absl::ToDoubleSeconds(duration);
+  if (seconds < 60) return absl::StrFormat("%.1f s", seconds);
+  const int64_t whole = absl::ToInt64Seconds(duration);
+  if (whole < 3600) return absl::StrFormat("%d min %d s", whole / 60, whole % 60);
+  return absl::StrFormat("%d h %d min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string Others(int count) {
+  return count == 1 ? "the other process" : absl::StrFormat("the other %d processes", count);
+}
+
+}  // namespace
+
+std::string SignalName(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name != nullptr ? absl::StrCat("SIG", name) : absl::StrCat("signal ", signal);
+}
+
+std::string Describe(const Ending& ending) {
+  if (ending.signal != 0) return absl::StrCat("was killed by ", SignalName(ending.signal));
+  return absl::StrCat("ended with exit code ", ending.exit_code);
+}
+
+int ExitCode(const Ending& ending) {
+  return ending.signal != 0 ? kExitSignalBase + ending.signal : ending.exit_code;
+}
+
+Supervisor::Supervisor(SupervisorOptions options)
+    : options_(std::move(options)), processes_(static_cast<size_t>(options_.size)) {}
+
+Effects Supervisor::Handle(Time now, const Event& event) {
+  Effects out;
+  if (finished_) return out;
+  if (!began_) began_ = now;
+  std::visit([&](const auto& e) { On(now, e, out); }, event);
+  FinishIfAllReleased(now, out);
+  return out;
+}
+
+Time Supervisor::NextDeadline() const {
+  if (finished_) return Time::Infinite();
+  Time next = escalate_at_;
+  for (const Process& process : processes_) {
+    if (process.state == ProcessState::kEnded) {
+      next = std::min(next, process.ended + options_.helper_grace);
+    }
+  }
+  return next;
+}
+
+void Supervisor::On(Time now, const ProcessStarted& event, Effects& out) {
+  Process& process = At(event.member);
+  LOCKSTEP_CHECK(process.state == ProcessState::kNotStarted);
+  process.state = ProcessState::kRunning;
+  process.pid = event.pid;
+  process.started = now;
+  out.reports.push_back({ProcessReport::Kind::kStarted, event.member, event.pid, {}});
+}
+
+void Supervisor::On(Time now, const StartFailed& event, Effects& out) {
+  Process& process = At(event.member);
+  LOCKSTEP_CHECK(process.state == ProcessState::kNotStarted);
+  start_failed_ = true;
+  if (!first_failure_) first_failure_ = event.exit_code;
+  out.sentences.push_back(absl::StrFormat("%s/%d could not be started: %s", options_.role,
+                                          event.member.value(), event.why));
+  // A job without one of its members cannot succeed: no grace.
+  if (escalation_ <= Escalation::kGrace) Escalate(now, Escalation::kTerminated, out);
+}
+
+void Supervisor::On(Time now, const ProcessEnded& event, Effects& out) {
+  Process& process = At(event.member);
+  if (process.state != ProcessState::kRunning) return;
+  process.state = ProcessState::kEnded;
+  process.ended = now;
+  process.stopped_since.reset();
+  process.ending = event.ending;
+  out.reports.push_back({ProcessReport::Kind::kEnded, event.member, process.pid, event.ending});
+
+  if (!event.ending.succeeded()) {
+    std::string sentence = absl::StrFormat("%s %s after %s", Name(event.member, process),
+                                           Describe(event.ending), Spell(now - process.started));
+    if (event.ending.signal == SIGKILL && process.sent != SIGKILL) {
+      absl::StrAppend(&sentence,
+                      ", not by lockstep run (the kernel's log tells whether memory ran out)");
+    }
+    if (!first_failure_) first_failed_ = event.member;
+    FailFirst(now, ExitCode(event.ending), std::move(sentence), out);
+  }
+  if (process.output_ended) Release(event.member, process, out);
+}
+
+void Supervisor::On(Time now, const ProcessStopped& event, Effects& out) {
+  Process& process = At(event.member);
+  if (process.state != ProcessState::kRunning) return;
+  process.stopped_since = now;
+  out.reports.push_back({ProcessReport::Kind::kStopped, event.member, process.pid, {}});
+  out.sentences.push_back(
+      absl::StrFormat("%s was stopped by %s; the others wait for it (kill -CONT -%d lets it go on)",
+                      Name(event.member, process), SignalName(event.signal), process.pid));
+}
+
+void Supervisor::On(Time now, const ProcessContinued& event, Effects& out) {
+  Process& process = At(event.member);
+  // A stop and its end can merge into one wake-up; then there is nothing to take back.
+  if (process.state != ProcessState::kRunning || !process.stopped_since) return;
+  out.reports.push_back({ProcessReport::Kind::kContinued, event.member, process.pid, {}});
+  out.sentences.push_back(absl::StrFormat("%s goes on after %s", Name(event.member, process),
+                                          Spell(now - *process.stopped_since)));
+  process.stopped_since.reset();
+}
+
+void Supervisor::On(Time, const OutputEnded& event, Effects& out) {
+  Process& process = At(event.member);
+  process.output_ended = true;
+  if (process.state == ProcessState::kEnded) Release(event.member, process, out);
+}
+
+void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
+  const int running = CountRunning();
+  const std::string name = SignalName(event.signal);
+  if (event.signal == SIGINT) {
+    const bool again = interrupted_ && now - *interrupted_ <= options_.grace;
+    interrupted_ = now;
+    if (again) {
+      out.sentences.push_back("second SIGINT");
+      Escalate(now, Escalation::kKilled, out);
+      return;
+    }
+  }
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    if (processes_[i].state != ProcessState::kRunning) continue;
+    out.signals.push_back({MemberIndex(static_cast<int32_t>(i)), event.signal});
+  }
+  std::string sentence =
+      absl::StrFormat("%s: passed on to %d process%s", name, running, running == 1 ? "" : "es");
+  if (event.signal == SIGINT) {
+    absl::StrAppend(&sentence, "; again within ", Spell(options_.grace), " kills");
+  }
+  out.sentences.push_back(std::move(sentence));
+}
+
+void Supervisor::On(Time now, const ServerEnded& event, Effects& out) {
+  FailFirst(now, kExitLockstepFailed,
+            absl::StrCat("the coordinator's server ", Describe(event.ending),
+                         " although nobody asked it to"),
+            out);
+}
+
+void Supervisor::On(Time now, const DeadlineReached&, Effects& out) {
+  if (now >= escalate_at_) {
+    switch (escalation_) {
+      case Escalation::kGrace:
+        Escalate(now, Escalation::kTerminated, out);
+        break;
+      case Escalation::kTerminated:
+        Escalate(now, Escalation::kKilled, out);
+        break;
+      case Escalation::kKilled:
+        GiveUp(now, out);
+        break;
+      case Escalation::kNone:
+      case Escalation::kGivenUp:
+        break;
+    }
+  }
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    Process& process = processes_[i];
+    if (process.state == ProcessState::kEnded && now >= process.ended + options_.helper_grace) {
+      const MemberIndex member(static_cast<int32_t>(i));
+      out.sentences.push_back(
+          absl::StrFormat("%s left processes behind; they are killed", Name(member, process)));
+      Release(member, process, out);
+    }
+  }
+}
+
+Supervisor::Process& Supervisor::At(MemberIndex member) {
+  LOCKSTEP_CHECK(member.value() >= 0 && member.value() < options_.size);
+  return processes_[static_cast<size_t>(member.value())];
+}
+
+std::string Supervisor::Name(MemberIndex member, const Process& process) const {
+  return absl::StrFormat("%s/%d (pid %d)", options_.role, member.value(), process.pid);
+}
+
+int Supervisor::CountRunning() const {
+  return static_cast<int>(std::count_if(
+      processes_.begin(), processes_.end(),
+      [](const Process& process) { return process.state == ProcessState::kRunning; }));
+}
+
+// Only the first failure is told at once: the others mostly follow from it, and stand in the
+// verdict.
+void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effects& out) {
+  if (first_failure_) return;
+  first_failure_ = exit_code;
+  const int running = CountRunning();
+  if (running > 0 && escalation_ == Escalation::kNone) {
+    absl::StrAppend(&sentence, "; ", Others(running), running == 1 ? " has " : " have ",
+                    Spell(options_.grace), " to end by ", running == 1 ? "itself" : "themselves");
+    Escalate(now, Escalation::kGrace, out);
+  }
+  out.sentences.push_back(std::move(sentence));
+}
+
+void Supervisor::Escalate(Time now, Escalation to, Effects& out) {
+  escalation_ = to;
+  const int running = CountRunning();
+  const std::string left = absl::StrFormat("%d process%s", running, running == 1 ? "" : "es");
+  switch (to) {
+    case Escalation::kGrace:
+      escalate_at_ = now + options_.grace;
+      return;
+    case Escalation::kTerminated:
+      escalate_at_ = now + options_.terminate_grace;
+      if (running == 0) return;
+      out.sentences.push_back(absl::StrCat("the grace is over: SIGTERM to ", left));
+      SignalRunning(SIGTERM, out);
+      // A stopped process takes SIGTERM only when it goes on.
+      SignalRunning(SIGCONT, out);
+      return;
+    case Escalation::kKilled:
+      escalate_at_ = now + options_.kill_grace;
+      if (running > 0) {
+        out.sentences.push_back(absl::StrCat("SIGKILL to ", left));
+        SignalRunning(SIGKILL, out);
+      }
+      ReleaseEnded(out);
+      return;
+    case Escalation::kNone:
+    case Escalation::kGivenUp:
+      escalate_at_ = Time::Infinite();
+      return;
+  }
+}
+
+void Supervisor::SignalRunning(int signal, Effects& out) {
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    Process& process = processes_[i];
+    if (process.state != ProcessState::kRunning) continue;
+    if (signal != SIGCONT) process.sent = signal;
+    out.signals.push_back({MemberIndex(static_cast<int32_t>(i)), signal});
+  }
+}
+
+void Supervisor::GiveUp(Time now, Effects& out) {
+  Escalate(now, Escalation::kGivenUp, out);
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    Process& process = processes_[i];
+    if (process.state != ProcessState::kRunning) continue;
+    const MemberIndex member(static_cast<int32_t>(i));
+    out.sentences.push_back(
+        absl::StrFormat("%s did not end within %s of SIGKILL: it hangs in the kernel, and is left",
+                        Name(member, process), Spell(options_.kill_grace)));
+    process.given_up = true;
+    if (!first_failure_) first_failure_ = kExitSignalBase + SIGKILL;
+    process.ended = now;
+    Release(member, process, out);
+  }
+}
+
+void Supervisor::Release(MemberIndex member, Process& process, Effects& out) {
+  process.state = ProcessState::kReleased;
+  out.releases.push_back(member);
+}
+
+// Does not wait any longer for what ended processes left behind.
+void Supervisor::ReleaseEnded(Effects& out) {
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    if (processes_[i].state != ProcessState::kEnded) continue;
+    Release(MemberIndex(static_cast<int32_t>(i)), processes_[i], out);
+  }
+}
+
+void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
+  for (const Process& process : processes_) {
+    const bool over = process.state == ProcessState::kReleased ||
+                      (start_failed_ && process.state == ProcessState::kNotStarted);
+    if (!over) return;
+  }
+  finished_ = true;
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    out.sentences.push_back(Verdict(MemberIndex(static_cast<int32_t>(i)), processes_[i]));
+  }
+  out.exit_code = first_failure_.value_or(0);
+  out.sentences.push_back(
+      *out.exit_code == 0
+          ? absl::StrFormat("all %d succeeded in %s", options_.size, Spell(now - *began_))
+          : absl::StrFormat("failed after %s, exit code %d", Spell(now - *began_), *out.exit_code));
+}
+
+std::string Supervisor::Verdict(MemberIndex member, const Process& process) const {
+  if (process.state == ProcessState::kNotStarted) {
+    return absl::StrFormat("%s/%d was not started", options_.role, member.value());
+  }
+  std::string text =
+      absl::StrFormat("%s %s after %s", Name(member, process),
+                      process.given_up ? "did not end even by SIGKILL" : Describe(process.ending),
+                      Spell(process.ended - process.started));
+  if (process.ending.signal != 0 && process.ending.signal == process.sent) {
+    absl::StrAppend(&text, " (sent by lockstep run)");
+  }
+  if (first_failed_ == member) absl::StrAppend(&text, " <- the first to fail");
+  return text;
+}
+
+}  // namespace lockstep::launch

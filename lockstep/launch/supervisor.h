@@ -1,0 +1,195 @@
+// Decides for `lockstep run`: whom to signal when, what to say, how to end. Pure.
+//
+// Fed by launch/launcher, which owns the processes, the clock and the terminal.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "lockstep/base/ids.h"
+#include "lockstep/base/time.h"
+
+namespace lockstep::launch {
+
+// How a process ended: by a signal when `signal` is not zero, else by itself.
+struct Ending {
+  int exit_code = 0;
+  int signal = 0;
+
+  bool succeeded() const { return exit_code == 0 && signal == 0; }
+  friend bool operator==(const Ending&, const Ending&) = default;
+};
+
+// "ended with exit code 3", "was killed by SIGKILL".
+std::string Describe(const Ending& ending);
+
+// As a shell gives it: the exit code, or 128 and the signal.
+int ExitCode(const Ending& ending);
+
+// "SIGTERM"; "signal 42" for those without a name.
+std::string SignalName(int signal);
+
+// ---- What can happen.
+
+struct ProcessStarted {
+  MemberIndex member;
+  int64_t pid = 0;
+};
+// The process could not be started, and no further one will be. `exit_code` is what to end with.
+struct StartFailed {
+  MemberIndex member;
+  std::string why;
+  int exit_code = 0;
+};
+struct ProcessEnded {
+  MemberIndex member;
+  Ending ending;
+};
+struct ProcessStopped {
+  MemberIndex member;
+  int signal = 0;
+};
+struct ProcessContinued {
+  MemberIndex member;
+};
+// Nobody holds the process's standard output and error any more.
+struct OutputEnded {
+  MemberIndex member;
+};
+// Somebody signalled `lockstep run`.
+struct SignalReceived {
+  int signal = 0;
+};
+// The server that `lockstep run` started ended although nobody asked it to.
+struct ServerEnded {
+  Ending ending;
+};
+struct DeadlineReached {};
+
+using Event =
+    std::variant<ProcessStarted, StartFailed, ProcessEnded, ProcessStopped, ProcessContinued,
+                 OutputEnded, SignalReceived, ServerEnded, DeadlineReached>;
+
+// ---- What is to be done, in the order of the fields.
+
+// What the coordinator is told about a process.
+struct ProcessReport {
+  enum class Kind { kStarted, kEnded, kStopped, kContinued };
+  Kind kind = Kind::kStarted;
+  MemberIndex member;
+  int64_t pid = 0;
+  Ending ending;  // with kEnded
+
+  friend bool operator==(const ProcessReport&, const ProcessReport&) = default;
+};
+
+// Send `signal` to everything in the process group of `member`.
+struct SignalGroup {
+  MemberIndex member;
+  int signal = 0;
+
+  friend bool operator==(const SignalGroup&, const SignalGroup&) = default;
+};
+
+struct Effects {
+  std::vector<ProcessReport> reports;
+  std::vector<SignalGroup> signals;
+  // Kill what is left of the group, stop reading its output, reap the process.
+  std::vector<MemberIndex> releases;
+  // For people, on standard error.
+  std::vector<std::string> sentences;
+  // All is over: end with this code.
+  std::optional<int> exit_code;
+};
+
+struct SupervisorOptions {
+  int32_t size = 1;
+  std::string role = "task";
+  // From the first failure until the others get SIGTERM: they learn of it from the coordinator and
+  // should end by themselves. Also how soon a second SIGINT must come to kill.
+  absl::Duration grace = absl::Seconds(10);
+  // From SIGTERM until SIGKILL.
+  absl::Duration terminate_grace = absl::Seconds(5);
+  // From SIGKILL until a process is given up, which only one stuck in the kernel needs.
+  absl::Duration kill_grace = absl::Seconds(10);
+  // From the end of a process until the helpers it left behind are killed, when they still hold its
+  // output. Python's resource tracker, say, cleans up in that time.
+  absl::Duration helper_grace = absl::Seconds(2);
+};
+
+// Sees N processes through to their end.
+//
+// A process is running, then ended (its helpers may still write), then released. The first failure
+// starts an escalation: the grace, SIGTERM, SIGKILL, giving up. A forwarded signal starts none,
+// since for a training program SIGTERM can be the notice to save. The exit code is that of the
+// first process that failed.
+//
+// Invariants: each process is released exactly once; every escalation ends; after `exit_code` there
+// are no more effects.
+// Threads: thread-compatible. Time: `now` must not go back between calls.
+class Supervisor {
+ public:
+  explicit Supervisor(SupervisorOptions options);
+
+  Effects Handle(Time now, const Event& event);
+
+  // When to call `Handle(now, DeadlineReached{})`; infinite when nothing is pending.
+  Time NextDeadline() const;
+
+ private:
+  enum class ProcessState { kNotStarted, kRunning, kEnded, kReleased };
+  struct Process {
+    ProcessState state = ProcessState::kNotStarted;
+    int64_t pid = 0;
+    Time started;
+    Time ended;
+    std::optional<Time> stopped_since;
+    bool output_ended = false;
+    Ending ending;
+    // The last signal that we sent by our own decision.
+    int sent = 0;
+    bool given_up = false;
+  };
+  // How far the escalation has come. What comes next comes at `escalate_at_`.
+  enum class Escalation { kNone, kGrace, kTerminated, kKilled, kGivenUp };
+
+  void On(Time now, const ProcessStarted& event, Effects& out);
+  void On(Time now, const StartFailed& event, Effects& out);
+  void On(Time now, const ProcessEnded& event, Effects& out);
+  void On(Time now, const ProcessStopped& event, Effects& out);
+  void On(Time now, const ProcessContinued& event, Effects& out);
+  void On(Time now, const OutputEnded& event, Effects& out);
+  void On(Time now, const SignalReceived& event, Effects& out);
+  void On(Time now, const ServerEnded& event, Effects& out);
+  void On(Time now, const DeadlineReached& event, Effects& out);
+
+  Process& At(MemberIndex member);
+  std::string Name(MemberIndex member, const Process& process) const;
+  int CountRunning() const;
+  void FailFirst(Time now, int exit_code, std::string sentence, Effects& out);
+  void Escalate(Time now, Escalation to, Effects& out);
+  void SignalRunning(int signal, Effects& out);
+  void GiveUp(Time now, Effects& out);
+  void Release(MemberIndex member, Process& process, Effects& out);
+  void ReleaseEnded(Effects& out);
+  void FinishIfAllReleased(Time now, Effects& out);
+  std::string Verdict(MemberIndex member, const Process& process) const;
+
+  const SupervisorOptions options_;
+  std::vector<Process> processes_;
+  std::optional<Time> began_;
+  std::optional<int> first_failure_;         // the exit code it gives
+  std::optional<MemberIndex> first_failed_;  // absent when it was not a process
+  bool start_failed_ = false;
+  Escalation escalation_ = Escalation::kNone;
+  Time escalate_at_ = Time::Infinite();
+  std::optional<Time> interrupted_;  // the last SIGINT
+  bool finished_ = false;
+};
+
+}  // namespace lockstep::launch

@@ -1,0 +1,243 @@
+#include "lockstep/launch/supervisor.h"
+
+#include <csignal>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/launch/exit_code.h"
+
+namespace lockstep::launch {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+MemberIndex M(int32_t index) { return MemberIndex(index); }
+
+// A supervisor, the time, and everything it has wanted so far.
+class SupervisorTest : public testing::Test {
+ protected:
+  void Make(int32_t size) {
+    SupervisorOptions options;
+    options.size = size;
+    supervisor_.emplace(options);
+  }
+  // Starts `size` processes with the pids 100, 101, ...
+  void StartAll(int32_t size) {
+    Make(size);
+    for (int32_t i = 0; i < size; ++i) Do(ProcessStarted{M(i), 100 + i});
+  }
+  // The effects of one event.
+  Effects Do(const Event& event) { return supervisor_->Handle(now_, event); }
+  Effects Pass(absl::Duration duration) {
+    now_ = now_ + duration;
+    return Do(DeadlineReached{});
+  }
+  // A process that ends with nothing left behind.
+  Effects End(int32_t index, Ending ending) {
+    Do(OutputEnded{M(index)});
+    return Do(ProcessEnded{M(index), ending});
+  }
+
+  std::optional<Supervisor> supervisor_;
+  Time now_ = Time::FromNanoseconds(1'000'000'000);
+};
+
+TEST_F(SupervisorTest, AllSucceed) {
+  StartAll(2);
+  EXPECT_FALSE(End(0, {0, 0}).exit_code.has_value());
+  now_ = now_ + absl::Seconds(3);
+  const Effects last = End(1, {0, 0});
+  EXPECT_EQ(last.exit_code, 0);
+  EXPECT_THAT(last.sentences, ElementsAre("task/0 (pid 100) ended with exit code 0 after 0.0 s",
+                                          "task/1 (pid 101) ended with exit code 0 after 3.0 s",
+                                          "all 2 succeeded in 3.0 s"));
+  EXPECT_TRUE(supervisor_->NextDeadline().is_infinite());
+}
+
+TEST_F(SupervisorTest, EveryStartAndEndIsReported) {
+  Make(1);
+  EXPECT_THAT(Do(ProcessStarted{M(0), 7}).reports,
+              ElementsAre(ProcessReport{ProcessReport::Kind::kStarted, M(0), 7, {}}));
+  EXPECT_THAT(Do(ProcessEnded{M(0), {0, SIGSEGV}}).reports,
+              ElementsAre(ProcessReport{ProcessReport::Kind::kEnded, M(0), 7, {0, SIGSEGV}}));
+}
+
+TEST_F(SupervisorTest, FirstFailureNamesItsCauseAndGivesTheExitCode) {
+  StartAll(4);
+  now_ = now_ + absl::Seconds(12) + absl::Milliseconds(300);
+  const Effects first = End(2, {0, SIGKILL});
+  EXPECT_THAT(
+      first.sentences,
+      ElementsAre("task/2 (pid 102) was killed by SIGKILL after 12.3 s, not by lockstep run "
+                  "(the kernel's log tells whether memory ran out); the other 3 processes "
+                  "have 10.0 s to end by themselves"));
+  EXPECT_THAT(first.signals, IsEmpty());
+  // What follows from it is told in the verdict only.
+  EXPECT_THAT(End(0, {134, 0}).sentences, IsEmpty());
+  EXPECT_THAT(End(1, {0, SIGABRT}).sentences, IsEmpty());
+  const Effects last = End(3, {0, 0});
+  EXPECT_EQ(last.exit_code, 128 + SIGKILL);
+  EXPECT_THAT(last.sentences, Contains("task/2 (pid 102) was killed by SIGKILL after 12.3 s "
+                                       "<- the first to fail"));
+  EXPECT_THAT(last.sentences.back(), "failed after 12.3 s, exit code 137");
+}
+
+TEST_F(SupervisorTest, ThoseThatStayGetSigtermThenSigkill) {
+  StartAll(3);
+  End(1, {3, 0});
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(10));
+  EXPECT_THAT(Pass(absl::Seconds(10) - absl::Nanoseconds(1)).signals, IsEmpty());
+  // Stopped processes take SIGTERM only when they go on.
+  EXPECT_THAT(Pass(absl::Nanoseconds(1)).signals,
+              ElementsAre(SignalGroup{M(0), SIGTERM}, SignalGroup{M(2), SIGTERM},
+                          SignalGroup{M(0), SIGCONT}, SignalGroup{M(2), SIGCONT}));
+  const Effects ended = End(0, {0, SIGTERM});
+  EXPECT_THAT(ended.sentences, IsEmpty());
+  EXPECT_THAT(Pass(absl::Seconds(5)).signals, ElementsAre(SignalGroup{M(2), SIGKILL}));
+  const Effects last = End(2, {0, SIGKILL});
+  EXPECT_EQ(last.exit_code, 3);
+  EXPECT_THAT(
+      last.sentences,
+      Contains("task/2 (pid 102) was killed by SIGKILL after 15.0 s (sent by lockstep run)"));
+  EXPECT_THAT(
+      last.sentences,
+      Contains("task/0 (pid 100) was killed by SIGTERM after 10.0 s (sent by lockstep run)"));
+}
+
+TEST_F(SupervisorTest, ProcessThatHangsInTheKernelIsGivenUp) {
+  StartAll(2);
+  End(0, {1, 0});
+  Pass(absl::Seconds(10));
+  Pass(absl::Seconds(5));
+  const Effects last = Pass(absl::Seconds(10));
+  EXPECT_THAT(last.releases, ElementsAre(M(1)));
+  EXPECT_EQ(last.exit_code, 1);
+  EXPECT_THAT(last.sentences, Contains(HasSubstr("task/1 (pid 101) did not end even by SIGKILL")));
+}
+
+TEST_F(SupervisorTest, SuccessOfOneLeavesTheOthersAlone) {
+  StartAll(2);
+  End(0, {0, 0});
+  EXPECT_TRUE(supervisor_->NextDeadline().is_infinite());
+  EXPECT_THAT(Pass(absl::Hours(100)).signals, IsEmpty());
+}
+
+TEST_F(SupervisorTest, SignalsAreForwardedToThoseThatRun) {
+  StartAll(3);
+  End(1, {0, 0});
+  const Effects effects = Do(SignalReceived{SIGUSR1});
+  EXPECT_THAT(effects.signals, ElementsAre(SignalGroup{M(0), SIGUSR1}, SignalGroup{M(2), SIGUSR1}));
+  EXPECT_THAT(effects.sentences, ElementsAre("SIGUSR1: passed on to 2 processes"));
+}
+
+TEST_F(SupervisorTest, SigtermIsANoticeAndStartsNoEscalation) {
+  StartAll(2);
+  Do(SignalReceived{SIGTERM});
+  EXPECT_TRUE(supervisor_->NextDeadline().is_infinite());
+  End(0, {0, 0});
+  EXPECT_EQ(End(1, {0, 0}).exit_code, 0);
+}
+
+TEST_F(SupervisorTest, SecondInterruptWithinTheGraceKills) {
+  StartAll(2);
+  EXPECT_THAT(Do(SignalReceived{SIGINT}).signals,
+              ElementsAre(SignalGroup{M(0), SIGINT}, SignalGroup{M(1), SIGINT}));
+  now_ = now_ + absl::Seconds(10);
+  EXPECT_THAT(Do(SignalReceived{SIGINT}).signals,
+              ElementsAre(SignalGroup{M(0), SIGKILL}, SignalGroup{M(1), SIGKILL}));
+  End(0, {0, SIGKILL});
+  EXPECT_EQ(End(1, {0, SIGKILL}).exit_code, 128 + SIGKILL);
+}
+
+TEST_F(SupervisorTest, LateInterruptIsForwardedAgain) {
+  StartAll(1);
+  Do(SignalReceived{SIGINT});
+  now_ = now_ + absl::Seconds(10) + absl::Nanoseconds(1);
+  EXPECT_THAT(Do(SignalReceived{SIGINT}).signals, ElementsAre(SignalGroup{M(0), SIGINT}));
+}
+
+TEST_F(SupervisorTest, StopAndContinueAreToldAndReported) {
+  StartAll(2);
+  const Effects stopped = Do(ProcessStopped{M(1), SIGSTOP});
+  EXPECT_THAT(stopped.reports,
+              ElementsAre(ProcessReport{ProcessReport::Kind::kStopped, M(1), 101, {}}));
+  EXPECT_THAT(stopped.sentences, ElementsAre(HasSubstr("task/1 (pid 101) was stopped by SIGSTOP")));
+  now_ = now_ + absl::Seconds(30);
+  const Effects continued = Do(ProcessContinued{M(1)});
+  EXPECT_THAT(continued.reports,
+              ElementsAre(ProcessReport{ProcessReport::Kind::kContinued, M(1), 101, {}}));
+  EXPECT_THAT(continued.sentences, ElementsAre("task/1 (pid 101) goes on after 30.0 s"));
+  EXPECT_THAT(Do(ProcessContinued{M(1)}).reports, IsEmpty());
+}
+
+TEST_F(SupervisorTest, ProcessIsReleasedWhenItsOutputHasEnded) {
+  StartAll(2);
+  EXPECT_THAT(Do(ProcessEnded{M(0), {0, 0}}).releases, IsEmpty());
+  EXPECT_THAT(Do(OutputEnded{M(0)}).releases, ElementsAre(M(0)));
+  // A process may close its output long before it ends.
+  EXPECT_THAT(Do(OutputEnded{M(1)}).releases, IsEmpty());
+  EXPECT_THAT(Do(ProcessEnded{M(1), {0, 0}}).releases, ElementsAre(M(1)));
+}
+
+TEST_F(SupervisorTest, HelpersThatOutliveTheirProcessGetTwoSeconds) {
+  StartAll(1);
+  Do(ProcessEnded{M(0), {0, 0}});
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(2));
+  const Effects late = Pass(absl::Seconds(2));
+  EXPECT_THAT(late.releases, ElementsAre(M(0)));
+  EXPECT_THAT(late.sentences, Contains("task/0 (pid 100) left processes behind; they are killed"));
+  EXPECT_EQ(late.exit_code, 0);
+}
+
+TEST_F(SupervisorTest, SecondInterruptDoesNotWaitForHelpers) {
+  StartAll(1);
+  Do(SignalReceived{SIGINT});
+  Do(ProcessEnded{M(0), {0, SIGINT}});
+  const Effects last = Do(SignalReceived{SIGINT});
+  EXPECT_THAT(last.releases, ElementsAre(M(0)));
+  EXPECT_EQ(last.exit_code, 128 + SIGINT);
+}
+
+TEST_F(SupervisorTest, StartThatFailsEndsTheJobWithoutGrace) {
+  Make(3);
+  Do(ProcessStarted{M(0), 100});
+  const Effects failed = Do(StartFailed{M(1), "no more processes allowed", kExitCannotExecute});
+  EXPECT_THAT(failed.signals, ElementsAre(SignalGroup{M(0), SIGTERM}, SignalGroup{M(0), SIGCONT}));
+  EXPECT_THAT(failed.sentences, Contains("task/1 could not be started: no more processes allowed"));
+  const Effects last = End(0, {0, SIGTERM});
+  EXPECT_EQ(last.exit_code, kExitCannotExecute);
+  EXPECT_THAT(last.sentences, Contains("task/2 was not started"));
+}
+
+TEST_F(SupervisorTest, FirstStartThatFailsEndsAtOnce) {
+  Make(2);
+  const Effects failed = Do(StartFailed{M(0), "permission denied", kExitCannotExecute});
+  EXPECT_EQ(failed.exit_code, kExitCannotExecute);
+}
+
+TEST_F(SupervisorTest, ServerThatEndsIsAFailureOfLockstep) {
+  StartAll(2);
+  const Effects lost = Do(ServerEnded{{0, SIGSEGV}});
+  EXPECT_THAT(lost.sentences, ElementsAre(HasSubstr("the coordinator's server was killed by "
+                                                    "SIGSEGV although nobody asked it to")));
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(10));
+  End(0, {134, 0});
+  const Effects last = End(1, {134, 0});
+  EXPECT_EQ(last.exit_code, kExitLockstepFailed);
+  EXPECT_THAT(last.sentences, Not(Contains(HasSubstr("first to fail"))));
+}
+
+TEST_F(SupervisorTest, NothingComesAfterTheEnd) {
+  StartAll(1);
+  EXPECT_EQ(End(0, {0, 0}).exit_code, 0);
+  const Effects after = Do(SignalReceived{SIGTERM});
+  EXPECT_THAT(after.sentences, IsEmpty());
+  EXPECT_FALSE(after.exit_code.has_value());
+}
+
+}  // namespace
+}  // namespace lockstep::launch

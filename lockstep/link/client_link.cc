@@ -1,0 +1,138 @@
+#include "lockstep/link/client_link.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
+#include "lockstep/runtime/dial.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/utf8.h"
+
+namespace lockstep::link {
+namespace {
+
+using wire::native::ErrorReply;
+using wire::native::Hello;
+using wire::native::Refused;
+using wire::native::Welcome;
+
+std::string WithPidAndHost(const std::string& who) {
+  std::array<char, 256> host = {};
+  ::gethostname(host.data(), host.size() - 1);
+  return wire::native::ToUtf8(absl::StrCat(who, ", pid ", ::getpid(), " on ", host.data()));
+}
+
+}  // namespace
+
+std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io, const runtime::Address& address,
+                                             absl::Duration timeout, const std::string& who,
+                                             const LinkOptions& options, Events events) {
+  std::shared_ptr<ClientLink> link(new ClientLink(address, options, std::move(events)));
+  runtime::Dial(io, address, timeout,
+                [&io, link, who](absl::StatusOr<asio::ip::tcp::socket> socket) {
+                  if (link->closed()) return;
+                  if (!socket.ok()) return link->Closed(socket.status());
+                  link->Connected(io, *std::move(socket), who);
+                });
+  return link;
+}
+
+void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket,
+                           const std::string& who) {
+  connection_ = Connection::Start(
+      io, std::move(socket), options_,
+      {.message = [weak = weak_from_this()](
+                      Message message) { if (auto self = weak.lock()) self->Take(std::move(message)); },
+       .closed =
+           [weak = weak_from_this()](const absl::Status& why) {
+             if (auto self = weak.lock()) self->Closed(why);
+           }});
+  const Hello hello = {
+      .version_min = kLinkVersion, .version_max = kLinkVersion, .who = WithPidAndHost(who)};
+  connection_->Send({.type = FrameType::kHello,
+                     .must_understand = true,
+                     .payload = wire::native::Encode(hello)});
+}
+
+void ClientLink::Take(Message message) {
+  if (closed()) return;
+  if (!welcomed_) return Greeted(message);
+  const bool answers = message.type == FrameType::kAnswer || message.type == FrameType::kError;
+  if (!answers) {
+    return connection_->Close(
+        absl::InvalidArgumentError(absl::StrFormat("frame of type %d where an answer was due",
+                                                   static_cast<int>(message.type))),
+        "protocol");
+  }
+  auto node = waiting_.extract(message.id);
+  if (node.empty()) return;
+  if (message.type == FrameType::kAnswer) return node.mapped()(std::move(message.payload));
+  auto error = wire::native::Decode<ErrorReply>(message.payload);
+  node.mapped()(error.ok() ? wire::native::ToStatus(*error) : error.status());
+}
+
+void ClientLink::Greeted(const Message& message) {
+  const auto fail = [this](absl::Status why) {
+    connection_->Abandon();
+    Closed(why);
+  };
+  if (message.type == FrameType::kRefused) {
+    auto refused = wire::native::Decode<Refused>(message.payload);
+    if (!refused.ok()) return fail(refused.status());
+    return fail(wire::native::WithReason(
+        absl::FailedPreconditionError(
+            absl::StrCat("the server at ", address_, " refused the link: ", refused->message)),
+        refused->reason));
+  }
+  auto welcome = wire::native::Decode<Welcome>(message.payload);
+  if (message.type != FrameType::kWelcome || !welcome.ok()) {
+    return fail(absl::InvalidArgumentError(
+        absl::StrFormat("%s answered the hello with a frame of type %d instead of a welcome",
+                        address_, static_cast<int>(message.type))));
+  }
+  welcomed_ = true;
+  connection_->Welcomed();
+  if (auto ready = events_.ready) ready(*welcome);
+}
+
+void ClientLink::Call(RequestKind kind, std::string payload, Answered answered) {
+  if (closed()) return answered(closed_);
+  LOCKSTEP_CHECK(welcomed_);
+  if (payload.size() > options_.message_bytes_max) {
+    return answered(absl::ResourceExhaustedError(
+        absl::StrFormat("the request has %d bytes, %d are allowed (message_bytes_max)",
+                        payload.size(), options_.message_bytes_max)));
+  }
+  const uint64_t id = ++last_id_;
+  waiting_.emplace(id, std::move(answered));
+  connection_->Send({.type = FrameType::kRequest,
+                     .must_understand = true,
+                     .kind = kind,
+                     .id = id,
+                     .payload = std::move(payload)});
+}
+
+void ClientLink::Abandon() {
+  if (!closed()) closed_ = absl::CancelledError("the link was abandoned");
+  events_ = {};
+  waiting_.clear();
+  if (connection_) connection_->Abandon();
+}
+
+void ClientLink::Closed(const absl::Status& why) {
+  if (closed()) return;
+  closed_ = why;
+  auto waiting = std::exchange(waiting_, {});
+  const absl::Status error(why.code(), absl::StrCat(why.message(),
+                                                    "; it had a request, which may or may not "
+                                                    "have taken effect"));
+  for (auto& [id, answered] : waiting) answered(error);
+  if (auto closed = std::exchange(events_, {}).closed) closed(why);
+}
+
+}  // namespace lockstep::link

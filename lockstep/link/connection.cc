@@ -1,0 +1,250 @@
+#include "lockstep/link/connection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "asio/buffer.hpp"
+#include "asio/post.hpp"
+#include "asio/write.hpp"
+#include "lockstep/runtime/dial.h"
+#include "lockstep/runtime/loop.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/link_messages.h"
+#include "lockstep/wire/native/utf8.h"
+
+namespace lockstep::link {
+namespace {
+
+using runtime::MonotonicNow;
+using wire::native::Farewell;
+
+constexpr absl::Duration kClosingTime = absl::Seconds(1);
+constexpr size_t kReadBytes = size_t{32} << 10;
+constexpr size_t kWriteBytes = size_t{256} << 10;
+
+Message FarewellMessage(std::string_view reason, std::string_view text) {
+  return {.type = FrameType::kFarewell,
+          .payload = wire::native::Encode(
+              Farewell{.reason = std::string(reason), .message = wire::native::ToUtf8(text)})};
+}
+
+std::string PeerOf(const asio::ip::tcp::socket& socket) {
+  asio::error_code error;
+  const auto endpoint = socket.remote_endpoint(error);
+  return error ? "a peer that has gone" : runtime::ToString(endpoint);
+}
+
+}  // namespace
+
+std::shared_ptr<Connection> Connection::Start(asio::io_context& io, asio::ip::tcp::socket socket,
+                                              const LinkOptions& options, Events events) {
+  std::shared_ptr<Connection> connection(
+      new Connection(io, std::move(socket), options, std::move(events)));
+  connection->ArmTimer();
+  connection->Read();
+  return connection;
+}
+
+Connection::Connection(asio::io_context& io, asio::ip::tcp::socket socket,
+                       const LinkOptions& options, Events events)
+    : io_(io),
+      socket_(std::move(socket)),
+      options_(options),
+      events_(std::move(events)),
+      peer_(PeerOf(socket_)),
+      reader_({.payload_bytes_max = options.hello_bytes_max,
+               .message_bytes_max = options.hello_bytes_max,
+               .partial_messages_max = 0}),
+      read_buffer_(kReadBytes),
+      timer_(io),
+      state_since_(MonotonicNow()),
+      last_heard_(state_since_),
+      last_sent_(state_since_) {}
+
+void Connection::Welcomed() {
+  if (state_ != State::kGreeting) return;
+  state_ = State::kOpen;
+  state_since_ = last_heard_ = last_sent_ = MonotonicNow();
+  reader_.SetLimits({.payload_bytes_max = kFramePayloadMax,
+                     .message_bytes_max = options_.message_bytes_max,
+                     .partial_messages_max = options_.partial_messages_max});
+  ArmTimer();
+}
+
+void Connection::Send(Message message) {
+  if (state_ != State::kGreeting && state_ != State::kOpen) return;
+  if (message.payload.size() > options_.write_queue_bytes_max - std::min(
+          outbox_.bytes(), options_.write_queue_bytes_max)) {
+    return Break(absl::ResourceExhaustedError(absl::StrFormat(
+        "%s reads too slowly: %d bytes wait for it (write_queue_bytes_max %d)", peer_,
+        outbox_.bytes(), options_.write_queue_bytes_max)));
+  }
+  outbox_.Push(std::move(message));
+  Write();
+}
+
+void Connection::Close(absl::Status why, std::string_view farewell_reason) {
+  Message farewell = FarewellMessage(farewell_reason, std::string(why.message()));
+  CloseWith(std::move(farewell), std::move(why));
+}
+
+void Connection::CloseWith(Message last, absl::Status why) {
+  if (state_ != State::kGreeting && state_ != State::kOpen) return;
+  outbox_.Push(std::move(last));
+  state_ = State::kClosing;
+  state_since_ = MonotonicNow();
+  why_ = std::move(why);
+  ArmTimer();
+  Write();
+}
+
+void Connection::Abandon() {
+  events_ = {};
+  Break(absl::CancelledError("abandoned"));
+}
+
+void Connection::Read() {
+  socket_.async_read_some(
+      asio::buffer(read_buffer_),
+      [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
+        if (self->state_ == State::kClosed) return;
+        if (error == asio::error::eof) {
+          return self->Break(absl::UnavailableError(
+              absl::StrCat(self->peer_, " closed the connection without a farewell")));
+        }
+        if (error) {
+          return self->Break(absl::UnavailableError(
+              absl::StrCat("the connection to ", self->peer_, " broke: ", error.message())));
+        }
+        self->Take(std::string_view(self->read_buffer_.data(), bytes));
+        if (self->state_ != State::kClosed) self->Read();
+      });
+}
+
+void Connection::Take(std::string_view bytes) {
+  // Of a closing link only the end counts, so that our last words are not lost in a reset.
+  if (state_ == State::kClosing) return;
+  last_heard_ = MonotonicNow();
+  reader_.Append(bytes);
+  while (state_ == State::kGreeting || state_ == State::kOpen) {
+    auto message = reader_.Next();
+    if (!message.ok()) return Close(message.status(), "protocol");
+    if (!message->has_value()) return;
+    Dispatch(*std::move(*message));
+  }
+}
+
+void Connection::Dispatch(Message message) {
+  if (message.type == FrameType::kPing) return;
+  if (message.type == FrameType::kFarewell) {
+    const auto farewell = wire::native::Decode<Farewell>(message.payload);
+    const std::string text = farewell.ok() ? farewell->message : "(unreadable)";
+    return Break(absl::UnavailableError(absl::StrCat(peer_, " closed the link: ", text)));
+  }
+  if (!IsKnown(message.type)) {
+    if (!message.must_understand) return;
+    return Close(absl::UnimplementedError(absl::StrFormat(
+                     "frame of type %d must be understood and is not known here: the other program "
+                     "is newer",
+                     static_cast<int>(message.type))),
+                 "protocol");
+  }
+  // A copy, since the owner may abandon us in the call.
+  if (auto handler = events_.message) handler(std::move(message));
+}
+
+void Connection::Write() {
+  if (!write_buffer_.empty() || state_ == State::kClosed) return;
+  if (outbox_.empty()) {
+    if (state_ == State::kClosing) {
+      asio::error_code ignored;
+      socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    }
+    return;
+  }
+  write_buffer_ = outbox_.Take(kWriteBytes);
+  asio::async_write(socket_, asio::buffer(write_buffer_),
+                    [self = shared_from_this()](const asio::error_code& error, size_t) {
+                      self->Written(error);
+                    });
+}
+
+void Connection::Written(const asio::error_code& error) {
+  if (state_ == State::kClosed) return;
+  if (error) {
+    return Break(absl::UnavailableError(
+        absl::StrCat("the connection to ", peer_, " broke: ", error.message())));
+  }
+  write_buffer_.clear();
+  last_sent_ = MonotonicNow();
+  Write();
+}
+
+Time Connection::NextDue() const {
+  switch (state_) {
+    case State::kGreeting: return state_since_ + options_.hello_timeout;
+    case State::kOpen:
+      return std::min(last_sent_ + options_.ping_interval, last_heard_ + options_.silence_timeout);
+    case State::kClosing: return state_since_ + kClosingTime;
+    case State::kClosed: break;
+  }
+  return Time::Infinite();
+}
+
+void Connection::ArmTimer() {
+  if (state_ == State::kClosed) return;
+  const Time due = NextDue();
+  timer_.expires_at(
+      std::chrono::steady_clock::time_point(std::chrono::nanoseconds(due.nanoseconds())));
+  timer_.async_wait([self = shared_from_this(), due](const asio::error_code& error) {
+    if (!error) self->TimerFired(due);
+  });
+}
+
+void Connection::TimerFired(Time due) {
+  const Time now = MonotonicNow();
+  switch (state_) {
+    case State::kClosed: return;
+    case State::kClosing: return Break(why_);
+    case State::kGreeting:
+      if (now < NextDue()) break;
+      return Close(absl::DeadlineExceededError(
+                       absl::StrFormat("no hello and welcome with %s within %s", peer_,
+                                       absl::FormatDuration(options_.hello_timeout))),
+                   "protocol");
+    case State::kOpen:
+      // Who slept himself (stopped, swapped out) has not listened, and cannot say who was silent.
+      if (now - due > options_.ping_interval) last_heard_ = now;
+      if (now >= last_heard_ + options_.silence_timeout) {
+        return Close(absl::UnavailableError(absl::StrFormat(
+                         "nothing heard from %s for %s: stopped, overloaded or cut off", peer_,
+                         absl::FormatDuration(options_.silence_timeout))),
+                     "silence");
+      }
+      if (now >= last_sent_ + options_.ping_interval) {
+        // While something is being written it is the sign of life itself.
+        if (write_buffer_.empty()) Send({.type = FrameType::kPing});
+        last_sent_ = now;
+      }
+      break;
+  }
+  ArmTimer();
+}
+
+void Connection::Break(absl::Status why) {
+  if (state_ == State::kClosed) return;
+  if (state_ != State::kClosing) why_ = std::move(why);
+  state_ = State::kClosed;
+  asio::error_code ignored;
+  socket_.close(ignored);
+  timer_.cancel();
+  // Later, so that no caller of ours finds itself gone when we return.
+  asio::post(io_, [self = shared_from_this()] {
+    const Events events = std::exchange(self->events_, {});
+    if (events.closed) events.closed(self->why_);
+  });
+}
+
+}  // namespace lockstep::link

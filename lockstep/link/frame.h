@@ -1,0 +1,123 @@
+// Frames: how messages lie on the byte stream of a link. Layout and rules: docs/formats/link.md.
+// Pure: bytes in, bytes out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace lockstep::link {
+
+inline constexpr size_t kFrameHeaderBytes = 32;
+// The header included: `frame_bytes_max`.
+inline constexpr size_t kFrameBytesMax = size_t{64} << 10;
+inline constexpr size_t kFramePayloadMax = kFrameBytesMax - kFrameHeaderBytes;
+
+enum class FrameType : uint8_t {
+  kHello = 1,
+  kWelcome = 2,
+  kRefused = 3,
+  kRequest = 4,
+  kAnswer = 5,
+  kError = 6,
+  kPing = 7,
+  kFarewell = 8,
+};
+
+// Flag bits of a frame.
+inline constexpr uint16_t kMoreFollows = 1;    // not the last fragment of its message
+inline constexpr uint16_t kMustUnderstand = 2;  // who does not know the type ends the link
+
+// A whole message, or a frame without fragments.
+struct Message {
+  FrameType type = FrameType::kPing;  // may be a value that has no name
+  bool must_understand = false;
+  uint32_t kind = 0;  // of a request and its answer; else 0
+  uint64_t id = 0;    // of a request and its answer; else 0
+  std::string payload;
+};
+
+bool IsKnown(FrameType type);
+
+// Appends one frame, which carries `message.payload` from `offset`, as much as fits. Returns how many
+// bytes of the payload that was.
+size_t AppendFrame(const Message& message, size_t offset, std::string& out);
+
+// All frames of a message, one after the other.
+std::string EncodeMessage(const Message& message);
+
+// Turns the bytes of a link into messages. After an error the stream cannot be trusted any more and
+// the reader answers the same error for ever.
+//
+// Threads: thread-compatible. Bounds: `Limits`.
+class MessageReader {
+ public:
+  struct Limits {
+    size_t payload_bytes_max = 0;      // of one frame
+    size_t message_bytes_max = 0;      // of one message, and of all partial messages together
+    size_t partial_messages_max = 0;
+  };
+
+  explicit MessageReader(Limits limits) : limits_(limits) {}
+
+  // For after the welcome, when more is allowed.
+  void SetLimits(Limits limits) { limits_ = limits; }
+
+  void Append(std::string_view bytes);
+
+  // The next whole message; nothing when more bytes are needed. INVALID_ARGUMENT: these are not frames
+  // or they break the rules. RESOURCE_EXHAUSTED: a limit, named.
+  absl::StatusOr<std::optional<Message>> Next();
+
+ private:
+  struct Header;
+  absl::StatusOr<std::optional<Message>> Fail(absl::Status status);
+  absl::Status Check(const Header& header) const;
+  absl::StatusOr<std::optional<Message>> Assemble(const Header& header, std::string_view payload);
+
+  Limits limits_;
+  std::string buffer_;
+  size_t consumed_ = 0;  // bytes at the front of `buffer_` that have been taken already
+  struct Partial {
+    FrameType type;
+    uint32_t kind = 0;
+    uint32_t total = 0;
+    std::string payload;
+  };
+  std::map<uint64_t, Partial> partial_;  // by id
+  size_t partial_bytes_ = 0;             // announced by all of `partial_`
+  absl::Status failure_;
+};
+
+// Messages that wait to be written. Long ones take turns, a frame each, so that short ones overtake
+// them; those of one turn keep their order.
+//
+// Threads: thread-compatible. Bounds: the caller looks at `bytes()`.
+class Outbox {
+ public:
+  void Push(Message message);
+
+  // Frames of about `bytes_max` bytes at most, at least one when there is any.
+  std::string Take(size_t bytes_max);
+
+  bool empty() const { return queue_.empty(); }
+  // Payload and headers that have not been taken.
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Entry {
+    Message message;
+    size_t offset = 0;
+  };
+  std::deque<Entry> queue_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace lockstep::link

@@ -1,0 +1,52 @@
+#include "lockstep/link/native_service.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/error_reply.h"
+
+namespace lockstep::link {
+namespace {
+
+using wire::native::ProcessReport;
+using wire::native::ProcessReportReply;
+using wire::native::StatusRequest;
+
+// Decodes the request, calls `function` and encodes what it returns.
+template <class RequestMessage, class Function>
+void Serve(const Request& request, Responder responder, const Function& function) {
+  auto message = wire::native::Decode<RequestMessage>(request.payload);
+  if (!message.ok()) {
+    return responder.Fail(wire::native::WithReason(message.status(), "invalid_argument"));
+  }
+  auto reply = function(*message);
+  if (!reply.ok()) return responder.Fail(reply.status());
+  responder.Answer(wire::native::Encode(*reply));
+}
+
+}  // namespace
+
+Server::Handler MakeHandler(NativeService service) {
+  return [service = std::move(service)](const Request& request, Responder responder) {
+    switch (request.kind) {
+      case KindOf<StatusRequest>::kKind:
+        return Serve<StatusRequest>(request, std::move(responder), service.status);
+      case KindOf<ProcessReport>::kKind:
+        return Serve<ProcessReport>(
+            request, std::move(responder),
+            [&](const ProcessReport& report) -> absl::StatusOr<ProcessReportReply> {
+              if (absl::Status status = service.report(report); !status.ok()) return status;
+              return ProcessReportReply{};
+            });
+      default:
+        responder.Fail(wire::native::WithReason(
+            absl::UnimplementedError(absl::StrFormat(
+                "this server knows no request of kind %d: it is older than the client",
+                request.kind)),
+            "unknown_request"));
+    }
+  };
+}
+
+}  // namespace lockstep::link

@@ -1,0 +1,25 @@
+// Turns requests of the link into calls of plain functions on messages, and what they return into
+// answers. So that whoever composes a server parses nothing.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lockstep/link/server.h"
+
+namespace lockstep::link {
+
+// What a server answers; called on the loop. An error goes to the client as it is (give it a reason
+// with wire::native::WithReason).
+struct NativeService {
+  std::function<absl::StatusOr<wire::native::StatusReply>(const wire::native::StatusRequest&)>
+      status;
+  std::function<absl::Status(const wire::native::ProcessReport&)> report;
+};
+
+// For `Server::Listen`. A kind that it does not know is answered UNIMPLEMENTED, bytes that are not the
+// message INVALID_ARGUMENT.
+Server::Handler MakeHandler(NativeService service);
+
+}  // namespace lockstep::link

@@ -1,0 +1,197 @@
+#include "lockstep/link/reporter.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "asio/executor_work_guard.hpp"
+#include "asio/io_context.hpp"
+#include "asio/post.hpp"
+#include "asio/steady_timer.hpp"
+#include "lockstep/link/client_link.h"
+#include "lockstep/wire/native/codec.h"
+
+namespace lockstep::link {
+
+using wire::native::ProcessReport;
+
+// `mutex_` covers the queue, which callers fill and the thread empties; all the rest is the thread's.
+// std::mutex rather than absl's, which the thread sanitizer does not see into.
+class Reporter::Impl {
+ public:
+  Impl(std::string address, Options options)
+      : address_(std::move(address)),
+        options_(std::move(options)),
+        io_(1),
+        keep_running_(io_.get_executor()),
+        timer_(io_),
+        backoff_(options_.backoff_first) {
+    // Signals are for the threads of the program around us; a thread inherits its maker's mask.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { io_.run(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  ~Impl() {
+    io_.stop();
+    thread_.join();
+    if (link_) link_->Abandon();
+  }
+
+  void Report(ProcessReport report) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (queue_.size() >= options_.reports_max) {
+        queue_.pop_front();
+        ++dropped_;
+      }
+      queue_.push_back(std::move(report));
+    }
+    asio::post(io_, [this] { Pump(); });
+  }
+
+  bool Flush(absl::Duration timeout) {
+    std::unique_lock lock(mutex_);
+    return idle_.wait_for(
+        lock, absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(24 * 365))),
+        [this] { return queue_.empty() && !sending_.has_value(); });
+  }
+
+ private:
+  // Moves things on: connects if there is something to send and no link, sends if nothing is on its way.
+  void Pump() {
+    if (waiting_ || dialing_ || in_flight_) return;
+    if (!TakeNext()) return;
+    if (link_ == nullptr) return Dial();
+    Send();
+  }
+
+  // Whether there is something to send; it is in `sending_` then.
+  bool TakeNext() {
+    size_t dropped = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      dropped = std::exchange(dropped_, 0);
+      if (!sending_.has_value() && !queue_.empty()) {
+        sending_ = std::move(queue_.front());
+        queue_.pop_front();
+      }
+    }
+    if (dropped > 0) {
+      Notice(absl::StrCat("dropped the ", dropped, " oldest reports: more than ",
+                          options_.reports_max, " waited (reports_max)"));
+    }
+    return sending_.has_value();
+  }
+
+  void Dial() {
+    dialing_ = true;
+    const auto address = runtime::ParseAddress(address_);
+    if (!address.ok()) return LinkClosed(address.status());
+    link_ = ClientLink::Dial(io_, *address, options_.attempt_timeout, options_.who, options_.link,
+                             {.ready = [this](const auto&) { Ready(); },
+                              .closed = [this](const absl::Status& why) { LinkClosed(why); }});
+  }
+
+  void Ready() {
+    dialing_ = false;
+    backoff_ = options_.backoff_first;
+    if (std::exchange(troubled_, false)) Notice("reports go through again");
+    Pump();
+  }
+
+  void Send() {
+    in_flight_ = true;
+    timer_.expires_after(absl::ToChronoNanoseconds(options_.attempt_timeout));
+    timer_.async_wait([this](const asio::error_code& error) {
+      if (error || !in_flight_) return;
+      link_->Abandon();
+      LinkClosed(absl::DeadlineExceededError(absl::StrCat(
+          address_, " did not answer within ", absl::FormatDuration(options_.attempt_timeout))));
+    });
+    // `sending_` changes on this thread only, so that reading it needs no lock.
+    link_->Call(KindOf<ProcessReport>::kKind, wire::native::Encode(*sending_),
+                [this](absl::StatusOr<std::string> answer) { Answered(answer.status()); });
+  }
+
+  void Answered(const absl::Status& status) {
+    if (link_->closed()) return;  // not an answer; `LinkClosed` follows
+    if (!status.ok()) {
+      Notice(absl::StrCat("the server did not take a report on member ", sending_->member,
+                          " of job '", sending_->job, "': ", status.message()));
+    }
+    in_flight_ = false;
+    timer_.cancel();
+    {
+      const std::lock_guard lock(mutex_);
+      sending_.reset();
+    }
+    idle_.notify_all();
+    Pump();
+  }
+
+  void LinkClosed(const absl::Status& why) {
+    dialing_ = in_flight_ = false;
+    link_ = nullptr;
+    if (!std::exchange(troubled_, true)) {
+      Notice(absl::StrCat("reports wait: ", why.message(), "; trying again"));
+    }
+    waiting_ = true;
+    timer_.expires_after(absl::ToChronoNanoseconds(backoff_));
+    backoff_ = std::min(2 * backoff_, options_.backoff_last);
+    timer_.async_wait([this](const asio::error_code& error) {
+      if (error) return;
+      waiting_ = false;
+      Pump();
+    });
+  }
+
+  void Notice(std::string text) const {
+    if (options_.notice) options_.notice(std::move(text));
+  }
+
+  const std::string address_;
+  const Options options_;
+  asio::io_context io_;
+  asio::executor_work_guard<asio::io_context::executor_type> keep_running_;
+  asio::steady_timer timer_;  // of the answer, or of the next attempt
+  absl::Duration backoff_;
+
+  std::shared_ptr<ClientLink> link_;
+  bool dialing_ = false;
+  bool in_flight_ = false;
+  bool waiting_ = false;   // for the next attempt
+  bool troubled_ = false;  // said so already
+
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  std::deque<ProcessReport> queue_;
+  std::optional<ProcessReport> sending_;  // taken from the queue, not answered yet
+  size_t dropped_ = 0;
+
+  std::thread thread_;
+};
+
+Reporter::Reporter(std::string address) : Reporter(std::move(address), Options{}) {}
+
+Reporter::Reporter(std::string address, Options options)
+    : impl_(std::make_unique<Impl>(std::move(address), std::move(options))) {}
+
+Reporter::~Reporter() = default;
+
+void Reporter::Report(ProcessReport report) { impl_->Report(std::move(report)); }
+
+bool Reporter::Flush(absl::Duration timeout) { return impl_->Flush(timeout); }
+
+}  // namespace lockstep::link

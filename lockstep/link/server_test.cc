@@ -1,0 +1,349 @@
+#include "lockstep/link/server.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/link/client.h"
+#include "lockstep/link/testing.h"
+#include "lockstep/wire/native/error_reply.h"
+
+namespace lockstep::link {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using testing::kLong;
+using testing::RawClient;
+using testing::Seen;
+using testing::TestServer;
+using wire::native::ErrorReply;
+using wire::native::Farewell;
+using wire::native::Refused;
+using wire::native::Welcome;
+
+void Echo(Request request, Responder responder) { responder.Answer(std::move(request.payload)); }
+
+std::unique_ptr<Client> Connect(const std::string& address) {
+  auto client = Client::Connect(address, kLong, {.who = "test"});
+  EXPECT_TRUE(client.ok()) << client.status();
+  return *std::move(client);
+}
+
+Message RawRequest(uint64_t id, std::string payload) {
+  return {.type = FrameType::kRequest, .id = id, .payload = std::move(payload)};
+}
+
+TEST(Server, AnswersRequests) {
+  TestServer server([](Request request, Responder responder) {
+    responder.Answer(absl::StrCat(request.kind, " ", request.payload, " ", request.who));
+  });
+  auto client = Connect(server.address());
+  EXPECT_THAT(*client->CallRaw(3, "hello", kLong), HasSubstr("3 hello test, pid "));
+  EXPECT_THAT(*client->CallRaw(4, "again", kLong), HasSubstr("4 again test, pid "));
+}
+
+TEST(Server, PassesErrorsOnWithCodeAndReason) {
+  TestServer server([](const Request&, Responder responder) {
+    responder.Fail(wire::native::WithReason(absl::NotFoundError("no job 'x'"), "unknown_job"));
+  });
+  const absl::Status status = Connect(server.address())->CallRaw(1, "", kLong).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(status.message(), "no job 'x'");
+  EXPECT_EQ(wire::native::ReasonOf(status), "unknown_job");
+}
+
+TEST(Server, TellsItsInstanceAndLimitsInTheWelcome) {
+  TestServer server(Echo, {.service_instance = 77});
+  RawClient client(server.address());
+  client.SayHello(0, 3);
+  EXPECT_EQ(client.Expect<Welcome>(FrameType::kWelcome),
+            (Welcome{.version = 1,
+                     .service_instance = 77,
+                     .message_bytes_max = kMessageBytesMax,
+                     .requests_in_flight_max = 1024}));
+}
+
+TEST(Server, RefusesVersionsThatItDoesNotSpeak) {
+  TestServer server(Echo);
+  RawClient client(server.address());
+  client.SayHello(7, 9);
+  const Refused refused = client.Expect<Refused>(FrameType::kRefused);
+  EXPECT_EQ(refused.reason, "version");
+  EXPECT_THAT(refused.message, HasSubstr("speaks version 1 of the link, the client 7 to 9"));
+  client.ExpectClosed();
+}
+
+TEST(Server, TellsAClientOfAnotherProtocolWhatItIs) {
+  TestServer server(Echo);
+  RawClient client(server.address());
+  client.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  const Farewell farewell = client.Expect<Farewell>(FrameType::kFarewell);
+  EXPECT_EQ(farewell.reason, "protocol");
+  EXPECT_THAT(farewell.message, HasSubstr("not a frame of the link"));
+  client.ExpectClosed();
+  EXPECT_THAT(server.notices.WaitForCount(1), Contains(HasSubstr("not a frame of the link")));
+  EXPECT_EQ(*Connect(server.address())->CallRaw(1, "serves on", kLong), "serves on");
+}
+
+TEST(Server, GivesUpAConnectionThatNeverSaysHello) {
+  TestServer server(Echo, {.link = {.hello_timeout = absl::Milliseconds(50)}});
+  RawClient silent(server.address());
+  RawClient half(server.address());
+  half.Send("LSTP");
+  EXPECT_THAT(silent.Expect<Farewell>(FrameType::kFarewell).message, HasSubstr("within 50ms"));
+  EXPECT_THAT(half.Expect<Farewell>(FrameType::kFarewell).message, HasSubstr("within 50ms"));
+  silent.ExpectClosed();
+  half.ExpectClosed();
+}
+
+TEST(Server, TakesNoMoreThanAFewBytesBeforeTheWelcome) {
+  TestServer server(Echo);
+  RawClient client(server.address());
+  client.Send(Message{.type = FrameType::kHello, .payload = std::string(5000, 'x')});
+  EXPECT_THAT(client.Expect<Farewell>(FrameType::kFarewell).message,
+              HasSubstr("5000 bytes, 4096 are allowed"));
+}
+
+TEST(Server, TakesNoRequestBeforeTheHello) {
+  TestServer server(Echo);
+  RawClient client(server.address());
+  client.Send(RawRequest(1, "x"));
+  EXPECT_THAT(client.Expect<Farewell>(FrameType::kFarewell).message,
+              HasSubstr("where a hello was due"));
+}
+
+TEST(Server, IgnoresUnknownFramesUnlessTheyMustBeUnderstood) {
+  TestServer server(Echo);
+  RawClient client(server.address());
+  client.SayHello();
+  client.Expect<Welcome>(FrameType::kWelcome);
+  client.Send(Message{.type = static_cast<FrameType>(200), .payload = "new"});
+  client.Send(RawRequest(1, "x"));
+  EXPECT_EQ(client.Receive()->payload, "x");
+  client.Send(Message{.type = static_cast<FrameType>(200), .must_understand = true});
+  EXPECT_THAT(client.Expect<Farewell>(FrameType::kFarewell).message,
+              HasSubstr("frame of type 200 must be understood"));
+}
+
+TEST(Server, RefusesANumberThatIsInUse) {
+  std::vector<Responder> held;
+  TestServer server([&](const Request&, Responder responder) { held.push_back(std::move(responder)); });
+  RawClient client(server.address());
+  client.SayHello();
+  client.Expect<Welcome>(FrameType::kWelcome);
+  client.Send(RawRequest(1, "x"));
+  client.Send(RawRequest(1, "x"));
+  EXPECT_THAT(client.Expect<Farewell>(FrameType::kFarewell).message,
+              HasSubstr("request 1 came twice"));
+  server.thread().Do([&] { held.clear(); });
+}
+
+TEST(Server, PassesLongMessagesInFragments) {
+  TestServer server(Echo);
+  const std::string payload(size_t{20} << 20, 'x');
+  auto answer = Connect(server.address())->CallRaw(1, payload, kLong);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(*answer == payload);
+}
+
+TEST(Server, AnswersWithAnErrorWhenTheAnswerIsTooLong) {
+  TestServer server(
+      [](const Request&, Responder responder) { responder.Answer(std::string(1001, 'x')); },
+      {.link = {.message_bytes_max = 1000}});
+  auto client = Connect(server.address());
+  const absl::Status status = client->CallRaw(1, "", kLong).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("1001 bytes, 1000 are allowed"));
+}
+
+TEST(Server, AnswersForAHandlerThatForgot) {
+  TestServer server([](const Request&, const Responder&) {});
+  const absl::Status status = Connect(server.address())->CallRaw(1, "", kLong).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+}
+
+TEST(Server, LimitsTheRequestsOfALink) {
+  std::vector<Responder> held;
+  TestServer server(
+      [&](const Request&, Responder responder) { held.push_back(std::move(responder)); },
+      {.link = {.requests_in_flight_max = 2}});
+  RawClient client(server.address());
+  client.SayHello();
+  client.Expect<Welcome>(FrameType::kWelcome);
+  for (const uint64_t id : {1, 2, 3}) client.Send(RawRequest(id, ""));
+  const auto refused = client.Receive();
+  EXPECT_EQ(refused->id, 3u);
+  EXPECT_EQ(wire::native::Decode<ErrorReply>(refused->payload)->reason, "limit_exceeded");
+  server.thread().Do([&] {
+    for (auto& responder : held) responder.Answer("late");
+    held.clear();
+  });
+  EXPECT_EQ(client.Receive()->payload, "late");
+  EXPECT_EQ(client.Receive()->payload, "late");
+}
+
+TEST(Server, ServesManyClientsAtOnce) {
+  TestServer server(Echo);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 32; ++i) {
+    threads.emplace_back([&, i] {
+      auto client = Connect(server.address());
+      for (int call = 0; call < 20; ++call) {
+        const std::string payload = absl::StrCat(i, "/", call);
+        EXPECT_EQ(*client->CallRaw(1, payload, kLong), payload);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(Server, RefusesConnectionsAboveItsLimitAndTakesNewOnesLater) {
+  TestServer server(Echo, {.connections_max = 1});
+  auto first = std::make_unique<RawClient>(server.address());
+  first->SayHello();
+  first->Expect<Welcome>(FrameType::kWelcome);
+  RawClient second(server.address());
+  EXPECT_EQ(second.Expect<Refused>(FrameType::kRefused).reason, "connection_limit");
+  second.ExpectClosed();
+
+  first.reset();
+  // The server notices the first one's end before or after the next connection comes.
+  while (true) {
+    auto third = Client::Connect(server.address(), kLong, {});
+    if (third.ok()) break;
+    ASSERT_EQ(wire::native::ReasonOf(third.status()), "connection_limit") << third.status();
+  }
+}
+
+TEST(Server, DropsALinkThatFallsSilent) {
+  TestServer server(Echo, {.link = {.ping_interval = absl::Milliseconds(20),
+                                    .silence_timeout = absl::Milliseconds(100)}});
+  RawClient client(server.address());
+  client.SayHello();
+  client.Expect<Welcome>(FrameType::kWelcome);
+  const Farewell farewell = client.Expect<Farewell>(FrameType::kFarewell);
+  EXPECT_EQ(farewell.reason, "silence");
+  EXPECT_THAT(farewell.message, HasSubstr("for 100ms"));
+}
+
+TEST(Server, KeepsALinkOnWhichOnlyPingsGo) {
+  const LinkOptions options = {.ping_interval = absl::Milliseconds(50),
+                               .silence_timeout = absl::Milliseconds(500)};
+  std::optional<Responder> held;
+  TestServer* running = nullptr;
+  std::optional<runtime::Timer> timer;
+  TestServer server(
+      [&](const Request&, Responder responder) {
+        held.emplace(std::move(responder));
+        timer.emplace(running->thread().loop());
+        timer->Arm(runtime::MonotonicNow() + 3 * options.silence_timeout,
+                   [&] { held->Answer("at last"); });
+      },
+      {.link = options});
+  running = &server;
+  auto client = Client::Connect(server.address(), kLong, {.link = options});
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_EQ(*(*client)->CallRaw(1, "", kLong), "at last");
+  server.thread().Do([&] {
+    timer.reset();
+    held.reset();
+  });
+}
+
+TEST(Server, DropsALinkThatReadsTooSlowly) {
+  TestServer server(
+      [](const Request&, Responder responder) { responder.Answer(std::string(1 << 20, 'x')); },
+      {.link = {.write_queue_bytes_max = 4 << 20}});
+  RawClient client(server.address());
+  client.SayHello();
+  client.Expect<Welcome>(FrameType::kWelcome);
+  for (uint64_t id = 1; id <= 64; ++id) client.Send(RawRequest(id, ""));
+  EXPECT_THAT(server.notices.WaitForCount(1), Contains(HasSubstr("write_queue_bytes_max")));
+}
+
+TEST(Server, DrainSaysFarewellAndEndsOnceEveryLinkIsClosed) {
+  TestServer server(Echo);
+  RawClient client(server.address());
+  client.SayHello();
+  client.Expect<Welcome>(FrameType::kWelcome);
+  Seen<bool> drained;
+  server.thread().Do([&] { server.server().Drain([&] { drained.Add(true); }); });
+  const Farewell farewell = client.Expect<Farewell>(FrameType::kFarewell);
+  EXPECT_EQ(farewell.reason, "shutting_down");
+  EXPECT_EQ(drained.WaitForCount(1).size(), 1u);
+  client.ExpectClosed();
+  EXPECT_EQ(Client::Connect(server.address(), kLong, {}).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST(Server, DrainEndsAtOnceWithoutLinks) {
+  TestServer server(Echo);
+  Seen<bool> drained;
+  server.thread().Do([&] { server.server().Drain([&] { drained.Add(true); }); });
+  EXPECT_EQ(drained.WaitForCount(1).size(), 1u);
+}
+
+TEST(Server, SaysWhoElseMayHaveItsPort) {
+  TestServer first(Echo);
+  testing::LoopThread thread;
+  const absl::Status status = thread.Do([&] {
+    return Server::Listen(thread.loop(), {.listen = first.address()}, Echo).status();
+  });
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot listen on " + first.address()));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("another process has it"));
+}
+
+// Takes every file descriptor that this process may still open.
+class AllDescriptors {
+ public:
+  AllDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit few = before_;
+    few.rlim_cur = 256;
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken_.push_back(fd);
+  }
+  ~AllDescriptors() {
+    while (!taken_.empty()) GiveOneBack();
+    ::setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  void GiveOneBack() {
+    ::close(taken_.back());
+    taken_.pop_back();
+  }
+
+ private:
+  rlimit before_ = {};
+  std::vector<int> taken_;
+};
+
+TEST(Server, ServesOnAfterItRanOutOfDescriptors) {
+  TestServer server(Echo, {.accept_retry = absl::Milliseconds(10)});
+  const auto address = runtime::ParseAddress(server.address());
+  ASSERT_EQ(::fcntl(0, F_GETFD) >= 0 || ::open("/dev/null", O_RDONLY) == 0, true);
+  sockaddr_in where = {.sin_family = AF_INET, .sin_port = htons(address->port)};
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int client = -1;
+  {
+    AllDescriptors all;
+    all.GiveOneBack();
+    client = ::socket(AF_INET, SOCK_STREAM, 0);
+    ASSERT_GE(client, 0);
+    // The kernel accepts for the server, which cannot.
+    ASSERT_EQ(::connect(client, reinterpret_cast<sockaddr*>(&where), sizeof(where)), 0);
+    EXPECT_THAT(server.notices.WaitForCount(1), Contains(HasSubstr("cannot accept connections")));
+  }
+  ::close(client);
+  EXPECT_EQ(*Connect(server.address())->CallRaw(1, "serves on", kLong), "serves on");
+}
+
+}  // namespace
+}  // namespace lockstep::link

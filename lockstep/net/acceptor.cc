@@ -1,0 +1,137 @@
+#include "lockstep/net/acceptor.h"
+
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "lockstep/runtime/dial.h"
+
+namespace lockstep::net {
+namespace {
+
+// A dead host is given up after 60 + 6 * 20 = 180 s of silence: a cut of 30 to 90 s must not end a
+// connection, since a stock process dies with it. For the same reason no TCP_USER_TIMEOUT: what is
+// unacknowledged is sent again for as long as the kernel does by itself (some 15 minutes).
+constexpr int kKeepaliveIdleSeconds = 60;
+constexpr int kKeepaliveIntervalSeconds = 20;
+constexpr int kKeepaliveProbes = 6;
+
+// When full, how often the open connections are counted anew.
+constexpr absl::Duration kCountInterval = absl::Seconds(1);
+
+void SetOption(int fd, int level, int name, int value) {
+  // Fails only on a socket that is already dead, which its owner will find out.
+  static_cast<void>(setsockopt(fd, level, name, &value, sizeof(value)));
+}
+
+void SetConnectionOptions(int fd) {
+  SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveIdleSeconds);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveIntervalSeconds);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
+}
+
+}  // namespace
+
+Acceptor::Acceptor(runtime::Loop& loop, AcceptorOptions options, TakeConnection take,
+                   Complain complain)
+    : loop_(loop),
+      options_(options),
+      take_(std::move(take)),
+      complain_(std::move(complain)),
+      acceptor_(loop.io()),
+      resume_(loop) {}
+
+Acceptor::~Acceptor() { Stop(); }
+
+absl::Status Acceptor::Listen(const runtime::Address& at) {
+  absl::StatusOr<asio::ip::tcp::acceptor> acceptor = runtime::Listen(loop_.io(), at);
+  if (!acceptor.ok()) return acceptor.status();
+  acceptor_ = *std::move(acceptor);
+  address_ = acceptor_.local_endpoint();
+  return absl::OkStatus();
+}
+
+void Acceptor::Start() { AcceptNext(); }
+
+void Acceptor::Stop() {
+  resume_.Cancel();
+  asio::error_code ignored;
+  acceptor_.close(ignored);
+}
+
+void Acceptor::AcceptNext() {
+  acceptor_.async_accept([this, alive = std::weak_ptr(alive_)](const asio::error_code& error,
+                                                               asio::ip::tcp::socket socket) {
+    if (alive.lock()) OnAccepted(error, std::move(socket));
+  });
+}
+
+void Acceptor::OnAccepted(const asio::error_code& error, asio::ip::tcp::socket socket) {
+  if (!acceptor_.is_open()) return;
+  if (error == asio::error::no_descriptors || error == std::errc::too_many_files_open_in_system ||
+      error == asio::error::no_buffer_space || error == asio::error::no_memory) {
+    PauseAfter(error);
+    return;
+  }
+  // Anything else concerns that one connection only (it was reset before we took it).
+  if (!error) HandOver(std::move(socket));
+  AcceptNext();
+}
+
+void Acceptor::HandOver(asio::ip::tcp::socket socket) {
+  if (IsFull()) {
+    ComplainNowAndThen(absl::StrFormat(
+        "%s: connection refused, %d are open (connections_max)", runtime::ToString(address_),
+        handed_.size()));
+    return;
+  }
+  asio::error_code error;
+  socket.non_blocking(true, error);
+  const int fd = socket.release(error);
+  if (error) return;
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  SetConnectionOptions(fd);
+  struct stat status;
+  if (fstat(fd, &status) == 0) handed_.push_back({fd, status.st_ino});
+  take_(fd);
+}
+
+bool Acceptor::IsFull() {
+  if (handed_.size() < options_.connections_max) return false;
+  const Time now = runtime::MonotonicNow();
+  if (now >= next_count_) {
+    CountOpenConnections();
+    next_count_ = now + kCountInterval;
+  }
+  return handed_.size() >= options_.connections_max;
+}
+
+size_t Acceptor::CountOpenConnections() {
+  std::erase_if(handed_, [](const Handed& handed) {
+    struct stat status;
+    return fstat(handed.fd, &status) != 0 || status.st_ino != handed.inode;
+  });
+  return handed_.size();
+}
+
+void Acceptor::PauseAfter(const asio::error_code& error) {
+  ComplainNowAndThen(absl::StrFormat(
+      "%s: cannot accept connections: %s; they wait. Raise the limit of open files (ulimit -n).",
+      runtime::ToString(address_), error.message()));
+  resume_.Arm(runtime::MonotonicNow() + options_.pause, [this] { AcceptNext(); });
+}
+
+void Acceptor::ComplainNowAndThen(std::string text) {
+  const Time now = runtime::MonotonicNow();
+  if (now < next_complaint_) return;
+  next_complaint_ = now + kComplaintInterval;
+  complain_(std::move(text));
+}
+
+}  // namespace lockstep::net

@@ -1,0 +1,87 @@
+// Accepts the connections of one listening address, and survives running out of everything.
+//
+// Our own, because gRPC's listener stops accepting for good once it has run out of file descriptors
+// (seen in 1.51), and because it sets a TCP_USER_TIMEOUT that ends connections over a short cut of
+// the network.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "asio/ip/tcp.hpp"
+#include "lockstep/base/time.h"
+#include "lockstep/runtime/address.h"
+#include "lockstep/runtime/loop.h"
+
+namespace lockstep::net {
+
+struct AcceptorOptions {
+  // Connections at a time; further ones are accepted and closed: `connections_max`.
+  size_t connections_max = 100'000;
+  // How long to pause when there are no file descriptors (or no memory); what comes meanwhile waits
+  // in the kernel's queue.
+  absl::Duration pause = absl::Milliseconds(100);
+};
+
+// What went wrong, at most one line per `kComplaintInterval`.
+using Complain = absl::AnyInvocable<void(std::string)>;
+inline constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
+
+// Threads: loop-confined, but `Listen` and the destructor may also be called while the loop does not
+// run. Destroying it closes the listening socket, not the connections.
+class Acceptor {
+ public:
+  // Takes over a connected socket: non-blocking, close-on-exec, options set.
+  using TakeConnection = absl::AnyInvocable<void(int fd)>;
+
+  Acceptor(runtime::Loop& loop, AcceptorOptions options, TakeConnection take, Complain complain);
+  ~Acceptor();
+
+  // Binds and listens, but does not accept yet. The status names the address and what to do.
+  absl::Status Listen(const runtime::Address& at);
+  // Where it listens: with the port that was chosen for port 0.
+  asio::ip::tcp::endpoint address() const { return address_; }
+
+  void Start();
+  void Stop();
+
+  // Of those that were handed over, how many are still open.
+  size_t CountOpenConnections();
+
+ private:
+  // How a handed-over connection is recognised once its new owner has closed it and the number has
+  // been given to something else.
+  struct Handed {
+    int fd;
+    ino_t inode;
+  };
+
+  void AcceptNext();
+  void OnAccepted(const asio::error_code& error, asio::ip::tcp::socket socket);
+  void HandOver(asio::ip::tcp::socket socket);
+  bool IsFull();
+  void PauseAfter(const asio::error_code& error);
+  void ComplainNowAndThen(std::string text);
+
+  runtime::Loop& loop_;
+  const AcceptorOptions options_;
+  TakeConnection take_;
+  Complain complain_;
+  asio::ip::tcp::acceptor acceptor_;
+  runtime::Timer resume_;
+  asio::ip::tcp::endpoint address_;
+  std::vector<Handed> handed_;
+  Time next_count_;
+  Time next_complaint_;
+  // An accept that is complete but not yet run outlives us; it looks here first.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace lockstep::net

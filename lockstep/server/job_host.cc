@@ -1,0 +1,61 @@
+#include "lockstep/server/job_host.h"
+
+#include <utility>
+
+#include "lockstep/runtime/dial.h"
+#include "spdlog/spdlog.h"
+
+namespace lockstep::server {
+
+JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator,
+                 net::XlaDoorOptions door)
+    : name_(coordinator.job),
+      coordinator_(std::move(coordinator)),
+      door_(
+          loop, door, [this](coord::Event event) { Handle(event); },
+          [this](std::string text) { spdlog::warn("job '{}': {}", name_, text); }),
+      timer_(loop) {}
+
+absl::Status JobHost::Listen(const runtime::Address& at) { return door_.Listen(at); }
+
+absl::Status JobHost::Start() { return door_.Start(); }
+
+void JobHost::Handle(const coord::Event& event) {
+  const coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), event);
+  door_.Answer(effects.replies);
+  for (const coord::Notice& notice : effects.notices) Tell(notice);
+  ArmTimer();
+}
+
+void JobHost::ArmTimer() {
+  const Time next = coordinator_.NextDeadline();
+  // A timer that is armed for earlier is left: it comes for nothing once, and that is cheaper than
+  // arming anew with each heartbeat, which moves the deadline a little.
+  if (next >= armed_for_) return;
+  armed_for_ = next;
+  timer_.Arm(next, [this] {
+    armed_for_ = Time::Infinite();
+    Handle(coord::DeadlineReached{});
+  });
+}
+
+void JobHost::Tell(const coord::Notice& notice) const {
+  switch (notice.severity) {
+    case coord::Severity::kInfo: spdlog::info("{}", notice.text); break;
+    case coord::Severity::kWarning: spdlog::warn("{}", notice.text); break;
+    case coord::Severity::kError: spdlog::error("{}", notice.text); break;
+  }
+}
+
+coord::CoordinatorView JobHost::View() const { return coordinator_.View(runtime::MonotonicNow()); }
+
+std::string JobHost::grpc_address() const { return runtime::ToString(door_.address()); }
+
+void JobHost::Stop() {
+  door_.StopAccepting();
+  Handle(coord::Stop{});
+}
+
+void JobHost::Shutdown() { door_.Shutdown(); }
+
+}  // namespace lockstep::server

@@ -1,0 +1,62 @@
+// `lockstep-server`, which `lockstep serve` executes. Exit codes: 0 drained, 1 could not serve,
+// 2 wrong options.
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <variant>
+
+#include "google/protobuf/stubs/logging.h"
+#include "lockstep/server/command_line.h"
+#include "lockstep/server/server.h"
+#include "spdlog/sinks/stdout_color_sinks.h"
+#include "spdlog/spdlog.h"
+
+namespace {
+
+void SetUpLog(bool verbose) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("lockstep"));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  spdlog::set_level(verbose ? spdlog::level::debug : spdlog::level::info);
+  spdlog::flush_on(spdlog::level::info);
+  // Its complaints about clients' bytes are answered to the client, with more to go on.
+  google::protobuf::SetLogHandler(nullptr);
+}
+
+// Each client is a file descriptor.
+void RaiseOpenFilesLimit() {
+  rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == files.rlim_max) return;
+  files.rlim_cur = files.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &files) != 0) spdlog::warn("the limit of open files stays");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto parsed = lockstep::server::ParseCommandLine(argc, argv);
+  if (auto* end = std::get_if<lockstep::server::EndNow>(&parsed)) {
+    std::fputs(end->text.c_str(), end->exit_code == 0 ? stdout : stderr);
+    return end->exit_code;
+  }
+  const auto& [options, warnings] = std::get<lockstep::server::ParsedOptions>(parsed);
+  SetUpLog(options.verbose);
+  for (const std::string& warning : warnings) spdlog::warn("{}", warning);
+  RaiseOpenFilesLimit();
+  std::signal(SIGPIPE, SIG_IGN);
+
+  auto server = lockstep::server::Server::Start(options);
+  if (!server.ok()) {
+    spdlog::error("{}", std::string(server.status().message()));
+    return server.status().code() == absl::StatusCode::kFailedPrecondition ? 2 : 1;
+  }
+  for (const std::string& line : (*server)->AddressLines()) std::puts(line.c_str());
+  std::fflush(stdout);
+  (*server)->DrainOnSignals();
+  if (absl::Status status = (*server)->Run(); !status.ok()) {
+    spdlog::error("{}", std::string(status.message()));
+    return 1;
+  }
+  return 0;
+}

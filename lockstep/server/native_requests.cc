@@ -1,0 +1,38 @@
+#include "lockstep/server/native_requests.h"
+
+#include "absl/strings/str_format.h"
+#include "lockstep/wire/native/error_reply.h"
+
+namespace lockstep::server {
+
+absl::StatusOr<coord::Event> EventOf(const wire::native::ProcessReport& report, int32_t size) {
+  using wire::native::ProcessEvent;
+  if (report.member < 0 || report.member >= size) {
+    return wire::native::WithReason(
+        absl::InvalidArgumentError(absl::StrFormat("job '%s' has no member %d: its members are 0 to %d",
+                                                   report.job, report.member, size - 1)),
+        "unknown_member");
+  }
+  const MemberIndex member(report.member);
+  switch (report.event) {
+    case ProcessEvent::kStarted:
+      return coord::ProcessStarted{.member = member, .host = report.host, .pid = report.pid};
+    case ProcessEvent::kEnded:
+      return coord::ProcessEnded{.member = member,
+                                 .pid = report.pid,
+                                 .exit_code = report.exit_code,
+                                 .signal = report.signal};
+    case ProcessEvent::kStopped:
+      return coord::ProcessStopped{.member = member, .pid = report.pid};
+    case ProcessEvent::kContinued:
+      return coord::ProcessContinued{.member = member, .pid = report.pid};
+    case ProcessEvent::kUnspecified: break;
+  }
+  return wire::native::WithReason(
+      absl::InvalidArgumentError(absl::StrFormat(
+          "process event %d is not known to this server; is it older than its launcher?",
+          static_cast<int>(report.event))),
+      "invalid_argument");
+}
+
+}  // namespace lockstep::server

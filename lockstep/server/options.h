@@ -1,0 +1,43 @@
+// What a server is told to do. The declarations of the command line are in command_line.cc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "lockstep/coord/options.h"
+#include "lockstep/runtime/address.h"
+
+namespace lockstep::server {
+
+// Jobs of one server: `jobs_max`.
+inline constexpr size_t kJobsMax = 256;
+
+struct JobOptions {
+  std::string name;
+  int32_t size = 1;
+  // Where its stock clients call; absent, or port 0: the server chooses (see listen_address.h).
+  std::optional<runtime::Address> address;
+  bool recoverable = false;
+};
+
+struct ServerOptions {
+  // For our own programs. Port 0: the system chooses.
+  runtime::Address listen = {.host = "127.0.0.1", .port = 7070};
+  std::vector<JobOptions> jobs;
+
+  absl::Duration register_timeout = coord::CoordinatorOptions().register_timeout;
+  absl::Duration heartbeat_timeout = coord::CoordinatorOptions().heartbeat_timeout;
+  absl::Duration shutdown_timeout = coord::CoordinatorOptions().shutdown_timeout;
+  absl::Duration connection_grace = coord::CoordinatorOptions().connection_grace;
+
+  // Empty: none is written.
+  std::string ready_file;
+  // Addresses that other hosts can reach are allowed.
+  bool insecure_network = false;
+  bool verbose = false;
+};
+
+}  // namespace lockstep::server

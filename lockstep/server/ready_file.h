@@ -1,0 +1,31 @@
+// The file that tells whoever started a server that it answers, and where.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace lockstep::server {
+
+// {"listen": "127.0.0.1:27001", "pid": 17, "jobs": {"digits": {"grpc": "127.0.0.1:27002"}}}
+std::string ReadyText(const std::string& listen, int pid,
+                      const std::map<std::string, std::string>& grpc_of_job);
+
+// Removes the file when it goes away, so that nobody takes a dead server's file for an answer.
+class ReadyFile {
+ public:
+  // Empty: does nothing. An old file of that name is removed at once.
+  explicit ReadyFile(std::string path);
+  ~ReadyFile();
+  ReadyFile(const ReadyFile&) = delete;
+  ReadyFile& operator=(const ReadyFile&) = delete;
+
+  // Readers see the old file or the whole new one.
+  absl::Status Write(const std::string& text);
+
+ private:
+  const std::string path_;
+};
+
+}  // namespace lockstep::server

@@ -1,0 +1,148 @@
+#include "lockstep/sim/describe.h"
+
+#include <cstddef>
+#include <variant>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+
+namespace lockstep::sim {
+namespace {
+
+constexpr size_t kValueBytesShown = 24;
+
+std::string Hex(uint64_t id) { return absl::StrFormat("%04x", id & 0xffff); }
+
+std::string Quote(absl::string_view text) {
+  const bool cut = text.size() > kValueBytesShown;
+  return absl::StrCat("'", absl::CHexEscape(text.substr(0, kValueBytesShown)), cut ? "..." : "",
+                      "'");
+}
+
+std::string List(const std::vector<MemberIndex>& members) {
+  return absl::StrCat("[",
+                      absl::StrJoin(members, " ",
+                                    [](std::string* out, MemberIndex member) {
+                                      absl::StrAppend(out, member.value());
+                                    }),
+                      "]");
+}
+
+// The fields that belong to one kind only.
+std::string Rest(const coord::RegisterMember& e) {
+  return absl::StrCat(" call #", e.call.value(), " life=", Hex(e.incarnation.value()),
+                      " until=", FormatTime(e.deadline));
+}
+std::string Rest(const coord::Heartbeat& e) {
+  return absl::StrCat(" beats=", Hex(e.incarnation.value()));
+}
+std::string Rest(const coord::ReportError& e) {
+  return absl::StrCat(" ", absl::StatusCodeToString(e.code), " ", Quote(e.message));
+}
+std::string Rest(const coord::WatchMembers& e) {
+  return e.version ? absl::StrCat(" version=", *e.version) : "";
+}
+std::string Rest(const coord::SetKey& e) {
+  return absl::StrCat(" ", Quote(e.key), " = ", Quote(e.value), e.overwrite ? " overwrite" : "");
+}
+std::string Rest(const coord::GetKey& e) { return absl::StrCat(" ", Quote(e.key)); }
+std::string Rest(const coord::TryGetKey& e) { return absl::StrCat(" ", Quote(e.key)); }
+std::string Rest(const coord::DeleteKey& e) { return absl::StrCat(" ", Quote(e.key)); }
+std::string Rest(const coord::ListKeys& e) { return absl::StrCat(" ", Quote(e.directory)); }
+std::string Rest(const coord::IncrementKey& e) {
+  return absl::StrCat(" ", Quote(e.key), " by ", e.increment);
+}
+std::string Rest(const coord::ArriveAtBarrier& e) {
+  return absl::StrCat(" id=", Quote(e.id), " counter=", e.counter,
+                      " timeout=", absl::FormatDuration(e.timeout), " of ", List(e.members));
+}
+std::string Rest(const coord::CancelBarrier& e) {
+  return absl::StrCat(" id=", Quote(e.id), e.counter ? absl::StrCat(" counter=", *e.counter) : "");
+}
+std::string Rest(const coord::GetAliveMembers& e) { return absl::StrCat(" of ", List(e.members)); }
+std::string Rest(const coord::CallLeft& e) { return absl::StrCat(" call #", e.call.value()); }
+std::string Rest(const coord::ProcessStarted& e) { return absl::StrCat(" pid=", e.pid); }
+std::string Rest(const coord::ProcessEnded& e) {
+  return absl::StrCat(" pid=", e.pid, " exit=", e.exit_code, " signal=", e.signal);
+}
+std::string Rest(const coord::ProcessStopped& e) { return absl::StrCat(" pid=", e.pid); }
+std::string Rest(const coord::ProcessContinued& e) { return absl::StrCat(" pid=", e.pid); }
+template <class E>
+std::string Rest(const E&) {
+  return "";
+}
+
+constexpr absl::string_view kNames[] = {
+    "RegisterMember",   "Heartbeat",       "PollForError",  "ReportError",
+    "LeaveJob",         "ResetMember",     "WatchMembers",  "SetKey",
+    "GetKey",           "TryGetKey",       "IncrementKey",  "ListKeys",
+    "DeleteKey",        "ArriveAtBarrier", "CancelBarrier", "GetAliveMembers",
+    "CallLeft",         "ProcessStarted",  "ProcessEnded",  "ProcessStopped",
+    "ProcessContinued", "DeadlineReached", "Stop"};
+static_assert(std::size(kNames) == std::variant_size_v<coord::Event>);
+
+std::string Text(std::monostate) { return ""; }
+std::string Text(const coord::Registered& a) {
+  return absl::StrCat(" registered service=", Hex(a.service.value()));
+}
+std::string Text(const coord::HeartbeatTaken& a) {
+  return absl::StrCat(" heard service=", Hex(a.service.value()));
+}
+std::string Text(const coord::KeyRead& a) {
+  return absl::StrCat(" ", Quote(a.entry.key), " = ",
+                      a.entry.value ? Quote(*a.entry.value) : "(none)");
+}
+std::string Text(const coord::KeysListed& a) {
+  return absl::StrCat(" ", a.entries.size(), " keys");
+}
+std::string Text(const coord::BarrierPassed& a) {
+  return absl::StrCat(" passed counter=", a.counter);
+}
+std::string Text(const coord::AliveMembers& a) {
+  std::vector<MemberIndex> members;
+  for (const coord::AliveMember& alive : *a.members) members.push_back(alive.member);
+  return absl::StrCat(" alive ", List(members));
+}
+std::string Text(const coord::MembersWatched& a) {
+  return absl::StrCat(" watched version=", a.version);
+}
+
+}  // namespace
+
+std::string FormatTime(Time time) {
+  if (time.is_infinite()) return "never";
+  return absl::StrFormat("%.6fs", static_cast<double>(time.nanoseconds()) * 1e-9);
+}
+
+std::string Describe(const coord::Event& event) {
+  std::string text(kNames[event.index()]);
+  std::visit(
+      [&text](const auto& e) {
+        if constexpr (requires { e.caller; }) {
+          absl::StrAppend(&text, " #", e.caller.call.value(),
+                          " service=", Hex(e.caller.service.value()),
+                          " life=", Hex(e.caller.incarnation.value()));
+        }
+        if constexpr (requires { e.member; }) absl::StrAppend(&text, " member=", e.member.value());
+        absl::StrAppend(&text, Rest(e));
+      },
+      event);
+  return text;
+}
+
+std::string Describe(const coord::Reply& reply) {
+  if (!reply.error) {
+    return absl::StrCat("#", reply.call.value(), " OK",
+                        std::visit([](const auto& answer) { return Text(answer); }, reply.answer));
+  }
+  const coord::Error& error = *reply.error;
+  return absl::StrCat("#", reply.call.value(), " ", absl::StatusCodeToString(error.code), " ",
+                      coord::ReasonName(error.reason), error.from_service ? "" : " (untagged)",
+                      error.origin ? absl::StrCat(" about ", error.origin->value()) : "", ": ",
+                      error.message);
+}
+
+}  // namespace lockstep::sim

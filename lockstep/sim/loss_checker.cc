@@ -1,0 +1,130 @@
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/sim/checker.h"
+#include "lockstep/sim/describe.h"
+#include "lockstep/sim/event_fields.h"
+
+namespace lockstep::sim {
+namespace {
+
+using coord::MemberCondition;
+
+bool InDoubtAtMost(MemberCondition condition) {
+  return condition == MemberCondition::kConnected || condition == MemberCondition::kSuspect;
+}
+
+class LossChecker : public Checker {
+ public:
+  explicit LossChecker(const CoordinatorOptions& options)
+      : options_(options), members_(options.size) {}
+  absl::string_view name() const override { return "losses"; }
+
+  std::string Check(const Step& step) override {
+    if (step.new_attempt()) {
+      for (Member& member : members_) member = {.pid = member.pid};
+    }
+    Note(step);
+    int failures = 0;
+    for (const coord::MemberView& member : step.after.members) {
+      const MemberCondition before = step.before.members[member.member.value()].condition;
+      if (member.condition != before && (member.condition == MemberCondition::kLost ||
+                                         member.condition == MemberCondition::kFailed)) {
+        ++failures;
+      }
+    }
+    for (const coord::MemberView& member : step.after.members) {
+      const MemberCondition before = step.before.members[member.member.value()].condition;
+      if (member.condition == MemberCondition::kLost && before != MemberCondition::kLost &&
+          !Justified(step, member.member, failures)) {
+        return absl::StrCat("lost for no reason: ", member.name, ": ", member.why);
+      }
+      if (std::string wrong = CheckPrompt(step, member); !wrong.empty()) return wrong;
+    }
+    return "";
+  }
+
+ private:
+  struct Member {
+    int64_t pid = 0;  // of the process that its launcher told of last
+    Incarnation life;
+    Time heard;
+    std::optional<Time> broken;  // its poll ended, and it has not polled since
+  };
+
+  void Note(const Step& step) {
+    for (const AnsweredCall& call : step.calls.answered()) {
+      const auto* request = std::get_if<coord::RegisterMember>(&call.asked.event);
+      if (request == nullptr || call.reply->error) continue;
+      Member& member = members_[request->member.value()];
+      if (member.life != request->incarnation) {
+        member.life = request->incarnation;
+        member.broken.reset();
+      }
+      member.heard = step.now;
+    }
+    if (const auto* beat = step.As<coord::Heartbeat>()) {
+      Member* member = Find(beat->member, beat->incarnation);
+      if (member != nullptr) member->heard = step.now;
+    }
+    if (const auto* poll = step.As<coord::PollForError>()) {
+      Member* member = Find(poll->member, poll->caller.incarnation);
+      if (member != nullptr && step.calls.open().contains(poll->caller.call)) {
+        member->broken.reset();
+      }
+    }
+    if (const std::optional<OpenCall>& left = step.calls.left()) {
+      const auto* poll = std::get_if<coord::PollForError>(&left->event);
+      Member* member = poll ? Find(poll->member, poll->caller.incarnation) : nullptr;
+      if (member != nullptr && InDoubtAtMost(step.before.members[poll->member.value()].condition)) {
+        member->broken = step.now;
+      }
+    }
+    if (const auto* started = step.As<coord::ProcessStarted>()) {
+      members_[started->member.value()].pid = started->pid;
+    }
+  }
+
+  // Null when that is not the member's life, or nobody's.
+  Member* Find(MemberIndex member, Incarnation life) {
+    if (member.value() < 0 || member.value() >= options_.size) return nullptr;
+    Member& found = members_[member.value()];
+    return found.life == life ? &found : nullptr;
+  }
+
+  bool Justified(const Step& step, MemberIndex index, int failures) const {
+    const Member& member = members_[index.value()];
+    if (step.now - member.heard >= options_.heartbeat_timeout) return true;
+    // With any failure, whose connection is broken is given up at once.
+    if (member.broken && (failures > 1 || step.now - *member.broken >= options_.connection_grace)) {
+      return true;
+    }
+    const auto* ended = step.As<coord::ProcessEnded>();
+    return ended != nullptr && ended->member == index && ended->pid == member.pid;
+  }
+
+  std::string CheckPrompt(const Step& step, const coord::MemberView& view) const {
+    if (step.As<coord::DeadlineReached>() == nullptr || !InDoubtAtMost(view.condition)) return "";
+    const Member& member = members_[view.member.value()];
+    if (member.broken && step.now - *member.broken >= options_.connection_grace) {
+      return absl::StrCat(view.name, " broke its connection at ", FormatTime(*member.broken),
+                          " and is not lost");
+    }
+    if (view.last_heard && step.now - *view.last_heard >= options_.heartbeat_timeout) {
+      return absl::StrCat(view.name, " was heard of last at ", FormatTime(*view.last_heard),
+                          " and is not lost");
+    }
+    return "";
+  }
+
+  const CoordinatorOptions options_;
+  std::vector<Member> members_;
+};
+
+}  // namespace
+
+CheckerPtr NewLossChecker(const CoordinatorOptions& options) {
+  return std::make_unique<LossChecker>(options);
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,124 @@
+// lockstep_sim: tries seeds on the coordinator until one breaks a rule, or replays one.
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/sim/scenario.h"
+#include "lockstep/sim/simulation.h"
+
+namespace lockstep::sim {
+namespace {
+
+// What a thread works on, ready to be printed when a broken invariant ends the process.
+thread_local char replay_line[128] = "";
+
+void PrintReplayLine(int) {
+  const ssize_t written = write(STDERR_FILENO, replay_line, std::strlen(replay_line));
+  static_cast<void>(written);
+  signal(SIGABRT, SIG_DFL);
+}
+
+SeedResult RunNamed(uint64_t seed, const RunOptions& options) {
+  absl::SNPrintF(replay_line, sizeof(replay_line),
+                 "replay: build/bin/lockstep_sim --seed=%u --verbose\n", seed);
+  return RunSeed(seed, options);
+}
+
+// What many seeds came to.
+struct Sum {
+  int64_t seeds = 0;
+  int64_t failures = 0;
+  int64_t steps = 0;
+  uint64_t hash = 0;  // in any order
+  absl::Duration virtual_time;
+  Coverage coverage;
+
+  void Add(const SeedResult& result) {
+    ++seeds;
+    failures += !result.ok();
+    steps += result.steps;
+    hash += result.hash * (2 * result.seed + 1);
+    virtual_time += result.virtual_time;
+    coverage.Add(result.coverage);
+  }
+};
+
+int RunOne(uint64_t seed, bool verbose) {
+  if (verbose) absl::PrintF("seed %u: %s\n", seed, Describe(DrawScenario(seed)));
+  const SeedResult result = RunNamed(seed, {.verbose = verbose});
+  if (!result.ok()) {
+    absl::FPrintF(stderr, "%s", result.report);
+    return 1;
+  }
+  absl::PrintF("seed %u: ok, %d steps in %s of virtual time, trace %016x\n", seed, result.steps,
+               absl::FormatDuration(absl::Trunc(result.virtual_time, absl::Milliseconds(1))),
+               result.hash);
+  return 0;
+}
+
+int RunMany(uint64_t first, uint64_t count, int jobs, int64_t failures_max) {
+  const auto start = std::chrono::steady_clock::now();
+  std::atomic<uint64_t> next = 0;
+  std::mutex mutex;
+  Sum sum;
+  auto work = [&] {
+    for (uint64_t i = next++; i < count; i = next++) {
+      const SeedResult result = RunNamed(first + i, {});
+      const std::lock_guard lock(mutex);
+      sum.Add(result);
+      if (!result.ok()) absl::FPrintF(stderr, "%s\n", result.report);
+      if (sum.failures >= failures_max) next = count;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < jobs; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  for (size_t i = 0; i < sum.coverage.reasons.size(); ++i) {
+    absl::PrintF("%-28s %d\n", coord::ReasonName(static_cast<coord::Reason>(i)),
+                 sum.coverage.reasons[i]);
+  }
+  absl::PrintF(
+      "%d seeds, %d failed; %d steps, %.1f hours of virtual time in %.1f s: %.0f seeds/s; "
+      "trace %016x\n",
+      sum.seeds, sum.failures, sum.steps, absl::ToDoubleHours(sum.virtual_time), took.count(),
+      static_cast<double>(sum.seeds) / took.count(), sum.hash);
+  return sum.failures == 0 ? 0 : 1;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Tries seeds of faults on the coordinator under a virtual clock.");
+  uint64_t seeds = 200;
+  uint64_t first = 1;
+  uint64_t seed = 0;
+  int jobs = 2;
+  int64_t failures_max = 1;
+  bool verbose = false;
+  app.add_option("--seeds", seeds, "how many seeds to try")->capture_default_str();
+  app.add_option("--first", first, "the first of them")->capture_default_str();
+  app.add_option("--jobs", jobs, "threads")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--failures", failures_max, "stop after so many failed seeds")
+      ->capture_default_str();
+  CLI::Option* one = app.add_option("--seed", seed, "run this one only");
+  app.add_flag("--verbose", verbose, "with --seed: print every event and effect")->needs(one);
+  CLI11_PARSE(app, argc, argv);
+  signal(SIGABRT, PrintReplayLine);
+  return one->count() > 0 ? RunOne(seed, verbose) : RunMany(first, seeds, jobs, failures_max);
+}
+
+}  // namespace
+}  // namespace lockstep::sim
+
+int main(int argc, char** argv) { return lockstep::sim::Main(argc, argv); }

@@ -1,0 +1,160 @@
+// Drives one coordinator under a virtual clock, as its shell would. Tests only.
+//
+//   CoordinatorHarness h({.size = 2});
+//   CallId first = h.Register(0, 100);
+//   h.Advance(absl::Seconds(5));
+//   EXPECT_TRUE(h.Pending(first));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "lockstep/coord/coordinator.h"
+
+namespace lockstep::testing {
+
+// Who sends a request. A plain number is that member as it last registered: its incarnation, and
+// the service incarnation that its registration brought (the current one if it brought none yet).
+struct Who {
+  Who(int index) : member(index) {}  // NOLINT: implicit, so that tests read `h.Heartbeat(1)`
+
+  // The same member, but as another life, or as one who registered with another attempt.
+  Who As(uint64_t incarnation) const;
+  Who In(ServiceIncarnation service) const;
+
+  MemberIndex member;
+  std::optional<Incarnation> life;
+  std::optional<ServiceIncarnation> attempt;
+};
+
+// How a call at a barrier differs from the usual one.
+struct At {
+  int64_t counter = 0;
+  absl::Duration timeout = absl::Seconds(10);
+  std::vector<int> members;  // empty: all
+};
+
+// A coordinator, its clock, and everything it was asked and answered.
+//
+// It fails the test when the coordinator answers a call twice, or one that was never made or whose
+// caller left; when it has a deadline that handling it does not move; when a stop leaves a call
+// unanswered; and when the same events do not give the same effects again (both of the latter at
+// destruction).
+//
+// Threads: thread-compatible.
+class CoordinatorHarness {
+ public:
+  explicit CoordinatorHarness(coord::CoordinatorOptions options, Time start = Time());
+  ~CoordinatorHarness();
+  CoordinatorHarness(const CoordinatorHarness&) = delete;
+  CoordinatorHarness& operator=(const CoordinatorHarness&) = delete;
+
+  Time now() const { return now_; }
+  int size() const { return options_.size; }
+  // Of the current attempt.
+  ServiceIncarnation service() const { return coordinator_->service_incarnation(); }
+  coord::CoordinatorView View() const { return coordinator_->View(now_); }
+  coord::MemberView Member(int member) const;
+  coord::MemberCondition Condition(int member) const { return Member(member).condition; }
+  // The member as it is now, to speak for it after it has registered anew.
+  Who Snapshot(int member) const;
+
+  // Requests, each of which returns its call.
+  CallId Register(int member, uint64_t incarnation,
+                  absl::Duration patience = absl::InfiniteDuration());
+  CallId Heartbeat(Who who);
+  CallId Poll(Who who);
+  CallId Report(Who who, absl::StatusCode code, std::string message);
+  CallId Leave(Who who);
+  CallId Reset(Who who);
+  CallId Watch(Who who, std::optional<int64_t> version = std::nullopt);
+  CallId Set(Who who, std::string key, std::string value, bool overwrite = false);
+  CallId Get(Who who, std::string key);
+  CallId TryGet(Who who, std::string key);
+  CallId Increment(Who who, std::string key, int64_t increment);
+  CallId List(Who who, std::string directory);
+  CallId Delete(Who who, std::string key);
+  CallId Arrive(Who who, std::string id, const At& at = {});
+  CallId Cancel(Who who, std::string id, std::optional<int64_t> counter = std::nullopt);
+  CallId Alive(Who who, const std::vector<int>& members);
+
+  // Facts.
+  void Hangup(CallId call);  // CallLeft
+  void ProcessStarted(int member, int64_t pid);
+  void ProcessEnded(int member, int64_t pid, int exit_code, int signal = 0);
+  void ProcessStopped(int member, int64_t pid);
+  void ProcessContinued(int member, int64_t pid);
+  void Stop();
+
+  // Registers all members, as incarnations `first`, `first` + 1, ...; fails the test unless all are
+  // let in.
+  void RegisterAll(uint64_t first = 100);
+  // One poll of each member.
+  std::vector<CallId> PollAll();
+  // From now on these members, and no others, send a heartbeat every 10 s while time advances.
+  void KeepAlive(std::vector<int> members);
+
+  // Moves the clock, stopping at each deadline of the coordinator on the way.
+  void Advance(absl::Duration duration);
+
+  // What became of a call. The test fails when a call that is not answered is asked for its reply.
+  bool Pending(CallId call) const;
+  const coord::Reply& Reply(CallId call) const;
+  size_t replies() const { return replies_.size(); }
+
+  // What a successful reply brought; the test fails when it brought something else.
+  std::string Value(CallId call) const;                 // KeyRead
+  std::vector<std::string> Entries(CallId call) const;  // KeysListed, each `key=value`
+  std::vector<std::pair<int, uint64_t>> AliveIn(CallId call) const;
+  const coord::MembersWatched& Watched(CallId call) const;
+
+  const std::vector<coord::Notice>& notices() const { return notices_; }
+
+  // Feeds any event. The destructor prints all of them when the test has failed.
+  coord::Effects Handle(const coord::Event& event);
+
+ private:
+  enum class CallState { kPending, kAnswered, kLeft };
+  struct Life {
+    Incarnation incarnation;
+    std::optional<ServiceIncarnation> service;
+  };
+  struct Step {
+    Time at;
+    coord::Event event;
+    std::string effects;
+  };
+
+  CallId NewCall();
+  coord::Caller NewCaller(const Who& who);
+  Incarnation IncarnationOf(const Who& who) const;
+  template <class T>
+  const T* AnswerOf(CallId call) const;
+  void TakeReply(const coord::Reply& reply);
+  void Beat();
+  void CheckStopAnswersEverybody();
+  void CheckSameAgain() const;
+
+  const coord::CoordinatorOptions options_;
+  std::unique_ptr<coord::Coordinator> coordinator_;
+  Time now_;
+  uint64_t calls_ = 0;
+  bool stopped_ = false;
+  absl::flat_hash_map<CallId, CallState> states_;
+  absl::flat_hash_map<CallId, coord::Reply> replies_;
+  absl::flat_hash_map<int32_t, Life> lives_;
+  absl::flat_hash_map<CallId, int32_t> registering_;
+  std::vector<coord::Notice> notices_;
+  std::vector<Step> steps_;
+
+  std::vector<int> kept_alive_;
+  Time next_beat_ = Time::Infinite();
+};
+
+}  // namespace lockstep::testing

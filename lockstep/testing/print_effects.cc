@@ -1,0 +1,247 @@
+#include "lockstep/testing/print_effects.h"
+
+#include <type_traits>
+#include <variant>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+
+namespace lockstep::testing {
+namespace {
+
+using coord::Answer;
+using coord::Caller;
+
+template <class... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <class... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+
+// Long values would drown the rest, and their length and ends tell them apart well enough.
+std::string Quoted(const std::string& text) {
+  constexpr size_t kShown = 4096;
+  if (text.size() <= kShown) return absl::StrCat("\"", absl::CEscape(text), "\"");
+  return absl::StrCat("\"", absl::CEscape(text.substr(0, 32)), "...\"(", text.size(), " bytes)");
+}
+
+std::string Members(const std::vector<MemberIndex>& members) {
+  return absl::StrCat("[",
+                      absl::StrJoin(members, ",",
+                                    [](std::string* out, MemberIndex member) {
+                                      absl::StrAppend(out, member.value());
+                                    }),
+                      "]");
+}
+
+std::string StateName(coord::MemberState state) {
+  switch (state) {
+    case coord::MemberState::kDisconnected:
+      return "disconnected";
+    case coord::MemberState::kConnected:
+      return "connected";
+    case coord::MemberState::kError:
+      return "error";
+  }
+  return "?";
+}
+
+std::string PrintEntry(const coord::KeyValue& entry) {
+  return absl::StrCat(Quoted(entry.key), "=", entry.value ? Quoted(*entry.value) : "null");
+}
+
+std::string PrintError(const coord::Error& error) {
+  std::string text =
+      absl::StrCat(absl::StatusCodeToString(error.code), " ",
+                   std::string(coord::ReasonName(error.reason)), " ", Quoted(error.message));
+  if (!error.from_service) absl::StrAppend(&text, " unmarked");
+  if (error.origin) absl::StrAppend(&text, " origin=", error.origin->value());
+  if (error.reported) absl::StrAppend(&text, " reported");
+  if (error.barrier) {
+    absl::StrAppend(&text, " barrier=", Quoted(error.barrier->id), "::", error.barrier->counter);
+  }
+  if (error.right_service) absl::StrAppend(&text, " right=", error.right_service->value());
+  return text;
+}
+
+std::string PrintStatus(const coord::MemberStatus& status) {
+  std::string text = absl::StrCat(status.member.value(), "#", status.incarnation.value(), ":",
+                                  StateName(status.state));
+  if (status.error) absl::StrAppend(&text, "(", PrintError(*status.error), ")");
+  return text;
+}
+
+std::string PrintAnswer(const Answer& answer) {
+  return std::visit(
+      Overloaded{
+          [](std::monostate) -> std::string { return "done"; },
+          [](const coord::Registered& a) { return absl::StrCat("registered ", a.service.value()); },
+          [](const coord::HeartbeatTaken& a) {
+            return absl::StrCat("heartbeat taken ", a.service.value());
+          },
+          [](const coord::KeyRead& a) { return absl::StrCat("key ", PrintEntry(a.entry)); },
+          [](const coord::KeysListed& a) {
+            return absl::StrCat(
+                "keys ", absl::StrJoin(a.entries, " ", [](std::string* out, const auto& entry) {
+                  out->append(PrintEntry(entry));
+                }));
+          },
+          [](const coord::BarrierPassed& a) { return absl::StrCat("barrier passed ", a.counter); },
+          [](const coord::AliveMembers& a) {
+            return absl::StrCat(
+                "alive ", absl::StrJoin(*a.members, " ", [](std::string* out, const auto& alive) {
+                  absl::StrAppend(out, alive.member.value(), "#", alive.incarnation.value());
+                }));
+          },
+          [](const coord::MembersWatched& a) {
+            return absl::StrCat(
+                "members at version ", a.version, ": ",
+                absl::StrJoin(*a.members, " ", [](std::string* out, const auto& status) {
+                  out->append(PrintStatus(status));
+                }));
+          }},
+      answer);
+}
+
+std::string PrintCaller(const Caller& caller) {
+  return absl::StrFormat("call=%d service=%d incarnation=%d", caller.call.value(),
+                         caller.service.value(), caller.incarnation.value());
+}
+
+std::string PrintTime(Time time) {
+  return time.is_infinite() ? "never" : absl::StrCat(time.nanoseconds(), "ns");
+}
+
+// What an event has of the fields that most events have, then what is its own.
+std::string PrintFields(const coord::RegisterMember& e) {
+  return absl::StrFormat("call=%d member=%d incarnation=%d deadline=%s peer=%s", e.call.value(),
+                         e.member.value(), e.incarnation.value(), PrintTime(e.deadline),
+                         Quoted(e.peer));
+}
+std::string PrintFields(const coord::Heartbeat& e) {
+  return absl::StrFormat("%s member=%d sent=%d", PrintCaller(e.caller), e.member.value(),
+                         e.incarnation.value());
+}
+std::string PrintFields(const coord::PollForError& e) {
+  return absl::StrFormat("%s member=%d", PrintCaller(e.caller), e.member.value());
+}
+std::string PrintFields(const coord::ReportError& e) {
+  return absl::StrFormat("%s member=%d code=%s message=%s", PrintCaller(e.caller), e.member.value(),
+                         absl::StatusCodeToString(e.code), Quoted(e.message));
+}
+std::string PrintFields(const coord::LeaveJob& e) {
+  return absl::StrFormat("%s member=%d", PrintCaller(e.caller), e.member.value());
+}
+std::string PrintFields(const coord::ResetMember& e) {
+  return absl::StrFormat("%s member=%d", PrintCaller(e.caller), e.member.value());
+}
+std::string PrintFields(const coord::WatchMembers& e) {
+  return absl::StrFormat("%s version=%s", PrintCaller(e.caller),
+                         e.version ? absl::StrCat(*e.version) : "none");
+}
+std::string PrintFields(const coord::SetKey& e) {
+  return absl::StrFormat("%s key=%s value=%s overwrite=%d", PrintCaller(e.caller), Quoted(e.key),
+                         Quoted(e.value), e.overwrite);
+}
+std::string PrintFields(const coord::IncrementKey& e) {
+  return absl::StrFormat("%s key=%s increment=%d", PrintCaller(e.caller), Quoted(e.key),
+                         e.increment);
+}
+std::string PrintFields(const coord::ListKeys& e) {
+  return absl::StrFormat("%s directory=%s", PrintCaller(e.caller), Quoted(e.directory));
+}
+template <class KeyEvent>
+std::string PrintKeyEvent(const KeyEvent& e) {
+  return absl::StrFormat("%s key=%s", PrintCaller(e.caller), Quoted(e.key));
+}
+std::string PrintFields(const coord::GetKey& e) { return PrintKeyEvent(e); }
+std::string PrintFields(const coord::TryGetKey& e) { return PrintKeyEvent(e); }
+std::string PrintFields(const coord::DeleteKey& e) { return PrintKeyEvent(e); }
+std::string PrintFields(const coord::ArriveAtBarrier& e) {
+  return absl::StrFormat("%s member=%d id=%s counter=%d timeout=%s members=%s",
+                         PrintCaller(e.caller), e.member.value(), Quoted(e.id), e.counter,
+                         absl::FormatDuration(e.timeout), Members(e.members));
+}
+std::string PrintFields(const coord::CancelBarrier& e) {
+  return absl::StrFormat("%s member=%d id=%s counter=%s", PrintCaller(e.caller), e.member.value(),
+                         Quoted(e.id), e.counter ? absl::StrCat(*e.counter) : "none");
+}
+std::string PrintFields(const coord::GetAliveMembers& e) {
+  return absl::StrFormat("%s member=%d members=%s", PrintCaller(e.caller), e.member.value(),
+                         Members(e.members));
+}
+std::string PrintFields(const coord::CallLeft& e) {
+  return absl::StrFormat("call=%d", e.call.value());
+}
+std::string PrintFields(const coord::ProcessStarted& e) {
+  return absl::StrFormat("member=%d host=%s pid=%d", e.member.value(), Quoted(e.host), e.pid);
+}
+std::string PrintFields(const coord::ProcessEnded& e) {
+  return absl::StrFormat("member=%d pid=%d exit_code=%d signal=%d", e.member.value(), e.pid,
+                         e.exit_code, e.signal);
+}
+std::string PrintFields(const coord::ProcessStopped& e) {
+  return absl::StrFormat("member=%d pid=%d", e.member.value(), e.pid);
+}
+std::string PrintFields(const coord::ProcessContinued& e) {
+  return absl::StrFormat("member=%d pid=%d", e.member.value(), e.pid);
+}
+std::string PrintFields(const coord::DeadlineReached&) { return ""; }
+std::string PrintFields(const coord::Stop&) { return ""; }
+
+// In the order of `coord::Event`.
+constexpr const char* kEventNames[] = {
+    "RegisterMember",   "Heartbeat",       "PollForError",  "ReportError",
+    "LeaveJob",         "ResetMember",     "WatchMembers",  "SetKey",
+    "GetKey",           "TryGetKey",       "IncrementKey",  "ListKeys",
+    "DeleteKey",        "ArriveAtBarrier", "CancelBarrier", "GetAliveMembers",
+    "CallLeft",         "ProcessStarted",  "ProcessEnded",  "ProcessStopped",
+    "ProcessContinued", "DeadlineReached", "Stop"};
+static_assert(std::size(kEventNames) == std::variant_size_v<coord::Event>);
+
+}  // namespace
+
+std::string PrintReply(const coord::Reply& reply) {
+  const std::string call = absl::StrCat("call ", reply.call.value(), ": ");
+  if (reply.error) return absl::StrCat(call, PrintError(*reply.error));
+  return absl::StrCat(call, "OK ", PrintAnswer(reply.answer));
+}
+
+std::string PrintEffects(const coord::Effects& effects) {
+  std::string text;
+  for (const coord::Reply& reply : effects.replies) {
+    absl::StrAppend(&text, PrintReply(reply), "\n");
+  }
+  for (const coord::Notice& notice : effects.notices) {
+    constexpr const char* kSeverities[] = {"info", "warning", "error"};
+    absl::StrAppend(&text, kSeverities[static_cast<size_t>(notice.severity)], ": ", notice.text,
+                    "\n");
+  }
+  return text;
+}
+
+std::string PrintEvent(const coord::Event& event) {
+  std::string fields = std::visit([](const auto& e) { return PrintFields(e); }, event);
+  if (fields.empty()) return kEventNames[event.index()];
+  return absl::StrCat(kEventNames[event.index()], " ", fields);
+}
+
+}  // namespace lockstep::testing
+
+namespace lockstep::coord {
+
+void PrintTo(const Reply& reply, std::ostream* out) { *out << testing::PrintReply(reply); }
+void PrintTo(const AliveMember& member, std::ostream* out) {
+  *out << member.member << "#" << member.incarnation;
+}
+void PrintTo(Reason reason, std::ostream* out) { *out << ReasonName(reason); }
+void PrintTo(MemberCondition condition, std::ostream* out) {
+  *out << MemberConditionName(condition);
+}
+void PrintTo(AttemptState state, std::ostream* out) { *out << AttemptStateName(state); }
+
+}  // namespace lockstep::coord

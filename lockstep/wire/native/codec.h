@@ -1,0 +1,266 @@
+// Messages to bytes and back, from their lists of fields. Pure.
+//
+// The bytes are protobuf's (proto3). `Encode` is canonical: fields in order, defaults left out,
+// numbers packed. `Decode` takes whatever protobuf would take, fields unknown to us included, but
+// refuses a known field of the wrong wire type, which protobuf would quietly skip, and groups.
+//
+// Bounds of what is decoded: kDecodeDepthMax, kDecodeElementsMax; the caller bounds the bytes.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/wire/native/field.h"
+#include "lockstep/wire/native/utf8.h"
+#include "protozero/pbf_reader.hpp"
+#include "protozero/pbf_writer.hpp"
+
+namespace lockstep::wire::native {
+
+// How deep messages may lie within messages: `decode_depth_max`.
+inline constexpr int kDecodeDepthMax = 32;
+
+// Repeated messages and strings in one decoded message, all levels together, since two bytes on the
+// wire may cost hundreds in memory: `decode_elements_max`.
+inline constexpr size_t kDecodeElementsMax = size_t{1} << 20;
+
+namespace internal {
+
+// --- Encoding ---
+
+template <class T>
+void WriteScalar(protozero::pbf_writer& out, uint32_t number, const T& value) {
+  if constexpr (std::same_as<T, bool>) {
+    out.add_bool(number, value);
+  } else if constexpr (std::is_enum_v<T>) {
+    out.add_enum(number, static_cast<int32_t>(value));
+  } else if constexpr (std::same_as<T, int32_t>) {
+    out.add_int32(number, value);
+  } else if constexpr (std::same_as<T, int64_t>) {
+    out.add_int64(number, value);
+  } else if constexpr (std::same_as<T, uint32_t>) {
+    out.add_uint32(number, value);
+  } else if constexpr (std::same_as<T, uint64_t>) {
+    out.add_uint64(number, value);
+  } else {
+    static_assert(std::same_as<T, std::string>, "not a type that a field may have");
+    out.add_string(number, value);
+  }
+}
+
+template <class Message>
+void WriteFields(protozero::pbf_writer& out, const Message& message);
+
+template <class T>
+void WritePresent(protozero::pbf_writer& out, uint32_t number, const T& value) {
+  if constexpr (IsMessage<T>) {
+    std::string bytes;
+    protozero::pbf_writer inner(bytes);
+    WriteFields(inner, value);
+    out.add_message(number, bytes);
+  } else {
+    WriteScalar(out, number, value);
+  }
+}
+
+template <class T>
+void WritePacked(protozero::pbf_writer& out, uint32_t number, const std::vector<T>& values) {
+  if constexpr (std::same_as<T, int32_t>) {
+    out.add_packed_int32(number, values.begin(), values.end());
+  } else if constexpr (std::same_as<T, int64_t>) {
+    out.add_packed_int64(number, values.begin(), values.end());
+  } else if constexpr (std::same_as<T, uint32_t>) {
+    out.add_packed_uint32(number, values.begin(), values.end());
+  } else {
+    static_assert(std::same_as<T, uint64_t>, "not a type that a packed field may have");
+    out.add_packed_uint64(number, values.begin(), values.end());
+  }
+}
+
+// A message that is not optional is always written: its presence says nothing, and an empty one costs
+// two bytes.
+template <class T>
+void WriteField(protozero::pbf_writer& out, uint32_t number, const T& value) {
+  if constexpr (IsOptional<T>::value) {
+    if (value.has_value()) WritePresent(out, number, *value);
+  } else if constexpr (IsVector<T>::value) {
+    using Element = typename T::value_type;
+    if constexpr (IsMessage<Element> || std::same_as<Element, std::string>) {
+      for (const Element& element : value) WritePresent(out, number, element);
+    } else if (!value.empty()) {
+      WritePacked(out, number, value);
+    }
+  } else if constexpr (IsMessage<T>) {
+    WritePresent(out, number, value);
+  } else {
+    if (value != T{}) WriteScalar(out, number, value);
+  }
+}
+
+template <class Message>
+void WriteFields(protozero::pbf_writer& out, const Message& message) {
+  static_assert(NumbersAscend<Message>(), "list the fields in the order of their numbers");
+  ForEachField<Message>(
+      [&](const auto& field) { WriteField(out, field.number, message.*field.member); });
+}
+
+// --- Decoding ---
+
+// Where in the message a decoder stands, and the first thing that it found wrong.
+struct DecodeState {
+  int depth = 0;
+  size_t elements = 0;
+  std::string error;
+
+  bool Fail(std::string_view message, std::string_view field, std::string_view what) {
+    error = absl::StrFormat("%s.%s %s", message, field, what);
+    return false;
+  }
+};
+
+template <class Message>
+bool ReadFields(protozero::pbf_reader& in, Message& message, DecodeState& state);
+
+// Whether the varint that comes next has no more than 32 bits. Of tags and lengths protozero would
+// quietly drop the bits above, and so find a message where protobuf finds none.
+inline bool NextFitsIn32Bits(const protozero::pbf_reader& in) {
+  const protozero::data_view rest = in.data();
+  for (size_t i = 0; i < rest.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(rest.data()[i]);
+    if (i == 4) return byte <= 0x0F;
+    if (byte < 0x80) return true;
+  }
+  return true;  // ends too early, which protozero notices
+}
+
+template <class T>
+T FromVarint(uint64_t raw) {
+  // As protobuf: what does not fit is cut, any bit makes true, an unknown enum value is kept.
+  if constexpr (std::same_as<T, bool>) {
+    return raw != 0;
+  } else if constexpr (std::is_enum_v<T>) {
+    return static_cast<T>(static_cast<int32_t>(raw));
+  } else {
+    return static_cast<T>(raw);
+  }
+}
+
+template <class Message, class F, class T>
+bool ReadOne(protozero::pbf_reader& in, const F& field, T& value, DecodeState& state) {
+  if constexpr (IsMessage<T> || std::same_as<T, std::string>) {
+    if (in.wire_type() != protozero::pbf_wire_type::length_delimited) {
+      return state.Fail(Message::kName, field.name, "has the wrong wire type");
+    }
+    if constexpr (IsMessage<T>) {
+      if (state.depth == kDecodeDepthMax) {
+        return state.Fail(Message::kName, field.name, "lies too deep (decode_depth_max)");
+      }
+      protozero::pbf_reader inner = in.get_message();
+      ++state.depth;
+      const bool ok = ReadFields(inner, value, state);
+      --state.depth;
+      return ok;
+    } else {
+      const protozero::data_view view = in.get_view();
+      value.assign(view.data(), view.size());
+      return IsUtf8(value) || state.Fail(Message::kName, field.name, "is not UTF-8");
+    }
+  } else {
+    if (in.wire_type() != protozero::pbf_wire_type::varint) {
+      return state.Fail(Message::kName, field.name, "has the wrong wire type");
+    }
+    value = FromVarint<T>(in.get_uint64());
+    return true;
+  }
+}
+
+template <class Message, class F, class T>
+bool ReadRepeated(protozero::pbf_reader& in, const F& field, std::vector<T>& values,
+                  DecodeState& state) {
+  if constexpr (IsMessage<T> || std::same_as<T, std::string>) {
+    if (++state.elements > kDecodeElementsMax) {
+      return state.Fail(Message::kName, field.name, "has too many elements (decode_elements_max)");
+    }
+    return ReadOne<Message>(in, field, values.emplace_back(), state);
+  } else if (in.wire_type() == protozero::pbf_wire_type::length_delimited) {
+    for (const uint64_t raw : in.get_packed_uint64()) values.push_back(FromVarint<T>(raw));
+    return true;
+  } else {
+    T value = {};
+    if (!ReadOne<Message>(in, field, value, state)) return false;
+    values.push_back(value);
+    return true;
+  }
+}
+
+template <class Message, class F>
+bool ReadField(protozero::pbf_reader& in, const F& field, Message& message, DecodeState& state) {
+  using T = typename F::Type;
+  T& value = message.*field.member;
+  if constexpr (IsVector<T>::value) {
+    return ReadRepeated<Message>(in, field, value, state);
+  } else if constexpr (IsOptional<T>::value) {
+    if (!value.has_value()) value.emplace();
+    return ReadOne<Message>(in, field, *value, state);
+  } else {
+    return ReadOne<Message>(in, field, value, state);
+  }
+}
+
+template <class Message>
+bool ReadFields(protozero::pbf_reader& in, Message& message, DecodeState& state) {
+  while (true) {
+    if (!NextFitsIn32Bits(in)) {
+      return state.Fail(Message::kName, "(tag)", "has more than 32 bits");
+    }
+    if (!in.next()) return true;
+    if (in.wire_type() == protozero::pbf_wire_type::length_delimited && !NextFitsIn32Bits(in)) {
+      return state.Fail(Message::kName, "(length)", "has more than 32 bits");
+    }
+    bool known = false;
+    bool ok = true;
+    ForEachField<Message>([&](const auto& field) {
+      if (known || field.number != in.tag()) return;
+      known = true;
+      ok = ReadField(in, field, message, state);
+    });
+    if (!ok) return false;
+    if (!known) in.skip();
+  }
+}
+
+}  // namespace internal
+
+template <IsMessage Message>
+std::string Encode(const Message& message) {
+  std::string bytes;
+  protozero::pbf_writer out(bytes);
+  internal::WriteFields(out, message);
+  return bytes;
+}
+
+// INVALID_ARGUMENT names the message, the field and what is wrong with it.
+template <IsMessage Message>
+absl::StatusOr<Message> Decode(std::string_view bytes) {
+  Message message;
+  internal::DecodeState state;
+  // protozero says by exception that bytes end too early, a varint or a tag is impossible.
+  try {
+    protozero::pbf_reader in(protozero::data_view(bytes.data(), bytes.size()));
+    if (!internal::ReadFields(in, message, state)) {
+      return absl::InvalidArgumentError("cannot decode " + state.error);
+    }
+  } catch (const protozero::exception& thrown) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("cannot decode %s: %s", Message::kName, thrown.what()));
+  }
+  return message;
+}
+
+}  // namespace lockstep::wire::native

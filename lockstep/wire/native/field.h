@@ -1,0 +1,94 @@
+// How a message of ours lists its fields. Pure.
+//
+// A message is a plain struct with a name and one list:
+//
+//   struct StatusRequest {
+//     std::optional<std::string> job;
+//     static constexpr std::string_view kName = "lockstep.v1.StatusRequest";
+//     static constexpr auto Fields() {
+//       return std::make_tuple(Field(1, "job", &StatusRequest::job));
+//     }
+//   };
+//
+// Encoding, decoding (codec.h) and printing (json.h) read that list and nothing else. What a field may
+// be: bool, int32_t, int64_t, uint32_t, uint64_t, std::string (UTF-8), an enum with `EnumNames`, a
+// message; std::optional of any of them (presence is told apart from the default), std::vector of
+// any of them (repeated; numbers packed). proto/lockstep/v1 is the contract; contract_test.cc holds
+// each list against it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lockstep::wire::native {
+
+// One entry of a list: `number` and `name` as in the .proto, and where the value is.
+template <class Message, class T>
+struct Field {
+  using Type = T;
+  uint32_t number;
+  std::string_view name;
+  T Message::*member;
+
+  constexpr Field(uint32_t field_number, std::string_view field_name, T Message::*pointer)
+      : number(field_number), name(field_name), member(pointer) {}
+};
+
+// A value of an enum and its name on paper: lower case, as people read it. The name in the .proto is
+// the same in upper case behind the enum's prefix.
+template <class E>
+struct EnumName {
+  E value;
+  std::string_view name;
+};
+
+template <class T>
+concept IsMessage = requires {
+  { T::kName } -> std::convertible_to<std::string_view>;
+  T::Fields();
+};
+
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+// Calls `function(field)` for each field of the list, in its order.
+template <class Message, class Function>
+constexpr void ForEachField(Function&& function) {
+  std::apply([&](const auto&... field) { (function(field), ...); }, Message::Fields());
+}
+
+// Canonical encoding is in the order of numbers, and so must the list be.
+template <class Message>
+constexpr bool NumbersAscend() {
+  uint32_t last = 0;
+  bool ascend = true;
+  ForEachField<Message>([&](const auto& field) {
+    ascend = ascend && field.number > last;
+    last = field.number;
+  });
+  return ascend;
+}
+
+// The name of an enum's value, or its number for one that we do not know.
+template <class E>
+std::string_view NameOf(E value) {
+  for (const EnumName<E>& entry : EnumNames(E{})) {
+    if (entry.value == value) return entry.name;
+  }
+  return "unknown";
+}
+
+}  // namespace lockstep::wire::native

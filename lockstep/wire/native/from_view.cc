@@ -1,0 +1,116 @@
+#include "lockstep/wire/native/from_view.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/check.h"
+#include "lockstep/wire/native/utf8.h"
+
+namespace lockstep::wire::native {
+namespace {
+
+int64_t Microseconds(absl::Duration duration) { return absl::ToInt64Microseconds(duration); }
+
+// A moment that has passed: never negative, also where clocks of two readings meet.
+int64_t Ago(Time now, Time then) { return std::max<int64_t>(0, Microseconds(now - then)); }
+
+MemberCondition Convert(coord::MemberCondition condition) {
+  switch (condition) {
+    case coord::MemberCondition::kMissing: return MemberCondition::kMissing;
+    case coord::MemberCondition::kRegistering: return MemberCondition::kRegistering;
+    case coord::MemberCondition::kConnected: return MemberCondition::kConnected;
+    case coord::MemberCondition::kSuspect: return MemberCondition::kSuspect;
+    case coord::MemberCondition::kLost: return MemberCondition::kLost;
+    case coord::MemberCondition::kFailed: return MemberCondition::kFailed;
+    case coord::MemberCondition::kLeft: return MemberCondition::kLeft;
+  }
+  LOCKSTEP_CHECK(false);
+}
+
+AttemptState Convert(coord::AttemptState state) {
+  switch (state) {
+    case coord::AttemptState::kWaiting: return AttemptState::kWaiting;
+    case coord::AttemptState::kRunning: return AttemptState::kRunning;
+    case coord::AttemptState::kLeaving: return AttemptState::kLeaving;
+    case coord::AttemptState::kEnded: return AttemptState::kEnded;
+    case coord::AttemptState::kFailed: return AttemptState::kFailed;
+    case coord::AttemptState::kStopped: return AttemptState::kStopped;
+  }
+  LOCKSTEP_CHECK(false);
+}
+
+std::vector<int32_t> Convert(const std::vector<MemberIndex>& members) {
+  std::vector<int32_t> indices;
+  indices.reserve(members.size());
+  for (const MemberIndex member : members) indices.push_back(member.value());
+  return indices;
+}
+
+MemberStatus Convert(Time now, const coord::MemberView& member) {
+  MemberStatus status = {.index = member.member.value(),
+                         .name = ToUtf8(member.name),
+                         .condition = Convert(member.condition),
+                         .since_ago_us = Ago(now, member.since),
+                         .why = ToUtf8(member.why),
+                         .peer = ToUtf8(member.peer),
+                         .host = ToUtf8(member.host),
+                         .pid = member.pid};
+  if (member.last_heard) status.last_heard_ago_us = Ago(now, *member.last_heard);
+  return status;
+}
+
+BarrierStatus Convert(Time now, const coord::BarrierView& barrier) {
+  BarrierStatus status = {.id = ToUtf8(barrier.barrier.id),
+                          .counter = barrier.barrier.counter,
+                          .opened_ago_us = Ago(now, barrier.opened),
+                          .waiting = Convert(barrier.waiting),
+                          .awaited = Convert(barrier.awaited)};
+  if (!barrier.deadline.is_infinite()) {
+    status.deadline_in_us = std::max<int64_t>(0, Microseconds(barrier.deadline - now));
+  }
+  return status;
+}
+
+KeyWaitStatus Convert(Time now, const coord::KeyWaitView& wait) {
+  return {.key = ToUtf8(wait.key),
+          .waiters = static_cast<int64_t>(wait.waiters),
+          .since_ago_us = Ago(now, wait.since),
+          .members = Convert(wait.members)};
+}
+
+ErrorStatus Convert(Time now, const coord::ErrorView& error) {
+  return {.at_ago_us = Ago(now, error.at),
+          .code = static_cast<int32_t>(error.code),
+          .reason = std::string(coord::ReasonName(error.reason)),
+          .message = ToUtf8(error.message),
+          .origin = ToUtf8(error.origin),
+          .consequence = error.consequence,
+          .attempt = error.attempt};
+}
+
+}  // namespace
+
+JobStatus FromView(Time now, const coord::CoordinatorView& view, std::string grpc_address) {
+  JobStatus status = {.job = ToUtf8(view.job),
+                      .size = view.size,
+                      .attempt = view.attempt,
+                      .state = Convert(view.state),
+                      .service_incarnation = view.service.value(),
+                      .keys = static_cast<int64_t>(view.keys),
+                      .key_bytes = static_cast<int64_t>(view.key_bytes),
+                      .waits = static_cast<int64_t>(view.waits),
+                      .grpc = std::move(grpc_address)};
+  // An attempt starts with its first registration; before it `started` means nothing.
+  const bool somebody_came = std::any_of(
+      view.members.begin(), view.members.end(),
+      [](const auto& member) { return member.condition != coord::MemberCondition::kMissing; });
+  if (somebody_came) status.started_ago_us = Ago(now, view.started);
+  for (const auto& member : view.members) status.members.push_back(Convert(now, member));
+  for (const auto& barrier : view.barriers) status.barriers.push_back(Convert(now, barrier));
+  for (const auto& wait : view.key_waits) status.key_waits.push_back(Convert(now, wait));
+  for (const auto& error : view.errors) status.errors.push_back(Convert(now, error));
+  return status;
+}
+
+}  // namespace lockstep::wire::native

@@ -1,0 +1,16 @@
+// The coordinator's state as it travels. Pure.
+#pragma once
+
+#include <string>
+
+#include "lockstep/base/time.h"
+#include "lockstep/coord/view.h"
+#include "lockstep/wire/native/status_messages.h"
+
+namespace lockstep::wire::native {
+
+// `grpc_address` is where the job's stock clients call. Bytes that are not UTF-8 (a text that a client
+// cut in the middle of a character) become U+FFFD.
+JobStatus FromView(Time now, const coord::CoordinatorView& view, std::string grpc_address);
+
+}  // namespace lockstep::wire::native

@@ -1,0 +1,216 @@
+// What `lockstep status` asks and is told. Contract: proto/lockstep/v1/status.proto. Pure.
+//
+// Times are microseconds since ("ago") or until ("in") the moment the reply was made, never wall
+// clock: two hosts need not agree on the time to read each other's status.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "lockstep/wire/native/field.h"
+
+namespace lockstep::wire::native {
+
+struct StatusRequest {
+  std::optional<std::string> job;  // absent: all jobs
+
+  friend bool operator==(const StatusRequest&, const StatusRequest&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.StatusRequest";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "job", &StatusRequest::job));
+  }
+};
+
+// As coord::MemberCondition.
+enum class MemberCondition : int32_t {
+  kUnspecified = 0,
+  kMissing = 1,
+  kRegistering = 2,
+  kConnected = 3,
+  kSuspect = 4,
+  kLost = 5,
+  kFailed = 6,
+  kLeft = 7,
+};
+
+constexpr std::array<EnumName<MemberCondition>, 8> EnumNames(MemberCondition) {
+  using enum MemberCondition;
+  return {{{kUnspecified, "unspecified"},
+           {kMissing, "missing"},
+           {kRegistering, "registering"},
+           {kConnected, "connected"},
+           {kSuspect, "suspect"},
+           {kLost, "lost"},
+           {kFailed, "failed"},
+           {kLeft, "left"}}};
+}
+
+// As coord::AttemptState.
+enum class AttemptState : int32_t {
+  kUnspecified = 0,
+  kWaiting = 1,
+  kRunning = 2,
+  kLeaving = 3,
+  kEnded = 4,
+  kFailed = 5,
+  kStopped = 6,
+};
+
+constexpr std::array<EnumName<AttemptState>, 7> EnumNames(AttemptState) {
+  using enum AttemptState;
+  return {{{kUnspecified, "unspecified"},
+           {kWaiting, "waiting"},
+           {kRunning, "running"},
+           {kLeaving, "leaving"},
+           {kEnded, "ended"},
+           {kFailed, "failed"},
+           {kStopped, "stopped"}}};
+}
+
+struct MemberStatus {
+  int32_t index = 0;
+  std::string name;  // task/4#1
+  MemberCondition condition = MemberCondition::kUnspecified;
+  int64_t since_ago_us = 0;                  // when it became so
+  std::optional<int64_t> last_heard_ago_us;  // absent: never
+  std::string why;                           // suspect, lost, failed: one sentence
+  std::string peer;                          // where it registered from
+  std::string host;                          // from its launcher, as is `pid`; else empty
+  int64_t pid = 0;                           // 0: not known
+
+  friend bool operator==(const MemberStatus&, const MemberStatus&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.MemberStatus";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "index", &MemberStatus::index), Field(2, "name", &MemberStatus::name),
+        Field(3, "condition", &MemberStatus::condition),
+        Field(4, "since_ago_us", &MemberStatus::since_ago_us),
+        Field(5, "last_heard_ago_us", &MemberStatus::last_heard_ago_us),
+        Field(6, "why", &MemberStatus::why), Field(7, "peer", &MemberStatus::peer),
+        Field(8, "host", &MemberStatus::host), Field(9, "pid", &MemberStatus::pid));
+  }
+};
+
+// A barrier that is open.
+struct BarrierStatus {
+  std::string id;
+  int64_t counter = 0;  // which use of the id, from 0
+  int64_t opened_ago_us = 0;
+  std::optional<int64_t> deadline_in_us;  // absent: waits for ever
+  std::vector<int32_t> waiting;           // members that arrived
+  std::vector<int32_t> awaited;           // members that did not
+
+  friend bool operator==(const BarrierStatus&, const BarrierStatus&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.BarrierStatus";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "id", &BarrierStatus::id),
+                           Field(2, "counter", &BarrierStatus::counter),
+                           Field(3, "opened_ago_us", &BarrierStatus::opened_ago_us),
+                           Field(4, "deadline_in_us", &BarrierStatus::deadline_in_us),
+                           Field(5, "waiting", &BarrierStatus::waiting),
+                           Field(6, "awaited", &BarrierStatus::awaited));
+  }
+};
+
+// A key that nobody has set and somebody waits for.
+struct KeyWaitStatus {
+  std::string key;
+  int64_t waiters = 0;
+  int64_t since_ago_us = 0;      // of the oldest
+  std::vector<int32_t> members;  // those that are known
+
+  friend bool operator==(const KeyWaitStatus&, const KeyWaitStatus&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.KeyWaitStatus";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "key", &KeyWaitStatus::key),
+                           Field(2, "waiters", &KeyWaitStatus::waiters),
+                           Field(3, "since_ago_us", &KeyWaitStatus::since_ago_us),
+                           Field(4, "members", &KeyWaitStatus::members));
+  }
+};
+
+struct ErrorStatus {
+  int64_t at_ago_us = 0;
+  int32_t code = 0;    // as in absl::StatusCode
+  std::string reason;  // stable (docs/errors.md)
+  std::string message;
+  std::string origin;        // name of the member it is about, or empty
+  bool consequence = false;  // followed from the attempt's first error
+  int64_t attempt = 0;
+
+  friend bool operator==(const ErrorStatus&, const ErrorStatus&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.ErrorStatus";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "at_ago_us", &ErrorStatus::at_ago_us), Field(2, "code", &ErrorStatus::code),
+        Field(3, "reason", &ErrorStatus::reason), Field(4, "message", &ErrorStatus::message),
+        Field(5, "origin", &ErrorStatus::origin),
+        Field(6, "consequence", &ErrorStatus::consequence),
+        Field(7, "attempt", &ErrorStatus::attempt));
+  }
+};
+
+struct JobStatus {
+  std::string job;
+  int32_t size = 0;
+  int64_t attempt = 0;  // 1 is the first
+  AttemptState state = AttemptState::kUnspecified;
+  uint64_t service_incarnation = 0;
+  std::optional<int64_t> started_ago_us;  // of the attempt; absent: nobody has come yet
+  std::vector<MemberStatus> members;      // by index
+  std::vector<BarrierStatus> barriers;
+  std::vector<KeyWaitStatus> key_waits;
+  std::vector<ErrorStatus> errors;  // newest last
+  int64_t keys = 0;
+  int64_t key_bytes = 0;
+  int64_t waits = 0;  // parked calls
+  std::string grpc;   // HOST:PORT for this job's stock clients
+
+  friend bool operator==(const JobStatus&, const JobStatus&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.JobStatus";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "job", &JobStatus::job), Field(2, "size", &JobStatus::size),
+        Field(3, "attempt", &JobStatus::attempt), Field(4, "state", &JobStatus::state),
+        Field(5, "service_incarnation", &JobStatus::service_incarnation),
+        Field(6, "started_ago_us", &JobStatus::started_ago_us),
+        Field(7, "members", &JobStatus::members), Field(8, "barriers", &JobStatus::barriers),
+        Field(9, "key_waits", &JobStatus::key_waits), Field(10, "errors", &JobStatus::errors),
+        Field(11, "keys", &JobStatus::keys), Field(12, "key_bytes", &JobStatus::key_bytes),
+        Field(13, "waits", &JobStatus::waits), Field(14, "grpc", &JobStatus::grpc));
+  }
+};
+
+struct ServerStatus {
+  std::string version;  // of the program
+  int64_t pid = 0;
+  int64_t started_ago_us = 0;
+  std::string listen;  // HOST:PORT of the link
+
+  friend bool operator==(const ServerStatus&, const ServerStatus&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.ServerStatus";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "version", &ServerStatus::version),
+                           Field(2, "pid", &ServerStatus::pid),
+                           Field(3, "started_ago_us", &ServerStatus::started_ago_us),
+                           Field(4, "listen", &ServerStatus::listen));
+  }
+};
+
+struct StatusReply {
+  ServerStatus server;
+  std::vector<JobStatus> jobs;
+
+  friend bool operator==(const StatusReply&, const StatusReply&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.StatusReply";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "server", &StatusReply::server),
+                           Field(2, "jobs", &StatusReply::jobs));
+  }
+};
+
+}  // namespace lockstep::wire::native

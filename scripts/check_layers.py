@@ -1,0 +1,170 @@
+#!/usr/bin/python3
+"""Checks that each folder includes only what it may, and that pure folders stay pure.
+
+The table below is the one in ARCHITECTURE.md. With one include root the compiler cannot check it:
+every header can be found from everywhere. Prints `file:line: ...` for each breach.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+NATIVE, XLA = "lockstep/wire/native", "lockstep/wire/xla"  # each wire family is a layer of its own
+
+# What a folder may include, besides itself. Everything may include lockstep/base.
+MAY_INCLUDE = {
+    "lockstep/base": set(),
+    "lockstep/coord": set(),
+    NATIVE: {"lockstep/coord"},
+    XLA: {"lockstep/coord"},
+    "lockstep/runtime": set(),
+    "lockstep/link": {NATIVE, "lockstep/runtime"},
+    "lockstep/observe": {"lockstep/coord", NATIVE},
+    "lockstep/launch": {NATIVE, "lockstep/runtime", "lockstep/link"},
+    "lockstep/net": {"lockstep/coord", XLA, "lockstep/runtime"},
+    "lockstep/server": {"lockstep/coord", NATIVE, XLA, "lockstep/runtime", "lockstep/link",
+                        "lockstep/observe", "lockstep/net"},
+    "lockstep/cli": {NATIVE, "lockstep/runtime", "lockstep/link", "lockstep/observe",
+                     "lockstep/launch"},
+    "lockstep/sim": {"lockstep/coord"},
+    "lockstep/testing": {"lockstep/coord", NATIVE, "lockstep/runtime", "lockstep/link"},
+}
+
+# Decide only: no thread, clock, file, randomness, environment, wire format or socket.
+PURE = {"lockstep/base", "lockstep/coord"}
+# Says why before it ends the process.
+PURE_EXEMPT = {"lockstep/base/check.h"}
+# Elsewhere a header may say of itself that it is pure by the word `Pure.` in its head comment; then
+# these hold for it and for the source file of the same name.
+DECIDES_ONLY_BANS = [
+    (r'#include\s*<(thread|mutex|shared_mutex|atomic|condition_variable|future|stop_token)>',
+     "threads belong to the shell"),
+    (r'#include\s*<(fstream|filesystem|iostream|unistd\.h|sys/[^>]*|netinet/[^>]*)>',
+     "files and system calls belong to the shell"),
+    (r'#include\s*<random>', "ids come from counters in the state or from events"),
+    (r'#include\s*"absl/(synchronization|flags|random)/', "threads, flags, randomness: the shell's"),
+    (r'\babsl::Now\b|\bGetCurrentTimeNanos\b|_clock::now\b|\bstd::time\(|\bclock_gettime\b',
+     "time is the `now` argument"),
+    (r'\b(std::)?(secure_)?getenv\s*\(', "settings come in Options"),
+    (r'\b(std::)?s?rand\s*\(|\brandom_device\b|\bmt19937', "ids come from counters or events"),
+]
+PURE_BANS = DECIDES_ONLY_BANS + [
+    (r'\bstd::(cout|cerr|clog)\b|\b(std::)?(v?f?printf|fopen|fputs|fwrite|puts)\s*\(',
+     "what people should read is a notice"),
+    (r'#include\s*["<](google/protobuf|grpc|grpcpp|asio|protozero|spdlog|nlohmann)\b',
+     "a pure folder knows no wire format, socket or log"),
+    (r'#include\s*"[^"]*\.pb\.h"', "a pure folder knows no wire format"),
+]
+
+# Where gRPC and libprotobuf may appear. Programs of users carry neither, so the client side does not.
+GRPC = r'#include\s*["<]grpc(pp)?/'
+PROTOBUF = r'#include\s*(["<]google/protobuf/|"[^"]*\.pb\.h")'
+MAY_GRPC = {"lockstep/net", "lockstep/server"}
+MAY_PROTOBUF = MAY_GRPC | {XLA}
+PROTOZERO = r'#include\s*["<]protozero/'
+MAY_PROTOZERO = {NATIVE}
+
+# Of ours; not what protoc makes of proto/lockstep.
+INCLUDE = re.compile(r'#include\s*"(lockstep/[^"]+(?<!\.pb\.h))"')
+
+
+def folder_of(path):
+    """lockstep/net/x.h -> lockstep/net, lockstep/wire/xla/x.h -> lockstep/wire/xla"""
+    parts = path.split("/")
+    return "/".join(parts[:3 if parts[1] == "wire" else 2])
+
+
+def strip_comment(line):
+    return line if "#include" in line else re.sub(r"//.*", "", line)
+
+
+def without_block_comments(text):
+    """The same lines, with what stands between /* and */ blanked."""
+    return re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.DOTALL)
+
+
+def says_pure(path):
+    """Whether the file, or the header beside it, opens with a comment that ends in `Pure.`"""
+    header = path.with_suffix(".h")
+    text = (header if header.exists() else path).read_text()
+    head = re.match(r"(?://[^\n]*\n)+", text)
+    return bool(head and re.search(r"\bPure\.", head.group()))
+
+
+def bans_for(name, says_it_is_pure):
+    if pathlib.PurePath(name).stem.endswith("_test") or name in PURE_EXEMPT:
+        return []
+    if folder_of(name) in PURE:
+        return PURE_BANS
+    return DECIDES_ONLY_BANS if says_it_is_pure else []
+
+
+def check_line(name, line, says_it_is_pure=False):
+    """Yields what is wrong with a line of the named file."""
+    folder = folder_of(name)
+    is_test = pathlib.PurePath(name).stem.endswith("_test")
+    match = INCLUDE.search(line)
+    if match:
+        target = folder_of(match.group(1))
+        allowed = {folder, "lockstep/base"} | MAY_INCLUDE[folder]
+        if is_test:
+            allowed.add("lockstep/testing")
+        if target not in allowed:
+            yield f"{folder} may not include {target}"
+        if target in ("lockstep/testing", "lockstep/sim") and folder != target and not is_test:
+            yield f"{target} is for tests only"
+    for pattern, why in bans_for(name, says_it_is_pure):
+        if re.search(pattern, line):
+            yield f"not in pure code: {why}"
+    # Tests hold our own encoding against the real library.
+    for pattern, where, what in ((GRPC, MAY_GRPC, "gRPC"), (PROTOBUF, MAY_PROTOBUF, "libprotobuf"),
+                                 (PROTOZERO, MAY_PROTOZERO, "protozero")):
+        if re.search(pattern, line) and folder not in where and not is_test:
+            yield f"{what} is only for {', '.join(sorted(where))}"
+
+
+def check_file(path):
+    name = path.relative_to(ROOT).as_posix()
+    folder = folder_of(name)
+    if folder not in MAY_INCLUDE:
+        yield f"{name}:1: folder {folder} is not in the table of scripts/check_layers.py"
+        return
+    text = without_block_comments(path.read_text())
+    pure = says_pure(path)
+    for number, line in enumerate(text.splitlines(), 1):
+        for problem in check_line(name, strip_comment(line), pure):
+            yield f"{name}:{number}: {problem}"
+
+
+def check_table():
+    """The table itself: only known folders, and no way round in a circle."""
+    for folder, targets in MAY_INCLUDE.items():
+        for target in sorted(targets - MAY_INCLUDE.keys()):
+            yield f"scripts/check_layers.py: {folder} names unknown {target}"
+    settled = set()
+    while True:
+        ready = {f for f, t in MAY_INCLUDE.items() if f not in settled and t <= settled}
+        if not ready:
+            break
+        settled |= ready
+    if settled != MAY_INCLUDE.keys():
+        yield f"scripts/check_layers.py: a circle among {sorted(MAY_INCLUDE.keys() - settled)}"
+
+
+def main():
+    problems = list(check_table())
+    files = sorted(p for p in (ROOT / "lockstep").rglob("*") if p.suffix in (".h", ".cc"))
+    if not files:
+        problems.append("no source file was found below lockstep/")
+    for path in files:
+        problems += check_file(path)
+    for problem in problems:
+        print(problem)
+    print(f"{len(files)} files, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

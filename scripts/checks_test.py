@@ -1,0 +1,91 @@
+#!/usr/bin/python3
+"""The lints find what they are for: each is shown a breach."""
+
+import unittest
+
+import check_docs
+import check_layers
+import check_sizes
+import run_tests
+
+
+class CheckLayers(unittest.TestCase):
+    def problems(self, name, line):
+        return list(check_layers.check_line(name, check_layers.strip_comment(line)))
+
+    def test_a_lower_folder_may_not_include_a_higher_one(self):
+        self.assertEqual(
+            self.problems("lockstep/coord/a.cc", '#include "lockstep/runtime/loop.h"'),
+            ["lockstep/coord may not include lockstep/runtime"])
+        self.assertEqual(
+            self.problems("lockstep/server/a.cc", '#include "lockstep/runtime/loop.h"'), [])
+
+    def test_a_pure_folder_has_no_clock_thread_file_or_wire(self):
+        for line in ("#include <mutex>", "auto t = absl::Now();", "getenv(\"HOME\")",
+                     "std::chrono::steady_clock::now()", "#include <fstream>", "#include <random>",
+                     '#include "google/protobuf/message.h"', '#include "asio/io_context.hpp"'):
+            self.assertTrue(self.problems("lockstep/coord/a.h", line), line)
+
+    def test_what_says_that_it_is_pure_is_held_to_it(self):
+        line = "auto t = absl::Now();"
+        self.assertEqual(self.problems("lockstep/launch/a.cc", line), [])
+        self.assertTrue(list(check_layers.check_line("lockstep/launch/a.cc", line, True)))
+
+    def test_comments_are_not_code(self):
+        self.assertEqual(self.problems("lockstep/coord/a.h", "// never absl::Now()"), [])
+
+    def test_the_client_side_has_no_grpc(self):
+        self.assertTrue(self.problems("lockstep/cli/a.cc", "#include <grpcpp/grpcpp.h>"))
+        self.assertEqual(self.problems("lockstep/net/a.cc", "#include <grpcpp/grpcpp.h>"), [])
+
+    def test_the_table_has_no_circle(self):
+        self.assertEqual(list(check_layers.check_table()), [])
+
+
+class CheckSizes(unittest.TestCase):
+    def test_measures_functions_not_classes(self):
+        body = "  Do();\n" * 80
+        text = ("namespace a {\nclass B {\n public:\n" + "  int x = 1;\n" * 90 + "};\n"
+                "void B::Long(int a) const {\n  if (a) {\n" + body + "  }\n}\n"
+                "int Short() { return '{'; }  // }\n}\n")
+        found = {name: lines for name, _, lines in check_sizes.cpp_functions(text)}
+        self.assertEqual(found, {"B::Long": 84, "Short": 1})
+
+    def test_a_constructor_with_initialisers_is_one_function(self):
+        text = "A::A(int x)\n    : a_(x),\n      b_{x} {\n  Go();\n}\nvoid F() {\n}\n"
+        self.assertEqual(list(check_sizes.cpp_functions(text)), [("A::A", 1, 5), ("F", 6, 2)])
+
+
+class CheckDocs(unittest.TestCase):
+    def test_braces_stand_for_several_files(self):
+        self.assertEqual(check_docs.expand("a/{b,c}.{h,cc}"), ["a/b.h", "a/b.cc", "a/c.h", "a/c.cc"])
+
+    def test_names_are_found_in_running_text(self):
+        self.assertEqual(check_docs.NAMED.findall("see `lockstep/base/ids.h`, build/bin/lockstep"),
+                         ["lockstep/base/ids.h"])
+
+
+class RunTests(unittest.TestCase):
+    def test_the_last_line_has_the_agreed_form(self):
+        tally = run_tests.Tally(passed=3)
+        self.assertEqual(str(tally), "3 passed, 0 failed")
+        tally.fail("x")
+        tally.skipped = 2
+        self.assertEqual(str(tally), "3 passed, 1 failed, 2 skipped")
+
+    def test_a_program_that_crashes_is_a_failure(self):
+        run_tests.LOGS.mkdir(parents=True, exist_ok=True)
+        test = run_tests.CTest("crash", ["/bin/false", "--gtest_brief=1"], [], 10, {}, "/")
+        tally = run_tests.run_googletest(test, "self", [], "", {})
+        self.assertEqual((tally.passed, len(tally.failures)), (0, 1))
+
+    def test_a_program_that_hangs_is_ended_and_is_a_failure(self):
+        run_tests.LOGS.mkdir(parents=True, exist_ok=True)
+        test = run_tests.CTest("hang", ["/bin/sleep", "60"], [], 0.2, {}, "/")
+        tally = run_tests.run_command_test(test, "self", [], {})
+        self.assertEqual(len(tally.failures), 1)
+        self.assertIn("did not end within", tally.failures[0][0])
+
+
+if __name__ == "__main__":
+    unittest.main()

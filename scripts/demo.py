@@ -1,0 +1,433 @@
+#!/usr/bin/env python3
+"""Tells the story of scripts/demo.sh: one timed line per event, the figures, a verdict.
+
+Everything that it claims it has checked: what the processes printed themselves, and what
+`lockstep status -o json` said, polled every 20 ms where it matters. Raw logs: build/demo/.
+"""
+
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LOGS = ROOT / "build" / "demo"
+LOCKSTEP = ROOT / "build" / "bin" / "lockstep"
+EXAMPLE = ROOT / "examples" / "jax_digits.py"
+
+JOB, SIZE = "digits", 4
+VICTIM = 2
+POLL_S = 0.02       # around the kill
+POLL_IDLE_S = 0.1   # otherwise, so as not to slow the training down
+NAMED_WITHIN_S = 0.5
+ACCURACY_MIN = 0.95
+TRAINING_LIMIT_S = 240  # one run, on two busy cores; alone it takes about 20
+
+# What `lockstep run` and the example print.
+OF_PROCESS = re.compile(r"^\[(?:\w+/)?(\d+)(?:#\d+)?\]\+?\s?(.*)")
+PROGRESS = re.compile(r"\bstep\s+(\d+)(?:/(\d+))?.*?\bloss[ =:]+([\d.e+-]+)")
+FINAL = re.compile(r"\bfinal\b.*?\bloss[ =:]+([\d.e+-]+).*?\baccuracy[ =:]+([\d.]+)")
+
+
+class Trouble(Exception):
+    """The demo cannot go on; the text says what was waited for."""
+
+
+class Story:
+    def __init__(self):
+        self.began = time.monotonic()
+        self.claims = []
+
+    def tell(self, event, text):
+        print(f"{time.monotonic() - self.began:6.1f}s  {event:<10} {text}", flush=True)
+
+    def heading(self, text):
+        print(f"\n{text}", flush=True)
+
+    def claim(self, holds, text):
+        self.claims.append((bool(holds), text))
+
+
+class Command:
+    """A running program: its output by line and time, kept in a log too. A thread reads it."""
+
+    def __init__(self, name, command):
+        self.name = name
+        self.lines = []  # (time, text)
+        self._changed = threading.Condition()
+        self._ended = False
+        self._log = open(LOGS / f"{name}.log", "w", encoding="utf-8")
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "JAX_PLATFORMS": "cpu"}
+        self.process = subprocess.Popen(
+            [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", env=environment, cwd=ROOT)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            at = time.monotonic()
+            self._log.write(line)
+            self._log.flush()
+            with self._changed:
+                self.lines.append((at, line.rstrip("\n")))
+                self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def wait_for(self, what, wanted, limit_s):
+        """Returns wanted(lines) once that is true; Trouble when it cannot become so any more."""
+        deadline = time.monotonic() + limit_s
+        with self._changed:
+            while True:
+                result = wanted(self.lines)
+                if result:
+                    return result
+                left = deadline - time.monotonic()
+                if self._ended or left <= 0:
+                    ending = "it ended first" if self._ended else f"not within {limit_s:.0f} s"
+                    raise Trouble(f"{self.name}: waited for {what}; {ending}. "
+                                  f"See {self._log.name}")
+                self._changed.wait(left)
+
+    def end(self, limit_s):
+        """Its exit code, once all its output was read."""
+        try:
+            code = self.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            raise Trouble(f"{self.name}: did not end within {limit_s:.0f} s. "
+                          f"See {self._log.name}") from None
+        self._reader.join(10)
+        return code
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self._reader.join(10)
+        self._log.close()
+
+
+class Watch:
+    """Polls `lockstep status -o json` on a thread of its own and keeps the latest answer."""
+
+    def __init__(self, coordinator):
+        self._command = [str(LOCKSTEP), "status", "--coordinator", coordinator, "-o", "json"]
+        self._changed = threading.Condition()
+        self._latest = None  # (time answered, job)
+        self._stopping = threading.Event()
+        self.pause_s = POLL_IDLE_S
+        self.polls = 0
+        self.trouble = "it never answered"
+        self._thread = threading.Thread(target=self._poll, daemon=True)
+        self._thread.start()
+
+    def _poll(self):
+        while not self._stopping.wait(self.pause_s):
+            try:
+                # It exits with 1 when a job is in trouble, which is what we wait for.
+                answer = subprocess.run(self._command, stdin=subprocess.DEVNULL, text=True,
+                                        capture_output=True, timeout=10, check=False)
+                if answer.returncode > 1:
+                    self.trouble = answer.stderr.strip()
+                    continue
+                job = next(j for j in json.loads(answer.stdout)["jobs"] if j["job"] == JOB)
+            except (subprocess.SubprocessError, ValueError, KeyError, StopIteration) as error:
+                self.trouble = f"{type(error).__name__}: {error}"
+                continue
+            with self._changed:
+                self._latest = (time.monotonic(), job)
+                self.polls += 1
+                self._changed.notify_all()
+
+    def wait_for(self, what, wanted, limit_s):
+        """Returns (time, job) of the first status seen for which wanted(job) holds."""
+        deadline = time.monotonic() + limit_s
+        with self._changed:
+            while True:
+                if self._latest and wanted(self._latest[1]):
+                    return self._latest
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    last = f"its last answer: {json.dumps(self._latest[1])[:600]}" if self._latest \
+                        else self.trouble
+                    raise Trouble(f"`lockstep status` did not show within {limit_s:.0f} s: {what}; "
+                                  f"{last}")
+                self._changed.wait(left)
+
+    def stop(self):
+        self._stopping.set()
+        self._thread.join(15)
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What a run came to."""
+
+    title: str
+    attempt: int = 0
+    took_s: float = 0.0
+    step: int = 0
+    code: int = 0
+    finals: dict = dataclasses.field(default_factory=dict)  # process -> (loss, accuracy)
+
+
+def of_process(line):
+    """(process, text) of a line that `lockstep run` passed on, (None, line) of its own."""
+    match = OF_PROCESS.match(line)
+    return (int(match.group(1)), match.group(2)) if match else (None, line)
+
+
+def progress(lines):
+    """The newest (step, of, loss) that any process printed."""
+    for _, line in reversed(lines):
+        match = PROGRESS.search(line)
+        if match:
+            return int(match.group(1)), int(match.group(2) or 0), match.group(3)
+    return None
+
+
+def finals(lines):
+    found = {}
+    for _, line in lines:
+        process, text = of_process(line)
+        match = FINAL.search(text)
+        if match and process is not None:
+            found[process] = (match.group(1), float(match.group(2)))
+    return found
+
+
+def names(job, conditions):
+    return [m["name"] for m in job["members"] if m["condition"] in conditions]
+
+
+def root_cause(job):
+    """The error of the current attempt that the others followed from."""
+    return next((e for e in job["errors"]
+                 if e["attempt"] == job["attempt"] and not e["consequence"]), None)
+
+
+def start_run(story, server_address, name):
+    command = Command(name, [LOCKSTEP, "run", "-n", SIZE, "--job", JOB, "--coordinator",
+                             server_address, "--", sys.executable, EXAMPLE])
+    story.tell("started", f"lockstep run -n {SIZE} -- python examples/{EXAMPLE.name}")
+    return command
+
+
+def wait_until_training(story, watch, command, attempts_before):
+    """Waits until all are in and compute; returns the number of the attempt."""
+    _, job = watch.wait_for(
+        f"{SIZE} members connected in a new attempt",
+        lambda j: j["attempt"] > attempts_before and len(names(j, ["connected"])) == SIZE, 90)
+    story.tell("joined", f"{' '.join(names(job, ['connected']))} (attempt {job['attempt']})")
+    step, _, loss = command.wait_for("the first training step", progress, TRAINING_LIMIT_S)
+    story.tell("training", f"step {step}, loss {loss}")
+    return job["attempt"]
+
+
+def run_to_the_end(story, watch, address, title, name, attempts_before):
+    """A run that nothing disturbs."""
+    outcome, began = Outcome(title), time.monotonic()
+    command = start_run(story, address, name)
+    try:
+        outcome.attempt = wait_until_training(story, watch, command, attempts_before)
+        outcome.finals = command.wait_for(
+            f"the final line of {SIZE} processes",
+            lambda lines: len(finals(lines)) == SIZE and finals(lines), TRAINING_LIMIT_S)
+        outcome.step = progress(command.lines)[0]
+        for process, (loss, accuracy) in sorted(outcome.finals.items()):
+            story.tell("finished", f"task/{process}: loss {loss}, held-out accuracy {accuracy:.4f}")
+        outcome.code = command.end(60)
+        _, job = watch.wait_for("the attempt's end", lambda j: j["state"] == "ended", 30)
+        story.tell("ended", f"all left through the shutdown barrier; lockstep run exits with "
+                            f"{outcome.code}; the job is {job['state']}")
+    finally:
+        command.stop()
+    outcome.took_s = time.monotonic() - began
+
+    losses = {loss for loss, _ in outcome.finals.values()}
+    worst = min(accuracy for _, accuracy in outcome.finals.values())
+    story.claim(outcome.code == 0 and len(losses) == 1,
+                f"{title}: {SIZE} processes print the same final loss ({', '.join(losses)})")
+    story.claim(worst > ACCURACY_MIN,
+                f"{title}: held-out accuracy {worst:.4f}, above {ACCURACY_MIN}")
+    return outcome
+
+
+def heard_of_death(lines, since, victim):
+    """process -> (when, line): the first line after `since` in which it names the dead one."""
+    heard = {}
+    for at, line in lines:
+        process, text = of_process(line)
+        if at < since or process in (None, victim) or process in heard:
+            continue
+        if re.search(rf"\btask/{victim}\b", text):
+            heard[process] = (at, text)
+    return heard
+
+
+def run_with_a_death(story, watch, address, attempts_before):
+    """A run in the middle of which a process is killed; returns (outcome, figures)."""
+    outcome, began = Outcome("run 2, one killed"), time.monotonic()
+    command = start_run(story, address, "run-2")
+    try:
+        outcome.attempt = wait_until_training(story, watch, command, attempts_before)
+        outcome.step, _, _ = command.wait_for(
+            "the middle of the training",
+            lambda lines: (p := progress(lines)) and p[0] >= (p[1] or 2) / 2 and p,
+            TRAINING_LIMIT_S)
+        watch.pause_s = POLL_S
+        _, job = watch.wait_for("who runs", lambda j: True, 5)
+        victim = next(m for m in job["members"] if m["index"] == VICTIM)
+
+        killed = time.monotonic()
+        os.kill(victim["pid"], signal.SIGKILL)
+        story.tell("KILLED", f"{victim['name']}, pid {victim['pid']}, by SIGKILL at step "
+                             f"{outcome.step}")
+        figures = who_learned(story, watch, command, killed, victim)
+        watch.pause_s = POLL_IDLE_S
+        outcome.code = command.end(60)
+        story.tell("ended", f"lockstep run exits with {outcome.code}: " + last_own_line(command))
+    finally:
+        command.stop()
+    outcome.took_s = time.monotonic() - began
+
+    story.claim(outcome.code != 0, "run 2: lockstep run reports the failure by its exit code")
+    return outcome, figures
+
+
+def last_own_line(command):
+    own = [text for process, text in (of_process(line) for _, line in command.lines)
+           if process is None and text.strip()]
+    return own[-1].strip() if own else "(it said nothing)"
+
+
+def who_learned(story, watch, command, killed, victim):
+    """Waits until status and the survivors have named the dead one; who -> seconds."""
+    figures = collections.OrderedDict()
+    at, job = watch.wait_for(f"{victim['name']} is lost, and the cause of the failure",
+                             lambda j: names(j, ["lost"]) and root_cause(j), 30)
+    dead = next(m for m in job["members"] if m["index"] == VICTIM)
+    story.claim(dead["condition"] == "lost" and root_cause(job)["origin"] == victim["name"],
+                f"run 2: lockstep status shows {victim['name']} as lost, and as the root cause")
+    figures["lockstep status"] = at - killed
+
+    survivors = SIZE - 1
+    heard = command.wait_for(
+        f"{survivors} survivors that name task/{VICTIM}",
+        lambda lines: len(h := heard_of_death(lines, killed, VICTIM)) == survivors and h, 120)
+    for process, (when, _) in sorted(heard.items()):
+        figures[f"task/{process}"] = when - killed
+    for who, seconds in sorted(figures.items(), key=lambda item: item[1]):
+        said = dead["why"] if who == "lockstep status" else heard[int(who[5:])][1]
+        story.tell("named", f"{seconds * 1000:4.0f} ms  {who}: {shorten(said)}")
+    for who, seconds in figures.items():
+        story.claim(seconds <= NAMED_WITHIN_S,
+                    f"run 2: {who} names {victim['name']} within {NAMED_WITHIN_S} s "
+                    f"({seconds * 1000:.0f} ms)")
+    return figures
+
+
+def shorten(text, most=110):
+    start = max(0, text.find(f"task/{VICTIM}"))
+    text = text[start:].strip()
+    return text if len(text) <= most else text[:most - 3] + "..."
+
+
+def start_server(story):
+    ready = LOGS / "ready.json"
+    server = Command("server", [LOCKSTEP, "serve", "--ephemeral", "--listen", "127.0.0.1:0",
+                                "--job", f"{JOB}={SIZE}", "--ready-file", ready])
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            told = json.loads(ready.read_text())
+            break
+        except (OSError, ValueError):
+            if server.process.poll() is not None or time.monotonic() > deadline:
+                server.stop()
+                raise Trouble(f"the server did not write {ready} within 20 s: "
+                              + " / ".join(text for _, text in server.lines[-3:])) from None
+            time.sleep(POLL_S)
+    story.tell("server", f"lockstep serve, pid {told['pid']}, at {told['listen']}; stock clients of "
+                         f"{JOB} at {told['jobs'][JOB]['grpc']}")
+    return server, told["listen"]
+
+
+def print_figures(outcomes, figures, watch):
+    print("\nFigures")
+    print(f"  {'run':<26}{'attempt':>7}  {'steps':>6}  {'final loss':>12}  {'accuracy':>8}  {'took':>8}")
+    for outcome in outcomes:
+        loss, accuracy = next(iter(outcome.finals.values()), ("-", None))
+        print(f"  {outcome.title:<26}{outcome.attempt:>7}  {outcome.step:>6}  {loss:>12}  "
+              f"{'-' if accuracy is None else f'{accuracy:.4f}':>8}  {outcome.took_s:>6.1f} s")
+    print(f"\n  who learned which process had died (status was asked {watch.polls} times)")
+    for who, seconds in figures.items():
+        print(f"  {who:<26}{seconds * 1000:>7.0f} ms after the kill")
+
+
+def print_verdict(story):
+    print("\nVerdict")
+    for holds, text in story.claims:
+        print(f"  {'ok    ' if holds else 'FAILED'}  {text}")
+    good = bool(story.claims) and all(holds for holds, _ in story.claims)
+    print(f"\n{'PASS' if good else 'FAIL'} after {time.monotonic() - story.began:.0f} s. "
+          f"Raw logs: build/demo/")
+    return good
+
+
+def print_next():
+    print(f"""
+What to try next
+  build/bin/lockstep run -n 4 -- build/peers/jax/bin/python examples/{EXAMPLE.name}
+  build/bin/lockstep serve --ephemeral --job digits=4          then, elsewhere:
+  LOCKSTEP_COORDINATOR=127.0.0.1:7070 build/bin/lockstep status
+  kill -STOP one of the processes for half a minute, look at status, kill -CONT it""")
+
+
+def main():
+    shutil.rmtree(LOGS, ignore_errors=True)
+    LOGS.mkdir(parents=True)
+    story, outcomes, figures, server, watch = Story(), [], {}, None, None
+    print(f"Four stock JAX processes on {socket.gethostname()}; they know nothing of Lockstep.\n")
+    try:
+        server, address = start_server(story)
+        watch = Watch(address)
+        story.heading("Run 1: nothing goes wrong")
+        outcomes.append(run_to_the_end(story, watch, address, "run 1, undisturbed", "run-1", 0))
+        story.heading("Run 2: one process is killed in the middle")
+        outcome, figures = run_with_a_death(story, watch, address, outcomes[-1].attempt)
+        outcomes.append(outcome)
+        story.heading("Run 3: the same job again, on the same server")
+        outcomes.append(run_to_the_end(story, watch, address, "run 3, on the same server", "run-3",
+                                       outcomes[-1].attempt))
+        print_figures(outcomes, figures, watch)
+    except Trouble as trouble:
+        story.tell("TROUBLE", str(trouble))
+        story.claim(False, str(trouble))
+    finally:
+        if watch:
+            watch.stop()
+        if server:
+            server.stop()
+    good = print_verdict(story)
+    print_next()
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,347 @@
+#!/usr/bin/python3
+"""Runs the stages of scripts/test.sh and counts every test case in them.
+
+A GoogleTest case, a pytest case, a lint and a simulation run each count as one. A program that
+crashes, hangs past its limit or fails to build counts as one failure more. No terminal is needed.
+Progress goes to stdout, one line a stage; details of failures follow at once; everything else is
+in build/test-logs/.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import platform
+import re
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+LOGS = BUILD / "test-logs"
+JAX_PYTHON = BUILD / "peers" / "jax" / "bin" / "python"
+CORES = os.cpu_count() or 1
+
+SIM_SEEDS = 200
+SIM_LIMIT_S = 300
+PYTEST_LIMIT_S = 1800
+BUILD_LIMIT_S = 3600
+TAIL_LINES = 40
+
+
+@dataclasses.dataclass
+class Tally:
+    """What a stage came to. `failures` are names with what there is to read about them."""
+
+    passed: int = 0
+    skipped: int = 0
+    failures: list = dataclasses.field(default_factory=list)
+
+    def add(self, other):
+        self.passed += other.passed
+        self.skipped += other.skipped
+        self.failures += other.failures
+
+    def fail(self, name, text=""):
+        self.failures.append((name, text))
+
+    @property
+    def empty(self):
+        return not (self.passed or self.skipped or self.failures)
+
+    def __str__(self):
+        text = f"{self.passed} passed, {len(self.failures)} failed"
+        return text + (f", {self.skipped} skipped" if self.skipped else "")
+
+
+def tail(path, lines=TAIL_LINES):
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""
+
+
+def run(command, log, limit_s, env=None, cwd=ROOT):
+    """Runs to the end or the limit, in a process group of its own; returns (exit code, why)."""
+    with open(log, "wb") as out:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, cwd=cwd,
+                                   stderr=subprocess.STDOUT, env={**os.environ, **(env or {})},
+                                   start_new_session=True)
+        try:
+            code = process.wait(limit_s)
+            why = ""
+        except subprocess.TimeoutExpired:
+            code, why = -signal.SIGKILL, f"did not end within {limit_s} s"
+        finally:
+            # What a test leaves behind must not live on beside the next one.
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+    if not why and code < 0:
+        why = f"killed by {signal.Signals(-code).name}"
+    elif not why and code > 0:
+        why = f"exit code {code}"
+    return code, why
+
+
+def build(preset):
+    """Builds a preset by scripts/setup.sh; its lines show what took how long."""
+    return subprocess.run([str(ROOT / "scripts" / "setup.sh"), "build", preset],
+                          stdin=subprocess.DEVNULL, timeout=BUILD_LIMIT_S,
+                          check=False).returncode == 0
+
+
+def fixed_addresses():
+    """A command prefix that turns off address randomisation, which sanitizers may need.
+
+    The thread sanitizer of gcc 12 gives up on kernels that randomise more bits than it knows of.
+    """
+    prefix = ["setarch", platform.machine(), "-R"]
+    try:
+        works = subprocess.run(prefix + ["true"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        works = False
+    return prefix if works else []
+
+
+# --- C++ tests, as ctest knows them -------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class CTest:
+    name: str
+    command: list
+    labels: list
+    limit_s: float
+    env: dict
+    cwd: str
+
+
+def ctests(preset):
+    listing = subprocess.run(["ctest", "--test-dir", str(BUILD / preset), "--show-only=json-v1"],
+                             capture_output=True, text=True, check=True).stdout
+    found = []
+    for test in json.loads(listing)["tests"]:
+        properties = {p["name"]: p["value"] for p in test.get("properties", [])}
+        found.append(CTest(
+            name=test["name"],
+            command=test.get("command", []),
+            labels=properties.get("LABELS", []),
+            limit_s=float(properties.get("TIMEOUT", 600)),
+            env=dict(v.split("=", 1) for v in properties.get("ENVIRONMENT", [])),
+            cwd=properties.get("WORKING_DIRECTORY", str(BUILD / preset))))
+    return found
+
+
+def is_googletest(test):
+    return any(argument.startswith("--gtest") for argument in test.command)
+
+
+def run_googletest(test, stage, prefix, name_filter, env):
+    tally = Tally()
+    log = LOGS / f"{stage}-{test.name}.log"
+    report = LOGS / f"{stage}-{test.name}.json"
+    report.unlink(missing_ok=True)
+    command = prefix + test.command[:1] + [f"--gtest_output=json:{report}"]
+    if name_filter and name_filter not in test.name:
+        command.append(f"--gtest_filter=*{name_filter}*")
+    code, why = run(command, log, test.limit_s, {**env, **test.env}, test.cwd)
+    try:
+        suites = json.loads(report.read_text())["testsuites"]
+    except (OSError, ValueError, KeyError):
+        # It died before it could report: what had passed is in its output.
+        lines = log.read_text(errors="replace").splitlines()
+        tally.passed = sum(line.startswith("[       OK ]") for line in lines)
+        last = [line[12:].strip() for line in lines if line.startswith("[ RUN      ]")]
+        tally.fail(f"{test.name}: {last[-1] if last else 'before the first test'}: "
+                   f"{why or 'no report'}", tail(log))
+        return tally
+    for suite in suites:
+        for case in suite["testsuite"]:
+            name = f"{test.name}: {suite['name']}.{case['name']}"
+            if case.get("failures"):
+                tally.fail(name, "\n".join(f["failure"] for f in case["failures"]))
+            elif case.get("result") == "SKIPPED":
+                tally.skipped += 1
+            elif case.get("status") == "RUN":
+                tally.passed += 1
+    if code != 0 and not tally.failures:
+        tally.fail(f"{test.name}: {why} after its tests", tail(log))
+    return tally
+
+
+def run_command_test(test, stage, prefix, env):
+    tally = Tally()
+    log = LOGS / f"{stage}-{test.name}.log"
+    code, why = run(prefix + test.command, log, test.limit_s, {**env, **test.env}, test.cwd)
+    if code == 0:
+        tally.passed += 1
+    else:
+        tally.fail(f"{test.name}: {why}", tail(log))
+    return tally
+
+
+def run_ctests(stage, tests, prefix=(), name_filter="", env=None):
+    """Runs the tests, as many at a time as there are cores."""
+    prefix, env = list(prefix), env or {}
+
+    def one(test):
+        if not test.command:
+            return Tally(failures=[(f"{test.name}: its program was not built", "")])
+        if is_googletest(test):
+            return run_googletest(test, stage, prefix, name_filter, env)
+        if name_filter and name_filter not in test.name:
+            return Tally()
+        return run_command_test(test, stage, prefix, env)
+
+    total = Tally()
+    with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
+        for tally in pool.map(one, tests):
+            total.add(tally)
+    return total
+
+
+# --- The stages ---------------------------------------------------------------------------------
+
+
+def stage_lint(name_filter):
+    return run_ctests("lint", [t for t in ctests("release") if "lint" in t.labels],
+                      name_filter=name_filter)
+
+
+def stage_unit(name_filter):
+    return run_ctests("unit", [t for t in ctests("release") if "lint" not in t.labels],
+                      name_filter=name_filter)
+
+
+def stage_asan(name_filter):
+    return run_ctests("asan", [t for t in ctests("asan") if "lint" not in t.labels],
+                      fixed_addresses(), name_filter,
+                      {"UBSAN_OPTIONS": "print_stacktrace=1", "ASAN_OPTIONS": "abort_on_error=1"})
+
+
+def stage_tsan(name_filter):
+    return run_ctests("tsan", [t for t in ctests("tsan") if "lint" not in t.labels],
+                      fixed_addresses(), name_filter,
+                      {"TSAN_OPTIONS": "halt_on_error=1 second_deadlock_stack=1"})
+
+
+def stage_sim(name_filter):
+    name = f"lockstep_sim --seeds={SIM_SEEDS}"
+    if name_filter and name_filter not in name:
+        return Tally()
+    test = CTest("lockstep_sim", [str(BUILD / "bin" / "lockstep_sim"), f"--seeds={SIM_SEEDS}"], [],
+                 SIM_LIMIT_S, {}, str(ROOT))
+    return run_command_test(test, "sim", [], {})
+
+
+def run_pytest(stage, folder, name_filter):
+    tally = Tally()
+    log, report = LOGS / f"{stage}.log", LOGS / f"{stage}.xml"
+    report.unlink(missing_ok=True)
+    command = [str(JAX_PYTHON), "-m", "pytest", str(ROOT / folder), "-q", "-rfEs",
+               "-p", "no:cacheprovider", f"--junitxml={report}"]
+    if name_filter:
+        command += ["-k", name_filter]
+    code, why = run(command, log, PYTEST_LIMIT_S)
+    if code == 5 and name_filter:  # pytest's way of saying that nothing matched
+        return tally
+    try:
+        cases = list(xml.etree.ElementTree.parse(report).getroot().iter("testcase"))
+    except (OSError, xml.etree.ElementTree.ParseError):
+        tally.fail(f"{folder}: pytest: {why or 'no report'}", tail(log))
+        return tally
+    for case in cases:
+        bad = [child for child in case if child.tag in ("failure", "error")]
+        if bad:
+            tally.fail(f"{case.get('classname')}.{case.get('name')}", bad[0].text or "")
+        elif case.find("skipped") is not None:
+            tally.skipped += 1
+        else:
+            tally.passed += 1
+    if code != 0 and not tally.failures:
+        tally.fail(f"{folder}: pytest: {why}", tail(log))
+    return tally
+
+
+def stage_interop(name_filter):
+    return run_pytest("interop", "tests/interop", name_filter)
+
+
+def stage_e2e(name_filter):
+    return run_pytest("e2e", "tests/e2e", name_filter)
+
+
+# Name, preset that it needs, function; in order of cost, so that what is quick fails first.
+STAGES = [
+    ("lint", "release", stage_lint),
+    ("unit", "release", stage_unit),
+    ("sim", "release", stage_sim),
+    ("interop", "release", stage_interop),
+    ("e2e", "release", stage_e2e),
+    ("asan", "asan", stage_asan),
+    ("tsan", "tsan", stage_tsan),
+]
+SANITIZERS = ("asan", "tsan")
+
+
+def run_stage(name, preset, function, name_filter, unbuilt):
+    if preset in unbuilt:
+        return Tally()
+    if not build(preset):
+        unbuilt.add(preset)
+        tally = Tally()
+        tally.fail(f"{name}: preset {preset} does not build")
+        return tally
+    try:
+        return function(name_filter)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return Tally(failures=[(f"{name}: {type(error).__name__}: {error}", "")])
+
+
+def show_failures(tally):
+    for name, text in tally.failures:
+        print(f"\nFAILED {name}")
+        if text:
+            print(re.sub(r"^", "    ", text.rstrip(), flags=re.MULTILINE))
+    if tally.failures:
+        print()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("filter", nargs="?", default="",
+                        help="a stage (%s), or part of a test's name" %
+                        ", ".join(s[0] for s in STAGES))
+    what = parser.parse_args().filter
+    LOGS.mkdir(parents=True, exist_ok=True)
+    sys.stdout.reconfigure(line_buffering=True)
+
+    by_stage = [s for s in STAGES if s[0] == what]
+    stages = by_stage or [s for s in STAGES if not what or s[0] not in SANITIZERS]
+    name_filter = "" if by_stage else what
+
+    total, unbuilt, began = Tally(), set(), time.monotonic()
+    for name, preset, function in stages:
+        start = time.monotonic()
+        tally = run_stage(name, preset, function, name_filter, unbuilt)
+        if not (name_filter and tally.empty):
+            print(f"  {name:<44}{time.monotonic() - start:5.0f} s   {tally}")
+        show_failures(tally)
+        total.add(tally)
+    print(f"  {'all':<44}{time.monotonic() - began:5.0f} s")
+    if total.empty:
+        print(f"Nothing named {what!r} was found." if name_filter else "No test was found.")
+    print(total)
+    return 0 if total.passed and not total.failures else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# Makes a fresh Debian 12 ready: packages, Python environments, builds. Every step is skipped when
+# there is nothing to do, so the other scripts call this first and a second run is quick.
+#
+#   scripts/setup.sh               everything that demo.sh and test.sh need (preset: release)
+#   scripts/setup.sh packages      only the Debian packages
+#   scripts/setup.sh venvs         only build/venv and build/peers/jax
+#   scripts/setup.sh build PRESET [TARGET...]
+#
+# Sourced by other scripts it only defines the setup_* functions. Takes from the environment:
+#   LOCKSTEP_JOBS   how many compilers at a time (default: one per core)
+set -euo pipefail
+
+setup_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+# Debian's own compilers, cmake and python before anything else that may be installed.
+export PATH="/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin:$PATH"
+export PYTHONDONTWRITEBYTECODE=1
+# Only where ccache is installed: lets checkouts in different directories share results.
+export CCACHE_NOHASHDIR=1
+
+readonly SETUP_PACKAGES=(
+  # What builds.
+  g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc
+  # What the library and the `lockstep` program are made of.
+  libabsl-dev libasio-dev libprotozero-dev nlohmann-json3-dev libcli11-dev libspdlog-dev
+  # The doors for stock clients, server only; the rest of the line is what gRPC's CMake files ask for.
+  libgrpc++-dev libprotobuf-dev libre2-dev libc-ares-dev zlib1g-dev libssl-dev
+  # Tests, and Python for the scripts, the examples and stock JAX.
+  libgtest-dev libgmock-dev python3 python3-venv ca-certificates
+  # setarch, for the sanitizers.
+  util-linux
+)
+
+setup_say() { printf '%s\n' "$*"; }
+
+# setup_step TEXT COMMAND...: runs the command with its output in a log; shows the log when it
+# fails, and how long it took when that is worth saying.
+setup_step() {
+  local text=$1 start=$SECONDS log
+  shift
+  log=$(mktemp)
+  printf '  %-44s' "$text"
+  if "$@" >"$log" 2>&1 </dev/null; then
+    printf '%5d s\n' $((SECONDS - start))
+    rm -f "$log"
+  else
+    local code=$?
+    printf 'failed (exit %d) after %d s; its output:\n' "$code" $((SECONDS - start))
+    # Of a build, the first errors matter; of anything else, how it ended.
+    grep -m 12 -E '^FAILED|[ :]error: ' "$log" || true
+    printf '    ...\n'
+    tail -n 20 "$log"
+    rm -f "$log"
+    return "$code"
+  fi
+}
+
+setup_missing_packages() {
+  local package status
+  for package in "${SETUP_PACKAGES[@]}"; do
+    status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$status" = installed ] || printf '%s\n' "$package"
+  done
+}
+
+setup_packages() {
+  if ! command -v dpkg-query >/dev/null; then
+    setup_say "This is not Debian: install by hand what SETUP_PACKAGES in scripts/setup.sh lists." >&2
+    return 1
+  fi
+  local missing as_root=()
+  mapfile -t missing < <(setup_missing_packages)
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
+      setup_say "These Debian packages are missing, and installing them takes root or sudo without a" \
+        "password: ${missing[*]}" >&2
+      setup_say "Run once:  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}" >&2
+      return 1
+    fi
+    as_root=(sudo)
+  fi
+  setup_step "package lists" "${as_root[@]}" apt-get -q update
+  setup_step "${#missing[@]} Debian packages" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -y --no-install-recommends -o Dpkg::Use-Pty=0 install "${missing[@]}"
+}
+
+# setup_venv DIRECTORY [REQUIREMENTS]: a virtual environment with those packages in it, made again
+# when the requirements have changed.
+setup_venv() {
+  local directory=$1 requirements=${2:-/dev/null} stamp
+  stamp=$( (sha256sum <"$requirements"; /usr/bin/python3 -V) | sha256sum | cut -c1-16)
+  [ "$(cat "$directory/.stamp" 2>/dev/null || true)" != "$stamp" ] || return 0
+  rm -rf "$directory"
+  mkdir -p "$(dirname "$directory")"
+  setup_step "${directory#"$setup_root"/}" setup_make_venv "$directory" "$requirements"
+  printf '%s\n' "$stamp" >"$directory/.stamp"
+}
+
+setup_make_venv() {
+  /usr/bin/python3 -m venv "$1" || return
+  [ -s "$2" ] || return 0
+  "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+    --retries 5 -r "$2"
+}
+
+# build/venv is for what is ours; build/peers/* hold the programs we must get on with, unmodified.
+setup_venvs() {
+  setup_venv "$setup_root/build/venv"
+  setup_venv "$setup_root/build/peers/jax" "$setup_root/tests/interop/requirements.txt"
+}
+
+setup_jobs() {
+  local jobs=${LOCKSTEP_JOBS:-$(nproc)} by_memory
+  # The gRPC files take over 1 GiB each in the compiler.
+  by_memory=$(awk '/MemAvailable/ {print int($2 / 1572864)}' /proc/meminfo)
+  [ "$by_memory" -ge 1 ] || by_memory=1
+  [ "$jobs" -le "$by_memory" ] || jobs=$by_memory
+  printf '%s\n' "$jobs"
+}
+
+setup_configure() {
+  local preset=$1 launcher=()
+  if command -v ccache >/dev/null; then
+    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  fi
+  (cd "$setup_root" && cmake --preset "$preset" "${launcher[@]}")
+}
+
+# setup_build PRESET [TARGET...]: configures what is new or whose presets have changed, builds what
+# is not up to date.
+setup_build() {
+  local preset=$1 directory=$setup_root/build/$1 stamp target_options=()
+  shift
+  stamp=$(sha256sum <"$setup_root/CMakePresets.json" | cut -c1-16)
+  if [ ! -e "$directory/build.ninja" ] ||
+    [ "$(cat "$directory/.presets" 2>/dev/null || true)" != "$stamp" ]; then
+    setup_step "configure $preset" setup_configure "$preset"
+    printf '%s\n' "$stamp" >"$directory/.presets"
+  fi
+  # A dry run tells whether there is anything to do, and answers in a moment.
+  if ninja -C "$directory" -n "$@" 2>/dev/null | grep -q 'no work to do'; then
+    return 0
+  fi
+  [ $# -eq 0 ] || target_options=(--target "$@")
+  setup_step "build $preset${*:+: $*}" \
+    cmake --build "$directory" -j "$(setup_jobs)" "${target_options[@]}"
+}
+
+setup_main() {
+  case ${1:-all} in
+    all) setup_packages; setup_venvs; setup_build release ;;
+    packages) setup_packages ;;
+    venvs) setup_venvs ;;
+    build) shift; setup_build "${@:-release}" ;;
+    *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; return 2 ;;
+  esac
+}
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+  setup_main "$@"
+fi

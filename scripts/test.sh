@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Builds and tests everything: lints, C++ tests (plain, with address and undefined-behaviour
+# sanitizers, with the thread sanitizer), a share of the simulation, stock jaxlib clients, whole
+# processes. Ends with one line, `N passed, N failed`, and fails when a test failed.
+#
+#   scripts/test.sh            all of it
+#   scripts/test.sh STAGE      one stage: lint unit sim interop e2e rows asan tsan
+#   scripts/test.sh NAME       what has NAME in its name, without the sanitizers
+#
+# Longer counts: scripts/soak.sh. Logs and results: build/test-logs/.
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+setup_packages
+setup_venvs
+exec /usr/bin/python3 "$setup_root/scripts/run_tests.py" "$@"
