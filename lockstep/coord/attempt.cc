@@ -57,10 +57,10 @@ bool Attempt::CheckCaller(MemberIndex member, const Caller& caller, Effects& out
       !membership_.Knew(member, caller.incarnation)) {
     return true;
   }
-  out.Fail(caller.call, MakeError(absl::StatusCode::kAborted, Reason::kMemberRestarted,
-                                  absl::StrCat("a former life of ", job_.Name(member),
-                                               " asks, but ", job_.NameWithLife(member),
-                                               " has taken its place")));
+  out.Fail(caller.call,
+           MakeError(absl::StatusCode::kAborted, Reason::kMemberRestarted,
+                     absl::StrCat("a former life of ", job_.Name(member), " asks, but ",
+                                  job_.NameWithLife(member), " has taken its place")));
   return false;
 }
 
@@ -113,7 +113,8 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
     return Restarted(now, request, out);
   }
   if (!all_registered_) {
-    if (!MayPark(request.call, out)) return;
+    // Not subject to waits_max: who waits for keys must not keep the job from beginning, and there
+    // are no more of these than members.
     if (registration_.idle()) started_ = now;
     if (!registration_.Ask(now, request, out)) return;
     all_registered_ = true;

@@ -34,6 +34,21 @@ std::string JobRecord::NameSome(const std::vector<MemberIndex>& members) const {
   return text;
 }
 
+void JobRecord::BeginLife(MemberIndex member, Incarnation incarnation) {
+  ++lives[member.value()];
+  std::deque<Incarnation>& newest = newest_lives[member.value()];
+  if (!newest.empty() && newest.back() == incarnation) return;  // the same process, once more
+  newest.push_back(incarnation);
+  if (newest.size() > kNewestLivesMax) newest.pop_front();
+}
+
+bool JobRecord::IsFormerLife(MemberIndex member, Incarnation incarnation) const {
+  if (!IsMember(member)) return false;
+  const std::deque<Incarnation>& newest = newest_lives[member.value()];
+  return !newest.empty() && newest.back() != incarnation &&
+         std::find(newest.begin(), newest.end(), incarnation) != newest.end();
+}
+
 void JobRecord::KeepError(ErrorView error) {
   errors.push_back(std::move(error));
   if (errors.size() <= options.kept_errors_max) return;

@@ -27,7 +27,10 @@ struct ProcessRecord {
 // Also the one place where members get their names, so that every text prints them alike.
 struct JobRecord {
   explicit JobRecord(const CoordinatorOptions& options_in)
-      : options(options_in), lives(options.size), processes(options.size) {}
+      : options(options_in),
+        lives(options.size),
+        newest_lives(options.size),
+        processes(options.size) {}
 
   // `task/4`: any member, known or not.
   std::string Name(MemberIndex member) const;
@@ -42,12 +45,20 @@ struct JobRecord {
     return member.value() >= 0 && member.value() < options.size;
   }
 
+  // The member begins a life in an attempt.
+  void BeginLife(MemberIndex member, Incarnation incarnation);
+  // The member lived so once, in whatever attempt, and has begun another life since. Known of the
+  // last `kNewestLivesMax`.
+  bool IsFormerLife(MemberIndex member, Incarnation incarnation) const;
+
   // Keeps an error for people; the oldest go first (`kept_errors_max`), but an attempt's root cause
   // after its consequences.
   void KeepError(ErrorView error);
 
   const CoordinatorOptions options;
   std::vector<int32_t> lives;  // by member: how many incarnations it has had
+  static constexpr size_t kNewestLivesMax = 16;
+  std::vector<std::deque<Incarnation>> newest_lives;  // by member: without repeats, newest last
   std::vector<ProcessRecord> processes;
   std::deque<ErrorView> errors;  // oldest first
   int64_t attempt = 0;

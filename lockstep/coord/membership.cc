@@ -55,7 +55,7 @@ bool Membership::BeginLife(Time now, MemberIndex member, Incarnation incarnation
     if (!lives_.emplace(member, incarnation).second) return false;
     by_incarnation_[incarnation] = member;
     m.incarnation = incarnation;
-    ++job_.lives[member.value()];
+    job_.BeginLife(member, incarnation);
     ++version_;
   }
   m.ever_registered = true;
