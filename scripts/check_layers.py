@@ -66,7 +66,8 @@ MAY_PROTOBUF = MAY_GRPC | {XLA}
 PROTOZERO = r'#include\s*["<]protozero/'
 MAY_PROTOZERO = {NATIVE}
 
-INCLUDE = re.compile(r'#include\s*"(lockstep/[^"]+)"')
+# Of ours; not what protoc makes of proto/lockstep.
+INCLUDE = re.compile(r'#include\s*"(lockstep/[^"]+(?<!\.pb\.h))"')
 
 
 def folder_of(path):

@@ -35,9 +35,9 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
                                    int32_t processes) {
   const auto& jobs = reply.jobs;
   if (job.empty() && jobs.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "--job is needed to say which job of the server at %s is meant: %s", coordinator,
-        NameJobs(jobs)));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("--job is needed to say which job of the server at %s is meant: %s",
+                        coordinator, NameJobs(jobs)));
   }
   const auto found =
       job.empty() ? jobs.begin()

@@ -15,8 +15,8 @@ struct FoundJob {
   int32_t size = 0;
 };
 
-// Chooses from what the server at `coordinator` told. `job` empty: the only one there is. `processes`
-// zero: as many as the job has. Pure. The error says what there is instead.
+// Chooses from what the server at `coordinator` told. `job` empty: the only one there is.
+// `processes` zero: as many as the job has. Pure. The error says what there is instead.
 absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
                                    const std::string& coordinator, const std::string& job,
                                    int32_t processes);

@@ -1,9 +1,11 @@
 // `lockstep`: one program, one file a subcommand.
 #include <algorithm>
 #include <cstring>
+#include <iostream>
 #include <string>
 #include <vector>
 
+#include "lockstep/cli/status.h"
 #include "lockstep/cli/subcommands.h"
 #include "lockstep/launch/exit_code.h"
 
@@ -14,16 +16,20 @@ int main(int argc, char** argv) {
   CLI::App app("Keeps a training cluster in lockstep.", "lockstep");
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
   app.require_subcommand(1);
-  app.footer("Exit codes, flags and environment: docs/cli.md. `lockstep SUBCOMMAND --help` tells more.");
+  app.footer(
+      "Exit codes, flags and environment: docs/cli.md. `lockstep SUBCOMMAND --help` tells more.");
   // What follows `--` is somebody else's command line, and nothing of it is ours to read.
-  char** const ours_end = std::find_if(argv, argv + argc, [](const char* argument) {
-    return std::strcmp(argument, "--") == 0;
-  });
+  char** const ours_end = std::find_if(
+      argv, argv + argc, [](const char* argument) { return std::strcmp(argument, "--") == 0; });
   const std::vector<std::string> from_dashes(ours_end, argv + argc);
 
   int exit_code = 0;
   cli::AddServe(app, exit_code);
   cli::AddRun(app, from_dashes, exit_code);
+  cli::StatusOptions status;
+  cli::AddStatusCommand(app, status)->callback([&status, &exit_code] {
+    exit_code = cli::Status(status, std::cout, std::cerr);
+  });
   try {
     app.parse(static_cast<int>(ours_end - argv), argv);
   } catch (const CLI::ParseError& error) {

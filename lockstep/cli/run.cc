@@ -30,9 +30,9 @@ CLI::Validator Role() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
         const bool good = !text.empty() && text.size() <= 64 &&
-                          text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"
-                                                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") ==
-                              std::string::npos;
+                          text.find_first_not_of(
+                              "abcdefghijklmnopqrstuvwxyz"
+                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == std::string::npos;
         return good ? "" : "a role has 1 to 64 letters, digits, - and _";
       },
       "NAME");

@@ -48,7 +48,8 @@ int Fail(int exit_code, const absl::Status& status) {
 
 std::string RandomId() {
   uint64_t value = 0;
-  if (::getrandom(&value, sizeof value, 0) != sizeof value) value = static_cast<uint64_t>(::getpid());
+  if (::getrandom(&value, sizeof value, 0) != sizeof value)
+    value = static_cast<uint64_t>(::getpid());
   return absl::StrFormat("%016x", value);
 }
 
@@ -128,9 +129,9 @@ struct Plan {
 
 // Owns everything of one run: signals, output, the server, the processes.
 //
-// It starts the server if there is to be one, then the processes, and when these have ended it stops
-// the server, flushes the output and ends. A signal before the processes run ends it; one after they
-// ended ends it without the flush, since whoever reads our output may never do so.
+// It starts the server if there is to be one, then the processes, and when these have ended it
+// stops the server, flushes the output and ends. A signal before the processes run ends it; one
+// after they ended ends it without the flush, since whoever reads our output may never do so.
 //
 // Threads: constructed and run on one thread, which is the loop.
 class Session : public launch::LaunchHost {
@@ -176,8 +177,7 @@ Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd)
       output_(MakeSink(STDOUT_FILENO, "output", &launch::Launcher::ResumeOutput)),
       errors_(MakeSink(STDERR_FILENO, "error", &launch::Launcher::ResumeErrors)) {}
 
-launch::OutputSink Session::MakeSink(int fd, const char* name,
-                                     void (launch::Launcher::*resume)()) {
+launch::OutputSink Session::MakeSink(int fd, const char* name, void (launch::Launcher::*resume)()) {
   return launch::OutputSink(
       fd,
       [this, resume] {
@@ -187,7 +187,8 @@ launch::OutputSink Session::MakeSink(int fd, const char* name,
       },
       [this, name](int error) {
         loop_.Post([this, name, error] {
-          Say(absl::StrFormat("cannot write standard %s: %s; what comes is dropped, and the "
+          Say(
+              absl::StrFormat("cannot write standard %s: %s; what comes is dropped, and the "
                               "processes go on",
                               name, std::strerror(error)));
         });
@@ -309,8 +310,8 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
   const absl::StatusOr<std::string> program = launch::FindProgram(
       options.command.front(), path != environment.end() ? path->second : "/usr/bin:/bin");
   if (!program.ok()) {
-    failure = absl::IsNotFound(program.status()) ? launch::kExitNotFound
-                                                 : launch::kExitCannotExecute;
+    failure =
+        absl::IsNotFound(program.status()) ? launch::kExitNotFound : launch::kExitCannotExecute;
     return program.status();
   }
   launch::LauncherOptions& launcher = plan.launcher;

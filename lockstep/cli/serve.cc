@@ -1,5 +1,5 @@
-// `lockstep serve`: the server is a program of its own, since it is linked to gRPC and this one must
-// not be.
+// `lockstep serve`: the server is a program of its own, since it is linked to gRPC and this one
+// must not be.
 #include <unistd.h>
 
 #include <cerrno>

@@ -8,8 +8,8 @@
 
 namespace lockstep::cli {
 
-// Each adds itself to `app`. When the command line names it, it does its work while CLI11 parses and
-// leaves in `exit_code` what the program is to end with (docs/cli.md).
+// Each adds itself to `app`. When the command line names it, it does its work while CLI11 parses
+// and leaves in `exit_code` what the program is to end with (docs/cli.md).
 void AddServe(CLI::App& app, int& exit_code);
 
 // `from_dashes` is the command line from `--` on, which CLI11 does not get to see; may be empty.

@@ -40,6 +40,20 @@ void AliveSets::MemberChanged(MemberIndex member, Effects& out) {
   }
 }
 
+void AliveSets::MemberRestarted(MemberIndex member, const ErrorPtr& error, Effects& out) {
+  for (auto set = pending_.begin(); set != pending_.end();) {
+    auto& callers = set->second.callers;
+    const auto [begin, end] = callers.equal_range(member);
+    for (auto caller = begin; caller != end; ++caller) {
+      calls_.erase(caller->second);
+      out.Fail(caller->second, error);
+    }
+    callers.erase(begin, end);
+    set = callers.empty() ? pending_.erase(set) : std::next(set);
+  }
+  MemberChanged(member, out);
+}
+
 AliveSets::PendingSets::iterator AliveSets::Answer(PendingSets::iterator set, Effects& out) {
   auto alive = std::make_shared<std::vector<AliveMember>>();
   for (MemberIndex member : set->first) {

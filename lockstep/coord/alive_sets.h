@@ -30,6 +30,10 @@ class AliveSets {
   // A member is connected now, or is not any more.
   void MemberChanged(MemberIndex member, Effects& out);
 
+  // A member is connected as another life: what the former one asked is refused with `error`, and
+  // the new one is awaited. It has not said that it is there.
+  void MemberRestarted(MemberIndex member, const ErrorPtr& error, Effects& out);
+
   // The caller left. False when it waits for no set.
   bool Forget(CallId call);
 

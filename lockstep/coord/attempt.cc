@@ -49,18 +49,13 @@ bool Attempt::CheckMember(MemberIndex member, CallId call, Effects& out) const {
   return false;
 }
 
-// Also refuses what a former life of the member sent and what was long under way: it must not count
-// as an arrival, a departure or anything else of the life that has taken its place.
 bool Attempt::CheckCaller(MemberIndex member, const Caller& caller, Effects& out) const {
   if (!CheckMember(member, caller.call, out)) return false;
-  if (membership_.Get(member).incarnation == caller.incarnation ||
-      !membership_.Knew(member, caller.incarnation)) {
-    return true;
-  }
+  if (!job_.IsFormerLife(member, caller.incarnation)) return true;
   out.Fail(caller.call,
            MakeError(absl::StatusCode::kAborted, Reason::kMemberRestarted,
-                     absl::StrCat("a former life of ", job_.Name(member), " asks, but ",
-                                  job_.NameWithLife(member), " has taken its place")));
+                     absl::StrCat("this is a request of a former life of ",
+                                  job_.NameWithLife(member), ", which has restarted since")));
   return false;
 }
 
@@ -85,6 +80,12 @@ void Attempt::NoteLife(Time now, const Caller& caller) {
 
 void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
   if (!CheckMember(request.member, request.call, out)) return;
+  if (job_.IsFormerLife(request.member, request.incarnation)) {
+    return out.Fail(request.call,
+                    MakeError(absl::StatusCode::kAlreadyExists, Reason::kSuperseded,
+                              absl::StrCat("Aborted connect attempt of ", job_.Name(request.member),
+                                           ": there is a request from a newer incarnation")));
+  }
   const Membership::Member& member = membership_.Get(request.member);
   if (failed()) {
     // Only lives of this attempt get here; others open the next one.
@@ -108,13 +109,11 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
     membership_.Heard(now, request.member);  // a retry whose first answer was lost
     return out.Succeed(request.call, Registered{service_});
   }
-  if (member.state == MemberState::kConnected && !job_.options.recoverable &&
-      !Knew(request.member, request.incarnation)) {
+  if (member.state == MemberState::kConnected && !job_.options.recoverable) {
     return Restarted(now, request, out);
   }
   if (!all_registered_) {
-    // Not subject to waits_max: who waits for keys must not keep the job from beginning, and there
-    // are no more of these than members.
+    if (!MayPark(request.call, out)) return;
     if (registration_.idle()) started_ = now;
     if (!registration_.Ask(now, request, out)) return;
     all_registered_ = true;
@@ -127,21 +126,16 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
                                            FormatSpan(now - started_), " after the first"));
     return;
   }
-  if (!membership_.BeginLife(now, request.member, request.incarnation, request.peer)) {
-    return out.Fail(request.call,
-                    MakeError(absl::StatusCode::kAlreadyExists, Reason::kSuperseded,
-                              absl::StrCat("Aborted connect attempt of ", job_.Name(request.member),
-                                           ": there is a request from a newer incarnation")));
-  }
+  membership_.BeginLife(now, request.member, request.incarnation, request.peer);
   // What the former life waits for is not this one's; above all, the end of its poll must not be
   // taken for a broken connection of this life.
   barriers_.MemberRestarted(request.member, out);
-  CancelPoll(request.member,
-             MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
-                       absl::StrCat(job_.NameWithLife(request.member), " registered again")),
-             out);
+  const ErrorPtr again =
+      MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
+                absl::StrCat(job_.NameWithLife(request.member), " registered again"));
+  CancelPoll(request.member, again, out);
   Connect(now, request.member);
-  alive_.MemberChanged(request.member, out);
+  alive_.MemberRestarted(request.member, again, out);
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(request.member), " is in"));
   out.Succeed(request.call, Registered{service_});
@@ -198,7 +192,9 @@ void Attempt::Handle(Time now, const Heartbeat& request, Effects& out) {
                   " but got ", request.incarnation.value(), " from ", job_.Describe(request.member),
                   ". The task has restarted and likely crashed earlier"),
               .origin = request.member});
-    if (member.state == MemberState::kConnected) Fail(now, {{request.member, now, error}}, out);
+    const bool stranger = !job_.IsFormerLife(request.member, request.incarnation);
+    if (stranger && member.state == MemberState::kConnected)
+      Fail(now, {{request.member, now, error}}, out);
     return out.Fail(call, error);
   }
   membership_.Heard(now, request.member);
@@ -329,15 +325,7 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
   CancelPoll(member, left, out);
   barriers_.MemberGone(member, left, out);
   alive_.MemberChanged(member, out);
-  if (shutdown_.gathering && shutdown_.gathering->Includes(member)) {
-    // It went alone while others wait to go together: that is the end of the attempt.
-    Keep(now, *left, failed());
-    out.Tell(Severity::kError,
-             absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member),
-                          " left by itself while ", shutdown_.gathering->arrived(), "/",
-                          shutdown_.gathering->size(), " members waited to shut down"));
-    EndShutdown(now, left, out);
-  }
+  if (shutdown_.gathering && shutdown_.gathering->Includes(member)) EndShutdown(now, left, out);
   if (ended()) {
     out.Tell(Severity::kInfo,
              absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
@@ -373,6 +361,11 @@ void Attempt::EndShutdown(Time now, const ErrorPtr& inner, Effects& out) {
                                               "/", job_.options.size, " members. Barrier result: '",
                                               ToString(*inner), "'"),
                       .barrier = BarrierRef{shutdown_.id, 0}});
+  if (!failed()) {
+    Keep(now, *shutdown_.verdict, false);
+    out.Tell(Severity::kError,
+             absl::StrCat("job '", job_.options.job, "': ", shutdown_.verdict->message));
+  }
   for (const Gathering::Arrival& arrival : waiting) out.Fail(arrival.call, shutdown_.verdict);
   Propagate(now, shutdown_.verdict, out);
   SetAllToError(now, shutdown_.verdict, out);

@@ -95,6 +95,7 @@ class Attempt {
   };
 
   bool CheckMember(MemberIndex member, CallId call, Effects& out) const;
+  // Also refuses what a former life of the member sends.
   bool CheckCaller(MemberIndex member, const Caller& caller, Effects& out) const;
   bool MayPark(CallId call, Effects& out) const;
   void NoteLife(Time now, const Caller& caller);

@@ -163,8 +163,8 @@ void Attempt::Handle(Time now, const DeadlineReached&, Effects& out) {
     failed_to_start.code = absl::StatusCode::kInternal;
     failed_to_start.message = absl::StrCat("Cluster registration failed: ", expired->message);
     const ErrorPtr error = MakeError(std::move(failed_to_start));
-    // An attempt that never began is over for recoverable members, too: nobody is in it to come back
-    // to, and only a failed one gives way to the next.
+    // An attempt that never began is over for recoverable members, too: nobody is in it to come
+    // back to, and only a failed one gives way to the next.
     Propagate(now, error, out);
     if (!root_cause_) root_cause_ = error;
     SetAllToError(now, error, out);
@@ -183,8 +183,6 @@ void Attempt::ReachShutdownDeadline(Time now, Effects& out) {
                               FormatSpan(now - gathering.opened()), " with ", gathering.arrived(),
                               "/", gathering.size(), " members; missing ",
                               membership_.DescribeMissing(now, gathering.Awaited()))});
-  Keep(now, *late, failed());
-  out.Tell(Severity::kError, absl::StrCat("job '", job_.options.job, "': ", late->message));
   EndShutdown(now, late, out);
 }
 

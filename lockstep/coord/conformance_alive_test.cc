@@ -7,11 +7,11 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::ElementsAre;
-using ::testing::Pair;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
 using lockstep::testing::Succeeded;
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 TEST(ConformanceAlive, Row121_AllCallAndAllAreNamedWithTheirIncarnations) {
   CoordinatorHarness h({.size = 3});
@@ -118,6 +118,38 @@ TEST(ConformanceAlive, Row127_AskedAgainAndAgainAHealthyJobIsAllAlive) {
     h.Alive(1, {0, 1});
     EXPECT_THAT(h.AliveIn(call0), ElementsAre(Pair(0, 100), Pair(1, 101)));
   }
+}
+
+TEST(Alive, TheCallOfAFormerLifeDoesNotSpeakForTheNewOne) {
+  CoordinatorHarness h({.size = 3, .recoverable = true});
+  h.RegisterAll();
+  const CallId stale = h.Alive(0, {0, 1, 2});
+  const CallId call1 = h.Alive(1, {0, 1, 2});
+
+  h.Register(0, 200);
+  EXPECT_THAT(h.Reply(stale), HasError(StatusCode::kCancelled, Reason::kSuperseded));
+  const CallId call2 = h.Alive(2, {0, 1, 2});
+  EXPECT_TRUE(h.Pending(call2)) << "task/0#2 is alive and has not come";
+  const CallId call0 = h.Alive(0, {0, 1, 2});
+
+  for (CallId call : {call0, call1, call2}) {
+    EXPECT_THAT(h.AliveIn(call), ElementsAre(Pair(0, 200), Pair(1, 101), Pair(2, 102)));
+  }
+}
+
+TEST(Alive, AMemberThatComesBackWhileOthersWaitIsAwaited) {
+  CoordinatorHarness h({.size = 3, .recoverable = true});
+  h.RegisterAll();
+  h.Reset(0);
+  const CallId call1 = h.Alive(1, {0, 1, 2});
+  h.Register(0, 200);
+
+  const CallId call2 = h.Alive(2, {0, 1, 2});
+
+  EXPECT_TRUE(h.Pending(call1));
+  EXPECT_TRUE(h.Pending(call2));
+  h.Alive(0, {0, 1, 2});
+  EXPECT_EQ(h.AliveIn(call1).size(), 3u);
 }
 
 TEST(Alive, StrangersCountAsNotAlive) {

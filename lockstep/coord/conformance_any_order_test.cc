@@ -1,6 +1,6 @@
-// Any requests in any order, sensible or not, from members, strangers and lives long gone: whatever
-// happens, the harness's own checks hold (each call answered once at most, all by the end, deadlines
-// that end, the same effects the second time), and the job can be begun anew.
+// Any requests in any order, sensible or not, from members, strangers and lives long gone:
+// whatever happens, the harness's own checks hold (each call answered once at most, all by the
+// end, deadlines that end, the same effects the second time), and the job can be begun anew.
 #include <random>
 #include <string>
 #include <vector>
@@ -22,6 +22,7 @@ class Anybody {
   Anybody(CoordinatorHarness& harness, uint64_t seed) : h_(harness), random_(seed) {}
 
   void DoSomething() {
+    // clang-format off
     switch (Draw(24)) {
       case 0: case 1: case 2: calls_.push_back(h_.Register(Member(), Life(), Patience())); break;
       case 3: calls_.push_back(h_.Heartbeat(Somebody())); break;
@@ -42,6 +43,11 @@ class Anybody {
       case 22: ProcessChanges(); break;
       case 23: h_.Advance(absl::Milliseconds(Draw(3) == 0 ? Draw(90'000) : Draw(300))); break;
     }
+    // clang-format on
+  }
+
+  void HangUpAll() {
+    for (CallId call : calls_) h_.Hangup(call);
   }
 
  private:
@@ -55,10 +61,14 @@ class Anybody {
   Who Somebody() {
     const Who who(Member());
     switch (Draw(12)) {
-      case 0: return who.As(Life());
-      case 1: return who.In(ServiceIncarnation(Life()));
-      case 2: return who.In(h_.service());
-      default: return who;
+      case 0:
+        return who.As(Life());
+      case 1:
+        return who.In(ServiceIncarnation(Life()));
+      case 2:
+        return who.In(h_.service());
+      default:
+        return who;
     }
   }
   std::string Key() { return std::vector<std::string>{"a", "b", "a/b", "", "/a/"}[Draw(5)]; }
@@ -75,16 +85,21 @@ class Anybody {
                                 .members = members}));
   }
   void HangUp() {
-    if (!calls_.empty()) h_.Hangup(calls_[static_cast<size_t>(Draw(static_cast<int>(calls_.size())))]);
+    if (!calls_.empty())
+      h_.Hangup(calls_[static_cast<size_t>(Draw(static_cast<int>(calls_.size())))]);
   }
   void ProcessChanges() {
     const int member = Member();
     const int pid = 1 + Draw(2);
     switch (Draw(4)) {
-      case 0: return h_.ProcessStarted(member, pid);
-      case 1: return h_.ProcessEnded(member, pid, Draw(3), Draw(2) * 9);
-      case 2: return h_.ProcessStopped(member, pid);
-      default: return h_.ProcessContinued(member, pid);
+      case 0:
+        return h_.ProcessStarted(member, pid);
+      case 1:
+        return h_.ProcessEnded(member, pid, Draw(3), Draw(2) * 9);
+      case 2:
+        return h_.ProcessStopped(member, pid);
+      default:
+        return h_.ProcessContinued(member, pid);
     }
   }
 
@@ -107,6 +122,7 @@ TEST_P(AnyOrder, NothingBreaksAndTheJobCanBeBegunAnew) {
     }
 
     // Everybody ends and comes anew: at the second try, since the first may be what fails the job.
+    anybody.HangUpAll();
     h.Advance(absl::Hours(3));
     for (int member = 0; member < h.size(); ++member) h.Register(member, 1000);
     h.Advance(absl::Hours(3));

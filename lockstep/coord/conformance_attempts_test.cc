@@ -1,5 +1,5 @@
-// Attempts: how the next life of a job opens, and that nothing of the old one touches it. Upstream has
-// nothing like it: its service dies with process 0.
+// Attempts: how the next life of a job opens, and that nothing of the old one touches it.
+// Upstream has nothing like it: its service dies with process 0.
 #include <set>
 
 #include "gtest/gtest.h"
@@ -10,13 +10,13 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::IsEmpty;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
 using lockstep::testing::IsFromAnotherAttempt;
 using lockstep::testing::PassedBarrier;
 using lockstep::testing::Succeeded;
 using lockstep::testing::Who;
+using ::testing::IsEmpty;
 
 // Both members of a job of two leave it.
 void LeaveAll(CoordinatorHarness& h) {
@@ -179,10 +179,10 @@ TEST(Attempts, RequestsOfTheOldOneAreRefusedAndChangeNothing) {
   const CallId poll = h.Poll(0);
 
   for (CallId call :
-       {h.Heartbeat(old0), h.Poll(old0), h.Report(old0, StatusCode::kInternal, "x"),
-        h.Leave(old0), h.Reset(old0), h.Watch(old0), h.Set(old0, "k", "w", true),
-        h.Get(old0, "k"), h.TryGet(old0, "k"), h.Increment(old0, "n", 1), h.List(old0, "k"),
-        h.Delete(old0, "k"), h.Arrive(old0, "b"), h.Cancel(old0, "b"), h.Alive(old0, {0, 1})}) {
+       {h.Heartbeat(old0), h.Poll(old0), h.Report(old0, StatusCode::kInternal, "x"), h.Leave(old0),
+        h.Reset(old0), h.Watch(old0), h.Set(old0, "k", "w", true), h.Get(old0, "k"),
+        h.TryGet(old0, "k"), h.Increment(old0, "n", 1), h.List(old0, "k"), h.Delete(old0, "k"),
+        h.Arrive(old0, "b"), h.Cancel(old0, "b"), h.Alive(old0, {0, 1})}) {
     EXPECT_THAT(h.Reply(call), IsFromAnotherAttempt(h.service()));
   }
 
@@ -199,9 +199,8 @@ TEST(Attempts, CallsParkedInAFailedOneAreAnsweredWhenTheNextOpens) {
   h.PollAll();
   h.Report(2, StatusCode::kInternal, "broken");
   h.Advance(absl::Seconds(1));
-  const std::vector<CallId> parked = {
-      h.Get(0, "k"), h.Watch(0, h.Watched(h.Watch(0)).version),
-      h.Arrive(0, "b", {.members = {0, 1}}), h.Alive(0, {0, 1})};
+  const std::vector<CallId> parked = {h.Get(0, "k"), h.Watch(0, h.Watched(h.Watch(0)).version),
+                                      h.Arrive(0, "b", {.members = {0, 1}}), h.Alive(0, {0, 1})};
   for (CallId call : parked) ASSERT_TRUE(h.Pending(call));
 
   h.Register(2, 200);

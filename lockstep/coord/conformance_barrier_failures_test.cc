@@ -8,14 +8,12 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::FailedBarrier;
 using lockstep::testing::HasError;
-using lockstep::testing::HasText;
 using lockstep::testing::PassedBarrier;
 using lockstep::testing::Succeeded;
+using ::testing::ElementsAre;
 
 // A job of three members that poll, so that the error of one does not set all to error.
 class ConformanceBarrierFailures : public ::testing::Test {
@@ -175,16 +173,26 @@ TEST_F(ConformanceBarrierFailures, AnInstanceThatAllHaveLeftIsForgotten) {
   EXPECT_TRUE(h.Pending(call));
 }
 
+TEST_F(ConformanceBarrierFailures, SoIsALaterInstanceAndTheOneBeforeItStands) {
+  for (int member : {0, 1, 2}) h.Arrive(member, "b");
+  h.Hangup(h.Arrive(0, "b", {.counter = 1}));
+  EXPECT_TRUE(h.View().barriers.empty());
+
+  EXPECT_THAT(h.Reply(h.Arrive(1, "b", {.counter = 0})), PassedBarrier(0));
+  const CallId call0 = h.Arrive(0, "b", {.counter = 1});
+  EXPECT_TRUE(h.Pending(call0)) << "not the answer of the one before";
+  h.Arrive(1, "b", {.counter = 1});
+  EXPECT_THAT(h.Reply(h.Arrive(2, "b", {.counter = 1})), PassedBarrier(1));
+}
+
 TEST_F(ConformanceBarrierFailures, AStopAbortsOpenBarriers) {
   const CallId call = h.Arrive(0, "b");
 
   h.Stop();
 
   EXPECT_THAT(h.Reply(call), HasError(StatusCode::kAborted, Reason::kServiceStopped));
-  EXPECT_THAT(h.Reply(h.Arrive(1, "b")),
-              HasError(StatusCode::kInternal, Reason::kServiceStopped));
-  EXPECT_THAT(h.Reply(h.Cancel(1, "b")),
-              HasError(StatusCode::kInternal, Reason::kServiceStopped));
+  EXPECT_THAT(h.Reply(h.Arrive(1, "b")), HasError(StatusCode::kInternal, Reason::kServiceStopped));
+  EXPECT_THAT(h.Reply(h.Cancel(1, "b")), HasError(StatusCode::kInternal, Reason::kServiceStopped));
 }
 
 TEST_F(ConformanceBarrierFailures, TheViewTellsWhoWaitsForWhom) {

@@ -7,15 +7,13 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using lockstep::testing::At;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::FailedBarrier;
 using lockstep::testing::HasError;
 using lockstep::testing::PassedBarrier;
 using lockstep::testing::Succeeded;
 using lockstep::testing::TextStartsWith;
+using ::testing::AllOf;
 
 // A job of three members, all registered.
 class ConformanceBarriers : public ::testing::Test {
@@ -154,8 +152,8 @@ TEST_F(ConformanceBarriers, Row092_AnotherCounterFailsAnOpenInstanceForAll) {
 
   const CallId call1 = h.Arrive(1, "b", {.counter = 1});
 
-  for (CallId call : {call0, call1, h.Arrive(0, "b", {.counter = 0}),
-                      h.Arrive(2, "b", {.counter = 0})}) {
+  for (CallId call :
+       {call0, call1, h.Arrive(0, "b", {.counter = 0}), h.Arrive(2, "b", {.counter = 0})}) {
     EXPECT_THAT(h.Reply(call), HasError(StatusCode::kInternal, Reason::kBarrierCounterMismatch));
     EXPECT_THAT(h.Reply(call), FailedBarrier("b", 0));
   }
@@ -290,8 +288,8 @@ TEST_F(ConformanceBarriers, Row111_ASlowMemberIsToldThatTheOthersWentOn) {
 
   const CallId slow = h.Arrive(1, "b", {.counter = 1});
 
-  EXPECT_THAT(h.Reply(slow), HasError(StatusCode::kInternal, Reason::kBarrierCounterMismatch,
-                                      "too quick / slow"));
+  EXPECT_THAT(h.Reply(slow),
+              HasError(StatusCode::kInternal, Reason::kBarrierCounterMismatch, "too quick / slow"));
   EXPECT_THAT(h.Reply(slow), FailedBarrier("b", 2));
   EXPECT_THAT(h.Reply(quick), HasError(StatusCode::kInternal));
 }

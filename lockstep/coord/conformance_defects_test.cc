@@ -1,5 +1,5 @@
-// The defects of upstream's service that lie in these machines, mended: one test or more for each, by
-// its number in docs/conformance.md.
+// The defects of upstream's service that lie in these machines, mended: one test or more for
+// each, by its number in docs/conformance.md.
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -11,9 +11,6 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::FailedBarrier;
 using lockstep::testing::HasError;
@@ -21,7 +18,8 @@ using lockstep::testing::HasText;
 using lockstep::testing::IsAbout;
 using lockstep::testing::PassedBarrier;
 using lockstep::testing::Succeeded;
-using lockstep::testing::Who;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // Both members of a job of two pass a barrier.
 void Pass(CoordinatorHarness& h, const std::string& id, int64_t counter = 0) {
@@ -38,8 +36,7 @@ TEST(MendedDefect, Defect01_ACancelWithoutACounterCancelsAnyInstance) {
 
   EXPECT_THAT(h.Reply(h.Cancel(1, "b")), Succeeded());
 
-  EXPECT_THAT(h.Reply(waiting),
-              AllOf(HasError(StatusCode::kCancelled), FailedBarrier("b", 2)));
+  EXPECT_THAT(h.Reply(waiting), AllOf(HasError(StatusCode::kCancelled), FailedBarrier("b", 2)));
 }
 
 TEST(MendedDefect, Defect02_IncrementCountsOver64Bits) {
@@ -138,9 +135,8 @@ TEST(MendedDefect, Defect07_AbandonedCallsAreReleased) {
   CoordinatorHarness h({.size = 2});
   h.RegisterAll();
   h.Advance(absl::Seconds(1));
-  const std::vector<CallId> parked = {
-      h.Get(0, "k"), h.Arrive(0, "b"), h.Alive(0, {0, 1}),
-      h.Watch(0, h.Watched(h.Watch(0)).version), h.Leave(0)};
+  const std::vector<CallId> parked = {h.Get(0, "k"), h.Arrive(0, "b"), h.Alive(0, {0, 1}),
+                                      h.Watch(0, h.Watched(h.Watch(0)).version), h.Leave(0)};
   for (CallId call : parked) ASSERT_TRUE(h.Pending(call));
   EXPECT_GE(h.View().waits, 4u);
 
@@ -185,9 +181,8 @@ TEST(MendedDefect, Defect08_OpenBarriersHaveALimitThatTheAnswerNames) {
   const CallId open = h.Arrive(0, "a");
   h.Arrive(0, "b");
 
-  EXPECT_THAT(
-      h.Reply(h.Arrive(0, "c")),
-      HasError(StatusCode::kResourceExhausted, Reason::kLimitExceeded, "open_barriers_max"));
+  EXPECT_THAT(h.Reply(h.Arrive(0, "c")), HasError(StatusCode::kResourceExhausted,
+                                                  Reason::kLimitExceeded, "open_barriers_max"));
   EXPECT_THAT(
       h.Reply(h.Arrive(0, "a-long-id")),
       HasError(StatusCode::kResourceExhausted, Reason::kLimitExceeded, "barrier_id_bytes_max"));
@@ -291,21 +286,6 @@ TEST(MendedDefect, Defect11_ABarrierWithoutTimeLeftFailsAtOnceOrAtItsDeadline) {
   EXPECT_THAT(h.Reply(negative), HasError(StatusCode::kDeadlineExceeded));
 }
 
-TEST(MendedDefect, DefectV12_LeavingWithoutHavingRegisteredIsRefused) {
-  CoordinatorHarness h({.size = 2});
-  const CallId leave = h.Leave(0);
-  EXPECT_THAT(h.Reply(leave),
-              HasError(StatusCode::kFailedPrecondition, Reason::kNotRegistered));
-  h.RegisterAll();
-  h.Reset(0);
-
-  EXPECT_THAT(h.Reply(h.Leave(0)), HasError(StatusCode::kFailedPrecondition));
-
-  h.KeepAlive({1});
-  h.Advance(absl::Minutes(6));
-  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected) << "no shutdown barrier timed out";
-}
-
 TEST(MendedDefect, Defect13_MembersAreNamedThreeAndThenCounted) {
   CoordinatorHarness h({.role = "trainer", .size = 16});
   h.RegisterAll();
@@ -371,8 +351,8 @@ TEST(MendedDefect, Defect15_ADeadlineThatNeverComesOverflowsNothing) {
   CoordinatorHarness h({.size = 2, .heartbeat_timeout = absl::InfiniteDuration()});
   h.RegisterAll();
   const CallId call = h.Arrive(0, "b", {.timeout = absl::InfiniteDuration()});
-  const CallId longest = h.Arrive(0, "c", {.timeout = absl::Milliseconds(
-                                               std::numeric_limits<int64_t>::max())});
+  const CallId longest =
+      h.Arrive(0, "c", {.timeout = absl::Milliseconds(std::numeric_limits<int64_t>::max())});
 
   h.Advance(absl::Hours(24 * 365));
 
@@ -416,8 +396,7 @@ TEST(MendedDefect, Defect17_AFailedRegistrationIsNotTheEnd) {
 }
 
 TEST(MendedDefect, Defect17_AFailedRegistrationIsNotTheEndOfARecoverableJobEither) {
-  CoordinatorHarness h(
-      {.size = 2, .register_timeout = absl::Seconds(10), .recoverable = true});
+  CoordinatorHarness h({.size = 2, .register_timeout = absl::Seconds(10), .recoverable = true});
   const CallId alone = h.Register(0, 100);
   h.Advance(absl::Seconds(10));
   EXPECT_THAT(h.Reply(alone), HasError(StatusCode::kDeadlineExceeded));
@@ -437,6 +416,49 @@ TEST(MendedDefect, Defect17_AFailedShutdownIsNotTheEnd) {
   h.RegisterAll(200);
 
   EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+}
+
+TEST(MendedDefect, Defect19_TheViewTellsWhoIsInWhoIsMissingAndWhatIsWaitedFor) {
+  CoordinatorHarness h({.job = "digits", .size = 3});
+  h.Advance(absl::Seconds(2));
+  h.Register(0, 100);
+  h.Advance(absl::Seconds(3));
+  h.Register(2, 102);
+
+  const CoordinatorView starting = h.View();
+  EXPECT_EQ(starting.job, "digits");
+  EXPECT_EQ(starting.size, 3);
+  EXPECT_EQ(starting.state, AttemptState::kWaiting);
+  EXPECT_EQ(starting.started, Time() + absl::Seconds(2));
+  ASSERT_EQ(starting.members.size(), 3u);
+  EXPECT_EQ(starting.members[0].condition, MemberCondition::kRegistering);
+  EXPECT_EQ(starting.members[1].condition, MemberCondition::kMissing);
+  EXPECT_EQ(starting.members[1].name, "task/1");
+  EXPECT_FALSE(starting.members[1].last_heard.has_value());
+  EXPECT_EQ(starting.members[2].last_heard, Time() + absl::Seconds(5));
+  EXPECT_EQ(starting.waits, 2u);
+
+  h.Register(1, 101);
+  h.Advance(absl::Seconds(1));
+  h.Heartbeat(1);
+  const CoordinatorView running = h.View();
+  EXPECT_EQ(running.state, AttemptState::kRunning);
+  EXPECT_EQ(running.waits, 0u);
+  EXPECT_EQ(running.members[1].last_heard, h.now());
+}
+
+TEST(MendedDefect, Defect21_LeavingWithoutHavingRegisteredIsRefused) {
+  CoordinatorHarness h({.size = 2});
+  const CallId leave = h.Leave(0);
+  EXPECT_THAT(h.Reply(leave), HasError(StatusCode::kFailedPrecondition, Reason::kNotRegistered));
+  h.RegisterAll();
+  h.Reset(0);
+
+  EXPECT_THAT(h.Reply(h.Leave(0)), HasError(StatusCode::kFailedPrecondition));
+
+  h.KeepAlive({1});
+  h.Advance(absl::Minutes(6));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected) << "no shutdown barrier timed out";
 }
 
 }  // namespace

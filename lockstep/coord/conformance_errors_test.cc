@@ -7,16 +7,14 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
-using lockstep::testing::HasReason;
 using lockstep::testing::HasText;
 using lockstep::testing::IsAbout;
 using lockstep::testing::Succeeded;
 using lockstep::testing::Who;
+using ::testing::AllOf;
+using ::testing::Not;
 
 TEST(Conformance, Row009_BothFallSilentAndBothPollsSayUnavailable) {
   CoordinatorHarness h({.size = 2});
@@ -27,8 +25,8 @@ TEST(Conformance, Row009_BothFallSilentAndBothPollsSayUnavailable) {
   h.Advance(absl::Seconds(101));
 
   for (CallId poll : {poll0, poll1}) {
-    EXPECT_THAT(h.Reply(poll), HasError(StatusCode::kUnavailable, Reason::kHeartbeatTimeout,
-                                        "task/0", "task/1"));
+    EXPECT_THAT(h.Reply(poll),
+                HasError(StatusCode::kUnavailable, Reason::kHeartbeatTimeout, "task/0", "task/1"));
   }
 }
 
@@ -96,16 +94,15 @@ TEST(Conformance, Row014_ThePollOfAStrangerIsRefused) {
   CoordinatorHarness h({.size = 2});
   h.RegisterAll();
 
-  EXPECT_THAT(h.Reply(h.Poll(2)), HasError(StatusCode::kInvalidArgument, Reason::kUnknownMember,
-                                           "not in the cluster"));
+  EXPECT_THAT(h.Reply(h.Poll(2)),
+              HasError(StatusCode::kInvalidArgument, Reason::kUnknownMember, "not in the cluster"));
 }
 
 TEST(Conformance, Row015_APollBeforeRegisteringIsRefused) {
   CoordinatorHarness h({.size = 2});
 
-  EXPECT_THAT(h.Reply(h.Poll(0)),
-              HasError(StatusCode::kFailedPrecondition, Reason::kNotRegistered,
-                       "has not been registered"));
+  EXPECT_THAT(h.Reply(h.Poll(0)), HasError(StatusCode::kFailedPrecondition, Reason::kNotRegistered,
+                                           "has not been registered"));
 }
 
 TEST(Conformance, Row016_APollShortlyAfterLeavingParksAndIsCancelledAtTheStop) {
@@ -130,8 +127,8 @@ TEST(Conformance, Row017_APollAfterTheGracePeriodIsRefused) {
 
   h.Advance(absl::Seconds(101));
 
-  EXPECT_THAT(h.Reply(h.Poll(0)), HasError(StatusCode::kFailedPrecondition, Reason::kMemberLeft,
-                                           "has disconnected"));
+  EXPECT_THAT(h.Reply(h.Poll(0)),
+              HasError(StatusCode::kFailedPrecondition, Reason::kMemberLeft, "has disconnected"));
 }
 
 TEST(Conformance, Row018_APollAfterAResetAndTheGracePeriodIsRefused) {
@@ -142,8 +139,8 @@ TEST(Conformance, Row018_APollAfterAResetAndTheGracePeriodIsRefused) {
 
   h.Advance(absl::Seconds(101));
 
-  EXPECT_THAT(h.Reply(h.Poll(0)), HasError(StatusCode::kFailedPrecondition, Reason::kMemberLeft,
-                                           "has disconnected"));
+  EXPECT_THAT(h.Reply(h.Poll(0)),
+              HasError(StatusCode::kFailedPrecondition, Reason::kMemberLeft, "has disconnected"));
 }
 
 TEST(Conformance, Row018_LeavingCancelsTheMembersOwnPollWithTheMark) {
@@ -176,8 +173,8 @@ TEST(Conformance, Row019_APollWhileInErrorIsRefused) {
   h.Poll(1);
   h.Report(0, StatusCode::kInternal, "broken");
 
-  EXPECT_THAT(h.Reply(h.Poll(0)), HasError(StatusCode::kFailedPrecondition, Reason::kMemberFailed,
-                                           "already in error"));
+  EXPECT_THAT(h.Reply(h.Poll(0)),
+              HasError(StatusCode::kFailedPrecondition, Reason::kMemberFailed, "already in error"));
 }
 
 TEST(Conformance, Row020_APollAfterFallingSilentIsRefused) {
@@ -186,8 +183,7 @@ TEST(Conformance, Row020_APollAfterFallingSilentIsRefused) {
 
   h.Advance(absl::Seconds(101));
 
-  EXPECT_THAT(h.Reply(h.Poll(0)),
-              HasError(StatusCode::kFailedPrecondition, "already in error"));
+  EXPECT_THAT(h.Reply(h.Poll(0)), HasError(StatusCode::kFailedPrecondition, "already in error"));
 }
 
 TEST(Conformance, Row021_AWrongReRegistrationReachesTheOthersPolls) {

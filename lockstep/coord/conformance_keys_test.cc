@@ -10,11 +10,11 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
 using lockstep::testing::Succeeded;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // A job of one member, which reads and writes.
 class Keys : public ::testing::Test {
@@ -53,7 +53,8 @@ TEST_F(ConformanceKeys, Row059_AKeyIsReplacedWhenAsked) {
 TEST_F(ConformanceKeys, Row060_OneKeyHasSeveralSpellings) {
   Put("/path//to/key///", "v");
 
-  for (const std::string spelling : {"path/to/key", "/path/to/key", "path//to///key", "path/to/key/"}) {
+  for (const std::string spelling :
+       {"path/to/key", "/path/to/key", "path//to///key", "path/to/key/"}) {
     const CallId call = h.Get(0, spelling);
     EXPECT_EQ(h.Value(call), "v") << spelling;
     EXPECT_EQ(std::get<KeyRead>(h.Reply(call).answer).entry.key, spelling)

@@ -1,5 +1,5 @@
-// How a loss is seen before the heartbeat time-out tells: on the connection, and by the launcher; and
-// which of several losses is called the cause.
+// How a loss is seen before the heartbeat time-out tells: on the connection, and by the
+// launcher; and which of several losses is called the cause.
 #include "gtest/gtest.h"
 #include "lockstep/testing/coordinator_harness.h"
 #include "lockstep/testing/matchers.h"
@@ -8,13 +8,13 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
 using lockstep::testing::HasText;
 using lockstep::testing::IsAbout;
 using lockstep::testing::Succeeded;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // A job of three members, each with a process of its own (51, 52, 53), all of which poll.
 class Loss : public ::testing::Test {
@@ -136,6 +136,41 @@ TEST_F(Loss, ItsExitCodeIsTold) {
   h.ProcessEnded(1, 52, /*exit_code=*/42);
 
   EXPECT_THAT(h.Reply(polls[0]), HasError(StatusCode::kUnavailable, "task/1", "42"));
+}
+
+TEST_F(Loss, TheEndOfAProcessTellsMoreThanTheBreakBefore) {
+  h.Hangup(polls[1]);
+  h.Advance(absl::Milliseconds(3));
+
+  h.ProcessEnded(1, 52, /*exit_code=*/0, /*signal=*/11);
+
+  EXPECT_THAT(h.Reply(polls[0]),
+              HasError(StatusCode::kUnavailable, Reason::kProcessEnded, "task/1", "SIGSEGV"));
+  EXPECT_EQ(h.View().errors.size(), 1u);
+}
+
+TEST_F(Loss, ThoseWhoWereToldAreShownAsFailedSinceTheyEndByIt) {
+  h.ProcessEnded(1, 52, /*exit_code=*/1);
+
+  EXPECT_EQ(h.Condition(0), MemberCondition::kFailed);
+  EXPECT_THAT(h.Member(0).why, HasSubstr("told"));
+  EXPECT_EQ(h.View().state, AttemptState::kFailed);
+}
+
+TEST_F(Loss, AnyRequestIsASignOfLife) {
+  h.KeepAlive({0, 2});
+  h.Advance(absl::Seconds(60));
+  h.Set(1, "k", "v");
+  h.Advance(absl::Seconds(60));
+  h.Arrive(1, "b");
+  h.Advance(absl::Seconds(60));
+  h.Poll(1);
+  h.Advance(absl::Seconds(99));
+  EXPECT_NE(h.Condition(1), MemberCondition::kLost);
+
+  h.Advance(absl::Seconds(1));
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
 }
 
 TEST_F(Loss, TheEndOfAnotherProcessIsNoLoss) {

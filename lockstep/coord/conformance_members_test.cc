@@ -148,8 +148,7 @@ TEST(Conformance, Row026_ResettingTwiceIsRefused) {
   h.Reset(0);
 
   EXPECT_THAT(h.Reply(h.Reset(0)), HasError(StatusCode::kFailedPrecondition));
-  EXPECT_THAT(h.Reply(h.Reset(7)),
-              HasError(StatusCode::kInvalidArgument, Reason::kUnknownMember));
+  EXPECT_THAT(h.Reply(h.Reset(7)), HasError(StatusCode::kInvalidArgument, Reason::kUnknownMember));
 }
 
 TEST(Conformance, Row027_HeartbeatsAfterAResetAreTakenWithinTheGraceOnly) {
@@ -194,8 +193,7 @@ TEST(Conformance, Row028_LeavingTwiceAndLeavingAsAStrangerAreRefused) {
   h.Leave(0);
 
   EXPECT_THAT(h.Reply(h.Leave(0)), HasError(StatusCode::kFailedPrecondition));
-  EXPECT_THAT(h.Reply(h.Leave(9)),
-              HasError(StatusCode::kInvalidArgument, Reason::kUnknownMember));
+  EXPECT_THAT(h.Reply(h.Leave(9)), HasError(StatusCode::kInvalidArgument, Reason::kUnknownMember));
 }
 
 }  // namespace

@@ -26,8 +26,11 @@ class ConformanceRecoverable : public ::testing::TestWithParam<Ending> {
   // Ends the life of member 0 and lets it in again, as another one.
   void RestartMember0() {
     switch (GetParam()) {
-      case Ending::kSilently: break;
-      case Ending::kByReset: EXPECT_THAT(h.Reply(h.Reset(0)), Succeeded()); break;
+      case Ending::kSilently:
+        break;
+      case Ending::kByReset:
+        EXPECT_THAT(h.Reply(h.Reset(0)), Succeeded());
+        break;
       case Ending::kReported:
         h.Report(0, StatusCode::kInternal, "broken");
         EXPECT_THAT(h.Reply(h.Reset(0)), Succeeded());
@@ -105,10 +108,14 @@ INSTANTIATE_TEST_SUITE_P(Endings, ConformanceRecoverable,
                                            Ending::kReported),
                          [](const auto& param) {
                            switch (param.param) {
-                             case Ending::kSilently: return "Silently";
-                             case Ending::kByReset: return "ByReset";
-                             case Ending::kLost: return "Lost";
-                             case Ending::kReported: return "Reported";
+                             case Ending::kSilently:
+                               return "Silently";
+                             case Ending::kByReset:
+                               return "ByReset";
+                             case Ending::kLost:
+                               return "Lost";
+                             case Ending::kReported:
+                               return "Reported";
                            }
                            return "";
                          });
@@ -134,6 +141,21 @@ TEST(Recoverable, AHeartbeatOfAStaleLifeIsTakenAndChangesNothing) {
 
   EXPECT_THAT(h.Reply(h.Heartbeat(lockstep::testing::Who(0).As(100))), Succeeded());
   EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
+}
+
+TEST(Recoverable, EachMemberHasAGraceOfItsOwn) {
+  CoordinatorHarness h({.size = 3, .recoverable = true});
+  h.ProcessStarted(2, 53);
+  h.RegisterAll();
+  h.Hangup(h.Poll(1));
+  h.Advance(absl::Milliseconds(100));
+
+  h.ProcessEnded(2, 53, /*exit_code=*/1);
+
+  EXPECT_EQ(h.Condition(2), MemberCondition::kLost);
+  EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect) << "the loss of one says nothing of others";
+  h.Poll(1);
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
 }
 
 TEST(Recoverable, TheJobEndsWhenAllHaveLeft) {

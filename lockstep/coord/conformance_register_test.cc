@@ -7,16 +7,14 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::Not;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
-using lockstep::testing::HasText;
 using lockstep::testing::IsAbout;
 using lockstep::testing::Succeeded;
 using lockstep::testing::TextStartsWith;
 using lockstep::testing::Who;
+using ::testing::AllOf;
+using ::testing::Not;
 
 TEST(Conformance, Row037_HeartbeatsBeforeTheRegistrationPassesAreRefused) {
   CoordinatorHarness h({.size = 2});
@@ -195,6 +193,19 @@ TEST(Registration, ACallerThatHangsUpIsWithdrawn) {
 TEST(Registration, TheTimeOutStartsAnewWhenNobodyIsLeft) {
   CoordinatorHarness h({.size = 2, .register_timeout = absl::Seconds(60)});
   h.Hangup(h.Register(0, 100));
+  h.Advance(absl::Seconds(50));
+
+  const CallId call = h.Register(0, 200);
+  h.Advance(absl::Seconds(59));
+  EXPECT_TRUE(h.Pending(call));
+  h.Advance(absl::Seconds(1));
+
+  EXPECT_THAT(h.Reply(call), HasError(StatusCode::kDeadlineExceeded));
+}
+
+TEST(Registration, ItAlsoDoesWhenTheLastGaveUpByItsOwnDeadline) {
+  CoordinatorHarness h({.size = 2, .register_timeout = absl::Seconds(60)});
+  h.Register(0, 100, absl::Seconds(5));
   h.Advance(absl::Seconds(50));
 
   const CallId call = h.Register(0, 200);

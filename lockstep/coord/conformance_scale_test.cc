@@ -1,5 +1,5 @@
-// Ten thousand members, counted in effects rather than in time: no event of one member answers or
-// tells anybody but those it concerns.
+// Ten thousand members, counted in effects rather than in time: no event of one member answers
+// or tells anybody but those it concerns.
 #include "gtest/gtest.h"
 #include "lockstep/testing/coordinator_harness.h"
 #include "lockstep/testing/matchers.h"
@@ -7,7 +7,6 @@
 namespace lockstep::coord {
 namespace {
 
-using absl::StatusCode;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::PassedBarrier;
 using lockstep::testing::Succeeded;

@@ -1,5 +1,5 @@
-// Rows 41 and 47-57: leaving a job, together or alone, and what the loss of a member does to those
-// who leave.
+// Rows 41 and 47-57: leaving a job, together or alone, and what the loss of a member does to
+// those who leave.
 #include "gtest/gtest.h"
 #include "lockstep/testing/coordinator_harness.h"
 #include "lockstep/testing/matchers.h"
@@ -8,12 +8,11 @@ namespace lockstep::coord {
 namespace {
 
 using absl::StatusCode;
-using ::testing::AllOf;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
 using lockstep::testing::IsAbout;
 using lockstep::testing::Succeeded;
-using lockstep::testing::Who;
+using ::testing::AllOf;
 
 TEST(Conformance, Row041_ShutdownIsAnsweredWhenAllHaveAsked) {
   CoordinatorHarness h({.size = 3});
@@ -183,8 +182,7 @@ TEST(Conformance, Row054_AMemberThatVanishesMidRunIsToldToEveryOther) {
 }
 
 TEST(Conformance, Row055_RecoverableDoesNotWaiveTheInitialMembership) {
-  CoordinatorHarness h(
-      {.size = 2, .register_timeout = absl::Seconds(20), .recoverable = true});
+  CoordinatorHarness h({.size = 2, .register_timeout = absl::Seconds(20), .recoverable = true});
   const CallId call0 = h.Register(0, 100);
 
   h.Advance(absl::Seconds(20));
@@ -224,6 +222,17 @@ TEST(Shutdown, RecoverableMembersLeaveAlone) {
   EXPECT_THAT(h.Reply(h.Leave(0)), Succeeded());
   EXPECT_EQ(h.Condition(0), MemberCondition::kLeft);
   EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+}
+
+TEST(Shutdown, AMemberThatResetsMeanwhileFailsIt) {
+  CoordinatorHarness h({.size = 3});
+  h.RegisterAll();
+  const CallId leave0 = h.Leave(0);
+
+  h.Reset(1);
+
+  EXPECT_THAT(h.Reply(leave0),
+              HasError(StatusCode::kInternal, "Shutdown barrier has failed", "task/1"));
 }
 
 TEST(Shutdown, ACallerThatHangsUpIsWithdrawnAndMayAskAgain) {

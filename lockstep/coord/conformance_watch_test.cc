@@ -8,7 +8,6 @@ namespace {
 
 using absl::StatusCode;
 using lockstep::testing::CoordinatorHarness;
-using lockstep::testing::HasError;
 using lockstep::testing::IsFromAnotherAttempt;
 using lockstep::testing::Succeeded;
 using lockstep::testing::Who;

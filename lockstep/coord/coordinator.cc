@@ -77,20 +77,14 @@ ErrorPtr Coordinator::WrongService(ServiceIncarnation claimed) const {
 
 void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& out) {
   if (stopped_) return out.Fail(request.call, Stopped(job_->options.job));
-  const bool of_this_attempt = attempt_->Knew(request.member, request.incarnation);
-  if (!of_this_attempt && job_->IsFormerLife(request.member, request.incarnation)) {
-    // Sent in an older attempt, by a process that has a successor by now and must not displace it.
-    return out.Fail(request.call,
-                    MakeError(absl::StatusCode::kAlreadyExists, Reason::kSuperseded,
-                              absl::StrCat("Aborted connect attempt of a former life of ",
-                                           job_->Name(request.member),
-                                           ": there is a request from a newer incarnation")));
-  }
-  if (job_->IsMember(request.member) &&
-      (attempt_->failed() ? !of_this_attempt : attempt_->ended())) {
-    OpenNextAttempt(out);
-  }
+  if (job_->IsMember(request.member) && OpensNext(request)) OpenNextAttempt(out);
   attempt_->Handle(now, request, out);
+}
+
+bool Coordinator::OpensNext(const RegisterMember& request) const {
+  if (job_->IsFormerLife(request.member, request.incarnation)) return false;
+  if (attempt_->failed()) return !attempt_->Knew(request.member, request.incarnation);
+  return attempt_->ended();
 }
 
 void Coordinator::OpenNextAttempt(Effects& out) {

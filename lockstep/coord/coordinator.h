@@ -53,6 +53,8 @@ class Coordinator {
   // Null when the caller belongs to the current attempt.
   ErrorPtr CheckCaller(const Caller& caller) const;
   ErrorPtr WrongService(ServiceIncarnation claimed) const;
+  // Whether the member of the job belongs to the attempt after this one.
+  bool OpensNext(const RegisterMember& request) const;
   void OpenNextAttempt(Effects& out);
 
   // What carries no `Caller`.

@@ -34,19 +34,18 @@ std::string JobRecord::NameSome(const std::vector<MemberIndex>& members) const {
   return text;
 }
 
-void JobRecord::BeginLife(MemberIndex member, Incarnation incarnation) {
+void JobRecord::NoteLife(MemberIndex member, Incarnation incarnation) {
+  std::deque<Incarnation>& known = incarnations[member.value()];
+  if (!known.empty() && known.back() == incarnation) return;
   ++lives[member.value()];
-  std::deque<Incarnation>& newest = newest_lives[member.value()];
-  if (!newest.empty() && newest.back() == incarnation) return;  // the same process, once more
-  newest.push_back(incarnation);
-  if (newest.size() > kNewestLivesMax) newest.pop_front();
+  known.push_back(incarnation);
+  if (known.size() > kLivesKeptMax) known.pop_front();
 }
 
 bool JobRecord::IsFormerLife(MemberIndex member, Incarnation incarnation) const {
-  if (!IsMember(member)) return false;
-  const std::deque<Incarnation>& newest = newest_lives[member.value()];
-  return !newest.empty() && newest.back() != incarnation &&
-         std::find(newest.begin(), newest.end(), incarnation) != newest.end();
+  const std::deque<Incarnation>& known = incarnations[member.value()];
+  return !known.empty() &&
+         std::find(known.begin(), known.end() - 1, incarnation) != known.end() - 1;
 }
 
 void JobRecord::KeepError(ErrorView error) {

@@ -29,7 +29,7 @@ struct JobRecord {
   explicit JobRecord(const CoordinatorOptions& options_in)
       : options(options_in),
         lives(options.size),
-        newest_lives(options.size),
+        incarnations(options.size),
         processes(options.size) {}
 
   // `task/4`: any member, known or not.
@@ -45,10 +45,10 @@ struct JobRecord {
     return member.value() >= 0 && member.value() < options.size;
   }
 
-  // The member begins a life in an attempt.
-  void BeginLife(MemberIndex member, Incarnation incarnation);
-  // The member lived so once, in whatever attempt, and has begun another life since. Known of the
-  // last `kNewestLivesMax`.
+  // The member starts another life, unless this one is its newest already.
+  void NoteLife(MemberIndex member, Incarnation incarnation);
+  // Whether the member lived so once, and lives otherwise by now, in whichever attempt. What such a
+  // life sends was held up on the way and must not be taken for the new one's.
   bool IsFormerLife(MemberIndex member, Incarnation incarnation) const;
 
   // Keeps an error for people; the oldest go first (`kept_errors_max`), but an attempt's root cause
@@ -56,13 +56,16 @@ struct JobRecord {
   void KeepError(ErrorView error);
 
   const CoordinatorOptions options;
-  std::vector<int32_t> lives;  // by member: how many incarnations it has had
-  static constexpr size_t kNewestLivesMax = 16;
-  std::vector<std::deque<Incarnation>> newest_lives;  // by member: without repeats, newest last
+  std::vector<int32_t> lives;                         // by member: how many incarnations it has had
+  std::vector<std::deque<Incarnation>> incarnations;  // by member: the last of them, newest last
   std::vector<ProcessRecord> processes;
   std::deque<ErrorView> errors;  // oldest first
   int64_t attempt = 0;
 };
+
+// How many incarnations of a member are remembered: what is held up longer than that many lives is
+// not told from a new one. `lives_kept_max`.
+inline constexpr size_t kLivesKeptMax = 16;
 
 // "3.2s", "1m30s": for texts, to the millisecond.
 std::string FormatSpan(absl::Duration span);

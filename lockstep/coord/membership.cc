@@ -47,21 +47,18 @@ std::string Membership::DescribeMissing(Time now, std::vector<MemberIndex> membe
   return text;
 }
 
-bool Membership::BeginLife(Time now, MemberIndex member, Incarnation incarnation,
+void Membership::BeginLife(Time now, MemberIndex member, Incarnation incarnation,
                            std::string peer) {
+  LOCKSTEP_CHECK(!job_.IsFormerLife(member, incarnation));
   Member& m = members_[member.value()];
-  const bool same_life = m.ever_registered && m.incarnation == incarnation;
-  if (!same_life) {
-    if (!lives_.emplace(member, incarnation).second) return false;
-    by_incarnation_[incarnation] = member;
-    m.incarnation = incarnation;
-    job_.BeginLife(member, incarnation);
-    ++version_;
-  }
+  if (!m.ever_registered || m.incarnation != incarnation) ++version_;
+  job_.NoteLife(member, incarnation);
+  lives_.emplace(member, incarnation);
+  by_incarnation_[incarnation] = member;
+  m.incarnation = incarnation;
   m.ever_registered = true;
   m.last_heard = now;
   m.peer = std::move(peer);
-  return true;
 }
 
 void Membership::Connect(Time now, MemberIndex member) {

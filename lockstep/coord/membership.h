@@ -78,8 +78,8 @@ class Membership {
     return lives_.contains({member, incarnation});
   }
 
-  // A registration came in. Refused (false) when the member had this incarnation before its newest.
-  bool BeginLife(Time now, MemberIndex member, Incarnation incarnation, std::string peer);
+  // A registration came in, of a life that is not a former one.
+  void BeginLife(Time now, MemberIndex member, Incarnation incarnation, std::string peer);
   void Connect(Time now, MemberIndex member);
   void Fail(Time now, MemberIndex member, ErrorPtr error);
   void Disconnect(Time now, MemberIndex member);

@@ -16,7 +16,7 @@ class MembershipTest : public testing::Test {
  protected:
   MembershipTest() {
     for (int32_t i = 0; i < 3; ++i) {
-      EXPECT_TRUE(members_.BeginLife(Time(), MemberIndex(i), Incarnation(10 + i), "peer"));
+      members_.BeginLife(Time(), MemberIndex(i), Incarnation(10 + i), "peer");
       members_.Connect(Time(), MemberIndex(i));
     }
   }
@@ -63,9 +63,11 @@ TEST_F(MembershipTest, OrdersLossesByWhenTheirTroubleBegan) {
 
 TEST_F(MembershipTest, NeverGoesBackToAFormerIncarnation) {
   members_.Disconnect(At(1), MemberIndex(0));
-  EXPECT_TRUE(members_.BeginLife(At(2), MemberIndex(0), Incarnation(77), ""));
 
-  EXPECT_FALSE(members_.BeginLife(At(3), MemberIndex(0), Incarnation(10), ""));
+  members_.BeginLife(At(2), MemberIndex(0), Incarnation(77), "");
+
+  EXPECT_TRUE(job_.IsFormerLife(MemberIndex(0), Incarnation(10)));
+  EXPECT_FALSE(job_.IsFormerLife(MemberIndex(0), Incarnation(77)));
 
   EXPECT_EQ(members_.Get(MemberIndex(0)).incarnation, Incarnation(77));
   EXPECT_EQ(job_.NameWithLife(MemberIndex(0)), "task/0#2");

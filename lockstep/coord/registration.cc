@@ -26,13 +26,7 @@ Registration::Registration(const JobRecord& job, Membership& membership)
 
 bool Registration::Ask(Time now, const RegisterMember& request, Effects& out) {
   const Incarnation before = membership_.Get(request.member).incarnation;
-  if (!membership_.BeginLife(now, request.member, request.incarnation, request.peer)) {
-    out.Fail(request.call,
-             MakeError(absl::StatusCode::kAlreadyExists, Reason::kSuperseded,
-                       absl::StrCat("Aborted connect attempt of ", job_.Name(request.member),
-                                    ": there is a request from a newer incarnation")));
-    return false;
-  }
+  membership_.BeginLife(now, request.member, request.incarnation, request.peer);
   if (!gathering_) gathering_.emplace(everybody_, now, now + job_.options.register_timeout);
 
   if (std::optional<CallId> older = gathering_->Arrive(request.member, request.call)) {

@@ -31,7 +31,8 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
   const std::vector<std::string> folders = absl::StrSplit(is_path ? "" : path_variable, ':');
   for (const std::string& folder : folders) {
     // An empty entry of PATH means the current folder.
-    const std::string path = is_path ? name : absl::StrCat(folder.empty() ? "." : folder, "/", name);
+    const std::string path =
+        is_path ? name : absl::StrCat(folder.empty() ? "." : folder, "/", name);
     switch (LookAt(path)) {
       case Found::kProgram:
         return path;

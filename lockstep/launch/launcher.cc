@@ -53,9 +53,8 @@ void Launcher::Start() {
 
 bool Launcher::StartOne(MemberIndex member) {
   const SupervisorOptions& job = options_.supervisor;
-  const std::vector<std::string> environment =
-      Format(MemberEnvironment(options_.inherited, options_.address, job.role, member, job.size,
-                               options_.run_id));
+  const std::vector<std::string> environment = Format(MemberEnvironment(
+      options_.inherited, options_.address, job.role, member, job.size, options_.run_id));
   auto process = Process::Start(options_.command, environment, options_.signals, guardian_);
   if (!process.ok()) {
     Handle(StartFailed{.member = member,
@@ -85,16 +84,17 @@ bool Launcher::StartOne(MemberIndex member) {
 
 void Launcher::WatchEnd(Slot& slot) {
   slot.end.emplace(loop_.io(), slot.process->TakePidfd().release());
-  slot.end->async_wait(
-      asio::posix::stream_descriptor::wait_read, [this, &slot](const asio::error_code& error) {
-        if (error) return;
-        const std::optional<Ending> ending = slot.process->PollEnding();
-        if (!ending) return;
-        // First what it said, then that it ended. What else holds its output may still write.
-        slot.output->Drain();
-        slot.errors->Drain();
-        Handle(ProcessEnded{.member = slot.member, .ending = *ending});
-      });
+  slot.end->async_wait(asio::posix::stream_descriptor::wait_read,
+                       [this, &slot](const asio::error_code& error) {
+                         if (error) return;
+                         const std::optional<Ending> ending = slot.process->PollEnding();
+                         if (!ending) return;
+                         // First what it said, then that it ended. What else holds its output may
+                         // still write.
+                         slot.output->Drain();
+                         slot.errors->Drain();
+                         Handle(ProcessEnded{.member = slot.member, .ending = *ending});
+                       });
 }
 
 void Launcher::OnPipeEnd(Slot& slot) {

@@ -7,8 +7,8 @@
 namespace lockstep::launch {
 
 LinePrefixer::LinePrefixer(std::string_view name, int color) {
-  const std::string bracket =
-      color < 0 ? absl::StrFormat("[%s]", name) : absl::StrFormat("\x1b[%dm[%s]\x1b[0m", color, name);
+  const std::string bracket = color < 0 ? absl::StrFormat("[%s]", name)
+                                        : absl::StrFormat("\x1b[%dm[%s]\x1b[0m", color, name);
   prefix_ = bracket + " ";
   continued_prefix_ = bracket + "+";
 }

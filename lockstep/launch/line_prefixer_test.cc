@@ -34,8 +34,7 @@ TEST(LinePrefixerTest, HoldsBackWhatIsNotALine) {
 
 TEST(LinePrefixerTest, ProgressBarShowsItsSteps) {
   for (size_t piece = 1; piece < 6; ++piece) {
-    EXPECT_EQ(Through("\r10%\r20%\r30%\n", piece),
-              "[task/2] 10%\n[task/2] 20%\n[task/2] 30%\n");
+    EXPECT_EQ(Through("\r10%\r20%\r30%\n", piece), "[task/2] 10%\n[task/2] 20%\n[task/2] 30%\n");
   }
 }
 

@@ -20,7 +20,8 @@ inline constexpr size_t kOutputDrainBytesMax = 1 << 20;
 // further until `Resume`, so that a process which writes faster than we can is slowed down as if it
 // wrote there itself.
 //
-// Threads: loop-confined. Destroy it when the loop has stopped, not before: `on_end` may be on its way.
+// Threads: loop-confined. Destroy it when the loop has stopped, not before: `on_end` may be on its
+// way.
 class OutputPipe {
  public:
   OutputPipe(runtime::Loop& loop, UniqueFd fd, LinePrefixer prefixer,

@@ -16,23 +16,24 @@ namespace lockstep::launch {
 inline constexpr size_t kOutputQueueBytesMax = 1 << 20;
 
 // A thread that writes, since whoever reads our output may stop reading (a pager, Ctrl-S), and
-// neither a signal nor the end of a process may go unnoticed for that. Output that cannot be written
-// any more (its reader went, the disk is full) is dropped: a training does not die of its log.
+// neither a signal nor the end of a process may go unnoticed for that. Output that cannot be
+// written any more (its reader went, the disk is full) is dropped: a training does not die of its
+// log.
 //
 // Threads: thread-safe.
 class OutputSink {
  public:
-  // Neither function is called under a lock; both on the sink's thread: `on_room` when there is room
-  // again after `Push` returned false, `on_error` once, with the errno, when output begins to be
-  // dropped. `fd` must stay open as long as the sink.
+  // Neither function is called under a lock; both on the sink's thread: `on_room` when there is
+  // room again after `Push` returned false, `on_error` once, with the errno, when output begins to
+  // be dropped. `fd` must stay open as long as the sink.
   OutputSink(int fd, absl::AnyInvocable<void()> on_room, absl::AnyInvocable<void(int)> on_error);
   // Drops what waits, but waits for the write that is under way: flush before it.
   ~OutputSink();
   OutputSink(const OutputSink&) = delete;
   OutputSink& operator=(const OutputSink&) = delete;
 
-  // Takes the text in any case; false says that the caller should wait for room before it comes with
-  // more.
+  // Takes the text in any case; false says that the caller should wait for room before it comes
+  // with more.
   bool Push(std::string text);
 
   // Calls `done` on the sink's thread when all that was pushed so far has been written or dropped.

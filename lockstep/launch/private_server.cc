@@ -113,17 +113,16 @@ absl::Status PrivateServer::StartProcess() {
 }
 
 void PrivateServer::WaitForFolder() {
-  folder_changes_->async_wait(asio::posix::stream_descriptor::wait_read,
-                              [this](const asio::error_code& error) {
-                                if (error || ready_told_) return;
-                                // What changed does not matter: the file is there, or not yet.
-                                std::array<char, 4096> events;
-                                while (::read(folder_changes_->native_handle(), events.data(),
-                                              events.size()) > 0) {
-                                }
-                                ReadReadyFile();
-                                if (!ready_told_) WaitForFolder();
-                              });
+  folder_changes_->async_wait(
+      asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+        if (error || ready_told_) return;
+        // What changed does not matter: the file is there, or not yet.
+        std::array<char, 4096> events;
+        while (::read(folder_changes_->native_handle(), events.data(), events.size()) > 0) {
+        }
+        ReadReadyFile();
+        if (!ready_told_) WaitForFolder();
+      });
 }
 
 void PrivateServer::ReadReadyFile() {
@@ -145,9 +144,9 @@ void PrivateServer::OnProcessEnded() {
   if (stopped_) {
     std::exchange(stopped_, nullptr)();
   } else if (!ready_told_) {
-    BecomeReady(absl::UnavailableError(
-        absl::StrCat("lockstep-server (pid ", process_->pid(), ") ", Describe(*ending),
-                     " before it was ready", LastWords())));
+    BecomeReady(absl::UnavailableError(absl::StrCat("lockstep-server (pid ", process_->pid(), ") ",
+                                                    Describe(*ending), " before it was ready",
+                                                    LastWords())));
   } else if (callbacks_.ended) {
     callbacks_.ended(*ending);
   }

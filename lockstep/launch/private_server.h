@@ -40,7 +40,8 @@ absl::StatusOr<JobAddress> ParseReadyFile(const std::string& text, const std::st
 
 // Starts the server, waits until it answers, and stops it.
 //
-// Threads: loop-confined. Destroy it when the loop has stopped. `loop` and `guardian` must outlive it.
+// Threads: loop-confined. Destroy it when the loop has stopped. `loop` and `guardian` must outlive
+// it.
 class PrivateServer {
  public:
   struct Callbacks {
@@ -58,8 +59,8 @@ class PrivateServer {
 
   void Start();
 
-  // Calls `done` when the server has ended, by SIGTERM or by SIGKILL after the stop time-out; at once
-  // when there is none.
+  // Calls `done` when the server has ended, by SIGTERM or by SIGKILL after the stop time-out; at
+  // once when there is none.
   void Stop(absl::AnyInvocable<void()> done);
 
   // "last lines of its log: ...", or nothing when it logged nothing.

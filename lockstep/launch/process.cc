@@ -1,6 +1,7 @@
 #include "lockstep/launch/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -10,9 +11,13 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 namespace lockstep::launch {
 namespace {
+
+// From the fork until the command runs, which takes that long only on a dead file system.
+constexpr absl::Duration kExecuteTimeout = absl::Seconds(30);
 
 struct Pipe {
   UniqueFd read_end;
@@ -77,9 +82,10 @@ struct ChildPlan {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Process>> Process::Start(
-    const Command& command, const std::vector<std::string>& environment,
-    const InheritedSignals& signals, Guardian& guardian) {
+absl::StatusOr<std::unique_ptr<Process>> Process::Start(const Command& command,
+                                                        const std::vector<std::string>& environment,
+                                                        const InheritedSignals& signals,
+                                                        Guardian& guardian) {
   absl::StatusOr<Pipe> output = MakePipe();
   if (!output.ok()) return output.status();
   absl::StatusOr<Pipe> errors = MakePipe();
@@ -113,11 +119,14 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(
 
   // Ends when the child executes the command, or dies; nobody else holds the other end.
   failure->write_end.reset();
+  pollfd told = {.fd = failure->read_end.get(), .events = POLLIN, .revents = 0};
+  if (::poll(&told, 1, static_cast<int>(absl::ToInt64Milliseconds(kExecuteTimeout))) == 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("executing ", command.path, " took more than ",
+                                                     absl::FormatDuration(kExecuteTimeout),
+                                                     "; does its file system answer?"));
+  }
   int error = 0;
-  ssize_t n = 0;
-  do {
-    n = ::read(failure->read_end.get(), &error, sizeof error);
-  } while (n < 0 && errno == EINTR);
+  const ssize_t n = ::read(failure->read_end.get(), &error, sizeof error);
   if (n == sizeof error) {
     const std::string why =
         absl::StrCat("cannot execute ", command.path, ": ", std::strerror(error));

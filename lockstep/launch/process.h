@@ -18,7 +18,7 @@ namespace lockstep::launch {
 
 // A program and what it is given.
 struct Command {
-  std::string path;  // of the file to execute
+  std::string path;                    // of the file to execute
   std::vector<std::string> arguments;  // the first is the program's own name
 };
 
@@ -34,9 +34,9 @@ struct StateChange {
   int signal = 0;
 };
 
-// A process that leads a process group of its own. It reads nothing (/dev/null), writes into two pipes
-// of ours, gets SIGKILL when the thread that started it ends, and is in the guardian's books before
-// it runs its first instruction of the command.
+// A process that leads a process group of its own. It reads nothing (/dev/null), writes into two
+// pipes of ours, gets SIGKILL when the thread that started it ends, and is in the guardian's books
+// before it runs its first instruction of the command.
 //
 // It stays a zombie from its end until `Release`: that keeps its pid, so that the group can be
 // signalled without hitting a stranger.
@@ -46,9 +46,10 @@ class Process {
  public:
   // `guardian` must outlive the process. RESOURCE_EXHAUSTED: no process is to be had; NOT_FOUND and
   // FAILED_PRECONDITION: the command cannot be executed.
-  static absl::StatusOr<std::unique_ptr<Process>> Start(
-      const Command& command, const std::vector<std::string>& environment,
-      const InheritedSignals& signals, Guardian& guardian);
+  static absl::StatusOr<std::unique_ptr<Process>> Start(const Command& command,
+                                                        const std::vector<std::string>& environment,
+                                                        const InheritedSignals& signals,
+                                                        Guardian& guardian);
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   // As `Release`.

@@ -112,9 +112,9 @@ void Supervisor::On(Time now, const ProcessStopped& event, Effects& out) {
   if (process.state != ProcessState::kRunning) return;
   process.stopped_since = now;
   out.reports.push_back({ProcessReport::Kind::kStopped, event.member, process.pid, {}});
-  out.sentences.push_back(absl::StrFormat(
-      "%s was stopped by %s; the others wait for it (kill -CONT -%d lets it go on)",
-      Name(event.member, process), SignalName(event.signal), process.pid));
+  out.sentences.push_back(
+      absl::StrFormat("%s was stopped by %s; the others wait for it (kill -CONT -%d lets it go on)",
+                      Name(event.member, process), SignalName(event.signal), process.pid));
 }
 
 void Supervisor::On(Time now, const ProcessContinued& event, Effects& out) {
@@ -149,8 +149,8 @@ void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
     if (processes_[i].state != ProcessState::kRunning) continue;
     out.signals.push_back({MemberIndex(static_cast<int32_t>(i)), event.signal});
   }
-  std::string sentence = absl::StrFormat("%s: passed on to %d process%s", name, running,
-                                         running == 1 ? "" : "es");
+  std::string sentence =
+      absl::StrFormat("%s: passed on to %d process%s", name, running, running == 1 ? "" : "es");
   if (event.signal == SIGINT) {
     absl::StrAppend(&sentence, "; again within ", Spell(options_.grace), " kills");
   }
@@ -185,8 +185,8 @@ void Supervisor::On(Time now, const DeadlineReached&, Effects& out) {
     Process& process = processes_[i];
     if (process.state == ProcessState::kEnded && now >= process.ended + options_.helper_grace) {
       const MemberIndex member(static_cast<int32_t>(i));
-      out.sentences.push_back(absl::StrFormat("%s left processes behind; they are killed",
-                                              Name(member, process)));
+      out.sentences.push_back(
+          absl::StrFormat("%s left processes behind; they are killed", Name(member, process)));
       Release(member, process, out);
     }
   }
@@ -207,7 +207,8 @@ int Supervisor::CountRunning() const {
       [](const Process& process) { return process.state == ProcessState::kRunning; }));
 }
 
-// Only the first failure is told at once: the others mostly follow from it, and stand in the verdict.
+// Only the first failure is told at once: the others mostly follow from it, and stand in the
+// verdict.
 void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effects& out) {
   if (first_failure_) return;
   first_failure_ = exit_code;
@@ -223,7 +224,7 @@ void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effect
 void Supervisor::Escalate(Time now, Escalation to, Effects& out) {
   escalation_ = to;
   const int running = CountRunning();
-  const std::string still = absl::StrFormat("%d process%s", running, running == 1 ? "" : "es");
+  const std::string left = absl::StrFormat("%d process%s", running, running == 1 ? "" : "es");
   switch (to) {
     case Escalation::kGrace:
       escalate_at_ = now + options_.grace;
@@ -231,7 +232,7 @@ void Supervisor::Escalate(Time now, Escalation to, Effects& out) {
     case Escalation::kTerminated:
       escalate_at_ = now + options_.terminate_grace;
       if (running == 0) return;
-      out.sentences.push_back(absl::StrCat(still, " did not end by itself: SIGTERM"));
+      out.sentences.push_back(absl::StrCat("the grace is over: SIGTERM to ", left));
       SignalRunning(SIGTERM, out);
       // A stopped process takes SIGTERM only when it goes on.
       SignalRunning(SIGCONT, out);
@@ -239,7 +240,7 @@ void Supervisor::Escalate(Time now, Escalation to, Effects& out) {
     case Escalation::kKilled:
       escalate_at_ = now + options_.kill_grace;
       if (running > 0) {
-        out.sentences.push_back(absl::StrCat(still, " left: SIGKILL"));
+        out.sentences.push_back(absl::StrCat("SIGKILL to ", left));
         SignalRunning(SIGKILL, out);
       }
       ReleaseEnded(out);
@@ -303,18 +304,17 @@ void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
   out.sentences.push_back(
       *out.exit_code == 0
           ? absl::StrFormat("all %d succeeded in %s", options_.size, Spell(now - *began_))
-          : absl::StrFormat("failed after %s, exit code %d", Spell(now - *began_),
-                            *out.exit_code));
+          : absl::StrFormat("failed after %s, exit code %d", Spell(now - *began_), *out.exit_code));
 }
 
 std::string Supervisor::Verdict(MemberIndex member, const Process& process) const {
   if (process.state == ProcessState::kNotStarted) {
     return absl::StrFormat("%s/%d was not started", options_.role, member.value());
   }
-  std::string text = absl::StrFormat(
-      "%s %s after %s", Name(member, process),
-      process.given_up ? "did not end even by SIGKILL" : Describe(process.ending),
-      Spell(process.ended - process.started));
+  std::string text =
+      absl::StrFormat("%s %s after %s", Name(member, process),
+                      process.given_up ? "did not end even by SIGKILL" : Describe(process.ending),
+                      Spell(process.ended - process.started));
   if (process.ending.signal != 0 && process.ending.signal == process.sent) {
     absl::StrAppend(&text, " (sent by lockstep run)");
   }

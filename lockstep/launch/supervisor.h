@@ -71,9 +71,9 @@ struct ServerEnded {
 };
 struct DeadlineReached {};
 
-using Event = std::variant<ProcessStarted, StartFailed, ProcessEnded, ProcessStopped,
-                           ProcessContinued, OutputEnded, SignalReceived, ServerEnded,
-                           DeadlineReached>;
+using Event =
+    std::variant<ProcessStarted, StartFailed, ProcessEnded, ProcessStopped, ProcessContinued,
+                 OutputEnded, SignalReceived, ServerEnded, DeadlineReached>;
 
 // ---- What is to be done, in the order of the fields.
 
@@ -125,9 +125,9 @@ struct SupervisorOptions {
 // Sees N processes through to their end.
 //
 // A process is running, then ended (its helpers may still write), then released. The first failure
-// starts an escalation: the grace, SIGTERM, SIGKILL, giving up. A forwarded signal starts none, since
-// for a training program SIGTERM can be the notice to save. The exit code is that of the first
-// process that failed.
+// starts an escalation: the grace, SIGTERM, SIGKILL, giving up. A forwarded signal starts none,
+// since for a training program SIGTERM can be the notice to save. The exit code is that of the
+// first process that failed.
 //
 // Invariants: each process is released exactly once; every escalation ends; after `exit_code` there
 // are no more effects.
@@ -183,7 +183,7 @@ class Supervisor {
   const SupervisorOptions options_;
   std::vector<Process> processes_;
   std::optional<Time> began_;
-  std::optional<int> first_failure_;        // the exit code it gives
+  std::optional<int> first_failure_;         // the exit code it gives
   std::optional<MemberIndex> first_failed_;  // absent when it was not a process
   bool start_failed_ = false;
   Escalation escalation_ = Escalation::kNone;

@@ -70,10 +70,11 @@ TEST_F(SupervisorTest, FirstFailureNamesItsCauseAndGivesTheExitCode) {
   StartAll(4);
   now_ = now_ + absl::Seconds(12) + absl::Milliseconds(300);
   const Effects first = End(2, {0, SIGKILL});
-  EXPECT_THAT(first.sentences,
-              ElementsAre("task/2 (pid 102) was killed by SIGKILL after 12.3 s, not by lockstep run "
-                          "(the kernel's log tells whether memory ran out); the other 3 processes "
-                          "have 10.0 s to end by themselves"));
+  EXPECT_THAT(
+      first.sentences,
+      ElementsAre("task/2 (pid 102) was killed by SIGKILL after 12.3 s, not by lockstep run "
+                  "(the kernel's log tells whether memory ran out); the other 3 processes "
+                  "have 10.0 s to end by themselves"));
   EXPECT_THAT(first.signals, IsEmpty());
   // What follows from it is told in the verdict only.
   EXPECT_THAT(End(0, {134, 0}).sentences, IsEmpty());
@@ -99,10 +100,12 @@ TEST_F(SupervisorTest, ThoseThatStayGetSigtermThenSigkill) {
   EXPECT_THAT(Pass(absl::Seconds(5)).signals, ElementsAre(SignalGroup{M(2), SIGKILL}));
   const Effects last = End(2, {0, SIGKILL});
   EXPECT_EQ(last.exit_code, 3);
-  EXPECT_THAT(last.sentences,
-              Contains("task/2 (pid 102) was killed by SIGKILL after 15.0 s (sent by lockstep run)"));
-  EXPECT_THAT(last.sentences,
-              Contains("task/0 (pid 100) was killed by SIGTERM after 10.0 s (sent by lockstep run)"));
+  EXPECT_THAT(
+      last.sentences,
+      Contains("task/2 (pid 102) was killed by SIGKILL after 15.0 s (sent by lockstep run)"));
+  EXPECT_THAT(
+      last.sentences,
+      Contains("task/0 (pid 100) was killed by SIGTERM after 10.0 s (sent by lockstep run)"));
 }
 
 TEST_F(SupervisorTest, ProcessThatHangsInTheKernelIsGivenUp) {
@@ -203,10 +206,8 @@ TEST_F(SupervisorTest, StartThatFailsEndsTheJobWithoutGrace) {
   Make(3);
   Do(ProcessStarted{M(0), 100});
   const Effects failed = Do(StartFailed{M(1), "no more processes allowed", kExitCannotExecute});
-  EXPECT_THAT(failed.signals,
-              ElementsAre(SignalGroup{M(0), SIGTERM}, SignalGroup{M(0), SIGCONT}));
-  EXPECT_THAT(failed.sentences,
-              Contains("task/1 could not be started: no more processes allowed"));
+  EXPECT_THAT(failed.signals, ElementsAre(SignalGroup{M(0), SIGTERM}, SignalGroup{M(0), SIGCONT}));
+  EXPECT_THAT(failed.sentences, Contains("task/1 could not be started: no more processes allowed"));
   const Effects last = End(0, {0, SIGTERM});
   EXPECT_EQ(last.exit_code, kExitCannotExecute);
   EXPECT_THAT(last.sentences, Contains("task/2 was not started"));

@@ -21,9 +21,9 @@ namespace {
 using ::testing::HasSubstr;
 
 // Each answered call of the service, one by one: `Call(stub, request)`.
-#define CALL(stub, method, request, response) \
-  [&] {                                       \
-    grpc::ClientContext context;              \
+#define CALL(stub, method, request, response)           \
+  [&] {                                                 \
+    grpc::ClientContext context;                        \
     return (stub)->method(&context, request, response); \
   }()
 
@@ -132,13 +132,12 @@ TEST_F(XlaDoorTest, AnErrorCarriesTextPayloadsAndReason) {
   job_.script = [](const coord::Event& event) -> std::optional<coord::Reply> {
     auto call = CallOf(event);
     if (!call) return std::nullopt;
-    return coord::Reply{
-        *call,
-        coord::MakeError(coord::Error{.code = absl::StatusCode::kDeadlineExceeded,
-                                      .reason = coord::Reason::kBarrierTimedOut,
-                                      .message = "Barrier timed out.",
-                                      .barrier = coord::BarrierRef{"b", 2}}),
-        {}};
+    return coord::Reply{*call,
+                        coord::MakeError(coord::Error{.code = absl::StatusCode::kDeadlineExceeded,
+                                                      .reason = coord::Reason::kBarrierTimedOut,
+                                                      .message = "Barrier timed out.",
+                                                      .barrier = coord::BarrierRef{"b", 2}}),
+                        {}};
   };
   grpc::ClientContext context;
   pb::BarrierResponse response;
@@ -149,8 +148,8 @@ TEST_F(XlaDoorTest, AnErrorCarriesTextPayloadsAndReason) {
   ASSERT_TRUE(container.ParseFromString(status.error_details()));
   EXPECT_EQ(container.payloads().count(std::string(wire::xla::kServiceErrorUrl)), 1u);
   pb::BarrierError barrier;
-  ASSERT_TRUE(barrier.ParseFromString(
-      container.payloads().at(std::string(wire::xla::kBarrierErrorUrl))));
+  ASSERT_TRUE(
+      barrier.ParseFromString(container.payloads().at(std::string(wire::xla::kBarrierErrorUrl))));
   EXPECT_EQ(barrier.barrier_id(), "b");
   EXPECT_EQ(barrier.counter(), 2);
   auto reason = context.GetServerTrailingMetadata().find("lockstep-reason");
@@ -225,7 +224,6 @@ TEST_F(XlaDoorTest, RegistrationTellsHowLongItsCallerWaits) {
 TEST_F(XlaDoorTest, TenThousandWaitingCallsCostNoThread) {
   constexpr int kCalls = 10'000;
   Open();
-  job_.record = false;
   std::vector<std::unique_ptr<pb::CoordinationService::Stub>> stubs;
   for (int i = 0; i < 4; ++i) stubs.push_back(Client());
   pb::GetKeyValueRequest get;
@@ -252,10 +250,10 @@ TEST_F(XlaDoorTest, TenThousandWaitingCallsCostNoThread) {
           if (--left == 0) all_done.Put(true);
         });
   }
-  // Each connection keeps its order, so once these are answered all waits before them are parked.
-  for (auto& stub : stubs) ASSERT_TRUE(CALL(stub, InsertKeyValue, insert, &inserted).ok());
+  for (int i = 0; i < kCalls; ++i) Await<coord::GetKey>();
   OnLoop([&] { EXPECT_EQ(door_->open_calls(), static_cast<size_t>(kCalls)); });
-  EXPECT_LE(ThreadsOfThisProcess(), threads_before + 2);  // gRPC may add a poller of its own
+  // gRPC's own pools, on both sides, may still grow to the number of cores; calls must not count.
+  EXPECT_LE(ThreadsOfThisProcess(), threads_before + 8);
 
   insert.mutable_kv()->set_key("go");
   insert.mutable_kv()->set_value("now");

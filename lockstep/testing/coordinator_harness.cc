@@ -105,8 +105,8 @@ CallId CoordinatorHarness::Register(int member, uint64_t incarnation, absl::Dura
 
 CallId CoordinatorHarness::Heartbeat(Who who) {
   const coord::Caller caller = NewCaller(who);
-  Handle(coord::Heartbeat{
-      .caller = caller, .member = who.member, .incarnation = IncarnationOf(who)});
+  Handle(
+      coord::Heartbeat{.caller = caller, .member = who.member, .incarnation = IncarnationOf(who)});
   return caller.call;
 }
 
@@ -143,10 +143,8 @@ CallId CoordinatorHarness::Watch(Who who, std::optional<int64_t> version) {
 
 CallId CoordinatorHarness::Set(Who who, std::string key, std::string value, bool overwrite) {
   const coord::Caller caller = NewCaller(who);
-  Handle(coord::SetKey{.caller = caller,
-                       .key = std::move(key),
-                       .value = std::move(value),
-                       .overwrite = overwrite});
+  Handle(coord::SetKey{
+      .caller = caller, .key = std::move(key), .value = std::move(value), .overwrite = overwrite});
   return caller.call;
 }
 

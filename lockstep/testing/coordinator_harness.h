@@ -19,8 +19,8 @@
 
 namespace lockstep::testing {
 
-// Who sends a request. A plain number is that member as it last registered: its incarnation, and the
-// service incarnation that its registration brought (the current one if it brought none yet).
+// Who sends a request. A plain number is that member as it last registered: its incarnation, and
+// the service incarnation that its registration brought (the current one if it brought none yet).
 struct Who {
   Who(int index) : member(index) {}  // NOLINT: implicit, so that tests read `h.Heartbeat(1)`
 
@@ -109,8 +109,8 @@ class CoordinatorHarness {
   size_t replies() const { return replies_.size(); }
 
   // What a successful reply brought; the test fails when it brought something else.
-  std::string Value(CallId call) const;                  // KeyRead
-  std::vector<std::string> Entries(CallId call) const;   // KeysListed, each `key=value`
+  std::string Value(CallId call) const;                 // KeyRead
+  std::vector<std::string> Entries(CallId call) const;  // KeysListed, each `key=value`
   std::vector<std::pair<int, uint64_t>> AliveIn(CallId call) const;
   const coord::MembersWatched& Watched(CallId call) const;
 

@@ -30,17 +30,22 @@ std::string Quoted(const std::string& text) {
 }
 
 std::string Members(const std::vector<MemberIndex>& members) {
-  return absl::StrCat("[", absl::StrJoin(members, ",", [](std::string* out, MemberIndex member) {
-                        absl::StrAppend(out, member.value());
-                      }),
+  return absl::StrCat("[",
+                      absl::StrJoin(members, ",",
+                                    [](std::string* out, MemberIndex member) {
+                                      absl::StrAppend(out, member.value());
+                                    }),
                       "]");
 }
 
 std::string StateName(coord::MemberState state) {
   switch (state) {
-    case coord::MemberState::kDisconnected: return "disconnected";
-    case coord::MemberState::kConnected: return "connected";
-    case coord::MemberState::kError: return "error";
+    case coord::MemberState::kDisconnected:
+      return "disconnected";
+    case coord::MemberState::kConnected:
+      return "connected";
+    case coord::MemberState::kError:
+      return "error";
   }
   return "?";
 }
@@ -50,8 +55,9 @@ std::string PrintEntry(const coord::KeyValue& entry) {
 }
 
 std::string PrintError(const coord::Error& error) {
-  std::string text = absl::StrCat(absl::StatusCodeToString(error.code), " ",
-                                  std::string(coord::ReasonName(error.reason)), " ", Quoted(error.message));
+  std::string text =
+      absl::StrCat(absl::StatusCodeToString(error.code), " ",
+                   std::string(coord::ReasonName(error.reason)), " ", Quoted(error.message));
   if (!error.from_service) absl::StrAppend(&text, " unmarked");
   if (error.origin) absl::StrAppend(&text, " origin=", error.origin->value());
   if (error.reported) absl::StrAppend(&text, " reported");
@@ -124,8 +130,8 @@ std::string PrintFields(const coord::PollForError& e) {
   return absl::StrFormat("%s member=%d", PrintCaller(e.caller), e.member.value());
 }
 std::string PrintFields(const coord::ReportError& e) {
-  return absl::StrFormat("%s member=%d code=%s message=%s", PrintCaller(e.caller),
-                         e.member.value(), absl::StatusCodeToString(e.code), Quoted(e.message));
+  return absl::StrFormat("%s member=%d code=%s message=%s", PrintCaller(e.caller), e.member.value(),
+                         absl::StatusCodeToString(e.code), Quoted(e.message));
 }
 std::string PrintFields(const coord::LeaveJob& e) {
   return absl::StrFormat("%s member=%d", PrintCaller(e.caller), e.member.value());
@@ -189,10 +195,11 @@ std::string PrintFields(const coord::Stop&) { return ""; }
 
 // In the order of `coord::Event`.
 constexpr const char* kEventNames[] = {
-    "RegisterMember", "Heartbeat",     "PollForError",    "ReportError",    "LeaveJob",
-    "ResetMember",    "WatchMembers",  "SetKey",          "GetKey",         "TryGetKey",
-    "IncrementKey",   "ListKeys",      "DeleteKey",       "ArriveAtBarrier", "CancelBarrier",
-    "GetAliveMembers", "CallLeft",     "ProcessStarted",  "ProcessEnded",   "ProcessStopped",
+    "RegisterMember",   "Heartbeat",       "PollForError",  "ReportError",
+    "LeaveJob",         "ResetMember",     "WatchMembers",  "SetKey",
+    "GetKey",           "TryGetKey",       "IncrementKey",  "ListKeys",
+    "DeleteKey",        "ArriveAtBarrier", "CancelBarrier", "GetAliveMembers",
+    "CallLeft",         "ProcessStarted",  "ProcessEnded",  "ProcessStopped",
     "ProcessContinued", "DeadlineReached", "Stop"};
 static_assert(std::size(kEventNames) == std::variant_size_v<coord::Event>);
 

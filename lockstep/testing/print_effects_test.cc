@@ -37,10 +37,10 @@ TEST(PrintEvent, NamesTheEventAndItsFields) {
   EXPECT_EQ(PrintEvent(coord::Stop{}), "Stop");
   EXPECT_EQ(PrintEvent(coord::ProcessEnded{.member = MemberIndex(2), .pid = 7, .signal = 9}),
             "ProcessEnded member=2 pid=7 exit_code=0 signal=9");
-  EXPECT_EQ(PrintEvent(coord::CancelBarrier{.caller = {CallId(1), ServiceIncarnation(5),
-                                                       Incarnation(100)},
-                                            .member = MemberIndex(0),
-                                            .id = "a"}),
+  EXPECT_EQ(PrintEvent(
+                coord::CancelBarrier{.caller = {CallId(1), ServiceIncarnation(5), Incarnation(100)},
+                                     .member = MemberIndex(0),
+                                     .id = "a"}),
             "CancelBarrier call=1 service=5 incarnation=100 member=0 id=\"a\" counter=none");
 }
 

@@ -1,0 +1,68 @@
+#include "lockstep/cli/job_lookup.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::cli {
+namespace {
+
+using testing::HasSubstr;
+
+wire::native::StatusReply Reply(const std::vector<std::pair<std::string, int32_t>>& jobs) {
+  wire::native::StatusReply reply;
+  for (const auto& [name, size] : jobs) {
+    wire::native::JobStatus job;
+    job.job = name;
+    job.size = size;
+    job.grpc = "127.0.0.1:20001";
+    reply.jobs.push_back(job);
+  }
+  return reply;
+}
+
+std::string Refusal(const wire::native::StatusReply& reply, const std::string& job,
+                    int32_t processes) {
+  const auto found = ChooseJob(reply, "h:7070", job, processes);
+  return found.ok() ? "" : std::string(found.status().message());
+}
+
+TEST(JobLookupTest, FindsTheJobByName) {
+  const auto found = ChooseJob(Reply({{"a", 2}, {"digits", 4}}), "h:7070", "digits", 4);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->size, 4);
+  EXPECT_EQ(found->address.job, "digits");
+  EXPECT_EQ(found->address.link, "h:7070");
+  EXPECT_EQ(found->address.grpc, "127.0.0.1:20001");
+}
+
+TEST(JobLookupTest, OnlyJobNeedsNoNameAndGivesTheSize) {
+  const auto found = ChooseJob(Reply({{"digits", 4}}), "h:7070", "", 0);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->address.job, "digits");
+  EXPECT_EQ(found->size, 4);
+}
+
+TEST(JobLookupTest, RefusalsSayWhatThereIs) {
+  EXPECT_THAT(Refusal(Reply({{"a", 2}, {"b", 3}}), "digits", 4),
+              HasSubstr("has no job \"digits\": it has \"a\" (size 2), \"b\" (size 3)"));
+  EXPECT_THAT(Refusal(Reply({{"a", 2}, {"b", 3}}), "", 2), HasSubstr("--job is needed"));
+  EXPECT_THAT(Refusal(Reply({}), "", 2), HasSubstr("it has none"));
+  EXPECT_THAT(Refusal(Reply({{"digits", 4}}), "digits", 3),
+              HasSubstr("has size 4, but -n asks for 3 processes"));
+  EXPECT_THAT(Refusal(Reply({{"digits", 5000}}), "digits", 0), HasSubstr("run_processes_max"));
+}
+
+TEST(JobLookupTest, NamesAFewJobsAndCountsTheRest) {
+  std::vector<std::pair<std::string, int32_t>> jobs;
+  for (int i = 0; i < 25; ++i) jobs.emplace_back("job" + std::to_string(i), 1);
+  EXPECT_THAT(Refusal(Reply(jobs), "digits", 1), HasSubstr("\"job9\" (size 1), +15 more"));
+}
+
+TEST(JobLookupTest, JobWithoutAnAddressIsRefused) {
+  wire::native::StatusReply reply = Reply({{"digits", 4}});
+  reply.jobs[0].grpc.clear();
+  EXPECT_THAT(Refusal(reply, "digits", 4), HasSubstr("tells no address"));
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,145 @@
+#include "lockstep/server/command_line.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/base/limits.h"
+
+namespace lockstep::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::variant<ParsedOptions, EndNow> Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "lockstep-server");
+  return ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+}
+
+ParsedOptions Good(std::vector<const char*> arguments) {
+  auto parsed = Parse(std::move(arguments));
+  if (auto* end = std::get_if<EndNow>(&parsed)) {
+    ADD_FAILURE() << end->text;
+    return {};
+  }
+  return std::get<ParsedOptions>(parsed);
+}
+
+// The complaint; empty when there is none.
+std::string Complaint(std::vector<const char*> arguments) {
+  auto parsed = Parse(std::move(arguments));
+  auto* end = std::get_if<EndNow>(&parsed);
+  if (end == nullptr) return "";
+  EXPECT_EQ(end->exit_code, 2);
+  EXPECT_THAT(end->text, ::testing::StartsWith("lockstep-server: "));
+  return end->text;
+}
+
+TEST(CommandLine, DefaultsAreThoseOfTheCoordinator) {
+  ServerOptions options = Good({"--job", "digits=4"}).options;
+  EXPECT_EQ(runtime::ToString(options.listen), "127.0.0.1:7070");
+  EXPECT_EQ(options.register_timeout, absl::Minutes(60));
+  EXPECT_EQ(options.heartbeat_timeout, absl::Seconds(100));
+  EXPECT_EQ(options.shutdown_timeout, absl::Minutes(5));
+  EXPECT_EQ(options.connection_grace, absl::Milliseconds(200));
+  EXPECT_FALSE(options.insecure_network);
+  ASSERT_EQ(options.jobs.size(), 1u);
+  EXPECT_EQ(options.jobs[0].name, "digits");
+  EXPECT_EQ(options.jobs[0].size, 4);
+  EXPECT_EQ(options.jobs[0].address, std::nullopt);
+}
+
+TEST(CommandLine, EverythingCanBeSaid) {
+  ParsedOptions parsed = Good({"--listen",
+                               "[::1]:0",
+                               "--job",
+                               "a=1",
+                               "--job",
+                               "b=65536@localhost:81",
+                               "--register-timeout",
+                               "90s",
+                               "--heartbeat-timeout",
+                               "2m",
+                               "--shutdown-timeout",
+                               "0s",
+                               "--connection-grace",
+                               "1h30m",
+                               "--recoverable",
+                               "b",
+                               "--ephemeral",
+                               "--ready-file",
+                               "/run/ready",
+                               "--insecure-network",
+                               "-v"});
+  const ServerOptions& options = parsed.options;
+  EXPECT_EQ(options.listen, (runtime::Address{.host = "::1", .port = 0}));
+  ASSERT_EQ(options.jobs.size(), 2u);
+  EXPECT_FALSE(options.jobs[0].recoverable);
+  EXPECT_EQ(options.jobs[1].size, 65536);
+  EXPECT_EQ(options.jobs[1].address, (runtime::Address{.host = "localhost", .port = 81}));
+  EXPECT_TRUE(options.jobs[1].recoverable);
+  EXPECT_EQ(options.register_timeout, absl::Seconds(90));
+  EXPECT_EQ(options.heartbeat_timeout, absl::Minutes(2));
+  EXPECT_EQ(options.shutdown_timeout, absl::ZeroDuration());
+  EXPECT_EQ(options.connection_grace, absl::Minutes(90));
+  EXPECT_EQ(options.ready_file, "/run/ready");
+  EXPECT_TRUE(options.insecure_network);
+  EXPECT_TRUE(options.verbose);
+  EXPECT_THAT(parsed.warnings, IsEmpty());
+}
+
+TEST(CommandLine, AHeartbeatTimeoutThatKillsStockClientsIsWarnedAbout) {
+  EXPECT_THAT(Good({"--job", "a=1", "--heartbeat-timeout", "99s"}).warnings,
+              ElementsAre(HasSubstr("every 50s")));
+  EXPECT_THAT(Good({"--job", "a=1", "--heartbeat-timeout", "100s"}).warnings, IsEmpty());
+}
+
+TEST(CommandLine, WrongOptionsAreNamed) {
+  EXPECT_THAT(Complaint({}), HasSubstr("at least one job"));
+  EXPECT_THAT(Complaint({"--job", "a=1", "--nonsense"}), HasSubstr("--nonsense"));
+  EXPECT_THAT(Complaint({"--job"}), HasSubstr("--job"));
+  EXPECT_THAT(Complaint({"--job", "a=1", "--job", "a=2"}), HasSubstr("'a' is named twice"));
+  EXPECT_THAT(Complaint({"--job", "a=1", "--recoverable", "b"}), HasSubstr("no job is called 'b'"));
+  EXPECT_THAT(Complaint({"--job", "a=1", "--listen", "7070"}), HasSubstr("--listen"));
+  EXPECT_THAT(Complaint({"--job", "a=1", "--register-timeout", "0s"}),
+              HasSubstr("--register-timeout"));
+}
+
+TEST(CommandLine, WrongDurationsAreNamed) {
+  for (const char* wrong : {"90", "-1s", "inf", "soon", ""}) {
+    EXPECT_THAT(Complaint({"--job", "a=1", "--heartbeat-timeout", wrong}),
+                HasSubstr("--heartbeat-timeout"))
+        << wrong;
+  }
+}
+
+TEST(CommandLine, WrongJobsAreNamed) {
+  for (const char* wrong : {"a", "=4", "a=", "a=0", "a=-1", "a=65537", "a=4x", "a b=4", "a=4@",
+                            "a=4@host", "a=4@host:99999", "a=99999999999"}) {
+    absl::StatusOr<JobOptions> job = ParseJob(wrong);
+    ASSERT_FALSE(job.ok()) << wrong;
+    EXPECT_THAT(std::string(job.status().message()), HasSubstr(std::string("'") + wrong + "'"));
+  }
+  EXPECT_FALSE(ParseJob(std::string(1000, 'a') + "=4").ok());
+}
+
+TEST(CommandLine, MoreJobsThanTheLimitAreRefusedByItsName) {
+  std::vector<std::string> jobs;
+  for (size_t i = 0; i <= kJobsMax; ++i) jobs.push_back("--job=j" + std::to_string(i) + "=1");
+  std::vector<const char*> arguments;
+  for (const std::string& job : jobs) arguments.push_back(job.c_str());
+  EXPECT_THAT(Complaint(arguments), HasSubstr("jobs_max"));
+}
+
+TEST(CommandLine, HelpAndVersionEndWell) {
+  for (const char* option : {"--help", "--version"}) {
+    auto parsed = Parse({option});
+    auto* end = std::get_if<EndNow>(&parsed);
+    ASSERT_NE(end, nullptr);
+    EXPECT_EQ(end->exit_code, 0);
+    EXPECT_THAT(end->text, HasSubstr("lockstep-server"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::server

@@ -1,0 +1,53 @@
+#include "lockstep/server/ready_file.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "gtest/gtest.h"
+
+namespace lockstep::server {
+namespace {
+
+std::string TestPath(const std::string& name) {
+  return ::testing::TempDir() + name + "." + std::to_string(getpid());
+}
+
+std::string Contents(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(ReadyFile, TextIsTheDocumentedJson) {
+  EXPECT_EQ(ReadyText("127.0.0.1:27001", 17, {{"digits", "127.0.0.1:27002"}}),
+            "{\"listen\":\"127.0.0.1:27001\",\"pid\":17,"
+            "\"jobs\":{\"digits\":{\"grpc\":\"127.0.0.1:27002\"}}}\n");
+}
+
+TEST(ReadyFile, LivesAsLongAsItsOwner) {
+  const std::string path = TestPath("ready");
+  std::ofstream(path) << "of a dead server";
+  {
+    ReadyFile file(path);
+    EXPECT_FALSE(std::filesystem::exists(path));
+    ASSERT_TRUE(file.Write("text").ok());
+    EXPECT_EQ(Contents(path), "text");
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(ReadyFile, WhatCannotBeWrittenIsNamed) {
+  const std::string path = TestPath("no-such-folder") + "/ready";
+  absl::Status status = ReadyFile(path).Write("text");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(std::string(status.message()).find(path), std::string::npos);
+}
+
+TEST(ReadyFile, WithoutAPathDoesNothing) { EXPECT_TRUE(ReadyFile("").Write("text").ok()); }
+
+}  // namespace
+}  // namespace lockstep::server

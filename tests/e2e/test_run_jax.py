@@ -1,0 +1,85 @@
+"""`lockstep run` with programs that know JAX and nothing of Lockstep."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from commands import DEADLINE_S, LOCKSTEP, Command, clean_environment, run
+
+pytest.importorskip("jax")
+
+PYTHON = sys.executable
+ENVIRONMENT = clean_environment(JAX_PLATFORMS="cpu", JAX_CPU_COLLECTIVES_IMPLEMENTATION="gloo")
+IMPLICIT = "jax.distributed.initialize()"
+EXPLICIT = ("jax.distributed.initialize(os.environ['JAX_COORDINATOR_ADDRESS'],"
+            " int(os.environ['JAX_NUM_PROCESSES']), int(os.environ['JAX_PROCESS_ID']))")
+SUM = ("import os, jax\n{initialize}\n"
+       "from jax.experimental import multihost_utils\n"
+       "import numpy\n"
+       "all = multihost_utils.process_allgather(numpy.array([jax.process_index() + 1]))\n"
+       "print('sum', int(all.sum()), 'of', jax.process_count())\n")
+# Everybody is in, then all wait at a barrier that the last process never reaches.
+WAIT = ("import os, jax, signal\n" + IMPLICIT + "\n"
+        "client = jax._src.distributed.global_state.client\n"
+        "client.wait_at_barrier('loaded', 60_000)\n"
+        "print('up', os.getpid())\n"
+        "if jax.process_index() == jax.process_count() - 1: signal.pause()\n"
+        "client.wait_at_barrier('never', 600_000)\n")
+
+
+def status(address):
+    answer = subprocess.run([LOCKSTEP, "status", "--coordinator", address, "-o", "json"],
+                            stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                            timeout=DEADLINE_S, check=False)
+    return json.loads(answer.stdout)["jobs"][0]
+
+
+def await_condition(address, member, condition):
+    """Polls the status until the member is so; returns the member."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        found = status(address)["members"][member]
+        if found["condition"] == condition:
+            return found
+        assert time.monotonic() < deadline, found
+
+
+@pytest.mark.parametrize("initialize", [IMPLICIT, EXPLICIT], ids=["implicit", "explicit"])
+def test_stock_program_runs_unmodified(initialize):
+    ended = run("-n", "2", "--", PYTHON, "-c", SUM.format(initialize=initialize), env=ENVIRONMENT)
+    assert ended.code == 0, ended.text()
+    sums = sorted(line for line in ended.out if "sum" in line)  # gloo talks too
+    assert sums == ["[task/0] sum 3 of 2", "[task/1] sum 3 of 2"], ended.text()
+
+
+def test_killed_process_is_named_by_the_others_and_in_the_verdict():
+    with Command(LOCKSTEP, "run", "-n", "2", "--", PYTHON, "-c", WAIT, env=ENVIRONMENT) as command:
+        pids = {int(m[1]): int(m[2]) for m in command.wait_for(r"\[task/(\d)\] up (\d+)", count=2)}
+        os.kill(pids[1], signal.SIGKILL)
+        assert command.end() == 128 + signal.SIGKILL, command.text()
+    assert re.search(r"task/1 \(pid \d+\) was killed by SIGKILL after", command.text())
+    # The other one was told by the coordinator, within its grace: SIGTERM was not needed.
+    assert "SIGTERM to" not in command.text()
+    assert any(line.startswith("[task/0]") and "task/1" in line for line in command.lines), \
+        command.text()
+
+
+def test_stopped_process_is_a_suspect_and_comes_back():
+    with Command(LOCKSTEP, "run", "-n", "2", "--grace", "0s", "--", PYTHON, "-c", WAIT,
+                 env=ENVIRONMENT) as command:
+        address = command.wait_for(r"coordinator (\S+) \(started for this run\)")[0][1]
+        pids = {int(m[1]): int(m[2]) for m in command.wait_for(r"\[task/(\d)\] up (\d+)", count=2)}
+        os.kill(pids[1], signal.SIGSTOP)
+        command.wait_for(r"task/1 \(pid \d+\) was stopped by SIGSTOP")
+        assert "SIGSTOP" in await_condition(address, 1, "suspect")["why"]
+        os.kill(pids[1], signal.SIGCONT)
+        command.wait_for(r"task/1 \(pid \d+\) goes on after")
+        await_condition(address, 1, "connected")
+        command.signal(signal.SIGTERM)
+        command.end()
