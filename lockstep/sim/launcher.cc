@@ -39,6 +39,12 @@ void Launcher::StartHealthyJob() {
   StartJob(static_cast<int>(random_.Between(6, 12)), absl::Seconds(60));
 }
 
+void Launcher::StartDoomedJob() {
+  healthy_ = false;
+  starts_left_ = 1;
+  RestartJob();
+}
+
 void Launcher::StartJob(int operations, absl::Duration timeout) {
   ++job_;
   failing_ = false;

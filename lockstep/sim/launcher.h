@@ -36,6 +36,8 @@ class Launcher {
   Time told_by() const { return last_report_; }
   // Starts a job of which nothing may fail.
   void StartHealthyJob();
+  // Starts a job that may fail, once.
+  void StartDoomedJob();
 
   // All processes of the job have ended well.
   bool done() const;

@@ -38,7 +38,7 @@ class Simulation {
     Heal();
     RunHealthyJob();
     RunHealthyJob();
-    if (failure_.empty()) server_.Handle(coord::Stop{});
+    StopMidway();
     CheckPower();
     return Result();
   }
@@ -81,6 +81,16 @@ class Simulation {
       failure_ = absl::StrCat("liveness: a healthy job has not ended within ",
                               absl::FormatDuration(kHealthyJobMax));
     }
+  }
+
+  // The server stops while a job is at work, and refuses what comes after.
+  void StopMidway() {
+    if (!Healthy()) return;
+    launcher_.StartDoomedJob();
+    RunUntil(schedule_.now() + random_.Between(absl::ZeroDuration(), absl::Seconds(4)),
+             [] { return false; });
+    if (Healthy()) server_.Handle(coord::Stop{});
+    RunUntil(schedule_.now() + absl::Seconds(2), [] { return false; });
   }
 
   void CheckPower() {

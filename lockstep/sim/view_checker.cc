@@ -14,6 +14,7 @@ class ViewChecker : public Checker {
 
   std::string Check(const Step& step) override {
     const coord::CoordinatorView& view = step.after;
+    if (step.stopped && !step.calls.open().empty()) return "a call is parked after the end";
     if (view.waits != step.calls.open().size()) {
       return absl::StrCat("counts ", view.waits, " waits, but ", step.calls.open().size(),
                           " calls are open");
