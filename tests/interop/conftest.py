@@ -5,6 +5,7 @@ import contextlib
 import pytest
 
 from members import Crowd, Member, all_of
+from proxy import Proxy
 from servers import SERVERS
 from wire import Wire, WireMember, register_all
 
@@ -12,6 +13,7 @@ from wire import Wire, WireMember, register_all
 def pytest_configure(config):
     config.addinivalue_line("markers", "row(number): a row of the conformance list that it shows")
     config.addinivalue_line("markers", "mended(text): upstream's defect; runs against Lockstep only")
+    config.addinivalue_line("markers", "soak: too long for every change; see scripts/soak.sh")
     config.addinivalue_line("markers", "only_lockstep: takes long and compares nothing")
 
 
@@ -90,3 +92,14 @@ def make_job(kind, tmp_path):
             stack.callback(job.end)
             return job
         yield make
+
+
+@pytest.fixture
+def cut_off_member(make_job):
+    """(job, member 1 behind a proxy, the proxy) of a job of three; nobody is connected yet."""
+    job = make_job(3)
+    proxy = Proxy(job.server.address)
+    member = Member(1, proxy.address, job.folder, name="behind-the-proxy")
+    yield job, member, proxy
+    member.end()
+    proxy.close()
