@@ -1,6 +1,7 @@
 """Fixtures of the interop tests. See README.md beside this file."""
 
 import contextlib
+import os
 
 import pytest
 
@@ -21,7 +22,7 @@ def pytest_generate_tests(metafunc):
     """Every test that makes a job runs against both servers, unless it shows a mended defect."""
     if "kind" in metafunc.fixturenames:
         markers = {marker.name for marker in metafunc.definition.iter_markers()}
-        ours = markers & {"mended", "only_lockstep"}
+        ours = markers & {"mended", "only_lockstep"} and "INTEROP_UPSTREAM_TOO" not in os.environ
         metafunc.parametrize("kind", ["lockstep"] if ours else ["jaxlib", "lockstep"])
 
 
