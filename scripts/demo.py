@@ -301,7 +301,7 @@ def run_with_a_death(story, watch, address, attempts_before):
         figures = who_learned(story, watch, command, killed, victim)
         watch.pause_s = POLL_IDLE_S
         outcome.code = command.end(60)
-        story.tell("ended", f"lockstep run exits with {outcome.code}: " + last_own_line(command))
+        story.tell("ended", f"lockstep run exits with {outcome.code}: " + first_failure(command))
     finally:
         command.stop()
     outcome.took_s = time.monotonic() - began
@@ -310,10 +310,12 @@ def run_with_a_death(story, watch, address, attempts_before):
     return outcome, figures
 
 
-def last_own_line(command):
+def first_failure(command):
+    """What `lockstep run` itself said of the process that failed first."""
     own = [text for process, text in (of_process(line) for _, line in command.lines)
            if process is None and text.strip()]
-    return own[-1].strip() if own else "(it said nothing)"
+    said = [text for text in own if "first to fail" in text] or own or ["(it said nothing)"]
+    return said[-1].removeprefix("lockstep run:").strip()
 
 
 def who_learned(story, watch, command, killed, victim):

@@ -1,50 +1,59 @@
 #!/usr/bin/env bash
 # The longer counts, too long for every change: 2,000 seeds of the simulation against the clock, the
-# same under the address sanitizer, and the interop tests that are marked `soak`.
+# same under the sanitizers, 10,000 parked calls again and again, and the tests that kill and stop
+# stock processes several times over.
 #
 #   scripts/soak.sh [SEEDS]     default 2000; give more for a night
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-seeds=${1:-2000}
-limit_s=60
+readonly SEEDS=${1:-2000}
+readonly LIMIT_S=60  # of 2000 seeds, on two cores
+readonly REPEATS=5
 failed=0
 
 soak() {  # soak TEXT COMMAND...
   local text=$1 start=$SECONDS
   shift
   if "$@" </dev/null; then
-    printf '  ok      %-52s%5d s\n' "$text" $((SECONDS - start))
+    printf '  ok      %-56s%6d s\n' "$text" $((SECONDS - start))
   else
-    printf '  FAILED  %-52s%5d s\n' "$text" $((SECONDS - start))
+    printf '  FAILED  %-56s%6d s\n' "$text" $((SECONDS - start))
     failed=$((failed + 1))
   fi
 }
 
-simulate() {  # simulate PROGRAM: the seeds, split among the cores
-  local program=$1 cores pids=() core pid code=0
-  cores=$(nproc)
-  for ((core = 0; core < cores; core++)); do
-    "$program" --seeds=$((seeds / cores)) --first-seed=$((1 + core * (seeds / cores))) &
-    pids+=($!)
-  done
-  for pid in "${pids[@]}"; do wait "$pid" || code=1; done
-  return "$code"
+simulate() {  # simulate PRESET-BINARY-FOLDER
+  "$1/lockstep_sim" --seeds="$SEEDS" --jobs="$(nproc)"
 }
 
-in_time() { [ "$simulated_s" -le $((limit_s * seeds / 2000 + 1)) ]; }
+simulate_in_time() {
+  local start=$SECONDS
+  simulate "$setup_root/build/bin" && [ $((SECONDS - start)) -le $((LIMIT_S * SEEDS / 2000 + 1)) ]
+}
+
+park_calls() {
+  "$setup_root/build/release/tests/lockstep_net_test" --gtest_brief=1 \
+    --gtest_filter='*TenThousand*' --gtest_repeat=20 --gtest_break_on_failure
+}
+
+lose_members() {
+  local i
+  for ((i = 0; i < REPEATS; i++)); do
+    "$setup_root/build/peers/jax/bin/python" -m pytest -q -x -p no:cacheprovider \
+      "$setup_root"/tests/interop/test_loss.py "$setup_root"/tests/interop/test_stopped.py || return
+  done
+}
 
 setup_packages
 setup_venvs
 setup_build release
 setup_build asan
+setup_build tsan
 
-start=$SECONDS
-soak "simulation, $seeds seeds" simulate "$setup_root/build/bin/lockstep_sim"
-simulated_s=$((SECONDS - start))
-soak "the same in under $limit_s s for 2000" in_time
-soak "simulation, $seeds seeds, address sanitizer" simulate "$setup_root/build/asan/bin/lockstep_sim"
-soak "10,000 parked calls, and other long interop tests" \
-  "$setup_root/build/peers/jax/bin/python" -m pytest -q -p no:cacheprovider -m soak \
-  "$setup_root/tests"
+soak "simulation, $SEEDS seeds, in under $LIMIT_S s for 2000" simulate_in_time
+soak "simulation, address and undefined-behaviour sanitizers" simulate "$setup_root/build/asan/bin"
+soak "simulation, thread sanitizer" simulate "$setup_root/build/tsan/bin"
+soak "10,000 parked calls, 20 times" park_calls
+soak "lost and stopped stock processes, $REPEATS times" lose_members
 
 [ "$failed" -eq 0 ]

@@ -138,6 +138,41 @@ TEST_F(Loss, ItsExitCodeIsTold) {
   EXPECT_THAT(h.Reply(polls[0]), HasError(StatusCode::kUnavailable, "task/1", "42"));
 }
 
+TEST_F(Loss, TheEndOfAProcessTellsMoreThanTheBreakBefore) {
+  h.Hangup(polls[1]);
+  h.Advance(absl::Milliseconds(3));
+
+  h.ProcessEnded(1, 52, /*exit_code=*/0, /*signal=*/11);
+
+  EXPECT_THAT(h.Reply(polls[0]),
+              HasError(StatusCode::kUnavailable, Reason::kProcessEnded, "task/1", "SIGSEGV"));
+  EXPECT_EQ(h.View().errors.size(), 1u);
+}
+
+TEST_F(Loss, ThoseWhoWereToldAreShownAsFailedSinceTheyEndByIt) {
+  h.ProcessEnded(1, 52, /*exit_code=*/1);
+
+  EXPECT_EQ(h.Condition(0), MemberCondition::kFailed);
+  EXPECT_THAT(h.Member(0).why, HasSubstr("told"));
+  EXPECT_EQ(h.View().state, AttemptState::kFailed);
+}
+
+TEST_F(Loss, AnyRequestIsASignOfLife) {
+  h.KeepAlive({0, 2});
+  h.Advance(absl::Seconds(60));
+  h.Set(1, "k", "v");
+  h.Advance(absl::Seconds(60));
+  h.Arrive(1, "b");
+  h.Advance(absl::Seconds(60));
+  h.Poll(1);
+  h.Advance(absl::Seconds(99));
+  EXPECT_NE(h.Condition(1), MemberCondition::kLost);
+
+  h.Advance(absl::Seconds(1));
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
+}
+
 TEST_F(Loss, TheEndOfAnotherProcessIsNoLoss) {
   h.ProcessEnded(1, 4711, /*exit_code=*/1);
 

@@ -224,6 +224,17 @@ TEST(Shutdown, RecoverableMembersLeaveAlone) {
   EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
 }
 
+TEST(Shutdown, AMemberThatResetsMeanwhileFailsIt) {
+  CoordinatorHarness h({.size = 3});
+  h.RegisterAll();
+  const CallId leave0 = h.Leave(0);
+
+  h.Reset(1);
+
+  EXPECT_THAT(h.Reply(leave0),
+              HasError(StatusCode::kInternal, "Shutdown barrier has failed", "task/1"));
+}
+
 TEST(Shutdown, ACallerThatHangsUpIsWithdrawnAndMayAskAgain) {
   CoordinatorHarness h({.size = 2});
   h.RegisterAll();

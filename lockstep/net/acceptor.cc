@@ -86,9 +86,8 @@ void Acceptor::OnAccepted(const asio::error_code& error, asio::ip::tcp::socket s
 
 void Acceptor::HandOver(asio::ip::tcp::socket socket) {
   if (IsFull()) {
-    ComplainNowAndThen(absl::StrFormat(
-        "%s: connection refused, %d are open (connections_max)", runtime::ToString(address_),
-        handed_.size()));
+    ComplainNowAndThen(absl::StrFormat("%s: connection refused, %d are open (connections_max)",
+                                       runtime::ToString(address_), handed_.size()));
     return;
   }
   asio::error_code error;

@@ -34,8 +34,8 @@ struct AcceptorOptions {
 using Complain = absl::AnyInvocable<void(std::string)>;
 inline constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
 
-// Threads: loop-confined, but `Listen` and the destructor may also be called while the loop does not
-// run. Destroying it closes the listening socket, not the connections.
+// Threads: loop-confined, but `Listen` and the destructor may also be called while the loop does
+// not run. Destroying it closes the listening socket, not the connections.
 class Acceptor {
  public:
   // Takes over a connected socket: non-blocking, close-on-exec, options set.

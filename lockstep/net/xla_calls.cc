@@ -1,11 +1,15 @@
 #include "lockstep/net/xla_calls.h"
 
+#include <cstring>
 #include <string>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_format.h"
+#include "google/protobuf/io/gzip_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "grpcpp/support/proto_buffer_reader.h"
+#include "lockstep/base/limits.h"
 #include "proto/compat/xla/coordination_service.grpc.pb.h"
 
 namespace lockstep::net {
@@ -28,6 +32,44 @@ grpc::Slice SliceOf(std::shared_ptr<const std::string> bytes) {
   return grpc::Slice(
       const_cast<char*>((*keep)->data()), (*keep)->size(),
       [](void* kept) { delete static_cast<std::shared_ptr<const std::string>*>(kept); }, keep);
+}
+
+using Decoded = std::variant<coord::Event, coord::ErrorPtr>;
+
+// No message of ours begins so: 0x1f would be a field of a wire type that does not exist. (Clients
+// declare gzip for the whole call, but compress only the messages that it makes smaller.)
+bool IsGzip(grpc::ProtoBufferReader& bytes) {
+  const void* data = nullptr;
+  int size = 0;
+  if (!bytes.Next(&data, &size)) return false;
+  const bool is_gzip = size >= 2 && std::memcmp(data, "\x1f\x8b", 2) == 0;
+  bytes.BackUp(size);
+  return is_gzip;
+}
+
+coord::ErrorPtr TooBig(Method method) {
+  return coord::MakeError(
+      absl::StatusCode::kResourceExhausted, coord::Reason::kLimitExceeded,
+      absl::StrFormat("%s: the message is compressed and becomes larger than %d bytes "
+                      "(message_bytes_max). Nothing was changed.",
+                      std::string(wire::xla::MethodName(method)), kMessageBytesMax));
+}
+
+Decoded Decode(Method method, const grpc::ByteBuffer& request, wire::xla::CallContext about) {
+  // The reader takes the buffer's slices without changing the buffer, but wants it mutable.
+  grpc::ProtoBufferReader bytes(const_cast<grpc::ByteBuffer*>(&request));
+  if (!IsGzip(bytes)) return wire::xla::DecodeRequest(method, &bytes, std::move(about));
+  google::protobuf::io::GzipInputStream inflated(&bytes,
+                                                 google::protobuf::io::GzipInputStream::GZIP);
+  google::protobuf::io::LimitingInputStream limited(&inflated, kMessageBytesMax + 1);
+  Decoded decoded = wire::xla::DecodeRequest(method, &limited, std::move(about));
+  if (limited.ByteCount() > static_cast<int64_t>(kMessageBytesMax)) return TooBig(method);
+  if (inflated.ZlibErrorCode() < 0) {
+    return coord::MakeError(absl::StatusCode::kInvalidArgument, coord::Reason::kInvalidArgument,
+                            absl::StrFormat("%s: the message cannot be decompressed.",
+                                            std::string(wire::xla::MethodName(method))));
+  }
+  return decoded;
 }
 
 // Below this a copy is cheaper than a slice of its own.
@@ -66,10 +108,7 @@ std::vector<XlaInbox::Item> XlaInbox::Take() {
 
 XlaCall::XlaCall(std::shared_ptr<XlaInbox> inbox, grpc::CallbackServerContext* context,
                  grpc::ByteBuffer* response)
-    : inbox_(std::move(inbox)),
-      context_(context),
-      response_(response),
-      id_(inbox_->NextCallId()) {}
+    : inbox_(std::move(inbox)), context_(context), response_(response), id_(inbox_->NextCallId()) {}
 
 XlaCall* XlaCall::Begin(std::shared_ptr<XlaInbox> inbox, Method method,
                         grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
@@ -90,9 +129,7 @@ XlaCall* XlaCall::Begin(std::shared_ptr<XlaInbox> inbox, Method method,
     about.deadline = MonotonicDeadline(*context);
     about.peer = context->peer();
   }
-  // The reader takes the buffer's slices without changing the buffer, but wants it mutable.
-  grpc::ProtoBufferReader bytes(const_cast<grpc::ByteBuffer*>(request));
-  auto decoded = wire::xla::DecodeRequest(method, &bytes, std::move(about));
+  Decoded decoded = Decode(method, *request, std::move(about));
   if (auto* error = std::get_if<coord::ErrorPtr>(&decoded)) {
     call->FinishWith(wire::xla::EncodeError(**error));
   } else {
@@ -144,23 +181,22 @@ using RawHalf = Service::WithRawCallbackMethod_RegisterTask<
             Service::WithRawCallbackMethod_ShutdownTask<Service::WithRawCallbackMethod_WatchTasks<
                 Service::WithRawCallbackMethod_Barrier<Service::WithRawCallbackMethod_CancelBarrier<
                     Service::WithRawCallbackMethod_GetAliveTasks<Base>>>>>>>>>;
-using RawService =
-    RawHalf<Service::WithRawCallbackMethod_InsertKeyValue<
-        Service::WithRawCallbackMethod_GetKeyValue<Service::WithRawCallbackMethod_TryGetKeyValue<
-            Service::WithRawCallbackMethod_IncrementKeyValue<
-                Service::WithRawCallbackMethod_GetKeyValueDir<
-                    Service::WithRawCallbackMethod_DeleteKeyValue<Service::Service>>>>>>>;
+using RawService = RawHalf<Service::WithRawCallbackMethod_InsertKeyValue<
+    Service::WithRawCallbackMethod_GetKeyValue<Service::WithRawCallbackMethod_TryGetKeyValue<
+        Service::WithRawCallbackMethod_IncrementKeyValue<
+            Service::WithRawCallbackMethod_GetKeyValueDir<
+                Service::WithRawCallbackMethod_DeleteKeyValue<Service::Service>>>>>>>;
 
 class XlaService final : public RawService {
  public:
   explicit XlaService(std::shared_ptr<XlaInbox> inbox) : inbox_(std::move(inbox)) {}
 
 // One line per method; the names are the generated base class's.
-#define LOCKSTEP_XLA_METHOD(name)                                                           \
-  grpc::ServerUnaryReactor* name(grpc::CallbackServerContext* context,                      \
+#define LOCKSTEP_XLA_METHOD(name)                                                             \
+  grpc::ServerUnaryReactor* name(grpc::CallbackServerContext* context,                        \
                                  const grpc::ByteBuffer* request, grpc::ByteBuffer* response) \
-      override {                                                                            \
-    return XlaCall::Begin(inbox_, Method::k##name, context, request, response);             \
+      override {                                                                              \
+    return XlaCall::Begin(inbox_, Method::k##name, context, request, response);               \
   }
   LOCKSTEP_XLA_METHOD(RegisterTask)
   LOCKSTEP_XLA_METHOD(Heartbeat)

@@ -1,5 +1,5 @@
-// The calls of stock JAX clients as gRPC delivers them: one reactor per call, one service that makes
-// them. Internal to XlaDoor.
+// The calls of stock JAX clients as gRPC delivers them: one reactor per call, one service that
+// makes them. Internal to XlaDoor.
 #pragma once
 
 #include <atomic>

@@ -15,6 +15,7 @@ namespace lockstep::net {
 namespace {
 
 constexpr int kMetadataBytesMax = 16 << 10;
+constexpr int kStreamWindowBytes = 4 << 20;
 
 // A stock process dies with its connection. So nothing here may end one that is merely idle, old,
 // busy or cut off for a while; and what a stranger can hold open is bounded by time or size.
@@ -25,9 +26,19 @@ void SetChannelArguments(const XlaDoorOptions& options, grpc::ServerBuilder& bui
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, std::numeric_limits<int>::max());
   // A client may ping as often as it likes.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                             static_cast<int>(absl::ToInt64Milliseconds(options.handshake_timeout)));
+  builder.AddChannelArgument(
+      GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+      static_cast<int>(absl::ToInt64Milliseconds(options.handshake_timeout)));
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  // gRPC inflates a message whole before it looks at its size, so that 64 MiB could become 64 GiB;
+  // XlaCall does it within the limit, and knows gzip only.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  // Pings that measure the bandwidth cost each small call more than they bring; instead a fixed
+  // window that is big enough for big values.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMessageBytesMax));
   builder.SetMaxSendMessageSize(-1);  // a directory may be longer than any one message sent to us
 }
@@ -111,7 +122,11 @@ void XlaDoor::StopAccepting() { acceptor_.Stop(); }
 
 void XlaDoor::Shutdown() {
   LOCKSTEP_CHECK(!loop_.InLoop());
-  if (server_) server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(options_.drain_time));
+  if (shut_down_) return;
+  if (server_) {
+    server_->Shutdown(std::chrono::system_clock::now() +
+                      absl::ToChronoMilliseconds(options_.drain_time));
+  }
   shut_down_ = true;
 }
 

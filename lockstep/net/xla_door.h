@@ -43,8 +43,8 @@ struct XlaDoorOptions {
   absl::Duration drain_time = absl::Seconds(5);
 };
 
-// Turns every call into an event with a new call id, and every reply into that call's answer. A call
-// whose caller cancels, runs into its deadline or disconnects becomes a CallLeft at once.
+// Turns every call into an event with a new call id, and every reply into that call's answer. A
+// call whose caller cancels, runs into its deadline or disconnects becomes a CallLeft at once.
 //
 // Life: construct, Listen, Start, ... Shutdown, destroy (on the loop, or when it does not run).
 // Shutdown is mandatory after Start.

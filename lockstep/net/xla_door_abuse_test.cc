@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/create_channel.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "gtest/gtest.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/net/xla_door_testing.h"
 
@@ -94,8 +94,23 @@ TEST_F(XlaDoorAbuseTest, AMessageThatGrowsTo100MegabytesIsRefused) {
   insert.mutable_kv()->set_value(std::string(100'000'000, 'x'));
   pb::InsertKeyValueResponse inserted;
   grpc::ClientContext context;
-  EXPECT_EQ(stub->InsertKeyValue(&context, insert, &inserted).error_code(),
-            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  grpc::Status status = stub->InsertKeyValue(&context, insert, &inserted);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("message_bytes_max"));
+  ExpectServes();
+}
+
+TEST_F(XlaDoorAbuseTest, BrokenGzipIsRefused) {
+  Open();
+  grpc::GenericStub stub(grpc::CreateChannel(target(), grpc::InsecureChannelCredentials()));
+  grpc::Slice broken("\x1f\x8b\x08\0\0\0\0\0\0\3\xff\xff\xff\xff", 14);
+  grpc::ByteBuffer request(&broken, 1);
+  grpc::ByteBuffer response;
+  grpc::ClientContext context;
+  Mailbox<grpc::Status> done;
+  stub.UnaryCall(&context, "/xla.coordination.CoordinationService/Heartbeat", {}, &request,
+                 &response, [&](grpc::Status status) { done.Put(status); });
+  EXPECT_EQ(done.Take()->error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   ExpectServes();
 }
 
@@ -173,8 +188,8 @@ TEST_F(XlaDoorAbuseTest, MoreConnectionsThanTheLimitAreRefusedUntilSomeEnd) {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
   pb::InsertKeyValueResponse inserted;
-  EXPECT_TRUE(Client(arguments)->InsertKeyValue(&context, pb::InsertKeyValueRequest(), &inserted)
-                  .ok());
+  EXPECT_TRUE(
+      Client(arguments)->InsertKeyValue(&context, pb::InsertKeyValueRequest(), &inserted).ok());
 }
 
 // gRPC must not have put its own time-out on the connection, with which a cut of 20 s ends it.

@@ -21,9 +21,9 @@ namespace {
 using ::testing::HasSubstr;
 
 // Each answered call of the service, one by one: `Call(stub, request)`.
-#define CALL(stub, method, request, response) \
-  [&] {                                       \
-    grpc::ClientContext context;              \
+#define CALL(stub, method, request, response)           \
+  [&] {                                                 \
+    grpc::ClientContext context;                        \
     return (stub)->method(&context, request, response); \
   }()
 
@@ -132,13 +132,12 @@ TEST_F(XlaDoorTest, AnErrorCarriesTextPayloadsAndReason) {
   job_.script = [](const coord::Event& event) -> std::optional<coord::Reply> {
     auto call = CallOf(event);
     if (!call) return std::nullopt;
-    return coord::Reply{
-        *call,
-        coord::MakeError(coord::Error{.code = absl::StatusCode::kDeadlineExceeded,
-                                      .reason = coord::Reason::kBarrierTimedOut,
-                                      .message = "Barrier timed out.",
-                                      .barrier = coord::BarrierRef{"b", 2}}),
-        {}};
+    return coord::Reply{*call,
+                        coord::MakeError(coord::Error{.code = absl::StatusCode::kDeadlineExceeded,
+                                                      .reason = coord::Reason::kBarrierTimedOut,
+                                                      .message = "Barrier timed out.",
+                                                      .barrier = coord::BarrierRef{"b", 2}}),
+                        {}};
   };
   grpc::ClientContext context;
   pb::BarrierResponse response;
@@ -149,8 +148,8 @@ TEST_F(XlaDoorTest, AnErrorCarriesTextPayloadsAndReason) {
   ASSERT_TRUE(container.ParseFromString(status.error_details()));
   EXPECT_EQ(container.payloads().count(std::string(wire::xla::kServiceErrorUrl)), 1u);
   pb::BarrierError barrier;
-  ASSERT_TRUE(barrier.ParseFromString(
-      container.payloads().at(std::string(wire::xla::kBarrierErrorUrl))));
+  ASSERT_TRUE(
+      barrier.ParseFromString(container.payloads().at(std::string(wire::xla::kBarrierErrorUrl))));
   EXPECT_EQ(barrier.barrier_id(), "b");
   EXPECT_EQ(barrier.counter(), 2);
   auto reason = context.GetServerTrailingMetadata().find("lockstep-reason");

@@ -49,7 +49,8 @@ class Mailbox {
   std::deque<T> items_;
 };
 
-// Key-values that wait, and whatever a test sets for the other events. Loop-confined but for `seen`.
+// Key-values that wait, and whatever a test sets for the other events. Loop-confined but for
+// `seen`.
 class FakeJob {
  public:
   // Answers the event, or leaves it parked by returning nothing.

@@ -52,10 +52,11 @@ void Declare(CLI::App& app, Texts& texts, ServerOptions& options, bool& ephemera
                  "From the first member that registers until the last; then the attempt fails.")
       ->type_name("DURATION")
       ->capture_default_str();
-  app.add_option("--heartbeat-timeout", texts.heartbeat_timeout,
-                 "From the last sign of life until a silent member is lost. Stock clients give one\n"
-                 "only every 50s: keep it at 100s or more for them. (A member that dies is seen by\n"
-                 "its connection, at once.)")
+  app.add_option(
+         "--heartbeat-timeout", texts.heartbeat_timeout,
+         "From the last sign of life until a silent member is lost. Stock clients give one\n"
+         "only every 50s: keep it at 100s or more for them. (A member that dies is seen by\n"
+         "its connection, at once.)")
       ->type_name("DURATION")
       ->capture_default_str();
   app.add_option("--shutdown-timeout", texts.shutdown_timeout,
@@ -111,9 +112,8 @@ absl::Status ReadJobs(const Texts& texts, ServerOptions& options) {
     return absl::InvalidArgumentError("name at least one job, such as --job digits=4");
   }
   if (texts.jobs.size() > kJobsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("--job: %d jobs; one server takes %d (jobs_max)", texts.jobs.size(),
-                        kJobsMax));
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "--job: %d jobs; one server takes %d (jobs_max)", texts.jobs.size(), kJobsMax));
   }
   const auto named = [&](const std::string& name) {
     return std::find_if(options.jobs.begin(), options.jobs.end(),
@@ -153,8 +153,9 @@ absl::Status Read(const Texts& texts, ServerOptions& options) {
 
 absl::StatusOr<JobOptions> ParseJob(const std::string& text) {
   const auto wrong = [&](std::string what) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--job '", text, "': ", what, "; write NAME=SIZE or NAME=SIZE@HOST:PORT, such as digits=4"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--job '", text, "': ", what,
+                     "; write NAME=SIZE or NAME=SIZE@HOST:PORT, such as digits=4"));
   };
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return wrong("has no size");
@@ -163,8 +164,8 @@ absl::StatusOr<JobOptions> ParseJob(const std::string& text) {
   if (job.name.empty()) return wrong("has no name");
   if (job.name.size() > kJobNameBytesMax ||
       !std::all_of(job.name.begin(), job.name.end(), IsJobNameCharacter)) {
-    return wrong(absl::StrFormat("a name has up to %d letters, digits, '.', '_' and '-'",
-                                 kJobNameBytesMax));
+    return wrong(
+        absl::StrFormat("a name has up to %d letters, digits, '.', '_' and '-'", kJobNameBytesMax));
   }
   const size_t at = text.find('@', equals);
   const std::string size = text.substr(equals + 1, at == std::string::npos ? at : at - equals - 1);
@@ -183,8 +184,9 @@ absl::StatusOr<absl::Duration> ParseDuration(const std::string& option, const st
   absl::Duration duration;
   if (!absl::ParseDuration(text, &duration) || duration < absl::ZeroDuration() ||
       duration == absl::InfiniteDuration()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        option, " '", text, "': not a duration; write a number and a unit, such as 90s, 5m, 200ms"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, " '", text,
+                     "': not a duration; write a number and a unit, such as 90s, 5m, 200ms"));
   }
   return duration;
 }

@@ -50,11 +50,27 @@ TEST(CommandLine, DefaultsAreThoseOfTheCoordinator) {
 }
 
 TEST(CommandLine, EverythingCanBeSaid) {
-  ParsedOptions parsed =
-      Good({"--listen", "[::1]:0", "--job", "a=1", "--job", "b=65536@localhost:81",
-            "--register-timeout", "90s", "--heartbeat-timeout", "2m", "--shutdown-timeout", "0s",
-            "--connection-grace", "1h30m", "--recoverable", "b", "--ephemeral", "--ready-file",
-            "/run/ready", "--insecure-network", "-v"});
+  ParsedOptions parsed = Good({"--listen",
+                               "[::1]:0",
+                               "--job",
+                               "a=1",
+                               "--job",
+                               "b=65536@localhost:81",
+                               "--register-timeout",
+                               "90s",
+                               "--heartbeat-timeout",
+                               "2m",
+                               "--shutdown-timeout",
+                               "0s",
+                               "--connection-grace",
+                               "1h30m",
+                               "--recoverable",
+                               "b",
+                               "--ephemeral",
+                               "--ready-file",
+                               "/run/ready",
+                               "--insecure-network",
+                               "-v"});
   const ServerOptions& options = parsed.options;
   EXPECT_EQ(options.listen, (runtime::Address{.host = "::1", .port = 0}));
   ASSERT_EQ(options.jobs.size(), 2u);

@@ -41,9 +41,15 @@ void JobHost::ArmTimer() {
 
 void JobHost::Tell(const coord::Notice& notice) const {
   switch (notice.severity) {
-    case coord::Severity::kInfo: spdlog::info("{}", notice.text); break;
-    case coord::Severity::kWarning: spdlog::warn("{}", notice.text); break;
-    case coord::Severity::kError: spdlog::error("{}", notice.text); break;
+    case coord::Severity::kInfo:
+      spdlog::info("{}", notice.text);
+      break;
+    case coord::Severity::kWarning:
+      spdlog::warn("{}", notice.text);
+      break;
+    case coord::Severity::kError:
+      spdlog::error("{}", notice.text);
+      break;
   }
 }
 

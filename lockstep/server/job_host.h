@@ -17,8 +17,8 @@ namespace lockstep::server {
 // Feeds the coordinator what happens and carries out what it wants: replies, then notices (one log
 // line each), then the timer.
 //
-// Life: construct, Listen, Start, ... Stop, Shutdown, destroy. Stop and Shutdown are mandatory after
-// Start. Threads: the loop's, or while it does not run; except `Shutdown`.
+// Life: construct, Listen, Start, ... Stop, Shutdown, destroy. Stop and Shutdown are mandatory
+// after Start. Threads: the loop's, or while it does not run; except `Shutdown`.
 class JobHost {
  public:
   JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator,
@@ -38,8 +38,8 @@ class JobHost {
 
   // Answers every wait; refuses what comes later.
   void Stop();
-  // Lets the answers go out, then ends the connections. Blocks for seconds, while the loop must run:
-  // so not on the loop.
+  // Lets the answers go out, then ends the connections. Blocks for seconds, while the loop must
+  // run: so not on the loop.
   void Shutdown();
 
  private:

@@ -8,10 +8,10 @@ namespace lockstep::server {
 absl::StatusOr<coord::Event> EventOf(const wire::native::ProcessReport& report, int32_t size) {
   using wire::native::ProcessEvent;
   if (report.member < 0 || report.member >= size) {
-    return wire::native::WithReason(
-        absl::InvalidArgumentError(absl::StrFormat("job '%s' has no member %d: its members are 0 to %d",
-                                                   report.job, report.member, size - 1)),
-        "unknown_member");
+    return wire::native::WithReason(absl::InvalidArgumentError(absl::StrFormat(
+                                        "job '%s' has no member %d: its members are 0 to %d",
+                                        report.job, report.member, size - 1)),
+                                    "unknown_member");
   }
   const MemberIndex member(report.member);
   switch (report.event) {
@@ -26,7 +26,8 @@ absl::StatusOr<coord::Event> EventOf(const wire::native::ProcessReport& report, 
       return coord::ProcessStopped{.member = member, .pid = report.pid};
     case ProcessEvent::kContinued:
       return coord::ProcessContinued{.member = member, .pid = report.pid};
-    case ProcessEvent::kUnspecified: break;
+    case ProcessEvent::kUnspecified:
+      break;
   }
   return wire::native::WithReason(
       absl::InvalidArgumentError(absl::StrFormat(

@@ -9,8 +9,8 @@
 
 namespace lockstep::server {
 
-// The fact that a launcher reports. INVALID_ARGUMENT for a member that a job of `size` does not have
-// and for events this server does not know.
+// The fact that a launcher reports. INVALID_ARGUMENT for a member that a job of `size` does not
+// have and for events this server does not know.
 absl::StatusOr<coord::Event> EventOf(const wire::native::ProcessReport& report, int32_t size);
 
 }  // namespace lockstep::server

@@ -26,14 +26,14 @@ uint64_t RandomNumber() {
   return uint64_t{random()} << 32 | random();
 }
 
-absl::Status UnknownJob(const std::string& name, const std::vector<std::unique_ptr<JobHost>>& jobs) {
+absl::Status UnknownJob(const std::string& name,
+                        const std::vector<std::unique_ptr<JobHost>>& jobs) {
   const std::string known =
       absl::StrJoin(jobs, ", ", [](std::string* out, const std::unique_ptr<JobHost>& job) {
         absl::StrAppend(out, job->name());
       });
   return wire::native::WithReason(
-      absl::NotFoundError(
-          absl::StrCat("this server has no job '", name, "'; its jobs: ", known)),
+      absl::NotFoundError(absl::StrCat("this server has no job '", name, "'; its jobs: ", known)),
       "unknown_job");
 }
 
@@ -53,7 +53,8 @@ Server::Server(const ServerOptions& options)
       ready_file_(options.ready_file) {}
 
 Server::~Server() {
-  for (std::thread& shutdown : shutdowns_) shutdown.join();
+  // What was started but never run has no calls that would need the loop.
+  for (const std::unique_ptr<JobHost>& job : jobs_) job->Shutdown();
 }
 
 absl::Status Server::StartLink() {
@@ -71,7 +72,8 @@ absl::Status Server::StartLink() {
   options.listen = runtime::ToString(options_.listen);
   options.service_instance = RandomNumber();
   options.notice = [](std::string text) { spdlog::warn("link: {}", text); };
-  auto link = link::Server::Listen(loop_, std::move(options), link::MakeHandler(std::move(service)));
+  auto link =
+      link::Server::Listen(loop_, std::move(options), link::MakeHandler(std::move(service)));
   if (!link.ok()) {
     return absl::Status(link.status().code(),
                         absl::StrCat("--listen: ", std::string(link.status().message())));
@@ -83,8 +85,8 @@ absl::Status Server::StartLink() {
 absl::Status Server::StartJobs() {
   for (const JobOptions& options : options_.jobs) {
     if (absl::Status status = StartJob(options); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat("--job ", options.name, ": ",
-                                                      std::string(status.message())));
+      return absl::Status(
+          status.code(), absl::StrCat("--job ", options.name, ": ", std::string(status.message())));
     }
   }
   // Only when all addresses are ours: what has started has to be shut down again.
@@ -120,8 +122,8 @@ absl::Status Server::StartJob(const JobOptions& options) {
 
 std::vector<std::string> Server::AddressLines() const {
   std::vector<std::string> lines;
-  lines.push_back(absl::StrFormat("lockstep-server %s answers at %s", LOCKSTEP_VERSION,
-                                  link_->address()));
+  lines.push_back(
+      absl::StrFormat("lockstep-server %s answers at %s", LOCKSTEP_VERSION, link_->address()));
   for (const std::unique_ptr<JobHost>& job : jobs_) {
     lines.push_back(absl::StrFormat("job '%s' of %d: stock JAX clients call %s", job->name(),
                                     job->size(), job->grpc_address()));
@@ -133,8 +135,7 @@ absl::Status Server::Run() {
   std::map<std::string, std::string> grpc_of_job;
   for (const std::unique_ptr<JobHost>& job : jobs_) grpc_of_job[job->name()] = job->grpc_address();
   // Whoever calls from here on is answered: the addresses are taken and the loop is about to run.
-  absl::Status status =
-      ready_file_.Write(ReadyText(link_->address(), getpid(), grpc_of_job));
+  absl::Status status = ready_file_.Write(ReadyText(link_->address(), getpid(), grpc_of_job));
   if (!status.ok()) Drain();
   loop_.Run();
   for (std::thread& shutdown : shutdowns_) shutdown.join();

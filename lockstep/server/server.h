@@ -18,8 +18,8 @@
 
 namespace lockstep::server {
 
-// Everything that decides runs on the thread that called `Run`; gRPC brings threads of its own, which
-// only decode and encode.
+// Everything that decides runs on the thread that called `Run`; gRPC brings threads of its own,
+// which only decode and encode.
 //
 // Threads: `Drain` is thread-safe; the others belong to the thread that calls `Run`.
 class Server {

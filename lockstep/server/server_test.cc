@@ -178,9 +178,7 @@ TEST_F(ServerTest, TheEndOfAProcessReachesWhoPolls) {
 TEST_F(ServerTest, ReportsThatMakeNoSenseAreRefused) {
   Serve(OptionsFor({{.name = "pair", .size = 2}}));
   auto native = Native();
-  const auto report = [&](ProcessReport wrong) {
-    return native->Call(wrong, kPatience).status();
-  };
+  const auto report = [&](ProcessReport wrong) { return native->Call(wrong, kPatience).status(); };
   EXPECT_EQ(report({.job = "no"}).code(), absl::StatusCode::kNotFound);
   const auto started = wire::native::ProcessEvent::kStarted;
   EXPECT_EQ(wire::native::ReasonOf(report({.job = "pair", .member = 2, .event = started})),
@@ -227,6 +225,16 @@ TEST_F(ServerTest, ASignalDrains) {
   EXPECT_TRUE((*server)->Run().ok());
 }
 
+TEST_F(ServerTest, MayBeDroppedBeforeItRuns) {
+  auto server = Server::Start(OptionsFor({{.name = "digits"}}));
+  ASSERT_TRUE(server.ok());
+  const std::string address = (*server)->listen_address();
+  server->reset();
+  ServerOptions again = OptionsFor({{.name = "digits"}});
+  again.listen = *runtime::ParseAddress(address);
+  EXPECT_TRUE(Server::Start(again).ok());
+}
+
 TEST_F(ServerTest, ChosenPortsLieBelowTheSystemsOwn) {
   Serve(OptionsFor({{.name = "digits"}}));
   const auto address = runtime::ParseAddress(server_->FindJob("digits")->grpc_address());
@@ -244,8 +252,8 @@ TEST_F(ServerTest, AddressesInUseAreNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(server_->listen_address()));
 
   const std::string grpc = server_->FindJob("digits")->grpc_address();
-  status = Server::Start(OptionsFor({{.name = "x", .address = *runtime::ParseAddress(grpc)}}))
-               .status();
+  status =
+      Server::Start(OptionsFor({{.name = "x", .address = *runtime::ParseAddress(grpc)}})).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--job x"));
   EXPECT_THAT(std::string(status.message()), HasSubstr(grpc));
@@ -261,9 +269,9 @@ TEST_F(ServerTest, OpenAddressesNeedAWord) {
   options.insecure_network = true;
   Serve(options);
 
-  status = Server::Start(OptionsFor(
-                             {{.name = "x", .address = runtime::Address{.host = "0.0.0.0"}}}))
-               .status();
+  status =
+      Server::Start(OptionsFor({{.name = "x", .address = runtime::Address{.host = "0.0.0.0"}}}))
+          .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--job x"));
 }

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -24,7 +25,10 @@ def server(tmp_path):
     ready = tmp_path / "ready.json"
     with Command(LOCKSTEP, "serve", "--listen", "127.0.0.1:0", "--job", "digits=2", "--job",
                  "other=3", "--ephemeral", "--ready-file", ready) as command:
-        command.wait_for(r"\bother\b.*127\.0\.0\.1:\d+")
+        deadline = time.monotonic() + DEADLINE_S
+        while not ready.exists():  # it comes by rename, so it is whole
+            assert time.monotonic() < deadline and command.process.poll() is None, command.text()
+            time.sleep(0.01)
         command.ready = json.loads(ready.read_text())
         command.address = command.ready["listen"]
         yield command

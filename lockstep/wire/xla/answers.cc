@@ -14,9 +14,12 @@ using google::protobuf::io::CodedOutputStream;
 
 pb::TaskState StateOf(coord::MemberState state) {
   switch (state) {
-    case coord::MemberState::kDisconnected: return pb::TASKSTATE_DISCONNECTED;
-    case coord::MemberState::kConnected: return pb::TASKSTATE_CONNECTED;
-    case coord::MemberState::kError: return pb::TASKSTATE_ERROR;
+    case coord::MemberState::kDisconnected:
+      return pb::TASKSTATE_DISCONNECTED;
+    case coord::MemberState::kConnected:
+      return pb::TASKSTATE_CONNECTED;
+    case coord::MemberState::kError:
+      return pb::TASKSTATE_ERROR;
   }
   return pb::TASKSTATE_UNSPECIFIED;
 }

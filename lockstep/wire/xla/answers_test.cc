@@ -83,8 +83,8 @@ TEST(Answers, WatchTellsStatesAndErrors) {
                                              .message = "gone",
                                              .origin = MemberIndex(1),
                                              .reported = true});
-  auto members = std::make_shared<const std::vector<coord::MemberStatus>>(
-      std::vector<coord::MemberStatus>{
+  auto members =
+      std::make_shared<const std::vector<coord::MemberStatus>>(std::vector<coord::MemberStatus>{
           {MemberIndex(0), Incarnation(9), coord::MemberState::kConnected, nullptr},
           {MemberIndex(1), Incarnation(8), coord::MemberState::kError, error},
           {MemberIndex(2), Incarnation(0), coord::MemberState::kDisconnected, nullptr}});

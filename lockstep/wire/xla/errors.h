@@ -19,15 +19,14 @@ inline constexpr std::string_view kReasonMetadata = "lockstep-reason";
 // Payload names. They stay in the package `tensorflow` in both families of clients.
 inline constexpr std::string_view kServiceErrorUrl =
     "type.googleapis.com/tensorflow.CoordinationServiceError";
-inline constexpr std::string_view kBarrierErrorUrl =
-    "type.googleapis.com/tensorflow.BarrierError";
+inline constexpr std::string_view kBarrierErrorUrl = "type.googleapis.com/tensorflow.BarrierError";
 inline constexpr std::string_view kServiceMismatchUrl =
     "type.googleapis.com/tensorflow.ServiceMismatchError";
 
 struct EncodedError {
   absl::StatusCode code = absl::StatusCode::kUnknown;
-  std::string message;      // at most kErrorTextBytesMax
-  std::string details;      // of `grpc-status-details-bin`; empty: no payloads
+  std::string message;  // at most kErrorTextBytesMax
+  std::string details;  // of `grpc-status-details-bin`; empty: no payloads
   std::string reason;   // of kReasonMetadata
 };
 

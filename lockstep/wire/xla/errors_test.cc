@@ -41,8 +41,8 @@ TEST(GoldenErrors, BarrierErrorEntryOfBCounter0) {
 TEST(GoldenErrors, ServiceMismatchEntry) {
   coord::Error error{.from_service = false,
                      .right_service = ServiceIncarnation(kServiceIncarnation)};
-  EXPECT_EQ(EncodeError(error).details, FromHex("0a 40 0a 33") + kMismatch +
-                                            FromHex("12 09 09 18 17 16 15 14 13 12 11"));
+  EXPECT_EQ(EncodeError(error).details,
+            FromHex("0a 40 0a 33") + kMismatch + FromHex("12 09 09 18 17 16 15 14 13 12 11"));
 }
 
 TEST(GoldenErrors, ReportedErrorOfTask2) {
@@ -57,9 +57,9 @@ TEST(Errors, Row156PayloadsOfEachKind) {
   EXPECT_THAT(Payloads({.from_service = false}), ElementsAre());
   EXPECT_THAT(Payloads({.barrier = coord::BarrierRef{"b", 2}}),
               ElementsAre(Pair(kBarrier, FromHex("0a 01 62 10 02")), Pair(kService, "")));
-  EXPECT_THAT(Payloads({.right_service = ServiceIncarnation(kServiceIncarnation)}),
-              ElementsAre(Pair(kService, ""),
-                          Pair(kMismatch, FromHex("09 18 17 16 15 14 13 12 11"))));
+  EXPECT_THAT(
+      Payloads({.right_service = ServiceIncarnation(kServiceIncarnation)}),
+      ElementsAre(Pair(kService, ""), Pair(kMismatch, FromHex("09 18 17 16 15 14 13 12 11"))));
 }
 
 TEST(Errors, CodeTextAndReasonAreHandedOn) {
@@ -95,8 +95,8 @@ TEST(Errors, TextIsNotCutInsideACharacter) {
     const std::string cut = CutErrorText(std::string(static_cast<size_t>(shift), '-') + text);
     const std::string kept = cut.substr(0, cut.find("... [trunc"));
     const unsigned char last = static_cast<unsigned char>(kept.back());
-    const bool whole = last == 'x' || last == '-' || kept.ends_with("\xc3\xa9") ||
-                       kept.ends_with("\xe2\x82\xac");
+    const bool whole =
+        last == 'x' || last == '-' || kept.ends_with("\xc3\xa9") || kept.ends_with("\xe2\x82\xac");
     EXPECT_TRUE(whole) << shift;
     EXPECT_LE(cut.size(), kErrorTextBytesMax);
   }

@@ -163,21 +163,36 @@ Result Decode(Method method, google::protobuf::io::ZeroCopyInputStream* bytes,
 
 std::string_view MethodName(Method method) {
   switch (method) {
-    case Method::kRegisterTask: return "RegisterTask";
-    case Method::kHeartbeat: return "Heartbeat";
-    case Method::kPollForError: return "PollForError";
-    case Method::kReportErrorToService: return "ReportErrorToService";
-    case Method::kShutdownTask: return "ShutdownTask";
-    case Method::kWatchTasks: return "WatchTasks";
-    case Method::kInsertKeyValue: return "InsertKeyValue";
-    case Method::kGetKeyValue: return "GetKeyValue";
-    case Method::kTryGetKeyValue: return "TryGetKeyValue";
-    case Method::kIncrementKeyValue: return "IncrementKeyValue";
-    case Method::kGetKeyValueDir: return "GetKeyValueDir";
-    case Method::kDeleteKeyValue: return "DeleteKeyValue";
-    case Method::kBarrier: return "Barrier";
-    case Method::kCancelBarrier: return "CancelBarrier";
-    case Method::kGetAliveTasks: return "GetAliveTasks";
+    case Method::kRegisterTask:
+      return "RegisterTask";
+    case Method::kHeartbeat:
+      return "Heartbeat";
+    case Method::kPollForError:
+      return "PollForError";
+    case Method::kReportErrorToService:
+      return "ReportErrorToService";
+    case Method::kShutdownTask:
+      return "ShutdownTask";
+    case Method::kWatchTasks:
+      return "WatchTasks";
+    case Method::kInsertKeyValue:
+      return "InsertKeyValue";
+    case Method::kGetKeyValue:
+      return "GetKeyValue";
+    case Method::kTryGetKeyValue:
+      return "TryGetKeyValue";
+    case Method::kIncrementKeyValue:
+      return "IncrementKeyValue";
+    case Method::kGetKeyValueDir:
+      return "GetKeyValueDir";
+    case Method::kDeleteKeyValue:
+      return "DeleteKeyValue";
+    case Method::kBarrier:
+      return "Barrier";
+    case Method::kCancelBarrier:
+      return "CancelBarrier";
+    case Method::kGetAliveTasks:
+      return "GetAliveTasks";
   }
   return "?";
 }
@@ -185,23 +200,36 @@ std::string_view MethodName(Method method) {
 Result DecodeRequest(Method method, google::protobuf::io::ZeroCopyInputStream* bytes,
                      CallContext context) {
   switch (method) {
-    case Method::kRegisterTask: return Decode<pb::RegisterTaskRequest>(method, bytes, context);
-    case Method::kHeartbeat: return Decode<pb::HeartbeatRequest>(method, bytes, context);
-    case Method::kPollForError: return Decode<pb::PollForErrorRequest>(method, bytes, context);
+    case Method::kRegisterTask:
+      return Decode<pb::RegisterTaskRequest>(method, bytes, context);
+    case Method::kHeartbeat:
+      return Decode<pb::HeartbeatRequest>(method, bytes, context);
+    case Method::kPollForError:
+      return Decode<pb::PollForErrorRequest>(method, bytes, context);
     case Method::kReportErrorToService:
       return Decode<pb::ReportErrorToServiceRequest>(method, bytes, context);
-    case Method::kShutdownTask: return Decode<pb::ShutdownTaskRequest>(method, bytes, context);
-    case Method::kWatchTasks: return Decode<pb::WatchTasksRequest>(method, bytes, context);
-    case Method::kInsertKeyValue: return Decode<pb::InsertKeyValueRequest>(method, bytes, context);
-    case Method::kGetKeyValue: return Decode<pb::GetKeyValueRequest>(method, bytes, context);
-    case Method::kTryGetKeyValue: return Decode<pb::TryGetKeyValueRequest>(method, bytes, context);
+    case Method::kShutdownTask:
+      return Decode<pb::ShutdownTaskRequest>(method, bytes, context);
+    case Method::kWatchTasks:
+      return Decode<pb::WatchTasksRequest>(method, bytes, context);
+    case Method::kInsertKeyValue:
+      return Decode<pb::InsertKeyValueRequest>(method, bytes, context);
+    case Method::kGetKeyValue:
+      return Decode<pb::GetKeyValueRequest>(method, bytes, context);
+    case Method::kTryGetKeyValue:
+      return Decode<pb::TryGetKeyValueRequest>(method, bytes, context);
     case Method::kIncrementKeyValue:
       return Decode<pb::IncrementKeyValueRequest>(method, bytes, context);
-    case Method::kGetKeyValueDir: return Decode<pb::GetKeyValueDirRequest>(method, bytes, context);
-    case Method::kDeleteKeyValue: return Decode<pb::DeleteKeyValueRequest>(method, bytes, context);
-    case Method::kBarrier: return Decode<pb::BarrierRequest>(method, bytes, context);
-    case Method::kCancelBarrier: return Decode<pb::CancelBarrierRequest>(method, bytes, context);
-    case Method::kGetAliveTasks: return Decode<pb::GetAliveTasksRequest>(method, bytes, context);
+    case Method::kGetKeyValueDir:
+      return Decode<pb::GetKeyValueDirRequest>(method, bytes, context);
+    case Method::kDeleteKeyValue:
+      return Decode<pb::DeleteKeyValueRequest>(method, bytes, context);
+    case Method::kBarrier:
+      return Decode<pb::BarrierRequest>(method, bytes, context);
+    case Method::kCancelBarrier:
+      return Decode<pb::CancelBarrierRequest>(method, bytes, context);
+    case Method::kGetAliveTasks:
+      return Decode<pb::GetAliveTasksRequest>(method, bytes, context);
   }
   return coord::MakeError(absl::StatusCode::kUnimplemented, coord::Reason::kInvalidArgument,
                           "No such call.");

@@ -108,8 +108,7 @@ TEST(Requests, BarrierTimeoutInThePastIsOverAtOnce) {
   for (int64_t timeout : {int64_t{-1}, std::numeric_limits<int64_t>::min()}) {
     pb::BarrierRequest request;
     request.set_barrier_timeout_in_ms(timeout);
-    auto event =
-        Decoded<coord::ArriveAtBarrier>(Method::kBarrier, request.SerializeAsString());
+    auto event = Decoded<coord::ArriveAtBarrier>(Method::kBarrier, request.SerializeAsString());
     EXPECT_EQ(event.timeout, absl::ZeroDuration());
   }
 }
@@ -137,8 +136,8 @@ TEST(Requests, WatchWithoutVersionAndWithMinusOneAskForNow) {
 }
 
 TEST(Requests, CancelWithoutCounterMeansTheOpenInstance) {
-  auto event = DecodedWithIncarnations<coord::CancelBarrier>(Method::kCancelBarrier,
-                                                             "12 01 62 20 03");
+  auto event =
+      DecodedWithIncarnations<coord::CancelBarrier>(Method::kCancelBarrier, "12 01 62 20 03");
   EXPECT_EQ(event.id, "b");
   EXPECT_EQ(event.member, MemberIndex(3));
   EXPECT_EQ(event.counter, std::nullopt);
@@ -173,10 +172,11 @@ TEST(Requests, TheOthersCarryTheirFields) {
   EXPECT_EQ(increment.increment, 5);
   EXPECT_EQ(DecodedWithIncarnations<coord::ListKeys>(Method::kGetKeyValueDir, "12 01 64").directory,
             "d");
-  EXPECT_EQ(DecodedWithIncarnations<coord::DeleteKey>(Method::kDeleteKeyValue, "12 01 6b 18 01").key,
-            "k");
-  auto alive = DecodedWithIncarnations<coord::GetAliveMembers>(Method::kGetAliveTasks,
-                                                               "10 01 1a 02 00 01");
+  EXPECT_EQ(
+      DecodedWithIncarnations<coord::DeleteKey>(Method::kDeleteKeyValue, "12 01 6b 18 01").key,
+      "k");
+  auto alive =
+      DecodedWithIncarnations<coord::GetAliveMembers>(Method::kGetAliveTasks, "10 01 1a 02 00 01");
   EXPECT_EQ(alive.member, MemberIndex(1));
   EXPECT_THAT(alive.members, ElementsAre(MemberIndex(0), MemberIndex(1)));
   auto set = DecodedWithIncarnations<coord::SetKey>(Method::kInsertKeyValue,

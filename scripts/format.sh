@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Formats all C++ sources with clang-format 14 (Debian's package clang-format) and our .clang-format.
+#
+#   scripts/format.sh            rewrites them
+#   scripts/format.sh --check    only says which ones differ, and fails when there are any
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if ! command -v /usr/bin/clang-format-14 >/dev/null; then
+  printf 'clang-format 14 is not installed: apt-get install clang-format\n' >&2
+  exit 2
+fi
+mapfile -t files < <(git ls-files '*.h' '*.cc')
+if [ "${1:-}" = --check ]; then
+  differing=0
+  for file in "${files[@]}"; do
+    if ! /usr/bin/clang-format-14 "$file" | cmp -s - "$file"; then
+      printf '%s\n' "$file"
+      differing=$((differing + 1))
+    fi
+  done
+  printf '%d files, %d to format\n' "${#files[@]}" "$differing"
+  [ "$differing" -eq 0 ]
+else
+  /usr/bin/clang-format-14 -i "${files[@]}"
+fi
