@@ -1,6 +1,6 @@
 #include "lockstep/net/xla_calls.h"
 
-#include <cstring>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
@@ -36,13 +36,19 @@ grpc::Slice SliceOf(std::shared_ptr<const std::string> bytes) {
 
 using Decoded = std::variant<coord::Event, coord::ErrorPtr>;
 
-// No message of ours begins so: 0x1f would be a field of a wire type that does not exist. (Clients
+// No message of ours begins so: it would be a field of a wire type that does not exist. (Clients
 // declare gzip for the whole call, but compress only the messages that it makes smaller.)
+constexpr uint8_t kGzipFirstByte = 0x1f;
+
+// By the first byte alone: a message comes in the pieces that the network made of it, and any of
+// them may be a single byte.
 bool IsGzip(grpc::ProtoBufferReader& bytes) {
   const void* data = nullptr;
   int size = 0;
-  if (!bytes.Next(&data, &size)) return false;
-  const bool is_gzip = size >= 2 && std::memcmp(data, "\x1f\x8b", 2) == 0;
+  do {
+    if (!bytes.Next(&data, &size)) return false;
+  } while (size == 0);
+  const bool is_gzip = *static_cast<const uint8_t*>(data) == kGzipFirstByte;
   bytes.BackUp(size);
   return is_gzip;
 }

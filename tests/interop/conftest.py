@@ -96,11 +96,13 @@ def make_job(kind, tmp_path):
 
 
 @pytest.fixture
-def cut_off_member(make_job):
-    """(job, member 1 behind a proxy, the proxy) of a job of three; nobody is connected yet."""
-    job = make_job(3)
-    proxy = Proxy(job.server.address)
-    member = Member(1, proxy.address, job.folder, name="behind-the-proxy")
-    yield job, member, proxy
-    member.end()
-    proxy.close()
+def make_proxied():
+    """make_proxied(job, index, piece_bytes): a member behind a proxy, and the proxy."""
+    with contextlib.ExitStack() as stack:
+        def make(job, index, **options):
+            proxy = Proxy(job.server.address, **options)
+            stack.callback(proxy.close)
+            member = Member(index, proxy.address, job.folder, name="behind-the-proxy")
+            stack.callback(member.end)
+            return member, proxy
+        yield make

@@ -1,13 +1,17 @@
-"""A TCP proxy that can be held: what a network does that loses every packet for a while."""
+"""A TCP proxy that does what networks do: lose every packet for a while, or cut messages up."""
 
 import socket
 import threading
 
 
 class Proxy:
-    """Forwards connections to `address`; while held, nothing passes and nothing breaks."""
+    """Forwards connections to `address`, in pieces of at most `piece_bytes`.
 
-    def __init__(self, address):
+    While held, nothing passes and nothing breaks.
+    """
+
+    def __init__(self, address, piece_bytes=65536):
+        self._piece_bytes = piece_bytes
         host, port = address.rsplit(":", 1)
         self._target = (host, int(port))
         self._flowing = threading.Event()
@@ -39,6 +43,8 @@ class Proxy:
             except OSError:
                 return
             far = socket.create_connection(self._target)
+            for one in (near, far):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._sockets += [near, far]
             for source, sink in ((near, far), (far, near)):
                 threading.Thread(target=self._forward, args=(source, sink), daemon=True).start()
@@ -47,7 +53,8 @@ class Proxy:
         try:
             while data := source.recv(65536):
                 self._flowing.wait()
-                sink.sendall(data)
+                for start in range(0, len(data), self._piece_bytes):
+                    sink.sendall(data[start:start + self._piece_bytes])
             sink.shutdown(socket.SHUT_WR)
         except OSError:
             pass  # Either side has gone; its peer is told by the shutdown of close().

@@ -195,6 +195,17 @@ def test_row_081_compressed_or_not(make_job, compressed):
     assert other.call("blocking_key_value_get_bytes", "k", 30_000) == value
 
 
+@pytest.mark.row(81)
+def test_row_081_compressed_messages_may_come_in_pieces(make_job, make_proxied):
+    """Of a byte each, as a network may cut them; a compressed message is one from its first byte."""
+    member, _ = make_proxied(make_job(1), 0, piece_bytes=1)
+    member.call("connect")
+    value = b"x" * 400
+    for number in range(100):
+        member.call("key_value_set_bytes", f"k/{number}", value)
+    assert [stored for _, stored in member.call("key_value_dir_get_bytes", "k")] == [value] * 100
+
+
 def test_a_get_times_out(two):
     refused = two[0].refusal("blocking_key_value_get", "never", 100)
     assert refused.text.startswith(

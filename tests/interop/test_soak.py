@@ -38,8 +38,9 @@ def test_stopped_for_half_a_minute(make_job):
     all_of([member.start("shutdown") for member in members])
 
 
-def test_cut_off_for_half_a_minute(cut_off_member):
-    job, cut_off, proxy = cut_off_member
+def test_cut_off_for_half_a_minute(make_job, make_proxied):
+    job = make_job(3)
+    cut_off, proxy = make_proxied(job, 1)
     members = [job.member(0), cut_off, job.member(2)]
     all_of([member.start("connect") for member in members])
     waiting = [member.start("wait_at_barrier", "b", 300_000) for member in members[::2]]

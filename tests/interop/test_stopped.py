@@ -36,8 +36,9 @@ def test_stopped_in_the_middle_of_a_get(make_job):
     assert all_of([waiting]) == ["v"]
 
 
-def test_cut_off_while_others_wait(cut_off_member):
-    job, cut_off, proxy = cut_off_member
+def test_cut_off_while_others_wait(make_job, make_proxied):
+    job = make_job(3)
+    cut_off, proxy = make_proxied(job, 1)
     members = [job.member(0), cut_off, job.member(2)]
     all_of([member.start("connect") for member in members])
     waiting = [member.start("wait_at_barrier", "b", 120_000) for member in members[:2]]
