@@ -150,13 +150,22 @@ void MutantMachine::SpoilReply(const coord::Event& event, coord::Reply& reply) {
         succeed(coord::Registered{*first_service_});
       }
       return;
+    default:
+      return SpoilWhatIsRead(event, reply);
+  }
+}
+
+void MutantMachine::SpoilWhatIsRead(const coord::Event& event, coord::Reply& reply) {
+  const auto succeed = [&reply](coord::Answer answer) { reply.answer = std::move(answer); };
+  switch (mutation_) {
     case Mutation::kSwapsAValue:
       if (const auto* read = Answered<coord::KeyRead>(reply); read && Now()) {
         succeed(coord::KeyRead{{read->entry.key, std::make_shared<const std::string>("swapped")}});
       }
       return;
     case Mutation::kLosesAKey:
-      if (std::holds_alternative<coord::TryGetKey>(event) && to_this && !reply.error && Now()) {
+      if (std::holds_alternative<coord::TryGetKey>(event) && reply.call == RequestCall(event) &&
+          !reply.error && Now()) {
         reply.error = SomeError(Reason::kKeyNotFound);
       }
       return;

@@ -59,6 +59,7 @@ class MutantMachine : public Machine {
   bool Now() { return ++opportunities_ > mistakes_after_; }
   void SpoilReplies(const coord::Event& event, coord::Effects& effects);
   void SpoilReply(const coord::Event& event, coord::Reply& reply);
+  void SpoilWhatIsRead(const coord::Event& event, coord::Reply& reply);
   void AddReplies(Time now, const coord::Event& event, coord::Effects& effects);
   // Parked by this event: no reply is there yet.
   static bool Parked(CallId call, const coord::Effects& effects);
