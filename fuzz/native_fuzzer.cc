@@ -13,9 +13,8 @@
 namespace lockstep::fuzz {
 namespace {
 
-constexpr link::MessageReader::Limits kLimits = {.payload_bytes_max = 4096,
-                                                 .message_bytes_max = 8192,
-                                                 .partial_messages_max = 4};
+constexpr link::MessageReader::Limits kLimits = {
+    .payload_bytes_max = 4096, .message_bytes_max = 8192, .partial_messages_max = 4};
 
 // In pieces of `piece` bytes; returns what was read, for comparison.
 std::string ReadFrames(std::string_view bytes, size_t piece) {
@@ -61,13 +60,20 @@ void ReadNative(std::string_view bytes) {
       LOCKSTEP_CHECK(whole == pieces);
       break;
     }
-    case 'h': return ReadMessage<wire::native::Hello>(bytes);
-    case 'w': return ReadMessage<wire::native::Welcome>(bytes);
-    case 'e': return ReadMessage<wire::native::ErrorReply>(bytes);
-    case 'q': return ReadMessage<wire::native::StatusRequest>(bytes);
-    case 's': return ReadMessage<wire::native::StatusReply>(bytes);
-    case 'p': return ReadMessage<wire::native::ProcessReport>(bytes);
-    default: break;
+    case 'h':
+      return ReadMessage<wire::native::Hello>(bytes);
+    case 'w':
+      return ReadMessage<wire::native::Welcome>(bytes);
+    case 'e':
+      return ReadMessage<wire::native::ErrorReply>(bytes);
+    case 'q':
+      return ReadMessage<wire::native::StatusRequest>(bytes);
+    case 's':
+      return ReadMessage<wire::native::StatusReply>(bytes);
+    case 'p':
+      return ReadMessage<wire::native::ProcessReport>(bytes);
+    default:
+      break;
   }
 }
 

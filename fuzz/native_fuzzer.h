@@ -5,7 +5,8 @@
 
 namespace lockstep::fuzz {
 
-// The first byte chooses how the rest is read. Ends the process where something that must hold does not.
+// The first byte chooses how the rest is read. Ends the process where something that must hold does
+// not.
 void ReadNative(std::string_view bytes);
 
 }  // namespace lockstep::fuzz

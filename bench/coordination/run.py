@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares jaxlib's own coordination service with `lockstep serve`, by the same stock clients.
 
-    build/peers/jax/bin/python bench/coordination/run.py [--detection] [--markdown F] [--json F]
+    build/peers/jax/bin/python bench/coordination/run.py --detection --document docs/performance.md
 
 Both servers run in a process of their own. For every row they take turns, each time with a new
 server and new clients; who begins alternates too. A figure is the median over the repetitions, with
@@ -184,6 +184,9 @@ def rows(with_detection):
     return found
 
 
+# What stands between them in a document is replaced by the table.
+BEGIN, END = "<!-- bench/coordination: begin -->\n", "<!-- bench/coordination: end -->\n"
+
 HEADER = ["row", "jaxlib's own service", "lockstep serve", "ratio"]
 
 
@@ -194,9 +197,15 @@ def machine():
 
 
 def markdown(done):
-    lines = [" | ".join(HEADER), "---|---|---|---:"]
-    lines += [" | ".join(row.cells()) for row in done]
-    return "".join(f"| {line} |\n" for line in lines)
+    lines = [HEADER, ["---", "---", "---", "---:"], *(row.cells() for row in done)]
+    return f"{machine()}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def put_into(document, table):
+    before, _, rest = document.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert end, f"{document} has no {BEGIN.strip()} and {END.strip()}"
+    document.write_text(before + BEGIN + table + END + after, encoding="utf-8")
 
 
 def main():
@@ -205,7 +214,8 @@ def main():
     parser.add_argument("--only", default="", metavar="TEXT", help="rows with TEXT in their name")
     parser.add_argument("--detection", action="store_true",
                         help="also kill a process; jaxlib's service takes up to 100 s to notice")
-    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--document", type=pathlib.Path, metavar="FILE",
+                        help="a Markdown file whose table is replaced by this run's")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
 
@@ -219,8 +229,8 @@ def main():
         print("{:<40}{:>30}{:>30}{:>8}".format(*row.cells()), flush=True)
         done.append(row)
 
-    if options.markdown:
-        options.markdown.write_text(f"{machine()}\n\n{markdown(done)}", encoding="utf-8")
+    if options.document:
+        put_into(options.document, markdown(done))
     if options.json:
         options.json.write_text(json.dumps({"machine": machine(), "rows": [
             {"name": row.name, "unit": row.unit, "ratio": row.ratio(), **row.figures}

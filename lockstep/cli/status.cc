@@ -25,8 +25,7 @@ CLI::App* AddStatusCommand(CLI::App& app, StatusOptions& options) {
   CLI::App* command = app.add_subcommand(
       "status", "Who is in, who is missing, suspect or lost; who waits for whom; what went wrong");
   command->add_option("job", options.job, "Only this job; all if not given")->type_name("JOB");
-  command
-      ->add_option("--coordinator", options.coordinator, "Where the server listens")
+  command->add_option("--coordinator", options.coordinator, "Where the server listens")
       ->type_name("HOST:PORT")
       ->envname("LOCKSTEP_COORDINATOR")
       ->capture_default_str();
@@ -56,8 +55,7 @@ int Status(const StatusOptions& options, std::ostream& out, std::ostream& err) {
     return kStatusRefused;
   }
   out << (options.output == "json" ? observe::StatusJson(*reply) : observe::StatusTable(*reply));
-  const bool trouble =
-      std::any_of(reply->jobs.begin(), reply->jobs.end(), observe::InTrouble);
+  const bool trouble = std::any_of(reply->jobs.begin(), reply->jobs.end(), observe::InTrouble);
   return trouble ? kStatusTrouble : kStatusFine;
 }
 

@@ -12,7 +12,7 @@ namespace lockstep::cli {
 // How `lockstep status` ends; docs/cli.md. What CLI11 refuses to parse ends with 2 as well.
 enum StatusExit {
   kStatusFine = 0,
-  kStatusTrouble = 1,      // a job failed, or has members that are lost or failed
+  kStatusTrouble = 1,  // a job failed, or has members that are lost or failed
   kStatusUsage = 2,
   kStatusUnreachable = 3,  // no server, or none of ours
   kStatusRefused = 4,      // the server answered with an error, such as: no such job

@@ -13,9 +13,9 @@
 namespace lockstep::cli {
 namespace {
 
+using link::testing::TestServer;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using link::testing::TestServer;
 using wire::native::JobStatus;
 using wire::native::MemberCondition;
 using wire::native::StatusReply;
@@ -37,8 +37,7 @@ Result RunStatus(const StatusOptions& options) {
 // A server of the jobs "digits" (fine) and "broken".
 link::Server::Handler Serve() {
   return link::MakeHandler(
-      {.status =
-           [](const StatusRequest& request) -> absl::StatusOr<StatusReply> {
+      {.status = [](const StatusRequest& request) -> absl::StatusOr<StatusReply> {
          const JobStatus fine = {
              .job = "digits",
              .members = {{.name = "task/0#1", .condition = MemberCondition::kConnected}}};
@@ -95,9 +94,8 @@ TEST(Status, SaysWhatToDoWhenNobodyListens) {
 
 TEST(Status, DoesNotWaitForAServerThatNeverAnswers) {
   std::optional<link::Responder> held;
-  TestServer server([&](const link::Request&, link::Responder responder) {
-    held.emplace(std::move(responder));
-  });
+  TestServer server(
+      [&](const link::Request&, link::Responder responder) { held.emplace(std::move(responder)); });
   const Result result =
       RunStatus({.coordinator = server.address(), .timeout = absl::Milliseconds(200)});
   EXPECT_EQ(result.code, kStatusUnreachable);

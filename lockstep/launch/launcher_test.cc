@@ -174,9 +174,12 @@ TEST_F(LauncherTest, SignalsReachTheWholeGroup) {
 TEST_F(LauncherTest, ProcessThatIgnoresSigtermIsKilledAfterAFailure) {
   options_.supervisor.grace = absl::ZeroDuration();
   options_.supervisor.terminate_grace = absl::Milliseconds(100);
-  on_line_ = [this](const std::string&) { ::kill(pids_[1], SIGUSR1); };
+  // Both have set their traps when both have spoken.
+  on_line_ = [this](const std::string&) {
+    if (output_.size() == 2) ::kill(pids_[1], SIGUSR1);
+  };
   EXPECT_EQ(Run(2, Shell("if [ $LOCKSTEP_INDEX = 1 ]; then trap 'exit 5' USR1; "
-                         "else trap '' TERM; echo deaf; fi; while :; do sleep 0.01; done")),
+                         "else trap '' TERM; fi; echo up; while :; do sleep 0.01; done")),
             5);
   EXPECT_THAT(said_, Contains(HasSubstr("was killed by SIGKILL")));
 }

@@ -41,8 +41,8 @@ class Client::Impl {
     link_->Call(kind, std::move(payload),
                 [result](absl::StatusOr<std::string> answer) { *result = std::move(answer); });
     if (!RunUntil(timeout, [&] { return result->has_value(); })) {
-      return absl::DeadlineExceededError(absl::StrFormat(
-          "%s did not answer within %s", address_, absl::FormatDuration(timeout)));
+      return absl::DeadlineExceededError(
+          absl::StrFormat("%s did not answer within %s", address_, absl::FormatDuration(timeout)));
     }
     return **std::move(result);
   }
@@ -51,8 +51,8 @@ class Client::Impl {
   // Whether `done` came to hold in time.
   template <class Condition>
   bool RunUntil(absl::Duration timeout, Condition done) {
-    const auto deadline = std::chrono::steady_clock::now() +
-                          absl::ToChronoNanoseconds(std::min(timeout, kLongest));
+    const auto deadline =
+        std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(std::min(timeout, kLongest));
     while (!done()) {
       if (io_.run_one_until(deadline) == 0) return done();
     }

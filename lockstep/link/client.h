@@ -15,8 +15,8 @@ namespace lockstep::link {
 // One link to a server, used from one thread, which does the link's work only inside `Connect` and
 // `Call`: a client that is left alone for LinkOptions::silence_timeout loses its link.
 //
-// Errors that did not come from the server's handler: UNAVAILABLE (nobody listens, the link broke; the
-// request may or may not have taken effect), DEADLINE_EXCEEDED, FAILED_PRECONDITION (refused).
+// Errors that did not come from the server's handler: UNAVAILABLE (nobody listens, the link broke;
+// the request may or may not have taken effect), DEADLINE_EXCEEDED, FAILED_PRECONDITION (refused).
 class Client {
  public:
   struct Options {

@@ -44,19 +44,20 @@ std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io, const runtime
 
 void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket,
                            const std::string& who) {
-  connection_ = Connection::Start(
-      io, std::move(socket), options_,
-      {.message = [weak = weak_from_this()](
-                      Message message) { if (auto self = weak.lock()) self->Take(std::move(message)); },
-       .closed =
-           [weak = weak_from_this()](const absl::Status& why) {
-             if (auto self = weak.lock()) self->Closed(why);
-           }});
+  connection_ = Connection::Start(io, std::move(socket), options_,
+                                  {.message =
+                                       [weak = weak_from_this()](Message message) {
+                                         if (auto self = weak.lock())
+                                           self->Take(std::move(message));
+                                       },
+                                   .closed =
+                                       [weak = weak_from_this()](const absl::Status& why) {
+                                         if (auto self = weak.lock()) self->Closed(why);
+                                       }});
   const Hello hello = {
       .version_min = kLinkVersion, .version_max = kLinkVersion, .who = WithPidAndHost(who)};
-  connection_->Send({.type = FrameType::kHello,
-                     .must_understand = true,
-                     .payload = wire::native::Encode(hello)});
+  connection_->Send(
+      {.type = FrameType::kHello, .must_understand = true, .payload = wire::native::Encode(hello)});
 }
 
 void ClientLink::Take(Message message) {

@@ -18,8 +18,8 @@
 
 namespace lockstep::link {
 
-// Dials, says hello, and after the welcome sends requests, each of which is called back exactly once
-// unless the link is abandoned. Does not reconnect.
+// Dials, says hello, and after the welcome sends requests, each of which is called back exactly
+// once unless the link is abandoned. Does not reconnect.
 //
 // Threads: loop-confined (to `io`). Ownership: keep it; `Abandon` before letting go.
 class ClientLink : public std::enable_shared_from_this<ClientLink> {
@@ -31,7 +31,8 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
     std::function<void(absl::Status)> closed;
   };
 
-  // `timeout` is for the connection; the hello has LinkOptions::hello_timeout. `who` gets pid and host.
+  // `timeout` is for the connection; the hello has LinkOptions::hello_timeout. `who` gets pid and
+  // host.
   static std::shared_ptr<ClientLink> Dial(asio::io_context& io, const runtime::Address& address,
                                           absl::Duration timeout, const std::string& who,
                                           const LinkOptions& options, Events events);

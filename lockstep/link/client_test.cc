@@ -126,8 +126,7 @@ TEST(Client, DoesNotSendWhatNoServerTakes) {
 }
 
 NativeService TestService() {
-  return {.status =
-              [](const StatusRequest& request) -> absl::StatusOr<StatusReply> {
+  return {.status = [](const StatusRequest& request) -> absl::StatusOr<StatusReply> {
             if (request.job == "none") return absl::NotFoundError("no job 'none'");
             return StatusReply{.server = {.pid = 4}, .jobs = {{.job = "digits"}}};
           },

@@ -75,11 +75,11 @@ void Connection::Welcomed() {
 
 void Connection::Send(Message message) {
   if (state_ != State::kGreeting && state_ != State::kOpen) return;
-  if (message.payload.size() > options_.write_queue_bytes_max - std::min(
-          outbox_.bytes(), options_.write_queue_bytes_max)) {
-    return Break(absl::ResourceExhaustedError(absl::StrFormat(
-        "%s reads too slowly: %d bytes wait for it (write_queue_bytes_max %d)", peer_,
-        outbox_.bytes(), options_.write_queue_bytes_max)));
+  if (message.payload.size() >
+      options_.write_queue_bytes_max - std::min(outbox_.bytes(), options_.write_queue_bytes_max)) {
+    return Break(absl::ResourceExhaustedError(
+        absl::StrFormat("%s reads too slowly: %d bytes wait for it (write_queue_bytes_max %d)",
+                        peer_, outbox_.bytes(), options_.write_queue_bytes_max)));
   }
   outbox_.Push(std::move(message));
   Write();
@@ -106,21 +106,20 @@ void Connection::Abandon() {
 }
 
 void Connection::Read() {
-  socket_.async_read_some(
-      asio::buffer(read_buffer_),
-      [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
-        if (self->state_ == State::kClosed) return;
-        if (error == asio::error::eof) {
-          return self->Break(absl::UnavailableError(
-              absl::StrCat(self->peer_, " closed the connection without a farewell")));
-        }
-        if (error) {
-          return self->Break(absl::UnavailableError(
-              absl::StrCat("the connection to ", self->peer_, " broke: ", error.message())));
-        }
-        self->Take(std::string_view(self->read_buffer_.data(), bytes));
-        if (self->state_ != State::kClosed) self->Read();
-      });
+  socket_.async_read_some(asio::buffer(read_buffer_),
+                          [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
+                            if (self->state_ == State::kClosed) return;
+                            if (error == asio::error::eof) {
+                              return self->Break(absl::UnavailableError(absl::StrCat(
+                                  self->peer_, " closed the connection without a farewell")));
+                            }
+                            if (error) {
+                              return self->Break(absl::UnavailableError(absl::StrCat(
+                                  "the connection to ", self->peer_, " broke: ", error.message())));
+                            }
+                            self->Take(std::string_view(self->read_buffer_.data(), bytes));
+                            if (self->state_ != State::kClosed) self->Read();
+                          });
 }
 
 void Connection::Take(std::string_view bytes) {
@@ -165,10 +164,9 @@ void Connection::Write() {
     return;
   }
   write_buffer_ = outbox_.Take(kWriteBytes);
-  asio::async_write(socket_, asio::buffer(write_buffer_),
-                    [self = shared_from_this()](const asio::error_code& error, size_t) {
-                      self->Written(error);
-                    });
+  asio::async_write(
+      socket_, asio::buffer(write_buffer_),
+      [self = shared_from_this()](const asio::error_code& error, size_t) { self->Written(error); });
 }
 
 void Connection::Written(const asio::error_code& error) {
@@ -184,11 +182,14 @@ void Connection::Written(const asio::error_code& error) {
 
 Time Connection::NextDue() const {
   switch (state_) {
-    case State::kGreeting: return state_since_ + options_.hello_timeout;
+    case State::kGreeting:
+      return state_since_ + options_.hello_timeout;
     case State::kOpen:
       return std::min(last_sent_ + options_.ping_interval, last_heard_ + options_.silence_timeout);
-    case State::kClosing: return state_since_ + kClosingTime;
-    case State::kClosed: break;
+    case State::kClosing:
+      return state_since_ + kClosingTime;
+    case State::kClosed:
+      break;
   }
   return Time::Infinite();
 }
@@ -206,8 +207,10 @@ void Connection::ArmTimer() {
 void Connection::TimerFired(Time due) {
   const Time now = MonotonicNow();
   switch (state_) {
-    case State::kClosed: return;
-    case State::kClosing: return Break(why_);
+    case State::kClosed:
+      return;
+    case State::kClosing:
+      return Break(why_);
     case State::kGreeting:
       if (now < NextDue()) break;
       return Close(absl::DeadlineExceededError(

@@ -17,14 +17,15 @@
 
 namespace lockstep::link {
 
-// Reads and writes messages, sends pings, and ends when the other end is silent, breaks the rules or
-// reads too slowly. What the messages mean is its owner's business; pings, farewells and unknown
+// Reads and writes messages, sends pings, and ends when the other end is silent, breaks the rules
+// or reads too slowly. What the messages mean is its owner's business; pings, farewells and unknown
 // types are its own.
 //
 //   kGreeting --Welcomed()--> kOpen --> kClosing (farewell on its way) --> kClosed
 //
-// Threads: loop-confined (to `io`). Ownership: alive while an operation is pending or somebody holds
-// it; calls its owner only until `Abandon`. Bounds: LinkOptions; a closing link lasts a second.
+// Threads: loop-confined (to `io`). Ownership: alive while an operation is pending or somebody
+// holds it; calls its owner only until `Abandon`. Bounds: LinkOptions; a closing link lasts a
+// second.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   struct Events {

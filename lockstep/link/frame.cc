@@ -34,8 +34,8 @@ template <class T>
 T Get(std::string_view bytes, size_t at) {
   T value = 0;
   for (size_t i = 0; i < sizeof(T); ++i) {
-    value = static_cast<T>(value | static_cast<T>(static_cast<T>(static_cast<uint8_t>(bytes[at + i]))
-                                                  << (8 * i)));
+    value = static_cast<T>(
+        value | static_cast<T>(static_cast<T>(static_cast<uint8_t>(bytes[at + i])) << (8 * i)));
   }
   return value;
 }
@@ -168,8 +168,8 @@ absl::Status MessageReader::Check(const Header& header) const {
     return absl::InvalidArgumentError("fragment without an id or without bytes");
   }
   if (header.payload > header.total) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "fragment of %d bytes in a message of %d", header.payload, header.total));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("fragment of %d bytes in a message of %d", header.payload, header.total));
   }
   return absl::OkStatus();
 }
@@ -180,8 +180,8 @@ absl::StatusOr<std::optional<Message>> MessageReader::Assemble(const Header& hea
   if (it == partial_.end()) {
     if (!header.more_follows()) {
       if (header.payload != header.total) {
-        return absl::InvalidArgumentError(absl::StrFormat(
-            "message %d ends after %d of %d bytes", header.id, header.payload, header.total));
+        return absl::InvalidArgumentError(absl::StrFormat("message %d ends after %d of %d bytes",
+                                                          header.id, header.payload, header.total));
       }
       return Message{.type = header.type,
                      .must_understand = (header.flags & kMustUnderstand) != 0,
@@ -190,9 +190,9 @@ absl::StatusOr<std::optional<Message>> MessageReader::Assemble(const Header& hea
                      .payload = std::string(payload)};
     }
     if (partial_.size() == limits_.partial_messages_max) {
-      return absl::ResourceExhaustedError(absl::StrFormat(
-          "more than %d messages in fragments at a time (partial_messages_max)",
-          limits_.partial_messages_max));
+      return absl::ResourceExhaustedError(
+          absl::StrFormat("more than %d messages in fragments at a time (partial_messages_max)",
+                          limits_.partial_messages_max));
     }
     if (header.total > limits_.message_bytes_max - partial_bytes_) {
       return absl::ResourceExhaustedError(
@@ -206,17 +206,16 @@ absl::StatusOr<std::optional<Message>> MessageReader::Assemble(const Header& hea
              .first;
   }
   Partial& partial = it->second;
-  if (partial.type != header.type || partial.kind != header.kind ||
-      partial.total != header.total || partial.payload.size() + payload.size() > partial.total) {
+  if (partial.type != header.type || partial.kind != header.kind || partial.total != header.total ||
+      partial.payload.size() + payload.size() > partial.total) {
     return absl::InvalidArgumentError(
         absl::StrFormat("fragment does not continue message %d", header.id));
   }
   partial.payload.append(payload);
   if (header.more_follows()) return std::nullopt;
   if (partial.payload.size() != partial.total) {
-    return absl::InvalidArgumentError(absl::StrFormat("message %d ends after %d of %d bytes",
-                                                      header.id, partial.payload.size(),
-                                                      partial.total));
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "message %d ends after %d of %d bytes", header.id, partial.payload.size(), partial.total));
   }
   Message message = {.type = header.type,
                      .must_understand = (header.flags & kMustUnderstand) != 0,

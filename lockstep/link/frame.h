@@ -32,7 +32,7 @@ enum class FrameType : uint8_t {
 };
 
 // Flag bits of a frame.
-inline constexpr uint16_t kMoreFollows = 1;    // not the last fragment of its message
+inline constexpr uint16_t kMoreFollows = 1;     // not the last fragment of its message
 inline constexpr uint16_t kMustUnderstand = 2;  // who does not know the type ends the link
 
 // A whole message, or a frame without fragments.
@@ -46,8 +46,8 @@ struct Message {
 
 bool IsKnown(FrameType type);
 
-// Appends one frame, which carries `message.payload` from `offset`, as much as fits. Returns how many
-// bytes of the payload that was.
+// Appends one frame, which carries `message.payload` from `offset`, as much as fits. Returns how
+// many bytes of the payload that was.
 size_t AppendFrame(const Message& message, size_t offset, std::string& out);
 
 // All frames of a message, one after the other.
@@ -60,8 +60,8 @@ std::string EncodeMessage(const Message& message);
 class MessageReader {
  public:
   struct Limits {
-    size_t payload_bytes_max = 0;      // of one frame
-    size_t message_bytes_max = 0;      // of one message, and of all partial messages together
+    size_t payload_bytes_max = 0;  // of one frame
+    size_t message_bytes_max = 0;  // of one message, and of all partial messages together
     size_t partial_messages_max = 0;
   };
 
@@ -72,8 +72,8 @@ class MessageReader {
 
   void Append(std::string_view bytes);
 
-  // The next whole message; nothing when more bytes are needed. INVALID_ARGUMENT: these are not frames
-  // or they break the rules. RESOURCE_EXHAUSTED: a limit, named.
+  // The next whole message; nothing when more bytes are needed. INVALID_ARGUMENT: these are not
+  // frames or they break the rules. RESOURCE_EXHAUSTED: a limit, named.
   absl::StatusOr<std::optional<Message>> Next();
 
  private:

@@ -94,8 +94,8 @@ TEST(Crc32c, IsTheSameWithAndWithoutTheInstruction) {
 TEST(Frame, LiesOnTheWireAsDocumented) {
   std::string bytes;
   EXPECT_EQ(AppendFrame(Request(0x0102030405060708, "hi"), 0, bytes), 2u);
-  const std::string header = {'L', 'S', 'T', 'P', 1, 4, 2, 0, 7, 0, 0, 0, 2, 0, 0, 0,
-                              8,   7,   6,   5,   4, 3, 2, 1, 2, 0, 0, 0};
+  const std::string header = {'L', 'S', 'T', 'P', 1, 4, 2, 0, 7, 0, 0, 0, 2, 0,
+                              0,   0,   8,   7,   6, 5, 4, 3, 2, 1, 2, 0, 0, 0};
   EXPECT_EQ(bytes.substr(0, 28), header);
   EXPECT_EQ(bytes.substr(32), "hi");
 }

@@ -18,8 +18,8 @@ struct NativeService {
   std::function<absl::Status(const wire::native::ProcessReport&)> report;
 };
 
-// For `Server::Listen`. A kind that it does not know is answered UNIMPLEMENTED, bytes that are not the
-// message INVALID_ARGUMENT.
+// For `Server::Listen`. A kind that it does not know is answered UNIMPLEMENTED, bytes that are not
+// the message INVALID_ARGUMENT.
 Server::Handler MakeHandler(NativeService service);
 
 }  // namespace lockstep::link

@@ -23,8 +23,8 @@ namespace lockstep::link {
 
 using wire::native::ProcessReport;
 
-// `mutex_` covers the queue, which callers fill and the thread empties; all the rest is the thread's.
-// std::mutex rather than absl's, which the thread sanitizer does not see into.
+// `mutex_` covers the queue, which callers fill and the thread empties; all the rest is the
+// thread's. std::mutex rather than absl's, which the thread sanitizer does not see into.
 class Reporter::Impl {
  public:
   Impl(std::string address, Options options)
@@ -63,13 +63,13 @@ class Reporter::Impl {
 
   bool Flush(absl::Duration timeout) {
     std::unique_lock lock(mutex_);
-    return idle_.wait_for(
-        lock, absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(24 * 365))),
-        [this] { return queue_.empty() && !sending_.has_value(); });
+    return idle_.wait_for(lock, absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(24 * 365))),
+                          [this] { return queue_.empty() && !sending_.has_value(); });
   }
 
  private:
-  // Moves things on: connects if there is something to send and no link, sends if nothing is on its way.
+  // Moves things on: connects if there is something to send and no link, sends if nothing is on its
+  // way.
   void Pump() {
     if (waiting_ || dialing_ || in_flight_) return;
     if (!TakeNext()) return;

@@ -91,10 +91,10 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
 };
 
 void Server::Impl::Accept() {
-  acceptor_.async_accept([weak = weak_from_this()](const asio::error_code& error,
-                                                   asio::ip::tcp::socket socket) {
-    if (auto self = weak.lock()) self->Accepted(error, std::move(socket));
-  });
+  acceptor_.async_accept(
+      [weak = weak_from_this()](const asio::error_code& error, asio::ip::tcp::socket socket) {
+        if (auto self = weak.lock()) self->Accepted(error, std::move(socket));
+      });
 }
 
 // Whatever goes wrong with one connection, the server accepts the next: at once when only that
@@ -130,16 +130,16 @@ void Server::Impl::Add(asio::ip::tcp::socket socket) {
         absl::ResourceExhaustedError(text));
   }
   const LinkId id = ++last_link_;
-  links_[id].connection = Connection::Start(
-      loop_.io(), std::move(socket), options_.link,
-      {.message =
-           [weak = weak_from_this(), id](Message message) {
-             if (auto self = weak.lock()) self->Take(id, std::move(message));
-           },
-       .closed =
-           [weak = weak_from_this(), id](const absl::Status& why) {
-             if (auto self = weak.lock()) self->Remove(id, why);
-           }});
+  links_[id].connection =
+      Connection::Start(loop_.io(), std::move(socket), options_.link,
+                        {.message =
+                             [weak = weak_from_this(), id](Message message) {
+                               if (auto self = weak.lock()) self->Take(id, std::move(message));
+                             },
+                         .closed =
+                             [weak = weak_from_this(), id](const absl::Status& why) {
+                               if (auto self = weak.lock()) self->Remove(id, why);
+                             }});
 }
 
 void Server::Impl::Remove(LinkId id, const absl::Status& why) {
@@ -164,11 +164,10 @@ void Server::Impl::Take(LinkId id, Message message) {
   if (link.welcomed && message.type == FrameType::kRequest) {
     return TakeRequest(id, link, std::move(message));
   }
-  link.connection->Close(
-      absl::InvalidArgumentError(absl::StrFormat("frame of type %d where a %s was due",
-                                                 static_cast<int>(message.type),
-                                                 link.welcomed ? "request" : "hello")),
-      "protocol");
+  link.connection->Close(absl::InvalidArgumentError(absl::StrFormat(
+                             "frame of type %d where a %s was due", static_cast<int>(message.type),
+                             link.welcomed ? "request" : "hello")),
+                         "protocol");
 }
 
 void Server::Impl::Greet(Link& link, const Message& message) {
@@ -190,11 +189,11 @@ void Server::Impl::Greet(Link& link, const Message& message) {
   link.connection->Welcomed();
   link.connection->Send(
       {.type = FrameType::kWelcome,
-       .payload = wire::native::Encode(Welcome{
-           .version = kLinkVersion,
-           .service_instance = options_.service_instance,
-           .message_bytes_max = options_.link.message_bytes_max,
-           .requests_in_flight_max = static_cast<uint32_t>(options_.link.requests_in_flight_max)})});
+       .payload = wire::native::Encode(Welcome{.version = kLinkVersion,
+                                               .service_instance = options_.service_instance,
+                                               .message_bytes_max = options_.link.message_bytes_max,
+                                               .requests_in_flight_max = static_cast<uint32_t>(
+                                                   options_.link.requests_in_flight_max)})});
 }
 
 void Server::Impl::TakeRequest(LinkId id, Link& link, Message message) {
@@ -206,13 +205,13 @@ void Server::Impl::TakeRequest(LinkId id, Link& link, Message message) {
         "protocol");
   }
   if (link.in_flight.size() > options_.link.requests_in_flight_max) {
-    return Answer(id, head,
-                  wire::native::WithReason(
-                      absl::ResourceExhaustedError(absl::StrFormat(
-                          "more than %d requests of this link wait for answers "
-                          "(requests_in_flight_max); wait for some",
-                          options_.link.requests_in_flight_max)),
-                      "limit_exceeded"));
+    return Answer(
+        id, head,
+        wire::native::WithReason(absl::ResourceExhaustedError(absl::StrFormat(
+                                     "more than %d requests of this link wait for answers "
+                                     "(requests_in_flight_max); wait for some",
+                                     options_.link.requests_in_flight_max)),
+                                 "limit_exceeded"));
   }
   Responder responder([weak = weak_from_this(), id, head](absl::StatusOr<std::string> answer) {
     if (auto self = weak.lock()) self->Answer(id, head, std::move(answer));
@@ -272,8 +271,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(runtime::Loop& loop, Opti
   if (!address.ok()) return address.status();
   auto acceptor = runtime::Listen(loop.io(), *address);
   if (!acceptor.ok()) return acceptor.status();
-  auto impl = std::make_shared<Impl>(loop, std::move(options), std::move(handler),
-                                     *std::move(acceptor));
+  auto impl =
+      std::make_shared<Impl>(loop, std::move(options), std::move(handler), *std::move(acceptor));
   impl->Accept();
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }

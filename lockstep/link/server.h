@@ -23,9 +23,9 @@ struct Request {
   std::string peer;  // HOST:PORT it calls from
 };
 
-// The duty to answer one request, exactly once. Loop-confined; may be kept for as long as the answer
-// takes. After its link has gone it swallows the answer. Destroyed without an answer it answers
-// INTERNAL, so that no client waits for ever.
+// The duty to answer one request, exactly once. Loop-confined; may be kept for as long as the
+// answer takes. After its link has gone it swallows the answer. Destroyed without an answer it
+// answers INTERNAL, so that no client waits for ever.
 class Responder {
  public:
   using Send = absl::AnyInvocable<void(absl::StatusOr<std::string> answer)>;
@@ -47,8 +47,8 @@ class Responder {
 // Listens, accepts links and hands their requests to a handler on the loop.
 //
 // Threads: loop-confined: make, use and destroy it on the loop's thread (or while the loop does not
-// run). Ownership: the loop must outlive it. What the handler captured is gone after the destructor.
-// Bounds: `connections_max` (one more is refused with a word why), LinkOptions.
+// run). Ownership: the loop must outlive it. What the handler captured is gone after the
+// destructor. Bounds: `connections_max` (one more is refused with a word why), LinkOptions.
 class Server {
  public:
   using Handler = std::function<void(Request, Responder)>;

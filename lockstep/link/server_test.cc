@@ -134,7 +134,8 @@ TEST(Server, IgnoresUnknownFramesUnlessTheyMustBeUnderstood) {
 
 TEST(Server, RefusesANumberThatIsInUse) {
   std::vector<Responder> held;
-  TestServer server([&](const Request&, Responder responder) { held.push_back(std::move(responder)); });
+  TestServer server(
+      [&](const Request&, Responder responder) { held.push_back(std::move(responder)); });
   RawClient client(server.address());
   client.SayHello();
   client.Expect<Welcome>(FrameType::kWelcome);
@@ -293,9 +294,8 @@ TEST(Server, DrainEndsAtOnceWithoutLinks) {
 TEST(Server, SaysWhoElseMayHaveItsPort) {
   TestServer first(Echo);
   testing::LoopThread thread;
-  const absl::Status status = thread.Do([&] {
-    return Server::Listen(thread.loop(), {.listen = first.address()}, Echo).status();
-  });
+  const absl::Status status = thread.Do(
+      [&] { return Server::Listen(thread.loop(), {.listen = first.address()}, Echo).status(); });
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot listen on " + first.address()));
   EXPECT_THAT(std::string(status.message()), HasSubstr("another process has it"));

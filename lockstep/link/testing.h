@@ -137,8 +137,7 @@ class RawClient {
   }
   void SayHello(uint32_t version_min = kLinkVersion, uint32_t version_max = kLinkVersion) {
     Send(FrameType::kHello,
-         wire::native::Hello{
-             .version_min = version_min, .version_max = version_max, .who = "raw"});
+         wire::native::Hello{.version_min = version_min, .version_max = version_max, .who = "raw"});
   }
 
   // The next message that is not a ping; nothing once the server has closed.

@@ -121,8 +121,8 @@ void XlaDoor::Answer(const std::vector<coord::Reply>& replies) {
 void XlaDoor::StopAccepting() { acceptor_.Stop(); }
 
 void XlaDoor::Shutdown() {
-  LOCKSTEP_CHECK(!loop_.InLoop());
   if (shut_down_) return;
+  LOCKSTEP_CHECK(!loop_.InLoop());
   if (server_) {
     server_->Shutdown(std::chrono::system_clock::now() +
                       absl::ToChronoMilliseconds(options_.drain_time));

@@ -35,38 +35,41 @@ int ThreadsOfThisProcess() {
   return threads;
 }
 
-TEST_F(XlaDoorTest, EveryCallGoesThereAndBack) {
+// A success of the kind that each request gets.
+std::optional<coord::Reply> SuccessOf(const coord::Event& event) {
+  auto call = CallOf(event);
+  if (!call) return std::nullopt;
+  coord::Reply reply{*call, nullptr, {}};
+  auto value = std::make_shared<const std::string>("12");
+  if (std::holds_alternative<coord::RegisterMember>(event)) {
+    reply.answer = coord::Registered{ServiceIncarnation(5)};
+  } else if (std::holds_alternative<coord::Heartbeat>(event)) {
+    reply.answer = coord::HeartbeatTaken{ServiceIncarnation(6)};
+  } else if (auto* get = std::get_if<coord::GetKey>(&event)) {
+    reply.answer = coord::KeyRead{{get->key, value}};
+  } else if (auto* try_get = std::get_if<coord::TryGetKey>(&event)) {
+    reply.answer = coord::KeyRead{{try_get->key, value}};
+  } else if (auto* increment = std::get_if<coord::IncrementKey>(&event)) {
+    reply.answer = coord::KeyRead{{increment->key, value}};
+  } else if (std::holds_alternative<coord::ListKeys>(event)) {
+    reply.answer = coord::KeysListed{{{"d/a", value}}};
+  } else if (auto* barrier = std::get_if<coord::ArriveAtBarrier>(&event)) {
+    reply.answer = coord::BarrierPassed{barrier->counter};
+  } else if (std::holds_alternative<coord::GetAliveMembers>(event)) {
+    reply.answer = coord::AliveMembers{std::make_shared<const std::vector<coord::AliveMember>>(
+        std::vector<coord::AliveMember>{{MemberIndex(1), Incarnation(3)}})};
+  } else if (std::holds_alternative<coord::WatchMembers>(event)) {
+    reply.answer = coord::MembersWatched{
+        std::make_shared<const std::vector<coord::MemberStatus>>(std::vector<coord::MemberStatus>{
+            {MemberIndex(0), Incarnation(9), coord::MemberState::kConnected, nullptr}}),
+        4};
+  }
+  return reply;
+}
+
+TEST_F(XlaDoorTest, CallsOfMembersGoThereAndBack) {
   Open();
-  job_.script = [](const coord::Event& event) -> std::optional<coord::Reply> {
-    auto call = CallOf(event);
-    if (!call) return std::nullopt;
-    coord::Reply reply{*call, nullptr, {}};
-    auto value = std::make_shared<const std::string>("12");
-    if (std::holds_alternative<coord::RegisterMember>(event)) {
-      reply.answer = coord::Registered{ServiceIncarnation(5)};
-    } else if (std::holds_alternative<coord::Heartbeat>(event)) {
-      reply.answer = coord::HeartbeatTaken{ServiceIncarnation(6)};
-    } else if (auto* get = std::get_if<coord::GetKey>(&event)) {
-      reply.answer = coord::KeyRead{{get->key, value}};
-    } else if (auto* try_get = std::get_if<coord::TryGetKey>(&event)) {
-      reply.answer = coord::KeyRead{{try_get->key, value}};
-    } else if (auto* increment = std::get_if<coord::IncrementKey>(&event)) {
-      reply.answer = coord::KeyRead{{increment->key, value}};
-    } else if (std::holds_alternative<coord::ListKeys>(event)) {
-      reply.answer = coord::KeysListed{{{"d/a", value}}};
-    } else if (auto* barrier = std::get_if<coord::ArriveAtBarrier>(&event)) {
-      reply.answer = coord::BarrierPassed{barrier->counter};
-    } else if (std::holds_alternative<coord::GetAliveMembers>(event)) {
-      reply.answer = coord::AliveMembers{std::make_shared<const std::vector<coord::AliveMember>>(
-          std::vector<coord::AliveMember>{{MemberIndex(1), Incarnation(3)}})};
-    } else if (std::holds_alternative<coord::WatchMembers>(event)) {
-      reply.answer = coord::MembersWatched{
-          std::make_shared<const std::vector<coord::MemberStatus>>(std::vector<coord::MemberStatus>{
-              {MemberIndex(0), Incarnation(9), coord::MemberState::kConnected, nullptr}}),
-          4};
-    }
-    return reply;
-  };
+  job_.script = SuccessOf;
   auto stub = Client();
 
   pb::RegisterTaskResponse registered;
@@ -90,6 +93,12 @@ TEST_F(XlaDoorTest, EveryCallGoesThereAndBack) {
   EXPECT_EQ(watched.version_number(), 4);
   ASSERT_EQ(watched.task_state_size(), 1);
   EXPECT_EQ(watched.task_state(0).incarnation(), 9u);
+}
+
+TEST_F(XlaDoorTest, CallsOnKeysGoThereAndBack) {
+  Open();
+  job_.script = SuccessOf;
+  auto stub = Client();
 
   pb::InsertKeyValueResponse inserted;
   EXPECT_TRUE(CALL(stub, InsertKeyValue, pb::InsertKeyValueRequest(), &inserted).ok());
@@ -113,6 +122,12 @@ TEST_F(XlaDoorTest, EveryCallGoesThereAndBack) {
   EXPECT_EQ(listed.kv(0).key(), "d/a");
   pb::DeleteKeyValueResponse deleted;
   EXPECT_TRUE(CALL(stub, DeleteKeyValue, pb::DeleteKeyValueRequest(), &deleted).ok());
+}
+
+TEST_F(XlaDoorTest, CallsOfSeveralGoThereAndBack) {
+  Open();
+  job_.script = SuccessOf;
+  auto stub = Client();
 
   pb::BarrierRequest arrive;
   arrive.set_counter(3);

@@ -107,9 +107,12 @@ std::vector<const MemberStatus*> MembersThatAre(const JobStatus& job, MemberCond
 }
 
 Grid::Row OneMember(const MemberStatus& member) {
-  return {Clean(member.name), std::string(NameOf(member.condition)),
-          DurationText(member.since_ago_us), HeardText(member.last_heard_ago_us),
-          ProcessText(member), Clean(member.why)};
+  return {Clean(member.name),
+          std::string(NameOf(member.condition)),
+          DurationText(member.since_ago_us),
+          HeardText(member.last_heard_ago_us),
+          ProcessText(member),
+          Clean(member.why)};
 }
 
 // All members of a condition in one row, with the longest time of any of them.
@@ -125,8 +128,11 @@ Grid::Row ManyMembers(const JobStatus& job, const std::vector<const MemberStatus
     }
   }
   return {MembersRangesText(job, indices),
-          std::string(NameOf(members.front()->condition)), DurationText(since), HeardText(heard),
-          "", absl::StrFormat("%d members; the longest times", members.size())};
+          std::string(NameOf(members.front()->condition)),
+          DurationText(since),
+          HeardText(heard),
+          "",
+          absl::StrFormat("%d members; the longest times", members.size())};
 }
 
 std::string MembersText(const JobStatus& job) {
@@ -228,11 +234,11 @@ std::string KeyWaitsText(const JobStatus& job) {
 
 std::string OneErrorText(const ErrorStatus& error) {
   const auto code = static_cast<absl::StatusCode>(error.code);
-  return absl::StrFormat(
-      "    %s%s ago, attempt %d: %s %s%s%s: %s\n", error.consequence ? "  consequence, " : "",
-      DurationText(error.at_ago_us), error.attempt, absl::StatusCodeToString(code),
-      Clean(error.reason), error.origin.empty() ? "" : " by ", Clean(error.origin),
-      Clean(error.message));
+  return absl::StrFormat("    %s%s ago, attempt %d: %s %s%s%s: %s\n",
+                         error.consequence ? "  consequence, " : "", DurationText(error.at_ago_us),
+                         error.attempt, absl::StatusCodeToString(code), Clean(error.reason),
+                         error.origin.empty() ? "" : " by ", Clean(error.origin),
+                         Clean(error.message));
 }
 
 // The newest attempt first; in it what began it, then what followed from that.
@@ -280,9 +286,9 @@ bool InTrouble(const JobStatus& job) {
 }
 
 std::string StatusTable(const StatusReply& status) {
-  std::string text = absl::StrFormat(
-      "server %s  lockstep %s, pid %d, up %s\n", Clean(status.server.listen),
-      Clean(status.server.version), status.server.pid, DurationText(status.server.started_ago_us));
+  std::string text = absl::StrFormat("server %s  lockstep %s, pid %d, up %s\n",
+                                     Clean(status.server.listen), Clean(status.server.version),
+                                     status.server.pid, DurationText(status.server.started_ago_us));
   if (status.jobs.empty()) text += "\nno jobs\n";
   for (const JobStatus& job : status.jobs) text += "\n" + JobText(job);
   return text;

@@ -119,8 +119,8 @@ JobStatus LongJob() {
   job.members[11].why = "nothing heard for 41s";
   std::vector<int32_t> waiting;
   for (int32_t i = 0; i < 80; i += 2) waiting.push_back(i);
-  job.barriers = {{.id = "all", .opened_ago_us = kSecond, .waiting = waiting,
-                   .awaited = {7, 11, 75, 76, 77}}};
+  job.barriers = {
+      {.id = "all", .opened_ago_us = kSecond, .waiting = waiting, .awaited = {7, 11, 75, 76, 77}}};
   return job;
 }
 
@@ -151,7 +151,8 @@ TEST(StatusTable, SaysThatThereAreNoJobs) { ExpectGolden("empty.txt", StatusTabl
 TEST(StatusTable, PrintsNothingThatATerminalWouldObey) {
   StatusReply status = Server();
   JobStatus job = BrokenJob();
-  job.errors = {{.code = 2, .reason = "reported_error", .message = "a\x1B[2Jb\nc" + std::string(5000, 'x')}};
+  job.errors = {
+      {.code = 2, .reason = "reported_error", .message = "a\x1B[2Jb\nc" + std::string(5000, 'x')}};
   status.jobs = {job};
   const std::string table = StatusTable(status);
   EXPECT_THAT(table, Not(HasSubstr("\x1B")));
@@ -163,7 +164,8 @@ TEST(StatusTable, ShowsFewConsequencesOfOneCause) {
   StatusReply status = Server();
   JobStatus job = {.job = "j"};
   for (int i = 0; i < 10; ++i) {
-    job.errors.push_back({.code = 1, .reason = "cluster_failed", .consequence = true, .attempt = 1});
+    job.errors.push_back(
+        {.code = 1, .reason = "cluster_failed", .consequence = true, .attempt = 1});
   }
   job.errors.push_back({.code = 14, .reason = "process_ended", .attempt = 1});
   status.jobs = {job};

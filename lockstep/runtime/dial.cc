@@ -20,8 +20,12 @@ using asio::ip::tcp;
 class Dialing : public std::enable_shared_from_this<Dialing> {
  public:
   Dialing(asio::io_context& io, const Address& address, absl::Duration timeout, DialDone done)
-      : address_(address), timeout_(timeout), done_(std::move(done)),
-        resolver_(io), socket_(io), timer_(io) {}
+      : address_(address),
+        timeout_(timeout),
+        done_(std::move(done)),
+        resolver_(io),
+        socket_(io),
+        timer_(io) {}
 
   void Start() {
     timer_.expires_after(absl::ToChronoNanoseconds(timeout_));
@@ -109,14 +113,14 @@ void Dial(asio::io_context& io, const Address& address, absl::Duration timeout, 
 
 absl::StatusOr<tcp::acceptor> Listen(asio::io_context& io, const Address& address) {
   const auto failed = [&](const asio::error_code& error, std::string_view advice) {
-    return absl::UnavailableError(absl::StrFormat("cannot listen on %s: %s%s", ToString(address),
-                                                  error.message(), advice));
+    return absl::UnavailableError(
+        absl::StrFormat("cannot listen on %s: %s%s", ToString(address), error.message(), advice));
   };
   asio::error_code error;
   tcp::resolver resolver(io);
-  const auto results = resolver.resolve(address.host, std::to_string(address.port),
-                                        tcp::resolver::numeric_service | tcp::resolver::passive,
-                                        error);
+  const auto results =
+      resolver.resolve(address.host, std::to_string(address.port),
+                       tcp::resolver::numeric_service | tcp::resolver::passive, error);
   if (error || results.empty()) return failed(error, "; is the host's name right?");
   const tcp::endpoint endpoint = results.begin()->endpoint();
   tcp::acceptor acceptor(io);

@@ -66,8 +66,7 @@ TEST(Dial, SaysWhyItCannot) {
 TEST(Dial, GivesUpInTime) {
   asio::io_context io;
   auto acceptor = Listen(io, {.host = "127.0.0.1"});
-  const absl::Status status =
-      DialAndWait(io, BoundAddress(*acceptor), -absl::Seconds(1)).status();
+  const absl::Status status = DialAndWait(io, BoundAddress(*acceptor), -absl::Seconds(1)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
 }
 

@@ -1,10 +1,12 @@
 """Fixtures of the interop tests. See README.md beside this file."""
 
 import contextlib
+import os
 
 import pytest
 
 from members import Crowd, Member, all_of
+from proxy import Proxy
 from servers import SERVERS
 from wire import Wire, WireMember, register_all
 
@@ -12,6 +14,7 @@ from wire import Wire, WireMember, register_all
 def pytest_configure(config):
     config.addinivalue_line("markers", "row(number): a row of the conformance list that it shows")
     config.addinivalue_line("markers", "mended(text): upstream's defect; runs against Lockstep only")
+    config.addinivalue_line("markers", "soak: too long for every change; see scripts/soak.sh")
     config.addinivalue_line("markers", "only_lockstep: takes long and compares nothing")
 
 
@@ -19,7 +22,7 @@ def pytest_generate_tests(metafunc):
     """Every test that makes a job runs against both servers, unless it shows a mended defect."""
     if "kind" in metafunc.fixturenames:
         markers = {marker.name for marker in metafunc.definition.iter_markers()}
-        ours = markers & {"mended", "only_lockstep"}
+        ours = markers & {"mended", "only_lockstep"} and "INTEROP_UPSTREAM_TOO" not in os.environ
         metafunc.parametrize("kind", ["lockstep"] if ours else ["jaxlib", "lockstep"])
 
 
@@ -90,3 +93,14 @@ def make_job(kind, tmp_path):
             stack.callback(job.end)
             return job
         yield make
+
+
+@pytest.fixture
+def cut_off_member(make_job):
+    """(job, member 1 behind a proxy, the proxy) of a job of three; nobody is connected yet."""
+    job = make_job(3)
+    proxy = Proxy(job.server.address)
+    member = Member(1, proxy.address, job.folder, name="behind-the-proxy")
+    yield job, member, proxy
+    member.end()
+    proxy.close()

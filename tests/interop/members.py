@@ -1,8 +1,10 @@
 """A stock jaxlib client in a process of its own: what the tests call a member."""
 
 import concurrent.futures
+import contextlib
 import os
 import re
+import signal
 
 from jaxlib import _jax
 
@@ -121,6 +123,16 @@ def assert_parked(*futures, seconds=0.2):
     """None of the calls is answered for a while: they wait for somebody."""
     done, _ = concurrent.futures.wait(futures, seconds, concurrent.futures.FIRST_COMPLETED)
     assert not done, [future.exception() or future.result() for future in done]
+
+
+@contextlib.contextmanager
+def stopped(member):
+    """Its process stands still, and its connections stay open."""
+    member.kill(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        member.kill(signal.SIGCONT)
 
 
 def _write_down(where, text):

@@ -1,40 +1,13 @@
 """A process that is stopped or cut off for a while is not lost: the job goes on when it does.
 
-INTEROP_PAUSE_S makes the while longer than the few seconds of an ordinary run.
+Half a minute of the same: test_soak.py.
 """
-
-import contextlib
-import os
-import signal
 
 import pytest
 
-from members import Member, all_of, assert_parked
-from proxy import Proxy
+from members import all_of, assert_parked, stopped
 
-PAUSE_S = float(os.environ.get("INTEROP_PAUSE_S", "3"))
-
-pytestmark = pytest.mark.timeout(120 + 2 * PAUSE_S)
-
-
-@contextlib.contextmanager
-def stopped(member):
-    member.kill(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        member.kill(signal.SIGCONT)
-
-
-@pytest.fixture
-def cut_off_member(make_job):
-    """(job, member 1 behind a proxy, the proxy) of a job of three; nobody is connected yet."""
-    job = make_job(3)
-    proxy = Proxy(job.server.address)
-    member = Member(1, proxy.address, job.folder, name="behind-the-proxy")
-    yield job, member, proxy
-    member.end()
-    proxy.close()
+PAUSE_S = 3
 
 
 def test_stopped_while_others_wait(make_job):

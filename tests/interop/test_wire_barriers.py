@@ -170,6 +170,7 @@ def test_row_088_a_stranger_does_not_arrive(make_job):
     stranger = job.wire_member(9)
     stranger.service_incarnation = one.service_incarnation
     assert stranger.barrier("b").refusal().code == "INVALID_ARGUMENT"
+    waiting.assert_parked()
 
 
 @pytest.mark.mended("a list that names a member twice conflicts with itself")

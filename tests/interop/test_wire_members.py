@@ -162,6 +162,19 @@ def test_row_040_registration_times_out(make_job):
         assert COORDINATION_ERROR in refused.payloads
 
 
+@pytest.mark.mended("the client's own deadline is over before the service says who is missing")
+@pytest.mark.row(43)
+def test_row_043_who_gives_up_first_is_told_who_is_missing(make_job):
+    job = make_job(3)
+    patient, hasty = job.wire_member(0), job.wire_member(1)
+    waiting = patient.register()
+    refused = hasty.register(deadline_s=2).refusal()
+    assert refused.code == "DEADLINE_EXCEEDED"
+    assert COORDINATION_ERROR in refused.payloads
+    assert "task/2" in refused.text
+    waiting.assert_parked()
+
+
 @pytest.mark.row(47)
 def test_row_047_all_shut_down(two):
     one, other = two
@@ -231,7 +244,7 @@ def test_row_057_who_may_come_back_alarms_nobody(make_job):
 def test_row_128_watch(two):
     one, other = two
     answer = one.call("WatchTasks", version_number=-1)
-    assert [task["task_id"] for task in answer["task_state"]] == [0, 1]
+    assert sorted(task["task_id"] for task in answer["task_state"]) == [0, 1]
     assert {task["state"] for task in answer["task_state"]} == {CONNECTED}
     assert {task["incarnation"] for task in answer["task_state"]} == {
         one.incarnation, other.incarnation}

@@ -231,16 +231,16 @@ class Wire:
             ("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)])
         self.service_incarnation = 0
 
-    def start(self, method, **fields):
+    def start(self, method, *, deadline_s=LIMIT_S, **fields):
         request = encode(REQUESTS[method], fields)
         if method != "RegisterTask":
             request = _block(1, encode(_INCARNATIONS, {
                 "service_incarnation": self.service_incarnation})) + request
-        return self.start_raw(method, request)
+        return self.start_raw(method, request, deadline_s)
 
-    def start_raw(self, method, request):
+    def start_raw(self, method, request, deadline_s=LIMIT_S):
         call = self._channel.unary_unary(SERVICE + method)
-        return Call(method, call.future(request, timeout=LIMIT_S, wait_for_ready=True))
+        return Call(method, call.future(request, timeout=deadline_s, wait_for_ready=True))
 
     def call(self, method, **fields):
         return self.start(method, **fields).value()
@@ -265,8 +265,9 @@ class WireMember(Wire):
         self.index = index
         self.incarnation = incarnation
 
-    def register(self):
-        return self.start("RegisterTask", incarnation=self.incarnation, source_task_id=self.index)
+    def register(self, **options):
+        return self.start("RegisterTask", incarnation=self.incarnation, source_task_id=self.index,
+                          **options)
 
     def registered(self, call):
         self.service_incarnation = call.value()["service_incarnation"]

@@ -83,8 +83,8 @@ void WritePacked(protozero::pbf_writer& out, uint32_t number, const std::vector<
   }
 }
 
-// A message that is not optional is always written: its presence says nothing, and an empty one costs
-// two bytes.
+// A message that is not optional is always written: its presence says nothing, and an empty one
+// costs two bytes.
 template <class T>
 void WriteField(protozero::pbf_writer& out, uint32_t number, const T& value) {
   if constexpr (IsOptional<T>::value) {

@@ -3,20 +3,20 @@
 #include <random>
 #include <string>
 
+#include "absl/strings/ascii.h"
+#include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/message.h"
-#include "absl/strings/ascii.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/v1/link.pb.h"
+#include "lockstep/v1/process.pb.h"
+#include "lockstep/v1/status.pb.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/link_messages.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
-#include "lockstep/v1/link.pb.h"
-#include "lockstep/v1/process.pb.h"
-#include "lockstep/v1/status.pb.h"
 
 namespace lockstep::wire::native {
 namespace {
@@ -65,8 +65,8 @@ class Filler {
     } else if constexpr (IsMessage<T>) {
       ForEachField<T>([&](const auto& field) { Fill(value.*field.member); });
     } else if constexpr (std::is_same_v<T, std::string>) {
-      static const std::string kTexts[] = {"", "task/4#1", "Zürich ☃ \U0001F600", std::string(300, 'x'),
-                                           std::string("a\0b", 3)};
+      static const std::string kTexts[] = {"", "task/4#1", "Zürich ☃ \U0001F600",
+                                           std::string(300, 'x'), std::string("a\0b", 3)};
       value = kTexts[Below(std::size(kTexts))];
     } else if constexpr (std::is_enum_v<T>) {
       value = static_cast<T>(static_cast<int32_t>(Below(20)) - 2);  // also values without a name

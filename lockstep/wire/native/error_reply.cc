@@ -33,8 +33,9 @@ ErrorReply ToErrorReply(const absl::Status& status) {
 
 absl::Status ToStatus(const ErrorReply& reply) {
   const bool known = reply.code >= 1 && reply.code <= 16;
-  absl::Status status(known ? static_cast<absl::StatusCode>(reply.code) : absl::StatusCode::kUnknown,
-                      reply.message);
+  absl::Status status(
+      known ? static_cast<absl::StatusCode>(reply.code) : absl::StatusCode::kUnknown,
+      reply.message);
   return reply.reason.empty() ? status : WithReason(std::move(status), reply.reason);
 }
 

@@ -10,11 +10,11 @@
 //     }
 //   };
 //
-// Encoding, decoding (codec.h) and printing (json.h) read that list and nothing else. What a field may
-// be: bool, int32_t, int64_t, uint32_t, uint64_t, std::string (UTF-8), an enum with `EnumNames`, a
-// message; std::optional of any of them (presence is told apart from the default), std::vector of
-// any of them (repeated; numbers packed). proto/lockstep/v1 is the contract; contract_test.cc holds
-// each list against it.
+// Encoding, decoding (codec.h) and printing (json.h) read that list and nothing else. What a field
+// may be: bool, int32_t, int64_t, uint32_t, uint64_t, std::string (UTF-8), an enum with
+// `EnumNames`, a message; std::optional of any of them (presence is told apart from the default),
+// std::vector of any of them (repeated; numbers packed). proto/lockstep/v1 is the contract;
+// contract_test.cc holds each list against it.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,8 @@ struct Field {
       : number(field_number), name(field_name), member(pointer) {}
 };
 
-// A value of an enum and its name on paper: lower case, as people read it. The name in the .proto is
-// the same in upper case behind the enum's prefix.
+// A value of an enum and its name on paper: lower case, as people read it. The name in the .proto
+// is the same in upper case behind the enum's prefix.
 template <class E>
 struct EnumName {
   E value;

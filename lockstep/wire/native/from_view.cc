@@ -17,25 +17,38 @@ int64_t Ago(Time now, Time then) { return std::max<int64_t>(0, Microseconds(now 
 
 MemberCondition Convert(coord::MemberCondition condition) {
   switch (condition) {
-    case coord::MemberCondition::kMissing: return MemberCondition::kMissing;
-    case coord::MemberCondition::kRegistering: return MemberCondition::kRegistering;
-    case coord::MemberCondition::kConnected: return MemberCondition::kConnected;
-    case coord::MemberCondition::kSuspect: return MemberCondition::kSuspect;
-    case coord::MemberCondition::kLost: return MemberCondition::kLost;
-    case coord::MemberCondition::kFailed: return MemberCondition::kFailed;
-    case coord::MemberCondition::kLeft: return MemberCondition::kLeft;
+    case coord::MemberCondition::kMissing:
+      return MemberCondition::kMissing;
+    case coord::MemberCondition::kRegistering:
+      return MemberCondition::kRegistering;
+    case coord::MemberCondition::kConnected:
+      return MemberCondition::kConnected;
+    case coord::MemberCondition::kSuspect:
+      return MemberCondition::kSuspect;
+    case coord::MemberCondition::kLost:
+      return MemberCondition::kLost;
+    case coord::MemberCondition::kFailed:
+      return MemberCondition::kFailed;
+    case coord::MemberCondition::kLeft:
+      return MemberCondition::kLeft;
   }
   LOCKSTEP_CHECK(false);
 }
 
 AttemptState Convert(coord::AttemptState state) {
   switch (state) {
-    case coord::AttemptState::kWaiting: return AttemptState::kWaiting;
-    case coord::AttemptState::kRunning: return AttemptState::kRunning;
-    case coord::AttemptState::kLeaving: return AttemptState::kLeaving;
-    case coord::AttemptState::kEnded: return AttemptState::kEnded;
-    case coord::AttemptState::kFailed: return AttemptState::kFailed;
-    case coord::AttemptState::kStopped: return AttemptState::kStopped;
+    case coord::AttemptState::kWaiting:
+      return AttemptState::kWaiting;
+    case coord::AttemptState::kRunning:
+      return AttemptState::kRunning;
+    case coord::AttemptState::kLeaving:
+      return AttemptState::kLeaving;
+    case coord::AttemptState::kEnded:
+      return AttemptState::kEnded;
+    case coord::AttemptState::kFailed:
+      return AttemptState::kFailed;
+    case coord::AttemptState::kStopped:
+      return AttemptState::kStopped;
   }
   LOCKSTEP_CHECK(false);
 }

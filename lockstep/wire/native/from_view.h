@@ -9,8 +9,8 @@
 
 namespace lockstep::wire::native {
 
-// `grpc_address` is where the job's stock clients call. Bytes that are not UTF-8 (a text that a client
-// cut in the middle of a character) become U+FFFD.
+// `grpc_address` is where the job's stock clients call. Bytes that are not UTF-8 (a text that a
+// client cut in the middle of a character) become U+FFFD.
 JobStatus FromView(Time now, const coord::CoordinatorView& view, std::string grpc_address);
 
 }  // namespace lockstep::wire::native

@@ -71,8 +71,8 @@ TEST(FromView, TellsOfBarriersKeysAndErrors) {
                     .waiting = {MemberIndex(0)},
                     .awaited = {MemberIndex(1)}},
                    {.barrier = {.id = "endless"}, .opened = kNow, .deadline = Time::Infinite()}};
-  view.key_waits = {{.key = "k", .waiters = 2, .since = Ago(absl::Seconds(3)),
-                     .members = {MemberIndex(1)}}};
+  view.key_waits = {
+      {.key = "k", .waiters = 2, .since = Ago(absl::Seconds(3)), .members = {MemberIndex(1)}}};
   view.errors = {{.at = Ago(absl::Seconds(4)),
                   .code = absl::StatusCode::kUnavailable,
                   .reason = coord::Reason::kConnectionLost,

@@ -1,8 +1,8 @@
 // Messages as JSON, from their lists of fields. Pure.
 //
-// Every field stands in the object, in the order of the list: repeated ones as arrays, those that are
-// absent as null, enums by name. 64-bit ids (uint64_t) are strings of digits, since many readers of
-// JSON keep 53 bits of a number; durations and counts are numbers.
+// Every field stands in the object, in the order of the list: repeated ones as arrays, those that
+// are absent as null, enums by name. 64-bit ids (uint64_t) are strings of digits, since many
+// readers of JSON keep 53 bits of a number; durations and counts are numbers.
 #pragma once
 
 #include <concepts>
@@ -25,9 +25,8 @@ Json ToJson(const T& value) {
     return array;
   } else if constexpr (IsMessage<T>) {
     Json object = Json::object();
-    ForEachField<T>([&](const auto& field) {
-      object[std::string(field.name)] = ToJson(value.*field.member);
-    });
+    ForEachField<T>(
+        [&](const auto& field) { object[std::string(field.name)] = ToJson(value.*field.member); });
     return object;
   } else if constexpr (std::is_enum_v<T>) {
     return Json(std::string(NameOf(value)));

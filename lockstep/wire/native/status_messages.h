@@ -20,9 +20,7 @@ struct StatusRequest {
 
   friend bool operator==(const StatusRequest&, const StatusRequest&) = default;
   static constexpr std::string_view kName = "lockstep.v1.StatusRequest";
-  static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "job", &StatusRequest::job));
-  }
+  static constexpr auto Fields() { return std::make_tuple(Field(1, "job", &StatusRequest::job)); }
 };
 
 // As coord::MemberCondition.
@@ -107,12 +105,11 @@ struct BarrierStatus {
   friend bool operator==(const BarrierStatus&, const BarrierStatus&) = default;
   static constexpr std::string_view kName = "lockstep.v1.BarrierStatus";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "id", &BarrierStatus::id),
-                           Field(2, "counter", &BarrierStatus::counter),
-                           Field(3, "opened_ago_us", &BarrierStatus::opened_ago_us),
-                           Field(4, "deadline_in_us", &BarrierStatus::deadline_in_us),
-                           Field(5, "waiting", &BarrierStatus::waiting),
-                           Field(6, "awaited", &BarrierStatus::awaited));
+    return std::make_tuple(
+        Field(1, "id", &BarrierStatus::id), Field(2, "counter", &BarrierStatus::counter),
+        Field(3, "opened_ago_us", &BarrierStatus::opened_ago_us),
+        Field(4, "deadline_in_us", &BarrierStatus::deadline_in_us),
+        Field(5, "waiting", &BarrierStatus::waiting), Field(6, "awaited", &BarrierStatus::awaited));
   }
 };
 

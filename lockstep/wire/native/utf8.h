@@ -1,5 +1,5 @@
-// UTF-8 as protobuf demands it of strings: no overlong forms, no surrogates, nothing above U+10FFFF.
-// Pure.
+// UTF-8 as protobuf demands it of strings: no overlong forms, no surrogates, nothing above
+// U+10FFFF. Pure.
 #pragma once
 
 #include <string>
