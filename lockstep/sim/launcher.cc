@@ -52,12 +52,15 @@ void Launcher::StartJob(int operations, absl::Duration timeout) {
   std::vector<Operation> program =
       DrawProgram(random_, scenario_.coordinator.size, operations, timeout);
   if (healthy_) {
-    // The shutdown barrier is no place to wait for the slow: its time-out may be short.
-    program.push_back(
-        {.kind = Operation::Kind::kBarrier, .name = "end", .everybody = true, .duration = timeout});
-    for (int32_t i = 0; i < scenario_.coordinator.size; ++i) {
-      program.back().members.emplace_back(i);
-    }
+    // All begin together, since members of a recoverable job come in one by one, and who is alive
+    // is asked of those that are in. They end together, since the shutdown barrier is no place to
+    // wait for the slow: its time-out may be short.
+    Operation together{
+        .kind = Operation::Kind::kBarrier, .name = "end", .everybody = true, .duration = timeout};
+    for (int32_t i = 0; i < scenario_.coordinator.size; ++i) together.members.emplace_back(i);
+    program.push_back(together);
+    together.name = "begin";
+    program.insert(program.begin(), together);
   }
   program_ = std::make_shared<const std::vector<Operation>>(std::move(program));
   trace_.Note(schedule_.now(), healthy_ ? "a healthy job starts" : "a job starts");

@@ -57,7 +57,9 @@ class LossChecker : public Checker {
       const auto* request = std::get_if<coord::RegisterMember>(&call.asked.event);
       if (request == nullptr || call.reply->error) continue;
       Member& member = members_[request->member.value()];
-      if (member.life != request->incarnation) {
+      // The same life may come in once more after it was lost.
+      if (member.life != request->incarnation ||
+          !InDoubtAtMost(step.before.members[request->member.value()].condition)) {
         member.life = request->incarnation;
         member.broken.reset();
       }

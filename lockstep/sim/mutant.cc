@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/sim/event_fields.h"
@@ -66,11 +67,8 @@ coord::Effects MutantMachine::Handle(Time now, const coord::Event& event) {
   }
   coord::Effects effects = real_.Handle(now, event);
   SpoilReplies(event, effects);
-  AddReplies(event, effects);
+  AddReplies(now, event, effects);
   if (const auto* poll = std::get_if<coord::PollForError>(&event)) polls_.insert(poll->caller.call);
-  if (const auto* arrival = std::get_if<coord::ArriveAtBarrier>(&event)) {
-    waiting_at_barriers_.insert(arrival->caller.call);
-  }
   return effects;
 }
 
@@ -124,18 +122,19 @@ void MutantMachine::SpoilReply(const coord::Event& event, coord::Reply& reply) {
       if (Answered<coord::HeartbeatTaken>(reply) && Now()) succeed({});
       return;
     case Mutation::kChangesVerdict:
-      if (const auto* passed = Answered<coord::BarrierPassed>(reply);
-          passed && waiting_at_barriers_.empty() == false && to_this && Now()) {
+      if (const auto* passed = Answered<coord::BarrierPassed>(reply); passed && to_this && Now()) {
         const auto& arrival = std::get<coord::ArriveAtBarrier>(event);
-        reply.error = coord::MakeError({.code = absl::StatusCode::kDeadlineExceeded,
-                                        .reason = Reason::kBarrierTimedOut,
-                                        .message = "a mutant said so",
-                                        .barrier = coord::BarrierRef{arrival.id, passed->counter}});
+        reply.error = coord::MakeError(
+            coord::Error{.code = absl::StatusCode::kDeadlineExceeded,
+                         .reason = Reason::kBarrierTimedOut,
+                         .message = "a mutant said so",
+                         .barrier = coord::BarrierRef{arrival.id, passed->counter}});
       }
       return;
     case Mutation::kLetsInAFormerLife:
-      if (std::holds_alternative<coord::RegisterMember>(event) && to_this && reply.error &&
-          reply.error->reason == Reason::kSuperseded && Now()) {
+      // Only registrations are superseded with this code.
+      if (reply.error && reply.error->reason == Reason::kSuperseded &&
+          reply.error->code == absl::StatusCode::kAlreadyExists && Now()) {
         succeed(coord::Registered{service_incarnation()});
       }
       return;
@@ -151,13 +150,22 @@ void MutantMachine::SpoilReply(const coord::Event& event, coord::Reply& reply) {
         succeed(coord::Registered{*first_service_});
       }
       return;
+    default:
+      return SpoilWhatIsRead(event, reply);
+  }
+}
+
+void MutantMachine::SpoilWhatIsRead(const coord::Event& event, coord::Reply& reply) {
+  const auto succeed = [&reply](coord::Answer answer) { reply.answer = std::move(answer); };
+  switch (mutation_) {
     case Mutation::kSwapsAValue:
       if (const auto* read = Answered<coord::KeyRead>(reply); read && Now()) {
         succeed(coord::KeyRead{{read->entry.key, std::make_shared<const std::string>("swapped")}});
       }
       return;
     case Mutation::kLosesAKey:
-      if (std::holds_alternative<coord::TryGetKey>(event) && to_this && !reply.error && Now()) {
+      if (std::holds_alternative<coord::TryGetKey>(event) && reply.call == RequestCall(event) &&
+          !reply.error && Now()) {
         reply.error = SomeError(Reason::kKeyNotFound);
       }
       return;
@@ -189,7 +197,7 @@ void MutantMachine::SpoilReply(const coord::Event& event, coord::Reply& reply) {
   }
 }
 
-void MutantMachine::AddReplies(const coord::Event& event, coord::Effects& effects) {
+void MutantMachine::AddReplies(Time now, const coord::Event& event, coord::Effects& effects) {
   switch (mutation_) {
     case Mutation::kAnswersTwice:
       if (!effects.replies.empty() && Now()) effects.replies.push_back(effects.replies.back());
@@ -223,7 +231,7 @@ void MutantMachine::AddReplies(const coord::Event& event, coord::Effects& effect
     case Mutation::kWedges:
       if (const auto* registration = std::get_if<coord::RegisterMember>(&event);
           registration && Parked(registration->call, effects) && Now()) {
-        real_.Handle(Time(), coord::CallLeft{registration->call});
+        real_.Handle(now, coord::CallLeft{registration->call});
         effects.Fail(registration->call,
                      coord::MakeError(absl::StatusCode::kAborted, Reason::kMemberFailed, "wedged"));
       }

@@ -59,7 +59,8 @@ class MutantMachine : public Machine {
   bool Now() { return ++opportunities_ > mistakes_after_; }
   void SpoilReplies(const coord::Event& event, coord::Effects& effects);
   void SpoilReply(const coord::Event& event, coord::Reply& reply);
-  void AddReplies(const coord::Event& event, coord::Effects& effects);
+  void SpoilWhatIsRead(const coord::Event& event, coord::Reply& reply);
+  void AddReplies(Time now, const coord::Event& event, coord::Effects& effects);
   // Parked by this event: no reply is there yet.
   static bool Parked(CallId call, const coord::Effects& effects);
 
@@ -69,7 +70,6 @@ class MutantMachine : public Machine {
   int opportunities_ = 0;
   std::optional<ServiceIncarnation> first_service_;
   std::set<CallId> polls_;
-  std::set<CallId> waiting_at_barriers_;
 };
 
 }  // namespace lockstep::sim

@@ -2,8 +2,10 @@
 // by the checker whose rule it breaks.
 #include "lockstep/sim/mutant.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -34,7 +36,7 @@ TEST_P(Mutants, AreCaught) {
   for (uint64_t seed = 1; seed <= kSeedsMax; ++seed) {
     const SeedResult result =
         RunSeed(seed, {.make_machine = [&](const coord::CoordinatorOptions& options) {
-                  return std::make_unique<MutantMachine>(options, expected.mutation, 3);
+                  return std::make_unique<MutantMachine>(options, expected.mutation, 1);
                 }});
     if (result.ok()) continue;
     const std::string checker = std::vector<std::string>(absl::StrSplit(result.failure, ':'))[0];
@@ -69,17 +71,16 @@ INSTANTIATE_TEST_SUITE_P(
                       Expectation{Mutation::kListsTooMuch, {"keys"}},
                       Expectation{Mutation::kDropsAPoll, {"the dead"}},
                       Expectation{Mutation::kTellsAnotherCause, {"the dead"}},
-                      Expectation{Mutation::kBlamesTheInnocent, {"losses"}},
+                      Expectation{Mutation::kBlamesTheInnocent, {"losses", "the dead"}},
                       Expectation{Mutation::kOverlooksTheLost, {"losses"}},
                       Expectation{Mutation::kOverlooksADeadline, {"deadlines"}},
                       Expectation{Mutation::kHidesALiveMember, {"who is alive"}},
                       Expectation{Mutation::kNamesWrongState, {"who is alive"}},
                       Expectation{Mutation::kMiscounts, {"view"}},
-                      Expectation{Mutation::kWedges,
-                                  {"liveness", "task/0 of a healthy job exited with 134"}}),
+                      Expectation{Mutation::kWedges, {"liveness"}}),
     [](const auto& param) { return std::string(NameOf(param.param.mutation)); });
 
-TEST(Mutants, AllOfThemAreTried) {
+TEST(MutantList, AllAreTried) {
   EXPECT_EQ(::testing::UnitTest::GetInstance()->total_test_count(), kMutations + 1);
 }
 

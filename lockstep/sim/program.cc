@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace lockstep::sim {
 namespace {
@@ -42,6 +43,9 @@ std::vector<Operation> DrawProgram(Random& random, int32_t size, int operations,
   // An id belongs to one list for as long as the job lives.
   const std::vector<MemberIndex> some = DrawMembers(random, size);
   const std::vector<MemberIndex> all = Everybody(size);
+  // The list is in the id, since a recoverable job keeps its barriers when another program comes.
+  const std::string some_name = absl::StrJoin(
+      some, "-", [](std::string* out, MemberIndex m) { absl::StrAppend(out, m.value()); });
   std::vector<Operation> program;
   for (int i = 0; i < operations; ++i) {
     Operation operation{.kind = DrawKind(random), .duration = timeout};
@@ -52,7 +56,8 @@ std::vector<Operation> DrawProgram(Random& random, int32_t size, int operations,
         operation.duration = random.Between(absl::ZeroDuration(), absl::Seconds(2));
         break;
       case Operation::Kind::kBarrier:
-        operation.name = absl::StrCat(operation.everybody ? "all/" : "some/", random.Index(2));
+        operation.name =
+            absl::StrCat(operation.everybody ? "all" : some_name, "/", random.Index(2));
         if (!operation.everybody) operation.members = some;
         break;
       case Operation::Kind::kCount:

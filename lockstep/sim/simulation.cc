@@ -52,7 +52,9 @@ class Simulation {
 
   bool Healthy() {
     if (failure_.empty()) failure_ = server_.failure();
-    if (failure_.empty()) failure_ = launcher_.failure();
+    if (failure_.empty() && !launcher_.failure().empty()) {
+      failure_ = absl::StrCat("liveness: ", launcher_.failure());
+    }
     if (failure_.empty() && server_.steps() > kStepsMax) {
       failure_ = absl::StrCat("circle: more than ", kStepsMax, " steps");
     }
