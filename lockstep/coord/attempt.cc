@@ -113,7 +113,6 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
     return Restarted(now, request, out);
   }
   if (!all_registered_) {
-    if (!MayPark(request.call, out)) return;
     if (registration_.idle()) started_ = now;
     if (!registration_.Ask(now, request, out)) return;
     all_registered_ = true;
@@ -387,7 +386,9 @@ void Attempt::Handle(Time now, const SetKey& request, Effects& out) {
 
 void Attempt::Handle(Time now, const GetKey& request, Effects& out) {
   NoteLife(now, request.caller);
-  if (MayPark(request.caller.call, out)) keys_.Get(now, request, out);
+  if (keys_.Holds(request.key) || MayPark(request.caller.call, out)) {
+    keys_.Get(now, request, out);
+  }
 }
 
 void Attempt::Handle(Time now, const TryGetKey& request, Effects& out) {

@@ -31,8 +31,8 @@ namespace lockstep::coord {
 // (2) when it is told, every parked poll is answered with it; (3) with members that cannot recover,
 // nobody stays parked at a barrier or in shutdown with one that failed or left.
 //
-// Threads: thread-compatible. Bounds: waits_max over all that is parked here, and those of the
-// parts.
+// Threads: thread-compatible. Bounds: waits_max over all that is parked here but
+// registrations, of which there is one a member; and those of the parts.
 class Attempt {
  public:
   // `job` must outlive the attempt.
@@ -69,6 +69,10 @@ class Attempt {
 
   // The next attempt begins: all that is parked is told so.
   void Close(const ErrorPtr& error, Effects& out);
+
+  // A new life is about to come in: members whose connection is broken are not waited for any
+  // longer, so that it does not join an attempt that is dying.
+  void GiveUpBroken(Time now, Effects& out);
 
   // To be called after every event.
   void Settle(Time now, Effects& out) { watch_.Flush(now, out); }

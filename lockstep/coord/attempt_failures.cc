@@ -68,6 +68,12 @@ void Attempt::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
   }
 }
 
+void Attempt::GiveUpBroken(Time now, Effects& out) {
+  if (job_.options.recoverable) return;
+  const std::vector<Membership::Loss> losses = membership_.BrokenSince(now);
+  if (!losses.empty()) Fail(now, Casualties(losses, now), out);
+}
+
 void Attempt::Propagate(Time now, const ErrorPtr& error, Effects& out) {
   if (job_.options.recoverable || root_cause_) return;
   root_cause_ = error;

@@ -77,7 +77,12 @@ ErrorPtr Coordinator::WrongService(ServiceIncarnation claimed) const {
 
 void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& out) {
   if (stopped_) return out.Fail(request.call, Stopped(job_->options.job));
-  if (job_->IsMember(request.member) && OpensNext(request)) OpenNextAttempt(out);
+  if (job_->IsMember(request.member) && OpensNext(request)) {
+    OpenNextAttempt(out);
+  } else if (!attempt_->failed() && job_->IsNewLife(request.member, request.incarnation)) {
+    // Refused when that fails the attempt, as a retry will open the next one.
+    attempt_->GiveUpBroken(now, out);
+  }
   attempt_->Handle(now, request, out);
 }
 

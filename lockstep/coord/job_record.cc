@@ -48,6 +48,12 @@ bool JobRecord::IsFormerLife(MemberIndex member, Incarnation incarnation) const 
          std::find(known.begin(), known.end() - 1, incarnation) != known.end() - 1;
 }
 
+bool JobRecord::IsNewLife(MemberIndex member, Incarnation incarnation) const {
+  if (!IsMember(member)) return false;
+  const std::deque<Incarnation>& known = incarnations[member.value()];
+  return std::find(known.begin(), known.end(), incarnation) == known.end();
+}
+
 void JobRecord::KeepError(ErrorView error) {
   errors.push_back(std::move(error));
   if (errors.size() <= options.kept_errors_max) return;

@@ -51,6 +51,9 @@ struct JobRecord {
   // life sends was held up on the way and must not be taken for the new one's.
   bool IsFormerLife(MemberIndex member, Incarnation incarnation) const;
 
+  // Whether the member, of this job, never lived so before.
+  bool IsNewLife(MemberIndex member, Incarnation incarnation) const;
+
   // Keeps an error for people; the oldest go first (`kept_errors_max`), but an attempt's root cause
   // after its consequences.
   void KeepError(ErrorView error);

@@ -56,6 +56,7 @@ class KeyValues {
   // By key, each in the order of arrival.
   const std::map<std::string, std::vector<Waiter>>& waiters() const { return waiters_; }
 
+  bool Holds(absl::string_view key) const { return values_.contains(NormalKey(key)); }
   size_t waits() const { return calls_.size(); }
   size_t size() const { return values_.size(); }
   size_t bytes() const { return bytes_; }

@@ -112,7 +112,7 @@ class Membership {
   size_t connected_ = 0;
   size_t failed_ = 0;
   bool ever_connected_ = false;
-  int64_t version_ = 0;
+  int64_t version_ = 1;  // 0 means "none" on the wire
 };
 
 }  // namespace lockstep::coord

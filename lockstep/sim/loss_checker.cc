@@ -97,8 +97,10 @@ class LossChecker : public Checker {
   bool Justified(const Step& step, MemberIndex index, int failures) const {
     const Member& member = members_[index.value()];
     if (step.now - member.heard >= options_.heartbeat_timeout) return true;
-    // With any failure, whose connection is broken is given up at once.
-    if (member.broken && (failures > 1 || step.now - *member.broken >= options_.connection_grace)) {
+    // With any failure, and when a new life comes, whose connection is broken is given up at once.
+    const bool new_life = step.As<coord::RegisterMember>() != nullptr;
+    if (member.broken &&
+        (failures > 1 || new_life || step.now - *member.broken >= options_.connection_grace)) {
       return true;
     }
     const auto* ended = step.As<coord::ProcessEnded>();
