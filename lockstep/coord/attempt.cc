@@ -96,8 +96,10 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
                                            " tried to connect while it is already in error: ",
                                            because->message, "; start the process anew")));
   }
+  // A lost member may turn out to live; one that failed otherwise comes back in a new life only.
   const bool may_recover = job_.options.recoverable && member.error &&
-                           member.error->code == absl::StatusCode::kUnavailable;
+                           (member.error->code == absl::StatusCode::kUnavailable ||
+                            member.incarnation != request.incarnation);
   if (member.state == MemberState::kError && !may_recover) {
     return out.Fail(request.call,
                     MakeError(absl::StatusCode::kAborted, Reason::kMemberFailed,
