@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The longer counts, too long for every change: 2,000 seeds of the simulation against the clock, the
-# same under the sanitizers, 10,000 parked calls again and again, and the tests that kill and stop
-# stock processes several times over.
+# same under the sanitizers, 10,000 parked calls again and again, the tests that kill and stop stock
+# processes several times over, and stock processes stopped and cut off for half a minute.
 #
 #   scripts/soak.sh [SEEDS]     default 2000; give more for a night
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -44,6 +44,11 @@ lose_members() {
   done
 }
 
+wait_half_a_minute() {
+  "$setup_root/build/peers/jax/bin/python" -m pytest -q -x -p no:cacheprovider -m soak \
+    "$setup_root/tests/interop"
+}
+
 setup_packages
 setup_venvs
 setup_build release
@@ -55,5 +60,6 @@ soak "simulation, address and undefined-behaviour sanitizers" simulate "$setup_r
 soak "simulation, thread sanitizer" simulate "$setup_root/build/tsan/bin"
 soak "10,000 parked calls, 20 times" park_calls
 soak "lost and stopped stock processes, $REPEATS times" lose_members
+soak "stock processes stopped and cut off for half a minute" wait_half_a_minute
 
 [ "$failed" -eq 0 ]
