@@ -120,6 +120,7 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
     all_registered_ = true;
     for (const Gathering::Arrival& arrival : registration_.TakeAll()) {
       Connect(now, arrival.member);
+      NoteRegistration(arrival.member, arrival.call);
       out.Succeed(arrival.call, Registered{service_});
     }
     out.Tell(Severity::kInfo, absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
@@ -136,6 +137,7 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
                 absl::StrCat(job_.NameWithLife(request.member), " registered again"));
   CancelPoll(request.member, again, out);
   Connect(now, request.member);
+  NoteRegistration(request.member, request.call);
   alive_.MemberRestarted(request.member, again, out);
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(request.member), " is in"));
@@ -227,9 +229,9 @@ void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
     told_.insert(request.member);
     return out.Fail(call, root_cause_);
   }
-  if (!MayPark(call, out)) return;
   NoteLife(now, request.caller);
   membership_.ConnectionBack(request.member);
+  ForgetRegistration(request.member);
   CancelPoll(request.member,
              MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
                        absl::StrCat("a new request to poll for errors came from the same task, ",
@@ -237,6 +239,19 @@ void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
              out);
   polls_[request.member] = call;
   parked_[call] = {Waiting::kPoll, request.member};
+}
+
+void Attempt::NoteRegistration(MemberIndex member, CallId call) {
+  ForgetRegistration(member);
+  unpolled_[member] = call;
+  unpolled_calls_[call] = member;
+}
+
+void Attempt::ForgetRegistration(MemberIndex member) {
+  auto call = unpolled_.find(member);
+  if (call == unpolled_.end()) return;
+  unpolled_calls_.erase(call->second);
+  unpolled_.erase(call);
 }
 
 void Attempt::CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out) {
@@ -322,6 +337,7 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
             .reason = Reason::kMemberLeft,
             .message = absl::StrCat(job_.NameWithLife(member), ": the task has disconnected"),
             .origin = member});
+  ForgetRegistration(member);
   membership_.Disconnect(now, member);
   CancelPoll(member, left, out);
   barriers_.MemberGone(member, left, out);
@@ -443,6 +459,11 @@ void Attempt::Handle(Time now, const GetAliveMembers& request, Effects& out) {
 }
 
 void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
+  if (auto unpolled = unpolled_calls_.find(fact.call); unpolled != unpolled_calls_.end()) {
+    const MemberIndex member = unpolled->second;
+    ForgetRegistration(member);
+    return membership_.ConnectionBroke(now, member);
+  }
   auto found = parked_.find(fact.call);
   if (found == parked_.end()) {
     if (!keys_.Forget(fact.call) && !barriers_.Forget(fact.call) &&

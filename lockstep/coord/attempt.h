@@ -29,10 +29,11 @@ namespace lockstep::coord {
 //
 // Invariants: (1) the first failure that is told is the attempt's root cause and never changes;
 // (2) when it is told, every parked poll is answered with it; (3) with members that cannot recover,
-// nobody stays parked at a barrier or in shutdown with one that failed or left.
+// nobody stays parked at a barrier or in shutdown with one that failed, nor at one that was open
+// when a member of it left.
 //
 // Threads: thread-compatible. Bounds: waits_max over all that is parked here but
-// registrations, of which there is one a member; and those of the parts.
+// registrations and polls, of which there is one a member; and those of the parts.
 class Attempt {
  public:
   // `job` must outlive the attempt.
@@ -120,6 +121,8 @@ class Attempt {
   void EndShutdown(Time now, const ErrorPtr& inner, Effects& out);
   void ReachShutdownDeadline(Time now, Effects& out);
 
+  void NoteRegistration(MemberIndex member, CallId call);
+  void ForgetRegistration(MemberIndex member);
   void CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out);
   void FailPolls(const ErrorPtr& error, Effects& out);
 
@@ -135,8 +138,12 @@ class Attempt {
   MemberWatch watch_;
   Shutdown shutdown_;
   std::map<MemberIndex, CallId> polls_;
-  absl::flat_hash_map<CallId, Parked> parked_;  // polls and leavers; looked up only
-  std::set<MemberIndex> told_;                  // who got the root cause by a poll
+  // Registrations that were answered and not yet followed by a poll: if such a call breaks after
+  // all, its caller never got the answer.
+  std::map<MemberIndex, CallId> unpolled_;
+  absl::flat_hash_map<CallId, MemberIndex> unpolled_calls_;  // the same; looked up only
+  absl::flat_hash_map<CallId, Parked> parked_;               // polls and leavers; looked up only
+  std::set<MemberIndex> told_;                               // who got the root cause by a poll
   bool all_registered_ = false;
   bool anyone_polls_ = false;
   ErrorPtr root_cause_;

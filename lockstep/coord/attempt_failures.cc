@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,18 +28,19 @@ std::string DescribeEnd(const ProcessEnded& end) {
 void Attempt::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
   // Whose connection broke before is given up too, and first: what is told now is most likely a
   // consequence of that, and everybody hears of one cause only.
-  std::vector<Casualty> all;
-  if (!job_.options.recoverable) all = Casualties(membership_.BrokenSince(now), now);
-  for (Casualty& casualty : casualties) {
-    auto broken = std::find_if(all.begin(), all.end(), [&](const Casualty& other) {
-      return other.member == casualty.member;
-    });
-    if (broken == all.end()) {
-      all.push_back(std::move(casualty));
-    } else {
-      broken->error = std::move(casualty.error);  // somebody knows it better
+  std::map<MemberIndex, Casualty> by_member;
+  if (!job_.options.recoverable) {
+    for (Casualty& broken : Casualties(membership_.BrokenSince(now), now)) {
+      by_member.emplace(broken.member, std::move(broken));
     }
   }
+  for (Casualty& casualty : casualties) {
+    const MemberIndex member = casualty.member;
+    auto [known, is_new] = by_member.try_emplace(member, casualty);
+    if (!is_new) known->second.error = std::move(casualty.error);  // somebody knows it better
+  }
+  std::vector<Casualty> all;
+  for (auto& [member, casualty] : by_member) all.push_back(std::move(casualty));
   std::stable_sort(all.begin(), all.end(),
                    [](const Casualty& a, const Casualty& b) { return a.since < b.since; });
 
@@ -146,16 +148,19 @@ void Attempt::Keep(Time now, const Error& error, bool consequence) {
 }
 
 void Attempt::Handle(Time now, const ProcessEnded& fact, Effects& out) {
-  const Membership::Member& member = membership_.Get(fact.member);
-  if (member.state != MemberState::kConnected) return;
-  Fail(now,
-       {{fact.member, now,
-         MakeError(Error{.code = absl::StatusCode::kUnavailable,
-                         .reason = Reason::kProcessEnded,
-                         .message = absl::StrCat(job_.Describe(fact.member), " was lost: ",
-                                                 DescribeEnd(fact), "; look at the end of its log"),
-                         .origin = fact.member})}},
-       out);
+  const ErrorPtr error = MakeError(
+      Error{.code = absl::StatusCode::kUnavailable,
+            .reason = Reason::kProcessEnded,
+            .message = absl::StrCat(job_.Describe(fact.member), " was lost: ", DescribeEnd(fact),
+                                    "; look at the end of its log"),
+            .origin = fact.member});
+  // Before everybody is in, nobody but itself is concerned: the others go on waiting for it.
+  if (registration_.MemberEnded(fact.member, error, out)) {
+    return out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job,
+                                                     "': while it registered, ", error->message));
+  }
+  if (membership_.Get(fact.member).state != MemberState::kConnected) return;
+  Fail(now, {{fact.member, now, error}}, out);
 }
 
 void Attempt::Handle(Time now, const DeadlineReached&, Effects& out) {
@@ -259,8 +264,8 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
     view.barriers.push_back(std::move(leaving));
   }
   for (const auto& [key, waiters] : keys_.waiters()) {
-    KeyWaitView wait{.key = key, .waiters = waiters.size(), .since = waiters.front().since};
-    for (const KeyValues::Waiter& waiter : waiters) {
+    KeyWaitView wait{.key = key, .waiters = waiters.size(), .since = waiters.begin()->second.since};
+    for (const auto& [call, waiter] : waiters) {
       if (auto member = membership_.Find(waiter.incarnation)) wait.members.push_back(*member);
     }
     std::sort(wait.members.begin(), wait.members.end());

@@ -16,6 +16,9 @@ ErrorPtr BarrierError(absl::string_view id, int64_t counter, absl::StatusCode co
                          .barrier = BarrierRef{std::string(id), counter}});
 }
 
+// No id is used so often; a counter beyond it is made up.
+constexpr int64_t kCounterMax = int64_t{1} << 62;
+
 // How texts call an instance.
 std::string NameOf(absl::string_view id, int64_t counter) {
   return absl::StrCat("barrier '", id, "::", counter, "'");
@@ -66,7 +69,9 @@ void BarrierTable::Arrive(Time now, const ArriveAtBarrier& request, Effects& out
 }
 
 bool BarrierTable::Opens(const Barrier* barrier, const ArriveAtBarrier& request) const {
-  if (barrier == nullptr) return request.counter == 0 || (forgot_some_ && request.counter > 0);
+  if (barrier == nullptr)
+    return request.counter == 0 ||
+           (forgot_some_ && request.counter > 0 && request.counter < kCounterMax);
   if (barrier->open) return false;
   return request.counter == barrier->counter + 1 ||
          (job_.options.recoverable && request.counter == 0);

@@ -281,5 +281,45 @@ TEST_F(Loss, ABreakAfterTheCauseWasToldIsKeptAsAConsequence) {
   EXPECT_THAT(h.Reply(h.Poll(0)), IsAbout(1)) << "the cause is the first for ever";
 }
 
+TEST(LossAtTheStart, AProcessThatEndsWhileItRegistersIsNotLetIn) {
+  CoordinatorHarness h({.size = 2});
+  h.ProcessStarted(0, 51);
+  const CallId dead = h.Register(0, 100);
+
+  h.ProcessEnded(0, 51, /*exit_code=*/0, /*signal=*/9);
+
+  EXPECT_THAT(h.Reply(dead), HasError(StatusCode::kUnavailable, Reason::kProcessEnded));
+  const CallId other = h.Register(1, 101);
+  EXPECT_TRUE(h.Pending(other)) << "the dead do not complete a registration";
+  h.Register(0, 102);
+  EXPECT_THAT(h.Reply(other), Succeeded());
+}
+
+TEST(LossAtTheStart, AMemberThatNeverGotItsAnswerIsLostAfterTheGrace) {
+  CoordinatorHarness h({.size = 2});
+  const CallId dead = h.Register(0, 100);
+  const CallId other = h.Register(1, 101);
+  EXPECT_THAT(h.Reply(other), Succeeded());
+  const CallId poll = h.Poll(1);
+
+  h.Hangup(dead);  // it died when the answer was on its way
+  EXPECT_EQ(h.Condition(0), MemberCondition::kSuspect);
+  h.Advance(absl::Milliseconds(200));
+
+  EXPECT_THAT(h.Reply(poll), HasError(StatusCode::kUnavailable, Reason::kConnectionLost));
+  EXPECT_EQ(h.Condition(0), MemberCondition::kLost);
+}
+
+TEST(LossAtTheStart, AMemberThatPollsHasItsAnswer) {
+  CoordinatorHarness h({.size = 2});
+  const CallId registration = h.Register(0, 100);
+  h.Register(1, 101);
+  h.Poll(0);
+
+  h.Hangup(registration);
+
+  EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
+}
+
 }  // namespace
 }  // namespace lockstep::coord

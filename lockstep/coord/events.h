@@ -137,8 +137,9 @@ struct GetAliveMembers {
   std::vector<MemberIndex> members;
 };
 
-// The caller of an unanswered request cancelled it, ran into its own deadline or lost its
-// connection. Not answered. Unknown and answered calls are ignored.
+// The caller of a request cancelled it, ran into its own deadline or lost its connection before it
+// had the answer. Not answered. Unknown calls are ignored, and answered ones but for a
+// registration: its caller is in and does not know it.
 struct CallLeft {
   CallId call;
 };

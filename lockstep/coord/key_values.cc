@@ -86,9 +86,9 @@ ErrorPtr KeyValues::Store(const std::string& key, std::string value, Effects& ou
   values_[key] = stored;
 
   if (auto waiting = waiters_.find(key); waiting != waiters_.end()) {
-    for (const Waiter& waiter : waiting->second) {
-      calls_.erase(waiter.call);
-      out.Succeed(waiter.call, KeyRead{{waiter.asked, stored}});
+    for (const auto& [call, waiter] : waiting->second) {
+      calls_.erase(call);
+      out.Succeed(call, KeyRead{{waiter.asked, stored}});
     }
     waiters_.erase(waiting);
   }
@@ -102,7 +102,7 @@ void KeyValues::Get(Time now, const GetKey& request, Effects& out) {
   if (auto found = values_.find(key); found != values_.end()) {
     return out.Succeed(call, KeyRead{{request.key, found->second}});
   }
-  waiters_[key].push_back({call, request.caller.incarnation, request.key, now});
+  waiters_[key].emplace(call, Waiter{request.caller.incarnation, request.key, now});
   calls_.emplace(call, std::move(key));
 }
 
@@ -143,8 +143,15 @@ void KeyValues::List(const ListKeys& request, Effects& out) const {
   if (ErrorPtr error = CheckKey(request.directory)) return out.Fail(request.caller.call, error);
   const std::string prefix = NormalKey(request.directory) + "/";
   KeysListed listed;
+  size_t bytes = 0;
   for (auto it = values_.lower_bound(prefix);
        it != values_.end() && it->first.compare(0, prefix.size(), prefix) == 0; ++it) {
+    bytes += it->first.size() + it->second->size();
+    if (bytes > options_.list_bytes_max) {
+      return out.Fail(request.caller.call,
+                      OverLimit(absl::StrCat("what is below ", Quoted(request.directory)),
+                                "list_bytes_max", options_.list_bytes_max));
+    }
     listed.entries.push_back({it->first, it->second});
   }
   out.Succeed(request.caller.call, std::move(listed));
@@ -170,7 +177,7 @@ bool KeyValues::Forget(CallId call) {
   if (found == calls_.end()) return false;
   auto waiting = waiters_.find(found->second);
   LOCKSTEP_CHECK(waiting != waiters_.end());
-  std::erase_if(waiting->second, [call](const Waiter& waiter) { return waiter.call == call; });
+  waiting->second.erase(call);
   if (waiting->second.empty()) waiters_.erase(waiting);
   calls_.erase(found);
   return true;
@@ -178,7 +185,7 @@ bool KeyValues::Forget(CallId call) {
 
 void KeyValues::FailAll(const ErrorPtr& error, Effects& out) {
   for (const auto& [key, waiters] : waiters_) {
-    for (const Waiter& waiter : waiters) out.Fail(waiter.call, error);
+    for (const auto& [call, waiter] : waiters) out.Fail(call, error);
   }
   waiters_.clear();
   calls_.clear();

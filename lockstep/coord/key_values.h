@@ -27,8 +27,8 @@ std::string NormalKey(absl::string_view key);
 // Invariants: (1) nobody waits for a key that has a value; (2) each waiter is answered once, unless
 // it leaves; (3) `bytes` is the sum over all keys and values.
 //
-// Threads: thread-compatible. Bounds: keys_max, key_bytes_max, value_bytes_max, store_bytes_max;
-// what goes over one is refused and changes nothing.
+// Threads: thread-compatible. Bounds: keys_max, key_bytes_max, value_bytes_max, store_bytes_max,
+// list_bytes_max; what goes over one is refused and changes nothing.
 class KeyValues {
  public:
   explicit KeyValues(const CoordinatorOptions& options) : options_(options) {}
@@ -48,13 +48,12 @@ class KeyValues {
   void FailAll(const ErrorPtr& error, Effects& out);
 
   struct Waiter {
-    CallId call;
     Incarnation incarnation;  // of the caller; 0 when not said
     std::string asked;        // the key as the caller spelled it
     Time since;
   };
-  // By key, each in the order of arrival.
-  const std::map<std::string, std::vector<Waiter>>& waiters() const { return waiters_; }
+  using Waiters = std::map<CallId, Waiter>;  // in the order of arrival
+  const std::map<std::string, Waiters>& waiters() const { return waiters_; }
 
   bool Holds(absl::string_view key) const { return values_.contains(NormalKey(key)); }
   size_t waits() const { return calls_.size(); }
@@ -70,7 +69,7 @@ class KeyValues {
 
   const CoordinatorOptions& options_;
   absl::btree_map<std::string, Value> values_;
-  std::map<std::string, std::vector<Waiter>> waiters_;
+  std::map<std::string, Waiters> waiters_;
   absl::flat_hash_map<CallId, std::string> calls_;  // looked up only
   size_t bytes_ = 0;
 };

@@ -41,8 +41,10 @@ struct CoordinatorOptions {
   size_t key_bytes_max = 16 << 10;
   size_t value_bytes_max = kMessageBytesMax;
   size_t store_bytes_max = size_t{4} << 30;
+  size_t list_bytes_max = size_t{1} << 30;
   size_t open_barriers_max = 10'000;
-  size_t barrier_id_bytes_max = 16 << 10;
+  // An id goes into the metadata of its errors, of which clients take 8 KiB.
+  size_t barrier_id_bytes_max = 2 << 10;
   // Parked calls of the whole job: key waits, barrier arrivals, polls, watches.
   size_t waits_max = 1'000'000;
 

@@ -69,6 +69,16 @@ void Registration::Drop(MemberIndex member, CallId call) {
   calls_.erase(call);
 }
 
+bool Registration::MemberEnded(MemberIndex member, const ErrorPtr& error, Effects& out) {
+  if (!gathering_) return false;
+  const std::optional<CallId> call = gathering_->Withdraw(member);
+  if (!call) return false;
+  Drop(member, *call);
+  out.Fail(*call, error);
+  if (gathering_->empty()) gathering_.reset();
+  return true;
+}
+
 bool Registration::Forget(CallId call) {
   auto found = calls_.find(call);
   if (found == calls_.end()) return false;

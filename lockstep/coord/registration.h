@@ -40,6 +40,10 @@ class Registration {
   bool Waits(MemberIndex member) const { return gathering_ && gathering_->Waits(member); }
   std::optional<Time> since() const;
 
+  // The member's process has ended: it is not counted any more, and its call gets the error. False
+  // when it does not wait here.
+  bool MemberEnded(MemberIndex member, const ErrorPtr& error, Effects& out);
+
   // The caller left. False when it does not wait here.
   bool Forget(CallId call);
 

@@ -15,6 +15,7 @@ namespace lockstep::net {
 namespace {
 
 constexpr int kMetadataBytesMax = 16 << 10;
+constexpr int kHpackTableBytesMax = 4 << 10;
 constexpr int kStreamWindowBytes = 4 << 20;
 
 // A stock process dies with its connection. So nothing here may end one that is merely idle, old,
@@ -30,6 +31,7 @@ void SetChannelArguments(const XlaDoorOptions& options, grpc::ServerBuilder& bui
       GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
       static_cast<int>(absl::ToInt64Milliseconds(options.handshake_timeout)));
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_HPACK_TABLE_SIZE_DECODER, kHpackTableBytesMax);
   // gRPC inflates a message whole before it looks at its size, so that 64 MiB could become 64 GiB;
   // XlaCall does it within the limit, and knows gzip only.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
@@ -88,10 +90,12 @@ void XlaDoor::Drain() {
       open_.emplace(item.id, item.call);
     } else {
       auto left = open_.find(item.id);
-      if (left == open_.end()) continue;  // the answer was faster
-      XlaCall* call = left->second;
-      open_.erase(left);
-      call->FinishLeft();
+      // Where the answer was faster, the machine may still have to know that nobody got it.
+      if (left != open_.end()) {
+        XlaCall* call = left->second;
+        open_.erase(left);
+        call->FinishLeft();
+      }
     }
     handler_(std::move(item.event));
   }

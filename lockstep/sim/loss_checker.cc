@@ -50,6 +50,8 @@ class LossChecker : public Checker {
     Incarnation life;
     Time heard;
     std::optional<Time> broken;  // its poll ended, and it has not polled since
+    // The call that let it in, until it polls: its end says that the answer did not arrive.
+    std::optional<CallId> unpolled;
   };
 
   void Note(const Step& step) {
@@ -62,6 +64,7 @@ class LossChecker : public Checker {
           !InDoubtAtMost(step.before.members[request->member.value()].condition)) {
         member.life = request->incarnation;
         member.broken.reset();
+        member.unpolled = call.asked.call;
       }
       member.heard = step.now;
     }
@@ -73,6 +76,14 @@ class LossChecker : public Checker {
       Member* member = Find(poll->member, poll->caller.incarnation);
       if (member != nullptr && step.calls.open().contains(poll->caller.call)) {
         member->broken.reset();
+        member->unpolled.reset();
+      }
+    }
+    if (const auto* left = step.As<coord::CallLeft>()) {
+      for (size_t i = 0; i < members_.size(); ++i) {
+        if (members_[i].unpolled != left->call) continue;
+        members_[i].unpolled.reset();
+        if (InDoubtAtMost(step.before.members[i].condition)) members_[i].broken = step.now;
       }
     }
     if (const std::optional<OpenCall>& left = step.calls.left()) {
