@@ -1,5 +1,7 @@
 #include "lockstep/server/ready_file.h"
 
+#include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,12 +23,30 @@ std::string ReadyText(const std::string& listen, int pid,
   return ready.dump() + "\n";
 }
 
+namespace {
+
+// Whether the process that wrote the file is still there; false for anything that we did not write.
+bool WriterLives(const std::string& path) {
+  std::ifstream file(path);
+  const nlohmann::json ready = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!ready.is_object() || !ready.contains("pid") || !ready["pid"].is_number_integer()) {
+    return false;
+  }
+  return kill(ready["pid"].get<pid_t>(), 0) == 0 || errno == EPERM;
+}
+
+}  // namespace
+
 ReadyFile::ReadyFile(std::string path) : path_(std::move(path)) {
-  if (!path_.empty()) unlink(path_.c_str());
+  if (!path_.empty() && !WriterLives(path_)) unlink(path_.c_str());
 }
 
 ReadyFile::~ReadyFile() {
-  if (!path_.empty()) unlink(path_.c_str());
+  struct stat status;
+  // Another server may have written its own by now.
+  if (inode_ != 0 && stat(path_.c_str(), &status) == 0 && status.st_ino == inode_) {
+    unlink(path_.c_str());
+  }
 }
 
 absl::Status ReadyFile::Write(const std::string& text) {
@@ -36,7 +56,12 @@ absl::Status ReadyFile::Write(const std::string& text) {
   std::ofstream file(unfinished, std::ios::trunc);
   file << text;
   file.close();
-  if (file && std::rename(unfinished.c_str(), path_.c_str()) == 0) return absl::OkStatus();
+  struct stat status;
+  if (file && stat(unfinished.c_str(), &status) == 0 &&
+      std::rename(unfinished.c_str(), path_.c_str()) == 0) {
+    inode_ = status.st_ino;
+    return absl::OkStatus();
+  }
   const int error = errno;
   unlink(unfinished.c_str());
   return absl::UnavailableError(

@@ -1,6 +1,8 @@
 // The file that tells whoever started a server that it answers, and where.
 #pragma once
 
+#include <sys/types.h>
+
 #include <map>
 #include <string>
 
@@ -12,10 +14,11 @@ namespace lockstep::server {
 std::string ReadyText(const std::string& listen, int pid,
                       const std::map<std::string, std::string>& grpc_of_job);
 
-// Removes the file when it goes away, so that nobody takes a dead server's file for an answer.
+// Removes the file that it wrote when it goes away, so that nobody takes a dead server's file for
+// an answer. The file of a server that lives stays until this one has its addresses and writes its own.
 class ReadyFile {
  public:
-  // Empty: does nothing. An old file of that name is removed at once.
+  // Empty: does nothing. A file that a dead server left there is removed at once.
   explicit ReadyFile(std::string path);
   ~ReadyFile();
   ReadyFile(const ReadyFile&) = delete;
@@ -26,6 +29,7 @@ class ReadyFile {
 
  private:
   const std::string path_;
+  ino_t inode_ = 0;  // of the file that we wrote
 };
 
 }  // namespace lockstep::server

@@ -40,6 +40,24 @@ TEST(ReadyFile, LivesAsLongAsItsOwner) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+TEST(ReadyFile, LeavesTheFileOfAServerThatLives) {
+  const std::string path = TestPath("ready-of-another");
+  const std::string theirs = ReadyText("127.0.0.1:1", getppid(), {});
+  std::ofstream(path) << theirs;
+  { ReadyFile second(path); }
+  EXPECT_EQ(Contents(path), theirs);
+
+  {
+    ReadyFile first(path);
+    ASSERT_TRUE(first.Write("text").ok());
+    std::filesystem::remove(path);
+    std::ofstream(path + ".new") << theirs;
+    std::filesystem::rename(path + ".new", path);
+  }
+  EXPECT_EQ(Contents(path), theirs);
+  std::filesystem::remove(path);
+}
+
 TEST(ReadyFile, WhatCannotBeWrittenIsNamed) {
   const std::string path = TestPath("no-such-folder") + "/ready";
   absl::Status status = ReadyFile(path).Write("text");
