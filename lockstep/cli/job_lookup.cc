@@ -1,6 +1,8 @@
 #include "lockstep/cli/job_lookup.h"
 
 #include <algorithm>
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -8,11 +10,15 @@
 #include "absl/strings/str_join.h"
 #include "lockstep/launch/launcher.h"
 #include "lockstep/link/client.h"
+#include "lockstep/runtime/loop.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr absl::Duration kTimeout = absl::Seconds(5);
+// A server that was started a moment ago may not listen yet.
+constexpr absl::Duration kStartingTimeout = absl::Seconds(2);
+constexpr absl::Duration kRetryInterval = absl::Milliseconds(50);
 // Jobs that an error names before it counts the rest.
 constexpr size_t kJobsNamedMax = 10;
 
@@ -68,9 +74,25 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
                   .size = found->size};
 }
 
+namespace {
+
+absl::StatusOr<std::unique_ptr<link::Client>> Connect(const std::string& coordinator) {
+  const Time give_up = runtime::MonotonicNow() + kStartingTimeout;
+  for (;;) {
+    auto client = link::Client::Connect(coordinator, kTimeout, {.who = "lockstep run"});
+    if (client.ok() || !absl::IsUnavailable(client.status()) ||
+        runtime::MonotonicNow() >= give_up) {
+      return client;
+    }
+    std::this_thread::sleep_for(absl::ToChronoMilliseconds(kRetryInterval));
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::string& job,
                                    int32_t processes) {
-  auto client = link::Client::Connect(coordinator, kTimeout, {.who = "lockstep run"});
+  const auto client = Connect(coordinator);
   if (!client.ok()) return client.status();
   const auto reply = (*client)->Call(wire::native::StatusRequest{}, kTimeout);
   if (!reply.ok()) return reply.status();

@@ -86,6 +86,10 @@ int TakeSignals(launch::InheritedSignals& inherited) {
     if (action.sa_handler != SIG_IGN) ::sigaddset(&taken, signal);
   }
   ::sigprocmask(SIG_BLOCK, &taken, &inherited.mask);
+  // Whoever started us may have ignored it, and then the kernel would reap our children unseen.
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &standard, nullptr);
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignore, &action);

@@ -46,6 +46,14 @@ def status(address, job):
 # --- Success, failure, verdict ------------------------------------------------------------------
 
 
+def test_ends_although_its_parent_ignores_the_death_of_children():
+    ended = subprocess.run(
+        ["/bin/sh", "-c", "trap '' CHLD; exec \"$@\"", "sh", LOCKSTEP, "run", "-n", "2", "--",
+         PYTHON, "-c", "raise SystemExit(3)"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert ended.returncode == 3, ended.stderr
+
+
 def test_all_succeed_and_nothing_is_left(tmp_path):
     ended = run("-n", "3", "--", *python("import os; print('I am', os.environ['LOCKSTEP_INDEX'])"),
                 env=clean_environment(TMPDIR=str(tmp_path)))
