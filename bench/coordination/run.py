@@ -193,7 +193,7 @@ HEADER = ["row", "jaxlib's own service", "lockstep serve", "ratio"]
 def machine():
     model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
                   if line.startswith("model name")), platform.machine())
-    return f"{os.cpu_count()} cores, {model}, Linux {platform.release()}"
+    return f"{os.cpu_count()} cores, {model}, {platform.system()}"
 
 
 def markdown(done):

@@ -4,6 +4,8 @@ jaxlib's own service learns of it by a heartbeat time-out, which the tests short
 broken connection, with the time-outs of a real job.
 """
 
+import re
+
 import pytest
 
 from members import all_of, assert_parked
@@ -27,7 +29,7 @@ def test_row_054_killed_in_the_middle(kind, make_job):
     for survivor in (members[0], members[2]):
         code, text = survivor.last_words()
         assert code == "UNAVAILABLE"
-        assert "1" in text
+        assert re.search(r"task/1\b" if kind == "lockstep" else r"^1$", text, re.MULTILINE)
 
 
 @pytest.mark.row(99)
