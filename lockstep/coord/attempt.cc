@@ -125,7 +125,7 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
     }
     out.Tell(Severity::kInfo, absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
                                            " runs: all ", job_.options.size, " members are in, ",
-                                           FormatSpan(now - started_), " after the first"));
+                                           FormatSpan(now - *started_), " after the first"));
     return;
   }
   membership_.BeginLife(now, request.member, request.incarnation, request.peer);
@@ -467,7 +467,7 @@ void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
   auto found = parked_.find(fact.call);
   if (found == parked_.end()) {
     if (!keys_.Forget(fact.call) && !barriers_.Forget(fact.call) &&
-        !registration_.Forget(fact.call) && !watch_.Forget(fact.call)) {
+        !registration_.Forget(now, fact.call) && !watch_.Forget(fact.call)) {
       alive_.Forget(fact.call);
     }
     return;

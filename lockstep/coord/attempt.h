@@ -147,7 +147,7 @@ class Attempt {
   bool all_registered_ = false;
   bool anyone_polls_ = false;
   ErrorPtr root_cause_;
-  Time started_;
+  std::optional<Time> started_;  // with the first registration
 };
 
 }  // namespace lockstep::coord

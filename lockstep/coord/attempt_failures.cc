@@ -155,7 +155,7 @@ void Attempt::Handle(Time now, const ProcessEnded& fact, Effects& out) {
                                     "; look at the end of its log"),
             .origin = fact.member});
   // Before everybody is in, nobody but itself is concerned: the others go on waiting for it.
-  if (registration_.MemberEnded(fact.member, error, out)) {
+  if (registration_.MemberEnded(now, fact.member, error, out)) {
     return out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job,
                                                      "': while it registered, ", error->message));
   }
@@ -243,7 +243,7 @@ Time Attempt::NextDeadline() const {
 
 void Attempt::FillView(Time now, CoordinatorView& view) const {
   view.service = service_;
-  view.started = started_;
+  view.started = started_.value_or(now);
   view.state = failed()              ? AttemptState::kFailed
                : ended()             ? AttemptState::kEnded
                : shutdown_.gathering ? AttemptState::kLeaving
@@ -308,8 +308,9 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
     } else if (member.grace_until) {
       view.condition = MemberCondition::kLeft;
     } else {
-      become(MemberCondition::kMissing, member.since,
-             member.ever_registered ? "it went away while it registered" : "");
+      const bool came = member.ever_registered;
+      become(MemberCondition::kMissing, came ? member.since : started_.value_or(now),
+             came ? "it went away while it registered" : "");
     }
   } else if (process.stopped) {
     become(MemberCondition::kSuspect, process.stopped_at, "its process is stopped (SIGSTOP)");

@@ -321,5 +321,23 @@ TEST(LossAtTheStart, AMemberThatPollsHasItsAnswer) {
   EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
 }
 
+TEST(LossAtTheStart, ItIsSaidSinceWhenSomebodyIsMissing) {
+  CoordinatorHarness h({.size = 3});
+  h.Advance(absl::Seconds(100));
+  const Time first = h.now();
+  h.Register(0, 100);
+  h.Advance(absl::Seconds(5));
+  const Time second = h.now();
+  const CallId left = h.Register(1, 101);
+  h.Advance(absl::Seconds(5));
+  h.Hangup(left);
+
+  const CoordinatorView view = h.View();
+
+  EXPECT_EQ(view.members[0].since, first) << "registering since then";
+  EXPECT_EQ(view.members[1].since, second + absl::Seconds(5)) << "away since then";
+  EXPECT_EQ(view.members[2].since, first) << "missing as long as somebody waits for it";
+}
+
 }  // namespace
 }  // namespace lockstep::coord

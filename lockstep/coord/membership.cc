@@ -58,6 +58,7 @@ void Membership::BeginLife(Time now, MemberIndex member, Incarnation incarnation
   m.incarnation = incarnation;
   m.ever_registered = true;
   m.last_heard = now;
+  if (m.state == MemberState::kDisconnected) m.since = now;
   m.peer = std::move(peer);
 }
 

@@ -38,7 +38,7 @@ class Membership {
     MemberState state = MemberState::kDisconnected;
     Incarnation incarnation;
     ErrorPtr error;  // in kError
-    Time since;      // when `state` began
+    Time since;      // when `state` began, or registering, or it was given up
     Time last_heard;
     bool ever_registered = false;
     // After leaving: heartbeats and polls that were under way are still taken until then.
@@ -80,6 +80,8 @@ class Membership {
 
   // A registration came in, of a life that is not a former one.
   void BeginLife(Time now, MemberIndex member, Incarnation incarnation, std::string peer);
+  // A registration of the member that was not answered with success waits no longer.
+  void GaveUpRegistering(Time now, MemberIndex member) { members_[member.value()].since = now; }
   void Connect(Time now, MemberIndex member);
   void Fail(Time now, MemberIndex member, ErrorPtr error);
   void Disconnect(Time now, MemberIndex member);

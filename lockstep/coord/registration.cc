@@ -63,27 +63,28 @@ std::optional<Time> Registration::since() const {
   return gathering_->opened();
 }
 
-void Registration::Drop(MemberIndex member, CallId call) {
+void Registration::Drop(Time now, MemberIndex member, CallId call) {
+  membership_.GaveUpRegistering(now, member);
   gathering_->Withdraw(member);
   leaving_.erase({leaves_[member.value()], member});
   calls_.erase(call);
 }
 
-bool Registration::MemberEnded(MemberIndex member, const ErrorPtr& error, Effects& out) {
+bool Registration::MemberEnded(Time now, MemberIndex member, const ErrorPtr& error, Effects& out) {
   if (!gathering_) return false;
   const std::optional<CallId> call = gathering_->Withdraw(member);
   if (!call) return false;
-  Drop(member, *call);
+  Drop(now, member, *call);
   out.Fail(*call, error);
   if (gathering_->empty()) gathering_.reset();
   return true;
 }
 
-bool Registration::Forget(CallId call) {
+bool Registration::Forget(Time now, CallId call) {
   auto found = calls_.find(call);
   if (found == calls_.end()) return false;
   const MemberIndex member = found->second;
-  Drop(member, call);
+  Drop(now, member, call);
   if (gathering_->empty()) gathering_.reset();
   return true;
 }
@@ -108,7 +109,7 @@ ErrorPtr Registration::ReachDeadline(Time now, Effects& out) {
     const MemberIndex member = leaving_.begin()->second;
     const std::optional<CallId> call = gathering_->Withdraw(member);
     LOCKSTEP_CHECK(call.has_value());
-    Drop(member, *call);
+    Drop(now, member, *call);
     out.Fail(*call, error);
   }
   if (gathering_->empty()) gathering_.reset();

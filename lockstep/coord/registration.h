@@ -42,10 +42,10 @@ class Registration {
 
   // The member's process has ended: it is not counted any more, and its call gets the error. False
   // when it does not wait here.
-  bool MemberEnded(MemberIndex member, const ErrorPtr& error, Effects& out);
+  bool MemberEnded(Time now, MemberIndex member, const ErrorPtr& error, Effects& out);
 
   // The caller left. False when it does not wait here.
-  bool Forget(CallId call);
+  bool Forget(Time now, CallId call);
 
   // Answers those whose own deadline is near. When the time of all is up, answers all and returns
   // what they were told.
@@ -57,7 +57,7 @@ class Registration {
   size_t waits() const { return calls_.size(); }
 
  private:
-  void Drop(MemberIndex member, CallId call);
+  void Drop(Time now, MemberIndex member, CallId call);
   ErrorPtr TimedOut(Time now) const;
 
   const JobRecord& job_;
