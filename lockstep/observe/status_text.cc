@@ -106,10 +106,15 @@ std::vector<const MemberStatus*> MembersThatAre(const JobStatus& job, MemberCond
   return members;
 }
 
+// Before the first member of an attempt has come, nobody is missed yet.
+std::string SinceText(MemberCondition condition, int64_t since_us) {
+  return condition == MemberCondition::kMissing && since_us == 0 ? "" : DurationText(since_us);
+}
+
 Grid::Row OneMember(const MemberStatus& member) {
   return {Clean(member.name),
           std::string(NameOf(member.condition)),
-          DurationText(member.since_ago_us),
+          SinceText(member.condition, member.since_ago_us),
           HeardText(member.last_heard_ago_us),
           ProcessText(member),
           Clean(member.why)};
@@ -129,7 +134,7 @@ Grid::Row ManyMembers(const JobStatus& job, const std::vector<const MemberStatus
   }
   return {MembersRangesText(job, indices),
           std::string(NameOf(members.front()->condition)),
-          DurationText(since),
+          SinceText(members.front()->condition, since),
           HeardText(heard),
           "",
           absl::StrFormat("%d members; the longest times", members.size())};
