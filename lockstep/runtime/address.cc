@@ -31,7 +31,8 @@ absl::StatusOr<Address> ParseAddress(std::string_view text) {
 
 std::string ToString(const Address& address) {
   const bool v6 = address.host.find(':') != std::string::npos;
-  return absl::StrFormat(v6 ? "[%s]:%d" : "%s:%d", address.host, address.port);
+  return v6 ? absl::StrFormat("[%s]:%d", address.host, address.port)
+            : absl::StrFormat("%s:%d", address.host, address.port);
 }
 
 }  // namespace lockstep::runtime
