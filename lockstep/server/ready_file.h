@@ -15,7 +15,8 @@ std::string ReadyText(const std::string& listen, int pid,
                       const std::map<std::string, std::string>& grpc_of_job);
 
 // Removes the file that it wrote when it goes away, so that nobody takes a dead server's file for
-// an answer. The file of a server that lives stays until this one has its addresses and writes its own.
+// an answer. The file of a server that lives stays until this one has its addresses and writes its
+// own.
 class ReadyFile {
  public:
   // Empty: does nothing. A file that a dead server left there is removed at once.
