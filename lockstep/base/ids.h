@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <ostream>
+#include <utility>
 
 namespace lockstep {
 
@@ -41,6 +42,20 @@ using ServiceIncarnation = Id<struct ServiceIncarnationTag, uint64_t>;
 
 // One request that waits for exactly one answer. Chosen by the shell, never reused by it.
 using CallId = Id<struct CallIdTag, uint64_t>;
+
+// A native client's conversation with a server, which outlives links: 128 random bits chosen by the
+// client. All zero: none, as with stock clients.
+struct SessionId {
+  uint64_t high = 0;
+  uint64_t low = 0;
+
+  constexpr bool none() const { return high == 0 && low == 0; }
+  friend constexpr auto operator<=>(SessionId, SessionId) = default;
+  template <class H>
+  friend H AbslHashValue(H h, SessionId id) {
+    return H::combine(std::move(h), id.high, id.low);
+  }
+};
 
 }  // namespace lockstep
 

@@ -42,14 +42,14 @@ Coordinator::~Coordinator() = default;
 const CoordinatorOptions& Coordinator::options() const { return job_->options; }
 ServiceIncarnation Coordinator::service_incarnation() const { return attempt_->service(); }
 
-Effects Coordinator::Handle(Time now, const Event& event) {
+Effects Coordinator::Handle(Time now, Event event) {
   Effects out;
   std::visit(
       [&](const auto& e) {
         if constexpr (requires { e.caller; }) {
           if (ErrorPtr refusal = CheckCaller(e.caller)) return out.Fail(e.caller.call, refusal);
-          attempt_->Handle(now, e, out);
-        } else {
+          if constexpr (requires { attempt_->Handle(now, e, out); }) attempt_->Handle(now, e, out);
+        } else if constexpr (requires { HandleOther(now, e, out); }) {
           HandleOther(now, e, out);
         }
       },
@@ -154,6 +154,12 @@ void Coordinator::HandleOther(Time now, const Stop& fact, Effects& out) {
   stopped_ = true;
   attempt_->Handle(now, fact, out);
 }
+
+absl::Status Coordinator::Apply(Time, const Record&) {
+  return absl::UnimplementedError("records are not applied yet");
+}
+
+std::vector<TimedRecord> Coordinator::Snapshot() const { return {}; }
 
 Time Coordinator::NextDeadline() const {
   return stopped_ ? Time::Infinite() : attempt_->NextDeadline();

@@ -6,11 +6,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "lockstep/base/time.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/options.h"
+#include "lockstep/coord/records.h"
 #include "lockstep/coord/view.h"
 
 namespace lockstep::coord {
@@ -38,7 +41,15 @@ class Coordinator {
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  Effects Handle(Time now, const Event& event);
+  Effects Handle(Time now, Event event);
+
+  // Restores what was recorded: `Snapshot` records first, then those of later effects, in order; then
+  // `Handle(now, Restored{})`. Only before the first `Handle`. `at` may lie before any `now`.
+  // INVALID_ARGUMENT: this record cannot follow those before it; the state is of no use then.
+  absl::Status Apply(Time at, const Record& record);
+
+  // The records from which `Apply` makes this state, in a coordinator with the same options.
+  std::vector<TimedRecord> Snapshot() const;
 
   // When to call `Handle(now, DeadlineReached{})`; infinite when nothing is pending. May be early.
   Time NextDeadline() const;

@@ -3,17 +3,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "lockstep/base/ids.h"
 #include "lockstep/coord/error.h"
+#include "lockstep/coord/records.h"
+#include "lockstep/coord/view.h"
 
 namespace lockstep::coord {
-
-// A member as coordination clients see it.
-enum class MemberState { kDisconnected, kConnected, kError };
 
 struct MemberStatus {
   MemberIndex member;
@@ -25,6 +25,7 @@ struct MemberStatus {
 struct KeyValue {
   std::string key;
   std::shared_ptr<const std::string> value;
+  int64_t revision = 0;  // of its last write
 };
 
 struct AliveMember {
@@ -45,9 +46,59 @@ struct KeyRead {
 };
 struct KeysListed {
   std::vector<KeyValue> entries;
+  int64_t revision = 0;  // of the whole store, when it was read
+  bool more = false;     // a page that is not the last
 };
+struct KeyWritten {
+  int64_t revision = 0;
+};
+struct KeySwapped {
+  bool swapped = false;
+  // The key as it is now; absent when there is none.
+  std::optional<KeyValue> entry;
+};
+struct KeysDeleted {
+  int64_t deleted = 0;
+  int64_t revision = 0;
+};
+// One change of a key: a null value says that it was deleted.
+struct KeysChanged {
+  std::vector<KeyValue> changes;  // in the order in which they happened
+  int64_t revision = 0;           // ask for what comes after this one next
+  bool snapshot = false;          // `changes` is all that is there, instead of what has changed
+};
+// What a member brought to a barrier.
+struct MemberValue {
+  MemberIndex member;
+  std::string value;
+};
+using MemberValues = std::shared_ptr<const std::vector<MemberValue>>;  // by index
 struct BarrierPassed {
   int64_t counter = 0;
+  MemberValues values;  // null when nobody brought any
+};
+struct IndexAgreed {
+  int64_t counter = 0;
+  int64_t index = 0;
+};
+struct SessionOpened {
+  bool resumed = false;
+  int64_t attempt = 0;
+  int32_t size = 0;
+};
+struct Joined {
+  MemberIndex member;
+  std::string role;
+  int32_t index = 0;  // within the role
+  std::string name;   // task/4#1
+  ServiceIncarnation service;
+  int64_t attempt = 0;
+  int32_t size = 0;  // of the job
+  bool recoverable = false;
+};
+// What has become of the job since the version that was asked for.
+struct JobChanged {
+  std::shared_ptr<const JobChange> change;
 };
 struct AliveMembers {
   std::shared_ptr<const std::vector<AliveMember>> members;
@@ -58,7 +109,8 @@ struct MembersWatched {
 };
 
 using Answer = std::variant<std::monostate, Registered, HeartbeatTaken, KeyRead, KeysListed,
-                            BarrierPassed, AliveMembers, MembersWatched>;
+                            BarrierPassed, AliveMembers, MembersWatched, KeyWritten, KeySwapped,
+                            KeysDeleted, KeysChanged, IndexAgreed, SessionOpened, Joined, JobChanged>;
 
 // The one answer to a call: the error when there is one, else the answer.
 struct Reply {
@@ -76,6 +128,8 @@ struct Notice {
 };
 
 struct Effects {
+  // To be durable before anything below leaves the process.
+  std::vector<Record> records;
   std::vector<Reply> replies;
   std::vector<Notice> notices;
 

@@ -70,6 +70,18 @@ absl::string_view ReasonName(Reason reason) {
       return "number_overflow";
     case Reason::kCallerNotListed:
       return "caller_not_listed";
+    case Reason::kUnknownSession:
+      return "unknown_session";
+    case Reason::kNotAMember:
+      return "not_a_member";
+    case Reason::kUnknownRole:
+      return "unknown_role";
+    case Reason::kJobFull:
+      return "job_full";
+    case Reason::kMemberExists:
+      return "member_exists";
+    case Reason::kConditionFailed:
+      return "condition_failed";
     case Reason::kInvalidArgument:
       return "invalid_argument";
     case Reason::kLimitExceeded:

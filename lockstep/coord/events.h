@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -24,6 +25,89 @@ struct Caller {
   ServiceIncarnation service;
   // The life that asks. Names the waiter in views; 0 when the caller does not say.
   Incarnation incarnation;
+
+  // A native client says only this: who it is, and with that `service`, `incarnation` and the
+  // `member` of the request, is filled in by the coordinator from what its session joined as.
+  SessionId session;
+  // Of the request within its session, from 1 up; a repeated number is a retry.
+  uint64_t number = 0;
+
+  bool native() const { return !session.none(); }
+};
+
+// --- Sessions of native clients ---
+
+// A link wants to speak for this session. Answered with SessionOpened. Without it every other request
+// of the session is refused.
+struct OpenSession {
+  CallId call;
+  SessionId session;
+  // The client has spoken in this session before: refused when the session is not known any more,
+  // since then nobody could say which of its requests took effect.
+  bool resume = false;
+  std::string who;   // as the client calls itself
+  std::string peer;  // where its link comes from
+};
+
+// The session's link is gone. `silent`: it was closed because nothing was heard, which is no proof
+// of a death; otherwise the other end closed it, as the kernel does when a process dies.
+struct SessionBroke {
+  SessionId session;
+  bool silent = false;
+};
+
+// The client has all answers up to this number and will not ask for them again.
+struct AnsweredThrough {
+  SessionId session;
+  uint64_t number = 0;
+};
+
+// The client ends its session; a member that has not left is given up.
+struct CloseSession {
+  Caller caller;
+};
+
+// The session becomes a member of the job. Answered with Joined, when all members have come.
+struct JoinJob {
+  Caller caller;
+  // Empty: the only role there is.
+  std::string role;
+  // Within the role. Absent: "give me one", the lowest that nobody has.
+  std::optional<int32_t> index;
+  Incarnation incarnation;
+  // When the caller itself stops waiting. It is told who is missing shortly before.
+  Time deadline = Time::Infinite();
+  std::string host;
+  int64_t pid = 0;
+  std::string peer;
+  std::vector<std::pair<std::string, std::string>> labels;  // for people
+};
+
+// Where the member is in its work; a sign of life, too. Absent and empty: as before.
+struct ReportProgress {
+  Caller caller;
+  std::optional<int64_t> step;
+  std::string phase;  // "loading data": one or two words
+};
+
+// Answered with JobChanged: at once when something has changed after `after` (0: everything),
+// otherwise with the next change.
+struct WatchJob {
+  Caller caller;
+  int64_t after = 0;
+};
+
+// "From which index on do we all ...?" Answered for all when every member of the list that is still
+// there has asked: with the lowest multiple of `stride` that none of them has passed.
+struct AgreeOnIndex {
+  Caller caller;
+  MemberIndex member;
+  std::string name;
+  int64_t counter = 0;  // which use of the name, from 0
+  int64_t index = 0;    // the first at which the caller can still act; it waits before that one
+  int64_t stride = 1;
+  absl::Duration timeout = absl::InfiniteDuration();
+  std::vector<MemberIndex> members;  // empty: all members of the job
 };
 
 // Asks to be let in; answered when all members of the job have asked.
@@ -35,6 +119,10 @@ struct RegisterMember {
   Time deadline = Time::Infinite();
   // Where it calls from, for people.
   std::string peer;
+  // What the member calls its role; empty when it does not say.
+  std::string role;
+  // This member may die and come back, whatever the job's option says.
+  bool recoverable = false;
 };
 
 struct Heartbeat {
@@ -69,6 +157,12 @@ struct ResetMember {
   MemberIndex member;
 };
 
+// The state of these members, at once.
+struct GetMemberStates {
+  Caller caller;
+  std::vector<MemberIndex> members;
+};
+
 // Answered with the state of all members: now if `version` is not the current one (or absent),
 // otherwise after the next change.
 struct WatchMembers {
@@ -76,11 +170,49 @@ struct WatchMembers {
   std::optional<int64_t> version;
 };
 
+// How long a key lives.
+struct KeyLifetime {
+  // From when it was set (again) until it is deleted.
+  absl::Duration ttl = absl::InfiniteDuration();
+  // Until the member that set it leaves or is lost. Native members only.
+  bool with_member = false;
+};
+
 struct SetKey {
   Caller caller;
   std::string key;
   std::string value;
   bool overwrite = false;
+  KeyLifetime lifetime;
+};
+
+// What a key must be for a conditional write to happen; exactly one is said.
+struct KeyCondition {
+  bool absent = false;                 // there is no such key
+  std::optional<std::string> value;    // it has this value
+  std::optional<int64_t> revision;     // it was last written at this revision
+};
+
+// Answered with KeySwapped, whether or not the condition held.
+struct CompareAndSetKey {
+  Caller caller;
+  std::string key;
+  KeyCondition expected;
+  std::string value;
+  KeyLifetime lifetime;
+};
+
+// The key becomes the greater of its number and this one; answered with KeyRead.
+struct MaxKey {
+  Caller caller;
+  std::string key;
+  int64_t number = 0;
+};
+
+// Waits until each of these keys has a value; answered with KeysListed in the order asked.
+struct GetKeys {
+  Caller caller;
+  std::vector<std::string> keys;
 };
 
 // Waits until the key has a value.
@@ -103,12 +235,27 @@ struct IncrementKey {
 struct ListKeys {
   Caller caller;
   std::string directory;
+  // Native clients read in pages: at most this many entries (0: all), those behind `after`.
+  size_t limit = 0;
+  std::string after;
 };
 
-// Removes the key and everything below it.
+// Removes the key and everything below it. Native clients may ask for the key alone, and for a
+// condition on it.
 struct DeleteKey {
   Caller caller;
   std::string key;
+  bool only_key = false;
+  std::optional<int64_t> revision;
+};
+
+// Answered with KeysChanged: what has changed at or below `key` after the revision `after`, at once
+// when there is something, otherwise with the next change. With `after` 0 (nothing is known yet), or
+// one that is too long ago, all that is there.
+struct WatchKeys {
+  Caller caller;
+  std::string key;  // empty: all keys
+  int64_t after = 0;
 };
 
 struct ArriveAtBarrier {
@@ -120,6 +267,11 @@ struct ArriveAtBarrier {
   absl::Duration timeout = absl::InfiniteDuration();
   // Empty: all members of the job.
   std::vector<MemberIndex> members;
+  // Given to all when the barrier passes; absent: this member brings none.
+  std::optional<std::string> value;
+  // An instance that has passed is answered again to whoever comes later with any counter; for
+  // WaitForAllTasks of stock clients, which is called once or again.
+  bool once = false;
 };
 
 struct CancelBarrier {
@@ -169,13 +321,22 @@ struct ProcessContinued {
 // `NextDeadline()` has passed.
 struct DeadlineReached {};
 
+// The state was restored from records (Coordinator::Apply) and the server begins to listen. Who was
+// connected has as long as `restart_grace` to come back.
+struct Restored {};
+
 // The server goes away: every wait is answered, later requests are refused.
 struct Stop {};
 
 using Event =
     std::variant<RegisterMember, Heartbeat, PollForError, ReportError, LeaveJob, ResetMember,
-                 WatchMembers, SetKey, GetKey, TryGetKey, IncrementKey, ListKeys, DeleteKey,
-                 ArriveAtBarrier, CancelBarrier, GetAliveMembers, CallLeft, ProcessStarted,
-                 ProcessEnded, ProcessStopped, ProcessContinued, DeadlineReached, Stop>;
+                 WatchMembers, GetMemberStates, SetKey, GetKey, TryGetKey, IncrementKey, ListKeys,
+                 DeleteKey, ArriveAtBarrier, CancelBarrier, GetAliveMembers, CallLeft,
+                 // Native clients only:
+                 OpenSession, SessionBroke, AnsweredThrough, CloseSession, JoinJob, ReportProgress,
+                 WatchJob, AgreeOnIndex, CompareAndSetKey, MaxKey, GetKeys, WatchKeys,
+                 // Facts:
+                 ProcessStarted, ProcessEnded, ProcessStopped, ProcessContinued, DeadlineReached,
+                 Restored, Stop>;
 
 }  // namespace lockstep::coord

@@ -4,11 +4,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "lockstep/base/limits.h"
 
 namespace lockstep::coord {
+
+struct RoleOptions {
+  std::string name;
+  int32_t size = 0;
+};
 
 struct CoordinatorOptions {
   std::string job = "job";
@@ -16,6 +22,9 @@ struct CoordinatorOptions {
   std::string role = "task";
   // How many members the job has: indices 0 .. size-1.
   int32_t size = 1;
+  // The roles of the job, whose sizes add up to `size`; the members of the first come first. Empty:
+  // one role, which is called as the first member calls it (`role` until then).
+  std::vector<RoleOptions> roles;
 
   // From the first registration of an attempt until the last; then the attempt fails.
   absl::Duration register_timeout = absl::Minutes(60);
@@ -28,6 +37,12 @@ struct CoordinatorOptions {
   // From a broken connection until the member is lost. Long enough for a client that re-polls over
   // a new connection, short against a person's patience.
   absl::Duration connection_grace = absl::Milliseconds(200);
+  // The same for a native member, whose client comes back by itself.
+  absl::Duration session_grace = absl::Seconds(1);
+  // For everybody who was connected when the server died, from its restart.
+  absl::Duration restart_grace = absl::Seconds(30);
+  // A session that is no member's is forgotten this long after its link broke.
+  absl::Duration session_timeout = absl::Minutes(5);
   // Members may die and come back: nobody else is told, and barriers wait for them.
   bool recoverable = false;
   // Parked state watches are answered at most this often; the first change after a rest, at once.
@@ -48,7 +63,19 @@ struct CoordinatorOptions {
   // Parked calls of the whole job: key waits, barrier arrivals, polls, watches.
   size_t waits_max = 1'000'000;
 
-  // Not answered, but forgotten, oldest first.
+  // What one member brings to a barrier, and all together.
+  size_t barrier_value_bytes_max = 64 << 10;
+  size_t barrier_values_bytes_max = 32 << 20;
+  size_t sessions_max = 100'000;
+  // Of one session: requests that took effect and whose answers the client has not confirmed.
+  size_t kept_answers_max = 4096;
+  // Of one member: labels, and the bytes of each and of the phase.
+  size_t labels_max = 32;
+  size_t label_bytes_max = 256;
+
+  // Not answered, but forgotten, oldest first. Changes of keys: who is further behind reads all.
+  size_t kept_key_changes_max = 10'000;
+  size_t kept_barrier_values_bytes_max = 256 << 20;
   size_t kept_barriers_max = 100'000;
   size_t kept_errors_max = 256;
 };

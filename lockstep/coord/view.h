@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -34,8 +35,13 @@ struct MemberView {
   std::optional<Time> last_heard;
   std::string why;   // for kSuspect, kLost and kFailed: one sentence
   std::string peer;  // where it registered from
-  std::string host;  // from its launcher, as is `pid`
+  std::string host;  // from the member itself or its launcher, as is `pid`
   int64_t pid = 0;
+  std::optional<int64_t> step;  // as far as it said, as are `phase` and `labels`
+  std::string phase;
+  std::vector<std::pair<std::string, std::string>> labels;
+  std::string doing;  // "waits at barrier 'b' for 12s", "waits for key 'k' for 3s"; empty: not known
+  bool native = false;
 };
 
 struct BarrierView {
@@ -67,6 +73,16 @@ struct ErrorView {
 enum class AttemptState { kWaiting, kRunning, kLeaving, kEnded, kFailed, kStopped };
 
 absl::string_view AttemptStateName(AttemptState state);
+
+// What has changed in a job after a version: for those who follow it.
+struct JobChange {
+  int64_t version = 0;  // ask for what comes after this one next
+  bool snapshot = false;  // all there is, instead of what has changed
+  int64_t attempt = 0;
+  AttemptState state = AttemptState::kWaiting;
+  std::vector<MemberView> members;  // those that changed, as they are now
+  std::vector<ErrorView> errors;    // those that are new
+};
 
 struct CoordinatorView {
   std::string job;
