@@ -43,8 +43,8 @@ class Coordinator {
 
   Effects Handle(Time now, Event event);
 
-  // Restores what was recorded: `Snapshot` records first, then those of later effects, in order; then
-  // `Handle(now, Restored{})`. Only before the first `Handle`. `at` may lie before any `now`.
+  // Restores what was recorded: `Snapshot` records first, then those of later effects, in order;
+  // then `Handle(now, Restored{})`. Only before the first `Handle`. `at` may lie before any `now`.
   // INVALID_ARGUMENT: this record cannot follow those before it; the state is of no use then.
   absl::Status Apply(Time at, const Record& record);
 

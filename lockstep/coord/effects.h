@@ -108,9 +108,10 @@ struct MembersWatched {
   int64_t version = 0;
 };
 
-using Answer = std::variant<std::monostate, Registered, HeartbeatTaken, KeyRead, KeysListed,
-                            BarrierPassed, AliveMembers, MembersWatched, KeyWritten, KeySwapped,
-                            KeysDeleted, KeysChanged, IndexAgreed, SessionOpened, Joined, JobChanged>;
+using Answer =
+    std::variant<std::monostate, Registered, HeartbeatTaken, KeyRead, KeysListed, BarrierPassed,
+                 AliveMembers, MembersWatched, KeyWritten, KeySwapped, KeysDeleted, KeysChanged,
+                 IndexAgreed, SessionOpened, Joined, JobChanged>;
 
 // The one answer to a call: the error when there is one, else the answer.
 struct Reply {

@@ -48,12 +48,12 @@ enum class Reason {
   kKeyNotANumber,
   kNumberOverflow,
   kCallerNotListed,  // the caller is not in the list that it asks about
-  kUnknownSession,  // this server does not know the session, or not any more
-  kNotAMember,      // the session has not joined the job
+  kUnknownSession,   // this server does not know the session, or not any more
+  kNotAMember,       // the session has not joined the job
   kUnknownRole,
-  kJobFull,         // nobody's index is left
-  kMemberExists,    // another process is this member, and lives
-  kConditionFailed, // of a conditional deletion
+  kJobFull,          // nobody's index is left
+  kMemberExists,     // another process is this member, and lives
+  kConditionFailed,  // of a conditional deletion
   kInvalidArgument,
   kLimitExceeded,  // a named limit; nothing was changed
 };

@@ -51,15 +51,15 @@ struct MemberChanged {
   MemberIndex member;
   MemberState state = MemberState::kDisconnected;
   Incarnation incarnation;
-  ErrorPtr error;       // in kError
-  bool left = false;    // disconnected after it had been connected
+  ErrorPtr error;     // in kError
+  bool left = false;  // disconnected after it had been connected
   bool recoverable = false;
-  std::string role;     // as the member calls it; empty when it did not say
+  std::string role;  // as the member calls it; empty when it did not say
   std::string peer;
   std::string host;
   int64_t pid = 0;
   std::vector<std::pair<std::string, std::string>> labels;
-  SessionId session;    // of a native member
+  SessionId session;  // of a native member
 };
 
 // What the launcher told of a member's process.
@@ -133,11 +133,11 @@ struct AnswerKept {
 
 }  // namespace record
 
-using Record = std::variant<record::AttemptBegan, record::AttemptRuns, record::AttemptFailed,
-                            record::ShutdownEnded, record::MemberChanged, record::ProcessChanged,
-                            record::ErrorKept, record::KeySet, record::KeyDeleted,
-                            record::BarrierEnded, record::IndexAgreed, record::SessionChanged,
-                            record::AnswerKept>;
+using Record =
+    std::variant<record::AttemptBegan, record::AttemptRuns, record::AttemptFailed,
+                 record::ShutdownEnded, record::MemberChanged, record::ProcessChanged,
+                 record::ErrorKept, record::KeySet, record::KeyDeleted, record::BarrierEnded,
+                 record::IndexAgreed, record::SessionChanged, record::AnswerKept>;
 
 // A record and when it came to be.
 struct TimedRecord {

@@ -40,7 +40,8 @@ struct MemberView {
   std::optional<int64_t> step;  // as far as it said, as are `phase` and `labels`
   std::string phase;
   std::vector<std::pair<std::string, std::string>> labels;
-  std::string doing;  // "waits at barrier 'b' for 12s", "waits for key 'k' for 3s"; empty: not known
+  std::string
+      doing;  // "waits at barrier 'b' for 12s", "waits for key 'k' for 3s"; empty: not known
   bool native = false;
 };
 
@@ -76,7 +77,7 @@ absl::string_view AttemptStateName(AttemptState state);
 
 // What has changed in a job after a version: for those who follow it.
 struct JobChange {
-  int64_t version = 0;  // ask for what comes after this one next
+  int64_t version = 0;    // ask for what comes after this one next
   bool snapshot = false;  // all there is, instead of what has changed
   int64_t attempt = 0;
   AttemptState state = AttemptState::kWaiting;

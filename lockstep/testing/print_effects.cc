@@ -103,13 +103,48 @@ std::string PrintAnswer(const Answer& answer) {
                 absl::StrJoin(*a.members, " ", [](std::string* out, const auto& status) {
                   out->append(PrintStatus(status));
                 }));
+          },
+          [](const coord::KeyWritten& a) { return absl::StrCat("written at ", a.revision); },
+          [](const coord::KeySwapped& a) {
+            return absl::StrCat(a.swapped ? "swapped " : "not swapped ",
+                                a.entry ? PrintEntry(*a.entry) : "no key");
+          },
+          [](const coord::KeysDeleted& a) {
+            return absl::StrCat("deleted ", a.deleted, " at ", a.revision);
+          },
+          [](const coord::KeysChanged& a) {
+            return absl::StrCat(
+                a.snapshot ? "all" : "changes", " to ", a.revision, ": ",
+                absl::StrJoin(a.changes, " ", [](std::string* out, const auto& entry) {
+                  out->append(PrintEntry(entry));
+                }));
+          },
+          [](const coord::IndexAgreed& a) {
+            return absl::StrCat("agreed ", a.index, " counter ", a.counter);
+          },
+          [](const coord::SessionOpened& a) {
+            return absl::StrCat(a.resumed ? "resumed" : "opened", " attempt ", a.attempt);
+          },
+          [](const coord::Joined& a) {
+            return absl::StrCat("joined ", a.name, " member ", a.member.value(), " service ",
+                                a.service.value());
+          },
+          [](const coord::JobChanged& a) {
+            return absl::StrCat("job at version ", a.change->version, ": ",
+                                a.change->members.size(), " members, ", a.change->errors.size(),
+                                " errors");
           }},
       answer);
 }
 
 std::string PrintCaller(const Caller& caller) {
-  return absl::StrFormat("call=%d service=%d incarnation=%d", caller.call.value(),
-                         caller.service.value(), caller.incarnation.value());
+  std::string text = absl::StrFormat("call=%d service=%d incarnation=%d", caller.call.value(),
+                                     caller.service.value(), caller.incarnation.value());
+  if (caller.native()) {
+    absl::StrAppendFormat(&text, " session=%x:%x number=%d", caller.session.high,
+                          caller.session.low, caller.number);
+  }
+  return text;
 }
 
 std::string PrintTime(Time time) {
@@ -190,17 +225,96 @@ std::string PrintFields(const coord::ProcessStopped& e) {
 std::string PrintFields(const coord::ProcessContinued& e) {
   return absl::StrFormat("member=%d pid=%d", e.member.value(), e.pid);
 }
+std::string PrintFields(const coord::GetMemberStates& e) {
+  return absl::StrFormat("%s members=%s", PrintCaller(e.caller), Members(e.members));
+}
+std::string PrintSession(SessionId session) {
+  return absl::StrFormat("session=%x:%x", session.high, session.low);
+}
+std::string PrintFields(const coord::OpenSession& e) {
+  return absl::StrFormat("call=%d %s resume=%d", e.call.value(), PrintSession(e.session), e.resume);
+}
+std::string PrintFields(const coord::SessionBroke& e) {
+  return absl::StrFormat("%s silent=%d", PrintSession(e.session), e.silent);
+}
+std::string PrintFields(const coord::AnsweredThrough& e) {
+  return absl::StrFormat("%s number=%d", PrintSession(e.session), e.number);
+}
+std::string PrintFields(const coord::CloseSession& e) { return PrintCaller(e.caller); }
+std::string PrintFields(const coord::JoinJob& e) {
+  return absl::StrFormat("%s role=%s index=%s incarnation=%d deadline=%s", PrintCaller(e.caller),
+                         Quoted(e.role), e.index ? absl::StrCat(*e.index) : "any",
+                         e.incarnation.value(), PrintTime(e.deadline));
+}
+std::string PrintFields(const coord::ReportProgress& e) {
+  return absl::StrFormat("%s step=%s phase=%s", PrintCaller(e.caller),
+                         e.step ? absl::StrCat(*e.step) : "none", Quoted(e.phase));
+}
+std::string PrintFields(const coord::WatchJob& e) {
+  return absl::StrFormat("%s after=%d", PrintCaller(e.caller), e.after);
+}
+std::string PrintFields(const coord::AgreeOnIndex& e) {
+  return absl::StrFormat("%s member=%d name=%s counter=%d index=%d stride=%d timeout=%s members=%s",
+                         PrintCaller(e.caller), e.member.value(), Quoted(e.name), e.counter,
+                         e.index, e.stride, absl::FormatDuration(e.timeout), Members(e.members));
+}
+std::string PrintFields(const coord::CompareAndSetKey& e) {
+  return absl::StrFormat(
+      "%s key=%s absent=%d expected=%s revision=%s value=%s", PrintCaller(e.caller), Quoted(e.key),
+      e.expected.absent, e.expected.value ? Quoted(*e.expected.value) : "none",
+      e.expected.revision ? absl::StrCat(*e.expected.revision) : "none", Quoted(e.value));
+}
+std::string PrintFields(const coord::MaxKey& e) {
+  return absl::StrFormat("%s key=%s number=%d", PrintCaller(e.caller), Quoted(e.key), e.number);
+}
+std::string PrintFields(const coord::GetKeys& e) {
+  return absl::StrFormat("%s keys=%s", PrintCaller(e.caller), absl::StrJoin(e.keys, ","));
+}
+std::string PrintFields(const coord::WatchKeys& e) {
+  return absl::StrFormat("%s key=%s after=%d", PrintCaller(e.caller), Quoted(e.key), e.after);
+}
+std::string PrintFields(const coord::Restored&) { return ""; }
 std::string PrintFields(const coord::DeadlineReached&) { return ""; }
 std::string PrintFields(const coord::Stop&) { return ""; }
 
 // In the order of `coord::Event`.
-constexpr const char* kEventNames[] = {
-    "RegisterMember",   "Heartbeat",       "PollForError",  "ReportError",
-    "LeaveJob",         "ResetMember",     "WatchMembers",  "SetKey",
-    "GetKey",           "TryGetKey",       "IncrementKey",  "ListKeys",
-    "DeleteKey",        "ArriveAtBarrier", "CancelBarrier", "GetAliveMembers",
-    "CallLeft",         "ProcessStarted",  "ProcessEnded",  "ProcessStopped",
-    "ProcessContinued", "DeadlineReached", "Stop"};
+constexpr const char* kEventNames[] = {"RegisterMember",
+                                       "Heartbeat",
+                                       "PollForError",
+                                       "ReportError",
+                                       "LeaveJob",
+                                       "ResetMember",
+                                       "WatchMembers",
+                                       "GetMemberStates",
+                                       "SetKey",
+                                       "GetKey",
+                                       "TryGetKey",
+                                       "IncrementKey",
+                                       "ListKeys",
+                                       "DeleteKey",
+                                       "ArriveAtBarrier",
+                                       "CancelBarrier",
+                                       "GetAliveMembers",
+                                       "CallLeft",
+                                       "OpenSession",
+                                       "SessionBroke",
+                                       "AnsweredThrough",
+                                       "CloseSession",
+                                       "JoinJob",
+                                       "ReportProgress",
+                                       "WatchJob",
+                                       "AgreeOnIndex",
+                                       "CompareAndSetKey",
+                                       "MaxKey",
+                                       "GetKeys",
+                                       "WatchKeys",
+                                       "ProcessStarted",
+                                       "ProcessEnded",
+                                       "ProcessStopped",
+                                       "ProcessContinued",
+                                       "DeadlineReached",
+                                       "Restored",
+                                       "Stop"};
 static_assert(std::size(kEventNames) == std::variant_size_v<coord::Event>);
 
 }  // namespace
