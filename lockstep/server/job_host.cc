@@ -1,18 +1,29 @@
 #include "lockstep/server/job_host.h"
 
 #include <utility>
+#include <vector>
 
 #include "lockstep/runtime/dial.h"
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {
+namespace {
+
+net::StockDoorOptions WithRoles(net::StockDoorOptions door, std::vector<coord::RoleOptions> roles) {
+  door.roles = std::move(roles);
+  return door;
+}
+
+}  // namespace
 
 JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator,
-                 net::XlaDoorOptions door)
+                 net::StockDoorOptions door)
     : name_(coordinator.job),
       coordinator_(std::move(coordinator)),
       door_(
-          loop, door, [this](coord::Event event) { Handle(event); },
+          loop, WithRoles(std::move(door), coordinator_.options().roles),
+          [this](coord::Event event) { Handle(event); },
+          [this] { return coordinator_.service_incarnation(); },
           [this](std::string text) { spdlog::warn("job '{}': {}", name_, text); }),
       timer_(loop) {}
 

@@ -8,7 +8,7 @@
 #include "lockstep/coord/coordinator.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/view.h"
-#include "lockstep/net/xla_door.h"
+#include "lockstep/net/stock_door.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
 
@@ -22,7 +22,7 @@ namespace lockstep::server {
 class JobHost {
  public:
   JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator,
-          net::XlaDoorOptions door = {});
+          net::StockDoorOptions door = {});
 
   // Takes the address for stock clients.
   absl::Status Listen(const runtime::Address& at);
@@ -48,7 +48,7 @@ class JobHost {
 
   const std::string name_;
   coord::Coordinator coordinator_;
-  net::XlaDoor door_;
+  net::StockDoor door_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();
 };

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "lockstep/coord/error.h"
 
-namespace lockstep::wire::xla {
+namespace lockstep::wire::stock {
 
 // Trailing metadata under which programs find the stable name of the reason.
 inline constexpr std::string_view kReasonMetadata = "lockstep-reason";
@@ -30,10 +30,12 @@ struct EncodedError {
   std::string reason;   // of kReasonMetadata
 };
 
-// The same error gives the same bytes. Thread-safe.
-EncodedError EncodeError(const coord::Error& error);
+// `service_error`: the family's CoordinationServiceError of this error, for errors `from_service`;
+// the other payloads are the same in both families. The same error gives the same bytes.
+// Thread-safe.
+EncodedError EncodeError(const coord::Error& error, std::string service_error);
 
 // Text cut to kErrorTextBytesMax, the end replaced by a mark that says so.
 std::string CutErrorText(std::string text);
 
-}  // namespace lockstep::wire::xla
+}  // namespace lockstep::wire::stock

@@ -15,7 +15,7 @@
 #include "grpcpp/channel.h"
 #include "grpcpp/support/channel_arguments.h"
 #include "gtest/gtest.h"
-#include "lockstep/net/xla_door.h"
+#include "lockstep/net/stock_door.h"
 #include "proto/compat/xla/coordination_service.grpc.pb.h"
 
 namespace lockstep::net {
@@ -72,7 +72,7 @@ class FakeJob {
 // The call of any request event.
 std::optional<CallId> CallOf(const coord::Event& event);
 
-class XlaDoorTest : public ::testing::Test {
+class StockDoorTest : public ::testing::Test {
  protected:
   // Opens the door; for tests that set `options_` first.
   void Open();
@@ -95,10 +95,11 @@ class XlaDoorTest : public ::testing::Test {
   int Connect();
   std::string target() const;
 
-  XlaDoorOptions options_;
+  StockDoorOptions options_;
+  ServiceIncarnation current_{1};  // the loop's
   FakeJob job_;
   runtime::Loop loop_;
-  std::unique_ptr<XlaDoor> door_;
+  std::unique_ptr<StockDoor> door_;
   std::thread runner_;
   Mailbox<std::string> complaints_;
 };

@@ -1,4 +1,4 @@
-#include "lockstep/net/xla_door.h"
+#include "lockstep/net/stock_door.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include "gmock/gmock.h"
 #include "grpcpp/create_channel_posix.h"
 #include "gtest/gtest.h"
-#include "lockstep/net/xla_door_testing.h"
-#include "proto/compat/xla/error_payloads.pb.h"
+#include "lockstep/net/stock_door_testing.h"
+#include "proto/compat/stock/error_payloads.pb.h"
 
 namespace lockstep::net {
 namespace {
@@ -67,7 +67,7 @@ std::optional<coord::Reply> SuccessOf(const coord::Event& event) {
   return reply;
 }
 
-TEST_F(XlaDoorTest, CallsOfMembersGoThereAndBack) {
+TEST_F(StockDoorTest, CallsOfMembersGoThereAndBack) {
   Open();
   job_.script = SuccessOf;
   auto stub = Client();
@@ -95,7 +95,7 @@ TEST_F(XlaDoorTest, CallsOfMembersGoThereAndBack) {
   EXPECT_EQ(watched.task_state(0).incarnation(), 9u);
 }
 
-TEST_F(XlaDoorTest, CallsOnKeysGoThereAndBack) {
+TEST_F(StockDoorTest, CallsOnKeysGoThereAndBack) {
   Open();
   job_.script = SuccessOf;
   auto stub = Client();
@@ -124,7 +124,7 @@ TEST_F(XlaDoorTest, CallsOnKeysGoThereAndBack) {
   EXPECT_TRUE(CALL(stub, DeleteKeyValue, pb::DeleteKeyValueRequest(), &deleted).ok());
 }
 
-TEST_F(XlaDoorTest, CallsOfSeveralGoThereAndBack) {
+TEST_F(StockDoorTest, CallsOfSeveralGoThereAndBack) {
   Open();
   job_.script = SuccessOf;
   auto stub = Client();
@@ -142,7 +142,7 @@ TEST_F(XlaDoorTest, CallsOfSeveralGoThereAndBack) {
   EXPECT_THAT(alive.incarnations(), ::testing::ElementsAre(3u));
 }
 
-TEST_F(XlaDoorTest, AnErrorCarriesTextPayloadsAndReason) {
+TEST_F(StockDoorTest, AnErrorCarriesTextPayloadsAndReason) {
   Open();
   job_.script = [](const coord::Event& event) -> std::optional<coord::Reply> {
     auto call = CallOf(event);
@@ -161,10 +161,10 @@ TEST_F(XlaDoorTest, AnErrorCarriesTextPayloadsAndReason) {
   EXPECT_EQ(status.error_message(), "Barrier timed out.");
   ::tensorflow::distributed_runtime::GrpcPayloadContainer container;
   ASSERT_TRUE(container.ParseFromString(status.error_details()));
-  EXPECT_EQ(container.payloads().count(std::string(wire::xla::kServiceErrorUrl)), 1u);
+  EXPECT_EQ(container.payloads().count(std::string(wire::stock::kServiceErrorUrl)), 1u);
   pb::BarrierError barrier;
   ASSERT_TRUE(
-      barrier.ParseFromString(container.payloads().at(std::string(wire::xla::kBarrierErrorUrl))));
+      barrier.ParseFromString(container.payloads().at(std::string(wire::stock::kBarrierErrorUrl))));
   EXPECT_EQ(barrier.barrier_id(), "b");
   EXPECT_EQ(barrier.counter(), 2);
   auto reason = context.GetServerTrailingMetadata().find("lockstep-reason");
@@ -172,7 +172,7 @@ TEST_F(XlaDoorTest, AnErrorCarriesTextPayloadsAndReason) {
   EXPECT_EQ(reason->second, "barrier_timed_out");
 }
 
-TEST_F(XlaDoorTest, CancelFreesTheWait) {
+TEST_F(StockDoorTest, CancelFreesTheWait) {
   Open();
   auto stub = Client();
   pb::GetKeyValueRequest get;
@@ -187,7 +187,7 @@ TEST_F(XlaDoorTest, CancelFreesTheWait) {
   OnLoop([&] { EXPECT_EQ(door_->open_calls(), 0u); });
 }
 
-TEST_F(XlaDoorTest, DeadlineFreesTheWait) {
+TEST_F(StockDoorTest, DeadlineFreesTheWait) {
   Open();
   auto stub = Client();
   pb::GetKeyValueRequest get;
@@ -201,7 +201,7 @@ TEST_F(XlaDoorTest, DeadlineFreesTheWait) {
   OnLoop([&] { EXPECT_EQ(door_->open_calls(), 0u); });
 }
 
-TEST_F(XlaDoorTest, DisconnectFreesTheWait) {
+TEST_F(StockDoorTest, DisconnectFreesTheWait) {
   Open();
   const int fd = Connect();
   fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -216,7 +216,7 @@ TEST_F(XlaDoorTest, DisconnectFreesTheWait) {
   EXPECT_EQ(call.done.Take()->error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(XlaDoorTest, RegistrationTellsHowLongItsCallerWaits) {
+TEST_F(StockDoorTest, RegistrationTellsHowLongItsCallerWaits) {
   Open();
   job_.script = [](const coord::Event& event) -> std::optional<coord::Reply> {
     auto call = CallOf(event);
@@ -236,7 +236,7 @@ TEST_F(XlaDoorTest, RegistrationTellsHowLongItsCallerWaits) {
   EXPECT_TRUE(Await<coord::RegisterMember>().deadline.is_infinite());
 }
 
-TEST_F(XlaDoorTest, TenThousandWaitingCallsCostNoThread) {
+TEST_F(StockDoorTest, TenThousandWaitingCallsCostNoThread) {
   constexpr int kCalls = 10'000;
   Open();
   std::vector<std::unique_ptr<pb::CoordinationService::Stub>> stubs;
@@ -278,7 +278,7 @@ TEST_F(XlaDoorTest, TenThousandWaitingCallsCostNoThread) {
   OnLoop([&] { EXPECT_EQ(door_->open_calls(), 0u); });
 }
 
-TEST_F(XlaDoorTest, StoppingAnswersTheWaitsBeforeItCutsTheConnections) {
+TEST_F(StockDoorTest, StoppingAnswersTheWaitsBeforeItCutsTheConnections) {
   Open();
   auto stub = Client();
   pb::GetKeyValueRequest get;
@@ -292,7 +292,7 @@ TEST_F(XlaDoorTest, StoppingAnswersTheWaitsBeforeItCutsTheConnections) {
   EXPECT_EQ(status.error_message(), "the service stops");
 }
 
-TEST_F(XlaDoorTest, StoppingCutsWhatNobodyAnswers) {
+TEST_F(StockDoorTest, StoppingCutsWhatNobodyAnswers) {
   options_.drain_time = absl::Milliseconds(100);
   Open();
   auto stub = Client();
@@ -305,7 +305,7 @@ TEST_F(XlaDoorTest, StoppingCutsWhatNobodyAnswers) {
   EXPECT_FALSE(call.done.Take()->ok());
 }
 
-TEST_F(XlaDoorTest, BigValuesReachManyCallersWhole) {
+TEST_F(StockDoorTest, BigValuesReachManyCallersWhole) {
   Open();
   auto stub = Client();
   pb::InsertKeyValueRequest insert;
@@ -322,7 +322,7 @@ TEST_F(XlaDoorTest, BigValuesReachManyCallersWhole) {
   }
 }
 
-TEST_F(XlaDoorTest, Row81CompressedRequestsWork) {
+TEST_F(StockDoorTest, Row81CompressedRequestsWork) {
   Open();
   grpc::ChannelArguments arguments;
   arguments.SetCompressionAlgorithm(GRPC_COMPRESS_GZIP);

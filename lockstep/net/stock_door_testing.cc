@@ -1,4 +1,4 @@
-#include "lockstep/net/xla_door_testing.h"
+#include "lockstep/net/stock_door_testing.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -65,16 +65,16 @@ std::vector<coord::Reply> FakeJob::Stop() {
   return replies;
 }
 
-void XlaDoorTest::Open() {
-  door_ = std::make_unique<XlaDoor>(
+void StockDoorTest::Open() {
+  door_ = std::make_unique<StockDoor>(
       loop_, options_, [this](coord::Event event) { door_->Answer(job_.Handle(event)); },
-      [this](std::string text) { complaints_.Put(std::move(text)); });
+      [this] { return current_; }, [this](std::string text) { complaints_.Put(std::move(text)); });
   ASSERT_TRUE(door_->Listen({.host = "127.0.0.1", .port = 0}).ok());
   ASSERT_TRUE(door_->Start().ok());
   runner_ = std::thread([this] { loop_.Run(); });
 }
 
-void XlaDoorTest::TearDown() {
+void StockDoorTest::TearDown() {
   if (!door_) return;
   OnLoop([this] {
     door_->StopAccepting();
@@ -87,7 +87,7 @@ void XlaDoorTest::TearDown() {
   door_.reset();
 }
 
-void XlaDoorTest::OnLoop(std::function<void()> function) {
+void StockDoorTest::OnLoop(std::function<void()> function) {
   std::promise<void> done;
   loop_.Post([&] {
     function();
@@ -96,11 +96,11 @@ void XlaDoorTest::OnLoop(std::function<void()> function) {
   done.get_future().wait();
 }
 
-std::string XlaDoorTest::target() const {
+std::string StockDoorTest::target() const {
   return absl::StrCat("ipv4:127.0.0.1:", door_->address().port());
 }
 
-std::unique_ptr<pb::CoordinationService::Stub> XlaDoorTest::Client(
+std::unique_ptr<pb::CoordinationService::Stub> StockDoorTest::Client(
     grpc::ChannelArguments arguments) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(-1);
@@ -108,7 +108,7 @@ std::unique_ptr<pb::CoordinationService::Stub> XlaDoorTest::Client(
       grpc::CreateCustomChannel(target(), grpc::InsecureChannelCredentials(), arguments));
 }
 
-int XlaDoorTest::Connect() {
+int StockDoorTest::Connect() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in to = {};
   to.sin_family = AF_INET;

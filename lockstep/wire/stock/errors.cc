@@ -1,17 +1,16 @@
-#include "lockstep/wire/xla/errors.h"
+#include "lockstep/wire/stock/errors.h"
 
 #include <utility>
 
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "lockstep/base/limits.h"
-#include "proto/compat/xla/coordination_service.pb.h"
-#include "proto/compat/xla/error_payloads.pb.h"
+#include "lockstep/wire/stock/append.h"
+#include "proto/compat/stock/error_payloads.pb.h"
 
-namespace lockstep::wire::xla {
+namespace lockstep::wire::stock {
 namespace {
 
-namespace pb = ::xla::coordination;
 using ::tensorflow::distributed_runtime::GrpcPayloadContainer;
 
 constexpr std::string_view kCutMark = "... [truncated]";
@@ -40,25 +39,17 @@ std::string CutErrorText(std::string text) {
   return text;
 }
 
-EncodedError EncodeError(const coord::Error& error) {
+EncodedError EncodeError(const coord::Error& error, std::string service_error) {
   GrpcPayloadContainer container;
   auto& payloads = *container.mutable_payloads();
-  if (error.from_service) {
-    pb::CoordinationServiceError payload;
-    payload.set_is_reported_error(error.reported);
-    if (error.origin) payload.set_source_task_id(error.origin->value());
-    payloads[std::string(kServiceErrorUrl)] = payload.SerializeAsString();
-  }
+  if (error.from_service) payloads[std::string(kServiceErrorUrl)] = std::move(service_error);
   if (error.barrier) {
-    pb::BarrierError payload;
-    payload.set_barrier_id(error.barrier->id);
-    payload.set_counter(error.barrier->counter);
-    payloads[std::string(kBarrierErrorUrl)] = payload.SerializeAsString();
+    std::string& payload = payloads[std::string(kBarrierErrorUrl)];
+    if (!error.barrier->id.empty()) AppendBlock(1, error.barrier->id, payload);
+    AppendInt64(2, error.barrier->counter, payload);
   }
   if (error.right_service) {
-    pb::ServiceMismatchError payload;
-    payload.set_service_incarnation(error.right_service->value());
-    payloads[std::string(kServiceMismatchUrl)] = payload.SerializeAsString();
+    AppendFixed64(1, error.right_service->value(), payloads[std::string(kServiceMismatchUrl)]);
   }
   return {.code = error.code,
           .message = CutErrorText(error.message),
@@ -66,4 +57,4 @@ EncodedError EncodeError(const coord::Error& error) {
           .reason = std::string(coord::ReasonName(error.reason))};
 }
 
-}  // namespace lockstep::wire::xla
+}  // namespace lockstep::wire::stock

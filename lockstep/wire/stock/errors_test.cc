@@ -1,4 +1,4 @@
-#include "lockstep/wire/xla/errors.h"
+#include "lockstep/wire/stock/errors.h"
 
 #include <map>
 #include <string>
@@ -6,10 +6,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/base/limits.h"
-#include "lockstep/wire/xla/hex_testing.h"
-#include "proto/compat/xla/error_payloads.pb.h"
+#include "lockstep/wire/stock/hex_testing.h"
+#include "proto/compat/stock/error_payloads.pb.h"
 
-namespace lockstep::wire::xla {
+namespace lockstep::wire::stock {
 namespace {
 
 using ::testing::ElementsAre;
@@ -23,37 +23,31 @@ const std::string kMismatch(kServiceMismatchUrl);
 
 std::map<std::string, std::string> Payloads(const coord::Error& error) {
   ::tensorflow::distributed_runtime::GrpcPayloadContainer container;
-  EXPECT_TRUE(container.ParseFromString(EncodeError(error).details));
+  EXPECT_TRUE(container.ParseFromString(EncodeError(error, "").details));
   return {container.payloads().begin(), container.payloads().end()};
 }
 
 TEST(GoldenErrors, PlainCoordinationErrorTrailer) {
-  EXPECT_EQ(EncodeError({.message = "no"}).details,
+  EXPECT_EQ(EncodeError({.message = "no"}, "").details,
             FromHex("0a 3b 0a 37") + kService + FromHex("12 00"));
 }
 
 TEST(GoldenErrors, BarrierErrorEntryOfBCounter0) {
   coord::Error error{.from_service = false, .barrier = coord::BarrierRef{"b", 0}};
-  EXPECT_EQ(EncodeError(error).details,
+  EXPECT_EQ(EncodeError(error, "").details,
             FromHex("0a 32 0a 2b") + kBarrier + FromHex("12 03 0a 01 62"));
 }
 
 TEST(GoldenErrors, ServiceMismatchEntry) {
   coord::Error error{.from_service = false,
                      .right_service = ServiceIncarnation(kServiceIncarnation)};
-  EXPECT_EQ(EncodeError(error).details,
+  EXPECT_EQ(EncodeError(error, "").details,
             FromHex("0a 40 0a 33") + kMismatch + FromHex("12 09 09 18 17 16 15 14 13 12 11"));
 }
 
-TEST(GoldenErrors, ReportedErrorOfTask2) {
-  EXPECT_THAT(Payloads({.origin = MemberIndex(2), .reported = true}),
-              ElementsAre(Pair(kService, FromHex("18 01 20 02"))));
-}
-
-// Row 156: what each kind of error is tagged with.
+// Row 156: what each kind of error is tagged with; see also the tests of the families.
 TEST(Errors, Row156PayloadsOfEachKind) {
   EXPECT_THAT(Payloads({}), ElementsAre(Pair(kService, "")));
-  EXPECT_THAT(Payloads({.origin = MemberIndex(3)}), ElementsAre(Pair(kService, FromHex("20 03"))));
   EXPECT_THAT(Payloads({.from_service = false}), ElementsAre());
   EXPECT_THAT(Payloads({.barrier = coord::BarrierRef{"b", 2}}),
               ElementsAre(Pair(kBarrier, FromHex("0a 01 62 10 02")), Pair(kService, "")));
@@ -62,10 +56,17 @@ TEST(Errors, Row156PayloadsOfEachKind) {
       ElementsAre(Pair(kService, ""), Pair(kMismatch, FromHex("09 18 17 16 15 14 13 12 11"))));
 }
 
+TEST(Errors, TheFamilysPayloadIsHandedOn) {
+  ::tensorflow::distributed_runtime::GrpcPayloadContainer container;
+  ASSERT_TRUE(container.ParseFromString(EncodeError({}, "of the family").details));
+  EXPECT_EQ(container.payloads().at(kService), "of the family");
+}
+
 TEST(Errors, CodeTextAndReasonAreHandedOn) {
   EncodedError encoded = EncodeError({.code = absl::StatusCode::kDeadlineExceeded,
                                       .reason = coord::Reason::kBarrierTimedOut,
-                                      .message = "Barrier timed out."});
+                                      .message = "Barrier timed out."},
+                                     "");
   EXPECT_EQ(encoded.code, absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(encoded.message, "Barrier timed out.");
   EXPECT_EQ(encoded.reason, "barrier_timed_out");
@@ -75,8 +76,8 @@ TEST(Errors, SameErrorSameBytes) {
   coord::Error error{.origin = MemberIndex(1),
                      .barrier = coord::BarrierRef{"b", 7},
                      .right_service = ServiceIncarnation(5)};
-  const std::string bytes = EncodeError(error).details;
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(EncodeError(error).details, bytes);
+  const std::string bytes = EncodeError(error, "").details;
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(EncodeError(error, "").details, bytes);
 }
 
 TEST(Errors, TextIsCutWithAMark) {
@@ -103,4 +104,4 @@ TEST(Errors, TextIsNotCutInsideACharacter) {
 }
 
 }  // namespace
-}  // namespace lockstep::wire::xla
+}  // namespace lockstep::wire::stock

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace lockstep::wire::xla {
+namespace lockstep::wire::stock {
 
 inline std::string FromHex(std::string_view text) {
   const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
@@ -26,4 +26,4 @@ inline constexpr unsigned long long kServiceIncarnation = 0x1112131415161718;
 inline constexpr std::string_view kIncarnationsHex =
     "0a 12 11 08 07 06 05 04 03 02 01 19 18 17 16 15 14 13 12 11";
 
-}  // namespace lockstep::wire::xla
+}  // namespace lockstep::wire::stock

@@ -12,14 +12,14 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "lockstep/base/limits.h"
-#include "lockstep/net/xla_door_testing.h"
+#include "lockstep/net/stock_door_testing.h"
 
 namespace lockstep::net {
 namespace {
 
 using ::testing::HasSubstr;
 
-class XlaDoorAbuseTest : public XlaDoorTest {
+class StockDoorAbuseTest : public StockDoorTest {
  protected:
   void ExpectServes() {
     pb::InsertKeyValueRequest insert;
@@ -41,7 +41,7 @@ class XlaDoorAbuseTest : public XlaDoorTest {
   }
 };
 
-TEST_F(XlaDoorAbuseTest, GarbageBytesEndOnlyTheirConnection) {
+TEST_F(StockDoorAbuseTest, GarbageBytesEndOnlyTheirConnection) {
   Open();
   const int fd = Connect();
   const std::string garbage(100'000, '\x5a');
@@ -51,7 +51,7 @@ TEST_F(XlaDoorAbuseTest, GarbageBytesEndOnlyTheirConnection) {
   ExpectServes();
 }
 
-TEST_F(XlaDoorAbuseTest, AnHttp1RequestEndsOnlyItsConnection) {
+TEST_F(StockDoorAbuseTest, AnHttp1RequestEndsOnlyItsConnection) {
   Open();
   const int fd = Connect();
   const std::string get = "GET / HTTP/1.1\r\nHost: door\r\n\r\n";
@@ -61,7 +61,7 @@ TEST_F(XlaDoorAbuseTest, AnHttp1RequestEndsOnlyItsConnection) {
   ExpectServes();
 }
 
-TEST_F(XlaDoorAbuseTest, ASilentConnectionIsClosedAfterTheHandshakeTimeout) {
+TEST_F(StockDoorAbuseTest, ASilentConnectionIsClosedAfterTheHandshakeTimeout) {
   options_.handshake_timeout = absl::Milliseconds(200);
   Open();
   const int fd = Connect();
@@ -70,7 +70,7 @@ TEST_F(XlaDoorAbuseTest, ASilentConnectionIsClosedAfterTheHandshakeTimeout) {
   ExpectServes();
 }
 
-TEST_F(XlaDoorAbuseTest, AMessageOf100MegabytesIsRefused) {
+TEST_F(StockDoorAbuseTest, AMessageOf100MegabytesIsRefused) {
   Open();
   auto stub = Client();
   pb::InsertKeyValueRequest insert;
@@ -85,7 +85,7 @@ TEST_F(XlaDoorAbuseTest, AMessageOf100MegabytesIsRefused) {
   EXPECT_TRUE(stub->InsertKeyValue(&again, insert, &inserted).ok());
 }
 
-TEST_F(XlaDoorAbuseTest, AMessageThatGrowsTo100MegabytesIsRefused) {
+TEST_F(StockDoorAbuseTest, AMessageThatGrowsTo100MegabytesIsRefused) {
   Open();
   grpc::ChannelArguments arguments;
   arguments.SetCompressionAlgorithm(GRPC_COMPRESS_GZIP);
@@ -100,7 +100,7 @@ TEST_F(XlaDoorAbuseTest, AMessageThatGrowsTo100MegabytesIsRefused) {
   ExpectServes();
 }
 
-TEST_F(XlaDoorAbuseTest, BrokenGzipIsRefused) {
+TEST_F(StockDoorAbuseTest, BrokenGzipIsRefused) {
   Open();
   grpc::GenericStub stub(grpc::CreateChannel(target(), grpc::InsecureChannelCredentials()));
   grpc::Slice broken("\x1f\x8b\x08\0\0\0\0\0\0\3\xff\xff\xff\xff", 14);
@@ -114,7 +114,7 @@ TEST_F(XlaDoorAbuseTest, BrokenGzipIsRefused) {
   ExpectServes();
 }
 
-TEST_F(XlaDoorAbuseTest, BytesThatAreNoMessageAreRefusedWithAReason) {
+TEST_F(StockDoorAbuseTest, BytesThatAreNoMessageAreRefusedWithAReason) {
   Open();
   grpc::GenericStub stub(grpc::CreateChannel(target(), grpc::InsecureChannelCredentials()));
   grpc::Slice garbage("\xff\xff\xff\xff", 4);
@@ -131,19 +131,19 @@ TEST_F(XlaDoorAbuseTest, BytesThatAreNoMessageAreRefusedWithAReason) {
   ExpectServes();
 }
 
-TEST_F(XlaDoorAbuseTest, AnotherFamilysCallsAreUnimplemented) {
+TEST_F(StockDoorAbuseTest, CallsOfNoFamilyAreUnimplemented) {
   Open();
   grpc::GenericStub stub(grpc::CreateChannel(target(), grpc::InsecureChannelCredentials()));
   grpc::ByteBuffer request(nullptr, 0);
   grpc::ByteBuffer response;
   grpc::ClientContext context;
   Mailbox<grpc::Status> done;
-  stub.UnaryCall(&context, "/tensorflow.CoordinationService/RegisterTask", {}, &request, &response,
+  stub.UnaryCall(&context, "/tensorflow.EagerService/CreateContext", {}, &request, &response,
                  [&](grpc::Status status) { done.Put(status); });
   EXPECT_EQ(done.Take()->error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
-TEST_F(XlaDoorAbuseTest, TooMuchMetadataIsRefused) {
+TEST_F(StockDoorAbuseTest, TooMuchMetadataIsRefused) {
   Open();
   grpc::ClientContext context;
   context.AddMetadata("much", std::string(100'000, 'm'));
@@ -152,7 +152,7 @@ TEST_F(XlaDoorAbuseTest, TooMuchMetadataIsRefused) {
   ExpectServes();
 }
 
-TEST_F(XlaDoorAbuseTest, MoreCallsThanTheLimitAreRefusedByItsName) {
+TEST_F(StockDoorAbuseTest, MoreCallsThanTheLimitAreRefusedByItsName) {
   options_.calls_max = 1;
   Open();
   auto stub = Client();
@@ -170,7 +170,7 @@ TEST_F(XlaDoorAbuseTest, MoreCallsThanTheLimitAreRefusedByItsName) {
   EXPECT_EQ(parked.done.Take()->error_code(), grpc::StatusCode::CANCELLED);
 }
 
-TEST_F(XlaDoorAbuseTest, MoreConnectionsThanTheLimitAreRefusedUntilSomeEnd) {
+TEST_F(StockDoorAbuseTest, MoreConnectionsThanTheLimitAreRefusedUntilSomeEnd) {
   options_.connections.connections_max = 1;
   Open();
   const int first = Connect();
@@ -193,7 +193,7 @@ TEST_F(XlaDoorAbuseTest, MoreConnectionsThanTheLimitAreRefusedUntilSomeEnd) {
 }
 
 // gRPC must not have put its own time-out on the connection, with which a cut of 20 s ends it.
-TEST_F(XlaDoorAbuseTest, ConnectionsHaveKeepaliveAndNoUserTimeout) {
+TEST_F(StockDoorAbuseTest, ConnectionsHaveKeepaliveAndNoUserTimeout) {
   Open();
   ExpectServes();
   auto stub = Client();

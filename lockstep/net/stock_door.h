@@ -1,5 +1,7 @@
-// The door of one job for stock JAX clients: xla.coordination.CoordinationService on an address of
-// its own, since nothing on their wire names the job.
+// The door of one job for stock clients: xla.coordination.CoordinationService (jaxlib 0.10 and
+// later), tensorflow.CoordinationService (TensorFlow, and jaxlib up to 0.9.2) and
+// grpc.health.v1.Health, all on an address of the job's own, since nothing on their wire names the
+// job.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +17,12 @@
 #include "asio/ip/tcp.hpp"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
+#include "lockstep/coord/options.h"
 #include "lockstep/net/acceptor.h"
+#include "lockstep/net/registered_connections.h"
 #include "lockstep/runtime/loop.h"
-#include "lockstep/wire/xla/answers.h"
-#include "lockstep/wire/xla/errors.h"
+#include "lockstep/wire/stock/answer_cache.h"
+#include "lockstep/wire/stock/family.h"
 
 namespace grpc {
 class Server;
@@ -30,11 +34,13 @@ class ExternalConnectionAcceptor;
 
 namespace lockstep::net {
 
-class XlaCall;
-class XlaInbox;
+class StockCall;
+class StockInbox;
 
-struct XlaDoorOptions {
+struct StockDoorOptions {
   AcceptorOptions connections;
+  // The job's, by which the older clients name members (CoordinatorOptions::roles).
+  std::vector<coord::RoleOptions> roles;
   // Open calls, waiting or not; further ones get RESOURCE_EXHAUSTED: `calls_max`.
   size_t calls_max = 1'100'000;
   // From a connection to its first HTTP/2 settings; then it is closed.
@@ -49,14 +55,17 @@ struct XlaDoorOptions {
 // Life: construct, Listen, Start, ... Shutdown, destroy (on the loop, or when it does not run).
 // Shutdown is mandatory after Start.
 // Threads: gRPC's decode; the handler and `Answer` are the loop's. A waiting call costs no thread.
-// Bounds: XlaDoorOptions, kMessageBytesMax per request.
-class XlaDoor {
+// Bounds: StockDoorOptions, kMessageBytesMax per request.
+class StockDoor {
  public:
   // Called on the loop for each event. May call `Answer` at once.
   using Handler = absl::AnyInvocable<void(coord::Event)>;
+  // The job's current attempt, for requests that do not say which one they mean. Loop.
+  using CurrentAttempt = absl::AnyInvocable<ServiceIncarnation() const>;
 
-  XlaDoor(runtime::Loop& loop, XlaDoorOptions options, Handler handler, Complain complain);
-  ~XlaDoor();
+  StockDoor(runtime::Loop& loop, StockDoorOptions options, Handler handler, CurrentAttempt current,
+            Complain complain);
+  ~StockDoor();
 
   // Takes the address, so that two servers cannot both believe to have it.
   absl::Status Listen(const runtime::Address& at);
@@ -81,18 +90,22 @@ class XlaDoor {
  private:
   void Drain();
   void TakeConnection(int fd);
+  void SetAttempt(const StockCall& call, coord::Event& event) const;
 
   runtime::Loop& loop_;
-  const XlaDoorOptions options_;
+  const StockDoorOptions options_;
   Handler handler_;
+  CurrentAttempt current_;
   Acceptor acceptor_;
-  std::shared_ptr<XlaInbox> inbox_;
+  std::shared_ptr<StockInbox> inbox_;
 
   // Loop-confined. Whoever takes a call out of the table finishes it.
-  absl::flat_hash_map<CallId, XlaCall*> open_;
-  wire::xla::AnswerEncoder answers_;
+  absl::flat_hash_map<CallId, StockCall*> open_;
+  wire::stock::AnswerCache answers_;
+  RegisteredConnections registered_;
 
-  std::unique_ptr<grpc::Service> service_;
+  const std::vector<std::unique_ptr<wire::stock::Family>> families_;
+  std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;
   bool shut_down_ = false;
