@@ -21,6 +21,7 @@ MAY_INCLUDE = {
     XLA: {"lockstep/coord"},
     "lockstep/runtime": set(),
     "lockstep/link": {NATIVE, "lockstep/runtime"},
+    "lockstep/client": {NATIVE, "lockstep/runtime", "lockstep/link"},
     "lockstep/observe": {"lockstep/coord", NATIVE},
     "lockstep/launch": {NATIVE, "lockstep/runtime", "lockstep/link"},
     "lockstep/net": {"lockstep/coord", XLA, "lockstep/runtime"},
