@@ -25,6 +25,7 @@ MAY_INCLUDE = {
     TENSORFLOW: {"lockstep/coord", STOCK},
     "lockstep/runtime": set(),
     "lockstep/link": {NATIVE, "lockstep/runtime"},
+    "lockstep/client": {NATIVE, "lockstep/runtime", "lockstep/link"},
     "lockstep/observe": {"lockstep/coord", NATIVE},
     "lockstep/launch": {NATIVE, "lockstep/runtime", "lockstep/link"},
     "lockstep/net": {"lockstep/coord", STOCK, XLA, TENSORFLOW, "lockstep/runtime"},
