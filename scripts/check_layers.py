@@ -17,6 +17,7 @@ NATIVE, XLA = "lockstep/wire/native", "lockstep/wire/xla"  # each wire family is
 MAY_INCLUDE = {
     "lockstep/base": set(),
     "lockstep/coord": set(),
+    "lockstep/journal": set(),
     NATIVE: {"lockstep/coord"},
     XLA: {"lockstep/coord"},
     "lockstep/runtime": set(),
