@@ -7,6 +7,7 @@ find_package(spdlog REQUIRED CONFIG)
 find_package(nlohmann_json REQUIRED CONFIG)
 find_package(CLI11 REQUIRED CONFIG)
 find_package(Protobuf REQUIRED)
+find_package(SQLite3 REQUIRED)
 
 if(LOCKSTEP_DOORS)
   find_package(gRPC REQUIRED CONFIG)

@@ -19,6 +19,7 @@ XLA, TENSORFLOW = "lockstep/wire/xla", "lockstep/wire/tensorflow"
 MAY_INCLUDE = {
     "lockstep/base": set(),
     "lockstep/coord": set(),
+    "lockstep/journal": set(),
     NATIVE: {"lockstep/coord"},
     STOCK: {"lockstep/coord"},
     XLA: {"lockstep/coord", STOCK},

@@ -1,10 +1,10 @@
-#include "lockstep/link/crc32c.h"
+#include "lockstep/base/crc32c.h"
 
 #include <array>
 #include <cstddef>
 #include <cstring>
 
-namespace lockstep::link {
+namespace lockstep {
 namespace {
 
 constexpr uint32_t kPolynomial = 0x82F63B78;  // reflected
@@ -79,8 +79,7 @@ uint32_t Crc32c(uint32_t crc, std::string_view bytes) {
 }
 
 namespace internal {
-// For the test: both ways must agree.
 uint32_t Crc32cWithTables(uint32_t crc, std::string_view bytes) { return ~WithTables(~crc, bytes); }
 }  // namespace internal
 
-}  // namespace lockstep::link
+}  // namespace lockstep
