@@ -17,6 +17,7 @@ NATIVE, XLA = "lockstep/wire/native", "lockstep/wire/xla"  # each wire family is
 MAY_INCLUDE = {
     "lockstep/base": set(),
     "lockstep/coord": set(),
+    "lockstep/config": set(),
     NATIVE: {"lockstep/coord"},
     XLA: {"lockstep/coord"},
     "lockstep/runtime": set(),
@@ -25,8 +26,8 @@ MAY_INCLUDE = {
     "lockstep/launch": {NATIVE, "lockstep/runtime", "lockstep/link"},
     "lockstep/net": {"lockstep/coord", XLA, "lockstep/runtime"},
     "lockstep/server": {"lockstep/coord", NATIVE, XLA, "lockstep/runtime", "lockstep/link",
-                        "lockstep/observe", "lockstep/net"},
-    "lockstep/cli": {NATIVE, "lockstep/runtime", "lockstep/link", "lockstep/observe",
+                        "lockstep/observe", "lockstep/net", "lockstep/config"},
+    "lockstep/cli": {NATIVE, "lockstep/config", "lockstep/runtime", "lockstep/link", "lockstep/observe",
                      "lockstep/launch"},
     "lockstep/sim": {"lockstep/coord"},
     "lockstep/testing": {"lockstep/coord", NATIVE, "lockstep/runtime", "lockstep/link"},
