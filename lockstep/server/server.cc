@@ -70,6 +70,8 @@ absl::Status Server::StartLink() {
       .report = [this](const wire::native::ProcessReport& report) { return Report(report); }};
   link::Server::Options options;
   options.listen = runtime::ToString(options_.listen);
+  options.connections_max = options_.links_max;
+  options.link = options_.link;
   options.service_instance = RandomNumber();
   options.notice = [](std::string text) { spdlog::warn("link: {}", text); };
   auto link =
@@ -97,14 +99,10 @@ absl::Status Server::StartJobs() {
 }
 
 absl::Status Server::StartJob(const JobOptions& options) {
-  coord::CoordinatorOptions coordinator;
+  coord::CoordinatorOptions coordinator = options_.coordinator;
   coordinator.job = options.name;
   coordinator.size = options.size;
   coordinator.recoverable = options.recoverable;
-  coordinator.register_timeout = options_.register_timeout;
-  coordinator.heartbeat_timeout = options_.heartbeat_timeout;
-  coordinator.shutdown_timeout = options_.shutdown_timeout;
-  coordinator.connection_grace = options_.connection_grace;
   coordinator.incarnation_seed = RandomNumber();
 
   runtime::Address address =
@@ -112,7 +110,7 @@ absl::Status Server::StartJob(const JobOptions& options) {
   if (!options_.insecure_network) {
     if (absl::Status status = CheckLoopback(loop_.io(), address); !status.ok()) return status;
   }
-  auto job = std::make_unique<JobHost>(loop_, std::move(coordinator));
+  auto job = std::make_unique<JobHost>(loop_, std::move(coordinator), options_.door);
   const auto listen = [&](const runtime::Address& at) { return job->Listen(at); };
   absl::Status status =
       address.port == 0 ? ListenOnChosenPort(address.host, listen) : listen(address);
