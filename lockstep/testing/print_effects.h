@@ -7,6 +7,7 @@
 
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
+#include "lockstep/coord/records.h"
 #include "lockstep/coord/view.h"
 
 namespace lockstep::testing {
@@ -15,7 +16,10 @@ namespace lockstep::testing {
 // everything that a client can see, and the marks that the doors turn into payloads.
 std::string PrintReply(const coord::Reply& reply);
 
-// A line for each reply and notice, in order; empty when there is none.
+// One line, such as `KeySet key="a" value="1" ...`.
+std::string PrintRecord(const coord::Record& record);
+
+// A line for each record, reply and notice, in order; empty when there is none.
 std::string PrintEffects(const coord::Effects& effects);
 
 // One line, such as `ArriveAtBarrier call=3 service=9 member=1 id="a" ...`.

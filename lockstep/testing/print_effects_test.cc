@@ -21,6 +21,18 @@ TEST(PrintEffects, PrintsRepliesThenNoticesALineEach) {
             "warning: task/1 is silent\n");
 }
 
+TEST(PrintEffects, PrintsRecordsFirst) {
+  coord::Effects effects;
+  effects.Succeed(CallId(3), coord::KeyWritten{.revision = 7});
+  effects.records.push_back(coord::record::AnswerKept{
+      .session = {.high = 255, .low = 1}, .number = 4, .revision = 7, .key = "a"});
+
+  EXPECT_EQ(PrintEffects(effects),
+            "record: AnswerKept session=ff-1 number=4 key=\"a\" revision=7 deleted=none "
+            "result=none swapped=0 through=0\n"
+            "call 3: OK written at 7\n");
+}
+
 TEST(PrintEffects, TellsApartWhatOnlyTheMarksTellApart) {
   coord::Effects marked;
   coord::Effects unmarked;
