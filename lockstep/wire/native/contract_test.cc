@@ -11,11 +11,13 @@
 #include "google/protobuf/message.h"
 #include "gtest/gtest.h"
 #include "lockstep/v1/coordination.pb.h"
+#include "lockstep/v1/jobs.pb.h"
 #include "lockstep/v1/link.pb.h"
 #include "lockstep/v1/process.pb.h"
 #include "lockstep/v1/status.pb.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/job_messages.h"
 #include "lockstep/wire/native/link_messages.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
@@ -140,7 +142,11 @@ using Messages = testing::Types<
     Pair<DeleteKeyReply, v1::DeleteKeyReply>, Pair<ListKeys, v1::ListKeys>,
     Pair<ListKeysReply, v1::ListKeysReply>, Pair<WatchKeys, v1::WatchKeys>,
     Pair<KeyChange, v1::KeyChange>, Pair<WatchKeysReply, v1::WatchKeysReply>,
-    Pair<WatchJob, v1::WatchJob>, Pair<WatchJobReply, v1::WatchJobReply>>;
+    Pair<WatchJob, v1::WatchJob>, Pair<WatchJobReply, v1::WatchJobReply>,
+    Pair<RoleSize, v1::RoleSize>, Pair<CreateJob, v1::CreateJob>,
+    Pair<CreateJobReply, v1::CreateJobReply>, Pair<DeleteJob, v1::DeleteJob>,
+    Pair<DeleteJobReply, v1::DeleteJobReply>, Pair<ListJobs, v1::ListJobs>,
+    Pair<ListJobsReply, v1::ListJobsReply>, Pair<JobSummary, v1::JobSummary>>;
 TYPED_TEST_SUITE(Contract, Messages);
 
 TYPED_TEST(Contract, ListsTheFieldsOfTheProto) {
