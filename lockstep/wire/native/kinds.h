@@ -32,7 +32,7 @@ struct KindOf<CreateJob> : Kind<3, CreateJobReply> {};
 template <>
 struct KindOf<DeleteJob> : Kind<4, DeleteJobReply> {};
 template <>
-struct KindOf<ListJobs> : Kind<5, ListJobsReply> {};
+struct KindOf<WatchEvents> : Kind<5, WatchEventsReply> {};
 
 template <>
 struct KindOf<OpenSession> : Kind<10, OpenSessionReply> {};
