@@ -111,9 +111,9 @@ absl::Status ReadJobs(const Texts& texts, ServerOptions& options) {
   if (texts.jobs.empty()) {
     return absl::InvalidArgumentError("name at least one job, such as --job digits=4");
   }
-  if (texts.jobs.size() > kJobsMax) {
+  if (texts.jobs.size() > options.jobs_max) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "--job: %d jobs; one server takes %d (jobs_max)", texts.jobs.size(), kJobsMax));
+        "--job: %d jobs; one server takes %d (jobs_max)", texts.jobs.size(), options.jobs_max));
   }
   const auto named = [&](const std::string& name) {
     return std::find_if(options.jobs.begin(), options.jobs.end(),
