@@ -28,9 +28,9 @@ bool IsJobNameCharacter(char c) {
 }
 
 absl::Status ReadJobs(const DeclaredOptions& texts, ServerOptions& options) {
-  if (texts.jobs.size() > kJobsMax) {
+  if (texts.jobs.size() > options.jobs_max) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "--job: %d jobs; one server takes %d (jobs_max)", texts.jobs.size(), kJobsMax));
+        "--job: %d jobs; one server takes %d (jobs_max)", texts.jobs.size(), options.jobs_max));
   }
   const auto named = [&](const std::string& name) {
     return std::find_if(options.jobs.begin(), options.jobs.end(),

@@ -165,7 +165,8 @@ TEST(CommandLine, WrongJobsAreNamed) {
 
 TEST(CommandLine, MoreJobsThanTheLimitAreRefusedByItsName) {
   std::vector<std::string> jobs;
-  for (size_t i = 0; i <= kJobsMax; ++i) jobs.push_back("--job=j" + std::to_string(i) + "=1");
+  for (size_t i = 0; i <= ServerOptions().jobs_max; ++i)
+    jobs.push_back("--job=j" + std::to_string(i) + "=1");
   std::vector<const char*> arguments;
   for (const std::string& job : jobs) arguments.push_back(job.c_str());
   EXPECT_THAT(Complaint(arguments), HasSubstr("jobs_max"));

@@ -56,6 +56,8 @@ void DeclareTimes(DeclaredOptions& declared) {
   table.Duration("session-timeout", &options.session_timeout,
                  "From the end of a session's connection until it is forgotten, when it is no "
                  "member's.");
+  table.Duration("job-rest", &declared.options.job_rest,
+                 "How long a job that was made while the server runs stays when nobody uses it.");
   table.Duration("watch-interval", &options.watch_interval,
                  "Watches of all members' states are answered at most this often.",
                  /*may_be_zero=*/true);
@@ -65,6 +67,8 @@ void DeclareTimes(DeclaredOptions& declared) {
 void DeclareLimits(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;
   coord::CoordinatorOptions& options = declared.options.coordinator;
+  table.Count("jobs-max", &declared.options.jobs_max,
+              "Jobs of the server, those that clients make included.");
   table.Count("keys-max", &options.keys_max, "Keys of a job.");
   table.Bytes("key-bytes-max", &options.key_bytes_max, "Of a key's name.");
   table.Bytes("value-bytes-max", &options.value_bytes_max, "Of a value.");

@@ -14,23 +14,28 @@
 
 namespace lockstep::server {
 
-// Jobs of one server: `jobs_max`.
-inline constexpr size_t kJobsMax = 256;
-
 enum class LogFormat { kText, kJson };
 
 struct JobOptions {
   std::string name;
   int32_t size = 1;
+  // The roles of the job, whose sizes add up to `size`; empty: one role, as its members call it.
+  std::vector<coord::RoleOptions> roles;
   // Where its stock clients call; absent, or port 0: the server chooses (see listen_address.h).
   std::optional<runtime::Address> address;
   bool recoverable = false;
+  // Deleted when nobody has used it for `job_rest`: made while the server runs.
+  bool temporary = false;
 };
 
 struct ServerOptions {
   // For our own programs. Port 0: the system chooses.
   runtime::Address listen = {.host = "127.0.0.1", .port = 7070};
   std::vector<JobOptions> jobs;
+  // All together, those that clients make included.
+  size_t jobs_max = 1000;
+  // How long a job that was made while the server runs stays when nobody uses it.
+  absl::Duration job_rest = absl::Hours(24);
 
   // What all jobs have in common: time-outs and limits.
   coord::CoordinatorOptions coordinator;
