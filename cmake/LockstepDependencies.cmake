@@ -6,6 +6,7 @@ find_package(GTest REQUIRED)
 find_package(spdlog REQUIRED CONFIG)
 find_package(nlohmann_json REQUIRED CONFIG)
 find_package(CLI11 REQUIRED CONFIG)
+find_package(yaml-cpp REQUIRED CONFIG)
 find_package(Protobuf REQUIRED)
 find_package(SQLite3 REQUIRED)
 

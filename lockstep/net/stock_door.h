@@ -86,6 +86,8 @@ class StockDoor {
 
   // Calls without an answer. Loop.
   size_t open_calls() const { return open_.size(); }
+  // Connections that are open. Loop.
+  size_t CountConnections() { return acceptor_.CountOpenConnections(); }
 
  private:
   void Drain();
