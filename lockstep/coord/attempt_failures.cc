@@ -11,6 +11,12 @@
 namespace lockstep::coord {
 namespace {
 
+// Whether the member died or fell silent, in contrast to having failed.
+bool IsLoss(Reason reason) {
+  return reason == Reason::kHeartbeatTimeout || reason == Reason::kConnectionLost ||
+         reason == Reason::kProcessEnded;
+}
+
 // Of heartbeat_timeout; stock clients send a heartbeat every half, so that by then one is overdue.
 constexpr double kSilentIsSuspect = 0.6;
 
@@ -58,7 +64,9 @@ void Attempt::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
     told = MakeError(std::move(combined));
   }
   out.Tell(job_.options.recoverable ? Severity::kWarning : Severity::kError,
-           absl::StrCat("job '", job_.options.job, "': ", told->message));
+           absl::StrCat("job '", job_.options.job, "': ", told->message),
+           {IsLoss(all.front().error->reason) ? NoticeKind::kMemberLost : NoticeKind::kMemberFailed,
+            all.front().member});
   Propagate(now, told, out);
 
   for (const Casualty& casualty : all) {
@@ -79,6 +87,11 @@ void Attempt::GiveUpBroken(Time now, Effects& out) {
 void Attempt::Propagate(Time now, const ErrorPtr& error, Effects& out) {
   if (job_.options.recoverable || root_cause_) return;
   root_cause_ = error;
+  out.Tell(Severity::kError,
+           absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " failed",
+                        error->origin ? " by " + job_.NameWithLife(*error->origin) : "", ": ",
+                        std::string(ReasonName(error->reason)), "; its members are told"),
+           {NoticeKind::kAttemptFailed, error->origin});
   if (anyone_polls_) return FailPolls(error, out);
   SetAllToError(now, error, out);
 }
@@ -156,8 +169,10 @@ void Attempt::Handle(Time now, const ProcessEnded& fact, Effects& out) {
             .origin = fact.member});
   // Before everybody is in, nobody but itself is concerned: the others go on waiting for it.
   if (registration_.MemberEnded(now, fact.member, error, out)) {
-    return out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job,
-                                                     "': while it registered, ", error->message));
+    return out.Tell(
+        Severity::kWarning,
+        absl::StrCat("job '", job_.options.job, "': while it registered, ", error->message),
+        {NoticeKind::kMemberLost, fact.member});
   }
   if (membership_.Get(fact.member).state != MemberState::kConnected) return;
   Fail(now, {{fact.member, now, error}}, out);
@@ -252,7 +267,9 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   for (int32_t i = 0; i < membership_.size(); ++i) {
     view.members.push_back(ViewOf(now, MemberIndex(i)));
   }
-  view.barriers = barriers_.View();
+  const size_t rows_max = job_.options.view_rows_max;
+  view.barriers = barriers_.View(rows_max);
+  view.barriers_open = barriers_.open() + (shutdown_.gathering ? 1 : 0);
   if (shutdown_.gathering) {
     BarrierView leaving{.barrier = {shutdown_.id, 0},
                         .opened = shutdown_.gathering->opened(),
@@ -263,7 +280,9 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
     }
     view.barriers.push_back(std::move(leaving));
   }
+  view.keys_awaited = keys_.waiters().size();
   for (const auto& [key, waiters] : keys_.waiters()) {
+    if (view.key_waits.size() == rows_max) break;
     KeyWaitView wait{.key = key, .waiters = waiters.size(), .since = waiters.begin()->second.since};
     for (const auto& [call, waiter] : waiters) {
       if (auto member = membership_.Find(waiter.incarnation)) wait.members.push_back(*member);
@@ -298,9 +317,7 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
     become(MemberCondition::kMissing, member.since, "it had not come when the attempt failed");
   } else if (member.state == MemberState::kError) {
     const Reason reason = member.error->reason;
-    const bool lost = reason == Reason::kHeartbeatTimeout || reason == Reason::kConnectionLost ||
-                      reason == Reason::kProcessEnded;
-    become(lost ? MemberCondition::kLost : MemberCondition::kFailed, member.since,
+    become(IsLoss(reason) ? MemberCondition::kLost : MemberCondition::kFailed, member.since,
            member.error->message);
   } else if (member.state == MemberState::kDisconnected) {
     if (registration_.Waits(index)) {

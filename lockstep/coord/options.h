@@ -73,6 +73,9 @@ struct CoordinatorOptions {
   size_t labels_max = 32;
   size_t label_bytes_max = 256;
 
+  // A view has so many open barriers and awaited keys, and says how many there are.
+  size_t view_rows_max = 256;
+
   // Not answered, but forgotten, oldest first. Changes of keys: who is further behind reads all.
   size_t kept_key_changes_max = 10'000;
   size_t kept_barrier_values_bytes_max = 256 << 20;

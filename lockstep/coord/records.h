@@ -4,6 +4,9 @@
 // those behind it, in order, gives the state back. What only lives as long as somebody's connection
 // (parked calls, arrivals at an open barrier, signs of life) is in none: who waited asks again.
 //
+// The records of one `Effects` are one unit: after a crash all of them are there, or none. An
+// effect without the answer that is kept of it would happen twice when its client asks again.
+//
 // Bytes: lockstep/wire/store. Kept by: lockstep/journal.
 #pragma once
 
@@ -51,6 +54,7 @@ struct MemberChanged {
   MemberIndex member;
   MemberState state = MemberState::kDisconnected;
   Incarnation incarnation;
+  int32_t life = 0;   // the how manieth of the member in this job that is, from 1 up
   ErrorPtr error;     // in kError
   bool left = false;  // disconnected after it had been connected
   bool recoverable = false;
@@ -129,6 +133,8 @@ struct AnswerKept {
   std::optional<int64_t> result;    // the number after an increment or a maximum
   bool swapped = false;             // of a compare-and-set that took effect
   std::string key;                  // that was written, as the caller spelled it
+  // The client had said that it has all answers up to this number: those are not kept any more.
+  uint64_t through = 0;
 };
 
 }  // namespace record

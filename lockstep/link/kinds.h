@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/job_messages.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
 
@@ -27,6 +28,24 @@ template <>
 struct KindOf<wire::native::ProcessReport> {
   static constexpr RequestKind kKind = 2;
   using Reply = wire::native::ProcessReportReply;
+};
+
+template <>
+struct KindOf<wire::native::CreateJob> {
+  static constexpr RequestKind kKind = 3;
+  using Reply = wire::native::CreateJobReply;
+};
+
+template <>
+struct KindOf<wire::native::DeleteJob> {
+  static constexpr RequestKind kKind = 4;
+  using Reply = wire::native::DeleteJobReply;
+};
+
+template <>
+struct KindOf<wire::native::WatchEvents> {
+  static constexpr RequestKind kKind = 5;
+  using Reply = wire::native::WatchEventsReply;
 };
 
 template <>

@@ -11,11 +11,13 @@
 #include "google/protobuf/message.h"
 #include "gtest/gtest.h"
 #include "lockstep/v1/coordination.pb.h"
+#include "lockstep/v1/jobs.pb.h"
 #include "lockstep/v1/link.pb.h"
 #include "lockstep/v1/process.pb.h"
 #include "lockstep/v1/status.pb.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/job_messages.h"
 #include "lockstep/wire/native/link_messages.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
@@ -117,6 +119,10 @@ using Messages = testing::Types<
     Pair<ServerStatus, v1::ServerStatus>, Pair<JobStatus, v1::JobStatus>,
     Pair<MemberStatus, v1::MemberStatus>, Pair<BarrierStatus, v1::BarrierStatus>,
     Pair<KeyWaitStatus, v1::KeyWaitStatus>, Pair<ErrorStatus, v1::ErrorStatus>,
+    Pair<RoleSize, v1::RoleSize>, Pair<CreateJob, v1::CreateJob>,
+    Pair<CreateJobReply, v1::CreateJobReply>, Pair<DeleteJob, v1::DeleteJob>,
+    Pair<DeleteJobReply, v1::DeleteJobReply>, Pair<JobEvent, v1::JobEvent>,
+    Pair<WatchEvents, v1::WatchEvents>, Pair<WatchEventsReply, v1::WatchEventsReply>,
     Pair<ProcessReport, v1::ProcessReport>, Pair<ProcessReportReply, v1::ProcessReportReply>,
     Pair<OpenSession, v1::OpenSession>, Pair<OpenSessionReply, v1::OpenSessionReply>,
     Pair<Answered, v1::Answered>, Pair<CloseSession, v1::CloseSession>,
