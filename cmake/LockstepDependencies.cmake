@@ -2,7 +2,9 @@
 # packages stands in scripts/setup.sh.
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED CONFIG)
-find_package(GTest REQUIRED)
+if(LOCKSTEP_TESTS)
+  find_package(GTest REQUIRED)
+endif()
 find_package(spdlog REQUIRED CONFIG)
 find_package(nlohmann_json REQUIRED CONFIG)
 find_package(CLI11 REQUIRED CONFIG)

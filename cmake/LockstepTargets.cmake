@@ -19,6 +19,10 @@ function(lockstep_library name)
     add_library(${name} STATIC ${arg_SOURCES})
     target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE lockstep_flags)
     target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+    # So that the same objects do for programs and for the Python extension.
+    set_target_properties(${name} PROPERTIES
+      POSITION_INDEPENDENT_CODE ${LOCKSTEP_PYTHON}
+      CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE ${arg_DEPS})
@@ -36,6 +40,9 @@ endfunction()
 # lockstep_test(NAME LABEL unit|sim|adapter SOURCES a_test.cc ... DEPS lib ...)
 # One GoogleTest program, entered into ctest as one test.
 function(lockstep_test name)
+  if(NOT LOCKSTEP_TESTS)
+    return()
+  endif()
   cmake_parse_arguments(arg "" "LABEL" "SOURCES;DEPS" ${ARGN})
   lockstep_program(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES
