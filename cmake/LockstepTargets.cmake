@@ -40,9 +40,6 @@ endfunction()
 # lockstep_test(NAME LABEL unit|sim|adapter SOURCES a_test.cc ... DEPS lib ...)
 # One GoogleTest program, entered into ctest as one test.
 function(lockstep_test name)
-  if(NOT LOCKSTEP_TESTS)
-    return()
-  endif()
   cmake_parse_arguments(arg "" "LABEL" "SOURCES;DEPS" ${ARGN})
   lockstep_program(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES
