@@ -117,6 +117,12 @@ void Attempt::Admit(Time now, const Admission& request, Effects& out) {
     return Restarted(now, request, out);
   }
   if (!all_registered_) {
+    if (!started_ && job_.attempt == 1) {
+      out.Tell(Severity::kInfo,
+               absl::StrCat("job '", job_.options.job,
+                            "': attempt 1 begins: ", job_.Name(request.member), " is the first"),
+               {NoticeKind::kAttemptBegan, {}});
+    }
     if (registration_.idle()) started_ = now;
     if (!registration_.Ask(now, request, out)) return;
     all_registered_ = true;
@@ -124,11 +130,14 @@ void Attempt::Admit(Time now, const Admission& request, Effects& out) {
     for (const Gathering::Arrival& arrival : registration_.TakeAll()) {
       Connect(now, arrival.member);
       NoteRegistration(arrival.member, arrival.call);
+      TellJoined(arrival.member, out);
       out.Succeed(arrival.call, LetIn(arrival.member));
     }
-    out.Tell(Severity::kInfo, absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
-                                           " runs: all ", job_.options.size, " members are in, ",
-                                           FormatSpan(now - *started_), " after the first"));
+    out.Tell(Severity::kInfo,
+             absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " runs: all ",
+                          job_.options.size, " members are in, ", FormatSpan(now - *started_),
+                          " after the first"),
+             {NoticeKind::kAttemptRuns, {}});
     return;
   }
   membership_.BeginLife(now, request);
@@ -142,9 +151,14 @@ void Attempt::Admit(Time now, const Admission& request, Effects& out) {
   Connect(now, request.member);
   NoteRegistration(request.member, request.call);
   alive_.MemberRestarted(request.member, again, out);
-  out.Tell(Severity::kInfo,
-           absl::StrCat("job '", job_.options.job, "': ", job_.Describe(request.member), " is in"));
+  TellJoined(request.member, out);
   out.Succeed(request.call, LetIn(request.member));
+}
+
+void Attempt::TellJoined(MemberIndex member, Effects& out) const {
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member), " is in"),
+           {NoticeKind::kMemberJoined, member});
 }
 
 void Attempt::Connect(Time now, MemberIndex member) {
@@ -357,6 +371,9 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
             .origin = member});
   ForgetRegistration(member);
   membership_.Disconnect(now, member);
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member), " has left"),
+           {NoticeKind::kMemberLeft, member});
   CancelPoll(member, left, out);
   barriers_.MemberGone(member, left, out);
   alive_.MemberChanged(member, out);
@@ -364,7 +381,8 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
   if (ended()) {
     out.Tell(Severity::kInfo,
              absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
-                          " ended: the last member, ", job_.NameWithLife(member), ", has left"));
+                          " ended: the last member, ", job_.NameWithLife(member), ", has left"),
+             {NoticeKind::kAttemptEnded, {}});
   }
 }
 
@@ -407,7 +425,8 @@ void Attempt::EndShutdown(Time now, const ErrorPtr& inner, Effects& out) {
   if (!failed()) {
     Keep(now, *shutdown_.verdict, false, out);
     out.Tell(Severity::kError,
-             absl::StrCat("job '", job_.options.job, "': ", shutdown_.verdict->message));
+             absl::StrCat("job '", job_.options.job, "': ", shutdown_.verdict->message),
+             {NoticeKind::kBarrierFailed, {}});
   }
   for (const Gathering::Arrival& arrival : waiting) out.Fail(arrival.call, shutdown_.verdict);
   Propagate(now, shutdown_.verdict, out);

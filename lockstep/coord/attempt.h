@@ -26,6 +26,13 @@
 
 namespace lockstep::coord {
 
+// Whether a member that has an error for this reason died or fell silent, in contrast to having
+// failed.
+inline bool IsLoss(Reason reason) {
+  return reason == Reason::kHeartbeatTimeout || reason == Reason::kConnectionLost ||
+         reason == Reason::kProcessEnded;
+}
+
 // Owns who is told what: what a lost member means for barriers, polls and everybody else, and which
 // failure is the root cause.
 //
@@ -160,6 +167,8 @@ class Attempt {
   void ForgetRegistration(MemberIndex member);
   void CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out);
   void FailPolls(const ErrorPtr& error, Effects& out);
+
+  void TellJoined(MemberIndex member, Effects& out) const;
 
   JobRecord& job_;
   const ServiceIncarnation service_;

@@ -62,7 +62,9 @@ void Attempt::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
     told = MakeError(std::move(combined));
   }
   out.Tell(fatal ? Severity::kError : Severity::kWarning,
-           absl::StrCat("job '", job_.options.job, "': ", told->message));
+           absl::StrCat("job '", job_.options.job, "': ", told->message),
+           {IsLoss(first.error->reason) ? NoticeKind::kMemberLost : NoticeKind::kMemberFailed,
+            first.member});
   if (fatal) Propagate(now, told, out);
 
   for (const Casualty& casualty : all) {
@@ -91,6 +93,11 @@ void Attempt::GiveUpBroken(Time now, std::optional<MemberIndex> newcomer, Effect
 void Attempt::Propagate(Time now, const ErrorPtr& error, Effects& out) {
   if (job_.options.recoverable || root_cause_) return;
   SetRootCause(error, out);
+  out.Tell(Severity::kError,
+           absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " failed",
+                        error->origin ? " by " + job_.NameWithLife(*error->origin) : "", ": ",
+                        std::string(ReasonName(error->reason)), "; its members are told"),
+           {NoticeKind::kAttemptFailed, error->origin});
   if (anyone_polls_) return FailPolls(error, out);
   SetAllToError(now, error, out);
 }
@@ -190,8 +197,10 @@ void Attempt::Handle(Time now, const ProcessEnded& fact, Effects& out) {
             .origin = fact.member});
   // Before everybody is in, nobody but itself is concerned: the others go on waiting for it.
   if (registration_.MemberEnded(now, fact.member, error, out)) {
-    return out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job,
-                                                     "': while it registered, ", error->message));
+    return out.Tell(
+        Severity::kWarning,
+        absl::StrCat("job '", job_.options.job, "': while it registered, ", error->message),
+        {NoticeKind::kMemberLost, fact.member});
   }
   if (membership_.Get(fact.member).state != MemberState::kConnected) return;
   Fail(now, {{fact.member, now, error}}, out);

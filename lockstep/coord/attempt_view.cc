@@ -32,7 +32,9 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   for (int32_t i = 0; i < membership_.size(); ++i) {
     view.members.push_back(ViewOf(now, MemberIndex(i)));
   }
-  view.barriers = barriers_.View();
+  const size_t rows_max = job_.options.view_rows_max;
+  view.barriers = barriers_.View(rows_max);
+  view.barriers_open = barriers_.open() + (shutdown_.gathering ? 1 : 0);
   if (shutdown_.gathering) {
     BarrierView leaving{.barrier = {shutdown_.id, 0},
                         .opened = shutdown_.gathering->opened(),
@@ -43,7 +45,9 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
     }
     view.barriers.push_back(std::move(leaving));
   }
+  view.keys_awaited = keys_.waiters().size();
   for (const auto& [key, waiters] : keys_.waiters()) {
+    if (view.key_waits.size() == rows_max) break;
     KeyWaitView wait{.key = key, .waiters = waiters.size(), .since = waiters.begin()->second.since};
     for (const auto& [call, waiter] : waiters) {
       if (auto member = membership_.Find(waiter.incarnation)) wait.members.push_back(*member);
@@ -84,9 +88,7 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
     become(MemberCondition::kMissing, member.since, "it had not come when the attempt failed");
   } else if (member.state == MemberState::kError) {
     const Reason reason = member.error->reason;
-    const bool lost = reason == Reason::kHeartbeatTimeout || reason == Reason::kConnectionLost ||
-                      reason == Reason::kProcessEnded;
-    become(lost ? MemberCondition::kLost : MemberCondition::kFailed, member.since,
+    become(IsLoss(reason) ? MemberCondition::kLost : MemberCondition::kFailed, member.since,
            member.error->message);
   } else if (member.state == MemberState::kDisconnected) {
     if (registration_.Waits(index)) {

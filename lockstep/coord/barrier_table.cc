@@ -333,7 +333,10 @@ Time BarrierTable::NextDeadline() const {
 void BarrierTable::ReachDeadline(Time now, Effects& out) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     Barrier& barrier = barriers_.at(deadlines_.begin()->second);
-    End(barrier, TimedOut(now, barrier), out);
+    const ErrorPtr expired = TimedOut(now, barrier);
+    out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job, "': ", expired->message),
+             {NoticeKind::kBarrierFailed, {}});
+    End(barrier, expired, out);
   }
   ForgetOldest();
 }
@@ -358,10 +361,18 @@ void BarrierTable::FailAll(const ErrorPtr& error, Effects& out) {
   ForgetOldest();
 }
 
-std::vector<BarrierView> BarrierTable::View() const {
-  std::vector<BarrierView> views;
+std::vector<BarrierView> BarrierTable::View(size_t rows_max) const {
+  std::vector<std::pair<Time, const Barrier*>> oldest;
   for (const std::string& id : open_) {
     const Barrier& barrier = barriers_.at(id);
+    oldest.emplace_back(barrier.open->opened(), &barrier);
+  }
+  std::stable_sort(oldest.begin(), oldest.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (oldest.size() > rows_max) oldest.resize(rows_max);
+  std::vector<BarrierView> views;
+  for (const auto& [opened, pointer] : oldest) {
+    const Barrier& barrier = *pointer;
     BarrierView view{.barrier = {barrier.id, barrier.counter},
                      .opened = barrier.open->opened(),
                      .deadline = barrier.open->deadline(),

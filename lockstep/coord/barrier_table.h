@@ -63,7 +63,9 @@ class BarrierTable {
 
   size_t waits() const { return calls_.size(); }
   size_t kept() const { return ended_.size(); }
-  std::vector<BarrierView> View() const;
+  size_t open() const { return open_.size(); }
+  // The oldest open ones, at most so many.
+  std::vector<BarrierView> View(size_t rows_max) const;
 
  private:
   // One id.

@@ -108,6 +108,10 @@ Effects Coordinator::Handle(Time now, Event event) {
       },
       event);
   Settle(now, out);
+  for (Notice& notice : out.notices) {
+    notice.attempt = job_->attempt;
+    if (notice.about.member) notice.member = job_->NameWithLife(*notice.about.member);
+  }
   return out;
 }
 
@@ -276,9 +280,11 @@ void Coordinator::OpenNextAttempt(Effects& out) {
   job_->BeginAttempt();
   attempt_ = std::make_unique<Attempt>(*job_, Draw(job_->options.incarnation_seed, job_->attempt));
   out.records.push_back(record::AttemptBegan{job_->attempt, attempt_->service()});
-  out.Tell(Severity::kInfo, absl::StrCat("job '", job_->options.job, "': attempt ", job_->attempt,
-                                         " begins; attempt ", job_->attempt - 1,
-                                         old->failed() ? " failed" : " ended"));
+  out.Tell(
+      Severity::kInfo,
+      absl::StrCat("job '", job_->options.job, "': attempt ", job_->attempt, " begins; attempt ",
+                   job_->attempt - 1, old->failed() ? " failed" : " ended"),
+      {NoticeKind::kAttemptBegan, {}});
   old->Close(WrongService(old->service(), false), out);
 }
 
@@ -309,8 +315,10 @@ void Coordinator::HandleOther(Time, const ProcessStarted& fact, Effects& out) {
   if (!job_->IsMember(fact.member)) return;
   job_->processes[fact.member.value()] = {.host = fact.host, .pid = fact.pid, .running = true};
   RecordProcess(fact.member, out);
-  out.Tell(Severity::kInfo, absl::StrCat("job '", job_->options.job, "': ", job_->Name(fact.member),
-                                         " started as pid ", fact.pid, " on ", fact.host));
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_->options.job, "': ", job_->Name(fact.member),
+                        " started as pid ", fact.pid, " on ", fact.host),
+           {NoticeKind::kProcessStarted, fact.member});
 }
 
 void Coordinator::HandleOther(Time now, const ProcessEnded& fact, Effects& out) {
@@ -341,7 +349,8 @@ void Coordinator::SetStopped(Time now, MemberIndex member, int64_t pid, bool sto
            stopped ? absl::StrCat("job '", job_->options.job, "': ", job_->Describe(member),
                                   " is stopped (SIGSTOP); it is lost only by its heartbeat timeout")
                    : absl::StrCat("job '", job_->options.job, "': ", job_->Describe(member),
-                                  " continues after ", FormatSpan(now - process.stopped_at)));
+                                  " continues after ", FormatSpan(now - process.stopped_at)),
+           {stopped ? NoticeKind::kMemberSuspect : NoticeKind::kMemberRecovered, member});
   process.stopped = stopped;
   process.stopped_at = now;
   RecordProcess(member, out);

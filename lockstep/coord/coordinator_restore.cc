@@ -45,12 +45,12 @@ absl::Status Coordinator::Apply(Time at, const Record& record) {
                               : OutOfPlace("an answer of a session that did not begin");
                  },
                  [&](const auto& r) {
-            if constexpr (requires { attempt_->Apply(at, r); }) {
-              return attempt_->Apply(at, r);
-            } else {
-              return absl::OkStatus();
-            }
-          }},
+                   if constexpr (requires { attempt_->Apply(at, r); }) {
+                     return attempt_->Apply(at, r);
+                   } else {
+                     return absl::OkStatus();
+                   }
+                 }},
       record);
 }
 

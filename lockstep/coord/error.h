@@ -42,18 +42,22 @@ enum class Reason {
   kBarrierNotParticipant,
   kBarrierUnknownMember,
   kBarrierAlreadyPassed,
+  kBarrierValuesForgotten,  // the barrier passed, but what was brought to it is not kept any more
+  kAgreementTimedOut,
+  kAgreementCounterMismatch,
+  kAgreementConflict,  // callers of one agreement name different members or strides
   kKeyExists,
   kKeyNotFound,
   kKeyInvalid,
   kKeyNotANumber,
   kNumberOverflow,
   kCallerNotListed,  // the caller is not in the list that it asks about
-  kUnknownSession,  // this server does not know the session, or not any more
-  kNotAMember,      // the session has not joined the job
+  kUnknownSession,   // this server does not know the session, or not any more
+  kNotAMember,       // the session has not joined the job
   kUnknownRole,
-  kJobFull,         // nobody's index is left
-  kMemberExists,    // another process is this member, and lives
-  kConditionFailed, // of a conditional deletion
+  kJobFull,          // nobody's index is left
+  kMemberExists,     // another process is this member, and lives
+  kConditionFailed,  // of a conditional deletion
   kInvalidArgument,
   kLimitExceeded,  // a named limit; nothing was changed
 };
@@ -61,8 +65,8 @@ enum class Reason {
 // The stable name, such as "barrier_timed_out".
 absl::string_view ReasonName(Reason reason);
 
-// Which instance of a barrier an error is about; stock agents take the counter of their next call
-// from it.
+// Which instance of a barrier, or of an agreement, an error is about; stock agents take the counter
+// of their next call from it.
 struct BarrierRef {
   std::string id;
   int64_t counter = 0;

@@ -37,8 +37,8 @@ struct Caller {
 
 // --- Sessions of native clients ---
 
-// A link wants to speak for this session. Answered with SessionOpened. Without it every other request
-// of the session is refused.
+// A link wants to speak for this session. Answered with SessionOpened. Without it every other
+// request of the session is refused.
 struct OpenSession {
   CallId call;
   SessionId session;
@@ -188,9 +188,9 @@ struct SetKey {
 
 // What a key must be for a conditional write to happen; exactly one is said.
 struct KeyCondition {
-  bool absent = false;                 // there is no such key
-  std::optional<std::string> value;    // it has this value
-  std::optional<int64_t> revision;     // it was last written at this revision
+  bool absent = false;               // there is no such key
+  std::optional<std::string> value;  // it has this value
+  std::optional<int64_t> revision;   // it was last written at this revision
 };
 
 // Answered with KeySwapped, whether or not the condition held.
@@ -250,8 +250,8 @@ struct DeleteKey {
 };
 
 // Answered with KeysChanged: what has changed at or below `key` after the revision `after`, at once
-// when there is something, otherwise with the next change. With `after` 0 (nothing is known yet), or
-// one that is too long ago, all that is there.
+// when there is something, otherwise with the next change. With `after` 0 (nothing is known yet),
+// or one that is too long ago, all that is there.
 struct WatchKeys {
   Caller caller;
   std::string key;  // empty: all keys

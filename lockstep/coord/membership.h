@@ -114,7 +114,11 @@ class Membership {
   void Fail(Time now, MemberIndex member, ErrorPtr error);
   void Disconnect(Time now, MemberIndex member);
 
-  void Heard(Time now, MemberIndex member) { members_[member.value()].last_heard = now; }
+  void Heard(Time now, MemberIndex member) {
+    Member& m = members_[member.value()];
+    m.last_heard = now;
+    if (m.link == Link::kRestarted) ConnectionBack(member);  // it has found the server again
+  }
   // Where the member is in its work; true when that is news.
   bool NoteProgress(MemberIndex member, std::optional<int64_t> step, const std::string& phase);
 

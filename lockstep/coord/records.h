@@ -4,8 +4,8 @@
 // those behind it, in order, gives the state back. What only lives as long as somebody's connection
 // (parked calls, arrivals at an open barrier, signs of life) is in none: who waited asks again.
 //
-// The records of one `Effects` are one unit: after a crash all of them are there, or none. An effect
-// without the answer that is kept of it would happen twice when its client asks again.
+// The records of one `Effects` are one unit: after a crash all of them are there, or none. An
+// effect without the answer that is kept of it would happen twice when its client asks again.
 //
 // Bytes: lockstep/wire/store. Kept by: lockstep/journal.
 #pragma once
@@ -24,6 +24,13 @@
 #include "lockstep/coord/error.h"
 
 namespace lockstep::coord {
+
+// What a member brought to a barrier.
+struct MemberValue {
+  MemberIndex member;
+  std::string value;
+};
+using MemberValues = std::shared_ptr<const std::vector<MemberValue>>;  // by index
 
 // A member as coordination clients see it.
 enum class MemberState { kDisconnected, kConnected, kError };
@@ -54,16 +61,16 @@ struct MemberChanged {
   MemberIndex member;
   MemberState state = MemberState::kDisconnected;
   Incarnation incarnation;
-  int32_t life = 0;     // the how manieth of the member in this job that is, from 1 up
-  ErrorPtr error;       // in kError
-  bool left = false;    // disconnected after it had been connected
+  int32_t life = 0;   // the how manieth of the member in this job that is, from 1 up
+  ErrorPtr error;     // in kError
+  bool left = false;  // disconnected after it had been connected
   bool recoverable = false;
-  std::string role;     // as the member calls it; empty when it did not say
+  std::string role;  // as the member calls it; empty when it did not say
   std::string peer;
   std::string host;
   int64_t pid = 0;
   std::vector<std::pair<std::string, std::string>> labels;
-  SessionId session;    // of a native member
+  SessionId session;  // of a native member
 };
 
 // What the launcher told of a member's process.
@@ -106,8 +113,8 @@ struct BarrierEnded {
   int64_t counter = 0;
   std::vector<MemberIndex> members;  // empty: everybody
   ErrorPtr verdict;                  // null: passed
-  // What each brought, by index; null when nobody brought any.
-  std::shared_ptr<const std::vector<std::pair<MemberIndex, std::string>>> values;
+  MemberValues values;               // null when nobody brought any
+  bool values_forgotten = false;     // there were values, which are not kept any more
 };
 struct IndexAgreed {
   std::string name;
@@ -139,11 +146,11 @@ struct AnswerKept {
 
 }  // namespace record
 
-using Record = std::variant<record::AttemptBegan, record::AttemptRuns, record::AttemptFailed,
-                            record::ShutdownEnded, record::MemberChanged, record::ProcessChanged,
-                            record::ErrorKept, record::KeySet, record::KeyDeleted,
-                            record::BarrierEnded, record::IndexAgreed, record::SessionChanged,
-                            record::AnswerKept>;
+using Record =
+    std::variant<record::AttemptBegan, record::AttemptRuns, record::AttemptFailed,
+                 record::ShutdownEnded, record::MemberChanged, record::ProcessChanged,
+                 record::ErrorKept, record::KeySet, record::KeyDeleted, record::BarrierEnded,
+                 record::IndexAgreed, record::SessionChanged, record::AnswerKept>;
 
 // A record and when it came to be.
 struct TimedRecord {

@@ -40,7 +40,8 @@ struct MemberView {
   std::optional<int64_t> step;  // as far as it said, as are `phase` and `labels`
   std::string phase;
   std::vector<std::pair<std::string, std::string>> labels;
-  std::string doing;  // "waits at barrier 'b' for 12s", "waits for key 'k' for 3s"; empty: not known
+  std::string
+      doing;  // "waits at barrier 'b' for 12s", "waits for key 'k' for 3s"; empty: not known
   bool native = false;
 };
 
@@ -76,7 +77,7 @@ absl::string_view AttemptStateName(AttemptState state);
 
 // What has changed in a job after a version: for those who follow it.
 struct JobChange {
-  int64_t version = 0;  // ask for what comes after this one next
+  int64_t version = 0;    // ask for what comes after this one next
   bool snapshot = false;  // all there is, instead of what has changed
   int64_t attempt = 0;
   AttemptState state = AttemptState::kWaiting;
@@ -92,8 +93,10 @@ struct CoordinatorView {
   ServiceIncarnation service;
   Time started;  // of the attempt; meaningless before its first registration
   std::vector<MemberView> members;
-  std::vector<BarrierView> barriers;  // open ones only
-  std::vector<KeyWaitView> key_waits;
+  std::vector<BarrierView> barriers;   // open ones only, the oldest first; `view_rows_max`
+  std::vector<KeyWaitView> key_waits;  // by key; as many at most
+  size_t barriers_open = 0;            // all of them, as is the next
+  size_t keys_awaited = 0;
   std::vector<ErrorView> errors;  // newest last, of all attempts
   size_t keys = 0;
   size_t key_bytes = 0;

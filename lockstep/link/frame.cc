@@ -70,7 +70,7 @@ struct MessageReader::Header {
   bool more_follows() const { return (flags & kMoreFollows) != 0; }
 };
 
-bool IsKnown(FrameType type) { return type >= FrameType::kHello && type <= FrameType::kFarewell; }
+bool IsKnown(FrameType type) { return type >= FrameType::kHello && type <= FrameType::kCancel; }
 
 size_t AppendFrame(const Message& message, size_t offset, std::string& out) {
   LOCKSTEP_CHECK(offset <= message.payload.size());

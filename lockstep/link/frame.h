@@ -29,6 +29,8 @@ enum class FrameType : uint8_t {
   kError = 6,
   kPing = 7,
   kFarewell = 8,
+  kAnswered = 9,  // of a client: it has the answers up to this one
+  kCancel = 10,   // of a client: the request with this id is not wanted any more
 };
 
 // Flag bits of a frame.

@@ -19,7 +19,9 @@ bool Is(const coord::Event& event) {
 bool MayWait(const coord::Event& event) {
   return Is<coord::RegisterMember>(event) || Is<coord::PollForError>(event) ||
          Is<coord::LeaveJob>(event) || Is<coord::WatchMembers>(event) || Is<coord::GetKey>(event) ||
-         Is<coord::ArriveAtBarrier>(event) || Is<coord::GetAliveMembers>(event);
+         Is<coord::ArriveAtBarrier>(event) || Is<coord::GetAliveMembers>(event) ||
+         Is<coord::JoinJob>(event) || Is<coord::WatchJob>(event) ||
+         Is<coord::AgreeOnIndex>(event) || Is<coord::GetKeys>(event) || Is<coord::WatchKeys>(event);
 }
 
 // Whether a success of this kind of request carries this kind of answer.

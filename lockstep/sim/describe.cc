@@ -63,6 +63,39 @@ std::string Rest(const coord::CancelBarrier& e) {
   return absl::StrCat(" id=", Quote(e.id), e.counter ? absl::StrCat(" counter=", *e.counter) : "");
 }
 std::string Rest(const coord::GetAliveMembers& e) { return absl::StrCat(" of ", List(e.members)); }
+std::string Rest(const coord::OpenSession& e) {
+  return absl::StrCat(" #", e.call.value(), " session=", Hex(e.session.low),
+                      e.resume ? " resume" : "");
+}
+std::string Rest(const coord::SessionBroke& e) {
+  return absl::StrCat(" session=", Hex(e.session.low), e.silent ? " silent" : "");
+}
+std::string Rest(const coord::AnsweredThrough& e) {
+  return absl::StrCat(" session=", Hex(e.session.low), " through=", e.number);
+}
+std::string Rest(const coord::JoinJob& e) {
+  return absl::StrCat(" index=", e.index ? absl::StrCat(*e.index) : "any",
+                      " life=", Hex(e.incarnation.value()), " until=", FormatTime(e.deadline));
+}
+std::string Rest(const coord::ReportProgress& e) {
+  return e.step ? absl::StrCat(" step=", *e.step) : "";
+}
+std::string Rest(const coord::WatchJob& e) { return absl::StrCat(" after=", e.after); }
+std::string Rest(const coord::AgreeOnIndex& e) {
+  return absl::StrCat(" name=", Quote(e.name), " counter=", e.counter, " index=", e.index,
+                      " stride=", e.stride, " of ", List(e.members));
+}
+std::string Rest(const coord::CompareAndSetKey& e) {
+  return absl::StrCat(" ", Quote(e.key), " to ", Quote(e.value), " if ",
+                      e.expected.value      ? absl::StrCat("it is ", Quote(*e.expected.value))
+                      : e.expected.revision ? absl::StrCat("at ", *e.expected.revision)
+                                            : "absent");
+}
+std::string Rest(const coord::MaxKey& e) { return absl::StrCat(" ", Quote(e.key), " ", e.number); }
+std::string Rest(const coord::GetKeys& e) { return absl::StrCat(" ", absl::StrJoin(e.keys, " ")); }
+std::string Rest(const coord::WatchKeys& e) {
+  return absl::StrCat(" ", Quote(e.key), " after=", e.after);
+}
 std::string Rest(const coord::CallLeft& e) { return absl::StrCat(" call #", e.call.value()); }
 std::string Rest(const coord::ProcessStarted& e) { return absl::StrCat(" pid=", e.pid); }
 std::string Rest(const coord::ProcessEnded& e) {
@@ -75,13 +108,43 @@ std::string Rest(const E&) {
   return "";
 }
 
-constexpr absl::string_view kNames[] = {
-    "RegisterMember",   "Heartbeat",       "PollForError",  "ReportError",
-    "LeaveJob",         "ResetMember",     "WatchMembers",  "SetKey",
-    "GetKey",           "TryGetKey",       "IncrementKey",  "ListKeys",
-    "DeleteKey",        "ArriveAtBarrier", "CancelBarrier", "GetAliveMembers",
-    "CallLeft",         "ProcessStarted",  "ProcessEnded",  "ProcessStopped",
-    "ProcessContinued", "DeadlineReached", "Stop"};
+constexpr absl::string_view kNames[] = {"RegisterMember",
+                                        "Heartbeat",
+                                        "PollForError",
+                                        "ReportError",
+                                        "LeaveJob",
+                                        "ResetMember",
+                                        "WatchMembers",
+                                        "GetMemberStates",
+                                        "SetKey",
+                                        "GetKey",
+                                        "TryGetKey",
+                                        "IncrementKey",
+                                        "ListKeys",
+                                        "DeleteKey",
+                                        "ArriveAtBarrier",
+                                        "CancelBarrier",
+                                        "GetAliveMembers",
+                                        "CallLeft",
+                                        "OpenSession",
+                                        "SessionBroke",
+                                        "AnsweredThrough",
+                                        "CloseSession",
+                                        "JoinJob",
+                                        "ReportProgress",
+                                        "WatchJob",
+                                        "AgreeOnIndex",
+                                        "CompareAndSetKey",
+                                        "MaxKey",
+                                        "GetKeys",
+                                        "WatchKeys",
+                                        "ProcessStarted",
+                                        "ProcessEnded",
+                                        "ProcessStopped",
+                                        "ProcessContinued",
+                                        "DeadlineReached",
+                                        "Restored",
+                                        "Stop"};
 static_assert(std::size(kNames) == std::variant_size_v<coord::Event>);
 
 std::string Text(std::monostate) { return ""; }
@@ -106,6 +169,25 @@ std::string Text(const coord::AliveMembers& a) {
   for (const coord::AliveMember& alive : *a.members) members.push_back(alive.member);
   return absl::StrCat(" alive ", List(members));
 }
+std::string Text(const coord::KeyWritten& a) { return absl::StrCat(" written at ", a.revision); }
+std::string Text(const coord::KeySwapped& a) {
+  return absl::StrCat(a.swapped ? " swapped" : " not swapped, it is ",
+                      !a.swapped && a.entry ? Quote(*a.entry->value) : "");
+}
+std::string Text(const coord::KeysDeleted& a) {
+  return absl::StrCat(" deleted ", a.deleted, " at ", a.revision);
+}
+std::string Text(const coord::KeysChanged& a) {
+  return absl::StrCat(" ", a.changes.size(), a.snapshot ? " keys" : " changes", " to ", a.revision);
+}
+std::string Text(const coord::IndexAgreed& a) {
+  return absl::StrCat(" agreed ", a.index, " counter=", a.counter);
+}
+std::string Text(const coord::SessionOpened& a) { return a.resumed ? " resumed" : " opened"; }
+std::string Text(const coord::Joined& a) {
+  return absl::StrCat(" joined ", a.name, " service=", Hex(a.service.value()));
+}
+std::string Text(const coord::JobChanged& a) { return absl::StrCat(" job at ", a.change->version); }
 std::string Text(const coord::MembersWatched& a) {
   return absl::StrCat(" watched version=", a.version);
 }
@@ -125,6 +207,9 @@ std::string Describe(const coord::Event& event) {
           absl::StrAppend(&text, " #", e.caller.call.value(),
                           " service=", Hex(e.caller.service.value()),
                           " life=", Hex(e.caller.incarnation.value()));
+          if (e.caller.native()) {
+            absl::StrAppend(&text, " session=", Hex(e.caller.session.low), ":", e.caller.number);
+          }
         }
         if constexpr (requires { e.member; }) absl::StrAppend(&text, " member=", e.member.value());
         absl::StrAppend(&text, Rest(e));

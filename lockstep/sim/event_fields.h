@@ -32,12 +32,14 @@ inline std::optional<CallId> RequestCall(const coord::Event& event) {
   if (const auto* registration = std::get_if<coord::RegisterMember>(&event)) {
     return registration->call;
   }
+  if (const auto* opening = std::get_if<coord::OpenSession>(&event)) return opening->call;
   if (const coord::Caller* caller = CallerOf(event)) return caller->call;
   return std::nullopt;
 }
 
 inline void SetRequestCall(coord::Event& event, CallId call) {
   if (auto* registration = std::get_if<coord::RegisterMember>(&event)) registration->call = call;
+  if (auto* opening = std::get_if<coord::OpenSession>(&event)) opening->call = call;
   if (coord::Caller* caller = CallerOf(event)) caller->call = call;
 }
 

@@ -51,6 +51,29 @@ struct AnswerHasher {
       if (status.error) AddError(hash, *status.error);
     }
   }
+  void operator()(const coord::KeyWritten& a) { hash.Add(a.revision); }
+  void operator()(const coord::KeySwapped& a) {
+    hash.Add(a.swapped);
+    if (a.entry) AddEntry(*a.entry);
+  }
+  void operator()(const coord::KeysDeleted& a) {
+    hash.Add(a.deleted);
+    hash.Add(a.revision);
+  }
+  void operator()(const coord::KeysChanged& a) {
+    hash.Add(a.revision);
+    for (const coord::KeyValue& entry : a.changes) AddEntry(entry);
+  }
+  void operator()(const coord::IndexAgreed& a) { hash.Add(a.index); }
+  void operator()(const coord::SessionOpened& a) { hash.Add(a.resumed); }
+  void operator()(const coord::Joined& a) {
+    hash.Add(a.name);
+    hash.Add(a.service.value());
+  }
+  void operator()(const coord::JobChanged& a) {
+    hash.Add(a.change->version);
+    for (const coord::MemberView& member : a.change->members) hash.Add(member.name);
+  }
   void AddEntry(const coord::KeyValue& entry) {
     hash.Add(entry.key);
     if (entry.value) hash.Add(*entry.value);

@@ -48,6 +48,8 @@ void WriteScalar(protozero::pbf_writer& out, uint32_t number, const T& value) {
     out.add_uint32(number, value);
   } else if constexpr (std::same_as<T, uint64_t>) {
     out.add_uint64(number, value);
+  } else if constexpr (std::same_as<T, Bytes>) {
+    out.add_bytes(number, value.data);
   } else {
     static_assert(std::same_as<T, std::string>, "not a type that a field may have");
     out.add_string(number, value);
@@ -91,7 +93,7 @@ void WriteField(protozero::pbf_writer& out, uint32_t number, const T& value) {
     if (value.has_value()) WritePresent(out, number, *value);
   } else if constexpr (IsVector<T>::value) {
     using Element = typename T::value_type;
-    if constexpr (IsMessage<Element> || std::same_as<Element, std::string>) {
+    if constexpr (IsMessage<Element> || kIsText<Element>) {
       for (const Element& element : value) WritePresent(out, number, element);
     } else if (!value.empty()) {
       WritePacked(out, number, value);
@@ -153,7 +155,7 @@ T FromVarint(uint64_t raw) {
 
 template <class Message, class F, class T>
 bool ReadOne(protozero::pbf_reader& in, const F& field, T& value, DecodeState& state) {
-  if constexpr (IsMessage<T> || std::same_as<T, std::string>) {
+  if constexpr (IsMessage<T> || kIsText<T>) {
     if (in.wire_type() != protozero::pbf_wire_type::length_delimited) {
       return state.Fail(Message::kName, field.name, "has the wrong wire type");
     }
@@ -166,6 +168,10 @@ bool ReadOne(protozero::pbf_reader& in, const F& field, T& value, DecodeState& s
       const bool ok = ReadFields(inner, value, state);
       --state.depth;
       return ok;
+    } else if constexpr (std::same_as<T, Bytes>) {
+      const protozero::data_view view = in.get_view();
+      value.data.assign(view.data(), view.size());
+      return true;
     } else {
       const protozero::data_view view = in.get_view();
       value.assign(view.data(), view.size());
@@ -183,7 +189,7 @@ bool ReadOne(protozero::pbf_reader& in, const F& field, T& value, DecodeState& s
 template <class Message, class F, class T>
 bool ReadRepeated(protozero::pbf_reader& in, const F& field, std::vector<T>& values,
                   DecodeState& state) {
-  if constexpr (IsMessage<T> || std::same_as<T, std::string>) {
+  if constexpr (IsMessage<T> || kIsText<T>) {
     if (++state.elements > kDecodeElementsMax) {
       return state.Fail(Message::kName, field.name, "has too many elements (decode_elements_max)");
     }

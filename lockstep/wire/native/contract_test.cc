@@ -10,10 +10,14 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/message.h"
 #include "gtest/gtest.h"
+#include "lockstep/v1/coordination.pb.h"
+#include "lockstep/v1/jobs.pb.h"
 #include "lockstep/v1/link.pb.h"
 #include "lockstep/v1/process.pb.h"
 #include "lockstep/v1/status.pb.h"
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/job_messages.h"
 #include "lockstep/wire/native/link_messages.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
@@ -45,6 +49,7 @@ constexpr FieldType TypeOnPaper() {
   if constexpr (std::is_same_v<T, uint32_t>) return FieldType::TYPE_UINT32;
   if constexpr (std::is_same_v<T, uint64_t>) return FieldType::TYPE_UINT64;
   if constexpr (std::is_same_v<T, std::string>) return FieldType::TYPE_STRING;
+  if constexpr (std::is_same_v<T, lockstep::wire::native::Bytes>) return FieldType::TYPE_BYTES;
   if constexpr (std::is_enum_v<T>) return FieldType::TYPE_ENUM;
   return FieldType::TYPE_MESSAGE;
 }
@@ -68,6 +73,9 @@ class Filler {
       static const std::string kTexts[] = {"", "task/4#1", "Zürich ☃ \U0001F600",
                                            std::string(300, 'x'), std::string("a\0b", 3)};
       value = kTexts[Below(std::size(kTexts))];
+    } else if constexpr (std::is_same_v<T, Bytes>) {
+      static const std::string kBytes[] = {"", "plain", std::string("\0\xff\xc0", 3)};
+      value.data = kBytes[Below(std::size(kBytes))];
     } else if constexpr (std::is_enum_v<T>) {
       value = static_cast<T>(static_cast<int32_t>(Below(20)) - 2);  // also values without a name
     } else if constexpr (std::is_same_v<T, bool>) {
@@ -85,7 +93,7 @@ class Filler {
 };
 
 // Protobuf's own bytes, in the order of the fields.
-std::string Bytes(const pb::Message& message) {
+std::string BytesOf(const pb::Message& message) {
   std::string bytes;
   pb::io::StringOutputStream stream(&bytes);
   pb::io::CodedOutputStream out(&stream);
@@ -104,15 +112,41 @@ struct Pair {
 template <class P>
 class Contract : public testing::Test {};
 
-using Messages =
-    testing::Types<Pair<Hello, v1::Hello>, Pair<Welcome, v1::Welcome>, Pair<Refused, v1::Refused>,
-                   Pair<Farewell, v1::Farewell>, Pair<ErrorReply, v1::ErrorReply>,
-                   Pair<StatusRequest, v1::StatusRequest>, Pair<StatusReply, v1::StatusReply>,
-                   Pair<ServerStatus, v1::ServerStatus>, Pair<JobStatus, v1::JobStatus>,
-                   Pair<MemberStatus, v1::MemberStatus>, Pair<BarrierStatus, v1::BarrierStatus>,
-                   Pair<KeyWaitStatus, v1::KeyWaitStatus>, Pair<ErrorStatus, v1::ErrorStatus>,
-                   Pair<ProcessReport, v1::ProcessReport>,
-                   Pair<ProcessReportReply, v1::ProcessReportReply>>;
+using Messages = testing::Types<
+    Pair<Hello, v1::Hello>, Pair<Welcome, v1::Welcome>, Pair<Refused, v1::Refused>,
+    Pair<Farewell, v1::Farewell>, Pair<ErrorReply, v1::ErrorReply>,
+    Pair<ErrorDetail, v1::ErrorDetail>, Pair<StatusRequest, v1::StatusRequest>,
+    Pair<StatusReply, v1::StatusReply>, Pair<ServerStatus, v1::ServerStatus>,
+    Pair<JobStatus, v1::JobStatus>, Pair<MemberStatus, v1::MemberStatus>,
+    Pair<BarrierStatus, v1::BarrierStatus>, Pair<KeyWaitStatus, v1::KeyWaitStatus>,
+    Pair<ErrorStatus, v1::ErrorStatus>, Pair<RoleSize, v1::RoleSize>,
+    Pair<CreateJob, v1::CreateJob>, Pair<CreateJobReply, v1::CreateJobReply>,
+    Pair<DeleteJob, v1::DeleteJob>, Pair<DeleteJobReply, v1::DeleteJobReply>,
+    Pair<JobEvent, v1::JobEvent>, Pair<WatchEvents, v1::WatchEvents>,
+    Pair<WatchEventsReply, v1::WatchEventsReply>, Pair<ProcessReport, v1::ProcessReport>,
+    Pair<ProcessReportReply, v1::ProcessReportReply>, Pair<OpenSession, v1::OpenSession>,
+    Pair<OpenSessionReply, v1::OpenSessionReply>, Pair<Answered, v1::Answered>,
+    Pair<CloseSession, v1::CloseSession>, Pair<CloseSessionReply, v1::CloseSessionReply>,
+    Pair<Label, v1::Label>, Pair<JoinJob, v1::JoinJob>, Pair<JoinJobReply, v1::JoinJobReply>,
+    Pair<LeaveJob, v1::LeaveJob>, Pair<LeaveJobReply, v1::LeaveJobReply>,
+    Pair<ReportProgress, v1::ReportProgress>, Pair<ReportProgressReply, v1::ReportProgressReply>,
+    Pair<PollForError, v1::PollForError>, Pair<PollForErrorReply, v1::PollForErrorReply>,
+    Pair<ReportError, v1::ReportError>, Pair<ReportErrorReply, v1::ReportErrorReply>,
+    Pair<Barrier, v1::Barrier>, Pair<BarrierValue, v1::BarrierValue>,
+    Pair<BarrierReply, v1::BarrierReply>, Pair<CancelBarrier, v1::CancelBarrier>,
+    Pair<CancelBarrierReply, v1::CancelBarrierReply>, Pair<AgreeOnIndex, v1::AgreeOnIndex>,
+    Pair<AgreeOnIndexReply, v1::AgreeOnIndexReply>, Pair<GetAliveMembers, v1::GetAliveMembers>,
+    Pair<AliveMember, v1::AliveMember>, Pair<GetAliveMembersReply, v1::GetAliveMembersReply>,
+    Pair<Entry, v1::Entry>, Pair<GetKey, v1::GetKey>, Pair<GetKeyReply, v1::GetKeyReply>,
+    Pair<GetKeys, v1::GetKeys>, Pair<GetKeysReply, v1::GetKeysReply>, Pair<SetKey, v1::SetKey>,
+    Pair<SetKeyReply, v1::SetKeyReply>, Pair<CompareAndSetKey, v1::CompareAndSetKey>,
+    Pair<CompareAndSetKeyReply, v1::CompareAndSetKeyReply>, Pair<IncrementKey, v1::IncrementKey>,
+    Pair<IncrementKeyReply, v1::IncrementKeyReply>, Pair<MaxKey, v1::MaxKey>,
+    Pair<MaxKeyReply, v1::MaxKeyReply>, Pair<DeleteKey, v1::DeleteKey>,
+    Pair<DeleteKeyReply, v1::DeleteKeyReply>, Pair<ListKeys, v1::ListKeys>,
+    Pair<ListKeysReply, v1::ListKeysReply>, Pair<WatchKeys, v1::WatchKeys>,
+    Pair<KeyChange, v1::KeyChange>, Pair<WatchKeysReply, v1::WatchKeysReply>,
+    Pair<WatchJob, v1::WatchJob>, Pair<WatchJobReply, v1::WatchJobReply>>;
 TYPED_TEST_SUITE(Contract, Messages);
 
 TYPED_TEST(Contract, ListsTheFieldsOfTheProto) {
@@ -152,7 +186,7 @@ TYPED_TEST(Contract, ProtobufReadsWhatWeWriteAndWritesTheSameBytes) {
     typename TypeParam::Protobuf theirs;
     ASSERT_TRUE(theirs.ParseFromString(bytes)) << "seed " << seed;
     EXPECT_TRUE(theirs.GetReflection()->GetUnknownFields(theirs).empty()) << "seed " << seed;
-    ASSERT_EQ(Bytes(theirs), bytes) << "seed " << seed << ": " << theirs.ShortDebugString();
+    ASSERT_EQ(BytesOf(theirs), bytes) << "seed " << seed << ": " << theirs.ShortDebugString();
   }
 }
 
@@ -162,7 +196,7 @@ TYPED_TEST(Contract, WeReadWhatProtobufWrites) {
     Filler(seed).Fill(mine);
     typename TypeParam::Protobuf theirs;
     ASSERT_TRUE(theirs.ParseFromString(Encode(mine)));
-    auto read = Decode<typename TypeParam::Native>(Bytes(theirs));
+    auto read = Decode<typename TypeParam::Native>(BytesOf(theirs));
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_TRUE(*read == mine) << "seed " << seed << ": " << theirs.ShortDebugString();
   }
@@ -190,7 +224,7 @@ TYPED_TEST(Contract, ReadsDamagedBytesAsProtobufDoes) {
     typename TypeParam::Protobuf theirs;
     ASSERT_TRUE(theirs.ParseFromString(bytes))
         << "seed " << seed << ": " << testing::PrintToString(bytes);
-    auto reread = Decode<typename TypeParam::Native>(Bytes(theirs));
+    auto reread = Decode<typename TypeParam::Native>(BytesOf(theirs));
     ASSERT_TRUE(reread.ok()) << reread.status();
     EXPECT_TRUE(*reread == *read) << "seed " << seed << ": " << testing::PrintToString(bytes);
   }

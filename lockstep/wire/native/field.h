@@ -11,7 +11,7 @@
 //   };
 //
 // Encoding, decoding (codec.h) and printing (json.h) read that list and nothing else. What a field
-// may be: bool, int32_t, int64_t, uint32_t, uint64_t, std::string (UTF-8), an enum with
+// may be: bool, int32_t, int64_t, uint32_t, uint64_t, std::string (UTF-8), Bytes, an enum with
 // `EnumNames`, a message; std::optional of any of them (presence is told apart from the default),
 // std::vector of any of them (repeated; numbers packed). proto/lockstep/v1 is the contract;
 // contract_test.cc holds each list against it.
@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -27,6 +28,15 @@
 #include <vector>
 
 namespace lockstep::wire::native {
+
+// Bytes of any kind, `bytes` in the .proto.
+struct Bytes {
+  std::string data;
+  friend bool operator==(const Bytes&, const Bytes&) = default;
+};
+
+template <class T>
+inline constexpr bool kIsText = std::is_same_v<T, std::string> || std::is_same_v<T, Bytes>;
 
 // One entry of a list: `number` and `name` as in the .proto, and where the value is.
 template <class Message, class T>

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "google/protobuf/io/coded_stream.h"
+#include "lockstep/base/check.h"
 #include "lockstep/coord/error.h"
 #include "proto/compat/xla/coordination_service.pb.h"
 
@@ -116,6 +117,12 @@ EncodedAnswer Encode(const coord::BarrierPassed& answer) {
 }
 
 EncodedAnswer Encode(std::monostate) { return {}; }
+
+// Answers to requests that stock clients cannot make.
+template <class NativeAnswer>
+EncodedAnswer Encode(const NativeAnswer&) {
+  LOCKSTEP_CHECK(false);
+}
 
 }  // namespace
 

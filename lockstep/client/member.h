@@ -1,0 +1,183 @@
+// Lockstep for programs in C++: join a job, wait for the others, share values. Public.
+//
+//   auto me = lockstep::Join({.address = "10.0.0.1:7070", .job = "digits", .index = 0, .size = 4});
+//   if (!me.ok()) return Fail(me.status());
+//   auto values = (*me)->Barrier("loaded", {.timeout = absl::Minutes(1), .value = "4711"});
+//   (*me)->Leave();
+//
+// Errors are absl::Status; `ReasonOf` (errors.h) gives the stable word to test. No call throws,
+// none but those named ...Async and ReportProgress returns before its result is known, and every
+// wait ends: with its result, its time-out, the failure of a member that it waits for, or `grace`
+// after the server was lost.
+//
+// Broken connections: the client comes back by itself, to the same server or to its successor on
+// the same state, and what waited goes on; writes happen once.
+//
+// Fork: a child has none of its parent's members. Every call on one answers FAILED_PRECONDITION
+// `forked`; destroying it does nothing. The child may join for itself.
+//
+// Threads: everything here is thread-safe. The library has two threads of its own per process, one
+// for connections and one for completions and callbacks; both block all signals.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/client/call.h"
+#include "lockstep/client/errors.h"
+#include "lockstep/client/job.h"
+#include "lockstep/client/keys.h"
+
+namespace lockstep {
+
+// What is empty or absent is taken from the environment variable named, then from the default.
+struct JoinOptions {
+  std::string address;           // HOST:PORT of the server. LOCKSTEP_COORDINATOR, 127.0.0.1:7070
+  std::string job;               // LOCKSTEP_JOB
+  std::string role;              // LOCKSTEP_ROLE; the only one there is
+  std::optional<int32_t> index;  // in the role. LOCKSTEP_INDEX; the lowest that nobody has
+  int32_t size = 0;              // > 0: makes the job if it is not there. LOCKSTEP_SIZE
+  int64_t attempt = 0;           // > 0: refuse to join another attempt. LOCKSTEP_ATTEMPT
+  std::string host;              // for people; the system's name of this host
+  std::vector<std::pair<std::string, std::string>> labels;  // for people
+
+  // Until everybody has joined, the search for the server included.
+  absl::Duration timeout = absl::Minutes(5);
+  // How long a lost server is looked for before the waits fail, and with them the membership.
+  absl::Duration grace = absl::Minutes(1);
+  Interrupted interrupted = nullptr;
+};
+
+struct BarrierOptions {
+  // From the first arrival; the server's text names who is missing.
+  absl::Duration timeout = absl::InfiniteDuration();
+  std::vector<int32_t> members;      // empty: all members of the job
+  std::optional<std::string> value;  // given to all
+  Interrupted interrupted = nullptr;
+};
+
+// What a member brought to a barrier.
+struct MemberValue {
+  int32_t member = 0;
+  std::string value;
+
+  friend bool operator==(const MemberValue&, const MemberValue&) = default;
+};
+
+struct GatherOptions {
+  absl::Duration timeout = absl::InfiniteDuration();
+  std::vector<int32_t> members;
+  Interrupted interrupted = nullptr;
+};
+
+struct AgreeOptions {
+  int64_t stride = 1;  // the answer is a multiple of it
+  absl::Duration timeout = absl::InfiniteDuration();
+  std::vector<int32_t> members;
+  Interrupted interrupted = nullptr;
+};
+
+struct AliveMember {
+  int32_t member = 0;
+  uint64_t incarnation = 0;
+
+  friend bool operator==(const AliveMember&, const AliveMember&) = default;
+};
+struct AliveOptions {
+  std::vector<int32_t> members;  // empty: all
+  absl::Duration timeout = absl::InfiniteDuration();
+  Interrupted interrupted = nullptr;
+};
+
+class Member;
+
+// Becomes a member of a job; returns when all members have joined.
+//
+// INVALID_ARGUMENT: the options or the environment make no sense. UNAVAILABLE, DEADLINE_EXCEEDED:
+// no server, or not everybody came: the text names them. ALREADY_EXISTS: another process, named, is
+// that member. NOT_FOUND: no such job, and no `size` to make it with.
+absl::StatusOr<std::unique_ptr<Member>> Join(JoinOptions options = {});
+Pending JoinAsync(JoinOptions options, Completion<std::unique_ptr<Member>> done);
+
+// One life of a member, from `Join` to `Leave`.
+class Member {
+ public:
+  // A member that has not left is given up: to the others it is as if its process had died. Ends
+  // what waits with CANCELLED, waits for completions that run now (unless called by one), and
+  // returns soon, without waiting for the server.
+  ~Member();
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  const std::string& job() const;
+  const std::string& role() const;
+  int32_t index() const;            // in its role
+  int32_t member() const;           // in the whole job; what lists of members count
+  int32_t size() const;             // of the whole job
+  const std::string& name() const;  // "trainer/4#1"
+  int64_t attempt() const;          // which life of the job, from 1
+
+  // Waits until all have come here: all members, or those listed, which must include this one.
+  // Returns what they brought, by member. An id may be used again and again.
+  absl::StatusOr<std::vector<MemberValue>> Barrier(std::string id, BarrierOptions options = {});
+  Pending BarrierAsync(std::string id, BarrierOptions options,
+                       Completion<std::vector<MemberValue>> done);
+
+  // A barrier to which each brings a value. Returns one of each, in the order of the members.
+  absl::StatusOr<std::vector<std::string>> Gather(std::string id, std::string value,
+                                                  GatherOptions options = {});
+  Pending GatherAsync(std::string id, std::string value, GatherOptions options,
+                      Completion<std::vector<std::string>> done);
+
+  // Fails the barrier that is open under this id for all who wait.
+  absl::Status CancelBarrier(std::string id, CallOptions options = {});
+  Pending CancelBarrierAsync(std::string id, CallOptions options, Completion<void> done);
+
+  // "From which index on do we all ...?" `index` is the first at which this member can still act;
+  // all get the same answer, which none of them has passed. A name may be used again.
+  absl::StatusOr<int64_t> AgreeOnIndex(std::string name, int64_t index, AgreeOptions options = {});
+  Pending AgreeOnIndexAsync(std::string name, int64_t index, AgreeOptions options,
+                            Completion<int64_t> done);
+
+  // Who of these is alive, the same answer for all who ask: every one that is alive must ask.
+  absl::StatusOr<std::vector<AliveMember>> AliveMembers(AliveOptions options = {});
+  Pending AliveMembersAsync(AliveOptions options, Completion<std::vector<AliveMember>> done);
+
+  // Where this member is in its work, for those who look. Costs next to nothing, never waits: the
+  // newest is sent, at most every 100 ms. An empty phase: as before.
+  void ReportProgress(int64_t step, std::string_view phase = {});
+
+  Keys keys() const;
+
+  // This member cannot go on; the others are told.
+  absl::Status ReportError(absl::Status error, CallOptions options = {});
+  Pending ReportErrorAsync(absl::Status error, CallOptions options, Completion<void> done);
+
+  // Called once, on the callback thread, with the first error of the attempt, whoever it befell, or
+  // with why the server is lost for good; at once when it has happened already. Everything that
+  // waits fails with the same error. Replaces the callback before it.
+  void OnError(std::function<void(absl::Status)> callback);
+
+  // Calls with what has become of the job, first with all there is; as Keys::Watch.
+  std::unique_ptr<JobWatch> OnJobChange(std::function<void(absl::StatusOr<JobChange>)> changed);
+  std::unique_ptr<JobWatch> WatchJob();
+
+  // Done: returns when all are, if the job is set to wait for all. After it, calls answer
+  // FAILED_PRECONDITION `member_left`.
+  absl::Status Leave(CallOptions options = {});
+  Pending LeaveAsync(CallOptions options, Completion<void> done);
+
+ private:
+  friend struct MemberFactory;
+  class Impl;
+  explicit Member(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep
