@@ -83,7 +83,7 @@ Coordinator::Coordinator(CoordinatorOptions options)
     : job_(std::make_unique<JobRecord>(options)), sessions_(job_->options), job_watch_(*job_) {
   LOCKSTEP_CHECK(options.size > 0 && options.size <= kMembersMax);
   job_->attempt = 1;
-  job_->RestartVersions(DrawVersion(options.incarnation_seed, 0));
+  job_->RestartVersions(DrawVersion(options.incarnation_seed, ~uint64_t{0}));
   attempt_ = std::make_unique<Attempt>(*job_, Draw(options.incarnation_seed, job_->attempt));
 }
 
