@@ -118,6 +118,9 @@ class Coordinator {
   void Join(Time now, SessionTable::Session& session, const JoinJob& request, Effects& out);
   // Null when the request makes sense, whoever is in.
   ErrorPtr CheckJoin(const JoinJob& request, const RoleRecord** role) const;
+  // Null when the session is not another member already.
+  ErrorPtr CheckOnlyOnce(const SessionTable::Session& session, const JoinJob& request,
+                         std::optional<MemberIndex> member) const;
   // Null when no other process that lives is this member.
   ErrorPtr CheckHolder(Time now, MemberIndex member, Incarnation incarnation) const;
   std::optional<MemberIndex> FreeMember(const RoleRecord& role) const;
