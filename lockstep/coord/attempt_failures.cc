@@ -69,6 +69,7 @@ void Attempt::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
 
   for (const Casualty& casualty : all) {
     barriers_.MemberGone(casualty.member, casualty.error, out);
+    ForgetTraces(casualty.member, casualty.error, out);
     alive_.MemberChanged(casualty.member, out);
     if (shutdown_.gathering && shutdown_.gathering->Includes(casualty.member)) {
       EndShutdown(now, casualty.error, out);
@@ -118,6 +119,7 @@ void Attempt::SetAllToError(Time now, const ErrorPtr& because, Effects& out) {
     if (membership_.Get(member).state == MemberState::kError) continue;
     membership_.Fail(now, member, error);
     barriers_.MemberGone(member, error, out);
+    ForgetTraces(member, error, out);
     alive_.MemberChanged(member, out);
   }
 }
@@ -225,6 +227,8 @@ void Attempt::Handle(Time now, const DeadlineReached&, Effects& out) {
   }
   ReachShutdownDeadline(now, out);
   barriers_.ReachDeadline(now, out);
+  agreements_.ReachDeadline(now, out);
+  keys_.ReachDeadline(now, out);
 }
 
 void Attempt::ReachShutdownDeadline(Time now, Effects& out) {
@@ -247,6 +251,7 @@ void Attempt::Handle(Time, const Stop&, Effects& out) {
                               absl::StrCat("Barrier failed because ", text)),
                     out);
   const ErrorPtr aborted = MakeError(absl::StatusCode::kAborted, Reason::kServiceStopped, text);
+  agreements_.FailAll(aborted, out);
   registration_.FailAll(aborted, out);
   if (shutdown_.gathering) {
     for (const Gathering::Arrival& arrival : shutdown_.gathering->Waiting()) {
@@ -269,6 +274,7 @@ void Attempt::Close(const ErrorPtr& error, Effects& out) {
   FailPolls(error, out);
   registration_.FailAll(error, out);
   barriers_.FailAll(error, out);
+  agreements_.FailAll(error, out);
   keys_.FailAll(error, out);
   alive_.FailAll(error, out);
   watch_.FailAll(error, out);
@@ -281,7 +287,8 @@ void Attempt::Close(const ErrorPtr& error, Effects& out) {
 Time Attempt::NextDeadline() const {
   const Time shutdown = shutdown_.gathering ? shutdown_.gathering->deadline() : Time::Infinite();
   return std::min({membership_.NextDeadline(), registration_.NextDeadline(),
-                   barriers_.NextDeadline(), watch_.NextDeadline(), shutdown});
+                   barriers_.NextDeadline(), agreements_.NextDeadline(), keys_.NextDeadline(),
+                   watch_.NextDeadline(), shutdown});
 }
 
 }  // namespace lockstep::coord

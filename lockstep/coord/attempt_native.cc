@@ -106,6 +106,19 @@ absl::Status Attempt::Apply(Time at, const record::MemberChanged& record) {
   return absl::OkStatus();
 }
 
+absl::Status Attempt::Apply(Time at, const record::KeySet& record) {
+  return keys_.Apply(at, record);
+}
+absl::Status Attempt::Apply(Time at, const record::KeyDeleted& record) {
+  return keys_.Apply(at, record);
+}
+absl::Status Attempt::Apply(Time at, const record::BarrierEnded& record) {
+  return barriers_.Apply(at, record);
+}
+absl::Status Attempt::Apply(Time at, const record::IndexAgreed& record) {
+  return agreements_.Apply(at, record);
+}
+
 void Attempt::Restored(Time now, int64_t version) {
   membership_.Restored(now, version);
   // Their polls are gone with the server; they poll again, or are lost.
@@ -135,6 +148,9 @@ void Attempt::Snapshot(std::vector<TimedRecord>& records) const {
   if (all_registered_) records.push_back({started_.value_or(Time()), record::AttemptRuns{}});
   if (root_cause_) records.push_back({Time(), record::AttemptFailed{root_cause_}});
   if (shutdown_.ended) records.push_back({Time(), record::ShutdownEnded{shutdown_.verdict}});
+  keys_.Snapshot(records);
+  barriers_.Snapshot(records);
+  agreements_.Snapshot(records);
 }
 
 }  // namespace lockstep::coord

@@ -21,7 +21,7 @@ AttemptState Attempt::state() const {
 }
 
 size_t Attempt::waits() const {
-  return barriers_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
+  return barriers_.waits() + agreements_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
          registration_.waits() + parked_.size();
 }
 
@@ -45,9 +45,9 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
     }
     view.barriers.push_back(std::move(leaving));
   }
-  view.keys_awaited = keys_.waiters().size();
-  for (const auto& [key, waiters] : keys_.waiters()) {
-    if (view.key_waits.size() == rows_max) break;
+  view.keys_awaited = keys_.awaited();
+  for (const KeyWaits::Slot* slot : keys_.waiters(rows_max)) {
+    const auto& [key, waiters] = *slot;
     KeyWaitView wait{.key = key, .waiters = waiters.size(), .since = waiters.begin()->second.since};
     for (const auto& [call, waiter] : waiters) {
       if (auto member = membership_.Find(waiter.incarnation)) wait.members.push_back(*member);

@@ -162,9 +162,6 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
     EndSession(now, request, out);
   } else {
     ErrorPtr refusal = CheckSeat(*session, kForTools<Request>);
-    if constexpr (requires { request.lifetime; }) {
-      if (!refusal && request.lifetime.with_member) refusal = CheckOwner(*session);
-    }
     if (!refusal && kTakesEffect<Request>) refusal = sessions_.CheckKeep(*session, caller.number);
     if (refusal) return out.Fail(caller.call, refusal);
     request.caller.service = attempt_->service();

@@ -106,8 +106,6 @@ class Coordinator {
 
   // Null when the session may ask what only members may, or what `tools` may as well.
   ErrorPtr CheckSeat(const SessionTable::Session& session, bool tools) const;
-  // Null when keys may live as long as the session's member.
-  ErrorPtr CheckOwner(const SessionTable::Session& session) const;
   // The answer that is kept, given once more. `value`: what the request wrote.
   static Answer AnswerAgain(const record::AnswerKept& kept, const std::string* value);
   // Keeps what the call was answered with, when it took effect: when there are more records and

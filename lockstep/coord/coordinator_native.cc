@@ -47,16 +47,6 @@ ErrorPtr Coordinator::CheckSeat(const SessionTable::Session& session, bool tools
                    "this process"));
 }
 
-ErrorPtr Coordinator::CheckOwner(const SessionTable::Session& session) const {
-  if (IsLiveMember(session)) return nullptr;
-  return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotAMember,
-                   absl::StrCat("a key that lives as long as its member can be set by members of "
-                                "job '",
-                                job_->options.job,
-                                "' only, while they are in; join "
-                                "first, or give the key a time to live"));
-}
-
 Answer Coordinator::AnswerAgain(const record::AnswerKept& kept, const std::string* value) {
   const int64_t revision = kept.revision.value_or(0);
   if (kept.swapped) {

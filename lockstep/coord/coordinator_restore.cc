@@ -44,13 +44,7 @@ absl::Status Coordinator::Apply(Time at, const Record& record) {
                               ? absl::OkStatus()
                               : OutOfPlace("an answer of a session that did not begin");
                  },
-                 [&](const auto& r) {
-                   if constexpr (requires { attempt_->Apply(at, r); }) {
-                     return attempt_->Apply(at, r);
-                   } else {
-                     return absl::OkStatus();
-                   }
-                 }},
+                 [&](const auto& r) { return attempt_->Apply(at, r); }},
       record);
 }
 
