@@ -11,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-NATIVE, XLA = "lockstep/wire/native", "lockstep/wire/xla"  # each wire family is a layer of its own
+NATIVE, XLA, STORE = "lockstep/wire/native", "lockstep/wire/xla", "lockstep/wire/store"  # each wire family is a layer of its own
 
 # What a folder may include, besides itself. Everything may include lockstep/base.
 MAY_INCLUDE = {
@@ -20,12 +20,13 @@ MAY_INCLUDE = {
     "lockstep/journal": set(),
     NATIVE: {"lockstep/coord"},
     XLA: {"lockstep/coord"},
+    STORE: {"lockstep/coord", NATIVE},
     "lockstep/runtime": set(),
     "lockstep/link": {NATIVE, "lockstep/runtime"},
     "lockstep/observe": {"lockstep/coord", NATIVE},
     "lockstep/launch": {NATIVE, "lockstep/runtime", "lockstep/link"},
     "lockstep/net": {"lockstep/coord", XLA, "lockstep/runtime"},
-    "lockstep/server": {"lockstep/coord", NATIVE, XLA, "lockstep/runtime", "lockstep/link",
+    "lockstep/server": {"lockstep/coord", NATIVE, XLA, STORE, "lockstep/journal", "lockstep/runtime", "lockstep/link",
                         "lockstep/observe", "lockstep/net"},
     "lockstep/cli": {NATIVE, "lockstep/runtime", "lockstep/link", "lockstep/observe",
                      "lockstep/launch"},
