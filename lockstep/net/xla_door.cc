@@ -47,7 +47,8 @@ void SetChannelArguments(const XlaDoorOptions& options, grpc::ServerBuilder& bui
 
 }  // namespace
 
-XlaDoor::XlaDoor(runtime::Loop& loop, XlaDoorOptions options, Handler handler, Complain complain)
+XlaDoor::XlaDoor(runtime::Loop& loop, XlaDoorOptions options, Handler handler,
+                 runtime::Complain complain)
     : loop_(loop),
       options_(options),
       handler_(std::move(handler)),

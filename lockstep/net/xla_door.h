@@ -15,7 +15,7 @@
 #include "asio/ip/tcp.hpp"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
-#include "lockstep/net/acceptor.h"
+#include "lockstep/runtime/acceptor.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/xla/answers.h"
 #include "lockstep/wire/xla/errors.h"
@@ -34,7 +34,7 @@ class XlaCall;
 class XlaInbox;
 
 struct XlaDoorOptions {
-  AcceptorOptions connections;
+  runtime::AcceptorOptions connections;
   // Open calls, waiting or not; further ones get RESOURCE_EXHAUSTED: `calls_max`.
   size_t calls_max = 1'100'000;
   // From a connection to its first HTTP/2 settings; then it is closed.
@@ -55,7 +55,7 @@ class XlaDoor {
   // Called on the loop for each event. May call `Answer` at once.
   using Handler = absl::AnyInvocable<void(coord::Event)>;
 
-  XlaDoor(runtime::Loop& loop, XlaDoorOptions options, Handler handler, Complain complain);
+  XlaDoor(runtime::Loop& loop, XlaDoorOptions options, Handler handler, runtime::Complain complain);
   ~XlaDoor();
 
   // Takes the address, so that two servers cannot both believe to have it.
@@ -87,7 +87,7 @@ class XlaDoor {
   runtime::Loop& loop_;
   const XlaDoorOptions options_;
   Handler handler_;
-  Acceptor acceptor_;
+  runtime::Acceptor acceptor_;
   std::shared_ptr<XlaInbox> inbox_;
 
   // Loop-confined. Whoever takes a call out of the table finishes it.

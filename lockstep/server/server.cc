@@ -78,7 +78,7 @@ absl::Status Server::StartLink() {
   link::Server::Options options;
   options.listen = runtime::ToString(options_.listen);
   options.service_instance = RandomNumber();
-  options.notice = [](std::string text) { spdlog::warn("link: {}", text); };
+  options.notice = [](std::string text) { spdlog::warn("{}", text); };
   auto link = link::Server::Listen(loop_, std::move(options), std::move(events));
   if (!link.ok()) {
     return absl::Status(link.status().code(),
