@@ -28,6 +28,7 @@ Attempt::Attempt(JobRecord& job, ServiceIncarnation service)
       membership_(job),
       registration_(job, membership_),
       barriers_(job, membership_),
+      agreements_(job, membership_),
       keys_(job.options),
       alive_(membership_),
       watch_(membership_, job.options.watch_interval),
@@ -60,8 +61,8 @@ bool Attempt::CheckCaller(MemberIndex member, const Caller& caller, Effects& out
 }
 
 bool Attempt::MayPark(CallId call, Effects& out) const {
-  const size_t waits = barriers_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
-                       registration_.waits() + parked_.size();
+  const size_t waits = barriers_.waits() + agreements_.waits() + keys_.waits() + alive_.waits() +
+                       watch_.waits() + registration_.waits() + parked_.size();
   if (waits < job_.options.waits_max) return true;
   out.Fail(call, MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
                            absl::StrCat(waits, " calls of job '", job_.options.job,
@@ -148,6 +149,8 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
   Connect(now, request.member);
   NoteRegistration(request.member, request.call);
   alive_.MemberRestarted(request.member, again, out);
+  agreements_.MemberRestarted(request.member, again, out);
+  keys_.MemberGone(request.member, out);
   TellJoined(request.member, out);
   out.Succeed(request.call, Registered{service_});
 }
@@ -358,6 +361,7 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
            {NoticeKind::kMemberLeft, member});
   CancelPoll(member, left, out);
   barriers_.MemberGone(member, left, out);
+  ForgetTraces(member, left, out);
   alive_.MemberChanged(member, out);
   if (shutdown_.gathering && shutdown_.gathering->Includes(member)) EndShutdown(now, left, out);
   if (ended()) {
@@ -416,38 +420,6 @@ void Attempt::Handle(Time now, const WatchMembers& request, Effects& out) {
   }
 }
 
-void Attempt::Handle(Time now, const SetKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.Set(request, out);
-}
-
-void Attempt::Handle(Time now, const GetKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  if (keys_.Holds(request.key) || MayPark(request.caller.call, out)) {
-    keys_.Get(now, request, out);
-  }
-}
-
-void Attempt::Handle(Time now, const TryGetKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.TryGet(request, out);
-}
-
-void Attempt::Handle(Time now, const IncrementKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.Increment(request, out);
-}
-
-void Attempt::Handle(Time now, const ListKeys& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.List(request, out);
-}
-
-void Attempt::Handle(Time now, const DeleteKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.Delete(request, out);
-}
-
 void Attempt::Handle(Time now, const ArriveAtBarrier& request, Effects& out) {
   if (!CheckCaller(request.member, request.caller, out)) return;
   NoteLife(now, request.caller);
@@ -486,7 +458,8 @@ void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
   auto found = parked_.find(fact.call);
   if (found == parked_.end()) {
     if (!keys_.Forget(fact.call) && !barriers_.Forget(fact.call) &&
-        !registration_.Forget(now, fact.call) && !watch_.Forget(fact.call)) {
+        !agreements_.Forget(fact.call) && !registration_.Forget(now, fact.call) &&
+        !watch_.Forget(fact.call)) {
       alive_.Forget(fact.call);
     }
     return;

@@ -71,6 +71,7 @@ void Attempt::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
 
   for (const Casualty& casualty : all) {
     barriers_.MemberGone(casualty.member, casualty.error, out);
+    ForgetTraces(casualty.member, casualty.error, out);
     alive_.MemberChanged(casualty.member, out);
     if (shutdown_.gathering && shutdown_.gathering->Includes(casualty.member)) {
       EndShutdown(now, casualty.error, out);
@@ -107,6 +108,7 @@ void Attempt::SetAllToError(Time now, const ErrorPtr& because, Effects& out) {
     if (membership_.Get(member).state == MemberState::kError) continue;
     membership_.Fail(now, member, error);
     barriers_.MemberGone(member, error, out);
+    ForgetTraces(member, error, out);
     alive_.MemberChanged(member, out);
   }
 }
@@ -197,6 +199,8 @@ void Attempt::Handle(Time now, const DeadlineReached&, Effects& out) {
   }
   ReachShutdownDeadline(now, out);
   barriers_.ReachDeadline(now, out);
+  agreements_.ReachDeadline(now, out);
+  keys_.ReachDeadline(now, out);
 }
 
 void Attempt::ReachShutdownDeadline(Time now, Effects& out) {
@@ -219,6 +223,7 @@ void Attempt::Handle(Time, const Stop&, Effects& out) {
                               absl::StrCat("Barrier failed because ", text)),
                     out);
   const ErrorPtr aborted = MakeError(absl::StatusCode::kAborted, Reason::kServiceStopped, text);
+  agreements_.FailAll(aborted, out);
   registration_.FailAll(aborted, out);
   if (shutdown_.gathering) {
     for (const Gathering::Arrival& arrival : shutdown_.gathering->Waiting()) {
@@ -241,6 +246,7 @@ void Attempt::Close(const ErrorPtr& error, Effects& out) {
   FailPolls(error, out);
   registration_.FailAll(error, out);
   barriers_.FailAll(error, out);
+  agreements_.FailAll(error, out);
   keys_.FailAll(error, out);
   alive_.FailAll(error, out);
   watch_.FailAll(error, out);
@@ -253,7 +259,8 @@ void Attempt::Close(const ErrorPtr& error, Effects& out) {
 Time Attempt::NextDeadline() const {
   const Time shutdown = shutdown_.gathering ? shutdown_.gathering->deadline() : Time::Infinite();
   return std::min({membership_.NextDeadline(), registration_.NextDeadline(),
-                   barriers_.NextDeadline(), watch_.NextDeadline(), shutdown});
+                   barriers_.NextDeadline(), agreements_.NextDeadline(), keys_.NextDeadline(),
+                   watch_.NextDeadline(), shutdown});
 }
 
 void Attempt::FillView(Time now, CoordinatorView& view) const {
@@ -280,9 +287,9 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
     }
     view.barriers.push_back(std::move(leaving));
   }
-  view.keys_awaited = keys_.waiters().size();
-  for (const auto& [key, waiters] : keys_.waiters()) {
-    if (view.key_waits.size() == rows_max) break;
+  view.keys_awaited = keys_.awaited();
+  for (const KeyWaits::Slot* slot : keys_.waiters(rows_max)) {
+    const auto& [key, waiters] = *slot;
     KeyWaitView wait{.key = key, .waiters = waiters.size(), .since = waiters.begin()->second.since};
     for (const auto& [call, waiter] : waiters) {
       if (auto member = membership_.Find(waiter.incarnation)) wait.members.push_back(*member);
@@ -293,8 +300,8 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   }
   view.keys = keys_.size();
   view.key_bytes = keys_.bytes();
-  view.waits = barriers_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
-               registration_.waits() + parked_.size();
+  view.waits = barriers_.waits() + agreements_.waits() + keys_.waits() + alive_.waits() +
+               watch_.waits() + registration_.waits() + parked_.size();
 }
 
 MemberView Attempt::ViewOf(Time now, MemberIndex index) const {

@@ -8,7 +8,7 @@
 #include "lockstep/coord/coordinator.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/view.h"
-#include "lockstep/net/xla_door.h"
+#include "lockstep/net/stock_door.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/server/native_door.h"
@@ -23,11 +23,11 @@ namespace lockstep::server {
 class JobHost final : public NativeJob {
  public:
   JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, NativeDoor& native,
-          net::XlaDoorOptions door = {});
+          net::StockDoorOptions door = {});
 
   // Takes the address for stock clients.
   absl::Status Listen(const runtime::Address& at);
-  absl::Status Start();
+  void Start() { door_.Start(); }
 
   // What comes in at the doors, and what a launcher reports.
   void Handle(coord::Event event) override;
@@ -53,6 +53,7 @@ class JobHost final : public NativeJob {
   // Lets the answers go out, then ends the connections. Blocks for seconds, while the loop must
   // run: so not on the loop.
   void Shutdown();
+  bool shutdown_blocks() const { return door_.anyone_came(); }
 
  private:
   void Tell(const coord::Notice& notice) const;
@@ -61,7 +62,7 @@ class JobHost final : public NativeJob {
   const std::string name_;
   coord::Coordinator coordinator_;
   NativeDoor& native_;
-  net::XlaDoor door_;
+  net::StockDoor door_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();
   bool temporary_ = false;
