@@ -14,6 +14,7 @@
 #include "lockstep/link/native_service.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/server/native_requests.h"
+#include "lockstep/server/saved_state.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/from_view.h"
 #include "lockstep/wire/native/to_event.h"
@@ -31,6 +32,7 @@ uint64_t RandomNumber() {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   std::unique_ptr<Server> server(new Server(options));
+  if (absl::Status status = server->OpenState(); !status.ok()) return status;
   if (absl::Status status = server->StartLink(); !status.ok()) return status;
   if (absl::Status status = server->StartJobs(); !status.ok()) return status;
   return server;
@@ -41,13 +43,31 @@ Server::Server(const ServerOptions& options)
       started_(runtime::MonotonicNow()),
       signals_(loop_.io()),
       ready_file_(options.ready_file),
+      commits_(loop_),
+      held_answers_(std::make_shared<HeldAnswers>(commits_)),
       native_([this](const wire::native::OpenSession& request) { return jobs_.Open(request); },
               [this](link::LinkId link, absl::Status why) {
                 link_->Close(link, std::move(why), "superseded");
               }),
-      jobs_(loop_, options_, native_) {}
+      jobs_(loop_, options_, commits_, native_) {}
 
 Server::~Server() = default;
+
+absl::Status Server::OpenState() {
+  if (options_.state_directory.empty()) return absl::OkStatus();
+  auto journal = server::OpenState(options_.state_directory, jobs_);
+  if (!journal.ok()) {
+    return absl::Status(journal.status().code(),
+                        absl::StrCat("--state: ", std::string(journal.status().message())));
+  }
+  const auto failed = [this](absl::Status reason) {
+    spdlog::error("{}", std::string(reason.message()));
+    BeginDrain();
+  };
+  absl::Status status =
+      commits_.Keep(*std::move(journal), failed, [this] { return SnapshotOf(jobs_); });
+  return status.ok() ? jobs_.Resume() : status;
+}
 
 absl::Status Server::StartLink() {
   if (!options_.insecure_network) {
@@ -70,7 +90,7 @@ absl::Status Server::StartLink() {
     if (wire::native::IsSessionRequest(request.kind)) {
       return native_.Take(std::move(request), std::move(responder));
     }
-    others(std::move(request), std::move(responder));
+    others(std::move(request), held_answers_->Hold(std::move(responder)));
   };
   events.cancelled = [this](link::LinkId link, uint64_t id) { native_.Cancelled(link, id); };
   events.answered = [this](link::LinkId link, uint64_t id) { native_.Answered(link, id); };
@@ -80,7 +100,7 @@ absl::Status Server::StartLink() {
   options.connections_max = options_.links_max;
   options.link = options_.link;
   options.service_instance = RandomNumber();
-  options.notice = [](std::string text) { spdlog::warn("link: {}", text); };
+  options.notice = [](std::string text) { spdlog::warn("{}", text); };
   auto link = link::Server::Listen(loop_, std::move(options), std::move(events));
   if (!link.ok()) {
     return absl::Status(link.status().code(),
@@ -96,16 +116,18 @@ absl::Status Server::StartJobs() {
     if (options.address && !options_.insecure_network) {
       status = CheckLoopback(loop_.io(), *options.address);
     }
-    if (status.ok()) status = jobs_.Add(options).status();
+    if (status.ok()) {
+      const JobHost* const restored = jobs_.Find(options.name);
+      status = restored != nullptr ? jobs_.CheckRestored(*restored, options)
+                                   : jobs_.Add(options).status();
+    }
     if (!status.ok()) {
       return absl::Status(
           status.code(), absl::StrCat("--job ", options.name, ": ", std::string(status.message())));
     }
   }
   // Only when all addresses are ours: what has started has to be shut down again.
-  for (const auto& [name, job] : jobs_.jobs()) {
-    if (absl::Status status = job->Start(); !status.ok()) return status;
-  }
+  for (const auto& [name, job] : jobs_.jobs()) job->Start();
   return absl::OkStatus();
 }
 
@@ -127,7 +149,8 @@ absl::Status Server::Run() {
   absl::Status status = ready_file_.Write(ReadyText(link_->address(), getpid(), grpc_of_job));
   if (!status.ok()) Drain();
   loop_.Run();
-  return status;
+  absl::Status kept = commits_.Close();
+  return status.ok() ? kept : status;
 }
 
 void Server::Drain() {
@@ -155,12 +178,13 @@ void Server::BeginDrain() {
   draining_ = true;
   parts_to_drain_ = 2;
   jobs_.Drain([this] { PartDrained(); });
-  link_->Drain([this] { PartDrained(); });
+  // After the answers that wait for the journal.
+  commits_.Follow([this](bool /*durable*/) { link_->Drain([this] { PartDrained(); }); });
 }
 
 void Server::PartDrained() {
   if (--parts_to_drain_ > 0) return;
-  loop_.Stop();
+  commits_.Follow([this](bool /*durable*/) { loop_.Stop(); });
 }
 
 absl::StatusOr<wire::native::StatusReply> Server::Status(
