@@ -28,6 +28,7 @@ Attempt::Attempt(JobRecord& job, ServiceIncarnation service)
       membership_(job),
       registration_(job, membership_),
       barriers_(job, membership_),
+      agreements_(job, membership_),
       keys_(job.options),
       alive_(membership_),
       watch_(membership_, job.options.watch_interval),
@@ -60,8 +61,8 @@ bool Attempt::CheckCaller(MemberIndex member, const Caller& caller, Effects& out
 }
 
 bool Attempt::MayPark(CallId call, Effects& out) const {
-  const size_t waits = barriers_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
-                       registration_.waits() + parked_.size();
+  const size_t waits = barriers_.waits() + agreements_.waits() + keys_.waits() + alive_.waits() +
+                       watch_.waits() + registration_.waits() + parked_.size();
   if (waits < job_.options.waits_max) return true;
   out.Fail(call, MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
                            absl::StrCat(waits, " calls of job '", job_.options.job,
@@ -115,17 +116,26 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
     return Restarted(now, request, out);
   }
   if (!all_registered_) {
+    if (!started_ && job_.attempt == 1) {
+      out.Tell(Severity::kInfo,
+               absl::StrCat("job '", job_.options.job,
+                            "': attempt 1 begins: ", job_.Name(request.member), " is the first"),
+               {NoticeKind::kAttemptBegan, {}});
+    }
     if (registration_.idle()) started_ = now;
     if (!registration_.Ask(now, request, out)) return;
     all_registered_ = true;
     for (const Gathering::Arrival& arrival : registration_.TakeAll()) {
       Connect(now, arrival.member);
       NoteRegistration(arrival.member, arrival.call);
+      TellJoined(arrival.member, out);
       out.Succeed(arrival.call, Registered{service_});
     }
-    out.Tell(Severity::kInfo, absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
-                                           " runs: all ", job_.options.size, " members are in, ",
-                                           FormatSpan(now - *started_), " after the first"));
+    out.Tell(Severity::kInfo,
+             absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " runs: all ",
+                          job_.options.size, " members are in, ", FormatSpan(now - *started_),
+                          " after the first"),
+             {NoticeKind::kAttemptRuns, {}});
     return;
   }
   membership_.BeginLife(now, request.member, request.incarnation, request.peer);
@@ -139,9 +149,16 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
   Connect(now, request.member);
   NoteRegistration(request.member, request.call);
   alive_.MemberRestarted(request.member, again, out);
-  out.Tell(Severity::kInfo,
-           absl::StrCat("job '", job_.options.job, "': ", job_.Describe(request.member), " is in"));
+  agreements_.MemberRestarted(request.member, again, out);
+  keys_.MemberGone(request.member, out);
+  TellJoined(request.member, out);
   out.Succeed(request.call, Registered{service_});
+}
+
+void Attempt::TellJoined(MemberIndex member, Effects& out) const {
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member), " is in"),
+           {NoticeKind::kMemberJoined, member});
 }
 
 void Attempt::Connect(Time now, MemberIndex member) {
@@ -339,14 +356,19 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
             .origin = member});
   ForgetRegistration(member);
   membership_.Disconnect(now, member);
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member), " has left"),
+           {NoticeKind::kMemberLeft, member});
   CancelPoll(member, left, out);
   barriers_.MemberGone(member, left, out);
+  ForgetTraces(member, left, out);
   alive_.MemberChanged(member, out);
   if (shutdown_.gathering && shutdown_.gathering->Includes(member)) EndShutdown(now, left, out);
   if (ended()) {
     out.Tell(Severity::kInfo,
              absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
-                          " ended: the last member, ", job_.NameWithLife(member), ", has left"));
+                          " ended: the last member, ", job_.NameWithLife(member), ", has left"),
+             {NoticeKind::kAttemptEnded, {}});
   }
 }
 
@@ -381,7 +403,8 @@ void Attempt::EndShutdown(Time now, const ErrorPtr& inner, Effects& out) {
   if (!failed()) {
     Keep(now, *shutdown_.verdict, false);
     out.Tell(Severity::kError,
-             absl::StrCat("job '", job_.options.job, "': ", shutdown_.verdict->message));
+             absl::StrCat("job '", job_.options.job, "': ", shutdown_.verdict->message),
+             {NoticeKind::kBarrierFailed, {}});
   }
   for (const Gathering::Arrival& arrival : waiting) out.Fail(arrival.call, shutdown_.verdict);
   Propagate(now, shutdown_.verdict, out);
@@ -395,38 +418,6 @@ void Attempt::Handle(Time now, const WatchMembers& request, Effects& out) {
   if (MayPark(request.caller.call, out)) {
     watch_.Watch(request.caller.call, request.version, out);
   }
-}
-
-void Attempt::Handle(Time now, const SetKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.Set(request, out);
-}
-
-void Attempt::Handle(Time now, const GetKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  if (keys_.Holds(request.key) || MayPark(request.caller.call, out)) {
-    keys_.Get(now, request, out);
-  }
-}
-
-void Attempt::Handle(Time now, const TryGetKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.TryGet(request, out);
-}
-
-void Attempt::Handle(Time now, const IncrementKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.Increment(request, out);
-}
-
-void Attempt::Handle(Time now, const ListKeys& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.List(request, out);
-}
-
-void Attempt::Handle(Time now, const DeleteKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.Delete(request, out);
 }
 
 void Attempt::Handle(Time now, const ArriveAtBarrier& request, Effects& out) {
@@ -467,7 +458,8 @@ void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
   auto found = parked_.find(fact.call);
   if (found == parked_.end()) {
     if (!keys_.Forget(fact.call) && !barriers_.Forget(fact.call) &&
-        !registration_.Forget(now, fact.call) && !watch_.Forget(fact.call)) {
+        !agreements_.Forget(fact.call) && !registration_.Forget(now, fact.call) &&
+        !watch_.Forget(fact.call)) {
       alive_.Forget(fact.call);
     }
     return;

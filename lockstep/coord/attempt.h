@@ -15,6 +15,7 @@
 #include "lockstep/coord/barrier_table.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
+#include "lockstep/coord/index_agreement.h"
 #include "lockstep/coord/job_record.h"
 #include "lockstep/coord/key_values.h"
 #include "lockstep/coord/member_watch.h"
@@ -54,14 +55,19 @@ class Attempt {
   void Handle(Time now, const LeaveJob& request, Effects& out);
   void Handle(Time now, const ResetMember& request, Effects& out);
   void Handle(Time now, const WatchMembers& request, Effects& out);
-  void Handle(Time now, const SetKey& request, Effects& out);
+  void Handle(Time now, SetKey request, Effects& out);
+  void Handle(Time now, CompareAndSetKey request, Effects& out);
   void Handle(Time now, const GetKey& request, Effects& out);
   void Handle(Time now, const TryGetKey& request, Effects& out);
+  void Handle(Time now, const GetKeys& request, Effects& out);
+  void Handle(Time now, const WatchKeys& request, Effects& out);
   void Handle(Time now, const IncrementKey& request, Effects& out);
+  void Handle(Time now, const MaxKey& request, Effects& out);
   void Handle(Time now, const ListKeys& request, Effects& out);
   void Handle(Time now, const DeleteKey& request, Effects& out);
   void Handle(Time now, const ArriveAtBarrier& request, Effects& out);
   void Handle(Time now, const CancelBarrier& request, Effects& out);
+  void Handle(Time now, const AgreeOnIndex& request, Effects& out);
   void Handle(Time now, const GetAliveMembers& request, Effects& out);
   void Handle(Time now, const CallLeft& fact, Effects& out);
   void Handle(Time now, const ProcessEnded& fact, Effects& out);
@@ -105,6 +111,12 @@ class Attempt {
   bool MayPark(CallId call, Effects& out) const;
   void NoteLife(Time now, const Caller& caller);
 
+  // Whose key it will be. False: the caller was refused.
+  bool FindOwner(const Caller& caller, const KeyLifetime& lifetime,
+                 std::optional<MemberIndex>& owner, Effects& out) const;
+  // A member left or was lost: its keys die, and nobody agrees with it any more.
+  void ForgetTraces(MemberIndex member, const ErrorPtr& because, Effects& out);
+
   void Connect(Time now, MemberIndex member);
   void Restarted(Time now, const RegisterMember& request, Effects& out);
   void Disconnect(Time now, MemberIndex member, Effects& out);
@@ -127,12 +139,14 @@ class Attempt {
   void FailPolls(const ErrorPtr& error, Effects& out);
 
   MemberView ViewOf(Time now, MemberIndex member) const;
+  void TellJoined(MemberIndex member, Effects& out) const;
 
   JobRecord& job_;
   const ServiceIncarnation service_;
   Membership membership_;
   Registration registration_;
   BarrierTable barriers_;
+  IndexAgreement agreements_;
   KeyValues keys_;
   AliveSets alive_;
   MemberWatch watch_;

@@ -11,6 +11,12 @@
 namespace lockstep::coord {
 namespace {
 
+// Whether the member died or fell silent, in contrast to having failed.
+bool IsLoss(Reason reason) {
+  return reason == Reason::kHeartbeatTimeout || reason == Reason::kConnectionLost ||
+         reason == Reason::kProcessEnded;
+}
+
 // Of heartbeat_timeout; stock clients send a heartbeat every half, so that by then one is overdue.
 constexpr double kSilentIsSuspect = 0.6;
 
@@ -58,11 +64,14 @@ void Attempt::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
     told = MakeError(std::move(combined));
   }
   out.Tell(job_.options.recoverable ? Severity::kWarning : Severity::kError,
-           absl::StrCat("job '", job_.options.job, "': ", told->message));
+           absl::StrCat("job '", job_.options.job, "': ", told->message),
+           {IsLoss(all.front().error->reason) ? NoticeKind::kMemberLost : NoticeKind::kMemberFailed,
+            all.front().member});
   Propagate(now, told, out);
 
   for (const Casualty& casualty : all) {
     barriers_.MemberGone(casualty.member, casualty.error, out);
+    ForgetTraces(casualty.member, casualty.error, out);
     alive_.MemberChanged(casualty.member, out);
     if (shutdown_.gathering && shutdown_.gathering->Includes(casualty.member)) {
       EndShutdown(now, casualty.error, out);
@@ -79,6 +88,11 @@ void Attempt::GiveUpBroken(Time now, Effects& out) {
 void Attempt::Propagate(Time now, const ErrorPtr& error, Effects& out) {
   if (job_.options.recoverable || root_cause_) return;
   root_cause_ = error;
+  out.Tell(Severity::kError,
+           absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " failed",
+                        error->origin ? " by " + job_.NameWithLife(*error->origin) : "", ": ",
+                        std::string(ReasonName(error->reason)), "; its members are told"),
+           {NoticeKind::kAttemptFailed, error->origin});
   if (anyone_polls_) return FailPolls(error, out);
   SetAllToError(now, error, out);
 }
@@ -94,6 +108,7 @@ void Attempt::SetAllToError(Time now, const ErrorPtr& because, Effects& out) {
     if (membership_.Get(member).state == MemberState::kError) continue;
     membership_.Fail(now, member, error);
     barriers_.MemberGone(member, error, out);
+    ForgetTraces(member, error, out);
     alive_.MemberChanged(member, out);
   }
 }
@@ -156,8 +171,10 @@ void Attempt::Handle(Time now, const ProcessEnded& fact, Effects& out) {
             .origin = fact.member});
   // Before everybody is in, nobody but itself is concerned: the others go on waiting for it.
   if (registration_.MemberEnded(now, fact.member, error, out)) {
-    return out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job,
-                                                     "': while it registered, ", error->message));
+    return out.Tell(
+        Severity::kWarning,
+        absl::StrCat("job '", job_.options.job, "': while it registered, ", error->message),
+        {NoticeKind::kMemberLost, fact.member});
   }
   if (membership_.Get(fact.member).state != MemberState::kConnected) return;
   Fail(now, {{fact.member, now, error}}, out);
@@ -182,6 +199,8 @@ void Attempt::Handle(Time now, const DeadlineReached&, Effects& out) {
   }
   ReachShutdownDeadline(now, out);
   barriers_.ReachDeadline(now, out);
+  agreements_.ReachDeadline(now, out);
+  keys_.ReachDeadline(now, out);
 }
 
 void Attempt::ReachShutdownDeadline(Time now, Effects& out) {
@@ -204,6 +223,7 @@ void Attempt::Handle(Time, const Stop&, Effects& out) {
                               absl::StrCat("Barrier failed because ", text)),
                     out);
   const ErrorPtr aborted = MakeError(absl::StatusCode::kAborted, Reason::kServiceStopped, text);
+  agreements_.FailAll(aborted, out);
   registration_.FailAll(aborted, out);
   if (shutdown_.gathering) {
     for (const Gathering::Arrival& arrival : shutdown_.gathering->Waiting()) {
@@ -226,6 +246,7 @@ void Attempt::Close(const ErrorPtr& error, Effects& out) {
   FailPolls(error, out);
   registration_.FailAll(error, out);
   barriers_.FailAll(error, out);
+  agreements_.FailAll(error, out);
   keys_.FailAll(error, out);
   alive_.FailAll(error, out);
   watch_.FailAll(error, out);
@@ -238,7 +259,8 @@ void Attempt::Close(const ErrorPtr& error, Effects& out) {
 Time Attempt::NextDeadline() const {
   const Time shutdown = shutdown_.gathering ? shutdown_.gathering->deadline() : Time::Infinite();
   return std::min({membership_.NextDeadline(), registration_.NextDeadline(),
-                   barriers_.NextDeadline(), watch_.NextDeadline(), shutdown});
+                   barriers_.NextDeadline(), agreements_.NextDeadline(), keys_.NextDeadline(),
+                   watch_.NextDeadline(), shutdown});
 }
 
 void Attempt::FillView(Time now, CoordinatorView& view) const {
@@ -252,7 +274,9 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   for (int32_t i = 0; i < membership_.size(); ++i) {
     view.members.push_back(ViewOf(now, MemberIndex(i)));
   }
-  view.barriers = barriers_.View();
+  const size_t rows_max = job_.options.view_rows_max;
+  view.barriers = barriers_.View(rows_max);
+  view.barriers_open = barriers_.open() + (shutdown_.gathering ? 1 : 0);
   if (shutdown_.gathering) {
     BarrierView leaving{.barrier = {shutdown_.id, 0},
                         .opened = shutdown_.gathering->opened(),
@@ -263,7 +287,9 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
     }
     view.barriers.push_back(std::move(leaving));
   }
-  for (const auto& [key, waiters] : keys_.waiters()) {
+  view.keys_awaited = keys_.awaited();
+  for (const KeyWaits::Slot* slot : keys_.waiters(rows_max)) {
+    const auto& [key, waiters] = *slot;
     KeyWaitView wait{.key = key, .waiters = waiters.size(), .since = waiters.begin()->second.since};
     for (const auto& [call, waiter] : waiters) {
       if (auto member = membership_.Find(waiter.incarnation)) wait.members.push_back(*member);
@@ -274,8 +300,8 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   }
   view.keys = keys_.size();
   view.key_bytes = keys_.bytes();
-  view.waits = barriers_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
-               registration_.waits() + parked_.size();
+  view.waits = barriers_.waits() + agreements_.waits() + keys_.waits() + alive_.waits() +
+               watch_.waits() + registration_.waits() + parked_.size();
 }
 
 MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
@@ -298,9 +324,7 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
     become(MemberCondition::kMissing, member.since, "it had not come when the attempt failed");
   } else if (member.state == MemberState::kError) {
     const Reason reason = member.error->reason;
-    const bool lost = reason == Reason::kHeartbeatTimeout || reason == Reason::kConnectionLost ||
-                      reason == Reason::kProcessEnded;
-    become(lost ? MemberCondition::kLost : MemberCondition::kFailed, member.since,
+    become(IsLoss(reason) ? MemberCondition::kLost : MemberCondition::kFailed, member.since,
            member.error->message);
   } else if (member.state == MemberState::kDisconnected) {
     if (registration_.Waits(index)) {

@@ -55,6 +55,10 @@ Effects Coordinator::Handle(Time now, Event event) {
       },
       event);
   attempt_->Settle(now, out);
+  for (Notice& notice : out.notices) {
+    notice.attempt = job_->attempt;
+    if (notice.about.member) notice.member = job_->NameWithLife(*notice.about.member);
+  }
   return out;
 }
 
@@ -96,9 +100,11 @@ void Coordinator::OpenNextAttempt(Effects& out) {
   const std::unique_ptr<Attempt> old = std::move(attempt_);
   ++job_->attempt;
   attempt_ = std::make_unique<Attempt>(*job_, Draw(job_->options.incarnation_seed, job_->attempt));
-  out.Tell(Severity::kInfo, absl::StrCat("job '", job_->options.job, "': attempt ", job_->attempt,
-                                         " begins; attempt ", job_->attempt - 1,
-                                         old->failed() ? " failed" : " ended"));
+  out.Tell(
+      Severity::kInfo,
+      absl::StrCat("job '", job_->options.job, "': attempt ", job_->attempt, " begins; attempt ",
+                   job_->attempt - 1, old->failed() ? " failed" : " ended"),
+      {NoticeKind::kAttemptBegan, {}});
   old->Close(WrongService(old->service()), out);
 }
 
@@ -113,8 +119,10 @@ void Coordinator::HandleOther(Time now, const DeadlineReached& fact, Effects& ou
 void Coordinator::HandleOther(Time, const ProcessStarted& fact, Effects& out) {
   if (!job_->IsMember(fact.member)) return;
   job_->processes[fact.member.value()] = {.host = fact.host, .pid = fact.pid, .running = true};
-  out.Tell(Severity::kInfo, absl::StrCat("job '", job_->options.job, "': ", job_->Name(fact.member),
-                                         " started as pid ", fact.pid, " on ", fact.host));
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_->options.job, "': ", job_->Name(fact.member),
+                        " started as pid ", fact.pid, " on ", fact.host),
+           {NoticeKind::kProcessStarted, fact.member});
 }
 
 void Coordinator::HandleOther(Time now, const ProcessEnded& fact, Effects& out) {
@@ -144,7 +152,8 @@ void Coordinator::SetStopped(Time now, MemberIndex member, int64_t pid, bool sto
            stopped ? absl::StrCat("job '", job_->options.job, "': ", job_->Describe(member),
                                   " is stopped (SIGSTOP); it is lost only by its heartbeat timeout")
                    : absl::StrCat("job '", job_->options.job, "': ", job_->Describe(member),
-                                  " continues after ", FormatSpan(now - process.stopped_at)));
+                                  " continues after ", FormatSpan(now - process.stopped_at)),
+           {stopped ? NoticeKind::kMemberSuspect : NoticeKind::kMemberRecovered, member});
   process.stopped = stopped;
   process.stopped_at = now;
 }

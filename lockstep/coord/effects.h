@@ -67,12 +67,6 @@ struct KeysChanged {
   int64_t revision = 0;           // ask for what comes after this one next
   bool snapshot = false;          // `changes` is all that is there, instead of what has changed
 };
-// What a member brought to a barrier.
-struct MemberValue {
-  MemberIndex member;
-  std::string value;
-};
-using MemberValues = std::shared_ptr<const std::vector<MemberValue>>;  // by index
 struct BarrierPassed {
   int64_t counter = 0;
   MemberValues values;  // null when nobody brought any
@@ -122,10 +116,36 @@ struct Reply {
 
 enum class Severity { kInfo, kWarning, kError };
 
-// A sentence for the operator.
+// What kind of transition a notice tells of, for those who sort and filter.
+enum class NoticeKind {
+  kOther,
+  kAttemptBegan,   // the first member of an attempt has come
+  kAttemptRuns,    // all members are in
+  kAttemptEnded,   // the last member has left
+  kAttemptFailed,  // by its first failure
+  kMemberJoined,
+  kMemberLeft,
+  kMemberSuspect,    // stopped, or silent
+  kMemberRecovered,  // a suspect one is well again
+  kMemberLost,       // died or fell silent
+  kMemberFailed,     // in error for another reason
+  kBarrierFailed,    // it timed out or was cancelled
+  kProcessStarted,   // from launchers, as is the next
+  kProcessEnded,
+};
+struct NoticeAbout {
+  NoticeKind kind = NoticeKind::kOther;
+  std::optional<MemberIndex> member;
+};
+
+// A sentence for the operator. Each transition gives one.
 struct Notice {
   Severity severity = Severity::kInfo;
   std::string text;
+  NoticeAbout about;
+  // Filled in by the coordinator: the attempt, and the name of the member that it is about.
+  int64_t attempt = 0;
+  std::string member;
 };
 
 struct Effects {
@@ -138,7 +158,9 @@ struct Effects {
     replies.push_back({call, nullptr, std::move(answer)});
   }
   void Fail(CallId call, ErrorPtr error) { replies.push_back({call, std::move(error), {}}); }
-  void Tell(Severity severity, std::string text) { notices.push_back({severity, std::move(text)}); }
+  void Tell(Severity severity, std::string text, NoticeAbout about = {}) {
+    notices.push_back({severity, std::move(text), about});
+  }
 };
 
 }  // namespace lockstep::coord

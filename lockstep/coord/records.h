@@ -4,6 +4,9 @@
 // those behind it, in order, gives the state back. What only lives as long as somebody's connection
 // (parked calls, arrivals at an open barrier, signs of life) is in none: who waited asks again.
 //
+// The records of one `Effects` are one unit: after a crash all of them are there, or none. An
+// effect without the answer that is kept of it would happen twice when its client asks again.
+//
 // Bytes: lockstep/wire/store. Kept by: lockstep/journal.
 #pragma once
 
@@ -21,6 +24,13 @@
 #include "lockstep/coord/error.h"
 
 namespace lockstep::coord {
+
+// What a member brought to a barrier.
+struct MemberValue {
+  MemberIndex member;
+  std::string value;
+};
+using MemberValues = std::shared_ptr<const std::vector<MemberValue>>;  // by index
 
 // A member as coordination clients see it.
 enum class MemberState { kDisconnected, kConnected, kError };
@@ -51,6 +61,7 @@ struct MemberChanged {
   MemberIndex member;
   MemberState state = MemberState::kDisconnected;
   Incarnation incarnation;
+  int32_t life = 0;   // the how manieth of the member in this job that is, from 1 up
   ErrorPtr error;     // in kError
   bool left = false;  // disconnected after it had been connected
   bool recoverable = false;
@@ -102,8 +113,8 @@ struct BarrierEnded {
   int64_t counter = 0;
   std::vector<MemberIndex> members;  // empty: everybody
   ErrorPtr verdict;                  // null: passed
-  // What each brought, by index; null when nobody brought any.
-  std::shared_ptr<const std::vector<std::pair<MemberIndex, std::string>>> values;
+  MemberValues values;               // null when nobody brought any
+  bool values_forgotten = false;     // there were values, which are not kept any more
 };
 struct IndexAgreed {
   std::string name;
@@ -129,6 +140,8 @@ struct AnswerKept {
   std::optional<int64_t> result;    // the number after an increment or a maximum
   bool swapped = false;             // of a compare-and-set that took effect
   std::string key;                  // that was written, as the caller spelled it
+  // The client had said that it has all answers up to this number: those are not kept any more.
+  uint64_t through = 0;
 };
 
 }  // namespace record

@@ -93,8 +93,10 @@ struct CoordinatorView {
   ServiceIncarnation service;
   Time started;  // of the attempt; meaningless before its first registration
   std::vector<MemberView> members;
-  std::vector<BarrierView> barriers;  // open ones only
-  std::vector<KeyWaitView> key_waits;
+  std::vector<BarrierView> barriers;   // open ones only, the oldest first; `view_rows_max`
+  std::vector<KeyWaitView> key_waits;  // by key; as many at most
+  size_t barriers_open = 0;            // all of them, as is the next
+  size_t keys_awaited = 0;
   std::vector<ErrorView> errors;  // newest last, of all attempts
   size_t keys = 0;
   size_t key_bytes = 0;

@@ -88,8 +88,8 @@ class Search {
 }  // namespace
 
 std::string Describe(const KeyOperation& op) {
-  static constexpr const char* kNames[] = {"set", "set if absent", "compare and set", "add",
-                                           "max", "delete",        "read"};
+  static constexpr const char* kNames[] = {
+      "set", "set if absent", "compare and set", "add", "max", "delete", "read"};
   std::string text = absl::StrCat(op.who, " ", kNames[static_cast<size_t>(op.kind)]);
   if (op.kind == Kind::kCompareAndSet) absl::StrAppend(&text, " ", Show(op.expected), " to");
   if (!op.value.empty()) absl::StrAppend(&text, " '", op.value, "'");

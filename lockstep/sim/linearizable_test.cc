@@ -44,12 +44,8 @@ TEST(Linearizable, FindsAValueThatWasTakenBack) {
 }
 
 TEST(Linearizable, FindsAnAdditionThatHappenedTwice) {
-  const KeyOperation once{.kind = Kind::kAdd,
-                          .number = 3,
-                          .asked = 1,
-                          .answered = 2,
-                          .done = true,
-                          .result = "3"};
+  const KeyOperation once{
+      .kind = Kind::kAdd, .number = 3, .asked = 1, .answered = 2, .done = true, .result = "3"};
   EXPECT_EQ(CheckLinearizable({once, Read(3, 4, "3")}), "");
   EXPECT_NE(CheckLinearizable({once, Read(3, 4, "6")}), "");
 }

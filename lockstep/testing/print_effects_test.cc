@@ -29,7 +29,7 @@ TEST(PrintEffects, PrintsRecordsFirst) {
 
   EXPECT_EQ(PrintEffects(effects),
             "record: AnswerKept session=ff-1 number=4 key=\"a\" revision=7 deleted=none "
-            "result=none swapped=0\n"
+            "result=none swapped=0 through=0\n"
             "call 3: OK written at 7\n");
 }
 

@@ -119,6 +119,7 @@ std::string PrintFields(const T& e) {
   LOCKSTEP_FIELD(member);
   LOCKSTEP_FIELD(state);
   LOCKSTEP_FIELD(incarnation);
+  LOCKSTEP_FIELD(life);
   LOCKSTEP_FIELD(error);
   LOCKSTEP_FIELD(root_cause);
   LOCKSTEP_FIELD(left);
@@ -169,6 +170,7 @@ std::string PrintFields(const T& e) {
   LOCKSTEP_FIELD(deleted);
   LOCKSTEP_FIELD(result);
   LOCKSTEP_FIELD(swapped);
+  LOCKSTEP_FIELD(through);
 #undef LOCKSTEP_FIELD
   return text;
 }

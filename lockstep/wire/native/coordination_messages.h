@@ -75,17 +75,6 @@ struct CloseSessionReply {
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 
-struct Label {
-  std::string name;
-  std::string value;
-
-  friend bool operator==(const Label&, const Label&) = default;
-  static constexpr std::string_view kName = "lockstep.v1.Label";
-  static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "name", &Label::name), Field(2, "value", &Label::value));
-  }
-};
-
 // The session becomes a member; answered when all members of the job have come.
 struct JoinJob {
   // Empty: the only role there is.

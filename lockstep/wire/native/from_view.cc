@@ -68,7 +68,14 @@ MemberStatus Convert(Time now, const coord::MemberView& member) {
                          .why = ToUtf8(member.why),
                          .peer = ToUtf8(member.peer),
                          .host = ToUtf8(member.host),
-                         .pid = member.pid};
+                         .pid = member.pid,
+                         .step = member.step,
+                         .phase = ToUtf8(member.phase),
+                         .doing = ToUtf8(member.doing),
+                         .native = member.native};
+  for (const auto& [name, value] : member.labels) {
+    status.labels.push_back({.name = ToUtf8(name), .value = ToUtf8(value)});
+  }
   if (member.last_heard) status.last_heard_ago_us = Ago(now, *member.last_heard);
   return status;
 }
@@ -113,7 +120,9 @@ JobStatus FromView(Time now, const coord::CoordinatorView& view, std::string grp
                       .keys = static_cast<int64_t>(view.keys),
                       .key_bytes = static_cast<int64_t>(view.key_bytes),
                       .waits = static_cast<int64_t>(view.waits),
-                      .grpc = std::move(grpc_address)};
+                      .grpc = std::move(grpc_address),
+                      .barriers_open = static_cast<int64_t>(view.barriers_open),
+                      .keys_awaited = static_cast<int64_t>(view.keys_awaited)};
   // An attempt starts with its first registration; before it `started` means nothing.
   const bool somebody_came = std::any_of(
       view.members.begin(), view.members.end(),
@@ -124,6 +133,18 @@ JobStatus FromView(Time now, const coord::CoordinatorView& view, std::string grp
   for (const auto& wait : view.key_waits) status.key_waits.push_back(Convert(now, wait));
   for (const auto& error : view.errors) status.errors.push_back(Convert(now, error));
   return status;
+}
+
+WatchJobReply FromChange(Time now, const coord::JobChange& change) {
+  WatchJobReply reply = {.version = change.version,
+                         .snapshot = change.snapshot,
+                         .attempt = change.attempt,
+                         .state = Convert(change.state),
+                         .members = {},
+                         .errors = {}};
+  for (const auto& member : change.members) reply.members.push_back(Convert(now, member));
+  for (const auto& error : change.errors) reply.errors.push_back(Convert(now, error));
+  return reply;
 }
 
 }  // namespace lockstep::wire::native

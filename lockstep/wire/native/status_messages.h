@@ -69,6 +69,18 @@ constexpr std::array<EnumName<AttemptState>, 7> EnumNames(AttemptState) {
            {kStopped, "stopped"}}};
 }
 
+// For people: what a member says about itself.
+struct Label {
+  std::string name;
+  std::string value;
+
+  friend bool operator==(const Label&, const Label&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.Label";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "name", &Label::name), Field(2, "value", &Label::value));
+  }
+};
+
 struct MemberStatus {
   int32_t index = 0;
   std::string name;  // task/4#1
@@ -77,8 +89,13 @@ struct MemberStatus {
   std::optional<int64_t> last_heard_ago_us;  // absent: never
   std::string why;                           // suspect, lost, failed: one sentence
   std::string peer;                          // where it registered from
-  std::string host;                          // from its launcher, as is `pid`; else empty
+  std::string host;                          // from itself or its launcher, as is `pid`; else empty
   int64_t pid = 0;                           // 0: not known
+  std::optional<int64_t> step;  // where it is in its work, as far as it said, as are `phase`
+  std::string phase;            // and `labels`
+  std::vector<Label> labels;
+  std::string doing;    // "waits at barrier 'b' for 12s"; empty: not known
+  bool native = false;  // it speaks lockstep.v1
 
   friend bool operator==(const MemberStatus&, const MemberStatus&) = default;
   static constexpr std::string_view kName = "lockstep.v1.MemberStatus";
@@ -89,7 +106,10 @@ struct MemberStatus {
         Field(4, "since_ago_us", &MemberStatus::since_ago_us),
         Field(5, "last_heard_ago_us", &MemberStatus::last_heard_ago_us),
         Field(6, "why", &MemberStatus::why), Field(7, "peer", &MemberStatus::peer),
-        Field(8, "host", &MemberStatus::host), Field(9, "pid", &MemberStatus::pid));
+        Field(8, "host", &MemberStatus::host), Field(9, "pid", &MemberStatus::pid),
+        Field(10, "step", &MemberStatus::step), Field(11, "phase", &MemberStatus::phase),
+        Field(12, "labels", &MemberStatus::labels), Field(13, "doing", &MemberStatus::doing),
+        Field(14, "native", &MemberStatus::native));
   }
 };
 
@@ -159,13 +179,15 @@ struct JobStatus {
   uint64_t service_incarnation = 0;
   std::optional<int64_t> started_ago_us;  // of the attempt; absent: nobody has come yet
   std::vector<MemberStatus> members;      // by index
-  std::vector<BarrierStatus> barriers;
-  std::vector<KeyWaitStatus> key_waits;
-  std::vector<ErrorStatus> errors;  // newest last
+  std::vector<BarrierStatus> barriers;    // those that are open, the oldest first; cut
+  std::vector<KeyWaitStatus> key_waits;   // cut likewise
+  std::vector<ErrorStatus> errors;        // newest last
   int64_t keys = 0;
   int64_t key_bytes = 0;
-  int64_t waits = 0;  // parked calls
-  std::string grpc;   // HOST:PORT for this job's stock clients
+  int64_t waits = 0;          // parked calls
+  std::string grpc;           // HOST:PORT for this job's stock clients
+  int64_t barriers_open = 0;  // all of them, as is the next
+  int64_t keys_awaited = 0;
 
   friend bool operator==(const JobStatus&, const JobStatus&) = default;
   static constexpr std::string_view kName = "lockstep.v1.JobStatus";
@@ -178,7 +200,9 @@ struct JobStatus {
         Field(7, "members", &JobStatus::members), Field(8, "barriers", &JobStatus::barriers),
         Field(9, "key_waits", &JobStatus::key_waits), Field(10, "errors", &JobStatus::errors),
         Field(11, "keys", &JobStatus::keys), Field(12, "key_bytes", &JobStatus::key_bytes),
-        Field(13, "waits", &JobStatus::waits), Field(14, "grpc", &JobStatus::grpc));
+        Field(13, "waits", &JobStatus::waits), Field(14, "grpc", &JobStatus::grpc),
+        Field(15, "barriers_open", &JobStatus::barriers_open),
+        Field(16, "keys_awaited", &JobStatus::keys_awaited));
   }
 };
 
