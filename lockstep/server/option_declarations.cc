@@ -9,9 +9,9 @@ void DeclareAddresses(DeclaredOptions& declared) {
   table.Text("listen", &declared.listen, "HOST:PORT",
              "Where `lockstep status`, `lockstep run` and native clients call. Port 0: any.");
   table.List("job", &declared.jobs, "NAME=SIZE[@HOST:PORT]",
-             "A job and how many members it has. Stock JAX clients call the job at its own\n"
-             "address; without one, the server takes a free port from 20000 to 31999 on the\n"
-             "host of --listen.");
+             "A job and how many members it has, or NAME=ROLE:SIZE,ROLE:SIZE when they differ.\n"
+             "Stock clients call the job at its own address; without one, the server takes a\n"
+             "free port from 20000 to 31999 on the host of --listen.");
   table.List("recoverable", &declared.recoverable, "NAME",
              "Members of this job may die and come back without failing it.");
   table.Text("http", &declared.http, "HOST:PORT",
