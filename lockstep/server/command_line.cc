@@ -88,8 +88,32 @@ absl::Status ReadJobs(const DeclaredOptions& texts, ServerOptions& options) {
   return absl::OkStatus();
 }
 
+// Where the state is, unless --ephemeral says that it is nowhere.
+absl::Status ReadState(bool ephemeral, const config::OptionTable::Variables& variables,
+                       std::string& directory) {
+  if (ephemeral) {
+    if (directory.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--state ", directory, " and --ephemeral: say only one of them"));
+  }
+  if (!directory.empty()) return absl::OkStatus();
+  const char* const state = variables("XDG_STATE_HOME");
+  const char* const home = variables("HOME");
+  if (state != nullptr && state[0] == '/') {
+    directory = absl::StrCat(state, "/lockstep");
+  } else if (home != nullptr && home[0] == '/') {
+    directory = absl::StrCat(home, "/.local/state/lockstep");
+  } else {
+    return absl::InvalidArgumentError(
+        "where should the state be kept? There is no $HOME: name --state DIR, or say --ephemeral "
+        "to keep it in memory only");
+  }
+  return absl::OkStatus();
+}
+
 // What the texts say, checked.
-absl::Status Read(const DeclaredOptions& declared, ParsedOptions& parsed) {
+absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Variables& variables,
+                  ParsedOptions& parsed) {
   parsed.options = declared.options;
   ServerOptions& options = parsed.options;
   const auto read_address = [](const std::string& name, const std::string& text,
@@ -103,6 +127,7 @@ absl::Status Read(const DeclaredOptions& declared, ParsedOptions& parsed) {
     return absl::OkStatus();
   };
   absl::Status status = read_address("--listen", declared.listen, options.listen);
+  if (status.ok()) status = ReadState(declared.ephemeral, variables, options.state_directory);
   if (!status.ok()) return status;
   if (!declared.http.empty()) {
     status = read_address("--http", declared.http, options.http.emplace());
@@ -174,7 +199,7 @@ std::variant<ParsedOptions, EndNow> ParseCommandLine(
   }
   ParsedOptions parsed;
   absl::Status status = declared.table.Resolve(variables);
-  if (status.ok()) status = Read(declared, parsed);
+  if (status.ok()) status = Read(declared, variables, parsed);
   if (!status.ok()) {
     return EndNow{.exit_code = kWrongOptions,
                   .text = absl::StrCat("lockstep-server: ", std::string(status.message()), "\n")};

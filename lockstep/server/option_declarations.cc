@@ -19,9 +19,12 @@ void DeclareAddresses(DeclaredOptions& declared) {
   table.Switch("insecure-network", &options.insecure_network,
                "Allow addresses that other hosts can reach, although nothing is encrypted or\n"
                "authenticated: whoever reaches such a port can read and change the job.");
+  table.Text("state", &options.state_directory, "DIR",
+             "Where the state is kept on disk: all that was answered survives the server's death,\n"
+             "and a server that is started on the same directory goes on. Empty: lockstep in\n"
+             "$XDG_STATE_HOME, or in ~/.local/state. One server owns a directory.");
   table.Switch("ephemeral", &declared.ephemeral,
-               "Keep all state in memory only. For now that is the only kind, so the option\n"
-               "changes nothing; say it where losing the state with the process is all right.");
+               "Keep all state in memory only: it is lost with the process.");
   table.Text("ready-file", &options.ready_file, "PATH",
              "Written (whole, by rename) once the server answers; removed when it ends:\n"
              "{\"listen\": ADDRESS, \"pid\": PID, \"http\": ADDRESS, \"jobs\": {NAME: {\"grpc\": "

@@ -47,6 +47,8 @@ struct ServerOptions {
   // For browsers, Prometheus and scripts; absent: not served.
   std::optional<runtime::Address> http;
 
+  // Where the state is kept on disk; empty: only in memory.
+  std::string state_directory;
   // Empty: none is written.
   std::string ready_file;
   // Addresses that other hosts can reach are allowed.

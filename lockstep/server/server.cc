@@ -15,6 +15,7 @@
 #include "lockstep/link/native_service.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/server/native_requests.h"
+#include "lockstep/server/saved_state.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/from_view.h"
 #include "lockstep/wire/native/to_event.h"
@@ -40,6 +41,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options) {
   std::unique_ptr<Server> server(new Server(options));
+  if (absl::Status status = server->OpenState(); !status.ok()) return status;
   if (absl::Status status = server->StartLink(); !status.ok()) return status;
   if (absl::Status status = server->StartJobs(); !status.ok()) return status;
   return server;
@@ -50,11 +52,13 @@ Server::Server(const ServerOptions& options)
       started_(runtime::MonotonicNow()),
       signals_(loop_.io()),
       ready_file_(options.ready_file),
+      commits_(loop_),
+      held_answers_(std::make_shared<HeldAnswers>(commits_)),
       native_([this](const wire::native::OpenSession& request) { return jobs_.Open(request); },
               [this](link::LinkId link, absl::Status why) {
                 link_->Close(link, std::move(why), "superseded");
               }),
-      jobs_(loop_, options_, native_) {}
+      jobs_(loop_, options_, commits_, native_) {}
 
 Server::~Server() { Stop(); }
 
@@ -92,6 +96,22 @@ absl::StatusOr<wire::native::StatusReply> Server::Snapshot() {
   return reply;
 }
 
+absl::Status Server::OpenState() {
+  if (options_.state_directory.empty()) return absl::OkStatus();
+  auto journal = server::OpenState(options_.state_directory, jobs_);
+  if (!journal.ok()) {
+    return absl::Status(journal.status().code(),
+                        absl::StrCat("--state: ", std::string(journal.status().message())));
+  }
+  const auto failed = [this](absl::Status reason) {
+    spdlog::error("{}", std::string(reason.message()));
+    BeginDrain();
+  };
+  absl::Status status =
+      commits_.Keep(*std::move(journal), failed, [this] { return SnapshotOf(jobs_); });
+  return status.ok() ? jobs_.Resume() : status;
+}
+
 absl::Status Server::StartLink() {
   if (!options_.insecure_network) {
     absl::Status status = CheckLoopback(loop_.io(), options_.listen);
@@ -113,7 +133,7 @@ absl::Status Server::StartLink() {
     if (wire::native::IsSessionRequest(request.kind)) {
       return native_.Take(std::move(request), std::move(responder));
     }
-    others(std::move(request), std::move(responder));
+    others(std::move(request), held_answers_->Hold(std::move(responder)));
   };
   events.cancelled = [this](link::LinkId link, uint64_t id) { native_.Cancelled(link, id); };
   events.answered = [this](link::LinkId link, uint64_t id) { native_.Answered(link, id); };
@@ -139,7 +159,11 @@ absl::Status Server::StartJobs() {
     if (options.address && !options_.insecure_network) {
       status = CheckLoopback(loop_.io(), *options.address);
     }
-    if (status.ok()) status = jobs_.Add(options).status();
+    if (status.ok()) {
+      const JobHost* const restored = jobs_.Find(options.name);
+      status = restored != nullptr ? jobs_.CheckRestored(*restored, options)
+                                   : jobs_.Add(options).status();
+    }
     if (!status.ok()) {
       return absl::Status(
           status.code(), absl::StrCat("--job ", options.name, ": ", std::string(status.message())));
@@ -172,7 +196,8 @@ absl::Status Server::Run() {
   absl::Status status = WriteReadyFile();
   if (!status.ok()) Drain();
   loop_.Run();
-  return status;
+  absl::Status kept = commits_.Close();
+  return status.ok() ? kept : status;
 }
 
 void Server::Drain() {
@@ -200,12 +225,13 @@ void Server::BeginDrain() {
   draining_ = true;
   parts_to_drain_ = 2;
   jobs_.Drain([this] { PartDrained(); });
-  link_->Drain([this] { PartDrained(); });
+  // After the answers that wait for the journal.
+  commits_.Follow([this](bool /*durable*/) { link_->Drain([this] { PartDrained(); }); });
 }
 
 void Server::PartDrained() {
   if (--parts_to_drain_ > 0) return;
-  loop_.Stop();
+  commits_.Follow([this](bool /*durable*/) { loop_.Stop(); });
 }
 
 absl::StatusOr<wire::native::StatusReply> Server::Status(

@@ -18,6 +18,8 @@
 #include "asio/signal_set.hpp"
 #include "lockstep/link/server.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/server/commit_queue.h"
+#include "lockstep/server/held_answers.h"
 #include "lockstep/server/job_host.h"
 #include "lockstep/server/job_table.h"
 #include "lockstep/server/native_door.h"
@@ -64,7 +66,8 @@ class Server {
   // From now on SIGTERM and SIGINT drain; a second one ends the process at once.
   void DrainOnSignals();
 
-  // Runs until drained. Writes the ready file first. Once only.
+  // Runs until drained, or until the state cannot be written any more, which is returned. Writes
+  // the ready file first. Once only.
   absl::Status Run();
 
   // Answers all waits, lets the answers go out and makes `Run` return.
@@ -72,6 +75,7 @@ class Server {
 
  private:
   explicit Server(const ServerOptions& options);
+  absl::Status OpenState();
   absl::Status StartJobs();
   absl::Status StartLink();
   absl::Status WriteReadyFile();
@@ -91,6 +95,8 @@ class Server {
   runtime::Loop loop_;
   asio::signal_set signals_;
   ReadyFile ready_file_;
+  CommitQueue commits_;
+  const std::shared_ptr<HeldAnswers> held_answers_;
   NativeDoor native_;
   JobTable jobs_;
   std::unique_ptr<link::Server> link_;

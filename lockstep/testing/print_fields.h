@@ -58,10 +58,14 @@ inline std::string Show(const coord::ErrorPtr& error) {
 inline std::string Show(const std::shared_ptr<const std::string>& text) {
   return text ? Show(*text) : "null";
 }
+inline std::string Show(const coord::MemberValue& brought) {
+  return absl::StrCat(Show(brought.member), ":", Show(brought.value));
+}
 template <class A, class B>
 std::string Show(const std::pair<A, B>& pair) {
   return absl::StrCat(Show(pair.first), ":", Show(pair.second));
 }
+inline std::string Show(const coord::MemberValue& value);
 template <class T>
 std::string Show(const std::vector<T>& list) {
   return absl::StrCat(
@@ -83,6 +87,10 @@ inline std::string Show(const coord::KeyLifetime& lifetime) {
 inline std::string Show(const coord::KeyCondition& condition) {
   return absl::StrCat("absent:", condition.absent, ",value:", Show(condition.value),
                       ",revision:", Show(condition.revision));
+}
+
+inline std::string Show(const coord::MemberValue& value) {
+  return absl::StrCat(value.member.value(), ":", Show(value.value));
 }
 
 inline void AppendField(std::string& text, const char* name, const std::string& value) {
@@ -156,6 +164,7 @@ std::string PrintFields(const T& e) {
   LOCKSTEP_FIELD(expected);
   LOCKSTEP_FIELD(value);
   LOCKSTEP_FIELD(values);
+  LOCKSTEP_FIELD(values_forgotten);
   LOCKSTEP_FIELD(overwrite);
   LOCKSTEP_FIELD(lifetime);
   LOCKSTEP_FIELD(ttl);
