@@ -78,6 +78,11 @@ absl::StatusOr<JobOptions> OptionsOf(const wire::native::CreateJob& request) {
     if (role.name.empty() || role.size < 1) {
       return Invalid("each role has a name and a size of 1 or more");
     }
+    for (const coord::RoleOptions& other : options.roles) {
+      if (other.name == role.name) {
+        return Invalid(absl::StrCat("role '", role.name, "' comes twice"));
+      }
+    }
     options.roles.push_back({.name = role.name, .size = role.size});
     size += role.size;
   }

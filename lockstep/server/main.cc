@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   RaiseOpenFilesLimit();
   std::signal(SIGPIPE, SIG_IGN);
 
-  auto server = lockstep::server::Server::Start(options);
+  auto server = lockstep::server::Server::Listen(options);
   if (!server.ok()) {
     spdlog::error("{}", std::string(server.status().message()));
     return server.status().code() == absl::StatusCode::kFailedPrecondition ? 2 : 1;

@@ -9,9 +9,9 @@ void DeclareAddresses(DeclaredOptions& declared) {
   table.Text("listen", &declared.listen, "HOST:PORT",
              "Where `lockstep status`, `lockstep run` and native clients call. Port 0: any.");
   table.List("job", &declared.jobs, "NAME=SIZE[@HOST:PORT]",
-             "A job and how many members it has. Stock JAX clients call the job at its own\n"
-             "address; without one, the server takes a free port from 20000 to 31999 on the\n"
-             "host of --listen.");
+             "A job and how many members it has, or NAME=ROLE:SIZE,ROLE:SIZE when they differ.\n"
+             "Stock clients call the job at its own address; without one, the server takes a\n"
+             "free port from 20000 to 31999 on the host of --listen.");
   table.List("recoverable", &declared.recoverable, "NAME",
              "Members of this job may die and come back without failing it.");
   table.Text("http", &declared.http, "HOST:PORT",
@@ -105,7 +105,7 @@ void DeclareLimits(DeclaredOptions& declared) {
 void DeclareConnections(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;
   link::LinkOptions& link = declared.options.link;
-  net::XlaDoorOptions& door = declared.options.door;
+  net::StockDoorOptions& door = declared.options.door;
   table.Count("links-max", &declared.options.links_max, "Links of native clients and tools.");
   table.Duration("hello-timeout", &link.hello_timeout, "From a link's connection to its welcome.");
   table.Count("requests-in-flight-max", &link.requests_in_flight_max,

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <random>
 #include <utility>
@@ -31,6 +32,14 @@ uint64_t RandomNumber() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
+  auto server = Listen(options);
+  if (!server.ok()) return server;
+  if (absl::Status status = (*server)->WriteReadyFile(); !status.ok()) return status;
+  (*server)->runner_ = std::thread([server = server->get()] { server->loop_.Run(); });
+  return server;
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options) {
   std::unique_ptr<Server> server(new Server(options));
   if (absl::Status status = server->OpenState(); !status.ok()) return status;
   if (absl::Status status = server->StartLink(); !status.ok()) return status;
@@ -51,7 +60,41 @@ Server::Server(const ServerOptions& options)
               }),
       jobs_(loop_, options_, commits_, native_) {}
 
-Server::~Server() = default;
+Server::~Server() { Stop(); }
+
+void Server::Stop() {
+  const std::lock_guard lock(running_mutex_);
+  if (!runner_.joinable()) return;
+  Drain();
+  runner_.join();
+}
+
+bool Server::OnLoop(const std::function<void()>& function) {
+  const std::lock_guard lock(running_mutex_);
+  if (!runner_.joinable()) return false;
+  std::promise<void> done;
+  loop_.Post([&] {
+    function();
+    done.set_value();
+  });
+  done.get_future().wait();
+  return true;
+}
+
+std::string Server::GrpcAddress(const std::string& job) {
+  std::string address;
+  OnLoop([&] {
+    if (const JobHost* host = FindJob(job)) address = host->grpc_address();
+  });
+  return address;
+}
+
+absl::StatusOr<wire::native::StatusReply> Server::Snapshot() {
+  absl::StatusOr<wire::native::StatusReply> reply =
+      absl::UnavailableError("the server has stopped");
+  OnLoop([&] { reply = Status({}); });
+  return reply;
+}
 
 absl::Status Server::OpenState() {
   if (options_.state_directory.empty()) return absl::OkStatus();
@@ -142,11 +185,15 @@ std::vector<std::string> Server::AddressLines() const {
   return lines;
 }
 
-absl::Status Server::Run() {
+// Whoever calls from here on is answered: the addresses are taken and the loop is about to run.
+absl::Status Server::WriteReadyFile() {
   std::map<std::string, std::string> grpc_of_job;
   for (const auto& [name, job] : jobs_.jobs()) grpc_of_job[name] = job->grpc_address();
-  // Whoever calls from here on is answered: the addresses are taken and the loop is about to run.
-  absl::Status status = ready_file_.Write(ReadyText(link_->address(), getpid(), grpc_of_job));
+  return ready_file_.Write(ReadyText(link_->address(), getpid(), grpc_of_job));
+}
+
+absl::Status Server::Run() {
+  absl::Status status = WriteReadyFile();
   if (!status.ok()) Drain();
   loop_.Run();
   absl::Status kept = commits_.Close();

@@ -37,7 +37,7 @@ ServerOptions OptionsFor(std::vector<JobOptions> jobs) {
 class ServerTest : public ::testing::Test {
  protected:
   void Serve(const ServerOptions& options) {
-    auto server = Server::Start(options);
+    auto server = Server::Listen(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     runner_ = std::thread([this] { EXPECT_TRUE(server_->Run().ok()); });
@@ -218,7 +218,7 @@ TEST_F(ServerTest, ReadyFileTellsTheAddresses) {
 }
 
 TEST_F(ServerTest, ASignalDrains) {
-  auto server = Server::Start(OptionsFor({{.name = "digits"}}));
+  auto server = Server::Listen(OptionsFor({{.name = "digits"}}));
   ASSERT_TRUE(server.ok());
   (*server)->DrainOnSignals();
   raise(SIGTERM);
@@ -226,13 +226,13 @@ TEST_F(ServerTest, ASignalDrains) {
 }
 
 TEST_F(ServerTest, MayBeDroppedBeforeItRuns) {
-  auto server = Server::Start(OptionsFor({{.name = "digits"}}));
+  auto server = Server::Listen(OptionsFor({{.name = "digits"}}));
   ASSERT_TRUE(server.ok());
   const std::string address = (*server)->listen_address();
   server->reset();
   ServerOptions again = OptionsFor({{.name = "digits"}});
   again.listen = *runtime::ParseAddress(address);
-  EXPECT_TRUE(Server::Start(again).ok());
+  EXPECT_TRUE(Server::Listen(again).ok());
 }
 
 TEST_F(ServerTest, ChosenPortsLieBelowTheSystemsOwn) {
@@ -247,13 +247,13 @@ TEST_F(ServerTest, AddressesInUseAreNamed) {
   Serve(OptionsFor({{.name = "digits"}}));
   ServerOptions same_link = OptionsFor({{.name = "digits"}});
   same_link.listen = *runtime::ParseAddress(server_->listen_address());
-  absl::Status status = Server::Start(same_link).status();
+  absl::Status status = Server::Listen(same_link).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr(server_->listen_address()));
 
   const std::string grpc = server_->FindJob("digits")->grpc_address();
   status =
-      Server::Start(OptionsFor({{.name = "x", .address = *runtime::ParseAddress(grpc)}})).status();
+      Server::Listen(OptionsFor({{.name = "x", .address = *runtime::ParseAddress(grpc)}})).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--job x"));
   EXPECT_THAT(std::string(status.message()), HasSubstr(grpc));
@@ -262,7 +262,7 @@ TEST_F(ServerTest, AddressesInUseAreNamed) {
 TEST_F(ServerTest, OpenAddressesNeedAWord) {
   ServerOptions options = OptionsFor({{.name = "digits"}});
   options.listen.host = "0.0.0.0";
-  absl::Status status = Server::Start(options).status();
+  absl::Status status = Server::Listen(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--insecure-network"));
 
@@ -270,7 +270,7 @@ TEST_F(ServerTest, OpenAddressesNeedAWord) {
   Serve(options);
 
   status =
-      Server::Start(OptionsFor({{.name = "x", .address = runtime::Address{.host = "0.0.0.0"}}}))
+      Server::Listen(OptionsFor({{.name = "x", .address = runtime::Address{.host = "0.0.0.0"}}}))
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--job x"));
