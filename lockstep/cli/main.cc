@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cli/status.h"
 #include "lockstep/cli/subcommands.h"
-#include "lockstep/launch/exit_code.h"
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  if (argc >= 2 && std::strcmp(argv[1], "serve") == 0) return cli::ExecuteServer(argc, argv);
+  if (argc >= 2 && std::strcmp(argv[1], "serve") == 0) {
+    return cli::ExecuteServer("serve", {argv + 2, argv + argc});
+  }
 
   CLI::App app("Keeps a training cluster in lockstep.", "lockstep");
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
@@ -23,17 +23,21 @@ int main(int argc, char** argv) {
       argv, argv + argc, [](const char* argument) { return std::strcmp(argument, "--") == 0; });
   const std::vector<std::string> from_dashes(ours_end, argv + argc);
 
-  int exit_code = 0;
-  cli::AddServe(app, exit_code);
-  cli::AddRun(app, from_dashes, exit_code);
-  cli::StatusOptions status;
-  cli::AddStatusCommand(app, status)->callback([&status, &exit_code] {
-    exit_code = cli::Status(status, std::cout, std::cerr);
-  });
+  cli::Invocation invocation{.out = std::cout, .err = std::cerr};
+  cli::AddServe(app, invocation);
+  cli::AddRun(app, from_dashes, invocation);
+  cli::AddStatus(app, invocation);
+  cli::AddWhy(app, invocation);
+  cli::AddMembers(app, invocation);
+  cli::AddBarriers(app, invocation);
+  cli::AddKv(app, invocation);
+  cli::AddJobs(app, invocation);
+  cli::AddEvents(app, invocation);
+  cli::AddConfig(app, invocation);
   try {
     app.parse(static_cast<int>(ours_end - argv), argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : launch::kExitUsage;
+    return app.exit(error) == 0 ? 0 : cli::kExitUsage;
   }
-  return exit_code;
+  return invocation.exit_code;
 }

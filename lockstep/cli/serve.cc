@@ -14,28 +14,29 @@
 
 namespace lockstep::cli {
 
-void AddServe(CLI::App& app, int& exit_code) {
+void AddServe(CLI::App& app, Invocation& invocation) {
   // For the table only: `main` calls ExecuteServer before anything is parsed, so that the server's
   // flags, --help too, are the server's business.
   CLI::App* const serve =
       app.add_subcommand("serve", "Serve jobs: executes lockstep-server with the same arguments");
   serve->prefix_command();
-  serve->callback([&exit_code] { exit_code = launch::kExitUsage; });
+  serve->callback([&invocation] { invocation.exit_code = launch::kExitUsage; });
 }
 
-int ExecuteServer(int argc, char** argv) {
+int ExecuteServer(const std::string& command, const std::vector<std::string>& arguments) {
   const absl::StatusOr<std::string> server = launch::FindServer();
   if (!server.ok()) {
-    std::fprintf(stderr, "lockstep serve: %s\n", std::string(server.status().message()).c_str());
+    std::fprintf(stderr, "lockstep %s: %s\n", command.c_str(),
+                 std::string(server.status().message()).c_str());
     return absl::IsNotFound(server.status()) ? launch::kExitNotFound : launch::kExitCannotExecute;
   }
-  std::vector<char*> arguments;
-  std::string name = *server;
-  arguments.push_back(name.data());
-  for (int i = 2; i < argc; ++i) arguments.push_back(argv[i]);
-  arguments.push_back(nullptr);
-  ::execv(server->c_str(), arguments.data());
-  std::fprintf(stderr, "lockstep serve: cannot execute %s: %s\n", server->c_str(),
+  std::vector<std::string> words = {*server};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execv(server->c_str(), pointers.data());
+  std::fprintf(stderr, "lockstep %s: cannot execute %s: %s\n", command.c_str(), server->c_str(),
                std::strerror(errno));
   return launch::kExitCannotExecute;
 }

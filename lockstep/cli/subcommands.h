@@ -5,17 +5,27 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "lockstep/cli/server_command.h"
 
 namespace lockstep::cli {
 
 // Each adds itself to `app`. When the command line names it, it does its work while CLI11 parses
-// and leaves in `exit_code` what the program is to end with (docs/cli.md).
-void AddServe(CLI::App& app, int& exit_code);
+// and leaves in the invocation what the program is to end with (docs/cli.md).
+void AddServe(CLI::App& app, Invocation& invocation);
+void AddStatus(CLI::App& app, Invocation& invocation);
+void AddWhy(CLI::App& app, Invocation& invocation);
+void AddMembers(CLI::App& app, Invocation& invocation);
+void AddBarriers(CLI::App& app, Invocation& invocation);
+void AddKv(CLI::App& app, Invocation& invocation);
+void AddJobs(CLI::App& app, Invocation& invocation);  // `jobs` and `job`
+void AddEvents(CLI::App& app, Invocation& invocation);
+void AddConfig(CLI::App& app, Invocation& invocation);
 
 // `from_dashes` is the command line from `--` on, which CLI11 does not get to see; may be empty.
-void AddRun(CLI::App& app, const std::vector<std::string>& from_dashes, int& exit_code);
+void AddRun(CLI::App& app, const std::vector<std::string>& from_dashes, Invocation& invocation);
 
-// `lockstep serve ARGUMENTS...`: becomes the server. Returns only when that fails.
-int ExecuteServer(int argc, char** argv);
+// `lockstep serve ARGUMENTS...`: becomes the server, with these arguments. Returns only when that
+// fails. `command`: as people typed it.
+int ExecuteServer(const std::string& command, const std::vector<std::string>& arguments);
 
 }  // namespace lockstep::cli

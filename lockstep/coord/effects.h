@@ -67,12 +67,6 @@ struct KeysChanged {
   int64_t revision = 0;           // ask for what comes after this one next
   bool snapshot = false;          // `changes` is all that is there, instead of what has changed
 };
-// What a member brought to a barrier.
-struct MemberValue {
-  MemberIndex member;
-  std::string value;
-};
-using MemberValues = std::shared_ptr<const std::vector<MemberValue>>;  // by index
 struct BarrierPassed {
   int64_t counter = 0;
   MemberValues values;  // null when nobody brought any

@@ -58,6 +58,14 @@ absl::string_view ReasonName(Reason reason) {
       return "barrier_unknown_member";
     case Reason::kBarrierAlreadyPassed:
       return "barrier_already_passed";
+    case Reason::kBarrierValuesForgotten:
+      return "barrier_values_forgotten";
+    case Reason::kAgreementTimedOut:
+      return "agreement_timed_out";
+    case Reason::kAgreementCounterMismatch:
+      return "agreement_counter_mismatch";
+    case Reason::kAgreementConflict:
+      return "agreement_conflict";
     case Reason::kKeyExists:
       return "key_exists";
     case Reason::kKeyNotFound:

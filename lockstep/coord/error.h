@@ -42,6 +42,10 @@ enum class Reason {
   kBarrierNotParticipant,
   kBarrierUnknownMember,
   kBarrierAlreadyPassed,
+  kBarrierValuesForgotten,  // the barrier passed, but what was brought to it is not kept any more
+  kAgreementTimedOut,
+  kAgreementCounterMismatch,
+  kAgreementConflict,  // callers of one agreement name different members or strides
   kKeyExists,
   kKeyNotFound,
   kKeyInvalid,
@@ -61,8 +65,8 @@ enum class Reason {
 // The stable name, such as "barrier_timed_out".
 absl::string_view ReasonName(Reason reason);
 
-// Which instance of a barrier an error is about; stock agents take the counter of their next call
-// from it.
+// Which instance of a barrier, or of an agreement, an error is about; stock agents take the counter
+// of their next call from it.
 struct BarrierRef {
   std::string id;
   int64_t counter = 0;

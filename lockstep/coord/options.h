@@ -57,6 +57,10 @@ struct CoordinatorOptions {
   size_t value_bytes_max = kMessageBytesMax;
   size_t store_bytes_max = size_t{4} << 30;
   size_t list_bytes_max = size_t{1} << 30;
+  // What a native client gets in one answer: a page ends before it, anything else is refused.
+  size_t page_bytes_max = size_t{32} << 20;
+  // Keys that one call waits for.
+  size_t keys_per_wait_max = 65'536;
   size_t open_barriers_max = 10'000;
   // An id goes into the metadata of its errors, of which clients take 8 KiB.
   size_t barrier_id_bytes_max = 2 << 10;

@@ -25,6 +25,13 @@
 
 namespace lockstep::coord {
 
+// What a member brought to a barrier.
+struct MemberValue {
+  MemberIndex member;
+  std::string value;
+};
+using MemberValues = std::shared_ptr<const std::vector<MemberValue>>;  // by index
+
 // A member as coordination clients see it.
 enum class MemberState { kDisconnected, kConnected, kError };
 
@@ -106,8 +113,8 @@ struct BarrierEnded {
   int64_t counter = 0;
   std::vector<MemberIndex> members;  // empty: everybody
   ErrorPtr verdict;                  // null: passed
-  // What each brought, by index; null when nobody brought any.
-  std::shared_ptr<const std::vector<std::pair<MemberIndex, std::string>>> values;
+  MemberValues values;               // null when nobody brought any
+  bool values_forgotten = false;     // there were values, which are not kept any more
 };
 struct IndexAgreed {
   std::string name;

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "asio/buffer.hpp"
 #include "asio/post.hpp"
 #include "asio/write.hpp"
 #include "lockstep/runtime/dial.h"
+#include "lockstep/runtime/fork_guard.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/link_messages.h"
@@ -21,8 +23,25 @@ using runtime::MonotonicNow;
 using wire::native::Farewell;
 
 constexpr absl::Duration kClosingTime = absl::Seconds(1);
-constexpr size_t kReadBytes = size_t{32} << 10;
+constexpr size_t kReadBytesMin = size_t{4} << 10;
+constexpr size_t kReadBytesMax = size_t{256} << 10;
 constexpr size_t kWriteBytes = size_t{256} << 10;
+
+constexpr char kClosedByPeerUrl[] = "lockstep.link.closed_by_peer";
+
+absl::Status PeerClosed(std::string text) {
+  absl::Status status = absl::UnavailableError(std::move(text));
+  status.SetPayload(kClosedByPeerUrl, absl::Cord());
+  return status;
+}
+
+absl::Status Broken(const std::string& peer, const asio::error_code& error) {
+  std::string text = absl::StrCat("the connection to ", peer, " broke: ", error.message());
+  if (error == asio::error::connection_reset || error == asio::error::broken_pipe) {
+    return PeerClosed(std::move(text));
+  }
+  return absl::UnavailableError(std::move(text));
+}
 
 Message FarewellMessage(std::string_view reason, std::string_view text) {
   return {.type = FrameType::kFarewell,
@@ -52,16 +71,21 @@ Connection::Connection(asio::io_context& io, asio::ip::tcp::socket socket,
     : io_(io),
       socket_(std::move(socket)),
       options_(options),
-      events_(std::move(events)),
+      events_(std::make_shared<const Events>(std::move(events))),
       peer_(PeerOf(socket_)),
       reader_({.payload_bytes_max = options.hello_bytes_max,
                .message_bytes_max = options.hello_bytes_max,
                .partial_messages_max = 0}),
-      read_buffer_(kReadBytes),
+      read_bytes_(kReadBytesMin),
       timer_(io),
       state_since_(MonotonicNow()),
       last_heard_(state_since_),
-      last_sent_(state_since_) {}
+      last_sent_(state_since_) {
+  asio::error_code ignored;  // of a socket that is dead already, which the first read will tell
+  socket_.non_blocking(true, ignored);
+}
+
+Connection::~Connection() { runtime::CloseSocket(socket_); }
 
 void Connection::Welcomed() {
   if (state_ != State::kGreeting) return;
@@ -73,16 +97,28 @@ void Connection::Welcomed() {
   ArmTimer();
 }
 
-void Connection::Send(Message message) {
-  if (state_ != State::kGreeting && state_ != State::kOpen) return;
-  if (message.payload.size() >
+bool Connection::MaySend(size_t bytes) {
+  if (state_ != State::kGreeting && state_ != State::kOpen) return false;
+  if (bytes <=
       options_.write_queue_bytes_max - std::min(outbox_.bytes(), options_.write_queue_bytes_max)) {
-    return Break(absl::ResourceExhaustedError(
-        absl::StrFormat("%s reads too slowly: %d bytes wait for it (write_queue_bytes_max %d)",
-                        peer_, outbox_.bytes(), options_.write_queue_bytes_max)));
+    return true;
   }
+  Break(absl::ResourceExhaustedError(
+      absl::StrFormat("%s reads too slowly: %d bytes wait for it (write_queue_bytes_max %d)", peer_,
+                      outbox_.bytes(), options_.write_queue_bytes_max)));
+  return false;
+}
+
+void Connection::Send(Message message) {
+  if (!MaySend(message.payload.size())) return;
   outbox_.Push(std::move(message));
-  Write();
+  WriteSoon();
+}
+
+void Connection::Send(Message message, std::shared_ptr<const std::string> payload) {
+  if (!MaySend(payload->size())) return;
+  outbox_.Push(std::move(message), std::move(payload));
+  WriteSoon();
 }
 
 void Connection::Close(absl::Status why, std::string_view farewell_reason) {
@@ -97,36 +133,42 @@ void Connection::CloseWith(Message last, absl::Status why) {
   state_since_ = MonotonicNow();
   why_ = std::move(why);
   ArmTimer();
-  Write();
+  WriteSoon();
 }
 
 void Connection::Abandon() {
-  events_ = {};
+  events_.reset();
   Break(absl::CancelledError("abandoned"));
 }
 
 void Connection::Read() {
-  socket_.async_read_some(asio::buffer(read_buffer_),
+  socket_.async_read_some(asio::buffer(reader_.Prepare(read_bytes_), read_bytes_),
                           [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
-                            if (self->state_ == State::kClosed) return;
-                            if (error == asio::error::eof) {
-                              return self->Break(absl::UnavailableError(absl::StrCat(
-                                  self->peer_, " closed the connection without a farewell")));
-                            }
-                            if (error) {
-                              return self->Break(absl::UnavailableError(absl::StrCat(
-                                  "the connection to ", self->peer_, " broke: ", error.message())));
-                            }
-                            self->Take(std::string_view(self->read_buffer_.data(), bytes));
-                            if (self->state_ != State::kClosed) self->Read();
+                            self->ReadDone(error, bytes);
                           });
 }
 
-void Connection::Take(std::string_view bytes) {
+void Connection::ReadDone(const asio::error_code& error, size_t bytes) {
+  if (state_ == State::kClosed) return;
+  if (error == asio::error::eof) {
+    return Break(PeerClosed(absl::StrCat(peer_, " closed the connection without a farewell")));
+  }
+  if (error) return Break(Broken(peer_, error));
+  if (bytes == read_bytes_) {
+    read_bytes_ = std::min(read_bytes_ * 2, kReadBytesMax);
+  } else if (bytes < read_bytes_ / 4) {
+    read_bytes_ = std::max(read_bytes_ / 2, kReadBytesMin);
+  }
   // Of a closing link only the end counts, so that our last words are not lost in a reset.
-  if (state_ == State::kClosing) return;
+  if (state_ != State::kClosing) {
+    reader_.Commit(bytes);
+    Take();
+  }
+  if (state_ != State::kClosed) Read();
+}
+
+void Connection::Take() {
   last_heard_ = MonotonicNow();
-  reader_.Append(bytes);
   while (state_ == State::kGreeting || state_ == State::kOpen) {
     auto message = reader_.Next();
     if (!message.ok()) return Close(message.status(), "protocol");
@@ -139,8 +181,13 @@ void Connection::Dispatch(Message message) {
   if (message.type == FrameType::kPing) return;
   if (message.type == FrameType::kFarewell) {
     const auto farewell = wire::native::Decode<Farewell>(message.payload);
-    const std::string text = farewell.ok() ? farewell->message : "(unreadable)";
-    return Break(absl::UnavailableError(absl::StrCat(peer_, " closed the link: ", text)));
+    std::string text = absl::StrCat(
+        peer_, " closed the link: ", farewell.ok() ? farewell->message : "(unreadable)");
+    // Who only missed our signs of life is there, and comes back.
+    if (farewell.ok() && farewell->reason == "silence") {
+      return Break(absl::UnavailableError(std::move(text)));
+    }
+    return Break(PeerClosed(std::move(text)));
   }
   if (!IsKnown(message.type)) {
     if (!message.must_understand) return;
@@ -150,8 +197,19 @@ void Connection::Dispatch(Message message) {
                      static_cast<int>(message.type))),
                  "protocol");
   }
-  // A copy, since the owner may abandon us in the call.
-  if (auto handler = events_.message) handler(std::move(message));
+  // Held, since the owner may abandon us in the call.
+  const auto events = events_;
+  if (events != nullptr && events->message) events->message(std::move(message));
+}
+
+// After this turn of the loop, with whatever else the turn sends.
+void Connection::WriteSoon() {
+  if (write_posted_ || !write_buffer_.empty()) return;
+  write_posted_ = true;
+  asio::post(io_, [self = shared_from_this()] {
+    self->write_posted_ = false;
+    self->Write();
+  });
 }
 
 void Connection::Write() {
@@ -163,18 +221,22 @@ void Connection::Write() {
     }
     return;
   }
-  write_buffer_ = outbox_.Take(kWriteBytes);
-  asio::async_write(
-      socket_, asio::buffer(write_buffer_),
-      [self = shared_from_this()](const asio::error_code& error, size_t) { self->Written(error); });
+  outbox_.Take(kWriteBytes, write_buffer_);
+  // Usually the kernel takes it at once, and nothing has to be waited for.
+  asio::error_code error;
+  const size_t written = socket_.write_some(asio::buffer(write_buffer_), error);
+  const bool full = error == asio::error::would_block || error == asio::error::try_again;
+  if (error && !full) return Break(Broken(peer_, error));
+  if (written == write_buffer_.size() && outbox_.empty()) return Written({});
+  asio::async_write(socket_, asio::buffer(write_buffer_) + written,
+                    [self = shared_from_this()](const asio::error_code& failure, size_t) {
+                      self->Written(failure);
+                    });
 }
 
 void Connection::Written(const asio::error_code& error) {
   if (state_ == State::kClosed) return;
-  if (error) {
-    return Break(absl::UnavailableError(
-        absl::StrCat("the connection to ", peer_, " broke: ", error.message())));
-  }
+  if (error) return Break(Broken(peer_, error));
   write_buffer_.clear();
   last_sent_ = MonotonicNow();
   Write();
@@ -240,14 +302,15 @@ void Connection::Break(absl::Status why) {
   if (state_ == State::kClosed) return;
   if (state_ != State::kClosing) why_ = std::move(why);
   state_ = State::kClosed;
-  asio::error_code ignored;
-  socket_.close(ignored);
+  runtime::CloseSocket(socket_);
   timer_.cancel();
   // Later, so that no caller of ours finds itself gone when we return.
   asio::post(io_, [self = shared_from_this()] {
-    const Events events = std::exchange(self->events_, {});
-    if (events.closed) events.closed(self->why_);
+    const auto events = std::exchange(self->events_, nullptr);
+    if (events != nullptr && events->closed) events->closed(self->why_);
   });
 }
+
+bool ClosedByPeer(const absl::Status& why) { return why.GetPayload(kClosedByPeerUrl).has_value(); }
 
 }  // namespace lockstep::link

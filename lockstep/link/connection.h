@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "asio/io_context.hpp"
@@ -19,7 +18,7 @@ namespace lockstep::link {
 
 // Reads and writes messages, sends pings, and ends when the other end is silent, breaks the rules
 // or reads too slowly. What the messages mean is its owner's business; pings, farewells and unknown
-// types are its own.
+// types are its own. What is sent in one turn of the loop goes out in one piece after it.
 //
 //   kGreeting --Welcomed()--> kOpen --> kClosing (farewell on its way) --> kClosed
 //
@@ -30,9 +29,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   struct Events {
     std::function<void(Message)> message;
-    // Once, never from within a call of the owner's. `why` is never OK.
+    // Once, never from within a call of the owner's. `why` is never OK; `ClosedByPeer` says more.
     std::function<void(absl::Status why)> closed;
   };
+
+  ~Connection();
 
   static std::shared_ptr<Connection> Start(asio::io_context& io, asio::ip::tcp::socket socket,
                                            const LinkOptions& options, Events events);
@@ -40,8 +41,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The hello was accepted: the bounds of an open link hold from here.
   void Welcomed();
 
-  // Ignored once the link is closing.
+  // Ignored once the link is closing. With a payload that others send as well, instead of the
+  // message's own.
   void Send(Message message);
+  void Send(Message message, std::shared_ptr<const std::string> payload);
 
   // Writes what waits and then a farewell (or `last`), and closes. `why` goes to `closed`.
   void Close(absl::Status why, std::string_view farewell_reason);
@@ -60,8 +63,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
              Events events);
 
   void Read();
-  void Take(std::string_view bytes);
+  void ReadDone(const asio::error_code& error, size_t bytes);
+  void Take();
   void Dispatch(Message message);
+  bool MaySend(size_t bytes);
+  void WriteSoon();
   void Write();
   void Written(const asio::error_code& error);
   void ArmTimer();
@@ -72,19 +78,24 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::io_context& io_;
   asio::ip::tcp::socket socket_;
   const LinkOptions options_;
-  Events events_;
+  std::shared_ptr<const Events> events_;  // null: nobody is called any more
   const std::string peer_;
 
   State state_ = State::kGreeting;
   absl::Status why_;  // set from kClosing on
   MessageReader reader_;
   Outbox outbox_;
-  std::vector<char> read_buffer_;
+  size_t read_bytes_;         // how much is read at a time: more while more comes
   std::string write_buffer_;  // being written when not empty
+  bool write_posted_ = false;
   asio::steady_timer timer_;
   Time state_since_;
   Time last_heard_;
   Time last_sent_;
 };
+
+// Whether the other end closed the connection, as the kernel does when its process dies. Otherwise
+// we did, or the network: no proof of anything about the process.
+bool ClosedByPeer(const absl::Status& why);
 
 }  // namespace lockstep::link

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
-#include "lockstep/link/crc32c.h"
+#include "lockstep/base/crc32c.h"
 
 namespace lockstep::link {
 namespace {
@@ -25,9 +26,14 @@ constexpr size_t kIdAt = 16;
 constexpr size_t kTotalAt = 24;
 constexpr size_t kCrcAt = 28;
 
+// Frames that are ready wait in one piece of up to so many bytes.
+constexpr size_t kReadyBytesMax = size_t{256} << 10;
+// A buffer that has grown beyond this is given back when it is empty.
+constexpr size_t kKeptBytesMax = size_t{64} << 10;
+
 template <class T>
-void Put(std::string& out, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+void Put(char* header, size_t at, T value) {
+  for (size_t i = 0; i < sizeof(T); ++i) header[at + i] = static_cast<char>(value >> (8 * i));
 }
 
 template <class T>
@@ -72,50 +78,61 @@ struct MessageReader::Header {
 
 bool IsKnown(FrameType type) { return type >= FrameType::kHello && type <= FrameType::kCancel; }
 
-size_t AppendFrame(const Message& message, size_t offset, std::string& out) {
-  LOCKSTEP_CHECK(offset <= message.payload.size());
-  LOCKSTEP_CHECK(message.payload.size() <= UINT32_MAX);
-  const std::string_view payload =
-      std::string_view(message.payload).substr(offset, kFramePayloadMax);
-  const bool more = offset + payload.size() < message.payload.size();
-  const size_t start = out.size();
-  out.append(kMagic);
-  Put<uint8_t>(out, kFrameVersion);
-  Put<uint8_t>(out, static_cast<uint8_t>(message.type));
-  Put<uint16_t>(out, static_cast<uint16_t>((more ? kMoreFollows : 0) |
-                                           (message.must_understand ? kMustUnderstand : 0)));
-  Put<uint32_t>(out, message.kind);
-  Put<uint32_t>(out, static_cast<uint32_t>(payload.size()));
-  Put<uint64_t>(out, message.id);
-  Put<uint32_t>(out, static_cast<uint32_t>(message.payload.size()));
-  Put<uint32_t>(out, Crc32c(Crc32c(0, std::string_view(out).substr(start, kCrcAt)), payload));
-  out.append(payload);
-  return payload.size();
+size_t AppendFrame(const Message& message, std::string_view payload, size_t offset,
+                   std::string& out) {
+  LOCKSTEP_CHECK(offset <= payload.size());
+  LOCKSTEP_CHECK(payload.size() <= UINT32_MAX);
+  const std::string_view part = payload.substr(offset, kFramePayloadMax);
+  const bool more = offset + part.size() < payload.size();
+  std::array<char, kFrameHeaderBytes> header;
+  kMagic.copy(header.data(), kMagic.size());
+  Put<uint8_t>(header.data(), kVersionAt, kFrameVersion);
+  Put<uint8_t>(header.data(), kTypeAt, static_cast<uint8_t>(message.type));
+  Put<uint16_t>(header.data(), kFlagsAt,
+                static_cast<uint16_t>((more ? kMoreFollows : 0) |
+                                      (message.must_understand ? kMustUnderstand : 0)));
+  Put<uint32_t>(header.data(), kKindAt, message.kind);
+  Put<uint32_t>(header.data(), kPayloadAt, static_cast<uint32_t>(part.size()));
+  Put<uint64_t>(header.data(), kIdAt, message.id);
+  Put<uint32_t>(header.data(), kTotalAt, static_cast<uint32_t>(payload.size()));
+  Put<uint32_t>(header.data(), kCrcAt,
+                Crc32c(Crc32c(0, std::string_view(header.data(), kCrcAt)), part));
+  out.append(header.data(), header.size());
+  out.append(part);
+  return part.size();
 }
 
 std::string EncodeMessage(const Message& message) {
   std::string out;
   size_t offset = 0;
   do {
-    offset += AppendFrame(message, offset, out);
+    offset += AppendFrame(message, message.payload, offset, out);
   } while (offset < message.payload.size());
   return out;
 }
 
 void MessageReader::Append(std::string_view bytes) {
-  if (!failure_.ok()) return;
-  // Moving the rest to the front costs less than a frame for each 64 KiB that is taken.
-  if (consumed_ >= kFrameBytesMax || consumed_ == buffer_.size()) {
-    buffer_.erase(0, consumed_);
-    consumed_ = 0;
+  bytes.copy(Prepare(bytes.size()), bytes.size());
+  Commit(bytes.size());
+}
+
+char* MessageReader::Prepare(size_t bytes) {
+  if (consumed_ == filled_) {
+    consumed_ = filled_ = 0;
+    if (buffer_.size() > kKeptBytesMax && bytes <= kKeptBytesMax) buffer_ = std::string();
+  } else if (buffer_.size() - filled_ < bytes) {
+    // What is left of a frame moves to the front: less than a frame each time.
+    std::memmove(buffer_.data(), buffer_.data() + consumed_, filled_ - consumed_);
+    filled_ -= std::exchange(consumed_, 0);
   }
-  buffer_.append(bytes);
+  if (buffer_.size() - filled_ < bytes) buffer_.resize(filled_ + bytes);
+  return buffer_.data() + filled_;
 }
 
 absl::StatusOr<std::optional<Message>> MessageReader::Next() {
   if (!failure_.ok()) return failure_;
   while (true) {
-    const std::string_view bytes = std::string_view(buffer_).substr(consumed_);
+    const std::string_view bytes(buffer_.data() + consumed_, filled_ - consumed_);
     if (!StartsLikeAFrame(bytes)) {
       return Fail(absl::InvalidArgumentError(absl::StrFormat(
           "not a frame of the link: begins with \"%s\"; is this a client of another protocol?",
@@ -141,8 +158,8 @@ absl::StatusOr<std::optional<Message>> MessageReader::Next() {
 
 absl::StatusOr<std::optional<Message>> MessageReader::Fail(absl::Status status) {
   failure_ = status;
-  buffer_.clear();
-  consumed_ = 0;
+  buffer_ = std::string();
+  consumed_ = filled_ = 0;
   partial_.clear();
   return status;
 }
@@ -228,22 +245,35 @@ absl::StatusOr<std::optional<Message>> MessageReader::Assemble(const Header& hea
 }
 
 void Outbox::Push(Message message) {
-  const size_t frames =
-      std::max<size_t>(1, (message.payload.size() + kFramePayloadMax - 1) / kFramePayloadMax);
-  bytes_ += message.payload.size() + frames * kFrameHeaderBytes;
-  queue_.push_back({std::move(message), 0});
+  Push(Entry{.message = std::move(message), .shared = nullptr});
 }
 
-std::string Outbox::Take(size_t bytes_max) {
-  std::string out;
+void Outbox::Push(Message message, std::shared_ptr<const std::string> payload) {
+  Push(Entry{.message = std::move(message), .shared = std::move(payload)});
+}
+
+void Outbox::Push(Entry entry) {
+  const size_t payload = entry.payload().size();
+  const size_t frames = std::max<size_t>(1, (payload + kFramePayloadMax - 1) / kFramePayloadMax);
+  bytes_ += payload + frames * kFrameHeaderBytes;
+  if (frames == 1 && queue_.empty() && ready_.size() < kReadyBytesMax) {
+    AppendFrame(entry.message, entry.payload(), 0, ready_);
+  } else {
+    queue_.push_back(std::move(entry));
+  }
+}
+
+void Outbox::Take(size_t bytes_max, std::string& out) {
+  LOCKSTEP_CHECK(out.empty());
+  if (out.capacity() > kKeptBytesMax) out = std::string();
+  out.swap(ready_);
   while (!queue_.empty() && (out.empty() || out.size() < bytes_max)) {
     Entry entry = std::move(queue_.front());
     queue_.pop_front();
-    entry.offset += AppendFrame(entry.message, entry.offset, out);
-    if (entry.offset < entry.message.payload.size()) queue_.push_back(std::move(entry));
+    entry.offset += AppendFrame(entry.message, entry.payload(), entry.offset, out);
+    if (entry.offset < entry.payload().size()) queue_.push_back(std::move(entry));
   }
   bytes_ -= out.size();
-  return out;
 }
 
 }  // namespace lockstep::link

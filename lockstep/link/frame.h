@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,9 +49,10 @@ struct Message {
 
 bool IsKnown(FrameType type);
 
-// Appends one frame, which carries `message.payload` from `offset`, as much as fits. Returns how
-// many bytes of the payload that was.
-size_t AppendFrame(const Message& message, size_t offset, std::string& out);
+// Appends one frame, which carries `payload` from `offset`, as much as fits, under the rest of
+// `message`. Returns how many bytes of the payload that was.
+size_t AppendFrame(const Message& message, std::string_view payload, size_t offset,
+                   std::string& out);
 
 // All frames of a message, one after the other.
 std::string EncodeMessage(const Message& message);
@@ -74,6 +76,10 @@ class MessageReader {
 
   void Append(std::string_view bytes);
 
+  // The same without a copy: room for so many bytes, of which `Commit` says how many have come.
+  char* Prepare(size_t bytes);
+  void Commit(size_t bytes) { filled_ += bytes; }
+
   // The next whole message; nothing when more bytes are needed. INVALID_ARGUMENT: these are not
   // frames or they break the rules. RESOURCE_EXHAUSTED: a limit, named.
   absl::StatusOr<std::optional<Message>> Next();
@@ -85,8 +91,9 @@ class MessageReader {
   absl::StatusOr<std::optional<Message>> Assemble(const Header& header, std::string_view payload);
 
   Limits limits_;
-  std::string buffer_;
+  std::string buffer_;   // its size is the room that there is
   size_t consumed_ = 0;  // bytes at the front of `buffer_` that have been taken already
+  size_t filled_ = 0;    // bytes at the front of `buffer_` that have come
   struct Partial {
     FrameType type;
     uint32_t kind = 0;
@@ -105,19 +112,29 @@ class MessageReader {
 class Outbox {
  public:
   void Push(Message message);
+  // With a payload that others send as well, instead of the message's own.
+  void Push(Message message, std::shared_ptr<const std::string> payload);
 
-  // Frames of about `bytes_max` bytes at most, at least one when there is any.
-  std::string Take(size_t bytes_max);
+  // Puts into `out`, which is empty, frames of about `bytes_max` bytes at most, at least one when
+  // there is any. Whatever `out` had reserved is used again.
+  void Take(size_t bytes_max, std::string& out);
 
-  bool empty() const { return queue_.empty(); }
+  bool empty() const { return bytes_ == 0; }
   // Payload and headers that have not been taken.
   size_t bytes() const { return bytes_; }
 
  private:
   struct Entry {
     Message message;
+    std::shared_ptr<const std::string> shared;
     size_t offset = 0;
+
+    std::string_view payload() const { return shared != nullptr ? *shared : message.payload; }
   };
+  void Push(Entry entry);
+
+  // Frames already: short messages that came while nothing was in their way.
+  std::string ready_;
   std::deque<Entry> queue_;
   size_t bytes_ = 0;
 };

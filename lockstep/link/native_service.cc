@@ -9,6 +9,9 @@
 namespace lockstep::link {
 namespace {
 
+using wire::native::CreateJob;
+using wire::native::DeleteJob;
+using wire::native::DeleteJobReply;
 using wire::native::ProcessReport;
 using wire::native::ProcessReportReply;
 using wire::native::StatusRequest;
@@ -25,6 +28,15 @@ void Serve(const Request& request, Responder responder, const Function& function
   responder.Answer(wire::native::Encode(*reply));
 }
 
+// Of a function that answers with nothing but success.
+template <class Reply, class RequestMessage>
+auto WithEmptyReply(const std::function<absl::Status(const RequestMessage&)>& function) {
+  return [&function](const RequestMessage& request) -> absl::StatusOr<Reply> {
+    if (absl::Status status = function(request); !status.ok()) return status;
+    return Reply{};
+  };
+}
+
 }  // namespace
 
 Server::Handler MakeHandler(NativeService service) {
@@ -33,19 +45,22 @@ Server::Handler MakeHandler(NativeService service) {
       case KindOf<StatusRequest>::kKind:
         return Serve<StatusRequest>(request, std::move(responder), service.status);
       case KindOf<ProcessReport>::kKind:
-        return Serve<ProcessReport>(
-            request, std::move(responder),
-            [&](const ProcessReport& report) -> absl::StatusOr<ProcessReportReply> {
-              if (absl::Status status = service.report(report); !status.ok()) return status;
-              return ProcessReportReply{};
-            });
+        return Serve<ProcessReport>(request, std::move(responder),
+                                    WithEmptyReply<ProcessReportReply>(service.report));
+      case KindOf<CreateJob>::kKind:
+        if (service.create_job == nullptr) break;
+        return Serve<CreateJob>(request, std::move(responder), service.create_job);
+      case KindOf<DeleteJob>::kKind:
+        if (service.delete_job == nullptr) break;
+        return Serve<DeleteJob>(request, std::move(responder),
+                                WithEmptyReply<DeleteJobReply>(service.delete_job));
       default:
-        responder.Fail(wire::native::WithReason(
-            absl::UnimplementedError(absl::StrFormat(
-                "this server knows no request of kind %d: it is older than the client",
-                request.kind)),
-            "unknown_request"));
+        break;
     }
+    responder.Fail(wire::native::WithReason(
+        absl::UnimplementedError(absl::StrFormat(
+            "this server knows no request of kind %d: it is older than the client", request.kind)),
+        "unknown_request"));
   };
 }
 

@@ -16,6 +16,10 @@ struct NativeService {
   std::function<absl::StatusOr<wire::native::StatusReply>(const wire::native::StatusRequest&)>
       status;
   std::function<absl::Status(const wire::native::ProcessReport&)> report;
+  // Absent: not known here.
+  std::function<absl::StatusOr<wire::native::CreateJobReply>(const wire::native::CreateJob&)>
+      create_job = nullptr;
+  std::function<absl::Status(const wire::native::DeleteJob&)> delete_job = nullptr;
 };
 
 // For `Server::Listen`. A kind that it does not know is answered UNIMPLEMENTED, bytes that are not

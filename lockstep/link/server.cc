@@ -2,11 +2,10 @@
 
 #include <fcntl.h>
 
-#include <map>
-#include <optional>
-#include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "asio/ip/tcp.hpp"
@@ -15,6 +14,7 @@
 #include "lockstep/link/connection.h"
 #include "lockstep/runtime/dial.h"
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/link_messages.h"
 
@@ -24,33 +24,47 @@ using wire::native::Hello;
 using wire::native::Refused;
 using wire::native::Welcome;
 
+namespace {
+
+Payload Failure(const absl::Status& status) {
+  return {.failed = true,
+          .bytes = wire::native::Encode(wire::native::ToErrorReply(status)),
+          .shared = nullptr};
+}
+
+absl::Status LimitExceeded(std::string text) {
+  return wire::native::WithReason(absl::ResourceExhaustedError(std::move(text)), "limit_exceeded");
+}
+
+}  // namespace
+
 Responder::~Responder() {
-  if (send_ != nullptr) {
-    Fail(absl::InternalError("the server gave up this request without an answer"));
-  }
+  if (owed_) Fail(absl::InternalError("the server gave up this request without an answer"));
 }
 
-void Responder::Answer(std::string payload) {
-  LOCKSTEP_CHECK(send_ != nullptr);
-  std::exchange(send_, nullptr)(std::move(payload));
+void Responder::Fail(const absl::Status& status) {
+  LOCKSTEP_CHECK(!status.ok());
+  Send(Failure(status));
 }
 
-void Responder::Fail(absl::Status status) {
-  LOCKSTEP_CHECK(send_ != nullptr && !status.ok());
-  std::exchange(send_, nullptr)(std::move(status));
+void Responder::Send(Payload payload) {
+  LOCKSTEP_CHECK(std::exchange(owed_, false));
+  if (auto sink = sink_.lock()) sink->Answer(link_, kind_, id_, std::move(payload));
 }
 
-class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
+class Server::Impl : public Responder::Sink, public std::enable_shared_from_this<Server::Impl> {
  public:
-  Impl(runtime::Loop& loop, Options options, Handler handler, asio::ip::tcp::acceptor acceptor)
+  Impl(runtime::Loop& loop, Options options, ServerEvents events, asio::ip::tcp::acceptor acceptor)
       : loop_(loop),
         options_(std::move(options)),
-        handler_(std::move(handler)),
+        events_(std::move(events)),
         acceptor_(std::move(acceptor)),
         retry_(loop),
         address_(runtime::ToString(acceptor_.local_endpoint())) {}
 
   void Accept();
+  void Answer(LinkId id, RequestKind kind, uint64_t request, Payload payload) override;
+  void Close(LinkId id, absl::Status why, std::string_view farewell_reason);
   void Drain(std::function<void()> done);
   void End();
 
@@ -58,12 +72,11 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
   size_t welcomed() const { return welcomed_; }
 
  private:
-  using LinkId = uint64_t;
   struct Link {
     std::shared_ptr<Connection> connection;
     bool welcomed = false;
     std::string who;
-    std::set<uint64_t> in_flight;  // requests that are not answered
+    absl::flat_hash_set<uint64_t> in_flight;  // requests that are not answered
   };
 
   void Accepted(const asio::error_code& error, asio::ip::tcp::socket socket);
@@ -71,20 +84,21 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
   void Remove(LinkId id, const absl::Status& why);
   void Take(LinkId id, Message message);
   void Greet(Link& link, const Message& message);
+  void TakeOpen(LinkId id, Link& link, Message message);
   void TakeRequest(LinkId id, Link& link, Message message);
-  void Answer(LinkId id, const Message& request, absl::StatusOr<std::string> answer);
+  void TakeAnswered(LinkId id, Link& link, const Message& message);
   void Notice(std::string text) const {
     if (options_.notice) options_.notice(std::move(text));
   }
 
   runtime::Loop& loop_;
   const Options options_;
-  Handler handler_;
+  ServerEvents events_;
   asio::ip::tcp::acceptor acceptor_;
   runtime::Timer retry_;
   const std::string address_;
-  std::map<LinkId, Link> links_;
-  LinkId last_link_ = 0;
+  absl::flat_hash_map<LinkId, std::unique_ptr<Link>> links_;
+  uint64_t last_link_ = 0;
   size_t welcomed_ = 0;
   bool accept_failing_ = false;
   std::function<void()> drained_;
@@ -129,45 +143,74 @@ void Server::Impl::Add(asio::ip::tcp::socket socket) {
          .payload = wire::native::Encode(Refused{.reason = "connection_limit", .message = text})},
         absl::ResourceExhaustedError(text));
   }
-  const LinkId id = ++last_link_;
-  links_[id].connection =
-      Connection::Start(loop_.io(), std::move(socket), options_.link,
-                        {.message =
-                             [weak = weak_from_this(), id](Message message) {
-                               if (auto self = weak.lock()) self->Take(id, std::move(message));
-                             },
-                         .closed =
-                             [weak = weak_from_this(), id](const absl::Status& why) {
-                               if (auto self = weak.lock()) self->Remove(id, why);
-                             }});
+  const LinkId id(++last_link_);
+  auto link = std::make_unique<Link>();
+  link->connection = Connection::Start(loop_.io(), std::move(socket), options_.link,
+                                       {.message =
+                                            [weak = weak_from_this(), id](Message message) {
+                                              if (auto self = weak.lock())
+                                                self->Take(id, std::move(message));
+                                            },
+                                        .closed =
+                                            [weak = weak_from_this(), id](const absl::Status& why) {
+                                              if (auto self = weak.lock()) self->Remove(id, why);
+                                            }});
+  links_.emplace(id, std::move(link));
 }
 
 void Server::Impl::Remove(LinkId id, const absl::Status& why) {
-  const auto it = links_.find(id);
-  if (it == links_.end()) return;
+  const auto node = links_.extract(id);
+  if (node.empty()) return;
+  const Link& link = *node.mapped();
   // A client that goes is no news; one that breaks the rules is.
   if (!absl::IsUnavailable(why)) {
-    const std::string& who = it->second.who;
-    Notice(absl::StrCat("link: closed ", it->second.connection->peer(),
-                        who.empty() ? "" : absl::StrCat(" (", who, ")"), ": ", why.message()));
+    Notice(absl::StrCat("link: closed ", link.connection->peer(),
+                        link.who.empty() ? "" : absl::StrCat(" (", link.who, ")"), ": ",
+                        std::string(why.message())));
   }
-  if (it->second.welcomed) --welcomed_;
-  links_.erase(it);
+  if (link.welcomed) {
+    --welcomed_;
+    if (events_.ended) events_.ended(id, ClosedByPeer(why));
+  }
   if (links_.empty() && drained_) std::exchange(drained_, nullptr)();
 }
 
 void Server::Impl::Take(LinkId id, Message message) {
   const auto it = links_.find(id);
   if (it == links_.end()) return;
-  Link& link = it->second;
-  if (!link.welcomed && message.type == FrameType::kHello) return Greet(link, message);
-  if (link.welcomed && message.type == FrameType::kRequest) {
-    return TakeRequest(id, link, std::move(message));
+  Link& link = *it->second;
+  if (link.welcomed) return TakeOpen(id, link, std::move(message));
+  if (message.type == FrameType::kHello) return Greet(link, message);
+  link.connection->Close(
+      absl::InvalidArgumentError(absl::StrFormat("frame of type %d where a hello was due",
+                                                 static_cast<int>(message.type))),
+      "protocol");
+}
+
+void Server::Impl::TakeOpen(LinkId id, Link& link, Message message) {
+  switch (message.type) {
+    case FrameType::kRequest:
+      return TakeRequest(id, link, std::move(message));
+    case FrameType::kAnswered:
+      return TakeAnswered(id, link, message);
+    case FrameType::kCancel:
+      // What was answered meanwhile is answered.
+      if (events_.cancelled && link.in_flight.contains(message.id)) {
+        events_.cancelled(id, message.id);
+      }
+      return;
+    default:
+      link.connection->Close(
+          absl::InvalidArgumentError(absl::StrFormat("frame of type %d where a request was due",
+                                                     static_cast<int>(message.type))),
+          "protocol");
   }
-  link.connection->Close(absl::InvalidArgumentError(absl::StrFormat(
-                             "frame of type %d where a %s was due", static_cast<int>(message.type),
-                             link.welcomed ? "request" : "hello")),
-                         "protocol");
+}
+
+void Server::Impl::TakeAnswered(LinkId id, Link& link, const Message& message) {
+  auto answered = wire::native::Decode<wire::native::Answered>(message.payload);
+  if (!answered.ok()) return link.connection->Close(answered.status(), "protocol");
+  if (events_.answered) events_.answered(id, answered->through);
 }
 
 void Server::Impl::Greet(Link& link, const Message& message) {
@@ -197,51 +240,51 @@ void Server::Impl::Greet(Link& link, const Message& message) {
 }
 
 void Server::Impl::TakeRequest(LinkId id, Link& link, Message message) {
-  const Message head = {.kind = message.kind, .id = message.id};
-  if (!link.in_flight.insert(head.id).second) {
+  if (!link.in_flight.insert(message.id).second) {
     return link.connection->Close(
         absl::InvalidArgumentError(absl::StrFormat(
-            "request %d came twice before its answer: numbers must not be used again", head.id)),
+            "request %d came twice before its answer: numbers must not be used again", message.id)),
         "protocol");
   }
   if (link.in_flight.size() > options_.link.requests_in_flight_max) {
     return Answer(
-        id, head,
-        wire::native::WithReason(absl::ResourceExhaustedError(absl::StrFormat(
-                                     "more than %d requests of this link wait for answers "
-                                     "(requests_in_flight_max); wait for some",
-                                     options_.link.requests_in_flight_max)),
-                                 "limit_exceeded"));
+        id, message.kind, message.id,
+        Failure(LimitExceeded(absl::StrFormat("more than %d requests of this link wait for answers "
+                                              "(requests_in_flight_max); wait for some",
+                                              options_.link.requests_in_flight_max))));
   }
-  Responder responder([weak = weak_from_this(), id, head](absl::StatusOr<std::string> answer) {
-    if (auto self = weak.lock()) self->Answer(id, head, std::move(answer));
-  });
-  handler_({.kind = head.kind,
-            .payload = std::move(message.payload),
-            .who = link.who,
-            .peer = link.connection->peer()},
-           std::move(responder));
+  Responder responder(weak_from_this(), id, message.kind, message.id);
+  events_.request({.link = id,
+                   .id = message.id,
+                   .kind = message.kind,
+                   .payload = std::move(message.payload),
+                   .who = link.who,
+                   .peer = link.connection->peer()},
+                  std::move(responder));
 }
 
-void Server::Impl::Answer(LinkId id, const Message& request, absl::StatusOr<std::string> answer) {
+void Server::Impl::Answer(LinkId id, RequestKind kind, uint64_t request, Payload payload) {
   const auto it = links_.find(id);
-  if (it == links_.end() || it->second.in_flight.erase(request.id) == 0) return;
-  if (answer.ok() && answer->size() > options_.link.message_bytes_max) {
-    answer = wire::native::WithReason(
-        absl::ResourceExhaustedError(absl::StrFormat(
-            "the answer has %d bytes, %d are allowed (message_bytes_max); ask for less",
-            answer->size(), options_.link.message_bytes_max)),
-        "limit_exceeded");
+  if (it == links_.end() || it->second->in_flight.erase(request) == 0) return;
+  const size_t bytes = payload.shared != nullptr ? payload.shared->size() : payload.bytes.size();
+  if (bytes > options_.link.message_bytes_max) {
+    payload = Failure(LimitExceeded(
+        absl::StrFormat("the answer has %d bytes, %d are allowed (message_bytes_max); ask for less",
+                        bytes, options_.link.message_bytes_max)));
   }
-  Message message = {.kind = request.kind, .id = request.id};
-  if (answer.ok()) {
-    message.type = FrameType::kAnswer;
-    message.payload = *std::move(answer);
+  Message message = {
+      .type = payload.failed ? FrameType::kError : FrameType::kAnswer, .kind = kind, .id = request};
+  if (payload.shared != nullptr) {
+    it->second->connection->Send(std::move(message), std::move(payload.shared));
   } else {
-    message.type = FrameType::kError;
-    message.payload = wire::native::Encode(wire::native::ToErrorReply(answer.status()));
+    message.payload = std::move(payload.bytes);
+    it->second->connection->Send(std::move(message));
   }
-  it->second.connection->Send(std::move(message));
+}
+
+void Server::Impl::Close(LinkId id, absl::Status why, std::string_view farewell_reason) {
+  const auto it = links_.find(id);
+  if (it != links_.end()) it->second->connection->Close(std::move(why), farewell_reason);
 }
 
 void Server::Impl::Drain(std::function<void()> done) {
@@ -251,7 +294,7 @@ void Server::Impl::Drain(std::function<void()> done) {
   if (links_.empty()) return loop_.Post(std::move(done));
   drained_ = std::move(done);
   for (auto& [id, link] : links_) {
-    link.connection->Close(absl::UnavailableError("the server is shutting down"), "shutting_down");
+    link->connection->Close(absl::UnavailableError("the server is shutting down"), "shutting_down");
   }
 }
 
@@ -259,20 +302,20 @@ void Server::Impl::End() {
   asio::error_code ignored;
   acceptor_.close(ignored);
   retry_.Cancel();
-  for (auto& [id, link] : links_) link.connection->Abandon();
+  for (auto& [id, link] : links_) link->connection->Abandon();
   links_.clear();
-  handler_ = nullptr;
+  events_ = {};
   drained_ = nullptr;
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Listen(runtime::Loop& loop, Options options,
-                                                       Handler handler) {
+                                                       ServerEvents events) {
   auto address = runtime::ParseAddress(options.listen);
   if (!address.ok()) return address.status();
   auto acceptor = runtime::Listen(loop.io(), *address);
   if (!acceptor.ok()) return acceptor.status();
   auto impl =
-      std::make_shared<Impl>(loop, std::move(options), std::move(handler), *std::move(acceptor));
+      std::make_shared<Impl>(loop, std::move(options), std::move(events), *std::move(acceptor));
   impl->Accept();
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
@@ -282,5 +325,8 @@ Server::~Server() { impl_->End(); }
 const std::string& Server::address() const { return impl_->address(); }
 size_t Server::connections() const { return impl_->welcomed(); }
 void Server::Drain(std::function<void()> done) { impl_->Drain(std::move(done)); }
+void Server::Close(LinkId link, absl::Status why, std::string_view farewell_reason) {
+  impl_->Close(link, std::move(why), farewell_reason);
+}
 
 }  // namespace lockstep::link

@@ -5,22 +5,37 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/ids.h"
 #include "lockstep/link/kinds.h"
 #include "lockstep/link/options.h"
 #include "lockstep/runtime/loop.h"
 
 namespace lockstep::link {
 
-// What a client asks. `payload` is the encoded message that `kind` names.
+// One link of a server; never used again by it.
+using LinkId = Id<struct LinkIdTag, uint64_t>;
+
+// What a client asks. The views hold while the handler runs.
 struct Request {
+  LinkId link;
+  uint64_t id = 0;  // within the link
   RequestKind kind = 0;
-  std::string payload;
-  std::string who;   // as the client calls itself in its hello
-  std::string peer;  // HOST:PORT it calls from
+  std::string payload;    // the encoded message that `kind` names
+  std::string_view who;   // as the client calls itself in its hello
+  std::string_view peer;  // HOST:PORT it calls from
+};
+
+// An encoded answer (or ErrorReply).
+struct Payload {
+  bool failed = false;
+  std::string bytes;
+  std::shared_ptr<const std::string>
+      shared;  // when not null: instead of `bytes`, sent to others too
 };
 
 // The duty to answer one request, exactly once. Loop-confined; may be kept for as long as the
@@ -28,26 +43,58 @@ struct Request {
 // answers INTERNAL, so that no client waits for ever.
 class Responder {
  public:
-  using Send = absl::AnyInvocable<void(absl::StatusOr<std::string> answer)>;
+  // What answers go through: the server, while it lives.
+  class Sink {
+   public:
+    virtual ~Sink() = default;
+    virtual void Answer(LinkId link, RequestKind kind, uint64_t id, Payload payload) = 0;
+  };
 
-  explicit Responder(Send send) : send_(std::move(send)) {}
-  Responder(Responder&& other) noexcept : send_(std::exchange(other.send_, nullptr)) {}
+  Responder(std::weak_ptr<Sink> sink, LinkId link, RequestKind kind, uint64_t id)
+      : sink_(std::move(sink)), link_(link), kind_(kind), id_(id), owed_(true) {}
+  Responder(Responder&& other) noexcept
+      : sink_(std::move(other.sink_)),
+        link_(other.link_),
+        kind_(other.kind_),
+        id_(other.id_),
+        owed_(std::exchange(other.owed_, false)) {}
   Responder& operator=(Responder&&) = delete;
   ~Responder();
 
   // An encoded message.
-  void Answer(std::string payload);
+  void Answer(std::string payload) { Send({.failed = false, .bytes = std::move(payload)}); }
   // `status` must not be OK; give it a reason with wire::native::WithReason.
-  void Fail(absl::Status status);
+  void Fail(const absl::Status& status);
+  void Send(Payload payload);
+
+  LinkId link() const { return link_; }
+  RequestKind kind() const { return kind_; }
+  uint64_t id() const { return id_; }
 
  private:
-  Send send_;
+  std::weak_ptr<Sink> sink_;
+  LinkId link_;
+  RequestKind kind_;
+  uint64_t id_;
+  bool owed_;
 };
 
-// Listens, accepts links and hands their requests to a handler on the loop.
+// What a server is told, on the loop.
+struct ServerEvents {
+  std::function<void(Request, Responder)> request;
+  // A request that has no answer yet is not wanted any more: it is to be answered soon.
+  std::function<void(LinkId, uint64_t id)> cancelled = nullptr;
+  // The client has all answers of its session up to this one.
+  std::function<void(LinkId, uint64_t through)> answered = nullptr;
+  // A link that has sent requests is gone, and its answers are swallowed from here on.
+  // `by_peer`: the other end closed it, as the kernel does when a process dies.
+  std::function<void(LinkId, bool by_peer)> ended = nullptr;
+};
+
+// Listens, accepts links and hands their requests to its owner on the loop.
 //
 // Threads: loop-confined: make, use and destroy it on the loop's thread (or while the loop does not
-// run). Ownership: the loop must outlive it. What the handler captured is gone after the
+// run). Ownership: the loop must outlive it. What the events captured is gone after the
 // destructor. Bounds: `connections_max` (one more is refused with a word why), LinkOptions.
 class Server {
  public:
@@ -66,7 +113,11 @@ class Server {
 
   // Binds and listens; an error names the address and what to do.
   static absl::StatusOr<std::unique_ptr<Server>> Listen(runtime::Loop& loop, Options options,
-                                                        Handler handler);
+                                                        ServerEvents events);
+  static absl::StatusOr<std::unique_ptr<Server>> Listen(runtime::Loop& loop, Options options,
+                                                        Handler handler) {
+    return Listen(loop, std::move(options), ServerEvents{.request = std::move(handler)});
+  }
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -75,6 +126,9 @@ class Server {
   const std::string& address() const;
   // Links that have been welcomed and are still there.
   size_t connections() const;
+
+  // Says farewell to one link and closes it; `ended` follows.
+  void Close(LinkId link, absl::Status why, std::string_view farewell_reason);
 
   // Accepts nothing more, says farewell to every link and closes it when that is written, at the
   // latest after a second; then calls `done` on the loop. Responders may still be used before that.

@@ -42,7 +42,8 @@ Message RawRequest(uint64_t id, std::string payload) {
 
 TEST(Server, AnswersRequests) {
   TestServer server([](Request request, Responder responder) {
-    responder.Answer(absl::StrCat(request.kind, " ", request.payload, " ", request.who));
+    responder.Answer(
+        absl::StrCat(request.kind, " ", request.payload, " ", std::string(request.who)));
   });
   auto client = Connect(server.address());
   EXPECT_THAT(*client->CallRaw(3, "hello", kLong), HasSubstr("3 hello test, pid "));

@@ -15,9 +15,6 @@ namespace lockstep::observe {
 // about each of them (connected, left, registering, missing): `members_listed_max`.
 inline constexpr int32_t kMembersListedMax = 16;
 
-// Rows of one condition, or errors of one job, before "+N more": `rows_max`.
-inline constexpr size_t kRowsMax = 32;
-
 // Whether somebody should look: the attempt failed, or a member is lost or failed. A suspect member
 // may come back and is no trouble yet.
 bool InTrouble(const wire::native::JobStatus& job);
@@ -28,11 +25,5 @@ std::string StatusTable(const wire::native::StatusReply& status);
 
 // For programs: all of it, as proto/lockstep/v1/status.proto names it. Ends with a new line.
 std::string StatusJson(const wire::native::StatusReply& status);
-
-// "340us", "12ms", "2.3s", "41s", "5m03s", "3h12m", "4d06h".
-std::string DurationText(int64_t microseconds);
-
-// "0-3,5,7-9"; after `ranges_max` ranges ",+N more", N members. `indices` ascend.
-std::string RangesText(const std::vector<int32_t>& indices, size_t ranges_max);
 
 }  // namespace lockstep::observe

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/config/show.h"
+#include "lockstep/server/option_declarations.h"
 
 namespace lockstep::server {
 namespace {
@@ -20,100 +22,15 @@ constexpr size_t kJobNameBytesMax = 128;
 // program says otherwise, and is not on the wire.
 constexpr absl::Duration kStockHeartbeatTimeout = absl::Seconds(100);
 
-// The options as text, before they are checked.
-struct Texts {
-  std::string listen;
-  std::vector<std::string> jobs;
-  std::vector<std::string> recoverable;
-  std::string register_timeout;
-  std::string heartbeat_timeout;
-  std::string shutdown_timeout;
-  std::string connection_grace;
-};
-
 bool IsJobNameCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
          c == '_' || c == '-';
 }
 
-void Declare(CLI::App& app, Texts& texts, ServerOptions& options, bool& ephemeral) {
-  app.set_version_flag("--version", "lockstep-server " LOCKSTEP_VERSION);
-  app.add_option("--listen", texts.listen,
-                 "Where `lockstep status`, `lockstep run` and native clients call. Port 0: any.")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
-  app.add_option("--job", texts.jobs,
-                 "A job and how many members it has. Stock JAX clients call the job at its own\n"
-                 "address; without one, the server takes a free port from 20000 to 31999 on the\n"
-                 "host of --listen. Repeat for more jobs.")
-      ->type_name("NAME=SIZE[@HOST:PORT]")
-      ->allow_extra_args(false);
-  app.add_option("--register-timeout", texts.register_timeout,
-                 "From the first member that registers until the last; then the attempt fails.")
-      ->type_name("DURATION")
-      ->capture_default_str();
-  app.add_option(
-         "--heartbeat-timeout", texts.heartbeat_timeout,
-         "From the last sign of life until a silent member is lost. Stock clients give one\n"
-         "only every 50s: keep it at 100s or more for them. (A member that dies is seen by\n"
-         "its connection, at once.)")
-      ->type_name("DURATION")
-      ->capture_default_str();
-  app.add_option("--shutdown-timeout", texts.shutdown_timeout,
-                 "From the first member that shuts down until the last; 0: each leaves alone.")
-      ->type_name("DURATION")
-      ->capture_default_str();
-  app.add_option("--connection-grace", texts.connection_grace,
-                 "From a member's broken connection until it is lost.")
-      ->type_name("DURATION")
-      ->capture_default_str();
-  app.add_option("--recoverable", texts.recoverable,
-                 "Members of this job may die and come back without failing it. Repeatable.")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  app.add_flag("--ephemeral", ephemeral,
-               "Keep all state in memory only. For now that is the only kind, so the option\n"
-               "changes nothing; say it where losing the state with the process is all right.");
-  app.add_option("--ready-file", options.ready_file,
-                 "Written (whole, by rename) once the server answers; removed when it ends:\n"
-                 "{\"listen\": ADDRESS, \"pid\": PID, \"jobs\": {NAME: {\"grpc\": ADDRESS}}}")
-      ->type_name("PATH");
-  app.add_flag("--insecure-network", options.insecure_network,
-               "Allow addresses that other hosts can reach, although nothing is encrypted or\n"
-               "authenticated: whoever reaches such a port can read and change the job.");
-  app.add_flag("-v,--verbose", options.verbose, "Log more.");
-}
-
-absl::Status ReadDurations(const Texts& texts, ServerOptions& options) {
-  const struct {
-    const char* name;
-    const std::string& text;
-    absl::Duration& value;
-    bool may_be_zero;
-  } durations[] = {
-      {"--register-timeout", texts.register_timeout, options.register_timeout, false},
-      {"--heartbeat-timeout", texts.heartbeat_timeout, options.heartbeat_timeout, false},
-      {"--shutdown-timeout", texts.shutdown_timeout, options.shutdown_timeout, true},
-      {"--connection-grace", texts.connection_grace, options.connection_grace, true},
-  };
-  for (const auto& duration : durations) {
-    absl::StatusOr<absl::Duration> parsed = ParseDuration(duration.name, duration.text);
-    if (!parsed.ok()) return parsed.status();
-    if (*parsed == absl::ZeroDuration() && !duration.may_be_zero) {
-      return absl::InvalidArgumentError(absl::StrCat(duration.name, ": must be more than zero"));
-    }
-    duration.value = *parsed;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadJobs(const Texts& texts, ServerOptions& options) {
-  if (texts.jobs.empty()) {
-    return absl::InvalidArgumentError("name at least one job, such as --job digits=4");
-  }
-  if (texts.jobs.size() > kJobsMax) {
+absl::Status ReadJobs(const DeclaredOptions& texts, ServerOptions& options) {
+  if (texts.jobs.size() > options.jobs_max) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "--job: %d jobs; one server takes %d (jobs_max)", texts.jobs.size(), kJobsMax));
+        "--job: %d jobs; one server takes %d (jobs_max)", texts.jobs.size(), options.jobs_max));
   }
   const auto named = [&](const std::string& name) {
     return std::find_if(options.jobs.begin(), options.jobs.end(),
@@ -138,15 +55,35 @@ absl::Status ReadJobs(const Texts& texts, ServerOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status Read(const Texts& texts, ServerOptions& options) {
-  absl::StatusOr<runtime::Address> listen = runtime::ParseAddress(texts.listen);
-  if (!listen.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--listen: ", std::string(listen.status().message())));
+// What the texts say, checked.
+absl::Status Read(const DeclaredOptions& declared, ParsedOptions& parsed) {
+  parsed.options = declared.options;
+  ServerOptions& options = parsed.options;
+  const auto read_address = [](const std::string& name, const std::string& text,
+                               runtime::Address& address) -> absl::Status {
+    absl::StatusOr<runtime::Address> read = runtime::ParseAddress(text);
+    if (!read.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": ", std::string(read.status().message())));
+    }
+    address = *std::move(read);
+    return absl::OkStatus();
+  };
+  absl::Status status = read_address("--listen", declared.listen, options.listen);
+  if (!status.ok()) return status;
+  if (!declared.http.empty()) {
+    status = read_address("--http", declared.http, options.http.emplace());
+    if (!status.ok()) return status;
   }
-  options.listen = *std::move(listen);
-  if (absl::Status status = ReadDurations(texts, options); !status.ok()) return status;
-  return ReadJobs(texts, options);
+  options.log_format = declared.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
+  const absl::Duration heartbeat_timeout = options.coordinator.heartbeat_timeout;
+  if (heartbeat_timeout < kStockHeartbeatTimeout) {
+    parsed.warnings.push_back(absl::StrFormat(
+        "--heartbeat-timeout %s: stock clients send a heartbeat only every 50s and are lost before "
+        "that although they are well; use 100s or more unless their program sets a shorter one",
+        absl::FormatDuration(heartbeat_timeout)));
+  }
+  return ReadJobs(declared, options);
 }
 
 }  // namespace
@@ -180,29 +117,24 @@ absl::StatusOr<JobOptions> ParseJob(const std::string& text) {
   return job;
 }
 
-absl::StatusOr<absl::Duration> ParseDuration(const std::string& option, const std::string& text) {
-  absl::Duration duration;
-  if (!absl::ParseDuration(text, &duration) || duration < absl::ZeroDuration() ||
-      duration == absl::InfiniteDuration()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(option, " '", text,
-                     "': not a duration; write a number and a unit, such as 90s, 5m, 200ms"));
-  }
-  return duration;
+std::variant<ParsedOptions, EndNow> ParseCommandLine(int argc, const char* const* argv) {
+  return ParseCommandLine(argc, argv, config::Environment());
 }
 
-std::variant<ParsedOptions, EndNow> ParseCommandLine(int argc, const char* const* argv) {
-  ParsedOptions parsed;
-  ServerOptions& options = parsed.options;
-  bool ephemeral = false;
-  Texts texts{.listen = runtime::ToString(options.listen),
-              .register_timeout = absl::FormatDuration(options.register_timeout),
-              .heartbeat_timeout = absl::FormatDuration(options.heartbeat_timeout),
-              .shutdown_timeout = absl::FormatDuration(options.shutdown_timeout),
-              .connection_grace = absl::FormatDuration(options.connection_grace)};
+std::variant<ParsedOptions, EndNow> ParseCommandLine(
+    int argc, const char* const* argv, const config::OptionTable::Variables& variables) {
+  DeclaredOptions declared;
+  std::string show;
   CLI::App app("The Lockstep server: keeps the members of training jobs in lockstep.",
                "lockstep-server");
-  Declare(app, texts, options, ephemeral);
+  app.set_version_flag("--version", "lockstep-server " LOCKSTEP_VERSION);
+  declared.table.AddTo(app);
+  app.add_option("--show-config", show,
+                 "Print what each option is and where that came from, and end.")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->expected(0, 1)
+      ->default_str("table")
+      ->type_name("table|json");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -212,15 +144,16 @@ std::variant<ParsedOptions, EndNow> ParseCommandLine(int argc, const char* const
     return EndNow{.exit_code = code == 0 ? 0 : kWrongOptions,
                   .text = code == 0 ? out.str() : "lockstep-server: " + err.str()};
   }
-  if (absl::Status status = Read(texts, options); !status.ok()) {
+  ParsedOptions parsed;
+  absl::Status status = declared.table.Resolve(variables);
+  if (status.ok()) status = Read(declared, parsed);
+  if (!status.ok()) {
     return EndNow{.exit_code = kWrongOptions,
                   .text = absl::StrCat("lockstep-server: ", std::string(status.message()), "\n")};
   }
-  if (options.heartbeat_timeout < kStockHeartbeatTimeout) {
-    parsed.warnings.push_back(absl::StrFormat(
-        "--heartbeat-timeout %s: stock clients send a heartbeat only every 50s and are lost before "
-        "that although they are well; use 100s or more unless their program sets a shorter one",
-        absl::FormatDuration(options.heartbeat_timeout)));
+  if (!show.empty()) {
+    return EndNow{.text = show == "json" ? config::ShowJson(declared.table)
+                                         : config::ShowText(declared.table)};
   }
   return parsed;
 }

@@ -1,4 +1,4 @@
-// The options of `lockstep-server`: one declaration each gives flag, help and check.
+// The command line of `lockstep-server`. Its options are declared in option_declarations.
 #pragma once
 
 #include <string>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lockstep/config/option_table.h"
 #include "lockstep/server/options.h"
 
 namespace lockstep::server {
@@ -22,12 +23,13 @@ struct ParsedOptions {
   std::vector<std::string> warnings;
 };
 
+// Also looks into the environment and, when one is named, into a file of options.
 std::variant<ParsedOptions, EndNow> ParseCommandLine(int argc, const char* const* argv);
+// The same with other variables than the process's own.
+std::variant<ParsedOptions, EndNow> ParseCommandLine(
+    int argc, const char* const* argv, const config::OptionTable::Variables& variables);
 
 // "NAME=SIZE" or "NAME=SIZE@HOST:PORT".
 absl::StatusOr<JobOptions> ParseJob(const std::string& text);
-
-// "90s", "5m", "1h30m", "200ms". Finite and not negative; `option` is named in the error.
-absl::StatusOr<absl::Duration> ParseDuration(const std::string& option, const std::string& text);
 
 }  // namespace lockstep::server

@@ -1,28 +1,43 @@
 #include "lockstep/server/job_host.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "lockstep/runtime/dial.h"
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {
+namespace {
 
-JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator,
-                 net::XlaDoorOptions door)
+net::StockDoorOptions WithRoles(net::StockDoorOptions door, std::vector<coord::RoleOptions> roles) {
+  door.roles = std::move(roles);
+  return door;
+}
+
+}  // namespace
+
+JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, NativeDoor& native,
+                 net::StockDoorOptions door)
     : name_(coordinator.job),
       coordinator_(std::move(coordinator)),
+      native_(native),
       door_(
-          loop, door, [this](coord::Event event) { Handle(event); },
+          loop, WithRoles(std::move(door), coordinator_.options().roles),
+          [this](coord::Event event) { Handle(std::move(event)); },
+          [this] { return coordinator_.service_incarnation(); },
           [this](std::string text) { spdlog::warn("job '{}': {}", name_, text); }),
-      timer_(loop) {}
+      timer_(loop),
+      last_used_(runtime::MonotonicNow()) {}
 
 absl::Status JobHost::Listen(const runtime::Address& at) { return door_.Listen(at); }
 
 absl::Status JobHost::Start() { return door_.Start(); }
 
-void JobHost::Handle(const coord::Event& event) {
-  const coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), event);
+void JobHost::Handle(coord::Event event) {
+  const coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), std::move(event));
   door_.Answer(effects.replies);
+  native_.Answer(effects.replies);
   for (const coord::Notice& notice : effects.notices) Tell(notice);
   ArmTimer();
 }
@@ -54,6 +69,15 @@ void JobHost::Tell(const coord::Notice& notice) const {
 }
 
 coord::CoordinatorView JobHost::View() const { return coordinator_.View(runtime::MonotonicNow()); }
+
+size_t JobHost::CountConnected() const {
+  const coord::CoordinatorView view = View();
+  return static_cast<size_t>(
+      std::count_if(view.members.begin(), view.members.end(), [](const coord::MemberView& member) {
+        return member.condition == coord::MemberCondition::kConnected ||
+               member.condition == coord::MemberCondition::kSuspect;
+      }));
+}
 
 std::string JobHost::grpc_address() const { return runtime::ToString(door_.address()); }
 

@@ -8,33 +8,45 @@
 #include "lockstep/coord/coordinator.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/view.h"
-#include "lockstep/net/xla_door.h"
+#include "lockstep/net/stock_door.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/server/native_door.h"
 
 namespace lockstep::server {
 
-// Feeds the coordinator what happens and carries out what it wants: replies, then notices (one log
-// line each), then the timer.
+// Feeds the coordinator what happens and carries out what it wants: replies, each at the door that
+// its call came through, then notices (one log line each), then the timer.
 //
 // Life: construct, Listen, Start, ... Stop, Shutdown, destroy. Stop and Shutdown are mandatory
 // after Start. Threads: the loop's, or while it does not run; except `Shutdown`.
-class JobHost {
+class JobHost final : public NativeJob {
  public:
-  JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator,
-          net::XlaDoorOptions door = {});
+  JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, NativeDoor& native,
+          net::StockDoorOptions door = {});
 
   // Takes the address for stock clients.
   absl::Status Listen(const runtime::Address& at);
   absl::Status Start();
 
-  // What a launcher reports.
-  void Handle(const coord::Event& event);
+  // What comes in at the doors, and what a launcher reports.
+  void Handle(coord::Event event) override;
 
   coord::CoordinatorView View() const;
   const std::string& name() const { return name_; }
-  int32_t size() const { return coordinator_.options().size; }
+  const coord::CoordinatorOptions& options() const { return coordinator_.options(); }
+  int32_t size() const { return options().size; }
   std::string grpc_address() const;
+
+  // Members that are in the current attempt and have not left it.
+  size_t CountConnected() const;
+  size_t CountStockConnections() { return door_.CountConnections(); }
+
+  // Whether it is deleted after a rest, and when somebody was seen to use it.
+  bool temporary() const { return temporary_; }
+  void set_temporary(bool temporary) { temporary_ = temporary; }
+  Time last_used() const { return last_used_; }
+  void set_last_used(Time at) { last_used_ = at; }
 
   // Answers every wait; refuses what comes later.
   void Stop();
@@ -48,9 +60,12 @@ class JobHost {
 
   const std::string name_;
   coord::Coordinator coordinator_;
-  net::XlaDoor door_;
+  NativeDoor& native_;
+  net::StockDoor door_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();
+  bool temporary_ = false;
+  Time last_used_;
 };
 
 }  // namespace lockstep::server

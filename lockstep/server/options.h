@@ -1,4 +1,4 @@
-// What a server is told to do. The declarations of the command line are in command_line.cc.
+// What a server is told to do. The declarations of the options are in option_declarations.cc.
 #pragma once
 
 #include <cstdint>
@@ -8,36 +8,51 @@
 
 #include "absl/time/time.h"
 #include "lockstep/coord/options.h"
+#include "lockstep/link/options.h"
+#include "lockstep/net/xla_door.h"
 #include "lockstep/runtime/address.h"
 
 namespace lockstep::server {
 
-// Jobs of one server: `jobs_max`.
-inline constexpr size_t kJobsMax = 256;
+enum class LogFormat { kText, kJson };
 
 struct JobOptions {
   std::string name;
   int32_t size = 1;
+  // The roles of the job, whose sizes add up to `size`; empty: one role, as its members call it.
+  std::vector<coord::RoleOptions> roles;
   // Where its stock clients call; absent, or port 0: the server chooses (see listen_address.h).
   std::optional<runtime::Address> address;
   bool recoverable = false;
+  // Deleted when nobody has used it for `job_rest`: made while the server runs.
+  bool temporary = false;
 };
 
 struct ServerOptions {
   // For our own programs. Port 0: the system chooses.
   runtime::Address listen = {.host = "127.0.0.1", .port = 7070};
   std::vector<JobOptions> jobs;
+  // All together, those that clients make included.
+  size_t jobs_max = 1000;
+  // How long a job that was made while the server runs stays when nobody uses it.
+  absl::Duration job_rest = absl::Hours(24);
 
-  absl::Duration register_timeout = coord::CoordinatorOptions().register_timeout;
-  absl::Duration heartbeat_timeout = coord::CoordinatorOptions().heartbeat_timeout;
-  absl::Duration shutdown_timeout = coord::CoordinatorOptions().shutdown_timeout;
-  absl::Duration connection_grace = coord::CoordinatorOptions().connection_grace;
+  // What all jobs have in common: time-outs and limits.
+  coord::CoordinatorOptions coordinator;
+  link::LinkOptions link;
+  size_t links_max = 4096;
+  net::XlaDoorOptions door;
+  // Events that are remembered: of each job, and of the server.
+  size_t events_max = 10'000;
+  // For browsers, Prometheus and scripts; absent: not served.
+  std::optional<runtime::Address> http;
 
   // Empty: none is written.
   std::string ready_file;
   // Addresses that other hosts can reach are allowed.
   bool insecure_network = false;
   bool verbose = false;
+  LogFormat log_format = LogFormat::kText;
 };
 
 }  // namespace lockstep::server

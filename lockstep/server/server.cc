@@ -16,6 +16,7 @@
 #include "lockstep/server/native_requests.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/from_view.h"
+#include "lockstep/wire/native/to_event.h"
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {
@@ -24,17 +25,6 @@ namespace {
 uint64_t RandomNumber() {
   std::random_device random;
   return uint64_t{random()} << 32 | random();
-}
-
-absl::Status UnknownJob(const std::string& name,
-                        const std::vector<std::unique_ptr<JobHost>>& jobs) {
-  const std::string known =
-      absl::StrJoin(jobs, ", ", [](std::string* out, const std::unique_ptr<JobHost>& job) {
-        absl::StrAppend(out, job->name());
-      });
-  return wire::native::WithReason(
-      absl::NotFoundError(absl::StrCat("this server has no job '", name, "'; its jobs: ", known)),
-      "unknown_job");
 }
 
 }  // namespace
@@ -50,12 +40,14 @@ Server::Server(const ServerOptions& options)
     : options_(options),
       started_(runtime::MonotonicNow()),
       signals_(loop_.io()),
-      ready_file_(options.ready_file) {}
+      ready_file_(options.ready_file),
+      native_([this](const wire::native::OpenSession& request) { return jobs_.Open(request); },
+              [this](link::LinkId link, absl::Status why) {
+                link_->Close(link, std::move(why), "superseded");
+              }),
+      jobs_(loop_, options_, native_) {}
 
-Server::~Server() {
-  // What was started but never run has no calls that would need the loop.
-  for (const std::unique_ptr<JobHost>& job : jobs_) job->Shutdown();
-}
+Server::~Server() = default;
 
 absl::Status Server::StartLink() {
   if (!options_.insecure_network) {
@@ -67,13 +59,29 @@ absl::Status Server::StartLink() {
   }
   link::NativeService service = {
       .status = [this](const wire::native::StatusRequest& request) { return Status(request); },
-      .report = [this](const wire::native::ProcessReport& report) { return Report(report); }};
+      .report = [this](const wire::native::ProcessReport& report) { return Report(report); },
+      .create_job =
+          [this](const wire::native::CreateJob& request) { return jobs_.Create(request); },
+      .delete_job =
+          [this](const wire::native::DeleteJob& request) { return jobs_.Delete(request); }};
+  link::ServerEvents events;
+  events.request = [this, others = link::MakeHandler(std::move(service))](
+                       link::Request request, link::Responder responder) {
+    if (wire::native::IsSessionRequest(request.kind)) {
+      return native_.Take(std::move(request), std::move(responder));
+    }
+    others(std::move(request), std::move(responder));
+  };
+  events.cancelled = [this](link::LinkId link, uint64_t id) { native_.Cancelled(link, id); };
+  events.answered = [this](link::LinkId link, uint64_t id) { native_.Answered(link, id); };
+  events.ended = [this](link::LinkId link, bool by_peer) { native_.Ended(link, by_peer); };
   link::Server::Options options;
   options.listen = runtime::ToString(options_.listen);
+  options.connections_max = options_.links_max;
+  options.link = options_.link;
   options.service_instance = RandomNumber();
   options.notice = [](std::string text) { spdlog::warn("link: {}", text); };
-  auto link =
-      link::Server::Listen(loop_, std::move(options), link::MakeHandler(std::move(service)));
+  auto link = link::Server::Listen(loop_, std::move(options), std::move(events));
   if (!link.ok()) {
     return absl::Status(link.status().code(),
                         absl::StrCat("--listen: ", std::string(link.status().message())));
@@ -84,47 +92,28 @@ absl::Status Server::StartLink() {
 
 absl::Status Server::StartJobs() {
   for (const JobOptions& options : options_.jobs) {
-    if (absl::Status status = StartJob(options); !status.ok()) {
+    absl::Status status;
+    if (options.address && !options_.insecure_network) {
+      status = CheckLoopback(loop_.io(), *options.address);
+    }
+    if (status.ok()) status = jobs_.Add(options).status();
+    if (!status.ok()) {
       return absl::Status(
           status.code(), absl::StrCat("--job ", options.name, ": ", std::string(status.message())));
     }
   }
   // Only when all addresses are ours: what has started has to be shut down again.
-  for (const std::unique_ptr<JobHost>& job : jobs_) {
+  for (const auto& [name, job] : jobs_.jobs()) {
     if (absl::Status status = job->Start(); !status.ok()) return status;
   }
   return absl::OkStatus();
-}
-
-absl::Status Server::StartJob(const JobOptions& options) {
-  coord::CoordinatorOptions coordinator;
-  coordinator.job = options.name;
-  coordinator.size = options.size;
-  coordinator.recoverable = options.recoverable;
-  coordinator.register_timeout = options_.register_timeout;
-  coordinator.heartbeat_timeout = options_.heartbeat_timeout;
-  coordinator.shutdown_timeout = options_.shutdown_timeout;
-  coordinator.connection_grace = options_.connection_grace;
-  coordinator.incarnation_seed = RandomNumber();
-
-  runtime::Address address =
-      options.address.value_or(runtime::Address{.host = options_.listen.host, .port = 0});
-  if (!options_.insecure_network) {
-    if (absl::Status status = CheckLoopback(loop_.io(), address); !status.ok()) return status;
-  }
-  auto job = std::make_unique<JobHost>(loop_, std::move(coordinator));
-  const auto listen = [&](const runtime::Address& at) { return job->Listen(at); };
-  absl::Status status =
-      address.port == 0 ? ListenOnChosenPort(address.host, listen) : listen(address);
-  if (status.ok()) jobs_.push_back(std::move(job));
-  return status;
 }
 
 std::vector<std::string> Server::AddressLines() const {
   std::vector<std::string> lines;
   lines.push_back(
       absl::StrFormat("lockstep-server %s answers at %s", LOCKSTEP_VERSION, link_->address()));
-  for (const std::unique_ptr<JobHost>& job : jobs_) {
+  for (const auto& [name, job] : jobs_.jobs()) {
     lines.push_back(absl::StrFormat("job '%s' of %d: stock JAX clients call %s", job->name(),
                                     job->size(), job->grpc_address()));
   }
@@ -133,13 +122,11 @@ std::vector<std::string> Server::AddressLines() const {
 
 absl::Status Server::Run() {
   std::map<std::string, std::string> grpc_of_job;
-  for (const std::unique_ptr<JobHost>& job : jobs_) grpc_of_job[job->name()] = job->grpc_address();
+  for (const auto& [name, job] : jobs_.jobs()) grpc_of_job[name] = job->grpc_address();
   // Whoever calls from here on is answered: the addresses are taken and the loop is about to run.
   absl::Status status = ready_file_.Write(ReadyText(link_->address(), getpid(), grpc_of_job));
   if (!status.ok()) Drain();
   loop_.Run();
-  for (std::thread& shutdown : shutdowns_) shutdown.join();
-  shutdowns_.clear();
   return status;
 }
 
@@ -166,16 +153,9 @@ void Server::AwaitSignal() {
 void Server::BeginDrain() {
   if (draining_) return;
   draining_ = true;
-  parts_to_drain_ = jobs_.size() + 1;
-  for (const std::unique_ptr<JobHost>& job : jobs_) job->Stop();
+  parts_to_drain_ = 2;
+  jobs_.Drain([this] { PartDrained(); });
   link_->Drain([this] { PartDrained(); });
-  // The loop has to go on while gRPC sends what was answered, so each job ends on a thread.
-  for (const std::unique_ptr<JobHost>& job : jobs_) {
-    shutdowns_.emplace_back([this, job = job.get()] {
-      job->Shutdown();
-      loop_.Post([this] { PartDrained(); });
-    });
-  }
 }
 
 void Server::PartDrained() {
@@ -183,27 +163,18 @@ void Server::PartDrained() {
   loop_.Stop();
 }
 
-const JobHost* Server::FindJob(const std::string& name) const {
-  for (const std::unique_ptr<JobHost>& job : jobs_) {
-    if (job->name() == name) return job.get();
-  }
-  return nullptr;
-}
-
-JobHost* Server::JobNamed(const std::string& name) {
-  return const_cast<JobHost*>(std::as_const(*this).FindJob(name));
-}
-
 absl::StatusOr<wire::native::StatusReply> Server::Status(
     const wire::native::StatusRequest& request) {
-  if (request.job && JobNamed(*request.job) == nullptr) return UnknownJob(*request.job, jobs_);
+  if (request.job) {
+    if (auto job = jobs_.Get(*request.job); !job.ok()) return job.status();
+  }
   const Time now = runtime::MonotonicNow();
   wire::native::StatusReply reply;
   reply.server = {.version = LOCKSTEP_VERSION,
                   .pid = getpid(),
                   .started_ago_us = absl::ToInt64Microseconds(now - started_),
                   .listen = link_->address()};
-  for (const std::unique_ptr<JobHost>& job : jobs_) {
+  for (const auto& [name, job] : jobs_.jobs()) {
     if (request.job && *request.job != job->name()) continue;
     reply.jobs.push_back(wire::native::FromView(now, job->View(), job->grpc_address()));
   }
@@ -211,11 +182,11 @@ absl::StatusOr<wire::native::StatusReply> Server::Status(
 }
 
 absl::Status Server::Report(const wire::native::ProcessReport& report) {
-  JobHost* job = JobNamed(report.job);
-  if (job == nullptr) return UnknownJob(report.job, jobs_);
-  absl::StatusOr<coord::Event> event = EventOf(report, job->size());
+  auto job = jobs_.Get(report.job);
+  if (!job.ok()) return job.status();
+  absl::StatusOr<coord::Event> event = EventOf(report, (*job)->size());
   if (!event.ok()) return event.status();
-  job->Handle(*event);
+  (*job)->Handle(*std::move(event));
   return absl::OkStatus();
 }
 

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -11,6 +10,8 @@
 #include "lockstep/link/server.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/server/job_host.h"
+#include "lockstep/server/job_table.h"
+#include "lockstep/server/native_door.h"
 #include "lockstep/server/options.h"
 #include "lockstep/server/ready_file.h"
 #include "lockstep/wire/native/process_messages.h"
@@ -32,7 +33,7 @@ class Server {
   // One line for each address.
   std::vector<std::string> AddressLines() const;
   const std::string& listen_address() const { return link_->address(); }
-  const JobHost* FindJob(const std::string& name) const;
+  const JobHost* FindJob(const std::string& name) const { return jobs_.Find(name); }
 
   // From now on SIGTERM and SIGINT drain; a second one ends the process at once.
   void DrainOnSignals();
@@ -46,14 +47,12 @@ class Server {
  private:
   explicit Server(const ServerOptions& options);
   absl::Status StartJobs();
-  absl::Status StartJob(const JobOptions& options);
   absl::Status StartLink();
 
   void AwaitSignal();
   void BeginDrain();
   void PartDrained();
 
-  JobHost* JobNamed(const std::string& name);
   absl::StatusOr<wire::native::StatusReply> Status(const wire::native::StatusRequest& request);
   absl::Status Report(const wire::native::ProcessReport& report);
 
@@ -62,12 +61,12 @@ class Server {
   runtime::Loop loop_;
   asio::signal_set signals_;
   ReadyFile ready_file_;
-  std::vector<std::unique_ptr<JobHost>> jobs_;
+  NativeDoor native_;
+  JobTable jobs_;
   std::unique_ptr<link::Server> link_;
 
   bool draining_ = false;
   size_t parts_to_drain_ = 0;
-  std::vector<std::thread> shutdowns_;  // one a job, only while draining
 };
 
 }  // namespace lockstep::server

@@ -100,6 +100,10 @@ void History::Watched(ServiceIncarnation service, const std::string& who,
     }
   }
   watcher.revision = news.revision;
+  auto [state, is_new] = states_.try_emplace({service.value(), news.revision}, watcher.keys);
+  if (!is_new && state->second != watcher.keys) {
+    Wrong(absl::StrCat(who, " knows other keys at revision ", news.revision, " than another"));
+  }
 }
 
 void History::InAs(ServiceIncarnation service, MemberIndex member, uint64_t incarnation) {

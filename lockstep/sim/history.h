@@ -82,6 +82,8 @@ class History {
   std::map<std::pair<uint64_t, std::string>, Watcher> watchers_;
   // What was watched at each revision of each key: the same by all.
   std::map<std::tuple<uint64_t, int64_t, std::string>, std::optional<std::string>> changes_;
+  // What all keys were at each revision that a watcher was told: the same to all.
+  std::map<std::pair<uint64_t, int64_t>, std::map<std::string, std::string>> states_;
   std::map<std::pair<uint64_t, MemberIndex>, uint64_t> members_;
   std::string wrong_;
 };

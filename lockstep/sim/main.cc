@@ -14,6 +14,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/sim/native_simulation.h"
 #include "lockstep/sim/scenario.h"
 #include "lockstep/sim/simulation.h"
 
@@ -98,6 +99,61 @@ int RunMany(uint64_t first, uint64_t count, int jobs, int64_t failures_max) {
   return sum.failures == 0 ? 0 : 1;
 }
 
+NativeResult RunNativeNamed(uint64_t seed, const NativeOptions& options) {
+  absl::SNPrintF(replay_line, sizeof(replay_line),
+                 "replay: build/bin/lockstep_sim --native --seed=%u --verbose\n", seed);
+  return RunNativeSeed(seed, options);
+}
+
+int RunOneNative(uint64_t seed, bool verbose) {
+  if (verbose) absl::PrintF("native seed %u: %s\n", seed, Describe(DrawNativeScenario(seed)));
+  const NativeResult result = RunNativeNamed(seed, {.verbose = verbose});
+  if (!result.ok()) {
+    absl::FPrintF(stderr, "%s", result.report);
+    return 1;
+  }
+  absl::PrintF("native seed %u: ok, %d steps, %d crashes in %s of virtual time, trace %016x\n",
+               seed, result.steps, result.crashes,
+               absl::FormatDuration(absl::Trunc(result.virtual_time, absl::Milliseconds(1))),
+               result.hash);
+  return 0;
+}
+
+int RunManyNative(uint64_t first, uint64_t count, int jobs, int64_t failures_max) {
+  const auto start = std::chrono::steady_clock::now();
+  std::atomic<uint64_t> next = 0;
+  std::mutex mutex;
+  NativeResult sum;
+  int64_t seeds = 0;
+  int64_t failures = 0;
+  auto work = [&] {
+    for (uint64_t i = next++; i < count; i = next++) {
+      const NativeResult result = RunNativeNamed(first + i, {});
+      const std::lock_guard lock(mutex);
+      ++seeds;
+      failures += !result.ok();
+      sum.steps += result.steps;
+      sum.answered += result.answered;
+      sum.passed += result.passed;
+      sum.crashes += result.crashes;
+      sum.forgotten += result.forgotten;
+      sum.hash += result.hash * (2 * result.seed + 1);
+      if (!result.ok()) absl::FPrintF(stderr, "%s\n", result.report);
+      if (failures >= failures_max) next = count;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < jobs; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  absl::PrintF(
+      "%d native seeds, %d failed; %d steps, %d operations on keys, %d arrivals released, %d "
+      "crashes that took %d records, in %.1f s; trace %016x\n",
+      seeds, failures, sum.steps, sum.answered, sum.passed, sum.crashes, sum.forgotten,
+      took.count(), sum.hash);
+  return failures == 0 ? 0 : 1;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Tries seeds of faults on the coordinator under a virtual clock.");
   uint64_t seeds = 200;
@@ -106,6 +162,8 @@ int Main(int argc, char** argv) {
   int jobs = 2;
   int64_t failures_max = 1;
   bool verbose = false;
+  bool native = false;
+  app.add_flag("--native", native, "native clients and a server that dies, instead of stock ones");
   app.add_option("--seeds", seeds, "how many seeds to try")->capture_default_str();
   app.add_option("--first", first, "the first of them")->capture_default_str();
   app.add_option("--jobs", jobs, "threads")->check(CLI::Range(1, 256))->capture_default_str();
@@ -115,6 +173,10 @@ int Main(int argc, char** argv) {
   app.add_flag("--verbose", verbose, "with --seed: print every event and effect")->needs(one);
   CLI11_PARSE(app, argc, argv);
   signal(SIGABRT, PrintReplayLine);
+  if (native) {
+    return one->count() > 0 ? RunOneNative(seed, verbose)
+                            : RunManyNative(first, seeds, jobs, failures_max);
+  }
   return one->count() > 0 ? RunOne(seed, verbose) : RunMany(first, seeds, jobs, failures_max);
 }
 

@@ -135,4 +135,16 @@ JobStatus FromView(Time now, const coord::CoordinatorView& view, std::string grp
   return status;
 }
 
+WatchJobReply FromChange(Time now, const coord::JobChange& change) {
+  WatchJobReply reply = {.version = change.version,
+                         .snapshot = change.snapshot,
+                         .attempt = change.attempt,
+                         .state = Convert(change.state),
+                         .members = {},
+                         .errors = {}};
+  for (const auto& member : change.members) reply.members.push_back(Convert(now, member));
+  for (const auto& error : change.errors) reply.errors.push_back(Convert(now, error));
+  return reply;
+}
+
 }  // namespace lockstep::wire::native

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/time.h"
 #include "lockstep/coord/view.h"
+#include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/status_messages.h"
 
 namespace lockstep::wire::native {
@@ -12,5 +13,7 @@ namespace lockstep::wire::native {
 // `grpc_address` is where the job's stock clients call. Bytes that are not UTF-8 (a text that a
 // client cut in the middle of a character) become U+FFFD.
 JobStatus FromView(Time now, const coord::CoordinatorView& view, std::string grpc_address);
+
+WatchJobReply FromChange(Time now, const coord::JobChange& change);
 
 }  // namespace lockstep::wire::native

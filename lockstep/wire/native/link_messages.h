@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "lockstep/wire/native/field.h"
 
@@ -71,18 +72,32 @@ struct Farewell {
   }
 };
 
+// A fact about an error, for programs.
+struct ErrorDetail {
+  std::string name;
+  std::string value;
+
+  friend bool operator==(const ErrorDetail&, const ErrorDetail&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.ErrorDetail";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "name", &ErrorDetail::name),
+                           Field(2, "value", &ErrorDetail::value));
+  }
+};
+
 // The answer to a request that failed.
 struct ErrorReply {
   int32_t code = 0;    // as in google.rpc.Code and absl::StatusCode; never 0
   std::string reason;  // stable (docs/errors.md); programs test it
   std::string message;
+  std::vector<ErrorDetail> details;
 
   friend bool operator==(const ErrorReply&, const ErrorReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ErrorReply";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "code", &ErrorReply::code),
-                           Field(2, "reason", &ErrorReply::reason),
-                           Field(3, "message", &ErrorReply::message));
+    return std::make_tuple(
+        Field(1, "code", &ErrorReply::code), Field(2, "reason", &ErrorReply::reason),
+        Field(3, "message", &ErrorReply::message), Field(4, "details", &ErrorReply::details));
   }
 };
 

@@ -1,0 +1,210 @@
+// `lockstep kv get|set|list|watch|delete JOB ...`: the keys of a job.
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/cli/server_command.h"
+#include "lockstep/cli/subcommands.h"
+#include "lockstep/observe/tables.h"
+#include "lockstep/observe/text_parts.h"
+#include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/json.h"
+
+namespace lockstep::cli {
+namespace {
+
+using namespace wire::native;  // NOLINT: the messages are what this file is about
+
+// Keys that are asked for at once.
+constexpr int64_t kPage = 1000;
+
+Bytes RandomSession() {
+  std::random_device random;
+  Bytes session;
+  for (int i = 0; i < 16; ++i) session.data.push_back(static_cast<char>(random()));
+  return session;
+}
+
+// A link on which a session of the job is open, that is no member's.
+absl::StatusOr<std::unique_ptr<link::Client>> OpenJob(ServerCommand& self, const std::string& job) {
+  auto client = self.Connect();
+  if (!client.ok()) return client.status();
+  const OpenSession open{.session = RandomSession(), .job = job};
+  if (auto reply = (*client)->Call(open, self.timeout()); !reply.ok()) return reply.status();
+  return client;
+}
+
+// Opens the job, asks once and hands the answer on.
+template <class RequestMessage, class Function>
+int Ask(ServerCommand& self, const std::string& job, const RequestMessage& request,
+        absl::Duration timeout, const Function& print) {
+  auto client = OpenJob(self, job);
+  if (!client.ok()) return self.Fail(client.status());
+  const auto reply = (*client)->Call(request, timeout);
+  if (!reply.ok()) return self.Fail(reply.status());
+  print(*reply);
+  return kExitOk;
+}
+
+void PrintEntry(ServerCommand& self, const Entry& entry) {
+  if (self.json()) {
+    self.out() << ToJson(entry).dump() << "\n";
+  } else {
+    self.out() << entry.value.data << "\n";  // as it is: it may go into a pipe
+  }
+}
+
+template <class Reply>
+void PrintReply(ServerCommand& self, const Reply& reply, const std::string& text) {
+  self.out() << (self.json() ? ToJson(reply).dump() : text) << "\n";
+}
+
+int List(ServerCommand& self, const std::string& job, const std::string& directory) {
+  auto client = OpenJob(self, job);
+  if (!client.ok()) return self.Fail(client.status());
+  ListKeysReply all;
+  ListKeys request{.directory = directory, .limit = kPage};
+  for (;;) {
+    auto page = (*client)->Call(request, self.timeout());
+    if (!page.ok()) return self.Fail(page.status());
+    all.revision = page->revision;
+    std::move(page->entries.begin(), page->entries.end(), std::back_inserter(all.entries));
+    if (!page->more || page->entries.empty()) break;
+    request.after = all.entries.back().key;
+  }
+  self.out() << (self.json() ? observe::KeysJson(all) : observe::KeysTable(all));
+  return kExitOk;
+}
+
+void PrintChange(ServerCommand& self, const KeyChange& change) {
+  if (self.json()) {
+    self.out() << ToJson(change).dump() << "\n";
+    return;
+  }
+  self.out() << absl::StrCat(
+      change.revision, change.value ? "  set  " : "  deleted  ", observe::CleanText(change.key),
+      change.value ? "  " + observe::CleanText(change.value->data) : "", "\n");
+}
+
+// Until it is interrupted or the server goes.
+int Watch(ServerCommand& self, const std::string& job, const std::string& key) {
+  auto client = OpenJob(self, job);
+  if (!client.ok()) return self.Fail(client.status());
+  WatchKeys request{.key = key};
+  for (;;) {
+    const auto reply = (*client)->Call(request, absl::InfiniteDuration());
+    if (!reply.ok()) return self.Fail(reply.status());
+    for (const KeyChange& change : reply->changes) PrintChange(self, change);
+    self.out().flush();
+    request.after = reply->revision;
+  }
+}
+
+struct KeyArguments {
+  std::string job;
+  std::string key;
+  std::string value;
+  std::string wait;
+  std::string ttl;
+  bool new_only = false;
+  bool below = false;
+};
+
+absl::StatusOr<absl::Duration> DurationOf(const std::string& name, const std::string& text) {
+  absl::Duration duration;
+  if (!absl::ParseDuration(text, &duration) || duration <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " '", text, "': not a duration such as 5s"));
+  }
+  return duration;
+}
+
+int Get(ServerCommand& self, const KeyArguments& given) {
+  absl::Duration timeout = self.timeout();
+  if (!given.wait.empty()) {
+    const auto wait = DurationOf("--wait", given.wait);
+    if (!wait.ok()) {
+      self.Say(std::string(wait.status().message()));
+      return kExitUsage;
+    }
+    timeout = *wait;
+  }
+  return Ask(self, given.job, GetKey{.key = given.key, .wait = !given.wait.empty()}, timeout,
+             [&](const GetKeyReply& reply) { PrintEntry(self, reply.entry); });
+}
+
+int Set(ServerCommand& self, const KeyArguments& given) {
+  SetKey request{.key = given.key, .value = {given.value}, .overwrite = !given.new_only};
+  if (given.value == "-") {
+    request.value.data.assign(std::istreambuf_iterator<char>(std::cin), {});
+  }
+  if (!given.ttl.empty()) {
+    const auto ttl = DurationOf("--ttl", given.ttl);
+    if (!ttl.ok()) {
+      self.Say(std::string(ttl.status().message()));
+      return kExitUsage;
+    }
+    request.ttl_us = absl::ToInt64Microseconds(*ttl);
+  }
+  return Ask(self, given.job, request, self.timeout(), [&](const SetKeyReply& reply) {
+    PrintReply(self, reply, absl::StrCat("revision ", reply.revision));
+  });
+}
+
+int Delete(ServerCommand& self, const KeyArguments& given) {
+  return Ask(self, given.job, DeleteKey{.key = given.key, .below = given.below}, self.timeout(),
+             [&](const DeleteKeyReply& reply) {
+               PrintReply(self, reply, absl::StrCat(reply.deleted, " deleted"));
+             });
+}
+
+}  // namespace
+
+void AddKv(CLI::App& app, Invocation& invocation) {
+  CLI::App* const kv = app.add_subcommand("kv", "The keys of a job");
+  kv->require_subcommand(1);
+  using Body = int (*)(ServerCommand&, const KeyArguments&);
+  const auto add = [&](const std::string& name, const std::string& help, Body body) {
+    CLI::App* const command = kv->add_subcommand(name, help);
+    auto given = std::make_shared<KeyArguments>();
+    command->add_option("job", given->job, "Which job")->type_name("JOB")->required();
+    AddServerCommand(*command, invocation, "kv " + name,
+                     [given, body](ServerCommand& self) { return body(self, *given); });
+    return std::pair(command, given);
+  };
+  const auto key = [](const auto& added, bool required) {
+    CLI::Option* const option = added.first->add_option("key", added.second->key, "Which key");
+    option->type_name("KEY");
+    if (required) option->required();
+  };
+  const auto get = add("get", "Print the value of a key", Get);
+  key(get, true);
+  get.first->add_option("--wait", get.second->wait, "Wait so long until it has a value")
+      ->type_name("DURATION");
+  const auto set = add("set", "Give a key a value", Set);
+  key(set, true);
+  set.first->add_option("value", set.second->value, "The value; - takes standard input")
+      ->type_name("VALUE")
+      ->required();
+  set.first->add_flag("--new", set.second->new_only, "Only if it has none");
+  set.first->add_option("--ttl", set.second->ttl, "Delete it after that")->type_name("DURATION");
+  const auto list = add("list", "Keys and the beginning of their values",
+                        [](ServerCommand& self, const KeyArguments& given) {
+                          return List(self, given.job, given.key);
+                        });
+  list.first->add_option("directory", list.second->key, "Only below this")->type_name("KEY");
+  const auto watch = add("watch", "Print what is there, then each change",
+                         [](ServerCommand& self, const KeyArguments& given) {
+                           return Watch(self, given.job, given.key);
+                         });
+  watch.first->add_option("key", watch.second->key, "Only at and below this")->type_name("KEY");
+  const auto remove = add("delete", "Delete a key", Delete);
+  key(remove, true);
+  remove.first->add_flag("--below", remove.second->below, "And everything below it");
+}
+
+}  // namespace lockstep::cli

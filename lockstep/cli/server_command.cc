@@ -1,0 +1,100 @@
+#include "lockstep/cli/server_command.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/observe/text_parts.h"
+#include "lockstep/runtime/address.h"
+
+namespace lockstep::cli {
+
+ExitCode ExitCodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return kExitOk;
+    case absl::StatusCode::kNotFound:
+      return kExitNotFound;
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitTimeout;
+    case absl::StatusCode::kUnavailable:
+      return kExitUnavailable;
+    default:
+      return kExitFailed;
+  }
+}
+
+ClientOptions::ClientOptions() : table("client", "LOCKSTEP_") {
+  table.Text("coordinator", &coordinator, "HOST:PORT", "Where the server listens.");
+  table.Choice("output", &output, {"table", "json"}, "For people or for programs.").flags =
+      "-o,--output";
+  table.Duration("timeout", &timeout, "How long the server may take to answer.");
+}
+
+int ServerCommand::Run(const std::function<int(ServerCommand&)>& body) {
+  if (absl::Status status = options_.table.Resolve(invocation_.variables); !status.ok()) {
+    Say(std::string(status.message()));
+    return kExitUsage;
+  }
+  if (const auto address = runtime::ParseAddress(options_.coordinator); !address.ok()) {
+    Say(absl::StrCat("--coordinator: ", std::string(address.status().message())));
+    return kExitUsage;
+  }
+  return body(*this);
+}
+
+absl::StatusOr<std::unique_ptr<link::Client>> ServerCommand::Connect() {
+  return link::Client::Connect(options_.coordinator, options_.timeout,
+                               {.who = absl::StrCat("lockstep ", name_)});
+}
+
+absl::StatusOr<wire::native::StatusReply> ServerCommand::Status(const std::string& job) {
+  const auto client = Connect();
+  if (!client.ok()) return client.status();
+  wire::native::StatusRequest request;
+  if (!job.empty()) request.job = job;
+  return (*client)->Call(request, options_.timeout);
+}
+
+int ServerCommand::Fail(const absl::Status& status) {
+  std::string text = observe::CleanText(std::string(status.message()), 4096);
+  if (absl::IsUnavailable(status)) {
+    absl::StrAppend(&text,
+                    "; is `lockstep serve` running there? --coordinator HOST:PORT or "
+                    "LOCKSTEP_COORDINATOR says where to ask");
+  }
+  Say(text);
+  return ExitCodeOf(status);
+}
+
+void ServerCommand::Say(const std::string& text) {
+  invocation_.err << "lockstep " << name_ << ": " << text << "\n";
+}
+
+void AddServerCommand(CLI::App& command, Invocation& invocation, const std::string& name,
+                      std::function<int(ServerCommand&)> body) {
+  auto self = std::make_shared<ServerCommand>(invocation, name);
+  self->options().table.AddTo(command);
+  command.callback(
+      [self, body = std::move(body), &invocation] { invocation.exit_code = self->Run(body); });
+}
+
+void AddJobCommand(CLI::App& app, Invocation& invocation, const std::string& name,
+                   const std::string& help, JobPrinter table, JobPrinter json,
+                   int (*exit_code)(const wire::native::JobStatus&)) {
+  CLI::App* const command = app.add_subcommand(name, help);
+  auto job = std::make_shared<std::string>();
+  command->add_option("job", *job, "Which job")->type_name("JOB")->required();
+  AddServerCommand(*command, invocation, name,
+                   [job, table, json, exit_code](ServerCommand& self) -> int {
+                     const auto reply = self.Status(*job);
+                     if (!reply.ok()) return self.Fail(reply.status());
+                     if (reply->jobs.size() != 1) {
+                       return self.Fail(absl::InternalError("the server told of another job"));
+                     }
+                     self.out() << (self.json() ? json : table)(reply->jobs.front());
+                     return exit_code == nullptr ? kExitOk : exit_code(reply->jobs.front());
+                   });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,159 @@
+#include "lockstep/config/option_table.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/config/show.h"
+#include "nlohmann/json.hpp"
+
+namespace lockstep::config {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A program with an option of each kind.
+class OptionTableTest : public ::testing::Test {
+ protected:
+  OptionTableTest() : table_("server", "LOCKSTEP_SERVER_") {
+    table_.Text("listen", &listen_, "HOST:PORT", "Where it\nlistens.");
+    table_.Duration("grace", &grace_, "How long.");
+    table_.Count("keys-max", &keys_max_, "Keys of a job.");
+    table_.Bytes("value-bytes-max", &bytes_, "Of a value.");
+    table_.Switch("verbose", &verbose_, "Says more.").flags = "-v,--verbose";
+    table_.Choice("log-format", &format_, {"text", "json"}, "How.");
+    table_.List("job", &jobs_, "NAME=SIZE", "A job.");
+  }
+
+  absl::Status Resolve(std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "program");
+    CLI::App app;
+    table_.AddTo(app);
+    app.parse(static_cast<int>(arguments.size()), arguments.data());
+    return table_.Resolve([this](const char* name) -> const char* {
+      const auto found = variables_.find(name);
+      return found == variables_.end() ? nullptr : found->second.c_str();
+    });
+  }
+
+  std::string WriteFile(const std::string& text) {
+    const std::string path = ::testing::TempDir() + "options." + std::to_string(getpid());
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  const Option& Named(const std::string& name) {
+    for (const Option& option : table_.options()) {
+      if (option.name == name) return option;
+    }
+    ADD_FAILURE() << name;
+    return table_.options().front();
+  }
+
+  std::map<std::string, std::string> variables_;
+  std::string listen_ = "127.0.0.1:7070";
+  absl::Duration grace_ = absl::Seconds(10);
+  size_t keys_max_ = 1000;
+  size_t bytes_ = 64 << 20;
+  bool verbose_ = false;
+  std::string format_ = "text";
+  std::vector<std::string> jobs_;
+  OptionTable table_;
+};
+
+TEST_F(OptionTableTest, KeepsDefaults) {
+  ASSERT_TRUE(Resolve({}).ok());
+  EXPECT_EQ(listen_, "127.0.0.1:7070");
+  EXPECT_EQ(bytes_, 64u << 20);
+  EXPECT_EQ(Named("listen").origin, Origin::kDefault);
+}
+
+TEST_F(OptionTableTest, AFlagBeatsAVariableBeatsAFileBeatsTheDefault) {
+  const std::string path = WriteFile(
+      "server:\n  listen: file:1\n  grace: 5s\n  keys_max: 7\n  job: [a=1, b=2]\n  verbose: yes\n");
+  variables_ = {{"LOCKSTEP_CONFIG", path},
+                {"LOCKSTEP_SERVER_LISTEN", "variable:1"},
+                {"LOCKSTEP_SERVER_GRACE", "6s"},
+                {"LOCKSTEP_SERVER_VALUE_BYTES_MAX", ""}};
+  ASSERT_TRUE(Resolve({"--listen", "flag:1"}).ok());
+  EXPECT_EQ(listen_, "flag:1");
+  EXPECT_EQ(grace_, absl::Seconds(6));
+  EXPECT_EQ(keys_max_, 7u);
+  EXPECT_TRUE(verbose_);
+  EXPECT_THAT(jobs_, ElementsAre("a=1", "b=2"));
+  EXPECT_EQ(bytes_, 64u << 20) << "an empty variable says nothing";
+  EXPECT_EQ(Named("listen").where, "--listen");
+  EXPECT_EQ(Named("grace").where, "LOCKSTEP_SERVER_GRACE");
+  EXPECT_EQ(Named("keys-max").where, path + ":4");
+  EXPECT_EQ(Named("keys-max").origin, Origin::kFile);
+}
+
+TEST_F(OptionTableTest, TheFlagNamesTheFileToo) {
+  const std::string path = WriteFile("server: {keys_max: 8}\nclient: {whatever: 1}\n");
+  ASSERT_TRUE(Resolve({"--config", path.c_str()}).ok()) << "other sections are not ours to check";
+  EXPECT_EQ(keys_max_, 8u);
+}
+
+TEST_F(OptionTableTest, ListsStandInFlagsAndVariables) {
+  ASSERT_TRUE(Resolve({"--job", "a=1", "--job", "b=worker:2,ps:1"}).ok());
+  EXPECT_THAT(jobs_, ElementsAre("a=1", "b=worker:2,ps:1"));
+  variables_["LOCKSTEP_SERVER_JOB"] = "c=1  d=2";
+  OptionTable other("server", "LOCKSTEP_SERVER_");
+  ASSERT_TRUE(Resolve({}).ok());
+  EXPECT_THAT(jobs_, ElementsAre("c=1", "d=2"));
+}
+
+TEST_F(OptionTableTest, WhatIsWrongIsNamedWithItsPlace) {
+  const auto complaint = [&](std::vector<const char*> arguments) {
+    return std::string(Resolve(std::move(arguments)).message());
+  };
+  EXPECT_THAT(complaint({"--grace", "5"}), HasSubstr("--grace: '5': not a duration"));
+  EXPECT_THAT(complaint({"--grace", "0s"}), HasSubstr("more than zero"));
+  EXPECT_THAT(complaint({"--keys-max", "0"}), HasSubstr("must be from 1 to"));
+  EXPECT_THAT(complaint({"--log-format", "xml"}), HasSubstr("must be text or json"));
+  variables_["LOCKSTEP_SERVER_VERBOSE"] = "perhaps";
+  EXPECT_THAT(complaint({}), HasSubstr("LOCKSTEP_SERVER_VERBOSE: 'perhaps'"));
+  variables_.clear();
+  std::string path = WriteFile("server:\n  keys_max: many\n");
+  EXPECT_THAT(complaint({"--config", path.c_str()}), HasSubstr(path + ":2: keys_max: 'many'"));
+  path = WriteFile("server:\n  keys-max: 1\n");
+  EXPECT_THAT(
+      complaint({"--config", path.c_str()}),
+      HasSubstr(path + ":2: section 'server' has no option 'keys-max'; it is called keys_"));
+  path = WriteFile("server:\n  nonsense: 1\n");
+  EXPECT_THAT(complaint({"--config", path.c_str()}), HasSubstr("has no option 'nonsense'"));
+  path = WriteFile("server:\n  listen: [a, b]\n");
+  EXPECT_THAT(complaint({"--config", path.c_str()}), HasSubstr("takes one value"));
+  EXPECT_THAT(complaint({"--config", "/nowhere"}), HasSubstr("/nowhere"));
+}
+
+TEST_F(OptionTableTest, ShowsEachValueAndWhereItCameFrom) {
+  variables_["LOCKSTEP_SERVER_GRACE"] = "6s";
+  ASSERT_TRUE(Resolve({"--job", "a=1", "-v"}).ok());
+  const std::string text = ShowText(table_);
+  EXPECT_THAT(text,
+              HasSubstr("  grace            6s              environment LOCKSTEP_SERVER_GRACE\n"));
+  EXPECT_THAT(text, HasSubstr("  listen           127.0.0.1:7070  default\n"));
+  EXPECT_THAT(text, HasSubstr("  job              a=1             flag --job\n"));
+  const auto json = nlohmann::json::parse(ShowJson(table_))["server"];
+  EXPECT_EQ(json["verbose"]["value"], true);
+  EXPECT_EQ(json["job"]["value"].dump(), R"(["a=1"])");
+  EXPECT_EQ(json["grace"]["origin"], "environment");
+  EXPECT_EQ(json["grace"]["where"], "LOCKSTEP_SERVER_GRACE");
+}
+
+TEST_F(OptionTableTest, MakesTheRowsOfTheReference) {
+  ASSERT_TRUE(Resolve({}).ok());
+  const std::string rows = ReferenceRows(table_);
+  EXPECT_THAT(rows, HasSubstr("| `--listen HOST:PORT` | `LOCKSTEP_SERVER_LISTEN` | `listen` | "
+                              "`127.0.0.1:7070` | Where it listens. |\n"));
+  EXPECT_THAT(rows, HasSubstr("| `-v`, `--verbose` |"));
+  EXPECT_THAT(rows, HasSubstr("`--log-format text\\|json`"));
+}
+
+}  // namespace
+}  // namespace lockstep::config

@@ -1,0 +1,174 @@
+#include "lockstep/observe/tables.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "lockstep/base/limits.h"
+#include "lockstep/observe/text_parts.h"
+#include "lockstep/wire/native/json.h"
+
+namespace lockstep::observe {
+namespace {
+
+using namespace wire::native;  // NOLINT: the messages are what this file is about
+
+constexpr size_t kValueBytesShown = 60;
+
+std::string WhyOrDoing(const JobStatus& job, const MemberStatus& member) {
+  std::vector<std::string> parts;
+  if (!member.why.empty()) parts.push_back(CleanText(member.why));
+  if (std::string doing = DoingText(job, member); !doing.empty()) parts.push_back(doing);
+  return absl::StrJoin(parts, "; ");
+}
+
+std::string LabelsText(const MemberStatus& member) {
+  return absl::StrJoin(member.labels, " ", [](std::string* out, const Label& label) {
+    absl::StrAppend(out, CleanText(label.name, 80), "=", CleanText(label.value, 80));
+  });
+}
+
+std::string DumpLine(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string Dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string AtText(int64_t at_us) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::FromUnixMicros(at_us), absl::UTCTimeZone());
+}
+
+}  // namespace
+
+std::string MembersTable(const JobStatus& job) {
+  Grid grid("");
+  grid.Add({"MEMBER", "STATE", "SINCE", "HEARD", "STEP", "PHASE", "PROCESS", "LABELS", "WHY"});
+  for (const MemberCondition condition : kConditionsByNeed) {
+    for (const MemberStatus* member : MembersThatAre(job, condition)) {
+      grid.Add({CleanText(member->name), std::string(NameOf(condition)),
+                DurationText(member->since_ago_us), HeardText(member->last_heard_ago_us),
+                member->step ? absl::StrCat(*member->step) : "", CleanText(member->phase, 80),
+                ProcessText(*member), LabelsText(*member), WhyOrDoing(job, *member)});
+    }
+  }
+  return absl::StrFormat("job %s  attempt %d %s  %s\n", CleanText(job.job), job.attempt,
+                         std::string(NameOf(job.state)), CountsText(job)) +
+         grid.Text();
+}
+
+std::string MembersJson(const JobStatus& job) {
+  return Dump({{"job", job.job}, {"attempt", job.attempt}, {"members", ToJson(job.members)}});
+}
+
+std::string BarriersTable(const JobStatus& job) {
+  const size_t open =
+      std::max(job.barriers.size(), static_cast<size_t>(std::max<int64_t>(0, job.barriers_open)));
+  if (open == 0) return absl::StrFormat("job %s: no open barriers\n", CleanText(job.job));
+  std::string text =
+      absl::StrFormat("job %s  attempt %d  %d open\n", CleanText(job.job), job.attempt, open);
+  for (size_t i = 0; i < std::min(job.barriers.size(), kRowsMax); ++i) {
+    const BarrierStatus& barrier = job.barriers[i];
+    absl::StrAppendFormat(
+        &text, "barrier '%s' (use %d): %d of %d arrived, open for %s, %s\n", CleanText(barrier.id),
+        barrier.counter, barrier.waiting.size(), barrier.waiting.size() + barrier.awaited.size(),
+        DurationText(barrier.opened_ago_us),
+        barrier.deadline_in_us ? DurationText(*barrier.deadline_in_us) + " left" : "no deadline");
+    absl::StrAppendFormat(&text, "  waiting  %s\n", MembersRangesText(job, barrier.waiting));
+    absl::StrAppendFormat(&text, "  missing  %s\n", MembersRangesText(job, barrier.awaited));
+    Grid grid("    ");
+    for (size_t k = 0; k < std::min(barrier.awaited.size(), kNamesInErrorMax); ++k) {
+      const MemberStatus* member = MemberAt(job, barrier.awaited[k]);
+      if (member == nullptr) continue;
+      grid.Add({CleanText(member->name), std::string(NameOf(member->condition)),
+                "heard " + HeardText(member->last_heard_ago_us),
+                member->step ? absl::StrCat("step ", *member->step) : "", ProcessText(*member),
+                WhyOrDoing(job, *member)});
+    }
+    text += grid.Text();
+  }
+  if (open > std::min(job.barriers.size(), kRowsMax)) {
+    absl::StrAppendFormat(&text, "+%d more\n", open - std::min(job.barriers.size(), kRowsMax));
+  }
+  return text;
+}
+
+std::string BarriersJson(const JobStatus& job) {
+  return Dump({{"job", job.job},
+               {"attempt", job.attempt},
+               {"barriers_open", job.barriers_open},
+               {"barriers", ToJson(job.barriers)}});
+}
+
+std::string JobsTable(const StatusReply& status) {
+  if (status.jobs.empty()) return "no jobs\n";
+  Grid grid("");
+  grid.Add(
+      {"JOB", "SIZE", "ATTEMPT", "STATE", "BEGAN", "MEMBERS", "BARRIERS", "KEYS", "STOCK CLIENTS"});
+  for (const JobStatus& job : status.jobs) {
+    grid.Add({CleanText(job.job), absl::StrCat(job.size), absl::StrCat(job.attempt),
+              std::string(NameOf(job.state)),
+              job.started_ago_us ? DurationText(*job.started_ago_us) + " ago" : "-",
+              CountsText(job), absl::StrCat(job.barriers_open), absl::StrCat(job.keys),
+              CleanText(job.grpc)});
+  }
+  return grid.Text();
+}
+
+std::string JobsJson(const StatusReply& status) {
+  Json jobs = Json::array();
+  for (const JobStatus& job : status.jobs) {
+    Json counts = Json::object();
+    for (const MemberCondition condition : kConditionsByNeed) {
+      if (condition == MemberCondition::kUnspecified) continue;
+      counts[std::string(NameOf(condition))] = MembersThatAre(job, condition).size();
+    }
+    jobs.push_back({{"job", job.job},
+                    {"size", job.size},
+                    {"attempt", job.attempt},
+                    {"state", std::string(NameOf(job.state))},
+                    {"started_ago_us", ToJson(job.started_ago_us)},
+                    {"members", counts},
+                    {"barriers_open", job.barriers_open},
+                    {"keys", job.keys},
+                    {"key_bytes", job.key_bytes},
+                    {"waits", job.waits},
+                    {"grpc", job.grpc}});
+  }
+  return Dump({{"server", ToJson(status.server)}, {"jobs", jobs}});
+}
+
+std::string EventLine(const JobEvent& event, int64_t now_us) {
+  return absl::StrFormat("%s  %-7s  %-16s  %s%s\n", AtText(now_us - event.at_ago_us),
+                         std::string(NameOf(event.severity)), std::string(NameOf(event.kind)),
+                         event.attempt > 0 ? absl::StrFormat("attempt %d: ", event.attempt) : "",
+                         CleanText(event.text, kErrorTextBytesMax));
+}
+
+std::string EventJsonLine(const JobEvent& event, const std::string& job, int64_t now_us) {
+  Json json = {{"at", AtText(now_us - event.at_ago_us)}, {"job", job}};
+  const Json fields = ToJson(event);
+  for (const auto& [name, value] : fields.items()) json[name] = value;
+  return DumpLine(json) + "\n";
+}
+
+std::string KeysTable(const ListKeysReply& keys) {
+  if (keys.entries.empty()) return "no keys\n";
+  Grid grid("");
+  grid.Add({"REVISION", "BYTES", "KEY", "VALUE"});
+  for (const Entry& entry : keys.entries) {
+    const bool text = IsUtf8(entry.value.data);
+    grid.Add({absl::StrCat(entry.revision), absl::StrCat(entry.value.data.size()),
+              CleanText(entry.key),
+              text ? CleanText(entry.value.data, kValueBytesShown) : "(bytes)"});
+  }
+  return grid.Text() + (keys.more ? "(there are more)\n" : "");
+}
+
+std::string KeysJson(const ListKeysReply& keys) { return Dump(ToJson(keys)); }
+
+}  // namespace lockstep::observe

@@ -1,0 +1,438 @@
+#include "lockstep/observe/why.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/base/limits.h"
+#include "lockstep/observe/advice.h"
+#include "lockstep/observe/text_parts.h"
+#include "lockstep/wire/native/json.h"
+
+namespace lockstep::observe {
+namespace {
+
+using namespace wire::native;  // NOLINT: the messages are what this file is about
+
+// Barriers and keys that are told of; the rest is counted.
+constexpr size_t kWaitsTold = 3;
+
+std::vector<int32_t> IndicesOf(const std::vector<const MemberStatus*>& members) {
+  std::vector<int32_t> indices;
+  for (const MemberStatus* member : members) indices.push_back(member->index);
+  return indices;
+}
+
+bool IsShutdown(const BarrierStatus& barrier) { return absl::StartsWith(barrier.id, "Shutdown::"); }
+
+std::string BarrierName(const BarrierStatus& barrier) {
+  return absl::StrFormat("barrier '%s' (use %d)", CleanText(barrier.id, 80), barrier.counter);
+}
+
+// "task/2#1 (host7:4711), connected, heard 12ms ago, at step 99, 'loading data'"
+std::string Portrait(const MemberStatus& member) {
+  std::string text = CleanText(member.name);
+  const std::string process = ProcessText(member);
+  if (!process.empty()) absl::StrAppend(&text, " (", process, ")");
+  absl::StrAppend(&text, ", ", std::string(NameOf(member.condition)));
+  if (member.last_heard_ago_us) {
+    absl::StrAppend(&text, ", heard ", DurationText(*member.last_heard_ago_us), " ago");
+  } else {
+    absl::StrAppend(&text, ", never heard");
+  }
+  if (member.step) absl::StrAppend(&text, ", at step ", *member.step);
+  if (!member.phase.empty()) absl::StrAppend(&text, ", '", CleanText(member.phase, 80), "'");
+  return text;
+}
+
+// One sentence for each of three of them; then a count.
+void TellEach(const JobStatus& job, const std::vector<int32_t>& indices,
+              std::vector<std::string>& out) {
+  for (size_t i = 0; i < std::min(indices.size(), kNamesInErrorMax); ++i) {
+    const MemberStatus* member = MemberAt(job, indices[i]);
+    if (member == nullptr) continue;
+    std::string text = "  " + Portrait(*member);
+    if (const std::string doing = DoingText(job, *member); !doing.empty()) {
+      absl::StrAppend(&text, ": ", doing);
+    } else if (!member->why.empty()) {
+      absl::StrAppend(&text, ": ", CleanText(member->why));
+    }
+    out.push_back(std::move(text));
+  }
+  if (indices.size() > kNamesInErrorMax) {
+    out.push_back(absl::StrFormat("  +%d more: %s", indices.size() - kNamesInErrorMax,
+                                  MembersRangesText(job, indices)));
+  }
+}
+
+// --- What went wrong ---
+
+// The attempt's first error that followed from no other.
+const ErrorStatus* RootCause(const JobStatus& job) {
+  const ErrorStatus* first = nullptr;
+  for (const ErrorStatus& error : job.errors) {
+    if (error.attempt != job.attempt || error.consequence) continue;
+    if (first == nullptr || error.at_ago_us > first->at_ago_us) first = &error;
+  }
+  return first;
+}
+
+// Where all members that are lost ran, when there are several and it is one host.
+std::string CommonHost(const std::vector<const MemberStatus*>& members) {
+  if (members.size() < 2) return "";
+  for (const MemberStatus* member : members) {
+    if (member->host.empty() || member->host != members.front()->host) return "";
+  }
+  return members.front()->host;
+}
+
+void TellRootCause(const JobStatus& job, const ErrorStatus& root, Diagnosis& out) {
+  std::string text =
+      absl::StrFormat("The first thing that went wrong, %s ago", DurationText(root.at_ago_us));
+  const auto member =
+      std::find_if(job.members.begin(), job.members.end(),
+                   [&](const MemberStatus& candidate) { return candidate.name == root.origin; });
+  // Most texts begin with the member themselves.
+  if (!root.origin.empty() && !absl::StartsWith(root.message, root.origin)) {
+    absl::StrAppend(&text, ", was about ", CleanText(root.origin));
+    if (member != job.members.end() && !ProcessText(*member).empty()) {
+      absl::StrAppend(&text, " (", ProcessText(*member), ")");
+    }
+  }
+  absl::StrAppend(&text, ": ", CleanText(root.message, kErrorTextBytesMax), " [",
+                  CleanText(root.reason), "]");
+  out.findings.push_back(std::move(text));
+  if (member != job.members.end() && (member->step || !member->phase.empty())) {
+    out.findings.push_back(absl::StrCat(
+        "It was last seen", member->step ? absl::StrCat(" at step ", *member->step) : "",
+        member->phase.empty() ? "" : absl::StrCat(" in '", CleanText(member->phase), "'"), "."));
+  }
+  for (const ErrorStatus& error : job.errors) {
+    const bool before = error.attempt == job.attempt - 1 && !error.consequence;
+    if (!before || error.reason != root.reason || error.origin.empty()) continue;
+    // Names differ by the number of the life: task/2#1, task/2#2.
+    const auto without_life = [](const std::string& name) {
+      return name.substr(0, name.find('#'));
+    };
+    if (without_life(error.origin) != without_life(root.origin)) continue;
+    out.findings.push_back(
+        absl::StrFormat("The attempt before failed by the same member for the "
+                        "same reason, %s ago.",
+                        DurationText(error.at_ago_us)));
+    break;
+  }
+}
+
+void TellWhatFollowed(const JobStatus& job, const ErrorStatus* root, Diagnosis& out) {
+  std::vector<const MemberStatus*> lost = MembersThatAre(job, MemberCondition::kLost);
+  if (const std::string host = CommonHost(lost); !host.empty()) {
+    out.findings.push_back(
+        absl::StrFormat("All %d lost members ran on %s.", lost.size(), CleanText(host)));
+    out.advice.push_back(absl::StrFormat("Look at host %s first.", CleanText(host)));
+  }
+  lost.erase(
+      std::remove_if(lost.begin(), lost.end(),
+                     [&](const auto* m) { return root != nullptr && m->name == root->origin; }),
+      lost.end());
+  if (!lost.empty()) {
+    out.followed.push_back(absl::StrFormat("%d more %s lost: %s.", lost.size(),
+                                           lost.size() == 1 ? "member was" : "members were",
+                                           MembersRangesText(job, IndicesOf(lost))));
+  }
+  size_t consequences = 0;
+  for (const ErrorStatus& error : job.errors) {
+    consequences += error.attempt == job.attempt && error.consequence;
+  }
+  if (consequences > 0) {
+    out.followed.push_back(
+        absl::StrFormat("%d more %s of it; do not look there first.", consequences,
+                        consequences == 1 ? "error is a consequence" : "errors are consequences"));
+  }
+  const auto failed = MembersThatAre(job, MemberCondition::kFailed);
+  if (!failed.empty()) {
+    out.followed.push_back(absl::StrFormat("%s %s told of the failure or failed by it.",
+                                           MembersRangesText(job, IndicesOf(failed)),
+                                           failed.size() == 1 ? "was" : "were"));
+  }
+  const auto connected = MembersThatAre(job, MemberCondition::kConnected);
+  if (!connected.empty()) {
+    out.followed.push_back(absl::StrFormat("%d of %d %s still connected: %s.", connected.size(),
+                                           job.size, connected.size() == 1 ? "is" : "are",
+                                           MembersRangesText(job, IndicesOf(connected))));
+  }
+}
+
+Diagnosis Trouble(const JobStatus& job) {
+  Diagnosis out{.verdict = Verdict::kTrouble};
+  const ErrorStatus* root = RootCause(job);
+  const bool failed = job.state == AttemptState::kFailed;
+  out.summary = failed ? absl::StrFormat("attempt %d failed", job.attempt)
+                       : absl::StrFormat("members are lost, and attempt %d goes on", job.attempt);
+  if (root != nullptr) {
+    TellRootCause(job, *root, out);
+    if (const std::string advice = AdviceFor(root->reason); !advice.empty()) {
+      out.advice.push_back(advice);
+    }
+  } else {
+    out.findings.push_back("The server does not remember the first error (kept_errors_max).");
+    for (const MemberCondition condition : {MemberCondition::kLost, MemberCondition::kFailed}) {
+      TellEach(job, IndicesOf(MembersThatAre(job, condition)), out.findings);
+    }
+  }
+  TellWhatFollowed(job, root, out);
+  out.advice.push_back(
+      failed ? absl::StrFormat("Then start the members again: the first that registers begins "
+                               "attempt %d.",
+                               job.attempt + 1)
+             : "Then start the lost members again: the job lets them back in.");
+  return out;
+}
+
+// --- Who waits for whom ---
+
+// By member: the barrier that it waits at.
+std::map<int32_t, const BarrierStatus*> PlacesOf(const JobStatus& job) {
+  std::map<int32_t, const BarrierStatus*> places;
+  for (const BarrierStatus& barrier : job.barriers) {
+    for (const int32_t member : barrier.waiting) places.emplace(member, &barrier);
+  }
+  return places;
+}
+
+// Two groups that wait at different barriers, each for members of the other: they have taken
+// different ways through the program. True when there are such.
+bool TellMismatch(const JobStatus& job, Diagnosis& out) {
+  const auto places = PlacesOf(job);
+  std::set<std::pair<const BarrierStatus*, const BarrierStatus*>> told;
+  for (const BarrierStatus& here : job.barriers) {
+    for (const int32_t missing : here.awaited) {
+      const auto place = places.find(missing);
+      if (place == places.end() || place->second == &here) continue;
+      const BarrierStatus& there = *place->second;
+      const bool both = std::any_of(there.awaited.begin(), there.awaited.end(), [&](int32_t other) {
+        return std::find(here.waiting.begin(), here.waiting.end(), other) != here.waiting.end();
+      });
+      const std::pair<const BarrierStatus*, const BarrierStatus*> pair = std::minmax({&here, &there});
+      if (!both || told.size() == kWaitsTold || !told.insert(pair).second) continue;
+      out.findings.push_back(
+          absl::StrFormat("Two groups wait for each other: %s at %s for %s, and %s at %s for %s.",
+                          MembersRangesText(job, here.waiting), BarrierName(here),
+                          DurationText(here.opened_ago_us), MembersRangesText(job, there.waiting),
+                          BarrierName(there), DurationText(there.opened_ago_us)));
+    }
+  }
+  if (told.empty()) return false;
+  out.summary = "members wait at different barriers, and none of them can pass";
+  out.advice.push_back(
+      "The members took different ways through the program: compare what both groups did before "
+      "(a step more, an exception that was caught, a condition that only some meet).");
+  return true;
+}
+
+void TellBarrier(const JobStatus& job, const BarrierStatus& barrier, Diagnosis& out) {
+  const size_t all = barrier.waiting.size() + barrier.awaited.size();
+  const std::string left = barrier.deadline_in_us ? DurationText(*barrier.deadline_in_us) + " left"
+                                                  : std::string("no deadline");
+  out.findings.push_back(
+      IsShutdown(barrier)
+          ? absl::StrFormat("The job is ending: %d of %d have finished, the first %s ago; %s. Not "
+                            "yet:",
+                            barrier.waiting.size(), all, DurationText(barrier.opened_ago_us), left)
+          : absl::StrFormat(
+                "%s: %d of %d are there, the first for %s; %s. Missing:", BarrierName(barrier),
+                barrier.waiting.size(), all, DurationText(barrier.opened_ago_us), left));
+  TellEach(job, barrier.awaited, out.findings);
+  int64_t furthest = -1;
+  for (const int32_t i : barrier.waiting) {
+    const MemberStatus* member = MemberAt(job, i);
+    if (member != nullptr && member->step) furthest = std::max(furthest, *member->step);
+  }
+  std::vector<int32_t> behind;
+  for (const int32_t i : barrier.awaited) {
+    const MemberStatus* member = MemberAt(job, i);
+    if (member != nullptr && member->step && *member->step < furthest) behind.push_back(i);
+  }
+  if (!behind.empty()) {
+    out.findings.push_back(absl::StrFormat("  %s %s behind: those who wait are at step %d.",
+                                           MembersRangesText(job, behind),
+                                           behind.size() == 1 ? "is" : "are", furthest));
+  }
+}
+
+void TellWaits(const JobStatus& job, Diagnosis& out) {
+  const bool mismatch = TellMismatch(job, out);
+  for (size_t i = 0; !mismatch && i < std::min(job.barriers.size(), kWaitsTold); ++i) {
+    TellBarrier(job, job.barriers[i], out);
+  }
+  const size_t open =
+      std::max(job.barriers.size(), static_cast<size_t>(std::max<int64_t>(0, job.barriers_open)));
+  if (!mismatch && open > kWaitsTold) {
+    out.findings.push_back(absl::StrFormat("+%d more open barriers.", open - kWaitsTold));
+  }
+  if (!mismatch && !job.barriers.empty()) {
+    out.advice.push_back(
+        "Look at what the missing members do: their output, their stacks (py-spy dump --pid PID).");
+  }
+  for (size_t i = 0; i < std::min(job.key_waits.size(), kWaitsTold); ++i) {
+    const KeyWaitStatus& wait = job.key_waits[i];
+    out.findings.push_back(absl::StrFormat(
+        "Key '%s' is not set, and %d %s for it%s, the first for %s.", CleanText(wait.key, 200),
+        wait.waiters, wait.waiters == 1 ? "waits" : "wait",
+        wait.members.empty() ? "" : " (" + MembersRangesText(job, wait.members) + ")",
+        DurationText(wait.since_ago_us)));
+  }
+  const size_t awaited =
+      std::max(job.key_waits.size(), static_cast<size_t>(std::max<int64_t>(0, job.keys_awaited)));
+  if (awaited > kWaitsTold) {
+    out.findings.push_back(
+        absl::StrFormat("+%d more keys that are not set.", awaited - kWaitsTold));
+  }
+  if (!job.key_waits.empty()) {
+    out.advice.push_back("Find out who was to set the key, and whether it got that far.");
+  }
+}
+
+// --- The states of a job in which nothing has gone wrong ---
+
+std::string DoorsText(const JobStatus& job) {
+  std::string text = "LOCKSTEP_COORDINATOR (native clients)";
+  if (!job.grpc.empty()) absl::StrAppend(&text, " or ", CleanText(job.grpc), " (stock clients)");
+  return text;
+}
+
+Diagnosis WaitingToStart(const JobStatus& job) {
+  Diagnosis out{.verdict = Verdict::kWaiting};
+  const auto missing = MembersThatAre(job, MemberCondition::kMissing);
+  if (missing.size() == job.members.size()) {
+    out.summary = absl::StrFormat("nobody has come yet, and %d members are awaited", job.size);
+    out.advice.push_back(
+        absl::StrFormat("Start the members; they reach the job at %s.", DoorsText(job)));
+    return out;
+  }
+  out.summary =
+      absl::StrFormat("%d of %d members have come, and the attempt begins when all are there",
+                      job.members.size() - missing.size(), job.size);
+  out.findings.push_back(
+      absl::StrFormat("Missing since the first came%s:",
+                      job.started_ago_us ? ", " + DurationText(*job.started_ago_us) + " ago" : ""));
+  TellEach(job, IndicesOf(missing), out.findings);
+  const auto started = std::count_if(missing.begin(), missing.end(),
+                                     [](const MemberStatus* member) { return member->pid != 0; });
+  if (started > 0) {
+    out.findings.push_back(absl::StrFormat(
+        "%d of the missing were started by a launcher but have not registered yet.", started));
+    out.advice.push_back(
+        "Look at the output of those that were started: do they import, load or "
+        "compile for long, or call another address?");
+  }
+  out.advice.push_back(
+      absl::StrFormat("See that the missing were started and reach %s.", DoorsText(job)));
+  return out;
+}
+
+// "at step 100", "at steps 98 to 100"; empty when nobody says.
+std::string StepsText(const JobStatus& job) {
+  int64_t least = 0;
+  int64_t most = -1;
+  for (const MemberStatus& member : job.members) {
+    if (!member.step) continue;
+    least = most < 0 ? *member.step : std::min(least, *member.step);
+    most = std::max(most, *member.step);
+  }
+  if (most < 0) return "";
+  return least == most ? absl::StrFormat(", at step %d", most)
+                       : absl::StrFormat(", at steps %d to %d", least, most);
+}
+
+Diagnosis Running(const JobStatus& job) {
+  Diagnosis out;
+  const auto suspects = MembersThatAre(job, MemberCondition::kSuspect);
+  const bool waits = !job.barriers.empty() || !job.key_waits.empty();
+  if (!suspects.empty()) {
+    out.findings.push_back(absl::StrFormat("%d %s suspect, not lost yet:", suspects.size(),
+                                           suspects.size() == 1 ? "member is" : "members are"));
+    TellEach(job, IndicesOf(suspects), out.findings);
+    out.advice.push_back(
+        "A suspect comes back by itself or is lost by its time-out: look at its host meanwhile.");
+  }
+  if (waits) TellWaits(job, out);
+  if (suspects.empty() && !waits) {
+    out.summary =
+        absl::StrFormat("all is well: %s%s; nobody waits", CountsText(job), StepsText(job));
+    return out;
+  }
+  out.verdict = Verdict::kWaiting;
+  if (out.summary.empty()) {
+    out.summary = waits ? "some members wait for others" : "a member is suspect";
+  }
+  return out;
+}
+
+}  // namespace
+
+Diagnosis Diagnose(const JobStatus& job) {
+  const bool lost = !MembersThatAre(job, MemberCondition::kLost).empty() ||
+                    !MembersThatAre(job, MemberCondition::kFailed).empty();
+  if (job.state == AttemptState::kFailed || lost) {
+    Diagnosis out = Trouble(job);
+    // Those who go on may wait for those who are gone.
+    if (job.state != AttemptState::kFailed && !job.barriers.empty()) TellWaits(job, out);
+    return out;
+  }
+  switch (job.state) {
+    case AttemptState::kEnded:
+      return {.summary =
+                  absl::StrFormat("attempt %d ended well: %s", job.attempt, CountsText(job))};
+    case AttemptState::kStopped:
+      return {.verdict = Verdict::kWaiting,
+              .summary = "the server is going away",
+              .advice = {"Start it again; on the same state directory the job goes on."}};
+    case AttemptState::kWaiting:
+      return WaitingToStart(job);
+    default:
+      return Running(job);
+  }
+}
+
+std::string WhyText(const JobStatus& job) {
+  const Diagnosis diagnosis = Diagnose(job);
+  std::string text = absl::StrCat("job ", CleanText(job.job), ": ", diagnosis.summary, "\n");
+  const auto tell = [&](const char* title, const std::vector<std::string>& sentences) {
+    if (sentences.empty()) return;
+    absl::StrAppend(&text, "\n", title, "\n");
+    for (const std::string& sentence : sentences) absl::StrAppend(&text, "  ", sentence, "\n");
+  };
+  tell(diagnosis.verdict == Verdict::kTrouble ? "what happened" : "what is seen",
+       diagnosis.findings);
+  tell("what followed", diagnosis.followed);
+  tell("what to do", diagnosis.advice);
+  return text;
+}
+
+std::string WhyJson(const JobStatus& job) {
+  const Diagnosis diagnosis = Diagnose(job);
+  const char* verdict = diagnosis.verdict == Verdict::kFine      ? "fine"
+                        : diagnosis.verdict == Verdict::kWaiting ? "waiting"
+                                                                 : "trouble";
+  const auto sentences = [](const std::vector<std::string>& texts) {
+    Json array = Json::array();
+    for (const std::string& text : texts) {
+      array.push_back(std::string(absl::StripLeadingAsciiWhitespace(text)));
+    }
+    return array;
+  };
+  const Json json = {{"job", job.job},
+                     {"verdict", verdict},
+                     {"summary", diagnosis.summary},
+                     {"findings", sentences(diagnosis.findings)},
+                     {"followed", sentences(diagnosis.followed)},
+                     {"advice", sentences(diagnosis.advice)}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace lockstep::observe

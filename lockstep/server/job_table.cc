@@ -1,0 +1,290 @@
+#include "lockstep/server/job_table.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "lockstep/base/limits.h"
+#include "lockstep/server/listen_address.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "spdlog/spdlog.h"
+
+namespace lockstep::server {
+namespace {
+
+using wire::native::WithReason;
+
+constexpr size_t kJobNameBytesMax = 128;
+constexpr size_t kNamesInTextMax = 10;
+
+// A rest is seen to be over at most an eighth of it too late.
+constexpr int kSweepsInRest = 8;
+
+bool IsJobNameCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-';
+}
+
+uint64_t RandomNumber() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+absl::Status Invalid(std::string text) {
+  return WithReason(absl::InvalidArgumentError(std::move(text)), "invalid_argument");
+}
+
+coord::CoordinatorOptions CoordinatorOf(const JobOptions& job, const ServerOptions& server) {
+  coord::CoordinatorOptions options = server.coordinator;
+  options.job = job.name;
+  options.size = job.size;
+  options.roles = job.roles;
+  options.recoverable = job.recoverable;
+  options.incarnation_seed = RandomNumber();
+  return options;
+}
+
+// "4", "worker:2,ps:1": as it is said on the command line.
+std::string ShapeOf(const coord::CoordinatorOptions& job) {
+  if (job.roles.empty()) return absl::StrCat(job.size);
+  return absl::StrJoin(job.roles, ",", [](std::string* out, const coord::RoleOptions& role) {
+    absl::StrAppend(out, role.name, ":", role.size);
+  });
+}
+
+absl::Status AnotherShape(const coord::CoordinatorOptions& job, const std::string& asked) {
+  return WithReason(
+      absl::AlreadyExistsError(absl::StrFormat(
+          "job '%s' is there already, as %s=%s%s, not %s: use that, delete it first, or choose "
+          "another name",
+          job.job, job.job, ShapeOf(job), job.recoverable ? " (recoverable)" : "", asked)),
+      "job_exists");
+}
+
+bool SameRoles(const std::vector<coord::RoleOptions>& a, const std::vector<coord::RoleOptions>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.name == y.name && x.size == y.size;
+  });
+}
+
+absl::StatusOr<JobOptions> OptionsOf(const wire::native::CreateJob& request) {
+  JobOptions options{.name = request.job, .recoverable = request.recoverable, .temporary = true};
+  int64_t size = 0;
+  for (const wire::native::RoleSize& role : request.roles) {
+    if (role.name.empty() || role.size < 1) {
+      return Invalid("each role has a name and a size of 1 or more");
+    }
+    options.roles.push_back({.name = role.name, .size = role.size});
+    size += role.size;
+  }
+  if (request.roles.empty()) size = request.size;
+  if (!request.roles.empty() && request.size != 0 && request.size != size) {
+    return Invalid(absl::StrFormat("size %d, but the roles add up to %d", request.size, size));
+  }
+  if (size < 1 || size > kMembersMax) {
+    return Invalid(absl::StrFormat("a job has 1 to %d members, not %d", kMembersMax, size));
+  }
+  options.size = static_cast<int32_t>(size);
+  return options;
+}
+
+}  // namespace
+
+absl::Status CheckJobName(const std::string& name) {
+  if (!name.empty() && name.size() <= kJobNameBytesMax &&
+      std::all_of(name.begin(), name.end(), IsJobNameCharacter)) {
+    return absl::OkStatus();
+  }
+  return Invalid(absl::StrFormat("the name of a job has up to %d letters, digits, '.', '_' and '-'",
+                                 kJobNameBytesMax));
+}
+
+JobTable::JobTable(runtime::Loop& loop, const ServerOptions& options, NativeDoor& door)
+    : loop_(loop), options_(options), door_(door), sweep_(loop) {}
+
+JobTable::~JobTable() {
+  for (auto& [job, retiring] : retiring_) retiring.thread.join();
+  // What was never served has no calls that would need the loop.
+  for (auto& [name, job] : jobs_) job->Shutdown();
+}
+
+absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
+  if (draining_) return absl::UnavailableError("the server is shutting down");
+  if (absl::Status status = CheckJobName(options.name); !status.ok()) return status;
+  if (jobs_.contains(options.name)) {
+    return WithReason(absl::AlreadyExistsError(absl::StrCat("job '", options.name, "' exists")),
+                      "job_exists");
+  }
+  if (jobs_.size() >= options_.jobs_max) {
+    return WithReason(absl::ResourceExhaustedError(absl::StrFormat(
+                          "the server has %d jobs already (jobs_max): delete one", jobs_.size())),
+                      "limit_exceeded");
+  }
+  auto job =
+      std::make_unique<JobHost>(loop_, CoordinatorOf(options, options_), door_, options_.door);
+  const runtime::Address address =
+      options.address.value_or(runtime::Address{.host = options_.listen.host, .port = 0});
+  const auto listen = [&](const runtime::Address& at) { return job->Listen(at); };
+  absl::Status status =
+      address.port == 0 ? ListenOnChosenPort(address.host, listen) : listen(address);
+  if (!status.ok()) return status;
+  job->set_temporary(options.temporary);
+  return jobs_.emplace(options.name, std::move(job)).first->second.get();
+}
+
+JobHost* JobTable::Find(const std::string& name) const {
+  const auto found = jobs_.find(name);
+  return found == jobs_.end() ? nullptr : found->second.get();
+}
+
+absl::StatusOr<JobHost*> JobTable::Get(const std::string& name) const {
+  if (JobHost* job = Find(name)) return job;
+  std::vector<std::string> known;
+  for (const auto& [other, job] : jobs_) {
+    if (known.size() < kNamesInTextMax) known.push_back(other);
+  }
+  std::string text = known.empty() ? "none" : absl::StrJoin(known, ", ");
+  if (jobs_.size() > known.size())
+    absl::StrAppend(&text, " +", jobs_.size() - known.size(), " more");
+  return WithReason(
+      absl::NotFoundError(absl::StrCat("this server has no job '", name, "'; its jobs: ", text)),
+      "unknown_job");
+}
+
+absl::StatusOr<JobHost*> JobTable::Make(JobOptions options) {
+  auto job = Add(options);
+  if (!job.ok()) return job.status();
+  if (absl::Status status = (*job)->Start(); !status.ok()) {
+    jobs_.erase(options.name);
+    return status;
+  }
+  spdlog::info("job '{}' of {} created; stock clients call {}", options.name, options.size,
+               (*job)->grpc_address());
+  ArmSweep();
+  return job;
+}
+
+absl::StatusOr<NativeJob*> JobTable::Open(const wire::native::OpenSession& request) {
+  if (JobHost* job = Find(request.job)) {
+    const coord::CoordinatorOptions& is = job->options();
+    if (!request.resume && request.create_size != 0 && request.create_size != is.size) {
+      return AnotherShape(is, absl::StrCat(request.create_size));
+    }
+    return job;
+  }
+  if (request.create_size == 0) return Get(request.job).status();
+  auto options = OptionsOf({.job = request.job, .size = request.create_size});
+  if (!options.ok()) return options.status();
+  return Make(*std::move(options));
+}
+
+absl::StatusOr<wire::native::CreateJobReply> JobTable::Create(
+    const wire::native::CreateJob& request) {
+  auto options = OptionsOf(request);
+  if (!options.ok()) return options.status();
+  if (JobHost* job = Find(request.job)) {
+    const coord::CoordinatorOptions& is = job->options();
+    if (is.size == options->size && SameRoles(is.roles, options->roles) &&
+        is.recoverable == options->recoverable) {
+      return wire::native::CreateJobReply{.created = false, .grpc = job->grpc_address()};
+    }
+    const coord::CoordinatorOptions asked = CoordinatorOf(*options, options_);
+    return AnotherShape(is, ShapeOf(asked) + (asked.recoverable ? " (recoverable)" : ""));
+  }
+  auto job = Make(*std::move(options));
+  if (!job.ok()) return job.status();
+  return wire::native::CreateJobReply{.created = true, .grpc = (*job)->grpc_address()};
+}
+
+absl::Status JobTable::Delete(const wire::native::DeleteJob& request) {
+  const auto found = jobs_.find(request.job);
+  if (found == jobs_.end()) return Get(request.job).status();
+  const size_t connected = found->second->CountConnected();
+  if (connected > 0 && !request.running_too) {
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrFormat(
+            "job '%s' has %d connected members, who would all fail: end it first, or say that it "
+            "may be running",
+            request.job, connected)),
+        "job_running");
+  }
+  Remove(found, WithReason(absl::NotFoundError(absl::StrFormat(
+                               "job '%s' was deleted by request, with all that it had: stop, or "
+                               "create it again",
+                               request.job)),
+                           "job_deleted"));
+  spdlog::info("job '{}' deleted by request", request.job);
+  return absl::OkStatus();
+}
+
+void JobTable::Remove(Jobs::iterator found, const absl::Status& why) {
+  std::unique_ptr<JobHost> job = std::move(found->second);
+  jobs_.erase(found);
+  door_.JobDeleted(*job, why);
+  job->Stop();
+  Retire(std::move(job));
+}
+
+void JobTable::Retire(std::unique_ptr<JobHost> job) {
+  JobHost* const host = job.get();
+  // The loop has to go on while gRPC sends what was answered.
+  Retiring& retiring = retiring_[host];
+  retiring.job = std::move(job);
+  retiring.thread = std::thread([this, host] {
+    host->Shutdown();
+    loop_.Post([this, host] { Retired(host); });
+  });
+}
+
+void JobTable::Retired(const JobHost* job) {
+  const auto found = retiring_.find(job);
+  found->second.thread.join();
+  retiring_.erase(found);
+  if (retiring_.empty() && drained_) std::exchange(drained_, nullptr)();
+}
+
+void JobTable::Drain(std::function<void()> done) {
+  draining_ = true;
+  sweep_.Cancel();
+  for (auto& [name, job] : jobs_) job->Stop();
+  for (auto& [name, job] : jobs_) Retire(std::move(job));
+  jobs_.clear();
+  if (retiring_.empty()) return loop_.Post(std::move(done));
+  drained_ = std::move(done);
+}
+
+bool JobTable::InUse(JobHost& job) const {
+  return job.CountStockConnections() > 0 || door_.CountSessions(job) > 0;
+}
+
+void JobTable::ArmSweep() {
+  const bool any = std::any_of(jobs_.begin(), jobs_.end(),
+                               [](const auto& entry) { return entry.second->temporary(); });
+  if (!any || options_.job_rest == absl::InfiniteDuration()) return sweep_.Cancel();
+  sweep_.Arm(runtime::MonotonicNow() + options_.job_rest / kSweepsInRest, [this] { Sweep(); });
+}
+
+void JobTable::Sweep() {
+  const Time now = runtime::MonotonicNow();
+  for (auto next = jobs_.begin(); next != jobs_.end();) {
+    const auto entry = next++;
+    JobHost& job = *entry->second;
+    if (!job.temporary()) continue;
+    if (InUse(job)) {
+      job.set_last_used(now);
+    } else if (now - job.last_used() >= options_.job_rest) {
+      const std::string rest = absl::FormatDuration(options_.job_rest);
+      spdlog::info("job '{}' deleted: nobody used it for {} (--job-rest)", job.name(), rest);
+      Remove(entry, WithReason(absl::NotFoundError(absl::StrFormat(
+                                   "job '%s' was deleted: nobody used it for %s (--job-rest)",
+                                   job.name(), rest)),
+                               "job_deleted"));
+    }
+  }
+  ArmSweep();
+}
+
+}  // namespace lockstep::server

@@ -1,0 +1,83 @@
+// The jobs of a server: made at its start or while it runs, found by name, ended.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lockstep/base/time.h"
+#include "lockstep/runtime/loop.h"
+#include "lockstep/server/job_host.h"
+#include "lockstep/server/native_door.h"
+#include "lockstep/server/options.h"
+#include "lockstep/wire/native/job_messages.h"
+
+namespace lockstep::server {
+
+// Letters, digits, '.', '_' and '-', up to 128; INVALID_ARGUMENT says so.
+absl::Status CheckJobName(const std::string& name);
+
+// Jobs that were made while the server runs and that nobody uses for `job_rest` are deleted. A job
+// that is not used costs its memory and one listening socket: no timer, no thread.
+//
+// Threads: loop-confined, but everything may be called while the loop does not run. Bounds:
+// ServerOptions::jobs_max.
+class JobTable {
+ public:
+  using Jobs = std::map<std::string, std::unique_ptr<JobHost>>;
+
+  // `door` answers native calls; both outlive the table.
+  JobTable(runtime::Loop& loop, const ServerOptions& options, NativeDoor& door);
+  ~JobTable();
+
+  // Makes a job and takes its address. The job serves once `Start` was called on it.
+  // ALREADY_EXISTS (`job_exists`), RESOURCE_EXHAUSTED (`limit_exceeded`), or the address' error.
+  absl::StatusOr<JobHost*> Add(const JobOptions& options);
+
+  // Null: there is none.
+  JobHost* Find(const std::string& name) const;
+  // The same, or NOT_FOUND (`unknown_job`) with the names that there are.
+  absl::StatusOr<JobHost*> Get(const std::string& name) const;
+
+  // What clients ask for. A job made here expires.
+  absl::StatusOr<NativeJob*> Open(const wire::native::OpenSession& request);
+  absl::StatusOr<wire::native::CreateJobReply> Create(const wire::native::CreateJob& request);
+  absl::Status Delete(const wire::native::DeleteJob& request);
+
+  const Jobs& jobs() const { return jobs_; }
+
+  // Answers all waits, lets the answers go out and calls `done` on the loop. Nothing is made later.
+  void Drain(std::function<void()> done);
+
+ private:
+  // Takes the job out of the table: who waits in it is told `why`, then it is shut down.
+  void Remove(Jobs::iterator job, const absl::Status& why);
+  void Retire(std::unique_ptr<JobHost> job);
+  void Retired(const JobHost* job);
+  absl::StatusOr<JobHost*> Make(JobOptions options);
+  bool InUse(JobHost& job) const;
+  void ArmSweep();
+  void Sweep();
+
+  runtime::Loop& loop_;
+  const ServerOptions& options_;
+  NativeDoor& door_;
+  Jobs jobs_;
+  // Jobs whose last answers go out, each on a thread, since gRPC's end blocks for seconds.
+  struct Retiring {
+    std::unique_ptr<JobHost> job;
+    std::thread thread;
+  };
+  std::map<const JobHost*, Retiring> retiring_;
+  runtime::Timer sweep_;
+  bool draining_ = false;
+  std::function<void()> drained_;
+};
+
+}  // namespace lockstep::server

@@ -1,0 +1,196 @@
+#include "lockstep/server/native_door.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/runtime/loop.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/to_event.h"
+
+namespace lockstep::server {
+namespace {
+
+using wire::native::KindOf;
+using wire::native::OpenSession;
+using wire::native::WithReason;
+
+bool BindsOrUnbinds(wire::native::RequestKind kind) {
+  return kind == KindOf<OpenSession>::kKind || kind == KindOf<wire::native::CloseSession>::kKind;
+}
+
+absl::Status NoSession() {
+  return WithReason(absl::FailedPreconditionError(
+                        "no session is open on this link: send OpenSession first, with `resume` "
+                        "when the session is older than the link"),
+                    "unknown_session");
+}
+
+absl::Status SecondSession() {
+  return WithReason(
+      absl::InvalidArgumentError(
+          "this link speaks for a session already: open another one on a link of its own"),
+      "invalid_argument");
+}
+
+absl::Status NoNumber() {
+  return WithReason(absl::InvalidArgumentError("requests of a session are numbered from 1"),
+                    "invalid_argument");
+}
+
+}  // namespace
+
+void NativeDoor::Take(link::Request request, link::Responder responder) {
+  if (request.kind == KindOf<OpenSession>::kKind) return Open(request, std::move(responder));
+  const auto speaker = speakers_.find(request.link);
+  if (speaker == speakers_.end()) return responder.Fail(NoSession());
+  if (speaker->second.job == nullptr) return responder.Fail(speaker->second.why);
+  if (request.id == 0) return responder.Fail(NoNumber());
+  const CallId call = NextCall();
+  const std::string peer(request.peer);
+  const wire::native::RequestContext from = {
+      .caller = {.call = call, .session = speaker->second.session, .number = request.id},
+      .now = runtime::MonotonicNow(),
+      .peer = peer};
+  auto event = wire::native::ToEvent(request.kind, request.payload, from);
+  if (!event.ok()) return responder.Fail(event.status());
+  Begin(request.link, call, *std::move(event), std::move(responder));
+}
+
+void NativeDoor::Open(const link::Request& request, link::Responder responder) {
+  if (speakers_.contains(request.link)) return responder.Fail(SecondSession());
+  auto open = wire::native::Decode<OpenSession>(request.payload);
+  if (!open.ok()) return responder.Fail(WithReason(open.status(), "invalid_argument"));
+  const auto session = wire::native::ToSessionId(open->session);
+  if (!session.ok()) return responder.Fail(session.status());
+  auto job = open_job_(*open);
+  if (!job.ok()) return responder.Fail(job.status());
+
+  // A link that the client has given up, and we have not missed yet.
+  if (const auto old = sessions_.find({*job, *session}); old != sessions_.end()) {
+    const link::LinkId old_link = old->second;
+    Part(old_link, /*silent=*/true);
+    close_link_(old_link, absl::UnavailableError("its session goes on over a newer link"));
+  }
+  speakers_[request.link] = {.job = *job, .why = {}, .session = *session, .open = {}};
+  sessions_[{*job, *session}] = request.link;
+  const CallId call = NextCall();
+  Begin(request.link, call,
+        coord::OpenSession{.call = call,
+                           .session = *session,
+                           .resume = open->resume,
+                           .who = std::string(request.who),
+                           .peer = std::string(request.peer)},
+        std::move(responder));
+}
+
+void NativeDoor::Begin(link::LinkId link, CallId call, coord::Event event,
+                       link::Responder responder) {
+  Speaker& speaker = speakers_.at(link);
+  speaker.open.emplace(responder.id(), call);
+  calls_.emplace(call, std::move(responder));
+  speaker.job->Handle(std::move(event));
+}
+
+void NativeDoor::Answer(const std::vector<coord::Reply>& replies) {
+  if (calls_.empty()) return;
+  const Time now = runtime::MonotonicNow();
+  for (const coord::Reply& reply : replies) {
+    const auto found = calls_.find(reply.call);
+    if (found == calls_.end()) continue;
+    link::Responder responder = std::move(found->second);
+    calls_.erase(found);
+    const auto speaker = speakers_.find(responder.link());
+    speaker->second.open.erase(responder.id());
+    // A session that could not be opened, or is closed, leaves its link free for another.
+    const bool opens = responder.kind() == KindOf<OpenSession>::kKind;
+    if (BindsOrUnbinds(responder.kind()) && opens == (reply.error != nullptr)) {
+      Forget(responder.link());
+    }
+    wire::native::EncodedReply encoded = encoder_.Encode(now, responder.kind(), reply);
+    responder.Send({.failed = encoded.failed,
+                    .bytes = std::move(encoded.bytes),
+                    .shared = std::move(encoded.shared)});
+  }
+}
+
+void NativeDoor::Cancelled(link::LinkId link, uint64_t id) {
+  const auto speaker = speakers_.find(link);
+  if (speaker == speakers_.end() || speaker->second.job == nullptr) return;
+  const auto open = speaker->second.open.find(id);
+  if (open == speaker->second.open.end()) return;
+  const CallId call = open->second;
+  const auto found = calls_.find(call);
+  if (BindsOrUnbinds(found->second.kind())) return;  // answered at once
+  link::Responder responder = std::move(found->second);
+  calls_.erase(found);
+  speaker->second.open.erase(open);
+  responder.Fail(WithReason(absl::CancelledError("cancelled by the caller"), "cancelled"));
+  speaker->second.job->Handle(coord::CallLeft{call});
+}
+
+void NativeDoor::Answered(link::LinkId link, uint64_t through) {
+  const auto speaker = speakers_.find(link);
+  if (speaker == speakers_.end() || speaker->second.job == nullptr) return;
+  speaker->second.job->Handle(
+      coord::AnsweredThrough{.session = speaker->second.session, .number = through});
+}
+
+void NativeDoor::Ended(link::LinkId link, bool by_peer) { Part(link, /*silent=*/!by_peer); }
+
+std::vector<CallId> NativeDoor::TakeOpenCalls(Speaker& speaker) {
+  std::vector<CallId> calls;
+  calls.reserve(speaker.open.size());
+  for (const auto& [number, call] : speaker.open) calls.push_back(call);
+  std::sort(calls.begin(), calls.end());
+  speaker.open.clear();
+  return calls;
+}
+
+bool NativeDoor::Part(link::LinkId link, bool silent) {
+  auto node = speakers_.extract(link);
+  if (node.empty()) return false;
+  Speaker& speaker = node.mapped();
+  const std::vector<CallId> calls = TakeOpenCalls(speaker);
+  if (speaker.job == nullptr) return true;
+  sessions_.erase({speaker.job, speaker.session});
+  const absl::Status gone = absl::UnavailableError("the session's link ended");
+  for (const CallId call : calls) {
+    if (auto found = calls_.extract(call); !found.empty()) found.mapped().Fail(gone);
+    speaker.job->Handle(coord::CallLeft{call});
+  }
+  speaker.job->Handle(coord::SessionBroke{.session = speaker.session, .silent = silent});
+  return true;
+}
+
+void NativeDoor::Forget(link::LinkId link) {
+  const auto speaker = speakers_.find(link);
+  for (const CallId call : TakeOpenCalls(speaker->second)) {
+    if (auto found = calls_.extract(call); !found.empty()) found.mapped().Fail(NoSession());
+  }
+  sessions_.erase({speaker->second.job, speaker->second.session});
+  speakers_.erase(speaker);
+}
+
+void NativeDoor::JobDeleted(const NativeJob& job, const absl::Status& why) {
+  for (auto& [link, speaker] : speakers_) {
+    if (speaker.job != &job) continue;
+    for (const CallId call : TakeOpenCalls(speaker)) {
+      if (auto found = calls_.extract(call); !found.empty()) found.mapped().Fail(why);
+    }
+    sessions_.erase({speaker.job, speaker.session});
+    speaker.job = nullptr;
+    speaker.why = why;
+  }
+}
+
+size_t NativeDoor::CountSessions(const NativeJob& job) const {
+  return static_cast<size_t>(
+      std::count_if(sessions_.begin(), sessions_.end(),
+                    [&](const auto& session) { return session.first.first == &job; }));
+}
+
+}  // namespace lockstep::server

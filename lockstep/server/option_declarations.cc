@@ -1,0 +1,133 @@
+#include "lockstep/server/option_declarations.h"
+
+namespace lockstep::server {
+namespace {
+
+void DeclareAddresses(DeclaredOptions& declared) {
+  config::OptionTable& table = declared.table;
+  ServerOptions& options = declared.options;
+  table.Text("listen", &declared.listen, "HOST:PORT",
+             "Where `lockstep status`, `lockstep run` and native clients call. Port 0: any.");
+  table.List("job", &declared.jobs, "NAME=SIZE[@HOST:PORT]",
+             "A job and how many members it has. Stock JAX clients call the job at its own\n"
+             "address; without one, the server takes a free port from 20000 to 31999 on the\n"
+             "host of --listen.");
+  table.List("recoverable", &declared.recoverable, "NAME",
+             "Members of this job may die and come back without failing it.");
+  table.Text("http", &declared.http, "HOST:PORT",
+             "Where /healthz, /readyz, /metrics and /v1/*.json are answered. Empty: nowhere.");
+  table.Switch("insecure-network", &options.insecure_network,
+               "Allow addresses that other hosts can reach, although nothing is encrypted or\n"
+               "authenticated: whoever reaches such a port can read and change the job.");
+  table.Switch("ephemeral", &declared.ephemeral,
+               "Keep all state in memory only. For now that is the only kind, so the option\n"
+               "changes nothing; say it where losing the state with the process is all right.");
+  table.Text("ready-file", &options.ready_file, "PATH",
+             "Written (whole, by rename) once the server answers; removed when it ends:\n"
+             "{\"listen\": ADDRESS, \"pid\": PID, \"http\": ADDRESS, \"jobs\": {NAME: {\"grpc\": "
+             "ADDRESS}}}");
+  table.Choice("log-format", &declared.log_format, {"text", "json"},
+               "Lines of the log: for people, or one JSON object each.");
+  table.Switch("verbose", &options.verbose, "Log more.").flags = "-v,--verbose";
+}
+
+void DeclareTimes(DeclaredOptions& declared) {
+  config::OptionTable& table = declared.table;
+  coord::CoordinatorOptions& options = declared.options.coordinator;
+  table.Duration("register-timeout", &options.register_timeout,
+                 "From the first member that registers until the last; then the attempt fails.");
+  table.Duration(
+      "heartbeat-timeout", &options.heartbeat_timeout,
+      "From the last sign of life until a silent member is lost. Stock clients give one\n"
+      "only every 50s: keep it at 100s or more for them. (A member that dies is seen by\n"
+      "its connection, at once.)");
+  table.Duration("shutdown-timeout", &options.shutdown_timeout,
+                 "From the first member that shuts down until the last; 0: each leaves alone.",
+                 /*may_be_zero=*/true);
+  table.Duration("connection-grace", &options.connection_grace,
+                 "From a stock member's broken connection until it is lost.",
+                 /*may_be_zero=*/true);
+  table.Duration("session-grace", &options.session_grace,
+                 "The same for a native member, whose client comes back by itself.",
+                 /*may_be_zero=*/true);
+  table.Duration("restart-grace", &options.restart_grace,
+                 "From a restart of the server until members that were connected are lost.",
+                 /*may_be_zero=*/true);
+  table.Duration("session-timeout", &options.session_timeout,
+                 "From the end of a session's connection until it is forgotten, when it is no "
+                 "member's.");
+  table.Duration("job-rest", &declared.options.job_rest,
+                 "How long a job that was made while the server runs stays when nobody uses it.");
+  table.Duration("watch-interval", &options.watch_interval,
+                 "Watches of all members' states are answered at most this often.",
+                 /*may_be_zero=*/true);
+}
+
+// Each is answered by RESOURCE_EXHAUSTED with its name.
+void DeclareLimits(DeclaredOptions& declared) {
+  config::OptionTable& table = declared.table;
+  coord::CoordinatorOptions& options = declared.options.coordinator;
+  table.Count("jobs-max", &declared.options.jobs_max,
+              "Jobs of the server, those that clients make included.");
+  table.Count("keys-max", &options.keys_max, "Keys of a job.");
+  table.Bytes("key-bytes-max", &options.key_bytes_max, "Of a key's name.");
+  table.Bytes("value-bytes-max", &options.value_bytes_max, "Of a value.");
+  table.Bytes("store-bytes-max", &options.store_bytes_max, "Keys and values of a job together.");
+  table.Bytes("list-bytes-max", &options.list_bytes_max, "Of one answer that lists keys.");
+  table.Count("open-barriers-max", &options.open_barriers_max, "Open barriers of a job.");
+  table.Bytes("barrier-id-bytes-max", &options.barrier_id_bytes_max,
+              "Of a barrier's name. Stock clients take errors with up to 8KiB of metadata.");
+  table.Bytes("barrier-value-bytes-max", &options.barrier_value_bytes_max,
+              "What one member brings to a barrier.");
+  table.Bytes("barrier-values-bytes-max", &options.barrier_values_bytes_max,
+              "What all members bring to a barrier.");
+  table.Count("waits-max", &options.waits_max, "Parked calls of a job.");
+  table.Count("sessions-max", &options.sessions_max, "Native sessions of a job.");
+  table.Count("kept-answers-max", &options.kept_answers_max,
+              "Answers of a session that its client has not confirmed.");
+  table.Count("labels-max", &options.labels_max, "Labels of a member.");
+  table.Bytes("label-bytes-max", &options.label_bytes_max, "Of a label, and of a phase.");
+  table.Count("kept-key-changes-max", &options.kept_key_changes_max,
+              "Changes of keys that are remembered for watchers; who is behind reads all.");
+  table.Bytes("kept-barrier-values-bytes-max", &options.kept_barrier_values_bytes_max,
+              "What was brought to barriers that have passed, remembered for retries.");
+  table.Count("kept-barriers-max", &options.kept_barriers_max,
+              "Barriers that are remembered after their end.");
+  table.Count("kept-errors-max", &options.kept_errors_max, "Errors of a job that are remembered.");
+  table.Count("view-rows-max", &options.view_rows_max,
+              "Open barriers, and awaited keys, that a status shows.");
+  table.Count("events-max", &declared.options.events_max, "Events of a job that are remembered.");
+}
+
+void DeclareConnections(DeclaredOptions& declared) {
+  config::OptionTable& table = declared.table;
+  link::LinkOptions& link = declared.options.link;
+  net::XlaDoorOptions& door = declared.options.door;
+  table.Count("links-max", &declared.options.links_max, "Links of native clients and tools.");
+  table.Duration("hello-timeout", &link.hello_timeout, "From a link's connection to its welcome.");
+  table.Count("requests-in-flight-max", &link.requests_in_flight_max,
+              "Requests of one link that wait for their answers.");
+  table.Count("partial-messages-max", &link.partial_messages_max,
+              "Messages of one link of which only a part has come.");
+  table.Bytes("write-queue-bytes-max", &link.write_queue_bytes_max,
+              "What waits to be sent over a link; a client that reads too slowly loses it.");
+  table.Count("connections-max", &door.connections.connections_max,
+              "Connections of stock clients, per job.");
+  table.Count("calls-max", &door.calls_max, "Open calls of stock clients, per job.");
+  table.Duration("handshake-timeout", &door.handshake_timeout,
+                 "From a stock client's connection to its first HTTP/2 settings.");
+  table.Duration("drain-time", &door.drain_time,
+                 "How long a server that ends lets its last answers go out.");
+}
+
+}  // namespace
+
+DeclaredOptions::DeclaredOptions()
+    : listen(runtime::ToString(options.listen)), table("server", "LOCKSTEP_SERVER_") {
+  DeclareAddresses(*this);
+  DeclareTimes(*this);
+  DeclareLimits(*this);
+  DeclareConnections(*this);
+}
+
+}  // namespace lockstep::server

@@ -1,0 +1,210 @@
+#include "lockstep/wire/native/from_answer.h"
+
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/numbers.h"
+#include "lockstep/base/check.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/from_view.h"
+#include "lockstep/wire/native/link_messages.h"
+#include "lockstep/wire/native/utf8.h"
+#include "protozero/pbf_writer.hpp"
+#include "protozero/varint.hpp"
+
+namespace lockstep::wire::native {
+namespace {
+
+// Below this, encoding costs less than looking whether it was done before.
+constexpr size_t kWorthSharingBytes = 4096;
+
+// --- Entries, written from the machine's own strings, so that a big value is copied once ---
+
+// Of a field whose number is below 16.
+size_t VarintFieldSize(uint64_t value) { return 1 + protozero::length_of_varint(value); }
+size_t TextFieldSize(size_t bytes) { return 1 + protozero::length_of_varint(bytes) + bytes; }
+
+// As Entry, and as KeyChange, whose fields have the same numbers.
+void AppendEntry(protozero::pbf_writer& out, std::string& bytes, uint32_t number,
+                 const coord::KeyValue& entry, bool empty_value_is_said) {
+  const bool has_value = entry.value != nullptr && (empty_value_is_said || !entry.value->empty());
+  size_t size = 0;
+  if (!entry.key.empty()) size += TextFieldSize(entry.key.size());
+  if (has_value) size += TextFieldSize(entry.value->size());
+  if (entry.revision != 0) size += VarintFieldSize(static_cast<uint64_t>(entry.revision));
+  // In steps, since to reserve exactly each time would copy a list of many again and again.
+  if (size > kWorthSharingBytes && bytes.capacity() - bytes.size() < size + 32) {
+    bytes.reserve(std::max(bytes.size() + size + 32, bytes.capacity() * 2));
+  }
+  protozero::add_varint_to_buffer(&bytes, number << 3 | 2);
+  protozero::add_varint_to_buffer(&bytes, size);
+  if (!entry.key.empty()) out.add_string(1, entry.key);
+  if (has_value) out.add_bytes(2, *entry.value);
+  if (entry.revision != 0) out.add_int64(3, entry.revision);
+}
+
+std::string EncodeEntry(const coord::KeyValue& entry) {
+  std::string bytes;
+  protozero::pbf_writer out(bytes);
+  AppendEntry(out, bytes, 1, entry, false);
+  return bytes;
+}
+
+std::string EncodeNumber(const coord::KeyValue& entry) {
+  IncrementKeyReply reply{.value = 0, .revision = entry.revision};
+  LOCKSTEP_CHECK(absl::SimpleAtoi(*entry.value, &reply.value));
+  return native::Encode(reply);
+}
+
+std::string EncodeList(RequestKind kind, const coord::KeysListed& answer) {
+  std::string bytes;
+  protozero::pbf_writer out(bytes);
+  for (const coord::KeyValue& entry : answer.entries) AppendEntry(out, bytes, 1, entry, false);
+  if (kind == KindOf<GetKeys>::kKind) return bytes;
+  if (answer.revision != 0) out.add_int64(2, answer.revision);
+  if (answer.more) out.add_bool(3, true);
+  return bytes;
+}
+
+std::string EncodeChanges(const coord::KeysChanged& answer) {
+  std::string bytes;
+  protozero::pbf_writer out(bytes);
+  for (const coord::KeyValue& change : answer.changes) AppendEntry(out, bytes, 1, change, true);
+  if (answer.revision != 0) out.add_int64(2, answer.revision);
+  if (answer.snapshot) out.add_bool(3, true);
+  return bytes;
+}
+
+std::string EncodeSwap(const coord::KeySwapped& answer) {
+  std::string bytes;
+  protozero::pbf_writer out(bytes);
+  if (answer.swapped) out.add_bool(1, true);
+  if (answer.entry) AppendEntry(out, bytes, 2, *answer.entry, false);
+  return bytes;
+}
+
+// --- Everything else, by its message ---
+
+std::string EncodeBarrier(const coord::BarrierPassed& answer) {
+  BarrierReply reply{.counter = answer.counter, .values = {}};
+  if (answer.values != nullptr) {
+    for (const coord::MemberValue& value : *answer.values) {
+      reply.values.push_back({value.member.value(), {value.value}});
+    }
+  }
+  return native::Encode(reply);
+}
+
+std::string EncodeAlive(const std::vector<coord::AliveMember>& members) {
+  GetAliveMembersReply reply;
+  for (const coord::AliveMember& member : members) {
+    reply.members.push_back({member.member.value(), member.incarnation.value()});
+  }
+  return native::Encode(reply);
+}
+
+std::string EncodeJoined(const coord::Joined& answer) {
+  return native::Encode(JoinJobReply{.member = answer.member.value(),
+                                     .role = ToUtf8(answer.role),
+                                     .index = answer.index,
+                                     .name = ToUtf8(answer.name),
+                                     .attempt = answer.attempt,
+                                     .service_incarnation = answer.service.value(),
+                                     .size = answer.size,
+                                     .recoverable = answer.recoverable});
+}
+
+std::string EncodeError(const coord::Error& error) {
+  return native::Encode(ErrorReply{.code = static_cast<int32_t>(error.code),
+                                   .reason = std::string(coord::ReasonName(error.reason)),
+                                   .message = ToUtf8(error.message)});
+}
+
+// The answers that only one caller gets, or that are small.
+struct OwnAnswer {
+  RequestKind kind;
+
+  std::string operator()(const coord::KeyRead& answer) const {
+    const bool number = kind == KindOf<IncrementKey>::kKind || kind == KindOf<MaxKey>::kKind;
+    return number ? EncodeNumber(answer.entry) : EncodeEntry(answer.entry);
+  }
+  std::string operator()(const coord::KeysListed& answer) const { return EncodeList(kind, answer); }
+  std::string operator()(const coord::KeyWritten& answer) const {
+    return native::Encode(SetKeyReply{.revision = answer.revision});
+  }
+  std::string operator()(const coord::KeySwapped& answer) const { return EncodeSwap(answer); }
+  std::string operator()(const coord::KeysDeleted& answer) const {
+    return native::Encode(DeleteKeyReply{.deleted = answer.deleted, .revision = answer.revision});
+  }
+  std::string operator()(const coord::KeysChanged& answer) const { return EncodeChanges(answer); }
+  std::string operator()(const coord::BarrierPassed& answer) const { return EncodeBarrier(answer); }
+  std::string operator()(const coord::IndexAgreed& answer) const {
+    return native::Encode(AgreeOnIndexReply{.counter = answer.counter, .index = answer.index});
+  }
+  std::string operator()(const coord::SessionOpened& answer) const {
+    return native::Encode(OpenSessionReply{
+        .resumed = answer.resumed, .attempt = answer.attempt, .size = answer.size});
+  }
+  std::string operator()(const coord::Joined& answer) const { return EncodeJoined(answer); }
+  // Success that says nothing; and what only stock clients are told.
+  template <class Other>
+  std::string operator()(const Other&) const {
+    return {};
+  }
+};
+
+}  // namespace
+
+template <class Source, class Function>
+EncodedReply ReplyEncoder::Share(Kept& kept, const std::shared_ptr<Source>& source,
+                                 RequestKind kind, int64_t number, const std::string& text,
+                                 const Function& encode) {
+  const bool same = kept.kind == kind && kept.number == number && kept.text == text &&
+                    kept.source.lock().get() == source.get();
+  EncodedReply reply;
+  if (same) reply.shared = kept.bytes.lock();
+  if (reply.shared == nullptr) {
+    reply.shared = std::make_shared<const std::string>(encode());
+    kept = {source, kind, number, text, reply.shared};
+  }
+  return reply;
+}
+
+EncodedReply ReplyEncoder::Encode(Time now, RequestKind kind, const coord::Reply& reply) {
+  static const std::string kNoText;
+  if (reply.error != nullptr) {
+    EncodedReply encoded =
+        Share(error_, reply.error, 0, 0, kNoText, [&] { return EncodeError(*reply.error); });
+    encoded.failed = true;
+    return encoded;
+  }
+  if (const auto* passed = std::get_if<coord::BarrierPassed>(&reply.answer);
+      passed != nullptr && passed->values != nullptr) {
+    return Share(answer_, passed->values, kind, passed->counter, kNoText,
+                 [&] { return EncodeBarrier(*passed); });
+  }
+  if (const auto* changed = std::get_if<coord::JobChanged>(&reply.answer)) {
+    return Share(answer_, changed->change, kind, 0, kNoText,
+                 [&] { return native::Encode(FromChange(now, *changed->change)); });
+  }
+  if (const auto* alive = std::get_if<coord::AliveMembers>(&reply.answer)) {
+    return Share(answer_, alive->members, kind, 0, kNoText,
+                 [&] { return EncodeAlive(*alive->members); });
+  }
+  if (const auto* read = std::get_if<coord::KeyRead>(&reply.answer);
+      read != nullptr && read->entry.value->size() >= kWorthSharingBytes) {
+    return Share(answer_, read->entry.value, kind, read->entry.revision, read->entry.key,
+                 [&] { return OwnAnswer{kind}(*read); });
+  }
+  if (const auto* seen = std::get_if<coord::KeysChanged>(&reply.answer);
+      seen != nullptr && seen->changes.size() == 1 && !seen->snapshot &&
+      seen->changes.front().revision == seen->revision && seen->changes.front().value != nullptr &&
+      seen->changes.front().value->size() >= kWorthSharingBytes) {
+    return Share(answer_, seen->changes.front().value, kind, seen->revision,
+                 seen->changes.front().key, [&] { return EncodeChanges(*seen); });
+  }
+  return {.failed = false, .bytes = std::visit(OwnAnswer{kind}, reply.answer), .shared = nullptr};
+}
+
+}  // namespace lockstep::wire::native

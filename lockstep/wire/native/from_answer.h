@@ -1,0 +1,51 @@
+// Answers to native clients: what the coordinator replied -> bytes. Pure.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "lockstep/base/time.h"
+#include "lockstep/coord/effects.h"
+#include "lockstep/wire/native/kinds.h"
+
+namespace lockstep::wire::native {
+
+// The payload of an answer, or of an error.
+struct EncodedReply {
+  bool failed = false;
+  std::string bytes;
+  // When not null, it is the payload instead of `bytes`: the same for many.
+  std::shared_ptr<const std::string> shared;
+};
+
+// Encodes replies of one job, in their order. What goes to many callers (an error, the values of a
+// barrier, a change of the job, a big value) is encoded for the first of them and shared with those
+// that follow; nothing is kept longer than somebody still sends it.
+//
+// Threads: thread-compatible.
+class ReplyEncoder {
+ public:
+  // `kind` of the request. `now` for what is told as "ago".
+  EncodedReply Encode(Time now, RequestKind kind, const coord::Reply& reply);
+
+ private:
+  // What was encoded last, and from what. The source is held weakly, which keeps its address from
+  // coming back as something else.
+  struct Kept {
+    std::weak_ptr<const void> source;
+    RequestKind kind = 0;
+    int64_t number = 0;  // tells apart what else has the same source
+    std::string text;    // likewise
+    std::weak_ptr<const std::string> bytes;
+  };
+
+  template <class Source, class Function>
+  EncodedReply Share(Kept& kept, const std::shared_ptr<Source>& source, RequestKind kind,
+                     int64_t number, const std::string& text, const Function& encode);
+
+  Kept error_;
+  Kept answer_;
+};
+
+}  // namespace lockstep::wire::native

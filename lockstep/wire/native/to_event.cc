@@ -1,0 +1,268 @@
+#include "lockstep/wire/native/to_event.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/error_reply.h"
+
+namespace lockstep::wire::native {
+namespace {
+
+using EventOr = absl::StatusOr<coord::Event>;
+
+constexpr size_t kSessionBytes = 16;
+constexpr int32_t kStatusCodeMax = 16;
+
+absl::Status Invalid(std::string_view text) {
+  return WithReason(absl::InvalidArgumentError(std::string(text)), "invalid_argument");
+}
+
+// On the wire 0 says that there is no limit.
+absl::StatusOr<absl::Duration> SpanOf(std::string_view what, int64_t microseconds) {
+  if (microseconds < 0) {
+    return Invalid(
+        absl::StrFormat("%s of %d us: it is a duration left, never negative", what, microseconds));
+  }
+  return microseconds == 0 ? absl::InfiniteDuration() : absl::Microseconds(microseconds);
+}
+
+absl::StatusOr<coord::KeyLifetime> LifetimeOf(int64_t ttl_us, bool with_member) {
+  auto ttl = SpanOf("ttl", ttl_us);
+  if (!ttl.ok()) return ttl.status();
+  return coord::KeyLifetime{.ttl = *ttl, .with_member = with_member};
+}
+
+std::vector<MemberIndex> MembersOf(const std::vector<int32_t>& members) {
+  std::vector<MemberIndex> out;
+  out.reserve(members.size());
+  for (const int32_t member : members) out.emplace_back(member);
+  return out;
+}
+
+// --- One function a message. `from` is whose request it is. ---
+
+EventOr Convert(CloseSession, const RequestContext& from) {
+  return coord::CloseSession{.caller = from.caller};
+}
+
+EventOr Convert(JoinJob request, const RequestContext& from) {
+  auto timeout = SpanOf("timeout", request.timeout_us);
+  if (!timeout.ok()) return timeout.status();
+  if (request.incarnation == 0) return Invalid("incarnation 0: choose a random number");
+  coord::JoinJob event{.caller = from.caller,
+                       .role = std::move(request.role),
+                       .index = request.index,
+                       .incarnation = Incarnation(request.incarnation),
+                       .deadline = from.now + *timeout,
+                       .host = std::move(request.host),
+                       .pid = request.pid,
+                       .peer = from.peer,
+                       .labels = {}};
+  for (Label& label : request.labels) {
+    event.labels.emplace_back(std::move(label.name), std::move(label.value));
+  }
+  return event;
+}
+
+EventOr Convert(LeaveJob, const RequestContext& from) {
+  return coord::LeaveJob{.caller = from.caller, .member = {}};
+}
+
+EventOr Convert(ReportProgress request, const RequestContext& from) {
+  return coord::ReportProgress{
+      .caller = from.caller, .step = request.step, .phase = std::move(request.phase)};
+}
+
+EventOr Convert(PollForError, const RequestContext& from) {
+  return coord::PollForError{.caller = from.caller, .member = {}};
+}
+
+EventOr Convert(ReportError request, const RequestContext& from) {
+  if (request.code < 1 || request.code > kStatusCodeMax) {
+    return Invalid(absl::StrFormat("code %d: an error has a status code from 1 to %d", request.code,
+                                   kStatusCodeMax));
+  }
+  return coord::ReportError{.caller = from.caller,
+                            .member = {},
+                            .code = static_cast<absl::StatusCode>(request.code),
+                            .message = std::move(request.message)};
+}
+
+EventOr Convert(WatchJob request, const RequestContext& from) {
+  return coord::WatchJob{.caller = from.caller, .after = request.after};
+}
+
+EventOr Convert(Barrier request, const RequestContext& from) {
+  auto timeout = SpanOf("timeout", request.timeout_us);
+  if (!timeout.ok()) return timeout.status();
+  coord::ArriveAtBarrier event{.caller = from.caller,
+                               .member = {},
+                               .id = std::move(request.id),
+                               .counter = request.counter,
+                               .timeout = *timeout,
+                               .members = MembersOf(request.members),
+                               .value = {}};
+  if (request.value) event.value = std::move(request.value->data);
+  return event;
+}
+
+EventOr Convert(CancelBarrier request, const RequestContext& from) {
+  return coord::CancelBarrier{
+      .caller = from.caller, .member = {}, .id = std::move(request.id), .counter = request.counter};
+}
+
+EventOr Convert(AgreeOnIndex request, const RequestContext& from) {
+  auto timeout = SpanOf("timeout", request.timeout_us);
+  if (!timeout.ok()) return timeout.status();
+  if (request.stride < 0) {
+    return Invalid(absl::StrFormat("stride %d: it cannot be negative", request.stride));
+  }
+  return coord::AgreeOnIndex{.caller = from.caller,
+                             .member = {},
+                             .name = std::move(request.name),
+                             .counter = request.counter,
+                             .index = request.index,
+                             .stride = request.stride == 0 ? 1 : request.stride,
+                             .timeout = *timeout,
+                             .members = MembersOf(request.members)};
+}
+
+EventOr Convert(GetAliveMembers request, const RequestContext& from) {
+  return coord::GetAliveMembers{
+      .caller = from.caller, .member = {}, .members = MembersOf(request.members)};
+}
+
+EventOr Convert(GetKey request, const RequestContext& from) {
+  if (request.wait) return coord::GetKey{.caller = from.caller, .key = std::move(request.key)};
+  return coord::TryGetKey{.caller = from.caller, .key = std::move(request.key)};
+}
+
+EventOr Convert(GetKeys request, const RequestContext& from) {
+  return coord::GetKeys{.caller = from.caller, .keys = std::move(request.keys)};
+}
+
+EventOr Convert(SetKey request, const RequestContext& from) {
+  auto lifetime = LifetimeOf(request.ttl_us, request.with_member);
+  if (!lifetime.ok()) return lifetime.status();
+  return coord::SetKey{.caller = from.caller,
+                       .key = std::move(request.key),
+                       .value = std::move(request.value.data),
+                       .overwrite = request.overwrite,
+                       .lifetime = *lifetime};
+}
+
+EventOr Convert(CompareAndSetKey request, const RequestContext& from) {
+  auto lifetime = LifetimeOf(request.ttl_us, request.with_member);
+  if (!lifetime.ok()) return lifetime.status();
+  const int said = (request.absent ? 1 : 0) + (request.expected_value ? 1 : 0) +
+                   (request.expected_revision ? 1 : 0);
+  if (said != 1) {
+    return Invalid("say exactly one of absent, expected_value and expected_revision");
+  }
+  coord::CompareAndSetKey event{
+      .caller = from.caller,
+      .key = std::move(request.key),
+      .expected = {.absent = request.absent, .value = {}, .revision = request.expected_revision},
+      .value = std::move(request.value.data),
+      .lifetime = *lifetime};
+  if (request.expected_value) event.expected.value = std::move(request.expected_value->data);
+  return event;
+}
+
+EventOr Convert(IncrementKey request, const RequestContext& from) {
+  return coord::IncrementKey{
+      .caller = from.caller, .key = std::move(request.key), .increment = request.increment};
+}
+
+EventOr Convert(MaxKey request, const RequestContext& from) {
+  return coord::MaxKey{
+      .caller = from.caller, .key = std::move(request.key), .number = request.value};
+}
+
+EventOr Convert(DeleteKey request, const RequestContext& from) {
+  if (request.below && request.expected_revision) {
+    return Invalid("expected_revision is for one key alone, not for all below it");
+  }
+  return coord::DeleteKey{.caller = from.caller,
+                          .key = std::move(request.key),
+                          .only_key = !request.below,
+                          .revision = request.expected_revision};
+}
+
+EventOr Convert(ListKeys request, const RequestContext& from) {
+  if (request.limit < 0) {
+    return Invalid(absl::StrFormat("limit %d: it cannot be negative", request.limit));
+  }
+  return coord::ListKeys{.caller = from.caller,
+                         .directory = std::move(request.directory),
+                         .limit = static_cast<size_t>(request.limit),
+                         .after = std::move(request.after)};
+}
+
+EventOr Convert(WatchKeys request, const RequestContext& from) {
+  return coord::WatchKeys{
+      .caller = from.caller, .key = std::move(request.key), .after = request.after};
+}
+
+template <class Request>
+EventOr Read(std::string_view payload, const RequestContext& from) {
+  auto request = Decode<Request>(payload);
+  if (!request.ok()) return WithReason(request.status(), "invalid_argument");
+  return Convert(*std::move(request), from);
+}
+
+// The first of these whose kind it is.
+template <class... Requests>
+EventOr ReadOneOf(RequestKind kind, std::string_view payload, const RequestContext& from) {
+  EventOr event =
+      WithReason(absl::UnimplementedError(absl::StrFormat(
+                     "this server knows no request of kind %d: it is older than the client", kind)),
+                 "unknown_request");
+  static_cast<void>(
+      ((kind == KindOf<Requests>::kKind && (event = Read<Requests>(payload, from), true)) || ...));
+  return event;
+}
+
+}  // namespace
+
+bool IsSessionRequest(RequestKind kind) { return kind >= KindOf<OpenSession>::kKind; }
+
+absl::StatusOr<coord::Event> ToEvent(RequestKind kind, std::string_view payload,
+                                     const RequestContext& from) {
+  // The most frequent ones first.
+  return ReadOneOf<GetKey, SetKey, Barrier, ReportProgress, IncrementKey, CompareAndSetKey,
+                   WatchKeys, GetKeys, MaxKey, DeleteKey, ListKeys, CancelBarrier, AgreeOnIndex,
+                   GetAliveMembers, JoinJob, LeaveJob, PollForError, ReportError, WatchJob,
+                   CloseSession>(kind, payload, from);
+}
+
+absl::StatusOr<SessionId> ToSessionId(const Bytes& bytes) {
+  if (bytes.data.size() != kSessionBytes) {
+    return Invalid(absl::StrFormat("the id of a session has %d bytes, not %d", kSessionBytes,
+                                   bytes.data.size()));
+  }
+  SessionId session;
+  for (size_t i = 0; i < kSessionBytes; ++i) {
+    uint64_t& half = i < kSessionBytes / 2 ? session.high : session.low;
+    half = half << 8 | static_cast<uint8_t>(bytes.data[i]);
+  }
+  if (session.none()) return Invalid("the id of a session is random, and this one is all zero");
+  return session;
+}
+
+Bytes ToBytes(SessionId session) {
+  Bytes bytes;
+  for (const uint64_t half : {session.high, session.low}) {
+    for (int shift = 56; shift >= 0; shift -= 8) {
+      bytes.data.push_back(static_cast<char>(half >> shift));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace lockstep::wire::native
