@@ -17,16 +17,15 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from lockstep import _native
 from lockstep._errors import Error
 
-T = TypeVar("T")
 _log = logging.getLogger("lockstep")
 
 #: Called with the result or the error, on the callback thread.
-Handler = Callable[[Any, "Error | None"], None]
+Handler = Callable[[Any, "Error | None"], object]
 
 
 class Closes(Protocol):
