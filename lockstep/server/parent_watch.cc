@@ -53,9 +53,9 @@ ParentWatch::~ParentWatch() = default;
 absl::StatusOr<std::unique_ptr<ParentWatch>> ParentWatch::Start(pid_t parent) {
   const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, parent, 0));
   if (descriptor < 0) {
-    return absl::NotFoundError(absl::StrFormat(
-        "process %d, with which this server was to end, cannot be watched: %s", parent,
-        std::strerror(errno)));
+    return absl::NotFoundError(
+        absl::StrFormat("process %d, with which this server was to end, cannot be watched: %s",
+                        parent, std::strerror(errno)));
   }
   const int stop = eventfd(0, EFD_CLOEXEC);
   if (stop < 0) {
