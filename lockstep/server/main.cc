@@ -9,6 +9,7 @@
 
 #include "google/protobuf/stubs/logging.h"
 #include "lockstep/server/command_line.h"
+#include "lockstep/server/parent_watch.h"
 #include "lockstep/server/server.h"
 #include "spdlog/async.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
@@ -59,6 +60,7 @@ int main(int argc, char** argv) {
   for (const std::string& warning : warnings) spdlog::warn("{}", warning);
   RaiseOpenFilesLimit();
   std::signal(SIGPIPE, SIG_IGN);
+  std::unique_ptr<lockstep::server::ParentWatch> parent_watch;  // until the server has gone
 
   auto server = lockstep::server::Server::Listen(options);
   if (!server.ok()) {
@@ -68,6 +70,14 @@ int main(int argc, char** argv) {
   for (const std::string& line : (*server)->AddressLines()) std::puts(line.c_str());
   std::fflush(stdout);
   (*server)->DrainOnSignals();
+  if (options.parent != 0) {
+    auto watch = lockstep::server::ParentWatch::Start(options.parent);
+    if (!watch.ok()) {
+      spdlog::error("{}", std::string(watch.status().message()));
+      return 1;
+    }
+    parent_watch = *std::move(watch);
+  }
   if (absl::Status status = (*server)->Run(); !status.ok()) {
     spdlog::error("{}", std::string(status.message()));
     return 1;

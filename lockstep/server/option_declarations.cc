@@ -29,6 +29,9 @@ void DeclareAddresses(DeclaredOptions& declared) {
              "Written (whole, by rename) once the server answers; removed when it ends:\n"
              "{\"listen\": ADDRESS, \"pid\": PID, \"http\": ADDRESS, \"jobs\": {NAME: {\"grpc\": "
              "ADDRESS}}}");
+  table.Count("parent", &options.parent,
+              "The process, by its number, with which this server ends; 0: with none.",
+              /*least=*/0);
   table.Choice("log-format", &declared.log_format, {"text", "json"},
                "Lines of the log: for people, or one JSON object each.");
   table.Switch("verbose", &options.verbose, "Log more.").flags = "-v,--verbose";
