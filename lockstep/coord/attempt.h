@@ -127,6 +127,7 @@ class Attempt {
   void FailPolls(const ErrorPtr& error, Effects& out);
 
   MemberView ViewOf(Time now, MemberIndex member) const;
+  void TellBegun(MemberIndex first, Effects& out) const;
   void TellJoined(MemberIndex member, Effects& out) const;
 
   JobRecord& job_;

@@ -9,10 +9,12 @@
 namespace lockstep::server {
 
 JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, NativeDoor& native,
-                 net::XlaDoorOptions door)
+                 EventFeed& feed, Counters& counters, net::XlaDoorOptions door)
     : name_(coordinator.job),
       coordinator_(std::move(coordinator)),
       native_(native),
+      feed_(feed),
+      counters_(counters),
       door_(
           loop, door, [this](coord::Event event) { Handle(std::move(event)); },
           [this](std::string text) { spdlog::warn("job '{}': {}", name_, text); }),
@@ -24,10 +26,14 @@ absl::Status JobHost::Listen(const runtime::Address& at) { return door_.Listen(a
 absl::Status JobHost::Start() { return door_.Start(); }
 
 void JobHost::Handle(coord::Event event) {
+  counters_.Count(event);
   const coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), std::move(event));
   door_.Answer(effects.replies);
   native_.Answer(effects.replies);
-  for (const coord::Notice& notice : effects.notices) Tell(notice);
+  for (const coord::Reply& reply : effects.replies) {
+    if (reply.error) counters_.Count(*reply.error);
+  }
+  for (const coord::Notice& notice : effects.notices) feed_.Tell(name_, notice);
   ArmTimer();
 }
 
@@ -41,20 +47,6 @@ void JobHost::ArmTimer() {
     armed_for_ = Time::Infinite();
     Handle(coord::DeadlineReached{});
   });
-}
-
-void JobHost::Tell(const coord::Notice& notice) const {
-  switch (notice.severity) {
-    case coord::Severity::kInfo:
-      spdlog::info("{}", notice.text);
-      break;
-    case coord::Severity::kWarning:
-      spdlog::warn("{}", notice.text);
-      break;
-    case coord::Severity::kError:
-      spdlog::error("{}", notice.text);
-      break;
-  }
 }
 
 coord::CoordinatorView JobHost::View() const { return coordinator_.View(runtime::MonotonicNow()); }

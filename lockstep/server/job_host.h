@@ -11,19 +11,22 @@
 #include "lockstep/net/xla_door.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/server/counters.h"
+#include "lockstep/server/event_feed.h"
 #include "lockstep/server/native_door.h"
 
 namespace lockstep::server {
 
 // Feeds the coordinator what happens and carries out what it wants: replies, each at the door that
-// its call came through, then notices (one log line each), then the timer.
+// its call came through, then notices (to the event feed), then the timer.
 //
 // Life: construct, Listen, Start, ... Stop, Shutdown, destroy. Stop and Shutdown are mandatory
 // after Start. Threads: the loop's, or while it does not run; except `Shutdown`.
 class JobHost final : public NativeJob {
  public:
+  // `feed` and `counters` are the server's; they outlive the job.
   JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, NativeDoor& native,
-          net::XlaDoorOptions door = {});
+          EventFeed& feed, Counters& counters, net::XlaDoorOptions door = {});
 
   // Takes the address for stock clients.
   absl::Status Listen(const runtime::Address& at);
@@ -55,12 +58,13 @@ class JobHost final : public NativeJob {
   void Shutdown();
 
  private:
-  void Tell(const coord::Notice& notice) const;
   void ArmTimer();
 
   const std::string name_;
   coord::Coordinator coordinator_;
   NativeDoor& native_;
+  EventFeed& feed_;
+  Counters& counters_;
   net::XlaDoor door_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();

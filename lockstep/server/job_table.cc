@@ -10,7 +10,6 @@
 #include "lockstep/base/limits.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/wire/native/error_reply.h"
-#include "spdlog/spdlog.h"
 
 namespace lockstep::server {
 namespace {
@@ -102,8 +101,9 @@ absl::Status CheckJobName(const std::string& name) {
                                  kJobNameBytesMax));
 }
 
-JobTable::JobTable(runtime::Loop& loop, const ServerOptions& options, NativeDoor& door)
-    : loop_(loop), options_(options), door_(door), sweep_(loop) {}
+JobTable::JobTable(runtime::Loop& loop, const ServerOptions& options, NativeDoor& door,
+                   EventFeed& feed, Counters& counters)
+    : loop_(loop), options_(options), door_(door), feed_(feed), counters_(counters), sweep_(loop) {}
 
 JobTable::~JobTable() {
   for (auto& [job, retiring] : retiring_) retiring.thread.join();
@@ -123,8 +123,8 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
                           "the server has %d jobs already (jobs_max): delete one", jobs_.size())),
                       "limit_exceeded");
   }
-  auto job =
-      std::make_unique<JobHost>(loop_, CoordinatorOf(options, options_), door_, options_.door);
+  auto job = std::make_unique<JobHost>(loop_, CoordinatorOf(options, options_), door_, feed_,
+                                       counters_, options_.door);
   const runtime::Address address =
       options.address.value_or(runtime::Address{.host = options_.listen.host, .port = 0});
   const auto listen = [&](const runtime::Address& at) { return job->Listen(at); };
@@ -154,15 +154,21 @@ absl::StatusOr<JobHost*> JobTable::Get(const std::string& name) const {
       "unknown_job");
 }
 
+absl::Status JobTable::Start(JobHost& job) {
+  if (absl::Status status = job.Start(); !status.ok()) return status;
+  feed_.TellOfJob(job.name(), wire::native::EventKind::kJobCreated,
+                  absl::StrFormat("job '%s' of %s is served; stock clients call %s", job.name(),
+                                  ShapeOf(job.options()), job.grpc_address()));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<JobHost*> JobTable::Make(JobOptions options) {
   auto job = Add(options);
   if (!job.ok()) return job.status();
-  if (absl::Status status = (*job)->Start(); !status.ok()) {
+  if (absl::Status status = Start(**job); !status.ok()) {
     jobs_.erase(options.name);
     return status;
   }
-  spdlog::info("job '{}' of {} created; stock clients call {}", options.name, options.size,
-               (*job)->grpc_address());
   ArmSweep();
   return job;
 }
@@ -216,15 +222,16 @@ absl::Status JobTable::Delete(const wire::native::DeleteJob& request) {
                                "create it again",
                                request.job)),
                            "job_deleted"));
-  spdlog::info("job '{}' deleted by request", request.job);
   return absl::OkStatus();
 }
 
 void JobTable::Remove(Jobs::iterator found, const absl::Status& why) {
   std::unique_ptr<JobHost> job = std::move(found->second);
   jobs_.erase(found);
+  feed_.TellOfJob(job->name(), wire::native::EventKind::kJobDeleted, std::string(why.message()));
   door_.JobDeleted(*job, why);
   job->Stop();
+  feed_.JobDeleted(job->name(), why);
   Retire(std::move(job));
 }
 
@@ -277,7 +284,6 @@ void JobTable::Sweep() {
       job.set_last_used(now);
     } else if (now - job.last_used() >= options_.job_rest) {
       const std::string rest = absl::FormatDuration(options_.job_rest);
-      spdlog::info("job '{}' deleted: nobody used it for {} (--job-rest)", job.name(), rest);
       Remove(entry, WithReason(absl::NotFoundError(absl::StrFormat(
                                    "job '%s' was deleted: nobody used it for %s (--job-rest)",
                                    job.name(), rest)),

@@ -32,13 +32,15 @@ class JobTable {
  public:
   using Jobs = std::map<std::string, std::unique_ptr<JobHost>>;
 
-  // `door` answers native calls; both outlive the table.
-  JobTable(runtime::Loop& loop, const ServerOptions& options, NativeDoor& door);
+  // `door` answers native calls, `feed` is told what happens; all outlive the table.
+  JobTable(runtime::Loop& loop, const ServerOptions& options, NativeDoor& door, EventFeed& feed,
+           Counters& counters);
   ~JobTable();
 
   // Makes a job and takes its address. The job serves once `Start` was called on it.
   // ALREADY_EXISTS (`job_exists`), RESOURCE_EXHAUSTED (`limit_exceeded`), or the address' error.
   absl::StatusOr<JobHost*> Add(const JobOptions& options);
+  absl::Status Start(JobHost& job);
 
   // Null: there is none.
   JobHost* Find(const std::string& name) const;
@@ -68,6 +70,8 @@ class JobTable {
   runtime::Loop& loop_;
   const ServerOptions& options_;
   NativeDoor& door_;
+  EventFeed& feed_;
+  Counters& counters_;
   Jobs jobs_;
   // Jobs whose last answers go out, each on a thread, since gRPC's end blocks for seconds.
   struct Retiring {
