@@ -19,6 +19,10 @@ function(lockstep_library name)
     add_library(${name} STATIC ${arg_SOURCES})
     target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE lockstep_flags)
     target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+    # So that the same objects do for programs and for the Python extension.
+    set_target_properties(${name} PROPERTIES
+      POSITION_INDEPENDENT_CODE ${LOCKSTEP_PYTHON}
+      CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE ${arg_DEPS})

@@ -11,23 +11,30 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-NATIVE, XLA = "lockstep/wire/native", "lockstep/wire/xla"  # each wire family is a layer of its own
+# Each wire family is a layer of its own; STOCK is what the two families of stock clients share.
+NATIVE, STOCK = "lockstep/wire/native", "lockstep/wire/stock"
+XLA, TENSORFLOW = "lockstep/wire/xla", "lockstep/wire/tensorflow"
 
 # What a folder may include, besides itself. Everything may include lockstep/base.
 MAY_INCLUDE = {
     "lockstep/base": set(),
     "lockstep/coord": set(),
+    "lockstep/journal": set(),
     "lockstep/config": set(),
     NATIVE: {"lockstep/coord"},
-    XLA: {"lockstep/coord"},
+    STOCK: {"lockstep/coord"},
+    XLA: {"lockstep/coord", STOCK},
+    TENSORFLOW: {"lockstep/coord", STOCK},
     "lockstep/runtime": set(),
     "lockstep/link": {NATIVE, "lockstep/runtime"},
+    "lockstep/client": {NATIVE, "lockstep/runtime", "lockstep/link"},
     "lockstep/observe": {"lockstep/coord", NATIVE},
     "lockstep/launch": {NATIVE, "lockstep/runtime", "lockstep/link"},
-    "lockstep/net": {"lockstep/coord", XLA, "lockstep/runtime"},
-    "lockstep/server": {"lockstep/coord", NATIVE, XLA, "lockstep/runtime", "lockstep/link",
+    "lockstep/net": {"lockstep/coord", STOCK, XLA, TENSORFLOW, "lockstep/runtime"},
+    "lockstep/server": {"lockstep/coord", NATIVE, "lockstep/runtime", "lockstep/link",
                         "lockstep/observe", "lockstep/net", "lockstep/config"},
-    "lockstep/cli": {NATIVE, "lockstep/config", "lockstep/runtime", "lockstep/link", "lockstep/observe",
+    "lockstep/cli": {NATIVE, "lockstep/config", "lockstep/runtime", "lockstep/link",
+                     "lockstep/client", "lockstep/observe",
                      "lockstep/launch"},
     "lockstep/sim": {"lockstep/coord"},
     "lockstep/testing": {"lockstep/coord", NATIVE, "lockstep/runtime", "lockstep/link"},
@@ -63,7 +70,7 @@ PURE_BANS = DECIDES_ONLY_BANS + [
 GRPC = r'#include\s*["<]grpc(pp)?/'
 PROTOBUF = r'#include\s*(["<]google/protobuf/|"[^"]*\.pb\.h")'
 MAY_GRPC = {"lockstep/net", "lockstep/server"}
-MAY_PROTOBUF = MAY_GRPC | {XLA}
+MAY_PROTOBUF = MAY_GRPC | {STOCK, XLA, TENSORFLOW}
 PROTOZERO = r'#include\s*["<]protozero/'
 MAY_PROTOZERO = {NATIVE}
 

@@ -7,7 +7,7 @@ import check_rows
 
 CPP = """
 TEST(Conformance, Row010_OnlyTheStaleTaskIsNamedToBothPolls) {
-TEST_F(XlaDoorTest, Row81CompressedRequestsWork) {
+TEST_F(StockDoorTest, Row81CompressedRequestsWork) {
 TEST_P(Endings,
        Row116_OthersWait) {
 TEST(MendedDefect, Defect03_AStranger) {

@@ -29,6 +29,8 @@ readonly SETUP_PACKAGES=(
   libcpp-httplib-dev prometheus-cpp-dev
   # The doors for stock clients, server only; the rest of the line is what gRPC's CMake files ask for.
   libgrpc++-dev libprotobuf-dev libre2-dev libc-ares-dev zlib1g-dev libssl-dev
+  # The journal, server only.
+  libsqlite3-dev
   # Tests, and Python for the scripts, the examples and stock JAX.
   libgtest-dev libgmock-dev python3 python3-venv ca-certificates
   # setarch, for the sanitizers.

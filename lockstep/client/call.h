@@ -6,9 +6,8 @@
 // a lock held. A completion that takes long delays other completions, and nothing else.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <memory>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -17,8 +16,7 @@
 
 namespace lockstep {
 
-namespace internal {
-class Engine;
+namespace client {
 template <class T>
 struct CompletionOf {
   using Type = absl::AnyInvocable<void(absl::StatusOr<T>)>;
@@ -27,11 +25,11 @@ template <>
 struct CompletionOf<void> {
   using Type = absl::AnyInvocable<void(absl::Status)>;
 };
-}  // namespace internal
+}  // namespace client
 
 // What an asynchronous call is given to call back.
 template <class T>
-using Completion = typename internal::CompletionOf<T>::Type;
+using Completion = typename client::CompletionOf<T>::Type;
 
 // Asked every 50 ms by the thread that waits in a blocking call; a status other than OK ends the
 // wait with it. For languages that look for Ctrl-C themselves. Null: not asked.
@@ -51,15 +49,13 @@ class Pending {
 
   // The completion gets CANCELLED, unless the answer was quicker. What the call does at the server
   // may or may not have happened.
-  void Cancel();
+  void Cancel() const;
+
+  // For the library.
+  explicit Pending(std::function<void()> cancel) : cancel_(std::move(cancel)) {}
 
  private:
-  friend class internal::Engine;
-  Pending(std::weak_ptr<internal::Engine> engine, uint64_t number)
-      : engine_(std::move(engine)), number_(number) {}
-
-  std::weak_ptr<internal::Engine> engine_;
-  uint64_t number_ = 0;
+  std::function<void()> cancel_;
 };
 
 }  // namespace lockstep

@@ -12,6 +12,10 @@
 
 namespace lockstep {
 
+namespace client {
+class Engine;
+}  // namespace client
+
 // A key with a value. Keys are paths ("config/lr"; slashes at the ends do not count), values any
 // bytes. A revision counts the writes to all keys of the job.
 struct KeyEntry {
@@ -169,8 +173,8 @@ class Keys {
   friend class Member;
   friend class Session;
   friend class KeyWatch;
-  explicit Keys(std::weak_ptr<internal::Engine> engine) : engine_(std::move(engine)) {}
-  std::weak_ptr<internal::Engine> engine_;
+  explicit Keys(std::weak_ptr<client::Engine> engine) : engine_(std::move(engine)) {}
+  std::weak_ptr<client::Engine> engine_;
 };
 
 }  // namespace lockstep

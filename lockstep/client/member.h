@@ -176,8 +176,8 @@ class Member {
  private:
   friend struct MemberFactory;
   class Impl;
-  explicit Member(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Member(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace lockstep

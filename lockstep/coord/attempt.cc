@@ -28,6 +28,7 @@ Attempt::Attempt(JobRecord& job, ServiceIncarnation service)
       membership_(job),
       registration_(job, membership_),
       barriers_(job, membership_),
+      agreements_(job, membership_),
       keys_(job.options),
       alive_(membership_),
       watch_(membership_, job.options.watch_interval),
@@ -43,8 +44,7 @@ bool Attempt::CheckMember(MemberIndex member, CallId call, Effects& out) const {
   if (job_.IsMember(member)) return true;
   out.Fail(call, MakeError(absl::StatusCode::kInvalidArgument, Reason::kUnknownMember,
                            absl::StrCat(job_.Name(member), " is not in the cluster: job '",
-                                        job_.options.job, "' has the members ", job_.options.role,
-                                        "/0 to ", job_.options.role, "/", job_.options.size - 1,
+                                        job_.options.job, "' has the members ", job_.NameAll(),
                                         "; check the process id and the size of the job")));
   return false;
 }
@@ -60,11 +60,9 @@ bool Attempt::CheckCaller(MemberIndex member, const Caller& caller, Effects& out
 }
 
 bool Attempt::MayPark(CallId call, Effects& out) const {
-  const size_t waits = barriers_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
-                       registration_.waits() + parked_.size();
-  if (waits < job_.options.waits_max) return true;
+  if (waits() < job_.options.waits_max) return true;
   out.Fail(call, MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
-                           absl::StrCat(waits, " calls of job '", job_.options.job,
+                           absl::StrCat(waits(), " calls of job '", job_.options.job,
                                         "' wait, which is the limit waits_max; nothing was "
                                         "changed")));
   return false;
@@ -78,7 +76,7 @@ void Attempt::NoteLife(Time now, const Caller& caller) {
 
 // Coming in.
 
-void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
+void Attempt::Admit(Time now, const Admission& request, Effects& out) {
   if (!CheckMember(request.member, request.call, out)) return;
   if (job_.IsFormerLife(request.member, request.incarnation)) {
     return out.Fail(request.call,
@@ -97,7 +95,8 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
                                            because->message, "; start the process anew")));
   }
   // A lost member may turn out to live; one that failed otherwise comes back in a new life only.
-  const bool may_recover = job_.options.recoverable && member.error &&
+  const bool recoverable = job_.Recoverable(request.member);
+  const bool may_recover = recoverable && member.error &&
                            (member.error->code == absl::StatusCode::kUnavailable ||
                             member.incarnation != request.incarnation);
   if (member.state == MemberState::kError && !may_recover) {
@@ -107,11 +106,15 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
                                            " tried to connect while it is already in error: ",
                                            member.error->message)));
   }
+  job_.SettleRole(request.role);
   if (member.state == MemberState::kConnected && member.incarnation == request.incarnation) {
-    membership_.Heard(now, request.member);  // a retry whose first answer was lost
-    return out.Succeed(request.call, Registered{service_});
+    // A retry whose first answer was lost; a native one may come in another session.
+    if (member.session != request.session) membership_.BeginLife(now, request);
+    if (request.native()) membership_.ConnectionBack(request.member);
+    membership_.Heard(now, request.member);
+    return out.Succeed(request.call, LetIn(request.member));
   }
-  if (member.state == MemberState::kConnected && !job_.options.recoverable) {
+  if (member.state == MemberState::kConnected && !recoverable) {
     return Restarted(now, request, out);
   }
   if (!all_registered_) {
@@ -119,11 +122,12 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
     if (registration_.idle()) started_ = now;
     if (!registration_.Ask(now, request, out)) return;
     all_registered_ = true;
+    out.records.push_back(record::AttemptRuns{});
     for (const Gathering::Arrival& arrival : registration_.TakeAll()) {
       Connect(now, arrival.member);
       NoteRegistration(arrival.member, arrival.call);
       TellJoined(arrival.member, out);
-      out.Succeed(arrival.call, Registered{service_});
+      out.Succeed(arrival.call, LetIn(arrival.member));
     }
     out.Tell(Severity::kInfo,
              absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " runs: all ",
@@ -132,7 +136,7 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
              {NoticeKind::kAttemptRuns, {}});
     return;
   }
-  membership_.BeginLife(now, request.member, request.incarnation, request.peer);
+  membership_.BeginLife(now, request);
   // What the former life waits for is not this one's; above all, the end of its poll must not be
   // taken for a broken connection of this life.
   barriers_.MemberRestarted(request.member, out);
@@ -143,8 +147,10 @@ void Attempt::Handle(Time now, const RegisterMember& request, Effects& out) {
   Connect(now, request.member);
   NoteRegistration(request.member, request.call);
   alive_.MemberRestarted(request.member, again, out);
+  agreements_.MemberRestarted(request.member, again, out);
+  keys_.MemberGone(request.member, out);
   TellJoined(request.member, out);
-  out.Succeed(request.call, Registered{service_});
+  out.Succeed(request.call, LetIn(request.member));
 }
 
 void Attempt::TellBegun(MemberIndex first, Effects& out) const {
@@ -169,7 +175,7 @@ void Attempt::Connect(Time now, MemberIndex member) {
   membership_.Connect(now, member);
 }
 
-void Attempt::Restarted(Time now, const RegisterMember& request, Effects& out) {
+void Attempt::Restarted(Time now, const Admission& request, Effects& out) {
   const ErrorPtr error = MakeError(
       Error{.code = absl::StatusCode::kAborted,
             .reason = Reason::kMemberRestarted,
@@ -185,25 +191,30 @@ void Attempt::Restarted(Time now, const RegisterMember& request, Effects& out) {
 
 // Staying in.
 
-void Attempt::Handle(Time now, const Heartbeat& request, Effects& out) {
-  const CallId call = request.caller.call;
-  if (!CheckMember(request.member, call, out)) return;
-  const Membership::Member& member = membership_.Get(request.member);
+ErrorPtr Attempt::CheckIn(Time now, MemberIndex index) const {
+  const Membership::Member& member = membership_.Get(index);
   if (member.state == MemberState::kError) {
-    return out.Fail(call, MakeError(absl::StatusCode::kAborted, Reason::kMemberFailed,
-                                    absl::StrCat(job_.NameWithLife(request.member),
-                                                 " is already in error: ", member.error->message)));
+    return MakeError(
+        absl::StatusCode::kAborted, Reason::kMemberFailed,
+        absl::StrCat(job_.NameWithLife(index), " is already in error: ", member.error->message));
   }
   if (member.state == MemberState::kDisconnected &&
       (!member.grace_until || now > *member.grace_until)) {
-    return out.Fail(call,
-                    MakeError(absl::StatusCode::kInvalidArgument, Reason::kNotRegistered,
-                              absl::StrCat(job_.Name(request.member),
-                                           " must be registered before sending heartbeat messages. "
-                                           "The service might have restarted: register again")));
+    return MakeError(absl::StatusCode::kInvalidArgument, Reason::kNotRegistered,
+                     absl::StrCat(job_.Name(index),
+                                  " must be registered before sending heartbeat messages. "
+                                  "The service might have restarted: register again"));
   }
+  return nullptr;
+}
+
+void Attempt::Handle(Time now, const Heartbeat& request, Effects& out) {
+  const CallId call = request.caller.call;
+  if (!CheckMember(request.member, call, out)) return;
+  if (ErrorPtr refusal = CheckIn(now, request.member)) return out.Fail(call, refusal);
+  const Membership::Member& member = membership_.Get(request.member);
   if (member.incarnation != request.incarnation) {
-    if (job_.options.recoverable) return out.Succeed(call, HeartbeatTaken{service_});
+    if (job_.Recoverable(request.member)) return out.Succeed(call, HeartbeatTaken{service_});
     const ErrorPtr error = MakeError(
         Error{.code = absl::StatusCode::kAborted,
               .reason = Reason::kMemberRestarted,
@@ -244,6 +255,7 @@ void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
   anyone_polls_ = true;
   if (root_cause_) {
     told_.insert(request.member);
+    job_.Touch(request.member);
     return out.Fail(call, root_cause_);
   }
   NoteLife(now, request.caller);
@@ -260,6 +272,7 @@ void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
 
 void Attempt::NoteRegistration(MemberIndex member, CallId call) {
   ForgetRegistration(member);
+  if (membership_.Get(member).native()) return;  // its session tells how its link is
   unpolled_[member] = call;
   unpolled_calls_[call] = member;
 }
@@ -307,16 +320,24 @@ void Attempt::Handle(Time now, const ReportError& request, Effects& out) {
 void Attempt::Handle(Time now, const LeaveJob& request, Effects& out) {
   const CallId call = request.caller.call;
   if (!CheckCaller(request.member, request.caller, out)) return;
-  if (membership_.Get(request.member).state == MemberState::kDisconnected) {
+  if (const Membership::Member& member = membership_.Get(request.member);
+      member.state == MemberState::kDisconnected) {
+    // A native client that lost the answer asks again.
+    if (request.caller.native() && member.grace_until) return out.Succeed(call);
     return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
                                     absl::StrCat(job_.NameWithLife(request.member),
                                                  " is not connected; it cannot shut down")));
   }
-  if (job_.options.shutdown_timeout <= absl::ZeroDuration() || job_.options.recoverable) {
+  if (job_.options.shutdown_timeout <= absl::ZeroDuration() || job_.Recoverable(request.member)) {
     Disconnect(now, request.member, out);
     return out.Succeed(call);
   }
   if (!shutdown_.ended && !shutdown_.gathering) BeginShutdown(now, out);
+  if (shutdown_.gathering && !shutdown_.gathering->Includes(request.member)) {
+    // It was recoverable when the others began to leave: nobody waits for it.
+    Disconnect(now, request.member, out);
+    return out.Succeed(call);
+  }
   if (shutdown_.ended) {
     Disconnect(now, request.member, out);
     return shutdown_.verdict ? out.Fail(call, shutdown_.verdict) : out.Succeed(call);
@@ -361,6 +382,7 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
            {NoticeKind::kMemberLeft, member});
   CancelPoll(member, left, out);
   barriers_.MemberGone(member, left, out);
+  ForgetTraces(member, left, out);
   alive_.MemberChanged(member, out);
   if (shutdown_.gathering && shutdown_.gathering->Includes(member)) EndShutdown(now, left, out);
   if (ended()) {
@@ -372,35 +394,43 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
 }
 
 void Attempt::BeginShutdown(Time now, Effects& out) {
-  shutdown_.gathering.emplace(AllMembers(job_.options.size), now,
+  std::vector<MemberIndex> members;
+  for (int32_t i = 0; i < job_.options.size; ++i) {
+    if (!job_.Recoverable(MemberIndex(i))) members.emplace_back(i);
+  }
+  shutdown_.gathering.emplace(MakeParticipants(std::move(members)), now,
                               now + job_.options.shutdown_timeout);
   for (int32_t i = 0; i < job_.options.size && membership_.failed() > 0; ++i) {
     const Membership::Member& member = membership_.Get(MemberIndex(i));
-    if (member.state == MemberState::kError) return EndShutdown(now, member.error, out);
+    if (member.state == MemberState::kError && !job_.Recoverable(MemberIndex(i))) {
+      return EndShutdown(now, member.error, out);
+    }
   }
 }
 
 void Attempt::EndShutdown(Time now, const ErrorPtr& inner, Effects& out) {
   const std::vector<Gathering::Arrival> waiting = shutdown_.gathering->Waiting();
+  const size_t size = shutdown_.gathering->size();
   shutdown_.gathering.reset();
   shutdown_.ended = true;
   for (const Gathering::Arrival& arrival : waiting) parked_.erase(arrival.call);
   if (!inner) {
+    out.records.push_back(record::ShutdownEnded{});
     for (const Gathering::Arrival& arrival : waiting) {
       Disconnect(now, arrival.member, out);
       out.Succeed(arrival.call);
     }
     return;
   }
-  shutdown_.verdict =
-      MakeError(Error{.code = absl::StatusCode::kInternal,
-                      .reason = Reason::kShutdownFailed,
-                      .message = absl::StrCat("Shutdown barrier has failed with ", waiting.size(),
-                                              "/", job_.options.size, " members. Barrier result: '",
-                                              ToString(*inner), "'"),
-                      .barrier = BarrierRef{shutdown_.id, 0}});
+  shutdown_.verdict = MakeError(
+      Error{.code = absl::StatusCode::kInternal,
+            .reason = Reason::kShutdownFailed,
+            .message = absl::StrCat("Shutdown barrier has failed with ", waiting.size(), "/", size,
+                                    " members. Barrier result: '", ToString(*inner), "'"),
+            .barrier = BarrierRef{shutdown_.id, 0}});
+  out.records.push_back(record::ShutdownEnded{shutdown_.verdict});
   if (!failed()) {
-    Keep(now, *shutdown_.verdict, false);
+    Keep(now, *shutdown_.verdict, false, out);
     out.Tell(Severity::kError,
              absl::StrCat("job '", job_.options.job, "': ", shutdown_.verdict->message),
              {NoticeKind::kBarrierFailed, {}});
@@ -417,38 +447,6 @@ void Attempt::Handle(Time now, const WatchMembers& request, Effects& out) {
   if (MayPark(request.caller.call, out)) {
     watch_.Watch(request.caller.call, request.version, out);
   }
-}
-
-void Attempt::Handle(Time now, const SetKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.Set(request, out);
-}
-
-void Attempt::Handle(Time now, const GetKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  if (keys_.Holds(request.key) || MayPark(request.caller.call, out)) {
-    keys_.Get(now, request, out);
-  }
-}
-
-void Attempt::Handle(Time now, const TryGetKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.TryGet(request, out);
-}
-
-void Attempt::Handle(Time now, const IncrementKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.Increment(request, out);
-}
-
-void Attempt::Handle(Time now, const ListKeys& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.List(request, out);
-}
-
-void Attempt::Handle(Time now, const DeleteKey& request, Effects& out) {
-  NoteLife(now, request.caller);
-  keys_.Delete(request, out);
 }
 
 void Attempt::Handle(Time now, const ArriveAtBarrier& request, Effects& out) {
@@ -489,7 +487,8 @@ void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
   auto found = parked_.find(fact.call);
   if (found == parked_.end()) {
     if (!keys_.Forget(fact.call) && !barriers_.Forget(fact.call) &&
-        !registration_.Forget(now, fact.call) && !watch_.Forget(fact.call)) {
+        !agreements_.Forget(fact.call) && !registration_.Forget(now, fact.call) &&
+        !watch_.Forget(fact.call)) {
       alive_.Forget(fact.call);
     }
     return;
@@ -499,7 +498,8 @@ void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
   switch (kind) {
     case Waiting::kPoll:
       polls_.erase(member);
-      membership_.ConnectionBroke(now, member);
+      // Of a native member the session says how its connection is.
+      if (!membership_.Get(member).native()) membership_.ConnectionBroke(now, member);
       break;
     case Waiting::kLeave:
       shutdown_.gathering->Withdraw(member);

@@ -11,10 +11,13 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "lockstep/coord/admission.h"
 #include "lockstep/coord/alive_sets.h"
 #include "lockstep/coord/barrier_table.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
+#include "lockstep/coord/index_agreement.h"
 #include "lockstep/coord/job_record.h"
 #include "lockstep/coord/key_values.h"
 #include "lockstep/coord/member_watch.h"
@@ -23,6 +26,13 @@
 #include "lockstep/coord/view.h"
 
 namespace lockstep::coord {
+
+// Whether a member that has an error for this reason died or fell silent, in contrast to having
+// failed.
+inline bool IsLoss(Reason reason) {
+  return reason == Reason::kHeartbeatTimeout || reason == Reason::kConnectionLost ||
+         reason == Reason::kProcessEnded;
+}
 
 // Owns who is told what: what a lost member means for barriers, polls and everybody else, and which
 // failure is the root cause.
@@ -43,25 +53,39 @@ class Attempt {
   // It went wrong, or all who were in it have left: the next registration belongs to another.
   bool failed() const { return root_cause_ != nullptr; }
   bool ended() const;
-  bool Knew(MemberIndex member, Incarnation incarnation) const {
-    return membership_.Knew(member, incarnation);
-  }
+  AttemptState state() const;
+  const ErrorPtr& root_cause() const { return root_cause_; }
+  const Membership& membership() const { return membership_; }
+  // The member asked to be let in and is not yet.
+  bool Registers(MemberIndex member) const { return registration_.Waits(member); }
+  // Parked calls.
+  size_t waits() const;
 
-  void Handle(Time now, const RegisterMember& request, Effects& out);
+  // A process asks to be let in, whose role and index are lawful. Answered with Registered or
+  // Joined.
+  void Admit(Time now, const Admission& request, Effects& out);
+
   void Handle(Time now, const Heartbeat& request, Effects& out);
+  void Handle(Time now, MemberIndex member, const ReportProgress& request, Effects& out);
   void Handle(Time now, const PollForError& request, Effects& out);
   void Handle(Time now, const ReportError& request, Effects& out);
   void Handle(Time now, const LeaveJob& request, Effects& out);
   void Handle(Time now, const ResetMember& request, Effects& out);
   void Handle(Time now, const WatchMembers& request, Effects& out);
-  void Handle(Time now, const SetKey& request, Effects& out);
+  void Handle(Time now, const GetMemberStates& request, Effects& out);
+  void Handle(Time now, SetKey request, Effects& out);
+  void Handle(Time now, CompareAndSetKey request, Effects& out);
   void Handle(Time now, const GetKey& request, Effects& out);
   void Handle(Time now, const TryGetKey& request, Effects& out);
+  void Handle(Time now, const GetKeys& request, Effects& out);
+  void Handle(Time now, const WatchKeys& request, Effects& out);
   void Handle(Time now, const IncrementKey& request, Effects& out);
+  void Handle(Time now, const MaxKey& request, Effects& out);
   void Handle(Time now, const ListKeys& request, Effects& out);
   void Handle(Time now, const DeleteKey& request, Effects& out);
   void Handle(Time now, const ArriveAtBarrier& request, Effects& out);
   void Handle(Time now, const CancelBarrier& request, Effects& out);
+  void Handle(Time now, const AgreeOnIndex& request, Effects& out);
   void Handle(Time now, const GetAliveMembers& request, Effects& out);
   void Handle(Time now, const CallLeft& fact, Effects& out);
   void Handle(Time now, const ProcessEnded& fact, Effects& out);
@@ -71,14 +95,42 @@ class Attempt {
   // The next attempt begins: all that is parked is told so.
   void Close(const ErrorPtr& error, Effects& out);
 
-  // A new life is about to come in: members whose connection is broken are not waited for any
-  // longer, so that it does not join an attempt that is dying.
-  void GiveUpBroken(Time now, Effects& out);
+  // A new life is about to come in, of that member when it says which: members whose connection is
+  // broken are not waited for any longer, so that it does not join an attempt that is dying.
+  void GiveUpBroken(Time now, std::optional<MemberIndex> newcomer, Effects& out);
 
-  // To be called after every event.
-  void Settle(Time now, Effects& out) { watch_.Flush(now, out); }
+  // What became of the session of a member that is in, or is about to be. Back: it is linked again.
+  void SessionBroke(Time now, MemberIndex member, bool silent);
+  void SessionBack(Time now, MemberIndex member);
+  void SessionClosed(Time now, MemberIndex member, Effects& out);
+
+  // A sign of life of a member that is in.
+  void Heard(Time now, MemberIndex member) { membership_.Heard(now, member); }
+
+  // Records what has changed of members, and answers watchers. To be called after every event.
+  void Settle(Time now, Effects& out);
+  void RecordMembers(Effects& out);
+
+  // The state is as this record says, which was made at `at`.
+  absl::Status Apply(Time at, const record::AttemptRuns& record);
+  absl::Status Apply(Time at, const record::AttemptFailed& record);
+  absl::Status Apply(Time at, const record::ShutdownEnded& record);
+  absl::Status Apply(Time at, const record::MemberChanged& record);
+  absl::Status Apply(Time at, const record::KeySet& record) { return keys_.Apply(at, record); }
+  absl::Status Apply(Time at, const record::KeyDeleted& record) { return keys_.Apply(at, record); }
+  absl::Status Apply(Time at, const record::BarrierEnded& record) {
+    return barriers_.Apply(at, record);
+  }
+  absl::Status Apply(Time at, const record::IndexAgreed& record) {
+    return agreements_.Apply(at, record);
+  }
+  // All records are applied. `version`: above all that watchers may have been told of.
+  void Restored(Time now, int64_t version);
+  void Snapshot(std::vector<TimedRecord>& records) const;
+
   Time NextDeadline() const;
   void FillView(Time now, CoordinatorView& view) const;
+  MemberView ViewOf(Time now, MemberIndex member) const;
 
  private:
   struct Shutdown {
@@ -105,8 +157,15 @@ class Attempt {
   bool MayPark(CallId call, Effects& out) const;
   void NoteLife(Time now, const Caller& caller);
 
+  // Whose key it will be. False: the caller was refused.
+  bool FindOwner(const Caller& caller, const KeyLifetime& lifetime,
+                 std::optional<MemberIndex>& owner, Effects& out) const;
+  // A member left or was lost: its keys die, and nobody agrees with it any more.
+  void ForgetTraces(MemberIndex member, const ErrorPtr& because, Effects& out);
+
   void Connect(Time now, MemberIndex member);
-  void Restarted(Time now, const RegisterMember& request, Effects& out);
+  void Restarted(Time now, const Admission& request, Effects& out);
+  Answer LetIn(MemberIndex member) const;
   void Disconnect(Time now, MemberIndex member, Effects& out);
 
   // What happens to the job when members fail: in this order of consequences.
@@ -115,8 +174,11 @@ class Attempt {
   void SetAllToError(Time now, const ErrorPtr& because, Effects& out);
   std::vector<Casualty> Casualties(const std::vector<Membership::Loss>& losses, Time now) const;
   ErrorPtr LossError(const Membership::Loss& loss, Time now) const;
-  void Keep(Time now, const Error& error, bool consequence);
+  void SetRootCause(const ErrorPtr& error, Effects& out);
+  void Keep(Time now, const Error& error, bool consequence, Effects& out);
 
+  // Null when the member may speak as one that is in.
+  ErrorPtr CheckIn(Time now, MemberIndex member) const;
   void BeginShutdown(Time now, Effects& out);
   void EndShutdown(Time now, const ErrorPtr& inner, Effects& out);
   void ReachShutdownDeadline(Time now, Effects& out);
@@ -126,7 +188,6 @@ class Attempt {
   void CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out);
   void FailPolls(const ErrorPtr& error, Effects& out);
 
-  MemberView ViewOf(Time now, MemberIndex member) const;
   void TellBegun(MemberIndex first, Effects& out) const;
   void TellJoined(MemberIndex member, Effects& out) const;
 
@@ -135,6 +196,7 @@ class Attempt {
   Membership membership_;
   Registration registration_;
   BarrierTable barriers_;
+  IndexAgreement agreements_;
   KeyValues keys_;
   AliveSets alive_;
   MemberWatch watch_;

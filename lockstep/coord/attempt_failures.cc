@@ -1,4 +1,4 @@
-// What goes wrong in an attempt, who is told, and how an attempt looks to people.
+// What goes wrong in an attempt, and who is told.
 #include <string.h>
 
 #include <algorithm>
@@ -10,15 +10,6 @@
 
 namespace lockstep::coord {
 namespace {
-
-// Whether the member died or fell silent, in contrast to having failed.
-bool IsLoss(Reason reason) {
-  return reason == Reason::kHeartbeatTimeout || reason == Reason::kConnectionLost ||
-         reason == Reason::kProcessEnded;
-}
-
-// Of heartbeat_timeout; stock clients send a heartbeat every half, so that by then one is overdue.
-constexpr double kSilentIsSuspect = 0.6;
 
 std::string DescribeEnd(const ProcessEnded& end) {
   if (end.signal == 0) {
@@ -32,12 +23,14 @@ std::string DescribeEnd(const ProcessEnded& end) {
 }  // namespace
 
 void Attempt::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
+  const auto is_fatal = [this](const Casualty& each) { return !job_.Recoverable(each.member); };
+  const bool fatal = std::any_of(casualties.begin(), casualties.end(), is_fatal);
   // Whose connection broke before is given up too, and first: what is told now is most likely a
   // consequence of that, and everybody hears of one cause only.
   std::map<MemberIndex, Casualty> by_member;
-  if (!job_.options.recoverable) {
+  if (fatal) {
     for (Casualty& broken : Casualties(membership_.BrokenSince(now), now)) {
-      by_member.emplace(broken.member, std::move(broken));
+      if (is_fatal(broken)) by_member.emplace(broken.member, std::move(broken));
     }
   }
   for (Casualty& casualty : casualties) {
@@ -49,28 +42,34 @@ void Attempt::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
   for (auto& [member, casualty] : by_member) all.push_back(std::move(casualty));
   std::stable_sort(all.begin(), all.end(),
                    [](const Casualty& a, const Casualty& b) { return a.since < b.since; });
+  // Who can come back fails nobody, and is no cause.
+  const Casualty& first = fatal ? *std::find_if(all.begin(), all.end(), is_fatal) : all.front();
 
   for (const Casualty& casualty : all) membership_.Fail(now, casualty.member, casualty.error);
   for (const Casualty& casualty : all) {
-    Keep(now, *casualty.error, failed() || &casualty != &all.front());
+    const bool follows = is_fatal(casualty) && (failed() || &casualty != &first);
+    Keep(now, *casualty.error, follows, out);
   }
 
-  ErrorPtr told = all.front().error;
+  ErrorPtr told = first.error;
   if (all.size() > 1) {
     Error combined = *told;
     std::vector<MemberIndex> others;
-    for (size_t i = 1; i < all.size(); ++i) others.push_back(all[i].member);
+    for (const Casualty& casualty : all) {
+      if (&casualty != &first) others.push_back(casualty.member);
+    }
     absl::StrAppend(&combined.message, "; also lost: ", job_.NameSome(others));
     told = MakeError(std::move(combined));
   }
-  out.Tell(job_.options.recoverable ? Severity::kWarning : Severity::kError,
+  out.Tell(fatal ? Severity::kError : Severity::kWarning,
            absl::StrCat("job '", job_.options.job, "': ", told->message),
-           {IsLoss(all.front().error->reason) ? NoticeKind::kMemberLost : NoticeKind::kMemberFailed,
-            all.front().member});
-  Propagate(now, told, out);
+           {IsLoss(first.error->reason) ? NoticeKind::kMemberLost : NoticeKind::kMemberFailed,
+            first.member});
+  if (fatal) Propagate(now, told, out);
 
   for (const Casualty& casualty : all) {
     barriers_.MemberGone(casualty.member, casualty.error, out);
+    ForgetTraces(casualty.member, casualty.error, out);
     alive_.MemberChanged(casualty.member, out);
     if (shutdown_.gathering && shutdown_.gathering->Includes(casualty.member)) {
       EndShutdown(now, casualty.error, out);
@@ -78,15 +77,23 @@ void Attempt::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
   }
 }
 
-void Attempt::GiveUpBroken(Time now, Effects& out) {
-  if (job_.options.recoverable) return;
-  const std::vector<Membership::Loss> losses = membership_.BrokenSince(now);
+void Attempt::GiveUpBroken(Time now, std::optional<MemberIndex> newcomer, Effects& out) {
+  std::vector<Membership::Loss> losses = membership_.BrokenSince(now);
+  if (newcomer) {
+    // Who has not come back since a restart, and comes in a new life, has died.
+    const Membership::Member& member = membership_.Get(*newcomer);
+    if (member.link == Membership::Link::kRestarted) {
+      losses.push_back({*newcomer, member.link_since, member.link});
+    }
+  }
+  std::erase_if(losses,
+                [this](const Membership::Loss& loss) { return job_.Recoverable(loss.member); });
   if (!losses.empty()) Fail(now, Casualties(losses, now), out);
 }
 
 void Attempt::Propagate(Time now, const ErrorPtr& error, Effects& out) {
   if (job_.options.recoverable || root_cause_) return;
-  root_cause_ = error;
+  SetRootCause(error, out);
   out.Tell(Severity::kError,
            absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " failed",
                         error->origin ? " by " + job_.NameWithLife(*error->origin) : "", ": ",
@@ -94,6 +101,11 @@ void Attempt::Propagate(Time now, const ErrorPtr& error, Effects& out) {
            {NoticeKind::kAttemptFailed, error->origin});
   if (anyone_polls_) return FailPolls(error, out);
   SetAllToError(now, error, out);
+}
+
+void Attempt::SetRootCause(const ErrorPtr& error, Effects& out) {
+  root_cause_ = error;
+  out.records.push_back(record::AttemptFailed{error});
 }
 
 void Attempt::SetAllToError(Time now, const ErrorPtr& because, Effects& out) {
@@ -107,6 +119,7 @@ void Attempt::SetAllToError(Time now, const ErrorPtr& because, Effects& out) {
     if (membership_.Get(member).state == MemberState::kError) continue;
     membership_.Fail(now, member, error);
     barriers_.MemberGone(member, error, out);
+    ForgetTraces(member, error, out);
     alive_.MemberChanged(member, out);
   }
 }
@@ -115,6 +128,7 @@ void Attempt::FailPolls(const ErrorPtr& error, Effects& out) {
   for (const auto& [member, call] : polls_) {
     parked_.erase(call);
     told_.insert(member);
+    job_.Touch(member);
     out.Fail(call, error);
   }
   polls_.clear();
@@ -132,7 +146,16 @@ std::vector<Attempt::Casualty> Attempt::Casualties(const std::vector<Membership:
 ErrorPtr Attempt::LossError(const Membership::Loss& loss, Time now) const {
   const std::string who = job_.Describe(loss.member);
   const std::string ago = FormatSpan(now - loss.since);
-  if (loss.connection_broke) {
+  if (loss.link == Membership::Link::kRestarted) {
+    return MakeError(Error{
+        .code = absl::StatusCode::kUnavailable,
+        .reason = Reason::kConnectionLost,
+        .message = absl::StrCat(who, " was lost: the server was restarted ", ago,
+                                " ago, and it did not come back; its process has most likely died, "
+                                "so look at the end of its log"),
+        .origin = loss.member});
+  }
+  if (loss.link == Membership::Link::kBroken) {
     return MakeError(Error{
         .code = absl::StatusCode::kUnavailable,
         .reason = Reason::kConnectionLost,
@@ -150,14 +173,21 @@ ErrorPtr Attempt::LossError(const Membership::Loss& loss, Time now) const {
                          .origin = loss.member});
 }
 
-void Attempt::Keep(Time now, const Error& error, bool consequence) {
-  job_.KeepError({.at = now,
-                  .code = error.code,
-                  .reason = error.reason,
-                  .message = error.message,
-                  .origin = error.origin ? job_.NameWithLife(*error.origin) : "",
-                  .consequence = consequence && !job_.options.recoverable,
-                  .attempt = job_.attempt});
+void Attempt::Keep(Time now, const Error& error, bool consequence, Effects& out) {
+  const ErrorView view{.at = now,
+                       .code = error.code,
+                       .reason = error.reason,
+                       .message = error.message,
+                       .origin = error.origin ? job_.NameWithLife(*error.origin) : "",
+                       .consequence = consequence && !job_.options.recoverable,
+                       .attempt = job_.attempt};
+  job_.KeepError(view);
+  out.records.push_back(record::ErrorKept{.code = view.code,
+                                          .reason = view.reason,
+                                          .message = view.message,
+                                          .origin = view.origin,
+                                          .consequence = view.consequence,
+                                          .attempt = view.attempt});
 }
 
 void Attempt::Handle(Time now, const ProcessEnded& fact, Effects& out) {
@@ -183,7 +213,7 @@ void Attempt::Handle(Time now, const DeadlineReached&, Effects& out) {
   if (!losses.empty()) Fail(now, Casualties(losses, now), out);
 
   if (const ErrorPtr expired = registration_.ReachDeadline(now, out)) {
-    Keep(now, *expired, failed());
+    Keep(now, *expired, failed(), out);
     out.Tell(Severity::kError, absl::StrCat("job '", job_.options.job, "': ", expired->message));
     Error failed_to_start = *expired;
     failed_to_start.code = absl::StatusCode::kInternal;
@@ -192,11 +222,13 @@ void Attempt::Handle(Time now, const DeadlineReached&, Effects& out) {
     // An attempt that never began is over for recoverable members, too: nobody is in it to come
     // back to, and only a failed one gives way to the next.
     Propagate(now, error, out);
-    if (!root_cause_) root_cause_ = error;
+    if (!root_cause_) SetRootCause(error, out);
     SetAllToError(now, error, out);
   }
   ReachShutdownDeadline(now, out);
   barriers_.ReachDeadline(now, out);
+  agreements_.ReachDeadline(now, out);
+  keys_.ReachDeadline(now, out);
 }
 
 void Attempt::ReachShutdownDeadline(Time now, Effects& out) {
@@ -219,6 +251,7 @@ void Attempt::Handle(Time, const Stop&, Effects& out) {
                               absl::StrCat("Barrier failed because ", text)),
                     out);
   const ErrorPtr aborted = MakeError(absl::StatusCode::kAborted, Reason::kServiceStopped, text);
+  agreements_.FailAll(aborted, out);
   registration_.FailAll(aborted, out);
   if (shutdown_.gathering) {
     for (const Gathering::Arrival& arrival : shutdown_.gathering->Waiting()) {
@@ -241,6 +274,7 @@ void Attempt::Close(const ErrorPtr& error, Effects& out) {
   FailPolls(error, out);
   registration_.FailAll(error, out);
   barriers_.FailAll(error, out);
+  agreements_.FailAll(error, out);
   keys_.FailAll(error, out);
   alive_.FailAll(error, out);
   watch_.FailAll(error, out);
@@ -253,95 +287,8 @@ void Attempt::Close(const ErrorPtr& error, Effects& out) {
 Time Attempt::NextDeadline() const {
   const Time shutdown = shutdown_.gathering ? shutdown_.gathering->deadline() : Time::Infinite();
   return std::min({membership_.NextDeadline(), registration_.NextDeadline(),
-                   barriers_.NextDeadline(), watch_.NextDeadline(), shutdown});
-}
-
-void Attempt::FillView(Time now, CoordinatorView& view) const {
-  view.service = service_;
-  view.started = started_.value_or(now);
-  view.state = failed()              ? AttemptState::kFailed
-               : ended()             ? AttemptState::kEnded
-               : shutdown_.gathering ? AttemptState::kLeaving
-               : all_registered_     ? AttemptState::kRunning
-                                     : AttemptState::kWaiting;
-  for (int32_t i = 0; i < membership_.size(); ++i) {
-    view.members.push_back(ViewOf(now, MemberIndex(i)));
-  }
-  const size_t rows_max = job_.options.view_rows_max;
-  view.barriers = barriers_.View(rows_max);
-  view.barriers_open = barriers_.open() + (shutdown_.gathering ? 1 : 0);
-  if (shutdown_.gathering) {
-    BarrierView leaving{.barrier = {shutdown_.id, 0},
-                        .opened = shutdown_.gathering->opened(),
-                        .deadline = shutdown_.gathering->deadline(),
-                        .awaited = shutdown_.gathering->Awaited()};
-    for (const Gathering::Arrival& arrival : shutdown_.gathering->Waiting()) {
-      leaving.waiting.push_back(arrival.member);
-    }
-    view.barriers.push_back(std::move(leaving));
-  }
-  view.keys_awaited = keys_.waiters().size();
-  for (const auto& [key, waiters] : keys_.waiters()) {
-    if (view.key_waits.size() == rows_max) break;
-    KeyWaitView wait{.key = key, .waiters = waiters.size(), .since = waiters.begin()->second.since};
-    for (const auto& [call, waiter] : waiters) {
-      if (auto member = membership_.Find(waiter.incarnation)) wait.members.push_back(*member);
-    }
-    std::sort(wait.members.begin(), wait.members.end());
-    wait.members.erase(std::unique(wait.members.begin(), wait.members.end()), wait.members.end());
-    view.key_waits.push_back(std::move(wait));
-  }
-  view.keys = keys_.size();
-  view.key_bytes = keys_.bytes();
-  view.waits = barriers_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
-               registration_.waits() + parked_.size();
-}
-
-MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
-  const Membership::Member& member = membership_.Get(index);
-  const ProcessRecord& process = job_.processes[index.value()];
-  MemberView view{.member = index,
-                  .name = job_.NameWithLife(index),
-                  .since = member.since,
-                  .peer = member.peer,
-                  .host = process.host,
-                  .pid = process.pid};
-  if (member.ever_registered) view.last_heard = member.last_heard;
-  auto become = [&view](MemberCondition condition, Time since, std::string why) {
-    view.condition = condition;
-    view.since = since;
-    view.why = std::move(why);
-  };
-  const absl::Duration silent = now - member.last_heard;
-  if (member.state == MemberState::kError && !member.ever_registered) {
-    become(MemberCondition::kMissing, member.since, "it had not come when the attempt failed");
-  } else if (member.state == MemberState::kError) {
-    const Reason reason = member.error->reason;
-    become(IsLoss(reason) ? MemberCondition::kLost : MemberCondition::kFailed, member.since,
-           member.error->message);
-  } else if (member.state == MemberState::kDisconnected) {
-    if (registration_.Waits(index)) {
-      view.condition = MemberCondition::kRegistering;
-    } else if (member.grace_until) {
-      view.condition = MemberCondition::kLeft;
-    } else {
-      const bool came = member.ever_registered;
-      become(MemberCondition::kMissing, came ? member.since : started_.value_or(now),
-             came ? "it went away while it registered" : "");
-    }
-  } else if (process.stopped) {
-    become(MemberCondition::kSuspect, process.stopped_at, "its process is stopped (SIGSTOP)");
-  } else if (member.connection_broke) {
-    become(MemberCondition::kSuspect, *member.connection_broke, "its connection broke");
-  } else if (told_.contains(index)) {
-    become(MemberCondition::kFailed, member.since, "it was told of the failure, and ends by it");
-  } else if (silent > kSilentIsSuspect * job_.options.heartbeat_timeout) {
-    become(MemberCondition::kSuspect, member.last_heard,
-           absl::StrCat("nothing was heard of it for ", FormatSpan(silent)));
-  } else {
-    view.condition = MemberCondition::kConnected;
-  }
-  return view;
+                   barriers_.NextDeadline(), agreements_.NextDeadline(), keys_.NextDeadline(),
+                   watch_.NextDeadline(), shutdown});
 }
 
 }  // namespace lockstep::coord

@@ -27,19 +27,19 @@ std::string NameOf(absl::string_view id, int64_t counter) {
 }  // namespace
 
 BarrierTable::BarrierTable(const JobRecord& job, const Membership& membership)
-    : job_(job), membership_(membership), everybody_(AllMembers(job.options.size)) {}
+    : job_(job),
+      membership_(membership),
+      everybody_(AllMembers(job.options.size)),
+      index_(everybody_) {}
 
 void BarrierTable::Arrive(Time now, const ArriveAtBarrier& request, Effects& out) {
-  if (request.id.size() > job_.options.barrier_id_bytes_max) {
-    out.Fail(request.caller.call,
-             MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
-                       absl::StrCat("a barrier id of ", request.id.size(),
-                                    " bytes is over barrier_id_bytes_max (",
-                                    job_.options.barrier_id_bytes_max, "); use a shorter id")));
-    return;
-  }
   auto found = barriers_.find(request.id);
   Barrier* barrier = found == barriers_.end() ? nullptr : &found->second;
+  if (ErrorPtr error = CheckSizes(barrier, request)) return out.Fail(request.caller.call, error);
+  if (IsOver(barrier, request)) {
+    ErrorPtr fault = barrier->verdict ? nullptr : CheckMembers(*barrier, request);
+    return fault ? out.Fail(request.caller.call, fault) : AnswerKept(*barrier, request, out);
+  }
 
   if (Opens(barrier, request)) {
     if (open_.size() >= job_.options.open_barriers_max) {
@@ -51,7 +51,7 @@ void BarrierTable::Arrive(Time now, const ArriveAtBarrier& request, Effects& out
                                          "open_barriers_max; wait for some to end")));
       return;
     }
-    Join(Open(now, request, out), request, out);
+    Join(now, Open(now, request, out), request, out);
   } else if (barrier == nullptr) {
     // Nothing is kept of it: a first call with a wrong counter must not spoil the id for others.
     // The counter in the error makes the agent's next call the first.
@@ -63,14 +63,69 @@ void BarrierTable::Arrive(Time now, const ArriveAtBarrier& request, Effects& out
                                   " is the first to come, but with counter ", request.counter,
                                   "; the others likely restarted; restart this member too")));
   } else {
-    Join(*barrier, request, out);
+    Join(now, *barrier, request, out);
   }
   ForgetOldest();
 }
 
+bool BarrierTable::IsOver(const Barrier* barrier, const ArriveAtBarrier& request) const {
+  if (barrier == nullptr || !barrier->ended) return false;
+  if (request.once && !barrier->open && !barrier->verdict) return true;
+  return request.caller.native() && barrier->open && request.counter == barrier->counter - 1;
+}
+
+void BarrierTable::AnswerKept(const Barrier& barrier, const ArriveAtBarrier& request,
+                              Effects& out) const {
+  const CallId call = request.caller.call;
+  const int64_t counter = barrier.open ? barrier.counter - 1 : barrier.counter;
+  if (barrier.verdict) return out.Fail(call, barrier.verdict);
+  if (barrier.values_forgotten && request.caller.native()) {
+    return out.Fail(
+        call, BarrierError(request.id, counter, absl::StatusCode::kDataLoss,
+                           Reason::kBarrierValuesForgotten,
+                           absl::StrCat(NameOf(request.id, counter),
+                                        " has passed, but what its members brought is not kept any "
+                                        "more, to stay below kept_barrier_values_bytes_max (",
+                                        job_.options.kept_barrier_values_bytes_max,
+                                        "); put large values under keys instead")));
+  }
+  out.Succeed(call, BarrierPassed{counter, barrier.values});
+}
+
+ErrorPtr BarrierTable::CheckSizes(const Barrier* barrier, const ArriveAtBarrier& request) const {
+  const CoordinatorOptions& options = job_.options;
+  auto over = [&](absl::string_view what, absl::string_view limit, size_t value,
+                  absl::string_view advice) {
+    return MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
+                     absl::StrCat(what, " is over ", limit, " (", value, "); ", advice));
+  };
+  if (request.id.size() > options.barrier_id_bytes_max) {
+    return over(absl::StrCat("a barrier id of ", request.id.size(), " bytes"),
+                "barrier_id_bytes_max", options.barrier_id_bytes_max, "use a shorter id");
+  }
+  if (!request.value) return nullptr;
+  if (request.value->size() > options.barrier_value_bytes_max) {
+    return over(absl::StrCat("a value of ", request.value->size(), " bytes for ",
+                             NameOf(request.id, request.counter)),
+                "barrier_value_bytes_max", options.barrier_value_bytes_max,
+                "put it under a key instead");
+  }
+  if (barrier == nullptr || !barrier->open) return nullptr;
+  size_t bytes = barrier->brought_bytes + request.value->size();
+  if (auto older = barrier->brought.find(request.member); older != barrier->brought.end()) {
+    bytes -= older->second.size();
+  }
+  if (bytes <= options.barrier_values_bytes_max) return nullptr;
+  return over(
+      absl::StrCat("what the members bring to ", NameOf(request.id, request.counter), ", with the ",
+                   request.value->size(), " bytes of ", job_.NameWithLife(request.member), ","),
+      "barrier_values_bytes_max", options.barrier_values_bytes_max,
+      "put large values under keys instead");
+}
+
 bool BarrierTable::Opens(const Barrier* barrier, const ArriveAtBarrier& request) const {
   if (barrier == nullptr)
-    return request.counter == 0 ||
+    return request.counter == 0 || request.once ||
            (forgot_some_ && request.counter > 0 && request.counter < kCounterMax);
   if (barrier->open) return false;
   return request.counter == barrier->counter + 1 ||
@@ -93,6 +148,7 @@ BarrierTable::Barrier& BarrierTable::Open(Time now, const ArriveAtBarrier& reque
   barrier.open =
       std::make_unique<Gathering>(fault ? everybody_ : barrier.participants, now, deadline);
   open_.insert(barrier.id);
+  index_.Opened(&barrier, barrier.open->participants());
   if (!deadline.is_infinite()) deadlines_.emplace(deadline, barrier.id);
 
   if (!fault) fault = CheckHealth(barrier);
@@ -100,7 +156,7 @@ BarrierTable::Barrier& BarrierTable::Open(Time now, const ArriveAtBarrier& reque
   return barrier;
 }
 
-void BarrierTable::Join(Barrier& barrier, const ArriveAtBarrier& request, Effects& out) {
+void BarrierTable::Join(Time now, Barrier& barrier, const ArriveAtBarrier& request, Effects& out) {
   const CallId call = request.caller.call;
   ErrorPtr fault = CheckCounter(barrier, request);
   if (!barrier.open) {
@@ -108,12 +164,8 @@ void BarrierTable::Join(Barrier& barrier, const ArriveAtBarrier& request, Effect
     const bool lawless = barrier.participants == nullptr;
     if (!fault && !barrier.verdict && !lawless) fault = CheckMembers(barrier, request);
     if (!fault) fault = barrier.verdict;
-    if (fault) {
-      out.Fail(call, fault);
-    } else {
-      out.Succeed(call, BarrierPassed{barrier.counter});
-    }
-    return;
+    if (fault) return out.Fail(call, fault);
+    return AnswerKept(barrier, request, out);
   }
 
   if (!fault) fault = CheckMembers(barrier, request);
@@ -135,6 +187,12 @@ void BarrierTable::Join(Barrier& barrier, const ArriveAtBarrier& request, Effect
                              .from_service = false}));
   }
   calls_[call] = {&barrier, request.member};
+  index_.Waits(now, request.member, &barrier);
+  DropBrought(barrier, request.member);
+  if (request.value) {
+    barrier.brought_bytes += request.value->size();
+    barrier.brought.emplace(request.member, *request.value);
+  }
   if (barrier.open->complete()) End(barrier, nullptr, out);
 }
 
@@ -170,7 +228,7 @@ ErrorPtr BarrierTable::CheckHealth(const Barrier& barrier) const {
 }
 
 ErrorPtr BarrierTable::CheckCounter(const Barrier& barrier, const ArriveAtBarrier& request) const {
-  if (request.counter == barrier.counter) return nullptr;
+  if (request.counter == barrier.counter || request.once) return nullptr;
   if (job_.options.recoverable && request.counter == 0) return nullptr;  // in a new life
   const bool restarted = request.counter == 0 || barrier.counter == 0;
   return BarrierError(
@@ -243,11 +301,9 @@ void BarrierTable::Cancel(const CancelBarrier& request, Effects& out) {
 
 void BarrierTable::MemberGone(MemberIndex member, const ErrorPtr& because, Effects& out) {
   if (job_.options.recoverable) return MemberRestarted(member, out);
-  const std::set<std::string> open = open_;  // ending one changes the set
-  for (const std::string& id : open) {
-    Barrier& barrier = barriers_.at(id);
-    if (!barrier.open->Includes(member)) continue;
-    const bool left = because->reason == Reason::kMemberLeft;
+  const bool left = because->reason == Reason::kMemberLeft;
+  for (Barrier* listing : index_.Listing(member)) {
+    Barrier& barrier = *listing;
     End(barrier,
         BarrierError(
             barrier.id, barrier.counter, absl::StatusCode::kInternal,
@@ -261,18 +317,17 @@ void BarrierTable::MemberGone(MemberIndex member, const ErrorPtr& because, Effec
 }
 
 void BarrierTable::MemberRestarted(MemberIndex member, Effects& out) {
-  const std::set<std::string> open = open_;
-  for (const std::string& id : open) {
-    Barrier& barrier = barriers_.at(id);
-    std::optional<CallId> stale = barrier.open->Withdraw(member);
-    if (!stale) continue;
+  for (Barrier* waiting : index_.WaitingIn(member)) {
+    Barrier& barrier = *waiting;
+    const std::optional<CallId> stale = barrier.open->Withdraw(member);
+    LOCKSTEP_CHECK(stale.has_value());
     calls_.erase(*stale);
     out.Fail(*stale,
              BarrierError(
                  barrier.id, barrier.counter, absl::StatusCode::kCancelled, Reason::kSuperseded,
                  absl::StrCat(NameOf(barrier.id, barrier.counter), ": ", job_.NameWithLife(member),
                               " failed or restarted while it waited")));
-    if (barrier.open->empty()) Abandon(barrier);
+    Withdraw(barrier, member);
   }
 }
 
@@ -282,12 +337,27 @@ bool BarrierTable::Forget(CallId call) {
   auto [barrier, member] = found->second;
   calls_.erase(found);
   barrier->open->Withdraw(member);
-  if (barrier->open->empty()) Abandon(*barrier);
+  Withdraw(*barrier, member);
   return true;
+}
+
+// The member's call is withdrawn from the gathering already.
+void BarrierTable::Withdraw(Barrier& barrier, MemberIndex member) {
+  index_.WaitsNoLonger(member, &barrier);
+  DropBrought(barrier, member);
+  if (barrier.open->empty()) Abandon(barrier);
+}
+
+void BarrierTable::DropBrought(Barrier& barrier, MemberIndex member) {
+  auto brought = barrier.brought.find(member);
+  if (brought == barrier.brought.end()) return;
+  barrier.brought_bytes -= brought->second.size();
+  barrier.brought.erase(brought);
 }
 
 void BarrierTable::Abandon(Barrier& barrier) {
   open_.erase(barrier.id);
+  index_.Closed(&barrier, barrier.open->participants());
   deadlines_.erase({barrier.open->deadline(), barrier.id});
   barrier.open.reset();
   if (!barrier.ended) {
@@ -299,27 +369,78 @@ void BarrierTable::Abandon(Barrier& barrier) {
   barrier.place = ended_.insert(ended_.end(), &barrier);
 }
 
-void BarrierTable::End(Barrier& barrier, ErrorPtr verdict, Effects& out) {
+void BarrierTable::Close(Barrier& barrier, const ErrorPtr& verdict, const MemberValues& values,
+                         Effects& out) {
   LOCKSTEP_CHECK(barrier.open != nullptr);
   for (const Gathering::Arrival& arrival : barrier.open->Waiting()) {
     calls_.erase(arrival.call);
+    index_.WaitsNoLonger(arrival.member, &barrier);
     if (verdict) {
       out.Fail(arrival.call, verdict);
     } else {
-      out.Succeed(arrival.call, BarrierPassed{barrier.counter});
+      out.Succeed(arrival.call, BarrierPassed{barrier.counter, values});
     }
   }
   open_.erase(barrier.id);
+  index_.Closed(&barrier, barrier.open->participants());
   deadlines_.erase({barrier.open->deadline(), barrier.id});
   barrier.open.reset();
+  barrier.brought.clear();
+  barrier.brought_bytes = 0;
+}
+
+void BarrierTable::End(Barrier& barrier, ErrorPtr verdict, Effects& out) {
+  MemberValues values;
+  if (!verdict && !barrier.brought.empty()) {
+    std::vector<MemberValue> all;
+    all.reserve(barrier.brought.size());
+    for (auto& [member, value] : barrier.brought) all.push_back({member, std::move(value)});
+    values = std::make_shared<const std::vector<MemberValue>>(std::move(all));
+  }
+  Close(barrier, verdict, values, out);
+  out.records.push_back(record::BarrierEnded{.id = barrier.id,
+                                             .counter = barrier.counter,
+                                             .members = ListedBy(barrier),
+                                             .verdict = verdict,
+                                             .values = values});
+  Keep(barrier, std::move(verdict), std::move(values), false);
+}
+
+std::vector<MemberIndex> BarrierTable::ListedBy(const Barrier& barrier) const {
+  if (!barrier.participants || barrier.participants->size() == everybody_->size()) return {};
+  return *barrier.participants;
+}
+
+void BarrierTable::Keep(Barrier& barrier, ErrorPtr verdict, MemberValues values, bool forgotten) {
+  DropValues(barrier);
   barrier.ended = true;
   barrier.verdict = std::move(verdict);
   barrier.place = ended_.insert(ended_.end(), &barrier);
+  barrier.values_forgotten = forgotten;
+  if (!values) return;
+  for (const MemberValue& value : *values) barrier.values_bytes += value.value.size();
+  barrier.values = std::move(values);
+  barrier.values_place = valued_.insert(valued_.end(), &barrier);
+  values_bytes_ += barrier.values_bytes;
+  while (values_bytes_ > job_.options.kept_barrier_values_bytes_max) {
+    Barrier& oldest = *valued_.front();
+    DropValues(oldest);
+    oldest.values_forgotten = true;
+  }
+}
+
+void BarrierTable::DropValues(Barrier& barrier) {
+  if (!barrier.values) return;
+  values_bytes_ -= std::exchange(barrier.values_bytes, 0);
+  valued_.erase(barrier.values_place);
+  barrier.values = nullptr;
 }
 
 void BarrierTable::ForgetOldest() {
   while (ended_.size() > job_.options.kept_barriers_max) {
-    const std::string id = ended_.front()->id;
+    Barrier& oldest = *ended_.front();
+    DropValues(oldest);
+    const std::string id = oldest.id;
     ended_.pop_front();
     barriers_.erase(id);
     forgot_some_ = true;
@@ -356,9 +477,57 @@ ErrorPtr BarrierTable::TimedOut(Time now, const Barrier& barrier) const {
 }
 
 void BarrierTable::FailAll(const ErrorPtr& error, Effects& out) {
-  const std::set<std::string> open = open_;
-  for (const std::string& id : open) End(barriers_.at(id), error, out);
+  const std::set<std::string> open = open_;  // closing one changes the set
+  for (const std::string& id : open) {
+    Barrier& barrier = barriers_.at(id);
+    Close(barrier, error, nullptr, out);
+    Keep(barrier, error, nullptr, false);
+  }
   ForgetOldest();
+}
+
+absl::Status BarrierTable::Apply(Time, const record::BarrierEnded& record) {
+  Barrier& barrier = barriers_[record.id];
+  if (barrier.ended) {
+    if (record.counter <= barrier.counter) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          NameOf(record.id, record.counter), " ended after ", NameOf(record.id, barrier.counter)));
+    }
+    ended_.erase(barrier.place);
+  }
+  for (MemberIndex member : record.members) {
+    if (job_.IsMember(member)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(NameOf(record.id, record.counter), " lists ",
+                                                   job_.Name(member), ", which is not of the job"));
+  }
+  barrier.id = record.id;
+  barrier.counter = record.counter;
+  // An instance that failed by its list has none.
+  const bool lawless = record.verdict && record.verdict->reason == Reason::kBarrierUnknownMember;
+  if (!barrier.participants && !lawless) {
+    barrier.participants = record.members.empty() ? everybody_ : MakeParticipants(record.members);
+  }
+  Keep(barrier, record.verdict, record.values, record.values_forgotten);
+  ForgetOldest();
+  // Of a table that was full, ids may have been forgotten before.
+  if (ended_.size() >= job_.options.kept_barriers_max) forgot_some_ = true;
+  return absl::OkStatus();
+}
+
+void BarrierTable::Snapshot(std::vector<TimedRecord>& out) const {
+  auto add = [&](const Barrier& barrier) {
+    out.push_back({Time(), record::BarrierEnded{
+                               .id = barrier.id,
+                               .counter = barrier.open ? barrier.counter - 1 : barrier.counter,
+                               .members = ListedBy(barrier),
+                               .verdict = barrier.verdict,
+                               .values = barrier.values,
+                               .values_forgotten = barrier.values_forgotten}});
+  };
+  for (const Barrier* barrier : ended_) add(*barrier);
+  for (const std::string& id : open_) {
+    if (const Barrier& barrier = barriers_.at(id); barrier.ended) add(barrier);
+  }
 }
 
 std::vector<BarrierView> BarrierTable::View(size_t rows_max) const {

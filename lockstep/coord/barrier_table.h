@@ -13,10 +13,14 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/gathering.h"
 #include "lockstep/coord/membership.h"
+#include "lockstep/coord/options.h"
+#include "lockstep/coord/participant_index.h"
+#include "lockstep/coord/records.h"
 
 namespace lockstep::coord {
 
@@ -35,7 +39,15 @@ namespace lockstep::coord {
 // passes only while all its participants wait; (3) all waiters of an instance get the same verdict,
 // and later callers of that instance get it too; (4) a verdict never changes.
 //
-// Threads: thread-compatible. Bounds: open_barriers_max, kept_barriers_max, barrier_id_bytes_max.
+// Members may bring values, which all get when the instance passes. They are kept with the verdict
+// for those who ask again, as long as there is room.
+//
+// A native caller asks again, with the counter that it had, when its link broke before it had the
+// answer, and the others may have gone on meanwhile: while the next instance is open, it gets the
+// verdict of the last.
+//
+// Threads: thread-compatible. Bounds: open_barriers_max, kept_barriers_max, barrier_id_bytes_max,
+// barrier_value_bytes_max, barrier_values_bytes_max, kept_barrier_values_bytes_max.
 // Time: the timeout counts from the first arrival and is the first arriver's.
 class BarrierTable {
  public:
@@ -58,8 +70,14 @@ class BarrierTable {
   void ReachDeadline(Time now, Effects& out);
   Time NextDeadline() const;
 
-  // Every waiter gets the error; used when the attempt is over.
+  // Every waiter gets the error; used when the attempt is over. No verdict: nothing is recorded.
   void FailAll(const ErrorPtr& error, Effects& out);
+
+  absl::Status Apply(Time at, const record::BarrierEnded& record);
+  void Snapshot(std::vector<TimedRecord>& out) const;
+
+  // Where the member has waited longest.
+  std::optional<WaitPlace> WaitsAt(MemberIndex member) const { return index_.WaitsAt(member); }
 
   size_t waits() const { return calls_.size(); }
   size_t kept() const { return ended_.size(); }
@@ -77,21 +95,41 @@ class BarrierTable {
     bool ended = false;  // whether an instance ended; then `verdict` is how (null: passed)
     ErrorPtr verdict;
     std::list<Barrier*>::iterator place;  // in ended_, when ended and not open
+    // What the waiting have brought to the open instance.
+    std::map<MemberIndex, std::string> brought;
+    size_t brought_bytes = 0;
+    // Of the instance that `verdict` is of.
+    MemberValues values;
+    size_t values_bytes = 0;
+    bool values_forgotten = false;
+    std::list<Barrier*>::iterator values_place;  // in valued_, with `values`
   };
 
+  // The call of an instance that is over is answered with what is kept of it.
+  bool IsOver(const Barrier* barrier, const ArriveAtBarrier& request) const;
+  void AnswerKept(const Barrier& barrier, const ArriveAtBarrier& request, Effects& out) const;
   bool Opens(const Barrier* barrier, const ArriveAtBarrier& request) const;
   Barrier& Open(Time now, const ArriveAtBarrier& request, Effects& out);
-  void Join(Barrier& barrier, const ArriveAtBarrier& request, Effects& out);
+  void Join(Time now, Barrier& barrier, const ArriveAtBarrier& request, Effects& out);
 
   // Null when the request is lawful; they differ in what they look at.
+  ErrorPtr CheckSizes(const Barrier* barrier, const ArriveAtBarrier& request) const;
   ErrorPtr CheckList(const Barrier& barrier, const ArriveAtBarrier& request) const;
   ErrorPtr CheckHealth(const Barrier& barrier) const;
   ErrorPtr CheckCounter(const Barrier& barrier, const ArriveAtBarrier& request) const;
   ErrorPtr CheckMembers(const Barrier& barrier, const ArriveAtBarrier& request) const;
 
+  // Its members wait no longer; answers them.
+  void Close(Barrier& barrier, const ErrorPtr& verdict, const MemberValues& values, Effects& out);
   void End(Barrier& barrier, ErrorPtr verdict, Effects& out);
   void Abandon(Barrier& barrier);
+  void Withdraw(Barrier& barrier, MemberIndex member);
+  static void DropBrought(Barrier& barrier, MemberIndex member);
+  // The verdict of the instance `barrier.counter`, live or restored.
+  void Keep(Barrier& barrier, ErrorPtr verdict, MemberValues values, bool forgotten);
+  void DropValues(Barrier& barrier);
   void ForgetOldest();
+  std::vector<MemberIndex> ListedBy(const Barrier& barrier) const;
   Participants ListOf(const ArriveAtBarrier& request) const;
   ErrorPtr TimedOut(Time now, const Barrier& barrier) const;
 
@@ -99,10 +137,13 @@ class BarrierTable {
   const Membership& membership_;
   const Participants everybody_;
   std::map<std::string, Barrier> barriers_;
+  ParticipantIndex<Barrier> index_;  // of those that are open
   std::set<std::string> open_;
   std::set<std::pair<Time, std::string>> deadlines_;
-  std::list<Barrier*> ended_;  // oldest end first
-  bool forgot_some_ = false;   // ids beyond kept_barriers_max were dropped
+  std::list<Barrier*> ended_;   // oldest end first
+  std::list<Barrier*> valued_;  // those with values, oldest first
+  size_t values_bytes_ = 0;     // of all kept values
+  bool forgot_some_ = false;    // ids beyond kept_barriers_max were dropped
   absl::flat_hash_map<CallId, std::pair<Barrier*, MemberIndex>> calls_;  // looked up only
 };
 

@@ -191,5 +191,146 @@ TEST_F(SmallBarrierTableTest, KeepsTheNewestVerdictsOnly) {
   EXPECT_EQ(Answer(Arrive(0, "a", 1)), "passed 1");
 }
 
+// What native members do at barriers: they bring values, and ask again.
+class BarrierValuesTest : public BarrierTableTest {
+ protected:
+  explicit BarrierValuesTest(CoordinatorOptions options = {.size = 2})
+      : BarrierTableTest(std::move(options)) {}
+
+  CallId Bring(int32_t member, std::optional<std::string> value, int64_t counter = 0,
+               const std::string& id = "b", bool once = false) {
+    const CallId call(++last_call_);
+    table_.Arrive(Time(),
+                  {.caller = {.call = call, .session = {1, 1}},
+                   .member = MemberIndex(member),
+                   .id = id,
+                   .counter = counter,
+                   .value = std::move(value),
+                   .once = once},
+                  effects_);
+    return call;
+  }
+  // "passed 0: 0=x 1=y", or as `Answer`.
+  std::string Values(CallId call) const {
+    for (const Reply& reply : effects_.replies) {
+      if (reply.call != call || reply.error) continue;
+      const auto& passed = std::get<BarrierPassed>(reply.answer);
+      std::string text = absl::StrCat("passed ", passed.counter, ":");
+      if (!passed.values) return text + " null";
+      for (const MemberValue& value : *passed.values) {
+        absl::StrAppend(&text, " ", value.member.value(), "=", value.value);
+      }
+      return text;
+    }
+    return Answer(call);
+  }
+};
+
+TEST_F(BarrierValuesTest, AreGivenToAll) {
+  const CallId second = Bring(1, "y");
+  const CallId first = Bring(0, "");
+  EXPECT_EQ(Values(first), "passed 0: 0= 1=y");
+  EXPECT_EQ(Values(second), Values(first));
+  const auto& ended = std::get<record::BarrierEnded>(effects_.records.at(0));
+  EXPECT_EQ(ended.values->size(), 2u);
+  EXPECT_TRUE(ended.members.empty());
+
+  Bring(0, std::nullopt, 1);
+  EXPECT_EQ(Values(Bring(1, std::nullopt, 1)), "passed 1: null");
+  Bring(0, std::nullopt, 2);
+  EXPECT_EQ(Values(Bring(1, "only one", 2)), "passed 2: 1=only one");
+}
+
+TEST_F(BarrierValuesTest, AreThoseOfTheCallsThatWait) {
+  EXPECT_TRUE(table_.Forget(Bring(0, "old")));
+  Bring(1, "older");
+  Bring(1, "y");
+  EXPECT_EQ(Values(Bring(0, std::nullopt)), "passed 0: 1=y");
+}
+
+TEST_F(BarrierValuesTest, AreToldAgainToWhoAsksAgainEvenWhileTheNextIsOpen) {
+  Bring(0, "x");
+  Bring(1, "y");
+  EXPECT_EQ(Values(Bring(0, "x")), "passed 0: 0=x 1=y");
+  const CallId next = Bring(0, "z", 1);
+  EXPECT_EQ(Values(Bring(1, "y", 0)), "passed 0: 0=x 1=y");
+  EXPECT_EQ(Answer(next), "waits");
+  EXPECT_EQ(Values(Bring(1, "u", 1)), "passed 1: 0=z 1=u");
+}
+
+TEST_F(BarrierValuesTest, AWrongCounterFailsTheOpenInstanceAllTheSame) {
+  Bring(0, "x");
+  Bring(1, "y");
+  const CallId next = Bring(0, "z", 1);
+  Bring(1, "y", 7);
+  EXPECT_THAT(Answer(next), StartsWith("INTERNAL: barrier 'b::1'"));
+}
+
+TEST_F(BarrierValuesTest, OnceMeansThatItStaysPassed) {
+  const CallId first = Bring(0, std::nullopt, 0, "all", true);
+  EXPECT_EQ(Values(Bring(1, std::nullopt, 5, "all", true)), "passed 0: null") << "any counter";
+  EXPECT_EQ(Values(first), "passed 0: null");
+  for (int64_t counter : {0, 1, 9}) {
+    EXPECT_EQ(Values(Bring(0, std::nullopt, counter, "all", true)), "passed 0: null");
+  }
+  EXPECT_EQ(table_.waits(), 0u);
+}
+
+TEST_F(BarrierValuesTest, AMemberIsFoundWhereItWaitsLongest) {
+  table_.Arrive(At(5), {.caller = {.call = CallId(50)}, .member = MemberIndex(0), .id = "late"},
+                effects_);
+  table_.Arrive(At(3), {.caller = {.call = CallId(51)}, .member = MemberIndex(0), .id = "soon"},
+                effects_);
+  EXPECT_EQ(table_.WaitsAt(MemberIndex(0))->id, "soon");
+  EXPECT_EQ(table_.WaitsAt(MemberIndex(0))->since, At(3));
+  table_.Forget(CallId(51));
+  EXPECT_EQ(table_.WaitsAt(MemberIndex(0))->id, "late");
+  table_.Forget(CallId(50));
+  EXPECT_FALSE(table_.WaitsAt(MemberIndex(0)));
+}
+
+TEST_F(BarrierValuesTest, ManyOpenBarriersFailWithTheirMembersOnly) {
+  for (int i = 0; i < 1000; ++i) Arrive(0, absl::StrCat("b", i), 0, {i % 2, 0});
+  ASSERT_EQ(table_.open(), 500u) << "those of member 0 alone have passed";
+  const ErrorPtr lost = MakeError(absl::StatusCode::kUnavailable, Reason::kConnectionLost, "gone");
+  table_.MemberGone(MemberIndex(1), lost, effects_);
+  EXPECT_EQ(table_.open(), 0u);
+  EXPECT_EQ(effects_.replies.size(), 1000u);
+  table_.MemberGone(MemberIndex(0), lost, effects_);
+  EXPECT_EQ(effects_.replies.size(), 1000u);
+}
+
+class BarrierValueLimitsTest : public BarrierValuesTest {
+ protected:
+  BarrierValueLimitsTest()
+      : BarrierValuesTest({.size = 2,
+                           .barrier_value_bytes_max = 10,
+                           .barrier_values_bytes_max = 15,
+                           .kept_barrier_values_bytes_max = 20}) {}
+};
+
+TEST_F(BarrierValueLimitsTest, RefuseTheCallerAlone) {
+  EXPECT_THAT(Answer(Bring(0, std::string(11, 'v'))), HasSubstr("barrier_value_bytes_max (10)"));
+  EXPECT_EQ(table_.open(), 0u);
+  const CallId waits = Bring(0, std::string(10, 'v'));
+  EXPECT_THAT(Answer(Bring(1, std::string(6, 'v'))), HasSubstr("barrier_values_bytes_max (15)"));
+  EXPECT_EQ(Answer(waits), "waits");
+  EXPECT_THAT(Values(Bring(1, std::string(5, 'v'))), StartsWith("passed 0:"));
+}
+
+TEST_F(BarrierValueLimitsTest, TheOldestKeptValuesAreForgottenFirst) {
+  for (const char* id : {"a", "b", "c"}) {
+    Bring(0, "12345", 0, id);
+    Bring(1, "12345", 0, id);
+  }
+  const CallId late = Bring(0, "12345", 0, "a");
+  EXPECT_THAT(Answer(late), StartsWith("DATA_LOSS: barrier 'a::0' has passed"));
+  EXPECT_THAT(Answer(late), HasSubstr("kept_barrier_values_bytes_max (20)"));
+  EXPECT_THAT(Values(Bring(0, "12345", 0, "b")), StartsWith("passed 0: 0=12345"));
+  EXPECT_EQ(Answer(Arrive(0, "a")), "passed 0") << "a stock caller asks for no values";
+  Bring(0, "x", 1, "a");
+  EXPECT_EQ(Values(Bring(1, "y", 1, "a")), "passed 1: 0=x 1=y");
+}
+
 }  // namespace
 }  // namespace lockstep::coord

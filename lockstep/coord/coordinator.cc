@@ -1,5 +1,6 @@
 #include "lockstep/coord/coordinator.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
@@ -11,14 +12,61 @@
 namespace lockstep::coord {
 namespace {
 
-// Spreads a seed and a counter over 64 bits (the finaliser of SplitMix64), so that the service
-// incarnations of two servers or two attempts never look alike. Never 0: that means "none".
+// Service incarnations of two servers or two attempts never look alike.
 ServiceIncarnation Draw(uint64_t seed, int64_t attempt) {
-  uint64_t x = seed + uint64_t{0x9e3779b97f4a7c15} * static_cast<uint64_t>(attempt);
-  x = (x ^ (x >> 30)) * uint64_t{0xbf58476d1ce4e5b9};
-  x = (x ^ (x >> 27)) * uint64_t{0x94d049bb133111eb};
-  x ^= x >> 31;
-  return ServiceIncarnation(x == 0 ? 1 : x);
+  return ServiceIncarnation(DrawNumber(seed, static_cast<uint64_t>(attempt)));
+}
+
+// Versions begin anywhere, so that one that another server told is most likely none of ours. Small
+// enough for JSON.
+int64_t DrawVersion(uint64_t seed, uint64_t counter) {
+  return 1 + static_cast<int64_t>(DrawNumber(seed, counter) >> 24);
+}
+
+// What a session that is no member may ask: enough for tools.
+template <class Request>
+constexpr bool kForTools =
+    std::is_same_v<Request, GetKey> || std::is_same_v<Request, TryGetKey> ||
+    std::is_same_v<Request, GetKeys> || std::is_same_v<Request, ListKeys> ||
+    std::is_same_v<Request, WatchKeys> || std::is_same_v<Request, SetKey> ||
+    std::is_same_v<Request, CompareAndSetKey> || std::is_same_v<Request, IncrementKey> ||
+    std::is_same_v<Request, MaxKey> || std::is_same_v<Request, DeleteKey> ||
+    std::is_same_v<Request, WatchJob> || std::is_same_v<Request, WatchMembers> ||
+    std::is_same_v<Request, GetMemberStates>;
+
+// What is answered at once and changes something: a retry must not do it again.
+template <class Request>
+constexpr bool kTakesEffect =
+    std::is_same_v<Request, SetKey> || std::is_same_v<Request, CompareAndSetKey> ||
+    std::is_same_v<Request, IncrementKey> || std::is_same_v<Request, MaxKey> ||
+    std::is_same_v<Request, DeleteKey> || std::is_same_v<Request, ReportError> ||
+    std::is_same_v<Request, CancelBarrier>;
+
+using Wait = std::pair<WaitIndex::Kind, std::string>;
+
+// What a request waits for, should it be parked.
+template <class Request>
+std::optional<Wait> WaitOf(const Request&) {
+  return std::nullopt;
+}
+std::optional<Wait> WaitOf(const ArriveAtBarrier& request) {
+  return Wait(WaitIndex::Kind::kBarrier, request.id);
+}
+std::optional<Wait> WaitOf(const AgreeOnIndex& request) {
+  return Wait(WaitIndex::Kind::kIndex, request.name);
+}
+std::optional<Wait> WaitOf(const LeaveJob&) { return Wait(WaitIndex::Kind::kLeave, ""); }
+std::optional<Wait> WaitOf(const GetAliveMembers&) { return Wait(WaitIndex::Kind::kAlive, ""); }
+std::optional<Wait> WaitOf(const GetKey& request) {
+  return Wait(WaitIndex::Kind::kKey, request.key);
+}
+std::optional<Wait> WaitOf(const GetKeys& request) {
+  return Wait(WaitIndex::Kind::kKey, request.keys.empty() ? "" : request.keys.front());
+}
+
+bool IsAnswered(CallId call, size_t replies_before, const Effects& out) {
+  return std::any_of(out.replies.begin() + static_cast<ptrdiff_t>(replies_before),
+                     out.replies.end(), [call](const Reply& reply) { return reply.call == call; });
 }
 
 ErrorPtr Stopped(const std::string& job) {
@@ -31,9 +79,11 @@ ErrorPtr Stopped(const std::string& job) {
 
 }  // namespace
 
-Coordinator::Coordinator(CoordinatorOptions options) : job_(std::make_unique<JobRecord>(options)) {
+Coordinator::Coordinator(CoordinatorOptions options)
+    : job_(std::make_unique<JobRecord>(options)), sessions_(job_->options), job_watch_(*job_) {
   LOCKSTEP_CHECK(options.size > 0 && options.size <= kMembersMax);
   job_->attempt = 1;
+  job_->RestartVersions(DrawVersion(options.incarnation_seed, ~uint64_t{0}));
   attempt_ = std::make_unique<Attempt>(*job_, Draw(options.incarnation_seed, job_->attempt));
 }
 
@@ -44,17 +94,20 @@ ServiceIncarnation Coordinator::service_incarnation() const { return attempt_->s
 
 Effects Coordinator::Handle(Time now, Event event) {
   Effects out;
+  if (!begun_) {
+    begun_ = true;
+    out.records.push_back(record::AttemptBegan{job_->attempt, attempt_->service()});
+  }
   std::visit(
-      [&](const auto& e) {
+      [&](auto& e) {
         if constexpr (requires { e.caller; }) {
-          if (ErrorPtr refusal = CheckCaller(e.caller)) return out.Fail(e.caller.call, refusal);
-          if constexpr (requires { attempt_->Handle(now, e, out); }) attempt_->Handle(now, e, out);
-        } else if constexpr (requires { HandleOther(now, e, out); }) {
+          HandleRequest(now, e, out);
+        } else {
           HandleOther(now, e, out);
         }
       },
       event);
-  attempt_->Settle(now, out);
+  Settle(now, out);
   for (Notice& notice : out.notices) {
     notice.attempt = job_->attempt;
     if (notice.about.member) notice.member = job_->NameWithLife(*notice.about.member);
@@ -62,63 +115,206 @@ Effects Coordinator::Handle(Time now, Event event) {
   return out;
 }
 
-ErrorPtr Coordinator::CheckCaller(const Caller& caller) const {
-  if (stopped_) return Stopped(job_->options.job);
-  if (caller.service == attempt_->service()) return nullptr;
-  return WrongService(caller.service);
+void Coordinator::Settle(Time now, Effects& out) {
+  attempt_->Settle(now, out);
+  for (const Reply& reply : out.replies) {
+    job_->waits.Forget(reply.call);
+    const auto* joined = std::get_if<Joined>(&reply.answer);
+    if (joined == nullptr || reply.error) continue;
+    const Membership::Member& member = attempt_->membership().Get(joined->member);
+    sessions_.Sit(member.session,
+                  {joined->member, member.incarnation, job_->attempt, attempt_->service()});
+  }
+  if (attempt_->state() != told_state_) {
+    told_state_ = attempt_->state();
+    job_->TouchJob();
+  }
+  job_watch_.Flush(now, *attempt_, out);
 }
 
-ErrorPtr Coordinator::WrongService(ServiceIncarnation claimed) const {
-  return MakeError(Error{
-      .code = absl::StatusCode::kInternal,
-      .reason = Reason::kWrongServiceIncarnation,
-      .message =
-          absl::StrCat("wrong service incarnation: expecting ", attempt_->service().value(),
-                       " but got ", claimed.value(), "; job '", job_->options.job,
-                       "' is at attempt ", job_->attempt, ", the caller is not registered in it"),
-      .right_service = attempt_->service()});
+template <class Request>
+void Coordinator::HandleRequest(Time now, Request& request, Effects& out) {
+  const CallId call = request.caller.call;
+  if (stopped_) return out.Fail(call, Stopped(job_->options.job));
+  if (request.caller.native()) return HandleNative(now, request, out);
+  if (ErrorPtr refusal = CheckCaller(request.caller)) return out.Fail(call, refusal);
+  Run(now, request, out);
+}
+
+template <class Request>
+void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
+  const Caller& caller = request.caller;
+  SessionTable::Session* session = sessions_.Find(caller.session);
+  if (session == nullptr) {
+    return out.Fail(caller.call, MakeError(absl::StatusCode::kNotFound, Reason::kUnknownSession,
+                                           absl::StrCat("job '", job_->options.job,
+                                                        "' does not know this session: open it "
+                                                        "first (OpenSession)")));
+  }
+  if (const record::AnswerKept* kept = sessions_.Kept(*session, caller.number)) {
+    const std::string* value = nullptr;
+    if constexpr (std::is_same_v<Request, CompareAndSetKey>) value = &request.value;
+    return out.Succeed(caller.call, AnswerAgain(*kept, value));
+  }
+  if constexpr (std::is_same_v<Request, JoinJob>) {
+    Join(now, *session, request, out);
+  } else if constexpr (std::is_same_v<Request, CloseSession>) {
+    EndSession(now, request, out);
+  } else {
+    ErrorPtr refusal = CheckSeat(*session, kForTools<Request>);
+    if constexpr (requires { request.lifetime; }) {
+      if (!refusal && request.lifetime.with_member) refusal = CheckOwner(*session);
+    }
+    if (!refusal && kTakesEffect<Request>) refusal = sessions_.CheckKeep(*session, caller.number);
+    if (refusal) return out.Fail(caller.call, refusal);
+    request.caller.service = attempt_->service();
+    if (session->seat) {
+      request.caller.incarnation = session->seat->incarnation;
+      if constexpr (requires { request.member; }) request.member = session->seat->member;
+      attempt_->Heard(now, session->seat->member);
+    }
+    const Caller asked = caller;
+    const size_t records = out.records.size();
+    const size_t replies = out.replies.size();
+    if constexpr (std::is_same_v<Request, WatchJob>) {
+      WatchTheJob(now, request, out);
+    } else if constexpr (std::is_same_v<Request, ReportProgress>) {
+      attempt_->Handle(now, session->seat->member, request, out);
+    } else {
+      Run(now, request, out);
+    }
+    if (kTakesEffect<Request>) KeepAnswer(*session, asked, records, replies, out);
+  }
+}
+
+template <class Request>
+void Coordinator::Run(Time now, Request& request, Effects& out) {
+  const Caller caller = request.caller;
+  const size_t replies = out.replies.size();
+  std::optional<Wait> wait = WaitOf(request);
+  std::optional<MemberIndex> member = attempt_->membership().Find(caller.incarnation);
+  if constexpr (requires { request.member; }) member = request.member;
+  if constexpr (requires { attempt_->Handle(now, std::move(request), out); }) {
+    attempt_->Handle(now, std::move(request), out);
+  } else {
+    // Only members in a session can ask this.
+    out.Fail(caller.call, MakeError(absl::StatusCode::kNotFound, Reason::kUnknownSession,
+                                    "this is asked in a session: open one first (OpenSession)"));
+  }
+  if (wait && member && job_->IsMember(*member) && !IsAnswered(caller.call, replies, out)) {
+    job_->waits.Note(now, caller.call, *member, wait->first, std::move(wait->second));
+  }
+}
+
+ErrorPtr Coordinator::CheckCaller(const Caller& caller) const {
+  if (caller.service == attempt_->service()) return nullptr;
+  return WrongService(caller.service, false);
+}
+
+ErrorPtr Coordinator::WrongService(ServiceIncarnation claimed, bool native) const {
+  std::string text =
+      absl::StrCat("wrong service incarnation: expecting ", attempt_->service().value(),
+                   " but got ", claimed.value(), "; job '", job_->options.job, "' is at attempt ",
+                   job_->attempt, ", the caller is not registered in it");
+  const std::optional<FormerAttempt>& former = job_->former;
+  if (former && former->service == claimed) {
+    absl::StrAppend(&text, "; attempt ", former->attempt, ", which it was in, is over: ",
+                    former->root_cause ? former->root_cause->message : "all its members had left");
+  }
+  if (native) absl::StrAppend(&text, "; join again");
+  return MakeError(Error{.code = absl::StatusCode::kInternal,
+                         .reason = Reason::kWrongServiceIncarnation,
+                         .message = std::move(text),
+                         .right_service = attempt_->service()});
 }
 
 void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& out) {
   if (stopped_) return out.Fail(request.call, Stopped(job_->options.job));
-  if (job_->IsMember(request.member) && OpensNext(request)) {
-    OpenNextAttempt(out);
-  } else if (!attempt_->failed() && job_->IsNewLife(request.member, request.incarnation)) {
-    // Refused when that fails the attempt, as a retry will open the next one.
-    attempt_->GiveUpBroken(now, out);
+  const Admission admission{.call = request.call,
+                            .member = request.member,
+                            .incarnation = request.incarnation,
+                            .deadline = request.deadline,
+                            .peer = request.peer,
+                            .role = request.role,
+                            .recoverable = request.recoverable};
+  if (!job_->IsMember(request.member)) return attempt_->Admit(now, admission, out);
+  const bool opens = OpensNext(request.member, request.incarnation);
+  if (opens) OpenNextAttempt(out);
+  const RoleRecord* role = nullptr;
+  if (ErrorPtr refusal = job_->FindRole(request.role, &role)) {
+    // Roles that were given differ in size; who does not say its own is known by its index.
+    if (!request.role.empty()) return out.Fail(request.call, refusal);
+  } else if (!request.role.empty() && role->name != job_->RoleOf(request.member).name &&
+             !job_->options.roles.empty()) {
+    return out.Fail(request.call,
+                    MakeError(absl::StatusCode::kInvalidArgument, Reason::kUnknownMember,
+                              absl::StrCat(job_->Name(request.member), " is not of role '",
+                                           request.role, "': job '", job_->options.job,
+                                           "' has the members ", job_->NameAll())));
   }
-  attempt_->Handle(now, request, out);
+  if (!opens && !attempt_->failed() && job_->IsNewLife(request.member, request.incarnation)) {
+    // A stock process that takes another's place ends the attempt; it must not end that of a native
+    // member, which is known to live.
+    if (attempt_->membership().Get(request.member).native()) {
+      if (ErrorPtr refusal = CheckHolder(now, request.member, request.incarnation)) {
+        return out.Fail(request.call, refusal);
+      }
+    }
+    // Refused when that fails the attempt, as a retry will open the next one.
+    attempt_->GiveUpBroken(now, request.member, out);
+  }
+  attempt_->Admit(now, admission, out);
 }
 
-bool Coordinator::OpensNext(const RegisterMember& request) const {
-  if (job_->IsFormerLife(request.member, request.incarnation)) return false;
-  if (attempt_->failed()) return !attempt_->Knew(request.member, request.incarnation);
+bool Coordinator::OpensNext(MemberIndex member, Incarnation incarnation) const {
+  if (job_->IsFormerLife(member, incarnation)) return false;
+  if (attempt_->failed()) return !attempt_->membership().Knew(member, incarnation);
   return attempt_->ended();
 }
 
 void Coordinator::OpenNextAttempt(Effects& out) {
+  attempt_->RecordMembers(out);
   const std::unique_ptr<Attempt> old = std::move(attempt_);
+  job_->former = {job_->attempt, old->service(), old->root_cause()};
   ++job_->attempt;
+  job_->BeginAttempt();
   attempt_ = std::make_unique<Attempt>(*job_, Draw(job_->options.incarnation_seed, job_->attempt));
+  out.records.push_back(record::AttemptBegan{job_->attempt, attempt_->service()});
   out.Tell(
       Severity::kInfo,
       absl::StrCat("job '", job_->options.job, "': attempt ", job_->attempt, " begins; attempt ",
                    job_->attempt - 1, old->failed() ? " failed" : " ended"),
       {NoticeKind::kAttemptBegan, {}});
-  old->Close(WrongService(old->service()), out);
+  old->Close(WrongService(old->service(), false), out);
 }
 
 void Coordinator::HandleOther(Time now, const CallLeft& fact, Effects& out) {
+  job_->waits.Forget(fact.call);
+  if (job_watch_.Forget(fact.call)) return;
   attempt_->Handle(now, fact, out);
 }
 
 void Coordinator::HandleOther(Time now, const DeadlineReached& fact, Effects& out) {
-  if (!stopped_) attempt_->Handle(now, fact, out);
+  if (stopped_) return;
+  attempt_->Handle(now, fact, out);
+  sessions_.Expire(
+      now, [this](const SessionTable::Session& session) { return IsLiveMember(session); }, out);
+}
+
+void Coordinator::RecordProcess(MemberIndex member, Effects& out) {
+  const ProcessRecord& process = job_->processes[member.value()];
+  out.records.push_back(record::ProcessChanged{.member = member,
+                                               .host = process.host,
+                                               .pid = process.pid,
+                                               .running = process.running,
+                                               .stopped = process.stopped});
+  job_->Touch(member);
 }
 
 void Coordinator::HandleOther(Time, const ProcessStarted& fact, Effects& out) {
   if (!job_->IsMember(fact.member)) return;
   job_->processes[fact.member.value()] = {.host = fact.host, .pid = fact.pid, .running = true};
+  RecordProcess(fact.member, out);
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_->options.job, "': ", job_->Name(fact.member),
                         " started as pid ", fact.pid, " on ", fact.host),
@@ -132,6 +328,7 @@ void Coordinator::HandleOther(Time now, const ProcessEnded& fact, Effects& out) 
   if (process.pid != fact.pid || !process.running) return;
   process.running = false;
   process.stopped = false;
+  RecordProcess(fact.member, out);
   if (!stopped_) attempt_->Handle(now, fact, out);
 }
 
@@ -156,30 +353,42 @@ void Coordinator::SetStopped(Time now, MemberIndex member, int64_t pid, bool sto
            {stopped ? NoticeKind::kMemberSuspect : NoticeKind::kMemberRecovered, member});
   process.stopped = stopped;
   process.stopped_at = now;
+  RecordProcess(member, out);
 }
 
 void Coordinator::HandleOther(Time now, const Stop& fact, Effects& out) {
   if (stopped_) return;
   stopped_ = true;
   attempt_->Handle(now, fact, out);
+  job_watch_.FailAll(
+      MakeError(Error{.code = absl::StatusCode::kCancelled,
+                      .reason = Reason::kServiceStopped,
+                      .message = absl::StrCat("the coordination service of job '",
+                                              job_->options.job, "' is shutting down"),
+                      .from_service = false}),
+      out);
 }
 
-absl::Status Coordinator::Apply(Time, const Record&) {
-  return absl::UnimplementedError("records are not applied yet");
+void Coordinator::HandleOther(Time now, const Restored&, Effects&) {
+  sessions_.Restored(now);
+  const int64_t version =
+      DrawVersion(job_->options.incarnation_seed, static_cast<uint64_t>(now.nanoseconds()));
+  job_->RestartVersions(version);
+  attempt_->Restored(now, version);
+  told_state_ = attempt_->state();
 }
-
-std::vector<TimedRecord> Coordinator::Snapshot() const { return {}; }
 
 Time Coordinator::NextDeadline() const {
-  return stopped_ ? Time::Infinite() : attempt_->NextDeadline();
+  if (stopped_) return Time::Infinite();
+  return std::min({attempt_->NextDeadline(), sessions_.NextDeadline(), job_watch_.NextDeadline()});
 }
 
 CoordinatorView Coordinator::View(Time now) const {
-  CoordinatorView view{.job = job_->options.job,
-                       .size = job_->options.size,
-                       .attempt = job_->attempt,
-                       .errors = {job_->errors.begin(), job_->errors.end()}};
+  CoordinatorView view{
+      .job = job_->options.job, .size = job_->options.size, .attempt = job_->attempt};
+  for (const auto& [version, error] : job_->errors) view.errors.push_back(error);
   attempt_->FillView(now, view);
+  view.waits += job_watch_.waits();
   if (stopped_) view.state = AttemptState::kStopped;
   return view;
 }

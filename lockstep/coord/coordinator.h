@@ -6,31 +6,36 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "lockstep/base/time.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
+#include "lockstep/coord/job_watch.h"
 #include "lockstep/coord/options.h"
 #include "lockstep/coord/records.h"
+#include "lockstep/coord/sessions.h"
 #include "lockstep/coord/view.h"
 
 namespace lockstep::coord {
-
-class Attempt;
-struct JobRecord;
 
 // Decides who is in the job, what its barriers, keys and errors are, and who is told what.
 //
 // A job lives in attempts. All state that clients can reach belongs to the current `Attempt`, so
 // that nothing of an old one can touch the new one; the coordinator keeps what outlives an attempt:
-// the processes a launcher told of, and the errors for people. It opens the next attempt when a
-// member registers after the job's last member has left or after the job has failed.
+// the sessions of native clients, the processes a launcher told of, and the errors for people. It
+// opens the next attempt when a member registers after the job's last member has left or after the
+// job has failed.
 //
 // Invariants: (1) every request is answered exactly once, or its caller left; (2) a request that
 // carries another service incarnation than the current attempt's changes nothing; (3) the same
-// events at the same times give the same effects.
+// events at the same times give the same effects; (4) a request of a session that took effect is
+// answered again as before, and has no effect again, until its client has the answer; (5) the
+// records of all effects so far, or those of a snapshot and of the effects since, give a machine
+// that answers as this one, but for what was parked.
 //
 // Threads: thread-compatible; one loop owns it. Time: `now` must not go back between calls.
 // Bounds: CoordinatorOptions.
@@ -61,26 +66,79 @@ class Coordinator {
   ServiceIncarnation service_incarnation() const;
 
  private:
+  // --- coordinator.cc ---
+
   // Null when the caller belongs to the current attempt.
   ErrorPtr CheckCaller(const Caller& caller) const;
-  ErrorPtr WrongService(ServiceIncarnation claimed) const;
-  // Whether the member of the job belongs to the attempt after this one.
-  bool OpensNext(const RegisterMember& request) const;
+  ErrorPtr WrongService(ServiceIncarnation claimed, bool native) const;
+  // Whether a life of a member belongs to the attempt after this one.
+  bool OpensNext(MemberIndex member, Incarnation incarnation) const;
   void OpenNextAttempt(Effects& out);
 
-  // What carries no `Caller`.
+  // What carries a `Caller`: of a stock client, of a native one, and of either, when it may.
+  template <class Request>
+  void HandleRequest(Time now, Request& request, Effects& out);
+  template <class Request>
+  void HandleNative(Time now, Request& request, Effects& out);
+  template <class Request>
+  void Run(Time now, Request& request, Effects& out);
+
+  // What carries none.
   void HandleOther(Time now, const RegisterMember& request, Effects& out);
+  void HandleOther(Time now, const OpenSession& request, Effects& out);
+  void HandleOther(Time now, const SessionBroke& fact, Effects& out);
+  void HandleOther(Time now, const AnsweredThrough& fact, Effects& out);
   void HandleOther(Time now, const CallLeft& fact, Effects& out);
   void HandleOther(Time now, const DeadlineReached& fact, Effects& out);
   void HandleOther(Time now, const ProcessStarted& fact, Effects& out);
   void HandleOther(Time now, const ProcessEnded& fact, Effects& out);
   void HandleOther(Time now, const ProcessStopped& fact, Effects& out);
   void HandleOther(Time now, const ProcessContinued& fact, Effects& out);
+  void HandleOther(Time now, const Restored& fact, Effects& out);
   void HandleOther(Time now, const Stop& fact, Effects& out);
   void SetStopped(Time now, MemberIndex member, int64_t pid, bool stopped, Effects& out);
+  void RecordProcess(MemberIndex member, Effects& out);
+
+  // To be called after every event.
+  void Settle(Time now, Effects& out);
+
+  // --- coordinator_native.cc ---
+
+  // Null when the session may ask what only members may, or what `tools` may as well.
+  ErrorPtr CheckSeat(const SessionTable::Session& session, bool tools) const;
+  // Null when keys may live as long as the session's member.
+  ErrorPtr CheckOwner(const SessionTable::Session& session) const;
+  // The answer that is kept, given once more. `value`: what the request wrote.
+  static Answer AnswerAgain(const record::AnswerKept& kept, const std::string* value);
+  // Keeps what the call was answered with, when it took effect: when there are more records and
+  // replies than these.
+  void KeepAnswer(SessionTable::Session& session, const Caller& caller, size_t records,
+                  size_t replies, Effects& out);
+
+  void Join(Time now, SessionTable::Session& session, const JoinJob& request, Effects& out);
+  // Null when the request makes sense, whoever is in.
+  ErrorPtr CheckJoin(const JoinJob& request, const RoleRecord** role) const;
+  // Null when no other process that lives is this member.
+  ErrorPtr CheckHolder(Time now, MemberIndex member, Incarnation incarnation) const;
+  std::optional<MemberIndex> FreeMember(const RoleRecord& role) const;
+  void WatchTheJob(Time now, const WatchJob& request, Effects& out);
+  void EndSession(Time now, const CloseSession& request, Effects& out);
+  bool IsLiveMember(const SessionTable::Session& session) const;
+
+  // --- coordinator_restore.cc ---
+
+  absl::Status ApplyAttempt(const record::AttemptBegan& record);
+  absl::Status ApplyMember(Time at, const record::MemberChanged& record);
+  absl::Status ApplyProcess(Time at, const record::ProcessChanged& record);
+  void ApplyError(Time at, const record::ErrorKept& record);
+  void SnapshotOldAttempts(std::vector<TimedRecord>& records) const;
 
   const std::unique_ptr<JobRecord> job_;
+  SessionTable sessions_;
+  JobWatch job_watch_;
   std::unique_ptr<Attempt> attempt_;
+  bool begun_ = false;  // the current attempt is in the journal
+  AttemptState told_state_ = AttemptState::kWaiting;
   bool stopped_ = false;
 };
 

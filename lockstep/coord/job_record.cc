@@ -4,11 +4,89 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::coord {
 
+JobRecord::JobRecord(const CoordinatorOptions& options_in)
+    : options(options_in),
+      lives(options.size),
+      incarnations(options.size),
+      processes(options.size),
+      places(options.size),
+      recoverable(options.size),
+      versions_(options.size) {
+  int32_t first = 0;
+  for (const RoleOptions& role : options.roles) {
+    roles_.push_back({.name = role.name, .first = first, .size = role.size});
+    first += role.size;
+  }
+  if (roles_.empty()) {
+    roles_.push_back({.name = options.role, .first = 0, .size = options.size});
+    role_settled_ = false;
+  }
+  LOCKSTEP_CHECK(options.roles.empty() || first == options.size);
+}
+
+const RoleRecord& JobRecord::RoleOf(MemberIndex member) const {
+  const auto beyond = std::upper_bound(
+      roles_.begin(), roles_.end(), member.value(),
+      [](int32_t index, const RoleRecord& role) { return index < role.first + role.size; });
+  return beyond == roles_.end() ? roles_.back() : *beyond;
+}
+
+ErrorPtr JobRecord::FindRole(const std::string& name, const RoleRecord** role) const {
+  *role = nullptr;
+  if (options.roles.empty()) {
+    if (role_settled_ && !name.empty() && name != roles_[0].name) {
+      return MakeError(absl::StatusCode::kInvalidArgument, Reason::kInvalidArgument,
+                       absl::StrCat("job '", options.job,
+                                    "' was given no roles, and its first member calls its "
+                                    "own '",
+                                    roles_[0].name, "'; another calls its role '", name,
+                                    "': use one name, or start the job with roles, as in ",
+                                    options.job, "=", roles_[0].name, ":N,", name, ":M"));
+    }
+    *role = &roles_[0];
+    return nullptr;
+  }
+  if (name.empty() && roles_.size() == 1) {
+    *role = &roles_[0];
+    return nullptr;
+  }
+  const auto found = std::find_if(roles_.begin(), roles_.end(),
+                                  [&name](const RoleRecord& each) { return each.name == name; });
+  if (found != roles_.end()) {
+    *role = &*found;
+    return nullptr;
+  }
+  const std::string known =
+      absl::StrJoin(roles_, ", ", [](std::string* out, const RoleRecord& each) {
+        absl::StrAppend(out, "'", each.name, "' (", each.size, ")");
+      });
+  return MakeError(absl::StatusCode::kInvalidArgument, Reason::kUnknownRole,
+                   absl::StrCat("job '", options.job, "' has no role '", name, "'; it has ", known,
+                                name.empty() ? "; say which one" : "; check the name"));
+}
+
+void JobRecord::SettleRole(const std::string& name) {
+  if (!options.roles.empty() || role_settled_ || name.empty()) return;
+  role_settled_ = true;
+  if (roles_[0].name == name) return;
+  roles_[0].name = name;
+  TouchAll();
+}
+
+void JobRecord::BeginAttempt() {
+  role_settled_ = false;
+  std::fill(recoverable.begin(), recoverable.end(), uint8_t{0});
+  TouchAll();
+}
+
 std::string JobRecord::Name(MemberIndex member) const {
-  return absl::StrCat(options.role, "/", member.value());
+  const RoleRecord& role = RoleOf(member);
+  return absl::StrCat(role.name, "/", member.value() - role.first);
 }
 
 std::string JobRecord::NameWithLife(MemberIndex member) const {
@@ -20,7 +98,12 @@ std::string JobRecord::Describe(MemberIndex member) const {
   std::string text = NameWithLife(member);
   if (!IsMember(member)) return text;
   const ProcessRecord& process = processes[member.value()];
-  if (process.pid != 0) absl::StrAppend(&text, " (pid ", process.pid, " on ", process.host, ")");
+  const PlaceRecord& place = places[member.value()];
+  const bool told = place.pid != 0;
+  const int64_t pid = told ? place.pid : process.pid;
+  if (pid != 0) {
+    absl::StrAppend(&text, " (pid ", pid, " on ", told ? place.host : process.host, ")");
+  }
   return text;
 }
 
@@ -34,17 +117,24 @@ std::string JobRecord::NameSome(const std::vector<MemberIndex>& members) const {
   return text;
 }
 
-void JobRecord::NoteLife(MemberIndex member, Incarnation incarnation) {
+std::string JobRecord::NameAll() const {
+  return absl::StrJoin(roles_, ", ", [](std::string* out, const RoleRecord& role) {
+    absl::StrAppend(out, role.name, "/0 to ", role.name, "/", role.size - 1);
+  });
+}
+
+bool JobRecord::NoteLife(MemberIndex member, Incarnation incarnation) {
   std::deque<Incarnation>& known = incarnations[member.value()];
-  if (!known.empty() && known.back() == incarnation) return;
+  if (!known.empty() && known.back() == incarnation) return false;
   ++lives[member.value()];
   known.push_back(incarnation);
   if (known.size() > kLivesKeptMax) known.pop_front();
+  return true;
 }
 
 bool JobRecord::IsFormerLife(MemberIndex member, Incarnation incarnation) const {
   const std::deque<Incarnation>& known = incarnations[member.value()];
-  return !known.empty() &&
+  return !known.empty() && known.back() != incarnation &&
          std::find(known.begin(), known.end() - 1, incarnation) != known.end() - 1;
 }
 
@@ -54,16 +144,55 @@ bool JobRecord::IsNewLife(MemberIndex member, Incarnation incarnation) const {
   return std::find(known.begin(), known.end(), incarnation) == known.end();
 }
 
+std::vector<record::MemberChanged> JobRecord::KeptLives(MemberIndex member) const {
+  const std::deque<Incarnation>& known = incarnations[member.value()];
+  std::vector<record::MemberChanged> kept;
+  int32_t life = lives[member.value()] - static_cast<int32_t>(known.size());
+  for (Incarnation incarnation : known) {
+    kept.push_back({.member = member, .incarnation = incarnation, .life = ++life});
+  }
+  return kept;
+}
+
 void JobRecord::KeepError(ErrorView error) {
-  errors.push_back(std::move(error));
+  errors.emplace(++version, std::move(error));
   if (errors.size() <= options.kept_errors_max) return;
-  auto victim = std::find_if(errors.begin(), errors.end(),
-                             [](const ErrorView& kept) { return kept.consequence; });
+  const auto victim = std::find_if(errors.begin(), errors.end(),
+                                   [](const auto& kept) { return kept.second.consequence; });
   errors.erase(victim == errors.end() ? errors.begin() : victim);
+}
+
+void JobRecord::Touch(MemberIndex member) {
+  int64_t& known = versions_[member.value()];
+  if (known != 0) changed_members.erase(known);
+  known = ++version;
+  changed_members.emplace(known, member);
+}
+
+void JobRecord::TouchAll() {
+  for (int32_t i = 0; i < options.size; ++i) Touch(MemberIndex(i));
+}
+
+void JobRecord::RestartVersions(int64_t base) {
+  version = base;
+  first_version = base;
+  changed_members.clear();
+  std::fill(versions_.begin(), versions_.end(), 0);
+  std::map<int64_t, ErrorView> kept;
+  for (auto& [old, error] : errors) kept.emplace(++version, std::move(error));
+  errors = std::move(kept);
 }
 
 std::string FormatSpan(absl::Duration span) {
   return absl::FormatDuration(absl::Trunc(span, absl::Milliseconds(1)));
+}
+
+uint64_t DrawNumber(uint64_t seed, uint64_t counter) {
+  uint64_t x = seed + uint64_t{0x9e3779b97f4a7c15} * counter;
+  x = (x ^ (x >> 30)) * uint64_t{0xbf58476d1ce4e5b9};
+  x = (x ^ (x >> 27)) * uint64_t{0x94d049bb133111eb};
+  x ^= x >> 31;
+  return x == 0 ? 1 : x;
 }
 
 }  // namespace lockstep::coord

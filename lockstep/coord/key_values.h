@@ -1,77 +1,141 @@
 // The keys of one attempt: what its members tell each other. Pure.
 #pragma once
 
-#include <map>
-#include <memory>
+#include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "lockstep/base/time.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
+#include "lockstep/coord/key_waits.h"
+#include "lockstep/coord/key_watch.h"
 #include "lockstep/coord/options.h"
+#include "lockstep/coord/records.h"
+#include "lockstep/coord/stored_key.h"
 
 namespace lockstep::coord {
 
-// `///a//b/c//` and `a/b/c` are one key: no slashes at the ends, none repeated.
-std::string NormalKey(absl::string_view key);
-
-// Holds values under ordered keys, and those who wait for a key that is not there yet. A `/` in a
-// key makes directories, which exist as long as something is below them.
+// Holds values under ordered keys. A `/` in a key makes directories, which exist as long as
+// something is below them. Who waits for a key or follows changes is kept by the two parts.
+//
+// Each change takes the next revision; the empty store is at revision 1, so that "after 0" always
+// means "I know nothing". What one deletion removes shares a revision.
+//
+// Stock callers are answered as by their own service; native ones with revisions. A native caller
+// must name a key; to a stock one, no key at all is a key, too.
 //
 // Invariants: (1) nobody waits for a key that has a value; (2) each waiter is answered once, unless
-// it leaves; (3) `bytes` is the sum over all keys and values.
+// it leaves; (3) `bytes` is the sum over all keys and values; (4) every change is in a record.
 //
 // Threads: thread-compatible. Bounds: keys_max, key_bytes_max, value_bytes_max, store_bytes_max,
-// list_bytes_max; what goes over one is refused and changes nothing.
+// list_bytes_max, page_bytes_max; what goes over one is refused and changes nothing. Time: a key
+// with a ttl goes when it is due, not before `ReachDeadline` is called.
 class KeyValues {
  public:
-  explicit KeyValues(const CoordinatorOptions& options) : options_(options) {}
+  explicit KeyValues(const CoordinatorOptions& options)
+      : options_(options), waits_(options), watch_(options) {}
+  KeyValues(const KeyValues&) = delete;
+  KeyValues& operator=(const KeyValues&) = delete;
 
-  void Set(const SetKey& request, Effects& out);
-  // `now` is for View only: a wait has no end of its own.
-  void Get(Time now, const GetKey& request, Effects& out);
-  void TryGet(const TryGetKey& request, Effects& out);
-  void Increment(const IncrementKey& request, Effects& out);
-  void List(const ListKeys& request, Effects& out) const;
+  // `owner`: the member that asks; set when the lifetime is `with_member`.
+  void Set(Time now, SetKey request, std::optional<MemberIndex> owner, Effects& out);
+  void CompareAndSet(Time now, CompareAndSetKey request, std::optional<MemberIndex> owner,
+                     Effects& out);
+  // A number keeps the lifetime that its key has.
+  void Increment(Time now, const IncrementKey& request, Effects& out);
+  void Max(Time now, const MaxKey& request, Effects& out);
   void Delete(const DeleteKey& request, Effects& out);
 
+  void TryGet(const TryGetKey& request, Effects& out) const;
+  void List(const ListKeys& request, Effects& out) const;
+
+  // These three may wait. False, and nothing done: it would, and `may_wait` is false.
+  bool Get(Time now, const GetKey& request, bool may_wait, Effects& out);
+  bool Get(Time now, const GetKeys& request, bool may_wait, Effects& out);
+  bool Watch(const WatchKeys& request, bool may_wait, Effects& out);
+
+  // The member left, was lost or lives anew: its keys die.
+  void MemberGone(MemberIndex member, Effects& out);
+
+  void ReachDeadline(Time now, Effects& out);
+  Time NextDeadline() const;
+
   // The caller left. False when it waits for no key.
-  bool Forget(CallId call);
+  bool Forget(CallId call) { return waits_.Forget(call) || watch_.Forget(call); }
 
   // Every waiter gets the error; used when the attempt is over.
   void FailAll(const ErrorPtr& error, Effects& out);
 
-  struct Waiter {
-    Incarnation incarnation;  // of the caller; 0 when not said
-    std::string asked;        // the key as the caller spelled it
-    Time since;
-  };
-  using Waiters = std::map<CallId, Waiter>;  // in the order of arrival
-  const std::map<std::string, Waiters>& waiters() const { return waiters_; }
+  absl::Status Apply(Time at, const record::KeySet& record);
+  absl::Status Apply(Time at, const record::KeyDeleted& record);
+  void Snapshot(std::vector<TimedRecord>& out) const;
 
-  bool Holds(absl::string_view key) const { return values_.contains(NormalKey(key)); }
-  size_t waits() const { return calls_.size(); }
-  size_t size() const { return values_.size(); }
+  // Who waits for which key: the first so many, by key.
+  std::vector<const KeyWaits::Slot*> waiters(size_t rows_max) const {
+    return waits_.First(rows_max);
+  }
+  // How many keys are waited for.
+  size_t awaited() const { return waits_.keys(); }
+  size_t waits() const { return waits_.waits() + watch_.waits(); }
+  size_t size() const { return keys_.size(); }
   size_t bytes() const { return bytes_; }
+  int64_t revision() const { return revision_; }
 
  private:
-  using Value = std::shared_ptr<const std::string>;
+  using Keys = absl::btree_map<std::string, StoredKeyPtr>;
+  // Where a key is, or would be.
+  struct Place {
+    absl::string_view key;
+    Keys::iterator it;
+    bool there = false;
+  };
+  struct Terms {
+    Time expires = Time::Infinite();
+    std::optional<MemberIndex> owner;
+  };
 
-  ErrorPtr CheckKey(absl::string_view key) const;
-  // Stores and answers the waiters, or says which limit forbids it.
-  ErrorPtr Store(const std::string& key, std::string value, Effects& out);
+  Place Find(absl::string_view key);
+  StoredKeyPtr Lookup(absl::string_view key) const;
+
+  // Null when the request is lawful.
+  ErrorPtr CheckKey(const Caller& caller, absl::string_view key) const;
+  ErrorPtr CheckLifetime(const KeyLifetime& lifetime) const;
+  ErrorPtr CheckRoom(const Place& place, size_t value_bytes) const;
+  static Terms TermsOf(Time now, const KeyLifetime& lifetime, std::optional<MemberIndex> owner);
+  // The number under the key, or 0.
+  static ErrorPtr NumberAt(const Place& place, int64_t& number);
+
+  // Writes the value, records it, and answers who waits for it; or says which limit forbids it.
+  ErrorPtr Store(Time now, Place& place, std::string value, const Terms& terms, Effects& out);
+  // Writes the number, unless it is `same` already, and answers the caller.
+  void StoreNumber(Time now, Place& place, int64_t number, const Caller& caller,
+                   const std::string& asked, Effects& out);
+  // Removes a key by itself, at a revision of its own.
+  void Remove(const std::string& key, Effects& out);
+
+  // The changes themselves, live or restored.
+  void Put(Place& place, StoredKeyPtr stored);
+  Keys::iterator Erase(Keys::iterator it, int64_t revision);
+  // The key (with what is below it); returns how many went.
+  int64_t EraseAll(absl::string_view key, bool below, int64_t revision);
 
   const CoordinatorOptions& options_;
-  absl::btree_map<std::string, Value> values_;
-  std::map<std::string, Waiters> waiters_;
-  absl::flat_hash_map<CallId, std::string> calls_;  // looked up only
+  Keys keys_;
+  absl::btree_set<std::pair<Time, std::string>> expiries_;
+  absl::flat_hash_map<MemberIndex, absl::btree_set<std::string>> owned_;  // looked up only
+  KeyWaits waits_;
+  KeyWatch watch_;
   size_t bytes_ = 0;
+  int64_t revision_ = 1;
 };
 
 }  // namespace lockstep::coord

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/coord/key_name.h"
 
 namespace lockstep::coord {
 namespace {
@@ -14,7 +15,8 @@ class KeyValuesTest : public testing::Test {
  protected:
   // Each returns the answer: a value, "ok", "waits", or the error as clients print it.
   std::string Set(const std::string& key, const std::string& value, bool overwrite = false) {
-    keys_.Set({.caller = Next(), .key = key, .value = value, .overwrite = overwrite}, out_);
+    keys_.Set(Time(), {.caller = Next(), .key = key, .value = value, .overwrite = overwrite},
+              std::nullopt, out_);
     return Answer(last_);
   }
   std::string TryGet(const std::string& key) {
@@ -22,7 +24,7 @@ class KeyValuesTest : public testing::Test {
     return Answer(last_);
   }
   std::string Increment(const std::string& key, int64_t by) {
-    keys_.Increment({.caller = Next(), .key = key, .increment = by}, out_);
+    keys_.Increment(Time(), {.caller = Next(), .key = key, .increment = by}, out_);
     return Answer(last_);
   }
   std::string Delete(const std::string& key) {
@@ -30,7 +32,7 @@ class KeyValuesTest : public testing::Test {
     return Answer(last_);
   }
   CallId Get(const std::string& key) {
-    keys_.Get(Time(), {.caller = Next(), .key = key}, out_);
+    keys_.Get(Time(), GetKey{.caller = Next(), .key = key}, true, out_);
     return last_;
   }
 
@@ -60,6 +62,25 @@ TEST(NormalKey, HasNoSlashesAtItsEndsAndNoneRepeated) {
   EXPECT_EQ(NormalKey("foo"), "foo");
   EXPECT_EQ(NormalKey("///a//b/c//"), "a/b/c");
   EXPECT_EQ(NormalKey("/"), "");
+}
+
+TEST(KeyName, IsTheNormalKey) {
+  for (const char* key : {"", "/", "//", "foo", "/foo", "foo//", "///a//b/c//", "a/b", "a//b"}) {
+    EXPECT_EQ(KeyName(key).view(), NormalKey(key)) << key;
+  }
+}
+
+TEST(IsAtOrBelow, EndsAtAComponent) {
+  EXPECT_TRUE(IsAtOrBelow("a", "a"));
+  EXPECT_TRUE(IsAtOrBelow("a/b", "a"));
+  EXPECT_TRUE(IsAtOrBelow("a/b", ""));
+  EXPECT_FALSE(IsAtOrBelow("ab", "a"));
+  EXPECT_FALSE(IsAtOrBelow("a", "a/b"));
+}
+
+TEST(QuotedKey, ShowsTheBeginningOfALongKey) {
+  EXPECT_EQ(QuotedKey("a\n"), "'a\\n'");
+  EXPECT_EQ(QuotedKey(std::string(300, 'k')), absl::StrCat("'", std::string(200, 'k'), "...'"));
 }
 
 TEST_F(KeyValuesTest, AnswersWaitersInTheirOwnSpelling) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
@@ -26,6 +27,16 @@ std::optional<MemberIndex> Membership::Find(Incarnation incarnation) const {
   return life->second;
 }
 
+size_t Membership::LivesHere(MemberIndex member) const {
+  return std::min(Get(member).lives_here, job_.incarnations[member.value()].size());
+}
+
+bool Membership::Knew(MemberIndex member, Incarnation incarnation) const {
+  const std::deque<Incarnation>& known = job_.incarnations[member.value()];
+  const auto here = known.end() - static_cast<ptrdiff_t>(LivesHere(member));
+  return std::find(here, known.end(), incarnation) != known.end();
+}
+
 std::string Membership::DescribeMissing(Time now, std::vector<MemberIndex> members) const {
   auto silent_longer = [this](MemberIndex a, MemberIndex b) {
     return std::tuple(Get(a).ever_registered, Get(a).last_heard, a) <
@@ -39,9 +50,21 @@ std::string Membership::DescribeMissing(Time now, std::vector<MemberIndex> membe
     absl::StrAppend(&text, i == 0 ? "" : ", ", job_.Describe(members[i]));
     if (!m.ever_registered) {
       absl::StrAppend(&text, " (never came)");
-    } else {
-      absl::StrAppend(&text, " (last heard ", FormatSpan(now - m.last_heard), " ago)");
+      continue;
     }
+    absl::StrAppend(&text, " (last heard ", FormatSpan(now - m.last_heard), " ago");
+    const std::string& host = job_.places[members[i].value()].host;
+    if (!host.empty() && job_.places[members[i].value()].pid == 0) {
+      absl::StrAppend(&text, ", on ", host);
+    }
+    if (m.step) absl::StrAppend(&text, ", at step ", *m.step);
+    const std::string doing = job_.waits.Describe(now, members[i]);
+    if (!doing.empty()) {
+      absl::StrAppend(&text, ", ", doing);
+    } else if (!m.phase.empty()) {
+      absl::StrAppend(&text, ", is in phase '", m.phase, "'");
+    }
+    absl::StrAppend(&text, ")");
   }
   if (members.size() > named) absl::StrAppend(&text, " +", members.size() - named, " more");
   return text;
@@ -49,17 +72,74 @@ std::string Membership::DescribeMissing(Time now, std::vector<MemberIndex> membe
 
 void Membership::BeginLife(Time now, MemberIndex member, Incarnation incarnation,
                            std::string peer) {
-  LOCKSTEP_CHECK(!job_.IsFormerLife(member, incarnation));
+  BeginLife(now, {.member = member, .incarnation = incarnation, .peer = std::move(peer)});
+}
+
+void Membership::BeginLife(Time now, const Admission& admission) {
+  const MemberIndex member = admission.member;
+  LOCKSTEP_CHECK(!job_.IsFormerLife(member, admission.incarnation));
   Member& m = members_[member.value()];
-  if (!m.ever_registered || m.incarnation != incarnation) ++version_;
-  job_.NoteLife(member, incarnation);
-  lives_.emplace(member, incarnation);
+  if (!m.ever_registered || m.incarnation != admission.incarnation) ++version_;
+  const bool is_new = job_.NoteLife(member, admission.incarnation);
+  if (is_new) {
+    m.was_in = false;
+    m.step.reset();
+    m.phase.clear();
+  }
+  SetLife(member, admission.incarnation, is_new);
+  m.last_heard = now;
+  if (m.state == MemberState::kDisconnected) m.since = now;
+  m.peer = admission.peer;
+  m.role = admission.role;
+  m.session = admission.session;
+  m.labels = admission.labels;
+  job_.places[member.value()] = {.host = admission.host, .pid = admission.pid};
+  job_.recoverable[member.value()] = admission.recoverable ? 1 : 0;
+  NoteChange(member);
+}
+
+void Membership::GaveUpRegistering(Time now, MemberIndex member) {
+  members_[member.value()].since = now;
+  job_.Touch(member);
+}
+
+void Membership::SetLife(MemberIndex member, Incarnation incarnation, bool is_new) {
+  Member& m = members_[member.value()];
+  if (is_new || m.lives_here == 0) m.lives_here = std::min(m.lives_here + 1, kLivesKeptMax);
+  const auto former = by_incarnation_.find(m.incarnation);
+  if (m.ever_registered && m.incarnation != incarnation && former != by_incarnation_.end() &&
+      former->second == member) {
+    by_incarnation_.erase(former);
+  }
   by_incarnation_[incarnation] = member;
   m.incarnation = incarnation;
   m.ever_registered = true;
-  m.last_heard = now;
-  if (m.state == MemberState::kDisconnected) m.since = now;
-  m.peer = std::move(peer);
+}
+
+void Membership::NoteChange(MemberIndex member) {
+  job_.Touch(member);
+  Member& m = members_[member.value()];
+  if (std::exchange(m.noted, true)) return;
+  changed_.push_back(member);
+}
+
+std::vector<MemberIndex> Membership::TakeChanged() {
+  std::vector<MemberIndex> changed = std::move(changed_);
+  changed_.clear();
+  for (MemberIndex member : changed) members_[member.value()].noted = false;
+  std::sort(changed.begin(), changed.end());
+  return changed;
+}
+
+bool Membership::NoteProgress(MemberIndex member, std::optional<int64_t> step,
+                              const std::string& phase) {
+  Member& m = members_[member.value()];
+  const bool news = (step && step != m.step) || (!phase.empty() && phase != m.phase);
+  if (!news) return false;
+  if (step) m.step = step;
+  if (!phase.empty()) m.phase = phase;
+  job_.Touch(member);
+  return true;
 }
 
 void Membership::Connect(Time now, MemberIndex member) {
@@ -91,41 +171,110 @@ void Membership::SetState(Time now, MemberIndex member, MemberState state) {
   if (m.state == MemberState::kConnected) {
     Withdraw(member);
     broken_.erase(member);
-    m.connection_broke.reset();
+    m.link = Link::kUp;
     --connected_;
   }
   failed_ += (state == MemberState::kError) - (m.state == MemberState::kError);
   m.state = state;
   m.since = now;
   ++version_;
+  NoteChange(member);
   if (state == MemberState::kConnected) {
+    m.was_in = true;
     ++connected_;
     Enter(member);
   }
 }
 
-void Membership::ConnectionBroke(Time now, MemberIndex member) {
+void Membership::SetLink(MemberIndex member, Link link, Time since, Time due) {
   Member& m = members_[member.value()];
-  if (m.state != MemberState::kConnected || m.connection_broke) return;
-  m.connection_broke = now;
-  broken_.insert(member);
+  m.link = link;
+  m.link_since = since;
+  m.link_due = due;
+  if (link == Link::kBroken) {
+    broken_.insert(member);
+  } else {
+    broken_.erase(member);
+  }
   Withdraw(member);
   Enter(member);
+  job_.Touch(member);
+}
+
+void Membership::ConnectionBroke(Time now, MemberIndex member) {
+  const Member& m = Get(member);
+  if (m.state != MemberState::kConnected || m.broke()) return;
+  const absl::Duration grace =
+      m.native() ? job_.options.session_grace : job_.options.connection_grace;
+  SetLink(member, Link::kBroken, now, now + grace);
+}
+
+void Membership::ConnectionSilent(Time now, MemberIndex member) {
+  const Member& m = Get(member);
+  if (m.state != MemberState::kConnected || m.link != Link::kUp) return;
+  SetLink(member, Link::kSilent, now, Time::Infinite());
 }
 
 void Membership::ConnectionBack(MemberIndex member) {
-  Member& m = members_[member.value()];
-  if (!m.connection_broke) return;
-  m.connection_broke.reset();
-  broken_.erase(member);
-  Withdraw(member);
-  Enter(member);
+  if (Get(member).link == Link::kUp) return;
+  SetLink(member, Link::kUp, Time(), Time::Infinite());
+}
+
+void Membership::Restore(Time at, const record::MemberChanged& record) {
+  const MemberIndex index = record.member;
+  Member& m = members_[index.value()];
+  if (m.state == MemberState::kConnected) SetState(at, index, MemberState::kDisconnected);
+  if (record.life != 0) {
+    const bool is_new = job_.NoteLife(index, record.incarnation);
+    if (is_new) job_.lives[index.value()] = std::max(job_.lives[index.value()], record.life);
+    SetLife(index, record.incarnation, is_new);
+  }
+  m.error = record.state == MemberState::kError ? record.error : nullptr;
+  m.last_heard = at;
+  m.grace_until.reset();
+  if (record.left) m.grace_until = at + job_.options.heartbeat_timeout;
+  m.peer = record.peer;
+  m.role = record.role;
+  m.session = record.session;
+  m.labels = record.labels;
+  job_.places[index.value()] = {.host = record.host, .pid = record.pid};
+  job_.recoverable[index.value()] = record.recoverable ? 1 : 0;
+  SetState(at, index, record.state);
+  if (record.state == MemberState::kConnected || record.left) ever_connected_ = true;
+}
+
+void Membership::Restored(Time now, int64_t version) {
+  version_ += version;
+  TakeChanged();
+  for (int32_t i = 0; i < size(); ++i) {
+    const MemberIndex member(i);
+    if (Get(member).state != MemberState::kConnected) continue;
+    members_[i].last_heard = now;
+    SetLink(member, Link::kRestarted, now, now + job_.options.restart_grace);
+  }
+}
+
+record::MemberChanged Membership::RecordOf(MemberIndex member) const {
+  const Member& m = Get(member);
+  const PlaceRecord& place = job_.places[member.value()];
+  return {.member = member,
+          .state = m.state,
+          .incarnation = m.incarnation,
+          .life = m.ever_registered ? job_.lives[member.value()] : 0,
+          .error = m.error,
+          .left = m.state == MemberState::kDisconnected && m.grace_until.has_value(),
+          .recoverable = job_.recoverable[member.value()] != 0,
+          .role = m.role,
+          .peer = m.peer,
+          .host = place.host,
+          .pid = place.pid,
+          .labels = m.labels,
+          .session = m.session};
 }
 
 Time Membership::TimeOut(const Member& member) const {
   const Time silent = member.last_heard + job_.options.heartbeat_timeout;
-  if (!member.connection_broke) return silent;
-  return std::min(silent, *member.connection_broke + job_.options.connection_grace);
+  return member.broke() ? std::min(silent, member.link_due) : silent;
 }
 
 void Membership::Enter(MemberIndex member) {
@@ -157,8 +306,7 @@ std::vector<Membership::Loss> Membership::Overdue(Time now) {
       Withdraw(member);
       Enter(member);
     } else {
-      losses.push_back(
-          {member, m.connection_broke.value_or(m.last_heard), m.connection_broke.has_value()});
+      losses.push_back({member, m.broke() ? m.link_since : m.last_heard, m.link});
     }
   }
   std::sort(losses.begin(), losses.end(), BeganEarlier);
@@ -169,7 +317,7 @@ std::vector<Membership::Loss> Membership::BrokenSince(Time since) const {
   std::vector<Loss> losses;
   for (MemberIndex member : broken_) {
     const Member& m = Get(member);
-    if (*m.connection_broke <= since) losses.push_back({member, *m.connection_broke, true});
+    if (m.link_since <= since) losses.push_back({member, m.link_since, m.link});
   }
   std::sort(losses.begin(), losses.end(), BeganEarlier);
   return losses;

@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/base/time.h"
+#include "lockstep/coord/admission.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/job_record.h"
+#include "lockstep/coord/records.h"
 
 namespace lockstep::coord {
 
@@ -23,7 +24,8 @@ namespace lockstep::coord {
 //     ^                                            |             |
 //     +------------------- Disconnect -------------+-------------+
 //
-// It tells nobody: what a change means for others is Attempt's. Nothing scans all members on a
+// It tells nobody: what a change means for others is Attempt's, which also records the members that
+// changed. Nothing scans all members on a
 // heartbeat: the time-outs stand in one ordered set, and hearing of a member only moves a number
 // that is looked at when its entry comes up.
 //
@@ -31,9 +33,18 @@ namespace lockstep::coord {
 // connected member has exactly one entry in the time-outs; (3) the first error of a member stays.
 //
 // Threads: thread-compatible. Time: heartbeat_timeout counts from the last sign of life,
-// connection_grace from the break.
+// connection_grace (session_grace of a native member) from the break, restart_grace from the
+// restart of the server.
 class Membership {
  public:
+  // How a connected member hangs on the server.
+  enum class Link {
+    kUp,
+    kSilent,     // closed since nothing came over it: no proof of a death
+    kBroken,     // its error poll, or its session, ended and no other came since
+    kRestarted,  // the server was restarted, and it has not come back since
+  };
+
   struct Member {
     MemberState state = MemberState::kDisconnected;
     Incarnation incarnation;
@@ -41,22 +52,35 @@ class Membership {
     Time since;      // when `state` began, or registering, or it was given up
     Time last_heard;
     bool ever_registered = false;
+    bool was_in = false;  // this life was connected once
     // After leaving: heartbeats and polls that were under way are still taken until then.
     std::optional<Time> grace_until;
-    // While connected: its error poll ended and no other came since.
-    std::optional<Time> connection_broke;
+    // While connected.
+    Link link = Link::kUp;
+    Time link_since;  // unless kUp
+    Time link_due;    // in kBroken and kRestarted: when it is lost
     std::string peer;
+    std::string role;   // as the member calls it
+    SessionId session;  // none: a stock client
+    Labels labels;
+    std::optional<int64_t> step;  // this and `phase`: as far as it said
+    std::string phase;
+
+    bool native() const { return !session.none(); }
+    bool broke() const { return link == Link::kBroken || link == Link::kRestarted; }
 
    private:
     friend class Membership;
     std::optional<Time> entry;  // its place in time_outs_
+    size_t lives_here = 0;      // how many of its kept lives belong to this attempt
+    bool noted = false;         // is in changed_
   };
 
   // A connected member of which enough was not heard.
   struct Loss {
     MemberIndex member;
     Time since;  // when it began: the break, or the last sign of life
-    bool connection_broke = false;
+    Link link = Link::kUp;
   };
 
   explicit Membership(JobRecord& job);
@@ -66,29 +90,54 @@ class Membership {
   size_t connected() const { return connected_; }
   size_t failed() const { return failed_; }
   bool ever_connected() const { return ever_connected_; }
-  // `task/4#1 (last heard 41s ago), task/9 (never came) +3 more`: the longest silent first.
+  // `task/4#1 (last heard 41s ago, at step 7, waits at barrier 'b' for 3s), task/9 (never came) +3
+  // more`: the longest silent first, each with what is known of where it is and what it does
+  // instead.
   std::string DescribeMissing(Time now, std::vector<MemberIndex> members) const;
 
   // Goes up with every change of a member's state or incarnation.
   int64_t version() const { return version_; }
   // The member that has this as its newest incarnation.
   std::optional<MemberIndex> Find(Incarnation incarnation) const;
-  // Whether the member had this life in this attempt, now or before.
-  bool Knew(MemberIndex member, Incarnation incarnation) const {
-    return lives_.contains({member, incarnation});
-  }
+  // Whether the member had this life in this attempt, now or before (`lives_kept_max`).
+  bool Knew(MemberIndex member, Incarnation incarnation) const;
+
+  // How many of the lives that the job keeps of the member belong to this attempt.
+  size_t LivesHere(MemberIndex member) const;
 
   // A registration came in, of a life that is not a former one.
+  void BeginLife(Time now, const Admission& admission);
   void BeginLife(Time now, MemberIndex member, Incarnation incarnation, std::string peer);
   // A registration of the member that was not answered with success waits no longer.
-  void GaveUpRegistering(Time now, MemberIndex member) { members_[member.value()].since = now; }
+  void GaveUpRegistering(Time now, MemberIndex member);
   void Connect(Time now, MemberIndex member);
   void Fail(Time now, MemberIndex member, ErrorPtr error);
   void Disconnect(Time now, MemberIndex member);
 
-  void Heard(Time now, MemberIndex member) { members_[member.value()].last_heard = now; }
+  void Heard(Time now, MemberIndex member) {
+    Member& m = members_[member.value()];
+    m.last_heard = now;
+    if (m.link == Link::kRestarted) ConnectionBack(member);  // it has found the server again
+  }
+  // Where the member is in its work; true when that is news.
+  bool NoteProgress(MemberIndex member, std::optional<int64_t> step, const std::string& phase);
+
   void ConnectionBroke(Time now, MemberIndex member);
+  void ConnectionSilent(Time now, MemberIndex member);
   void ConnectionBack(MemberIndex member);
+
+  // The member is as this record says, which was made at `at`.
+  void Restore(Time at, const record::MemberChanged& record);
+  // All were in once.
+  void RestoreEverConnected() { ever_connected_ = true; }
+  // The server begins to listen: who is connected has restart_grace to come back. Versions go on
+  // from `version`, which none had before.
+  void Restored(Time now, int64_t version);
+
+  // What others may be told of the member, for the journal.
+  record::MemberChanged RecordOf(MemberIndex member) const;
+  // The members that changed since this was called last, in order.
+  std::vector<MemberIndex> TakeChanged();
 
   Time NextDeadline() const;
 
@@ -96,7 +145,8 @@ class Membership {
   // index. Those stay connected: the caller decides.
   std::vector<Loss> Overdue(Time now);
 
-  // Connected members whose connection broke at `since` or before, in the same order.
+  // Connected members whose connection broke at `since` or before, in the same order. Those that
+  // have not come back since a restart are not among them.
   std::vector<Loss> BrokenSince(Time since) const;
 
  private:
@@ -104,11 +154,14 @@ class Membership {
   void Enter(MemberIndex member);
   void Withdraw(MemberIndex member);
   void SetState(Time now, MemberIndex member, MemberState state);
+  void SetLink(MemberIndex member, Link link, Time since, Time due);
+  void SetLife(MemberIndex member, Incarnation incarnation, bool is_new);
+  void NoteChange(MemberIndex member);
 
   JobRecord& job_;
   std::vector<Member> members_;
-  absl::flat_hash_set<std::pair<MemberIndex, Incarnation>> lives_;  // these two: looked up only
-  absl::flat_hash_map<Incarnation, MemberIndex> by_incarnation_;
+  absl::flat_hash_map<Incarnation, MemberIndex> by_incarnation_;  // newest lives; looked up only
+  std::vector<MemberIndex> changed_;
   std::set<std::pair<Time, MemberIndex>> time_outs_;  // never later than the true ones
   std::set<MemberIndex> broken_;
   size_t connected_ = 0;

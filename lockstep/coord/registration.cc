@@ -24,9 +24,9 @@ Registration::Registration(const JobRecord& job, Membership& membership)
       everybody_(AllMembers(job.options.size)),
       leaves_(job.options.size, Time::Infinite()) {}
 
-bool Registration::Ask(Time now, const RegisterMember& request, Effects& out) {
+bool Registration::Ask(Time now, const Admission& request, Effects& out) {
   const Incarnation before = membership_.Get(request.member).incarnation;
-  membership_.BeginLife(now, request.member, request.incarnation, request.peer);
+  membership_.BeginLife(now, request);
   if (!gathering_) gathering_.emplace(everybody_, now, now + job_.options.register_timeout);
 
   if (std::optional<CallId> older = gathering_->Arrive(request.member, request.call)) {

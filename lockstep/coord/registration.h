@@ -8,8 +8,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "lockstep/coord/admission.h"
 #include "lockstep/coord/effects.h"
-#include "lockstep/coord/events.h"
 #include "lockstep/coord/gathering.h"
 #include "lockstep/coord/membership.h"
 
@@ -30,7 +30,7 @@ class Registration {
   Registration(const JobRecord& job, Membership& membership);
 
   // A member that is not connected asks to be let in. True when it was the last: then `TakeAll`.
-  bool Ask(Time now, const RegisterMember& request, Effects& out);
+  bool Ask(Time now, const Admission& request, Effects& out);
 
   // Everybody is there: the calls to be answered, in order. Nothing is pending afterwards.
   std::vector<Gathering::Arrival> TakeAll();

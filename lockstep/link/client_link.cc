@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
 #include "lockstep/runtime/dial.h"
+#include "lockstep/runtime/fork_guard.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/utf8.h"
@@ -35,8 +36,8 @@ std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io, const runtime
   std::shared_ptr<ClientLink> link(new ClientLink(address, options, std::move(events)));
   runtime::Dial(io, address, timeout,
                 [&io, link, who](absl::StatusOr<asio::ip::tcp::socket> socket) {
-                  if (link->closed()) return;
                   if (!socket.ok()) return link->Closed(socket.status());
+                  if (link->closed()) return runtime::CloseSocket(*socket);
                   link->Connected(io, *std::move(socket), who);
                 });
   return link;
@@ -63,6 +64,7 @@ void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket,
 void ClientLink::Take(Message message) {
   if (closed()) return;
   if (!welcomed_) return Greeted(message);
+  if (auto handler = events_.message) return handler(std::move(message));
   const bool answers = message.type == FrameType::kAnswer || message.type == FrameType::kError;
   if (!answers) {
     return connection_->Close(
@@ -116,6 +118,19 @@ void ClientLink::Call(RequestKind kind, std::string payload, Answered answered) 
                      .kind = kind,
                      .id = id,
                      .payload = std::move(payload)});
+}
+
+void ClientLink::Send(Message message) {
+  LOCKSTEP_CHECK(welcomed_);
+  if (!closed()) connection_->Send(std::move(message));
+}
+
+void ClientLink::Farewell() {
+  if (welcomed_ && !closed()) connection_->Close(absl::CancelledError("done"), "done");
+  events_ = {};
+  waiting_.clear();
+  if (!welcomed_ && connection_) connection_->Abandon();
+  if (!closed()) closed_ = absl::CancelledError("the link was closed");
 }
 
 void ClientLink::Abandon() {

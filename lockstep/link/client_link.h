@@ -29,6 +29,9 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
     std::function<void(const wire::native::Welcome&)> ready;
     // Once: the link could not be made or has ended. The calls that waited have been called back.
     std::function<void(absl::Status)> closed;
+    // Takes every message after the welcome instead of `Call`'s callbacks, for an owner that
+    // numbers its requests itself and sends them with `Send`. Null: not.
+    std::function<void(Message)> message = nullptr;
   };
 
   // `timeout` is for the connection; the hello has LinkOptions::hello_timeout. `who` gets pid and
@@ -39,6 +42,12 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
 
   // After `ready` only. After `closed` it is called back with its error.
   void Call(RequestKind kind, std::string payload, Answered answered);
+
+  // After `ready` only, with Events::message. Ignored once the link has closed.
+  void Send(Message message);
+
+  // Writes what waits and says farewell, without keeping anybody; calls nobody back any more.
+  void Farewell();
 
   // Closes at once and calls nobody back any more.
   void Abandon();

@@ -10,6 +10,7 @@
 #include "asio/post.hpp"
 #include "asio/write.hpp"
 #include "lockstep/runtime/dial.h"
+#include "lockstep/runtime/fork_guard.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/link_messages.h"
@@ -83,6 +84,8 @@ Connection::Connection(asio::io_context& io, asio::ip::tcp::socket socket,
   asio::error_code ignored;  // of a socket that is dead already, which the first read will tell
   socket_.non_blocking(true, ignored);
 }
+
+Connection::~Connection() { runtime::CloseSocket(socket_); }
 
 void Connection::Welcomed() {
   if (state_ != State::kGreeting) return;
@@ -299,8 +302,7 @@ void Connection::Break(absl::Status why) {
   if (state_ == State::kClosed) return;
   if (state_ != State::kClosing) why_ = std::move(why);
   state_ = State::kClosed;
-  asio::error_code ignored;
-  socket_.close(ignored);
+  runtime::CloseSocket(socket_);
   timer_.cancel();
   // Later, so that no caller of ours finds itself gone when we return.
   asio::post(io_, [self = shared_from_this()] {

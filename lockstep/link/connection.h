@@ -33,6 +33,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<void(absl::Status why)> closed;
   };
 
+  ~Connection();
+
   static std::shared_ptr<Connection> Start(asio::io_context& io, asio::ip::tcp::socket socket,
                                            const LinkOptions& options, Events events);
 

@@ -8,7 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
-#include "lockstep/link/crc32c.h"
+#include "lockstep/base/crc32c.h"
 
 namespace lockstep::link {
 namespace {

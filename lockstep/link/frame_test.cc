@@ -5,14 +5,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/base/crc32c.h"
 #include "lockstep/base/limits.h"
-#include "lockstep/link/crc32c.h"
 
 namespace lockstep::link {
-
-namespace internal {
-uint32_t Crc32cWithTables(uint32_t crc, std::string_view bytes);
-}  // namespace internal
 
 namespace {
 
@@ -86,7 +82,7 @@ TEST(Crc32c, IsTheCastagnoliOne) {
 TEST(Crc32c, IsTheSameWithAndWithoutTheInstruction) {
   std::string bytes;
   for (size_t length = 0; length < 100; ++length) {
-    EXPECT_EQ(Crc32c(3, bytes), internal::Crc32cWithTables(3, bytes)) << length;
+    EXPECT_EQ(Crc32c(3, bytes), ::lockstep::internal::Crc32cWithTables(3, bytes)) << length;
     bytes.push_back(static_cast<char>(length * 37));
   }
 }

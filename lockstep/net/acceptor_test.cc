@@ -10,7 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lockstep/net/xla_door_testing.h"
+#include "lockstep/net/stock_door_testing.h"
 
 namespace lockstep::net {
 namespace {

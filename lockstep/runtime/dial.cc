@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "asio/steady_timer.hpp"
 #include "lockstep/base/check.h"
+#include "lockstep/runtime/fork_guard.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -26,6 +27,9 @@ class Dialing : public std::enable_shared_from_this<Dialing> {
         resolver_(io),
         socket_(io),
         timer_(io) {}
+  ~Dialing() { CloseSocket(socket_); }
+  Dialing(const Dialing&) = delete;
+  Dialing& operator=(const Dialing&) = delete;
 
   void Start() {
     timer_.expires_after(absl::ToChronoNanoseconds(timeout_));
@@ -52,12 +56,12 @@ class Dialing : public std::enable_shared_from_this<Dialing> {
       return Finish(absl::UnavailableError(Sentence(last_failure)));
     }
     const tcp::endpoint endpoint = endpoints_[next_++];
+    CloseSocket(socket_);
     // By hand, since Asio opens sockets that a child inherits.
-    const int fd = ::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int fd = OpenSocket(endpoint.protocol().family(), SOCK_STREAM);
     asio::error_code error(errno, asio::error::get_system_category());
     if (fd < 0) return ConnectNext(error.message());
     error.clear();
-    socket_.close(error);
     socket_.assign(endpoint.protocol(), fd, error);
     if (error) {
       ::close(fd);
@@ -84,10 +88,9 @@ class Dialing : public std::enable_shared_from_this<Dialing> {
   }
 
   void Finish(absl::StatusOr<tcp::socket> result) {
-    asio::error_code ignored;
     timer_.cancel();
     resolver_.cancel();
-    socket_.close(ignored);
+    CloseSocket(socket_);
     std::exchange(done_, nullptr)(std::move(result));
   }
 

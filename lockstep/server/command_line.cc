@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/config/show.h"
 #include "lockstep/server/option_declarations.h"
@@ -55,6 +56,35 @@ absl::Status ReadJobs(const DeclaredOptions& texts, ServerOptions& options) {
   return absl::OkStatus();
 }
 
+// "4", or "worker:4,ps:1". What is wrong; empty when nothing is.
+std::string ReadShape(const std::string& shape, JobOptions& job) {
+  const auto read = [](const std::string& text, int32_t& size) {
+    return absl::SimpleAtoi(text, &size) && size >= 1 && size <= kMembersMax;
+  };
+  const std::string bounds = absl::StrFormat("a size is a number from 1 to %d", kMembersMax);
+  if (shape.find(':') == std::string::npos) return read(shape, job.size) ? "" : bounds;
+  int64_t all = 0;
+  for (const absl::string_view part : absl::StrSplit(shape, ',')) {
+    const std::string role(part);
+    const size_t colon = role.rfind(':');
+    int32_t size = 0;
+    if (colon == std::string::npos || !read(role.substr(colon + 1), size)) return bounds;
+    const std::string name = role.substr(0, colon);
+    if (name.empty() || name.size() > kJobNameBytesMax ||
+        !std::all_of(name.begin(), name.end(), IsJobNameCharacter)) {
+      return "a role is named as a job is";
+    }
+    for (const coord::RoleOptions& other : job.roles) {
+      if (other.name == name) return absl::StrCat("role '", name, "' is named twice");
+    }
+    job.roles.push_back({.name = name, .size = size});
+    all += size;
+  }
+  if (all > kMembersMax) return bounds;
+  job.size = static_cast<int32_t>(all);
+  return "";
+}
+
 // What the texts say, checked.
 absl::Status Read(const DeclaredOptions& declared, ParsedOptions& parsed) {
   parsed.options = declared.options;
@@ -90,9 +120,10 @@ absl::Status Read(const DeclaredOptions& declared, ParsedOptions& parsed) {
 
 absl::StatusOr<JobOptions> ParseJob(const std::string& text) {
   const auto wrong = [&](std::string what) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--job '", text, "': ", what,
-                     "; write NAME=SIZE or NAME=SIZE@HOST:PORT, such as digits=4"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--job '", text, "': ", what,
+        "; write NAME=SIZE or NAME=ROLE:SIZE,..., with @HOST:PORT behind it or not, such as "
+        "digits=4"));
   };
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return wrong("has no size");
@@ -105,10 +136,8 @@ absl::StatusOr<JobOptions> ParseJob(const std::string& text) {
         absl::StrFormat("a name has up to %d letters, digits, '.', '_' and '-'", kJobNameBytesMax));
   }
   const size_t at = text.find('@', equals);
-  const std::string size = text.substr(equals + 1, at == std::string::npos ? at : at - equals - 1);
-  if (!absl::SimpleAtoi(size, &job.size) || job.size < 1 || job.size > kMembersMax) {
-    return wrong(absl::StrFormat("a size is a number from 1 to %d", kMembersMax));
-  }
+  const std::string shape = text.substr(equals + 1, at == std::string::npos ? at : at - equals - 1);
+  if (std::string problem = ReadShape(shape, job); !problem.empty()) return wrong(problem);
   if (at != std::string::npos) {
     absl::StatusOr<runtime::Address> address = runtime::ParseAddress(text.substr(at + 1));
     if (!address.ok()) return wrong(std::string(address.status().message()));

@@ -2,21 +2,32 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "lockstep/runtime/dial.h"
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {
+namespace {
+
+net::StockDoorOptions WithRoles(net::StockDoorOptions door, std::vector<coord::RoleOptions> roles) {
+  door.roles = std::move(roles);
+  return door;
+}
+
+}  // namespace
 
 JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, NativeDoor& native,
-                 EventFeed& feed, Counters& counters, net::XlaDoorOptions door)
+                 EventFeed& feed, Counters& counters, net::StockDoorOptions door)
     : name_(coordinator.job),
       coordinator_(std::move(coordinator)),
       native_(native),
       feed_(feed),
       counters_(counters),
       door_(
-          loop, door, [this](coord::Event event) { Handle(std::move(event)); },
+          loop, WithRoles(std::move(door), coordinator_.options().roles),
+          [this](coord::Event event) { Handle(std::move(event)); },
+          [this] { return coordinator_.service_incarnation(); },
           [this](std::string text) { spdlog::warn("job '{}': {}", name_, text); }),
       timer_(loop),
       last_used_(runtime::MonotonicNow()) {}

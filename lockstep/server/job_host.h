@@ -8,7 +8,7 @@
 #include "lockstep/coord/coordinator.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/view.h"
-#include "lockstep/net/xla_door.h"
+#include "lockstep/net/stock_door.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/server/counters.h"
@@ -26,7 +26,7 @@ class JobHost final : public NativeJob {
  public:
   // `feed` and `counters` are the server's; they outlive the job.
   JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, NativeDoor& native,
-          EventFeed& feed, Counters& counters, net::XlaDoorOptions door = {});
+          EventFeed& feed, Counters& counters, net::StockDoorOptions door = {});
 
   // Takes the address for stock clients.
   absl::Status Listen(const runtime::Address& at);
@@ -65,7 +65,7 @@ class JobHost final : public NativeJob {
   NativeDoor& native_;
   EventFeed& feed_;
   Counters& counters_;
-  net::XlaDoor door_;
+  net::StockDoor door_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();
   bool temporary_ = false;

@@ -8,10 +8,10 @@ void DeclareAddresses(DeclaredOptions& declared) {
   ServerOptions& options = declared.options;
   table.Text("listen", &declared.listen, "HOST:PORT",
              "Where `lockstep status`, `lockstep run` and native clients call. Port 0: any.");
-  table.List("job", &declared.jobs, "NAME=SIZE[@HOST:PORT]",
-             "A job and how many members it has. Stock JAX clients call the job at its own\n"
-             "address; without one, the server takes a free port from 20000 to 31999 on the\n"
-             "host of --listen.");
+  table.List("job", &declared.jobs, "NAME=SHAPE[@HOST:PORT]",
+             "A job and how many members it has: digits=4, or by role digits=worker:4,ps:1. Stock\n"
+             "clients call the job at its own address; without one, the server takes a free port\n"
+             "from 20000 to 31999 on the host of --listen.");
   table.List("recoverable", &declared.recoverable, "NAME",
              "Members of this job may die and come back without failing it.");
   table.Text("http", &declared.http, "HOST:PORT",
@@ -74,6 +74,9 @@ void DeclareLimits(DeclaredOptions& declared) {
   table.Bytes("value-bytes-max", &options.value_bytes_max, "Of a value.");
   table.Bytes("store-bytes-max", &options.store_bytes_max, "Keys and values of a job together.");
   table.Bytes("list-bytes-max", &options.list_bytes_max, "Of one answer that lists keys.");
+  table.Bytes("page-bytes-max", &options.page_bytes_max,
+              "Of one page of a native listing of keys.");
+  table.Count("keys-per-wait-max", &options.keys_per_wait_max, "Keys that one request waits for.");
   table.Count("open-barriers-max", &options.open_barriers_max, "Open barriers of a job.");
   table.Bytes("barrier-id-bytes-max", &options.barrier_id_bytes_max,
               "Of a barrier's name. Stock clients take errors with up to 8KiB of metadata.");
@@ -102,7 +105,7 @@ void DeclareLimits(DeclaredOptions& declared) {
 void DeclareConnections(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;
   link::LinkOptions& link = declared.options.link;
-  net::XlaDoorOptions& door = declared.options.door;
+  net::StockDoorOptions& door = declared.options.door;
   table.Count("links-max", &declared.options.links_max, "Links of native clients and tools.");
   table.Duration("hello-timeout", &link.hello_timeout, "From a link's connection to its welcome.");
   table.Count("requests-in-flight-max", &link.requests_in_flight_max,

@@ -228,11 +228,10 @@ TEST_F(ServerTest, EventsOfAJobCanBeFollowed) {
   std::thread member([&] { Register(*Stock("digits"), 0); });
   std::vector<wire::native::EventKind> kinds;
   while (kinds.empty() || kinds.back() != wire::native::EventKind::kAttemptRuns) {
-    reply = native->Call(wire::native::WatchEvents{.job = "digits",
-                                                   .after = reply->next_after,
-                                                   .log = reply->log,
-                                                   .wait = true},
-                         kPatience);
+    reply = native->Call(
+        wire::native::WatchEvents{
+            .job = "digits", .after = reply->next_after, .log = reply->log, .wait = true},
+        kPatience);
     ASSERT_TRUE(reply.ok()) << reply.status();
     for (const auto& event : reply->events) kinds.push_back(event.kind);
   }

@@ -91,7 +91,8 @@ coord::Caller CoordinatorHarness::NewCaller(const Who& who) {
   return {.call = NewCall(), .service = attempt, .incarnation = IncarnationOf(who)};
 }
 
-CallId CoordinatorHarness::Register(int member, uint64_t incarnation, absl::Duration patience) {
+CallId CoordinatorHarness::Register(int member, uint64_t incarnation, absl::Duration patience,
+                                    std::string role, bool recoverable) {
   const CallId call = NewCall();
   lives_[member] = Life{.incarnation = Incarnation(incarnation)};
   registering_[call] = member;
@@ -99,7 +100,9 @@ CallId CoordinatorHarness::Register(int member, uint64_t incarnation, absl::Dura
                                .member = MemberIndex(member),
                                .incarnation = Incarnation(incarnation),
                                .deadline = now_ + patience,
-                               .peer = absl::StrCat("10.0.0.", member, ":4711")});
+                               .peer = absl::StrCat("10.0.0.", member, ":4711"),
+                               .role = std::move(role),
+                               .recoverable = recoverable});
   return call;
 }
 
@@ -293,12 +296,8 @@ const coord::Reply& CoordinatorHarness::Reply(CallId call) const {
   return *kNone;
 }
 
-template <class T>
-const T* CoordinatorHarness::AnswerOf(CallId call) const {
-  const coord::Reply& reply = Reply(call);
-  const T* answer = reply.error ? nullptr : std::get_if<T>(&reply.answer);
-  if (answer == nullptr) ADD_FAILURE() << "not the kind of answer expected: " << PrintReply(reply);
-  return answer;
+void CoordinatorHarness::FailKind(const coord::Reply& reply) {
+  ADD_FAILURE() << "not the kind of answer expected: " << PrintReply(reply);
 }
 
 std::string CoordinatorHarness::Value(CallId call) const {
@@ -338,6 +337,7 @@ coord::Effects CoordinatorHarness::Handle(const coord::Event& event) {
   steps_.push_back({.at = now_, .event = event, .effects = PrintEffects(effects)});
   for (const coord::Reply& reply : effects.replies) TakeReply(reply);
   notices_.insert(notices_.end(), effects.notices.begin(), effects.notices.end());
+  for (const coord::Record& record : effects.records) records_.push_back({now_, record});
   return effects;
 }
 
@@ -371,9 +371,10 @@ void CoordinatorHarness::CheckStopAnswersEverybody() {
 }
 
 void CoordinatorHarness::CheckSameAgain() const {
-  coord::Coordinator again(options_);
+  auto again = std::make_unique<coord::Coordinator>(options_);
   for (const Step& step : steps_) {
-    ASSERT_EQ(PrintEffects(again.Handle(step.at, step.event)), step.effects)
+    if (!step.restarted_from.empty()) again = MakeFrom(step.restarted_from);
+    ASSERT_EQ(PrintEffects(again->Handle(step.at, step.event)), step.effects)
         << "the same events gave other effects the second time, at "
         << absl::FormatDuration(step.at - Time()) << " " << PrintEvent(step.event);
   }

@@ -15,6 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
+#include "lockstep/coord/admission.h"
 #include "lockstep/coord/coordinator.h"
 
 namespace lockstep::testing {
@@ -31,6 +32,30 @@ struct Who {
   MemberIndex member;
   std::optional<Incarnation> life;
   std::optional<ServiceIncarnation> attempt;
+};
+
+// A native client, by a number of the test's choosing, which makes its session. Its requests are
+// numbered by themselves; `Again(n)` asks once more under the number n.
+struct Native {
+  explicit Native(uint64_t id) : session{.high = 0x5e55, .low = id} {}
+  Native Again(uint64_t number) const {
+    Native retry = *this;
+    retry.retried = number;
+    return retry;
+  }
+
+  SessionId session;
+  std::optional<uint64_t> retried;
+};
+
+// As what a native client joins.
+struct JoinAs {
+  std::optional<int32_t> index;
+  std::string role;
+  absl::Duration patience = absl::InfiniteDuration();
+  std::string host;
+  int64_t pid = 0;
+  coord::Labels labels;
 };
 
 // How a call at a barrier differs from the usual one.
@@ -67,7 +92,8 @@ class CoordinatorHarness {
 
   // Requests, each of which returns its call.
   CallId Register(int member, uint64_t incarnation,
-                  absl::Duration patience = absl::InfiniteDuration());
+                  absl::Duration patience = absl::InfiniteDuration(), std::string role = "",
+                  bool recoverable = false);
   CallId Heartbeat(Who who);
   CallId Poll(Who who);
   CallId Report(Who who, absl::StatusCode code, std::string message);
@@ -83,6 +109,28 @@ class CoordinatorHarness {
   CallId Arrive(Who who, std::string id, const At& at = {});
   CallId Cancel(Who who, std::string id, std::optional<int64_t> counter = std::nullopt);
   CallId Alive(Who who, const std::vector<int>& members);
+
+  // Native clients. `Ask` fills in the caller of any request.
+  CallId Open(const Native& who, bool resume = false);
+  CallId Join(const Native& who, uint64_t incarnation, JoinAs as = {});
+  // Opens sessions 1, 2, ... and joins with them as incarnations `first` + session, in the order of
+  // indices; fails the test unless all are let in. Nobody polls.
+  void JoinAll(uint64_t first = 500);
+  template <class Request>
+  CallId Ask(const Native& who, Request request) {
+    request.caller = NewNativeCaller(who);
+    const CallId call = request.caller.call;
+    Handle(std::move(request));
+    return call;
+  }
+  // The number of the client's newest request.
+  uint64_t LastNumber(const Native& who) const { return numbers_.at(who.session); }
+  // The client's link breaks: what waits on it is gone.
+  void BreakLink(const Native& who, bool silent = false);
+  void AnsweredThrough(const Native& who, uint64_t number);
+  // The server dies and is started again, with the records of all effects so far or with those of a
+  // snapshot. Whoever waited has left.
+  void Restart(bool from_snapshot);
 
   // Facts.
   void Hangup(CallId call);  // CallLeft
@@ -113,6 +161,12 @@ class CoordinatorHarness {
   std::vector<std::string> Entries(CallId call) const;  // KeysListed, each `key=value`
   std::vector<std::pair<int, uint64_t>> AliveIn(CallId call) const;
   const coord::MembersWatched& Watched(CallId call) const;
+  // The answer of this kind; the test fails, and an empty one comes, when it is another.
+  template <class T>
+  T Brought(CallId call) const {
+    const T* answer = AnswerOf<T>(call);
+    return answer != nullptr ? *answer : T{};
+  }
 
   const std::vector<coord::Notice>& notices() const { return notices_; }
 
@@ -129,13 +183,24 @@ class CoordinatorHarness {
     Time at;
     coord::Event event;
     std::string effects;
+    // Not empty: before the event, the machine was made anew from these.
+    std::vector<coord::TimedRecord> restarted_from;
   };
 
   CallId NewCall();
   coord::Caller NewCaller(const Who& who);
+  coord::Caller NewNativeCaller(const Native& who);
+  std::unique_ptr<coord::Coordinator> MakeFrom(
+      const std::vector<coord::TimedRecord>& records) const;
   Incarnation IncarnationOf(const Who& who) const;
   template <class T>
-  const T* AnswerOf(CallId call) const;
+  const T* AnswerOf(CallId call) const {
+    const coord::Reply& reply = Reply(call);
+    const T* answer = reply.error ? nullptr : std::get_if<T>(&reply.answer);
+    if (answer == nullptr) FailKind(reply);
+    return answer;
+  }
+  static void FailKind(const coord::Reply& reply);
   void TakeReply(const coord::Reply& reply);
   void Beat();
   void CheckStopAnswersEverybody();
@@ -150,6 +215,9 @@ class CoordinatorHarness {
   absl::flat_hash_map<CallId, coord::Reply> replies_;
   absl::flat_hash_map<int32_t, Life> lives_;
   absl::flat_hash_map<CallId, int32_t> registering_;
+  absl::flat_hash_map<SessionId, uint64_t> numbers_;
+  absl::flat_hash_map<SessionId, std::vector<CallId>> native_calls_;
+  std::vector<coord::TimedRecord> records_;
   std::vector<coord::Notice> notices_;
   std::vector<Step> steps_;
 

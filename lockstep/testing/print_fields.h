@@ -62,6 +62,7 @@ template <class A, class B>
 std::string Show(const std::pair<A, B>& pair) {
   return absl::StrCat(Show(pair.first), ":", Show(pair.second));
 }
+inline std::string Show(const coord::MemberValue& value);
 template <class T>
 std::string Show(const std::vector<T>& list) {
   return absl::StrCat(
@@ -83,6 +84,10 @@ inline std::string Show(const coord::KeyLifetime& lifetime) {
 inline std::string Show(const coord::KeyCondition& condition) {
   return absl::StrCat("absent:", condition.absent, ",value:", Show(condition.value),
                       ",revision:", Show(condition.revision));
+}
+
+inline std::string Show(const coord::MemberValue& value) {
+  return absl::StrCat(value.member.value(), ":", Show(value.value));
 }
 
 inline void AppendField(std::string& text, const char* name, const std::string& value) {
@@ -156,6 +161,7 @@ std::string PrintFields(const T& e) {
   LOCKSTEP_FIELD(expected);
   LOCKSTEP_FIELD(value);
   LOCKSTEP_FIELD(values);
+  LOCKSTEP_FIELD(values_forgotten);
   LOCKSTEP_FIELD(overwrite);
   LOCKSTEP_FIELD(lifetime);
   LOCKSTEP_FIELD(ttl);

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "asio.hpp"
-#include "grpcpp/generic/callback_generic_service.h"
+#include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
 
 namespace lockstep::bench {

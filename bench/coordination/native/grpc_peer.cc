@@ -52,7 +52,7 @@ class GrpcPeer : public Peer {
   using Reply = std::function<void(std::string bytes)>;
 
   void Call(size_t client, const std::string& method, std::string request, Reply reply) {
-    auto* call = new Unary{.reply = std::move(reply), .method = method};
+    auto* call = new Unary(std::move(reply), method);
     const grpc::Slice slice(request);
     const grpc::ByteBuffer buffer(&slice, 1);
     call->reader = stubs_[client]->PrepareUnaryCall(&call->context, method, buffer, &queue_);
@@ -62,7 +62,7 @@ class GrpcPeer : public Peer {
 
   // Opens a stream, sends one message and calls `reply` for each that comes, for ever.
   void Stream(size_t client, const std::string& method, std::string request, Reply reply) {
-    auto* stream = new Bidirectional{.request = std::move(request), .reply = std::move(reply)};
+    auto* stream = new Bidirectional(std::move(request), std::move(reply));
     stream->calls = stubs_[client]->PrepareCall(&stream->context, method, &queue_);
     stream->calls->StartCall(stream);
   }
@@ -184,11 +184,11 @@ class EtcdPeer : public GrpcPeer {
            done(value);
          });
   }
-  // As its users do: a watch; the key is not there yet.
+  // As its users do: a watch, here from the first revision, so that no write is missed.
   void Wait(size_t client, std::string key, Done done) override {
     auto once = std::make_shared<Done>(std::move(done));
-    Watch(
-        client, std::move(key), [](std::string_view) {},
+    Follow(
+        client, std::move(key), 1, [](std::string_view) {},
         [once](std::string_view value) {
           if (*once) std::exchange(*once, nullptr)(value);
         });
@@ -214,8 +214,15 @@ class EtcdPeer : public GrpcPeer {
          [done = std::move(done)](const std::string&) { done({}); });
   }
   void Watch(size_t client, std::string key, Done ready, Done changed) override {
+    Follow(client, std::move(key), 0, std::move(ready), std::move(changed));
+  }
+
+ private:
+  void Follow(size_t client, std::string key, int64_t from, Done ready, Done changed) {
     std::string create;
-    pbf_writer(create).add_bytes(1, key);
+    pbf_writer asked(create);
+    asked.add_bytes(1, key);
+    if (from != 0) asked.add_int64(3, from);
     std::string request;
     pbf_writer(request).add_message(1, create);
     Stream(client, "/etcdserverpb.Watch/Watch", std::move(request),

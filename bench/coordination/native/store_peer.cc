@@ -143,7 +143,7 @@ class StorePeer : public TcpPeer {
   static std::string Op(char op) { return std::string(1, op); }
 
   void Greet(tcp::socket& socket) override {
-    const std::string hello{kValidate, '\xce', '\x7f', '\x85', '\x3c', kPing, 1, 2, 3, 4};
+    const std::string hello{kValidate, '\xce', '\xf7', '\x85', '\x3c', kPing, 1, 2, 3, 4};
     asio::write(socket, asio::buffer(hello));
     std::array<char, 4> pong;
     asio::read(socket, asio::buffer(pong));

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <string>
@@ -18,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/wire/native/field.h"
 #include "lockstep/wire/native/utf8.h"
+#include "protozero/buffer_string.hpp"
 #include "protozero/pbf_reader.hpp"
 #include "protozero/pbf_writer.hpp"
 
@@ -32,10 +34,84 @@ inline constexpr size_t kDecodeElementsMax = size_t{1} << 20;
 
 namespace internal {
 
-// --- Encoding ---
+// --- How long what is encoded will be ---
+
+inline size_t VarintSize(uint64_t value) {
+  return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7;
+}
+
+inline size_t TagSize(uint32_t number) { return VarintSize(uint64_t{number} << 3); }
 
 template <class T>
-void WriteScalar(protozero::pbf_writer& out, uint32_t number, const T& value) {
+size_t NumberSize(T value) {
+  if constexpr (std::is_enum_v<T>) {
+    return NumberSize(static_cast<int32_t>(value));
+  } else if constexpr (std::is_signed_v<T>) {
+    return VarintSize(static_cast<uint64_t>(int64_t{value}));  // negative ones take ten bytes
+  } else {
+    return VarintSize(uint64_t{value});
+  }
+}
+
+template <class Message>
+size_t FieldsSize(const Message& message);
+
+// Without the tag; with the length before it where there is one.
+template <class T>
+size_t ValueSize(const T& value) {
+  size_t size = 0;
+  if constexpr (IsMessage<T>) {
+    size = FieldsSize(value);
+  } else if constexpr (std::same_as<T, Bytes>) {
+    size = value.data.size();
+  } else if constexpr (std::same_as<T, SharedBytes>) {
+    size = value.view().size();
+  } else if constexpr (std::same_as<T, std::string>) {
+    size = value.size();
+  } else {
+    return NumberSize(value);
+  }
+  return VarintSize(size) + size;
+}
+
+template <class T>
+size_t FieldSize(uint32_t number, const T& value) {
+  if constexpr (IsOptional<T>::value) {
+    return value.has_value() ? TagSize(number) + ValueSize(*value) : 0;
+  } else if constexpr (IsVector<T>::value) {
+    using Element = typename T::value_type;
+    size_t size = 0;
+    if constexpr (IsMessage<Element> || kIsText<Element>) {
+      for (const Element& element : value) size += TagSize(number) + ValueSize(element);
+      return size;
+    } else {
+      for (const Element element : value) size += NumberSize(element);
+      return size == 0 ? 0 : TagSize(number) + VarintSize(size) + size;
+    }
+  } else if constexpr (IsMessage<T>) {
+    return TagSize(number) + ValueSize(value);
+  } else {
+    return value == T{} ? 0 : TagSize(number) + ValueSize(value);
+  }
+}
+
+template <class Message>
+size_t FieldsSize(const Message& message) {
+  size_t size = 0;
+  ForEachField<Message>(
+      [&](const auto& field) { size += FieldSize(field.number, message.*field.member); });
+  return size;
+}
+
+// --- Encoding ---
+
+struct Writer : protozero::pbf_writer {
+  explicit Writer(std::string& buffer) : protozero::pbf_writer(buffer), bytes(buffer) {}
+  std::string& bytes;
+};
+
+template <class T>
+void WriteScalar(Writer& out, uint32_t number, const T& value) {
   if constexpr (std::same_as<T, bool>) {
     out.add_bool(number, value);
   } else if constexpr (std::is_enum_v<T>) {
@@ -50,6 +126,9 @@ void WriteScalar(protozero::pbf_writer& out, uint32_t number, const T& value) {
     out.add_uint64(number, value);
   } else if constexpr (std::same_as<T, Bytes>) {
     out.add_bytes(number, value.data);
+  } else if constexpr (std::same_as<T, SharedBytes>) {
+    const std::string_view view = value.view();
+    out.add_bytes(number, view.data(), view.size());
   } else {
     static_assert(std::same_as<T, std::string>, "not a type that a field may have");
     out.add_string(number, value);
@@ -57,22 +136,26 @@ void WriteScalar(protozero::pbf_writer& out, uint32_t number, const T& value) {
 }
 
 template <class Message>
-void WriteFields(protozero::pbf_writer& out, const Message& message);
+void WriteFields(Writer& out, const Message& message);
 
+// With its length known before, a message within a message is written in its place, and a long
+// value in the depth of it copied once.
 template <class T>
-void WritePresent(protozero::pbf_writer& out, uint32_t number, const T& value) {
+void WritePresent(Writer& out, uint32_t number, const T& value) {
   if constexpr (IsMessage<T>) {
-    std::string bytes;
-    protozero::pbf_writer inner(bytes);
+    protozero::add_varint_to_buffer(
+        &out.bytes,
+        uint64_t{number} << 3 | static_cast<uint32_t>(protozero::pbf_wire_type::length_delimited));
+    protozero::add_varint_to_buffer(&out.bytes, FieldsSize(value));
+    Writer inner(out.bytes);
     WriteFields(inner, value);
-    out.add_message(number, bytes);
   } else {
     WriteScalar(out, number, value);
   }
 }
 
 template <class T>
-void WritePacked(protozero::pbf_writer& out, uint32_t number, const std::vector<T>& values) {
+void WritePacked(Writer& out, uint32_t number, const std::vector<T>& values) {
   if constexpr (std::same_as<T, int32_t>) {
     out.add_packed_int32(number, values.begin(), values.end());
   } else if constexpr (std::same_as<T, int64_t>) {
@@ -88,7 +171,7 @@ void WritePacked(protozero::pbf_writer& out, uint32_t number, const std::vector<
 // A message that is not optional is always written: its presence says nothing, and an empty one
 // costs two bytes.
 template <class T>
-void WriteField(protozero::pbf_writer& out, uint32_t number, const T& value) {
+void WriteField(Writer& out, uint32_t number, const T& value) {
   if constexpr (IsOptional<T>::value) {
     if (value.has_value()) WritePresent(out, number, *value);
   } else if constexpr (IsVector<T>::value) {
@@ -106,7 +189,7 @@ void WriteField(protozero::pbf_writer& out, uint32_t number, const T& value) {
 }
 
 template <class Message>
-void WriteFields(protozero::pbf_writer& out, const Message& message) {
+void WriteFields(Writer& out, const Message& message) {
   static_assert(NumbersAscend<Message>(), "list the fields in the order of their numbers");
   ForEachField<Message>(
       [&](const auto& field) { WriteField(out, field.number, message.*field.member); });
@@ -171,6 +254,10 @@ bool ReadOne(protozero::pbf_reader& in, const F& field, T& value, DecodeState& s
     } else if constexpr (std::same_as<T, Bytes>) {
       const protozero::data_view view = in.get_view();
       value.data.assign(view.data(), view.size());
+      return true;
+    } else if constexpr (std::same_as<T, SharedBytes>) {
+      const protozero::data_view view = in.get_view();
+      value.data = std::make_shared<const std::string>(view.data(), view.size());
       return true;
     } else {
       const protozero::data_view view = in.get_view();
@@ -243,11 +330,18 @@ bool ReadFields(protozero::pbf_reader& in, Message& message, DecodeState& state)
 
 }  // namespace internal
 
+// Appends to `bytes`.
+template <IsMessage Message>
+void EncodeTo(const Message& message, std::string& bytes) {
+  bytes.reserve(bytes.size() + internal::FieldsSize(message));
+  internal::Writer out(bytes);
+  internal::WriteFields(out, message);
+}
+
 template <IsMessage Message>
 std::string Encode(const Message& message) {
   std::string bytes;
-  protozero::pbf_writer out(bytes);
-  internal::WriteFields(out, message);
+  EncodeTo(message, bytes);
   return bytes;
 }
 

@@ -11,14 +11,15 @@
 //   };
 //
 // Encoding, decoding (codec.h) and printing (json.h) read that list and nothing else. What a field
-// may be: bool, int32_t, int64_t, uint32_t, uint64_t, std::string (UTF-8), Bytes, an enum with
-// `EnumNames`, a message; std::optional of any of them (presence is told apart from the default),
-// std::vector of any of them (repeated; numbers packed). proto/lockstep/v1 is the contract;
-// contract_test.cc holds each list against it.
+// may be: bool, int32_t, int64_t, uint32_t, uint64_t, std::string (UTF-8), Bytes, SharedBytes, an
+// enum with `EnumNames`, a message; std::optional of any of them (presence is told apart from the
+// default), std::vector of any of them (repeated; numbers packed). proto/lockstep/v1 is the
+// contract; contract_test.cc holds each list against it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,8 +36,19 @@ struct Bytes {
   friend bool operator==(const Bytes&, const Bytes&) = default;
 };
 
+// The same, for what is long and already shared: put into a message without a copy, and copied once
+// when that is encoded. Null is as empty.
+struct SharedBytes {
+  std::shared_ptr<const std::string> data;
+  std::string_view view() const { return data == nullptr ? std::string_view() : *data; }
+  friend bool operator==(const SharedBytes& a, const SharedBytes& b) {
+    return a.view() == b.view();
+  }
+};
+
 template <class T>
-inline constexpr bool kIsText = std::is_same_v<T, std::string> || std::is_same_v<T, Bytes>;
+inline constexpr bool kIsText =
+    std::is_same_v<T, std::string> || std::is_same_v<T, Bytes> || std::is_same_v<T, SharedBytes>;
 
 // One entry of a list: `number` and `name` as in the .proto, and where the value is.
 template <class Message, class T>

@@ -36,6 +36,8 @@ Json ToJson(const T& value) {
   } else if constexpr (std::same_as<T, Bytes>) {
     if (IsUtf8(value.data)) return Json(value.data);
     return Json{{"base64", std::string(absl::Base64Escape(value.data))}};
+  } else if constexpr (std::same_as<T, SharedBytes>) {
+    return ToJson(Bytes{std::string(value.view())});
   } else if constexpr (std::same_as<T, uint64_t>) {
     return Json(std::to_string(value));
   } else {

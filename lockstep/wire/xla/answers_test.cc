@@ -3,13 +3,18 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/coord/error.h"
-#include "lockstep/wire/xla/hex_testing.h"
+#include "lockstep/wire/stock/hex_testing.h"
+#include "proto/compat/stock/error_payloads.pb.h"
 #include "proto/compat/xla/coordination_service.pb.h"
 
 namespace lockstep::wire::xla {
 namespace {
 
 namespace pb = ::xla::coordination;
+using stock::EncodedAnswer;
+using stock::FromHex;
+using stock::kServiceIncarnation;
+using stock::kTaskIncarnation;
 
 std::string Bytes(const EncodedAnswer& encoded) {
   return encoded.tail ? encoded.head + *encoded.tail : encoded.head;
@@ -46,24 +51,6 @@ TEST(Answers, NothingToSayIsNoBytes) { EXPECT_EQ(Bytes(std::monostate()), ""); }
 TEST(Answers, BarrierCarriesItsCounter) {
   EXPECT_EQ(Bytes(coord::BarrierPassed{0}), "");
   EXPECT_EQ(Bytes(coord::BarrierPassed{300}), FromHex("08 ac 02"));
-}
-
-// By hand here, so held against the real serializer.
-TEST(Answers, KeyReadIsTheSerializedMessage) {
-  for (const std::string& key : {std::string(), std::string("k"), std::string(300, 'k')}) {
-    for (const std::string& value : {std::string(), std::string("v"), std::string(70'000, '\0')}) {
-      pb::GetKeyValueResponse expected;
-      expected.mutable_kv()->set_key(key);
-      expected.mutable_kv()->set_value(value);
-      coord::KeyRead answer{{key, std::make_shared<const std::string>(value)}};
-      EXPECT_EQ(Bytes(answer), expected.SerializeAsString()) << key.size() << " " << value.size();
-    }
-  }
-}
-
-TEST(Answers, KeyReadDoesNotCopyTheValue) {
-  auto value = std::make_shared<const std::string>(1 << 20, 'v');
-  EXPECT_EQ(EncodeAnswer(coord::KeyRead{{"k", value}}).tail, value);
 }
 
 TEST(Answers, KeysListedKeepsOrderAndLeavesTheDirectoryEmpty) {
@@ -103,23 +90,16 @@ TEST(Answers, WatchTellsStatesAndErrors) {
   EXPECT_EQ(response.task_state(2).state(), pb::TASKSTATE_DISCONNECTED);
 }
 
-TEST(AnswerEncoder, EncodesOneListOnceForAllWhoWait) {
-  auto members = std::make_shared<const std::vector<coord::AliveMember>>(
-      std::vector<coord::AliveMember>{{MemberIndex(0), Incarnation(1)}});
-  AnswerEncoder encoder;
-  EncodedAnswer first = encoder.Encode(coord::AliveMembers{members});
-  EncodedAnswer second = encoder.Encode(coord::AliveMembers{members});
-  ASSERT_NE(first.tail, nullptr);
-  EXPECT_EQ(first.tail, second.tail);
-  EXPECT_EQ(Bytes(first), Bytes(coord::AliveMembers{members}));
+std::string ServicePayload(const coord::Error& error) {
+  ::tensorflow::distributed_runtime::GrpcPayloadContainer container;
+  EXPECT_TRUE(container.ParseFromString(EncodeError(error).details));
+  return container.payloads().at(std::string(stock::kServiceErrorUrl));
 }
 
-TEST(AnswerEncoder, TellsVersionsOfOneListApart) {
-  auto members = std::make_shared<const std::vector<coord::MemberStatus>>();
-  AnswerEncoder encoder;
-  EXPECT_EQ(Bytes(encoder.Encode(coord::MembersWatched{members, 1})), FromHex("10 01"));
-  EXPECT_EQ(Bytes(encoder.Encode(coord::MembersWatched{members, 2})), FromHex("10 02"));
-  EXPECT_EQ(Bytes(encoder.Encode(coord::BarrierPassed{3})), FromHex("08 03"));
+TEST(GoldenErrors, ReportedErrorOfTask2) {
+  EXPECT_EQ(ServicePayload({.origin = MemberIndex(2), .reported = true}), FromHex("18 01 20 02"));
+  EXPECT_EQ(ServicePayload({.origin = MemberIndex(3)}), FromHex("20 03"));
+  EXPECT_EQ(ServicePayload({}), "");
 }
 
 }  // namespace

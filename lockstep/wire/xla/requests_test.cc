@@ -6,13 +6,17 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "gtest/gtest.h"
 #include "lockstep/base/limits.h"
-#include "lockstep/wire/xla/hex_testing.h"
+#include "lockstep/wire/stock/hex_testing.h"
 #include "proto/compat/xla/coordination_service.pb.h"
 
 namespace lockstep::wire::xla {
 namespace {
 
 namespace pb = ::xla::coordination;
+using stock::FromHex;
+using stock::kIncarnationsHex;
+using stock::kServiceIncarnation;
+using stock::kTaskIncarnation;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -203,11 +207,11 @@ TEST(BadRequests, BytesThatAreNoMessageAreRefused) {
 }
 
 TEST(BadRequests, EveryMethodRefusesGarbageWithItsName) {
-  for (int i = 0; i <= static_cast<int>(Method::kGetAliveTasks); ++i) {
-    const Method method = static_cast<Method>(i);
-    coord::ErrorPtr error = Refused(method, "\x07garbage");
-    ASSERT_NE(error, nullptr) << MethodName(method);
-    EXPECT_THAT(error->message, HasSubstr(std::string(MethodName(method))));
+  for (size_t i = 0; i < MethodNames().size(); ++i) {
+    const std::string name(MethodNames()[i]);
+    coord::ErrorPtr error = Refused(static_cast<Method>(i), "\x07garbage");
+    ASSERT_NE(error, nullptr) << name;
+    EXPECT_THAT(error->message, HasSubstr(name));
   }
 }
 

@@ -1,0 +1,100 @@
+// From a request's message to its caller's result, for both forms of a call.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "lockstep/client/call.h"
+#include "lockstep/client/engine.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/error_reply.h"
+
+namespace lockstep::client {
+
+// A request, and what its reply means to the caller.
+template <class T>
+struct Typed {
+  Request request;
+  absl::AnyInvocable<absl::StatusOr<T>(Engine::Answer)> read;
+};
+
+// `convert` turns a decoded reply into the result.
+template <class T, class Message, class Convert>
+Typed<T> MakeTyped(const Message& message, CallType type, absl::Duration timeout, std::string what,
+                   Convert convert) {
+  using Reply = typename link::KindOf<Message>::Reply;
+  return {.request = {.kind = link::KindOf<Message>::kKind,
+                      .type = type,
+                      .payload = wire::native::Encode(message),
+                      .timeout = timeout,
+                      .what = std::move(what)},
+          .read = [convert = std::move(convert)](Engine::Answer answer) -> absl::StatusOr<T> {
+            if (!answer.ok()) return answer.status();
+            auto reply = wire::native::Decode<Reply>(*answer);
+            if (!reply.ok()) return reply.status();
+            return convert(*std::move(reply));
+          }};
+}
+
+inline absl::Status Gone() {
+  return wire::native::WithReason(
+      absl::FailedPreconditionError("the member or session that this came from was destroyed"),
+      "session_closed");
+}
+
+template <class T>
+absl::StatusOr<T> Run(const std::shared_ptr<Engine>& engine, Typed<T> typed,
+                      const Interrupted& interrupted,
+                      const std::function<void(Pending)>& started = nullptr) {
+  if (engine == nullptr) return Gone();
+  return typed.read(engine->Call(std::move(typed.request), interrupted, started));
+}
+
+// `done`: anything that takes an absl::StatusOr<T>.
+template <class T, class Done>
+Pending Start(const std::shared_ptr<Engine>& engine, Typed<T> typed, Done done) {
+  if (engine == nullptr) {
+    Engine::CallBackWithoutEngine([done = std::move(done)]() mutable { done(Gone()); });
+    return Pending();
+  }
+  return engine->CallAsync(std::move(typed.request),
+                           [read = std::move(typed.read), done = std::move(done)](
+                               Engine::Answer answer) mutable { done(read(std::move(answer))); });
+}
+
+// Calls that follow each other and are cancelled as one.
+class Chain {
+ public:
+  void Begin(const Pending& pending) {
+    {
+      const std::lock_guard lock(mutex_);
+      current_ = pending;
+      if (!cancelled_) return;
+    }
+    pending.Cancel();
+  }
+  void Cancel() {
+    Pending current;
+    {
+      const std::lock_guard lock(mutex_);
+      cancelled_ = true;
+      current = current_;
+    }
+    current.Cancel();
+  }
+  static Pending PendingOf(std::shared_ptr<Chain> chain) {
+    return Pending([chain = std::move(chain)] { chain->Cancel(); });
+  }
+
+ private:
+  std::mutex mutex_;
+  Pending current_;
+  bool cancelled_ = false;
+};
+
+}  // namespace lockstep::client

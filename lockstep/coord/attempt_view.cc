@@ -1,0 +1,124 @@
+// How an attempt looks to people.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/coord/attempt.h"
+
+namespace lockstep::coord {
+namespace {
+
+// Of heartbeat_timeout; stock clients send a heartbeat every half, so that by then one is overdue.
+constexpr double kSilentIsSuspect = 0.6;
+
+}  // namespace
+
+AttemptState Attempt::state() const {
+  if (failed()) return AttemptState::kFailed;
+  if (ended()) return AttemptState::kEnded;
+  if (shutdown_.gathering) return AttemptState::kLeaving;
+  return all_registered_ ? AttemptState::kRunning : AttemptState::kWaiting;
+}
+
+size_t Attempt::waits() const {
+  return barriers_.waits() + agreements_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
+         registration_.waits() + parked_.size();
+}
+
+void Attempt::FillView(Time now, CoordinatorView& view) const {
+  view.service = service_;
+  view.started = started_.value_or(now);
+  view.state = state();
+  for (int32_t i = 0; i < membership_.size(); ++i) {
+    view.members.push_back(ViewOf(now, MemberIndex(i)));
+  }
+  const size_t rows_max = job_.options.view_rows_max;
+  view.barriers = barriers_.View(rows_max);
+  view.barriers_open = barriers_.open() + (shutdown_.gathering ? 1 : 0);
+  if (shutdown_.gathering) {
+    BarrierView leaving{.barrier = {shutdown_.id, 0},
+                        .opened = shutdown_.gathering->opened(),
+                        .deadline = shutdown_.gathering->deadline(),
+                        .awaited = shutdown_.gathering->Awaited()};
+    for (const Gathering::Arrival& arrival : shutdown_.gathering->Waiting()) {
+      leaving.waiting.push_back(arrival.member);
+    }
+    view.barriers.push_back(std::move(leaving));
+  }
+  view.keys_awaited = keys_.awaited();
+  for (const KeyWaits::Slot* slot : keys_.waiters(rows_max)) {
+    const auto& [key, waiters] = *slot;
+    KeyWaitView wait{.key = key, .waiters = waiters.size(), .since = waiters.begin()->second.since};
+    for (const auto& [call, waiter] : waiters) {
+      if (auto member = membership_.Find(waiter.incarnation)) wait.members.push_back(*member);
+    }
+    std::sort(wait.members.begin(), wait.members.end());
+    wait.members.erase(std::unique(wait.members.begin(), wait.members.end()), wait.members.end());
+    view.key_waits.push_back(std::move(wait));
+  }
+  view.keys = keys_.size();
+  view.key_bytes = keys_.bytes();
+  view.waits = waits();
+}
+
+MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
+  const Membership::Member& member = membership_.Get(index);
+  const ProcessRecord& process = job_.processes[index.value()];
+  const PlaceRecord& place = job_.places[index.value()];
+  const bool told = member.ever_registered && !place.host.empty();  // by itself
+  MemberView view{.member = index,
+                  .name = job_.NameWithLife(index),
+                  .since = member.since,
+                  .peer = member.peer,
+                  .host = told ? place.host : process.host,
+                  .pid = told ? place.pid : process.pid,
+                  .step = member.step,
+                  .phase = member.phase,
+                  .labels = member.labels,
+                  .doing = job_.waits.Describe(now, index),
+                  .native = member.native()};
+  if (member.ever_registered) view.last_heard = member.last_heard;
+  auto become = [&view](MemberCondition condition, Time since, std::string why) {
+    view.condition = condition;
+    view.since = since;
+    view.why = std::move(why);
+  };
+  const absl::Duration silent = now - member.last_heard;
+  if (member.state == MemberState::kError && !member.ever_registered) {
+    become(MemberCondition::kMissing, member.since, "it had not come when the attempt failed");
+  } else if (member.state == MemberState::kError) {
+    const Reason reason = member.error->reason;
+    become(IsLoss(reason) ? MemberCondition::kLost : MemberCondition::kFailed, member.since,
+           member.error->message);
+  } else if (member.state == MemberState::kDisconnected) {
+    if (registration_.Waits(index)) {
+      view.condition = MemberCondition::kRegistering;
+    } else if (member.grace_until) {
+      view.condition = MemberCondition::kLeft;
+    } else {
+      const bool came = member.ever_registered;
+      become(MemberCondition::kMissing, came ? member.since : started_.value_or(now),
+             came ? "it went away while it registered" : "");
+    }
+  } else if (process.stopped) {
+    become(MemberCondition::kSuspect, process.stopped_at, "its process is stopped (SIGSTOP)");
+  } else if (member.link == Membership::Link::kRestarted) {
+    become(MemberCondition::kSuspect, member.link_since,
+           "the server was restarted, and it has not come back yet");
+  } else if (member.link == Membership::Link::kBroken) {
+    become(MemberCondition::kSuspect, member.link_since, "its connection broke");
+  } else if (member.link == Membership::Link::kSilent) {
+    become(MemberCondition::kSuspect, member.link_since,
+           "its connection was closed, since nothing came over it");
+  } else if (told_.contains(index)) {
+    become(MemberCondition::kFailed, member.since, "it was told of the failure, and ends by it");
+  } else if (silent > kSilentIsSuspect * job_.options.heartbeat_timeout) {
+    become(MemberCondition::kSuspect, member.last_heard,
+           absl::StrCat("nothing was heard of it for ", FormatSpan(silent)));
+  } else {
+    view.condition = MemberCondition::kConnected;
+  }
+  return view;
+}
+
+}  // namespace lockstep::coord

@@ -1,0 +1,254 @@
+// How native clients become members: roles, "give me one", who is there already.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/testing/coordinator_harness.h"
+#include "lockstep/testing/matchers.h"
+
+namespace lockstep::coord {
+namespace {
+
+using absl::StatusCode;
+using lockstep::testing::CoordinatorHarness;
+using lockstep::testing::HasError;
+using lockstep::testing::Native;
+using lockstep::testing::Succeeded;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+const Native kFirst(1);
+const Native kSecond(2);
+const Native kThird(3);
+
+TEST(Join, IsAnsweredWhenAllAreThere) {
+  CoordinatorHarness h({.size = 2});
+  h.Open(kFirst);
+  h.Open(kSecond);
+  const CallId first = h.Join(kFirst, 501, {.index = 1, .role = "trainer"});
+  EXPECT_TRUE(h.Pending(first));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kRegistering);
+
+  const Joined second = h.Brought<Joined>(h.Join(kSecond, 502, {.index = 0}));
+
+  EXPECT_EQ(second.member, MemberIndex(0));
+  EXPECT_EQ(second.name, "trainer/0#1");
+  EXPECT_EQ(second.service, h.service());
+  EXPECT_EQ(second.size, 2);
+  const Joined joined = h.Brought<Joined>(first);
+  EXPECT_EQ(joined.member, MemberIndex(1));
+  EXPECT_EQ(joined.role, "trainer");
+  EXPECT_EQ(joined.index, 1);
+}
+
+TEST(Join, StockAndNativeMembersMix) {
+  CoordinatorHarness h({.size = 2});
+  h.Open(kFirst);
+  const CallId native = h.Join(kFirst, 501, {.index = 0});
+  const CallId stock = h.Register(1, 100);
+
+  EXPECT_THAT(h.Reply(stock), Succeeded());
+  EXPECT_THAT(h.Reply(native), Succeeded());
+  const CallId waits = h.Arrive(1, "b");
+  EXPECT_THAT(h.Reply(h.Ask(kFirst, ArriveAtBarrier{.id = "b"})), Succeeded());
+  EXPECT_THAT(h.Reply(waits), Succeeded());
+  EXPECT_TRUE(h.Member(0).native);
+  EXPECT_FALSE(h.Member(1).native);
+}
+
+TEST(Join, GivesTheLowestIndexThatNobodyHas) {
+  CoordinatorHarness h({.size = 3});
+  for (const Native& each : {kFirst, kSecond, kThird}) h.Open(each);
+  h.Join(kFirst, 501, {.index = 0});
+  const CallId second = h.Join(kSecond, 502);
+  const CallId third = h.Join(kThird, 503);
+
+  EXPECT_EQ(h.Brought<Joined>(second).member, MemberIndex(1));
+  EXPECT_EQ(h.Brought<Joined>(third).member, MemberIndex(2));
+  h.Open(Native(4));
+  EXPECT_THAT(h.Reply(h.Join(Native(4), 504)),
+              HasError(StatusCode::kResourceExhausted, Reason::kJobFull, "has 3 members"));
+}
+
+TEST(Join, ARetryOfGiveMeOneGetsTheSame) {
+  CoordinatorHarness h({.size = 2});
+  h.Open(kFirst);
+  h.Join(kFirst, 501);
+  const uint64_t number = h.LastNumber(kFirst);
+  h.BreakLink(kFirst);
+  EXPECT_EQ(h.Condition(0), MemberCondition::kMissing);
+  h.Open(kFirst, true);
+
+  const CallId again = h.Join(kFirst.Again(number), 501);
+  h.Open(kSecond);
+  h.Join(kSecond, 502);
+
+  EXPECT_EQ(h.Brought<Joined>(again).member, MemberIndex(0));
+  // Also when it is in already, and only the answer was lost.
+  EXPECT_EQ(h.Brought<Joined>(h.Join(kFirst.Again(number), 501)).name, "task/0#1");
+}
+
+TEST(Join, MembersArePrintedByTheirRoles) {
+  CoordinatorHarness h({.size = 3, .roles = {{"worker", 2}, {"ps", 1}}});
+  for (const Native& each : {kFirst, kSecond, kThird}) h.Open(each);
+  h.Join(kFirst, 501, {.role = "ps"});
+  const CallId worker = h.Join(kSecond, 502, {.role = "worker"});
+  h.Join(kThird, 503, {.index = 1, .role = "worker"});
+
+  EXPECT_EQ(h.Brought<Joined>(worker).name, "worker/0#1");
+  EXPECT_EQ(h.Member(2).name, "ps/0#1");
+  h.Open(Native(4));
+  EXPECT_THAT(h.Reply(h.Join(Native(4), 504, {.role = "ps"})),
+              HasError(StatusCode::kResourceExhausted, Reason::kJobFull, "1 members of role 'ps'"));
+  EXPECT_THAT(
+      h.Reply(h.Join(Native(4), 504, {.role = "chief"})),
+      HasError(StatusCode::kInvalidArgument, Reason::kUnknownRole, "'worker' (2), 'ps' (1)"));
+  EXPECT_THAT(h.Reply(h.Join(Native(4), 504)),
+              HasError(StatusCode::kInvalidArgument, Reason::kUnknownRole, "say which one"));
+  EXPECT_THAT(h.Reply(h.Join(Native(4), 504, {.index = 2, .role = "worker"})),
+              HasError(StatusCode::kInvalidArgument, Reason::kUnknownMember, "worker/2",
+                       "worker/0 to worker/1, ps/0 to ps/0"));
+}
+
+TEST(Join, StockClientsSayTheirRoleToo) {
+  CoordinatorHarness h({.size = 3, .roles = {{"worker", 2}, {"ps", 1}}});
+  const absl::Duration forever = absl::InfiniteDuration();
+
+  EXPECT_THAT(h.Reply(h.Register(0, 100, forever, "chief")),
+              HasError(StatusCode::kInvalidArgument, Reason::kUnknownRole));
+  EXPECT_THAT(
+      h.Reply(h.Register(2, 100, forever, "worker")),
+      HasError(StatusCode::kInvalidArgument, Reason::kUnknownMember, "not of role 'worker'"));
+  EXPECT_TRUE(h.Pending(h.Register(2, 100, forever, "ps")));
+  // Who does not say is known by the index.
+  EXPECT_TRUE(h.Pending(h.Register(0, 100)));
+}
+
+TEST(Join, TheFirstRoleNameThatComesIsTheJobs) {
+  CoordinatorHarness h({.size = 2});
+  h.Open(kFirst);
+  h.Open(kSecond);
+  h.Join(kFirst, 501, {.index = 0, .role = "trainer"});
+  EXPECT_EQ(h.Member(1).name, "trainer/1");
+
+  EXPECT_THAT(h.Reply(h.Join(kSecond, 502, {.index = 1, .role = "worker"})),
+              HasError(StatusCode::kInvalidArgument, Reason::kInvalidArgument, "'trainer'"));
+  EXPECT_THAT(h.Reply(h.Join(kSecond, 502, {.index = 1})), Succeeded());
+}
+
+TEST(Join, AnotherProcessThatLivesIsNotPushedOut) {
+  CoordinatorHarness h({.size = 2});
+  h.Open(kFirst);
+  h.Join(kFirst, 501, {.index = 0, .host = "gpu-3", .pid = 4711});
+  h.Advance(absl::Seconds(12));
+  h.Open(kThird);
+
+  // While it waits for the others ...
+  EXPECT_THAT(h.Reply(h.Join(kThird, 503, {.index = 0})),
+              HasError(StatusCode::kAlreadyExists, Reason::kMemberExists, "task/0#1",
+                       "pid 4711 on gpu-3", "since 12s"));
+  h.Open(kSecond);
+  h.Join(kSecond, 502, {.index = 1});
+  const CallId poll = h.Ask(kSecond, PollForError{});
+  // ... and when it is in.
+  EXPECT_THAT(h.Reply(h.Join(kThird, 503, {.index = 0})),
+              HasError(StatusCode::kAlreadyExists, Reason::kMemberExists, "pid 4711 on gpu-3"));
+  EXPECT_THAT(h.Reply(h.Register(0, 900)),
+              HasError(StatusCode::kAlreadyExists, Reason::kMemberExists));
+  EXPECT_TRUE(h.Pending(poll));
+  EXPECT_EQ(h.View().attempt, 1);
+}
+
+TEST(Join, OneWhoseLinkIsBrokenIsGivenUpForItsSuccessor) {
+  CoordinatorHarness h({.size = 2});
+  h.JoinAll();
+  const CallId poll = h.Ask(kSecond, PollForError{});
+  h.BreakLink(kFirst);
+  h.Open(kThird);
+
+  const CallId successor = h.Join(kThird, 700, {.index = 0});
+
+  EXPECT_THAT(h.Reply(poll), HasError(StatusCode::kUnavailable, Reason::kConnectionLost));
+  EXPECT_EQ(h.View().attempt, 2);
+  EXPECT_TRUE(h.Pending(successor));
+  EXPECT_EQ(h.Member(0).name, "task/0#2");
+}
+
+TEST(Join, ARecoverableMemberComesBackAlone) {
+  CoordinatorHarness h({.size = 2, .recoverable = true});
+  h.JoinAll();
+  h.BreakLink(kFirst);
+  h.Open(kThird);
+
+  const Joined back = h.Brought<Joined>(h.Join(kThird, 700, {.index = 0}));
+
+  EXPECT_EQ(back.name, "task/0#2");
+  EXPECT_TRUE(back.recoverable);
+  EXPECT_EQ(h.View().attempt, 1);
+}
+
+TEST(Join, WhatIsTooLongIsRefused) {
+  CoordinatorHarness h({.size = 2, .labels_max = 1, .label_bytes_max = 8});
+  h.Open(kFirst);
+
+  EXPECT_THAT(h.Reply(h.Join(kFirst, 501, {.labels = {{"a", "1"}, {"b", "2"}}})),
+              HasError(StatusCode::kResourceExhausted, Reason::kLimitExceeded, "labels_max"));
+  EXPECT_THAT(h.Reply(h.Join(kFirst, 501, {.labels = {{"a", "123456789"}}})),
+              HasError(StatusCode::kResourceExhausted, Reason::kLimitExceeded, "label_bytes_max"));
+  EXPECT_THAT(h.Reply(h.Join(kFirst, 501, {.host = "a-long-name"})),
+              HasError(StatusCode::kResourceExhausted, Reason::kLimitExceeded, "label_bytes_max"));
+  EXPECT_THAT(h.Reply(h.Join(kFirst, 0)),
+              HasError(StatusCode::kInvalidArgument, Reason::kInvalidArgument, "incarnation"));
+  EXPECT_TRUE(h.Pending(h.Join(kFirst, 501, {.host = "gpu-3", .labels = {{"zone", "b"}}})));
+  EXPECT_EQ(h.Member(0).host, "gpu-3");
+  EXPECT_THAT(h.Member(0).labels, ElementsAre(Pair("zone", "b")));
+}
+
+TEST(Join, WhoIsMissingIsToldShortlyBeforeTheCallersDeadline) {
+  CoordinatorHarness h({.size = 2});
+  h.Open(kFirst);
+  const CallId joining = h.Join(kFirst, 501, {.index = 0, .patience = absl::Seconds(10)});
+
+  h.Advance(absl::Seconds(10));
+
+  EXPECT_THAT(h.Reply(joining), HasError(StatusCode::kDeadlineExceeded, Reason::kRegistrationFailed,
+                                         "missing task/1 (never came)"));
+}
+
+TEST(Members, ThoseThatAreRecoverableByThemselvesFailNobody) {
+  CoordinatorHarness h({.size = 3});
+  const absl::Duration forever = absl::InfiniteDuration();
+  h.Register(0, 100);
+  h.Register(1, 101);
+  h.Register(2, 102, forever, "", /*recoverable=*/true);
+  const std::vector<CallId> polls = h.PollAll();
+
+  h.Hangup(polls[2]);
+  h.Advance(absl::Seconds(1));
+
+  EXPECT_EQ(h.Condition(2), MemberCondition::kLost);
+  EXPECT_TRUE(h.Pending(polls[0]));
+  EXPECT_THAT(h.Reply(h.Register(2, 103, forever, "", true)), Succeeded());
+  EXPECT_EQ(h.View().attempt, 1);
+  // The others are not recoverable.
+  h.Hangup(polls[1]);
+  h.Advance(absl::Seconds(1));
+  EXPECT_THAT(h.Reply(polls[0]), HasError(StatusCode::kUnavailable, Reason::kConnectionLost));
+}
+
+TEST(Members, NobodyWaitsForARecoverableOneToLeave) {
+  CoordinatorHarness h({.size = 3});
+  const absl::Duration forever = absl::InfiniteDuration();
+  h.Register(0, 100);
+  h.Register(1, 101);
+  h.Register(2, 102, forever, "", /*recoverable=*/true);
+  const CallId first = h.Leave(0);
+  EXPECT_TRUE(h.Pending(first));
+
+  EXPECT_THAT(h.Reply(h.Leave(1)), Succeeded());
+
+  EXPECT_THAT(h.Reply(first), Succeeded());
+  EXPECT_EQ(h.Condition(2), MemberCondition::kConnected);
+  EXPECT_THAT(h.Reply(h.Leave(2)), Succeeded());
+}
+
+}  // namespace
+}  // namespace lockstep::coord

@@ -1,0 +1,64 @@
+#include "lockstep/coord/job_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::coord {
+
+void JobWatch::Watch(Time now, CallId call, int64_t after, const Attempt& attempt, Effects& out) {
+  if (after != job_.version) return out.Succeed(call, ChangeSince(now, after, attempt));
+  if (parked_.empty()) oldest_parked_ = after;
+  parked_.emplace(call, after);
+}
+
+void JobWatch::Flush(Time now, const Attempt& attempt, Effects& out) {
+  if (parked_.empty() || oldest_parked_ == job_.version) return;
+  if (not_before_ && now < *not_before_) return;
+  std::map<int64_t, JobChanged> changes;
+  for (const auto& [call, after] : parked_) {
+    if (after == job_.version) continue;
+    auto [change, is_new] = changes.try_emplace(after);
+    if (is_new) change->second = ChangeSince(now, after, attempt);
+    out.Succeed(call, change->second);
+  }
+  std::erase_if(parked_, [this](const auto& parked) { return parked.second != job_.version; });
+  oldest_parked_ = job_.version;
+  not_before_ = now + job_.options.watch_interval;
+}
+
+Time JobWatch::NextDeadline() const {
+  if (parked_.empty() || oldest_parked_ == job_.version) return Time::Infinite();
+  return not_before_.value_or(Time());
+}
+
+JobChanged JobWatch::ChangeSince(Time now, int64_t after, const Attempt& attempt) const {
+  auto change = std::make_shared<JobChange>();
+  change->version = job_.version;
+  change->snapshot = after < job_.first_version || after > job_.version;
+  change->attempt = job_.attempt;
+  change->state = attempt.state();
+  if (change->snapshot) {
+    for (int32_t i = 0; i < job_.options.size; ++i) {
+      change->members.push_back(attempt.ViewOf(now, MemberIndex(i)));
+    }
+    for (const auto& [version, error] : job_.errors) change->errors.push_back(error);
+    return {std::move(change)};
+  }
+  const auto& changed = job_.changed_members;
+  for (auto it = changed.upper_bound(after); it != changed.end(); ++it) {
+    change->members.push_back(attempt.ViewOf(now, it->second));
+  }
+  std::sort(change->members.begin(), change->members.end(),
+            [](const MemberView& a, const MemberView& b) { return a.member < b.member; });
+  for (auto it = job_.errors.upper_bound(after); it != job_.errors.end(); ++it) {
+    change->errors.push_back(it->second);
+  }
+  return {std::move(change)};
+}
+
+void JobWatch::FailAll(const ErrorPtr& error, Effects& out) {
+  for (const auto& [call, after] : parked_) out.Fail(call, error);
+  parked_.clear();
+}
+
+}  // namespace lockstep::coord

@@ -1,0 +1,48 @@
+// Those who follow the job: which members and errors are new since they looked last. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "lockstep/base/ids.h"
+#include "lockstep/base/time.h"
+#include "lockstep/coord/attempt.h"
+#include "lockstep/coord/effects.h"
+#include "lockstep/coord/job_record.h"
+
+namespace lockstep::coord {
+
+// Parks watchers until the version of the job is greater than theirs, then tells them what has
+// changed since; at most every watch_interval, and at once after a rest. Follows the job through
+// its attempts. What changes only with time (nothing was heard of a member for long) is no change.
+//
+// A delta costs as much as has changed; watchers that ask for the same share one.
+//
+// Threads: thread-compatible. Bounds: those of the whole job (waits_max), which its owner checks.
+class JobWatch {
+ public:
+  explicit JobWatch(const JobRecord& job) : job_(job) {}
+
+  void Watch(Time now, CallId call, int64_t after, const Attempt& attempt, Effects& out);
+
+  // Called after every event: answers the watchers if there is something new and it is time.
+  void Flush(Time now, const Attempt& attempt, Effects& out);
+  Time NextDeadline() const;
+
+  bool Forget(CallId call) { return parked_.erase(call) > 0; }
+  void FailAll(const ErrorPtr& error, Effects& out);
+
+  size_t waits() const { return parked_.size(); }
+
+ private:
+  JobChanged ChangeSince(Time now, int64_t after, const Attempt& attempt) const;
+
+  const JobRecord& job_;
+  std::map<CallId, int64_t> parked_;  // with the version that the watcher knows
+  int64_t oldest_parked_ = 0;         // no parked version is older
+  std::optional<Time> not_before_;
+};
+
+}  // namespace lockstep::coord

@@ -1,0 +1,299 @@
+// What native callers do with keys: revisions, conditions, numbers, many keys, pages, lifetimes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/coord/key_harness.h"
+
+namespace lockstep::coord {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+using KeyRevisions = NativeKeys;
+
+TEST_F(KeyRevisions, EachChangeTakesTheNext) {
+  EXPECT_EQ(keys_.revision(), 1);
+  EXPECT_EQ(Text(Set("a", "1")), "r2");
+  EXPECT_EQ(Text(Set("b", "1")), "r3");
+  EXPECT_EQ(Text(Set("a", "2")), "r4");
+  EXPECT_EQ(Text(Increment("n", 5)), "n=5@5");
+  EXPECT_EQ(Text(Delete("b")), "1 deleted, r6");
+  EXPECT_EQ(Text(Get("/a/")), "/a/=2@4");
+  EXPECT_EQ(Text(List("")), "a=2@4 n=5@5 r6");
+}
+
+TEST_F(KeyRevisions, WhatChangesNothingTakesNone) {
+  Set("a", "1");
+  EXPECT_THAT(Text(Insert("a", "2")), StartsWith("ALREADY_EXISTS"));
+  EXPECT_EQ(Text(Delete("b")), "0 deleted, r2");
+  EXPECT_EQ(Text(Delete("b", /*below=*/true)), "0 deleted, r2");
+  Max("m", 3);
+  EXPECT_EQ(Text(Max("m", 2)), "m=3@3");
+  EXPECT_EQ(keys_.revision(), 3);
+  EXPECT_EQ(out_.records.size(), 2u);
+}
+
+TEST_F(KeyRevisions, ADeletionOfManyTakesOne) {
+  for (const char* key : {"a", "a/x", "a/y", "ab"}) Set(key, "1");
+
+  EXPECT_EQ(Text(Delete("a", /*below=*/true)), "3 deleted, r6");
+  EXPECT_EQ(Text(List("")), "ab=1@5 r6");
+  Set("a/x", "1");
+  Set("a", "1");
+  EXPECT_EQ(Text(Delete("a")), "1 deleted, r9") << "the key alone";
+  EXPECT_EQ(Text(List("")), "a/x=1@7 ab=1@5 r9");
+}
+
+TEST_F(KeyRevisions, AStockCallerIsAnsweredAsByItsOwnService) {
+  keys_.Set(Time(), {.caller = {.call = CallId(100)}, .key = "a/b", .value = "1"}, {}, out_);
+  keys_.Delete({.caller = {.call = CallId(101)}, .key = "a"}, out_);
+
+  EXPECT_EQ(Text(CallId(100)), "ok");
+  EXPECT_EQ(Text(CallId(101)), "ok");
+  EXPECT_EQ(keys_.size(), 0u);
+}
+
+TEST_F(KeyRevisions, ANativeCallerMustNameAKey) {
+  for (const CallId call : {Set("", "1"), Get("//"), TryGet("/"), Delete("", true), Max("", 1),
+                            Increment("/", 1), CompareAndSet("", {.absent = true}, "1")}) {
+    EXPECT_EQ(Why(call), Reason::kKeyInvalid);
+    EXPECT_THAT(Text(call), AllOf(StartsWith("INVALID_ARGUMENT"), HasSubstr("names nothing")));
+  }
+}
+
+using KeyConditions = NativeKeys;
+
+TEST_F(KeyConditions, ASwapHappensWhenTheKeyIsAsExpected) {
+  EXPECT_EQ(Text(CompareAndSet("/a", {.absent = true}, "1")), "swapped /a=1@2");
+  EXPECT_EQ(Text(CompareAndSet("a", {.value = "1"}, "2")), "swapped a=2@3");
+  EXPECT_EQ(Text(CompareAndSet("a", {.revision = 3}, "3")), "swapped a=3@4");
+}
+
+TEST_F(KeyConditions, OtherwiseTheKeyIsShownAsItIs) {
+  EXPECT_EQ(Text(CompareAndSet("a", {.value = ""}, "x")), "kept nothing");
+  EXPECT_EQ(Text(CompareAndSet("a", {.revision = 0}, "x")), "kept nothing");
+  Set("a", "1");
+  EXPECT_EQ(Text(CompareAndSet("a", {.absent = true}, "x")), "kept a=1@2");
+  EXPECT_EQ(Text(CompareAndSet("a", {.value = "2"}, "x")), "kept a=1@2");
+  EXPECT_EQ(Text(CompareAndSet("a", {.revision = 1}, "x")), "kept a=1@2");
+  EXPECT_EQ(out_.records.size(), 1u);
+}
+
+TEST_F(KeyConditions, ASwapMustExpectExactlyOneThing) {
+  EXPECT_EQ(Why(CompareAndSet("a", {}, "x")), Reason::kInvalidArgument);
+  EXPECT_EQ(Why(CompareAndSet("a", {.absent = true, .revision = 1}, "x")),
+            Reason::kInvalidArgument);
+  EXPECT_EQ(Why(CompareAndSet("a", {.value = "1", .revision = 1}, "x")), Reason::kInvalidArgument);
+}
+
+TEST_F(KeyConditions, ASwapWakesWaitersAndTheLimitsHold) {
+  const CallId waiter = Get("a");
+  CompareAndSet("a", {.absent = true}, "1");
+  EXPECT_EQ(Text(waiter), "a=1@2");
+  EXPECT_EQ(Why(CompareAndSet(std::string(options_.key_bytes_max + 1, 'k'), {.absent = true}, "")),
+            Reason::kLimitExceeded);
+  EXPECT_EQ(Why(CompareAndSet("a", {.value = "1"}, std::string(options_.value_bytes_max + 1, 'v'))),
+            Reason::kLimitExceeded);
+  EXPECT_EQ(Text(TryGet("a")), "a=1@2");
+}
+
+TEST_F(KeyConditions, ADeletionMayExpectARevision) {
+  Set("a", "1");
+  EXPECT_THAT(Text(Delete("a", false, 1)),
+              AllOf(StartsWith("FAILED_PRECONDITION"), HasSubstr("written at revision 2")));
+  EXPECT_EQ(Why(Delete("a", false, 1)), Reason::kConditionFailed);
+  EXPECT_THAT(Text(Delete("b", false, 1)), HasSubstr("there is no such key"));
+  EXPECT_EQ(Why(Delete("a", /*below=*/true, 2)), Reason::kInvalidArgument);
+  EXPECT_EQ(Text(Delete("a", false, 2)), "1 deleted, r3");
+}
+
+using KeyNumbers = NativeKeys;
+
+TEST_F(KeyNumbers, TheMaximumIsTheGreaterOne) {
+  EXPECT_EQ(Text(Max("m", -5)), "m=-5@2") << "an absent key is less than any number";
+  EXPECT_EQ(Text(Max("m", -7)), "m=-5@2");
+  EXPECT_EQ(Text(Max("m", 4)), "m=4@3");
+  EXPECT_EQ(Text(Increment("m", 1)), "m=5@4");
+  Set("word", "x");
+  EXPECT_EQ(Why(Max("word", 1)), Reason::kKeyNotANumber);
+  EXPECT_EQ(Why(Increment("word", 1)), Reason::kKeyNotANumber);
+  Set("big", "9223372036854775807");
+  EXPECT_EQ(Why(Increment("big", 1)), Reason::kNumberOverflow);
+}
+
+TEST_F(KeyNumbers, ANumberKeepsTheLifetimeOfItsKey) {
+  Set("n", "1", {.ttl = absl::Seconds(10)}, 3, At(0));
+  Increment("n", 1, At(4));
+
+  EXPECT_EQ(keys_.NextDeadline(), At(10));
+  const auto& set = std::get<record::KeySet>(out_.records.back());
+  EXPECT_EQ(set.ttl, absl::Seconds(6)) << "what is left of it";
+  EXPECT_EQ(set.owner, MemberIndex(3));
+}
+
+using ManyKeys = NativeKeys;
+
+TEST_F(ManyKeys, AreAnsweredAtOnceWhenAllAreThereInTheOrderAsked) {
+  Set("b", "2");
+  Set("a", "1");
+  EXPECT_EQ(Text(GetAll({"b", "/a", "b"})), "b=2@2 /a=1@3 b=2@2 r3");
+  EXPECT_EQ(Text(GetAll({})), "r3");
+}
+
+TEST_F(ManyKeys, AreAnsweredOnceByTheLast) {
+  const CallId call = GetAll({"a", "b", "c"});
+  EXPECT_EQ(keys_.waits(), 3u);
+  Set("b", "2");
+  Set("a", "1");
+  EXPECT_EQ(Text(call), "waits");
+  Set("c", "3");
+  EXPECT_EQ(Text(call), "a=1@3 b=2@2 c=3@4 r4");
+  EXPECT_EQ(keys_.waits(), 0u);
+}
+
+TEST_F(ManyKeys, WaitForOneThatWasDeletedMeanwhile) {
+  const CallId call = GetAll({"a", "b"});
+  Set("a", "1");
+  Delete("a");
+  Set("b", "2");
+  EXPECT_EQ(Text(call), "waits");
+  Set("a", "3");
+  EXPECT_EQ(Text(call), "a=3@5 b=2@4 r5");
+}
+
+TEST_F(ManyKeys, AreForgottenWithTheirCallerAndFailWithTheRest) {
+  const CallId left = GetAll({"a", "b"});
+  const CallId single = Get("b");
+  const CallId many = GetAll({"a", "b"});
+  Set("a", "1");
+  EXPECT_TRUE(keys_.Forget(left));
+  EXPECT_FALSE(keys_.Forget(left));
+  EXPECT_EQ(keys_.waits(), 3u);
+  EXPECT_EQ(keys_.awaited(), 1u);
+  EXPECT_EQ(keys_.waiters(10).front()->first, "b");
+  EXPECT_TRUE(keys_.waiters(0).empty());
+
+  keys_.FailAll(MakeError(absl::StatusCode::kAborted, Reason::kServiceStopped, "stopped"), out_);
+
+  EXPECT_EQ(Text(left), "waits");
+  EXPECT_EQ(Text(single), "ABORTED: stopped");
+  EXPECT_EQ(Text(many), "ABORTED: stopped");
+  EXPECT_EQ(keys_.waits(), 0u);
+}
+
+TEST_F(ManyKeys, DoNotWaitWhenNobodyMay) {
+  EXPECT_FALSE(keys_.Get(Time(), GetKey{.caller = Next(), .key = "a"}, false, out_));
+  EXPECT_FALSE(keys_.Get(Time(), GetKeys{.caller = Next(), .keys = {"a"}}, false, out_));
+  EXPECT_FALSE(keys_.Watch({.caller = Next(), .key = "a", .after = 1}, false, out_));
+  EXPECT_TRUE(out_.replies.empty());
+  EXPECT_EQ(keys_.waits(), 0u);
+}
+
+class SmallPages : public NativeKeys {
+ protected:
+  SmallPages() : NativeKeys({.page_bytes_max = 10, .keys_per_wait_max = 3}) {}
+};
+
+TEST_F(SmallPages, BoundWhatIsAskedForAtOnce) {
+  EXPECT_THAT(Text(GetAll({"a", "b", "c", "d"})), HasSubstr("keys_per_wait_max (3)"));
+  EXPECT_EQ(Why(GetAll({"a", std::string("\0", 1)})), Reason::kKeyInvalid);
+  const CallId call = GetAll({"a", "b", "c"});
+  for (const char* key : {"a", "b", "c"}) Set(key, "123");
+  EXPECT_EQ(Why(call), Reason::kLimitExceeded);
+  EXPECT_THAT(Text(call), HasSubstr("page_bytes_max (10)"));
+}
+
+TEST_F(SmallPages, EndBeforeTheLimit) {
+  Set("a", std::string(20, 'v'));
+  for (const char* key : {"b", "c", "d"}) Set(key, "123");
+  EXPECT_THAT(Text(List("")), AllOf(HasSubstr("page_bytes_max"), HasSubstr("in pages")));
+  EXPECT_EQ(Text(List("", 9)), "a=vvvvvvvvvvvvvvvvvvvv@2 r5 more") << "one at least";
+  EXPECT_EQ(Text(List("", 9, "a")), "b=123@3 c=123@4 r5 more");
+  EXPECT_EQ(Text(List("", 9, "c")), "d=123@5 r5");
+}
+
+TEST_F(ManyKeys, AreListedInPages) {
+  for (const char* key : {"d/a", "d/b", "d/c", "e", "d"}) Set(key, "1");
+  EXPECT_EQ(Text(List("d")), "d/a=1@2 d/b=1@3 d/c=1@4 r6");
+  EXPECT_EQ(Text(List("d", 2)), "d/a=1@2 d/b=1@3 r6 more");
+  EXPECT_EQ(Text(List("d", 2, "d/b")), "d/c=1@4 r6");
+  EXPECT_EQ(Text(List("/d/", 2, "d/a0")), "d/b=1@3 d/c=1@4 r6") << "after a key that is not there";
+  EXPECT_EQ(Text(List("d", 3)), "d/a=1@2 d/b=1@3 d/c=1@4 r6") << "full, and not more";
+  EXPECT_EQ(Text(List("", 2)), "d=1@6 d/a=1@2 r6 more");
+  EXPECT_EQ(Text(List("", 0, "d/c")), "e=1@5 r6");
+  EXPECT_EQ(Text(List("none")), "r6");
+}
+
+using KeyLifetimes = NativeKeys;
+
+TEST_F(KeyLifetimes, AKeyGoesWhenItsTimeIsUp) {
+  Set("a", "1", {.ttl = absl::Seconds(10)}, std::nullopt, At(5));
+  Set("b", "1", {.ttl = absl::Seconds(20)}, std::nullopt, At(5));
+  EXPECT_EQ(keys_.NextDeadline(), At(15));
+
+  keys_.ReachDeadline(At(14.9), out_);
+  EXPECT_EQ(Text(TryGet("a")), "a=1@2");
+  keys_.ReachDeadline(At(15), out_);
+
+  EXPECT_EQ(Why(TryGet("a")), Reason::kKeyNotFound);
+  EXPECT_EQ(keys_.revision(), 4);
+  const auto& gone = std::get<record::KeyDeleted>(out_.records.back());
+  EXPECT_EQ(gone.key, "a");
+  EXPECT_EQ(gone.revision, 4);
+  EXPECT_EQ(keys_.NextDeadline(), At(25));
+}
+
+TEST_F(KeyLifetimes, AnotherWriteBeginsAnotherLife) {
+  Set("a", "1", {.ttl = absl::Seconds(10)}, std::nullopt, At(0));
+  Set("a", "2", {.ttl = absl::Seconds(10)}, std::nullopt, At(5));
+  EXPECT_EQ(keys_.NextDeadline(), At(15));
+  Set("a", "3");
+  EXPECT_EQ(keys_.NextDeadline(), Time::Infinite());
+  CompareAndSet("a", {.value = "3"}, "4", {.ttl = absl::Seconds(7)});
+  EXPECT_EQ(keys_.NextDeadline(), At(7));
+  Delete("a");
+  EXPECT_EQ(keys_.NextDeadline(), Time::Infinite());
+}
+
+TEST_F(KeyLifetimes, ATimeAboveZeroIsNeeded) {
+  EXPECT_EQ(Why(Set("a", "1", {.ttl = absl::ZeroDuration()})), Reason::kInvalidArgument);
+  EXPECT_EQ(Why(Set("a", "1", {.ttl = -absl::Seconds(1)})), Reason::kInvalidArgument);
+  EXPECT_EQ(Text(Set("a", "1", {.ttl = absl::Hours(24 * 365 * 1000)})), "r2");
+  EXPECT_EQ(keys_.NextDeadline(), Time::Infinite()) << "beyond all clocks";
+}
+
+TEST_F(KeyLifetimes, AMembersKeysGoWithIt) {
+  Set("a", "1", {}, 1);
+  Set("b", "1", {}, 2);
+  Set("c", "1", {}, 1);
+  Set("c", "2") /* taken over */;
+  Set("d", "1", {.ttl = absl::Seconds(3)}, 1);
+  const CallId waiter = Get("a2");
+
+  keys_.MemberGone(MemberIndex(1), out_);
+  keys_.MemberGone(MemberIndex(7), out_);
+
+  EXPECT_EQ(Text(List("")), "b=1@3 c=2@5 r8");
+  EXPECT_EQ(keys_.NextDeadline(), Time::Infinite());
+  EXPECT_EQ(Text(waiter), "waits");
+  EXPECT_EQ(keys_.bytes(), 4u);
+}
+
+TEST_F(KeyLifetimes, AMillionKeysWork) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 1'000'000; ++i) {
+    keys_.Set(Time(), {.caller = Next(), .key = absl::StrCat("k/", i), .value = "v"}, {}, out_);
+    if (i % 1000 == 0) out_ = {};
+  }
+  out_ = {};
+  EXPECT_EQ(keys_.size(), 1'000'000u);
+  EXPECT_EQ(Why(Set("one more", "")), Reason::kLimitExceeded);
+  EXPECT_EQ(Text(TryGet("k/777777")), "k/777777=v@777779");
+  EXPECT_EQ(Text(Delete("k", /*below=*/true)), "1000000 deleted, r1000002");
+  EXPECT_EQ(keys_.bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace lockstep::coord

@@ -1,0 +1,126 @@
+#include "lockstep/coord/key_waits.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
+#include "lockstep/coord/key_name.h"
+
+namespace lockstep::coord {
+namespace {
+
+size_t Weight(const KeyWaits::Waiter& waiter) { return std::max<size_t>(waiter.many.size(), 1); }
+
+// The first that has no value, looked for from `from` on and round: what was there before may have
+// been deleted meanwhile.
+std::optional<size_t> FirstMissing(const std::vector<std::string>& keys, size_t from,
+                                   KeyLookup lookup) {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const size_t at = from + i < keys.size() ? from + i : from + i - keys.size();
+    if (!lookup(KeyName(keys[at]).view())) return at;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void KeyWaits::Park(absl::string_view key, CallId call, Waiter waiter) {
+  waits_ += Weight(waiter);
+  Slot& slot = *slots_.try_emplace(key).first;
+  slot.second.emplace(call, std::move(waiter));
+  calls_[call] = &slot;
+}
+
+void KeyWaits::Park(Time now, const GetKey& request, absl::string_view key) {
+  Park(key, request.caller.call,
+       {.incarnation = request.caller.incarnation, .since = now, .asked = request.key});
+}
+
+void KeyWaits::Get(Time now, const GetKeys& request, KeyLookup lookup, int64_t revision,
+                   Effects& out) {
+  const std::optional<size_t> missing = FirstMissing(request.keys, 0, lookup);
+  if (!missing) return AnswerMany(request.caller.call, request.keys, lookup, revision, out);
+  Park(KeyName(request.keys[*missing]).view(), request.caller.call,
+       {.incarnation = request.caller.incarnation,
+        .since = now,
+        .many = request.keys,
+        .at = *missing});
+}
+
+void KeyWaits::AnswerMany(CallId call, const std::vector<std::string>& keys, KeyLookup lookup,
+                          int64_t revision, Effects& out) const {
+  KeysListed listed{.revision = revision};
+  listed.entries.reserve(keys.size());
+  size_t bytes = 0;
+  for (const std::string& key : keys) {
+    const StoredKeyPtr stored = lookup(KeyName(key).view());
+    bytes += key.size() + stored->value.size();
+    if (bytes > options_.page_bytes_max && !listed.entries.empty()) {
+      return out.Fail(
+          call, MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
+                          absl::StrCat("what ", keys.size(), " keys from ", QuotedKey(keys.front()),
+                                       " on hold is over the limit page_bytes_max (",
+                                       options_.page_bytes_max, "); ask for fewer at once")));
+    }
+    listed.entries.push_back(EntryOf(key, stored));
+  }
+  out.Succeed(call, std::move(listed));
+}
+
+void KeyWaits::KeySet(absl::string_view key, const StoredKeyPtr& stored, KeyLookup lookup,
+                      Effects& out) {
+  if (slots_.empty()) return;
+  auto found = slots_.find(key);
+  if (found == slots_.end()) return;
+  Waiters waiters = std::move(found->second);
+  slots_.erase(found);
+  for (auto& [call, waiter] : waiters) {
+    calls_.erase(call);
+    waits_ -= Weight(waiter);
+    if (waiter.many.empty()) {
+      out.Succeed(call, KeyRead{EntryOf(std::move(waiter.asked), stored)});
+    } else if (auto missing = FirstMissing(waiter.many, waiter.at, lookup)) {
+      waiter.at = *missing;
+      const std::string next = NormalKey(waiter.many[*missing]);
+      Park(next, call, std::move(waiter));
+    } else {
+      AnswerMany(call, waiter.many, lookup, stored->revision, out);
+    }
+  }
+}
+
+bool KeyWaits::Forget(CallId call) {
+  auto found = calls_.find(call);
+  if (found == calls_.end()) return false;
+  Slot& slot = *found->second;
+  auto waiter = slot.second.find(call);
+  LOCKSTEP_CHECK(waiter != slot.second.end());
+  waits_ -= Weight(waiter->second);
+  slot.second.erase(waiter);
+  calls_.erase(found);
+  if (slot.second.empty()) slots_.erase(slots_.find(slot.first));
+  return true;
+}
+
+std::vector<const KeyWaits::Slot*> KeyWaits::First(size_t rows_max) const {
+  std::vector<const Slot*> slots;
+  slots.reserve(slots_.size());
+  for (const Slot& slot : slots_) slots.push_back(&slot);
+  const size_t rows = std::min(rows_max, slots.size());
+  std::partial_sort(slots.begin(), slots.begin() + rows, slots.end(),
+                    [](const Slot* a, const Slot* b) { return a->first < b->first; });
+  slots.resize(rows);
+  return slots;
+}
+
+void KeyWaits::FailAll(const ErrorPtr& error, Effects& out) {
+  for (const Slot* slot : First(slots_.size())) {
+    for (const auto& [call, waiter] : slot->second) out.Fail(call, error);
+  }
+  slots_.clear();
+  calls_.clear();
+  waits_ = 0;
+}
+
+}  // namespace lockstep::coord

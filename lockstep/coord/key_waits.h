@@ -1,0 +1,73 @@
+// Those who wait for keys that are not there yet. Pure.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "lockstep/base/time.h"
+#include "lockstep/coord/effects.h"
+#include "lockstep/coord/events.h"
+#include "lockstep/coord/options.h"
+#include "lockstep/coord/stored_key.h"
+
+namespace lockstep::coord {
+
+// Keeps each waiting call at one key that is missing: a call for many keys moves on to the next one
+// that is missing whenever its own comes. So a write costs one look-up and the calls that it wakes,
+// however many wait elsewhere.
+//
+// Invariants: (1) the key at which a call waits has no value; (2) each call is answered once,
+// unless it leaves.
+//
+// Threads: thread-compatible. Bounds: keys_per_wait_max a call, page_bytes_max an answer for many;
+// how many wait in all is bounded by whoever lets them in.
+class KeyWaits {
+ public:
+  explicit KeyWaits(const CoordinatorOptions& options) : options_(options) {}
+
+  struct Waiter {
+    Incarnation incarnation;  // of the caller; 0 when not said
+    Time since;
+    std::string asked;              // the key as the caller spelled it
+    std::vector<std::string> many;  // of a call for many: all of them; `asked` is empty
+    size_t at = 0;                  // which of the many it waits for now
+  };
+  using Waiters = absl::btree_map<CallId, Waiter>;  // in the order of arrival
+  using Slot = std::pair<const std::string, Waiters>;
+
+  // `key` is the one asked for, in normal spelling, and not there.
+  void Park(Time now, const GetKey& request, absl::string_view key);
+  // Answers, or parks when one of the keys is missing. `revision` is the store's.
+  void Get(Time now, const GetKeys& request, KeyLookup lookup, int64_t revision, Effects& out);
+
+  // The key has this value from now on.
+  void KeySet(absl::string_view key, const StoredKeyPtr& stored, KeyLookup lookup, Effects& out);
+
+  // The caller left. False when it waits for no key.
+  bool Forget(CallId call);
+  void FailAll(const ErrorPtr& error, Effects& out);
+
+  // The first so many, by key.
+  std::vector<const Slot*> First(size_t rows_max) const;
+  size_t keys() const { return slots_.size(); }
+  // Keys waited for, those of calls for many counted each.
+  size_t waits() const { return waits_; }
+
+ private:
+  void Park(absl::string_view key, CallId call, Waiter waiter);
+  void AnswerMany(CallId call, const std::vector<std::string>& keys, KeyLookup lookup,
+                  int64_t revision, Effects& out) const;
+
+  const CoordinatorOptions& options_;
+  absl::node_hash_map<std::string, Waiters> slots_;  // these two: never iterated for effects
+  absl::flat_hash_map<CallId, Slot*> calls_;
+  size_t waits_ = 0;
+};
+
+}  // namespace lockstep::coord

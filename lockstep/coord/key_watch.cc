@@ -1,0 +1,114 @@
+#include "lockstep/coord/key_watch.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/container/flat_hash_set.h"
+#include "lockstep/base/check.h"
+#include "lockstep/coord/key_name.h"
+
+namespace lockstep::coord {
+
+void KeyWatch::Note(absl::string_view key, const StoredKeyPtr& stored, int64_t revision) {
+  changes_.push_back({std::string(key), revision});
+  while (changes_.size() > options_.kept_key_changes_max) {
+    floor_ = changes_.front().revision;
+    changes_.pop_front();
+  }
+  if (slots_.empty()) return;
+  unpublished_.push_back({std::string(key), stored ? ValueOf(stored) : nullptr, revision});
+}
+
+void KeyWatch::Forget(int64_t revision) {
+  changes_.clear();
+  floor_ = revision;
+}
+
+void KeyWatch::Publish(Effects& out) {
+  if (unpublished_.empty()) return;
+  std::map<absl::string_view, std::vector<KeyValue>> told;  // by directory
+  for (const KeyValue& change : unpublished_) {
+    const absl::string_view key = change.key;
+    for (const auto& [length, directories] : lengths_) {
+      if (length > key.size()) break;
+      if (length != 0 && length != key.size() && key[length] != '/') continue;
+      auto slot = slots_.find(key.substr(0, length));
+      if (slot != slots_.end()) told[slot->first].push_back(change);
+    }
+  }
+  const int64_t revision = unpublished_.back().revision;
+  unpublished_.clear();
+  for (const auto& [directory, changes] : told) {
+    const Slot& slot = *slots_.find(directory);
+    for (CallId call : slot.second) {
+      calls_.erase(call);
+      out.Succeed(call, KeysChanged{.changes = changes, .revision = revision});
+    }
+    Drop(slot);
+  }
+}
+
+KeysChanged KeyWatch::Since(absl::string_view directory, int64_t after, int64_t current,
+                            KeyLookup lookup) const {
+  KeysChanged changed{.revision = current};
+  auto begin =
+      std::upper_bound(changes_.begin(), changes_.end(), after,
+                       [](int64_t r, const Change& change) { return r < change.revision; });
+  // Newest first, so that of each key only its last change is taken.
+  absl::flat_hash_set<absl::string_view> seen;
+  for (auto it = changes_.end(); it != begin;) {
+    --it;
+    if (!IsAtOrBelow(it->key, directory) || !seen.insert(it->key).second) continue;
+    const StoredKeyPtr stored = lookup(it->key);
+    changed.changes.push_back({it->key, stored ? ValueOf(stored) : nullptr, it->revision});
+  }
+  std::reverse(changed.changes.begin(), changed.changes.end());
+
+  size_t bytes = 0;
+  for (size_t i = 0; i < changed.changes.size(); ++i) {
+    const KeyValue& change = changed.changes[i];
+    bytes += change.key.size() + (change.value ? change.value->size() : 0);
+    if (bytes <= options_.page_bytes_max || i == 0) continue;
+    if (change.revision == changed.changes[i - 1].revision) continue;  // one revision stays whole
+    changed.revision = changed.changes[i - 1].revision;
+    changed.changes.resize(i);
+  }
+  return changed;
+}
+
+void KeyWatch::Park(CallId call, absl::string_view directory) {
+  auto [slot, is_new] = slots_.try_emplace(directory);
+  if (is_new) ++lengths_[directory.size()];
+  slot->second.insert(call);
+  calls_[call] = &*slot;
+}
+
+void KeyWatch::Drop(const Slot& slot) {
+  auto length = lengths_.find(slot.first.size());
+  LOCKSTEP_CHECK(length != lengths_.end());
+  if (--length->second == 0) lengths_.erase(length);
+  slots_.erase(slots_.find(slot.first));
+}
+
+bool KeyWatch::Forget(CallId call) {
+  auto found = calls_.find(call);
+  if (found == calls_.end()) return false;
+  Slot& slot = *found->second;
+  slot.second.erase(call);
+  calls_.erase(found);
+  if (slot.second.empty()) Drop(slot);
+  return true;
+}
+
+void KeyWatch::FailAll(const ErrorPtr& error, Effects& out) {
+  std::vector<CallId> calls;
+  calls.reserve(calls_.size());
+  for (const auto& [call, slot] : calls_) calls.push_back(call);
+  std::sort(calls.begin(), calls.end());
+  for (CallId call : calls) out.Fail(call, error);
+  slots_.clear();
+  lengths_.clear();
+  calls_.clear();
+}
+
+}  // namespace lockstep::coord

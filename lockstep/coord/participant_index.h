@@ -1,0 +1,104 @@
+// Which open gatherings concern a member, and where it waits. Pure.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "lockstep/base/ids.h"
+#include "lockstep/base/time.h"
+#include "lockstep/coord/gathering.h"
+
+namespace lockstep::coord {
+
+// Where a member waits, and since when.
+struct WaitPlace {
+  std::string id;
+  int64_t counter = 0;
+  Time since;
+};
+
+// Finds the open `T`s of a member without looking at all that are open. Those of all members of the
+// job are kept once, not once for each. `T` has a unique `id`, by which results are in order, and
+// is not owned.
+//
+// Threads: thread-compatible. Bounds: those of its owner: open ones, and calls that wait in them.
+template <class T>
+class ParticipantIndex {
+ public:
+  explicit ParticipantIndex(Participants everybody) : everybody_(std::move(everybody)) {}
+
+  void Opened(T* open, const Participants& participants) {
+    if (participants == everybody_) {
+      of_all_.insert(open);
+    } else {
+      for (MemberIndex member : *participants) of_some_[member].insert(open);
+    }
+  }
+  void Closed(T* open, const Participants& participants) {
+    if (participants == everybody_) {
+      of_all_.erase(open);
+      return;
+    }
+    for (MemberIndex member : *participants) EraseAt(of_some_, member, open);
+  }
+
+  void Waits(Time now, MemberIndex member, T* open) { waits_[member][open] = now; }
+  void WaitsNoLonger(MemberIndex member, T* open) { EraseAt(waits_, member, open); }
+
+  // The open ones that list the member, waiting or not; a member of the job.
+  std::vector<T*> Listing(MemberIndex member) const {
+    std::vector<T*> found(of_all_.begin(), of_all_.end());
+    if (auto some = of_some_.find(member); some != of_some_.end()) {
+      found.insert(found.end(), some->second.begin(), some->second.end());
+    }
+    return ById(std::move(found));
+  }
+  // Those in which it waits.
+  std::vector<T*> WaitingIn(MemberIndex member) const {
+    std::vector<T*> found;
+    if (auto places = waits_.find(member); places != waits_.end()) {
+      for (const auto& [open, since] : places->second) found.push_back(open);
+    }
+    return ById(std::move(found));
+  }
+  // Where it has waited longest.
+  std::optional<WaitPlace> WaitsAt(MemberIndex member) const {
+    auto places = waits_.find(member);
+    if (places == waits_.end()) return std::nullopt;
+    std::optional<WaitPlace> longest;
+    for (const auto& [open, since] : places->second) {
+      if (longest &&
+          (longest->since < since || (longest->since == since && longest->id <= open->id))) {
+        continue;
+      }
+      longest = WaitPlace{open->id, open->counter, since};
+    }
+    return longest;
+  }
+
+ private:
+  template <class Map>
+  static void EraseAt(Map& map, MemberIndex member, T* open) {
+    auto at = map.find(member);
+    if (at == map.end()) return;
+    at->second.erase(open);
+    if (at->second.empty()) map.erase(at);
+  }
+  static std::vector<T*> ById(std::vector<T*> found) {
+    std::sort(found.begin(), found.end(), [](const T* a, const T* b) { return a->id < b->id; });
+    return found;
+  }
+
+  const Participants everybody_;
+  absl::flat_hash_set<T*> of_all_;  // none of these is iterated but through ById
+  absl::flat_hash_map<MemberIndex, absl::flat_hash_set<T*>> of_some_;
+  absl::flat_hash_map<MemberIndex, absl::flat_hash_map<T*, Time>> waits_;
+};
+
+}  // namespace lockstep::coord

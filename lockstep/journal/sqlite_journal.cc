@@ -1,0 +1,280 @@
+#include "lockstep/journal/sqlite_journal.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "lockstep/base/check.h"
+#include "lockstep/journal/framing.h"
+
+namespace lockstep::journal {
+namespace {
+
+// What is found damaged is said with what to do about it.
+absl::Status WithAdvice(const absl::Status& status, const std::string& directory) {
+  if (status.code() != absl::StatusCode::kDataLoss) return status;
+  return absl::DataLossError(absl::StrFormat(
+      "the state is damaged: %s. Nothing was started, since what clients had been told would be "
+      "taken back. Put a good copy of %s in its place; or, to begin with nothing, move it away",
+      std::string(status.message()), directory));
+}
+
+// A database must be there, and a file, when the mark says that something was in it.
+absl::Status CheckDatabaseFile(const StateDirectory& directory, const Mark& mark) {
+  const std::string name(kDatabaseFile);
+  const std::string path = absl::StrCat(directory.path(), "/", name);
+  struct stat about;
+  if (fstatat(directory.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (errno != ENOENT) return absl::InternalError(absl::StrCat(path, ": ", std::strerror(errno)));
+    about.st_mode = S_IFREG;
+    about.st_size = 0;
+  }
+  if (!S_ISREG(about.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is not a file of its own"));
+  }
+  if (about.st_size == 0 && mark.through > 0) {
+    return absl::DataLossError(
+        absl::StrFormat("%s: it is missing or empty; the mark says that rows up to %d were durable",
+                        path, mark.through));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SqliteJournal>> SqliteJournal::Open(SqliteOptions options) {
+  auto directory = StateDirectory::Take(options.directory);
+  if (!directory.ok()) return directory.status();
+  return std::unique_ptr<SqliteJournal>(
+      new SqliteJournal(std::move(options), *std::move(directory)));
+}
+
+SqliteJournal::SqliteJournal(SqliteOptions options, std::unique_ptr<StateDirectory> directory)
+    : options_(std::move(options)), directory_(std::move(directory)) {}
+
+SqliteJournal::~SqliteJournal() { Close().IgnoreError(); }
+
+absl::StatusOr<Replayed> SqliteJournal::Replay(
+    absl::FunctionRef<absl::Status(std::string_view entry)> apply) {
+  const std::string& path = directory_->path();
+  absl::StatusOr<std::optional<Mark>> mark = ReadMark(directory_->fd());
+  if (!mark.ok()) {
+    return WithAdvice(
+        absl::Status(mark.status().code(), absl::StrCat(path, "/", std::string(kMarkFile), ": ",
+                                                        std::string(mark.status().message()))),
+        path);
+  }
+  absl::Status status = CheckDatabaseFile(*directory_, mark->value_or(Mark()));
+  if (!status.ok()) return WithAdvice(status, path);
+  auto store = SqliteStore::Open(path, options_.vfs, options_.page_bytes);
+  if (!store.ok()) return WithAdvice(store.status(), path);
+  absl::StatusOr<Replayed> replayed = (*store)->Replay(*mark, apply);
+  if (!replayed.ok()) return WithAdvice(replayed.status(), path);
+  store_ = *std::move(store);
+  log_bytes_ = store_->row_bytes();
+  snapshot_bytes_ = store_->snapshot_bytes();
+  marked_ = store_->last();
+  status = WriteMark(directory_->fd(), marked_);
+  if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+  return replayed;
+}
+
+absl::Status SqliteJournal::Start(Durable durable, Failed failed) {
+  LOCKSTEP_CHECK(store_ != nullptr && !writer_.joinable());
+  durable_ = std::move(durable);
+  failed_ = std::move(failed);
+  // Signals are for the threads that were there before.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  writer_ = std::thread([this] { Write(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return absl::OkStatus();
+}
+
+uint64_t SqliteJournal::Append(std::string entry) {
+  SealEntry(entry);
+  const std::lock_guard lock(mutex_);
+  ++appended_;
+  if (!failure_.ok()) return appended_;
+  queued_bytes_ += entry.size();
+  log_bytes_ += entry.size();
+  queue_.push_back({std::move(entry), nullptr});
+  changed_.notify_one();
+  return appended_;
+}
+
+bool SqliteJournal::WantsSnapshot() const {
+  const std::lock_guard lock(mutex_);
+  return !snapshot_running_ && failure_.ok() && log_bytes_ > options_.snapshot_bytes_min &&
+         log_bytes_ > options_.snapshot_factor * snapshot_bytes_;
+}
+
+void SqliteJournal::BeginSnapshot(SnapshotSource source) {
+  const std::lock_guard lock(mutex_);
+  if (snapshot_running_ || log_bytes_ == 0 || !failure_.ok()) return;
+  snapshot_running_ = true;
+  log_bytes_ = 0;
+  queue_.push_back({std::string(), std::move(source)});
+  changed_.notify_one();
+}
+
+size_t SqliteJournal::queued_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return queued_bytes_;
+}
+
+absl::Status SqliteJournal::Close() {
+  if (writer_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+      changed_.notify_one();
+    }
+    writer_.join();
+  }
+  store_.reset();
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void SqliteJournal::Write() {
+  uint64_t through = 0;
+  while (true) {
+    std::vector<Queued> queued;
+    bool closing = false;
+    {
+      std::unique_lock lock(mutex_);
+      const auto ready = [this] { return closing_ || !queue_.empty() || snapshot_ != nullptr; };
+      if (unmarked_since_ == absl::InfiniteFuture()) {
+        changed_.wait(lock, ready);
+      } else {
+        const absl::Duration left = unmarked_since_ + options_.mark_delay - absl::Now();
+        changed_.wait_for(lock, absl::ToChronoMicroseconds(left), ready);
+      }
+      queued.swap(queue_);
+      closing = closing_;
+      if (queued_bytes_ > options_.queued_bytes_max) {
+        lock.unlock();
+        return Fail(absl::ResourceExhaustedError(absl::StrFormat(
+            "%s: the disk does not keep up: more than %d bytes wait for it (queued_bytes_max)",
+            directory_->path(), options_.queued_bytes_max)));
+      }
+    }
+    size_t bytes = 0;
+    for (const Queued& each : queued) {
+      bytes += each.entry.size();
+      if (each.snapshot == nullptr) ++through;
+    }
+    absl::Status status;
+    if (!queued.empty() || snapshot_ != nullptr) status = WriteAll(std::move(queued));
+    if (status.ok() && bytes > 0) {
+      {
+        const std::lock_guard lock(mutex_);
+        queued_bytes_ -= bytes;
+      }
+      durable_(through);
+    }
+    if (status.ok()) status = WriteMarkIfDue(closing);
+    if (status.ok() && closing) status = store_->Finish();
+    if (!status.ok()) return Fail(std::move(status));
+    if (closing) return;
+  }
+}
+
+absl::Status SqliteJournal::WriteAll(std::vector<Queued> queued) {
+  if (absl::Status status = store_->Begin(); !status.ok()) return status;
+  std::string row;
+  for (Queued& each : queued) {
+    const bool full = row.size() + each.entry.size() > options_.row_bytes_max;
+    if (full || each.snapshot != nullptr) {
+      if (absl::Status status = WriteRow(row); !status.ok()) return status;
+    }
+    if (each.snapshot != nullptr) {
+      snapshot_ = std::move(each.snapshot);
+      store_->BeginSnapshot();
+    } else if (row.empty()) {
+      row = std::move(each.entry);  // a large one is not copied
+    } else {
+      row += each.entry;
+    }
+  }
+  absl::Status status = WriteRow(row);
+  if (status.ok()) status = WritePiece();
+  if (status.ok()) status = store_->Commit();
+  if (status.ok() && store_->last() != marked_ && unmarked_since_ == absl::InfiniteFuture()) {
+    unmarked_since_ = absl::Now();
+  }
+  return status;
+}
+
+absl::Status SqliteJournal::WriteRow(std::string& row) {
+  if (row.empty()) return absl::OkStatus();
+  absl::Status status = store_->AppendRow(row);
+  row.clear();
+  return status;
+}
+
+absl::Status SqliteJournal::WritePiece() {
+  if (snapshot_ == nullptr) return absl::OkStatus();
+  std::string piece;
+  uint64_t entries = 0;
+  bool ended = false;
+  while (piece.size() < options_.row_bytes_max) {
+    std::optional<std::string> entry = snapshot_();
+    ended = !entry.has_value();
+    if (ended) break;
+    SealEntry(*entry);
+    piece += *entry;
+    ++entries;
+  }
+  if (!piece.empty()) {
+    if (absl::Status status = store_->AppendPiece(piece, entries); !status.ok()) return status;
+  }
+  if (!ended) return absl::OkStatus();
+  snapshot_ = nullptr;
+  if (absl::Status status = store_->EndSnapshot(); !status.ok()) return status;
+  const std::lock_guard lock(mutex_);
+  snapshot_bytes_ = store_->snapshot_bytes();
+  snapshot_running_ = false;
+  return absl::OkStatus();
+}
+
+absl::Status SqliteJournal::WriteMarkIfDue(bool now) {
+  if (unmarked_since_ == absl::InfiniteFuture()) return absl::OkStatus();
+  if (!now && absl::Now() - unmarked_since_ < options_.mark_delay) return absl::OkStatus();
+  marked_ = store_->last();
+  unmarked_since_ = absl::InfiniteFuture();
+  absl::Status status = WriteMark(directory_->fd(), marked_);
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(directory_->path(), ": ", std::string(status.message())));
+}
+
+void SqliteJournal::Fail(absl::Status reason) {
+  // Whatever its kind was, to its owner it is one: nothing is durable any more.
+  reason = absl::Status(reason.code() == absl::StatusCode::kResourceExhausted
+                            ? absl::StatusCode::kResourceExhausted
+                            : absl::StatusCode::kInternal,
+                        absl::StrCat("the journal cannot be written, so nothing more is answered: ",
+                                     std::string(reason.message())));
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = reason;
+    queue_.clear();
+    queued_bytes_ = 0;
+  }
+  snapshot_ = nullptr;
+  failed_(std::move(reason));
+}
+
+}  // namespace lockstep::journal

@@ -1,0 +1,102 @@
+// A journal on disk: a database of SQLite and a mark beside it, in a directory of their own.
+//
+// Entries are written by a thread of the journal's: it takes all that is queued, makes one row of
+// it (more when it is much) and commits, so that the disk is waited for once for all of them. Every
+// commit is synced. The first thing that goes wrong ends it: nothing is tried again, since after a
+// failed sync nobody knows what is on the disk.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lockstep/journal/journal.h"
+#include "lockstep/journal/mark.h"
+#include "lockstep/journal/sqlite_store.h"
+#include "lockstep/journal/state_directory.h"
+
+namespace lockstep::journal {
+
+struct SqliteOptions {
+  std::string directory;
+  // From a commit until the mark says so, at most; and a sync more.
+  absl::Duration mark_delay = absl::Milliseconds(50);
+  // A snapshot is wanted when the rows are larger than this, and than `snapshot_factor` times the
+  // last snapshot.
+  uint64_t snapshot_bytes_min = 64 << 20;
+  uint64_t snapshot_factor = 2;
+  // Entries of a row or a piece, all together; one that is larger has its own.
+  size_t row_bytes_max = 1 << 20;
+  // Waiting to be written. A disk that is so far behind counts as broken.
+  size_t queued_bytes_max = size_t{1} << 30;
+  // Of the database, when it is made.
+  int page_bytes = 4096;
+  // Of SQLite, for tests that break the disk; empty: its own.
+  std::string vfs;
+};
+
+// Bounds: SqliteOptions; on disk about three times the snapshot and twice `snapshot_bytes_min`.
+class SqliteJournal : public Journal {
+ public:
+  // Takes the directory. FAILED_PRECONDITION: it is not fit, or another process's; or the format is
+  // newer. DATA_LOSS: what is there is damaged.
+  static absl::StatusOr<std::unique_ptr<SqliteJournal>> Open(SqliteOptions options);
+  ~SqliteJournal() override;
+
+  absl::StatusOr<Replayed> Replay(
+      absl::FunctionRef<absl::Status(std::string_view entry)> apply) override;
+  absl::Status Start(Durable durable, Failed failed) override;
+  uint64_t Append(std::string entry) override;
+  bool WantsSnapshot() const override;
+  void BeginSnapshot(SnapshotSource source) override;
+  size_t queued_bytes() const override;
+  absl::Status Close() override;
+
+ private:
+  // Entries in their order; where a snapshot begins, its source stands between them.
+  struct Queued {
+    std::string entry;
+    SnapshotSource snapshot;
+  };
+
+  SqliteJournal(SqliteOptions options, std::unique_ptr<StateDirectory> directory);
+
+  // On the journal's thread:
+  void Write();
+  absl::Status WriteAll(std::vector<Queued> queued);
+  absl::Status WriteRow(std::string& row);
+  absl::Status WritePiece();
+  absl::Status WriteMarkIfDue(bool now);
+  void Fail(absl::Status reason);
+
+  const SqliteOptions options_;
+  const std::unique_ptr<StateDirectory> directory_;
+  std::unique_ptr<SqliteStore> store_;  // the writer's once it runs
+  Durable durable_;
+  Failed failed_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Queued> queue_;
+  uint64_t appended_ = 0;
+  size_t queued_bytes_ = 0;
+  uint64_t log_bytes_ = 0;  // behind the last snapshot
+  uint64_t snapshot_bytes_ = 0;
+  bool snapshot_running_ = false;
+  bool closing_ = false;
+  absl::Status failure_;
+
+  // The writer's own.
+  SnapshotSource snapshot_;
+  Mark marked_;
+  absl::Time unmarked_since_ = absl::InfiniteFuture();
+
+  std::thread writer_;
+};
+
+}  // namespace lockstep::journal

@@ -1,0 +1,91 @@
+// The tables of the journal on disk: rows and pieces of a snapshot, each chained to the one before.
+// The format is docs/formats/journal.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lockstep/journal/journal.h"
+#include "lockstep/journal/mark.h"
+#include "lockstep/journal/sqlite_database.h"
+
+namespace lockstep::journal {
+
+inline constexpr std::string_view kDatabaseFile = "journal.db";
+inline constexpr int kFormatVersion = 1;
+
+// Reads and writes the database; knows no thread, and no mark but the one that it is given.
+class SqliteStore {
+ public:
+  // Makes the database if there is none. DATA_LOSS: not ours, or damaged. FAILED_PRECONDITION:
+  // written by a newer format.
+  static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& directory,
+                                                           const std::string& vfs, int page_bytes);
+
+  // Checks all rows against each other and against the mark, and gives their entries to `apply`.
+  // What was begun and had not become durable is deleted. Afterwards all that is there is synced.
+  absl::StatusOr<Replayed> Replay(const std::optional<Mark>& mark,
+                                  absl::FunctionRef<absl::Status(std::string_view entry)> apply);
+
+  // The last row.
+  const Mark& last() const { return last_; }
+  uint64_t snapshot_bytes() const { return snapshot_bytes_; }
+  uint64_t row_bytes() const { return row_bytes_; }  // behind the snapshot, when it was read
+
+  // All between `Begin` and `Commit` becomes durable with that, or not at all.
+  absl::Status Begin();
+  absl::Status Commit();
+  absl::Status AppendRow(std::string_view bytes);
+  // Of everything up to the last row.
+  void BeginSnapshot();
+  absl::Status AppendPiece(std::string_view bytes, uint64_t entries);
+  // It is whole: takes the place of the one before and of all rows that it stands for.
+  absl::Status EndSnapshot();
+
+  // The database file alone holds everything.
+  absl::Status Finish() { return database_->Checkpoint(true); }
+
+ private:
+  // A snapshot while it is written.
+  struct NewSnapshot {
+    Mark row;  // the last that it stands for
+    uint64_t pieces = 0;
+    uint64_t entries = 0;
+    uint64_t bytes = 0;
+    uint32_t checksum = 0;
+  };
+  using Apply = absl::FunctionRef<absl::Status(std::string_view entry)>;
+
+  explicit SqliteStore(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+  absl::Status MakeOrCheckTables(int page_bytes);
+  absl::Status CheckTables();
+  absl::Status PrepareStatements();
+
+  absl::Status ReadSnapshot(Apply apply, Replayed& replayed);
+  absl::Status ReadPieces(uint64_t through, Apply apply, Replayed& replayed);
+  absl::Status ReadRows(const Mark& mark, Apply apply, Replayed& replayed);
+  absl::Status CheckMark(const Mark& mark) const;
+  absl::Status DeleteUnfinished();
+
+  absl::Status AppendPieceRow(std::string_view bytes, bool last);
+  absl::Status Damaged(const std::string& place, const std::string& what) const;
+
+  const std::unique_ptr<Database> database_;
+  std::unique_ptr<Statement> append_row_;
+  std::unique_ptr<Statement> append_piece_;
+  std::unique_ptr<Statement> delete_rows_;
+  std::unique_ptr<Statement> delete_pieces_;
+  Mark last_;
+  uint64_t snapshot_through_ = 0;
+  uint64_t snapshot_bytes_ = 0;
+  uint64_t row_bytes_ = 0;
+  NewSnapshot new_snapshot_;
+};
+
+}  // namespace lockstep::journal

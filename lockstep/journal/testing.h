@@ -1,0 +1,99 @@
+// For tests of the journal on disk: directories, disks that break, and what is in a journal.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lockstep/journal/sqlite_journal.h"
+
+namespace lockstep::journal {
+
+// A directory that is gone with this object; in memory where there is such a place.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  std::string path(const std::string& name = "") const {
+    return name.empty() ? path_ : path_ + "/" + name;
+  }
+
+ private:
+  std::string path_;
+};
+
+std::string ReadFile(const std::string& path);
+void WriteFile(const std::string& path, const std::string& bytes);
+
+// What another owner would find: all entries, or why it does not start.
+absl::StatusOr<std::vector<std::string>> ReadJournal(const SqliteOptions& options,
+                                                     Replayed* replayed = nullptr);
+
+// A journal, opened, read and started, that can be waited for.
+class OpenJournal {
+ public:
+  // Ends the process when it cannot be opened.
+  explicit OpenJournal(const SqliteOptions& options);
+  ~OpenJournal();
+
+  SqliteJournal& operator*() { return *journal_; }
+  SqliteJournal* operator->() { return journal_.get(); }
+
+  uint64_t Append(const std::string& text);
+  // Until this entry is durable; false: the journal has failed.
+  bool WaitFor(uint64_t entry);
+  bool AppendAndWait(const std::string& text) { return WaitFor(Append(text)); }
+  // Until the mark says that all rows are durable.
+  void WaitForMark(uint64_t row) const;
+
+  // These are the state.
+  void Snapshot(std::vector<std::string> entries);
+
+  uint64_t durable() const;
+  std::vector<absl::Status> failures() const;
+
+ private:
+  const std::string directory_;
+  std::unique_ptr<SqliteJournal> journal_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t durable_ = 0;
+  std::vector<absl::Status> failures_;
+};
+
+// A disk that breaks when told, under the name `kFaultyDisk` for SqliteOptions::vfs. One at a time.
+inline constexpr char kFaultyDisk[] = "lockstep-faulty";
+class FaultyDisk {
+ public:
+  FaultyDisk();
+  ~FaultyDisk();
+
+  // From now on every sync, or every write, fails like this: SQLITE_IOERR_FSYNC, SQLITE_FULL, ...
+  void FailSyncs(int result) { sync_result_ = result; }
+  void FailWrites(int result) { write_result_ = result; }
+  // Syncs wait until released.
+  void HoldSyncs();
+  void ReleaseSyncs();
+  int syncs() const { return syncs_; }
+
+  // For the functions that SQLite calls.
+  int OnSync();
+  int OnWrite() const { return write_result_; }
+
+ private:
+  std::atomic<int> sync_result_ = 0;
+  std::atomic<int> write_result_ = 0;
+  std::atomic<int> syncs_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool held_ = false;
+};
+
+}  // namespace lockstep::journal

@@ -1,0 +1,212 @@
+#include "lockstep/net/stock_calls.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "google/protobuf/io/gzip_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "grpcpp/impl/codegen/server_callback_handlers.h"
+#include "grpcpp/impl/rpc_service_method.h"
+#include "grpcpp/support/proto_buffer_reader.h"
+#include "lockstep/base/limits.h"
+
+namespace lockstep::net {
+namespace {
+
+using wire::stock::Decoded;
+using wire::stock::EncodedAnswer;
+using wire::stock::EncodedError;
+using wire::stock::Family;
+
+// A client's deadline is wall time to gRPC; what counts is how long is left.
+Time MonotonicDeadline(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return Time::Infinite();
+  return runtime::MonotonicNow() + absl::FromChrono(deadline - std::chrono::system_clock::now());
+}
+
+grpc::Slice SliceOf(std::shared_ptr<const std::string> bytes) {
+  // gRPC frees the slice when the bytes are on the wire; until then they live here.
+  auto* keep = new std::shared_ptr<const std::string>(std::move(bytes));
+  return grpc::Slice(
+      const_cast<char*>((*keep)->data()), (*keep)->size(),
+      [](void* kept) { delete static_cast<std::shared_ptr<const std::string>*>(kept); }, keep);
+}
+
+// No message of ours begins so: it would be a field of a wire type that does not exist. (Clients
+// declare gzip for the whole call, but compress only the messages that it makes smaller.)
+constexpr uint8_t kGzipFirstByte = 0x1f;
+
+// By the first byte alone: a message comes in the pieces that the network made of it, and any of
+// them may be a single byte.
+bool IsGzip(grpc::ProtoBufferReader& bytes) {
+  const void* data = nullptr;
+  int size = 0;
+  do {
+    if (!bytes.Next(&data, &size)) return false;
+  } while (size == 0);
+  const bool is_gzip = *static_cast<const uint8_t*>(data) == kGzipFirstByte;
+  bytes.BackUp(size);
+  return is_gzip;
+}
+
+Decoded TooBig(std::string_view method) {
+  return {coord::MakeError(
+              absl::StatusCode::kResourceExhausted, coord::Reason::kLimitExceeded,
+              absl::StrFormat("%s: the message is compressed and becomes larger than %d bytes "
+                              "(message_bytes_max). Nothing was changed.",
+                              std::string(method), kMessageBytesMax)),
+          nullptr};
+}
+
+Decoded Decode(const Family& family, size_t method, const grpc::ByteBuffer& request,
+               wire::stock::CallContext about) {
+  // The reader takes the buffer's slices without changing the buffer, but wants it mutable.
+  grpc::ProtoBufferReader bytes(const_cast<grpc::ByteBuffer*>(&request));
+  if (!IsGzip(bytes)) return family.Decode(method, &bytes, std::move(about));
+  google::protobuf::io::GzipInputStream inflated(&bytes,
+                                                 google::protobuf::io::GzipInputStream::GZIP);
+  google::protobuf::io::LimitingInputStream limited(&inflated, kMessageBytesMax + 1);
+  Decoded decoded = family.Decode(method, &limited, std::move(about));
+  const std::string_view name = family.methods()[method];
+  if (limited.ByteCount() > static_cast<int64_t>(kMessageBytesMax)) return TooBig(name);
+  if (inflated.ZlibErrorCode() < 0) {
+    return {coord::MakeError(
+                absl::StatusCode::kInvalidArgument, coord::Reason::kInvalidArgument,
+                absl::StrFormat("%s: the message cannot be decompressed.", std::string(name))),
+            nullptr};
+  }
+  return decoded;
+}
+
+// Below this a copy is cheaper than a slice of its own.
+constexpr size_t kCopyBytesMax = 4096;
+
+}  // namespace
+
+StockInbox::StockInbox(runtime::Loop& loop, size_t calls_max, runtime::Loop::Function drain)
+    : loop_(loop), calls_max_(calls_max), drain_(std::move(drain)) {}
+
+bool StockInbox::Admit() {
+  if (open_calls_.fetch_add(1, std::memory_order_relaxed) < calls_max_) return true;
+  CallEnded();
+  return false;
+}
+
+void StockInbox::Put(Item item) {
+  bool first;
+  {
+    std::lock_guard lock(mutex_);
+    first = items_.empty();
+    items_.push_back(std::move(item));
+  }
+  if (!first) return;
+  loop_.Post([self = shared_from_this()] {
+    if (self->drain_) self->drain_();
+  });
+}
+
+std::vector<StockInbox::Item> StockInbox::Take() {
+  std::vector<Item> items;
+  std::lock_guard lock(mutex_);
+  items.swap(items_);
+  return items;
+}
+
+StockCall::StockCall(std::shared_ptr<StockInbox> inbox, const Family& family, size_t method,
+                     grpc::CallbackServerContext* context, grpc::ByteBuffer* response)
+    : inbox_(std::move(inbox)),
+      family_(family),
+      method_(method),
+      context_(context),
+      response_(response),
+      id_(inbox_->NextCallId()) {}
+
+wire::stock::CallContext StockCall::ContextOf() const {
+  wire::stock::CallContext about{.call = id_};
+  if (family_.methods()[method_] == "RegisterTask") {
+    about.deadline = MonotonicDeadline(*context_);
+    about.peer = context_->peer();
+  }
+  return about;
+}
+
+StockCall* StockCall::Begin(std::shared_ptr<StockInbox> inbox, const Family& family, size_t method,
+                            grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                            grpc::ByteBuffer* response) {
+  auto* call = new StockCall(std::move(inbox), family, method, context, response);
+  StockInbox& to = *call->inbox_;
+  call->admitted_ = to.Admit();
+  if (!call->admitted_) {
+    const coord::Error error{
+        .code = absl::StatusCode::kResourceExhausted,
+        .reason = coord::Reason::kLimitExceeded,
+        .message = absl::StrFormat("%d calls are waiting at this address (calls_max). Try later.",
+                                   to.calls_max())};
+    call->FinishWith(family.EncodeError(error, nullptr));
+    return call;
+  }
+  Decoded decoded = Decode(family, method, *request, call->ContextOf());
+  call->asked_ = std::move(decoded.asked);
+  if (auto* error = std::get_if<coord::ErrorPtr>(&decoded.event)) {
+    call->FinishWith(family.EncodeError(**error, call->asked()));
+    return call;
+  }
+  if (!family.requests_name_the_attempt()) call->asked_->peer = context->peer();
+  // From here on the loop may finish the call at any time, even before gRPC has got it from us;
+  // that is allowed.
+  to.Put({call, call->id_, std::get<coord::Event>(std::move(decoded.event))});
+  return call;
+}
+
+void StockCall::FinishWith(EncodedAnswer answer) {
+  if (answer.tail && answer.tail->size() <= kCopyBytesMax) {
+    answer.head.append(*answer.tail);
+    answer.tail.reset();
+  }
+  grpc::Slice slices[2] = {grpc::Slice(answer.head), grpc::Slice()};
+  size_t used = 1;
+  if (answer.tail) slices[used++] = SliceOf(std::move(answer.tail));
+  *response_ = grpc::ByteBuffer(slices, used);
+  Finish(grpc::Status::OK);
+}
+
+void StockCall::FinishWith(const EncodedError& error) {
+  context_->AddTrailingMetadata(std::string(wire::stock::kReasonMetadata), error.reason);
+  Finish(grpc::Status(static_cast<grpc::StatusCode>(error.code), error.message, error.details));
+}
+
+void StockCall::FinishLeft() { Finish(grpc::Status(grpc::StatusCode::CANCELLED, "caller left")); }
+
+void StockCall::OnCancel() {
+  if (admitted_) inbox_->Put({nullptr, id_, coord::CallLeft{.call = id_}});
+}
+
+void StockCall::OnDone() {
+  if (admitted_) inbox_->CallEnded();
+  delete this;
+}
+
+StockService::StockService(std::shared_ptr<StockInbox> inbox, const wire::stock::Family& family) {
+  // What the code does that protoc makes for a method with raw bytes, in a loop.
+  using Handler = grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
+  for (size_t method = 0; method < family.methods().size(); ++method) {
+    paths_.push_back(absl::StrCat("/", std::string(family.service()), "/",
+                                  std::string(family.methods()[method])));
+    AddMethod(new grpc::internal::RpcServiceMethod(paths_.back().c_str(),
+                                                   grpc::internal::RpcMethod::NORMAL_RPC, nullptr));
+    MarkMethodRawCallback(static_cast<int>(method),
+                          new Handler([inbox, &family, method](grpc::CallbackServerContext* context,
+                                                               const grpc::ByteBuffer* request,
+                                                               grpc::ByteBuffer* response) {
+                            return StockCall::Begin(inbox, family, method, context, request,
+                                                    response);
+                          }));
+  }
+}
+
+}  // namespace lockstep::net

@@ -1,0 +1,116 @@
+// The door of one job for stock clients: xla.coordination.CoordinationService (jaxlib 0.10 and
+// later), tensorflow.CoordinationService (TensorFlow, and jaxlib up to 0.9.2) and
+// grpc.health.v1.Health, all on an address of the job's own, since nothing on their wire names the
+// job.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "asio/ip/tcp.hpp"
+#include "lockstep/coord/effects.h"
+#include "lockstep/coord/events.h"
+#include "lockstep/coord/options.h"
+#include "lockstep/net/acceptor.h"
+#include "lockstep/net/registered_connections.h"
+#include "lockstep/runtime/loop.h"
+#include "lockstep/wire/stock/answer_cache.h"
+#include "lockstep/wire/stock/family.h"
+
+namespace grpc {
+class Server;
+class Service;
+namespace experimental {
+class ExternalConnectionAcceptor;
+}  // namespace experimental
+}  // namespace grpc
+
+namespace lockstep::net {
+
+class StockCall;
+class StockInbox;
+
+struct StockDoorOptions {
+  AcceptorOptions connections;
+  // The job's, by which the older clients name members (CoordinatorOptions::roles).
+  std::vector<coord::RoleOptions> roles;
+  // Open calls, waiting or not; further ones get RESOURCE_EXHAUSTED: `calls_max`.
+  size_t calls_max = 1'100'000;
+  // From a connection to its first HTTP/2 settings; then it is closed.
+  absl::Duration handshake_timeout = absl::Seconds(5);
+  // How long `Shutdown` lets answers go out before it cuts what is left.
+  absl::Duration drain_time = absl::Seconds(5);
+};
+
+// Turns every call into an event with a new call id, and every reply into that call's answer. A
+// call whose caller cancels, runs into its deadline or disconnects becomes a CallLeft at once.
+//
+// Life: construct, Listen, Start, ... Shutdown, destroy (on the loop, or when it does not run).
+// Shutdown is mandatory after Start.
+// Threads: gRPC's decode; the handler and `Answer` are the loop's. A waiting call costs no thread.
+// Bounds: StockDoorOptions, kMessageBytesMax per request.
+class StockDoor {
+ public:
+  // Called on the loop for each event. May call `Answer` at once.
+  using Handler = absl::AnyInvocable<void(coord::Event)>;
+  // The job's current attempt, for requests that do not say which one they mean. Loop.
+  using CurrentAttempt = absl::AnyInvocable<ServiceIncarnation() const>;
+
+  StockDoor(runtime::Loop& loop, StockDoorOptions options, Handler handler, CurrentAttempt current,
+            Complain complain);
+  ~StockDoor();
+
+  // Takes the address, so that two servers cannot both believe to have it.
+  absl::Status Listen(const runtime::Address& at);
+  asio::ip::tcp::endpoint address() const;
+
+  // Begins to serve. Loop, or before the loop runs.
+  absl::Status Start();
+
+  // Finishes the calls that are answered. Replies to calls that have left are dropped. Loop.
+  void Answer(const std::vector<coord::Reply>& replies);
+
+  // Loop, or not running: takes no more connections.
+  void StopAccepting();
+
+  // Ends all connections once their last answers are out. Blocks for up to `drain_time`, while the
+  // loop must run: so not on the loop.
+  void Shutdown();
+
+  // Calls without an answer. Loop.
+  size_t open_calls() const { return open_.size(); }
+  // Connections that are open. Loop.
+  size_t CountConnections() { return acceptor_.CountOpenConnections(); }
+
+ private:
+  void Drain();
+  void TakeConnection(int fd);
+  void SetAttempt(const StockCall& call, coord::Event& event) const;
+
+  runtime::Loop& loop_;
+  const StockDoorOptions options_;
+  Handler handler_;
+  CurrentAttempt current_;
+  Acceptor acceptor_;
+  std::shared_ptr<StockInbox> inbox_;
+
+  // Loop-confined. Whoever takes a call out of the table finishes it.
+  absl::flat_hash_map<CallId, StockCall*> open_;
+  wire::stock::AnswerCache answers_;
+  RegisteredConnections registered_;
+
+  const std::vector<std::unique_ptr<wire::stock::Family>> families_;
+  std::vector<std::unique_ptr<grpc::Service>> services_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
+  std::unique_ptr<grpc::Server> server_;
+  bool shut_down_ = false;
+};
+
+}  // namespace lockstep::net

@@ -1,0 +1,233 @@
+// What strangers and broken clients do to the door; afterwards it serves on.
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "gmock/gmock.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "gtest/gtest.h"
+#include "lockstep/base/limits.h"
+#include "lockstep/net/stock_door_testing.h"
+
+namespace lockstep::net {
+namespace {
+
+using ::testing::HasSubstr;
+
+class StockDoorAbuseTest : public StockDoorTest {
+ protected:
+  void ExpectServes() {
+    pb::InsertKeyValueRequest insert;
+    insert.mutable_kv()->set_key("k");
+    pb::InsertKeyValueResponse inserted;
+    grpc::ClientContext context;
+    grpc::Status status = Client()->InsertKeyValue(&context, insert, &inserted);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+
+  // Until the other side closes.
+  static bool ClosedByPeer(int fd) {
+    char bytes[4096];
+    for (;;) {
+      pollfd wanted{fd, POLLIN, 0};
+      if (poll(&wanted, 1, 60'000) != 1) return false;
+      if (recv(fd, bytes, sizeof(bytes), 0) <= 0) return true;
+    }
+  }
+};
+
+TEST_F(StockDoorAbuseTest, GarbageBytesEndOnlyTheirConnection) {
+  Open();
+  const int fd = Connect();
+  const std::string garbage(100'000, '\x5a');
+  static_cast<void>(send(fd, garbage.data(), garbage.size(), MSG_NOSIGNAL));
+  EXPECT_TRUE(ClosedByPeer(fd));
+  close(fd);
+  ExpectServes();
+}
+
+TEST_F(StockDoorAbuseTest, AnHttp1RequestEndsOnlyItsConnection) {
+  Open();
+  const int fd = Connect();
+  const std::string get = "GET / HTTP/1.1\r\nHost: door\r\n\r\n";
+  ASSERT_EQ(send(fd, get.data(), get.size(), MSG_NOSIGNAL), static_cast<ssize_t>(get.size()));
+  EXPECT_TRUE(ClosedByPeer(fd));
+  close(fd);
+  ExpectServes();
+}
+
+TEST_F(StockDoorAbuseTest, ASilentConnectionIsClosedAfterTheHandshakeTimeout) {
+  options_.handshake_timeout = absl::Milliseconds(200);
+  Open();
+  const int fd = Connect();
+  EXPECT_TRUE(ClosedByPeer(fd));
+  close(fd);
+  ExpectServes();
+}
+
+TEST_F(StockDoorAbuseTest, AMessageOf100MegabytesIsRefused) {
+  Open();
+  auto stub = Client();
+  pb::InsertKeyValueRequest insert;
+  insert.mutable_kv()->set_value(std::string(100'000'000, 'x'));
+  pb::InsertKeyValueResponse inserted;
+  grpc::ClientContext context;
+  EXPECT_EQ(stub->InsertKeyValue(&context, insert, &inserted).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  // Not even its own connection suffers: the process behind it lives on.
+  insert.mutable_kv()->set_value("small");
+  grpc::ClientContext again;
+  EXPECT_TRUE(stub->InsertKeyValue(&again, insert, &inserted).ok());
+}
+
+TEST_F(StockDoorAbuseTest, AMessageThatGrowsTo100MegabytesIsRefused) {
+  Open();
+  grpc::ChannelArguments arguments;
+  arguments.SetCompressionAlgorithm(GRPC_COMPRESS_GZIP);
+  auto stub = Client(arguments);
+  pb::InsertKeyValueRequest insert;
+  insert.mutable_kv()->set_value(std::string(100'000'000, 'x'));
+  pb::InsertKeyValueResponse inserted;
+  grpc::ClientContext context;
+  grpc::Status status = stub->InsertKeyValue(&context, insert, &inserted);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("message_bytes_max"));
+  ExpectServes();
+}
+
+TEST_F(StockDoorAbuseTest, BrokenGzipIsRefused) {
+  Open();
+  grpc::GenericStub stub(grpc::CreateChannel(target(), grpc::InsecureChannelCredentials()));
+  grpc::Slice broken("\x1f\x8b\x08\0\0\0\0\0\0\3\xff\xff\xff\xff", 14);
+  grpc::ByteBuffer request(&broken, 1);
+  grpc::ByteBuffer response;
+  grpc::ClientContext context;
+  Mailbox<grpc::Status> done;
+  stub.UnaryCall(&context, "/xla.coordination.CoordinationService/Heartbeat", {}, &request,
+                 &response, [&](grpc::Status status) { done.Put(status); });
+  EXPECT_EQ(done.Take()->error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  ExpectServes();
+}
+
+TEST_F(StockDoorAbuseTest, BytesThatAreNoMessageAreRefusedWithAReason) {
+  Open();
+  grpc::GenericStub stub(grpc::CreateChannel(target(), grpc::InsecureChannelCredentials()));
+  grpc::Slice garbage("\xff\xff\xff\xff", 4);
+  grpc::ByteBuffer request(&garbage, 1);
+  grpc::ByteBuffer response;
+  grpc::ClientContext context;
+  Mailbox<grpc::Status> done;
+  stub.UnaryCall(&context, "/xla.coordination.CoordinationService/Barrier", {}, &request, &response,
+                 [&](grpc::Status status) { done.Put(status); });
+  grpc::Status status = *done.Take();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("BarrierRequest"));
+  EXPECT_EQ(context.GetServerTrailingMetadata().count("lockstep-reason"), 1u);
+  ExpectServes();
+}
+
+TEST_F(StockDoorAbuseTest, CallsOfNoFamilyAreUnimplemented) {
+  Open();
+  grpc::GenericStub stub(grpc::CreateChannel(target(), grpc::InsecureChannelCredentials()));
+  grpc::ByteBuffer request(nullptr, 0);
+  grpc::ByteBuffer response;
+  grpc::ClientContext context;
+  Mailbox<grpc::Status> done;
+  stub.UnaryCall(&context, "/tensorflow.EagerService/CreateContext", {}, &request, &response,
+                 [&](grpc::Status status) { done.Put(status); });
+  EXPECT_EQ(done.Take()->error_code(), grpc::StatusCode::UNIMPLEMENTED);
+}
+
+TEST_F(StockDoorAbuseTest, TooMuchMetadataIsRefused) {
+  Open();
+  grpc::ClientContext context;
+  context.AddMetadata("much", std::string(100'000, 'm'));
+  pb::GetKeyValueResponse response;
+  EXPECT_FALSE(Client()->GetKeyValue(&context, pb::GetKeyValueRequest(), &response).ok());
+  ExpectServes();
+}
+
+TEST_F(StockDoorAbuseTest, MoreCallsThanTheLimitAreRefusedByItsName) {
+  options_.calls_max = 1;
+  Open();
+  auto stub = Client();
+  pb::GetKeyValueRequest get;
+  PendingCall<pb::GetKeyValueResponse> parked;
+  stub->async()->GetKeyValue(&parked.context, &get, &parked.response,
+                             [&](grpc::Status status) { parked.done.Put(status); });
+  Await<coord::GetKey>();
+  grpc::ClientContext context;
+  pb::GetKeyValueResponse response;
+  grpc::Status status = stub->GetKeyValue(&context, get, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("calls_max"));
+  parked.context.TryCancel();
+  EXPECT_EQ(parked.done.Take()->error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(StockDoorAbuseTest, MoreConnectionsThanTheLimitAreRefusedUntilSomeEnd) {
+  options_.connections.connections_max = 1;
+  Open();
+  const int first = Connect();
+  const int second = Connect();
+  EXPECT_TRUE(ClosedByPeer(second));
+  EXPECT_THAT(*complaints_.Take(), HasSubstr("connections_max"));
+  close(second);
+  close(first);
+  // Counted anew at most once a second, so the client has to come back until then.
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  context.set_deadline(std::chrono::system_clock::now() + kTestPatience);
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
+  pb::InsertKeyValueResponse inserted;
+  EXPECT_TRUE(
+      Client(arguments)->InsertKeyValue(&context, pb::InsertKeyValueRequest(), &inserted).ok());
+}
+
+// gRPC must not have put its own time-out on the connection, with which a cut of 20 s ends it.
+TEST_F(StockDoorAbuseTest, ConnectionsHaveKeepaliveAndNoUserTimeout) {
+  Open();
+  ExpectServes();
+  auto stub = Client();
+  pb::InsertKeyValueResponse inserted;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub->InsertKeyValue(&context, pb::InsertKeyValueRequest(), &inserted).ok());
+  int found = 0;
+  DIR* fds = opendir("/proc/self/fd");
+  while (dirent* entry = readdir(fds)) {
+    const int fd = atoi(entry->d_name);
+    sockaddr_in local = {};
+    sockaddr_in peer = {};
+    socklen_t size = sizeof(local);
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) != 0) continue;
+    if (local.sin_family != AF_INET || ntohs(local.sin_port) != door_->address().port()) continue;
+    size = sizeof(peer);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    const auto option = [&](int level, int name) {
+      int value = -1;
+      socklen_t value_size = sizeof(value);
+      EXPECT_EQ(getsockopt(fd, level, name, &value, &value_size), 0);
+      return value;
+    };
+    EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+    EXPECT_EQ(option(IPPROTO_TCP, TCP_NODELAY), 1);
+    EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+    EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPIDLE), 60);
+    EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPINTVL), 20);
+    EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPCNT), 6);
+    ++found;
+  }
+  closedir(fds);
+  EXPECT_GE(found, 1);
+}
+
+}  // namespace
+}  // namespace lockstep::net

@@ -1,0 +1,12 @@
+// The Python face of members and of what they hold: a thin skin, whose comfort is in lockstep/*.py.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace lockstep::python {
+
+void BindMember(nanobind::module_& module);
+void BindKeys(nanobind::module_& module);
+void BindWatches(nanobind::module_& module);
+
+}  // namespace lockstep::python
