@@ -65,7 +65,6 @@ template <class A, class B>
 std::string Show(const std::pair<A, B>& pair) {
   return absl::StrCat(Show(pair.first), ":", Show(pair.second));
 }
-inline std::string Show(const coord::MemberValue& value);
 template <class T>
 std::string Show(const std::vector<T>& list) {
   return absl::StrCat(
@@ -87,10 +86,6 @@ inline std::string Show(const coord::KeyLifetime& lifetime) {
 inline std::string Show(const coord::KeyCondition& condition) {
   return absl::StrCat("absent:", condition.absent, ",value:", Show(condition.value),
                       ",revision:", Show(condition.revision));
-}
-
-inline std::string Show(const coord::MemberValue& value) {
-  return absl::StrCat(value.member.value(), ":", Show(value.value));
 }
 
 inline void AppendField(std::string& text, const char* name, const std::string& value) {
