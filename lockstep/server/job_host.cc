@@ -32,8 +32,6 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Nat
 
 absl::Status JobHost::Listen(const runtime::Address& at) { return door_.Listen(at); }
 
-absl::Status JobHost::Start() { return door_.Start(); }
-
 void JobHost::Handle(coord::Event event) {
   const coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), std::move(event));
   door_.Answer(effects.replies);

@@ -27,7 +27,7 @@ class JobHost final : public NativeJob {
 
   // Takes the address for stock clients.
   absl::Status Listen(const runtime::Address& at);
-  absl::Status Start();
+  void Start() { door_.Start(); }
 
   // What comes in at the doors, and what a launcher reports.
   void Handle(coord::Event event) override;
@@ -53,6 +53,7 @@ class JobHost final : public NativeJob {
   // Lets the answers go out, then ends the connections. Blocks for seconds, while the loop must
   // run: so not on the loop.
   void Shutdown();
+  bool shutdown_blocks() const { return door_.anyone_came(); }
 
  private:
   void Tell(const coord::Notice& notice) const;

@@ -106,7 +106,9 @@ JobTable::JobTable(runtime::Loop& loop, const ServerOptions& options, NativeDoor
     : loop_(loop), options_(options), door_(door), sweep_(loop) {}
 
 JobTable::~JobTable() {
-  for (auto& [job, retiring] : retiring_) retiring.thread.join();
+  for (auto& [job, retiring] : retiring_) {
+    if (retiring.thread.joinable()) retiring.thread.join();
+  }
   // What was never served has no calls that would need the loop.
   for (auto& [name, job] : jobs_) job->Shutdown();
 }
@@ -157,10 +159,7 @@ absl::StatusOr<JobHost*> JobTable::Get(const std::string& name) const {
 absl::StatusOr<JobHost*> JobTable::Make(JobOptions options) {
   auto job = Add(options);
   if (!job.ok()) return job.status();
-  if (absl::Status status = (*job)->Start(); !status.ok()) {
-    jobs_.erase(options.name);
-    return status;
-  }
+  (*job)->Start();
   spdlog::info("job '{}' of {} created; stock clients call {}", options.name, options.size,
                (*job)->grpc_address());
   ArmSweep();
@@ -230,9 +229,13 @@ void JobTable::Remove(Jobs::iterator found, const absl::Status& why) {
 
 void JobTable::Retire(std::unique_ptr<JobHost> job) {
   JobHost* const host = job.get();
-  // The loop has to go on while gRPC sends what was answered.
   Retiring& retiring = retiring_[host];
   retiring.job = std::move(job);
+  if (!host->shutdown_blocks()) {
+    host->Shutdown();
+    return loop_.Post([this, host] { Retired(host); });
+  }
+  // The loop has to go on while gRPC sends what was answered.
   retiring.thread = std::thread([this, host] {
     host->Shutdown();
     loop_.Post([this, host] { Retired(host); });
@@ -241,7 +244,7 @@ void JobTable::Retire(std::unique_ptr<JobHost> job) {
 
 void JobTable::Retired(const JobHost* job) {
   const auto found = retiring_.find(job);
-  found->second.thread.join();
+  if (found->second.thread.joinable()) found->second.thread.join();
   retiring_.erase(found);
   if (retiring_.empty() && drained_) std::exchange(drained_, nullptr)();
 }

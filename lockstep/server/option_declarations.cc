@@ -102,7 +102,7 @@ void DeclareLimits(DeclaredOptions& declared) {
 void DeclareConnections(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;
   link::LinkOptions& link = declared.options.link;
-  net::XlaDoorOptions& door = declared.options.door;
+  net::StockDoorOptions& door = declared.options.door;
   table.Count("links-max", &declared.options.links_max, "Links of native clients and tools.");
   table.Duration("hello-timeout", &link.hello_timeout, "From a link's connection to its welcome.");
   table.Count("requests-in-flight-max", &link.requests_in_flight_max,

@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "lockstep/coord/options.h"
 #include "lockstep/link/options.h"
-#include "lockstep/net/xla_door.h"
+#include "lockstep/net/stock_door.h"
 #include "lockstep/runtime/address.h"
 
 namespace lockstep::server {
@@ -41,7 +41,7 @@ struct ServerOptions {
   coord::CoordinatorOptions coordinator;
   link::LinkOptions link;
   size_t links_max = 4096;
-  net::XlaDoorOptions door;
+  net::StockDoorOptions door;
   // Events that are remembered: of each job, and of the server.
   size_t events_max = 10'000;
   // For browsers, Prometheus and scripts; absent: not served.

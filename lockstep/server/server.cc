@@ -80,7 +80,7 @@ absl::Status Server::StartLink() {
   options.connections_max = options_.links_max;
   options.link = options_.link;
   options.service_instance = RandomNumber();
-  options.notice = [](std::string text) { spdlog::warn("link: {}", text); };
+  options.notice = [](std::string text) { spdlog::warn("{}", text); };
   auto link = link::Server::Listen(loop_, std::move(options), std::move(events));
   if (!link.ok()) {
     return absl::Status(link.status().code(),
@@ -103,9 +103,7 @@ absl::Status Server::StartJobs() {
     }
   }
   // Only when all addresses are ours: what has started has to be shut down again.
-  for (const auto& [name, job] : jobs_.jobs()) {
-    if (absl::Status status = job->Start(); !status.ok()) return status;
-  }
+  for (const auto& [name, job] : jobs_.jobs()) job->Start();
   return absl::OkStatus();
 }
 
