@@ -247,6 +247,35 @@ TEST(ClientServer, AServerThatDiesAndComesBackWithItsStateTakesNothingBack) {
             << "\n";
 }
 
+TEST(ClientServer, AProcessThatIsStoppedForAWhileGoesOn) {
+  NativeServer server(JobOf(2), {.ping_interval = absl::Milliseconds(500),
+                                 .silence_timeout = absl::Milliseconds(1500)});
+  const pid_t child = ::fork();
+  if (child == 0) {
+    JoinOptions options = Joining(server);
+    options.index = 1;
+    const auto me = Join(options);
+    ::_exit(me.ok() && (*me)->Barrier("before").ok() && (*me)->keys().Wait("go").ok() &&
+                    (*me)->Barrier("after").ok()
+                ? 0
+                : 1);
+  }
+  JoinOptions options = Joining(server);
+  options.index = 0;
+  const auto me = Join(options);
+  ASSERT_TRUE(me.ok()) << me.status();
+  ASSERT_TRUE((*me)->Barrier("before").ok());
+  ::kill(child, SIGSTOP);
+  EXPECT_THAT(server.ended.WaitForCount(1), ElementsAre(false)) << "silence closed its link";
+  ASSERT_TRUE((*me)->keys().Set("go", "").ok());
+  ::kill(child, SIGCONT);
+  const auto after = (*me)->Barrier("after", {.timeout = absl::Seconds(30)});
+  EXPECT_TRUE(after.ok()) << after.status();
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 TEST(ClientServer, AServerWithoutItsStateIsAnErrorForMembers) {
   NativeServer server(JobOf(1));
   const auto members = JoinAll(server, 1);

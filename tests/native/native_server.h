@@ -22,7 +22,8 @@ namespace lockstep {
 // Threads: a loop of its own; everything public is for the test's thread.
 class NativeServer final : public server::NativeJob {
  public:
-  explicit NativeServer(coord::CoordinatorOptions options) : options_(std::move(options)) {
+  explicit NativeServer(coord::CoordinatorOptions options, link::LinkOptions link = {})
+      : options_(std::move(options)), link_options_(link) {
     Start("127.0.0.1:0");
   }
   ~NativeServer() override { Kill(); }
@@ -45,6 +46,9 @@ class NativeServer final : public server::NativeJob {
     if (!with_state) journal_.clear();
     Start(address_);
   }
+  // For each link that ended: whether its client closed it.
+  link::testing::Seen<bool> ended;
+
   // Ends all links; the clients make new ones.
   void CutLinks() {
     thread_.Do([this] {
@@ -90,9 +94,11 @@ class NativeServer final : public server::NativeJob {
         .ended =
             [this](link::LinkId link, bool by_peer) {
               std::erase(links_, link);
+              ended.Add(by_peer);
               door_->Ended(link, by_peer);
             }};
-    auto server = link::Server::Listen(thread_.loop(), {.listen = listen}, std::move(events));
+    auto server = link::Server::Listen(thread_.loop(), {.listen = listen, .link = link_options_},
+                                       std::move(events));
     ASSERT_TRUE(server.ok()) << server.status();
     link_ = *std::move(server);
     address_ = link_->address();
@@ -113,6 +119,7 @@ class NativeServer final : public server::NativeJob {
   }
 
   const coord::CoordinatorOptions options_;
+  const link::LinkOptions link_options_;
   std::string address_;
   std::vector<coord::TimedRecord> journal_;
   std::unique_ptr<coord::Coordinator> coordinator_;
