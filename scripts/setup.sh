@@ -4,7 +4,7 @@
 #
 #   scripts/setup.sh               everything that demo.sh and test.sh need (preset: release)
 #   scripts/setup.sh packages      only the Debian packages
-#   scripts/setup.sh venvs         only build/venv and build/peers/jax
+#   scripts/setup.sh venvs         only build/venv and build/peers/*
 #   scripts/setup.sh build PRESET [TARGET...]
 #
 # Sourced by other scripts it only defines the setup_* functions. Takes from the environment:
@@ -114,6 +114,10 @@ setup_make_venv() {
 setup_venvs() {
   setup_venv "$setup_root/build/venv"
   setup_venv "$setup_root/build/peers/jax" "$setup_root/tests/interop/requirements.txt"
+  setup_venv "$setup_root/build/peers/jax-0.9.2" \
+    "$setup_root/tests/interop/requirements-jax-0.9.2.txt"
+  setup_venv "$setup_root/build/peers/tensorflow" \
+    "$setup_root/tests/interop/requirements-tensorflow.txt"
 }
 
 setup_jobs() {

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "asio/ip/address.hpp"
 #include "asio/ip/tcp.hpp"
 #include "lockstep/base/time.h"
 #include "lockstep/runtime/address.h"
@@ -25,6 +27,9 @@ namespace lockstep::net {
 struct AcceptorOptions {
   // Connections at a time; further ones are accepted and closed: `connections_max`.
   size_t connections_max = 100'000;
+  // Of those, from one address: `connections_per_host_max`. For the host that has run wild; a whole
+  // cluster may sit behind one address.
+  size_t connections_per_host_max = 20'000;
   // How long to pause when there are no file descriptors (or no memory); what comes meanwhile waits
   // in the kernel's queue.
   absl::Duration pause = absl::Milliseconds(100);
@@ -61,12 +66,15 @@ class Acceptor {
   struct Handed {
     int fd;
     ino_t inode;
+    asio::ip::address host;
   };
 
   void AcceptNext();
   void OnAccepted(const asio::error_code& error, asio::ip::tcp::socket socket);
   void HandOver(asio::ip::tcp::socket socket);
-  bool IsFull();
+  // The limit that one more connection from there would break; empty: none.
+  std::string LimitReached(const asio::ip::address& host);
+  size_t OpenFrom(const asio::ip::address& host) const;
   void PauseAfter(const asio::error_code& error);
   void ComplainNowAndThen(std::string text);
 
@@ -78,6 +86,7 @@ class Acceptor {
   runtime::Timer resume_;
   asio::ip::tcp::endpoint address_;
   std::vector<Handed> handed_;
+  std::map<asio::ip::address, size_t> handed_from_;  // how many of them
   Time next_count_;
   Time next_complaint_;
   // An accept that is complete but not yet run outlives us; it looks here first.
