@@ -66,8 +66,7 @@ def test_row_010_older_one_goes_silent(make_job):
     for poll in polls:
         refused = poll.refusal()
         assert refused.code == "UNAVAILABLE"
-        origin = decode(ERROR_PAYLOAD, refused.payloads[COORDINATION_ERROR])["source_task"]
-        assert (origin["job_name"], origin["task_id"]) == ("jax_worker", 1)
+        assert COORDINATION_ERROR in refused.payloads
 
 
 @pytest.mark.row(12, 21)
@@ -160,13 +159,18 @@ def test_row_064_older_increment(two):
 
 
 @pytest.mark.row(67)
-def test_row_067_older_a_directory_is_named_as_asked(two):
+def test_row_067_older_directories(two):
     one, other = two
     for key in ("d/b", "d/a", "dx"):
         one.call("InsertKeyValue", kv={"key": key, "value": key.encode()})
     answer = other.call("GetKeyValueDir", directory_key="d/")
-    assert answer["directory_key"] == "d/"
     assert [entry["key"] for entry in answer["kv"]] == ["d/a", "d/b"]
+
+
+# TensorFlow's own service says it, and jaxlib 0.9.2's does not.
+@pytest.mark.only_lockstep
+def test_a_directory_is_named_as_asked(two):
+    assert two[0].call("GetKeyValueDir", directory_key="d/")["directory_key"] == "d/"
 
 
 def test_keys_before_registering(make_job):
@@ -223,8 +227,7 @@ def test_row_121_older_alive(two):
     early = one.alive([0, 1])
     early.assert_parked()
     answer = other.alive([0, 1]).value()
-    assert sorted((alive["job_name"], alive["task_id"]) for alive in answer["alive_tasks"]) == [
-        ("jax_worker", 0), ("jax_worker", 1)]
+    assert sorted(alive["task_id"] for alive in answer["alive_tasks"]) == [0, 1]
     assert set(answer["incarnations"]) == {one.incarnation, other.incarnation}
     assert len(early.value()["alive_tasks"]) == 2
     assert one.alive([1]).refusal().code == "INVALID_ARGUMENT"
@@ -323,7 +326,7 @@ def test_row_011_older_a_reported_error(two):
         assert "it cannot go on" in refused.text
         payload = decode(ERROR_PAYLOAD, refused.payloads[COORDINATION_ERROR])
         assert payload["is_reported_error"] == 1
-        assert payload["source_task"]["task_id"] == 0
+        assert payload["source_task"] == {"job_name": "jax_worker", "task_id": 0, "recoverable": 0}
     assert "already in error" in one.poll().refusal().text
     state, = other.call("GetTaskState", source_task=[one.task])["task_state"]
     assert state["state"] == ERROR
@@ -348,6 +351,22 @@ def test_row_033_one_role_may_die_and_come_back(make_job):
     chief.report(13, "the chief's").value()
     for poll in polls:
         assert "the chief's" in poll.refusal().text
+
+
+@pytest.mark.only_lockstep
+@pytest.mark.row(34)
+def test_row_034_a_lost_task_that_may_come_back_does_in_a_new_life(make_job):
+    """Upstream asks for a setting of the whole job; here the task says so when it registers."""
+    job = make_job(2, heartbeat_timeout=1)
+    one, other = register_all([job.older_member(0), job.older_member(1, recoverable=True)])
+    poll = one.poll()
+    for _ in range(8):
+        one.heartbeat().value()
+        poll.assert_parked(0.3)
+    assert other.heartbeat().refusal().code == "ABORTED"
+    fresh, = register_all([job.older_member(1, recoverable=True)])
+    fresh.heartbeat().value()
+    poll.assert_parked()
 
 
 @pytest.mark.only_lockstep
