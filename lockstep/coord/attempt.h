@@ -116,14 +116,10 @@ class Attempt {
   absl::Status Apply(Time at, const record::AttemptFailed& record);
   absl::Status Apply(Time at, const record::ShutdownEnded& record);
   absl::Status Apply(Time at, const record::MemberChanged& record);
-  absl::Status Apply(Time at, const record::KeySet& record) { return keys_.Apply(at, record); }
-  absl::Status Apply(Time at, const record::KeyDeleted& record) { return keys_.Apply(at, record); }
-  absl::Status Apply(Time at, const record::BarrierEnded& record) {
-    return barriers_.Apply(at, record);
-  }
-  absl::Status Apply(Time at, const record::IndexAgreed& record) {
-    return agreements_.Apply(at, record);
-  }
+  absl::Status Apply(Time at, const record::KeySet& record);
+  absl::Status Apply(Time at, const record::KeyDeleted& record);
+  absl::Status Apply(Time at, const record::BarrierEnded& record);
+  absl::Status Apply(Time at, const record::IndexAgreed& record);
   // All records are applied. `version`: above all that watchers may have been told of.
   void Restored(Time now, int64_t version);
   void Snapshot(std::vector<TimedRecord>& records) const;
@@ -188,6 +184,7 @@ class Attempt {
   void CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out);
   void FailPolls(const ErrorPtr& error, Effects& out);
 
+  void TellBegun(MemberIndex first, Effects& out) const;
   void TellJoined(MemberIndex member, Effects& out) const;
 
   JobRecord& job_;

@@ -443,8 +443,9 @@ void BarrierTable::ForgetOldest() {
     const std::string id = oldest.id;
     ended_.pop_front();
     barriers_.erase(id);
-    forgot_some_ = true;
   }
+  // Told from what is left of it, so that it outlives a snapshot.
+  if (ended_.size() >= job_.options.kept_barriers_max) forgot_some_ = true;
 }
 
 Time BarrierTable::NextDeadline() const {
@@ -509,8 +510,6 @@ absl::Status BarrierTable::Apply(Time, const record::BarrierEnded& record) {
   }
   Keep(barrier, record.verdict, record.values, record.values_forgotten);
   ForgetOldest();
-  // Of a table that was full, ids may have been forgotten before.
-  if (ended_.size() >= job_.options.kept_barriers_max) forgot_some_ = true;
   return absl::OkStatus();
 }
 

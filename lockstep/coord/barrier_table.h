@@ -143,7 +143,7 @@ class BarrierTable {
   std::list<Barrier*> ended_;   // oldest end first
   std::list<Barrier*> valued_;  // those with values, oldest first
   size_t values_bytes_ = 0;     // of all kept values
-  bool forgot_some_ = false;    // ids beyond kept_barriers_max were dropped
+  bool forgot_some_ = false;    // ids beyond kept_barriers_max may have been dropped
   absl::flat_hash_map<CallId, std::pair<Barrier*, MemberIndex>> calls_;  // looked up only
 };
 

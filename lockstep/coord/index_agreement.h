@@ -129,7 +129,7 @@ class IndexAgreement {
   std::set<std::string> open_;
   std::set<std::pair<Time, std::string>> deadlines_;
   std::list<Agreement*> ended_;  // oldest end first
-  bool forgot_some_ = false;     // names beyond kept_barriers_max were dropped
+  bool forgot_some_ = false;     // names beyond kept_barriers_max may have been dropped
   absl::flat_hash_map<CallId, std::pair<Agreement*, MemberIndex>> calls_;  // looked up only
 };
 

@@ -181,7 +181,7 @@ TEST_F(IndexAgreementTest, FailsForAllWhoDisagree) {
   EXPECT_EQ(Why(first), Reason::kAgreementConflict);
 
   const CallId second = Ask(0, 5, 1, {0, 1});
-  EXPECT_THAT(Answer(Ask(1, 5, 1, {0, 1, 2})), HasSubstr("task/0, task/1, but task/1#1 names"));
+  EXPECT_THAT(Answer(Ask(1, 5, 1, {0, 1, 2})), HasSubstr("task/0#1, task/1#1, but task/1#1 names"));
   EXPECT_EQ(Why(second), Reason::kAgreementConflict);
 
   const CallId third = Ask(0, 5, 2);

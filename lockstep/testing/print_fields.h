@@ -58,6 +58,9 @@ inline std::string Show(const coord::ErrorPtr& error) {
 inline std::string Show(const std::shared_ptr<const std::string>& text) {
   return text ? Show(*text) : "null";
 }
+inline std::string Show(const coord::MemberValue& brought) {
+  return absl::StrCat(Show(brought.member), ":", Show(brought.value));
+}
 template <class A, class B>
 std::string Show(const std::pair<A, B>& pair) {
   return absl::StrCat(Show(pair.first), ":", Show(pair.second));
