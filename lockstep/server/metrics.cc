@@ -77,10 +77,10 @@ void AddServer(prometheus::Registry& registry, const ServerView& view) {
       .Set({}, static_cast<double>(view.links));
 
   if (view.journal) {
-    Counts(registry, "lockstep_journal_entries_total", "Changes handed to the journal.")
-        .Set({}, view.journal->entries);
-    Counts(registry, "lockstep_journal_durable_total", "Changes that are durable.")
-        .Set({}, view.journal->durable);
+    Gauges(registry, "lockstep_journal_sequence", "Of the newest change handed to the journal.")
+        .Set({}, static_cast<double>(view.journal->newest));
+    Gauges(registry, "lockstep_journal_durable_sequence", "Of the newest change that is durable.")
+        .Set({}, static_cast<double>(view.journal->durable));
   }
   Counts requests(registry, "lockstep_requests_total",
                   "Requests and facts that came, by kind; of all doors together.");

@@ -24,7 +24,7 @@ TEST(Metrics, TellOfJobsWithoutNamingMembers) {
   job.barriers = {{.id = "b", .opened_ago_us = 3'000'000}, {.id = "c", .opened_ago_us = 1}};
   job.barriers_open = 10'000;
   view.status.jobs = {job};
-  view.journal = JournalCounts{.entries = 12, .durable = 11};
+  view.journal = JournalPlace{.newest = 12, .durable = 11};
   view.counts = {{.sessions = 2, .connections = 4}};
   view.counters.Count(coord::Event(coord::SetKey{}));
   view.counters.Count(coord::Event(coord::Heartbeat{}));
@@ -34,7 +34,7 @@ TEST(Metrics, TellOfJobsWithoutNamingMembers) {
            "lockstep_build_info{version=\"0.1.0\"} 1\n",
            "lockstep_uptime_seconds 1.5\n",
            "lockstep_ready 1\n",
-           "lockstep_journal_durable_total 11\n",
+           "lockstep_journal_durable_sequence 11\n",
            "lockstep_members{condition=\"connected\",job=\"digits\"} 2\n",
            "lockstep_members{condition=\"lost\",job=\"digits\"} 1\n",
            "lockstep_open_barriers{job=\"digits\"} 10000\n",

@@ -321,7 +321,7 @@ absl::StatusOr<ServerView> Server::View(const std::string& job) {
         {.sessions = native_.CountSessions(*host), .connections = host->CountStockConnections()});
   }
   if (commits_.keeps()) {
-    view.journal = JournalCounts{.entries = commits_.entries(), .durable = commits_.durable()};
+    view.journal = JournalPlace{.newest = commits_.newest(), .durable = commits_.durable()};
   }
   if (draining_) view.not_ready.emplace_back("the server is shutting down");
   return view;

@@ -17,9 +17,10 @@ struct JobCounts {
   size_t connections = 0;  // of stock clients
 };
 
-struct JournalCounts {
-  uint64_t entries = 0;  // handed in since the start
-  uint64_t durable = 0;  // of these
+// Sequences of the journal.
+struct JournalPlace {
+  uint64_t newest = 0;   // handed in
+  uint64_t durable = 0;  // this one and all before it
 };
 
 struct ServerView {
@@ -27,7 +28,7 @@ struct ServerView {
   std::vector<JobCounts> counts;  // of each job of the status
   Counters counters;
   size_t links = 0;
-  std::optional<JournalCounts> journal;  // absent: nothing is kept
+  std::optional<JournalPlace> journal;  // absent: nothing is kept
   // Why the server should be sent no work now; empty: it is ready.
   std::vector<std::string> not_ready;
 };
