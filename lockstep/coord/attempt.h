@@ -116,14 +116,10 @@ class Attempt {
   absl::Status Apply(Time at, const record::AttemptFailed& record);
   absl::Status Apply(Time at, const record::ShutdownEnded& record);
   absl::Status Apply(Time at, const record::MemberChanged& record);
-  absl::Status Apply(Time at, const record::KeySet& record) { return keys_.Apply(at, record); }
-  absl::Status Apply(Time at, const record::KeyDeleted& record) { return keys_.Apply(at, record); }
-  absl::Status Apply(Time at, const record::BarrierEnded& record) {
-    return barriers_.Apply(at, record);
-  }
-  absl::Status Apply(Time at, const record::IndexAgreed& record) {
-    return agreements_.Apply(at, record);
-  }
+  absl::Status Apply(Time at, const record::KeySet& record);
+  absl::Status Apply(Time at, const record::KeyDeleted& record);
+  absl::Status Apply(Time at, const record::BarrierEnded& record);
+  absl::Status Apply(Time at, const record::IndexAgreed& record);
   // All records are applied. `version`: above all that watchers may have been told of.
   void Restored(Time now, int64_t version);
   void Snapshot(std::vector<TimedRecord>& records) const;
@@ -164,6 +160,8 @@ class Attempt {
   void ForgetTraces(MemberIndex member, const ErrorPtr& because, Effects& out);
 
   void Connect(Time now, MemberIndex member);
+  // A member is let in alone, since the attempt runs already.
+  void ComeBack(Time now, const Admission& request, Effects& out);
   void Restarted(Time now, const Admission& request, Effects& out);
   Answer LetIn(MemberIndex member) const;
   void Disconnect(Time now, MemberIndex member, Effects& out);
@@ -188,6 +186,7 @@ class Attempt {
   void CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out);
   void FailPolls(const ErrorPtr& error, Effects& out);
 
+  void TellBegun(MemberIndex first, Effects& out) const;
   void TellJoined(MemberIndex member, Effects& out) const;
 
   JobRecord& job_;

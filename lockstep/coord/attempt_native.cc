@@ -106,6 +106,19 @@ absl::Status Attempt::Apply(Time at, const record::MemberChanged& record) {
   return absl::OkStatus();
 }
 
+absl::Status Attempt::Apply(Time at, const record::KeySet& record) {
+  return keys_.Apply(at, record);
+}
+absl::Status Attempt::Apply(Time at, const record::KeyDeleted& record) {
+  return keys_.Apply(at, record);
+}
+absl::Status Attempt::Apply(Time at, const record::BarrierEnded& record) {
+  return barriers_.Apply(at, record);
+}
+absl::Status Attempt::Apply(Time at, const record::IndexAgreed& record) {
+  return agreements_.Apply(at, record);
+}
+
 void Attempt::Restored(Time now, int64_t version) {
   membership_.Restored(now, version);
   // Their polls are gone with the server; they poll again, or are lost.

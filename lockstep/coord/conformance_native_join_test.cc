@@ -202,6 +202,17 @@ TEST(Join, WhatIsTooLongIsRefused) {
   EXPECT_THAT(h.Member(0).labels, ElementsAre(Pair("zone", "b")));
 }
 
+TEST(Join, ASessionIsOneMemberOnly) {
+  CoordinatorHarness h({.size = 3});
+  h.Open(kFirst);
+  h.Join(kFirst, 501, {.index = 0});
+
+  EXPECT_THAT(h.Reply(h.Join(kFirst, 502, {.index = 1})),
+              HasError(StatusCode::kAlreadyExists, Reason::kMemberExists, "task/0#1"));
+  EXPECT_EQ(h.Condition(0), MemberCondition::kRegistering);
+  EXPECT_EQ(h.Condition(1), MemberCondition::kMissing);
+}
+
 TEST(Join, WhoIsMissingIsToldShortlyBeforeTheCallersDeadline) {
   CoordinatorHarness h({.size = 2});
   h.Open(kFirst);

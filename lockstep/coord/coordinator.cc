@@ -69,9 +69,9 @@ bool IsAnswered(CallId call, size_t replies_before, const Effects& out) {
                      out.replies.end(), [call](const Reply& reply) { return reply.call == call; });
 }
 
-ErrorPtr Stopped(const std::string& job) {
+ErrorPtr Stopped(const std::string& job, bool native) {
   return MakeError(
-      Error{.code = absl::StatusCode::kInternal,
+      Error{.code = native ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal,
             .reason = Reason::kServiceStopped,
             .message = absl::StrCat("Coordination service of job '", job, "' has been shut down"),
             .from_service = false});
@@ -135,7 +135,7 @@ void Coordinator::Settle(Time now, Effects& out) {
 template <class Request>
 void Coordinator::HandleRequest(Time now, Request& request, Effects& out) {
   const CallId call = request.caller.call;
-  if (stopped_) return out.Fail(call, Stopped(job_->options.job));
+  if (stopped_) return out.Fail(call, Stopped(job_->options.job, request.caller.native()));
   if (request.caller.native()) return HandleNative(now, request, out);
   if (ErrorPtr refusal = CheckCaller(request.caller)) return out.Fail(call, refusal);
   Run(now, request, out);
@@ -162,9 +162,6 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
     EndSession(now, request, out);
   } else {
     ErrorPtr refusal = CheckSeat(*session, kForTools<Request>);
-    if constexpr (requires { request.lifetime; }) {
-      if (!refusal && request.lifetime.with_member) refusal = CheckOwner(*session);
-    }
     if (!refusal && kTakesEffect<Request>) refusal = sessions_.CheckKeep(*session, caller.number);
     if (refusal) return out.Fail(caller.call, refusal);
     request.caller.service = attempt_->service();
@@ -228,8 +225,21 @@ ErrorPtr Coordinator::WrongService(ServiceIncarnation claimed, bool native) cons
                          .right_service = attempt_->service()});
 }
 
+void Coordinator::HandleOther(Time now, const OpenSession& request, Effects& out) {
+  if (stopped_) return out.Fail(request.call, Stopped(job_->options.job, true));
+  bool resumed = false;
+  if (ErrorPtr refusal = sessions_.Open(now, request, &resumed, out)) {
+    return out.Fail(request.call, refusal);
+  }
+  const SessionTable::Session& session = *sessions_.Find(request.session);
+  if (IsLiveMember(session)) attempt_->SessionBack(now, session.seat->member);
+  out.Succeed(
+      request.call,
+      SessionOpened{.resumed = resumed, .attempt = job_->attempt, .size = job_->options.size});
+}
+
 void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& out) {
-  if (stopped_) return out.Fail(request.call, Stopped(job_->options.job));
+  if (stopped_) return out.Fail(request.call, Stopped(job_->options.job, false));
   const Admission admission{.call = request.call,
                             .member = request.member,
                             .incarnation = request.incarnation,

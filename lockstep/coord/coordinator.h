@@ -106,8 +106,6 @@ class Coordinator {
 
   // Null when the session may ask what only members may, or what `tools` may as well.
   ErrorPtr CheckSeat(const SessionTable::Session& session, bool tools) const;
-  // Null when keys may live as long as the session's member.
-  ErrorPtr CheckOwner(const SessionTable::Session& session) const;
   // The answer that is kept, given once more. `value`: what the request wrote.
   static Answer AnswerAgain(const record::AnswerKept& kept, const std::string* value);
   // Keeps what the call was answered with, when it took effect: when there are more records and
@@ -118,6 +116,9 @@ class Coordinator {
   void Join(Time now, SessionTable::Session& session, const JoinJob& request, Effects& out);
   // Null when the request makes sense, whoever is in.
   ErrorPtr CheckJoin(const JoinJob& request, const RoleRecord** role) const;
+  // Null when the session is not another member already.
+  ErrorPtr CheckOnlyOnce(const SessionTable::Session& session, const JoinJob& request,
+                         std::optional<MemberIndex> member) const;
   // Null when no other process that lives is this member.
   ErrorPtr CheckHolder(Time now, MemberIndex member, Incarnation incarnation) const;
   std::optional<MemberIndex> FreeMember(const RoleRecord& role) const;

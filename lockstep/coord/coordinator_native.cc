@@ -9,25 +9,6 @@
 
 namespace lockstep::coord {
 
-void Coordinator::HandleOther(Time now, const OpenSession& request, Effects& out) {
-  if (stopped_) {
-    return out.Fail(request.call,
-                    MakeError(absl::StatusCode::kUnavailable, Reason::kServiceStopped,
-                              absl::StrCat("the coordination service of job '", job_->options.job,
-                                           "' has been shut down; "
-                                           "start it again")));
-  }
-  bool resumed = false;
-  if (ErrorPtr refusal = sessions_.Open(now, request, &resumed, out)) {
-    return out.Fail(request.call, refusal);
-  }
-  const SessionTable::Session& session = *sessions_.Find(request.session);
-  if (IsLiveMember(session)) attempt_->SessionBack(now, session.seat->member);
-  out.Succeed(
-      request.call,
-      SessionOpened{.resumed = resumed, .attempt = job_->attempt, .size = job_->options.size});
-}
-
 void Coordinator::HandleOther(Time now, const SessionBroke& fact, Effects&) {
   SessionTable::Session* session = sessions_.Find(fact.session);
   if (session == nullptr || stopped_) return;
@@ -64,16 +45,6 @@ ErrorPtr Coordinator::CheckSeat(const SessionTable::Session& session, bool tools
       absl::StrCat("this is a request of a former life of ", job_->Describe(seat.member),
                    ", which has restarted since; end "
                    "this process"));
-}
-
-ErrorPtr Coordinator::CheckOwner(const SessionTable::Session& session) const {
-  if (IsLiveMember(session)) return nullptr;
-  return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotAMember,
-                   absl::StrCat("a key that lives as long as its member can be set by members of "
-                                "job '",
-                                job_->options.job,
-                                "' only, while they are in; join "
-                                "first, or give the key a time to live"));
 }
 
 Answer Coordinator::AnswerAgain(const record::AnswerKept& kept, const std::string* value) {
@@ -148,9 +119,22 @@ ErrorPtr Coordinator::CheckJoin(const JoinJob& request, const RoleRecord** role)
     const size_t bytes = std::max(name.size(), value.size());
     if (bytes > most) return over("the bytes of a label", bytes, "label_bytes_max", most);
   }
-  const size_t bytes = std::max({request.host.size(), request.role.size(), request.peer.size()});
-  if (bytes > most) return over("the bytes of a host or role", bytes, "label_bytes_max", most);
+  const size_t bytes = std::max(request.host.size(), request.peer.size());
+  if (bytes > most) return over("the bytes of a host", bytes, "label_bytes_max", most);
   return nullptr;
+}
+
+ErrorPtr Coordinator::CheckOnlyOnce(const SessionTable::Session& session, const JoinJob& request,
+                                    std::optional<MemberIndex> member) const {
+  if (!session.asks || attempt_->failed()) return nullptr;
+  const MemberIndex asked = *session.asks;
+  const Membership::Member& is = attempt_->membership().Get(asked);
+  const bool lives = is.state == MemberState::kConnected || attempt_->Registers(asked);
+  if (!lives || is.session != session.id) return nullptr;
+  if (is.incarnation == request.incarnation && (!member || *member == asked)) return nullptr;
+  return MakeError(absl::StatusCode::kAlreadyExists, Reason::kMemberExists,
+                   absl::StrCat("this session has joined already, as ", job_->Describe(asked),
+                                "; leave first, or join in a session of its own"));
 }
 
 ErrorPtr Coordinator::CheckHolder(Time now, MemberIndex index, Incarnation incarnation) const {
@@ -198,6 +182,7 @@ void Coordinator::Join(Time now, SessionTable::Session& session, const JoinJob& 
              known && &job_->RoleOf(*known) == role) {
     member = known;  // it asks again
   }
+  if (ErrorPtr refusal = CheckOnlyOnce(session, request, member)) return out.Fail(call, refusal);
   const bool former = member && job_->IsFormerLife(*member, request.incarnation);
   const bool known = member && attempt_->membership().Knew(*member, request.incarnation);
   if (!former) {

@@ -64,7 +64,7 @@ void IndexAgreement::Ask(Time now, const AgreeOnIndex& request, Effects& out) {
                                                  NameOf(request.name, agreement->counter))));
   }
   calls_[call] = {agreement, request.member};
-  index_.Waits(now, request.member, agreement);
+  index_.Waits(request.member, agreement);
   open.asked[request.member] = request.index;
   Settle(*agreement, out);
   ForgetOldest();
@@ -337,8 +337,9 @@ void IndexAgreement::ForgetOldest() {
     const std::string id = ended_.front()->id;
     ended_.pop_front();
     agreements_.erase(id);
-    forgot_some_ = true;
   }
+  // Told from what is left of it, so that it outlives a snapshot.
+  if (ended_.size() >= job_.options.kept_barriers_max) forgot_some_ = true;
 }
 
 Time IndexAgreement::NextDeadline() const {
@@ -401,8 +402,6 @@ absl::Status IndexAgreement::Apply(Time, const record::IndexAgreed& record) {
   agreement.counter = record.counter;
   Keep(agreement, record.verdict, record.index, record.members);
   ForgetOldest();
-  // Of a table that was full, names may have been forgotten before.
-  if (ended_.size() >= job_.options.kept_barriers_max) forgot_some_ = true;
   return absl::OkStatus();
 }
 

@@ -67,9 +67,6 @@ class IndexAgreement {
   absl::Status Apply(Time at, const record::IndexAgreed& record);
   void Snapshot(std::vector<TimedRecord>& out) const;
 
-  // Where the member has waited longest.
-  std::optional<WaitPlace> WaitsAt(MemberIndex member) const { return index_.WaitsAt(member); }
-
   size_t waits() const { return calls_.size(); }
   size_t kept() const { return ended_.size(); }
 
@@ -129,7 +126,7 @@ class IndexAgreement {
   std::set<std::string> open_;
   std::set<std::pair<Time, std::string>> deadlines_;
   std::list<Agreement*> ended_;  // oldest end first
-  bool forgot_some_ = false;     // names beyond kept_barriers_max were dropped
+  bool forgot_some_ = false;     // names beyond kept_barriers_max may have been dropped
   absl::flat_hash_map<CallId, std::pair<Agreement*, MemberIndex>> calls_;  // looked up only
 };
 

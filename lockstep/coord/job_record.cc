@@ -38,6 +38,12 @@ const RoleRecord& JobRecord::RoleOf(MemberIndex member) const {
 
 ErrorPtr JobRecord::FindRole(const std::string& name, const RoleRecord** role) const {
   *role = nullptr;
+  if (name.size() > options.label_bytes_max) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
+        absl::StrCat("a role name of ", name.size(), " bytes is over label_bytes_max (",
+                     options.label_bytes_max, "); use a shorter one"));
+  }
   if (options.roles.empty()) {
     if (role_settled_ && !name.empty() && name != roles_[0].name) {
       return MakeError(absl::StatusCode::kInvalidArgument, Reason::kInvalidArgument,

@@ -89,7 +89,10 @@ void SessionTable::Close(SessionId id, Effects& out) {
 }
 
 void SessionTable::Sit(SessionId id, const Seat& seat) {
-  if (Session* session = Find(id)) session->seat = seat;
+  Session* session = Find(id);
+  if (session == nullptr) return;  // it was closed while it waited to be let in
+  session->seat = seat;
+  session->asks = seat.member;
 }
 
 ErrorPtr SessionTable::CheckKeep(const Session& session, uint64_t number) const {

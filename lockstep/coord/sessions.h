@@ -49,7 +49,7 @@ class SessionTable {
     std::string who;   // as the client calls itself
     std::string peer;  // where its link comes from
     std::optional<Seat> seat;
-    std::optional<MemberIndex> asks;  // the member that it last asked to be
+    std::optional<MemberIndex> asks;  // the member that it last asked to be, or is
     // The client has the answers up to here.
     uint64_t answered_through = 0;
     absl::btree_map<uint64_t, record::AnswerKept> kept;  // by number
