@@ -26,7 +26,7 @@ absl::Status NoSession() {
   return WithReason(absl::FailedPreconditionError(
                         "no session is open on this link: send OpenSession first, with `resume` "
                         "when the session is older than the link"),
-                    "unknown_session");
+                    "no_session");
 }
 
 absl::Status SecondSession() {
