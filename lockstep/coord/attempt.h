@@ -184,6 +184,7 @@ class Attempt {
   void CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out);
   void FailPolls(const ErrorPtr& error, Effects& out);
 
+  void TellBegun(MemberIndex first, Effects& out) const;
   void TellJoined(MemberIndex member, Effects& out) const;
 
   JobRecord& job_;

@@ -153,6 +153,20 @@ TEST(CommandLine, WrongDurationsAreNamed) {
   }
 }
 
+TEST(CommandLine, AJobMayHaveRoles) {
+  const absl::StatusOr<JobOptions> job = ParseJob("mnist=worker:4,ps:1@localhost:81");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->size, 5);
+  ASSERT_EQ(job->roles.size(), 2u);
+  EXPECT_EQ(job->roles[0].name, "worker");
+  EXPECT_EQ(job->roles[0].size, 4);
+  EXPECT_EQ(job->roles[1].name, "ps");
+  EXPECT_EQ(job->address, (runtime::Address{.host = "localhost", .port = 81}));
+  for (const char* wrong : {"a=worker:", "a=:1", "a=w:1,w:2", "a=w:1,4", "a=w:40000,p:40000"}) {
+    EXPECT_FALSE(ParseJob(wrong).ok()) << wrong;
+  }
+}
+
 TEST(CommandLine, WrongJobsAreNamed) {
   for (const char* wrong : {"a", "=4", "a=", "a=0", "a=-1", "a=65537", "a=4x", "a b=4", "a=4@",
                             "a=4@host", "a=4@host:99999", "a=99999999999"}) {

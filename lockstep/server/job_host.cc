@@ -19,11 +19,14 @@ net::StockDoorOptions WithRoles(net::StockDoorOptions door, std::vector<coord::R
 }  // namespace
 
 JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, CommitQueue& commits,
-                 NativeDoor& native, net::StockDoorOptions door)
+                 NativeDoor& native, EventFeed& feed, Counters& counters,
+                 net::StockDoorOptions door)
     : name_(coordinator.job),
       coordinator_(std::move(coordinator)),
       commits_(commits),
       native_(native),
+      feed_(feed),
+      counters_(counters),
       door_(
           loop, WithRoles(std::move(door), coordinator_.options().roles),
           [this](coord::Event event) { Handle(std::move(event)); },
@@ -51,6 +54,7 @@ wire::store::Job JobHost::saved() const {
 }
 
 void JobHost::Handle(coord::Event event) {
+  counters_.Count(event);
   coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), std::move(event));
   ArmTimer();
   if (effects.records.empty() || !keeps_ || !commits_.keeps()) {
@@ -74,7 +78,10 @@ CommitQueue::Release JobHost::Later(coord::Effects effects) {
 void JobHost::CarryOut(const coord::Effects& effects) {
   door_.Answer(effects.replies);
   native_.Answer(effects.replies);
-  for (const coord::Notice& notice : effects.notices) Tell(notice);
+  for (const coord::Reply& reply : effects.replies) {
+    if (reply.error) counters_.Count(*reply.error);
+  }
+  for (const coord::Notice& notice : effects.notices) feed_.Tell(name_, notice);
 }
 
 // Instead of answers that may not be true after the next start.
@@ -101,20 +108,6 @@ void JobHost::ArmTimer() {
     armed_for_ = Time::Infinite();
     Handle(coord::DeadlineReached{});
   });
-}
-
-void JobHost::Tell(const coord::Notice& notice) const {
-  switch (notice.severity) {
-    case coord::Severity::kInfo:
-      spdlog::info("{}", notice.text);
-      break;
-    case coord::Severity::kWarning:
-      spdlog::warn("{}", notice.text);
-      break;
-    case coord::Severity::kError:
-      spdlog::error("{}", notice.text);
-      break;
-  }
 }
 
 coord::CoordinatorView JobHost::View() const { return coordinator_.View(runtime::MonotonicNow()); }

@@ -14,6 +14,8 @@
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/server/commit_queue.h"
+#include "lockstep/server/counters.h"
+#include "lockstep/server/event_feed.h"
 #include "lockstep/server/native_door.h"
 #include "lockstep/wire/store/entry.h"
 
@@ -27,8 +29,9 @@ namespace lockstep::server {
 // after Start. Threads: the loop's, or while it does not run; except `Shutdown`.
 class JobHost final : public NativeJob {
  public:
+  // `commits`, `feed` and `counters` are the server's; they outlive the job.
   JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, CommitQueue& commits,
-          NativeDoor& native, net::StockDoorOptions door = {});
+          NativeDoor& native, EventFeed& feed, Counters& counters, net::StockDoorOptions door = {});
 
   // Takes the address for stock clients.
   absl::Status Listen(const runtime::Address& at);
@@ -75,13 +78,14 @@ class JobHost final : public NativeJob {
   CommitQueue::Release Later(coord::Effects effects);
   void CarryOut(const coord::Effects& effects);
   void Refuse(const coord::Effects& effects);
-  void Tell(const coord::Notice& notice) const;
   void ArmTimer();
 
   const std::string name_;
   coord::Coordinator coordinator_;
   CommitQueue& commits_;
   NativeDoor& native_;
+  EventFeed& feed_;
+  Counters& counters_;
   net::StockDoor door_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();

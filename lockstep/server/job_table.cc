@@ -11,7 +11,6 @@
 #include "lockstep/base/limits.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/wire/native/error_reply.h"
-#include "spdlog/spdlog.h"
 
 namespace lockstep::server {
 namespace {
@@ -109,8 +108,14 @@ absl::Status CheckJobName(const std::string& name) {
 }
 
 JobTable::JobTable(runtime::Loop& loop, const ServerOptions& options, CommitQueue& commits,
-                   NativeDoor& door)
-    : loop_(loop), options_(options), commits_(commits), door_(door), sweep_(loop) {}
+                   NativeDoor& door, EventFeed& feed, Counters& counters)
+    : loop_(loop),
+      options_(options),
+      commits_(commits),
+      door_(door),
+      feed_(feed),
+      counters_(counters),
+      sweep_(loop) {}
 
 JobTable::~JobTable() {
   for (auto& [job, retiring] : retiring_) {
@@ -133,7 +138,7 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
                       "limit_exceeded");
   }
   auto job = std::make_unique<JobHost>(loop_, CoordinatorOf(options, options_), commits_, door_,
-                                       options_.door);
+                                       feed_, counters_, options_.door);
   const runtime::Address address =
       options.address.value_or(runtime::Address{.host = options_.listen.host, .port = 0});
   const auto listen = [&](const runtime::Address& at) { return job->Listen(at); };
@@ -240,12 +245,17 @@ absl::StatusOr<JobHost*> JobTable::Get(const std::string& name) const {
       "unknown_job");
 }
 
+void JobTable::Start(JobHost& job) {
+  job.Start();
+  feed_.TellOfJob(job.name(), wire::native::EventKind::kJobCreated,
+                  absl::StrFormat("job '%s' of %s is served; stock clients call %s", job.name(),
+                                  ShapeOf(job.options()), job.grpc_address()));
+}
+
 absl::StatusOr<JobHost*> JobTable::Make(JobOptions options) {
   auto job = Add(options);
   if (!job.ok()) return job.status();
-  (*job)->Start();
-  spdlog::info("job '{}' of {} created; stock clients call {}", options.name, options.size,
-               (*job)->grpc_address());
+  Start(**job);
   ArmSweep();
   return job;
 }
@@ -299,7 +309,6 @@ absl::Status JobTable::Delete(const wire::native::DeleteJob& request) {
                                "create it again",
                                request.job)),
                            "job_deleted"));
-  spdlog::info("job '{}' deleted by request", request.job);
   return absl::OkStatus();
 }
 
@@ -310,8 +319,10 @@ void JobTable::Remove(Jobs::iterator found, const absl::Status& why) {
   host->Forget();
   retiring_[host].job = std::move(job);
   const auto deleted = [this, host, why](bool /*durable*/) {
+    feed_.TellOfJob(host->name(), wire::native::EventKind::kJobDeleted, std::string(why.message()));
     door_.JobDeleted(*host, why);
     host->Stop();
+    feed_.JobDeleted(host->name(), why);
     BeginRetirement(host);
   };
   if (!commits_.keeps()) return commits_.Follow(deleted);
@@ -373,7 +384,6 @@ void JobTable::Sweep() {
       job.set_last_used(now);
     } else if (now - job.last_used() >= options_.job_rest) {
       const std::string rest = absl::FormatDuration(options_.job_rest);
-      spdlog::info("job '{}' deleted: nobody used it for {} (--job-rest)", job.name(), rest);
       Remove(entry, WithReason(absl::NotFoundError(absl::StrFormat(
                                    "job '%s' was deleted: nobody used it for %s (--job-rest)",
                                    job.name(), rest)),

@@ -34,14 +34,16 @@ class JobTable {
  public:
   using Jobs = std::map<std::string, std::unique_ptr<JobHost>>;
 
-  // `door` answers native calls, `commits` keeps what happens; all outlive the table.
+  // `door` answers native calls, `commits` keeps what happens, `feed` is told of it; all outlive
+  // the table.
   JobTable(runtime::Loop& loop, const ServerOptions& options, CommitQueue& commits,
-           NativeDoor& door);
+           NativeDoor& door, EventFeed& feed, Counters& counters);
   ~JobTable();
 
   // Makes a job and takes its address. The job serves once `Start` was called on it.
   // ALREADY_EXISTS (`job_exists`), RESOURCE_EXHAUSTED (`limit_exceeded`), or the address' error.
   absl::StatusOr<JobHost*> Add(const JobOptions& options);
+  void Start(JobHost& job);
 
   // One entry of the journal, in order, before anything else. INVALID_ARGUMENT: it cannot follow
   // those before it.
@@ -82,6 +84,8 @@ class JobTable {
   const ServerOptions& options_;
   CommitQueue& commits_;
   NativeDoor& door_;
+  EventFeed& feed_;
+  Counters& counters_;
   Jobs jobs_;
   // Where restored jobs listened, until they do so again.
   std::map<std::string, runtime::Address> restored_;

@@ -29,6 +29,9 @@ void DeclareAddresses(DeclaredOptions& declared) {
              "Written (whole, by rename) once the server answers; removed when it ends:\n"
              "{\"listen\": ADDRESS, \"pid\": PID, \"http\": ADDRESS, \"jobs\": {NAME: {\"grpc\": "
              "ADDRESS}}}");
+  table.Count("parent", &options.parent,
+              "The process, by its number, with which this server ends; 0: with none.",
+              /*least=*/0);
   table.Choice("log-format", &declared.log_format, {"text", "json"},
                "Lines of the log: for people, or one JSON object each.");
   table.Switch("verbose", &options.verbose, "Log more.").flags = "-v,--verbose";
@@ -77,6 +80,9 @@ void DeclareLimits(DeclaredOptions& declared) {
   table.Bytes("value-bytes-max", &options.value_bytes_max, "Of a value.");
   table.Bytes("store-bytes-max", &options.store_bytes_max, "Keys and values of a job together.");
   table.Bytes("list-bytes-max", &options.list_bytes_max, "Of one answer that lists keys.");
+  table.Bytes("page-bytes-max", &options.page_bytes_max,
+              "Of one page of a native listing of keys.");
+  table.Count("keys-per-wait-max", &options.keys_per_wait_max, "Keys that one request waits for.");
   table.Count("open-barriers-max", &options.open_barriers_max, "Open barriers of a job.");
   table.Bytes("barrier-id-bytes-max", &options.barrier_id_bytes_max,
               "Of a barrier's name. Stock clients take errors with up to 8KiB of metadata.");

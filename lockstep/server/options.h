@@ -51,6 +51,8 @@ struct ServerOptions {
   std::string state_directory;
   // Empty: none is written.
   std::string ready_file;
+  // The server ends when this process has (see parent_watch.h); 0: it belongs to none.
+  int32_t parent = 0;
   // Addresses that other hosts can reach are allowed.
   bool insecure_network = false;
   bool verbose = false;

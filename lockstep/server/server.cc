@@ -16,6 +16,7 @@
 #include "lockstep/server/listen_address.h"
 #include "lockstep/server/native_requests.h"
 #include "lockstep/server/saved_state.h"
+#include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/from_view.h"
 #include "lockstep/wire/native/to_event.h"
@@ -23,6 +24,10 @@
 
 namespace lockstep::server {
 namespace {
+
+// Lines of the log about links, since whoever reaches the port can cause them.
+constexpr int kLinkNotices = 10;
+constexpr absl::Duration kLinkNoticesInterval = absl::Seconds(10);
 
 uint64_t RandomNumber() {
   std::random_device random;
@@ -44,6 +49,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const ServerOptions& opti
   if (absl::Status status = server->OpenState(); !status.ok()) return status;
   if (absl::Status status = server->StartLink(); !status.ok()) return status;
   if (absl::Status status = server->StartJobs(); !status.ok()) return status;
+  if (absl::Status status = server->StartHttp(); !status.ok()) return status;
   return server;
 }
 
@@ -54,11 +60,13 @@ Server::Server(const ServerOptions& options)
       ready_file_(options.ready_file),
       commits_(loop_),
       held_answers_(std::make_shared<HeldAnswers>(commits_)),
+      feed_(RandomNumber() | 1, options.events_max),
+      link_notices_(kLinkNotices, kLinkNoticesInterval),
       native_([this](const wire::native::OpenSession& request) { return jobs_.Open(request); },
               [this](link::LinkId link, absl::Status why) {
                 link_->Close(link, std::move(why), "superseded");
               }),
-      jobs_(loop_, options_, commits_, native_) {}
+      jobs_(loop_, options_, commits_, native_, feed_, counters_) {}
 
 Server::~Server() { Stop(); }
 
@@ -133,6 +141,9 @@ absl::Status Server::StartLink() {
     if (wire::native::IsSessionRequest(request.kind)) {
       return native_.Take(std::move(request), std::move(responder));
     }
+    if (request.kind == wire::native::KindOf<wire::native::WatchEvents>::kKind) {
+      return WatchEvents(request, std::move(responder));
+    }
     others(std::move(request), held_answers_->Hold(std::move(responder)));
   };
   events.cancelled = [this](link::LinkId link, uint64_t id) { native_.Cancelled(link, id); };
@@ -143,7 +154,10 @@ absl::Status Server::StartLink() {
   options.connections_max = options_.links_max;
   options.link = options_.link;
   options.service_instance = RandomNumber();
-  options.notice = [](std::string text) { spdlog::warn("{}", text); };
+  options.notice = [this](std::string text) {
+    const auto line = link_notices_.Pass(runtime::MonotonicNow(), std::move(text));
+    if (line) spdlog::warn("link: {}", *line);
+  };
   auto link = link::Server::Listen(loop_, std::move(options), std::move(events));
   if (!link.ok()) {
     return absl::Status(link.status().code(),
@@ -170,7 +184,32 @@ absl::Status Server::StartJobs() {
     }
   }
   // Only when all addresses are ours: what has started has to be shut down again.
-  for (const auto& [name, job] : jobs_.jobs()) job->Start();
+  for (const auto& [name, job] : jobs_.jobs()) jobs_.Start(*job);
+  return absl::OkStatus();
+}
+
+absl::Status Server::StartHttp() {
+  feed_.Tell(wire::native::EventKind::kServerStarted,
+             absl::StrCat("lockstep-server ", LOCKSTEP_VERSION, " serves at ", link_->address()));
+  if (!options_.http) return absl::OkStatus();
+  if (!options_.insecure_network) {
+    if (absl::Status status = CheckLoopback(loop_.io(), *options_.http); !status.ok()) {
+      return absl::FailedPreconditionError(absl::StrCat("--http ", std::string(status.message())));
+    }
+  }
+  HttpSource source = {.snapshot = [this](const std::string& job) { return TakeSnapshot(job); },
+                       .events = [this](const wire::native::WatchEvents& request)
+                           -> absl::StatusOr<wire::native::WatchEventsReply> {
+                         if (absl::Status status = CheckFollowed(request.job); !status.ok())
+                           return status;
+                         return feed_.Read(request);
+                       }};
+  auto http = HttpDoor::Listen(loop_, *options_.http, std::move(source));
+  if (!http.ok()) {
+    return absl::Status(http.status().code(),
+                        absl::StrCat("--http: ", std::string(http.status().message())));
+  }
+  http_ = *std::move(http);
   return absl::OkStatus();
 }
 
@@ -182,6 +221,7 @@ std::vector<std::string> Server::AddressLines() const {
     lines.push_back(absl::StrFormat("job '%s' of %d: stock JAX clients call %s", job->name(),
                                     job->size(), job->grpc_address()));
   }
+  if (http_) lines.push_back(absl::StrFormat("http://%s/metrics", http_->address()));
   return lines;
 }
 
@@ -189,13 +229,15 @@ std::vector<std::string> Server::AddressLines() const {
 absl::Status Server::WriteReadyFile() {
   std::map<std::string, std::string> grpc_of_job;
   for (const auto& [name, job] : jobs_.jobs()) grpc_of_job[name] = job->grpc_address();
-  return ready_file_.Write(ReadyText(link_->address(), getpid(), grpc_of_job));
+  return ready_file_.Write(ReadyText(link_->address(), getpid(), grpc_of_job, http_address()));
 }
 
 absl::Status Server::Run() {
   absl::Status status = WriteReadyFile();
   if (!status.ok()) Drain();
   loop_.Run();
+  // What it asks the loop from here on is not answered any more.
+  http_.reset();
   absl::Status kept = commits_.Close();
   return status.ok() ? kept : status;
 }
@@ -239,6 +281,7 @@ absl::StatusOr<wire::native::StatusReply> Server::Status(
   if (request.job) {
     if (auto job = jobs_.Get(*request.job); !job.ok()) return job.status();
   }
+  ++counters_.status_requests;
   const Time now = runtime::MonotonicNow();
   wire::native::StatusReply reply;
   reply.server = {.version = LOCKSTEP_VERSION,
@@ -250,6 +293,35 @@ absl::StatusOr<wire::native::StatusReply> Server::Status(
     reply.jobs.push_back(wire::native::FromView(now, job->View(), job->grpc_address()));
   }
   return reply;
+}
+
+void Server::WatchEvents(const link::Request& request, link::Responder responder) {
+  const auto ask = wire::native::Decode<wire::native::WatchEvents>(request.payload);
+  if (!ask.ok()) {
+    return responder.Fail(wire::native::WithReason(ask.status(), "invalid_argument"));
+  }
+  if (absl::Status status = CheckFollowed(ask->job); !status.ok()) return responder.Fail(status);
+  feed_.Watch(*ask, std::move(responder));
+}
+
+absl::Status Server::CheckFollowed(const std::string& job) const {
+  return job.empty() ? absl::OkStatus() : jobs_.Get(job).status();
+}
+
+absl::StatusOr<Snapshot> Server::TakeSnapshot(const std::string& job) {
+  wire::native::StatusRequest request;
+  if (!job.empty()) request.job = job;
+  auto status = Status(request);
+  if (!status.ok()) return status.status();
+  Snapshot snapshot{
+      .status = *std::move(status), .counters = counters_, .links = link_->connections()};
+  for (const wire::native::JobStatus& one : snapshot.status.jobs) {
+    JobHost* const host = jobs_.Find(one.job);
+    snapshot.counts.push_back(
+        {.sessions = native_.CountSessions(*host), .connections = host->CountStockConnections()});
+  }
+  if (draining_) snapshot.not_ready.emplace_back("the server is shutting down");
+  return snapshot;
 }
 
 absl::Status Server::Report(const wire::native::ProcessReport& report) {

@@ -17,14 +17,19 @@
 #include "absl/status/statusor.h"
 #include "asio/signal_set.hpp"
 #include "lockstep/link/server.h"
+#include "lockstep/observe/log_limiter.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/server/commit_queue.h"
+#include "lockstep/server/counters.h"
+#include "lockstep/server/event_feed.h"
 #include "lockstep/server/held_answers.h"
+#include "lockstep/server/http_door.h"
 #include "lockstep/server/job_host.h"
 #include "lockstep/server/job_table.h"
 #include "lockstep/server/native_door.h"
 #include "lockstep/server/options.h"
 #include "lockstep/server/ready_file.h"
+#include "lockstep/server/snapshot.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
 
@@ -50,6 +55,8 @@ class Server {
   // One line for each address.
   std::vector<std::string> AddressLines() const;
   const std::string& listen_address() const { return link_->address(); }
+  // Empty: not served.
+  std::string http_address() const { return http_ ? http_->address() : ""; }
   const JobHost* FindJob(const std::string& name) const { return jobs_.Find(name); }
 
   // Where stock clients call this job; empty when there is no such job. After `Start`.
@@ -79,13 +86,18 @@ class Server {
   absl::Status StartJobs();
   absl::Status StartLink();
   absl::Status WriteReadyFile();
+  absl::Status StartHttp();
 
   void AwaitSignal();
   void BeginDrain();
   void PartDrained();
 
   absl::StatusOr<wire::native::StatusReply> Status(const wire::native::StatusRequest& request);
+  void WatchEvents(const link::Request& request, link::Responder responder);
   absl::Status Report(const wire::native::ProcessReport& report);
+  absl::StatusOr<Snapshot> TakeSnapshot(const std::string& job);
+  // NOT_FOUND for events of a job that is not there.
+  absl::Status CheckFollowed(const std::string& job) const;
 
   // Calls `function` on the loop and waits for it. False: the server has stopped.
   bool OnLoop(const std::function<void()>& function);
@@ -97,9 +109,13 @@ class Server {
   ReadyFile ready_file_;
   CommitQueue commits_;
   const std::shared_ptr<HeldAnswers> held_answers_;
+  EventFeed feed_;
+  Counters counters_;
+  observe::LogLimiter link_notices_;
   NativeDoor native_;
   JobTable jobs_;
   std::unique_ptr<link::Server> link_;
+  std::unique_ptr<HttpDoor> http_;  // null: not served
 
   bool draining_ = false;
   size_t parts_to_drain_ = 0;
