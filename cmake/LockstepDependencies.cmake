@@ -19,6 +19,13 @@ find_package(SQLite3 REQUIRED)
 
 if(LOCKSTEP_DOORS)
   find_package(gRPC REQUIRED CONFIG)
+  # What the server answers browsers and Prometheus with.
+  find_package(prometheus-cpp REQUIRED CONFIG)
+  add_library(lockstep_metrics INTERFACE)
+  target_link_libraries(lockstep_metrics INTERFACE prometheus-cpp::core)
+  find_library(LOCKSTEP_HTTP_LIBRARY cpp-httplib REQUIRED)
+  add_library(lockstep_http INTERFACE)
+  target_link_libraries(lockstep_http INTERFACE ${LOCKSTEP_HTTP_LIBRARY} Threads::Threads)
 endif()
 
 # Header-only, without package files of their own.

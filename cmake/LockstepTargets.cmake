@@ -17,16 +17,18 @@ function(lockstep_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
   if(arg_SOURCES)
     add_library(${name} STATIC ${arg_SOURCES})
-    target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE lockstep_flags)
-    target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+    target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE $<BUILD_INTERFACE:lockstep_flags>)
+    target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
     # So that the same objects do for programs and for the Python extension.
     set_target_properties(${name} PROPERTIES
-      POSITION_INDEPENDENT_CODE ${LOCKSTEP_PYTHON}
       CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+    if(LOCKSTEP_PYTHON)
+      set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    endif()
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE ${arg_DEPS})
-    target_include_directories(${name} INTERFACE ${CMAKE_SOURCE_DIR})
+    target_include_directories(${name} INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
   endif()
 endfunction()
 

@@ -1,14 +1,19 @@
 #include "fuzz/native_fuzzer.h"
 
 #include <string>
+#include <variant>
 
 #include "lockstep/base/check.h"
 #include "lockstep/link/frame.h"
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/job_messages.h"
 #include "lockstep/wire/native/json.h"
 #include "lockstep/wire/native/link_messages.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
+#include "lockstep/wire/native/to_event.h"
 
 namespace lockstep::fuzz {
 namespace {
@@ -47,6 +52,34 @@ void ReadMessage(std::string_view bytes) {
   LOCKSTEP_CHECK(!wire::native::ToJson(*message).dump().empty());
 }
 
+// A request of a native client: the kind, then its payload. What the coordinator gets has its
+// caller.
+void ReadRequest(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const auto kind = static_cast<wire::native::RequestKind>(static_cast<uint8_t>(bytes.front()));
+  static const std::string kPeer = "127.0.0.1:1";
+  const auto event = wire::native::ToEvent(
+      kind, bytes.substr(1),
+      {.caller = {.call = CallId(3), .session = {.high = 1, .low = 2}, .number = 7},
+       .now = Time::FromNanoseconds(5),
+       .peer = kPeer});
+  if (!event.ok()) {
+    LOCKSTEP_CHECK(wire::native::ReasonOf(event.status()) == "invalid_argument" ||
+                   wire::native::ReasonOf(event.status()) == "unknown_request");
+    return;
+  }
+  LOCKSTEP_CHECK(wire::native::IsSessionRequest(kind));
+  std::visit(
+      [](const auto& e) {
+        if constexpr (requires { e.caller; }) {
+          LOCKSTEP_CHECK(e.caller.call == CallId(3) && e.caller.number == 7);
+        } else {
+          LOCKSTEP_CHECK(false);
+        }
+      },
+      *event);
+}
+
 }  // namespace
 
 void ReadNative(std::string_view bytes) {
@@ -60,6 +93,16 @@ void ReadNative(std::string_view bytes) {
       LOCKSTEP_CHECK(whole == pieces);
       break;
     }
+    case 'r':
+      return ReadRequest(bytes);
+    case 'o':
+      return ReadMessage<wire::native::OpenSession>(bytes);
+    case 'k':
+      return ReadMessage<wire::native::WatchKeysReply>(bytes);
+    case 'j':
+      return ReadMessage<wire::native::WatchJobReply>(bytes);
+    case 'c':
+      return ReadMessage<wire::native::CreateJob>(bytes);
     case 'h':
       return ReadMessage<wire::native::Hello>(bytes);
     case 'w':

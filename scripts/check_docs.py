@@ -20,7 +20,7 @@ HISTORY = {"CHANGELOG.md"}
 NAMED = re.compile(r"(?<![\w./-])((?:%s)/[\w./{},*-]*[\w}*/])" %
                    "|".join(re.escape(t) for t in TOP))
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-REASON_NAME = re.compile(r'\{Reason::(k\w+),\s*"(\w+)"\}')
+REASON_NAME = re.compile(r"\{Reason::(k\w+),\s*\"(\w+)\"\}")
 REASON_ROW = re.compile(r"^\|\s*`(\w+)`\s*\|")
 
 

@@ -11,8 +11,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Each wire family is a layer of its own; STOCK is what the two families of stock clients share.
-NATIVE, STOCK = "lockstep/wire/native", "lockstep/wire/stock"
+# Each wire family is a layer of its own; STOCK is what the two families of stock clients share, STORE
+# what the journal holds.
+NATIVE, STOCK, STORE = "lockstep/wire/native", "lockstep/wire/stock", "lockstep/wire/store"
 XLA, TENSORFLOW = "lockstep/wire/xla", "lockstep/wire/tensorflow"
 
 # What a folder may include, besides itself. Everything may include lockstep/base.
@@ -22,6 +23,7 @@ MAY_INCLUDE = {
     "lockstep/journal": set(),
     "lockstep/config": set(),
     NATIVE: {"lockstep/coord"},
+    STORE: {"lockstep/coord", NATIVE},
     STOCK: {"lockstep/coord"},
     XLA: {"lockstep/coord", STOCK},
     TENSORFLOW: {"lockstep/coord", STOCK},
@@ -31,7 +33,7 @@ MAY_INCLUDE = {
     "lockstep/observe": {"lockstep/coord", NATIVE},
     "lockstep/launch": {NATIVE, "lockstep/runtime", "lockstep/link"},
     "lockstep/net": {"lockstep/coord", STOCK, XLA, TENSORFLOW, "lockstep/runtime"},
-    "lockstep/server": {"lockstep/coord", NATIVE, "lockstep/runtime", "lockstep/link",
+    "lockstep/server": {"lockstep/coord", NATIVE, STORE, "lockstep/journal", "lockstep/runtime", "lockstep/link",
                         "lockstep/observe", "lockstep/net", "lockstep/config"},
     "lockstep/cli": {NATIVE, "lockstep/config", "lockstep/runtime", "lockstep/link",
                      "lockstep/client", "lockstep/observe",

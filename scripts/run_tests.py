@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 LOGS = BUILD / "test-logs"
 JAX_PYTHON = BUILD / "peers" / "jax" / "bin" / "python"
+OUR_PYTHON = BUILD / "venv" / "bin" / "python"
 CORES = os.cpu_count() or 1
 
 SIM_SEEDS = 200
@@ -242,11 +243,11 @@ def stage_sim(name_filter):
     return run_command_test(test, "sim", [], {})
 
 
-def run_pytest(stage, folder, name_filter):
+def run_pytest(stage, folder, name_filter, python=JAX_PYTHON):
     tally = Tally()
     log, report = LOGS / f"{stage}.log", LOGS / f"{stage}.xml"
     report.unlink(missing_ok=True)
-    command = [str(JAX_PYTHON), "-m", "pytest", str(ROOT / folder), "-q", "-rfEs",
+    command = [str(python), "-m", "pytest", str(ROOT / folder), "-q", "-rfEs",
                "-p", "no:cacheprovider", f"--junitxml={report}"]
     if name_filter:
         command += ["-k", name_filter]
@@ -275,6 +276,10 @@ def stage_interop(name_filter):
     return run_pytest("interop", "tests/interop", name_filter)
 
 
+def stage_python(name_filter):
+    return run_pytest("python", "tests/python", name_filter, OUR_PYTHON)
+
+
 def stage_e2e(name_filter):
     return run_pytest("e2e", "tests/e2e", name_filter)
 
@@ -284,6 +289,7 @@ STAGES = [
     ("lint", "release", stage_lint),
     ("unit", "release", stage_unit),
     ("sim", "release", stage_sim),
+    ("python", "release", stage_python),
     ("interop", "release", stage_interop),
     ("e2e", "release", stage_e2e),
     ("asan", "asan", stage_asan),

@@ -5,6 +5,7 @@
 #   scripts/setup.sh               everything that demo.sh and test.sh need (preset: release)
 #   scripts/setup.sh packages      only the Debian packages
 #   scripts/setup.sh venvs         only build/venv and build/peers/jax
+#   scripts/setup.sh frameworks    build/peers/frameworks: torch, tensorflow and jax in one environment
 #   scripts/setup.sh build PRESET [TARGET...]
 #
 # Sourced by other scripts it only defines the setup_* functions. Takes from the environment:
@@ -33,6 +34,8 @@ readonly SETUP_PACKAGES=(
   libsqlite3-dev
   # Tests, and Python for the scripts, the examples and stock JAX.
   libgtest-dev libgmock-dev python3 python3-venv ca-certificates
+  # The Python extension; nm and readelf, by which its test looks at it.
+  python3-dev binutils
   # setarch, for the sanitizers.
   util-linux
 )
@@ -112,8 +115,25 @@ setup_make_venv() {
 
 # build/venv is for what is ours; build/peers/* hold the programs we must get on with, unmodified.
 setup_venvs() {
-  setup_venv "$setup_root/build/venv"
+  setup_venv "$setup_root/build/venv" "$setup_root/python/requirements.txt"
+  setup_package
   setup_venv "$setup_root/build/peers/jax" "$setup_root/tests/interop/requirements.txt"
+}
+
+# Large, and only for tests/python/test_imports.py: made when asked for.
+setup_frameworks() {
+  setup_venv "$setup_root/build/peers/frameworks" "$setup_root/tests/python/frameworks.txt"
+}
+
+# Makes what the release build lays out importable in build/venv, and its programs runnable there.
+setup_package() {
+  local venv=$setup_root/build/venv site program
+  site=$(echo "$venv"/lib/python3*/site-packages)
+  [ ! -e "$site/lockstep.pth" ] || return 0
+  for program in lockstep lockstep-server; do
+    ln -sf "$setup_root/build/bin/$program" "$venv/bin/$program"
+  done
+  printf '%s\n' "$setup_root/build/release/python" >"$site/lockstep.pth"
 }
 
 setup_jobs() {
@@ -126,11 +146,14 @@ setup_jobs() {
 }
 
 setup_configure() {
-  local preset=$1 launcher=()
+  local preset=$1 launcher=() python=()
   if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   fi
-  (cd "$setup_root" && cmake --preset "$preset" "${launcher[@]}")
+  if [ "$preset" = release ]; then
+    python=(-DLOCKSTEP_PYTHON=ON -DPython_EXECUTABLE="$setup_root/build/venv/bin/python")
+  fi
+  (cd "$setup_root" && cmake --preset "$preset" "${launcher[@]}" "${python[@]}")
 }
 
 # setup_build PRESET [TARGET...]: configures what is new or whose presets have changed, builds what
@@ -138,7 +161,8 @@ setup_configure() {
 setup_build() {
   local preset=$1 directory=$setup_root/build/$1 stamp target_options=()
   shift
-  stamp=$(sha256sum <"$setup_root/CMakePresets.json" | cut -c1-16)
+  stamp=$(cat "$setup_root"/{CMakePresets.json,python/requirements.txt,scripts/setup.sh} |
+    sha256sum | cut -c1-16)
   if [ ! -e "$directory/build.ninja" ] ||
     [ "$(cat "$directory/.presets" 2>/dev/null || true)" != "$stamp" ]; then
     setup_step "configure $preset" setup_configure "$preset"
@@ -158,6 +182,7 @@ setup_main() {
     all) setup_packages; setup_venvs; setup_build release ;;
     packages) setup_packages ;;
     venvs) setup_venvs ;;
+    frameworks) setup_frameworks ;;
     build) shift; setup_build "${@:-release}" ;;
     *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; return 2 ;;
   esac

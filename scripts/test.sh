@@ -4,7 +4,7 @@
 # processes. Ends with one line, `N passed, N failed`, and fails when a test failed.
 #
 #   scripts/test.sh            all of it
-#   scripts/test.sh STAGE      one stage: lint unit sim interop e2e asan tsan
+#   scripts/test.sh STAGE      one stage: lint unit sim python interop e2e asan tsan
 #   scripts/test.sh NAME       what has NAME in its name, without the sanitizers
 #
 # Longer counts: scripts/soak.sh. Logs and results: build/test-logs/.

@@ -118,12 +118,7 @@ void Attempt::Admit(Time now, const Admission& request, Effects& out) {
     return Restarted(now, request, out);
   }
   if (!all_registered_) {
-    if (!started_ && job_.attempt == 1) {
-      out.Tell(Severity::kInfo,
-               absl::StrCat("job '", job_.options.job,
-                            "': attempt 1 begins: ", job_.Name(request.member), " is the first"),
-               {NoticeKind::kAttemptBegan, {}});
-    }
+    if (!started_) TellBegun(request.member, out);
     if (registration_.idle()) started_ = now;
     if (!registration_.Ask(now, request, out)) return;
     all_registered_ = true;
@@ -160,6 +155,14 @@ void Attempt::ComeBack(Time now, const Admission& request, Effects& out) {
   keys_.MemberGone(request.member, out);
   TellJoined(request.member, out);
   out.Succeed(request.call, LetIn(request.member));
+}
+
+void Attempt::TellBegun(MemberIndex first, Effects& out) const {
+  if (job_.attempt > 1) return;  // told when the one before it was closed
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_.options.job, "': attempt 1 begins: ", job_.Name(first),
+                        " is the first"),
+           {NoticeKind::kAttemptBegan, {}});
 }
 
 void Attempt::TellJoined(MemberIndex member, Effects& out) const {

@@ -160,7 +160,7 @@ class Attempt {
   void ForgetTraces(MemberIndex member, const ErrorPtr& because, Effects& out);
 
   void Connect(Time now, MemberIndex member);
-  // A recoverable member is in again, in another life.
+  // A member is let in alone, since the attempt runs already.
   void ComeBack(Time now, const Admission& request, Effects& out);
   void Restarted(Time now, const Admission& request, Effects& out);
   Answer LetIn(MemberIndex member) const;
@@ -186,6 +186,7 @@ class Attempt {
   void CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out);
   void FailPolls(const ErrorPtr& error, Effects& out);
 
+  void TellBegun(MemberIndex first, Effects& out) const;
   void TellJoined(MemberIndex member, Effects& out) const;
 
   JobRecord& job_;

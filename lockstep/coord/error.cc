@@ -8,15 +8,16 @@
 #include "lockstep/coord/view.h"
 
 namespace lockstep::coord {
+
 namespace {
 
-struct ReasonEntry {
+struct NamedReason {
   Reason reason;
   absl::string_view name;
 };
 
-// In the order of the enumeration.
-constexpr ReasonEntry kReasons[] = {
+// In the order of `Reason`.
+constexpr NamedReason kReasons[] = {
     {Reason::kServiceStopped, "service_stopped"},
     {Reason::kWrongServiceIncarnation, "wrong_service_incarnation"},
     {Reason::kUnknownMember, "unknown_member"},
@@ -61,20 +62,20 @@ constexpr ReasonEntry kReasons[] = {
     {Reason::kLimitExceeded, "limit_exceeded"},
 };
 
-constexpr bool IsInOrder() {
+constexpr bool InOrder() {
   for (size_t i = 0; i < std::size(kReasons); ++i) {
-    if (static_cast<size_t>(kReasons[i].reason) != i) return false;
+    if (kReasons[i].reason != static_cast<Reason>(i)) return false;
   }
-  return kReasons[std::size(kReasons) - 1].reason == Reason::kLimitExceeded;  // the last
+  return true;
 }
-static_assert(IsInOrder());
+static_assert(InOrder() && kReasons[std::size(kReasons) - 1].reason == Reason::kLimitExceeded);
 
 }  // namespace
 
 absl::string_view ReasonName(Reason reason) {
-  const size_t at = static_cast<size_t>(reason);
-  LOCKSTEP_CHECK(at < std::size(kReasons));
-  return kReasons[at].name;
+  const auto index = static_cast<size_t>(reason);
+  LOCKSTEP_CHECK(index < std::size(kReasons));
+  return kReasons[index].name;
 }
 
 ErrorPtr MakeError(Error error) { return std::make_shared<const Error>(std::move(error)); }

@@ -1,7 +1,8 @@
 #include "lockstep/link/server.h"
 
-#include <fcntl.h>
+#include <unistd.h>
 
+#include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -9,9 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "asio/ip/tcp.hpp"
-#include "asio/post.hpp"
 #include "lockstep/base/check.h"
 #include "lockstep/link/connection.h"
+#include "lockstep/runtime/acceptor.h"
+#include "lockstep/runtime/address.h"
 #include "lockstep/runtime/dial.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/coordination_messages.h"
@@ -54,15 +56,21 @@ void Responder::Send(Payload payload) {
 
 class Server::Impl : public Responder::Sink, public std::enable_shared_from_this<Server::Impl> {
  public:
-  Impl(runtime::Loop& loop, Options options, ServerEvents events, asio::ip::tcp::acceptor acceptor)
+  Impl(runtime::Loop& loop, Options options, ServerEvents events)
       : loop_(loop),
         options_(std::move(options)),
         events_(std::move(events)),
-        acceptor_(std::move(acceptor)),
-        retry_(loop),
-        address_(runtime::ToString(acceptor_.local_endpoint())) {}
+        acceptor_(
+            loop,
+            {.connections_max = 0,
+             .pause = options_.accept_retry,
+             .goodbye = EncodeMessage(Refusal("the server has no file descriptor left: raise its "
+                                              "limit of open files (ulimit -n)")),
+             .make_room = [this] { return DropOldestGreeting(); }},
+            [this](int fd) { Add(fd); },
+            [this](std::string text) { Notice("link: " + std::move(text)); }) {}
 
-  void Accept();
+  absl::Status Listen(const runtime::Address& at);
   void Answer(LinkId id, RequestKind kind, uint64_t request, Payload payload) override;
   void Close(LinkId id, absl::Status why, std::string_view farewell_reason);
   void Drain(std::function<void()> done);
@@ -79,11 +87,13 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
     absl::flat_hash_set<uint64_t> in_flight;  // requests that are not answered
   };
 
-  void Accepted(const asio::error_code& error, asio::ip::tcp::socket socket);
-  void Add(asio::ip::tcp::socket socket);
+  static Message Refusal(std::string text);
+  void Add(int fd);
+  // False: there is none.
+  bool DropOldestGreeting();
   void Remove(LinkId id, const absl::Status& why);
   void Take(LinkId id, Message message);
-  void Greet(Link& link, const Message& message);
+  void Greet(LinkId id, Link& link, const Message& message);
   void TakeOpen(LinkId id, Link& link, Message message);
   void TakeRequest(LinkId id, Link& link, Message message);
   void TakeAnswered(LinkId id, Link& link, const Message& message);
@@ -94,55 +104,52 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   runtime::Loop& loop_;
   const Options options_;
   ServerEvents events_;
-  asio::ip::tcp::acceptor acceptor_;
-  runtime::Timer retry_;
-  const std::string address_;
+  runtime::Acceptor acceptor_;
+  std::string address_;
   absl::flat_hash_map<LinkId, std::unique_ptr<Link>> links_;
+  std::set<LinkId> greeting_;  // those that are not welcomed, oldest first
   uint64_t last_link_ = 0;
   size_t welcomed_ = 0;
-  bool accept_failing_ = false;
   std::function<void()> drained_;
 };
 
-void Server::Impl::Accept() {
-  acceptor_.async_accept(
-      [weak = weak_from_this()](const asio::error_code& error, asio::ip::tcp::socket socket) {
-        if (auto self = weak.lock()) self->Accepted(error, std::move(socket));
-      });
+absl::Status Server::Impl::Listen(const runtime::Address& at) {
+  if (absl::Status status = acceptor_.Listen(at); !status.ok()) return status;
+  address_ = runtime::ToString(acceptor_.address());
+  acceptor_.Start();
+  return absl::OkStatus();
 }
 
-// Whatever goes wrong with one connection, the server accepts the next: at once when only that
-// connection was at fault, after a while when the host has run out of something, since the waiting
-// connection would fail in the same way for as long.
-void Server::Impl::Accepted(const asio::error_code& error, asio::ip::tcp::socket socket) {
-  if (!acceptor_.is_open()) return;
-  if (!error) {
-    accept_failing_ = false;
-    Add(std::move(socket));
-    return Accept();
-  }
-  if (error == asio::error::connection_aborted) return Accept();
-  if (!std::exchange(accept_failing_, true)) {
-    Notice(absl::StrFormat("link: cannot accept connections on %s: %s; trying again every %s",
-                           address_, error.message(), absl::FormatDuration(options_.accept_retry)));
-  }
-  retry_.Arm(runtime::MonotonicNow() + options_.accept_retry, [this] { Accept(); });
+Message Server::Impl::Refusal(std::string text) {
+  return {.type = FrameType::kRefused,
+          .payload = wire::native::Encode(
+              Refused{.reason = "connection_limit", .message = std::move(text)})};
 }
 
-void Server::Impl::Add(asio::ip::tcp::socket socket) {
-  asio::error_code ignored;
-  ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
-  socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+bool Server::Impl::DropOldestGreeting() {
+  if (greeting_.empty()) return false;
+  const auto node = links_.extract(*greeting_.begin());
+  greeting_.erase(greeting_.begin());
+  node.mapped()->connection->Abandon();
+  return true;
+}
+
+void Server::Impl::Add(int fd) {
+  asio::ip::tcp::socket socket(loop_.io());
+  asio::error_code error;
+  socket.assign(acceptor_.address().protocol(), fd, error);
+  if (error) {
+    ::close(fd);
+    return Notice(absl::StrCat("link: a new connection is lost: ", error.message()));
+  }
   if (links_.size() >= options_.connections_max) {
     auto connection = Connection::Start(loop_.io(), std::move(socket), options_.link, {});
     const std::string text =
         absl::StrFormat("%d connections are open already (connections_max)", links_.size());
     Notice(absl::StrCat("link: refused ", connection->peer(), ": ", text));
-    return connection->CloseWith(
-        {.type = FrameType::kRefused,
-         .payload = wire::native::Encode(Refused{.reason = "connection_limit", .message = text})},
-        absl::ResourceExhaustedError(text));
+    return connection->CloseWith(Refusal(text), absl::ResourceExhaustedError(text));
   }
+  if (greeting_.size() >= options_.greetings_max) DropOldestGreeting();
   const LinkId id(++last_link_);
   auto link = std::make_unique<Link>();
   link->connection = Connection::Start(loop_.io(), std::move(socket), options_.link,
@@ -156,12 +163,14 @@ void Server::Impl::Add(asio::ip::tcp::socket socket) {
                                               if (auto self = weak.lock()) self->Remove(id, why);
                                             }});
   links_.emplace(id, std::move(link));
+  greeting_.insert(id);
 }
 
 void Server::Impl::Remove(LinkId id, const absl::Status& why) {
   const auto node = links_.extract(id);
   if (node.empty()) return;
   const Link& link = *node.mapped();
+  greeting_.erase(id);
   // A client that goes is no news; one that breaks the rules is.
   if (!absl::IsUnavailable(why)) {
     Notice(absl::StrCat("link: closed ", link.connection->peer(),
@@ -180,7 +189,7 @@ void Server::Impl::Take(LinkId id, Message message) {
   if (it == links_.end()) return;
   Link& link = *it->second;
   if (link.welcomed) return TakeOpen(id, link, std::move(message));
-  if (message.type == FrameType::kHello) return Greet(link, message);
+  if (message.type == FrameType::kHello) return Greet(id, link, message);
   link.connection->Close(
       absl::InvalidArgumentError(absl::StrFormat("frame of type %d where a hello was due",
                                                  static_cast<int>(message.type))),
@@ -213,7 +222,7 @@ void Server::Impl::TakeAnswered(LinkId id, Link& link, const Message& message) {
   if (events_.answered) events_.answered(id, answered->through);
 }
 
-void Server::Impl::Greet(Link& link, const Message& message) {
+void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
   auto hello = wire::native::Decode<Hello>(message.payload);
   if (!hello.ok()) return link.connection->Close(hello.status(), "protocol");
   link.who = hello->who;
@@ -228,6 +237,7 @@ void Server::Impl::Greet(Link& link, const Message& message) {
         absl::FailedPreconditionError(text));
   }
   link.welcomed = true;
+  greeting_.erase(id);
   ++welcomed_;
   link.connection->Welcomed();
   link.connection->Send(
@@ -288,9 +298,7 @@ void Server::Impl::Close(LinkId id, absl::Status why, std::string_view farewell_
 }
 
 void Server::Impl::Drain(std::function<void()> done) {
-  asio::error_code ignored;
-  acceptor_.close(ignored);
-  retry_.Cancel();
+  acceptor_.Stop();
   if (links_.empty()) return loop_.Post(std::move(done));
   drained_ = std::move(done);
   for (auto& [id, link] : links_) {
@@ -299,9 +307,7 @@ void Server::Impl::Drain(std::function<void()> done) {
 }
 
 void Server::Impl::End() {
-  asio::error_code ignored;
-  acceptor_.close(ignored);
-  retry_.Cancel();
+  acceptor_.Stop();
   for (auto& [id, link] : links_) link->connection->Abandon();
   links_.clear();
   events_ = {};
@@ -312,11 +318,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(runtime::Loop& loop, Opti
                                                        ServerEvents events) {
   auto address = runtime::ParseAddress(options.listen);
   if (!address.ok()) return address.status();
-  auto acceptor = runtime::Listen(loop.io(), *address);
-  if (!acceptor.ok()) return acceptor.status();
-  auto impl =
-      std::make_shared<Impl>(loop, std::move(options), std::move(events), *std::move(acceptor));
-  impl->Accept();
+  auto impl = std::make_shared<Impl>(loop, std::move(options), std::move(events));
+  if (absl::Status status = impl->Listen(*address); !status.ok()) return status;
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 

@@ -95,17 +95,21 @@ struct ServerEvents {
 //
 // Threads: loop-confined: make, use and destroy it on the loop's thread (or while the loop does not
 // run). Ownership: the loop must outlive it. What the events captured is gone after the
-// destructor. Bounds: `connections_max` (one more is refused with a word why), LinkOptions.
+// destructor. Bounds: `connections_max` (one more is refused with a word why), LinkOptions. When
+// the process has no descriptor left, whoever has said nothing for longest goes; when all have, the
+// newest is refused.
 class Server {
  public:
   using Handler = std::function<void(Request, Responder)>;
 
   struct Options {
     std::string listen = "127.0.0.1:7070";  // HOST:PORT; port 0 lets the system choose
-    size_t connections_max = 4096;
+    size_t connections_max = 20'000;
+    // Connections that have said no hello yet; one more takes the place of the oldest.
+    size_t greetings_max = 512;
     uint64_t service_instance = 0;  // one life of this server; told in the welcome
     LinkOptions link = {};
-    // Out of descriptors or memory for a new connection: tried again after this.
+    // Out of memory for a new connection: tried again after this.
     absl::Duration accept_retry = absl::Milliseconds(100);
     // Told in a sentence what an operator should know; null: not told.
     std::function<void(std::string)> notice = nullptr;

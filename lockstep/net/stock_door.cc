@@ -1,6 +1,7 @@
 #include "lockstep/net/stock_door.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <limits>
 #include <utility>
@@ -85,13 +86,15 @@ std::string PeerOf(int fd) {
 }  // namespace
 
 StockDoor::StockDoor(runtime::Loop& loop, StockDoorOptions options, Handler handler,
-                     CurrentAttempt current, Complain complain)
+                     CurrentAttempt current, runtime::Complain complain)
     : loop_(loop),
       options_(std::move(options)),
       handler_(std::move(handler)),
       current_(std::move(current)),
+      complain_(std::move(complain)),
       acceptor_(
-          loop, options_.connections, [this](int fd) { TakeConnection(fd); }, std::move(complain)),
+          loop, options_.connections, [this](int fd) { TakeConnection(fd); },
+          [this](std::string text) { complain_(std::move(text)); }),
       inbox_(std::make_shared<StockInbox>(loop, options_.calls_max, [this] { Drain(); })),
       registered_(options_.connections.connections_max),
       families_(MakeFamilies(options_.roles)) {}
@@ -105,7 +108,7 @@ absl::Status StockDoor::Listen(const runtime::Address& at) { return acceptor_.Li
 
 asio::ip::tcp::endpoint StockDoor::address() const { return acceptor_.address(); }
 
-absl::Status StockDoor::Start() {
+bool StockDoor::StartServer() {
   grpc::ServerBuilder builder;
   SetChannelArguments(options_, builder);
   for (const auto& family : families_) {
@@ -116,15 +119,19 @@ absl::Status StockDoor::Start() {
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());
   server_ = BuildWithHealth(builder);
-  if (server_ == nullptr) return absl::InternalError("gRPC did not start a server.");
+  if (server_ == nullptr) return false;
   for (const auto& family : families_) {
     server_->GetHealthCheckService()->SetServingStatus(std::string(family->service()), true);
   }
-  acceptor_.Start();
-  return absl::OkStatus();
+  return true;
 }
 
 void StockDoor::TakeConnection(int fd) {
+  if (server_ == nullptr && !StartServer()) {
+    services_.clear();
+    close(fd);
+    return complain_("gRPC did not start a server; the connection is refused");
+  }
   registered_.Forget(PeerOf(fd));  // as another connection before it may have been called
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
   connection.fd = fd;
@@ -176,8 +183,8 @@ void StockDoor::StopAccepting() { acceptor_.Stop(); }
 
 void StockDoor::Shutdown() {
   if (shut_down_) return;
-  LOCKSTEP_CHECK(!loop_.InLoop());
   if (server_) {
+    LOCKSTEP_CHECK(!loop_.InLoop());
     server_->Shutdown(std::chrono::system_clock::now() +
                       absl::ToChronoMilliseconds(options_.drain_time));
   }

@@ -18,8 +18,8 @@
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/options.h"
-#include "lockstep/net/acceptor.h"
 #include "lockstep/net/registered_connections.h"
+#include "lockstep/runtime/acceptor.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/stock/answer_cache.h"
 #include "lockstep/wire/stock/family.h"
@@ -38,7 +38,7 @@ class StockCall;
 class StockInbox;
 
 struct StockDoorOptions {
-  AcceptorOptions connections;
+  runtime::AcceptorOptions connections;
   // The job's, by which the older clients name members (CoordinatorOptions::roles).
   std::vector<coord::RoleOptions> roles;
   // Open calls, waiting or not; further ones get RESOURCE_EXHAUSTED: `calls_max`.
@@ -64,15 +64,16 @@ class StockDoor {
   using CurrentAttempt = absl::AnyInvocable<ServiceIncarnation() const>;
 
   StockDoor(runtime::Loop& loop, StockDoorOptions options, Handler handler, CurrentAttempt current,
-            Complain complain);
+            runtime::Complain complain);
   ~StockDoor();
 
   // Takes the address, so that two servers cannot both believe to have it.
   absl::Status Listen(const runtime::Address& at);
   asio::ip::tcp::endpoint address() const;
 
-  // Begins to serve. Loop, or before the loop runs.
-  absl::Status Start();
+  // Begins to serve. Loop, or before the loop runs. What gRPC needs is made when the first
+  // connection comes: a door that nobody uses costs one socket.
+  void Start() { acceptor_.Start(); }
 
   // Finishes the calls that are answered. Replies to calls that have left are dropped. Loop.
   void Answer(const std::vector<coord::Reply>& replies);
@@ -81,8 +82,9 @@ class StockDoor {
   void StopAccepting();
 
   // Ends all connections once their last answers are out. Blocks for up to `drain_time`, while the
-  // loop must run: so not on the loop.
+  // loop must run: so not on the loop, unless nobody ever came.
   void Shutdown();
+  bool anyone_came() const { return server_ != nullptr; }
 
   // Calls without an answer. Loop.
   size_t open_calls() const { return open_.size(); }
@@ -91,6 +93,7 @@ class StockDoor {
 
  private:
   void Drain();
+  bool StartServer();
   void TakeConnection(int fd);
   void SetAttempt(const StockCall& call, coord::Event& event) const;
 
@@ -98,7 +101,8 @@ class StockDoor {
   const StockDoorOptions options_;
   Handler handler_;
   CurrentAttempt current_;
-  Acceptor acceptor_;
+  runtime::Complain complain_;
+  runtime::Acceptor acceptor_;
   std::shared_ptr<StockInbox> inbox_;
 
   // Loop-confined. Whoever takes a call out of the table finishes it.

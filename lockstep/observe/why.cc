@@ -65,8 +65,8 @@ void TellEach(const JobStatus& job, const std::vector<int32_t>& indices,
     out.push_back(std::move(text));
   }
   if (indices.size() > kNamesInErrorMax) {
-    out.push_back(absl::StrFormat("  +%d more: %s", indices.size() - kNamesInErrorMax,
-                                  MembersRangesText(job, indices)));
+    const std::vector<int32_t> rest(indices.begin() + kNamesInErrorMax, indices.end());
+    out.push_back(absl::StrFormat("  +%d more: %s", rest.size(), MembersRangesText(job, rest)));
   }
 }
 
@@ -217,7 +217,8 @@ bool TellMismatch(const JobStatus& job, Diagnosis& out) {
       const bool both = std::any_of(there.awaited.begin(), there.awaited.end(), [&](int32_t other) {
         return std::find(here.waiting.begin(), here.waiting.end(), other) != here.waiting.end();
       });
-      const std::pair<const BarrierStatus*, const BarrierStatus*> pair = std::minmax({&here, &there});
+      const std::pair<const BarrierStatus*, const BarrierStatus*> pair =
+          std::minmax({&here, &there});
       if (!both || told.size() == kWaitsTold || !told.insert(pair).second) continue;
       out.findings.push_back(
           absl::StrFormat("Two groups wait for each other: %s at %s for %s, and %s at %s for %s.",

@@ -8,23 +8,56 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/config/show.h"
+#include "lockstep/server/job_table.h"
 #include "lockstep/server/option_declarations.h"
 
 namespace lockstep::server {
 namespace {
 
 constexpr int kWrongOptions = 2;
-constexpr size_t kJobNameBytesMax = 128;
 
 // Stock clients send a heartbeat every half of their own time-out, which is 100 s unless their
 // program says otherwise, and is not on the wire.
 constexpr absl::Duration kStockHeartbeatTimeout = absl::Seconds(100);
 
-bool IsJobNameCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-         c == '_' || c == '-';
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+bool ReadSize(absl::string_view text, int32_t& size) {
+  return absl::SimpleAtoi(text, &size) && size >= 1 && size <= kMembersMax;
+}
+
+// "4", or "worker:2,ps:1": the members of the first role come first.
+absl::Status ReadShape(const std::string& text, JobOptions& job) {
+  const std::string size_is = absl::StrFormat("a size is a number from 1 to %d", kMembersMax);
+  if (text.find(':') == std::string::npos) {
+    return ReadSize(text, job.size) ? absl::OkStatus() : absl::InvalidArgumentError(size_is);
+  }
+  int64_t sum = 0;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::pair<std::string, std::string> role = absl::StrSplit(part, absl::MaxSplits(':', 1));
+    coord::RoleOptions options{.name = role.first};
+    if (!CheckJobName(options.name).ok()) {
+      return absl::InvalidArgumentError(
+          "a role has a name, made of what names of jobs are made of");
+    }
+    if (!ReadSize(role.second, options.size)) return absl::InvalidArgumentError(size_is);
+    const bool again = std::any_of(job.roles.begin(), job.roles.end(),
+                                   [&](const auto& other) { return other.name == options.name; });
+    if (again) {
+      return absl::InvalidArgumentError(absl::StrCat("role '", options.name, "' comes twice"));
+    }
+    sum += options.size;
+    job.roles.push_back(std::move(options));
+  }
+  if (sum > kMembersMax) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the roles add up to %d members, more than %d", sum, kMembersMax));
+  }
+  job.size = static_cast<int32_t>(sum);
+  return absl::OkStatus();
 }
 
 absl::Status ReadJobs(const DeclaredOptions& texts, ServerOptions& options) {
@@ -55,8 +88,32 @@ absl::Status ReadJobs(const DeclaredOptions& texts, ServerOptions& options) {
   return absl::OkStatus();
 }
 
+// Where the state is, unless --ephemeral says that it is nowhere.
+absl::Status ReadState(bool ephemeral, const config::OptionTable::Variables& variables,
+                       std::string& directory) {
+  if (ephemeral) {
+    if (directory.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--state ", directory, " and --ephemeral: say only one of them"));
+  }
+  if (!directory.empty()) return absl::OkStatus();
+  const char* const state = variables("XDG_STATE_HOME");
+  const char* const home = variables("HOME");
+  if (state != nullptr && state[0] == '/') {
+    directory = absl::StrCat(state, "/lockstep");
+  } else if (home != nullptr && home[0] == '/') {
+    directory = absl::StrCat(home, "/.local/state/lockstep");
+  } else {
+    return absl::InvalidArgumentError(
+        "where should the state be kept? There is no $HOME: name --state DIR, or say --ephemeral "
+        "to keep it in memory only");
+  }
+  return absl::OkStatus();
+}
+
 // What the texts say, checked.
-absl::Status Read(const DeclaredOptions& declared, ParsedOptions& parsed) {
+absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Variables& variables,
+                  ParsedOptions& parsed) {
   parsed.options = declared.options;
   ServerOptions& options = parsed.options;
   const auto read_address = [](const std::string& name, const std::string& text,
@@ -70,6 +127,7 @@ absl::Status Read(const DeclaredOptions& declared, ParsedOptions& parsed) {
     return absl::OkStatus();
   };
   absl::Status status = read_address("--listen", declared.listen, options.listen);
+  if (status.ok()) status = ReadState(declared.ephemeral, variables, options.state_directory);
   if (!status.ok()) return status;
   if (!declared.http.empty()) {
     status = read_address("--http", declared.http, options.http.emplace());
@@ -89,29 +147,24 @@ absl::Status Read(const DeclaredOptions& declared, ParsedOptions& parsed) {
 }  // namespace
 
 absl::StatusOr<JobOptions> ParseJob(const std::string& text) {
-  const auto wrong = [&](std::string what) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--job '", text, "': ", what,
-                     "; write NAME=SIZE or NAME=SIZE@HOST:PORT, such as digits=4"));
+  const auto wrong = [&](std::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--job '", text, "': ", std::string(what),
+        "; write NAME=SIZE or NAME=ROLE:SIZE,ROLE:SIZE, and @HOST:PORT behind it for an address of "
+        "its own, such as digits=4 or digits=worker:2,ps:1"));
   };
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return wrong("has no size");
   JobOptions job;
   job.name = text.substr(0, equals);
   if (job.name.empty()) return wrong("has no name");
-  if (job.name.size() > kJobNameBytesMax ||
-      !std::all_of(job.name.begin(), job.name.end(), IsJobNameCharacter)) {
-    return wrong(
-        absl::StrFormat("a name has up to %d letters, digits, '.', '_' and '-'", kJobNameBytesMax));
-  }
+  if (absl::Status status = CheckJobName(job.name); !status.ok()) return wrong(Text(status));
   const size_t at = text.find('@', equals);
-  const std::string size = text.substr(equals + 1, at == std::string::npos ? at : at - equals - 1);
-  if (!absl::SimpleAtoi(size, &job.size) || job.size < 1 || job.size > kMembersMax) {
-    return wrong(absl::StrFormat("a size is a number from 1 to %d", kMembersMax));
-  }
+  const std::string shape = text.substr(equals + 1, at == std::string::npos ? at : at - equals - 1);
+  if (absl::Status status = ReadShape(shape, job); !status.ok()) return wrong(Text(status));
   if (at != std::string::npos) {
     absl::StatusOr<runtime::Address> address = runtime::ParseAddress(text.substr(at + 1));
-    if (!address.ok()) return wrong(std::string(address.status().message()));
+    if (!address.ok()) return wrong(Text(address.status()));
     job.address = *std::move(address);
   }
   return job;
@@ -146,7 +199,7 @@ std::variant<ParsedOptions, EndNow> ParseCommandLine(
   }
   ParsedOptions parsed;
   absl::Status status = declared.table.Resolve(variables);
-  if (status.ok()) status = Read(declared, parsed);
+  if (status.ok()) status = Read(declared, variables, parsed);
   if (!status.ok()) {
     return EndNow{.exit_code = kWrongOptions,
                   .text = absl::StrCat("lockstep-server: ", std::string(status.message()), "\n")};

@@ -29,7 +29,7 @@ std::variant<ParsedOptions, EndNow> ParseCommandLine(int argc, const char* const
 std::variant<ParsedOptions, EndNow> ParseCommandLine(
     int argc, const char* const* argv, const config::OptionTable::Variables& variables);
 
-// "NAME=SIZE" or "NAME=SIZE@HOST:PORT".
+// "NAME=SIZE" or "NAME=ROLE:SIZE,ROLE:SIZE", and "@HOST:PORT" behind it or not.
 absl::StatusOr<JobOptions> ParseJob(const std::string& text);
 
 }  // namespace lockstep::server

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "lockstep/runtime/dial.h"
 #include "spdlog/spdlog.h"
 
@@ -17,11 +18,15 @@ net::StockDoorOptions WithRoles(net::StockDoorOptions door, std::vector<coord::R
 
 }  // namespace
 
-JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, NativeDoor& native,
+JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, CommitQueue& commits,
+                 NativeDoor& native, EventFeed& feed, Counters& counters,
                  net::StockDoorOptions door)
     : name_(coordinator.job),
       coordinator_(std::move(coordinator)),
+      commits_(commits),
       native_(native),
+      feed_(feed),
+      counters_(counters),
       door_(
           loop, WithRoles(std::move(door), coordinator_.options().roles),
           [this](coord::Event event) { Handle(std::move(event)); },
@@ -32,14 +37,65 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Nat
 
 absl::Status JobHost::Listen(const runtime::Address& at) { return door_.Listen(at); }
 
-absl::Status JobHost::Start() { return door_.Start(); }
+absl::Status JobHost::Apply(const coord::TimedRecord& record) {
+  return coordinator_.Apply(record.at, record.record);
+}
+
+wire::store::Job JobHost::saved() const {
+  const coord::CoordinatorOptions& is = options();
+  return {.name = name_,
+          .size = is.size,
+          .roles = is.roles,
+          .recoverable = is.recoverable,
+          .temporary = temporary_,
+          .host = door_.address().address().to_string(),
+          .port = door_.address().port(),
+          .incarnation_seed = is.incarnation_seed};
+}
 
 void JobHost::Handle(coord::Event event) {
-  const coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), std::move(event));
+  counters_.Count(event);
+  coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), std::move(event));
+  ArmTimer();
+  if (effects.records.empty() || !keeps_ || !commits_.keeps()) {
+    if (commits_.idle()) return CarryOut(effects);
+    if (effects.replies.empty() && effects.notices.empty()) return;
+    return commits_.Follow(Later(std::move(effects)));
+  }
+  std::string entry = journal::NewEntry();
+  wire::store::EncodeRecords(name_, absl::Now(), effects.records, entry);
+  effects.records.clear();
+  commits_.Commit(std::move(entry), Later(std::move(effects)));
+}
+
+CommitQueue::Release JobHost::Later(coord::Effects effects) {
+  return [this, alive = std::weak_ptr(alive_), effects = std::move(effects)](bool durable) {
+    if (alive.expired()) return;
+    durable ? CarryOut(effects) : Refuse(effects);
+  };
+}
+
+void JobHost::CarryOut(const coord::Effects& effects) {
   door_.Answer(effects.replies);
   native_.Answer(effects.replies);
-  for (const coord::Notice& notice : effects.notices) Tell(notice);
-  ArmTimer();
+  for (const coord::Reply& reply : effects.replies) {
+    if (reply.error) counters_.Count(*reply.error);
+  }
+  for (const coord::Notice& notice : effects.notices) feed_.Tell(name_, notice);
+}
+
+// Instead of answers that may not be true after the next start.
+void JobHost::Refuse(const coord::Effects& effects) {
+  static const coord::ErrorPtr* const kWhy = new coord::ErrorPtr(coord::MakeError(
+      {.code = absl::StatusCode::kUnavailable,
+       .reason = coord::Reason::kServiceStopped,
+       .message = "the server cannot write its state and ends: nobody knows whether this took "
+                  "effect; ask again when it is back",
+       .from_service = false}));
+  std::vector<coord::Reply> replies;
+  for (const coord::Reply& reply : effects.replies) replies.push_back({reply.call, *kWhy, {}});
+  door_.Answer(replies);
+  native_.Answer(replies);
 }
 
 void JobHost::ArmTimer() {
@@ -52,20 +108,6 @@ void JobHost::ArmTimer() {
     armed_for_ = Time::Infinite();
     Handle(coord::DeadlineReached{});
   });
-}
-
-void JobHost::Tell(const coord::Notice& notice) const {
-  switch (notice.severity) {
-    case coord::Severity::kInfo:
-      spdlog::info("{}", notice.text);
-      break;
-    case coord::Severity::kWarning:
-      spdlog::warn("{}", notice.text);
-      break;
-    case coord::Severity::kError:
-      spdlog::error("{}", notice.text);
-      break;
-  }
 }
 
 coord::CoordinatorView JobHost::View() const { return coordinator_.View(runtime::MonotonicNow()); }
@@ -83,6 +125,7 @@ std::string JobHost::grpc_address() const { return runtime::ToString(door_.addre
 
 void JobHost::Stop() {
   door_.StopAccepting();
+  keeps_ = false;
   Handle(coord::Stop{});
 }
 

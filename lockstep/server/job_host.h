@@ -1,7 +1,9 @@
 // One job as a server runs it: its coordinator, its door for stock clients and its timer.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "lockstep/base/time.h"
@@ -11,23 +13,37 @@
 #include "lockstep/net/stock_door.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/server/commit_queue.h"
+#include "lockstep/server/counters.h"
+#include "lockstep/server/event_feed.h"
 #include "lockstep/server/native_door.h"
+#include "lockstep/wire/store/entry.h"
 
 namespace lockstep::server {
 
-// Feeds the coordinator what happens and carries out what it wants: replies, each at the door that
-// its call came through, then notices (one log line each), then the timer.
+// Feeds the coordinator what happens and carries out what it wants: the timer at once; replies,
+// each at the door that its call came through, and notices (one log line each) when the records
+// that came with them, and all before, are durable.
 //
 // Life: construct, Listen, Start, ... Stop, Shutdown, destroy. Stop and Shutdown are mandatory
 // after Start. Threads: the loop's, or while it does not run; except `Shutdown`.
 class JobHost final : public NativeJob {
  public:
-  JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, NativeDoor& native,
-          net::StockDoorOptions door = {});
+  // `commits`, `feed` and `counters` are the server's; they outlive the job.
+  JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, CommitQueue& commits,
+          NativeDoor& native, EventFeed& feed, Counters& counters, net::StockDoorOptions door = {});
 
   // Takes the address for stock clients.
   absl::Status Listen(const runtime::Address& at);
-  absl::Status Start();
+  void Start() { door_.Start(); }
+
+  // What the journal had of it, before anything else; then, when all has been given, `Resume`.
+  absl::Status Apply(const coord::TimedRecord& record);
+  void Resume() { Handle(coord::Restored{}); }
+
+  // From which the job can be made again, but for its records; and those.
+  wire::store::Job saved() const;
+  std::vector<coord::TimedRecord> Snapshot() const { return coordinator_.Snapshot(); }
 
   // What comes in at the doors, and what a launcher reports.
   void Handle(coord::Event event) override;
@@ -48,22 +64,34 @@ class JobHost final : public NativeJob {
   Time last_used() const { return last_used_; }
   void set_last_used(Time at) { last_used_ = at; }
 
-  // Answers every wait; refuses what comes later.
+  // Answers every wait; refuses what comes later. That the server ends is no part of the job's
+  // story: from here on nothing is kept.
   void Stop();
+  // Nothing is kept any more: the job is being deleted.
+  void Forget() { keeps_ = false; }
   // Lets the answers go out, then ends the connections. Blocks for seconds, while the loop must
   // run: so not on the loop.
   void Shutdown();
+  bool shutdown_blocks() const { return door_.anyone_came(); }
 
  private:
-  void Tell(const coord::Notice& notice) const;
+  CommitQueue::Release Later(coord::Effects effects);
+  void CarryOut(const coord::Effects& effects);
+  void Refuse(const coord::Effects& effects);
   void ArmTimer();
 
   const std::string name_;
   coord::Coordinator coordinator_;
+  CommitQueue& commits_;
   NativeDoor& native_;
+  EventFeed& feed_;
+  Counters& counters_;
   net::StockDoor door_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();
+  bool keeps_ = true;
+  // Gone with the job, for what is still held then.
+  const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
   bool temporary_ = false;
   Time last_used_;
 };

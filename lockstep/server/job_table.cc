@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/wire/native/error_reply.h"
-#include "spdlog/spdlog.h"
 
 namespace lockstep::server {
 namespace {
@@ -77,6 +77,11 @@ absl::StatusOr<JobOptions> OptionsOf(const wire::native::CreateJob& request) {
     if (role.name.empty() || role.size < 1) {
       return Invalid("each role has a name and a size of 1 or more");
     }
+    for (const coord::RoleOptions& other : options.roles) {
+      if (other.name == role.name) {
+        return Invalid(absl::StrCat("role '", role.name, "' comes twice"));
+      }
+    }
     options.roles.push_back({.name = role.name, .size = role.size});
     size += role.size;
   }
@@ -102,11 +107,20 @@ absl::Status CheckJobName(const std::string& name) {
                                  kJobNameBytesMax));
 }
 
-JobTable::JobTable(runtime::Loop& loop, const ServerOptions& options, NativeDoor& door)
-    : loop_(loop), options_(options), door_(door), sweep_(loop) {}
+JobTable::JobTable(runtime::Loop& loop, const ServerOptions& options, CommitQueue& commits,
+                   NativeDoor& door, EventFeed& feed, Counters& counters)
+    : loop_(loop),
+      options_(options),
+      commits_(commits),
+      door_(door),
+      feed_(feed),
+      counters_(counters),
+      sweep_(loop) {}
 
 JobTable::~JobTable() {
-  for (auto& [job, retiring] : retiring_) retiring.thread.join();
+  for (auto& [job, retiring] : retiring_) {
+    if (retiring.thread.joinable()) retiring.thread.join();
+  }
   // What was never served has no calls that would need the loop.
   for (auto& [name, job] : jobs_) job->Shutdown();
 }
@@ -123,8 +137,8 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
                           "the server has %d jobs already (jobs_max): delete one", jobs_.size())),
                       "limit_exceeded");
   }
-  auto job =
-      std::make_unique<JobHost>(loop_, CoordinatorOf(options, options_), door_, options_.door);
+  auto job = std::make_unique<JobHost>(loop_, CoordinatorOf(options, options_), commits_, door_,
+                                       feed_, counters_, options_.door);
   const runtime::Address address =
       options.address.value_or(runtime::Address{.host = options_.listen.host, .port = 0});
   const auto listen = [&](const runtime::Address& at) { return job->Listen(at); };
@@ -132,7 +146,84 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
       address.port == 0 ? ListenOnChosenPort(address.host, listen) : listen(address);
   if (!status.ok()) return status;
   job->set_temporary(options.temporary);
+  if (commits_.keeps()) {
+    std::string entry = journal::NewEntry();
+    wire::store::EncodeJob(job->saved(), absl::Now(), entry);
+    commits_.Commit(std::move(entry), [](bool) {});
+  }
   return jobs_.emplace(options.name, std::move(job)).first->second.get();
+}
+
+absl::Status JobTable::Restore(const wire::store::ReadEntry& entry) {
+  if (entry.created) {
+    const wire::store::Job& job = *entry.created;
+    coord::CoordinatorOptions options = CoordinatorOf(
+        {.name = job.name, .size = job.size, .roles = job.roles, .recoverable = job.recoverable},
+        options_);
+    options.incarnation_seed = job.incarnation_seed;
+    auto host = std::make_unique<JobHost>(loop_, std::move(options), commits_, door_, feed_,
+                                          counters_, options_.door);
+    host->set_temporary(job.temporary);
+    if (!jobs_.emplace(job.name, std::move(host)).second) {
+      return absl::InvalidArgumentError(absl::StrCat("job '", job.name, "' is made twice"));
+    }
+    restored_[job.name] = {.host = job.host, .port = job.port};
+  }
+  const auto found = jobs_.find(entry.job);
+  if (found == jobs_.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no job '", entry.job, "'"));
+  }
+  for (const coord::TimedRecord& record : entry.records) {
+    absl::Status status = found->second->Apply(record);
+    if (!status.ok()) {
+      return absl::Status(status.code(),
+                          absl::StrCat("job '", entry.job, "': ", std::string(status.message())));
+    }
+  }
+  if (entry.deleted) {
+    restored_.erase(entry.job);
+    jobs_.erase(found);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobTable::CheckRestored(const JobHost& job, const JobOptions& options) const {
+  const coord::CoordinatorOptions& is = job.options();
+  if (is.size == options.size && SameRoles(is.roles, options.roles) &&
+      is.recoverable == options.recoverable) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "the state directory has this job as %s%s: name it so, delete it (`lockstep job delete %s`), "
+      "choose another name, or another --state",
+      ShapeOf(is), is.recoverable ? " (recoverable)" : "", is.job));
+}
+
+absl::Status JobTable::Resume() {
+  for (auto& [name, had] : restored_) {
+    JobHost& job = *jobs_.at(name);
+    // An address that the command line names anew counts.
+    runtime::Address address = had;
+    for (const JobOptions& options : options_.jobs) {
+      if (options.name == name && options.address && options.address->port != 0) {
+        address = *options.address;
+      }
+    }
+    absl::Status status;
+    if (!options_.insecure_network) status = CheckLoopback(loop_.io(), address);
+    if (status.ok()) status = job.Listen(address);
+    if (!status.ok()) {
+      return absl::Status(
+          status.code(),
+          absl::StrFormat("job '%s' of the state directory: %s (its clients know no other address; "
+                          "--job %s=%s@HOST:PORT gives it one)",
+                          name, std::string(status.message()), name, ShapeOf(job.options())));
+    }
+    job.Resume();
+  }
+  restored_.clear();
+  ArmSweep();
+  return absl::OkStatus();
 }
 
 JobHost* JobTable::Find(const std::string& name) const {
@@ -154,15 +245,17 @@ absl::StatusOr<JobHost*> JobTable::Get(const std::string& name) const {
       "unknown_job");
 }
 
+void JobTable::Start(JobHost& job) {
+  job.Start();
+  feed_.TellOfJob(job.name(), wire::native::EventKind::kJobCreated,
+                  absl::StrFormat("job '%s' of %s is served; stock clients call %s", job.name(),
+                                  ShapeOf(job.options()), job.grpc_address()));
+}
+
 absl::StatusOr<JobHost*> JobTable::Make(JobOptions options) {
   auto job = Add(options);
   if (!job.ok()) return job.status();
-  if (absl::Status status = (*job)->Start(); !status.ok()) {
-    jobs_.erase(options.name);
-    return status;
-  }
-  spdlog::info("job '{}' of {} created; stock clients call {}", options.name, options.size,
-               (*job)->grpc_address());
+  Start(**job);
   ArmSweep();
   return job;
 }
@@ -216,23 +309,37 @@ absl::Status JobTable::Delete(const wire::native::DeleteJob& request) {
                                "create it again",
                                request.job)),
                            "job_deleted"));
-  spdlog::info("job '{}' deleted by request", request.job);
   return absl::OkStatus();
 }
 
 void JobTable::Remove(Jobs::iterator found, const absl::Status& why) {
   std::unique_ptr<JobHost> job = std::move(found->second);
+  JobHost* const host = job.get();
   jobs_.erase(found);
-  door_.JobDeleted(*job, why);
-  job->Stop();
-  Retire(std::move(job));
+  host->Forget();
+  retiring_[host].job = std::move(job);
+  const auto deleted = [this, host, why](bool /*durable*/) {
+    feed_.TellOfJob(host->name(), wire::native::EventKind::kJobDeleted, std::string(why.message()));
+    door_.JobDeleted(*host, why);
+    host->Stop();
+    feed_.JobDeleted(host->name(), why);
+    BeginRetirement(host);
+  };
+  if (!commits_.keeps()) return commits_.Follow(deleted);
+  std::string entry = journal::NewEntry();
+  wire::store::EncodeJobDeleted(host->name(), absl::Now(), entry);
+  commits_.Commit(std::move(entry), deleted);
 }
 
 void JobTable::Retire(std::unique_ptr<JobHost> job) {
   JobHost* const host = job.get();
-  // The loop has to go on while gRPC sends what was answered.
   Retiring& retiring = retiring_[host];
   retiring.job = std::move(job);
+  if (!host->shutdown_blocks()) {
+    host->Shutdown();
+    return loop_.Post([this, host] { Retired(host); });
+  }
+  // The loop has to go on while gRPC sends what was answered.
   retiring.thread = std::thread([this, host] {
     host->Shutdown();
     loop_.Post([this, host] { Retired(host); });
@@ -241,7 +348,7 @@ void JobTable::Retire(std::unique_ptr<JobHost> job) {
 
 void JobTable::Retired(const JobHost* job) {
   const auto found = retiring_.find(job);
-  found->second.thread.join();
+  if (found->second.thread.joinable()) found->second.thread.join();
   retiring_.erase(found);
   if (retiring_.empty() && drained_) std::exchange(drained_, nullptr)();
 }
@@ -277,7 +384,6 @@ void JobTable::Sweep() {
       job.set_last_used(now);
     } else if (now - job.last_used() >= options_.job_rest) {
       const std::string rest = absl::FormatDuration(options_.job_rest);
-      spdlog::info("job '{}' deleted: nobody used it for {} (--job-rest)", job.name(), rest);
       Remove(entry, WithReason(absl::NotFoundError(absl::StrFormat(
                                    "job '%s' was deleted: nobody used it for %s (--job-rest)",
                                    job.name(), rest)),

@@ -13,10 +13,12 @@
 #include "absl/status/statusor.h"
 #include "lockstep/base/time.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/server/commit_queue.h"
 #include "lockstep/server/job_host.h"
 #include "lockstep/server/native_door.h"
 #include "lockstep/server/options.h"
 #include "lockstep/wire/native/job_messages.h"
+#include "lockstep/wire/store/entry.h"
 
 namespace lockstep::server {
 
@@ -32,13 +34,24 @@ class JobTable {
  public:
   using Jobs = std::map<std::string, std::unique_ptr<JobHost>>;
 
-  // `door` answers native calls; both outlive the table.
-  JobTable(runtime::Loop& loop, const ServerOptions& options, NativeDoor& door);
+  // `door` answers native calls, `commits` keeps what happens, `feed` is told of it; all outlive
+  // the table.
+  JobTable(runtime::Loop& loop, const ServerOptions& options, CommitQueue& commits,
+           NativeDoor& door, EventFeed& feed, Counters& counters);
   ~JobTable();
 
   // Makes a job and takes its address. The job serves once `Start` was called on it.
   // ALREADY_EXISTS (`job_exists`), RESOURCE_EXHAUSTED (`limit_exceeded`), or the address' error.
   absl::StatusOr<JobHost*> Add(const JobOptions& options);
+  void Start(JobHost& job);
+
+  // One entry of the journal, in order, before anything else. INVALID_ARGUMENT: it cannot follow
+  // those before it.
+  absl::Status Restore(const wire::store::ReadEntry& entry);
+  // All entries were given: takes the addresses that the jobs had.
+  absl::Status Resume();
+  // That a restored job is what the command line says it is. FAILED_PRECONDITION: another one.
+  absl::Status CheckRestored(const JobHost& job, const JobOptions& options) const;
 
   // Null: there is none.
   JobHost* Find(const std::string& name) const;
@@ -56,9 +69,11 @@ class JobTable {
   void Drain(std::function<void()> done);
 
  private:
-  // Takes the job out of the table: who waits in it is told `why`, then it is shut down.
+  // Takes the job out of the table; once that is durable, who waits in it is told `why` and it is
+  // shut down.
   void Remove(Jobs::iterator job, const absl::Status& why);
   void Retire(std::unique_ptr<JobHost> job);
+  void BeginRetirement(JobHost* job);
   void Retired(const JobHost* job);
   absl::StatusOr<JobHost*> Make(JobOptions options);
   bool InUse(JobHost& job) const;
@@ -67,8 +82,13 @@ class JobTable {
 
   runtime::Loop& loop_;
   const ServerOptions& options_;
+  CommitQueue& commits_;
   NativeDoor& door_;
+  EventFeed& feed_;
+  Counters& counters_;
   Jobs jobs_;
+  // Where restored jobs listened, until they do so again.
+  std::map<std::string, runtime::Address> restored_;
   // Jobs whose last answers go out, each on a thread, since gRPC's end blocks for seconds.
   struct Retiring {
     std::unique_ptr<JobHost> job;

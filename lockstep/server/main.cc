@@ -9,33 +9,17 @@
 
 #include "google/protobuf/stubs/logging.h"
 #include "lockstep/server/command_line.h"
+#include "lockstep/server/log.h"
+#include "lockstep/server/parent_watch.h"
 #include "lockstep/server/server.h"
-#include "spdlog/async.h"
-#include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 
 namespace {
-
-// Lines that wait to be written: `log_lines_max`.
-constexpr size_t kLogLinesMax = 8192;
 
 // Writes what is left when `main` ends.
 struct LogFlusher {
   ~LogFlusher() { spdlog::shutdown(); }
 };
-
-void SetUpLog(bool verbose) {
-  // Written by a thread of its own: a reader of our standard error that stalls must not hold up the
-  // loop. When the queue is full the oldest lines go.
-  spdlog::init_thread_pool(kLogLinesMax, 1);
-  spdlog::set_default_logger(
-      spdlog::create_async_nb<spdlog::sinks::stderr_color_sink_mt>("lockstep"));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
-  spdlog::set_level(verbose ? spdlog::level::debug : spdlog::level::info);
-  spdlog::flush_on(spdlog::level::info);
-  // Its complaints about clients' bytes are answered to the client, with more to go on.
-  google::protobuf::SetLogHandler(nullptr);
-}
 
 // Each client is a file descriptor.
 void RaiseOpenFilesLimit() {
@@ -54,13 +38,16 @@ int main(int argc, char** argv) {
     return end->exit_code;
   }
   const auto& [options, warnings] = std::get<lockstep::server::ParsedOptions>(parsed);
-  SetUpLog(options.verbose);
+  lockstep::server::SetUpLog(options.log_format, options.verbose);
+  // protobuf's complaints about clients' bytes are answered to the client, with more to go on.
+  google::protobuf::SetLogHandler(nullptr);
   const LogFlusher flusher;
   for (const std::string& warning : warnings) spdlog::warn("{}", warning);
   RaiseOpenFilesLimit();
   std::signal(SIGPIPE, SIG_IGN);
+  std::unique_ptr<lockstep::server::ParentWatch> parent_watch;  // until the server has gone
 
-  auto server = lockstep::server::Server::Start(options);
+  auto server = lockstep::server::Server::Listen(options);
   if (!server.ok()) {
     spdlog::error("{}", std::string(server.status().message()));
     return server.status().code() == absl::StatusCode::kFailedPrecondition ? 2 : 1;
@@ -68,6 +55,14 @@ int main(int argc, char** argv) {
   for (const std::string& line : (*server)->AddressLines()) std::puts(line.c_str());
   std::fflush(stdout);
   (*server)->DrainOnSignals();
+  if (options.parent != 0) {
+    auto watch = lockstep::server::ParentWatch::Start(options.parent);
+    if (!watch.ok()) {
+      spdlog::error("{}", std::string(watch.status().message()));
+      return 1;
+    }
+    parent_watch = *std::move(watch);
+  }
   if (absl::Status status = (*server)->Run(); !status.ok()) {
     spdlog::error("{}", std::string(status.message()));
     return 1;

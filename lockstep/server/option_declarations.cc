@@ -9,9 +9,9 @@ void DeclareAddresses(DeclaredOptions& declared) {
   table.Text("listen", &declared.listen, "HOST:PORT",
              "Where `lockstep status`, `lockstep run` and native clients call. Port 0: any.");
   table.List("job", &declared.jobs, "NAME=SIZE[@HOST:PORT]",
-             "A job and how many members it has. Stock JAX clients call the job at its own\n"
-             "address; without one, the server takes a free port from 20000 to 31999 on the\n"
-             "host of --listen.");
+             "A job and how many members it has, or NAME=ROLE:SIZE,ROLE:SIZE when they differ.\n"
+             "Stock clients call the job at its own address; without one, the server takes a\n"
+             "free port from 20000 to 31999 on the host of --listen.");
   table.List("recoverable", &declared.recoverable, "NAME",
              "Members of this job may die and come back without failing it.");
   table.Text("http", &declared.http, "HOST:PORT",
@@ -19,13 +19,19 @@ void DeclareAddresses(DeclaredOptions& declared) {
   table.Switch("insecure-network", &options.insecure_network,
                "Allow addresses that other hosts can reach, although nothing is encrypted or\n"
                "authenticated: whoever reaches such a port can read and change the job.");
+  table.Text("state", &options.state_directory, "DIR",
+             "Where the state is kept on disk: all that was answered survives the server's death,\n"
+             "and a server that is started on the same directory goes on. Empty: lockstep in\n"
+             "$XDG_STATE_HOME, or in ~/.local/state. One server owns a directory.");
   table.Switch("ephemeral", &declared.ephemeral,
-               "Keep all state in memory only. For now that is the only kind, so the option\n"
-               "changes nothing; say it where losing the state with the process is all right.");
+               "Keep all state in memory only: it is lost with the process.");
   table.Text("ready-file", &options.ready_file, "PATH",
              "Written (whole, by rename) once the server answers; removed when it ends:\n"
              "{\"listen\": ADDRESS, \"pid\": PID, \"http\": ADDRESS, \"jobs\": {NAME: {\"grpc\": "
              "ADDRESS}}}");
+  table.Count("parent", &options.parent,
+              "The process, by its number, with which this server ends; 0: with none.",
+              /*least=*/0);
   table.Choice("log-format", &declared.log_format, {"text", "json"},
                "Lines of the log: for people, or one JSON object each.");
   table.Switch("verbose", &options.verbose, "Log more.").flags = "-v,--verbose";
@@ -74,6 +80,9 @@ void DeclareLimits(DeclaredOptions& declared) {
   table.Bytes("value-bytes-max", &options.value_bytes_max, "Of a value.");
   table.Bytes("store-bytes-max", &options.store_bytes_max, "Keys and values of a job together.");
   table.Bytes("list-bytes-max", &options.list_bytes_max, "Of one answer that lists keys.");
+  table.Bytes("page-bytes-max", &options.page_bytes_max,
+              "Of one page of a native listing of keys.");
+  table.Count("keys-per-wait-max", &options.keys_per_wait_max, "Keys that one request waits for.");
   table.Count("open-barriers-max", &options.open_barriers_max, "Open barriers of a job.");
   table.Bytes("barrier-id-bytes-max", &options.barrier_id_bytes_max,
               "Of a barrier's name. Stock clients take errors with up to 8KiB of metadata.");
@@ -102,7 +111,7 @@ void DeclareLimits(DeclaredOptions& declared) {
 void DeclareConnections(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;
   link::LinkOptions& link = declared.options.link;
-  net::XlaDoorOptions& door = declared.options.door;
+  net::StockDoorOptions& door = declared.options.door;
   table.Count("links-max", &declared.options.links_max, "Links of native clients and tools.");
   table.Duration("hello-timeout", &link.hello_timeout, "From a link's connection to its welcome.");
   table.Count("requests-in-flight-max", &link.requests_in_flight_max,

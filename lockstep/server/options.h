@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "lockstep/coord/options.h"
 #include "lockstep/link/options.h"
-#include "lockstep/net/xla_door.h"
+#include "lockstep/net/stock_door.h"
 #include "lockstep/runtime/address.h"
 
 namespace lockstep::server {
@@ -41,14 +41,18 @@ struct ServerOptions {
   coord::CoordinatorOptions coordinator;
   link::LinkOptions link;
   size_t links_max = 4096;
-  net::XlaDoorOptions door;
+  net::StockDoorOptions door;
   // Events that are remembered: of each job, and of the server.
   size_t events_max = 10'000;
   // For browsers, Prometheus and scripts; absent: not served.
   std::optional<runtime::Address> http;
 
+  // Where the state is kept on disk; empty: only in memory.
+  std::string state_directory;
   // Empty: none is written.
   std::string ready_file;
+  // The server ends when this process has (see parent_watch.h); 0: it belongs to none.
+  int32_t parent = 0;
   // Addresses that other hosts can reach are allowed.
   bool insecure_network = false;
   bool verbose = false;

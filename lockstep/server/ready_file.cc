@@ -16,10 +16,12 @@
 namespace lockstep::server {
 
 std::string ReadyText(const std::string& listen, int pid,
-                      const std::map<std::string, std::string>& grpc_of_job) {
+                      const std::map<std::string, std::string>& grpc_of_job,
+                      const std::string& http) {
   nlohmann::ordered_json jobs = nlohmann::ordered_json::object();
   for (const auto& [job, grpc] : grpc_of_job) jobs[job] = {{"grpc", grpc}};
-  const nlohmann::ordered_json ready = {{"listen", listen}, {"pid", pid}, {"jobs", jobs}};
+  nlohmann::ordered_json ready = {{"listen", listen}, {"pid", pid}, {"jobs", jobs}};
+  if (!http.empty()) ready["http"] = http;
   return ready.dump() + "\n";
 }
 

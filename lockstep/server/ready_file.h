@@ -11,8 +11,10 @@
 namespace lockstep::server {
 
 // {"listen": "127.0.0.1:27001", "pid": 17, "jobs": {"digits": {"grpc": "127.0.0.1:27002"}}}
+// and "http" where that is served.
 std::string ReadyText(const std::string& listen, int pid,
-                      const std::map<std::string, std::string>& grpc_of_job);
+                      const std::map<std::string, std::string>& grpc_of_job,
+                      const std::string& http = "");
 
 // Removes the file that it wrote when it goes away, so that nobody takes a dead server's file for
 // an answer. The file of a server that lives stays until this one has its addresses and writes its

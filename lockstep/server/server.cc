@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <random>
 #include <utility>
@@ -14,6 +15,8 @@
 #include "lockstep/link/native_service.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/server/native_requests.h"
+#include "lockstep/server/saved_state.h"
+#include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/from_view.h"
 #include "lockstep/wire/native/to_event.h"
@@ -21,6 +24,10 @@
 
 namespace lockstep::server {
 namespace {
+
+// Lines of the log about links, since whoever reaches the port can cause them.
+constexpr int kLinkNotices = 10;
+constexpr absl::Duration kLinkNoticesInterval = absl::Seconds(10);
 
 uint64_t RandomNumber() {
   std::random_device random;
@@ -30,9 +37,19 @@ uint64_t RandomNumber() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
+  auto server = Listen(options);
+  if (!server.ok()) return server;
+  if (absl::Status status = (*server)->WriteReadyFile(); !status.ok()) return status;
+  (*server)->runner_ = std::thread([server = server->get()] { server->loop_.Run(); });
+  return server;
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options) {
   std::unique_ptr<Server> server(new Server(options));
+  if (absl::Status status = server->OpenState(); !status.ok()) return status;
   if (absl::Status status = server->StartLink(); !status.ok()) return status;
   if (absl::Status status = server->StartJobs(); !status.ok()) return status;
+  if (absl::Status status = server->StartHttp(); !status.ok()) return status;
   return server;
 }
 
@@ -41,13 +58,67 @@ Server::Server(const ServerOptions& options)
       started_(runtime::MonotonicNow()),
       signals_(loop_.io()),
       ready_file_(options.ready_file),
+      commits_(loop_),
+      held_answers_(std::make_shared<HeldAnswers>(commits_)),
+      feed_(RandomNumber() | 1, options.events_max),
+      link_notices_(kLinkNotices, kLinkNoticesInterval),
       native_([this](const wire::native::OpenSession& request) { return jobs_.Open(request); },
               [this](link::LinkId link, absl::Status why) {
                 link_->Close(link, std::move(why), "superseded");
               }),
-      jobs_(loop_, options_, native_) {}
+      jobs_(loop_, options_, commits_, native_, feed_, counters_) {}
 
-Server::~Server() = default;
+Server::~Server() { Stop(); }
+
+void Server::Stop() {
+  const std::lock_guard lock(running_mutex_);
+  if (!runner_.joinable()) return;
+  Drain();
+  runner_.join();
+}
+
+bool Server::OnLoop(const std::function<void()>& function) {
+  const std::lock_guard lock(running_mutex_);
+  if (!runner_.joinable()) return false;
+  std::promise<void> done;
+  loop_.Post([&] {
+    function();
+    done.set_value();
+  });
+  done.get_future().wait();
+  return true;
+}
+
+std::string Server::GrpcAddress(const std::string& job) {
+  std::string address;
+  OnLoop([&] {
+    if (const JobHost* host = FindJob(job)) address = host->grpc_address();
+  });
+  return address;
+}
+
+absl::StatusOr<wire::native::StatusReply> Server::Snapshot() {
+  absl::StatusOr<wire::native::StatusReply> reply =
+      absl::UnavailableError("the server has stopped");
+  OnLoop([&] { reply = Status({}); });
+  return reply;
+}
+
+absl::Status Server::OpenState() {
+  if (options_.state_directory.empty()) return absl::OkStatus();
+  auto journal = server::OpenState(options_.state_directory, jobs_);
+  if (!journal.ok()) {
+    return absl::Status(journal.status().code(),
+                        absl::StrCat("--state: ", std::string(journal.status().message())));
+  }
+  const auto failed = [this](absl::Status reason) {
+    spdlog::error("{}", std::string(reason.message()));
+    BeginDrain();
+  };
+  absl::Status status =
+      commits_.Keep(*std::move(journal), failed, [this] { return SnapshotOf(jobs_); });
+  return status.ok() ? jobs_.Resume() : status;
+}
 
 absl::Status Server::StartLink() {
   if (!options_.insecure_network) {
@@ -70,7 +141,10 @@ absl::Status Server::StartLink() {
     if (wire::native::IsSessionRequest(request.kind)) {
       return native_.Take(std::move(request), std::move(responder));
     }
-    others(std::move(request), std::move(responder));
+    if (request.kind == wire::native::KindOf<wire::native::WatchEvents>::kKind) {
+      return WatchEvents(request, std::move(responder));
+    }
+    others(std::move(request), held_answers_->Hold(std::move(responder)));
   };
   events.cancelled = [this](link::LinkId link, uint64_t id) { native_.Cancelled(link, id); };
   events.answered = [this](link::LinkId link, uint64_t id) { native_.Answered(link, id); };
@@ -80,7 +154,10 @@ absl::Status Server::StartLink() {
   options.connections_max = options_.links_max;
   options.link = options_.link;
   options.service_instance = RandomNumber();
-  options.notice = [](std::string text) { spdlog::warn("link: {}", text); };
+  options.notice = [this](std::string text) {
+    const auto line = link_notices_.Pass(runtime::MonotonicNow(), std::move(text));
+    if (line) spdlog::warn("link: {}", *line);
+  };
   auto link = link::Server::Listen(loop_, std::move(options), std::move(events));
   if (!link.ok()) {
     return absl::Status(link.status().code(),
@@ -96,16 +173,43 @@ absl::Status Server::StartJobs() {
     if (options.address && !options_.insecure_network) {
       status = CheckLoopback(loop_.io(), *options.address);
     }
-    if (status.ok()) status = jobs_.Add(options).status();
+    if (status.ok()) {
+      const JobHost* const restored = jobs_.Find(options.name);
+      status = restored != nullptr ? jobs_.CheckRestored(*restored, options)
+                                   : jobs_.Add(options).status();
+    }
     if (!status.ok()) {
       return absl::Status(
           status.code(), absl::StrCat("--job ", options.name, ": ", std::string(status.message())));
     }
   }
   // Only when all addresses are ours: what has started has to be shut down again.
-  for (const auto& [name, job] : jobs_.jobs()) {
-    if (absl::Status status = job->Start(); !status.ok()) return status;
+  for (const auto& [name, job] : jobs_.jobs()) jobs_.Start(*job);
+  return absl::OkStatus();
+}
+
+absl::Status Server::StartHttp() {
+  feed_.Tell(wire::native::EventKind::kServerStarted,
+             absl::StrCat("lockstep-server ", LOCKSTEP_VERSION, " serves at ", link_->address()));
+  if (!options_.http) return absl::OkStatus();
+  if (!options_.insecure_network) {
+    if (absl::Status status = CheckLoopback(loop_.io(), *options_.http); !status.ok()) {
+      return absl::FailedPreconditionError(absl::StrCat("--http ", std::string(status.message())));
+    }
   }
+  HttpSource source = {.snapshot = [this](const std::string& job) { return TakeSnapshot(job); },
+                       .events = [this](const wire::native::WatchEvents& request)
+                           -> absl::StatusOr<wire::native::WatchEventsReply> {
+                         if (absl::Status status = CheckFollowed(request.job); !status.ok())
+                           return status;
+                         return feed_.Read(request);
+                       }};
+  auto http = HttpDoor::Listen(loop_, *options_.http, std::move(source));
+  if (!http.ok()) {
+    return absl::Status(http.status().code(),
+                        absl::StrCat("--http: ", std::string(http.status().message())));
+  }
+  http_ = *std::move(http);
   return absl::OkStatus();
 }
 
@@ -117,17 +221,25 @@ std::vector<std::string> Server::AddressLines() const {
     lines.push_back(absl::StrFormat("job '%s' of %d: stock JAX clients call %s", job->name(),
                                     job->size(), job->grpc_address()));
   }
+  if (http_) lines.push_back(absl::StrFormat("http://%s/metrics", http_->address()));
   return lines;
 }
 
-absl::Status Server::Run() {
+// Whoever calls from here on is answered: the addresses are taken and the loop is about to run.
+absl::Status Server::WriteReadyFile() {
   std::map<std::string, std::string> grpc_of_job;
   for (const auto& [name, job] : jobs_.jobs()) grpc_of_job[name] = job->grpc_address();
-  // Whoever calls from here on is answered: the addresses are taken and the loop is about to run.
-  absl::Status status = ready_file_.Write(ReadyText(link_->address(), getpid(), grpc_of_job));
+  return ready_file_.Write(ReadyText(link_->address(), getpid(), grpc_of_job, http_address()));
+}
+
+absl::Status Server::Run() {
+  absl::Status status = WriteReadyFile();
   if (!status.ok()) Drain();
   loop_.Run();
-  return status;
+  // What it asks the loop from here on is not answered any more.
+  http_.reset();
+  absl::Status kept = commits_.Close();
+  return status.ok() ? kept : status;
 }
 
 void Server::Drain() {
@@ -155,12 +267,13 @@ void Server::BeginDrain() {
   draining_ = true;
   parts_to_drain_ = 2;
   jobs_.Drain([this] { PartDrained(); });
-  link_->Drain([this] { PartDrained(); });
+  // After the answers that wait for the journal.
+  commits_.Follow([this](bool /*durable*/) { link_->Drain([this] { PartDrained(); }); });
 }
 
 void Server::PartDrained() {
   if (--parts_to_drain_ > 0) return;
-  loop_.Stop();
+  commits_.Follow([this](bool /*durable*/) { loop_.Stop(); });
 }
 
 absl::StatusOr<wire::native::StatusReply> Server::Status(
@@ -168,6 +281,7 @@ absl::StatusOr<wire::native::StatusReply> Server::Status(
   if (request.job) {
     if (auto job = jobs_.Get(*request.job); !job.ok()) return job.status();
   }
+  ++counters_.status_requests;
   const Time now = runtime::MonotonicNow();
   wire::native::StatusReply reply;
   reply.server = {.version = LOCKSTEP_VERSION,
@@ -179,6 +293,35 @@ absl::StatusOr<wire::native::StatusReply> Server::Status(
     reply.jobs.push_back(wire::native::FromView(now, job->View(), job->grpc_address()));
   }
   return reply;
+}
+
+void Server::WatchEvents(const link::Request& request, link::Responder responder) {
+  const auto ask = wire::native::Decode<wire::native::WatchEvents>(request.payload);
+  if (!ask.ok()) {
+    return responder.Fail(wire::native::WithReason(ask.status(), "invalid_argument"));
+  }
+  if (absl::Status status = CheckFollowed(ask->job); !status.ok()) return responder.Fail(status);
+  feed_.Watch(*ask, std::move(responder));
+}
+
+absl::Status Server::CheckFollowed(const std::string& job) const {
+  return job.empty() ? absl::OkStatus() : jobs_.Get(job).status();
+}
+
+absl::StatusOr<Snapshot> Server::TakeSnapshot(const std::string& job) {
+  wire::native::StatusRequest request;
+  if (!job.empty()) request.job = job;
+  auto status = Status(request);
+  if (!status.ok()) return status.status();
+  Snapshot snapshot{
+      .status = *std::move(status), .counters = counters_, .links = link_->connections()};
+  for (const wire::native::JobStatus& one : snapshot.status.jobs) {
+    JobHost* const host = jobs_.Find(one.job);
+    snapshot.counts.push_back(
+        {.sessions = native_.CountSessions(*host), .connections = host->CountStockConnections()});
+  }
+  if (draining_) snapshot.not_ready.emplace_back("the server is shutting down");
+  return snapshot;
 }
 
 absl::Status Server::Report(const wire::native::ProcessReport& report) {

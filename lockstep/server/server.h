@@ -1,44 +1,80 @@
-// A Lockstep server: one loop, its jobs, and the link for our own programs.
+// A Lockstep server: one loop, its jobs, and the link for our own programs. `lockstep-server` is a
+// thin shell on it; any other C++ program can have one inside:
+//
+//   auto server = lockstep::server::Server::Start({.listen = {.host = "127.0.0.1", .port = 0},
+//                                                  .jobs = {{.name = "digits", .size = 4}}});
+//   ... (*server)->listen_address() is what its members call ...
+//   (*server)->Stop();
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "asio/signal_set.hpp"
 #include "lockstep/link/server.h"
+#include "lockstep/observe/log_limiter.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/server/commit_queue.h"
+#include "lockstep/server/counters.h"
+#include "lockstep/server/event_feed.h"
+#include "lockstep/server/held_answers.h"
+#include "lockstep/server/http_door.h"
 #include "lockstep/server/job_host.h"
 #include "lockstep/server/job_table.h"
 #include "lockstep/server/native_door.h"
 #include "lockstep/server/options.h"
 #include "lockstep/server/ready_file.h"
+#include "lockstep/server/snapshot.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
 
 namespace lockstep::server {
 
-// Everything that decides runs on the thread that called `Run`; gRPC brings threads of its own,
-// which only decode and encode.
+// Everything that decides runs on one thread: the server's own after `Start`, or the one that calls
+// `Run`. gRPC brings threads of its own, which only decode and encode. Logs through spdlog's
+// default logger.
 //
-// Threads: `Drain` is thread-safe; the others belong to the thread that calls `Run`.
+// Threads: `Drain`, `Stop`, `GrpcAddress`, `Snapshot` and `listen_address` are thread-safe; the
+// others belong to the thread that made the server.
 class Server {
  public:
-  // Takes all addresses and serves what comes in once `Run` is called. FAILED_PRECONDITION: an
-  // address is refused by the options. Otherwise an error names the address that cannot be had.
+  // Takes all addresses and serves on a thread of its own, until `Stop` or the destructor.
+  // FAILED_PRECONDITION: an address is refused by the options. Otherwise an error names the address
+  // that cannot be had.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
+  // The same, but serves what comes in once `Run` is called.
+  static absl::StatusOr<std::unique_ptr<Server>> Listen(const ServerOptions& options);
+  // Stops, if `Start` made it.
   ~Server();
 
   // One line for each address.
   std::vector<std::string> AddressLines() const;
   const std::string& listen_address() const { return link_->address(); }
+  // Empty: not served.
+  std::string http_address() const { return http_ ? http_->address() : ""; }
   const JobHost* FindJob(const std::string& name) const { return jobs_.Find(name); }
+
+  // Where stock clients call this job; empty when there is no such job. After `Start`.
+  std::string GrpcAddress(const std::string& job);
+  // What `lockstep status` shows, of all jobs. After `Start`; UNAVAILABLE once stopped.
+  absl::StatusOr<wire::native::StatusReply> Snapshot();
+
+  // Answers all waits, lets the answers go out, and returns when the server has ended. What `Start`
+  // made; not on the server's own thread.
+  void Stop();
+
+  // --- For a program that is nothing but a server ---
 
   // From now on SIGTERM and SIGINT drain; a second one ends the process at once.
   void DrainOnSignals();
 
-  // Runs until drained. Writes the ready file first. Once only.
+  // Runs until drained, or until the state cannot be written any more, which is returned. Writes
+  // the ready file first. Once only.
   absl::Status Run();
 
   // Answers all waits, lets the answers go out and makes `Run` return.
@@ -46,27 +82,46 @@ class Server {
 
  private:
   explicit Server(const ServerOptions& options);
+  absl::Status OpenState();
   absl::Status StartJobs();
   absl::Status StartLink();
+  absl::Status WriteReadyFile();
+  absl::Status StartHttp();
 
   void AwaitSignal();
   void BeginDrain();
   void PartDrained();
 
   absl::StatusOr<wire::native::StatusReply> Status(const wire::native::StatusRequest& request);
+  void WatchEvents(const link::Request& request, link::Responder responder);
   absl::Status Report(const wire::native::ProcessReport& report);
+  absl::StatusOr<Snapshot> TakeSnapshot(const std::string& job);
+  // NOT_FOUND for events of a job that is not there.
+  absl::Status CheckFollowed(const std::string& job) const;
+
+  // Calls `function` on the loop and waits for it. False: the server has stopped.
+  bool OnLoop(const std::function<void()>& function);
 
   const ServerOptions options_;
   const Time started_;
   runtime::Loop loop_;
   asio::signal_set signals_;
   ReadyFile ready_file_;
+  CommitQueue commits_;
+  const std::shared_ptr<HeldAnswers> held_answers_;
+  EventFeed feed_;
+  Counters counters_;
+  observe::LogLimiter link_notices_;
   NativeDoor native_;
   JobTable jobs_;
   std::unique_ptr<link::Server> link_;
+  std::unique_ptr<HttpDoor> http_;  // null: not served
 
   bool draining_ = false;
   size_t parts_to_drain_ = 0;
+
+  std::mutex running_mutex_;  // held by who waits for the loop, so that it does not end meanwhile
+  std::thread runner_;        // after `Start`, until stopped
 };
 
 }  // namespace lockstep::server

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "grpcpp/create_channel.h"
 #include "gtest/gtest.h"
+#include "httplib.h"
 #include "lockstep/link/client.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/server/native_requests.h"
@@ -37,7 +38,7 @@ ServerOptions OptionsFor(std::vector<JobOptions> jobs) {
 class ServerTest : public ::testing::Test {
  protected:
   void Serve(const ServerOptions& options) {
-    auto server = Server::Start(options);
+    auto server = Server::Listen(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     runner_ = std::thread([this] { EXPECT_TRUE(server_->Run().ok()); });
@@ -217,8 +218,55 @@ TEST_F(ServerTest, ReadyFileTellsTheAddresses) {
   EXPECT_EQ(ready["jobs"]["digits"]["grpc"], server_->FindJob("digits")->grpc_address());
 }
 
+TEST_F(ServerTest, EventsOfAJobCanBeFollowed) {
+  Serve(OptionsFor({{.name = "digits"}}));
+  auto native = Native();
+  auto reply = native->Call(wire::native::WatchEvents{.job = "digits"}, kPatience);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  ASSERT_EQ(reply->events.size(), 1u);
+  EXPECT_EQ(reply->events[0].kind, wire::native::EventKind::kJobCreated);
+  std::thread member([&] { Register(*Stock("digits"), 0); });
+  std::vector<wire::native::EventKind> kinds;
+  while (kinds.empty() || kinds.back() != wire::native::EventKind::kAttemptRuns) {
+    reply = native->Call(
+        wire::native::WatchEvents{
+            .job = "digits", .after = reply->next_after, .log = reply->log, .wait = true},
+        kPatience);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    for (const auto& event : reply->events) kinds.push_back(event.kind);
+  }
+  member.join();
+  using enum wire::native::EventKind;
+  EXPECT_THAT(kinds, ::testing::ElementsAre(kAttemptBegan, kMemberJoined, kAttemptRuns));
+  const absl::Status unknown =
+      native->Call(wire::native::WatchEvents{.job = "x"}, kPatience).status();
+  EXPECT_EQ(wire::native::ReasonOf(unknown), "unknown_job");
+}
+
+TEST_F(ServerTest, AnswersOverHttp) {
+  ServerOptions options = OptionsFor({{.name = "digits"}});
+  options.http = runtime::Address{.host = "127.0.0.1", .port = 0};
+  Serve(options);
+  Register(*Stock("digits"), 0);
+  httplib::Client http("http://" + server_->http_address());
+  EXPECT_EQ(http.Get("/readyz")->body, "ready\n");
+  const auto members = nlohmann::json::parse(http.Get("/v1/members.json?job=digits")->body);
+  EXPECT_EQ(members["members"][0]["condition"], "connected");
+  EXPECT_THAT(http.Get("/metrics")->body,
+              HasSubstr("lockstep_members{condition=\"connected\",job=\"digits\"} 1"));
+  EXPECT_THAT(http.Get("/v1/events.json")->body, HasSubstr("server_started"));
+}
+
+TEST_F(ServerTest, HttpIsForThisHostUnlessSaidOtherwise) {
+  ServerOptions options = OptionsFor({{.name = "digits"}});
+  options.http = runtime::Address{.host = "0.0.0.0", .port = 0};
+  const absl::Status status = Server::Start(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--http"));
+}
+
 TEST_F(ServerTest, ASignalDrains) {
-  auto server = Server::Start(OptionsFor({{.name = "digits"}}));
+  auto server = Server::Listen(OptionsFor({{.name = "digits"}}));
   ASSERT_TRUE(server.ok());
   (*server)->DrainOnSignals();
   raise(SIGTERM);
@@ -226,13 +274,13 @@ TEST_F(ServerTest, ASignalDrains) {
 }
 
 TEST_F(ServerTest, MayBeDroppedBeforeItRuns) {
-  auto server = Server::Start(OptionsFor({{.name = "digits"}}));
+  auto server = Server::Listen(OptionsFor({{.name = "digits"}}));
   ASSERT_TRUE(server.ok());
   const std::string address = (*server)->listen_address();
   server->reset();
   ServerOptions again = OptionsFor({{.name = "digits"}});
   again.listen = *runtime::ParseAddress(address);
-  EXPECT_TRUE(Server::Start(again).ok());
+  EXPECT_TRUE(Server::Listen(again).ok());
 }
 
 TEST_F(ServerTest, ChosenPortsLieBelowTheSystemsOwn) {
@@ -247,13 +295,13 @@ TEST_F(ServerTest, AddressesInUseAreNamed) {
   Serve(OptionsFor({{.name = "digits"}}));
   ServerOptions same_link = OptionsFor({{.name = "digits"}});
   same_link.listen = *runtime::ParseAddress(server_->listen_address());
-  absl::Status status = Server::Start(same_link).status();
+  absl::Status status = Server::Listen(same_link).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr(server_->listen_address()));
 
   const std::string grpc = server_->FindJob("digits")->grpc_address();
   status =
-      Server::Start(OptionsFor({{.name = "x", .address = *runtime::ParseAddress(grpc)}})).status();
+      Server::Listen(OptionsFor({{.name = "x", .address = *runtime::ParseAddress(grpc)}})).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--job x"));
   EXPECT_THAT(std::string(status.message()), HasSubstr(grpc));
@@ -262,7 +310,7 @@ TEST_F(ServerTest, AddressesInUseAreNamed) {
 TEST_F(ServerTest, OpenAddressesNeedAWord) {
   ServerOptions options = OptionsFor({{.name = "digits"}});
   options.listen.host = "0.0.0.0";
-  absl::Status status = Server::Start(options).status();
+  absl::Status status = Server::Listen(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--insecure-network"));
 
@@ -270,7 +318,7 @@ TEST_F(ServerTest, OpenAddressesNeedAWord) {
   Serve(options);
 
   status =
-      Server::Start(OptionsFor({{.name = "x", .address = runtime::Address{.host = "0.0.0.0"}}}))
+      Server::Listen(OptionsFor({{.name = "x", .address = runtime::Address{.host = "0.0.0.0"}}}))
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--job x"));

@@ -178,7 +178,8 @@ bool NativeClient::Over(const coord::Reply& reply) {
   const coord::Error& error = *reply.error;
   // With these nothing is wrong but what was asked.
   if (error.reason == Reason::kKeyExists || error.reason == Reason::kKeyNotFound ||
-      error.reason == Reason::kConditionFailed || error.reason == Reason::kSuperseded) {
+      error.reason == Reason::kConditionFailed || error.reason == Reason::kSuperseded ||
+      error.reason == Reason::kMemberLeft) {
     return false;
   }
   if (!scenario_.kills) {
@@ -267,9 +268,10 @@ void NativeClient::NextRound() {
                       if (alive_ && life == life_) NextRound();
                     });
   };
-  const std::string id = absl::StrCat("round/", rounds_left_ % 3);
+  const bool agrees = rounds_left_ % 4 == 3;
+  const std::string id = absl::StrCat(agrees ? "index/" : "round/", rounds_left_ % 3);
   const int64_t counter = counters_[id]++;
-  if (rounds_left_ % 4 == 3) {
+  if (agrees) {
     const int64_t index = random_.Between(0, 1000);
     history_.Propose(service_, id, counter, index, 5);
     Request(coord::AgreeOnIndex{.name = id, .counter = counter, .index = index, .stride = 5},

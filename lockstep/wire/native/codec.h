@@ -338,6 +338,17 @@ void EncodeTo(const Message& message, std::string& bytes) {
   internal::WriteFields(out, message);
 }
 
+// What a field with this message as its value adds to the message that it is in.
+template <IsMessage Message>
+size_t EncodedFieldSize(uint32_t number, const Message& message) {
+  return internal::FieldSize(number, message);
+}
+template <IsMessage Message>
+void EncodeFieldTo(uint32_t number, const Message& message, std::string& bytes) {
+  internal::Writer out(bytes);
+  internal::WritePresent(out, number, message);
+}
+
 template <IsMessage Message>
 std::string Encode(const Message& message) {
   std::string bytes;

@@ -120,7 +120,8 @@ TEST(Json, HasEveryFieldInOrder) {
   const MemberStatus member = {.index = 4, .name = "task/4#1", .condition = MemberCondition::kLost};
   EXPECT_EQ(ToJson(member).dump(),
             R"({"index":4,"name":"task/4#1","condition":"lost","since_ago_us":0,)"
-            R"("last_heard_ago_us":null,"why":"","peer":"","host":"","pid":0})");
+            R"("last_heard_ago_us":null,"why":"","peer":"","host":"","pid":0,)"
+            R"("step":null,"phase":"","labels":[],"doing":"","native":false})");
 }
 
 TEST(Json, WritesIdsAsTextAndListsAsArrays) {

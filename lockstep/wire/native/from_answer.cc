@@ -1,10 +1,12 @@
 #include "lockstep/wire/native/from_answer.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/from_view.h"
@@ -115,10 +117,20 @@ std::string EncodeJoined(const coord::Joined& answer) {
                                      .recoverable = answer.recoverable});
 }
 
+// Facts for programs, in the order of their names; docs/errors.md lists them.
 std::string EncodeError(const coord::Error& error) {
-  return native::Encode(ErrorReply{.code = static_cast<int32_t>(error.code),
-                                   .reason = std::string(coord::ReasonName(error.reason)),
-                                   .message = ToUtf8(error.message)});
+  ErrorReply reply = {.code = static_cast<int32_t>(error.code),
+                      .reason = std::string(coord::ReasonName(error.reason)),
+                      .message = ToUtf8(error.message),
+                      .details = {}};
+  if (error.barrier) {
+    reply.details.push_back({.name = "barrier", .value = ToUtf8(error.barrier->id)});
+    reply.details.push_back({.name = "counter", .value = absl::StrCat(error.barrier->counter)});
+  }
+  if (error.origin) {
+    reply.details.push_back({.name = "member", .value = absl::StrCat(error.origin->value())});
+  }
+  return native::Encode(reply);
 }
 
 // The answers that only one caller gets, or that are small.

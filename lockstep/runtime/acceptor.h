@@ -1,13 +1,14 @@
 // Accepts the connections of one listening address, and survives running out of everything.
 //
-// Our own, because gRPC's listener stops accepting for good once it has run out of file descriptors
-// (seen in 1.51), and because it sets a TCP_USER_TIMEOUT that ends connections over a short cut of
-// the network.
+// Our own, for all doors, because gRPC's listener stops accepting for good once it has run out of
+// file descriptors (seen in 1.51), and because it sets a TCP_USER_TIMEOUT that ends connections
+// over a short cut of the network.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,20 +21,28 @@
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
 
-namespace lockstep::net {
+namespace lockstep::runtime {
 
 struct AcceptorOptions {
-  // Connections at a time; further ones are accepted and closed: `connections_max`.
+  // Connections at a time; further ones are accepted and closed: `connections_max`. 0: the owner
+  // counts them itself.
   size_t connections_max = 100'000;
-  // How long to pause when there are no file descriptors (or no memory); what comes meanwhile waits
-  // in the kernel's queue.
+  // How long to pause when there is no memory (or not even the spare descriptor); what comes
+  // meanwhile waits in the kernel's queue.
   absl::Duration pause = absl::Milliseconds(100);
+  // Said to a connection that is refused because there are no file descriptors.
+  std::string goodbye;
+  // Asked before that: ends a connection that can be spared, and says whether there was one.
+  std::function<bool()> make_room = nullptr;
 };
 
 // What went wrong, at most one line per `kComplaintInterval`.
 using Complain = absl::AnyInvocable<void(std::string)>;
 inline constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
 
+// One descriptor is kept spare, so that without any other the newest connection can still be taken
+// and refused instead of waiting, with all those behind it, for a server that seems dead.
+//
 // Threads: loop-confined, but `Listen` and the destructor may also be called while the loop does
 // not run. Destroying it closes the listening socket, not the connections.
 class Acceptor {
@@ -41,11 +50,11 @@ class Acceptor {
   // Takes over a connected socket: non-blocking, close-on-exec, options set.
   using TakeConnection = absl::AnyInvocable<void(int fd)>;
 
-  Acceptor(runtime::Loop& loop, AcceptorOptions options, TakeConnection take, Complain complain);
+  Acceptor(Loop& loop, AcceptorOptions options, TakeConnection take, Complain complain);
   ~Acceptor();
 
   // Binds and listens, but does not accept yet. The status names the address and what to do.
-  absl::Status Listen(const runtime::Address& at);
+  absl::Status Listen(const Address& at);
   // Where it listens: with the port that was chosen for port 0.
   asio::ip::tcp::endpoint address() const { return address_; }
 
@@ -67,16 +76,19 @@ class Acceptor {
   void OnAccepted(const asio::error_code& error, asio::ip::tcp::socket socket);
   void HandOver(asio::ip::tcp::socket socket);
   bool IsFull();
+  void OutOfDescriptors(const asio::error_code& error);
+  bool RefuseWithSpare();
   void PauseAfter(const asio::error_code& error);
   void ComplainNowAndThen(std::string text);
 
-  runtime::Loop& loop_;
+  Loop& loop_;
   const AcceptorOptions options_;
   TakeConnection take_;
   Complain complain_;
   asio::ip::tcp::acceptor acceptor_;
-  runtime::Timer resume_;
+  Timer resume_;
   asio::ip::tcp::endpoint address_;
+  int spare_ = -1;  // a descriptor of nothing
   std::vector<Handed> handed_;
   Time next_count_;
   Time next_complaint_;
@@ -84,4 +96,4 @@ class Acceptor {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-}  // namespace lockstep::net
+}  // namespace lockstep::runtime

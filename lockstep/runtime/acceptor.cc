@@ -1,16 +1,18 @@
-#include "lockstep/net/acceptor.h"
+#include "lockstep/runtime/acceptor.h"
 
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "lockstep/runtime/dial.h"
 
-namespace lockstep::net {
+namespace lockstep::runtime {
 namespace {
 
 // A dead host is given up after 60 + 6 * 20 = 180 s of silence: a cut of 30 to 90 s must not end a
@@ -28,6 +30,8 @@ void SetOption(int fd, int level, int name, int value) {
   static_cast<void>(setsockopt(fd, level, name, &value, sizeof(value)));
 }
 
+int OpenSpare() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
 void SetConnectionOptions(int fd) {
   SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -38,8 +42,7 @@ void SetConnectionOptions(int fd) {
 
 }  // namespace
 
-Acceptor::Acceptor(runtime::Loop& loop, AcceptorOptions options, TakeConnection take,
-                   Complain complain)
+Acceptor::Acceptor(Loop& loop, AcceptorOptions options, TakeConnection take, Complain complain)
     : loop_(loop),
       options_(options),
       take_(std::move(take)),
@@ -47,13 +50,17 @@ Acceptor::Acceptor(runtime::Loop& loop, AcceptorOptions options, TakeConnection 
       acceptor_(loop.io()),
       resume_(loop) {}
 
-Acceptor::~Acceptor() { Stop(); }
+Acceptor::~Acceptor() {
+  Stop();
+  if (spare_ >= 0) close(spare_);
+}
 
-absl::Status Acceptor::Listen(const runtime::Address& at) {
+absl::Status Acceptor::Listen(const Address& at) {
   absl::StatusOr<asio::ip::tcp::acceptor> acceptor = runtime::Listen(loop_.io(), at);
   if (!acceptor.ok()) return acceptor.status();
   acceptor_ = *std::move(acceptor);
   address_ = acceptor_.local_endpoint();
+  spare_ = OpenSpare();
   return absl::OkStatus();
 }
 
@@ -74,10 +81,11 @@ void Acceptor::AcceptNext() {
 
 void Acceptor::OnAccepted(const asio::error_code& error, asio::ip::tcp::socket socket) {
   if (!acceptor_.is_open()) return;
-  if (error == asio::error::no_descriptors || error == std::errc::too_many_files_open_in_system ||
-      error == asio::error::no_buffer_space || error == asio::error::no_memory) {
-    PauseAfter(error);
-    return;
+  if (error == asio::error::no_descriptors || error == std::errc::too_many_files_open_in_system) {
+    return OutOfDescriptors(error);
+  }
+  if (error == asio::error::no_buffer_space || error == asio::error::no_memory) {
+    return PauseAfter(error);
   }
   // Anything else concerns that one connection only (it was reset before we took it).
   if (!error) HandOver(std::move(socket));
@@ -87,7 +95,7 @@ void Acceptor::OnAccepted(const asio::error_code& error, asio::ip::tcp::socket s
 void Acceptor::HandOver(asio::ip::tcp::socket socket) {
   if (IsFull()) {
     ComplainNowAndThen(absl::StrFormat("%s: connection refused, %d are open (connections_max)",
-                                       runtime::ToString(address_), handed_.size()));
+                                       ToString(address_), handed_.size()));
     return;
   }
   asio::error_code error;
@@ -97,13 +105,15 @@ void Acceptor::HandOver(asio::ip::tcp::socket socket) {
   fcntl(fd, F_SETFD, FD_CLOEXEC);
   SetConnectionOptions(fd);
   struct stat status;
-  if (fstat(fd, &status) == 0) handed_.push_back({fd, status.st_ino});
+  if (options_.connections_max != 0 && fstat(fd, &status) == 0) {
+    handed_.push_back({fd, status.st_ino});
+  }
   take_(fd);
 }
 
 bool Acceptor::IsFull() {
-  if (handed_.size() < options_.connections_max) return false;
-  const Time now = runtime::MonotonicNow();
+  if (options_.connections_max == 0 || handed_.size() < options_.connections_max) return false;
+  const Time now = MonotonicNow();
   if (now >= next_count_) {
     CountOpenConnections();
     next_count_ = now + kCountInterval;
@@ -119,18 +129,48 @@ size_t Acceptor::CountOpenConnections() {
   return handed_.size();
 }
 
+// Who can be spared goes first; otherwise the newest is told that it cannot be taken. Either way
+// the next one behind it comes at once.
+void Acceptor::OutOfDescriptors(const asio::error_code& error) {
+  if (options_.make_room && options_.make_room()) return AcceptNext();
+  if (!RefuseWithSpare()) return PauseAfter(error);
+  ComplainNowAndThen(
+      absl::StrFormat("%s: connections refused: %s. Raise the limit of open files (ulimit -n).",
+                      ToString(address_), error.message()));
+  AcceptNext();
+}
+
+bool Acceptor::RefuseWithSpare() {
+  if (spare_ >= 0) close(spare_);
+  const int fd = accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd >= 0) {
+    // As much as the kernel takes at once. What the other end has sent is taken, since closing
+    // over it would reset the connection, and the goodbye with it.
+    std::array<char, 4096> unread;
+    static_cast<void>(send(fd, options_.goodbye.data(), options_.goodbye.size(), MSG_NOSIGNAL));
+    static_cast<void>(shutdown(fd, SHUT_WR));
+    static_cast<void>(recv(fd, unread.data(), unread.size(), 0));
+    close(fd);
+  }
+  spare_ = OpenSpare();
+  return fd >= 0;
+}
+
 void Acceptor::PauseAfter(const asio::error_code& error) {
   ComplainNowAndThen(absl::StrFormat(
       "%s: cannot accept connections: %s; they wait. Raise the limit of open files (ulimit -n).",
-      runtime::ToString(address_), error.message()));
-  resume_.Arm(runtime::MonotonicNow() + options_.pause, [this] { AcceptNext(); });
+      ToString(address_), error.message()));
+  resume_.Arm(MonotonicNow() + options_.pause, [this] {
+    if (spare_ < 0) spare_ = OpenSpare();
+    AcceptNext();
+  });
 }
 
 void Acceptor::ComplainNowAndThen(std::string text) {
-  const Time now = runtime::MonotonicNow();
+  const Time now = MonotonicNow();
   if (now < next_complaint_) return;
   next_complaint_ = now + kComplaintInterval;
   complain_(std::move(text));
 }
 
-}  // namespace lockstep::net
+}  // namespace lockstep::runtime

@@ -1,0 +1,42 @@
+# `cmake --install BUILD --component client`: what a program needs that uses the C++ client. The
+# static libraries, the public headers, and how to find them: find_package(lockstep) and pkg-config.
+# The component `programs` is `lockstep` and, where it is built, `lockstep-server`.
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+# In the order of linking; the first is what programs name: lockstep::client.
+set(client_targets lockstep_client lockstep_link lockstep_wire_native lockstep_runtime lockstep_base
+  lockstep_asio lockstep_protozero)
+foreach(target IN LISTS client_targets)
+  string(REGEX REPLACE "^lockstep_" "" exported ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${exported})
+endforeach()
+add_library(lockstep::client ALIAS lockstep_client)
+target_include_directories(lockstep_client PUBLIC $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+install(TARGETS ${client_targets} EXPORT lockstep
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT client)
+install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstepTargets.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep COMPONENT client)
+install(FILES
+  lockstep/client/call.h lockstep/client/errors.h lockstep/client/job.h lockstep/client/keys.h
+  lockstep/client/member.h lockstep/client/session.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/client COMPONENT client)
+
+configure_package_config_file(cmake/lockstepConfig.cmake.in
+  ${CMAKE_BINARY_DIR}/package/lockstepConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/lockstepConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+configure_file(cmake/lockstep.pc.in ${CMAKE_BINARY_DIR}/package/lockstep.pc @ONLY)
+install(FILES
+  ${CMAKE_BINARY_DIR}/package/lockstepConfig.cmake
+  ${CMAKE_BINARY_DIR}/package/lockstepConfigVersion.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep COMPONENT client)
+install(FILES ${CMAKE_BINARY_DIR}/package/lockstep.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT client)
+
+install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
+if(LOCKSTEP_DOORS)
+  install(TARGETS lockstep-server RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
+endif()

@@ -1,0 +1,107 @@
+#include "lockstep/observe/event_log.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lockstep/wire/native/utf8.h"
+
+namespace lockstep::observe {
+namespace {
+
+using wire::native::EventKind;
+using wire::native::EventSeverity;
+using wire::native::JobEvent;
+using wire::native::WatchEvents;
+using wire::native::WatchEventsReply;
+
+EventKind KindOf(coord::NoticeKind kind) {
+  switch (kind) {
+    case coord::NoticeKind::kOther:
+      return EventKind::kNotice;
+    case coord::NoticeKind::kAttemptBegan:
+      return EventKind::kAttemptBegan;
+    case coord::NoticeKind::kAttemptRuns:
+      return EventKind::kAttemptRuns;
+    case coord::NoticeKind::kAttemptEnded:
+      return EventKind::kAttemptEnded;
+    case coord::NoticeKind::kAttemptFailed:
+      return EventKind::kAttemptFailed;
+    case coord::NoticeKind::kMemberJoined:
+      return EventKind::kMemberJoined;
+    case coord::NoticeKind::kMemberLeft:
+      return EventKind::kMemberLeft;
+    case coord::NoticeKind::kMemberSuspect:
+      return EventKind::kMemberSuspect;
+    case coord::NoticeKind::kMemberRecovered:
+      return EventKind::kMemberRecovered;
+    case coord::NoticeKind::kMemberLost:
+      return EventKind::kMemberLost;
+    case coord::NoticeKind::kMemberFailed:
+      return EventKind::kMemberFailed;
+    case coord::NoticeKind::kBarrierFailed:
+      return EventKind::kBarrierFailed;
+    case coord::NoticeKind::kProcessStarted:
+      return EventKind::kProcessStarted;
+    case coord::NoticeKind::kProcessEnded:
+      return EventKind::kProcessEnded;
+  }
+  return EventKind::kNotice;
+}
+
+EventSeverity SeverityOf(coord::Severity severity) {
+  switch (severity) {
+    case coord::Severity::kInfo:
+      return EventSeverity::kInfo;
+    case coord::Severity::kWarning:
+      return EventSeverity::kWarning;
+    case coord::Severity::kError:
+      return EventSeverity::kError;
+  }
+  return EventSeverity::kUnspecified;
+}
+
+}  // namespace
+
+JobEvent EventOf(const std::string& job, const coord::Notice& notice) {
+  const std::string prefix = absl::StrCat("job '", job, "': ");
+  const bool prefixed = absl::StartsWith(notice.text, prefix);
+  return {.kind = KindOf(notice.about.kind),
+          .severity = SeverityOf(notice.severity),
+          .attempt = notice.attempt,
+          .member = wire::native::ToUtf8(notice.member),
+          .text = wire::native::ToUtf8(prefixed ? notice.text.substr(prefix.size()) : notice.text)};
+}
+
+void EventLog::Note(Time now, const std::string& job, JobEvent event) {
+  event.sequence = ++last_;
+  Ring& ring = rings_[job];
+  ring.events.push_back({now, std::move(event)});
+  if (ring.events.size() <= events_max_) return;
+  ring.events.pop_front();
+  ++ring.forgotten;
+}
+
+WatchEventsReply EventLog::After(Time now, const WatchEvents& request) const {
+  WatchEventsReply reply{.log = log_};
+  const int64_t after = request.log == log_ ? request.after : 0;
+  reply.next_after = after;
+  const auto found = rings_.find(request.job);
+  if (found == rings_.end()) return reply;
+  const Ring& ring = found->second;
+  auto next = std::upper_bound(
+      ring.events.begin(), ring.events.end(), after,
+      [](int64_t sequence, const Timed& timed) { return sequence < timed.event.sequence; });
+  // Who has seen none of those that are left may have missed some; it is not known how many of the
+  // forgotten ones it had seen, unless it begins.
+  if (next == ring.events.begin() && after == 0) reply.forgotten = ring.forgotten;
+  for (; next != ring.events.end() && reply.events.size() < kEventsAnsweredMax; ++next) {
+    reply.events.push_back(next->event);
+    reply.events.back().at_ago_us = std::max<int64_t>(0, absl::ToInt64Microseconds(now - next->at));
+    reply.next_after = next->event.sequence;
+  }
+  return reply;
+}
+
+}  // namespace lockstep::observe

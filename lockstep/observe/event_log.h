@@ -1,0 +1,54 @@
+// What has happened, kept for people who ask later: a ring of events for each job, and one of the
+// server itself. Pure.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+
+#include "lockstep/base/time.h"
+#include "lockstep/coord/effects.h"
+#include "lockstep/wire/native/job_messages.h"
+
+namespace lockstep::observe {
+
+// The event that a coordinator's notice tells of: without the "job 'x': " that its text may begin
+// with.
+wire::native::JobEvent EventOf(const std::string& job, const coord::Notice& notice);
+
+// Numbers events from 1 up, one count for the whole log, so that who follows the server's events
+// and a job's can bring both into one order. Thread-compatible. Bounds: `events_max` for each job;
+// the oldest are forgotten. A job's ring is there from its first event until `Forget`.
+class EventLog {
+ public:
+  // In one answer.
+  static constexpr size_t kEventsAnsweredMax = 1000;
+
+  // `log`: a number that no other log has, other than 0.
+  EventLog(uint64_t log, size_t events_max) : log_(log), events_max_(events_max) {}
+
+  // `job` empty: of the server.
+  void Note(Time now, const std::string& job, wire::native::JobEvent event);
+  void Forget(const std::string& job) { rings_.erase(job); }
+
+  // Those after `request.after`, if that counts in this log; else from the oldest.
+  wire::native::WatchEventsReply After(Time now, const wire::native::WatchEvents& request) const;
+
+ private:
+  struct Timed {
+    Time at;
+    wire::native::JobEvent event;
+  };
+  struct Ring {
+    std::deque<Timed> events;
+    int64_t forgotten = 0;  // how many there were before these
+  };
+
+  const uint64_t log_;
+  const size_t events_max_;
+  int64_t last_ = 0;
+  std::map<std::string, Ring> rings_;
+};
+
+}  // namespace lockstep::observe

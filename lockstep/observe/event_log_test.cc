@@ -1,0 +1,92 @@
+#include "lockstep/observe/event_log.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/observe/log_limiter.h"
+
+namespace lockstep::observe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using wire::native::EventKind;
+using wire::native::JobEvent;
+using wire::native::WatchEventsReply;
+
+Time At(int64_t seconds) { return Time() + absl::Seconds(seconds); }
+
+std::vector<std::string> Texts(const WatchEventsReply& reply) {
+  std::vector<std::string> texts;
+  for (const JobEvent& event : reply.events) texts.push_back(event.text);
+  return texts;
+}
+
+TEST(EventLog, TellsWhatCameAfter) {
+  EventLog log(7, 100);
+  log.Note(At(1), "a", {.text = "one"});
+  log.Note(At(2), "b", {.text = "two"});
+  log.Note(At(3), "a", {.text = "three"});
+  WatchEventsReply reply = log.After(At(5), {.job = "a"});
+  EXPECT_THAT(Texts(reply), ElementsAre("one", "three"));
+  EXPECT_EQ(reply.log, 7u);
+  EXPECT_EQ(reply.events[0].at_ago_us, 4'000'000);
+  EXPECT_EQ(reply.events[1].sequence, 3);
+  EXPECT_EQ(reply.next_after, 3);
+  reply = log.After(At(5), {.job = "a", .after = reply.next_after, .log = 7});
+  EXPECT_THAT(Texts(reply), ElementsAre());
+  EXPECT_EQ(reply.next_after, 3);
+}
+
+TEST(EventLog, BeginsAnewForWhoCountsInAnotherLog) {
+  EventLog log(8, 100);
+  log.Note(At(1), "a", {.text = "one"});
+  EXPECT_THAT(Texts(log.After(At(1), {.job = "a", .after = 50, .log = 7})), ElementsAre("one"));
+}
+
+TEST(EventLog, ForgetsTheOldestAndSaysSo) {
+  EventLog log(7, 2);
+  for (const char* text : {"1", "2", "3", "4", "5"}) log.Note(At(1), "a", {.text = text});
+  const WatchEventsReply reply = log.After(At(1), {.job = "a"});
+  EXPECT_THAT(Texts(reply), ElementsAre("4", "5"));
+  EXPECT_EQ(reply.forgotten, 3);
+  log.Forget("a");
+  EXPECT_THAT(Texts(log.After(At(1), {.job = "a"})), ElementsAre());
+}
+
+TEST(EventLog, AnswersPageByPage) {
+  EventLog log(7, 5000);
+  for (int i = 0; i < 2500; ++i) log.Note(At(1), "a", {.text = std::to_string(i)});
+  wire::native::WatchEvents request{.job = "a", .log = 7};
+  std::vector<size_t> sizes;
+  for (int page = 0; page < 4; ++page) {
+    const WatchEventsReply reply = log.After(At(1), request);
+    sizes.push_back(reply.events.size());
+    request.after = reply.next_after;
+  }
+  EXPECT_THAT(sizes, ElementsAre(1000u, 1000u, 500u, 0u));
+}
+
+TEST(EventOf, TakesWhatTheNoticeSays) {
+  const JobEvent event = EventOf("digits", {.severity = coord::Severity::kError,
+                                            .text = "job 'digits': task/2#1 was lost",
+                                            .about = {coord::NoticeKind::kMemberLost, {}},
+                                            .attempt = 3,
+                                            .member = "task/2#1"});
+  EXPECT_EQ(event.kind, EventKind::kMemberLost);
+  EXPECT_EQ(event.severity, wire::native::EventSeverity::kError);
+  EXPECT_EQ(event.text, "task/2#1 was lost");
+  EXPECT_EQ(event.attempt, 3);
+  EXPECT_EQ(event.member, "task/2#1");
+}
+
+TEST(LogLimiter, CountsWhatItLeavesOut) {
+  LogLimiter limiter(2, absl::Seconds(10));
+  EXPECT_EQ(limiter.Pass(At(0), "a"), "a");
+  EXPECT_EQ(limiter.Pass(At(1), "b"), "b");
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(limiter.Pass(At(2), "c"), std::nullopt);
+  EXPECT_THAT(*limiter.Pass(At(10), "d"), HasSubstr("d (5 lines like it were left out)"));
+  EXPECT_EQ(limiter.Pass(At(11), "e"), "e");
+}
+
+}  // namespace
+}  // namespace lockstep::observe

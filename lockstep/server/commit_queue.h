@@ -1,0 +1,85 @@
+// The one place where what depends on a change waits until that change is durable: replies, pushes,
+// lines of the log.
+//
+// Whoever hands in a change gets told when it is durable, in the order of handing in. What comes
+// without a change of its own waits only for what was handed in before it, since it may tell of
+// that.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "lockstep/journal/journal.h"
+#include "lockstep/runtime/loop.h"
+
+namespace lockstep::server {
+
+// Threads: loop-confined, but everything may be called while the loop does not run. Ownership: the
+// loop must outlive it. Bounds: the journal's.
+class CommitQueue {
+ public:
+  // `durable` is false when the journal has failed: then nobody knows whether the change was kept,
+  // and nothing may be told that depends on it.
+  using Release = absl::AnyInvocable<void(bool durable)>;
+  using Failed = std::function<void(absl::Status reason)>;
+  using Snapshot = std::function<journal::SnapshotSource()>;
+
+  explicit CommitQueue(runtime::Loop& loop);
+  ~CommitQueue();
+  CommitQueue(const CommitQueue&) = delete;
+  CommitQueue& operator=(const CommitQueue&) = delete;
+
+  // From now on changes are kept. Without a journal nothing is, and nobody waits. `failed` is
+  // called once, on the loop; `snapshot` when the journal has grown long.
+  absl::Status Keep(std::unique_ptr<journal::Journal> journal, Failed failed, Snapshot snapshot);
+  bool keeps() const { return journal_ != nullptr; }
+
+  // Nothing is held, so that what has no change of its own may go at once.
+  bool idle() const { return held_.empty() && failure_.ok(); }
+
+  // `entry` was begun with journal::NewEntry; `release` runs on the loop, from here when nothing is
+  // kept.
+  void Commit(std::string entry, Release release);
+  // After everything that was handed in before; from here when that is nothing.
+  void Follow(Release release);
+
+  // Waits for what was handed in. Not on a running loop. Returns why the journal failed.
+  absl::Status Close();
+
+ private:
+  struct Held {
+    uint64_t entry;  // durable through this one: may go
+    Release release;
+  };
+
+  void Announce(uint64_t through);  // on the journal's thread
+  void ReleaseThrough(uint64_t through);
+  void Fail(absl::Status reason);
+  void BeginSnapshotIfDue();
+  void WatchForStall();
+
+  runtime::Loop& loop_;
+  std::unique_ptr<journal::Journal> journal_;
+  Failed failed_;
+  Snapshot snapshot_;
+  std::deque<Held> held_;
+  uint64_t last_entry_ = 0;
+  uint64_t released_ = 0;
+  absl::Status failure_;
+
+  // Says in the log that the disk is slow, while it is.
+  runtime::Timer stall_;
+  bool watching_ = false;
+  uint64_t stalled_at_ = 0;
+
+  std::atomic<uint64_t> durable_ = 0;
+  std::atomic<bool> announced_ = false;
+};
+
+}  // namespace lockstep::server

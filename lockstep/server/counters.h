@@ -1,0 +1,35 @@
+// What a server counts while it works. Loop-confined, as everything that counts.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <variant>
+
+#include "lockstep/coord/error.h"
+#include "lockstep/coord/events.h"
+
+namespace lockstep::server {
+
+inline constexpr size_t kEventKinds = std::variant_size_v<coord::Event>;
+inline constexpr size_t kReasonsMax = 64;
+
+struct Counters {
+  // By the index of the event in coord::Event.
+  std::array<uint64_t, kEventKinds> events = {};
+  // By reason.
+  std::array<uint64_t, kReasonsMax> errors = {};
+  uint64_t status_requests = 0;
+
+  void Count(const coord::Event& event) { ++events[event.index()]; }
+  void Count(const coord::Error& error) {
+    const auto reason = static_cast<size_t>(error.reason);
+    if (reason < errors.size()) ++errors[reason];
+  }
+};
+
+// "set_key"; of every alternative of coord::Event.
+std::string_view EventName(size_t index);
+
+}  // namespace lockstep::server

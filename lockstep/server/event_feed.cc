@@ -1,0 +1,74 @@
+#include "lockstep/server/event_feed.h"
+
+#include <utility>
+
+#include "lockstep/runtime/loop.h"
+#include "lockstep/server/log.h"
+#include "lockstep/wire/native/codec.h"
+
+namespace lockstep::server {
+
+using wire::native::EventKind;
+using wire::native::EventSeverity;
+using wire::native::JobEvent;
+using wire::native::WatchEvents;
+using wire::native::WatchEventsReply;
+
+void EventFeed::Tell(const std::string& job, const coord::Notice& notice) {
+  const JobEvent event = observe::EventOf(job, notice);
+  LogEvent(job, event);
+  Note(job, event);
+}
+
+void EventFeed::Tell(EventKind kind, std::string text) {
+  const JobEvent event = {.kind = kind, .severity = EventSeverity::kInfo, .text = std::move(text)};
+  LogEvent("", event);
+  Note("", event);
+}
+
+void EventFeed::TellOfJob(const std::string& job, EventKind kind, const std::string& text) {
+  const JobEvent event = {.kind = kind, .severity = EventSeverity::kInfo, .text = text};
+  LogEvent(job, event);
+  Note(job, event);
+  Note("", event);
+}
+
+void EventFeed::Note(const std::string& job, JobEvent event) {
+  log_.Note(runtime::MonotonicNow(), job, std::move(event));
+  for (auto next = watchers_.begin(); next != watchers_.end();) {
+    const auto watcher = next++;
+    if (watcher->request.job != job) continue;
+    watcher->responder.Answer(wire::native::Encode(Read(watcher->request)));
+    watchers_.erase(watcher);
+  }
+}
+
+WatchEventsReply EventFeed::Read(const WatchEvents& request) const {
+  return log_.After(runtime::MonotonicNow(), request);
+}
+
+void EventFeed::Watch(const WatchEvents& request, link::Responder responder) {
+  const WatchEventsReply reply = Read(request);
+  // Who counts in another log is told of this one at once.
+  if (!reply.events.empty() || !request.wait || request.log != reply.log) {
+    return responder.Answer(wire::native::Encode(reply));
+  }
+  if (watchers_.size() == kWatchersMax) {
+    Watcher& oldest = watchers_.front();
+    oldest.responder.Answer(wire::native::Encode(Read(oldest.request)));
+    watchers_.pop_front();
+  }
+  watchers_.push_back({request, std::move(responder)});
+}
+
+void EventFeed::JobDeleted(const std::string& job, const absl::Status& why) {
+  for (auto next = watchers_.begin(); next != watchers_.end();) {
+    const auto watcher = next++;
+    if (watcher->request.job != job) continue;
+    watcher->responder.Fail(why);
+    watchers_.erase(watcher);
+  }
+  log_.Forget(job);
+}
+
+}  // namespace lockstep::server

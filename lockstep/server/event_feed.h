@@ -1,0 +1,51 @@
+// Where every transition goes: a line of the log, an event that is remembered, an answer to who
+// follows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <string>
+
+#include "lockstep/coord/effects.h"
+#include "lockstep/link/server.h"
+#include "lockstep/observe/event_log.h"
+#include "lockstep/wire/native/job_messages.h"
+
+namespace lockstep::server {
+
+// Threads: loop-confined. Bounds: `events_max` for each job; kWatchersMax requests are parked, and
+// one more has the oldest answered with nothing new, whereupon its client asks again.
+class EventFeed {
+ public:
+  static constexpr size_t kWatchersMax = 1024;
+
+  EventFeed(uint64_t log, size_t events_max) : log_(log, events_max) {}
+
+  // What a job's coordinator says.
+  void Tell(const std::string& job, const coord::Notice& notice);
+  // What the server itself does.
+  void Tell(wire::native::EventKind kind, std::string text);
+  // A job came or goes: for who follows the job, and for who follows the server.
+  void TellOfJob(const std::string& job, wire::native::EventKind kind, const std::string& text);
+
+  void Watch(const wire::native::WatchEvents& request, link::Responder responder);
+  // Answered at once, whatever it says of waiting.
+  wire::native::WatchEventsReply Read(const wire::native::WatchEvents& request) const;
+
+  // The job is gone: who follows it is told `why`, and its events are forgotten.
+  void JobDeleted(const std::string& job, const absl::Status& why);
+
+ private:
+  struct Watcher {
+    wire::native::WatchEvents request;
+    link::Responder responder;
+  };
+
+  void Note(const std::string& job, wire::native::JobEvent event);
+
+  observe::EventLog log_;
+  std::list<Watcher> watchers_;  // oldest first
+};
+
+}  // namespace lockstep::server

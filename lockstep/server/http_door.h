@@ -1,0 +1,52 @@
+// What browsers, Prometheus and scripts see of a server: /healthz, /readyz, /metrics and
+// /v1/{status,jobs,members,barriers,events,why}.json. Reads only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lockstep/runtime/address.h"
+#include "lockstep/runtime/loop.h"
+#include "lockstep/server/snapshot.h"
+#include "lockstep/wire/native/job_messages.h"
+
+namespace lockstep::server {
+
+// What the door asks for, on the loop.
+struct HttpSource {
+  // Of this job; of all when it is empty.
+  std::function<absl::StatusOr<Snapshot>(const std::string& job)> snapshot;
+  std::function<absl::StatusOr<wire::native::WatchEventsReply>(const wire::native::WatchEvents&)>
+      events;
+};
+
+// Threads: its own, a few, which wait for the loop to answer and do the rest; the loop only copies
+// its state. Bounds: kThreads requests at a time, kWaitingMax connections behind them (more wait in
+// the kernel's queue), a request has at most 8 KiB and must come within 5 s, and a loop that does
+// not answer within `patience` is answered for with 503.
+class HttpDoor {
+ public:
+  static constexpr size_t kThreads = 4;
+  static constexpr size_t kWaitingMax = 256;
+
+  // Binds and serves at once; the loop may begin later. The loop outlives the door, and what
+  // `source` captured as well.
+  static absl::StatusOr<std::unique_ptr<HttpDoor>> Listen(
+      runtime::Loop& loop, const runtime::Address& at, HttpSource source,
+      absl::Duration patience = absl::Seconds(5));
+  // Ends all connections. Not on the loop while the loop runs: a request may wait for it.
+  ~HttpDoor();
+
+  // With the port that was chosen for port 0.
+  std::string address() const;
+
+ private:
+  class Impl;
+  explicit HttpDoor(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::server

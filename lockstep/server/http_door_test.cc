@@ -1,0 +1,138 @@
+#include "lockstep/server/http_door.h"
+
+#include <sys/socket.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "httplib.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "nlohmann/json.hpp"
+
+namespace lockstep::server {
+namespace {
+
+using ::testing::HasSubstr;
+using wire::native::JobStatus;
+using wire::native::MemberCondition;
+using wire::native::WatchEvents;
+using wire::native::WatchEventsReply;
+
+class HttpDoorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    runner_ = std::thread([this] { loop_.Run(); });
+  }
+  void TearDown() override {
+    door_.reset();
+    loop_.Stop();
+    runner_.join();
+  }
+
+  void Serve(absl::Duration patience = absl::Seconds(60)) {
+    HttpSource source = {
+        .snapshot = [this](const std::string& job) -> absl::StatusOr<Snapshot> {
+          EXPECT_TRUE(loop_.InLoop());
+          if (!job.empty() && job != "digits") {
+            return wire::native::WithReason(absl::NotFoundError("no such job"), "unknown_job");
+          }
+          Snapshot snapshot;
+          snapshot.status.jobs = {
+              {.job = "digits",
+               .size = 1,
+               .state = wire::native::AttemptState::kRunning,
+               .members = {{.name = "task/0#1", .condition = MemberCondition::kConnected}},
+               .barriers = {{.id = "b", .waiting = {0}}}}};
+          snapshot.counts = {{}};
+          snapshot.not_ready = not_ready_;
+          return snapshot;
+        },
+        .events = [](const WatchEvents& request) -> absl::StatusOr<WatchEventsReply> {
+          return WatchEventsReply{
+              .log = 7, .events = {{.text = request.job}}, .next_after = request.after + 1};
+        }};
+    auto door =
+        HttpDoor::Listen(loop_, {.host = "127.0.0.1", .port = 0}, std::move(source), patience);
+    ASSERT_TRUE(door.ok()) << door.status();
+    door_ = *std::move(door);
+  }
+
+  httplib::Result Get(const std::string& path) {
+    return httplib::Client("http://" + door_->address()).Get(path.c_str());
+  }
+
+  nlohmann::json Json(const std::string& path) {
+    const auto response = Get(path);
+    if (!response || response->status != 200) {
+      ADD_FAILURE() << path;
+      return {};
+    }
+    EXPECT_EQ(response->get_header_value("Content-Type"), "application/json");
+    return nlohmann::json::parse(response->body);
+  }
+
+  runtime::Loop loop_;
+  std::thread runner_;
+  std::vector<std::string> not_ready_;
+  std::unique_ptr<HttpDoor> door_;
+};
+
+TEST_F(HttpDoorTest, SaysWhetherTheServerLivesAndIsReady) {
+  Serve();
+  EXPECT_EQ(Get("/healthz")->body, "ok\n");
+  EXPECT_EQ(Get("/readyz")->body, "ready\n");
+  loop_.Post([this] { not_ready_ = {"shutting down", "on fire"}; });
+  const auto response = Get("/readyz");
+  EXPECT_EQ(response->status, 503);
+  EXPECT_EQ(response->body, "not ready: shutting down; on fire\n");
+  EXPECT_EQ(Get("/healthz")->status, 200) << "it lives";
+}
+
+TEST_F(HttpDoorTest, ShowsWhatTheCommandsShow) {
+  Serve();
+  EXPECT_EQ(Json("/v1/status.json")["jobs"][0]["job"], "digits");
+  EXPECT_EQ(Json("/v1/status.json?job=digits")["jobs"][0]["job"], "digits");
+  EXPECT_EQ(Json("/v1/jobs.json")["jobs"][0]["members"]["connected"], 1);
+  EXPECT_EQ(Json("/v1/members.json?job=digits")["members"][0]["name"], "task/0#1");
+  EXPECT_EQ(Json("/v1/barriers.json?job=digits")["barriers"][0]["id"], "b");
+  EXPECT_EQ(Json("/v1/why.json?job=digits")["verdict"], "waiting");
+  EXPECT_EQ(Json("/v1/events.json?job=digits&after=4")["next_after"], 5);
+  EXPECT_THAT(Get("/metrics")->body, HasSubstr("lockstep_members{"));
+}
+
+TEST_F(HttpDoorTest, RefusesWithAReason) {
+  Serve();
+  const auto unknown = Get("/v1/members.json?job=x");
+  EXPECT_EQ(unknown->status, 404);
+  EXPECT_EQ(nlohmann::json::parse(unknown->body)["reason"], "unknown_job");
+  EXPECT_EQ(Get("/v1/members.json")->status, 400);
+  EXPECT_EQ(Get("/v1/events.json?after=x")->status, 400);
+  EXPECT_EQ(Get("/v1/nothing.json")->status, 404);
+}
+
+TEST_F(HttpDoorTest, ALoopThatHangsIsAnsweredFor) {
+  Serve(absl::Milliseconds(50));
+  std::promise<void> go_on;
+  loop_.Post([&] { go_on.get_future().wait(); });
+  const auto response = Get("/healthz");
+  EXPECT_EQ(response->status, 503);
+  EXPECT_THAT(response->body, HasSubstr("did not answer within 50ms"));
+  go_on.set_value();
+}
+
+TEST_F(HttpDoorTest, AnAddressIsHadByOneServer) {
+  Serve();
+  const auto at = runtime::ParseAddress(door_->address());
+  ASSERT_TRUE(at.ok());
+  const auto second = HttpDoor::Listen(loop_, *at, {});
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr(door_->address()));
+}
+
+}  // namespace
+}  // namespace lockstep::server

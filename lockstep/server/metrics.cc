@@ -1,0 +1,145 @@
+#include "lockstep/server/metrics.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lockstep/coord/error.h"
+#include "lockstep/observe/text_parts.h"
+#include "prometheus/counter.h"
+#include "prometheus/gauge.h"
+#include "prometheus/registry.h"
+#include "prometheus/text_serializer.h"
+
+namespace lockstep::server {
+namespace {
+
+using wire::native::BarrierStatus;
+using wire::native::JobStatus;
+using wire::native::MemberCondition;
+using wire::native::MemberStatus;
+
+double Seconds(int64_t microseconds) { return static_cast<double>(microseconds) / 1e6; }
+
+// Families are made once, values for each job or kind added to them.
+class Gauges {
+ public:
+  Gauges(prometheus::Registry& registry, const std::string& name, const std::string& help)
+      : family_(prometheus::BuildGauge().Name(name).Help(help).Register(registry)) {}
+  void Set(const prometheus::Labels& labels, double value) { family_.Add(labels).Set(value); }
+
+ private:
+  prometheus::Family<prometheus::Gauge>& family_;
+};
+
+class Counts {
+ public:
+  Counts(prometheus::Registry& registry, const std::string& name, const std::string& help)
+      : family_(prometheus::BuildCounter().Name(name).Help(help).Register(registry)) {}
+  void Set(const prometheus::Labels& labels, uint64_t value) {
+    family_.Add(labels).Increment(static_cast<double>(value));
+  }
+
+ private:
+  prometheus::Family<prometheus::Counter>& family_;
+};
+
+double OldestBarrier(const JobStatus& job) {
+  int64_t oldest = 0;
+  for (const BarrierStatus& barrier : job.barriers) {
+    oldest = std::max(oldest, barrier.opened_ago_us);
+  }
+  return Seconds(oldest);
+}
+
+// Of members that should be heard.
+double OldestHeartbeat(const JobStatus& job) {
+  int64_t oldest = 0;
+  for (const MemberStatus& member : job.members) {
+    const bool lives = member.condition == MemberCondition::kConnected ||
+                       member.condition == MemberCondition::kSuspect;
+    if (lives && member.last_heard_ago_us) oldest = std::max(oldest, *member.last_heard_ago_us);
+  }
+  return Seconds(oldest);
+}
+
+void AddServer(prometheus::Registry& registry, const Snapshot& snapshot) {
+  Gauges(registry, "lockstep_build_info", "1; the label says which version runs.")
+      .Set({{"version", snapshot.status.server.version}}, 1);
+  Gauges(registry, "lockstep_uptime_seconds", "Since the server was started.")
+      .Set({}, Seconds(snapshot.status.server.started_ago_us));
+  Gauges(registry, "lockstep_ready", "1 when /readyz says so, else 0.")
+      .Set({}, snapshot.not_ready.empty() ? 1 : 0);
+  Gauges(registry, "lockstep_jobs", "Jobs of the server.")
+      .Set({}, static_cast<double>(snapshot.status.jobs.size()));
+  Gauges(registry, "lockstep_links", "Links of native clients and tools.")
+      .Set({}, static_cast<double>(snapshot.links));
+
+  Counts requests(registry, "lockstep_requests_total",
+                  "Requests and facts that came, by kind; of all doors together.");
+  for (size_t i = 0; i < kEventKinds; ++i) {
+    requests.Set({{"kind", std::string(EventName(i))}}, snapshot.counters.events[i]);
+  }
+  requests.Set({{"kind", "status"}}, snapshot.counters.status_requests);
+  Counts errors(registry, "lockstep_errors_total",
+                "Requests that were answered with an error, by reason (docs/errors.md).");
+  for (size_t i = 0; i < kReasonsMax; ++i) {
+    if (snapshot.counters.errors[i] == 0) continue;
+    const auto reason = static_cast<coord::Reason>(i);
+    errors.Set({{"reason", std::string(coord::ReasonName(reason))}}, snapshot.counters.errors[i]);
+  }
+}
+
+void AddJobs(prometheus::Registry& registry, const Snapshot& snapshot) {
+  Gauges members(registry, "lockstep_members", "Members of a job, by their condition.");
+  Gauges size(registry, "lockstep_job_size", "Members that a job has when all are there.");
+  Gauges attempt(registry, "lockstep_attempt", "Which attempt of a job is the current one.");
+  Gauges failed(registry, "lockstep_attempt_failed", "1 when the current attempt has failed.");
+  Gauges barriers(registry, "lockstep_open_barriers", "Barriers that wait for somebody.");
+  Gauges oldest(registry, "lockstep_oldest_barrier_seconds",
+                "Since the first arrival at the open barrier that waits longest.");
+  Gauges awaited(registry, "lockstep_awaited_keys",
+                 "Keys that nobody has set and somebody waits for.");
+  Gauges waits(registry, "lockstep_parked_waits", "Calls that wait for their answers.");
+  Gauges keys(registry, "lockstep_keys", "Keys of a job.");
+  Gauges bytes(registry, "lockstep_key_bytes", "Names and values of a job's keys.");
+  Gauges heard(registry, "lockstep_oldest_heartbeat_seconds",
+               "Since the last sign of life of the connected member that is silent longest.");
+  Gauges sessions(registry, "lockstep_sessions", "Native sessions with a link.");
+  Gauges connections(registry, "lockstep_connections", "Connections of stock clients.");
+  for (size_t i = 0; i < snapshot.status.jobs.size(); ++i) {
+    const JobStatus& job = snapshot.status.jobs[i];
+    const prometheus::Labels labels = {{"job", job.job}};
+    for (const MemberCondition condition : observe::kConditionsByNeed) {
+      if (condition == MemberCondition::kUnspecified) continue;
+      members.Set({{"job", job.job}, {"condition", std::string(NameOf(condition))}},
+                  static_cast<double>(observe::MembersThatAre(job, condition).size()));
+    }
+    size.Set(labels, job.size);
+    attempt.Set(labels, static_cast<double>(job.attempt));
+    failed.Set(labels, job.state == wire::native::AttemptState::kFailed ? 1 : 0);
+    barriers.Set(labels, static_cast<double>(job.barriers_open));
+    oldest.Set(labels, OldestBarrier(job));
+    awaited.Set(labels, static_cast<double>(job.keys_awaited));
+    waits.Set(labels, static_cast<double>(job.waits));
+    keys.Set(labels, static_cast<double>(job.keys));
+    bytes.Set(labels, static_cast<double>(job.key_bytes));
+    heard.Set(labels, OldestHeartbeat(job));
+    if (i >= snapshot.counts.size()) continue;
+    sessions.Set(labels, static_cast<double>(snapshot.counts[i].sessions));
+    connections.Set(labels, static_cast<double>(snapshot.counts[i].connections));
+  }
+}
+
+}  // namespace
+
+std::string MetricsText(const Snapshot& snapshot) {
+  // Made anew each time: nothing is left of a job that is gone.
+  prometheus::Registry registry;
+  AddServer(registry, snapshot);
+  AddJobs(registry, snapshot);
+  return prometheus::TextSerializer().Serialize(registry.Collect());
+}
+
+}  // namespace lockstep::server

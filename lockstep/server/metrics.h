@@ -1,0 +1,15 @@
+// A snapshot as Prometheus reads it; docs/metrics.md names everything. Pure.
+//
+// The label `job` is the only one that grows, with the jobs (`jobs_max`); there is none for
+// members.
+#pragma once
+
+#include <string>
+
+#include "lockstep/server/snapshot.h"
+
+namespace lockstep::server {
+
+std::string MetricsText(const Snapshot& snapshot);
+
+}  // namespace lockstep::server

@@ -1,0 +1,68 @@
+#include "lockstep/server/metrics.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using wire::native::JobStatus;
+using wire::native::MemberCondition;
+
+TEST(Metrics, TellOfJobsWithoutNamingMembers) {
+  Snapshot snapshot;
+  snapshot.status.server = {.version = "0.1.0", .started_ago_us = 1'500'000};
+  JobStatus job = {.job = "digits", .size = 3, .attempt = 2, .keys = 5, .waits = 7};
+  job.members = {
+      {.name = "task/0#1",
+       .condition = MemberCondition::kConnected,
+       .last_heard_ago_us = 2'500'000},
+      {.name = "task/1#1", .condition = MemberCondition::kConnected, .last_heard_ago_us = 10},
+      {.name = "task/2#1", .condition = MemberCondition::kLost, .last_heard_ago_us = 99'000'000}};
+  job.barriers = {{.id = "b", .opened_ago_us = 3'000'000}, {.id = "c", .opened_ago_us = 1}};
+  job.barriers_open = 10'000;
+  snapshot.status.jobs = {job};
+  snapshot.counts = {{.sessions = 2, .connections = 4}};
+  snapshot.counters.Count(coord::Event(coord::SetKey{}));
+  snapshot.counters.Count(coord::Event(coord::Heartbeat{}));
+  snapshot.counters.Count(coord::Error{.reason = coord::Reason::kBarrierTimedOut});
+  const std::string text = MetricsText(snapshot);
+  for (const char* line : {
+           "lockstep_build_info{version=\"0.1.0\"} 1\n",
+           "lockstep_uptime_seconds 1.5\n",
+           "lockstep_ready 1\n",
+           "lockstep_members{condition=\"connected\",job=\"digits\"} 2\n",
+           "lockstep_members{condition=\"lost\",job=\"digits\"} 1\n",
+           "lockstep_open_barriers{job=\"digits\"} 10000\n",
+           "lockstep_oldest_barrier_seconds{job=\"digits\"} 3\n",
+           "lockstep_oldest_heartbeat_seconds{job=\"digits\"} 2.5\n",
+           "lockstep_parked_waits{job=\"digits\"} 7\n",
+           "lockstep_sessions{job=\"digits\"} 2\n",
+           "lockstep_connections{job=\"digits\"} 4\n",
+           "lockstep_requests_total{kind=\"set_key\"} 1\n",
+           "lockstep_requests_total{kind=\"heartbeat\"} 1\n",
+           "lockstep_requests_total{kind=\"stop\"} 0\n",
+           "lockstep_errors_total{reason=\"barrier_timed_out\"} 1\n",
+       }) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("task/")));
+  EXPECT_THAT(text, Not(HasSubstr("reason=\"key_exists\""))) << "only those that have happened";
+}
+
+TEST(Metrics, SayWhenTheServerIsNotReady) {
+  Snapshot snapshot;
+  snapshot.not_ready = {"the server is shutting down"};
+  EXPECT_THAT(MetricsText(snapshot), HasSubstr("lockstep_ready 0\n"));
+}
+
+TEST(Counters, EveryEventHasAName) {
+  for (size_t i = 0; i < kEventKinds; ++i) EXPECT_NE(EventName(i), "") << i;
+  EXPECT_EQ(EventName(coord::Event(coord::ArriveAtBarrier{}).index()), "arrive_at_barrier");
+  EXPECT_EQ(EventName(coord::Event(coord::Stop{}).index()), "stop");
+}
+
+}  // namespace
+}  // namespace lockstep::server

@@ -1,0 +1,28 @@
+// One moment of a server, for whoever looks in from another thread: plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "lockstep/server/counters.h"
+#include "lockstep/wire/native/status_messages.h"
+
+namespace lockstep::server {
+
+struct JobCounts {
+  size_t sessions = 0;     // native ones with a link
+  size_t connections = 0;  // of stock clients
+};
+
+struct Snapshot {
+  wire::native::StatusReply status;
+  std::vector<JobCounts> counts;  // of each job of the status
+  Counters counters;
+  size_t links = 0;
+  // Why the server should be sent no work now; empty: it is ready.
+  std::vector<std::string> not_ready;
+};
+
+}  // namespace lockstep::server

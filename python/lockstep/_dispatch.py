@@ -1,0 +1,153 @@
+"""The Python thread that callbacks run on, and the ends: of a fork, of the interpreter.
+
+The extension's own threads never take the GIL. What they have to tell is fetched here, by one
+daemon thread that is started with the first callback or asynchronous call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+# First: what is registered later is called earlier, and this module's function waits for threads
+# that may wait for us.
+import concurrent.futures.thread  # noqa: F401
+import itertools
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from lockstep import _native
+from lockstep._errors import Error
+
+_log = logging.getLogger("lockstep")
+
+#: Called with the result or the error, on the callback thread.
+Handler = Callable[[Any, "Error | None"], object]
+
+
+class Closes(Protocol):
+    """What is given up when the interpreter ends."""
+
+    def close(self) -> None: ...
+
+
+class _Dispatcher:
+    """Threads: thread-safe. In a forked child there is another one, without the parent's calls."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tickets = itertools.count(1)
+        self._handlers: dict[int, tuple[Handler, bool]] = {}
+        self._thread: threading.Thread | None = None
+
+    def expect(self, handler: Handler, *, again: bool = False) -> int:
+        """A ticket for an asynchronous call, or, with `again`, for a callback."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="lockstep-callbacks",
+                                                daemon=True)
+                self._thread.start()
+            ticket = next(self._tickets)
+            self._handlers[ticket] = handler, again
+            return ticket
+
+    def forget(self, ticket: int) -> None:
+        with self._lock:
+            self._handlers.pop(ticket, None)
+
+    def join(self) -> None:
+        if self._thread is not None and self._thread is not threading.current_thread():
+            _native.stop_dispatcher()
+            self._thread.join(5)
+
+    def _run(self) -> None:
+        while completed := _native.take_completed():
+            for ticket, value, error in completed:
+                with self._lock:
+                    handler, again = self._handlers.get(ticket, (None, True))
+                    if not again:
+                        del self._handlers[ticket]
+                if handler is None:
+                    continue
+                try:
+                    handler(value, error)
+                except Exception:
+                    _log.exception("a callback failed")
+
+
+_dispatcher = _Dispatcher()
+_open: weakref.WeakSet[Closes] = weakref.WeakSet()
+
+
+def expect(handler: Handler, *, again: bool = False) -> int:
+    return _dispatcher.expect(handler, again=again)
+
+
+def forget(ticket: int) -> None:
+    _dispatcher.forget(ticket)
+
+
+def close_at_exit(what: Closes) -> None:
+    _open.add(what)
+
+
+async def result_of(start: Callable[..., Any], *arguments: Any) -> Any:
+    """Begins an asynchronous call of the extension and waits for its result, in asyncio.
+
+    When the task is cancelled, so is the call.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(value: Any, error: Error | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)
+
+    def completed(value: Any, error: Error | None) -> None:
+        try:
+            loop.call_soon_threadsafe(settle, value, error)
+        except RuntimeError:
+            pass  # the loop has been closed, and nobody waits
+
+    ticket = expect(completed)
+    try:
+        pending = start(*arguments, ticket)
+    except BaseException:
+        forget(ticket)
+        raise
+    try:
+        return await future
+    except asyncio.CancelledError:
+        pending.cancel()
+        raise
+
+
+def _after_fork_in_child() -> None:
+    global _dispatcher, _open
+    _native.after_fork()
+    _dispatcher = _Dispatcher()
+    _open = weakref.WeakSet()
+
+
+def _at_exit() -> None:
+    _native.cancel_waits(True)
+    _dispatcher.join()
+    # What has not left is given up: its connections end before the interpreter does.
+    for one in list(_open):
+        one.close()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_at_exit)
+# Threads that still wait would be waited for by the interpreter, maybe for ever.
+try:
+    threading._register_atexit(_native.cancel_waits, False)  # type: ignore[attr-defined]
+except (AttributeError, RuntimeError):
+    pass

@@ -1,0 +1,161 @@
+"""The keys of a job: what its members tell each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lockstep import _dispatch, _native
+from lockstep._errors import Error
+from lockstep._types import (KeyChanges, KeyEntry, SwapResult, Timeout, Value, seconds, to_bytes,
+                             to_entries, to_entry_or_none, to_key_changes, to_swap)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class KeyWatch:
+    """Follows a key and everything below it; also an iterator, and a context manager.
+
+    The first change says all that is there. Changes of one key that come faster than they are asked
+    for may be told as one; none is lost.
+    """
+
+    def __init__(self, native: _native.KeyWatch, ticket: int | None = None) -> None:
+        self._native = native
+        self._ticket = ticket
+
+    def next(self, timeout: Timeout = None) -> KeyChanges:
+        """Waits for the next change.
+
+        Raises DeadlineExceeded after `timeout` seconds; the watch goes on.
+        """
+        return to_key_changes(self._native.next(seconds(timeout)))
+
+    def __iter__(self) -> Iterator[KeyChanges]:
+        return self
+
+    def __next__(self) -> KeyChanges:
+        return self.next()
+
+    def close(self) -> None:
+        """Ends it, and a `next` that waits with Cancelled."""
+        self._native.close()
+        if self._ticket is not None:
+            _dispatch.forget(self._ticket)
+
+    def __enter__(self) -> KeyWatch:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+
+class Keys:
+    """The keys of a member's job. Thread-safe.
+
+    Keys are paths, such as "config/lr"; values are bytes, and text is sent as UTF-8. The writes of
+    one member take effect in the order in which they were called, also across broken connections,
+    and each once. `timeout` is in seconds or a timedelta, None for no limit, and every call raises
+    DeadlineExceeded when it is over, ResourceExhausted when a limit of the job is reached,
+    InvalidArgument for a key that cannot be, and Unavailable when the server is lost for good.
+    """
+
+    def __init__(self, native: _native.Keys) -> None:
+        self._native = native
+
+    def get(self, key: str, *, timeout: Timeout = None) -> bytes:
+        """The value now. Raises NotFound when there is none."""
+        value: bytes = self._native.get(key, seconds(timeout))[1]
+        return value
+
+    def entry(self, key: str, *, timeout: Timeout = None) -> KeyEntry | None:
+        """The value now with its revision, or None."""
+        return to_entry_or_none(self._native.try_get(key, seconds(timeout)))
+
+    def wait(self, key: str, *, timeout: Timeout = None) -> bytes:
+        """Waits until the key has a value."""
+        value: bytes = self._native.wait(key, seconds(timeout))[1]
+        return value
+
+    def wait_many(self, keys: Sequence[str], *, timeout: Timeout = None) -> list[bytes]:
+        """Waits until each key has a value; the values in the order asked."""
+        return [raw[1] for raw in self._native.wait_many(_texts(keys), seconds(timeout))]
+
+    def set(self, key: str, value: Value, *, overwrite: bool = True, ttl: Timeout = None,
+            with_member: bool = False, timeout: Timeout = None) -> int:
+        """Writes, and returns the revision of the write.
+
+        Args:
+          overwrite: False raises AlreadyExists when the key has a value.
+          ttl: seconds after which the key is deleted.
+          with_member: deleted when this member leaves or is lost.
+        """
+        revision: int = self._native.set(key, to_bytes(value), overwrite, seconds(ttl),
+                                         with_member, seconds(timeout))
+        return revision
+
+    def compare_and_set(self, key: str, expected: Value | None, value: Value, *,
+                        revision: int | None = None, ttl: Timeout = None,
+                        with_member: bool = False, timeout: Timeout = None) -> SwapResult:
+        """Writes if the key has the value `expected`; None: if it is not there.
+
+        With `revision`, and None expected: if it was last written at that revision.
+        """
+        return to_swap(self._native.compare_and_set(
+            key, None if expected is None else to_bytes(expected), revision, to_bytes(value),
+            seconds(ttl), with_member, seconds(timeout)))
+
+    def increment(self, key: str, by: int = 1, *, timeout: Timeout = None) -> int:
+        """Adds to the number in the key (0 when it is not there); returns the sum.
+
+        Raises FailedPrecondition or InvalidArgument when the key holds no number.
+        """
+        total: int = self._native.increment(key, by, seconds(timeout))
+        return total
+
+    def max(self, key: str, value: int, *, timeout: Timeout = None) -> int:
+        """The key becomes the greater of its number and this one; returns that."""
+        greatest: int = self._native.max(key, value, seconds(timeout))
+        return greatest
+
+    def delete(self, key: str, *, below: bool = False, revision: int | None = None,
+               timeout: Timeout = None) -> int:
+        """Deletes the key, with `below` everything below it too; returns how many there were.
+
+        With `revision`: FailedPrecondition unless the key was last written at that revision.
+        """
+        deleted: int = self._native.delete(key, below, revision, seconds(timeout))
+        return deleted
+
+    def list(self, directory: str = "", *, timeout: Timeout = None) -> list[KeyEntry]:
+        """What is below the directory, in the order of the keys; "": all there is.
+
+        Read page by page: a long list is not one moment's.
+        """
+        return to_entries(self._native.list(directory, seconds(timeout)))
+
+    def watch(self, key: str, *, after: int = 0) -> KeyWatch:
+        """Follows the key and what is below it; `after`: a revision to go on from."""
+        return KeyWatch(self._native.watch(key, after))
+
+    def on_change(self, key: str, callback: Callable[[KeyChanges | Error], object], *,
+                  after: int = 0) -> KeyWatch:
+        """Calls back with each change, on the callback thread, until the watch is closed.
+
+        It is called with an Error, and then no more, when the watch cannot go on. What the callback
+        raises is logged.
+        """
+        def changed(value: Any, error: Error | None) -> None:
+            callback(error if error is not None else to_key_changes(value))
+
+        ticket = _dispatch.expect(changed, again=True)
+        return KeyWatch(self._native.watch(key, after, ticket), ticket)
+
+
+def _texts(keys: Sequence[str]) -> list[str]:
+    """A text is a sequence of texts, too, but nobody means that."""
+    if isinstance(keys, str):
+        raise TypeError("wait_many takes a list of keys; for one key there is wait")
+    return list(keys)

@@ -1,0 +1,149 @@
+"""What calls return."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Union
+
+from lockstep._errors import Error
+
+#: Seconds, or a timedelta; None for no limit.
+Timeout = Union[float, int, datetime.timedelta, None]
+
+#: Bytes, or text that is sent as UTF-8.
+Value = Union[bytes, bytearray, memoryview, str]
+
+
+class KeyEntry(NamedTuple):
+    """A key with its value. A revision counts the writes to all keys of the job."""
+
+    key: str
+    value: bytes
+    revision: int
+
+
+class SwapResult(NamedTuple):
+    """What compare_and_set did, and the entry as it is now: None when there is none."""
+
+    swapped: bool
+    entry: KeyEntry | None
+
+
+class KeyChange(NamedTuple):
+    """A write to a key, or its deletion: then `value` is None."""
+
+    key: str
+    value: bytes | None
+    revision: int
+
+
+class KeyChanges(NamedTuple):
+    """Changes in the order in which they happened; with `snapshot`, all that is there instead."""
+
+    changes: tuple[KeyChange, ...]
+    revision: int
+    snapshot: bool
+
+
+class AliveMember(NamedTuple):
+    """A member that is alive; `member` is its number in the whole job."""
+
+    member: int
+    incarnation: int
+
+
+@dataclass(frozen=True)
+class MemberInfo:
+    """How a member is, as the server sees it."""
+
+    member: int
+    """Its number in the whole job."""
+    name: str
+    """Such as "trainer/4#1"."""
+    condition: str
+    """"missing", "registering", "connected", "suspect", "lost", "failed" or "left"."""
+    why: str
+    """One sentence, of suspect, lost and failed."""
+    host: str
+    pid: int
+    """0 when it is not known."""
+    peer: str
+    """Where it joined from."""
+
+
+@dataclass(frozen=True)
+class JobError:
+    """An error of the job."""
+
+    error: Error
+    origin: str
+    """The member it is about, or empty."""
+    consequence: bool
+    """It followed from the attempt's first error."""
+    attempt: int
+
+
+@dataclass(frozen=True)
+class JobChange:
+    """What has become of a job; with `snapshot`, all there is instead of what has changed."""
+
+    version: int
+    snapshot: bool
+    attempt: int
+    state: str
+    """"waiting", "running", "leaving", "ended", "failed" or "stopped"."""
+    members: tuple[MemberInfo, ...]
+    errors: tuple[JobError, ...]
+
+
+def seconds(timeout: Timeout) -> float | None:
+    """A time-out as the extension takes it."""
+    if timeout is None:
+        return None
+    value = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else float(timeout)
+    if math.isnan(value) or value < 0:
+        raise ValueError(f"a time-out is not negative, but this is: {timeout!r}; None means no limit")
+    return None if math.isinf(value) else value
+
+
+def to_bytes(value: Value) -> bytes:
+    """A value as the extension takes it."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise TypeError(f"a value is bytes or str, not {type(value).__name__}")
+
+
+def to_entry(raw: tuple[str, bytes, int]) -> KeyEntry:
+    return KeyEntry(*raw)
+
+
+def to_entry_or_none(raw: tuple[str, bytes, int] | None) -> KeyEntry | None:
+    return None if raw is None else KeyEntry(*raw)
+
+
+def to_entries(raw: list[tuple[str, bytes, int]]) -> list[KeyEntry]:
+    return [KeyEntry(*one) for one in raw]
+
+
+def to_swap(raw: tuple[bool, tuple[str, bytes, int] | None]) -> SwapResult:
+    return SwapResult(raw[0], to_entry_or_none(raw[1]))
+
+
+def to_key_changes(raw: tuple[list[tuple[str, bytes | None, int]], int, bool]) -> KeyChanges:
+    return KeyChanges(tuple(KeyChange(*one) for one in raw[0]), raw[1], raw[2])
+
+
+def to_alive(raw: list[tuple[int, int]]) -> list[AliveMember]:
+    return [AliveMember(*one) for one in raw]
+
+
+def to_job_change(raw: tuple[int, bool, int, str, list[tuple[int, str, str, str, str, int, str]],
+                             list[tuple[Error, str, bool, int]]]) -> JobChange:
+    version, snapshot, attempt, state, members, errors = raw
+    return JobChange(version, snapshot, attempt, state,
+                     tuple(MemberInfo(*one) for one in members),
+                     tuple(JobError(*one) for one in errors))

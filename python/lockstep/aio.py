@@ -1,0 +1,204 @@
+"""Lockstep for asyncio: the same members and keys, every wait a coroutine.
+
+    async with await lockstep.aio.join("10.0.0.1:7070", job="digits", size=4) as me:
+        await me.barrier("loaded", timeout=60)
+
+A task that is cancelled cancels its wait. `me.aio` is this face of a member that was joined
+otherwise. Arguments and errors are those of `lockstep.Member` and `lockstep.Keys`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lockstep import _dispatch, _native
+from lockstep._dispatch import result_of
+from lockstep._errors import Error
+from lockstep._keys import _texts
+from lockstep._member import (_LAST_WORDS_MAX, MemberBase, error_to_report, goes_well,
+                              join_arguments)
+from lockstep._types import (AliveMember, JobChange, KeyChanges, KeyEntry, MemberInfo, SwapResult,
+                             Timeout, Value, seconds, to_alive, to_bytes, to_entries,
+                             to_entry_or_none, to_job_change, to_key_changes, to_swap)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["JobWatch", "KeyWatch", "Keys", "Member", "join"]
+
+_log = logging.getLogger("lockstep")
+
+
+class KeyWatch:
+    """As lockstep.KeyWatch, an asynchronous iterator."""
+
+    def __init__(self, native: _native.KeyWatch) -> None:
+        self._native = native
+
+    async def next(self, timeout: Timeout = None) -> KeyChanges:
+        return to_key_changes(await result_of(self._native.next, seconds(timeout)))
+
+    def __aiter__(self) -> AsyncIterator[KeyChanges]:
+        return self
+
+    async def __anext__(self) -> KeyChanges:
+        return await self.next()
+
+    def close(self) -> None:
+        self._native.close()
+
+
+class JobWatch:
+    """As lockstep.JobWatch, an asynchronous iterator."""
+
+    def __init__(self, native: _native.JobWatch) -> None:
+        self._native = native
+
+    async def next(self, timeout: Timeout = None) -> JobChange:
+        return to_job_change(await result_of(self._native.next, seconds(timeout)))
+
+    def __aiter__(self) -> AsyncIterator[JobChange]:
+        return self
+
+    async def __anext__(self) -> JobChange:
+        return await self.next()
+
+    def close(self) -> None:
+        self._native.close()
+
+
+class Keys:
+    """As lockstep.Keys."""
+
+    def __init__(self, native: _native.Keys) -> None:
+        self._native = native
+
+    async def get(self, key: str, *, timeout: Timeout = None) -> bytes:
+        value: bytes = (await result_of(self._native.get, key, seconds(timeout)))[1]
+        return value
+
+    async def entry(self, key: str, *, timeout: Timeout = None) -> KeyEntry | None:
+        return to_entry_or_none(await result_of(self._native.try_get, key, seconds(timeout)))
+
+    async def wait(self, key: str, *, timeout: Timeout = None) -> bytes:
+        value: bytes = (await result_of(self._native.wait, key, seconds(timeout)))[1]
+        return value
+
+    async def wait_many(self, keys: Sequence[str], *, timeout: Timeout = None) -> list[bytes]:
+        found = await result_of(self._native.wait_many, _texts(keys), seconds(timeout))
+        return [raw[1] for raw in found]
+
+    async def set(self, key: str, value: Value, *, overwrite: bool = True, ttl: Timeout = None,
+                  with_member: bool = False, timeout: Timeout = None) -> int:
+        revision: int = await result_of(self._native.set, key, to_bytes(value), overwrite,
+                                        seconds(ttl), with_member, seconds(timeout))
+        return revision
+
+    async def compare_and_set(self, key: str, expected: Value | None, value: Value, *,
+                              revision: int | None = None, ttl: Timeout = None,
+                              with_member: bool = False, timeout: Timeout = None) -> SwapResult:
+        return to_swap(await result_of(
+            self._native.compare_and_set, key, None if expected is None else to_bytes(expected),
+            revision, to_bytes(value), seconds(ttl), with_member, seconds(timeout)))
+
+    async def increment(self, key: str, by: int = 1, *, timeout: Timeout = None) -> int:
+        total: int = await result_of(self._native.increment, key, by, seconds(timeout))
+        return total
+
+    async def max(self, key: str, value: int, *, timeout: Timeout = None) -> int:
+        greatest: int = await result_of(self._native.max, key, value, seconds(timeout))
+        return greatest
+
+    async def delete(self, key: str, *, below: bool = False, revision: int | None = None,
+                     timeout: Timeout = None) -> int:
+        deleted: int = await result_of(self._native.delete, key, below, revision,
+                                       seconds(timeout))
+        return deleted
+
+    async def list(self, directory: str = "", *, timeout: Timeout = None) -> list[KeyEntry]:
+        return to_entries(await result_of(self._native.list, directory, seconds(timeout)))
+
+    def watch(self, key: str, *, after: int = 0) -> KeyWatch:
+        return KeyWatch(self._native.watch(key, after))
+
+
+class Member(MemberBase):
+    """As lockstep.Member."""
+
+    def __init__(self, native: _native.Member) -> None:
+        super().__init__(native)
+        self.kv = Keys(native.keys())
+
+    async def barrier(self, id: str, timeout: Timeout = None,
+                      members: Sequence[int] = ()) -> None:
+        await result_of(self._native.barrier, id, seconds(timeout), list(members), None)
+
+    async def gather(self, id: str, value: Value, timeout: Timeout = None,
+                     members: Sequence[int] = ()) -> list[bytes]:
+        values: list[bytes] = await result_of(self._native.gather, id, to_bytes(value),
+                                              seconds(timeout), list(members))
+        return values
+
+    async def cancel_barrier(self, id: str, timeout: Timeout = None) -> None:
+        await result_of(self._native.cancel_barrier, id, seconds(timeout))
+
+    async def agree(self, name: str, index: int, stride: int = 1, timeout: Timeout = None,
+                    members: Sequence[int] = ()) -> int:
+        agreed: int = await result_of(self._native.agree, name, index, stride, seconds(timeout),
+                                      list(members))
+        return agreed
+
+    async def alive(self, members: Sequence[int] = (),
+                    timeout: Timeout = None) -> list[AliveMember]:
+        return to_alive(await result_of(self._native.alive, list(members), seconds(timeout)))
+
+    async def members(self, timeout: Timeout = 30) -> list[MemberInfo]:
+        watch = self.watch()
+        try:
+            return list((await watch.next(timeout)).members)
+        finally:
+            watch.close()
+
+    def watch(self) -> JobWatch:
+        return JobWatch(self._native.watch_job())
+
+    async def report_error(self, error: BaseException | str, timeout: Timeout = None) -> None:
+        await result_of(self._native.report_error, *error_to_report(error), seconds(timeout))
+
+    async def leave(self, timeout: Timeout = None) -> None:
+        await result_of(self._native.leave, seconds(timeout))
+
+    async def __aenter__(self) -> Member:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        trace: TracebackType | None) -> None:
+        if goes_well(error):
+            try:
+                await self.leave()
+            except Error as failed:
+                if failed.reason != "member_left":
+                    raise
+            finally:
+                self.close()
+            return
+        assert error is not None
+        try:
+            await self.report_error(error, _LAST_WORDS_MAX)
+        except Exception as failed:
+            _log.debug("the error could not be reported: %s", failed)
+        finally:
+            self.close()
+
+
+async def join(address: str | None = None, *, job: str | None = None, role: str | None = None,
+               index: int | None = None, size: int | None = None,
+               labels: Mapping[str, str] | None = None, attempt: int | None = None,
+               host: str | None = None, timeout: Timeout = 300, grace: Timeout = 60) -> Member:
+    """As lockstep.join."""
+    member = Member(await result_of(_native.join, *join_arguments(
+        address, job, role, index, size, attempt, host, labels, timeout, grace)))
+    _dispatch.close_at_exit(member)
+    return member

@@ -1,0 +1,269 @@
+"""In other people's processes: Ctrl-C, the interpreter's end, fork."""
+
+import os
+import threading
+import time
+
+import pytest
+
+import lockstep
+from conftest import LIMIT_S
+
+# Ctrl-C ends a wait within 100 ms; the rest is for two busy cores.
+INTERRUPTED_WITHIN_S = 2.0
+
+ALONE = """
+    import asyncio, os, sys, threading, time
+    import lockstep
+    me = lockstep.join(job=sys.argv[1], index=0, size=1)
+"""
+
+WAITS = {
+    "barrier": "me.barrier('never', members=[0, 1])",
+    "gather": "me.gather('never', b'', members=[0, 1])",
+    "agree": "me.agree('never', 1, members=[0, 1])",
+    "alive": "me.alive([0, 1])",
+    "kv.wait": "me.kv.wait('never')",
+    "kv.wait_many": "me.kv.wait_many(['never', 'ever'])",
+    "kv.watch": "watch = me.kv.watch('never'); watch.next(); watch.next()",
+    "watch": "list(me.watch())",
+    "asyncio": "asyncio.run(me.aio.kv.wait('never'))",
+}
+
+PAIR = """
+    import asyncio, os, sys, threading, time
+    import lockstep
+    other = threading.Thread(target=lambda: lockstep.join(job=sys.argv[1], index=1, size=2))
+    other.start()
+    me = lockstep.join(job=sys.argv[1], index=0, size=2)
+    other.join()
+"""
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_ctrl_c_ends_each_kind_of_wait(run_program, job, wait):
+    program = run_program(PAIR + f"""
+    class Said(BaseException):
+        pass
+    print("waits")
+    try:
+        {WAITS[wait]}
+    except KeyboardInterrupt:
+        print("interrupted")
+    me.kv.set("still", b"here")
+    print("goes on with", me.kv.get("still"))
+    """, job)
+    program.line("waits")
+    # The wait has begun when the process does nothing any more.
+    until_it_sleeps(program.process.pid)
+    began = time.monotonic()
+    program.interrupt()
+    program.line("interrupted")
+    took = time.monotonic() - began
+    program.line("goes on with b'here'")
+    assert program.end()[0] == 0
+    assert took < INTERRUPTED_WITHIN_S
+
+
+def until_it_sleeps(pid):
+    """Returns when the main thread is blocked in the kernel, twice in a row."""
+    asleep = 0
+    while asleep < 2:
+        with open(f"/proc/{pid}/stat") as stat:
+            asleep = asleep + 1 if stat.read().rsplit(")", 1)[1].split()[0] == "S" else 0
+        os.sched_yield()
+
+
+def test_ctrl_c_ends_the_wait_for_the_others_to_join(run_program, job):
+    program = run_program("""
+    import sys, lockstep
+    print("waits")
+    try:
+        lockstep.join(job=sys.argv[1], index=0, size=2)
+    except KeyboardInterrupt:
+        print("interrupted")
+    """, job)
+    program.line("waits")
+    until_it_sleeps(program.process.pid)
+    program.interrupt()
+    program.line("interrupted")
+    assert program.end()[0] == 0
+
+
+def test_a_signal_handler_runs_while_a_wait_goes_on(run_program, job):
+    program = run_program(PAIR + """
+    import signal
+    signal.signal(signal.SIGUSR1, lambda *_: print("handled"))
+    threading.Thread(target=lambda: (sys.stdin.readline(), me.kv.set("late", b"now"))).start()
+    print("waits")
+    print(me.kv.wait("late"))
+    """, job)
+    program.line("waits")
+    program.process.send_signal(10)
+    program.line("handled")
+    program.tell("go on")
+    program.line("b'now'")
+    assert program.end()[0] == 0
+
+
+@pytest.mark.parametrize("daemon", [True, False])
+def test_the_interpreter_ends_with_open_waits_and_callbacks(run_program, job, daemon):
+    program = run_program(PAIR + f"""
+    def wait(call):
+        print("waits")
+        try:
+            call()
+        except lockstep.Error as error:
+            print(type(error).__name__)
+
+    me.on_error(print)
+    me.on_change(lambda change: None)
+    me.kv.on_change("", lambda change: None)
+    threads = [threading.Thread(target=wait, args=(call,), daemon={daemon}) for call in (
+        lambda: me.barrier("never"), lambda: me.kv.wait("never"), lambda: list(me.watch()))]
+    for thread in threads:
+        thread.start()
+    for name in "abc":
+        me.kv.set(name, name)
+    print("ends")
+    """, job)
+    program.line("ends")
+    code, text = program.end()
+    assert code == 0, text
+    assert "Traceback" not in text and "Fatal" not in text, text
+    if not daemon:
+        assert text.count("Cancelled") == 3, text
+
+
+def test_the_interpreter_ends_within_a_callback_and_in_asyncio(run_program, job):
+    program = run_program(ALONE + """
+    begun = threading.Event()
+    def callback(_):
+        begun.set()
+        try:
+            me.kv.wait("never")
+        except lockstep.Cancelled:
+            print("cancelled in the callback")
+    me.kv.on_change("a", callback)
+    begun.wait()
+    async def main():
+        asyncio.ensure_future(me.aio.kv.wait("never"))
+        await me.aio.kv.set("b", b"1")
+        sys.exit(3)
+    asyncio.run(main())
+    """, job)
+    code, text = program.end()
+    assert code == 3, text
+    assert "cancelled in the callback" in text and "Traceback" not in text, text
+
+
+def test_leaving_at_exit_works(run_program, job):
+    program = run_program(ALONE + """
+    import atexit
+    atexit.register(lambda: (me.leave(timeout=30), print("left")))
+    """, job)
+    code, text = program.end()
+    assert code == 0 and "left" in text, text
+
+
+def test_a_second_process_cannot_be_the_same_member(run_program, server, job):
+    program = run_program(ALONE + """
+    print("joined", os.getpid())
+    sys.stdin.readline()
+    """, job)
+    pid = program.line("joined").split()[-1]
+    with pytest.raises(lockstep.AlreadyExists) as raised:
+        lockstep.join(server.address, job=job, index=0, size=1, timeout=LIMIT_S)
+    assert pid in str(raised.value)
+
+
+FORK = """
+    import os, sys
+    import lockstep
+    me = lockstep.join(job=sys.argv[1], index=0, size=2)
+"""
+
+
+@pytest.fixture
+def observed(server, job):
+    """Member 1 of the job of two that a program is member 0 of, and an event for its loss."""
+    joined = []
+    thread = threading.Thread(target=lambda: joined.append(
+        lockstep.join(server.address, job=job, index=1, size=2, timeout=LIMIT_S)))
+    thread.start()
+    yield thread, joined
+    for member in joined:
+        member.close()
+
+
+def test_a_child_gets_a_clear_error_and_its_parent_is_untouched(run_program, job, observed):
+    program = run_program(FORK + """
+    child = os.fork()
+    if child == 0:
+        for call in (lambda: me.barrier("x"), lambda: me.kv.get("y"), lambda: me.leave()):
+            try:
+                call()
+            except lockstep.FailedPrecondition as error:
+                print("child:", error.reason)
+        del me
+        sys.exit(0)
+    print("child ended with", os.waitpid(child, 0)[1])
+    me.kv.set("parent", b"lives")
+    print("parent:", me.kv.get("parent"))
+    sys.stdin.readline()
+    """, job)
+    assert [program.line("child:") for _ in range(3)] == ["child: forked"] * 3
+    assert program.line("child ended") == "child ended with 0"
+    assert program.line("parent") == "parent: b'lives'"
+
+
+def test_a_child_may_join_for_itself(run_program, job, observed):
+    program = run_program(FORK + """
+    child = os.fork()
+    if child == 0:
+        with lockstep.join(job=sys.argv[1] + "-of-the-child", size=1) as mine:
+            mine.kv.set("a", b"1")
+            print("child:", mine.kv.get("a"), mine.name)
+        sys.exit(0)
+    print("child ended with", os.waitpid(child, 0)[1])
+    print("parent:", me.kv.entry("a"))
+    """, job)
+    assert "b'1'" in program.line("child:")
+    assert program.line("child ended") == "child ended with 0"
+    assert program.line("parent") == "parent: None"
+
+
+def test_a_parent_killed_while_its_forked_child_lives_is_lost_at_once(run_program, job, observed):
+    thread, joined = observed
+    program = run_program(FORK + """
+    child = os.fork()
+    if child == 0:
+        print("child lives", os.getpid())
+        sys.stdin.readline()
+        os._exit(0)
+    me.kv.wait("never")
+    """, job)
+    program.line("child lives")
+    thread.join(LIMIT_S)
+    told = threading.Event()
+    errors = []
+    joined[0].on_error(lambda error: (errors.append(error), told.set()))
+    began = time.monotonic()
+    program.kill()
+    assert told.wait(LIMIT_S)
+    # session_grace is 1 s; the heartbeat's time-out would be 100 s.
+    assert time.monotonic() - began < 10
+    assert "/0#1" in str(errors[0])
+
+
+def test_worker_processes_of_multiprocessing(run_program, job, observed):
+    program = run_program(FORK + """
+    import multiprocessing
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        print("squares", pool.map(abs, range(-4, 0)))
+    me.kv.set("after", b"1")
+    print("parent goes on", me.kv.get("after"))
+    """, job)
+    program.line("squares [4, 3, 2, 1]")
+    program.line("parent goes on b'1'")
+    assert program.end()[0] == 0
