@@ -313,7 +313,7 @@ absl::StatusOr<Snapshot> Server::TakeSnapshot(const std::string& job) {
   if (!job.empty()) request.job = job;
   auto status = Status(request);
   if (!status.ok()) return status.status();
-  Snapshot snapshot{
+  server::Snapshot snapshot{
       .status = *std::move(status), .counters = counters_, .links = link_->connections()};
   for (const wire::native::JobStatus& one : snapshot.status.jobs) {
     JobHost* const host = jobs_.Find(one.job);

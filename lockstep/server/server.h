@@ -95,7 +95,7 @@ class Server {
   absl::StatusOr<wire::native::StatusReply> Status(const wire::native::StatusRequest& request);
   void WatchEvents(const link::Request& request, link::Responder responder);
   absl::Status Report(const wire::native::ProcessReport& report);
-  absl::StatusOr<Snapshot> TakeSnapshot(const std::string& job);
+  absl::StatusOr<server::Snapshot> TakeSnapshot(const std::string& job);
   // NOT_FOUND for events of a job that is not there.
   absl::Status CheckFollowed(const std::string& job) const;
 
