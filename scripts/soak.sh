@@ -9,6 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 readonly SEEDS=${1:-2000}
 readonly LIMIT_S=60  # of 2000 seeds, on two cores
 readonly REPEATS=5
+readonly RESTARTS=200
 failed=0
 
 soak() {  # soak TEXT COMMAND...
@@ -49,6 +50,15 @@ wait_half_a_minute() {
     "$setup_root/tests/interop"
 }
 
+damage_the_state() {
+  LOCKSTEP_DAMAGE_STEP=1 "$setup_root/build/release/tests/journal_damage_test" --gtest_brief=1
+}
+
+restart_the_server() {
+  LOCKSTEP_RESTARTS=$RESTARTS "$setup_root/build/release/tests/durability_restart_test" \
+    --gtest_brief=1
+}
+
 setup_packages
 setup_venvs
 setup_build release
@@ -61,5 +71,7 @@ soak "simulation, thread sanitizer" simulate "$setup_root/build/tsan/bin"
 soak "10,000 parked calls, 20 times" park_calls
 soak "lost and stopped stock processes, $REPEATS times" lose_members
 soak "stock processes stopped and cut off for half a minute" wait_half_a_minute
+soak "every byte of a state directory flipped and cut" damage_the_state
+soak "$RESTARTS times: the server killed under load and restarted" restart_the_server
 
 [ "$failed" -eq 0 ]

@@ -93,6 +93,26 @@ TEST(CommandLine, EverythingCanBeSaid) {
 
 TEST(CommandLine, AServerMayBeginWithoutJobs) { EXPECT_THAT(Good({}).options.jobs, IsEmpty()); }
 
+TEST(CommandLine, StateIsOnDiskUnlessSaidOtherwise) {
+  const auto parse = [](std::vector<const char*> arguments, const char* state, const char* home) {
+    arguments.insert(arguments.begin(), "lockstep-server");
+    auto parsed = ParseCommandLine(
+        static_cast<int>(arguments.size()), arguments.data(),
+        [&](const std::string& name) -> const char* {
+          return name == "HOME" ? home : name == "XDG_STATE_HOME" ? state : nullptr;
+        });
+    if (auto* end = std::get_if<EndNow>(&parsed)) return end->text;
+    return std::get<ParsedOptions>(parsed).options.state_directory;
+  };
+  EXPECT_EQ(parse({}, nullptr, "/home/ada"), "/home/ada/.local/state/lockstep");
+  EXPECT_EQ(parse({}, "/state", "/home/ada"), "/state/lockstep");
+  EXPECT_EQ(parse({}, "not/absolute", "/home/ada"), "/home/ada/.local/state/lockstep");
+  EXPECT_EQ(parse({"--state", "/var/lib/x"}, "/state", nullptr), "/var/lib/x");
+  EXPECT_EQ(parse({"--ephemeral"}, "/state", "/home/ada"), "");
+  EXPECT_THAT(parse({}, nullptr, nullptr), HasSubstr("--ephemeral"));
+  EXPECT_THAT(parse({"--state", "/x", "--ephemeral"}, nullptr, nullptr), HasSubstr("only one"));
+}
+
 TEST(CommandLine, LimitsAreOptions) {
   const ServerOptions options =
       Good({"--keys-max", "5", "--value-bytes-max", "1MiB", "--links-max", "7", "--calls-max", "8",

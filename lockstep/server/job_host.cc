@@ -48,8 +48,8 @@ wire::store::Job JobHost::saved() const {
           .roles = is.roles,
           .recoverable = is.recoverable,
           .temporary = temporary_,
-          .host = door_.address().host,
-          .port = door_.address().port,
+          .host = door_.address().address().to_string(),
+          .port = door_.address().port(),
           .incarnation_seed = is.incarnation_seed};
 }
 

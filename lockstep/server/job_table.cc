@@ -161,8 +161,8 @@ absl::Status JobTable::Restore(const wire::store::ReadEntry& entry) {
         {.name = job.name, .size = job.size, .roles = job.roles, .recoverable = job.recoverable},
         options_);
     options.incarnation_seed = job.incarnation_seed;
-    auto host =
-        std::make_unique<JobHost>(loop_, std::move(options), commits_, door_, options_.door);
+    auto host = std::make_unique<JobHost>(loop_, std::move(options), commits_, door_, feed_,
+                                          counters_, options_.door);
     host->set_temporary(job.temporary);
     if (!jobs_.emplace(job.name, std::move(host)).second) {
       return absl::InvalidArgumentError(absl::StrCat("job '", job.name, "' is made twice"));
