@@ -22,7 +22,9 @@ using wire::native::WatchEventsReply;
 // A request, and what was answered to it.
 class Call {
  public:
-  link::Responder Responder() { return link::Responder(sink_, 1, 5, 1); }
+  link::Responder Responder() {
+    return link::Responder(std::weak_ptr<link::Responder::Sink>(sink_), link::LinkId(1), 5, 1);
+  }
 
   bool answered() const { return sink_->payload.has_value(); }
   bool failed() const { return answered() && sink_->payload->failed; }
@@ -32,7 +34,8 @@ class Call {
   std::vector<std::string> Texts() const {
     std::vector<std::string> texts;
     if (!answered() || failed()) return texts;
-    for (const auto& event : Reply()->events) texts.push_back(event.text);
+    const auto reply = Reply();
+    for (const auto& event : reply->events) texts.push_back(event.text);
     return texts;
   }
 
