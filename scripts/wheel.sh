@@ -19,7 +19,7 @@ wheel_build() {
 
 wheel_repair() {
   mkdir -p "$setup_root/dist"
-  PATH="$setup_root/build/venv/bin:$PATH" auditwheel repair --plat manylinux_2_36_x86_64 \
+  PATH="$setup_root/build/venv/bin:$PATH" auditwheel repair --plat manylinux_2_36_x86_64 --only-plat \
     --wheel-dir "$setup_root/dist" "$setup_root"/build/wheels/lockstep_runtime-*.whl
 }
 
