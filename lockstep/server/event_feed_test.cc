@@ -1,5 +1,6 @@
 #include "lockstep/server/event_feed.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::server {
 namespace {
@@ -21,9 +23,22 @@ using wire::native::WatchEventsReply;
 struct Call {
   std::optional<absl::StatusOr<std::string>> answer;
 
-  link::Responder Responder() {
-    return link::Responder([this](absl::StatusOr<std::string> got) { answer = std::move(got); });
-  }
+  // Where the answer goes, as a server would take it.
+  struct Sink final : link::Responder::Sink {
+    explicit Sink(Call& to) : call(to) {}
+    void Answer(link::LinkId, link::RequestKind, uint64_t, link::Payload payload) override {
+      if (!payload.failed) {
+        call.answer = std::move(payload.bytes);
+        return;
+      }
+      const auto error = wire::native::Decode<wire::native::ErrorReply>(payload.bytes);
+      call.answer = wire::native::ToStatus(*error);
+    }
+    Call& call;
+  };
+  std::shared_ptr<Sink> sink = std::make_shared<Sink>(*this);
+
+  link::Responder Responder() { return link::Responder(sink, link::LinkId(1), 5, 1); }
   std::vector<std::string> Texts() const {
     std::vector<std::string> texts;
     if (!answer || !answer->ok()) return texts;
