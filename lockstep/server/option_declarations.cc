@@ -122,6 +122,10 @@ void DeclareConnections(DeclaredOptions& declared) {
               "What waits to be sent over a link; a client that reads too slowly loses it.");
   table.Count("connections-max", &door.connections.connections_max,
               "Connections of stock clients, per job.");
+  table.Count("connections-per-host-max", &door.connections.connections_per_host_max,
+              "Of those, from one address.");
+  table.Bytes("grpc-memory-max", &door.grpc_memory_max,
+              "What gRPC may hold for stock clients' connections and messages, per job.");
   table.Count("calls-max", &door.calls_max, "Open calls of stock clients, per job.");
   table.Duration("handshake-timeout", &door.handshake_timeout,
                  "From a stock client's connection to its first HTTP/2 settings.");
