@@ -206,7 +206,7 @@ TEST(CommandLine, MoreJobsThanTheLimitAreRefusedByItsName) {
   EXPECT_THAT(Complaint(arguments), HasSubstr("jobs_max"));
 }
 
-TEST(CommandLine, AJobMayHaveRoles) {
+TEST(CommandLine, AJobHasRolesAndAnAddress) {
   const auto job = ParseJob("digits=worker:2,ps:1@localhost:81");
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->name, "digits");

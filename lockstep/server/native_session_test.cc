@@ -117,7 +117,7 @@ TEST_F(NativeSessionTest, JobsAreMadeListedAndDeleted) {
   EXPECT_EQ(Reason(*client, native::CreateJob{.job = "b", .size = 0}), "invalid_argument");
   EXPECT_EQ(Reason(*client, native::CreateJob{.job = "b", .roles = {{"w", 1}, {"w", 1}}}),
             "invalid_argument");
-  EXPECT_EQ(server_->Snapshot()->jobs.size(), 1u);
+  EXPECT_EQ(server_->CurrentStatus()->jobs.size(), 1u);
 
   Ask(*client, native::DeleteJob{.job = "digits"});
   EXPECT_EQ(Reason(*client, native::DeleteJob{.job = "digits"}), "unknown_job");
@@ -155,7 +155,7 @@ TEST_F(NativeSessionTest, DeletingARunningJobTellsItsMembers) {
     return Reason(*me, native::GetKey{.key = "never", .wait = true});
   });
   // Until it waits.
-  while (server_->Snapshot()->jobs.at(0).waits == 0) std::this_thread::yield();
+  while (server_->CurrentStatus()->jobs.at(0).waits == 0) std::this_thread::yield();
   Ask(*tool, native::DeleteJob{.job = "digits", .running_too = true});
   EXPECT_EQ(waiting.get(), "job_deleted");
   EXPECT_EQ(Reason(*me, native::GetKey{.key = "a"}), "job_deleted");
@@ -168,7 +168,7 @@ TEST_F(NativeSessionTest, AJobThatNobodyUsesExpires) {
   Ask(*client, Open("used", 1));
   const auto jobs = [&] {
     std::vector<std::string> names;
-    for (const auto& job : server_->Snapshot()->jobs) names.push_back(job.job);
+    for (const auto& job : server_->CurrentStatus()->jobs) names.push_back(job.job);
     return names;
   };
   const std::vector<std::string> left = {"kept", "used"};
@@ -184,10 +184,10 @@ TEST_F(NativeSessionTest, StopsAndStartsInOneProcess) {
   auto waiting = std::async(std::launch::async, [&] {
     return Reason(*me, native::GetKey{.key = "never", .wait = true});
   });
-  while (server_->Snapshot()->jobs.at(0).waits == 0) std::this_thread::yield();
+  while (server_->CurrentStatus()->jobs.at(0).waits == 0) std::this_thread::yield();
   server_->Stop();
   EXPECT_EQ(waiting.get(), "service_stopped");
-  EXPECT_EQ(server_->Snapshot().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(server_->CurrentStatus().status().code(), absl::StatusCode::kUnavailable);
   Serve({{.name = "digits", .size = 1}});
   EXPECT_EQ(Ask(*Connect(), Open("digits")).size, 1);
 }

@@ -97,7 +97,7 @@ std::string Server::GrpcAddress(const std::string& job) {
   return address;
 }
 
-absl::StatusOr<wire::native::StatusReply> Server::Snapshot() {
+absl::StatusOr<wire::native::StatusReply> Server::CurrentStatus() {
   absl::StatusOr<wire::native::StatusReply> reply =
       absl::UnavailableError("the server has stopped");
   OnLoop([&] { reply = Status({}); });
