@@ -2,7 +2,7 @@
 //
 // Nothing but the connection tells a late call of an old attempt from one of the current attempt in
 // the older family of clients: most requests name a member, but not its life, and those on keys
-// name nobody at all. See docs/decisions/0006-attempts-of-the-older-clients.md.
+// name nobody at all. See docs/decisions/0009-attempts-of-the-older-clients.md.
 #pragma once
 
 #include <cstddef>
