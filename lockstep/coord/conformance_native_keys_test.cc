@@ -16,6 +16,7 @@ using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
 using lockstep::testing::Native;
 using lockstep::testing::Succeeded;
+using lockstep::testing::Who;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -103,12 +104,8 @@ TEST_F(NativeKeysInAJob, AWaitForManyKeysIsAWait) {
 
 TEST_F(NativeKeysInAJob, StockAndNativeCallersShareTheKeys) {
   const CallId wait = h.Ask(kFirst, GetKeys{.keys = {"/a", "b"}});
-  for (const char* key : {"a", "b"}) {
-    h.Handle(SetKey{
-        .caller = {.call = CallId(1'000'000 + static_cast<uint64_t>(*key)), .service = h.service()},
-        .key = key,
-        .value = "1"});
-  }
+  const auto stock = Who(0).As(501).In(h.service());
+  for (const char* key : {"a", "b"}) EXPECT_THAT(h.Reply(h.Set(stock, key, "1")), Succeeded());
   EXPECT_THAT(h.Entries(wait), ElementsAre("/a=1", "b=1"));
 }
 
@@ -148,6 +145,8 @@ TEST_F(NativeKeysInAJob, AMemberThatLeavesIsNotAwaited) {
 }
 
 TEST_F(NativeKeysInAJob, AMemberThatIsLostIsNotAwaited) {
+  // Who is told of the loss is not set to error for it.
+  h.Ask(kFirst, PollForError{});
   const CallId first = h.Ask(kFirst, At(5));
   h.Ask(kThird, At(99));
   const CallId second = h.Ask(kSecond, At(7));

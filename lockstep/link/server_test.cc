@@ -18,6 +18,7 @@ namespace lockstep::link {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::kLong;
 using testing::RawClient;
@@ -326,6 +327,76 @@ class AllDescriptors {
   std::vector<int> taken_;
 };
 
+TEST(Server, TellsOfCancelledAnsweredAndEndedLinks) {
+  Seen<std::string> seen;
+  std::vector<Responder> held;
+  TestServer server(ServerEvents{
+      .request =
+          [&](const Request& request, Responder responder) {
+            held.push_back(std::move(responder));
+            seen.Add(absl::StrCat("request ", request.id));
+          },
+      .cancelled = [&](LinkId, uint64_t id) { seen.Add(absl::StrCat("cancelled ", id)); },
+      .answered = [&](LinkId, uint64_t id) { seen.Add(absl::StrCat("answered ", id)); },
+      .ended = [&](LinkId, bool by_peer) { seen.Add(by_peer ? "closed" : "given up"); }});
+  {
+    RawClient client(server.address());
+    client.SayHello();
+    client.Expect<Welcome>(FrameType::kWelcome);
+    client.Send(Message{.type = FrameType::kRequest, .kind = 1, .id = 5});
+    client.Send(Message{.type = FrameType::kCancel, .id = 6});  // no such request waits
+    client.Send(Message{.type = FrameType::kCancel, .id = 5});
+    client.Send(FrameType::kAnswered, wire::native::Answered{.through = 4});
+    EXPECT_THAT(seen.WaitForCount(3), ElementsAre("request 5", "cancelled 5", "answered 4"));
+  }
+  EXPECT_EQ(seen.WaitForCount(4).back(), "closed");
+  RawClient wrong(server.address());
+  wrong.SayHello();
+  wrong.Expect<Welcome>(FrameType::kWelcome);
+  wrong.Send("garbage that is no frame");
+  EXPECT_EQ(wrong.Expect<Farewell>(FrameType::kFarewell).reason, "protocol");
+  wrong.ExpectClosed();
+  EXPECT_EQ(seen.WaitForCount(5).back(), "given up");
+  server.thread().Do([&] { held.clear(); });
+}
+
+TEST(Server, SharesOnePayloadAmongLinks) {
+  const auto shared = std::make_shared<const std::string>(300'000, 'x');
+  std::vector<Responder> held;
+  Seen<int> seen;
+  TestServer server([&](const Request&, Responder responder) {
+    held.push_back(std::move(responder));
+    seen.Add(1);
+  });
+  RawClient first(server.address());
+  RawClient second(server.address());
+  for (RawClient* client : {&first, &second}) {
+    client->SayHello();
+    client->Expect<Welcome>(FrameType::kWelcome);
+    client->Send(Message{.type = FrameType::kRequest, .kind = 1, .id = 1});
+  }
+  seen.WaitForCount(2);
+  server.thread().Do([&] {
+    for (Responder& responder : held) responder.Send({.shared = shared});
+    held.clear();
+  });
+  for (RawClient* client : {&first, &second}) {
+    const auto message = client->Receive();
+    ASSERT_TRUE(message.has_value());
+    EXPECT_EQ(message->payload, *shared);
+  }
+}
+
+TEST(Server, WhoSaysNothingMakesRoom) {
+  TestServer server(Echo, {.greetings_max = 2});
+  RawClient oldest(server.address());
+  RawClient second(server.address());
+  RawClient third(server.address());
+  oldest.ExpectClosed();
+  second.SayHello();
+  second.Expect<Welcome>(FrameType::kWelcome);
+}
+
 TEST(Server, ServesOnAfterItRanOutOfDescriptors) {
   TestServer server(Echo, {.accept_retry = absl::Milliseconds(10)});
   const auto address = runtime::ParseAddress(server.address());
@@ -340,7 +411,8 @@ TEST(Server, ServesOnAfterItRanOutOfDescriptors) {
     ASSERT_GE(client, 0);
     // The kernel accepts for the server, which cannot.
     ASSERT_EQ(::connect(client, reinterpret_cast<sockaddr*>(&where), sizeof(where)), 0);
-    EXPECT_THAT(server.notices.WaitForCount(1), Contains(HasSubstr("cannot accept connections")));
+    EXPECT_THAT(server.notices.WaitForCount(1),
+                Contains(HasSubstr("connections refused: Too many open files")));
   }
   ::close(client);
   EXPECT_EQ(*Connect(server.address())->CallRaw(1, "serves on", kLong), "serves on");

@@ -85,11 +85,13 @@ class LoopThread {
 // A server on a port that the system chose.
 class TestServer {
  public:
-  explicit TestServer(Server::Handler handler, Server::Options options = {}) {
+  explicit TestServer(Server::Handler handler, Server::Options options = {})
+      : TestServer(ServerEvents{.request = std::move(handler)}, std::move(options)) {}
+  explicit TestServer(ServerEvents events, Server::Options options = {}) {
     if (options.listen == Server::Options{}.listen) options.listen = "127.0.0.1:0";
     options.notice = [this](std::string text) { notices.Add(std::move(text)); };
     server_ = thread_.Do([&] {
-      auto server = Server::Listen(thread_.loop(), options, std::move(handler));
+      auto server = Server::Listen(thread_.loop(), options, std::move(events));
       EXPECT_TRUE(server.ok()) << server.status();
       return *std::move(server);
     });

@@ -206,6 +206,24 @@ TEST(CommandLine, MoreJobsThanTheLimitAreRefusedByItsName) {
   EXPECT_THAT(Complaint(arguments), HasSubstr("jobs_max"));
 }
 
+TEST(CommandLine, AJobHasRolesAndAnAddress) {
+  const auto job = ParseJob("digits=worker:2,ps:1@localhost:81");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->name, "digits");
+  EXPECT_EQ(job->size, 3);
+  ASSERT_EQ(job->roles.size(), 2u);
+  EXPECT_EQ(job->roles[0].name, "worker");
+  EXPECT_EQ(job->roles[0].size, 2);
+  EXPECT_EQ(job->roles[1].name, "ps");
+  EXPECT_EQ(job->roles[1].size, 1);
+  EXPECT_EQ(job->address->port, 81);
+  EXPECT_TRUE(ParseJob("digits=4")->roles.empty());
+  for (const char* wrong : {"digits=worker:0", "digits=worker:2,", "digits=:2", "digits=a:1,a:1",
+                            "digits=a:40000,b:40000", "digits=a b:1", "digits=worker:x"}) {
+    EXPECT_FALSE(ParseJob(wrong).ok()) << wrong;
+  }
+}
+
 TEST(CommandLine, HelpAndVersionEndWell) {
   for (const char* option : {"--help", "--version"}) {
     auto parsed = Parse({option});

@@ -26,7 +26,7 @@ absl::Status NoSession() {
   return WithReason(absl::FailedPreconditionError(
                         "no session is open on this link: send OpenSession first, with `resume` "
                         "when the session is older than the link"),
-                    "unknown_session");
+                    "no_session");
 }
 
 absl::Status SecondSession() {
@@ -50,11 +50,10 @@ void NativeDoor::Take(link::Request request, link::Responder responder) {
   if (speaker->second.job == nullptr) return responder.Fail(speaker->second.why);
   if (request.id == 0) return responder.Fail(NoNumber());
   const CallId call = NextCall();
-  const std::string peer(request.peer);
   const wire::native::RequestContext from = {
       .caller = {.call = call, .session = speaker->second.session, .number = request.id},
       .now = runtime::MonotonicNow(),
-      .peer = peer};
+      .peer = request.peer};
   auto event = wire::native::ToEvent(request.kind, request.payload, from);
   if (!event.ok()) return responder.Fail(event.status());
   Begin(request.link, call, *std::move(event), std::move(responder));

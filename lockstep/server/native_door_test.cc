@@ -152,7 +152,7 @@ TEST_F(NativeDoorTest, AnswersEachRequestOnItsLink) {
 TEST_F(NativeDoorTest, RefusesRequestsWithoutASession) {
   auto client = Connect();
   Ask(*client, 1, native::GetKey{.key = "a"});
-  EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "unknown_session");
+  EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "no_session");
   Ask(*client, 2, Open(false, "other"));
   EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "unknown_job");
   Ask(*client, 3, native::OpenSession{.session = {"short"}, .job = "digits"});
@@ -224,7 +224,7 @@ TEST_F(NativeDoorTest, AClosedSessionIsNotBroken) {
   Reply(1, {});
   client->Expect<native::CloseSessionReply>(FrameType::kAnswer);
   Ask(*client, 2, native::GetKey{.key = "a"});
-  EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "unknown_session");
+  EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "no_session");
   client.reset();
   auto other = ConnectAndOpen();
   EXPECT_THAT(SeenByJob(3), ElementsAre("open by raw", "request 1 of 2", "open by raw"));

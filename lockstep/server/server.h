@@ -29,7 +29,7 @@
 #include "lockstep/server/native_door.h"
 #include "lockstep/server/options.h"
 #include "lockstep/server/ready_file.h"
-#include "lockstep/server/snapshot.h"
+#include "lockstep/server/server_view.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
 
@@ -39,7 +39,7 @@ namespace lockstep::server {
 // `Run`. gRPC brings threads of its own, which only decode and encode. Logs through spdlog's
 // default logger.
 //
-// Threads: `Drain`, `Stop`, `GrpcAddress`, `Snapshot` and `listen_address` are thread-safe; the
+// Threads: `Drain`, `Stop`, `GrpcAddress`, `CurrentStatus` and `listen_address` are thread-safe; the
 // others belong to the thread that made the server.
 class Server {
  public:
@@ -62,7 +62,7 @@ class Server {
   // Where stock clients call this job; empty when there is no such job. After `Start`.
   std::string GrpcAddress(const std::string& job);
   // What `lockstep status` shows, of all jobs. After `Start`; UNAVAILABLE once stopped.
-  absl::StatusOr<wire::native::StatusReply> Snapshot();
+  absl::StatusOr<wire::native::StatusReply> CurrentStatus();
 
   // Answers all waits, lets the answers go out, and returns when the server has ended. What `Start`
   // made; not on the server's own thread.
@@ -95,7 +95,7 @@ class Server {
   absl::StatusOr<wire::native::StatusReply> Status(const wire::native::StatusRequest& request);
   void WatchEvents(const link::Request& request, link::Responder responder);
   absl::Status Report(const wire::native::ProcessReport& report);
-  absl::StatusOr<server::Snapshot> TakeSnapshot(const std::string& job);
+  absl::StatusOr<ServerView> View(const std::string& job);
   // NOT_FOUND for events of a job that is not there.
   absl::Status CheckFollowed(const std::string& job) const;
 

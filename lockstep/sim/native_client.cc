@@ -115,11 +115,13 @@ std::string NativeClient::failure() const {
   return "";
 }
 
-void NativeClient::Start() { Rejoin(); }
+void NativeClient::Start() {
+  if (alive_) Rejoin();
+}
 
 void NativeClient::Die() {
   alive_ = false;
-  session_->Die();
+  if (session_ != nullptr) session_->Die();
 }
 
 // A new life, in a session of its own or in the one there was.

@@ -78,7 +78,9 @@ class NativeClient {
 
   void Start();
   void Die();
-  void BreakLink(bool silent) { session_->BreakLink(silent); }
+  void BreakLink(bool silent) {
+    if (session_ != nullptr) session_->BreakLink(silent);
+  }
 
   bool alive() const { return alive_; }
   bool done() const { return done_; }

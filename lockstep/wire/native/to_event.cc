@@ -61,7 +61,7 @@ EventOr Convert(JoinJob request, const RequestContext& from) {
                        .deadline = from.now + *timeout,
                        .host = std::move(request.host),
                        .pid = request.pid,
-                       .peer = from.peer,
+                       .peer = std::string(from.peer),
                        .labels = {}};
   for (Label& label : request.labels) {
     event.labels.emplace_back(std::move(label.name), std::move(label.value));

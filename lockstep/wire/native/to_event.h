@@ -17,7 +17,7 @@ namespace lockstep::wire::native {
 struct RequestContext {
   coord::Caller caller;
   Time now;
-  const std::string& peer;  // where its link comes from
+  std::string_view peer;  // where its link comes from
 };
 
 // Whether a request of this kind belongs to a session. All but OpenSession become an event by

@@ -1,0 +1,227 @@
+// Native clients at a whole server: sessions over real links, jobs that are made and ended while it
+// runs, and the server as a library.
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/link/client.h"
+#include "lockstep/server/server.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/to_event.h"
+
+namespace lockstep::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+namespace native = wire::native;
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+class NativeSessionTest : public ::testing::Test {
+ protected:
+  void Serve(std::vector<JobOptions> jobs, ServerOptions options = {}) {
+    options.listen = {.host = "127.0.0.1", .port = 0};
+    options.jobs = std::move(jobs);
+    auto server = Server::Start(options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+
+  std::unique_ptr<link::Client> Connect() {
+    auto client = link::Client::Connect(server_->listen_address(), kPatience, {});
+    EXPECT_TRUE(client.ok()) << client.status();
+    return client.ok() ? *std::move(client) : nullptr;
+  }
+  template <class Request>
+  static typename native::KindOf<Request>::Reply Ask(link::Client& client, const Request& request) {
+    auto reply = client.Call(request, kPatience);
+    EXPECT_TRUE(reply.ok()) << Request::kName << ": " << reply.status();
+    return reply.ok() ? *reply : typename native::KindOf<Request>::Reply{};
+  }
+  template <class Request>
+  static std::string Reason(link::Client& client, const Request& request) {
+    const auto reply = client.Call(request, kPatience);
+    return reply.ok() ? "ok" : native::ReasonOf(reply.status());
+  }
+  native::OpenSession Open(const std::string& job, int32_t create_size = 0) {
+    return {.session = native::ToBytes({.high = 7, .low = ++last_session_}),
+            .job = job,
+            .create_size = create_size};
+  }
+  // A client with a session that has joined.
+  std::unique_ptr<link::Client> Join(const std::string& job, int32_t index) {
+    auto client = Connect();
+    Ask(*client, Open(job));
+    const auto joined =
+        Ask(*client, native::JoinJob{.index = index, .incarnation = last_session_ + 100});
+    EXPECT_EQ(joined.member, index);
+    return client;
+  }
+
+  std::unique_ptr<Server> server_;
+  uint64_t last_session_ = 0;
+};
+
+TEST_F(NativeSessionTest, KeysAreSetAndRead) {
+  Serve({{.name = "digits", .size = 1}});
+  auto client = Connect();
+  EXPECT_EQ(Ask(*client, Open("digits")).size, 1);
+  const auto written = Ask(*client, native::SetKey{.key = "a", .value = {"v\xff"}});
+  EXPECT_GT(written.revision, 0);
+  const auto read = Ask(*client, native::GetKey{.key = "a"});
+  EXPECT_EQ(read.entry,
+            (native::Entry{.key = "a", .value = {"v\xff"}, .revision = written.revision}));
+  EXPECT_EQ(Reason(*client, native::GetKey{.key = "b"}), "key_not_found");
+  EXPECT_EQ(Reason(*client, native::Barrier{.id = "b"}), "not_a_member");
+}
+
+TEST_F(NativeSessionTest, MembersMeetAtABarrier) {
+  Serve({{.name = "digits", .size = 2}});
+  auto other = std::async(std::launch::async, [&] {
+    auto client = Connect();
+    Ask(*client,
+        native::OpenSession{.session = native::ToBytes({.high = 1, .low = 1}), .job = "digits"});
+    Ask(*client, native::JoinJob{.index = 1, .incarnation = 1});
+    return Ask(*client, native::Barrier{.id = "ports", .value = native::Bytes{"b"}});
+  });
+  auto me = Join("digits", 0);
+  const auto passed = Ask(*me, native::Barrier{.id = "ports", .value = native::Bytes{"a"}});
+  EXPECT_THAT(passed.values,
+              ElementsAre(native::BarrierValue{0, {"a"}}, native::BarrierValue{1, {"b"}}));
+  EXPECT_EQ(other.get(), passed);
+}
+
+TEST_F(NativeSessionTest, JobsAreMadeListedAndDeleted) {
+  Serve({});
+  auto client = Connect();
+  EXPECT_EQ(Reason(*client, Open("digits")), "unknown_job");
+  const auto made =
+      Ask(*client, native::CreateJob{.job = "digits", .roles = {{"worker", 2}, {"ps", 1}}});
+  EXPECT_TRUE(made.created);
+  EXPECT_EQ(made.grpc, server_->GrpcAddress("digits"));
+  const native::CreateJob same = {.job = "digits", .size = 3, .roles = {{"worker", 2}, {"ps", 1}}};
+  EXPECT_FALSE(Ask(*client, same).created);
+  EXPECT_EQ(Reason(*client, native::CreateJob{.job = "digits", .size = 3}), "job_exists");
+  EXPECT_EQ(Reason(*client, native::CreateJob{.job = "a b", .size = 3}), "invalid_argument");
+  EXPECT_EQ(Reason(*client, native::CreateJob{.job = "b", .size = 0}), "invalid_argument");
+  EXPECT_EQ(Reason(*client, native::CreateJob{.job = "b", .roles = {{"w", 1}, {"w", 1}}}),
+            "invalid_argument");
+  EXPECT_EQ(server_->CurrentStatus()->jobs.size(), 1u);
+
+  Ask(*client, native::DeleteJob{.job = "digits"});
+  EXPECT_EQ(Reason(*client, native::DeleteJob{.job = "digits"}), "unknown_job");
+  EXPECT_EQ(server_->GrpcAddress("digits"), "");
+}
+
+TEST_F(NativeSessionTest, TheFirstToOpenMakesTheJob) {
+  Serve({}, {.jobs_max = 1});
+  auto client = Connect();
+  EXPECT_EQ(Ask(*client, Open("digits", 2)).size, 2);
+  auto another = Connect();
+  EXPECT_EQ(Ask(*another, Open("digits", 2)).size, 2);
+  EXPECT_EQ(Reason(*Connect(), Open("digits", 3)), "job_exists");
+  EXPECT_EQ(Reason(*Connect(), Open("other", 2)), "limit_exceeded");
+}
+
+TEST_F(NativeSessionTest, JobsDoNotSeeEachOther) {
+  Serve({{.name = "a", .size = 1}, {.name = "b", .size = 1}});
+  auto a = Connect();
+  auto b = Connect();
+  const auto open = Open("a");
+  Ask(*a, open);
+  // Even the same session id is another session elsewhere.
+  Ask(*b, native::OpenSession{.session = open.session, .job = "b"});
+  Ask(*a, native::SetKey{.key = "k", .value = {"a's"}});
+  EXPECT_EQ(Reason(*b, native::GetKey{.key = "k"}), "key_not_found");
+}
+
+TEST_F(NativeSessionTest, DeletingARunningJobTellsItsMembers) {
+  Serve({{.name = "digits", .size = 1}});
+  auto me = Join("digits", 0);
+  auto tool = Connect();
+  EXPECT_EQ(Reason(*tool, native::DeleteJob{.job = "digits"}), "job_running");
+  auto waiting = std::async(std::launch::async, [&] {
+    return Reason(*me, native::GetKey{.key = "never", .wait = true});
+  });
+  // Until it waits.
+  while (server_->CurrentStatus()->jobs.at(0).waits == 0) std::this_thread::yield();
+  Ask(*tool, native::DeleteJob{.job = "digits", .running_too = true});
+  EXPECT_EQ(waiting.get(), "job_deleted");
+  EXPECT_EQ(Reason(*me, native::GetKey{.key = "a"}), "job_deleted");
+}
+
+TEST_F(NativeSessionTest, AJobThatNobodyUsesExpires) {
+  Serve({{.name = "kept", .size = 1}}, {.job_rest = absl::Milliseconds(200)});
+  auto client = Connect();
+  Ask(*client, native::CreateJob{.job = "gone", .size = 1});
+  Ask(*client, Open("used", 1));
+  const auto jobs = [&] {
+    std::vector<std::string> names;
+    for (const auto& job : server_->CurrentStatus()->jobs) names.push_back(job.job);
+    return names;
+  };
+  const std::vector<std::string> left = {"kept", "used"};
+  while (jobs() != left) std::this_thread::yield();
+  client.reset();
+  while (jobs().size() != 1) std::this_thread::yield();
+  EXPECT_THAT(jobs(), ElementsAre("kept"));
+}
+
+TEST_F(NativeSessionTest, StopsAndStartsInOneProcess) {
+  Serve({{.name = "digits", .size = 1}});
+  auto me = Join("digits", 0);
+  auto waiting = std::async(std::launch::async, [&] {
+    return Reason(*me, native::GetKey{.key = "never", .wait = true});
+  });
+  while (server_->CurrentStatus()->jobs.at(0).waits == 0) std::this_thread::yield();
+  server_->Stop();
+  EXPECT_EQ(waiting.get(), "service_stopped");
+  EXPECT_EQ(server_->CurrentStatus().status().code(), absl::StatusCode::kUnavailable);
+  Serve({{.name = "digits", .size = 1}});
+  EXPECT_EQ(Ask(*Connect(), Open("digits")).size, 1);
+}
+
+// Connections that say nothing do not keep members out.
+TEST_F(NativeSessionTest, ServesThroughAFloodOfIdleConnections) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the undefined-behaviour sanitizer needs descriptors of its own to check objects";
+#endif
+  Serve({{.name = "digits", .size = 1}});
+  auto me = Join("digits", 0);
+  const std::string address = server_->listen_address();
+  sockaddr_in where = {.sin_family = AF_INET};
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  where.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  std::vector<int> idle;
+  for (int i = 0; i < 1'500; ++i) {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) break;  // out of our own
+    idle.push_back(fd);
+    ASSERT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&where), sizeof(where)), 0);
+  }
+  EXPECT_GT(idle.size(), 300u);
+  Ask(*me, native::SetKey{.key = "a", .value = {"served"}});
+  // Room for the newcomer's own descriptors, which are this process's as well.
+  for (int i = 0; i < 10; ++i) {
+    ::close(idle.back());
+    idle.pop_back();
+  }
+  auto newcomer = Connect();
+  Ask(*newcomer, Open("digits"));
+  EXPECT_EQ(Ask(*newcomer, native::GetKey{.key = "a"}).entry.value.data, "served");
+  for (const int fd : idle) ::close(fd);
+}
+
+}  // namespace
+}  // namespace lockstep::server
