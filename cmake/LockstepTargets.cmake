@@ -19,12 +19,9 @@ function(lockstep_library name)
     add_library(${name} STATIC ${arg_SOURCES})
     target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE $<BUILD_INTERFACE:lockstep_flags>)
     target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
-    # So that the same objects do for programs and for the Python extension.
+    # Nobody gets at our insides through a shared object that they are linked into.
     set_target_properties(${name} PROPERTIES
       CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-    if(LOCKSTEP_PYTHON)
-      set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-    endif()
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE ${arg_DEPS})

@@ -20,7 +20,9 @@ HISTORY = {"CHANGELOG.md"}
 NAMED = re.compile(r"(?<![\w./-])((?:%s)/[\w./{},*-]*[\w}*/])" %
                    "|".join(re.escape(t) for t in TOP))
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-REASON_NAME = re.compile(r'case\s+Reason::(k\w+):\s*return\s+"(\w+)"')
+REASON_NAME = re.compile(r"\{Reason::(k\w+),\s*\"(\w+)\"\}")
+# The client speaks for itself: WithReason(absl::...Error(...), "forked").
+CLIENT_REASON = re.compile(r'\),\s*"([a-z_]+)"\)')
 REASON_ROW = re.compile(r"^\|\s*`(\w+)`\s*\|")
 
 
@@ -54,6 +56,9 @@ def check_reasons():
     told = {m.group(1) for m in map(REASON_ROW.match, document.read_text().splitlines()) if m}
     if not known:
         yield f"{source.relative_to(ROOT)}: no reason was found in ReasonName"
+    for client in (ROOT / "lockstep" / "client").glob("*.*"):
+        if not client.stem.endswith("_test"):
+            known |= set(CLIENT_REASON.findall(client.read_text()))
     for name in sorted(known - told):
         yield f"docs/errors.md: has no row for {name}"
     for name in sorted(told - known):

@@ -4,7 +4,7 @@
 #
 #   scripts/setup.sh               everything that demo.sh and test.sh need (preset: release)
 #   scripts/setup.sh packages      only the Debian packages
-#   scripts/setup.sh venvs         only build/venv and build/peers/jax
+#   scripts/setup.sh venvs         only build/venv and build/peers/*
 #   scripts/setup.sh frameworks    build/peers/frameworks: torch, tensorflow and jax in one environment
 #   scripts/setup.sh build PRESET [TARGET...]
 #
@@ -118,6 +118,10 @@ setup_venvs() {
   setup_venv "$setup_root/build/venv" "$setup_root/python/requirements.txt"
   setup_package
   setup_venv "$setup_root/build/peers/jax" "$setup_root/tests/interop/requirements.txt"
+  setup_venv "$setup_root/build/peers/jax-0.9.2" \
+    "$setup_root/tests/interop/requirements-jax-0.9.2.txt"
+  setup_venv "$setup_root/build/peers/tensorflow" \
+    "$setup_root/tests/interop/requirements-tensorflow.txt"
 }
 
 # Large, and only for tests/python/test_imports.py: made when asked for.

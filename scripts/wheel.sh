@@ -7,24 +7,25 @@
 # What the programs need is put inside by auditwheel; the extension needs nothing but the system.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
+# In the folder of the release build, by the same flags: the wheel holds what was tested, and only
+# what is new is compiled. (`pip install .` uses build/wheel, and fetches its tools itself.)
 wheel_build() {
-  local python=$setup_root/build/venv/bin/python
-  if command -v ccache >/dev/null; then
-    export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
-  fi
   rm -rf "$setup_root/build/wheels"
-  CMAKE_BUILD_PARALLEL_LEVEL=$(setup_jobs) "$python" -m pip wheel --quiet --no-deps \
-    --disable-pip-version-check --wheel-dir "$setup_root/build/wheels" "$setup_root"
+  PATH="$setup_root/build/venv/bin:$PATH" CMAKE_BUILD_PARALLEL_LEVEL=$(setup_jobs) python -m pip wheel \
+    --no-deps --no-build-isolation --disable-pip-version-check \
+    -C build-dir="$setup_root/build/release" -C cmake.define.LOCKSTEP_TESTS=ON \
+    --wheel-dir "$setup_root/build/wheels" "$setup_root"
 }
 
 wheel_repair() {
   mkdir -p "$setup_root/dist"
-  PATH="$setup_root/build/venv/bin:$PATH" auditwheel repair --plat manylinux_2_36_x86_64 \
+  PATH="$setup_root/build/venv/bin:$PATH" auditwheel repair --plat manylinux_2_36_x86_64 --only-plat \
     --wheel-dir "$setup_root/dist" "$setup_root"/build/wheels/lockstep_runtime-*.whl
 }
 
 setup_packages
 setup_venvs
+setup_build release lockstep_python
 setup_step "wheel" wheel_build
 setup_step "auditwheel repair" wheel_repair
 /usr/bin/python3 "$setup_root/scripts/check_wheel.py" "$setup_root"/dist/lockstep_runtime-*manylinux*.whl

@@ -24,7 +24,10 @@ JobChange JobWatch::Impl::ToChange(wire::native::WatchJobReply reply) {
                               .why = std::move(member.why),
                               .host = std::move(member.host),
                               .pid = member.pid,
-                              .peer = std::move(member.peer)});
+                              .peer = std::move(member.peer),
+                              .step = member.step,
+                              .phase = std::move(member.phase),
+                              .doing = std::move(member.doing)});
   }
   for (wire::native::ErrorStatus& error : reply.errors) {
     change.errors.push_back(

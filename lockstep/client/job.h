@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,11 @@ struct MemberInfo {
       condition;    // "missing", "registering", "connected", "suspect", "lost", "failed", "left"
   std::string why;  // of suspect, lost, failed: one sentence
   std::string host;
-  int64_t pid = 0;   // 0: not known
-  std::string peer;  // where it joined from
+  int64_t pid = 0;              // 0: not known
+  std::string peer;             // where it joined from
+  std::optional<int64_t> step;  // as far as it reported it, as is the phase
+  std::string phase;
+  std::string doing;  // "waits at barrier 'b' for 12s"; empty: not known
 };
 
 struct JobError {

@@ -22,8 +22,11 @@ using wire::native::WithReason;
 // Of a link's requests, those left for our own (heartbeats, the poll) and for what ends waits.
 constexpr size_t kOwnRequests = 8;
 constexpr size_t kRequestsBesideWaits = 128;
-// A link that broke sooner than this counts as a failure to connect.
+// A link that broke sooner than this counts as failures to connect, of which it is taken for so
+// many: a server that breaks every link is not called in a tight circle, and one that dies twice in
+// a row is found again soon.
 constexpr absl::Duration kGoodLink = absl::Seconds(1);
+constexpr int kAttemptsOfBadLink = 2;
 // By how much the server is given less time than the caller: a tenth, at most this.
 constexpr absl::Duration kServerHurryMax = absl::Milliseconds(200);
 
@@ -325,7 +328,7 @@ void SessionMachine::LinkLost(Time now, const absl::Status& why, Effects& out) {
 void SessionMachine::Redial(Time now, const absl::Status& why, Effects& out) {
   if (stage_ == Stage::kOpen) {
     down_since_ = now;
-    if (now - opened_at_ >= kGoodLink) attempts_ = 0;
+    attempts_ = now - opened_at_ >= kGoodLink ? 0 : kAttemptsOfBadLink;
   }
   last_failure_ = why;
   abandoned_.clear();

@@ -136,6 +136,10 @@ void Attempt::Admit(Time now, const Admission& request, Effects& out) {
              {NoticeKind::kAttemptRuns, {}});
     return;
   }
+  ComeBack(now, request, out);
+}
+
+void Attempt::ComeBack(Time now, const Admission& request, Effects& out) {
   membership_.BeginLife(now, request);
   // What the former life waits for is not this one's; above all, the end of its poll must not be
   // taken for a broken connection of this life.

@@ -160,6 +160,8 @@ class Attempt {
   void ForgetTraces(MemberIndex member, const ErrorPtr& because, Effects& out);
 
   void Connect(Time now, MemberIndex member);
+  // A member is let in alone, since the attempt runs already.
+  void ComeBack(Time now, const Admission& request, Effects& out);
   void Restarted(Time now, const Admission& request, Effects& out);
   Answer LetIn(MemberIndex member) const;
   void Disconnect(Time now, MemberIndex member, Effects& out);

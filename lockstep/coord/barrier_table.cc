@@ -51,7 +51,7 @@ void BarrierTable::Arrive(Time now, const ArriveAtBarrier& request, Effects& out
                                          "open_barriers_max; wait for some to end")));
       return;
     }
-    Join(now, Open(now, request, out), request, out);
+    Join(Open(now, request, out), request, out);
   } else if (barrier == nullptr) {
     // Nothing is kept of it: a first call with a wrong counter must not spoil the id for others.
     // The counter in the error makes the agent's next call the first.
@@ -63,7 +63,7 @@ void BarrierTable::Arrive(Time now, const ArriveAtBarrier& request, Effects& out
                                   " is the first to come, but with counter ", request.counter,
                                   "; the others likely restarted; restart this member too")));
   } else {
-    Join(now, *barrier, request, out);
+    Join(*barrier, request, out);
   }
   ForgetOldest();
 }
@@ -129,7 +129,7 @@ bool BarrierTable::Opens(const Barrier* barrier, const ArriveAtBarrier& request)
            (forgot_some_ && request.counter > 0 && request.counter < kCounterMax);
   if (barrier->open) return false;
   return request.counter == barrier->counter + 1 ||
-         (job_.options.recoverable && request.counter == 0);
+         (job_.Recoverable(request.member) && request.counter == 0);
 }
 
 BarrierTable::Barrier& BarrierTable::Open(Time now, const ArriveAtBarrier& request, Effects& out) {
@@ -156,7 +156,7 @@ BarrierTable::Barrier& BarrierTable::Open(Time now, const ArriveAtBarrier& reque
   return barrier;
 }
 
-void BarrierTable::Join(Time now, Barrier& barrier, const ArriveAtBarrier& request, Effects& out) {
+void BarrierTable::Join(Barrier& barrier, const ArriveAtBarrier& request, Effects& out) {
   const CallId call = request.caller.call;
   ErrorPtr fault = CheckCounter(barrier, request);
   if (!barrier.open) {
@@ -187,7 +187,7 @@ void BarrierTable::Join(Time now, Barrier& barrier, const ArriveAtBarrier& reque
                              .from_service = false}));
   }
   calls_[call] = {&barrier, request.member};
-  index_.Waits(now, request.member, &barrier);
+  index_.Waits(request.member, &barrier);
   DropBrought(barrier, request.member);
   if (request.value) {
     barrier.brought_bytes += request.value->size();
@@ -215,10 +215,10 @@ ErrorPtr BarrierTable::CheckList(const Barrier& barrier, const ArriveAtBarrier& 
 }
 
 ErrorPtr BarrierTable::CheckHealth(const Barrier& barrier) const {
-  if (job_.options.recoverable || membership_.failed() == 0) return nullptr;
+  if (membership_.failed() == 0) return nullptr;
   for (MemberIndex member : *barrier.participants) {
     const Membership::Member& m = membership_.Get(member);
-    if (m.state != MemberState::kError) continue;
+    if (m.state != MemberState::kError || job_.Recoverable(member)) continue;
     return BarrierError(
         barrier.id, barrier.counter, absl::StatusCode::kInternal, Reason::kBarrierMemberFailed,
         absl::StrCat(NameOf(barrier.id, barrier.counter), ": ", job_.Describe(member),
@@ -229,7 +229,7 @@ ErrorPtr BarrierTable::CheckHealth(const Barrier& barrier) const {
 
 ErrorPtr BarrierTable::CheckCounter(const Barrier& barrier, const ArriveAtBarrier& request) const {
   if (request.counter == barrier.counter || request.once) return nullptr;
-  if (job_.options.recoverable && request.counter == 0) return nullptr;  // in a new life
+  if (job_.Recoverable(request.member) && request.counter == 0) return nullptr;  // in a new life
   const bool restarted = request.counter == 0 || barrier.counter == 0;
   return BarrierError(
       barrier.id, barrier.counter, absl::StatusCode::kInternal, Reason::kBarrierCounterMismatch,
@@ -300,7 +300,7 @@ void BarrierTable::Cancel(const CancelBarrier& request, Effects& out) {
 }
 
 void BarrierTable::MemberGone(MemberIndex member, const ErrorPtr& because, Effects& out) {
-  if (job_.options.recoverable) return MemberRestarted(member, out);
+  if (job_.Recoverable(member)) return MemberRestarted(member, out);
   const bool left = because->reason == Reason::kMemberLeft;
   for (Barrier* listing : index_.Listing(member)) {
     Barrier& barrier = *listing;

@@ -58,8 +58,8 @@ class BarrierTable {
   void Arrive(Time now, const ArriveAtBarrier& request, Effects& out);
   void Cancel(const CancelBarrier& request, Effects& out);
 
-  // The member failed or left: what is open and lists it fails with `because`; with recoverable
-  // members it is only not counted any more.
+  // The member failed or left: what is open and lists it fails with `because`; a recoverable one is
+  // only not counted any more.
   void MemberGone(MemberIndex member, const ErrorPtr& because, Effects& out);
   // A recoverable member came back in a new life: its old call is not its own any more.
   void MemberRestarted(MemberIndex member, Effects& out);
@@ -75,9 +75,6 @@ class BarrierTable {
 
   absl::Status Apply(Time at, const record::BarrierEnded& record);
   void Snapshot(std::vector<TimedRecord>& out) const;
-
-  // Where the member has waited longest.
-  std::optional<WaitPlace> WaitsAt(MemberIndex member) const { return index_.WaitsAt(member); }
 
   size_t waits() const { return calls_.size(); }
   size_t kept() const { return ended_.size(); }
@@ -110,7 +107,7 @@ class BarrierTable {
   void AnswerKept(const Barrier& barrier, const ArriveAtBarrier& request, Effects& out) const;
   bool Opens(const Barrier* barrier, const ArriveAtBarrier& request) const;
   Barrier& Open(Time now, const ArriveAtBarrier& request, Effects& out);
-  void Join(Time now, Barrier& barrier, const ArriveAtBarrier& request, Effects& out);
+  void Join(Barrier& barrier, const ArriveAtBarrier& request, Effects& out);
 
   // Null when the request is lawful; they differ in what they look at.
   ErrorPtr CheckSizes(const Barrier* barrier, const ArriveAtBarrier& request) const;

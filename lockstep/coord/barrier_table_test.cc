@@ -276,19 +276,6 @@ TEST_F(BarrierValuesTest, OnceMeansThatItStaysPassed) {
   EXPECT_EQ(table_.waits(), 0u);
 }
 
-TEST_F(BarrierValuesTest, AMemberIsFoundWhereItWaitsLongest) {
-  table_.Arrive(At(5), {.caller = {.call = CallId(50)}, .member = MemberIndex(0), .id = "late"},
-                effects_);
-  table_.Arrive(At(3), {.caller = {.call = CallId(51)}, .member = MemberIndex(0), .id = "soon"},
-                effects_);
-  EXPECT_EQ(table_.WaitsAt(MemberIndex(0))->id, "soon");
-  EXPECT_EQ(table_.WaitsAt(MemberIndex(0))->since, At(3));
-  table_.Forget(CallId(51));
-  EXPECT_EQ(table_.WaitsAt(MemberIndex(0))->id, "late");
-  table_.Forget(CallId(50));
-  EXPECT_FALSE(table_.WaitsAt(MemberIndex(0)));
-}
-
 TEST_F(BarrierValuesTest, ManyOpenBarriersFailWithTheirMembersOnly) {
   for (int i = 0; i < 1000; ++i) Arrive(0, absl::StrCat("b", i), 0, {i % 2, 0});
   ASSERT_EQ(table_.open(), 500u) << "those of member 0 alone have passed";

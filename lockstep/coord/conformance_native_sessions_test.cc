@@ -249,6 +249,24 @@ TEST(Sessions, LeavingThatIsAskedAgainSucceeds) {
   EXPECT_THAT(h.Reply(h.Ask(kFirst.Again(number), LeaveJob{})), Succeeded());
 }
 
+TEST(Sessions, LeavingThatIsAskedAgainSucceedsEvenWhenTheNextAttemptHasBegun) {
+  CoordinatorHarness h({.size = 2});
+  h.JoinAll();
+  h.Ask(kFirst, LeaveJob{});
+  const uint64_t number = h.LastNumber(kFirst);
+  h.Ask(kSecond, LeaveJob{});
+  h.BreakLink(kFirst);
+  h.Open(Native(3));
+  h.Join(Native(3), 700, {.index = 0});
+  EXPECT_EQ(h.View().attempt, 2);
+  h.Open(kFirst, true);
+
+  EXPECT_THAT(h.Reply(h.Ask(kFirst.Again(number), LeaveJob{})), Succeeded());
+  EXPECT_THAT(h.Reply(h.Ask(kFirst, SetKey{.key = "a"})),
+              HasError(StatusCode::kInternal, Reason::kWrongServiceIncarnation,
+                       "all its members had left"));
+}
+
 TEST(Sessions, AnErrorThatIsReportedAgainIsReportedOnce) {
   CoordinatorHarness h({.size = 2});
   h.JoinAll();

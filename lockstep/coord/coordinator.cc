@@ -64,6 +64,11 @@ std::optional<Wait> WaitOf(const GetKeys& request) {
   return Wait(WaitIndex::Kind::kKey, request.keys.empty() ? "" : request.keys.front());
 }
 
+// Whether it was a member of the attempt before this one, which all have left.
+bool LeftBefore(const std::optional<Seat>& seat, const std::optional<FormerAttempt>& former) {
+  return seat && former && former->service == seat->service && !former->root_cause;
+}
+
 bool IsAnswered(CallId call, size_t replies_before, const Effects& out) {
   return std::any_of(out.replies.begin() + static_cast<ptrdiff_t>(replies_before),
                      out.replies.end(), [call](const Reply& reply) { return reply.call == call; });
@@ -161,6 +166,8 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
   } else if constexpr (std::is_same_v<Request, CloseSession>) {
     EndSession(now, request, out);
   } else {
+    if (std::is_same_v<Request, LeaveJob> && LeftBefore(session->seat, job_->former))
+      return out.Succeed(caller.call);
     ErrorPtr refusal = CheckSeat(*session, kForTools<Request>);
     if (!refusal && kTakesEffect<Request>) refusal = sessions_.CheckKeep(*session, caller.number);
     if (refusal) return out.Fail(caller.call, refusal);

@@ -20,6 +20,20 @@ absl::Status OutOfPlace(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("a record out of place: ", what));
 }
 
+// Says only that the session was this member, in a life that is over or goes on in another session.
+record::MemberChanged WasMember(const JobRecord& job, const SessionTable::Session& session) {
+  const Seat& seat = *session.seat;
+  record::MemberChanged was{.member = seat.member,
+                            .incarnation = seat.incarnation,
+                            .life = 1,
+                            .left = true,
+                            .session = session.id};
+  for (const record::MemberChanged& life : job.KeptLives(seat.member)) {
+    if (life.incarnation == seat.incarnation) was.life = life.life;
+  }
+  return was;
+}
+
 }  // namespace
 
 absl::Status Coordinator::Apply(Time at, const Record& record) {
@@ -66,8 +80,12 @@ absl::Status Coordinator::ApplyMember(Time at, const record::MemberChanged& reco
                                    job_->options.size,
                                    "; was the job started with another size before?"));
   }
+  const Membership::Member& known = attempt_->membership().Get(record.member);
   const bool former = record.life != 0 && record.life < job_->lives[record.member.value()];
-  if (!former) {
+  // As WasMember says it: who leaves does so in the session that it is in.
+  const bool elsewhere = record.left && known.ever_registered &&
+                         known.incarnation == record.incarnation && known.session != record.session;
+  if (!former && !elsewhere) {
     if (absl::Status applied = attempt_->Apply(at, record); !applied.ok()) return applied;
   }
   if (record.state == MemberState::kConnected || record.left) {
@@ -107,6 +125,11 @@ std::vector<TimedRecord> Coordinator::Snapshot() const {
   SnapshotOldAttempts(records);
   records.push_back({Time(), record::AttemptBegan{job_->attempt, attempt_->service()}});
   attempt_->Snapshot(records);
+  for (const auto* session : sessions) {
+    if (!session->seat || session->seat->attempt != job_->attempt) continue;
+    if (attempt_->membership().Get(session->seat->member).session == session->id) continue;
+    records.push_back({Time(), WasMember(*job_, *session)});
+  }
   for (int32_t i = 0; i < job_->options.size; ++i) {
     const ProcessRecord& process = job_->processes[i];
     if (process.pid == 0) continue;
@@ -155,14 +178,7 @@ void Coordinator::SnapshotOldAttempts(std::vector<TimedRecord>& records) const {
     }
     first = false;
     for (const auto* session : old.sessions) {
-      const Seat& seat = *session->seat;
-      record::MemberChanged was{
-          .member = seat.member, .incarnation = seat.incarnation, .life = 1, .left = true};
-      for (const record::MemberChanged& life : job_->KeptLives(seat.member)) {
-        if (life.incarnation == seat.incarnation) was.life = life.life;
-      }
-      was.session = session->id;
-      records.push_back({Time(), std::move(was)});
+      records.push_back({Time(), WasMember(*job_, *session)});
     }
     if (job_->former && job_->former->attempt == attempt && job_->former->root_cause) {
       records.push_back({Time(), record::AttemptFailed{job_->former->root_cause}});

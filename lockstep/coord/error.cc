@@ -1,5 +1,6 @@
 #include "lockstep/coord/error.h"
 
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,94 +9,73 @@
 
 namespace lockstep::coord {
 
-absl::string_view ReasonName(Reason reason) {
-  switch (reason) {
-    case Reason::kServiceStopped:
-      return "service_stopped";
-    case Reason::kWrongServiceIncarnation:
-      return "wrong_service_incarnation";
-    case Reason::kUnknownMember:
-      return "unknown_member";
-    case Reason::kNotRegistered:
-      return "not_registered";
-    case Reason::kMemberLeft:
-      return "member_left";
-    case Reason::kMemberFailed:
-      return "member_failed";
-    case Reason::kMemberRestarted:
-      return "member_restarted";
-    case Reason::kSuperseded:
-      return "superseded";
-    case Reason::kHeartbeatTimeout:
-      return "heartbeat_timeout";
-    case Reason::kConnectionLost:
-      return "connection_lost";
-    case Reason::kProcessEnded:
-      return "process_ended";
-    case Reason::kReportedError:
-      return "reported_error";
-    case Reason::kRegistrationFailed:
-      return "registration_failed";
-    case Reason::kShutdownFailed:
-      return "shutdown_failed";
-    case Reason::kClusterFailed:
-      return "cluster_failed";
-    case Reason::kBarrierTimedOut:
-      return "barrier_timed_out";
-    case Reason::kBarrierCancelled:
-      return "barrier_cancelled";
-    case Reason::kBarrierMemberFailed:
-      return "barrier_member_failed";
-    case Reason::kBarrierMemberLeft:
-      return "barrier_member_left";
-    case Reason::kBarrierCounterMismatch:
-      return "barrier_counter_mismatch";
-    case Reason::kBarrierConflictingMembers:
-      return "barrier_conflicting_members";
-    case Reason::kBarrierNotParticipant:
-      return "barrier_not_participant";
-    case Reason::kBarrierUnknownMember:
-      return "barrier_unknown_member";
-    case Reason::kBarrierAlreadyPassed:
-      return "barrier_already_passed";
-    case Reason::kBarrierValuesForgotten:
-      return "barrier_values_forgotten";
-    case Reason::kAgreementTimedOut:
-      return "agreement_timed_out";
-    case Reason::kAgreementCounterMismatch:
-      return "agreement_counter_mismatch";
-    case Reason::kAgreementConflict:
-      return "agreement_conflict";
-    case Reason::kKeyExists:
-      return "key_exists";
-    case Reason::kKeyNotFound:
-      return "key_not_found";
-    case Reason::kKeyInvalid:
-      return "key_invalid";
-    case Reason::kKeyNotANumber:
-      return "key_not_a_number";
-    case Reason::kNumberOverflow:
-      return "number_overflow";
-    case Reason::kCallerNotListed:
-      return "caller_not_listed";
-    case Reason::kUnknownSession:
-      return "unknown_session";
-    case Reason::kNotAMember:
-      return "not_a_member";
-    case Reason::kUnknownRole:
-      return "unknown_role";
-    case Reason::kJobFull:
-      return "job_full";
-    case Reason::kMemberExists:
-      return "member_exists";
-    case Reason::kConditionFailed:
-      return "condition_failed";
-    case Reason::kInvalidArgument:
-      return "invalid_argument";
-    case Reason::kLimitExceeded:
-      return "limit_exceeded";
+namespace {
+
+struct NamedReason {
+  Reason reason;
+  absl::string_view name;
+};
+
+// In the order of `Reason`.
+constexpr NamedReason kReasons[] = {
+    {Reason::kServiceStopped, "service_stopped"},
+    {Reason::kWrongServiceIncarnation, "wrong_service_incarnation"},
+    {Reason::kUnknownMember, "unknown_member"},
+    {Reason::kNotRegistered, "not_registered"},
+    {Reason::kMemberLeft, "member_left"},
+    {Reason::kMemberFailed, "member_failed"},
+    {Reason::kMemberRestarted, "member_restarted"},
+    {Reason::kSuperseded, "superseded"},
+    {Reason::kHeartbeatTimeout, "heartbeat_timeout"},
+    {Reason::kConnectionLost, "connection_lost"},
+    {Reason::kProcessEnded, "process_ended"},
+    {Reason::kReportedError, "reported_error"},
+    {Reason::kRegistrationFailed, "registration_failed"},
+    {Reason::kShutdownFailed, "shutdown_failed"},
+    {Reason::kClusterFailed, "cluster_failed"},
+    {Reason::kBarrierTimedOut, "barrier_timed_out"},
+    {Reason::kBarrierCancelled, "barrier_cancelled"},
+    {Reason::kBarrierMemberFailed, "barrier_member_failed"},
+    {Reason::kBarrierMemberLeft, "barrier_member_left"},
+    {Reason::kBarrierCounterMismatch, "barrier_counter_mismatch"},
+    {Reason::kBarrierConflictingMembers, "barrier_conflicting_members"},
+    {Reason::kBarrierNotParticipant, "barrier_not_participant"},
+    {Reason::kBarrierUnknownMember, "barrier_unknown_member"},
+    {Reason::kBarrierAlreadyPassed, "barrier_already_passed"},
+    {Reason::kBarrierValuesForgotten, "barrier_values_forgotten"},
+    {Reason::kAgreementTimedOut, "agreement_timed_out"},
+    {Reason::kAgreementCounterMismatch, "agreement_counter_mismatch"},
+    {Reason::kAgreementConflict, "agreement_conflict"},
+    {Reason::kKeyExists, "key_exists"},
+    {Reason::kKeyNotFound, "key_not_found"},
+    {Reason::kKeyInvalid, "key_invalid"},
+    {Reason::kKeyNotANumber, "key_not_a_number"},
+    {Reason::kNumberOverflow, "number_overflow"},
+    {Reason::kCallerNotListed, "caller_not_listed"},
+    {Reason::kUnknownSession, "unknown_session"},
+    {Reason::kNotAMember, "not_a_member"},
+    {Reason::kUnknownRole, "unknown_role"},
+    {Reason::kJobFull, "job_full"},
+    {Reason::kMemberExists, "member_exists"},
+    {Reason::kConditionFailed, "condition_failed"},
+    {Reason::kInvalidArgument, "invalid_argument"},
+    {Reason::kLimitExceeded, "limit_exceeded"},
+};
+
+constexpr bool InOrder() {
+  for (size_t i = 0; i < std::size(kReasons); ++i) {
+    if (kReasons[i].reason != static_cast<Reason>(i)) return false;
   }
-  LOCKSTEP_CHECK(false);
+  return true;
+}
+static_assert(InOrder() && kReasons[std::size(kReasons) - 1].reason == Reason::kLimitExceeded);
+
+}  // namespace
+
+absl::string_view ReasonName(Reason reason) {
+  const auto index = static_cast<size_t>(reason);
+  LOCKSTEP_CHECK(index < std::size(kReasons));
+  return kReasons[index].name;
 }
 
 ErrorPtr MakeError(Error error) { return std::make_shared<const Error>(std::move(error)); }

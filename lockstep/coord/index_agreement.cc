@@ -64,7 +64,7 @@ void IndexAgreement::Ask(Time now, const AgreeOnIndex& request, Effects& out) {
                                                  NameOf(request.name, agreement->counter))));
   }
   calls_[call] = {agreement, request.member};
-  index_.Waits(now, request.member, agreement);
+  index_.Waits(request.member, agreement);
   open.asked[request.member] = request.index;
   Settle(*agreement, out);
   ForgetOldest();

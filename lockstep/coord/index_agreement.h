@@ -67,9 +67,6 @@ class IndexAgreement {
   absl::Status Apply(Time at, const record::IndexAgreed& record);
   void Snapshot(std::vector<TimedRecord>& out) const;
 
-  // Where the member has waited longest.
-  std::optional<WaitPlace> WaitsAt(MemberIndex member) const { return index_.WaitsAt(member); }
-
   size_t waits() const { return calls_.size(); }
   size_t kept() const { return ended_.size(); }
 

@@ -1,27 +1,16 @@
-// Which open gatherings concern a member, and where it waits. Pure.
+// Which open gatherings concern a member, and in which it waits. Pure.
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "lockstep/base/ids.h"
-#include "lockstep/base/time.h"
 #include "lockstep/coord/gathering.h"
 
 namespace lockstep::coord {
-
-// Where a member waits, and since when.
-struct WaitPlace {
-  std::string id;
-  int64_t counter = 0;
-  Time since;
-};
 
 // Finds the open `T`s of a member without looking at all that are open. Those of all members of the
 // job are kept once, not once for each. `T` has a unique `id`, by which results are in order, and
@@ -48,7 +37,7 @@ class ParticipantIndex {
     for (MemberIndex member : *participants) EraseAt(of_some_, member, open);
   }
 
-  void Waits(Time now, MemberIndex member, T* open) { waits_[member][open] = now; }
+  void Waits(MemberIndex member, T* open) { waits_[member].insert(open); }
   void WaitsNoLonger(MemberIndex member, T* open) { EraseAt(waits_, member, open); }
 
   // The open ones that list the member, waiting or not; a member of the job.
@@ -63,23 +52,9 @@ class ParticipantIndex {
   std::vector<T*> WaitingIn(MemberIndex member) const {
     std::vector<T*> found;
     if (auto places = waits_.find(member); places != waits_.end()) {
-      for (const auto& [open, since] : places->second) found.push_back(open);
+      found.assign(places->second.begin(), places->second.end());
     }
     return ById(std::move(found));
-  }
-  // Where it has waited longest.
-  std::optional<WaitPlace> WaitsAt(MemberIndex member) const {
-    auto places = waits_.find(member);
-    if (places == waits_.end()) return std::nullopt;
-    std::optional<WaitPlace> longest;
-    for (const auto& [open, since] : places->second) {
-      if (longest &&
-          (longest->since < since || (longest->since == since && longest->id <= open->id))) {
-        continue;
-      }
-      longest = WaitPlace{open->id, open->counter, since};
-    }
-    return longest;
   }
 
  private:
@@ -98,7 +73,7 @@ class ParticipantIndex {
   const Participants everybody_;
   absl::flat_hash_set<T*> of_all_;  // none of these is iterated but through ById
   absl::flat_hash_map<MemberIndex, absl::flat_hash_set<T*>> of_some_;
-  absl::flat_hash_map<MemberIndex, absl::flat_hash_map<T*, Time>> waits_;
+  absl::flat_hash_map<MemberIndex, absl::flat_hash_set<T*>> waits_;
 };
 
 }  // namespace lockstep::coord

@@ -150,6 +150,36 @@ TEST_P(RecordsTest, LivesAreCountedOn) {
   EXPECT_EQ(h.Member(0).name, "task/0#21");
 }
 
+TEST_P(RecordsTest, ASessionOfAFormerLifeStillWritesNothing) {
+  CoordinatorHarness h({.size = 2, .recoverable = true});
+  h.JoinAll();
+  h.BreakLink(kFirst);
+  h.Open(Native(3));
+  h.Join(Native(3), 700, {.index = 0});
+  h.Restart(FromSnapshot());
+  h.Open(kFirst, true);
+  h.Open(Native(3), true);
+
+  EXPECT_THAT(h.Reply(h.Ask(kFirst, SetKey{.key = "a"})),
+              HasError(StatusCode::kAborted, Reason::kMemberRestarted));
+  EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
+}
+
+TEST_P(RecordsTest, ASessionThatGaveItsMemberToAnotherHarmsItNot) {
+  CoordinatorHarness h({.size = 2});
+  h.JoinAll();
+  h.Open(Native(3));
+  EXPECT_THAT(h.Reply(h.Join(Native(3), 501, {.index = 0})), Succeeded());
+  h.Restart(FromSnapshot());
+  h.Open(Native(3), true);
+  h.Open(kSecond, true);
+  h.Open(kFirst, true);
+  h.BreakLink(kFirst);
+  h.Advance(absl::Seconds(40));
+
+  EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
+}
+
 TEST_P(RecordsTest, ASessionOfAnOlderAttemptIsStillTold) {
   CoordinatorHarness h({.size = 2});
   h.JoinAll();

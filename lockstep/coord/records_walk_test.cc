@@ -266,29 +266,36 @@ class Walk {
         return Ask(who, ArriveAtBarrier{
                             .id = id, .counter = client.counters[id], .timeout = absl::Seconds(5)});
       }
-      case 12:
+      default:
+        return StepWithoutKeys(who, client);
+    }
+  }
+
+  void StepWithoutKeys(int who, Client& client) {
+    switch (random_() % 8) {
+      case 0:
         if (random_() % 4 != 0 || !client.in) return;
         return Effect(who, ReportError{.code = absl::StatusCode::kInternal, .message = "broken"});
-      case 13:
+      case 1:
         if (random_() % 4 != 0 || !client.in) return;
         return Ask(who, LeaveJob{});
-      case 14:
+      case 2:
         if (client.last_number == 0) return;
         return Ask(who, client.last_effect, client.last_number);
-      case 15:
+      case 3:
         client.last_number = 0;
         return Tell(AnsweredThrough{.session = client.session, .number = client.number});
-      case 16: {
+      case 4: {
         std::vector<Open> lost;
         Break(who, random_() % 2 == 0, &lost);
         return Resume(who, lost);
       }
-      case 17: {
+      case 5: {
         std::vector<MemberIndex> all;
         for (int i = 0; i < kClients; ++i) all.emplace_back(i);
         return Ask(who, GetMemberStates{.members = all});
       }
-      case 18:
+      case 6:
         Tell(ProcessStarted{.member = MemberIndex(who), .host = "h", .pid = ++pids_});
         if (random_() % 2 == 0) Tell(ProcessStopped{.member = MemberIndex(who), .pid = pids_});
         return;

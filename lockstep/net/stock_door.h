@@ -43,6 +43,9 @@ struct StockDoorOptions {
   std::vector<coord::RoleOptions> roles;
   // Open calls, waiting or not; further ones get RESOURCE_EXHAUSTED: `calls_max`.
   size_t calls_max = 1'100'000;
+  // What gRPC may hold for connections and for messages that are on their way; beyond, it ends
+  // calls and idle connections instead of the whole process: `grpc_memory_max`.
+  size_t grpc_memory_max = size_t{4} << 30;
   // From a connection to its first HTTP/2 settings; then it is closed.
   absl::Duration handshake_timeout = absl::Seconds(5);
   // How long `Shutdown` lets answers go out before it cuts what is left.

@@ -192,6 +192,17 @@ TEST_F(StockDoorAbuseTest, MoreConnectionsThanTheLimitAreRefusedUntilSomeEnd) {
       Client(arguments)->InsertKeyValue(&context, pb::InsertKeyValueRequest(), &inserted).ok());
 }
 
+TEST_F(StockDoorAbuseTest, MoreConnectionsFromOneHostThanTheLimitAreRefused) {
+  options_.connections.connections_per_host_max = 2;
+  Open();
+  const int first = Connect();
+  const int second = Connect();
+  const int third = Connect();
+  EXPECT_TRUE(ClosedByPeer(third));
+  EXPECT_THAT(*complaints_.Take(), HasSubstr("connections_per_host_max"));
+  for (int fd : {first, second, third}) close(fd);
+}
+
 // gRPC must not have put its own time-out on the connection, with which a cut of 20 s ends it.
 TEST_F(StockDoorAbuseTest, ConnectionsHaveKeepaliveAndNoUserTimeout) {
   Open();

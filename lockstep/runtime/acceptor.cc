@@ -93,12 +93,15 @@ void Acceptor::OnAccepted(const asio::error_code& error, asio::ip::tcp::socket s
 }
 
 void Acceptor::HandOver(asio::ip::tcp::socket socket) {
-  if (IsFull()) {
-    ComplainNowAndThen(absl::StrFormat("%s: connection refused, %d are open (connections_max)",
-                                       ToString(address_), handed_.size()));
+  asio::error_code error;
+  const asio::ip::address host = socket.remote_endpoint(error).address();
+  if (error) return;  // it is gone already
+  if (const std::string limit = LimitReached(host); !limit.empty()) {
+    ComplainNowAndThen(absl::StrFormat(
+        "%s: connection from %s refused, %d are open, %d from there (%s)", ToString(address_),
+        host.to_string(), handed_.size(), OpenFrom(host), limit));
     return;
   }
-  asio::error_code error;
   socket.non_blocking(true, error);
   const int fd = socket.release(error);
   if (error) return;
@@ -106,25 +109,41 @@ void Acceptor::HandOver(asio::ip::tcp::socket socket) {
   SetConnectionOptions(fd);
   struct stat status;
   if (options_.connections_max != 0 && fstat(fd, &status) == 0) {
-    handed_.push_back({fd, status.st_ino});
+    handed_.push_back({fd, status.st_ino, host});
+    ++handed_from_[host];
   }
   take_(fd);
 }
 
-bool Acceptor::IsFull() {
-  if (options_.connections_max == 0 || handed_.size() < options_.connections_max) return false;
+size_t Acceptor::OpenFrom(const asio::ip::address& host) const {
+  const auto found = handed_from_.find(host);
+  return found == handed_from_.end() ? 0 : found->second;
+}
+
+std::string Acceptor::LimitReached(const asio::ip::address& host) {
+  if (options_.connections_max == 0) return "";  // the owner counts
+  const auto reached = [&]() -> std::string {
+    if (handed_.size() >= options_.connections_max) return "connections_max";
+    if (OpenFrom(host) >= options_.connections_per_host_max) return "connections_per_host_max";
+    return "";
+  };
+  if (reached().empty()) return "";
+  // Some may have ended since they were counted.
   const Time now = MonotonicNow();
   if (now >= next_count_) {
     CountOpenConnections();
     next_count_ = now + kCountInterval;
   }
-  return handed_.size() >= options_.connections_max;
+  return reached();
 }
 
 size_t Acceptor::CountOpenConnections() {
-  std::erase_if(handed_, [](const Handed& handed) {
+  std::erase_if(handed_, [this](const Handed& handed) {
     struct stat status;
-    return fstat(handed.fd, &status) != 0 || status.st_ino != handed.inode;
+    if (fstat(handed.fd, &status) == 0 && status.st_ino == handed.inode) return false;
+    const auto from = handed_from_.find(handed.host);
+    if (--from->second == 0) handed_from_.erase(from);
+    return true;
   });
   return handed_.size();
 }

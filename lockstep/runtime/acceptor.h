@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "asio/ip/address.hpp"
 #include "asio/ip/tcp.hpp"
 #include "lockstep/base/time.h"
 #include "lockstep/runtime/address.h"
@@ -27,6 +29,9 @@ struct AcceptorOptions {
   // Connections at a time; further ones are accepted and closed: `connections_max`. 0: the owner
   // counts them itself.
   size_t connections_max = 100'000;
+  // Of those, from one address: `connections_per_host_max`. For the host that has run wild; a whole
+  // cluster may sit behind one address.
+  size_t connections_per_host_max = 20'000;
   // How long to pause when there is no memory (or not even the spare descriptor); what comes
   // meanwhile waits in the kernel's queue.
   absl::Duration pause = absl::Milliseconds(100);
@@ -70,12 +75,15 @@ class Acceptor {
   struct Handed {
     int fd;
     ino_t inode;
+    asio::ip::address host;
   };
 
   void AcceptNext();
   void OnAccepted(const asio::error_code& error, asio::ip::tcp::socket socket);
   void HandOver(asio::ip::tcp::socket socket);
-  bool IsFull();
+  // The limit that one more connection from there would break; empty: none.
+  std::string LimitReached(const asio::ip::address& host);
+  size_t OpenFrom(const asio::ip::address& host) const;
   void OutOfDescriptors(const asio::error_code& error);
   bool RefuseWithSpare();
   void PauseAfter(const asio::error_code& error);
@@ -90,6 +98,7 @@ class Acceptor {
   asio::ip::tcp::endpoint address_;
   int spare_ = -1;  // a descriptor of nothing
   std::vector<Handed> handed_;
+  std::map<asio::ip::address, size_t> handed_from_;  // how many of them
   Time next_count_;
   Time next_complaint_;
   // An accept that is complete but not yet run outlives us; it looks here first.

@@ -40,6 +40,10 @@ class CommitQueue {
   absl::Status Keep(std::unique_ptr<journal::Journal> journal, Failed failed, Snapshot snapshot);
   bool keeps() const { return journal_ != nullptr; }
 
+  // Sequences of the newest change handed in, and of the newest that is durable.
+  uint64_t newest() const { return last_entry_; }
+  uint64_t durable() const { return released_; }
+
   // Nothing is held, so that what has no change of its own may go at once.
   bool idle() const { return held_.empty() && failure_.ok(); }
 

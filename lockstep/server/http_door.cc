@@ -32,6 +32,7 @@ using wire::native::WatchEvents;
 
 constexpr size_t kRequestBytesMax = 8 << 10;
 constexpr time_t kSocketSeconds = 5;
+constexpr std::chrono::milliseconds kSlice{20};
 constexpr const char* kJson = "application/json";
 constexpr const char* kText = "text/plain; charset=utf-8";
 
@@ -116,6 +117,7 @@ class HttpDoor::Impl {
   }
 
   ~Impl() {
+    ending_ = true;
     server_.stop();
     if (thread_.joinable()) thread_.join();
   }
@@ -148,15 +150,22 @@ class HttpDoor::Impl {
     auto promise = std::make_shared<std::promise<absl::StatusOr<T>>>();
     std::future<absl::StatusOr<T>> answer = promise->get_future();
     loop_.Post([promise, ask = std::move(ask)] { promise->set_value(ask()); });
-    if (answer.wait_for(absl::ToChronoMilliseconds(patience_)) != std::future_status::ready) {
+    // In slices, since a loop that has ended answers nobody any more.
+    const auto give_up = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(patience_);
+    std::future_status status = answer.wait_for(kSlice);
+    while (status != std::future_status::ready && !ending_ &&
+           std::chrono::steady_clock::now() < give_up) {
+      status = answer.wait_for(kSlice);
+    }
+    if (status != std::future_status::ready) {
       return absl::UnavailableError(absl::StrCat("the server's loop did not answer within ",
                                                  absl::FormatDuration(patience_)));
     }
     return answer.get();
   }
 
-  absl::StatusOr<Snapshot> Look(const std::string& job) {
-    return OnLoop<Snapshot>([source = source_, job] { return source->snapshot(job); });
+  absl::StatusOr<ServerView> Look(const std::string& job) {
+    return OnLoop<ServerView>([source = source_, job] { return source->view(job); });
   }
 
   using Handler = std::function<void(const httplib::Request&, httplib::Response&)>;
@@ -171,9 +180,9 @@ class HttpDoor::Impl {
   // A page that is made of the status of all jobs, or of the one that `?job=` names.
   void AddStatusPage(const char* path, std::function<std::string(const StatusReply&)> text) {
     Add(path, [this, text](const httplib::Request& request, httplib::Response& response) {
-      const auto snapshot = Look(request.get_param_value("job"));
-      if (!snapshot.ok()) return Refuse(snapshot.status(), response);
-      response.set_content(text(snapshot->status), kJson);
+      const auto view = Look(request.get_param_value("job"));
+      if (!view.ok()) return Refuse(view.status(), response);
+      response.set_content(text(view->status), kJson);
     });
   }
 
@@ -188,9 +197,9 @@ class HttpDoor::Impl {
                                      "invalid_argument"),
             response);
       }
-      const auto snapshot = Look(job);
-      if (!snapshot.ok()) return Refuse(snapshot.status(), response);
-      response.set_content(text(snapshot->status.jobs.at(0)), kJson);
+      const auto view = Look(job);
+      if (!view.ok()) return Refuse(view.status(), response);
+      response.set_content(text(view->status.jobs.at(0)), kJson);
     });
   }
 
@@ -202,12 +211,12 @@ class HttpDoor::Impl {
           alive.ok() ? "ok\n" : absl::StrCat(std::string(alive.status().message()), "\n"), kText);
     });
     Add("/readyz", [this](const httplib::Request&, httplib::Response& response) {
-      const auto snapshot = Look("");
+      const auto view = Look("");
       std::vector<std::string> reasons;
-      if (snapshot.ok()) {
-        reasons = snapshot->not_ready;
+      if (view.ok()) {
+        reasons = view->not_ready;
       } else {
-        reasons.emplace_back(snapshot.status().message());
+        reasons.emplace_back(view.status().message());
       }
       response.status = reasons.empty() ? 200 : 503;
       response.set_content(reasons.empty()
@@ -216,9 +225,9 @@ class HttpDoor::Impl {
                            kText);
     });
     Add("/metrics", [this](const httplib::Request&, httplib::Response& response) {
-      const auto snapshot = Look("");
-      if (!snapshot.ok()) return Refuse(snapshot.status(), response);
-      response.set_content(MetricsText(*snapshot), "text/plain; version=0.0.4; charset=utf-8");
+      const auto view = Look("");
+      if (!view.ok()) return Refuse(view.status(), response);
+      response.set_content(MetricsText(*view), "text/plain; version=0.0.4; charset=utf-8");
     });
     AddStatusPage("/v1/status.json", observe::StatusJson);
     AddStatusPage("/v1/jobs.json", observe::JobsJson);
@@ -249,6 +258,7 @@ class HttpDoor::Impl {
   const absl::Duration patience_;
   httplib::Server server_;
   runtime::Address address_;
+  std::atomic<bool> ending_ = false;
   std::atomic<bool> ended_ = false;
   std::thread thread_;
 };

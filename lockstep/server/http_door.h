@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
-#include "lockstep/server/snapshot.h"
+#include "lockstep/server/server_view.h"
 #include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::server {
@@ -18,7 +18,7 @@ namespace lockstep::server {
 // What the door asks for, on the loop.
 struct HttpSource {
   // Of this job; of all when it is empty.
-  std::function<absl::StatusOr<Snapshot>(const std::string& job)> snapshot;
+  std::function<absl::StatusOr<ServerView>(const std::string& job)> view;
   std::function<absl::StatusOr<wire::native::WatchEventsReply>(const wire::native::WatchEvents&)>
       events;
 };

@@ -36,21 +36,21 @@ class HttpDoorTest : public ::testing::Test {
 
   void Serve(absl::Duration patience = absl::Seconds(60)) {
     HttpSource source = {
-        .snapshot = [this](const std::string& job) -> absl::StatusOr<Snapshot> {
+        .view = [this](const std::string& job) -> absl::StatusOr<ServerView> {
           EXPECT_TRUE(loop_.InLoop());
           if (!job.empty() && job != "digits") {
             return wire::native::WithReason(absl::NotFoundError("no such job"), "unknown_job");
           }
-          Snapshot snapshot;
-          snapshot.status.jobs = {
+          ServerView view;
+          view.status.jobs = {
               {.job = "digits",
                .size = 1,
                .state = wire::native::AttemptState::kRunning,
                .members = {{.name = "task/0#1", .condition = MemberCondition::kConnected}},
                .barriers = {{.id = "b", .waiting = {0}}}}};
-          snapshot.counts = {{}};
-          snapshot.not_ready = not_ready_;
-          return snapshot;
+          view.counts = {{}};
+          view.not_ready = not_ready_;
+          return view;
         },
         .events = [](const WatchEvents& request) -> absl::StatusOr<WatchEventsReply> {
           return WatchEventsReply{

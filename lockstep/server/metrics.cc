@@ -64,34 +64,40 @@ double OldestHeartbeat(const JobStatus& job) {
   return Seconds(oldest);
 }
 
-void AddServer(prometheus::Registry& registry, const Snapshot& snapshot) {
+void AddServer(prometheus::Registry& registry, const ServerView& view) {
   Gauges(registry, "lockstep_build_info", "1; the label says which version runs.")
-      .Set({{"version", snapshot.status.server.version}}, 1);
+      .Set({{"version", view.status.server.version}}, 1);
   Gauges(registry, "lockstep_uptime_seconds", "Since the server was started.")
-      .Set({}, Seconds(snapshot.status.server.started_ago_us));
+      .Set({}, Seconds(view.status.server.started_ago_us));
   Gauges(registry, "lockstep_ready", "1 when /readyz says so, else 0.")
-      .Set({}, snapshot.not_ready.empty() ? 1 : 0);
+      .Set({}, view.not_ready.empty() ? 1 : 0);
   Gauges(registry, "lockstep_jobs", "Jobs of the server.")
-      .Set({}, static_cast<double>(snapshot.status.jobs.size()));
+      .Set({}, static_cast<double>(view.status.jobs.size()));
   Gauges(registry, "lockstep_links", "Links of native clients and tools.")
-      .Set({}, static_cast<double>(snapshot.links));
+      .Set({}, static_cast<double>(view.links));
 
+  if (view.journal) {
+    Gauges(registry, "lockstep_journal_sequence", "Of the newest change handed to the journal.")
+        .Set({}, static_cast<double>(view.journal->newest));
+    Gauges(registry, "lockstep_journal_durable_sequence", "Of the newest change that is durable.")
+        .Set({}, static_cast<double>(view.journal->durable));
+  }
   Counts requests(registry, "lockstep_requests_total",
                   "Requests and facts that came, by kind; of all doors together.");
   for (size_t i = 0; i < kEventKinds; ++i) {
-    requests.Set({{"kind", std::string(EventName(i))}}, snapshot.counters.events[i]);
+    requests.Set({{"kind", std::string(EventName(i))}}, view.counters.events[i]);
   }
-  requests.Set({{"kind", "status"}}, snapshot.counters.status_requests);
+  requests.Set({{"kind", "status"}}, view.counters.status_requests);
   Counts errors(registry, "lockstep_errors_total",
                 "Requests that were answered with an error, by reason (docs/errors.md).");
   for (size_t i = 0; i < kReasonsMax; ++i) {
-    if (snapshot.counters.errors[i] == 0) continue;
+    if (view.counters.errors[i] == 0) continue;
     const auto reason = static_cast<coord::Reason>(i);
-    errors.Set({{"reason", std::string(coord::ReasonName(reason))}}, snapshot.counters.errors[i]);
+    errors.Set({{"reason", std::string(coord::ReasonName(reason))}}, view.counters.errors[i]);
   }
 }
 
-void AddJobs(prometheus::Registry& registry, const Snapshot& snapshot) {
+void AddJobs(prometheus::Registry& registry, const ServerView& view) {
   Gauges members(registry, "lockstep_members", "Members of a job, by their condition.");
   Gauges size(registry, "lockstep_job_size", "Members that a job has when all are there.");
   Gauges attempt(registry, "lockstep_attempt", "Which attempt of a job is the current one.");
@@ -108,8 +114,8 @@ void AddJobs(prometheus::Registry& registry, const Snapshot& snapshot) {
                "Since the last sign of life of the connected member that is silent longest.");
   Gauges sessions(registry, "lockstep_sessions", "Native sessions with a link.");
   Gauges connections(registry, "lockstep_connections", "Connections of stock clients.");
-  for (size_t i = 0; i < snapshot.status.jobs.size(); ++i) {
-    const JobStatus& job = snapshot.status.jobs[i];
+  for (size_t i = 0; i < view.status.jobs.size(); ++i) {
+    const JobStatus& job = view.status.jobs[i];
     const prometheus::Labels labels = {{"job", job.job}};
     for (const MemberCondition condition : observe::kConditionsByNeed) {
       if (condition == MemberCondition::kUnspecified) continue;
@@ -126,19 +132,19 @@ void AddJobs(prometheus::Registry& registry, const Snapshot& snapshot) {
     keys.Set(labels, static_cast<double>(job.keys));
     bytes.Set(labels, static_cast<double>(job.key_bytes));
     heard.Set(labels, OldestHeartbeat(job));
-    if (i >= snapshot.counts.size()) continue;
-    sessions.Set(labels, static_cast<double>(snapshot.counts[i].sessions));
-    connections.Set(labels, static_cast<double>(snapshot.counts[i].connections));
+    if (i >= view.counts.size()) continue;
+    sessions.Set(labels, static_cast<double>(view.counts[i].sessions));
+    connections.Set(labels, static_cast<double>(view.counts[i].connections));
   }
 }
 
 }  // namespace
 
-std::string MetricsText(const Snapshot& snapshot) {
+std::string MetricsText(const ServerView& view) {
   // Made anew each time: nothing is left of a job that is gone.
   prometheus::Registry registry;
-  AddServer(registry, snapshot);
-  AddJobs(registry, snapshot);
+  AddServer(registry, view);
+  AddJobs(registry, view);
   return prometheus::TextSerializer().Serialize(registry.Collect());
 }
 

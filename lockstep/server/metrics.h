@@ -1,4 +1,4 @@
-// A snapshot as Prometheus reads it; docs/metrics.md names everything. Pure.
+// A view as Prometheus reads it; docs/metrics.md names everything. Pure.
 //
 // The label `job` is the only one that grows, with the jobs (`jobs_max`); there is none for
 // members.
@@ -6,10 +6,10 @@
 
 #include <string>
 
-#include "lockstep/server/snapshot.h"
+#include "lockstep/server/server_view.h"
 
 namespace lockstep::server {
 
-std::string MetricsText(const Snapshot& snapshot);
+std::string MetricsText(const ServerView& view);
 
 }  // namespace lockstep::server

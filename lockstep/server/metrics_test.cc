@@ -12,8 +12,8 @@ using wire::native::JobStatus;
 using wire::native::MemberCondition;
 
 TEST(Metrics, TellOfJobsWithoutNamingMembers) {
-  Snapshot snapshot;
-  snapshot.status.server = {.version = "0.1.0", .started_ago_us = 1'500'000};
+  ServerView view;
+  view.status.server = {.version = "0.1.0", .started_ago_us = 1'500'000};
   JobStatus job = {.job = "digits", .size = 3, .attempt = 2, .keys = 5, .waits = 7};
   job.members = {
       {.name = "task/0#1",
@@ -23,16 +23,18 @@ TEST(Metrics, TellOfJobsWithoutNamingMembers) {
       {.name = "task/2#1", .condition = MemberCondition::kLost, .last_heard_ago_us = 99'000'000}};
   job.barriers = {{.id = "b", .opened_ago_us = 3'000'000}, {.id = "c", .opened_ago_us = 1}};
   job.barriers_open = 10'000;
-  snapshot.status.jobs = {job};
-  snapshot.counts = {{.sessions = 2, .connections = 4}};
-  snapshot.counters.Count(coord::Event(coord::SetKey{}));
-  snapshot.counters.Count(coord::Event(coord::Heartbeat{}));
-  snapshot.counters.Count(coord::Error{.reason = coord::Reason::kBarrierTimedOut});
-  const std::string text = MetricsText(snapshot);
+  view.status.jobs = {job};
+  view.journal = JournalPlace{.newest = 12, .durable = 11};
+  view.counts = {{.sessions = 2, .connections = 4}};
+  view.counters.Count(coord::Event(coord::SetKey{}));
+  view.counters.Count(coord::Event(coord::Heartbeat{}));
+  view.counters.Count(coord::Error{.reason = coord::Reason::kBarrierTimedOut});
+  const std::string text = MetricsText(view);
   for (const char* line : {
            "lockstep_build_info{version=\"0.1.0\"} 1\n",
            "lockstep_uptime_seconds 1.5\n",
            "lockstep_ready 1\n",
+           "lockstep_journal_durable_sequence 11\n",
            "lockstep_members{condition=\"connected\",job=\"digits\"} 2\n",
            "lockstep_members{condition=\"lost\",job=\"digits\"} 1\n",
            "lockstep_open_barriers{job=\"digits\"} 10000\n",
@@ -53,9 +55,9 @@ TEST(Metrics, TellOfJobsWithoutNamingMembers) {
 }
 
 TEST(Metrics, SayWhenTheServerIsNotReady) {
-  Snapshot snapshot;
-  snapshot.not_ready = {"the server is shutting down"};
-  EXPECT_THAT(MetricsText(snapshot), HasSubstr("lockstep_ready 0\n"));
+  ServerView view;
+  view.not_ready = {"the server is shutting down"};
+  EXPECT_THAT(MetricsText(view), HasSubstr("lockstep_ready 0\n"));
 }
 
 TEST(Counters, EveryEventHasAName) {

@@ -197,7 +197,7 @@ absl::Status Server::StartHttp() {
       return absl::FailedPreconditionError(absl::StrCat("--http ", std::string(status.message())));
     }
   }
-  HttpSource source = {.snapshot = [this](const std::string& job) { return TakeSnapshot(job); },
+  HttpSource source = {.view = [this](const std::string& job) { return View(job); },
                        .events = [this](const wire::native::WatchEvents& request)
                            -> absl::StatusOr<wire::native::WatchEventsReply> {
                          if (absl::Status status = CheckFollowed(request.job); !status.ok())
@@ -308,20 +308,23 @@ absl::Status Server::CheckFollowed(const std::string& job) const {
   return job.empty() ? absl::OkStatus() : jobs_.Get(job).status();
 }
 
-absl::StatusOr<Snapshot> Server::TakeSnapshot(const std::string& job) {
+absl::StatusOr<ServerView> Server::View(const std::string& job) {
   wire::native::StatusRequest request;
   if (!job.empty()) request.job = job;
   auto status = Status(request);
   if (!status.ok()) return status.status();
-  Snapshot snapshot{
+  ServerView view{
       .status = *std::move(status), .counters = counters_, .links = link_->connections()};
-  for (const wire::native::JobStatus& one : snapshot.status.jobs) {
+  for (const wire::native::JobStatus& one : view.status.jobs) {
     JobHost* const host = jobs_.Find(one.job);
-    snapshot.counts.push_back(
+    view.counts.push_back(
         {.sessions = native_.CountSessions(*host), .connections = host->CountStockConnections()});
   }
-  if (draining_) snapshot.not_ready.emplace_back("the server is shutting down");
-  return snapshot;
+  if (commits_.keeps()) {
+    view.journal = JournalPlace{.newest = commits_.newest(), .durable = commits_.durable()};
+  }
+  if (draining_) view.not_ready.emplace_back("the server is shutting down");
+  return view;
 }
 
 absl::Status Server::Report(const wire::native::ProcessReport& report) {

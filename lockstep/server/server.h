@@ -29,7 +29,7 @@
 #include "lockstep/server/native_door.h"
 #include "lockstep/server/options.h"
 #include "lockstep/server/ready_file.h"
-#include "lockstep/server/snapshot.h"
+#include "lockstep/server/server_view.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
 
@@ -95,7 +95,7 @@ class Server {
   absl::StatusOr<wire::native::StatusReply> Status(const wire::native::StatusRequest& request);
   void WatchEvents(const link::Request& request, link::Responder responder);
   absl::Status Report(const wire::native::ProcessReport& report);
-  absl::StatusOr<Snapshot> TakeSnapshot(const std::string& job);
+  absl::StatusOr<ServerView> View(const std::string& job);
   // NOT_FOUND for events of a job that is not there.
   absl::Status CheckFollowed(const std::string& job) const;
 

@@ -65,7 +65,6 @@ template <class A, class B>
 std::string Show(const std::pair<A, B>& pair) {
   return absl::StrCat(Show(pair.first), ":", Show(pair.second));
 }
-inline std::string Show(const coord::MemberValue& value);
 template <class T>
 std::string Show(const std::vector<T>& list) {
   return absl::StrCat(
@@ -89,10 +88,6 @@ inline std::string Show(const coord::KeyCondition& condition) {
                       ",revision:", Show(condition.revision));
 }
 
-inline std::string Show(const coord::MemberValue& value) {
-  return absl::StrCat(value.member.value(), ":", Show(value.value));
-}
-
 inline void AppendField(std::string& text, const char* name, const std::string& value) {
   absl::StrAppend(&text, text.empty() ? "" : " ", name, "=", value);
 }
@@ -108,12 +103,12 @@ inline std::string PrintCaller(const coord::Caller& caller) {
   return text;
 }
 
-// Of an event or a record. A field that is in neither list is not printed: add it here.
-template <class T>
-std::string PrintFields(const T& e) {
-  std::string text;
 #define LOCKSTEP_FIELD(name) \
   if constexpr (requires { e.name; }) AppendField(text, #name, Show(e.name))
+
+// These two: of an event or a record. A field that is in neither list is not printed: add it here.
+template <class T>
+void AppendWho(const T& e, std::string& text) {
   if constexpr (requires { e.caller; }) text = PrintCaller(e.caller);
   LOCKSTEP_FIELD(call);
   LOCKSTEP_FIELD(session);
@@ -149,6 +144,10 @@ std::string PrintFields(const T& e) {
   LOCKSTEP_FIELD(message);
   LOCKSTEP_FIELD(origin);
   LOCKSTEP_FIELD(consequence);
+}
+
+template <class T>
+void AppendWhat(const T& e, std::string& text) {
   LOCKSTEP_FIELD(version);
   LOCKSTEP_FIELD(id);
   LOCKSTEP_FIELD(name);
@@ -180,7 +179,14 @@ std::string PrintFields(const T& e) {
   LOCKSTEP_FIELD(result);
   LOCKSTEP_FIELD(swapped);
   LOCKSTEP_FIELD(through);
+}
 #undef LOCKSTEP_FIELD
+
+template <class T>
+std::string PrintFields(const T& e) {
+  std::string text;
+  AppendWho(e, text);
+  AppendWhat(e, text);
   return text;
 }
 

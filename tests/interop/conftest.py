@@ -7,13 +7,15 @@ import pytest
 
 from members import Crowd, Member, all_of
 from proxy import Proxy
-from servers import SERVERS
+from older_wire import OlderMember, OlderWire
+from servers import OLDER_SERVERS, SERVERS
 from wire import Wire, WireMember, register_all
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "row(number): a row of the conformance list that it shows")
     config.addinivalue_line("markers", "mended(text): upstream's defect; runs against Lockstep only")
+    config.addinivalue_line("markers", "older: of tensorflow.CoordinationService")
     config.addinivalue_line("markers", "soak: too long for every change; see scripts/soak.sh")
     config.addinivalue_line("markers", "only_lockstep: takes long and compares nothing")
 
@@ -23,7 +25,8 @@ def pytest_generate_tests(metafunc):
     if "kind" in metafunc.fixturenames:
         markers = {marker.name for marker in metafunc.definition.iter_markers()}
         ours = markers & {"mended", "only_lockstep"} and "INTEROP_UPSTREAM_TOO" not in os.environ
-        metafunc.parametrize("kind", ["lockstep"] if ours else ["jaxlib", "lockstep"])
+        upstream = "jaxlib-0.9.2" if metafunc.definition.get_closest_marker("older") else "jaxlib"
+        metafunc.parametrize("kind", ["lockstep"] if ours else [upstream, "lockstep"])
 
 
 class Job:
@@ -35,7 +38,7 @@ class Job:
         self._made = 0
         self._members = []
         self._wires = []
-        self.server = SERVERS[kind](size, folder, **server_options)
+        self.server = (SERVERS | OLDER_SERVERS)[kind](size, folder, **server_options)
 
     def member(self, index, **options):
         self._made += 1
@@ -71,6 +74,22 @@ class Job:
         member = WireMember(self.server.address, index, 1000 + self._made)
         self._wires.append(member)
         return member
+
+    def older_wire(self):
+        wire = OlderWire(self.server.address)
+        self._wires.append(wire)
+        return wire
+
+    def older_member(self, index, role="jax_worker", **options):
+        """A member that speaks the older family's protocol, by hand."""
+        self._made += 1
+        member = OlderMember(self.server.address, role, index, 1000 + self._made, **options)
+        self._wires.append(member)
+        return member
+
+    def older_members(self):
+        """All members, registered; nobody polls yet."""
+        return register_all([self.older_member(index) for index in range(self.size)])
 
     def wire_members(self):
         """All members, registered; nobody polls yet."""

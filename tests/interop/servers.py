@@ -9,10 +9,14 @@ import time
 
 from jaxlib import _jax
 
+from listening import listening_port
 from processes import LIMIT_S, Process
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 BIN = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build" / "bin"))
+
+OLDER_PYTHON = ROOT / "build" / "peers" / "jax-0.9.2" / "bin" / "python"
 
 JOB = "t"
 
@@ -24,16 +28,7 @@ class _Service:
         self._service = _jax.get_distributed_runtime_service("127.0.0.1:0", size, **options)
 
     def port(self):
-        """The port that it listens on, which jaxlib knows but does not tell."""
-        ours = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
-                if os.path.islink(f"/proc/self/fd/{fd}")}
-        for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
-            for line in open(table, encoding="ascii").read().splitlines()[1:]:
-                fields = line.split()
-                local, state, inode = fields[1], fields[3], fields[9]
-                if state == "0A" and f"socket:[{inode}]" in ours:
-                    return int(local.rsplit(":", 1)[1], 16)
-        raise RuntimeError("the service listens nowhere")
+        return listening_port()
 
     def shutdown(self):
         self._service.shutdown()
@@ -72,13 +67,13 @@ class LockstepServer:
     name = "lockstep"
 
     def __init__(self, size, folder, *, heartbeat_timeout=100, register_timeout=3600,
-                 shutdown_timeout=300, recoverable=False):
+                 shutdown_timeout=300, recoverable=False, roles=None):
         job_options = ["--recoverable", JOB] if recoverable else []
         folder = pathlib.Path(folder)
         ready = folder / "ready.json"
         with open(folder / "server-lockstep.log", "ab") as log:
             self._process = subprocess.Popen(
-                [BIN / "lockstep-server", "--listen", "127.0.0.1:0", "--job", f"{JOB}={size}",
+                [BIN / "lockstep-server", "--listen", "127.0.0.1:0", "--job", f"{JOB}={roles or size}",
                  "--ephemeral", "--ready-file", ready,
                  "--heartbeat-timeout", f"{heartbeat_timeout}s",
                  "--register-timeout", f"{register_timeout}s",
@@ -118,4 +113,29 @@ class LockstepServer:
         return self._process.poll() is None
 
 
+class OlderJaxlibServer:
+    """The service of jaxlib 0.9.2, of which the older family is, in that version's interpreter."""
+
+    name = "jaxlib-0.9.2"
+
+    def __init__(self, size, folder, *, heartbeat_timeout=100, register_timeout=3600,
+                 shutdown_timeout=300, recoverable=False):
+        folder = pathlib.Path(folder)
+        options = {"heartbeat_timeout": heartbeat_timeout, "shutdown_timeout": shutdown_timeout,
+                   "cluster_register_timeout": register_timeout, "recoverable": recoverable}
+        with open(folder / "server-jaxlib-0.9.2.log", "ab") as log:
+            self._process = subprocess.Popen(
+                [OLDER_PYTHON, HERE / "older_server.py", str(size), json.dumps(options)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.pid = self._process.pid
+        self.address = f"127.0.0.1:{int(self._process.stdout.readline())}"
+
+    def end(self):
+        self._process.kill()
+        self._process.wait(LIMIT_S)
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+
+OLDER_SERVERS = {OlderJaxlibServer.name: OlderJaxlibServer}
 SERVERS = {server.name: server for server in (JaxlibServer, LockstepServer)}

@@ -77,6 +77,8 @@ def encode(table, values):
         number, kind = table[name]
         if isinstance(kind, dict):
             out += _block(number, encode(kind, value))
+        elif isinstance(kind, list):
+            out += b"".join(_block(number, encode(kind[0], one)) for one in value)
         elif kind == "int":
             out += _varint(number << 3) + _varint(int(value))
         elif kind == "fixed64":
@@ -190,9 +192,10 @@ def _write_down(method, refused):
 class Call:
     """A call under way."""
 
-    def __init__(self, method, future):
+    def __init__(self, method, future, reply):
         self._method = method
         self._future = future
+        self._reply = reply
 
     def value(self):
         """Its answer; Refused if that is an error."""
@@ -200,7 +203,7 @@ class Call:
             data = self._future.result(LIMIT_S)
         except grpc.RpcError as error:
             raise Refused(self._method, error) from None
-        return decode(REPLIES.get(self._method, {}), data)
+        return decode(self._reply, data)
 
     def refusal(self):
         try:
@@ -225,6 +228,8 @@ class Call:
 class Wire:
     """One connection to a server. By default it knows no service incarnation."""
 
+    service, requests, replies = SERVICE, REQUESTS, REPLIES
+
     def __init__(self, address):
         self._channel = grpc.insecure_channel(address, options=[
             ("grpc.use_local_subchannel_pool", 1),
@@ -232,15 +237,19 @@ class Wire:
         self.service_incarnation = 0
 
     def start(self, method, *, deadline_s=LIMIT_S, **fields):
-        request = encode(REQUESTS[method], fields)
-        if method != "RegisterTask":
-            request = _block(1, encode(_INCARNATIONS, {
-                "service_incarnation": self.service_incarnation})) + request
-        return self.start_raw(method, request, deadline_s)
+        request = encode(self.requests[method], fields)
+        return self.start_raw(method, self._incarnations(method) + request, deadline_s)
+
+    def _incarnations(self, method):
+        """What this family's requests begin with."""
+        if method == "RegisterTask":
+            return b""
+        return _block(1, encode(_INCARNATIONS, {"service_incarnation": self.service_incarnation}))
 
     def start_raw(self, method, request, deadline_s=LIMIT_S):
-        call = self._channel.unary_unary(SERVICE + method)
-        return Call(method, call.future(request, timeout=deadline_s, wait_for_ready=True))
+        call = self._channel.unary_unary(self.service + method)
+        future = call.future(request, timeout=deadline_s, wait_for_ready=True)
+        return Call(method, future, self.replies.get(method, {}))
 
     def call(self, method, **fields):
         return self.start(method, **fields).value()

@@ -33,18 +33,18 @@ WAITS = {
 PAIR = """
     import asyncio, os, sys, threading, time
     import lockstep
-    other = threading.Thread(target=lambda: lockstep.join(job=sys.argv[1], index=1, size=2))
-    other.start()
+    others = []
+    joins = threading.Thread(
+        target=lambda: others.append(lockstep.join(job=sys.argv[1], index=1, size=2)))
+    joins.start()
     me = lockstep.join(job=sys.argv[1], index=0, size=2)
-    other.join()
+    joins.join()
 """
 
 
 @pytest.mark.parametrize("wait", WAITS)
 def test_ctrl_c_ends_each_kind_of_wait(run_program, job, wait):
     program = run_program(PAIR + f"""
-    class Said(BaseException):
-        pass
     print("waits")
     try:
         {WAITS[wait]}

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,18 @@ struct JobCounts {
   size_t connections = 0;  // of stock clients
 };
 
-struct Snapshot {
+// Sequences of the journal.
+struct JournalPlace {
+  uint64_t newest = 0;   // handed in
+  uint64_t durable = 0;  // this one and all before it
+};
+
+struct ServerView {
   wire::native::StatusReply status;
   std::vector<JobCounts> counts;  // of each job of the status
   Counters counters;
   size_t links = 0;
+  std::optional<JournalPlace> journal;  // absent: nothing is kept
   // Why the server should be sent no work now; empty: it is ready.
   std::vector<std::string> not_ready;
 };

@@ -1,0 +1,442 @@
+// The C++ client against the real coordinator, over real links.
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <future>
+#include <iostream>
+#include <numeric>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/client/member.h"
+#include "lockstep/client/session.h"
+#include "tests/native/native_server.h"
+
+namespace lockstep {
+namespace {
+
+using link::testing::Seen;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A forked child that starts threads of its own is more than the thread sanitizer can follow.
+#if defined(__SANITIZE_THREAD__)
+#define SKIP_UNDER_TSAN() GTEST_SKIP() << "forks"
+#else
+#define SKIP_UNDER_TSAN() static_cast<void>(0)
+#endif
+
+coord::CoordinatorOptions JobOf(int32_t size) {
+  return {.job = "digits", .role = "trainer", .size = size, .shutdown_timeout = absl::Seconds(30)};
+}
+
+JoinOptions Joining(const NativeServer& server) {
+  return {.address = server.address(), .job = "digits", .timeout = absl::Seconds(30)};
+}
+
+// All members of the job, joined side by side.
+std::vector<std::unique_ptr<Member>> JoinAll(const NativeServer& server, int32_t size) {
+  std::vector<std::future<absl::StatusOr<std::unique_ptr<Member>>>> joins;
+  for (int32_t i = 0; i < size; ++i) {
+    joins.push_back(std::async(std::launch::async, [&, i] {
+      JoinOptions options = Joining(server);
+      options.index = i;
+      return Join(options);
+    }));
+  }
+  std::vector<std::unique_ptr<Member>> members;
+  for (auto& join : joins) {
+    auto member = join.get();
+    EXPECT_TRUE(member.ok()) << member.status();
+    if (member.ok()) members.push_back(*std::move(member));
+  }
+  return members;
+}
+
+TEST(ClientServer, MembersMeetAndShareValues) {
+  NativeServer server(JobOf(3));
+  const auto members = JoinAll(server, 3);
+  ASSERT_EQ(members.size(), 3u);
+  EXPECT_EQ(members[1]->name(), "trainer/1#1");
+  for (int use = 0; use < 3; ++use) {
+    std::vector<std::future<absl::StatusOr<std::vector<std::string>>>> gathers;
+    for (const auto& member : members) {
+      gathers.push_back(std::async(std::launch::async, [&] {
+        return member->Gather("ports", absl::StrCat(4000 + member->member()));
+      }));
+    }
+    for (auto& gather : gathers) {
+      const auto ports = gather.get();
+      ASSERT_TRUE(ports.ok()) << ports.status();
+      EXPECT_THAT(*ports, ElementsAre("4000", "4001", "4002"));
+    }
+  }
+}
+
+TEST(ClientServer, KeysDoWhatTheySay) {
+  NativeServer server(JobOf(1));
+  const auto members = JoinAll(server, 1);
+  ASSERT_EQ(members.size(), 1u);
+  const Keys keys = members[0]->keys();
+  EXPECT_TRUE(absl::IsNotFound(keys.Get("a").status()));
+  EXPECT_EQ(*keys.TryGet("a"), std::nullopt);
+  auto waited = std::async(std::launch::async, [&] { return keys.WaitAll({"a", "b"}); });
+  const auto revision = keys.Set("a", "1");
+  ASSERT_TRUE(revision.ok()) << revision.status();
+  EXPECT_TRUE(absl::IsAlreadyExists(keys.Set("a", "2", {.overwrite = false}).status()));
+  EXPECT_FALSE(keys.CompareAndSet("b", KeyMust::HaveValue("x"), "y")->swapped);
+  EXPECT_TRUE(keys.CompareAndSet("b", KeyMust::NotExist(), "2")->swapped);
+  EXPECT_EQ(waited.get()->at(1).value, "2");
+  EXPECT_TRUE(keys.CompareAndSet("a", KeyMust::BeAtRevision(*revision), "3")->swapped);
+  EXPECT_EQ(keys.Get("a")->value, "3");
+  EXPECT_EQ(*keys.Increment("n", 5), 5);
+  EXPECT_EQ(*keys.Max("n", 3), 5);
+  EXPECT_EQ(*keys.Max("n", 9), 9);
+  for (int i = 0; i < 25; ++i) ASSERT_TRUE(keys.Set(absl::StrCat("d/", 100 + i), "v").ok());
+  const auto listed = keys.List("d", {.page = 10});
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_EQ(listed->size(), 25u);
+  EXPECT_EQ(listed->back().key, "d/124");
+  EXPECT_EQ(*keys.Delete("d", {.below = true}), 25);
+  const std::string big(3 << 20, 'x');
+  ASSERT_TRUE(keys.Set("big", big).ok());
+  EXPECT_EQ(keys.Get("big")->value, big);
+}
+
+TEST(ClientServer, WatchesSeeEveryKeyInTheEndAlsoAcrossBrokenLinks) {
+  NativeServer server(JobOf(1));
+  const auto members = JoinAll(server, 1);
+  ASSERT_EQ(members.size(), 1u);
+  Seen<std::string> seen;
+  const auto watch = members[0]->keys().Watch("w", [&](const absl::StatusOr<KeyChanges>& changes) {
+    ASSERT_TRUE(changes.ok()) << changes.status();
+    for (const KeyChange& change : changes->changes) seen.Add(change.key);
+  });
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(members[0]->keys().Set(absl::StrCat("w/", i), "v").ok());
+    if (i % 3 == 0) server.CutLinks();
+  }
+  const auto all = seen.WaitUntil(
+      [](const auto& keys) { return std::find(keys.begin(), keys.end(), "w/9") != keys.end(); });
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(all, ::testing::Contains(absl::StrCat("w/", i)));
+}
+
+TEST(ClientServer, WhoIsMissingIsNamedWhenABarrierTimesOut) {
+  NativeServer server(JobOf(2));
+  const auto members = JoinAll(server, 2);
+  ASSERT_EQ(members.size(), 2u);
+  const auto values = members[0]->Barrier("b", {.timeout = absl::Milliseconds(200)});
+  EXPECT_EQ(ReasonOf(values.status()), "barrier_timed_out") << values.status();
+  EXPECT_THAT(std::string(values.status().message()), HasSubstr("trainer/1"));
+  // The verdict stands for the late one too, and then both go on with the next use.
+  EXPECT_EQ(ReasonOf(members[1]->Barrier("b").status()), "barrier_timed_out");
+  auto first = std::async(std::launch::async, [&] { return members[0]->Barrier("b"); });
+  EXPECT_TRUE(members[1]->Barrier("b").ok());
+  EXPECT_TRUE(first.get().ok());
+}
+
+TEST(ClientServer, ABarrierIsCancelledForAll) {
+  NativeServer server(JobOf(2));
+  const auto members = JoinAll(server, 2);
+  ASSERT_EQ(members.size(), 2u);
+  Seen<std::string> reasons;
+  members[0]->BarrierAsync("b", {}, [&](const auto& v) { reasons.Add(ReasonOf(v.status())); });
+  while (!members[1]->CancelBarrier("b").ok()) std::this_thread::yield();
+  EXPECT_THAT(reasons.WaitForCount(1), ElementsAre("barrier_cancelled"));
+}
+
+TEST(ClientServer, MembersAgreeOnAnIndexThatNoneHasPassed) {
+  NativeServer server(JobOf(2));
+  const auto members = JoinAll(server, 2);
+  ASSERT_EQ(members.size(), 2u);
+  auto first = std::async(std::launch::async,
+                          [&] { return members[0]->AgreeOnIndex("save", 7, {.stride = 10}); });
+  EXPECT_EQ(*members[1]->AgreeOnIndex("save", 23, {.stride = 10}), 30);
+  EXPECT_EQ(*first.get(), 30);
+}
+
+TEST(ClientServer, ADeathIsToldToAllOnceAndEndsTheirWaits) {
+  NativeServer server(JobOf(3));
+  auto members = JoinAll(server, 3);
+  ASSERT_EQ(members.size(), 3u);
+  Seen<std::string> told;
+  members[0]->OnError([&](const absl::Status& why) { told.Add(std::string(why.message())); });
+  auto waiting = std::async(std::launch::async, [&] { return members[1]->keys().Wait("k"); });
+  members[2].reset();
+  EXPECT_THAT(told.WaitForCount(1), ElementsAre(HasSubstr("trainer/2#1")));
+  EXPECT_THAT(std::string(waiting.get().status().message()), HasSubstr("trainer/2#1"));
+}
+
+TEST(ClientServer, AReportedErrorReachesTheOthersAsItIs) {
+  NativeServer server(JobOf(2));
+  const auto members = JoinAll(server, 2);
+  ASSERT_EQ(members.size(), 2u);
+  Seen<absl::Status> told;
+  members[0]->OnError([&](const absl::Status& why) { told.Add(why); });
+  EXPECT_TRUE(members[1]->ReportError(absl::DataLossError("the loss is NaN")).ok());
+  const auto errors = told.WaitForCount(1);
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_TRUE(absl::IsDataLoss(errors[0])) << errors[0];
+  EXPECT_EQ(ReasonOf(errors[0]), "reported_error");
+  EXPECT_THAT(std::string(errors[0].message()), HasSubstr("the loss is NaN"));
+}
+
+TEST(ClientServer, ASecondProcessCannotBeTheSameMember) {
+  NativeServer server(JobOf(1));
+  const auto members = JoinAll(server, 1);
+  ASSERT_EQ(members.size(), 1u);
+  JoinOptions options = Joining(server);
+  options.index = 0;
+  const auto second = Join(options);
+  EXPECT_TRUE(absl::IsAlreadyExists(second.status())) << second.status();
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr(absl::StrCat(::getpid())));
+}
+
+TEST(ClientServer, EverybodyLeaves) {
+  NativeServer server(JobOf(2));
+  const auto members = JoinAll(server, 2);
+  ASSERT_EQ(members.size(), 2u);
+  auto first = std::async(std::launch::async, [&] { return members[0]->Leave(); });
+  EXPECT_TRUE(members[1]->Leave().ok());
+  EXPECT_TRUE(first.get().ok());
+}
+
+TEST(ClientServer, CutLinksAreNoNewsToAnybody) {
+  NativeServer server(JobOf(2));
+  const auto members = JoinAll(server, 2);
+  ASSERT_EQ(members.size(), 2u);
+  Seen<std::string> told;
+  for (const auto& member : members) {
+    member->OnError([&](const absl::Status& why) { told.Add(std::string(why.message())); });
+  }
+  int64_t sum = 0;
+  for (int round = 0; round < 20; ++round) {
+    auto first = std::async(std::launch::async, [&] { return members[0]->Barrier("b"); });
+    server.CutLinks();
+    const auto added = members[1]->keys().Increment("n");
+    ASSERT_TRUE(added.ok()) << added.status();
+    EXPECT_EQ(*added, ++sum) << "each increment counts once";
+    EXPECT_TRUE(members[1]->Barrier("b").ok());
+    EXPECT_TRUE(first.get().ok());
+  }
+  EXPECT_THAT(told.WaitForCount(0), ::testing::IsEmpty());
+}
+
+TEST(ClientServer, AServerThatDiesAndComesBackWithItsStateTakesNothingBack) {
+  NativeServer server(JobOf(2));
+  const auto members = JoinAll(server, 2);
+  ASSERT_EQ(members.size(), 2u);
+  int64_t sum = 0;
+  std::vector<absl::Duration> outages;
+  for (int round = 0; round < 20; ++round) {
+    auto first = std::async(std::launch::async, [&] { return members[0]->Barrier("b"); });
+    auto waited = std::async(std::launch::async,
+                             [&] { return members[0]->keys().Wait(absl::StrCat("k", round)); });
+    const Time before = runtime::MonotonicNow();
+    server.Restart();
+    const auto added = members[1]->keys().Increment("n");
+    outages.push_back(runtime::MonotonicNow() - before);
+    ASSERT_TRUE(added.ok()) << added.status();
+    EXPECT_EQ(*added, ++sum);
+    ASSERT_TRUE(members[1]->keys().Set(absl::StrCat("k", round), "v").ok());
+    const auto met = members[1]->Barrier("b");
+    EXPECT_TRUE(met.ok()) << met.status();
+    EXPECT_TRUE(first.get().ok());
+    EXPECT_TRUE(waited.get().ok());
+  }
+  std::sort(outages.begin(), outages.end());
+  std::cout << "outages of 20 restarts: median " << outages[10] << ", worst " << outages[19]
+            << "\n";
+}
+
+TEST(ClientServer, AProcessThatIsStoppedForAWhileGoesOn) {
+  SKIP_UNDER_TSAN();
+  NativeServer server(JobOf(2), {.ping_interval = absl::Milliseconds(500),
+                                 .silence_timeout = absl::Milliseconds(1500)});
+  const pid_t child = ::fork();
+  if (child == 0) {
+    JoinOptions options = Joining(server);
+    options.index = 1;
+    const auto me = Join(options);
+    ::_exit(me.ok() && (*me)->Barrier("before").ok() && (*me)->keys().Wait("go").ok() &&
+                    (*me)->Barrier("after").ok()
+                ? 0
+                : 1);
+  }
+  JoinOptions options = Joining(server);
+  options.index = 0;
+  const auto me = Join(options);
+  ASSERT_TRUE(me.ok()) << me.status();
+  ASSERT_TRUE((*me)->Barrier("before").ok());
+  ::kill(child, SIGSTOP);
+  EXPECT_THAT(server.ended.WaitForCount(1), ElementsAre(false)) << "silence closed its link";
+  ASSERT_TRUE((*me)->keys().Set("go", "").ok());
+  ::kill(child, SIGCONT);
+  const auto after = (*me)->Barrier("after", {.timeout = absl::Seconds(30)});
+  EXPECT_TRUE(after.ok()) << after.status();
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(ClientServer, AServerWithoutItsStateIsAnErrorForMembers) {
+  NativeServer server(JobOf(1));
+  const auto members = JoinAll(server, 1);
+  ASSERT_EQ(members.size(), 1u);
+  auto waiting = std::async(std::launch::async, [&] { return members[0]->keys().Wait("k"); });
+  ASSERT_TRUE(members[0]->keys().Set("x", "y").ok());
+  server.Restart(/*with_state=*/false);
+  EXPECT_EQ(ReasonOf(waiting.get().status()), "unknown_session");
+}
+
+// One process of many members, for the test below: joins, then waits at barriers and writes when
+// each release came, as nanoseconds of the monotonic clock, and when member 0 arrived (else 0). It
+// is the last: it arrives when all others are known to wait, since what a member asks is taken in
+// order, and each counts itself after it arrived.
+int RunMembers(const std::string& address, int32_t size, int32_t from, int32_t count, int barriers,
+               int out) {
+  std::vector<std::unique_ptr<Member>> members(static_cast<size_t>(count));
+  Seen<int> joined;
+  for (int32_t i = 0; i < count; ++i) {
+    JoinAsync({.address = address, .job = "digits", .index = from + i}, [&, i](auto member) {
+      if (member.ok()) members[static_cast<size_t>(i)] = *std::move(member);
+      joined.Add(member.ok() ? 1 : 0);
+    });
+  }
+  for (int ok : joined.WaitForCount(static_cast<size_t>(count))) {
+    if (ok == 0) return 1;
+  }
+  for (int barrier = 0; barrier < barriers; ++barrier) {
+    Seen<int64_t> released;
+    const std::string arrived_key = absl::StrCat("arrived/", barrier);
+    const std::string go_key = absl::StrCat("go/", barrier);
+    int64_t arrived = 0;
+    const auto arrive = [&](Member& member) {
+      member.BarrierAsync("b", {}, [&](const auto& values) {
+        released.Add(values.ok() ? runtime::MonotonicNow().nanoseconds() : -1);
+      });
+    };
+    for (const auto& member : members) {
+      if (member->member() == 0) continue;
+      arrive(*member);
+      member->keys().IncrementAsync(arrived_key, 1, {}, [&, keys = member->keys()](const auto& n) {
+        if (n.ok() && *n == size - 1) keys.SetAsync(go_key, "", {}, [](const auto&) {});
+      });
+    }
+    if (from == 0) {
+      if (!members[0]->keys().Wait(go_key).ok()) return 3;
+      arrived = runtime::MonotonicNow().nanoseconds();
+      arrive(*members[0]);
+    }
+    std::vector<int64_t> times = released.WaitForCount(static_cast<size_t>(count));
+    times.push_back(arrived);
+    if (::write(out, times.data(), times.size() * sizeof(int64_t)) < 0) return 2;
+  }
+  struct rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const int64_t kib = usage.ru_maxrss;
+  if (::write(out, &kib, sizeof(kib)) < 0) return 2;
+  ::_exit(0);  // all at once, as processes end; nobody waits any more
+}
+
+TEST(ClientServer, AThousandMembersInFourProcessesMeet) {
+  SKIP_UNDER_TSAN();
+  constexpr int kProcesses = 4;
+  constexpr int kBarriers = 20;
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr int32_t kEach = 25;
+#else
+  constexpr int32_t kEach = 250;
+#endif
+  NativeServer server(JobOf(kProcesses * kEach));
+  const Time begun = runtime::MonotonicNow();
+  std::vector<std::pair<pid_t, int>> children;
+  for (int process = 0; process < kProcesses; ++process) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::_exit(RunMembers(server.address(), kProcesses * kEach, process * kEach, kEach, kBarriers,
+                         ends[1]));
+    }
+    ::close(ends[1]);
+    children.emplace_back(child, ends[0]);
+  }
+  const auto read = [](int fd, int64_t* into, size_t count) {
+    char* at = reinterpret_cast<char*>(into);
+    size_t left = count * sizeof(int64_t);
+    while (left > 0) {
+      const ssize_t got = ::read(fd, at, left);
+      if (got <= 0) return false;
+      at += got;
+      left -= static_cast<size_t>(got);
+    }
+    return true;
+  };
+  std::vector<double> spreads;
+  for (int barrier = 0; barrier < kBarriers; ++barrier) {
+    int64_t last_arrival = 0;
+    int64_t last_release = 0;
+    for (const auto& [child, fd] : children) {
+      std::vector<int64_t> times(kEach + 1);
+      ASSERT_TRUE(read(fd, times.data(), times.size())) << "a process of members failed";
+      EXPECT_GT(*std::min_element(times.begin(), times.end() - 1), 0) << "a barrier failed";
+      last_arrival = std::max(last_arrival, times.back());
+      last_release = std::max(last_release, *std::max_element(times.begin(), times.end() - 1));
+    }
+    if (barrier == 0) {
+      std::cout << kProcesses * kEach << " members joined and met once in "
+                << runtime::MonotonicNow() - begun << "\n";
+    }
+    spreads.push_back(static_cast<double>(last_release - last_arrival) / 1e6);
+  }
+  std::sort(spreads.begin(), spreads.end());
+  int64_t kib = 0;
+  for (const auto& [child, fd] : children) {
+    int64_t one = 0;
+    ASSERT_TRUE(read(fd, &one, 1));
+    kib = std::max(kib, one);
+    ::close(fd);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  std::cout << "from the last arrival to the last release: median " << spreads[kBarriers / 2]
+            << " ms, worst " << spreads.back() << " ms; greatest process of members: " << kib
+            << " KiB\n";
+}
+
+TEST(ClientServer, LoneCallsAreQuickAndManyAtOnceAreQuicker) {
+  NativeServer server(JobOf(1));
+  const auto members = JoinAll(server, 1);
+  ASSERT_EQ(members.size(), 1u);
+  const Keys keys = members[0]->keys();
+  ASSERT_TRUE(keys.Set("k", "v").ok());
+  std::vector<absl::Duration> gets;
+  for (int i = 0; i < 2000; ++i) {
+    const Time before = runtime::MonotonicNow();
+    ASSERT_TRUE(keys.Get("k").ok());
+    gets.push_back(runtime::MonotonicNow() - before);
+  }
+  std::sort(gets.begin(), gets.end());
+  const Time before = runtime::MonotonicNow();
+  constexpr int kRounds = 100;
+  for (int round = 0; round < kRounds; ++round) {
+    Seen<bool> done;
+    for (int i = 0; i < 64; ++i) {
+      keys.SetAsync("k", "v", {}, [&](const auto& revision) { done.Add(revision.ok()); });
+    }
+    EXPECT_EQ(done.WaitForCount(64).size(), 64u);
+  }
+  const absl::Duration each = (runtime::MonotonicNow() - before) / (kRounds * 64);
+  std::cout << "a lone get: median " << gets[1000] << ", p99 " << gets[1980]
+            << "; a set among 64 at once: " << each << "\n";
+}
+
+}  // namespace
+}  // namespace lockstep
