@@ -339,6 +339,10 @@ void JobTable::Retire(std::unique_ptr<JobHost> job) {
 }
 
 void JobTable::BeginRetirement(JobHost* host) {
+  // Links that end later must not look for a job that has gone.
+  door_.JobDeleted(*host,
+                   WithReason(absl::UnavailableError("the server is shutting down"),
+                              std::string(coord::ReasonName(coord::Reason::kServiceStopped))));
   if (!host->shutdown_blocks()) {
     host->Shutdown();
     return loop_.Post([this, host] { Retired(host); });

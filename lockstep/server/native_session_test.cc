@@ -168,7 +168,8 @@ TEST_F(NativeSessionTest, AJobThatNobodyUsesExpires) {
   Ask(*client, Open("used", 1));
   const auto jobs = [&] {
     std::vector<std::string> names;
-    for (const auto& job : server_->CurrentStatus()->jobs) names.push_back(job.job);
+    const auto status = server_->CurrentStatus();
+    for (const auto& job : status->jobs) names.push_back(job.job);
     return names;
   };
   const std::vector<std::string> left = {"kept", "used"};
