@@ -150,7 +150,7 @@ class Keys:
         def changed(value: Any, error: Error | None) -> None:
             callback(error if error is not None else to_key_changes(value))
 
-        ticket = _dispatch.expect(changed, again=True)
+        ticket = _dispatch.expect_callback(changed)
         return KeyWatch(self._native.watch(key, after, ticket), ticket)
 
 

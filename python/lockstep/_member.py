@@ -97,7 +97,8 @@ class MemberBase:
         waits fails with the same error. Replaces the callback before it. Runs on the callback
         thread; what it raises is logged.
         """
-        self._native.on_error(_dispatch.expect(lambda error, _: callback(error)))
+        self._native.on_error(_dispatch.expect_callback(
+            lambda error, _: callback(error), again=False))
 
     def on_change(self, callback: Callable[[JobChange | Error], object]) -> JobWatch:
         """Calls back with what becomes of the job, first with all there is, until it is closed.
@@ -107,7 +108,7 @@ class MemberBase:
         def changed(value: Any, error: Error | None) -> None:
             callback(error if error is not None else to_job_change(value))
 
-        ticket = _dispatch.expect(changed, again=True)
+        ticket = _dispatch.expect_callback(changed)
         return JobWatch(self._native.watch_job(ticket), ticket)
 
     def close(self) -> None:
@@ -176,7 +177,7 @@ class Member(MemberBase):
 
         Every one of them that is alive must ask: it is a barrier of the living.
         """
-        return to_alive(self._native.alive(list(members), seconds(timeout)))
+        return to_alive(self._native.alive(list(members) or list(range(self.size)), seconds(timeout)))
 
     def members(self, timeout: Timeout = 30) -> list[MemberInfo]:
         """How each member is, as the server sees it now. Nobody else has to ask."""
