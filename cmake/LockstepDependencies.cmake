@@ -23,9 +23,13 @@ if(LOCKSTEP_DOORS)
   find_package(prometheus-cpp REQUIRED CONFIG)
   add_library(lockstep_metrics INTERFACE)
   target_link_libraries(lockstep_metrics INTERFACE prometheus-cpp::core)
-  find_library(LOCKSTEP_HTTP_LIBRARY cpp-httplib REQUIRED)
+  # By its pkg-config file: the layout of its classes depends on the macros that Debian built it with.
+  find_package(PkgConfig REQUIRED)
+  find_package(OpenSSL REQUIRED)
+  pkg_check_modules(LOCKSTEP_CPP_HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
   add_library(lockstep_http INTERFACE)
-  target_link_libraries(lockstep_http INTERFACE ${LOCKSTEP_HTTP_LIBRARY} Threads::Threads)
+  target_link_libraries(lockstep_http INTERFACE PkgConfig::LOCKSTEP_CPP_HTTPLIB OpenSSL::SSL
+    OpenSSL::Crypto Threads::Threads)
 endif()
 
 # Header-only, without package files of their own.

@@ -25,6 +25,13 @@ using link::testing::Seen;
 
 constexpr auto kLong = std::chrono::seconds(30);
 
+// A forked child that starts threads of its own is more than the thread sanitizer can follow.
+#if defined(__SANITIZE_THREAD__)
+#define SKIP_UNDER_TSAN() GTEST_SKIP() << "forks"
+#else
+#define SKIP_UNDER_TSAN() static_cast<void>(0)
+#endif
+
 absl::Status Error(absl::StatusCode code, std::string_view reason, const char* text = "x") {
   return native::WithReason(absl::Status(code, text), reason);
 }
@@ -443,6 +450,7 @@ TEST(Member, AForkedChildHasNoneOfIt) {
 }
 
 TEST(Member, AForkedChildMayJoinForItself) {
+  SKIP_UNDER_TSAN();
   FakeServer server;
   auto me = JoinAt(server);
   ASSERT_NE(me, nullptr);
@@ -456,6 +464,7 @@ TEST(Member, AForkedChildMayJoinForItself) {
 }
 
 TEST(Member, ItsDeathIsSeenWhileAForkedChildLives) {
+  SKIP_UNDER_TSAN();
   FakeServer server;
   server.LetIn(2);
   const std::string address = server.address();
@@ -482,6 +491,7 @@ TEST(Member, ItsDeathIsSeenWhileAForkedChildLives) {
 }
 
 TEST(Member, AProcessMayExitWhileItWaits) {
+  SKIP_UNDER_TSAN();
   FakeServer server;
   server.LetIn(2);
   EXPECT_EXIT(

@@ -3,12 +3,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::server {
 namespace {
@@ -19,33 +19,34 @@ using wire::native::EventKind;
 using wire::native::WatchEvents;
 using wire::native::WatchEventsReply;
 
-// What was answered to a request.
-struct Call {
-  std::optional<absl::StatusOr<std::string>> answer;
+// A request, and what was answered to it.
+class Call {
+ public:
+  link::Responder Responder() {
+    return link::Responder(std::weak_ptr<link::Responder::Sink>(sink_), link::LinkId(1), 5, 1);
+  }
 
-  // Where the answer goes, as a server would take it.
-  struct Sink final : link::Responder::Sink {
-    explicit Sink(Call& to) : call(to) {}
-    void Answer(link::LinkId, link::RequestKind, uint64_t, link::Payload payload) override {
-      if (!payload.failed) {
-        call.answer = std::move(payload.bytes);
-        return;
-      }
-      const auto error = wire::native::Decode<wire::native::ErrorReply>(payload.bytes);
-      call.answer = wire::native::ToStatus(*error);
-    }
-    Call& call;
-  };
-  std::shared_ptr<Sink> sink = std::make_shared<Sink>(*this);
-
-  link::Responder Responder() { return link::Responder(sink, link::LinkId(1), 5, 1); }
+  bool answered() const { return sink_->payload.has_value(); }
+  bool failed() const { return answered() && sink_->payload->failed; }
+  absl::StatusOr<WatchEventsReply> Reply() const {
+    return wire::native::Decode<WatchEventsReply>(sink_->payload->bytes);
+  }
   std::vector<std::string> Texts() const {
     std::vector<std::string> texts;
-    if (!answer || !answer->ok()) return texts;
-    const auto reply = wire::native::Decode<WatchEventsReply>(**answer);
+    if (!answered() || failed()) return texts;
+    const auto reply = Reply();
     for (const auto& event : reply->events) texts.push_back(event.text);
     return texts;
   }
+
+ private:
+  struct Sink : link::Responder::Sink {
+    void Answer(link::LinkId, link::RequestKind, uint64_t, link::Payload got) override {
+      payload = std::move(got);
+    }
+    std::optional<link::Payload> payload;
+  };
+  const std::shared_ptr<Sink> sink_ = std::make_shared<Sink>();
 };
 
 coord::Notice NoticeOf(const std::string& text) { return {.text = text}; }
@@ -59,7 +60,7 @@ TEST(EventFeed, AnswersWhoWaitsWithWhatComes) {
   Call waits;
   feed.Watch({.job = "digits", .after = 1, .log = 7, .wait = true}, waits.Responder());
   feed.Tell("other", NoticeOf("not for it"));
-  EXPECT_FALSE(waits.answer);
+  EXPECT_FALSE(waits.answered());
   feed.Tell("digits", NoticeOf("two"));
   EXPECT_THAT(waits.Texts(), ElementsAre("two"));
 }
@@ -68,12 +69,12 @@ TEST(EventFeed, AnswersAtOnceWhoDoesNotWaitOrCountsElsewhere) {
   EventFeed feed(7, 100);
   Call now;
   feed.Watch({.job = "digits", .log = 7}, now.Responder());
-  ASSERT_TRUE(now.answer);
+  ASSERT_TRUE(now.answered());
   EXPECT_THAT(now.Texts(), IsEmpty());
   Call elsewhere;
   feed.Watch({.job = "digits", .after = 9, .log = 6, .wait = true}, elsewhere.Responder());
-  ASSERT_TRUE(elsewhere.answer);
-  EXPECT_EQ(wire::native::Decode<WatchEventsReply>(**elsewhere.answer)->log, 7u);
+  ASSERT_TRUE(elsewhere.answered());
+  EXPECT_EQ(elsewhere.Reply()->log, 7u);
 }
 
 TEST(EventFeed, TellsOfJobsToBothWhoFollow) {
@@ -91,8 +92,7 @@ TEST(EventFeed, ADeletedJobEndsItsFollowers) {
   Call waits;
   feed.Watch({.job = "digits", .after = 1, .log = 7, .wait = true}, waits.Responder());
   feed.JobDeleted("digits", absl::NotFoundError("deleted"));
-  ASSERT_TRUE(waits.answer);
-  EXPECT_EQ(waits.answer->status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(waits.failed());
   EXPECT_THAT(feed.Read({.job = "digits"}).events, IsEmpty());
 }
 
@@ -100,9 +100,9 @@ TEST(EventFeed, AnswersTheOldestWhenTooManyWait) {
   EventFeed feed(7, 100);
   std::vector<Call> calls(EventFeed::kWatchersMax + 1);
   for (Call& call : calls) feed.Watch({.job = "j", .log = 7, .wait = true}, call.Responder());
-  ASSERT_TRUE(calls[0].answer);
+  ASSERT_TRUE(calls[0].answered());
   EXPECT_THAT(calls[0].Texts(), IsEmpty());
-  EXPECT_FALSE(calls[1].answer);
+  EXPECT_FALSE(calls[1].answered());
   feed.JobDeleted("j", absl::NotFoundError("deleted"));
 }
 

@@ -333,14 +333,18 @@ void JobTable::Remove(Jobs::iterator found, const absl::Status& why) {
 
 void JobTable::Retire(std::unique_ptr<JobHost> job) {
   JobHost* const host = job.get();
-  Retiring& retiring = retiring_[host];
-  retiring.job = std::move(job);
+  retiring_[host].job = std::move(job);
+  // What was answered before may wait for the journal.
+  commits_.Follow([this, host](bool /*durable*/) { BeginRetirement(host); });
+}
+
+void JobTable::BeginRetirement(JobHost* host) {
   if (!host->shutdown_blocks()) {
     host->Shutdown();
     return loop_.Post([this, host] { Retired(host); });
   }
   // The loop has to go on while gRPC sends what was answered.
-  retiring.thread = std::thread([this, host] {
+  retiring_.at(host).thread = std::thread([this, host] {
     host->Shutdown();
     loop_.Post([this, host] { Retired(host); });
   });

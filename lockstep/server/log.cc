@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "nlohmann/json.hpp"
@@ -80,7 +81,8 @@ void SetUpLog(LogFormat format, bool verbose) {
 void LogEvent(const std::string& job, const JobEvent& event) {
   const auto level = LevelOf(event.severity);
   if (format_in_use == LogFormat::kText) {
-    spdlog::log(level, "{}{}", job.empty() ? "" : absl::StrCat("job '", job, "': "), event.text);
+    const bool named = job.empty() || absl::StartsWith(event.text, "job '");
+    spdlog::log(level, "{}{}", named ? "" : absl::StrCat("job '", job, "': "), event.text);
     return;
   }
   Json fields = {{"kind", std::string(NameOf(event.kind))}};

@@ -8,10 +8,10 @@ void DeclareAddresses(DeclaredOptions& declared) {
   ServerOptions& options = declared.options;
   table.Text("listen", &declared.listen, "HOST:PORT",
              "Where `lockstep status`, `lockstep run` and native clients call. Port 0: any.");
-  table.List("job", &declared.jobs, "NAME=SIZE[@HOST:PORT]",
-             "A job and how many members it has, or NAME=ROLE:SIZE,ROLE:SIZE when they differ.\n"
-             "Stock clients call the job at its own address; without one, the server takes a\n"
-             "free port from 20000 to 31999 on the host of --listen.");
+  table.List("job", &declared.jobs, "NAME=SHAPE[@HOST:PORT]",
+             "A job and how many members it has: digits=4, or by role digits=worker:4,ps:1. Stock\n"
+             "clients call the job at its own address; without one, the server takes a free port\n"
+             "from 20000 to 31999 on the host of --listen.");
   table.List("recoverable", &declared.recoverable, "NAME",
              "Members of this job may die and come back without failing it.");
   table.Text("http", &declared.http, "HOST:PORT",

@@ -55,20 +55,22 @@ void History::Passed(ServiceIncarnation service, const std::string& barrier, int
 }
 
 void History::Propose(ServiceIncarnation service, const std::string& name, int64_t counter,
-                      int64_t index, int64_t stride) {
+                      MemberIndex member, int64_t index, int64_t stride) {
   Agreement& agreement = agreements_[{service.value(), name, counter}];
-  agreement.least = std::max(agreement.least, index);
+  agreement.proposals[member] = index;
+  agreement.greatest = std::max(agreement.greatest, index);
   agreement.stride = stride;
 }
 
 void History::Agreed(ServiceIncarnation service, const std::string& name, int64_t counter,
-                     int64_t index) {
+                     MemberIndex member, int64_t index) {
   Agreement& agreement = agreements_[{service.value(), name, counter}];
   if (agreement.index && *agreement.index != index) {
     Wrong(absl::StrCat("agreement ", name, "::", counter, " told ", *agreement.index, " and ",
                        index));
   }
   agreement.index = index;
+  agreement.told = std::max(agreement.told, agreement.proposals.at(member));
 }
 
 void History::Watched(ServiceIncarnation service, const std::string& who,
@@ -140,10 +142,10 @@ std::string History::Check(int32_t size) const {
   }
   for (const auto& [instance, agreement] : agreements_) {
     if (!agreement.index) continue;
-    if (*agreement.index < agreement.least || *agreement.index % agreement.stride != 0 ||
-        *agreement.index >= agreement.least + agreement.stride) {
+    if (*agreement.index < agreement.told || *agreement.index % agreement.stride != 0 ||
+        *agreement.index >= agreement.greatest + agreement.stride) {
       return absl::StrCat("agreement ", std::get<1>(instance), ": ", *agreement.index, " where ",
-                          agreement.least, " was passed, with stride ", agreement.stride);
+                          agreement.told, " was passed, with stride ", agreement.stride);
     }
   }
   return "";

@@ -39,9 +39,10 @@ class History {
               MemberIndex member, const std::string& value);
   void Passed(ServiceIncarnation service, const std::string& barrier, int64_t counter,
               MemberIndex member, const coord::MemberValues& values);
-  void Propose(ServiceIncarnation service, const std::string& name, int64_t counter, int64_t index,
-               int64_t stride);
-  void Agreed(ServiceIncarnation service, const std::string& name, int64_t counter, int64_t index);
+  void Propose(ServiceIncarnation service, const std::string& name, int64_t counter,
+               MemberIndex member, int64_t index, int64_t stride);
+  void Agreed(ServiceIncarnation service, const std::string& name, int64_t counter,
+              MemberIndex member, int64_t index);
   void Watched(ServiceIncarnation service, const std::string& who, const coord::KeysChanged& news);
   void InAs(ServiceIncarnation service, MemberIndex member, uint64_t incarnation);
 
@@ -59,7 +60,9 @@ class History {
     std::string told;  // the values, as text
   };
   struct Agreement {
-    int64_t least = 0;
+    std::map<MemberIndex, int64_t> proposals;
+    int64_t told = 0;      // the greatest proposal of those who were told; others may have died
+    int64_t greatest = 0;  // of all
     int64_t stride = 1;
     std::optional<int64_t> index;
   };

@@ -72,6 +72,7 @@ void NativeSession::Answered(uint64_t dial, uint64_t number, const coord::Reply&
 }
 
 void NativeSession::Opened(const coord::Reply& reply) {
+  if (reply.error && closing_) return;
   if (reply.error) {
     failure_ = absl::StrCat("its session was refused: ", reply.error->message);
     return;
@@ -79,6 +80,11 @@ void NativeSession::Opened(const coord::Reply& reply) {
   opened_ = true;
   ever_opened_ = true;
   for (const auto& [number, open] : open_) server_.Send(link_, id_, number, open.event);
+}
+
+void NativeSession::Close() {
+  closing_ = true;
+  Request(coord::CloseSession{}, [](const coord::Reply&) {});
 }
 
 void NativeSession::BreakLink(bool silent) {
@@ -115,11 +121,13 @@ std::string NativeClient::failure() const {
   return "";
 }
 
-void NativeClient::Start() { Rejoin(); }
+void NativeClient::Start() {
+  if (alive_) Rejoin();
+}
 
 void NativeClient::Die() {
   alive_ = false;
-  session_->Die();
+  if (session_ != nullptr) session_->Die();
 }
 
 // A new life, in a session of its own or in the one there was.
@@ -129,7 +137,7 @@ void NativeClient::Rejoin() {
   rows_open_ = 0;
   counters_.clear();
   if (session_ == nullptr || setup_.new_session_per_life) {
-    if (session_ != nullptr) session_->Request(coord::CloseSession{}, [](const coord::Reply&) {});
+    if (session_ != nullptr) session_->Close();
     sessions_.push_back(std::make_unique<NativeSession>(schedule_, server_, random_.Fork(),
                                                         SessionId{random_.Next(), random_.Next()}));
     session_ = sessions_.back().get();
@@ -273,11 +281,11 @@ void NativeClient::NextRound() {
   const int64_t counter = counters_[id]++;
   if (agrees) {
     const int64_t index = random_.Between(0, 1000);
-    history_.Propose(service_, id, counter, index, 5);
+    history_.Propose(service_, id, counter, member_, index, 5);
     Request(coord::AgreeOnIndex{.name = id, .counter = counter, .index = index, .stride = 5},
             [this, id, counter, go_on](const coord::Reply& reply) {
               if (Over(reply)) return;
-              history_.Agreed(service_, id, counter,
+              history_.Agreed(service_, id, counter, member_,
                               std::get<coord::IndexAgreed>(reply.answer).index);
               go_on();
             });
@@ -317,7 +325,7 @@ void NativeClient::Leave() {
     done_ = true;
     // What it had parked is of no interest any more.
     ++life_;
-    session_->Request(coord::CloseSession{}, [](const coord::Reply&) {});
+    session_->Close();
   });
 }
 

@@ -27,6 +27,8 @@ class NativeSession {
 
   void Start() { Dial(); }
   void Request(coord::Event event, Done done);
+  // The server may forget it: that it is not known any more is no failure.
+  void Close();
   // From now on it does nothing: its process is dead. The kernel closes the link.
   void Die();
   void BreakLink(bool silent);
@@ -57,6 +59,7 @@ class NativeSession {
   int tries_ = 0;
   bool opened_ = false;  // on this link
   bool ever_opened_ = false;
+  bool closing_ = false;
   bool dead_ = false;
   std::string failure_;
 };
@@ -78,7 +81,9 @@ class NativeClient {
 
   void Start();
   void Die();
-  void BreakLink(bool silent) { session_->BreakLink(silent); }
+  void BreakLink(bool silent) {
+    if (session_ != nullptr) session_->BreakLink(silent);
+  }
 
   bool alive() const { return alive_; }
   bool done() const { return done_; }
