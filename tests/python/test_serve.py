@@ -65,7 +65,7 @@ def test_it_ends_with_the_interpreter_and_without_a_word():
 
 
 def test_the_module_is_the_command(server):
-    out = subprocess.run([sys.executable, "-m", "lockstep", "status", "--address", server.address,
+    out = subprocess.run([sys.executable, "-m", "lockstep", "status", "--coordinator", server.address,
                           "-o", "json"], capture_output=True, text=True, timeout=LIMIT_S)
     if out.returncode != 0:
         pytest.fail(out.stderr)
