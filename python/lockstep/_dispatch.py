@@ -101,6 +101,8 @@ def _call(handler: Handler, value: Any, error: Error | None) -> None:
 
 _dispatcher = _Dispatcher()
 _open: weakref.WeakSet[Closes] = weakref.WeakSet()
+#: Watches that call back: they go on until they are closed, also when nobody holds them.
+_held: set[Closes] = set()
 
 
 def expect_callback(handler: Handler, *, again: bool = True) -> int:
@@ -110,6 +112,14 @@ def expect_callback(handler: Handler, *, again: bool = True) -> int:
 
 def forget(ticket: int) -> None:
     _dispatcher.forget(ticket)
+
+
+def hold(watch: Closes) -> None:
+    _held.add(watch)
+
+
+def let_go(watch: Closes) -> None:
+    _held.discard(watch)
 
 
 def close_at_exit(what: Closes) -> None:
@@ -152,8 +162,9 @@ async def result_of(start: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _after_fork_in_child() -> None:
-    global _dispatcher, _open
+    global _dispatcher, _open, _held
     _native.after_fork()
+    _held = set()
     _dispatcher = _Dispatcher()
     _open = weakref.WeakSet()
 
@@ -162,7 +173,7 @@ def _at_exit() -> None:
     _native.cancel_waits(True)
     _dispatcher.join()
     # What has not left is given up: its connections end before the interpreter does.
-    for one in list(_open):
+    for one in [*_held, *_open]:
         one.close()
 
 

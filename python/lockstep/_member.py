@@ -29,6 +29,8 @@ class JobWatch:
     def __init__(self, native: _native.JobWatch, ticket: int | None = None) -> None:
         self._native = native
         self._ticket = ticket
+        if ticket is not None:
+            _dispatch.hold(self)
 
     def next(self, timeout: Timeout = None) -> JobChange:
         """Waits for the next change. Raises DeadlineExceeded; the watch goes on."""
@@ -45,6 +47,7 @@ class JobWatch:
         self._native.close()
         if self._ticket is not None:
             _dispatch.forget(self._ticket)
+            _dispatch.let_go(self)
 
     def __enter__(self) -> JobWatch:
         return self
