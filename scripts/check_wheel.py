@@ -29,7 +29,7 @@ PROGRAM = """
             me.barrier("loaded", timeout=60)
             me.kv.set("a", b"1")
             assert me.gather("b", me.kv.get("a"), timeout=60) == [b"1"]
-        status = subprocess.run([sys.prefix + "/bin/lockstep", "status", "--address",
+        status = subprocess.run([sys.prefix + "/bin/lockstep", "status", "--coordinator",
                                  server.address, "-o", "json"], stdout=subprocess.PIPE, check=True)
         json.loads(status.stdout)
     print("works:", lockstep.__file__)

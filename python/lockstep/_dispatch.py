@@ -1,7 +1,8 @@
-"""The Python thread that callbacks run on, and the ends: of a fork, of the interpreter.
+"""The Python threads that results and callbacks arrive on, and the ends: of a fork, of the interpreter.
 
-The extension's own threads never take the GIL. What they have to tell is fetched here, by one
-daemon thread that is started with the first callback or asynchronous call.
+The extension's own threads never take the GIL. What they have to tell is fetched here, by a daemon
+thread that is started with the first callback or asynchronous call. It wakes asyncio's loops itself
+and passes callbacks on to a second one, so that a callback that waits holds up callbacks only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import concurrent.futures.thread  # noqa: F401
 import itertools
 import logging
 import os
+import queue
 import threading
 import weakref
 from collections.abc import Callable
@@ -40,18 +42,18 @@ class _Dispatcher:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tickets = itertools.count(1)
-        self._handlers: dict[int, tuple[Handler, bool]] = {}
-        self._thread: threading.Thread | None = None
+        self._handlers: dict[int, tuple[Handler, bool, bool]] = {}
+        self._threads: list[threading.Thread] = []
+        self._callbacks: queue.SimpleQueue[tuple[Handler, Any, Error | None] | None] = (
+            queue.SimpleQueue())
 
-    def expect(self, handler: Handler, *, again: bool = False) -> int:
-        """A ticket for an asynchronous call, or, with `again`, for a callback."""
+    def expect(self, handler: Handler, *, again: bool, callback: bool) -> int:
         with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="lockstep-callbacks",
-                                                daemon=True)
-                self._thread.start()
+            if not self._threads:
+                self._start(self._fetch, "lockstep-results")
+                self._start(self._call_back, "lockstep-callbacks")
             ticket = next(self._tickets)
-            self._handlers[ticket] = handler, again
+            self._handlers[ticket] = handler, again, callback
             return ticket
 
     def forget(self, ticket: int) -> None:
@@ -59,35 +61,65 @@ class _Dispatcher:
             self._handlers.pop(ticket, None)
 
     def join(self) -> None:
-        if self._thread is not None and self._thread is not threading.current_thread():
-            _native.stop_dispatcher()
-            self._thread.join(5)
+        _native.stop_dispatcher()
+        self._callbacks.put(None)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(5)
 
-    def _run(self) -> None:
+    def _start(self, target: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _fetch(self) -> None:
         while completed := _native.take_completed():
             for ticket, value, error in completed:
                 with self._lock:
-                    handler, again = self._handlers.get(ticket, (None, True))
-                    if not again:
+                    known = self._handlers.get(ticket)
+                    if known is not None and not known[1]:
                         del self._handlers[ticket]
-                if handler is None:
+                if known is None:
                     continue
-                try:
-                    handler(value, error)
-                except Exception:
-                    _log.exception("a callback failed")
+                handler, _, callback = known
+                if callback:
+                    self._callbacks.put((handler, value, error))
+                else:
+                    _call(handler, value, error)
+
+    def _call_back(self) -> None:
+        while (one := self._callbacks.get()) is not None:
+            _call(*one)
+
+
+def _call(handler: Handler, value: Any, error: Error | None) -> None:
+    try:
+        handler(value, error)
+    except Exception:
+        _log.exception("a callback failed")
 
 
 _dispatcher = _Dispatcher()
 _open: weakref.WeakSet[Closes] = weakref.WeakSet()
+#: Watches that call back: they go on until they are closed, also when nobody holds them.
+_held: set[Closes] = set()
 
 
-def expect(handler: Handler, *, again: bool = False) -> int:
-    return _dispatcher.expect(handler, again=again)
+def expect_callback(handler: Handler, *, again: bool = True) -> int:
+    """A ticket for what calls back; with `again` more than once."""
+    return _dispatcher.expect(handler, again=again, callback=True)
 
 
 def forget(ticket: int) -> None:
     _dispatcher.forget(ticket)
+
+
+def hold(watch: Closes) -> None:
+    _held.add(watch)
+
+
+def let_go(watch: Closes) -> None:
+    _held.discard(watch)
 
 
 def close_at_exit(what: Closes) -> None:
@@ -116,7 +148,7 @@ async def result_of(start: Callable[..., Any], *arguments: Any) -> Any:
         except RuntimeError:
             pass  # the loop has been closed, and nobody waits
 
-    ticket = expect(completed)
+    ticket = _dispatcher.expect(completed, again=False, callback=False)
     try:
         pending = start(*arguments, ticket)
     except BaseException:
@@ -130,8 +162,9 @@ async def result_of(start: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _after_fork_in_child() -> None:
-    global _dispatcher, _open
+    global _dispatcher, _open, _held
     _native.after_fork()
+    _held = set()
     _dispatcher = _Dispatcher()
     _open = weakref.WeakSet()
 
@@ -140,7 +173,7 @@ def _at_exit() -> None:
     _native.cancel_waits(True)
     _dispatcher.join()
     # What has not left is given up: its connections end before the interpreter does.
-    for one in list(_open):
+    for one in [*_held, *_open]:
         one.close()
 
 

@@ -24,6 +24,8 @@ class KeyWatch:
     def __init__(self, native: _native.KeyWatch, ticket: int | None = None) -> None:
         self._native = native
         self._ticket = ticket
+        if ticket is not None:
+            _dispatch.hold(self)
 
     def next(self, timeout: Timeout = None) -> KeyChanges:
         """Waits for the next change.
@@ -43,6 +45,7 @@ class KeyWatch:
         self._native.close()
         if self._ticket is not None:
             _dispatch.forget(self._ticket)
+            _dispatch.let_go(self)
 
     def __enter__(self) -> KeyWatch:
         return self
@@ -150,7 +153,7 @@ class Keys:
         def changed(value: Any, error: Error | None) -> None:
             callback(error if error is not None else to_key_changes(value))
 
-        ticket = _dispatch.expect(changed, again=True)
+        ticket = _dispatch.expect_callback(changed)
         return KeyWatch(self._native.watch(key, after, ticket), ticket)
 
 

@@ -29,6 +29,8 @@ class JobWatch:
     def __init__(self, native: _native.JobWatch, ticket: int | None = None) -> None:
         self._native = native
         self._ticket = ticket
+        if ticket is not None:
+            _dispatch.hold(self)
 
     def next(self, timeout: Timeout = None) -> JobChange:
         """Waits for the next change. Raises DeadlineExceeded; the watch goes on."""
@@ -45,6 +47,7 @@ class JobWatch:
         self._native.close()
         if self._ticket is not None:
             _dispatch.forget(self._ticket)
+            _dispatch.let_go(self)
 
     def __enter__(self) -> JobWatch:
         return self
@@ -97,7 +100,8 @@ class MemberBase:
         waits fails with the same error. Replaces the callback before it. Runs on the callback
         thread; what it raises is logged.
         """
-        self._native.on_error(_dispatch.expect(lambda error, _: callback(error)))
+        self._native.on_error(_dispatch.expect_callback(
+            lambda error, _: callback(error), again=False))
 
     def on_change(self, callback: Callable[[JobChange | Error], object]) -> JobWatch:
         """Calls back with what becomes of the job, first with all there is, until it is closed.
@@ -107,7 +111,7 @@ class MemberBase:
         def changed(value: Any, error: Error | None) -> None:
             callback(error if error is not None else to_job_change(value))
 
-        ticket = _dispatch.expect(changed, again=True)
+        ticket = _dispatch.expect_callback(changed)
         return JobWatch(self._native.watch_job(ticket), ticket)
 
     def close(self) -> None:
@@ -176,7 +180,7 @@ class Member(MemberBase):
 
         Every one of them that is alive must ask: it is a barrier of the living.
         """
-        return to_alive(self._native.alive(list(members), seconds(timeout)))
+        return to_alive(self._native.alive(list(members) or list(range(self.size)), seconds(timeout)))
 
     def members(self, timeout: Timeout = 30) -> list[MemberInfo]:
         """How each member is, as the server sees it now. Nobody else has to ask."""
