@@ -133,6 +133,7 @@ void NativeClient::Die() {
 // A new life, in a session of its own or in the one there was.
 void NativeClient::Rejoin() {
   ++life_;
+  leaving_ = false;
   incarnation_ = Incarnation(random_.Next() | 1);
   rows_open_ = 0;
   counters_.clear();
@@ -320,6 +321,7 @@ void NativeClient::EndRow() {
 }
 
 void NativeClient::Leave() {
+  leaving_ = true;
   Request(coord::LeaveJob{}, [this](const coord::Reply& reply) {
     if (Over(reply)) return;
     done_ = true;

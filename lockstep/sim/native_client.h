@@ -87,6 +87,8 @@ class NativeClient {
 
   bool alive() const { return alive_; }
   bool done() const { return done_; }
+  // It has asked to leave; whether that took effect, nobody else knows.
+  bool leaving() const { return leaving_; }
   // Empty, or what a client should never see.
   std::string failure() const;
   std::string name() const;
@@ -124,6 +126,7 @@ class NativeClient {
   std::map<std::string, int64_t> counters_;
   bool alive_ = true;
   bool done_ = false;
+  bool leaving_ = false;
   std::string failure_;
 };
 

@@ -47,7 +47,10 @@ void NativeServer::Arrived(LinkId link, SessionId session, uint64_t number, coor
   if (std::holds_alternative<coord::OpenSession>(event)) {
     // A new link of a session whose old one is not known to be broken yet: that one is.
     if (auto old = link_of_.find(session); old != link_of_.end() && old->second != link) {
-      DropServerEnd(old->second, false, false);
+      const LinkId superseded = old->second;
+      DropServerEnd(superseded, false, false);
+      // And is closed: its question may have overtaken this one's, which then is the older.
+      Break(superseded, false);
     }
     found->second.session = session;
     link_of_[session] = link;

@@ -86,7 +86,7 @@ class NativeSimulation {
         }
         return;
       default:
-        if (!scenario_.kills || !client->alive() || client->done()) return;
+        if (!scenario_.kills || !client->alive() || client->done() || client->leaving()) return;
         trace_.Note(schedule_.now(), absl::StrCat("kill ", client->name()));
         client->Die();
         schedule_.After(random_.Between(absl::Milliseconds(1), absl::Seconds(5)),
@@ -175,6 +175,8 @@ NativeScenario DrawNativeScenario(uint64_t seed) {
   scenario.silences = random.Percent(30);
   scenario.kills = random.Percent(35);
   scenario.storms = random.Percent(30);
+  // Who is gone does not come back for the sake of one who was killed: they leave together.
+  if (scenario.kills) options.shutdown_timeout = absl::Minutes(5);
   scenario.gives_index = random.Percent(30);
   scenario.faults_last = random.Between(absl::Seconds(2), absl::Seconds(20));
   scenario.fault_period = random.Between(absl::Milliseconds(50), absl::Seconds(2));
