@@ -13,7 +13,7 @@ wheel_build() {
   rm -rf "$setup_root/build/wheels"
   PATH="$setup_root/build/venv/bin:$PATH" CMAKE_BUILD_PARALLEL_LEVEL=$(setup_jobs) python -m pip wheel \
     --no-deps --no-build-isolation --disable-pip-version-check \
-    -C build-dir="$setup_root/build/release" -C cmake.define.LOCKSTEP_TESTS=ON \
+    --config-settings build-dir="$setup_root/build/release" --config-settings cmake.define.LOCKSTEP_TESTS=ON \
     --wheel-dir "$setup_root/build/wheels" "$setup_root"
 }
 

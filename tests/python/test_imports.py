@@ -15,7 +15,7 @@ import lockstep
 from programs import Program
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PYTHON = pathlib.Path(os.environ.get("LOCKSTEP_FRAMEWORKS_PYTHON",
+PYTHON = pathlib.Path(os.environ.get("FRAMEWORKS_PYTHON",
                                      ROOT / "build" / "peers" / "frameworks" / "bin" / "python"))
 PACKAGE = pathlib.Path(lockstep.__file__).parent.parent
 
