@@ -50,6 +50,8 @@ TEST(ParentWatch, EndsTheServerWhenTheProcessItBelongsToHasEnded) {
   parent.End();
   const timespec limit = {.tv_sec = 30, .tv_nsec = 0};
   EXPECT_EQ(sigtimedwait(&signals, nullptr, &limit), SIGTERM);
+  // Other tests of this process want it.
+  EXPECT_EQ(pthread_sigmask(SIG_UNBLOCK, &signals, nullptr), 0);
 }
 
 TEST(ParentWatch, SaysThatTheProcessIsGoneAlready) {
