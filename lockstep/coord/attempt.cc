@@ -326,8 +326,10 @@ void Attempt::Handle(Time now, const LeaveJob& request, Effects& out) {
   if (!CheckCaller(request.member, request.caller, out)) return;
   if (const Membership::Member& member = membership_.Get(request.member);
       member.state == MemberState::kDisconnected) {
-    // A native client that lost the answer asks again.
-    if (request.caller.native() && member.grace_until) return out.Succeed(call);
+    // A native client that lost the answer asks again, and hears the same.
+    if (request.caller.native() && member.grace_until) {
+      return shutdown_.verdict ? out.Fail(call, shutdown_.verdict) : out.Succeed(call);
+    }
     return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
                                     absl::StrCat(job_.NameWithLife(request.member),
                                                  " is not connected; it cannot shut down")));
