@@ -169,9 +169,10 @@ void NativeClient::Joined(const coord::Reply& reply) {
                     });
     return;
   }
-  const auto& joined = std::get<coord::Joined>(reply.answer);
-  service_ = joined.service;
-  member_ = joined.member;
+  const auto* joined = Expect<coord::Joined>(reply);
+  if (joined == nullptr) return;
+  service_ = joined->service;
+  member_ = joined->member;
   history_.InAs(service_, member_, incarnation_.value());
   rows_open_ = kRows;
   // An attempt that fails takes everybody's rounds back to the start; keys are anybody's own.
@@ -258,7 +259,8 @@ void NativeClient::NextOperation() {
       if (swapped->entry) result = *swapped->entry->value;
     }
     if (kind == Kind::kDelete && done) {
-      done = std::get<coord::KeysDeleted>(reply.answer).deleted > 0;
+      const auto* deleted = Expect<coord::KeysDeleted>(reply);
+      done = deleted != nullptr && deleted->deleted > 0;
     }
     history_.Answer(id, done, std::move(result));
     schedule_.After(random_.Between(absl::ZeroDuration(), absl::Milliseconds(300)),
@@ -286,8 +288,9 @@ void NativeClient::NextRound() {
     Request(coord::AgreeOnIndex{.name = id, .counter = counter, .index = index, .stride = 5},
             [this, id, counter, go_on](const coord::Reply& reply) {
               if (Over(reply)) return;
-              history_.Agreed(service_, id, counter, member_,
-                              std::get<coord::IndexAgreed>(reply.answer).index);
+              const auto* agreed = Expect<coord::IndexAgreed>(reply);
+              if (agreed == nullptr) return;
+              history_.Agreed(service_, id, counter, member_, agreed->index);
               go_on();
             });
     return;
@@ -297,8 +300,9 @@ void NativeClient::NextRound() {
   Request(coord::ArriveAtBarrier{.id = id, .counter = counter, .value = value},
           [this, id, counter, go_on](const coord::Reply& reply) {
             if (Over(reply)) return;
-            history_.Passed(service_, id, counter, member_,
-                            std::get<coord::BarrierPassed>(reply.answer).values);
+            const auto* passed = Expect<coord::BarrierPassed>(reply);
+            if (passed == nullptr) return;
+            history_.Passed(service_, id, counter, member_, passed->values);
             go_on();
           });
 }
@@ -309,9 +313,10 @@ void NativeClient::Watch() {
 
 void NativeClient::Watched(const coord::Reply& reply) {
   if (done_ || Over(reply) || reply.error) return;
-  const auto& news = std::get<coord::KeysChanged>(reply.answer);
-  history_.Watched(service_, name(), news);
-  Request(coord::WatchKeys{.after = news.revision},
+  const auto* news = Expect<coord::KeysChanged>(reply);
+  if (news == nullptr) return;
+  history_.Watched(service_, name(), *news);
+  Request(coord::WatchKeys{.after = news->revision},
           [this](const coord::Reply& next) { Watched(next); });
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -102,6 +103,13 @@ class NativeClient {
   void Leave();
   // True when the error says that the attempt is over; then the client joins again.
   bool Over(const coord::Reply& reply);
+  // What a success brings; null, and a failure of the run, when it is something else.
+  template <class T>
+  const T* Expect(const coord::Reply& reply) {
+    const T* answer = reply.error ? nullptr : std::get_if<T>(&reply.answer);
+    if (answer == nullptr) failure_ = "it was answered with something that it had not asked for";
+    return answer;
+  }
   void Rejoin();
   void Watch();
   void Watched(const coord::Reply& reply);

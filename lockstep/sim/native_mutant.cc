@@ -22,12 +22,14 @@ bool Holds(const Variant& variant) {
 
 absl::string_view NameOf(NativeMutation mutation) {
   static constexpr absl::string_view kNames[] = {
-      "ForgetsWrites",       "ForgetsDeletions",  "ForgetsAnswers",     "ForgetsVerdicts",
-      "ForgetsAgreements",   "ForgetsSessions",   "ForgetsMembers",     "ForgetsThatItRan",
-      "IsAnotherService",    "SnapshotLosesAKey", "TakesRetriesForNew", "AddsTwice",
-      "SwapsRegardless",     "ReadsTheOldValue",  "DeletesNothing",     "HidesAChange",
-      "TellsALaterRevision", "PassesEarly",       "LosesABroughtValue", "MixesUpBroughtValues",
-      "AgreesTooEarly",      "AgreesDifferently", "GivesAnIndexTwice"};
+      "ForgetsWrites",        "ForgetsDeletions",  "ForgetsAnswers",
+      "ForgetsVerdicts",      "ForgetsAgreements", "ForgetsSessions",
+      "ForgetsMembers",       "IsAnotherService",  "SnapshotLosesAKey",
+      "TakesRetriesForNew",   "AddsTwice",         "SwapsRegardless",
+      "ReadsTheOldValue",     "DeletesNothing",    "HidesAChange",
+      "TellsALaterRevision",  "PassesEarly",       "LosesABroughtValue",
+      "MixesUpBroughtValues", "AgreesTooEarly",    "AgreesDifferently",
+      "GivesAnIndexTwice"};
   static_assert(std::size(kNames) == kNativeMutations);
   return kNames[static_cast<size_t>(mutation)];
 }
@@ -39,8 +41,7 @@ bool NativeMutantMachine::Drops(const coord::Record& record) const {
          (Is(NativeMutation::kForgetsVerdicts) && Holds<record::BarrierEnded>(record)) ||
          (Is(NativeMutation::kForgetsAgreements) && Holds<record::IndexAgreed>(record)) ||
          (Is(NativeMutation::kForgetsSessions) && Holds<record::SessionChanged>(record)) ||
-         (Is(NativeMutation::kForgetsMembers) && Holds<record::MemberChanged>(record)) ||
-         (Is(NativeMutation::kForgetsThatItRan) && Holds<record::AttemptRuns>(record));
+         (Is(NativeMutation::kForgetsMembers) && Holds<record::MemberChanged>(record));
 }
 
 absl::Status NativeMutantMachine::Apply(Time at, const coord::Record& record) {
@@ -65,6 +66,8 @@ std::vector<coord::TimedRecord> NativeMutantMachine::Snapshot() const {
 }
 
 coord::Effects NativeMutantMachine::Handle(Time now, coord::Event event) {
+  // Never one that was used before, also not by the machine before a restart.
+  strange_number_ = std::max(strange_number_, static_cast<uint64_t>(now.nanoseconds()) << 16);
   coord::Effects before;
   if (Is(NativeMutation::kAddsTwice) && Holds<coord::IncrementKey>(event) && Now()) {
     coord::Event extra = event;

@@ -20,7 +20,6 @@ enum class NativeMutation {
   kForgetsAgreements,      // on an index, after a restart
   kForgetsSessions,        // at a restart
   kForgetsMembers,         // at a restart
-  kForgetsThatItRan,       // members that are in would have to wait for each other again
   kIsAnotherServiceAfter,  // a restart: everybody is told that it is not the one it was
   kSnapshotLosesAKey,
   kTakesRetriesForNew,  // does again what was done

@@ -70,8 +70,9 @@ class NativeSimulation {
   void Fault() {
     const int32_t index = random_.Index(current_.size());
     NativeClient* client = current_[index];
-    switch (random_.Index(5)) {
+    switch (random_.Index(6)) {
       case 0:
+      case 5:
         if (scenario_.crashes) server_.Crash();
         return;
       case 1:
@@ -168,7 +169,7 @@ NativeScenario DrawNativeScenario(uint64_t seed) {
   scenario.delay_min = random.Between(absl::Microseconds(50), absl::Milliseconds(2));
   scenario.delay_max =
       scenario.delay_min + random.Between(absl::ZeroDuration(), absl::Milliseconds(50));
-  scenario.sync_max = random.Between(absl::Microseconds(100), absl::Milliseconds(100));
+  scenario.sync_max = random.Between(absl::Microseconds(100), absl::Milliseconds(600));
   scenario.down_max = random.Between(absl::Milliseconds(10), absl::Seconds(5));
   scenario.crashes = random.Percent(70);
   scenario.breaks = random.Percent(60);
