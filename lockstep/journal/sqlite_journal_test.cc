@@ -137,7 +137,9 @@ TEST(SqliteJournal, TheDiskIsBounded) {
     for (int i = 0; i < 3000; ++i) {
       journal.Append(std::string(4096, static_cast<char>('a' + i % 26)));
       // What waits in the queue of a slow disk is not on it.
-      if (i % 16 == 0) EXPECT_TRUE(journal.AppendAndWait("so far"));
+      if (i % 16 == 0) {
+        EXPECT_TRUE(journal.AppendAndWait("so far"));
+      }
       if (!journal->WantsSnapshot()) continue;
       ++snapshots;
       journal.Snapshot({std::string(100 << 10, 's')});
