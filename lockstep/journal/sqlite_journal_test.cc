@@ -144,7 +144,8 @@ TEST(SqliteJournal, TheDiskIsBounded) {
       ++snapshots;
       journal.Snapshot({std::string(100 << 10, 's')});
       EXPECT_TRUE(journal.AppendAndWait("and on"));
-      EXPECT_LT(BytesIn(directory.path()), 32u << 20);
+      // Most of it is the write-ahead log, which is taken over when it is 32 MiB long.
+      EXPECT_LT(BytesIn(directory.path()), 48u << 20);
     }
   }
   EXPECT_GT(snapshots, 5);
