@@ -43,8 +43,10 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   if (!database.ok()) return database.status();
   std::unique_ptr<SqliteStore> store(new SqliteStore(*std::move(database)));
   // EXCLUSIVE before the first access, so that there is no shared-memory file beside the log.
+  // Nothing about automatic checkpoints: the pragma would take away the hook that tells how long
+  // the log is.
   absl::Status status = store->database_->Execute(
-      "PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; "
+      "PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=FULL; "
       "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; "
       "PRAGMA journal_size_limit=67108864");
   if (status.ok()) status = store->MakeOrCheckTables(page_bytes);

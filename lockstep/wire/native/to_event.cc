@@ -164,13 +164,14 @@ EventOr Convert(CompareAndSetKey request, const RequestContext& from) {
   if (said != 1) {
     return Invalid("say exactly one of absent, expected_value and expected_revision");
   }
-  coord::CompareAndSetKey event{
-      .caller = from.caller,
-      .key = std::move(request.key),
-      .expected = {.absent = request.absent, .value = {}, .revision = request.expected_revision},
-      .value = std::move(request.value.data),
-      .lifetime = *lifetime};
-  if (request.expected_value) event.expected.value = std::move(request.expected_value->data);
+  coord::CompareAndSetKey event;
+  event.caller = from.caller;
+  event.key = std::move(request.key);
+  event.expected.absent = request.absent;
+  event.expected.revision = request.expected_revision;
+  if (request.expected_value) event.expected.value.emplace(std::move(request.expected_value->data));
+  event.value = std::move(request.value.data);
+  event.lifetime = *lifetime;
   return event;
 }
 
