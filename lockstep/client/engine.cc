@@ -29,33 +29,15 @@ absl::Status ClosedStatus() {
 
 }  // namespace
 
-// Where a blocked caller waits.
-class Engine::Waiter {
+// A blocked caller, and the answer that it gets.
+class Engine::Caller : public LoopDriver::Waiter {
  public:
-  void Set(Answer answer) {
-    {
-      const std::lock_guard lock(mutex_);
-      answer_ = std::move(answer);
-    }
-    set_.notify_one();
+  using Waiter::Waiter;
+  void Answered(Answer with) {
+    answer = std::move(with);
+    Wake();
   }
-  void Wait() {
-    std::unique_lock lock(mutex_);
-    set_.wait(lock, [this] { return answer_.has_value(); });
-  }
-  bool WaitAMoment() {
-    std::unique_lock lock(mutex_);
-    return set_.wait_for(lock, kInterruptedEvery, [this] { return answer_.has_value(); });
-  }
-  Answer Take() {
-    const std::lock_guard lock(mutex_);
-    return *std::move(answer_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable set_;
-  std::optional<Answer> answer_;
+  Answer answer = absl::UnknownError("no answer yet");
 };
 
 uint64_t Engine::RandomBits() {
@@ -67,7 +49,7 @@ std::shared_ptr<Engine> Engine::Start(Options options) {
   options.machine.seed = RandomBits();
   options.machine.server = runtime::ToString(options.address);
   std::shared_ptr<Engine> engine(new Engine(std::move(options)));
-  engine->threads_.Post([engine] {
+  engine->threads_.loop().Post([engine] {
     SessionMachine::Effects effects;
     engine->machine_.Start(MonotonicNow(), effects);
     engine->Carry(std::move(effects));
@@ -84,7 +66,7 @@ Engine::Engine(Options options)
       link_options_(options.link),
       threads_(Threads::Get()),
       machine_(std::move(options.machine)),
-      timer_(threads_.io()) {}
+      timer_(threads_.loop().io()) {}
 
 bool Engine::here() const { return generation_ == runtime::ForkGeneration(); }
 
@@ -107,22 +89,25 @@ Pending Engine::PendingOf(Ticket ticket) {
 Engine::Answer Engine::Call(Request request, const Interrupted& interrupted,
                             const std::function<void(Pending)>& started) {
   if (!here()) return Forked();
-  auto waiter = std::make_shared<Waiter>();
-  Done done = [waiter](Answer answer) { waiter->Set(std::move(answer)); };
+  const auto caller = std::make_shared<Caller>(threads_.loop());
+  LoopDriver::Turn turn(threads_.loop(), *caller);
+  Done done = [caller](Answer answer) { caller->Answered(std::move(answer)); };
   const auto ticket = Submit(std::move(request), done, /*direct=*/true);
   if (!ticket.ok()) return ticket.status();
   if (started) started(PendingOf(*ticket));
   if (!interrupted) {
-    waiter->Wait();
-    return waiter->Take();
+    turn.Wait();
+    return std::move(caller->answer);
   }
-  while (!waiter->WaitAMoment()) {
-    if (absl::Status status = interrupted(); !status.ok()) {
-      if (here()) Cancel(*ticket);
+  while (!turn.WaitUntil(std::chrono::steady_clock::now() + kInterruptedEvery)) {
+    absl::Status status = interrupted();
+    if (!here()) return status.ok() ? Forked() : status;
+    if (!status.ok()) {
+      Cancel(*ticket);
       return status;
     }
   }
-  return waiter->Take();
+  return std::move(caller->answer);
 }
 
 Pending Engine::CallAsync(Request request, Done done) {
@@ -171,7 +156,7 @@ void Engine::Progress(int64_t step, std::string_view phase) {
 
 void Engine::PostDrain() {
   if (std::exchange(posted_, true)) return;
-  threads_.Post([self = shared_from_this()] { self->Drain(); });
+  threads_.loop().Post([self = shared_from_this()] { self->Drain(); });
 }
 
 void Engine::OnFailed(std::function<void(absl::Status)> callback) {
@@ -283,7 +268,7 @@ void Engine::Dial() {
     self->Carry(std::move(effects));
   };
   link_ = link::ClientLink::Dial(
-      threads_.io(), address_, kDialTimeout, who_, link_options_,
+      threads_.loop().io(), address_, kDialTimeout, who_, link_options_,
       {.ready =
            [with_machine](const wire::native::Welcome& welcome) {
              with_machine([&](Engine& self, auto& effects) {

@@ -41,9 +41,9 @@ struct Request {
 // One session of one member or tool.
 //
 // Threads: thread-safe. Callers leave their calls in a queue, which the loop of Threads empties
-// into the machine; only the loop touches machine and link. Answers of blocking calls wake their
-// caller from the loop; those of asynchronous ones go through the callback thread. Ownership:
-// `Close` before letting go (Member and Session do).
+// into the machine; only the loop touches machine and link. Whoever waits in a blocking call drives
+// the loop meanwhile (LoopDriver); answers of asynchronous ones go through the callback thread.
+// Ownership: `Close` before letting go (Member and Session do).
 class Engine : public std::enable_shared_from_this<Engine> {
  public:
   using Answer = absl::StatusOr<std::string>;
@@ -102,7 +102,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     Done done;
     bool direct = false;
   };
-  class Waiter;
+  class Caller;
 
   explicit Engine(Options options);
 

@@ -9,8 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "asio/executor_work_guard.hpp"
-#include "asio/post.hpp"
 #include "lockstep/runtime/fork_guard.h"
 
 namespace lockstep::client {
@@ -66,14 +64,9 @@ Threads& Threads::Get() {
   return *threads;
 }
 
-Threads::Threads() : io_(1), callbacks_(*new Callbacks) {
-  StartThread("lockstep", [this] {
-    const auto keep_running = asio::make_work_guard(io_);
-    io_.run();
-  });
+Threads::Threads() : callbacks_(*new Callbacks) {
+  StartThread("lockstep", [this] { loop_.RunForever(); });
 }
-
-void Threads::Post(Function function) { asio::post(io_, std::move(function)); }
 
 void Threads::Callback(Function function) {
   {

@@ -1,14 +1,15 @@
-// The two threads that the client has in each process.
+// The two threads that the client has in each process, and its loop.
 #pragma once
 
 #include <cstdint>
 
 #include "absl/functional/any_invocable.h"
-#include "asio/io_context.hpp"
+#include "lockstep/client/loop_driver.h"
 
 namespace lockstep::client {
 
-// A loop for all links of this process, and a thread that calls back into the program around us.
+// A thread for the loop of all links of this process, while no caller drives it (LoopDriver), and
+// one that calls back into the program around us.
 //
 // Both block all signals and have names. They are started when they are first needed and never
 // ended: that way nobody must join a thread from within itself, nor at exit, when they do nothing
@@ -23,9 +24,7 @@ class Threads {
   // Of this process. The reference is good for ever.
   static Threads& Get();
 
-  asio::io_context& io() { return io_; }
-  // Runs it on the loop, in order.
-  void Post(Function function);
+  LoopDriver& loop() { return loop_; }
 
   // Runs it on the callback thread, in order.
   void Callback(Function function);
@@ -36,7 +35,7 @@ class Threads {
 
   Threads();
 
-  asio::io_context io_;
+  LoopDriver loop_;
   Callbacks& callbacks_;
 };
 

@@ -39,8 +39,8 @@ namespace lockstep::server {
 // `Run`. gRPC brings threads of its own, which only decode and encode. Logs through spdlog's
 // default logger.
 //
-// Threads: `Drain`, `Stop`, `GrpcAddress`, `CurrentStatus` and `listen_address` are thread-safe; the
-// others belong to the thread that made the server.
+// Threads: `Drain`, `Stop`, `GrpcAddress`, `CurrentStatus` and `listen_address` are thread-safe;
+// the others belong to the thread that made the server.
 class Server {
  public:
   // Takes all addresses and serves on a thread of its own, until `Stop` or the destructor.

@@ -18,6 +18,7 @@ T Must(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
+// A single client asks as a program would: by blocking calls. Many are asynchronous.
 class LockstepPeer : public Peer {
  public:
   explicit LockstepPeer(std::string address) : address_(std::move(address)) {}
@@ -41,6 +42,12 @@ class LockstepPeer : public Peer {
   }
 
   void Set(size_t client, std::string key, std::string value, Done done) override {
+    if (members_.size() == 1) {
+      return InTurn([this, key = std::move(key), value = std::move(value), done = std::move(done)] {
+        Must(keys_[0].Set(key, value));
+        done({});
+      });
+    }
     keys_[client].SetAsync(std::move(key), std::move(value), {},
                            [done = std::move(done)](absl::StatusOr<int64_t> revision) {
                              Must(std::move(revision));
@@ -48,6 +55,11 @@ class LockstepPeer : public Peer {
                            });
   }
   void Get(size_t client, std::string key, Done done) override {
+    if (members_.size() == 1) {
+      return InTurn([this, key = std::move(key), done = std::move(done)] {
+        done(Must(keys_[0].Get(key)).value);
+      });
+    }
     keys_[client].GetAsync(std::move(key), {}, Value(std::move(done)));
   }
   void Wait(size_t client, std::string key, Done done) override {
@@ -55,13 +67,20 @@ class LockstepPeer : public Peer {
   }
   void Swap(size_t client, std::string key, std::string expected, std::string value,
             Done done) override {
-    keys_[client].CompareAndSetAsync(
-        std::move(key),
-        expected.empty() ? KeyMust::NotExist() : KeyMust::HaveValue(std::move(expected)),
-        std::move(value), {}, [done = std::move(done)](absl::StatusOr<SwapResult> result) {
-          Must(std::move(result));
-          done({});
-        });
+    const KeyMust must =
+        expected.empty() ? KeyMust::NotExist() : KeyMust::HaveValue(std::move(expected));
+    if (members_.size() == 1) {
+      return InTurn(
+          [this, key = std::move(key), must, value = std::move(value), done = std::move(done)] {
+            Must(keys_[0].CompareAndSet(key, must, value));
+            done({});
+          });
+    }
+    keys_[client].CompareAndSetAsync(std::move(key), must, std::move(value), {},
+                                     [done = std::move(done)](absl::StatusOr<SwapResult> result) {
+                                       Must(std::move(result));
+                                       done({});
+                                     });
   }
   void Barrier(size_t client, std::string id, Done done) override {
     members_[client]->BarrierAsync(
@@ -81,6 +100,7 @@ class LockstepPeer : public Peer {
   }
 
   void Run() override {
+    while (next_) std::exchange(next_, nullptr)();
     std::unique_lock lock(mutex_);
     stopped_signal_.wait(lock, [this] { return stopped_; });
     stopped_ = false;
@@ -92,6 +112,9 @@ class LockstepPeer : public Peer {
   }
 
  private:
+  // Called from `Run`, and not from within the call before it.
+  void InTurn(std::function<void()> call) { next_ = std::move(call); }
+
   static Completion<KeyEntry> Value(Done done) {
     return [done = std::move(done)](absl::StatusOr<KeyEntry> entry) {
       done(Must(std::move(entry)).value);
@@ -103,6 +126,7 @@ class LockstepPeer : public Peer {
   std::vector<Keys> keys_;
   std::vector<std::unique_ptr<KeyWatch>> watches_;
   std::vector<Pending> pending_;
+  std::function<void()> next_;
   std::mutex mutex_;
   std::condition_variable stopped_signal_;
   bool stopped_ = false;

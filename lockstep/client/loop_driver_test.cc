@@ -1,0 +1,138 @@
+#include "lockstep/client/loop_driver.h"
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "asio/steady_timer.hpp"
+#include "gtest/gtest.h"
+
+namespace lockstep::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr auto kLong = std::chrono::seconds(60);
+
+// With or without the library's own thread, which never ends: so nothing of it is destroyed.
+LoopDriver& Make(bool with_thread) {
+  auto* driver = new LoopDriver;
+  if (with_thread) std::thread([driver] { driver->RunForever(); }).detach();
+  return *driver;
+}
+
+TEST(LoopDriver, ACallerRunsWhatItWaitsForItself) {
+  LoopDriver& driver = Make(/*with_thread=*/false);
+  LoopDriver::Waiter waiter(driver);
+  LoopDriver::Turn turn(driver, waiter);
+  std::thread::id ran_on;
+  driver.Post([&] {
+    ran_on = std::this_thread::get_id();
+    waiter.Wake();
+  });
+  EXPECT_TRUE(turn.WaitUntil(Clock::now() + kLong));
+  EXPECT_EQ(ran_on, std::this_thread::get_id());
+}
+
+TEST(LoopDriver, ItsOwnThreadRunsWhatNobodyWaitsFor) {
+  LoopDriver& driver = Make(/*with_thread=*/true);
+  for (int i = 0; i < 100; ++i) {
+    std::promise<std::thread::id> ran_on;
+    driver.Post([&] { ran_on.set_value(std::this_thread::get_id()); });
+    EXPECT_NE(ran_on.get_future().get(), std::this_thread::get_id());
+  }
+}
+
+TEST(LoopDriver, AWaitEndsAtItsTimeAndGoesOnWhenAsked) {
+  LoopDriver& driver = Make(/*with_thread=*/false);
+  LoopDriver::Waiter waiter(driver);
+  LoopDriver::Turn turn(driver, waiter);
+  EXPECT_FALSE(turn.WaitUntil(Clock::now() + milliseconds(5)));
+  driver.Post([&] { waiter.Wake(); });
+  EXPECT_TRUE(turn.WaitUntil(Clock::now() + kLong));
+}
+
+// Without a thread of its own nobody but the second caller can do it.
+TEST(LoopDriver, TheNextCallerIsHandedTheDriving) {
+  LoopDriver& driver = Make(/*with_thread=*/false);
+  LoopDriver::Waiter first(driver);
+  LoopDriver::Waiter second(driver);
+  std::promise<void> both_wait;
+  std::promise<void> first_ended;
+  std::thread other([&] {
+    LoopDriver::Turn turn(driver, second);
+    both_wait.set_value();
+    EXPECT_TRUE(turn.WaitUntil(Clock::now() + kLong));
+  });
+  both_wait.get_future().get();
+  {
+    LoopDriver::Turn turn(driver, first);
+    driver.Post([&] { first.Wake(); });
+    EXPECT_TRUE(turn.WaitUntil(Clock::now() + kLong));
+  }
+  driver.Post([&] { second.Wake(); });
+  other.join();
+}
+
+TEST(LoopDriver, WhoLooksElsewhereLeavesTheDrivingToOthers) {
+  LoopDriver& driver = Make(/*with_thread=*/true);
+  LoopDriver::Waiter waiter(driver);
+  LoopDriver::Turn turn(driver, waiter);
+  EXPECT_FALSE(turn.WaitUntil(Clock::now() + milliseconds(5)));
+  std::promise<void> ran;
+  driver.Post([&] { ran.set_value(); });
+  EXPECT_EQ(ran.get_future().wait_for(kLong), std::future_status::ready);
+}
+
+TEST(LoopDriver, ItsOwnThreadIsBackAfterALongWait) {
+  LoopDriver& driver = Make(/*with_thread=*/true);
+  {
+    LoopDriver::Waiter waiter(driver);
+    LoopDriver::Turn turn(driver, waiter);
+    asio::steady_timer timer(driver.io(), 20 * LoopDriver::kLinger);
+    timer.async_wait([&](const asio::error_code&) { waiter.Wake(); });
+    EXPECT_TRUE(turn.WaitUntil(Clock::now() + kLong));
+  }
+  std::promise<void> ran;
+  asio::steady_timer timer(driver.io(), milliseconds(1));
+  timer.async_wait([&](const asio::error_code&) { ran.set_value(); });
+  EXPECT_EQ(ran.get_future().wait_for(kLong), std::future_status::ready);
+}
+
+// Callers who come and go, each woken by another's function, beside functions that nobody waits
+// for: nothing is lost, and no two threads are in the loop at once.
+TEST(LoopDriver, ManyCallersAtOnce) {
+  LoopDriver& driver = Make(/*with_thread=*/true);
+  constexpr int kThreads = 6;
+  constexpr int kRounds = 500;
+  int ran = 0;  // on the loop only
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&driver, &ran, t] {
+      for (int i = 0; i < kRounds; ++i) {
+        auto waiter = std::make_shared<LoopDriver::Waiter>(driver);
+        LoopDriver::Turn turn(driver, *waiter);
+        driver.Post([&ran, waiter] {
+          ++ran;
+          waiter->Wake();
+        });
+        if ((i + t) % 3 == 0) {
+          while (!turn.WaitUntil(Clock::now() + std::chrono::microseconds(20))) {
+          }
+        } else {
+          turn.Wait();
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::promise<int> total;
+  driver.Post([&] { total.set_value(ran); });
+  EXPECT_EQ(total.get_future().get(), kThreads * kRounds);
+}
+
+}  // namespace
+}  // namespace lockstep::client
