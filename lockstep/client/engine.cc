@@ -92,8 +92,9 @@ Engine::Answer Engine::Call(Request request, const Interrupted& interrupted,
   const auto caller = std::make_shared<Caller>(threads_.loop());
   LoopDriver::Turn turn(threads_.loop(), *caller);
   Done done = [caller](Answer answer) { caller->Answered(std::move(answer)); };
-  const auto ticket = Submit(std::move(request), done, /*direct=*/true);
+  const auto ticket = Submit(std::move(request), done, /*direct=*/true, turn.drives());
   if (!ticket.ok()) return ticket.status();
+  if (turn.drives()) Drain();
   if (started) started(PendingOf(*ticket));
   if (!interrupted) {
     turn.Wait();
@@ -122,7 +123,7 @@ Pending Engine::CallAsync(Request request, Done done) {
   return Pending();
 }
 
-absl::StatusOr<Ticket> Engine::Submit(Request request, Done& done, bool direct) {
+absl::StatusOr<Ticket> Engine::Submit(Request request, Done& done, bool direct, bool on_loop) {
   const Time deadline = MonotonicNow() + request.timeout;
   const std::lock_guard lock(mutex_);
   if (closed_) return ClosedStatus();
@@ -133,7 +134,7 @@ absl::StatusOr<Ticket> Engine::Submit(Request request, Done& done, bool direct) 
                     .deadline = deadline,
                     .done = std::move(done),
                     .direct = direct});
-  PostDrain();
+  if (!on_loop) PostDrain();
   return ticket;
 }
 
@@ -250,6 +251,7 @@ void Engine::Drain() {
 void Engine::Carry(SessionMachine::Effects effects) {
   if (link_ != nullptr) {
     for (link::Message& message : effects.send) link_->Send(std::move(message));
+    link_->Flush();
     if (effects.farewell) std::exchange(link_, nullptr)->Farewell();
   }
   if (effects.drop_link && link_ != nullptr) std::exchange(link_, nullptr)->Abandon();

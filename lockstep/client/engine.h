@@ -107,7 +107,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   explicit Engine(Options options);
 
   Pending PendingOf(Ticket ticket);
-  absl::StatusOr<Ticket> Submit(Request request, Done& done, bool direct);
+  // `on_loop`: the caller does what follows on the loop (`Drain`) himself.
+  absl::StatusOr<Ticket> Submit(Request request, Done& done, bool direct, bool on_loop = false);
   void PostDrain();  // with the mutex held
   // On the loop.
   void Drain();

@@ -42,10 +42,12 @@ void LoopDriver::Turn::Enter() {
   if (place_) return;
   place_ = driver_.waiters_.insert(driver_.waiters_.end(), &waiter_);
   ++driver_.callers_;
+  drives_ = !std::exchange(driver_.driven_, true);
 }
 
 void LoopDriver::Turn::Leave() {
   if (!place_) return;
+  if (std::exchange(drives_, false)) driver_.driven_ = false;
   driver_.waiters_.erase(*std::exchange(place_, std::nullopt));
   --driver_.callers_;
   driver_.PassOn();
@@ -59,8 +61,8 @@ bool LoopDriver::Turn::WaitUntil(Instant until) {
       Leave();
       return false;
     }
-    if (!driver_.driven_) {
-      driver_.Drive(lock, waiter_, until);
+    if (drives_ || !driver_.driven_) {
+      Drive(lock, until);
     } else if (until == Instant::max()) {
       waiter_.changed_.wait(lock);
     } else {
@@ -70,20 +72,21 @@ bool LoopDriver::Turn::WaitUntil(Instant until) {
   return true;
 }
 
-void LoopDriver::Drive(std::unique_lock<std::mutex>& lock, const Waiter& waiter, Instant until) {
-  driven_ = true;
-  ++drives_;
+void LoopDriver::Turn::Drive(std::unique_lock<std::mutex>& lock, Instant until) {
+  asio::io_context& io = driver_.io_;
+  driver_.driven_ = true;
+  ++driver_.drives_;
   lock.unlock();
   if (until == Instant::max()) {
-    while (!waiter.ready_) io_.run_one();
+    while (!waiter_.ready_) io.run_one();
   } else {
-    while (!waiter.ready_ && io_.run_one_until(until) > 0) {
+    while (!waiter_.ready_ && io.run_one_until(until) > 0) {
     }
   }
   lock.lock();
-  driven_ = false;
-  last_driven_ = Clock::now();
-  PassOn();
+  driver_.driven_ = drives_ = false;
+  driver_.last_driven_ = Clock::now();
+  driver_.PassOn();
 }
 
 void LoopDriver::PassOn() {

@@ -56,18 +56,25 @@ class LoopDriver {
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
+    // Nobody else drives, and until `WaitUntil` returns nobody else will: what is meant for the loop
+    // may be done here.
+    bool drives() const { return drives_; }
+
     // False: it is `until`, and nobody has woken the waiter. Until the next call the loop is left
     // to others then, however long that takes.
     bool WaitUntil(Instant until);
     void Wait() { WaitUntil(Instant::max()); }
 
    private:
+    // With the mutex held.
     void Enter();
     void Leave();
+    void Drive(std::unique_lock<std::mutex>& lock, Instant until);
 
     LoopDriver& driver_;
     Waiter& waiter_;
     const uint64_t generation_;
+    bool drives_ = false;
     std::optional<std::list<Waiter*>::iterator> place_;
   };
 
@@ -82,7 +89,6 @@ class LoopDriver {
 
  private:
   // With the mutex held.
-  void Drive(std::unique_lock<std::mutex>& lock, const Waiter& waiter, Instant until);
   void PassOn();
   void AwaitOwnTurn(std::unique_lock<std::mutex>& lock);
 

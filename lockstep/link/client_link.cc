@@ -125,6 +125,10 @@ void ClientLink::Send(Message message) {
   if (!closed()) connection_->Send(std::move(message));
 }
 
+void ClientLink::Flush() {
+  if (connection_ && !closed()) connection_->Flush();
+}
+
 void ClientLink::Farewell() {
   if (welcomed_ && !closed()) connection_->Close(absl::CancelledError("done"), "done");
   events_ = {};

@@ -45,6 +45,8 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
 
   // After `ready` only, with Events::message. Ignored once the link has closed.
   void Send(Message message);
+  // Writes what was sent, at once.
+  void Flush();
 
   // Writes what waits and says farewell, without keeping anybody; calls nobody back any more.
   void Farewell();

@@ -136,6 +136,10 @@ void Connection::CloseWith(Message last, absl::Status why) {
   WriteSoon();
 }
 
+void Connection::Flush() {
+  if (!taking_ && !outbox_.empty()) Write();
+}
+
 void Connection::Abandon() {
   events_.reset();
   Break(absl::CancelledError("abandoned"));
@@ -162,7 +166,10 @@ void Connection::ReadDone(const asio::error_code& error, size_t bytes) {
   // Of a closing link only the end counts, so that our last words are not lost in a reset.
   if (state_ != State::kClosing) {
     reader_.Commit(bytes);
+    taking_ = true;
     Take();
+    taking_ = false;
+    Flush();
   }
   if (state_ != State::kClosed) Read();
 }
@@ -204,7 +211,7 @@ void Connection::Dispatch(Message message) {
 
 // After this turn of the loop, with whatever else the turn sends.
 void Connection::WriteSoon() {
-  if (write_posted_ || !write_buffer_.empty()) return;
+  if (taking_ || write_posted_ || !write_buffer_.empty()) return;
   write_posted_ = true;
   asio::post(io_, [self = shared_from_this()] {
     self->write_posted_ = false;

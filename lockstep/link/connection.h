@@ -18,7 +18,8 @@ namespace lockstep::link {
 
 // Reads and writes messages, sends pings, and ends when the other end is silent, breaks the rules
 // or reads too slowly. What the messages mean is its owner's business; pings, farewells and unknown
-// types are its own. What is sent in one turn of the loop goes out in one piece after it.
+// types are its own. What is sent in one turn of the loop goes out in one piece after it; in answer
+// to what was read, as soon as all of that is taken.
 //
 //   kGreeting --Welcomed()--> kOpen --> kClosing (farewell on its way) --> kClosed
 //
@@ -45,6 +46,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // message's own.
   void Send(Message message);
   void Send(Message message, std::shared_ptr<const std::string> payload);
+
+  // Writes what waits now, for somebody who waits for its answer and sends nothing more meanwhile.
+  void Flush();
 
   // Writes what waits and then a farewell (or `last`), and closes. `why` goes to `closed`.
   void Close(absl::Status why, std::string_view farewell_reason);
@@ -88,6 +92,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t read_bytes_;         // how much is read at a time: more while more comes
   std::string write_buffer_;  // being written when not empty
   bool write_posted_ = false;
+  bool taking_ = false;  // what is sent meanwhile is written after it
   asio::steady_timer timer_;
   Time state_since_;
   Time last_heard_;

@@ -81,19 +81,37 @@ Figures ClosedLoop(Peer& peer, size_t clients, size_t each,
 
 std::string Key(size_t client, size_t i) { return absl::StrCat("bench/", client, "/", i % 1000); }
 
-// From the last arrival to the last release, round by round.
+// Something else for a while, by which the connections of a peer without threads are driven; then
+// `after`.
+void Settle(Peer& peer, size_t client, double settle_us, std::function<void()> after) {
+  const auto pass = std::make_shared<std::function<void()>>();
+  *pass = [&peer, client, settle_us, pass, begin = Clock::now(), after = std::move(after)] {
+    if (MicrosecondsSince(begin) >= settle_us) return after();
+    peer.Set(client, "bench/other", "x", [pass](std::string_view) { (*pass)(); });
+  };
+  (*pass)();
+}
+
+// From the last arrival to the last release, round by round. Whether all others have arrived cannot
+// be asked everywhere, so that the last comes a while after them; were that too soon, the figure
+// would be larger, for every peer alike.
 Figures Barriers(Peer& peer, size_t clients, size_t rounds) {
+  constexpr double kSettleUs = 20'000;
   Figures figures;
   const Clock::time_point begin = Clock::now();
   for (size_t round = 0; round < rounds; ++round) {
     std::atomic<size_t> open = clients;
     Clock::time_point last;
-    for (size_t client = 0; client < clients; ++client) {
-      if (client + 1 == clients) last = Clock::now();
+    const auto arrive = [&](size_t client) {
       peer.Barrier(client, "bench/barrier", [&](std::string_view) {
         if (--open == 0) peer.Stop();
       });
-    }
+    };
+    for (size_t client = 0; client + 1 < clients; ++client) arrive(client);
+    Settle(peer, clients - 1, kSettleUs, [&] {
+      last = Clock::now();
+      arrive(clients - 1);
+    });
     peer.Run();
     figures.us.push_back(MicrosecondsSince(last));
   }
@@ -101,9 +119,8 @@ Figures Barriers(Peer& peer, size_t clients, size_t rounds) {
   return figures;
 }
 
-// All but the first wait for a key; from the set until the last of them has it. Whether all wait
-// cannot be asked everywhere, so that the set comes a while after the last question, and one that
-// is late makes the figure smaller, for every peer alike.
+// All but the first wait for a key; from the set until the last of them has it. The set comes a
+// while after the last question, as in `Barriers`.
 Figures Releases(Peer& peer, size_t clients, size_t rounds, size_t bytes, double settle_us) {
   Figures figures;
   const std::string value(bytes, 'v');
@@ -123,16 +140,10 @@ Figures Releases(Peer& peer, size_t clients, size_t rounds, size_t bytes, double
         one_ended();
       });
     }
-    // Something else meanwhile, by which the connections are driven.
-    const Clock::time_point settle = Clock::now();
-    std::function<void()> pass = [&] {
-      if (MicrosecondsSince(settle) < settle_us) {
-        return peer.Set(0, "bench/other", "x", [&](std::string_view) { pass(); });
-      }
+    Settle(peer, 0, settle_us, [&] {
       set = Clock::now();
       peer.Set(0, key, value, [&](std::string_view) { one_ended(); });
-    };
-    pass();
+    });
     peer.Run();
     figures.us.push_back(took);
   }
