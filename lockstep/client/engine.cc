@@ -49,7 +49,7 @@ std::shared_ptr<Engine> Engine::Start(Options options) {
   options.machine.seed = RandomBits();
   options.machine.server = runtime::ToString(options.address);
   std::shared_ptr<Engine> engine(new Engine(std::move(options)));
-  engine->threads_.loop().Post([engine] {
+  engine->loop_.Post([engine] {
     SessionMachine::Effects effects;
     engine->machine_.Start(MonotonicNow(), effects);
     engine->Carry(std::move(effects));
@@ -64,9 +64,9 @@ Engine::Engine(Options options)
       job_(options.machine.job),
       who_(options.who),
       link_options_(options.link),
-      threads_(Threads::Get()),
+      loop_(ProcessLoop()),
       machine_(std::move(options.machine)),
-      timer_(threads_.loop().io()) {}
+      timer_(loop_.io()) {}
 
 bool Engine::here() const { return generation_ == runtime::ForkGeneration(); }
 
@@ -89,8 +89,8 @@ Pending Engine::PendingOf(Ticket ticket) {
 Engine::Answer Engine::Call(Request request, const Interrupted& interrupted,
                             const std::function<void(Pending)>& started) {
   if (!here()) return Forked();
-  const auto caller = std::make_shared<Caller>(threads_.loop());
-  LoopDriver::Turn turn(threads_.loop(), *caller);
+  const auto caller = std::make_shared<Caller>(loop_);
+  LoopDriver::Turn turn(loop_, *caller);
   Done done = [caller](Answer answer) { caller->Answered(std::move(answer)); };
   const auto ticket = Submit(std::move(request), done, /*direct=*/true, turn.drives());
   if (!ticket.ok()) return ticket.status();
@@ -157,7 +157,7 @@ void Engine::Progress(int64_t step, std::string_view phase) {
 
 void Engine::PostDrain() {
   if (std::exchange(posted_, true)) return;
-  threads_.loop().Post([self = shared_from_this()] { self->Drain(); });
+  loop_.Post([self = shared_from_this()] { self->Drain(); });
 }
 
 void Engine::OnFailed(std::function<void(absl::Status)> callback) {
@@ -176,7 +176,7 @@ void Engine::OnFailed(std::function<void(absl::Status)> callback) {
 
 // `callbacks_` was counted up by whoever decided that there is one.
 void Engine::Callback(absl::AnyInvocable<void()> function) {
-  threads_.Callback([self = shared_from_this(), function = std::move(function)]() mutable {
+  loop_.Callback([self = shared_from_this(), function = std::move(function)]() mutable {
     function();
     function = nullptr;
     const std::lock_guard lock(self->mutex_);
@@ -185,17 +185,17 @@ void Engine::Callback(absl::AnyInvocable<void()> function) {
 }
 
 void Engine::CallBackWithoutEngine(absl::AnyInvocable<void()> function) {
-  Threads::Get().Callback(std::move(function));
+  ProcessLoop().Callback(std::move(function));
 }
 
-bool Engine::OnCallbackThread() { return Threads::Get().OnCallbackThread(); }
+bool Engine::OnCallbackThread() { return LoopDriver::InCallback(); }
 
 void Engine::Close() {
   if (!here()) return;
   std::unique_lock lock(mutex_);
   if (!std::exchange(closed_, true)) PostDrain();
   changed_.wait(lock, [this] { return ended_; });
-  if (!threads_.OnCallbackThread()) changed_.wait(lock, [this] { return callbacks_ == 0; });
+  if (!LoopDriver::InCallback()) changed_.wait(lock, [this] { return callbacks_ == 0; });
 }
 
 // --- The loop ---
@@ -270,7 +270,7 @@ void Engine::Dial() {
     self->Carry(std::move(effects));
   };
   link_ = link::ClientLink::Dial(
-      threads_.loop().io(), address_, kDialTimeout, who_, link_options_,
+      loop_.io(), address_, kDialTimeout, who_, link_options_,
       {.ready =
            [with_machine](const wire::native::Welcome& welcome) {
              with_machine([&](Engine& self, auto& effects) {

@@ -19,13 +19,12 @@
 #include "absl/status/statusor.h"
 #include "asio/steady_timer.hpp"
 #include "lockstep/client/call.h"
+#include "lockstep/client/loop_driver.h"
 #include "lockstep/client/session_machine.h"
 #include "lockstep/link/client_link.h"
 #include "lockstep/runtime/address.h"
 
 namespace lockstep::client {
-
-class Threads;
 
 // A request and what a caller gets of it.
 struct Request {
@@ -40,7 +39,7 @@ struct Request {
 
 // One session of one member or tool.
 //
-// Threads: thread-safe. Callers leave their calls in a queue, which the loop of Threads empties
+// Threads: thread-safe. Callers leave their calls in a queue, which the loop of this process empties
 // into the machine; only the loop touches machine and link. Whoever waits in a blocking call drives
 // the loop meanwhile (LoopDriver); answers of asynchronous ones go through the callback thread.
 // Ownership: `Close` before letting go (Member and Session do).
@@ -125,7 +124,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   const std::string job_;
   const std::string who_;
   const link::LinkOptions link_options_;
-  Threads& threads_;
+  LoopDriver& loop_;
 
   std::mutex mutex_;  // covers what follows
   std::condition_variable changed_;

@@ -9,16 +9,35 @@ namespace lockstep::client {
 
 using Clock = std::chrono::steady_clock;
 
+namespace {
+
+// Of a thread of the library: what it does.
+thread_local bool in_callback = false;
+thread_local bool drives_here = false;
+
+}  // namespace
+
 // One thread at a time, but not always the same.
 LoopDriver::LoopDriver() : io_(1), keep_running_(asio::make_work_guard(io_)) {}
 
 void LoopDriver::Post(Function function) {
   asio::post(io_, std::move(function));
+  // Who runs callbacks drives behind them.
+  if (in_callback) return;
   const std::lock_guard lock(mutex_);
   if (driven_ || !waiters_.empty()) return;
   wanted_ = true;
-  own_.notify_one();
+  library_.notify_one();
 }
+
+void LoopDriver::Callback(Function function) {
+  const std::lock_guard lock(mutex_);
+  callbacks_.push_back(std::move(function));
+  NoteCallbacks();
+  if (!calling_ && !drives_here) library_.notify_one();
+}
+
+bool LoopDriver::InCallback() { return in_callback; }
 
 void LoopDriver::Waiter::Wake() {
   const std::lock_guard lock(driver_.mutex_);
@@ -85,7 +104,7 @@ void LoopDriver::Turn::Drive(std::unique_lock<std::mutex>& lock, Instant until) 
   }
   lock.lock();
   driver_.driven_ = drives_ = false;
-  driver_.last_driven_ = Clock::now();
+  driver_.left_at_ = Clock::now();
   driver_.PassOn();
 }
 
@@ -94,38 +113,75 @@ void LoopDriver::PassOn() {
   for (Waiter* waiter : waiters_) {
     if (!waiter->ready_) return waiter->changed_.notify_one();
   }
-  if (std::exchange(asleep_, false)) own_.notify_one();
+  if (!watched_) library_.notify_one();
 }
 
-// It looks again after each `kLinger` while callers come and go, and sleeps while one waits long.
-void LoopDriver::AwaitOwnTurn(std::unique_lock<std::mutex>& lock) {
-  uint64_t seen = drives_;
-  while (true) {
-    const bool free = !driven_ && waiters_.empty();
-    if (free && (wanted_ || Clock::now() >= last_driven_ + kLinger)) return;
-    if (!free && seen == drives_) {
-      asleep_ = true;
-      own_.wait(lock, [this] { return !asleep_; });
-    } else {
-      seen = drives_;
-      own_.wait_for(lock, kLinger);
-    }
+void LoopDriver::DriveAsLibrary(std::unique_lock<std::mutex>& lock) {
+  wanted_ = false;
+  driven_ = true;
+  ++drives_;
+  lock.unlock();
+  drives_here = true;
+  while (callers_ == 0 && !callbacks_due_) io_.run_one();
+  // What is ready, above all the request of the caller who comes, does not wait for a switch.
+  if (callers_ > 0) io_.poll();
+  drives_here = false;
+  lock.lock();
+  driven_ = false;
+  left_at_ = Clock::now();
+  PassOn();
+}
+
+void LoopDriver::RunCallbacks(std::unique_lock<std::mutex>& lock) {
+  calling_ = true;
+  in_callback = true;
+  NoteCallbacks();
+  // The other one, should this take long.
+  if (!driven_ && !watched_) library_.notify_one();
+  while (!callbacks_.empty()) {
+    Function next = std::move(callbacks_.front());
+    callbacks_.pop_front();
+    lock.unlock();
+    next();
+    next = nullptr;  // what it held goes before the lock is taken
+    lock.lock();
   }
+  in_callback = false;
+  calling_ = false;
+}
+
+// While others come and go one thread looks again after each `kLinger`; while nothing changes it
+// sleeps until it is told, as the other one does all the time.
+void LoopDriver::Rest(std::unique_lock<std::mutex>& lock, bool lingers, uint64_t& seen) {
+  const bool calm = !lingers && seen == drives_;
+  seen = drives_;
+  if (watched_ || calm) {
+    library_.wait(lock);
+    return;
+  }
+  watched_ = true;
+  library_.wait_for(lock, kLinger);
+  watched_ = false;
 }
 
 void LoopDriver::RunForever() {
   std::unique_lock lock(mutex_);
+  bool called = false;
+  uint64_t seen = 0;
   while (true) {
-    AwaitOwnTurn(lock);
-    wanted_ = false;
-    driven_ = true;
-    lock.unlock();
-    while (callers_ == 0) io_.run_one();
-    // What is ready, above all the request of the caller who comes, does not wait for a switch.
-    io_.poll();
-    lock.lock();
-    driven_ = false;
-    PassOn();
+    if (!callbacks_.empty() && !calling_) {
+      RunCallbacks(lock);
+      called = true;
+      continue;
+    }
+    const bool free = !driven_ && waiters_.empty();
+    // Behind callbacks it is not left to others.
+    if (free && (called || wanted_ || Clock::now() >= left_at_ + kLinger)) {
+      DriveAsLibrary(lock);
+    } else {
+      Rest(lock, free, seen);
+    }
+    called = false;
   }
 }
 

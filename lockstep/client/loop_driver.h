@@ -1,4 +1,5 @@
-// Who runs the client's loop: a caller who waits for an answer, or else a thread of the library.
+// Who runs the client's loop and its callbacks: a caller who waits for an answer, or else one of the
+// two threads of the library.
 #pragma once
 
 #include <atomic>
@@ -6,6 +7,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -18,14 +20,17 @@ namespace lockstep::client {
 
 // The loop of all links of this process. One thread at a time *drives* it: whoever waits in a
 // blocking call, so that it sends its request and reads its answer itself, without a switch to
-// another thread on either way; the library's own thread when nobody waits. Callers who wait while
+// another thread on either way; a thread of the library when nobody waits. Callers who wait while
 // another drives are handed the driving when that one has what it waited for. For a moment
 // (`kLinger`) after the last caller the loop is left to the next, who likely comes at once.
 //
 // What runs on the loop is the library's only, and never waits: a caller lends its time to others
-// for the length of a message.
+// for the length of a message. Callbacks are the program's and may take their time. So the two
+// threads of the library are alike: the one that drove when a callback became due runs it, again
+// without a switch, and if that takes longer than `kLinger` the other one drives.
 //
-// Threads: thread-safe. Never destroyed (client::Threads). Bounds: one entry for each caller.
+// Threads: thread-safe. Never destroyed (client::Threads). Bounds: one entry for each caller; the
+// callbacks, each of which belongs to a call or a watch, are bounded with those.
 class LoopDriver {
  public:
   using Function = absl::AnyInvocable<void()>;
@@ -84,26 +89,36 @@ class LoopDriver {
   // Runs it on the loop, in order.
   void Post(Function function);
 
-  // The work of the library's own thread. Does not return.
+  // Runs it on a thread of the library's, in order, one at a time.
+  void Callback(Function function);
+  static bool InCallback();
+
+  // The work of each of the library's threads. Does not return.
   [[noreturn]] void RunForever();
 
  private:
   // With the mutex held.
   void PassOn();
-  void AwaitOwnTurn(std::unique_lock<std::mutex>& lock);
+  void NoteCallbacks() { callbacks_due_ = !callbacks_.empty() && !calling_; }
+  void DriveAsLibrary(std::unique_lock<std::mutex>& lock);
+  void RunCallbacks(std::unique_lock<std::mutex>& lock);
+  void Rest(std::unique_lock<std::mutex>& lock, bool lingers, uint64_t& seen);
 
   asio::io_context io_;
   const asio::executor_work_guard<asio::io_context::executor_type> keep_running_;
   std::atomic<size_t> callers_ = 0;  // as in `waiters_`
+  std::atomic<bool> callbacks_due_ = false;
 
   std::mutex mutex_;  // covers what follows
   std::list<Waiter*> waiters_;
   bool driven_ = false;
-  Instant last_driven_;   // by a caller
-  uint64_t drives_ = 0;   // of callers
-  bool wanted_ = false;   // the own thread is needed at once
-  bool asleep_ = false;   // the own thread waits until it is told
-  std::condition_variable own_;
+  Instant left_at_;      // when the loop was last left to whoever comes next
+  uint64_t drives_ = 0;  // how often somebody began to drive
+  bool wanted_ = false;  // a thread of the library is needed at once
+  bool watched_ = false;  // one of them looks again soon
+  std::deque<Function> callbacks_;
+  bool calling_ = false;
+  std::condition_variable library_;
 };
 
 }  // namespace lockstep::client

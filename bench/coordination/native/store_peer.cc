@@ -122,10 +122,13 @@ class StorePeer : public TcpPeer {
         std::move(done));
   }
   void Barrier(size_t client, std::string id, Done done) override {
+    // It counts arrivals under the name, and never begins anew.
+    id += std::to_string(barriers_[client]++);
     Ask(client, Op(kBarrier) + Text(id) + Number(clients_), Answer::kBytes, 1, std::move(done));
   }
   void Connect(size_t clients) override {
     clients_ = clients;
+    barriers_.resize(clients);
     TcpPeer::Connect(clients);
   }
 
@@ -150,6 +153,7 @@ class StorePeer : public TcpPeer {
   }
 
   size_t clients_ = 0;
+  std::vector<size_t> barriers_;  // of each client
 };
 
 // Asks for nothing but its own bytes back: what TCP and one loop on each side cost alone.
