@@ -2,8 +2,9 @@
 //
 // Each call that waits has two forms. The blocking one returns the result; it can be called from
 // any thread, also from a completion. The asynchronous one (`...Async`) returns at once; its
-// completion is called exactly once, with the result, on the library's callback thread, never with
-// a lock held. A completion that takes long delays other completions, and nothing else.
+// completion is called exactly once, with the result, on a thread of the library, never with a lock
+// held, and never two at once. A completion that takes long delays other completions, and nothing
+// else.
 #pragma once
 
 #include <functional>

@@ -188,7 +188,7 @@ void Engine::CallBackWithoutEngine(absl::AnyInvocable<void()> function) {
   ProcessLoop().Callback(std::move(function));
 }
 
-bool Engine::OnCallbackThread() { return LoopDriver::InCallback(); }
+bool Engine::InCallback() { return LoopDriver::InCallback(); }
 
 void Engine::Close() {
   if (!here()) return;

@@ -39,9 +39,9 @@ struct Request {
 
 // One session of one member or tool.
 //
-// Threads: thread-safe. Callers leave their calls in a queue, which the loop of this process empties
-// into the machine; only the loop touches machine and link. Whoever waits in a blocking call drives
-// the loop meanwhile (LoopDriver); answers of asynchronous ones go through the callback thread.
+// Threads: thread-safe. Callers leave their calls in a queue, which the loop of this process
+// empties into the machine; only the loop touches machine and link. Whoever waits in a blocking
+// call drives the loop meanwhile (LoopDriver); answers of asynchronous ones are callbacks.
 // Ownership: `Close` before letting go (Member and Session do).
 class Engine : public std::enable_shared_from_this<Engine> {
  public:
@@ -62,14 +62,14 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // Blocks; wakes every 50 ms to ask `interrupted`. `started` is given what cancels it.
   Answer Call(Request request, const Interrupted& interrupted,
               const std::function<void(Pending)>& started = nullptr);
-  // `done` comes on the callback thread.
+  // `done` comes on a thread of the library.
   Pending CallAsync(Request request, Done done);
   void Cancel(Ticket ticket);
 
   void Progress(int64_t step, std::string_view phase);
 
-  // Calls back, on the callback thread, once, with the failure of the attempt or the loss of the
-  // server; at once when it is known.
+  // Calls back, on a thread of the library, once, with the failure of the attempt or the loss of
+  // the server; at once when it is known.
   void OnFailed(std::function<void(absl::Status)> callback);
 
   // Completes what is open with CANCELLED, ends the session, and waits until the callbacks that are
@@ -84,9 +84,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // Of calls in a forked child.
   absl::Status Forked() const;
 
-  // Runs it on the callback thread; for calls on what is gone.
+  // Runs it on a thread of the library; for calls on what is gone.
   static void CallBackWithoutEngine(absl::AnyInvocable<void()> function);
-  static bool OnCallbackThread();
+  static bool InCallback();
 
  private:
   struct Submission {

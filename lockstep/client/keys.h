@@ -163,8 +163,8 @@ class Keys {
 
   // To pull changes from. `after`: a revision to go on from; 0: begins with all that is there.
   std::unique_ptr<KeyWatch> Watch(std::string key, int64_t after = 0) const;
-  // Calls `changed` for each, on the callback thread, one after the other; with an error, which is
-  // the last call, when the watch cannot go on.
+  // Calls `changed` for each, on a thread of the library, one after the other; with an error, which
+  // is the last call, when the watch cannot go on.
   std::unique_ptr<KeyWatch> Watch(std::string key,
                                   std::function<void(absl::StatusOr<KeyChanges>)> changed,
                                   int64_t after = 0) const;

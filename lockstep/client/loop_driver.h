@@ -1,5 +1,5 @@
-// Who runs the client's loop and its callbacks: a caller who waits for an answer, or else one of the
-// two threads of the library.
+// Who runs the client's loop and its callbacks: a caller who waits for an answer, or else one of
+// the two threads of the library.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ namespace lockstep::client {
 // threads of the library are alike: the one that drove when a callback became due runs it, again
 // without a switch, and if that takes longer than `kLinger` the other one drives.
 //
-// Threads: thread-safe. Never destroyed (client::Threads). Bounds: one entry for each caller; the
+// Threads: thread-safe. Never destroyed (ProcessLoop). Bounds: one entry for each caller; the
 // callbacks, each of which belongs to a call or a watch, are bounded with those.
 class LoopDriver {
  public:
@@ -61,8 +61,8 @@ class LoopDriver {
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
-    // Nobody else drives, and until `WaitUntil` returns nobody else will: what is meant for the loop
-    // may be done here.
+    // Nobody else drives, and until `WaitUntil` returns nobody else will: what is meant for the
+    // loop may be done here.
     bool drives() const { return drives_; }
 
     // False: it is `until`, and nobody has woken the waiter. Until the next call the loop is left
@@ -112,9 +112,9 @@ class LoopDriver {
   std::mutex mutex_;  // covers what follows
   std::list<Waiter*> waiters_;
   bool driven_ = false;
-  Instant left_at_;      // when the loop was last left to whoever comes next
-  uint64_t drives_ = 0;  // how often somebody began to drive
-  bool wanted_ = false;  // a thread of the library is needed at once
+  Instant left_at_;       // when the loop was last left to whoever comes next
+  uint64_t drives_ = 0;   // how often somebody began to drive
+  bool wanted_ = false;   // a thread of the library is needed at once
   bool watched_ = false;  // one of them looks again soon
   std::deque<Function> callbacks_;
   bool calling_ = false;

@@ -16,8 +16,9 @@
 // Fork: a child has none of its parent's members. Every call on one answers FAILED_PRECONDITION
 // `forked`; destroying it does nothing. The child may join for itself.
 //
-// Threads: everything here is thread-safe. The library has two threads of its own per process, one
-// for connections and one for completions and callbacks; both block all signals.
+// Threads: everything here is thread-safe. Who waits in a blocking call drives the connections of
+// the process meanwhile; for the rest of the time, and for completions and callbacks, the library
+// has two threads of its own per process, which block all signals.
 #pragma once
 
 #include <cstdint>
@@ -159,9 +160,9 @@ class Member {
   absl::Status ReportError(absl::Status error, CallOptions options = {});
   Pending ReportErrorAsync(absl::Status error, CallOptions options, Completion<void> done);
 
-  // Called once, on the callback thread, with the first error of the attempt, whoever it befell, or
-  // with why the server is lost for good; at once when it has happened already. Everything that
-  // waits fails with the same error. Replaces the callback before it.
+  // Called once, on a thread of the library, with the first error of the attempt, whoever it
+  // befell, or with why the server is lost for good; at once when it has happened already.
+  // Everything that waits fails with the same error. Replaces the callback before it.
   void OnError(std::function<void(absl::Status)> callback);
 
   // Calls with what has become of the job, first with all there is; as Keys::Watch.

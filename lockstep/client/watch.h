@@ -75,7 +75,7 @@ class Watch : public std::enable_shared_from_this<Watch<Result>> {
     }
     if (const auto engine = engine_.lock(); engine == nullptr || !engine->here()) return;
     open.Cancel();
-    if (Engine::OnCallbackThread()) return;
+    if (Engine::InCallback()) return;
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !calling_; });
   }

@@ -26,7 +26,7 @@ from lockstep._errors import Error
 
 _log = logging.getLogger("lockstep")
 
-#: Called with the result or the error, on the callback thread.
+#: Called with the result or the error, on a thread of the library.
 Handler = Callable[[Any, "Error | None"], object]
 
 

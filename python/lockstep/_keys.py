@@ -145,7 +145,7 @@ class Keys:
 
     def on_change(self, key: str, callback: Callable[[KeyChanges | Error], object], *,
                   after: int = 0) -> KeyWatch:
-        """Calls back with each change, on the callback thread, until the watch is closed.
+        """Calls back with each change, on a thread of the library, until the watch is closed.
 
         It is called with an Error, and then no more, when the watch cannot go on. What the callback
         raises is logged.
