@@ -13,6 +13,7 @@ namespace lockstep::client {
 namespace {
 
 constexpr int kThreads = 2;
+constexpr char kThreadName[] = "lockstep";
 
 LoopDriver* Start() {
   auto* loop = new LoopDriver;
@@ -23,7 +24,7 @@ LoopDriver* Start() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   for (int i = 0; i < kThreads; ++i) {
     std::thread thread([loop] { loop->RunForever(); });
-    pthread_setname_np(thread.native_handle(), "lockstep");
+    pthread_setname_np(thread.native_handle(), kThreadName);
     thread.detach();
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
