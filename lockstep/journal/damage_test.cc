@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/journal/framing.h"
 #include "lockstep/journal/testing.h"
 
 namespace lockstep::journal {
@@ -25,7 +26,8 @@ size_t Step() {
 
 SqliteOptions Options(const std::string& directory) {
   // Small pages, so that there is a tree of them and not many bytes that nothing depends on.
-  return {.directory = directory, .row_bytes_max = 100, .page_bytes = 512};
+  // And a log of which little is laid out and not used.
+  return {.directory = directory, .row_bytes_max = 100, .page_bytes = 512, .log_pages = 24};
 }
 
 // The files of a state directory as they lie there when the server is killed.
@@ -157,13 +159,13 @@ TEST_F(Damage, TheStateItselfIsRead) {
 TEST_F(Damage, EveryByteFlipped) {
   FlipEveryByte(KilledState());
   EXPECT_EQ(counts_.cut, 0) << "all of it had been durable";
-  EXPECT_GT(counts_.refused, counts_.read);
+  EXPECT_GT(counts_.refused, counts_.read / 10) << "much of it is zeros that are laid out ahead";
 }
 
 TEST_F(Damage, EveryFileCutEverywhere) {
   CutEveryFile(KilledState());
   EXPECT_EQ(counts_.cut, 0) << "all of it had been durable";
-  EXPECT_GT(counts_.refused, counts_.read);
+  EXPECT_GT(counts_.refused, counts_.read / 10) << "much of it is zeros that are laid out ahead";
 }
 
 // The last three rows are younger than the mark, as when the server is killed right behind them.
@@ -173,12 +175,11 @@ State YoungState() {
   Put(state, directory.path());
   // The mark of three rows before: made by a journal that has only those.
   State older = state;
-  const std::string mark = older.files["mark"];
-  absl::StatusOr<Mark> parsed = ParseMark(mark);
-  EXPECT_TRUE(parsed.ok());
+  const absl::StatusOr<NewestMark> newest = ParseMarkFile(older.files["mark"]);
+  EXPECT_TRUE(newest.ok());
   auto database = Database::Open(directory.path("journal.db"), "");
   EXPECT_TRUE(database.ok());
-  const uint64_t through = parsed->through - 3;
+  const uint64_t through = newest->mark.through - 3;
   auto checksum =
       (*database)->Ask(absl::StrCat("SELECT checksum FROM rows WHERE sequence=", through));
   uint32_t number = 0;
@@ -193,6 +194,44 @@ TEST_F(Damage, OnlyWhatIsYoungerThanTheMarkMayBeATornTail) {
   FlipEveryByte(state);
   CutEveryFile(state);
   EXPECT_GT(counts_.cut, 0);
+}
+
+// A snapshot whose rows before it are still to be deleted, as are the pieces of the one before.
+State StateWithLeftovers() {
+  const TemporaryDirectory directory;
+  const auto sealed = [](const std::string& text) {
+    std::string entry = NewEntry() + text;
+    SealEntry(entry);
+    return entry;
+  };
+  auto opened = SqliteStore::Open(directory.path(), {.page_bytes = 512});
+  EXPECT_TRUE(opened.ok());
+  SqliteStore& store = **opened;
+  bool good = store.Replay(std::nullopt, [](std::string_view) { return absl::OkStatus(); }).ok();
+  for (const char* state : {"first", "second"}) {
+    good = good && store.Begin().ok();
+    for (int i = 0; i < 6; ++i) {
+      good = good && store.AppendRow(sealed(std::string(60, 'r'))).ok();
+    }
+    store.BeginSnapshot();
+    good = good && store.AppendPiece(sealed(state), 1).ok() && store.EndSnapshot().ok() &&
+           store.AppendRow(sealed("behind")).ok() && store.Commit().ok();
+  }
+  EXPECT_TRUE(good);
+  State state = Copy(directory.path());
+  state.files["mark"] = MarkText(store.last());
+  state.entries = {"second", "behind"};
+  state.marked = 2;
+  return state;
+}
+
+TEST_F(Damage, WhatASnapshotLeftIsNotReadForSomethingElse) {
+  const State state = StateWithLeftovers();
+  Check(state, directory_.path("d"), "undamaged", counts_);
+  EXPECT_EQ(counts_.read, 1);
+  FlipEveryByte(state);
+  CutEveryFile(state);
+  EXPECT_EQ(counts_.cut, 0) << "all of it had been durable";
 }
 
 TEST_F(Damage, AMissingFileIsSeen) {
@@ -226,9 +265,10 @@ TEST_F(Damage, RowsAndDatabasesCannotBeExchanged) {
   EXPECT_EQ(counts_.refused, 8);
   // A database with another one's mark: as long, and not the same.
   State other = state;
-  absl::StatusOr<Mark> mark = ParseMark(state.files.at("mark"));
-  ASSERT_TRUE(mark.ok());
-  other.files["mark"] = MarkText({.through = mark->through, .checksum = mark->checksum + 1});
+  const absl::StatusOr<NewestMark> newest = ParseMarkFile(state.files.at("mark"));
+  ASSERT_TRUE(newest.ok());
+  const Mark mark = newest->mark;
+  other.files["mark"] = MarkText({.through = mark.through, .checksum = mark.checksum + 1});
   Check(other, directory, "another's mark", counts_);
   EXPECT_EQ(counts_.refused, 9);
 }

@@ -8,6 +8,10 @@
 namespace lockstep::journal {
 namespace {
 
+// Holds the file for this process; the index of the log is in memory.
+constexpr char kOneProcessVfs[] = "unix-excl";
+constexpr int kBusyMilliseconds = 2000;
+
 absl::StatusCode CodeOf(int result) {
   switch (result & 0xFF) {
     case SQLITE_CORRUPT:
@@ -31,12 +35,14 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   const int result = sqlite3_open_v2(
       path.c_str(), &handle,
       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-      vfs.empty() ? nullptr : vfs.c_str());
+      vfs.empty() ? kOneProcessVfs : vfs.c_str());
   std::unique_ptr<Database> database(new Database(path, handle));
   if (result != SQLITE_OK) return database->LastError("cannot be opened");
   // What we do not ask for must not happen by itself: whether closing may write is decided above.
   sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  // Connections of this process take the log's locks for moments.
+  sqlite3_busy_timeout(handle, kBusyMilliseconds);
   sqlite3_wal_hook(
       handle,
       [](void* self, sqlite3*, const char*, int pages) {
@@ -80,13 +86,24 @@ absl::Status Database::LastError(std::string_view doing) const {
   return absl::Status(CodeOf(result), message);
 }
 
-absl::Status Database::Checkpoint(bool truncate) {
+absl::StatusOr<int> Database::Checkpoint(bool truncate) {
   const int mode = truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
-  if (sqlite3_wal_checkpoint_v2(handle_, nullptr, mode, nullptr, nullptr) != SQLITE_OK) {
-    return LastError("checkpoint");
-  }
+  int carried = 0;
+  const int result = sqlite3_wal_checkpoint_v2(handle_, nullptr, mode, nullptr, &carried);
+  // Another connection was changing the log's index: that is no reason to wait.
+  if (!truncate && result == SQLITE_BUSY) return 0;
+  if (result != SQLITE_OK) return LastError("checkpoint");
   log_pages_ = 0;
-  return absl::OkStatus();
+  return carried;
+}
+
+absl::Status Database::Sync() {
+  sqlite3_file* file = nullptr;
+  int result = sqlite3_file_control(handle_, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  if (result == SQLITE_OK) result = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
+  if (result == SQLITE_OK) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrFormat("%s: sync: %s (SQLite %d)", path_, sqlite3_errstr(result), result));
 }
 
 absl::StatusOr<std::unique_ptr<Statement>> Statement::Prepare(Database& database,
@@ -128,6 +145,8 @@ absl::StatusOr<bool> Statement::Next() {
   if (!status.ok()) return status;
   return false;
 }
+
+void Statement::Reset() { sqlite3_reset(statement_); }
 
 bool Statement::IsNumber(int column) const {
   return sqlite3_column_type(statement_, column) == SQLITE_INTEGER;

@@ -15,7 +15,8 @@ namespace lockstep::journal {
 // One database connection. Threads: one at a time.
 class Database {
  public:
-  // Makes the file if there is none. `vfs` of SQLite; empty: its own.
+  // Makes the file if there is none. `vfs` of SQLite; empty: its own for files of one process, so
+  // that there is no shared-memory file beside the log and connections of this process can share.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path,
                                                         const std::string& vfs);
   ~Database();
@@ -30,9 +31,13 @@ class Database {
   // DATA_LOSS (not a database, or a damaged one), RESOURCE_EXHAUSTED (disk full), INTERNAL.
   absl::Status LastError(std::string_view doing) const;
 
-  // Carries everything over from the write-ahead log, and syncs. `truncate`: the log is empty then.
-  absl::Status Checkpoint(bool truncate);
-  // Of the write-ahead log, after the last commit.
+  // Carries over from the write-ahead log what was committed, and syncs, unless another connection
+  // commits meanwhile (`Sync`); perhaps nothing, if one is just committing. `truncate`: the log is
+  // empty then. Returns how many pages of the log are in the database now.
+  absl::StatusOr<int> Checkpoint(bool truncate);
+  // The database file, not the log.
+  absl::Status Sync();
+  // Of the write-ahead log, after the last commit of this connection.
   int log_pages() const { return log_pages_; }
 
   sqlite3* handle() { return handle_; }
@@ -63,6 +68,8 @@ class Statement {
   absl::Status Run();
   // Whether there is a row (more). After false, or an error, ready to be bound again.
   absl::StatusOr<bool> Next();
+  // To be bound again before its end.
+  void Reset();
 
   bool IsNumber(int column) const;
   bool IsBytes(int column) const;

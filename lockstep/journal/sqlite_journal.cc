@@ -3,20 +3,23 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "lockstep/base/check.h"
 #include "lockstep/journal/framing.h"
 
 namespace lockstep::journal {
 namespace {
+
+// Of a snapshot, and of what it leaves to be deleted, in each commit: takes about as long again as
+// the sync.
+constexpr size_t kBesideBytes = 64 << 10;
 
 // What is found damaged is said with what to do about it.
 absl::Status WithAdvice(const absl::Status& status, const std::string& directory) {
@@ -65,25 +68,28 @@ SqliteJournal::~SqliteJournal() { Close().IgnoreError(); }
 absl::StatusOr<Replayed> SqliteJournal::Replay(
     absl::FunctionRef<absl::Status(std::string_view entry)> apply) {
   const std::string& path = directory_->path();
-  absl::StatusOr<std::optional<Mark>> mark = ReadMark(directory_->fd());
+  absl::StatusOr<std::unique_ptr<MarkFile>> mark = MarkFile::Open(directory_->fd());
   if (!mark.ok()) {
     return WithAdvice(
         absl::Status(mark.status().code(), absl::StrCat(path, "/", std::string(kMarkFile), ": ",
                                                         std::string(mark.status().message()))),
         path);
   }
-  absl::Status status = CheckDatabaseFile(*directory_, mark->value_or(Mark()));
+  const std::optional<Mark> found = (*mark)->found();
+  absl::Status status = CheckDatabaseFile(*directory_, found.value_or(Mark()));
   if (!status.ok()) return WithAdvice(status, path);
-  auto store = SqliteStore::Open(path, options_.vfs, options_.page_bytes);
+  auto store = SqliteStore::Open(
+      path,
+      {.vfs = options_.vfs, .page_bytes = options_.page_bytes, .log_pages = options_.log_pages});
   if (!store.ok()) return WithAdvice(store.status(), path);
-  absl::StatusOr<Replayed> replayed = (*store)->Replay(*mark, apply);
+  absl::StatusOr<Replayed> replayed = (*store)->Replay(found, apply);
   if (!replayed.ok()) return WithAdvice(replayed.status(), path);
   store_ = *std::move(store);
   log_bytes_ = store_->row_bytes();
   snapshot_bytes_ = store_->snapshot_bytes();
-  marked_ = store_->last();
-  status = WriteMark(directory_->fd(), marked_);
-  if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+  mark_ = *std::move(mark);
+  told_ = store_->last();
+  if (absl::Status written = mark_->Write(told_); !written.ok()) return Said(written);
   return replayed;
 }
 
@@ -96,6 +102,12 @@ absl::Status SqliteJournal::Start(Durable durable, Failed failed) {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
+  marker_ = std::make_unique<MarkWriter>(std::move(mark_), options_.mark_delay,
+                                         [this](absl::Status reason) {
+                                           const std::lock_guard lock(mutex_);
+                                           mark_failure_ = std::move(reason);
+                                           changed_.notify_one();
+                                         });
   writer_ = std::thread([this] { Write(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return absl::OkStatus();
@@ -142,6 +154,7 @@ absl::Status SqliteJournal::Close() {
     }
     writer_.join();
   }
+  marker_.reset();
   store_.reset();
   const std::lock_guard lock(mutex_);
   return failure_;
@@ -152,31 +165,30 @@ void SqliteJournal::Write() {
   while (true) {
     std::vector<Queued> queued;
     bool closing = false;
+    absl::Status status;
     {
       std::unique_lock lock(mutex_);
-      const auto ready = [this] { return closing_ || !queue_.empty() || snapshot_ != nullptr; };
-      if (unmarked_since_ == absl::InfiniteFuture()) {
-        changed_.wait(lock, ready);
-      } else {
-        const absl::Duration left = unmarked_since_ + options_.mark_delay - absl::Now();
-        changed_.wait_for(lock, absl::ToChronoMicroseconds(left), ready);
-      }
+      WaitForWork(lock);
       queued.swap(queue_);
       closing = closing_;
+      status = Said(mark_failure_);
       if (queued_bytes_ > options_.queued_bytes_max) {
-        lock.unlock();
-        return Fail(absl::ResourceExhaustedError(absl::StrFormat(
+        status = absl::ResourceExhaustedError(absl::StrFormat(
             "%s: the disk does not keep up: more than %d bytes wait for it (queued_bytes_max)",
-            directory_->path(), options_.queued_bytes_max)));
+            directory_->path(), options_.queued_bytes_max));
       }
     }
+    if (!status.ok()) return Fail(std::move(status));
     size_t bytes = 0;
     for (const Queued& each : queued) {
       bytes += each.entry.size();
       if (each.snapshot == nullptr) ++through;
     }
-    absl::Status status;
-    if (!queued.empty() || snapshot_ != nullptr) status = WriteAll(std::move(queued));
+    if (!queued.empty() || !Idle()) {
+      status = WriteAll(std::move(queued), bytes);
+    } else if (!closing) {
+      laid_out_ = !store_->LayOutSome();
+    }
     if (status.ok() && bytes > 0) {
       {
         const std::lock_guard lock(mutex_);
@@ -184,14 +196,22 @@ void SqliteJournal::Write() {
       }
       durable_(through);
     }
-    if (status.ok()) status = WriteMarkIfDue(closing);
-    if (status.ok() && closing) status = store_->Finish();
+    // What follows is for later commits, so whoever waited for this one does not wait for it.
+    if (status.ok()) status = store_->CarryOverIfDue();
+    if (status.ok() && closing) status = Finish();
     if (!status.ok()) return Fail(std::move(status));
     if (closing) return;
   }
 }
 
-absl::Status SqliteJournal::WriteAll(std::vector<Queued> queued) {
+bool SqliteJournal::Idle() const { return snapshot_ == nullptr && !store_->has_leftovers(); }
+
+void SqliteJournal::WaitForWork(std::unique_lock<std::mutex>& lock) {
+  if (!Idle() || !laid_out_) return;
+  changed_.wait(lock, [this] { return closing_ || !queue_.empty() || !mark_failure_.ok(); });
+}
+
+absl::Status SqliteJournal::WriteAll(std::vector<Queued> queued, size_t bytes) {
   if (absl::Status status = store_->Begin(); !status.ok()) return status;
   std::string row;
   for (Queued& each : queued) {
@@ -209,10 +229,14 @@ absl::Status SqliteJournal::WriteAll(std::vector<Queued> queued) {
     }
   }
   absl::Status status = WriteRow(row);
-  if (status.ok()) status = WritePiece();
+  // In step with the rows, so that neither keeps the other waiting for long.
+  const size_t beside = std::max(kBesideBytes, bytes);
+  if (status.ok()) status = WritePiece(std::min(beside, options_.row_bytes_max));
+  if (status.ok() && store_->has_leftovers()) status = store_->DeleteLeftovers(2 * beside);
   if (status.ok()) status = store_->Commit();
-  if (status.ok() && store_->last() != marked_ && unmarked_since_ == absl::InfiniteFuture()) {
-    unmarked_since_ = absl::Now();
+  if (status.ok() && store_->last() != told_) {
+    told_ = store_->last();
+    marker_->Durable(told_);
   }
   return status;
 }
@@ -224,12 +248,12 @@ absl::Status SqliteJournal::WriteRow(std::string& row) {
   return status;
 }
 
-absl::Status SqliteJournal::WritePiece() {
+absl::Status SqliteJournal::WritePiece(size_t bytes) {
   if (snapshot_ == nullptr) return absl::OkStatus();
   std::string piece;
   uint64_t entries = 0;
   bool ended = false;
-  while (piece.size() < options_.row_bytes_max) {
+  while (piece.size() < bytes) {
     std::optional<std::string> entry = snapshot_();
     ended = !entry.has_value();
     if (ended) break;
@@ -249,12 +273,13 @@ absl::Status SqliteJournal::WritePiece() {
   return absl::OkStatus();
 }
 
-absl::Status SqliteJournal::WriteMarkIfDue(bool now) {
-  if (unmarked_since_ == absl::InfiniteFuture()) return absl::OkStatus();
-  if (!now && absl::Now() - unmarked_since_ < options_.mark_delay) return absl::OkStatus();
-  marked_ = store_->last();
-  unmarked_since_ = absl::InfiniteFuture();
-  absl::Status status = WriteMark(directory_->fd(), marked_);
+absl::Status SqliteJournal::Finish() {
+  absl::Status status = Said(marker_->Stop());
+  return status.ok() ? store_->Finish() : status;
+}
+
+// What is wrong with the mark, with its place.
+absl::Status SqliteJournal::Said(const absl::Status& status) const {
   if (status.ok()) return status;
   return absl::Status(status.code(),
                       absl::StrCat(directory_->path(), ": ", std::string(status.message())));

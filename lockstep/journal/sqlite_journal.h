@@ -2,8 +2,9 @@
 //
 // Entries are written by a thread of the journal's: it takes all that is queued, makes one row of
 // it (more when it is much) and commits, so that the disk is waited for once for all of them. Every
-// commit is synced. The first thing that goes wrong ends it: nothing is tried again, since after a
-// failed sync nobody knows what is on the disk.
+// commit is synced. The mark has a thread of its own, and so has the carrying over of the log into
+// the database (WriteAheadLog), so that no commit waits for either. The first thing that goes wrong
+// ends it: nothing is tried again, since after a failed sync nobody knows what is on the disk.
 #pragma once
 
 #include <condition_variable>
@@ -17,6 +18,7 @@
 #include "absl/time/time.h"
 #include "lockstep/journal/journal.h"
 #include "lockstep/journal/mark.h"
+#include "lockstep/journal/mark_writer.h"
 #include "lockstep/journal/sqlite_store.h"
 #include "lockstep/journal/state_directory.h"
 
@@ -30,12 +32,15 @@ struct SqliteOptions {
   // last snapshot.
   uint64_t snapshot_bytes_min = 64 << 20;
   uint64_t snapshot_factor = 2;
-  // Entries of a row or a piece, all together; one that is larger has its own.
+  // Entries of a row, all together; one that is larger has its own. A piece of a snapshot is no
+  // larger either.
   size_t row_bytes_max = 1 << 20;
   // Waiting to be written. A disk that is so far behind counts as broken.
   size_t queued_bytes_max = size_t{1} << 30;
   // Of the database, when it is made.
   int page_bytes = 4096;
+  // See StoreOptions.
+  int log_pages = StoreOptions().log_pages;
   // Of SQLite, for tests that break the disk; empty: its own.
   std::string vfs;
 };
@@ -68,15 +73,20 @@ class SqliteJournal : public Journal {
 
   // On the journal's thread:
   void Write();
-  absl::Status WriteAll(std::vector<Queued> queued);
+  bool Idle() const;
+  void WaitForWork(std::unique_lock<std::mutex>& lock);
+  absl::Status WriteAll(std::vector<Queued> queued, size_t bytes);
   absl::Status WriteRow(std::string& row);
-  absl::Status WritePiece();
-  absl::Status WriteMarkIfDue(bool now);
+  absl::Status WritePiece(size_t bytes);
+  absl::Status Finish();
+  absl::Status Said(const absl::Status& status) const;
   void Fail(absl::Status reason);
 
   const SqliteOptions options_;
   const std::unique_ptr<StateDirectory> directory_;
   std::unique_ptr<SqliteStore> store_;  // the writer's once it runs
+  std::unique_ptr<MarkFile> mark_;      // until then
+  std::unique_ptr<MarkWriter> marker_;
   Durable durable_;
   Failed failed_;
 
@@ -89,12 +99,13 @@ class SqliteJournal : public Journal {
   uint64_t snapshot_bytes_ = 0;
   bool snapshot_running_ = false;
   bool closing_ = false;
+  absl::Status mark_failure_;
   absl::Status failure_;
 
   // The writer's own.
   SnapshotSource snapshot_;
-  Mark marked_;
-  absl::Time unmarked_since_ = absl::InfiniteFuture();
+  Mark told_;  // what the mark is to say
+  bool laid_out_ = false;
 
   std::thread writer_;
 };

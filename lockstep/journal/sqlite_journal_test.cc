@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/journal/framing.h"
 #include "lockstep/journal/testing.h"
 
 namespace lockstep::journal {
@@ -130,7 +131,8 @@ TEST(SqliteJournal, ASnapshotOfNothingNewIsNone) {
 
 TEST(SqliteJournal, TheDiskIsBounded) {
   const TemporaryDirectory directory;
-  const SqliteOptions options = {.directory = directory.path(), .snapshot_bytes_min = 256 << 10};
+  const SqliteOptions options = {
+      .directory = directory.path(), .snapshot_bytes_min = 256 << 10, .log_pages = 512};
   int snapshots = 0;
   {
     OpenJournal journal(options);
@@ -144,8 +146,8 @@ TEST(SqliteJournal, TheDiskIsBounded) {
       ++snapshots;
       journal.Snapshot({std::string(100 << 10, 's')});
       EXPECT_TRUE(journal.AppendAndWait("and on"));
-      // Most of it is the write-ahead log, which is carried over when it is 16 MiB long.
-      EXPECT_LT(BytesIn(directory.path()), 24u << 20);
+      // Most of it is the write-ahead log, of at most 8 MiB.
+      EXPECT_LT(BytesIn(directory.path()), 16u << 20);
     }
   }
   EXPECT_GT(snapshots, 5);
@@ -209,6 +211,98 @@ TEST(SqliteJournal, WhatTheReaderRefusesIsNamedWithItsPlace) {
               AllOf(HasSubstr("journal.db: row 2: no such record")));
 }
 
+TEST(SqliteJournal, TheLogIsLaidOutAheadAndKeepsItsLength) {
+  const TemporaryDirectory directory;
+  const std::string log = directory.path("journal.db-wal");
+  const SqliteOptions options = {.directory = directory.path(), .log_pages = 64};
+  const size_t laid_out = 32 + 80 * (4096 + 24);
+  OpenJournal journal(options);
+  while (std::filesystem::file_size(log) < laid_out) std::this_thread::yield();
+  // More than fits: it is carried over and begun anew.
+  for (int i = 0; i < 500; ++i) ASSERT_TRUE(journal.AppendAndWait(absl::StrCat("entry ", i)));
+  EXPECT_LT(std::filesystem::file_size(log), 4 * laid_out);
+  // As a kill would leave it: with zeros, or with what is older, behind its end.
+  const TemporaryDirectory copy;
+  journal.WaitForMark(500);
+  for (const char* file : {"journal.db", "journal.db-wal", "mark"}) {
+    WriteFile(copy.path(file), ReadFile(directory.path(file)));
+  }
+  EXPECT_THAT(Read({.directory = copy.path()}), SizeIs(500));
+  // Closed, the database has it all.
+  EXPECT_TRUE(journal->Close().ok());
+  EXPECT_EQ(std::filesystem::file_size(log), 0u);
+}
+
+TEST(SqliteJournal, CommitsGoOnWhileTheLogIsCarriedOver) {
+  const TemporaryDirectory directory;
+  FaultyDisk disk;
+  const SqliteOptions options = {
+      .directory = directory.path(), .log_pages = 16, .vfs = kFaultyDisk};
+  {
+    OpenJournal journal(options);
+    disk.HoldDatabaseSyncs();
+    // The log becomes long enough at about half of them, and may become four times as long.
+    for (int i = 0; i < 30; ++i) ASSERT_TRUE(journal.AppendAndWait(absl::StrCat("entry ", i)));
+    disk.ReleaseSyncs();
+    for (int i = 30; i < 200; ++i) ASSERT_TRUE(journal.AppendAndWait(absl::StrCat("entry ", i)));
+  }
+  EXPECT_THAT(Read(options), SizeIs(200));
+}
+
+TEST(SqliteJournal, WhatASnapshotLeavesIsDeletedBySmallSteps) {
+  const TemporaryDirectory directory;
+  const auto apply_to = [](std::vector<std::string>& entries) {
+    return [&entries](std::string_view entry) {
+      entries.emplace_back(entry);
+      return absl::OkStatus();
+    };
+  };
+  const auto sealed = [](const std::string& text) {
+    std::string entry = NewEntry() + text;
+    SealEntry(entry);
+    return entry;
+  };
+  Mark mark;
+  for (int round = 0; round < 3; ++round) {
+    auto store = SqliteStore::Open(directory.path(), {});
+    ASSERT_TRUE(store.ok());
+    std::vector<std::string> read;
+    const auto replayed =
+        (*store)->Replay(round == 0 ? std::nullopt : std::optional(mark), apply_to(read));
+    ASSERT_TRUE(replayed.ok()) << replayed.status();
+    if (round > 0) {
+      EXPECT_THAT(read, ElementsAre(absl::StrCat("state ", round - 1), "behind"));
+    }
+    // Not all that the round before has left; what it had deleted does not come back.
+    if (round == 2) {
+      ASSERT_TRUE((*store)->Begin().ok());
+      ASSERT_TRUE((*store)->DeleteLeftovers(1).ok());
+      ASSERT_TRUE((*store)->Commit().ok());
+      EXPECT_TRUE((*store)->has_leftovers());
+    }
+    ASSERT_TRUE((*store)->Begin().ok());
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE((*store)->AppendRow(sealed("row")).ok());
+    (*store)->BeginSnapshot();
+    ASSERT_TRUE((*store)->AppendPiece(sealed(absl::StrCat("state ", round)), 1).ok());
+    ASSERT_TRUE((*store)->EndSnapshot().ok());
+    ASSERT_TRUE((*store)->AppendRow(sealed("behind")).ok());
+    ASSERT_TRUE((*store)->Commit().ok());
+    mark = (*store)->last();
+  }
+  WriteFile(directory.path("mark"), MarkText(mark));
+  // The journal deletes it when it has nothing else to do.
+  OpenJournal({.directory = directory.path()}).AppendAndWait("last");
+  const auto rows = [&] {
+    OpenJournal({.directory = directory.path()});
+    auto database = Database::Open(directory.path("journal.db"), "");
+    EXPECT_TRUE(database.ok());
+    return *(*database)->Ask("SELECT count(*) FROM rows") + " and " +
+           *(*database)->Ask("SELECT count(*) FROM snapshots");
+  };
+  while (rows() != "2 and 2") std::this_thread::yield();
+  EXPECT_THAT(Read({.directory = directory.path()}), ElementsAre("state 2", "behind", "last"));
+}
+
 // --- Disks that break ---
 
 class BrokenDisk : public testing::Test {
@@ -238,6 +332,23 @@ class BrokenDisk : public testing::Test {
 TEST_F(BrokenDisk, ASyncThatFailsEndsIt) {
   Break([&] { disk_.FailSyncs(SQLITE_IOERR_FSYNC); }, "disk I/O error");
   disk_.FailSyncs(0);
+  EXPECT_EQ(Read(options_).front(), "good");
+}
+
+TEST_F(BrokenDisk, ACarryingOverThatFailsEndsIt) {
+  SqliteOptions options = options_;
+  options.log_pages = 8;
+  {
+    OpenJournal journal(options);
+    ASSERT_TRUE(journal.AppendAndWait("good"));
+    disk_.FailDatabaseSyncs(SQLITE_IOERR_FSYNC);
+    // Beside commits, so that some of them are still good.
+    while (journal.AppendAndWait("on")) continue;
+    EXPECT_THAT(std::string(journal->Close().message()),
+                AllOf(HasSubstr("journal.db"), HasSubstr("disk I/O error")));
+    EXPECT_THAT(journal.failures(), SizeIs(1));
+  }
+  disk_.FailDatabaseSyncs(0);
   EXPECT_EQ(Read(options_).front(), "good");
 }
 
@@ -277,13 +388,24 @@ TEST_F(BrokenDisk, ADiskThatStopsIsWaitedForUpToTheLimit) {
   auto opened = SqliteJournal::Open(options);
   if (!opened.ok()) _exit(1);
   SqliteJournal& journal = **opened;
-  if (!journal.Replay([&](std::string_view) { return ++next, absl::OkStatus(); }).ok()) _exit(2);
+  const auto replayed = journal.Replay([&](std::string_view) { return ++next, absl::OkStatus(); });
+  if (!replayed.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(replayed.status().message()).c_str());
+    _exit(2);
+  }
   const uint64_t had = static_cast<uint64_t>(next);
   const auto durable = [&](uint64_t through) {
     const std::string line = absl::StrCat(had + through, "\n");
     if (write(tell, line.data(), line.size()) < 0) _exit(3);
   };
-  if (!journal.Start(durable, [](const absl::Status&) { _exit(4); }).ok()) _exit(5);
+  if (!journal
+           .Start(durable,
+                  [](const absl::Status& reason) {
+                    std::fprintf(stderr, "%s\n", std::string(reason.message()).c_str());
+                    _exit(4);
+                  })
+           .ok())
+    _exit(5);
   while (true) {
     while (journal.queued_bytes() > 1000) std::this_thread::yield();
     journal.Append(absl::StrCat(NewEntry(), next++));
@@ -300,7 +422,8 @@ TEST(Death, TakesBackNothingThatWasTold) {
   const SqliteOptions options = {.directory = directory.path(),
                                  .mark_delay = absl::Milliseconds(1),
                                  .snapshot_bytes_min = 4000,
-                                 .row_bytes_max = 500};
+                                 .row_bytes_max = 500,
+                                 .log_pages = 8};
   std::mt19937 random(20);
   for (int round = 0; round < 25; ++round) {
     int told[2];

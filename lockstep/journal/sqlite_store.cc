@@ -20,8 +20,8 @@ constexpr char kSnapshotsTable[] =
     "piece INTEGER NOT NULL, last INTEGER NOT NULL, checksum INTEGER NOT NULL, "
     "bytes BLOB NOT NULL)";
 
-// After so many pages of 4 KiB the write-ahead log is carried over into the database.
-constexpr int kLogPagesMax = 4096;
+// Deleted at once, at most: small ones cost by their number.
+constexpr int kLeftoversMax = 512;
 
 std::string ExpectedTables() {
   return absl::StrCat("table rows rows ", kRowsTable, ";table snapshots snapshots ",
@@ -36,20 +36,22 @@ absl::Status At(const std::string& place, const absl::Status& status) {
 
 }  // namespace
 
+SqliteStore::SqliteStore(std::unique_ptr<Database> database, const StoreOptions& options)
+    : database_(std::move(database)), log_(*database_, options.vfs, options.log_pages) {}
+
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& directory,
-                                                               const std::string& vfs,
-                                                               int page_bytes) {
-  auto database = Database::Open(absl::StrCat(directory, "/", std::string(kDatabaseFile)), vfs);
+                                                               const StoreOptions& options) {
+  auto database =
+      Database::Open(absl::StrCat(directory, "/", std::string(kDatabaseFile)), options.vfs);
   if (!database.ok()) return database.status();
-  std::unique_ptr<SqliteStore> store(new SqliteStore(*std::move(database)));
-  // EXCLUSIVE before the first access, so that there is no shared-memory file beside the log.
+  std::unique_ptr<SqliteStore> store(new SqliteStore(*std::move(database), options));
   // Nothing about automatic checkpoints: the pragma would take away the hook that tells how long
-  // the log is.
+  // the log is. What is deleted need not be made unreadable, as Debian's SQLite would: that writes
+  // all of it again.
   absl::Status status = store->database_->Execute(
-      "PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=FULL; "
-      "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; "
-      "PRAGMA journal_size_limit=67108864");
-  if (status.ok()) status = store->MakeOrCheckTables(page_bytes);
+      "PRAGMA synchronous=FULL; PRAGMA secure_delete=OFF; PRAGMA cell_size_check=ON; "
+      "PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; PRAGMA journal_size_limit=67108864");
+  if (status.ok()) status = store->MakeOrCheckTables(options.page_bytes);
   if (status.ok()) status = store->PrepareStatements();
   if (!status.ok()) return status;
   return store;
@@ -107,11 +109,16 @@ absl::Status SqliteStore::PrepareStatements() {
     std::unique_ptr<Statement>& statement;
     const char* sql;
   } all[] = {
+      {begin_, "BEGIN IMMEDIATE"},
+      {commit_, "COMMIT"},
       {append_row_, "INSERT INTO rows(sequence, checksum, bytes) VALUES(?, ?, ?)"},
       {append_piece_,
        "INSERT INTO snapshots(through, piece, last, checksum, bytes) VALUES(?, ?, ?, ?, ?)"},
+      {look_at_rows_,
+       "SELECT sequence, length(bytes) FROM rows WHERE sequence <= ? ORDER BY sequence"},
+      {look_at_pieces_, "SELECT id, length(bytes) FROM snapshots WHERE id <= ? ORDER BY id"},
       {delete_rows_, "DELETE FROM rows WHERE sequence <= ?"},
-      {delete_pieces_, "DELETE FROM snapshots WHERE through <> ?"},
+      {delete_pieces_, "DELETE FROM snapshots WHERE id <= ?"},
   };
   for (const auto& each : all) {
     auto statement = Statement::Prepare(*database_, each.sql);
@@ -142,7 +149,8 @@ absl::StatusOr<Replayed> SqliteStore::Replay(
                                    mark->through));
   }
   status = DeleteUnfinished();
-  if (status.ok()) status = database_->Checkpoint(true);
+  // In the blocks of the log that are there: after a kill, it is laid out already.
+  if (status.ok()) status = log_.CarryOver();
   if (!status.ok()) return status;
   return replayed;
 }
@@ -163,7 +171,7 @@ absl::Status SqliteStore::ReadSnapshot(Apply apply, Replayed& replayed) {
 absl::Status SqliteStore::ReadPieces(uint64_t through, Apply apply, Replayed& replayed) {
   auto pieces = Statement::Prepare(
       *database_,
-      "SELECT piece, last, checksum, bytes FROM snapshots WHERE through = ? ORDER BY id");
+      "SELECT piece, last, checksum, bytes, id FROM snapshots WHERE through = ? ORDER BY id");
   if (!pieces.ok()) return pieces.status();
   (*pieces)->Bind(1, static_cast<int64_t>(through));
   uint32_t checksum = 0;
@@ -180,6 +188,7 @@ absl::Status SqliteStore::ReadPieces(uint64_t through, Apply apply, Replayed& re
         (*pieces)->Number(2) != int64_t{checksum}) {
       return Damaged(place, "its checksum is not right");
     }
+    if (piece == 0) snapshot_first_id_ = (*pieces)->Number(4);
     if ((*pieces)->Number(1) != 0) {
       absl::StatusOr<SnapshotEnd> end = DecodeSnapshotEnd(bytes);
       if (!end.ok()) return Damaged(place, std::string(end.status().message()));
@@ -188,6 +197,7 @@ absl::Status SqliteStore::ReadPieces(uint64_t through, Apply apply, Replayed& re
       }
       last_ = {.through = through, .checksum = end->row_checksum};
       snapshot_through_ = through;
+      snapshot_end_id_ = (*pieces)->Number(4);
       return absl::OkStatus();
     }
     const absl::Status status = ReadEntries(bytes, [&](std::string_view entry) {
@@ -202,9 +212,12 @@ absl::Status SqliteStore::ReadPieces(uint64_t through, Apply apply, Replayed& re
 
 absl::Status SqliteStore::ReadRows(const Mark& mark, Apply apply, Replayed& replayed) {
   if (absl::Status status = CheckMark(mark); !status.ok()) return status;
-  auto rows = Statement::Prepare(*database_,
-                                 "SELECT sequence, checksum, bytes FROM rows ORDER BY sequence");
+  // Those before may be there still: see DeleteLeftovers.
+  auto rows = Statement::Prepare(
+      *database_,
+      "SELECT sequence, checksum, bytes FROM rows WHERE sequence > ? ORDER BY sequence");
   if (!rows.ok()) return rows.status();
+  (*rows)->Bind(1, static_cast<int64_t>(snapshot_through_));
   while (true) {
     absl::StatusOr<bool> more = (*rows)->Next();
     if (!more.ok()) return more.status();
@@ -251,24 +264,18 @@ absl::Status SqliteStore::DeleteUnfinished() {
   if (!status.ok()) return status;
   const std::string above = absl::StrCat("DELETE FROM rows WHERE sequence > ", last_.through);
   const std::string pieces =
-      snapshot_through_ == 0
-          ? std::string(
-                "DELETE FROM snapshots WHERE NOT EXISTS (SELECT 1 FROM snapshots WHERE "
-                "last <> 0)")
-          : absl::StrCat("DELETE FROM snapshots WHERE through <> ", snapshot_through_);
+      absl::StrFormat("DELETE FROM snapshots WHERE id >= %d AND through <> %d", snapshot_first_id_,
+                      snapshot_through_);
   status = database_->Execute(above);
   if (status.ok()) status = database_->Execute(pieces);
   if (status.ok()) status = Commit();
+  has_leftovers_ = true;  // perhaps
   return status;
 }
 
-absl::Status SqliteStore::Begin() { return database_->Execute("BEGIN IMMEDIATE"); }
+absl::Status SqliteStore::Begin() { return begin_->Run(); }
 
-absl::Status SqliteStore::Commit() {
-  if (absl::Status status = database_->Execute("COMMIT"); !status.ok()) return status;
-  if (database_->log_pages() < kLogPagesMax) return absl::OkStatus();
-  return database_->Checkpoint(false);
-}
+absl::Status SqliteStore::Commit() { return commit_->Run(); }
 
 absl::Status SqliteStore::AppendRow(std::string_view bytes) {
   const Mark row = {.through = last_.through + 1,
@@ -298,8 +305,12 @@ absl::Status SqliteStore::AppendPieceRow(std::string_view bytes, bool last) {
   append_piece_->Bind(3, int64_t{last ? 1 : 0});
   append_piece_->Bind(4, int64_t{new_snapshot_.checksum});
   append_piece_->Bind(5, bytes);
+  absl::Status status = append_piece_->Run();
+  if (new_snapshot_.pieces == 0) {
+    new_snapshot_.first_id = sqlite3_last_insert_rowid(database_->handle());
+  }
   ++new_snapshot_.pieces;
-  return append_piece_->Run();
+  return status;
 }
 
 absl::Status SqliteStore::EndSnapshot() {
@@ -308,13 +319,46 @@ absl::Status SqliteStore::EndSnapshot() {
                                              .entries = new_snapshot_.entries,
                                              .row_checksum = new_snapshot_.row.checksum});
   if (absl::Status status = AppendPieceRow(end, true); !status.ok()) return status;
-  delete_pieces_->Bind(1, static_cast<int64_t>(through));
-  if (absl::Status status = delete_pieces_->Run(); !status.ok()) return status;
-  delete_rows_->Bind(1, static_cast<int64_t>(through));
-  if (absl::Status status = delete_rows_->Run(); !status.ok()) return status;
+  const int64_t end_id = sqlite3_last_insert_rowid(database_->handle());
+  // Without its end, the one before counts no more.
+  const std::string before = absl::StrCat("DELETE FROM snapshots WHERE id = ", snapshot_end_id_);
+  if (absl::Status status = database_->Execute(before); !status.ok()) return status;
   snapshot_through_ = through;
   snapshot_bytes_ = new_snapshot_.bytes;
+  snapshot_first_id_ = new_snapshot_.first_id;
+  snapshot_end_id_ = end_id;
+  has_leftovers_ = true;
   return absl::OkStatus();
+}
+
+absl::Status SqliteStore::DeleteLeftovers(uint64_t bytes) {
+  absl::StatusOr<bool> deleted =
+      DeleteSome(*look_at_pieces_, *delete_pieces_, snapshot_first_id_ - 1, bytes);
+  if (deleted.ok() && !*deleted) {
+    deleted =
+        DeleteSome(*look_at_rows_, *delete_rows_, static_cast<int64_t>(snapshot_through_), bytes);
+  }
+  if (deleted.ok()) has_leftovers_ = *deleted;
+  return deleted.status();
+}
+
+absl::StatusOr<bool> SqliteStore::DeleteSome(Statement& look, Statement& remove, int64_t through,
+                                             uint64_t bytes) {
+  std::optional<int64_t> last;
+  uint64_t found = 0;
+  look.Bind(1, through);
+  for (int rows = 0; rows < kLeftoversMax && found < bytes; ++rows) {
+    absl::StatusOr<bool> more = look.Next();
+    if (!more.ok()) return more.status();
+    if (!*more) break;
+    last = look.Number(0);
+    found += static_cast<uint64_t>(look.Number(1));
+  }
+  look.Reset();
+  if (!last) return false;
+  remove.Bind(1, *last);
+  if (absl::Status status = remove.Run(); !status.ok()) return status;
+  return true;
 }
 
 }  // namespace lockstep::journal

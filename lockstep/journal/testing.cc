@@ -19,6 +19,7 @@ FaultyDisk* the_disk = nullptr;
 // SQLite's file, and ours behind it, which is allocated with it.
 struct FaultyFile {
   sqlite3_file base;
+  bool database;
   sqlite3_file* real() { return reinterpret_cast<sqlite3_file*>(this + 1); }
 };
 
@@ -26,7 +27,7 @@ sqlite3_file* Real(sqlite3_file* file) { return reinterpret_cast<FaultyFile*>(fi
 
 sqlite3_io_methods Methods() {
   sqlite3_io_methods methods = {};
-  methods.iVersion = 1;
+  methods.iVersion = 2;
   methods.xClose = [](sqlite3_file* f) { return Real(f)->pMethods->xClose(Real(f)); };
   methods.xRead = [](sqlite3_file* f, void* to, int size, sqlite3_int64 at) {
     return Real(f)->pMethods->xRead(Real(f), to, size, at);
@@ -39,7 +40,7 @@ sqlite3_io_methods Methods() {
     return Real(f)->pMethods->xTruncate(Real(f), size);
   };
   methods.xSync = [](sqlite3_file* f, int flags) {
-    const int result = the_disk->OnSync();
+    const int result = the_disk->OnSync(reinterpret_cast<FaultyFile*>(f)->database);
     return result != 0 ? result : Real(f)->pMethods->xSync(Real(f), flags);
   };
   methods.xFileSize = [](sqlite3_file* f, sqlite3_int64* size) {
@@ -59,6 +60,16 @@ sqlite3_io_methods Methods() {
   methods.xDeviceCharacteristics = [](sqlite3_file* f) {
     return Real(f)->pMethods->xDeviceCharacteristics(Real(f));
   };
+  methods.xShmMap = [](sqlite3_file* f, int page, int size, int extend, void volatile** out) {
+    return Real(f)->pMethods->xShmMap(Real(f), page, size, extend, out);
+  };
+  methods.xShmLock = [](sqlite3_file* f, int at, int count, int flags) {
+    return Real(f)->pMethods->xShmLock(Real(f), at, count, flags);
+  };
+  methods.xShmBarrier = [](sqlite3_file* f) { Real(f)->pMethods->xShmBarrier(Real(f)); };
+  methods.xShmUnmap = [](sqlite3_file* f, int remove) {
+    return Real(f)->pMethods->xShmUnmap(Real(f), remove);
+  };
   return methods;
 }
 
@@ -66,13 +77,14 @@ int OpenFaulty(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags
   static const sqlite3_io_methods kMethods = Methods();
   auto* real = static_cast<sqlite3_vfs*>(vfs->pAppData);
   const int result = real->xOpen(real, name, Real(file), flags, out);
+  reinterpret_cast<FaultyFile*>(file)->database = (flags & SQLITE_OPEN_MAIN_DB) != 0;
   file->pMethods = Real(file)->pMethods == nullptr ? nullptr : &kMethods;
   return result;
 }
 
 sqlite3_vfs* FaultyVfs() {
   static sqlite3_vfs vfs = [] {
-    sqlite3_vfs* real = sqlite3_vfs_find(nullptr);
+    sqlite3_vfs* real = sqlite3_vfs_find("unix-excl");
     sqlite3_vfs copy = *real;
     copy.zName = kFaultyDisk;
     copy.pAppData = real;
@@ -157,9 +169,8 @@ bool OpenJournal::WaitFor(uint64_t entry) {
 void OpenJournal::WaitForMark(uint64_t row) const {
   const std::string path = directory_ + "/" + std::string(kMarkFile);
   while (true) {
-    // Replaced whole, so that it is always one or the other.
-    const absl::StatusOr<Mark> mark = ParseMark(ReadFile(path));
-    if (mark.ok() && mark->through >= row) return;
+    const absl::StatusOr<NewestMark> newest = ParseMarkFile(ReadFile(path));
+    if (newest.ok() && newest->mark.through >= row) return;
     std::this_thread::yield();
   }
 }
@@ -193,22 +204,18 @@ FaultyDisk::~FaultyDisk() {
   the_disk = nullptr;
 }
 
-void FaultyDisk::HoldSyncs() {
+void FaultyDisk::Hold(bool database, bool log) {
   const std::lock_guard lock(mutex_);
-  held_ = true;
-}
-
-void FaultyDisk::ReleaseSyncs() {
-  const std::lock_guard lock(mutex_);
-  held_ = false;
+  database_held_ = database;
+  log_held_ = log;
   changed_.notify_all();
 }
 
-int FaultyDisk::OnSync() {
+int FaultyDisk::OnSync(bool database) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !held_; });
+  changed_.wait(lock, [&] { return !(database ? database_held_ : log_held_); });
   ++syncs_;
-  return sync_result_;
+  return database && database_sync_result_ != 0 ? database_sync_result_ : sync_result_;
 }
 
 }  // namespace lockstep::journal

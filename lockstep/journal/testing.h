@@ -78,22 +78,29 @@ class FaultyDisk {
   // From now on every sync, or every write, fails like this: SQLITE_IOERR_FSYNC, SQLITE_FULL, ...
   void FailSyncs(int result) { sync_result_ = result; }
   void FailWrites(int result) { write_result_ = result; }
-  // Syncs wait until released.
-  void HoldSyncs();
-  void ReleaseSyncs();
+  // Syncs wait until released; or only those of the database, not of its log.
+  void HoldSyncs() { Hold(true, true); }
+  void HoldDatabaseSyncs() { Hold(true, false); }
+  void ReleaseSyncs() { Hold(false, false); }
+  // Only those of the database fail.
+  void FailDatabaseSyncs(int result) { database_sync_result_ = result; }
   int syncs() const { return syncs_; }
 
   // For the functions that SQLite calls.
-  int OnSync();
+  int OnSync(bool database);
   int OnWrite() const { return write_result_; }
 
  private:
+  void Hold(bool database, bool log);
+
   std::atomic<int> sync_result_ = 0;
+  std::atomic<int> database_sync_result_ = 0;
   std::atomic<int> write_result_ = 0;
   std::atomic<int> syncs_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool held_ = false;
+  bool database_held_ = false;
+  bool log_held_ = false;
 };
 
 }  // namespace lockstep::journal
