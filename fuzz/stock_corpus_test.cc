@@ -1,0 +1,12 @@
+#include "fuzz/stock_fuzzer.h"
+
+#include "fuzz/corpus_testing.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::fuzz {
+namespace {
+
+TEST(StockCorpus, IsReadWithoutHarm) { ReadCorpus(LOCKSTEP_CORPUS_DIR, ReadStock); }
+
+}  // namespace
+}  // namespace lockstep::fuzz
