@@ -478,6 +478,7 @@ absl::Status KeyValues::Apply(Time, const record::KeyDeleted& record) {
 
 void KeyValues::Snapshot(std::vector<TimedRecord>& out) const {
   if (revision_ == 1) return;
+  out.reserve(out.size() + keys_.size() + 1);
   out.push_back({Time(), record::KeyDeleted{"", false, revision_}});
   for (const auto& [key, stored] : keys_) {
     out.push_back(

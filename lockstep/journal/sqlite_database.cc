@@ -97,9 +97,13 @@ absl::StatusOr<int> Database::Checkpoint(bool truncate) {
   return carried;
 }
 
-absl::Status Database::Sync() {
+absl::Status Database::Sync() { return SyncFile(SQLITE_FCNTL_FILE_POINTER); }
+
+absl::Status Database::SyncLog() { return SyncFile(SQLITE_FCNTL_JOURNAL_POINTER); }
+
+absl::Status Database::SyncFile(int which) {
   sqlite3_file* file = nullptr;
-  int result = sqlite3_file_control(handle_, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  int result = sqlite3_file_control(handle_, "main", which, &file);
   if (result == SQLITE_OK) result = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
   if (result == SQLITE_OK) return absl::OkStatus();
   return absl::InternalError(

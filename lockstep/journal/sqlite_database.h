@@ -35,8 +35,9 @@ class Database {
   // commits meanwhile (`Sync`); perhaps nothing, if one is just committing. `truncate`: the log is
   // empty then. Returns how many pages of the log are in the database now.
   absl::StatusOr<int> Checkpoint(bool truncate);
-  // The database file, not the log.
+  // The database file, or its log.
   absl::Status Sync();
+  absl::Status SyncLog();
   // Of the write-ahead log, after the last commit of this connection.
   int log_pages() const { return log_pages_; }
 
@@ -45,6 +46,7 @@ class Database {
 
  private:
   Database(std::string path, sqlite3* handle);
+  absl::Status SyncFile(int which);
 
   const std::string path_;
   sqlite3* const handle_;

@@ -149,8 +149,9 @@ absl::StatusOr<Replayed> SqliteStore::Replay(
                                    mark->through));
   }
   status = DeleteUnfinished();
-  // In the blocks of the log that are there: after a kill, it is laid out already.
-  if (status.ok()) status = log_.CarryOver();
+  // What was killed between writing and syncing. What is in the log stays there: it goes on behind
+  // that, in blocks that are laid out already.
+  if (status.ok()) status = database_->SyncLog();
   if (!status.ok()) return status;
   return replayed;
 }

@@ -31,9 +31,7 @@ class WriteAheadLog {
   // Between two transactions: carries over what is due. Waits for a disk only when there is little
   // left to do, or when carrying over falls far behind.
   absl::Status CarryOverIfDue();
-  // Everything, now; the log keeps its length.
-  absl::Status CarryOver();
-  // The same, and the log is empty.
+  // Everything, now, and the log is empty.
   absl::Status Empty();
 
   // Between two transactions, while there is nothing else to do: lays out some more. False: it is
@@ -41,6 +39,7 @@ class WriteAheadLog {
   bool LayOutSome();
 
  private:
+  absl::Status CarryOver();
   // On a thread of its own: how many pages of the log are in the database and synced.
   absl::StatusOr<int> CarryOverBeside();
   bool carrying() const;
