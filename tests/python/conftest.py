@@ -57,10 +57,11 @@ def crowd(server, job):
 
 @pytest.fixture
 def run_program(server):
-    """run_program(text, *arguments): a Python program with LOCKSTEP_COORDINATOR set."""
+    """run_program(text, *arguments): a Python program with LOCKSTEP_COORDINATOR set, to the address of
+    the tests' server or the one that is given."""
     with contextlib.ExitStack() as stack:
-        def start(text, *arguments, **environment):
+        def start(text, *arguments, address=server.address, **environment):
             return stack.enter_context(Program(
-                text, *arguments, LOCKSTEP_COORDINATOR=server.address, **environment))
+                text, *arguments, LOCKSTEP_COORDINATOR=address, **environment))
 
         yield start
