@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import itertools
 import os
+import signal
 
 import pytest
 
@@ -16,6 +17,11 @@ LIMIT_S = 60
 for name in [name for name in os.environ if name.startswith("LOCKSTEP_")
              and name != "LOCKSTEP_SERVER"]:
     del os.environ[name]
+
+# A shell without a terminal starts what it puts into the background deaf to Ctrl-C, and children
+# inherit that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _numbers = itertools.count(1)
 
