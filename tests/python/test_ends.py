@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -9,6 +11,7 @@ import pytest
 
 import lockstep
 from conftest import LIMIT_S
+from lockstep._programs import path_of
 
 # Ctrl-C ends a wait within 100 ms; the rest is for two busy cores.
 INTERRUPTED_WITHIN_S = 2.0
@@ -347,6 +350,29 @@ def test_a_parent_killed_while_its_forked_child_lives_is_lost_at_once(run_progra
     # session_grace is 1 s; the heartbeat's time-out would be 100 s.
     assert time.monotonic() - began < 10
     assert "/0#1" in str(errors[0]) and errors[0].member == 0
+
+
+def test_under_lockstep_run_nobody_waits_for_the_connection_of_a_parent_whose_child_lives():
+    text = """
+import os, signal, threading
+import lockstep
+me = lockstep.join()
+if me.index == 0:
+    if os.fork() == 0:
+        signal.pause()  # until `lockstep run` ends what is left behind
+    me.barrier("forked")
+    os.kill(os.getpid(), signal.SIGKILL)
+told = threading.Event()
+me.on_error(lambda error: (print("told:", error, flush=True), told.set()))
+me.barrier("forked")
+told.wait()
+os._exit(0)
+"""
+    done = subprocess.run([path_of("lockstep"), "run", "-n", "2", "--", sys.executable, "-c", text],
+                          capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    # By the launcher: of a broken connection it would say so.
+    told = [line for line in done.stdout.splitlines() if "told:" in line]
+    assert told and "was killed by SIGKILL" in told[0], done.stdout + done.stderr
 
 
 def test_worker_processes_of_multiprocessing(run_program, job, observed):
