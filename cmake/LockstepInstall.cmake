@@ -28,6 +28,8 @@ configure_package_config_file(cmake/lockstepConfig.cmake.in
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/lockstepConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
+# From where it lies, so that it stays true under another prefix than this build was configured with.
+file(RELATIVE_PATH LOCKSTEP_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/lockstep.pc.in ${CMAKE_BINARY_DIR}/package/lockstep.pc @ONLY)
 install(FILES
   ${CMAKE_BINARY_DIR}/package/lockstepConfig.cmake

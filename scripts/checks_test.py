@@ -6,6 +6,7 @@ import unittest
 import check_docs
 import check_layers
 import check_sizes
+import check_wheel
 import run_tests
 
 
@@ -63,6 +64,23 @@ class CheckDocs(unittest.TestCase):
     def test_names_are_found_in_running_text(self):
         self.assertEqual(check_docs.NAMED.findall("see `lockstep/base/ids.h`, build/bin/lockstep"),
                          ["lockstep/base/ids.h"])
+
+
+class CheckWheel(unittest.TestCase):
+    def breaches(self, program, library):
+        return list(check_wheel.breaches({(program, library)}, "/venv"))
+
+    def test_nothing_comes_from_debian_but_the_runtime(self):
+        for library in ("/usr/lib/libgrpc++.so.1.51", "/usr/lib/libspdlog.so.1.10"):
+            for program in ("/venv/bin/lockstep-server", "python3"):
+                self.assertTrue(self.breaches(program, library), library)
+        for library in ("/lib/libstdc++.so.6", "/venv/lib/libgrpc++-1.so", "/lib/ld-linux-x86-64.so.2"):
+            self.assertEqual(self.breaches("lockstep", library), [])
+
+    def test_what_python_loads_for_itself_is_for_python_alone(self):
+        self.assertEqual(self.breaches("/venv/bin/python", "/usr/lib/libssl.so.3"), [])
+        self.assertTrue(self.breaches("lockstep-server", "/usr/lib/libssl.so.3"))
+        self.assertTrue(self.breaches("/venv/bin/python", "/usr/lib/libprotobuf.so.32"))
 
 
 class RunTests(unittest.TestCase):

@@ -3,8 +3,11 @@
 
 Everything that it claims it has checked: what the processes printed themselves, and what
 `lockstep status -o json` said, polled every 20 ms where it matters. Raw logs: build/demo/.
+
+    demo.py [--lockstep PROGRAM] [--logs FOLDER]    by default what the release build has made
 """
 
+import argparse
 import collections
 import dataclasses
 import json
@@ -20,8 +23,6 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LOGS = ROOT / "build" / "demo"
-LOCKSTEP = ROOT / "build" / "bin" / "lockstep"
 EXAMPLE = ROOT / "examples" / "jax_digits.py"
 
 JOB, SIZE = "digits", 4
@@ -36,6 +37,19 @@ TRAINING_LIMIT_S = 240  # one run, on two busy cores; alone it takes about 20
 OF_PROCESS = re.compile(r"^\[(?:\w+/)?(\d+)(?:#\d+)?\]\+?\s?(.*)")
 PROGRESS = re.compile(r"\bstep\s+(\d+)(?:/(\d+))?.*?\bloss[ =:]+([\d.e+-]+)")
 FINAL = re.compile(r"\bfinal\b.*?\bloss[ =:]+([\d.e+-]+).*?\baccuracy[ =:]+([\d.]+)")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lockstep", type=pathlib.Path, default=ROOT / "build" / "bin" / "lockstep",
+                        help="the program")
+    parser.add_argument("--logs", type=pathlib.Path, default=ROOT / "build" / "demo",
+                        help="a folder that is made anew")
+    return parser.parse_args()
+
+
+ARGUMENTS = arguments()
+LOCKSTEP, LOGS = ARGUMENTS.lockstep.absolute(), ARGUMENTS.logs.absolute()
 
 
 class Trouble(Exception):
@@ -388,16 +402,22 @@ def print_verdict(story):
         print(f"  {'ok    ' if holds else 'FAILED'}  {text}")
     good = bool(story.claims) and all(holds for holds, _ in story.claims)
     print(f"\n{'PASS' if good else 'FAIL'} after {time.monotonic() - story.began:.0f} s. "
-          f"Raw logs: build/demo/")
+          f"Raw logs: {shown(LOGS)}/")
     return good
 
 
+def shown(path):
+    """As a person in the checkout would write it."""
+    return os.path.relpath(path, ROOT) if path.is_relative_to(ROOT) else str(path)
+
+
 def print_next():
+    lockstep, python = shown(LOCKSTEP), shown(pathlib.Path(sys.executable))
     print(f"""
 What to try next
-  build/bin/lockstep run -n 4 -- build/peers/jax/bin/python examples/{EXAMPLE.name}
-  build/bin/lockstep serve --ephemeral --job digits=4          then, elsewhere:
-  LOCKSTEP_COORDINATOR=127.0.0.1:7070 build/bin/lockstep status
+  {lockstep} run -n 4 -- {python} examples/{EXAMPLE.name}
+  {lockstep} serve --ephemeral --job digits=4          then, elsewhere:
+  LOCKSTEP_COORDINATOR=127.0.0.1:7070 {lockstep} status
   kill -STOP one of the processes for half a minute, look at status, kill -CONT it""")
 
 

@@ -31,6 +31,7 @@ CORES = os.cpu_count() or 1
 SIM_SEEDS = 200
 SIM_LIMIT_S = 300
 PYTEST_LIMIT_S = 1800
+WHEEL_LIMIT_S = 900
 BUILD_LIMIT_S = 3600
 TAIL_LINES = 40
 
@@ -277,7 +278,21 @@ def stage_interop(name_filter):
 
 
 def stage_python(name_filter):
-    return run_pytest("python", "tests/python", name_filter, OUR_PYTHON)
+    # torch, tensorflow and jax in one environment: without it, those tests would be skipped.
+    tally = Tally()
+    if subprocess.run([str(ROOT / "scripts" / "setup.sh"), "frameworks"], stdin=subprocess.DEVNULL,
+                      timeout=BUILD_LIMIT_S, check=False).returncode != 0:
+        tally.fail("python: build/peers/frameworks cannot be made")
+    tally.add(run_pytest("python", "tests/python", name_filter, OUR_PYTHON))
+    return tally
+
+
+def stage_wheel(name_filter):
+    name = "scripts/wheel.sh"
+    if name_filter and name_filter not in name:
+        return Tally()
+    test = CTest("wheel", [str(ROOT / name)], [], WHEEL_LIMIT_S, {}, str(ROOT))
+    return run_command_test(test, "wheel", [], {})
 
 
 def stage_e2e(name_filter):
@@ -290,6 +305,7 @@ STAGES = [
     ("unit", "release", stage_unit),
     ("sim", "release", stage_sim),
     ("python", "release", stage_python),
+    ("wheel", "release", stage_wheel),
     ("interop", "release", stage_interop),
     ("e2e", "release", stage_e2e),
     ("asan", "asan", stage_asan),

@@ -18,7 +18,7 @@ setup_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PATH="/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin:$PATH"
 export PYTHONDONTWRITEBYTECODE=1
 # Only where ccache is installed: lets checkouts in different directories share results.
-export CCACHE_NOHASHDIR=1
+export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$setup_root
 
 readonly SETUP_PACKAGES=(
   # What builds.
@@ -124,7 +124,7 @@ setup_venvs() {
     "$setup_root/tests/interop/requirements-tensorflow.txt"
 }
 
-# Large, and only for tests/python/test_imports.py: made when asked for.
+# Large, and only for tests/python/test_imports.py: made by the tests of the Python package.
 setup_frameworks() {
   setup_venv "$setup_root/build/peers/frameworks" "$setup_root/tests/python/frameworks.txt"
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The longer counts, too long for every change: 2,000 seeds of the simulation against the clock, the
 # same under the sanitizers, 10,000 parked calls again and again, the tests that kill and stop stock
-# processes several times over, and stock processes stopped and cut off for half a minute.
+# processes several times over, stock processes stopped and cut off for half a minute, `pip install .`, and
+# the demo run by the wheel where Debian's libraries are not.
 #
 #   scripts/soak.sh [SEEDS]     default 2000; give more for a night
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -58,6 +59,21 @@ damage_the_state() {
   LOCKSTEP_DAMAGE_STEP=1 "$setup_root/build/release/tests/journal_damage_test" --gtest_brief=1
 }
 
+install_by_pip() {
+  local venv
+  venv=$(mktemp -d)
+  /usr/bin/python3 -m venv "$venv" &&
+    "$venv/bin/pip" install --quiet --disable-pip-version-check "$setup_root" &&
+    "$venv/bin/python" "$setup_root/tests/python/typed_program.py"
+  local code=$?
+  rm -rf "$venv"
+  return $code
+}
+
+run_the_demo_from_the_wheel() {
+  "$setup_root/scripts/wheel.sh" --demo
+}
+
 restart_the_server() {
   LOCKSTEP_RESTARTS=$RESTARTS "$setup_root/build/release/tests/durability_restart_test" \
     --gtest_brief=1
@@ -77,6 +93,8 @@ soak "10,000 parked calls, 20 times" park_calls
 soak "lost and stopped stock processes, $REPEATS times" lose_members
 soak "stock processes stopped and cut off for half a minute" wait_half_a_minute
 soak "every byte of a state directory flipped and cut" damage_the_state
+soak "pip install . into a fresh environment" install_by_pip
+soak "the demo, from the wheel, without Debian's libraries" run_the_demo_from_the_wheel
 soak "$RESTARTS times: the server killed under load and restarted" restart_the_server
 
 [ "$failed" -eq 0 ]

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds and tests everything: lints, C++ tests (plain, with address and undefined-behaviour
-# sanitizers, with the thread sanitizer), a share of the simulation, stock jaxlib clients, whole
-# processes. Ends with one line, `N passed, N failed`, and fails when a test failed.
+# sanitizers, with the thread sanitizer), a share of the simulation, the Python package beside jax, torch
+# and tensorflow, its wheel without Debian's libraries, stock jaxlib clients, whole processes. Ends with
+# one line, `N passed, N failed`, and fails when a test failed.
 #
 #   scripts/test.sh            all of it
-#   scripts/test.sh STAGE      one stage: lint unit sim python interop e2e asan tsan
+#   scripts/test.sh STAGE      one stage: lint unit sim python wheel interop e2e asan tsan
 #   scripts/test.sh NAME       what has NAME in its name, without the sanitizers
 #
 # Longer counts: scripts/soak.sh. Logs and results: build/test-logs/.

@@ -3,6 +3,7 @@
 # manylinux_2_36_x86_64. Then installs it into a fresh environment and looks at what it loads there.
 #
 #   scripts/wheel.sh           build, repair, check
+#   scripts/wheel.sh --demo    and run the demo from it
 #
 # What the programs need is put inside by auditwheel; the extension needs nothing but the system.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -18,6 +19,7 @@ wheel_build() {
 }
 
 wheel_repair() {
+  rm -f "$setup_root"/dist/lockstep_runtime-*.whl
   mkdir -p "$setup_root/dist"
   PATH="$setup_root/build/venv/bin:$PATH" auditwheel repair --plat manylinux_2_36_x86_64 --only-plat \
     --wheel-dir "$setup_root/dist" "$setup_root"/build/wheels/lockstep_runtime-*.whl
@@ -28,4 +30,5 @@ setup_venvs
 setup_build release lockstep_python
 setup_step "wheel" wheel_build
 setup_step "auditwheel repair" wheel_repair
-/usr/bin/python3 "$setup_root/scripts/check_wheel.py" "$setup_root"/dist/lockstep_runtime-*manylinux*.whl
+/usr/bin/python3 "$setup_root/scripts/check_wheel.py" \
+  "$setup_root"/dist/lockstep_runtime-*manylinux*.whl "$@"

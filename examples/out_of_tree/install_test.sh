@@ -19,9 +19,9 @@ cmake -S "$work/source/out_of_tree" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/
   -DCMAKE_CXX_FLAGS="$flags" >/dev/null
 cmake --build "$work/build"
 
-# A relocated prefix: what pkg-config says follows it.
+# What pkg-config says follows from where its file lies.
 pc=$(dirname "$(find "$work/prefix" -name lockstep.pc)")
-PKG_CONFIG_PATH=$pc pkg-config --define-prefix --static --cflags --libs lockstep >"$work/flags"
+PKG_CONFIG_PATH=$pc pkg-config --static --cflags --libs lockstep >"$work/flags"
 # shellcheck disable=SC2046
 c++ -std=c++20 $flags "$work/source/hello_member.cc" -o "$work/with_pkg_config" $(cat "$work/flags")
 

@@ -27,9 +27,10 @@ class Error(Exception):
         self.details: dict[str, str] = dict(details or {})
 
     @property
-    def origin(self) -> str:
-        """The member that it is about, such as "trainer/4#1"; empty when it is about none."""
-        return self.details.get("origin", "")
+    def member(self) -> int | None:
+        """The number in the job of the member that it is about; None when it is about none."""
+        number = self.details.get("member", "")
+        return int(number) if number.isdecimal() else None
 
     def __str__(self) -> str:
         return self.message

@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import itertools
 import os
+import signal
 
 import pytest
 
@@ -16,6 +17,11 @@ LIMIT_S = 60
 for name in [name for name in os.environ if name.startswith("LOCKSTEP_")
              and name != "LOCKSTEP_SERVER"]:
     del os.environ[name]
+
+# A shell without a terminal starts what it puts into the background deaf to Ctrl-C, and children
+# inherit that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _numbers = itertools.count(1)
 
@@ -57,10 +63,11 @@ def crowd(server, job):
 
 @pytest.fixture
 def run_program(server):
-    """run_program(text, *arguments): a Python program with LOCKSTEP_COORDINATOR set."""
+    """run_program(text, *arguments): a Python program with LOCKSTEP_COORDINATOR set, to the address of
+    the tests' server or the one that is given."""
     with contextlib.ExitStack() as stack:
-        def start(text, *arguments, **environment):
+        def start(text, *arguments, address=server.address, **environment):
             return stack.enter_context(Program(
-                text, *arguments, LOCKSTEP_COORDINATOR=server.address, **environment))
+                text, *arguments, LOCKSTEP_COORDINATOR=address, **environment))
 
         yield start

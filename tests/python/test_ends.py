@@ -1,6 +1,9 @@
 """In other people's processes: Ctrl-C, the interpreter's end, fork."""
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -8,6 +11,7 @@ import pytest
 
 import lockstep
 from conftest import LIMIT_S
+from lockstep._programs import path_of
 
 # Ctrl-C ends a wait within 100 ms; the rest is for two busy cores.
 INTERRUPTED_WITHIN_S = 2.0
@@ -27,7 +31,10 @@ WAITS = {
     "kv.wait_many": "me.kv.wait_many(['never', 'ever'])",
     "kv.watch": "watch = me.kv.watch('never'); watch.next(); watch.next()",
     "watch": "list(me.watch())",
+    "kv.watch, as an iterator": "list(me.kv.watch('never'))",
     "asyncio": "asyncio.run(me.aio.kv.wait('never'))",
+    "asyncio, a barrier": "asyncio.run(me.aio.barrier('never', members=[0, 1]))",
+    "asyncio, a watch": "asyncio.run(follow(me.aio))",
 }
 
 PAIR = """
@@ -39,6 +46,9 @@ PAIR = """
     joins.start()
     me = lockstep.join(job=sys.argv[1], index=0, size=2)
     joins.join()
+    async def follow(me):
+        async for change in me.watch():
+            pass
 """
 
 
@@ -88,6 +98,92 @@ def test_ctrl_c_ends_the_wait_for_the_others_to_join(run_program, job):
     program.interrupt()
     program.line("interrupted")
     assert program.end()[0] == 0
+
+
+def test_ctrl_c_ends_the_wait_for_the_others_to_leave(run_program, job):
+    program = run_program(PAIR + """
+    print("waits")
+    try:
+        me.leave()
+    except KeyboardInterrupt:
+        print("interrupted")
+    """, job)
+    program.line("waits")
+    until_it_sleeps(program.process.pid)
+    program.interrupt()
+    program.line("interrupted")
+    assert program.end()[0] == 0
+
+
+def test_ctrl_c_ends_the_search_for_a_server(run_program, job):
+    program = run_program("""
+    import sys, lockstep
+    print("waits")
+    try:
+        lockstep.join("127.0.0.1:1", job=sys.argv[1], index=0, size=1, timeout=None, grace=None)
+    except KeyboardInterrupt:
+        print("interrupted")
+    """, job)
+    program.line("waits")
+    until_it_sleeps(program.process.pid)
+    program.interrupt()
+    program.line("interrupted")
+    assert program.end()[0] == 0
+
+
+@pytest.fixture
+def stopped_server():
+    """A server of the test's own, and a call that stops it: it is there, and answers nothing."""
+    with lockstep.serve() as own:
+        yield own, lambda: os.kill(own.pid, signal.SIGSTOP)
+        os.kill(own.pid, signal.SIGCONT)
+
+
+def test_ctrl_c_ends_a_call_that_the_server_does_not_answer(run_program, job, stopped_server):
+    own, stop = stopped_server
+    program = run_program(ALONE + """
+    me.kv.set("a", b"1")
+    print("joined")
+    sys.stdin.readline()
+    print("waits")
+    try:
+        me.kv.get("a")
+    except KeyboardInterrupt:
+        print("interrupted")
+    sys.stdin.readline()
+    print("goes on with", me.kv.get("a"))
+    """, job, address=own.address)
+    program.line("joined")
+    stop()
+    program.tell("the server is stopped")
+    program.line("waits")
+    until_it_sleeps(program.process.pid)
+    program.interrupt()
+    program.line("interrupted")
+    os.kill(own.pid, signal.SIGCONT)
+    program.tell("the server runs")
+    program.line("goes on with b'1'")
+    assert program.end()[0] == 0
+
+
+def test_the_interpreter_ends_with_calls_that_the_server_does_not_answer(run_program, job,
+                                                                         stopped_server):
+    own, stop = stopped_server
+    program = run_program(ALONE + """
+    me.kv.on_change("", lambda change: None)
+    me.kv.set("a", b"1")
+    print("joined")
+    sys.stdin.readline()
+    for daemon in True, False:
+        threading.Thread(target=lambda: me.kv.set("a", b"2"), daemon=daemon).start()
+    print("ends")
+    """, job, address=own.address)
+    program.line("joined")
+    stop()
+    program.tell("the server is stopped")
+    program.line("ends")
+    code, text = program.end()
+    assert code == 0 and "Fatal" not in text, text
 
 
 def test_a_signal_handler_runs_while_a_wait_goes_on(run_program, job):
@@ -253,7 +349,30 @@ def test_a_parent_killed_while_its_forked_child_lives_is_lost_at_once(run_progra
     assert told.wait(LIMIT_S)
     # session_grace is 1 s; the heartbeat's time-out would be 100 s.
     assert time.monotonic() - began < 10
-    assert "/0#1" in str(errors[0])
+    assert "/0#1" in str(errors[0]) and errors[0].member == 0
+
+
+def test_under_lockstep_run_nobody_waits_for_the_connection_of_a_parent_whose_child_lives():
+    text = """
+import os, signal, threading
+import lockstep
+me = lockstep.join()
+if me.index == 0:
+    if os.fork() == 0:
+        signal.pause()  # until `lockstep run` ends what is left behind
+    me.barrier("forked")
+    os.kill(os.getpid(), signal.SIGKILL)
+told = threading.Event()
+me.on_error(lambda error: (print("told:", error, flush=True), told.set()))
+me.barrier("forked")
+told.wait()
+os._exit(0)
+"""
+    done = subprocess.run([path_of("lockstep"), "run", "-n", "2", "--", sys.executable, "-c", text],
+                          capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    # By the launcher: of a broken connection it would say so.
+    told = [line for line in done.stdout.splitlines() if "told:" in line]
+    assert told and "was killed by SIGKILL" in told[0], done.stdout + done.stderr
 
 
 def test_worker_processes_of_multiprocessing(run_program, job, observed):

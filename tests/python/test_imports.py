@@ -1,13 +1,20 @@
 """The extension beside jax, torch and tensorflow, in one process, imported in every order.
 
-Needs build/peers/frameworks (scripts/setup.sh frameworks); skipped, and said so, without it.
+Needs build/peers/frameworks, which scripts/test.sh makes (scripts/setup.sh frameworks); skipped, and
+said so, without it.
 """
 
+import collections
+import concurrent.futures
+import contextlib
 import itertools
 import os
 import pathlib
+import queue
+import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -44,16 +51,67 @@ def run(text, job, server):
                    TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
 
 
-@needs_frameworks
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("order", ORDERS, ids="-".join)
-def test_imported_and_used_in_this_order(server, job, order):
+def import_and_use(order, server):
     text = "import sys\n" + "".join(f"import {name}\n" for name in order)
     text += "".join(USES[name] for name in order)
     text += "me.leave(timeout=60)\nprint('all work')\n"
-    with run(text, job, server) as program:
+    with run(text, "-".join(order), server) as program:
         program.line("all work")
-        assert program.end()[0] == 0
+        return program.end()
+
+
+@pytest.fixture(scope="session")
+def ends_of_orders(request, server):
+    """What becomes of each order that was asked for: futures. As many run at a time as there are
+    cores, since one spends its ten seconds in one thread."""
+    orders = [item.callspec.params["order"] for item in request.session.items
+              if "order" in getattr(getattr(item, "callspec", None), "params", {})]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        futures = {order: pool.submit(import_and_use, order, server) for order in orders}
+        yield futures
+        for future in futures.values():
+            future.cancel()
+
+
+@needs_frameworks
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+def test_imported_and_used_in_this_order(ends_of_orders, order):
+    code, said = ends_of_orders[order].result()
+    assert code == 0, said
+
+
+@needs_frameworks
+@pytest.mark.timeout(300)
+def test_a_member_killed_while_its_data_loader_works_is_lost_at_once(server, job):
+    text = """
+import sys
+import torch
+import lockstep
+
+class Endless(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        print("worker runs", flush=True)
+        while True:
+            yield 1
+
+me = lockstep.join(job=sys.argv[1], index=0, size=2)
+for _ in torch.utils.data.DataLoader(Endless(), num_workers=2, multiprocessing_context="fork"):
+    me.kv.set("step", b"1")
+"""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool, run(text, job, server) as program:
+        joining = pool.submit(lockstep.join, server.address, job=job, index=1, size=2, timeout=60)
+        program.line("worker runs")
+        told = queue.SimpleQueue()
+        with contextlib.closing(joining.result()) as me:
+            me.on_error(told.put)
+            me.kv.wait("step", timeout=60)
+            began = time.monotonic()
+            program.kill()
+            error = told.get(timeout=60)
+            # session_grace is 1 s; the heartbeat's time-out would be 100 s.
+            assert time.monotonic() - began < 10
+            assert (error.reason, error.member) == ("connection_lost", 0)
 
 
 @needs_frameworks
@@ -101,6 +159,33 @@ def test_the_extension_exports_its_init_and_links_only_the_system():
     libraries = {line.split("[")[1].rstrip("]") for line in needed.split("\n") if "NEEDED" in line}
     assert libraries <= {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1",
                          "ld-linux-x86-64.so.2"}
+
+
+# What a processor of 2003 has not got, and gcc would use if it were told of a newer one. Not tzcnt,
+# which such a one executes as bsf.
+NEWER = re.compile(r"v(?!err|erw)[a-z0-9]+|popcnt|lzcnt|crc32[bwlq]?|movbe|andn|bextr|bls(i|r|msk)|pdep"
+                   r"|pext|rorx|sarx|shlx|shrx|mulx|adcx|adox|aes\w+|sha\d\w+|pclmul\w+|pshufb"
+                   r"|palignr|pmulld|p(min|max)(sb|sd|uw|ud)|pinsr[bdq]|pextr[bdq]|ptest|round[ps][sd]"
+                   r"|fma\w+|movdir\w+|lddqu|h(add|sub)p[sd]|addsubp[sd]|mov[sd][lhd]dup")
+
+
+@pytest.mark.parametrize("program", ["_native", "bin/lockstep", "bin/lockstep-server"])
+def test_nothing_is_compiled_for_newer_processors_but_the_checksum(program):
+    """It is asked at run time whether there is an instruction for it; Crc32c in lockstep/base."""
+    folder = pathlib.Path(lockstep.__file__).parent
+    path = lockstep._native.__file__ if program == "_native" else folder / program
+    listing = subprocess.Popen(["objdump", "-d", "--no-show-raw-insn", str(path)],
+                               stdout=subprocess.PIPE, text=True)
+    found, function = collections.defaultdict(set), ""
+    for line in listing.stdout:
+        if line.endswith(">:\n"):
+            function = line.split("<")[1][:-3]
+        elif (instruction := line.split("\t")[1:2]) and NEWER.fullmatch(instruction[0].split()[0]):
+            found[function].add(instruction[0].split()[0])
+    assert listing.wait() == 0 and function
+    checksum = [name for name in found if "WithInstruction" in name]
+    assert checksum and all(kind.startswith("crc32") for kind in found.pop(checksum[0])), found
+    assert not found
 
 
 def test_importing_starts_no_thread_and_opens_nothing():

@@ -1,0 +1,137 @@
+"""A user's program with every public call in it, once with and once without asyncio.
+
+test_types.py has mypy check it as strictly as there is, against the package as it is installed; and
+runs it.
+"""
+
+import asyncio
+import datetime
+import sys
+from typing import assert_type
+
+import lockstep
+
+SHORT = datetime.timedelta(seconds=30)
+
+
+def told(change: lockstep.JobChange | lockstep.Error) -> None:
+    if not isinstance(change, lockstep.Error):
+        assert_type(change.members, tuple[lockstep.MemberInfo, ...])
+        assert_type(change.errors, tuple[lockstep.JobError, ...])
+        assert_type((change.version, change.snapshot, change.attempt, change.state),
+                    tuple[int, bool, int, str])
+
+
+def use_keys(kv: lockstep.Keys) -> None:
+    assert_type(kv.set("a", "1", overwrite=True, ttl=SHORT, with_member=True, timeout=30), int)
+    assert_type(kv.get("a", timeout=None), bytes)
+    assert_type(kv.entry("a"), lockstep.KeyEntry | None)
+    assert_type(kv.wait("a", timeout=30.5), bytes)
+    assert_type(kv.wait_many(["a"]), list[bytes])
+    swap = kv.compare_and_set("leader", None, bytearray(b"me"))
+    assert_type(swap, lockstep.SwapResult)
+    assert_type(swap.entry, lockstep.KeyEntry | None)
+    assert_type(kv.increment("n", 2), int)
+    assert_type(kv.max("n", 5), int)
+    entries = kv.list("")
+    assert_type(entries, list[lockstep.KeyEntry])
+    assert_type((entries[0].key, entries[0].value, entries[0].revision), tuple[str, bytes, int])
+    with kv.watch("a", after=0) as watch:
+        assert_type(watch, lockstep.KeyWatch)
+        changes = watch.next(30)
+        assert_type(changes, lockstep.KeyChanges)
+        assert_type(changes.changes[0].value, bytes | None)
+    kv.on_change("a", lambda change: None).close()
+    assert_type(kv.delete("a", below=True, revision=None), int)
+    try:
+        kv.get("a")
+    except lockstep.NotFound as error:
+        assert_type((error.code, error.reason, error.message, error.member),
+                    tuple[str, str, str, int | None])
+        assert_type(error.details, dict[str, str])
+
+
+def use_member(me: lockstep.Member) -> None:
+    assert_type((me.job, me.role, me.index, me.member, me.size, me.name, me.attempt),
+                tuple[str, str, int, int, int, str, int])
+    me.on_error(lambda error: print(error.reason, error.member))
+    watch = me.on_change(told)
+    assert_type(watch, lockstep.JobWatch)
+    watch.close()
+    me.barrier("loaded", timeout=SHORT, members=[me.member])
+    assert_type(me.gather("port", b"4711", timeout=30), list[bytes])
+    assert_type(me.agree("save", 7, stride=5), int)
+    assert_type(me.alive()[0], lockstep.AliveMember)
+    assert_type(me.members(), list[lockstep.MemberInfo])
+    with me.watch() as changes:
+        told(changes.next(30))
+    me.progress(3, "train")
+    try:
+        me.cancel_barrier("loaded", timeout=30)
+    except lockstep.Error as error:
+        print(type(error).__name__)
+    use_keys(me.kv)
+
+
+async def use_keys_of_asyncio(kv: lockstep.aio.Keys) -> None:
+    assert_type(await kv.set("a", b"1"), int)
+    assert_type(await kv.get("a"), bytes)
+    assert_type(await kv.entry("a"), lockstep.KeyEntry | None)
+    assert_type(await kv.wait("a"), bytes)
+    assert_type(await kv.wait_many(["a"]), list[bytes])
+    assert_type(await kv.compare_and_set("a", b"1", "2"), lockstep.SwapResult)
+    assert_type(await kv.increment("m"), int)
+    assert_type(await kv.max("m", 3), int)
+    assert_type(await kv.list(), list[lockstep.KeyEntry])
+    watch = kv.watch("a")
+    assert_type(await watch.next(30), lockstep.KeyChanges)
+    watch.close()
+    assert_type(await kv.delete("a"), int)
+
+
+async def use_asyncio(me: lockstep.aio.Member) -> None:
+    await me.barrier("loaded again", timeout=30)
+    assert_type(await me.gather("port again", "4711"), list[bytes])
+    assert_type(await me.agree("save again", 7), int)
+    assert_type(await me.alive(), list[lockstep.AliveMember])
+    assert_type(await me.members(), list[lockstep.MemberInfo])
+    watch = me.watch()
+    async for change in watch:
+        assert_type(change, lockstep.JobChange)
+        break
+    watch.close()
+    try:
+        await me.cancel_barrier("loaded again")
+    except lockstep.Error as error:
+        print(type(error).__name__)
+    await use_keys_of_asyncio(me.kv)
+
+
+async def join_in_asyncio(address: str) -> None:
+    async with await lockstep.aio.join(address, job="coroutines", index=0, size=1) as me:
+        assert_type(me, lockstep.aio.Member)
+        await me.leave(timeout=30)
+    me = await lockstep.aio.join(address, job="coroutines", timeout=30)
+    await me.report_error(ValueError("the loss is nan"))
+    me.close()
+
+
+def main() -> int:
+    with lockstep.serve(jobs={"first": 1}, timeout=SHORT) as server:
+        assert_type((server.address, server.grpc("first"), server.log(), server.pid),
+                    tuple[str, str, str, int])
+        with lockstep.join(server.address, job="threads", role="trainer", index=0, size=1,
+                           labels={"rack": "r7"}, host="gpu-3", timeout=60, grace=60) as me:
+            use_member(me)
+            asyncio.run(use_asyncio(me.aio))
+        asyncio.run(join_in_asyncio(server.address))
+        me = lockstep.join(server.address, job="failing", index=0, size=1)
+        me.report_error("cannot go on", timeout=30)
+        me.close()
+        server.stop()
+    print("every call was made")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
