@@ -2,7 +2,8 @@
 """Checks what the documents say against the tree.
 
 Every file or folder that a document names exists; links between documents lead somewhere; the
-reasons in docs/errors.md are those that the code can give.
+reasons in docs/errors.md and docs/formats/link.md are those that the code can give, each once in a
+table, and each is named by a test.
 """
 
 import glob
@@ -21,9 +22,13 @@ NAMED = re.compile(r"(?<![\w./-])((?:%s)/[\w./{},*-]*[\w}*/])" %
                    "|".join(re.escape(t) for t in TOP))
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 REASON_NAME = re.compile(r"\{Reason::(k\w+),\s*\"(\w+)\"\}")
-# The client speaks for itself: WithReason(absl::...Error(...), "forked").
-CLIENT_REASON = re.compile(r'\),\s*"([a-z_]+)"\)')
-REASON_ROW = re.compile(r"^\|\s*`(\w+)`\s*\|")
+# What is no coordinator's: WithReason(absl::...Error(...), "forked"), link->Close(why, "protocol"),
+# Refused{.reason = "version", ...}.
+GIVES_REASON = re.compile(r"\b(?:WithReason|Close)\(")
+LAST_WORD = re.compile(r',\s*"([a-z_]+)"\s*$')
+REFUSED = re.compile(r'\bRefused\{\.reason = "([a-z_]+)"')
+REASON_ROW = re.compile(r"^\|\s*`(\w+)`\s*\|\s*([^|]*)\|")
+REASON_DOCUMENTS = ("docs/errors.md", "docs/formats/link.md")
 
 
 def expand(name):
@@ -49,20 +54,78 @@ def check_names(path):
                 yield f"{document}:{number}: the link to {target} leads nowhere"
 
 
+def arguments_at(text, begin):
+    """What stands between the bracket that ends before `begin` and the one that closes it."""
+    depth, quoted, i = 1, False, begin
+    while depth and i < len(text):
+        if quoted:
+            i += text[i] == "\\"
+            quoted = text[i] != '"'
+        else:
+            quoted = text[i] == '"'
+            depth += (text[i] in "([{") - (text[i] in ")]}")
+        i += 1
+    return text[begin:i - 1]
+
+
+def reasons_given(text):
+    """The reasons that a C++ source gives by their words."""
+    for call in GIVES_REASON.finditer(text):
+        last = LAST_WORD.search(arguments_at(text, call.end()))
+        if last:
+            yield last.group(1)
+    yield from REFUSED.findall(text)
+
+
+def reasons_told(text):
+    """The tables of reasons in a document: each as a list of (reason, code or when)."""
+    table = []
+    for line in [*text.splitlines(), ""]:
+        if row := REASON_ROW.match(line):
+            table.append(row.groups())
+        elif not line.startswith("|"):
+            if table:
+                yield table
+            table = []
+
+
+def reason_tables(name):
+    text = (ROOT / name).read_text()
+    # The other tables of the link's document are of messages and their numbers.
+    if name.endswith("link.md"):
+        text = text[text.index("## Reasons"):]
+    return list(reasons_told(text))
+
+
 def check_reasons():
     source = ROOT / "lockstep" / "coord" / "error.cc"
-    document = ROOT / "docs" / "errors.md"
-    known = {name for _, name in REASON_NAME.findall(source.read_text())}
-    told = {m.group(1) for m in map(REASON_ROW.match, document.read_text().splitlines()) if m}
-    if not known:
+    enums = {name: enum for enum, name in REASON_NAME.findall(source.read_text())}
+    if not enums:
         yield f"{source.relative_to(ROOT)}: no reason was found in ReasonName"
-    for client in (ROOT / "lockstep" / "client").glob("*.*"):
-        if not client.stem.endswith("_test"):
-            known |= set(CLIENT_REASON.findall(client.read_text()))
+    known, tests = set(enums), ""
+    for path in [*(ROOT / "lockstep").rglob("*.cc"), *(ROOT / "lockstep").rglob("*.h")]:
+        if path.stem.endswith("_test"):
+            tests += path.read_text()
+        elif "testing" not in path.as_posix() and "sim" not in path.parts:
+            known |= set(reasons_given(path.read_text()))
+    for path in [*(ROOT / "tests").rglob("*.py"), *(ROOT / "tests").rglob("*.cc")]:
+        tests += path.read_text()
+
+    told = set()
+    for document in REASON_DOCUMENTS:
+        for table in reason_tables(document):
+            names = [name for name, _ in table]
+            told |= set(names)
+            for name in sorted({name for name in names if names.count(name) > 1}):
+                yield f"{document}: has two rows for {name} in one table"
     for name in sorted(known - told):
         yield f"docs/errors.md: has no row for {name}"
     for name in sorted(told - known):
         yield f"docs/errors.md: {name} is not a reason"
+    for name in sorted(known & told):
+        named = f'"{name}"' in tests or re.search(rf"\bReason::{enums.get(name, name)}\b", tests)
+        if not named:
+            yield f"docs/errors.md: no test names {name}"
 
 
 def main():

@@ -69,6 +69,15 @@ PURE_BANS = DECIDES_ONLY_BANS + [
     (r'#include\s*"[^"]*\.pb\.h"', "a pure folder knows no wire format"),
 ]
 
+# Who may read the wall clock, which jumps: only to note it beside what is kept or shown, and where
+# gRPC takes and gives deadlines by it. Whoever waits goes by the steady clock.
+WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALTIME\b'
+              r'|\btime\s*\(\s*(nullptr|NULL|0)\s*\)')
+MAY_WALL_CLOCK = {"lockstep/cli/events.cc", "lockstep/journal/sqlite_journal.cc",
+                  "lockstep/net/stock_calls.cc", "lockstep/net/stock_door.cc",
+                  "lockstep/server/job_host.cc", "lockstep/server/job_table.cc",
+                  "lockstep/server/saved_state.cc"}
+
 # Where gRPC and libprotobuf may appear. Programs of users carry neither, so the client side does not.
 GRPC = r'#include\s*["<]grpc(pp)?/'
 PROTOBUF = r'#include\s*(["<]google/protobuf/|"[^"]*\.pb\.h")'
@@ -129,6 +138,9 @@ def check_line(name, line, says_it_is_pure=False):
     for pattern, why in bans_for(name, says_it_is_pure):
         if re.search(pattern, line):
             yield f"not in pure code: {why}"
+    if (re.search(WALL_CLOCK, line) and name not in MAY_WALL_CLOCK and not is_test
+            and folder != "lockstep/testing"):
+        yield "the wall clock jumps; go by the steady one (runtime::MonotonicNow)"
     # Tests hold our own encoding against the real library.
     for pattern, where, what in ((GRPC, MAY_GRPC, "gRPC"), (PROTOBUF, MAY_PROTOBUF, "libprotobuf"),
                                  (PROTOZERO, MAY_PROTOZERO, "protozero")):

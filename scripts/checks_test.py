@@ -28,9 +28,14 @@ class CheckLayers(unittest.TestCase):
             self.assertTrue(self.problems("lockstep/coord/a.h", line), line)
 
     def test_what_says_that_it_is_pure_is_held_to_it(self):
-        line = "auto t = absl::Now();"
+        line = "std::random_device random;"
         self.assertEqual(self.problems("lockstep/launch/a.cc", line), [])
         self.assertTrue(list(check_layers.check_line("lockstep/launch/a.cc", line, True)))
+
+    def test_nobody_waits_by_the_wall_clock(self):
+        for line in ("absl::Now() + delay", "std::chrono::system_clock::now()", "time(nullptr)"):
+            self.assertTrue(self.problems("lockstep/link/a.cc", line), line)
+            self.assertEqual(self.problems("lockstep/server/job_host.cc", line), [])
 
     def test_comments_are_not_code(self):
         self.assertEqual(self.problems("lockstep/coord/a.h", "// never absl::Now()"), [])
@@ -64,6 +69,18 @@ class CheckDocs(unittest.TestCase):
     def test_names_are_found_in_running_text(self):
         self.assertEqual(check_docs.NAMED.findall("see `lockstep/base/ids.h`, build/bin/lockstep"),
                          ["lockstep/base/ids.h"])
+
+    def test_reasons_are_found_where_they_are_given(self):
+        text = '''return WithReason(absl::NotFoundError(absl::StrCat("no (", x)), "unknown_job");
+                  link.Close(absl::OkStatus(), "protocol"); return {Refused{.reason = "version"}};
+                  WithReason(status, reason);'''
+        self.assertEqual(list(check_docs.reasons_given(text)),
+                         ["unknown_job", "protocol", "version"])
+
+    def test_reasons_are_read_table_by_table(self):
+        text = "| reason | code |\n|---|---|\n| `a_b` | X | y |\n\ntext\n| `a_b` | Z |\n"
+        self.assertEqual([[name for name, _ in table] for table in check_docs.reasons_told(text)],
+                         [["a_b"], ["a_b"]])
 
 
 class CheckWheel(unittest.TestCase):

@@ -62,7 +62,7 @@ int Run(const CLI::App& run, const std::vector<std::string>& from_dashes, Declar
 DeclaredRun::DeclaredRun() : table("run", "LOCKSTEP_RUN_") {
   table
       .Count("processes", &options.processes,
-             "How many processes; the size of the job when the server knows it already.", 0,
+             "How many processes; the size of the job when the server knows it already.", 1,
              launch::kRunProcessesMax)
       .flags = "-n,--processes";
   table

@@ -349,7 +349,9 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
                                absl::StrCat(own.job, "=", options.processes), "--ephemeral"}};
   own.command.arguments.insert(own.command.arguments.end(), options.server_arguments.begin(),
                                options.server_arguments.end());
-  own.environment = environment;
+  own.environment = launch::WithoutOtherServers(environment);
+  // The processes may start servers of their own, but they are of this job.
+  launcher.inherited.erase("LOCKSTEP_ATTEMPT");
   own.run_id = launcher.run_id;
   own.show_log = options.show_server_log;
   plan.server = std::move(own);

@@ -102,4 +102,13 @@ Environment MemberEnvironment(Environment inherited, const JobAddress& address,
   return environment;
 }
 
+Environment WithoutOtherServers(Environment inherited) {
+  std::erase_if(inherited, [](const auto& variable) {
+    const std::string& name = variable.first;
+    return name == "LOCKSTEP_CONFIG" || name == "LOCKSTEP_ATTEMPT" ||
+           absl::StartsWith(name, "LOCKSTEP_SERVER_");
+  });
+  return inherited;
+}
+
 }  // namespace lockstep::launch

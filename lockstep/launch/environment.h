@@ -43,8 +43,17 @@ std::vector<std::string> Format(const Environment& environment);
 //   no_proxy, NO_PROXY (and no_grpc_proxy when set)
 //       when a proxy is set, so that gRPC reaches the coordinator without it. Not otherwise, since
 //       JAX warns of every such variable.
+//
+// LOCKSTEP_ATTEMPT is left as it is: a run starts its processes once, and which attempt they come
+// into is settled when the first of them joins, not before; one that joins again after all have
+// left comes into the next. Whoever starts processes anew and counts that may say so.
 Environment MemberEnvironment(Environment inherited, const JobAddress& address,
                               const std::string& role, MemberIndex member, int32_t size,
                               const std::string& run_id);
+
+// For a run whose server is its own: without what is said of other servers and of their jobs
+// (LOCKSTEP_CONFIG, LOCKSTEP_SERVER_*, LOCKSTEP_ATTEMPT). Their addresses are taken, and their
+// state is not this run's.
+Environment WithoutOtherServers(Environment inherited);
 
 }  // namespace lockstep::launch

@@ -56,6 +56,23 @@ TEST(EnvironmentTest, RunWithinARunCarriesBothIds) {
   EXPECT_EQ(Of({{"LOCKSTEP_RUN_ID", "outer"}}).at("LOCKSTEP_RUN_ID"), "outer:r1");
 }
 
+TEST(EnvironmentTest, TheAttemptIsForWhoeverCountsThem) {
+  EXPECT_EQ(Of({{"LOCKSTEP_ATTEMPT", "3"}}).at("LOCKSTEP_ATTEMPT"), "3");
+  EXPECT_FALSE(Of({}).contains("LOCKSTEP_ATTEMPT"));
+}
+
+TEST(EnvironmentTest, AServerOfTheRunHearsNothingOfOthers) {
+  EXPECT_THAT(WithoutOtherServers({{"HOME", "/home/kim"},
+                                   {"LOCKSTEP_ATTEMPT", "3"},
+                                   {"LOCKSTEP_CONFIG", "/etc/lockstep.yaml"},
+                                   {"LOCKSTEP_RUN_ID", "outer"},
+                                   {"LOCKSTEP_SERVER", "/opt/lockstep-server"},
+                                   {"LOCKSTEP_SERVER_HTTP", "127.0.0.1:9090"},
+                                   {"LOCKSTEP_SERVER_STATE", "/var/lib/lockstep"}}),
+              ElementsAre(Pair("HOME", "/home/kim"), Pair("LOCKSTEP_RUN_ID", "outer"),
+                          Pair("LOCKSTEP_SERVER", "/opt/lockstep-server")));
+}
+
 TEST(EnvironmentTest, ParsesAndFormats) {
   const char* strings[] = {"B=1=2", "A=", "odd", "B=3", nullptr};
   EXPECT_THAT(Format(ParseEnvironment(strings)), ElementsAre("A=", "B=1=2"));

@@ -38,7 +38,9 @@ class StockCall;
 class StockInbox;
 
 struct StockDoorOptions {
-  runtime::AcceptorOptions connections;
+  // gRPC holds a connection that says nothing until `handshake_timeout`; the server's own link, its
+  // pages and its journal must not wait for that.
+  runtime::AcceptorOptions connections = {.descriptors_left_min = 64};
   // The job's, by which the older clients name members (CoordinatorOptions::roles).
   std::vector<coord::RoleOptions> roles;
   // Open calls, waiting or not; further ones get RESOURCE_EXHAUSTED: `calls_max`.

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -102,6 +104,13 @@ void Acceptor::HandOver(asio::ip::tcp::socket socket) {
         host.to_string(), handed_.size(), OpenFrom(host), limit));
     return;
   }
+  if (LeavesTooFew(socket.native_handle())) {
+    ComplainNowAndThen(
+        absl::StrFormat("%s: connections refused: the last file descriptors are for others "
+                        "(descriptors_left_min). Raise the limit of open files (ulimit -n).",
+                        ToString(address_)));
+    return;
+  }
   socket.non_blocking(true, error);
   const int fd = socket.release(error);
   if (error) return;
@@ -113,6 +122,14 @@ void Acceptor::HandOver(asio::ip::tcp::socket socket) {
     ++handed_from_[host];
   }
   take_(fd);
+}
+
+bool Acceptor::LeavesTooFew(int fd) const {
+  rlimit limit;
+  if (options_.descriptors_left_min == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  const rlim_t left = std::min<rlim_t>(options_.descriptors_left_min, limit.rlim_cur / 8);
+  // A new descriptor is the lowest number that is free.
+  return static_cast<rlim_t>(fd) >= limit.rlim_cur - left;
 }
 
 size_t Acceptor::OpenFrom(const asio::ip::address& host) const {

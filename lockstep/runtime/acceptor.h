@@ -32,6 +32,9 @@ struct AcceptorOptions {
   // Of those, from one address: `connections_per_host_max`. For the host that has run wild; a whole
   // cluster may sit behind one address.
   size_t connections_per_host_max = 20'000;
+  // Descriptors that are left to others, but never more than an eighth of what the process may
+  // have: a connection that would take one of them is closed. `descriptors_left_min`
+  size_t descriptors_left_min = 0;
   // How long to pause when there is no memory (or not even the spare descriptor); what comes
   // meanwhile waits in the kernel's queue.
   absl::Duration pause = absl::Milliseconds(100);
@@ -84,6 +87,7 @@ class Acceptor {
   // The limit that one more connection from there would break; empty: none.
   std::string LimitReached(const asio::ip::address& host);
   size_t OpenFrom(const asio::ip::address& host) const;
+  bool LeavesTooFew(int fd) const;
   void OutOfDescriptors(const asio::error_code& error);
   bool RefuseWithSpare();
   void PauseAfter(const asio::error_code& error);

@@ -176,6 +176,45 @@ TEST(Acceptor, RefusesTheNewestWithoutDescriptors) {
   for (const int open : fds) close(open);
 }
 
+TEST(Acceptor, LeavesTheLastDescriptorsToOthers) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the undefined-behaviour sanitizer needs descriptors of its own to check objects";
+#endif
+  Loop loop;
+  Mailbox<int> taken;
+  Mailbox<std::string> complaints;
+  Acceptor acceptor(
+      loop, {.descriptors_left_min = 8}, [&](int fd) { taken.Put(fd); },
+      [&](std::string text) { complaints.Put(std::move(text)); });
+  ASSERT_TRUE(acceptor.Listen(kAnyPort).ok());
+  std::thread runner([&] { loop.Run(); });
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 256;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<int> fds = {dup(0)};
+  while (fds.back() < 256 - 9) fds.push_back(dup(0));
+  // One end of each takes one of the last eight here.
+  const int refused = ConnectTo(acceptor.address());
+  loop.Post([&] { acceptor.Start(); });
+  EXPECT_EQ(ReadAll(refused), "");
+  EXPECT_THAT(complaints.Take().value_or(""), HasSubstr("descriptors_left_min"));
+  for (int i = 0; i < 2; ++i) {
+    close(fds.back());
+    fds.pop_back();
+  }
+  fds.push_back(ConnectTo(acceptor.address()));
+  const auto fd = taken.Take();
+  ASSERT_TRUE(fd.has_value());
+  EXPECT_LT(*fd, 256 - 8);
+  fds.insert(fds.end(), {refused, *fd});
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  loop.Stop();
+  runner.join();
+  for (const int open : fds) close(open);
+}
+
 TEST(Acceptor, SparesWhoeverIsWantedLeast) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the undefined-behaviour sanitizer needs descriptors of its own to check objects";

@@ -144,12 +144,19 @@ class HttpDoor::Impl {
   std::string address() const { return runtime::ToString(address_); }
 
  private:
-  // Asks on the loop and waits for the answer.
+  // Asks on the loop and waits for the answer; with `durable` also until nothing that it tells of
+  // can be lost any more.
   template <class T>
-  absl::StatusOr<T> OnLoop(std::function<absl::StatusOr<T>()> ask) {
+  absl::StatusOr<T> OnLoop(bool durable, std::function<absl::StatusOr<T>()> ask) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<T>>>();
     std::future<absl::StatusOr<T>> answer = promise->get_future();
-    loop_.Post([promise, ask = std::move(ask)] { promise->set_value(ask()); });
+    loop_.Post([source = source_, durable, promise, ask = std::move(ask)] {
+      absl::StatusOr<T> value = ask();
+      if (!durable) return promise->set_value(std::move(value));
+      source->when_durable([promise, value = std::move(value)](bool is_durable) mutable {
+        promise->set_value(is_durable ? std::move(value) : NeverDurable());
+      });
+    });
     // In slices, since a loop that has ended answers nobody any more.
     const auto give_up = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(patience_);
     std::future_status status = answer.wait_for(kSlice);
@@ -158,14 +165,24 @@ class HttpDoor::Impl {
       status = answer.wait_for(kSlice);
     }
     if (status != std::future_status::ready) {
-      return absl::UnavailableError(absl::StrCat("the server's loop did not answer within ",
-                                                 absl::FormatDuration(patience_)));
+      return absl::UnavailableError(absl::StrCat(
+          durable
+              ? "the server did not answer, or its disk did not keep what it would tell, within "
+              : "the server's loop did not answer within ",
+          absl::FormatDuration(patience_)));
     }
     return answer.get();
   }
 
-  absl::StatusOr<ServerView> Look(const std::string& job) {
-    return OnLoop<ServerView>([source = source_, job] { return source->view(job); });
+  static absl::Status NeverDurable() {
+    return wire::native::WithReason(
+        absl::UnavailableError("the server cannot write its state and ends; ask again when it is "
+                               "back"),
+        "service_stopped");
+  }
+
+  absl::StatusOr<ServerView> Look(const std::string& job, bool durable) {
+    return OnLoop<ServerView>(durable, [source = source_, job] { return source->view(job); });
   }
 
   using Handler = std::function<void(const httplib::Request&, httplib::Response&)>;
@@ -180,7 +197,7 @@ class HttpDoor::Impl {
   // A page that is made of the status of all jobs, or of the one that `?job=` names.
   void AddStatusPage(const char* path, std::function<std::string(const StatusReply&)> text) {
     Add(path, [this, text](const httplib::Request& request, httplib::Response& response) {
-      const auto view = Look(request.get_param_value("job"));
+      const auto view = Look(request.get_param_value("job"), true);
       if (!view.ok()) return Refuse(view.status(), response);
       response.set_content(text(view->status), kJson);
     });
@@ -197,7 +214,7 @@ class HttpDoor::Impl {
                                      "invalid_argument"),
             response);
       }
-      const auto view = Look(job);
+      const auto view = Look(job, true);
       if (!view.ok()) return Refuse(view.status(), response);
       response.set_content(text(view->status.jobs.at(0)), kJson);
     });
@@ -205,13 +222,13 @@ class HttpDoor::Impl {
 
   void AddRoutes() {
     Add("/healthz", [this](const httplib::Request&, httplib::Response& response) {
-      const auto alive = OnLoop<bool>([] { return absl::StatusOr<bool>(true); });
+      const auto alive = OnLoop<bool>(false, [] { return absl::StatusOr<bool>(true); });
       response.status = alive.ok() ? 200 : 503;
       response.set_content(
           alive.ok() ? "ok\n" : absl::StrCat(std::string(alive.status().message()), "\n"), kText);
     });
     Add("/readyz", [this](const httplib::Request&, httplib::Response& response) {
-      const auto view = Look("");
+      const auto view = Look("", false);
       std::vector<std::string> reasons;
       if (view.ok()) {
         reasons = view->not_ready;
@@ -225,7 +242,7 @@ class HttpDoor::Impl {
                            kText);
     });
     Add("/metrics", [this](const httplib::Request&, httplib::Response& response) {
-      const auto view = Look("");
+      const auto view = Look("", false);
       if (!view.ok()) return Refuse(view.status(), response);
       response.set_content(MetricsText(*view), "text/plain; version=0.0.4; charset=utf-8");
     });
@@ -246,7 +263,7 @@ class HttpDoor::Impl {
             response);
       }
       const auto reply = OnLoop<wire::native::WatchEventsReply>(
-          [source = source_, ask] { return source->events(ask); });
+          true, [source = source_, ask] { return source->events(ask); });
       if (!reply.ok()) return Refuse(reply.status(), response);
       response.set_content(
           ToJson(*reply).dump(2, ' ', false, Json::error_handler_t::replace) + "\n", kJson);

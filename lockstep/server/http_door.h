@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lockstep/runtime/address.h"
@@ -17,11 +18,19 @@ namespace lockstep::server {
 
 // What the door asks for, on the loop.
 struct HttpSource {
+  using Release = absl::AnyInvocable<void(bool durable)>;
+
   // Of this job; of all when it is empty.
   std::function<absl::StatusOr<ServerView>(const std::string& job)> view;
   std::function<absl::StatusOr<wire::native::WatchEventsReply>(const wire::native::WatchEvents&)>
       events;
+  // Calls back on the loop when all that happened so far is durable, or can never be.
+  std::function<void(Release)> when_durable;
 };
+
+// /v1 shows only what is durable, as every answer of the server does. /metrics and the two health
+// pages tell how the server itself is, also while the disk hangs, so they do not wait for it.
+//
 
 // Threads: its own, a few, which wait for the loop to answer and do the rest; the loop only copies
 // its state. Bounds: kThreads requests at a time, kWaitingMax connections behind them (more wait in

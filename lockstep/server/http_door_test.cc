@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
 #include <string>
@@ -55,7 +56,12 @@ class HttpDoorTest : public ::testing::Test {
         .events = [](const WatchEvents& request) -> absl::StatusOr<WatchEventsReply> {
           return WatchEventsReply{
               .log = 7, .events = {{.text = request.job}}, .next_after = request.after + 1};
-        }};
+        },
+        .when_durable =
+            [this](HttpSource::Release release) {
+              if (!disk_hangs_) return release(durable_);
+              held_.push_back(std::move(release));
+            }};
     auto door =
         HttpDoor::Listen(loop_, {.host = "127.0.0.1", .port = 0}, std::move(source), patience);
     ASSERT_TRUE(door.ok()) << door.status();
@@ -79,6 +85,9 @@ class HttpDoorTest : public ::testing::Test {
   runtime::Loop loop_;
   std::thread runner_;
   std::vector<std::string> not_ready_;
+  bool durable_ = true;
+  bool disk_hangs_ = false;
+  std::vector<HttpSource::Release> held_;
   std::unique_ptr<HttpDoor> door_;
 };
 
@@ -123,6 +132,49 @@ TEST_F(HttpDoorTest, ALoopThatHangsIsAnsweredFor) {
   EXPECT_EQ(response->status, 503);
   EXPECT_THAT(response->body, HasSubstr("did not answer within 50ms"));
   go_on.set_value();
+}
+
+TEST_F(HttpDoorTest, ShowsNothingThatIsNotDurable) {
+  Serve();
+  loop_.Post([this] { disk_hangs_ = true; });
+  std::promise<void> answered;
+  std::future<void> answer = answered.get_future();
+  std::thread asks([&] {
+    EXPECT_EQ(Json("/v1/members.json?job=digits")["members"][0]["name"], "task/0#1");
+    answered.set_value();
+  });
+  // It waits; those that tell of the server alone do not.
+  bool holds = false;
+  while (!holds) {
+    std::promise<bool> looked;
+    loop_.Post([&] { looked.set_value(!held_.empty()); });
+    holds = looked.get_future().get();
+  }
+  EXPECT_EQ(Get("/readyz")->status, 200);
+  EXPECT_THAT(Get("/metrics")->body, HasSubstr("lockstep_members{"));
+  EXPECT_EQ(answer.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+
+  loop_.Post([this] { held_[0](true); });
+  asks.join();
+}
+
+TEST_F(HttpDoorTest, RefusesWhatWillNeverBeDurable) {
+  durable_ = false;
+  Serve();
+  for (const char* path : {"/v1/status.json", "/v1/events.json", "/v1/why.json?job=digits"}) {
+    const auto response = Get(path);
+    EXPECT_EQ(response->status, 503) << path;
+    EXPECT_EQ(nlohmann::json::parse(response->body)["reason"], "service_stopped");
+  }
+  EXPECT_EQ(Get("/metrics")->status, 200);
+}
+
+TEST_F(HttpDoorTest, ADiskThatHangsIsAnsweredFor) {
+  disk_hangs_ = true;
+  Serve(absl::Milliseconds(50));
+  const auto response = Get("/v1/status.json");
+  EXPECT_EQ(response->status, 503);
+  EXPECT_THAT(response->body, HasSubstr("its disk did not keep"));
 }
 
 TEST_F(HttpDoorTest, AnAddressIsHadByOneServer) {

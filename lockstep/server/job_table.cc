@@ -247,9 +247,12 @@ absl::StatusOr<JobHost*> JobTable::Get(const std::string& name) const {
 
 void JobTable::Start(JobHost& job) {
   job.Start();
-  feed_.TellOfJob(job.name(), wire::native::EventKind::kJobCreated,
-                  absl::StrFormat("job '%s' of %s is served; stock clients call %s", job.name(),
-                                  ShapeOf(job.options()), job.grpc_address()));
+  commits_.Follow(
+      [this, name = job.name(),
+       text = absl::StrFormat("job '%s' of %s is served; stock clients call %s", job.name(),
+                              ShapeOf(job.options()), job.grpc_address())](bool durable) {
+        if (durable) feed_.TellOfJob(name, wire::native::EventKind::kJobCreated, text);
+      });
 }
 
 absl::StatusOr<JobHost*> JobTable::Make(JobOptions options) {

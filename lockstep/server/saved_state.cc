@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& d
       });
   if (!replayed.ok()) return replayed.status();
   if (!replayed->cut.empty()) spdlog::warn("state {}: cut {}", directory, replayed->cut);
-  spdlog::info("state {}: {} jobs from {} entries of a snapshot and {} behind it, {} bytes, in {}",
+  spdlog::info("state {}: jobs: {}, entries: {} of a snapshot and {} behind it, bytes: {}, in {}",
                directory, jobs.jobs().size(), replayed->snapshot_entries, replayed->entries,
                replayed->bytes, absl::FormatDuration(runtime::MonotonicNow() - start));
   return journal;

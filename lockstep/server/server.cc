@@ -100,7 +100,15 @@ std::string Server::GrpcAddress(const std::string& job) {
 absl::StatusOr<wire::native::StatusReply> Server::CurrentStatus() {
   absl::StatusOr<wire::native::StatusReply> reply =
       absl::UnavailableError("the server has stopped");
-  OnLoop([&] { reply = Status({}); });
+  std::promise<void> told;
+  const bool runs = OnLoop([&] {
+    reply = Status({});
+    commits_.Follow([&](bool durable) {
+      if (!durable) reply = absl::UnavailableError("the server cannot write its state and ends");
+      told.set_value();
+    });
+  });
+  if (runs) told.get_future().wait();
   return reply;
 }
 
@@ -197,13 +205,14 @@ absl::Status Server::StartHttp() {
       return absl::FailedPreconditionError(absl::StrCat("--http ", std::string(status.message())));
     }
   }
-  HttpSource source = {.view = [this](const std::string& job) { return View(job); },
-                       .events = [this](const wire::native::WatchEvents& request)
-                           -> absl::StatusOr<wire::native::WatchEventsReply> {
-                         if (absl::Status status = CheckFollowed(request.job); !status.ok())
-                           return status;
-                         return feed_.Read(request);
-                       }};
+  HttpSource source = {
+      .view = [this](const std::string& job) { return View(job); },
+      .events = [this](const wire::native::WatchEvents& request)
+          -> absl::StatusOr<wire::native::WatchEventsReply> {
+        if (absl::Status status = CheckFollowed(request.job); !status.ok()) return status;
+        return feed_.Read(request);
+      },
+      .when_durable = [this](HttpSource::Release release) { commits_.Follow(std::move(release)); }};
   auto http = HttpDoor::Listen(loop_, *options_.http, std::move(source));
   if (!http.ok()) {
     return absl::Status(http.status().code(),

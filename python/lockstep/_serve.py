@@ -61,7 +61,7 @@ class Server:
         assert isinstance(jobs, dict)
         if job not in jobs:
             raise NotFound(f"this server was started with no job {job!r}, but with "
-                           + (", ".join(sorted(map(repr, jobs))) or "none"), "no_such_job")
+                           + (", ".join(sorted(map(repr, jobs))) or "none"), "unknown_job")
         return str(jobs[job]["grpc"])
 
     def log(self) -> str:
@@ -104,7 +104,8 @@ def serve(jobs: Mapping[str, int] | None = None, *, listen: str = "127.0.0.1:0",
       jobs: names and sizes. Native members may make more.
       listen: HOST:PORT; port 0 is any that is free.
       state: a folder that keeps the state, also for the next server there; None: in memory only.
-      options: more options of the server, as `lockstep serve --help` has them.
+      options: more options of the server, as `lockstep serve --help` has them. It hears of nothing
+        else: not of `LOCKSTEP_CONFIG`, nor of `LOCKSTEP_SERVER_...`.
       timeout: seconds until it answers.
 
     Raises:
@@ -123,7 +124,7 @@ def serve(jobs: Mapping[str, int] | None = None, *, listen: str = "127.0.0.1:0",
         with open(folder / "log", "wb") as log:
             # A session of its own: Ctrl-C at our terminal is not meant for the server.
             process = subprocess.Popen([*command, *options], stdin=subprocess.DEVNULL, stdout=log,
-                                       stderr=log, start_new_session=True)
+                                       stderr=log, start_new_session=True, env=_environment())
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise Unavailable(f"the server {command[0]} cannot be started: {error.strerror}; install "
@@ -136,6 +137,12 @@ def serve(jobs: Mapping[str, int] | None = None, *, listen: str = "127.0.0.1:0",
         raise
     _dispatch.close_at_exit(server)
     return server
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what is said of other servers: their addresses are taken, their state is theirs."""
+    return {name: value for name, value in os.environ.items()
+            if name != "LOCKSTEP_CONFIG" and not name.startswith("LOCKSTEP_SERVER_")}
 
 
 def _await_ready(process: subprocess.Popen[bytes], folder: pathlib.Path, ready_file: pathlib.Path,

@@ -87,13 +87,25 @@ def test_process_killed_from_outside():
                          command.text())
 
 
+def test_its_own_server_hears_nothing_of_others(tmp_path):
+    config = tmp_path / "lockstep.yaml"
+    config.write_text(f"server:\n  state: {tmp_path}\n  http: 127.0.0.1:1\n  recoverable: [other]\n"
+                      "run:\n  role: trainer\n")
+    ended = run("-n", "1", "--", *python("import os; print(os.environ['LOCKSTEP_ROLE'],"
+                                         " os.environ.get('LOCKSTEP_ATTEMPT', 'none'))"),
+                env=clean_environment(LOCKSTEP_CONFIG=str(config), LOCKSTEP_SERVER_HTTP="nonsense",
+                                      LOCKSTEP_ATTEMPT="3"))
+    assert ended.code == 0, ended.text()
+    assert "[trainer/0] trainer none" in ended.text()
+
+
 @pytest.mark.parametrize("arguments, code, text", [
     (["-n", "2", "--", "no-such-program"], 127, "no-such-program: there is no such command in PATH"),
     (["-n", "2", "--", "/etc/passwd"], 126, "/etc/passwd cannot be executed"),
     (["-n", "2", "--", "./none"], 127, "./none: there is no such file"),
-    (["--", "true"], 2, "-n is needed"),
+    (["--", "true"], 2, "-n is needed: how many processes?"),
     (["-n", "2"], 2, "no command given"),
-    (["-n", "0", "--", "true"], 2, "how many processes?"),
+    (["-n", "0", "--", "true"], 2, "--processes: '0': must be from 1 to 1024"),
     (["-n", "2", "--grace", "soon", "--", "true"], 2, "'soon': not a duration"),
     (["-n", "2", "--nonsense", "--", "true"], 2, "unknown flag --nonsense"),
     (["-n", "2", "--role", "a/b", "--", "true"], 2, "a role has"),

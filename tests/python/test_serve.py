@@ -17,14 +17,24 @@ def test_a_server_for_a_block(job):
     with lockstep.serve(jobs={"digits": 1, "letters": 2}) as server:
         assert server.address.startswith("127.0.0.1:")
         assert server.grpc("digits") != server.grpc("letters")
-        with pytest.raises(lockstep.NotFound):
+        with pytest.raises(lockstep.NotFound) as raised:
             server.grpc("words")
+        assert raised.value.reason == "unknown_job"
         with lockstep.join(server.address, job="digits", timeout=LIMIT_S) as me:
             assert me.size == 1
         pid = server.pid
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     server.stop()
+
+
+def test_what_is_said_of_other_servers_is_not_meant_for_it(monkeypatch, tmp_path):
+    config = tmp_path / "lockstep.yaml"
+    config.write_text(f"server:\n  state: {tmp_path}\n  recoverable: [other]\n")
+    monkeypatch.setenv("LOCKSTEP_CONFIG", str(config))
+    monkeypatch.setenv("LOCKSTEP_SERVER_KEYS_MAX", "nonsense")
+    with lockstep.serve(jobs={"digits": 1}) as server:
+        assert server.grpc("digits")
 
 
 def test_its_end_is_told_with_its_last_words():
