@@ -467,10 +467,14 @@ void Attempt::Handle(Time now, const CancelBarrier& request, Effects& out) {
   barriers_.Cancel(request, out);
 }
 
-void Attempt::Handle(Time now, const GetAliveMembers& request, Effects& out) {
+void Attempt::Handle(Time now, GetAliveMembers request, Effects& out) {
   const CallId call = request.caller.call;
   if (!CheckCaller(request.member, request.caller, out)) return;
   NoteLife(now, request.caller);
+  // A stock client that names nobody is not in its list, as below.
+  if (request.members.empty() && request.caller.native()) {
+    request.members = *AllMembers(job_.options.size);
+  }
   if (std::find(request.members.begin(), request.members.end(), request.member) ==
       request.members.end()) {
     return out.Fail(

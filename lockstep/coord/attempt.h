@@ -86,7 +86,7 @@ class Attempt {
   void Handle(Time now, const ArriveAtBarrier& request, Effects& out);
   void Handle(Time now, const CancelBarrier& request, Effects& out);
   void Handle(Time now, const AgreeOnIndex& request, Effects& out);
-  void Handle(Time now, const GetAliveMembers& request, Effects& out);
+  void Handle(Time now, GetAliveMembers request, Effects& out);
   void Handle(Time now, const CallLeft& fact, Effects& out);
   void Handle(Time now, const ProcessEnded& fact, Effects& out);
   void Handle(Time now, const DeadlineReached& fact, Effects& out);
