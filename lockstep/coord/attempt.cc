@@ -22,14 +22,14 @@ std::string Cut(const std::string& text) {
 
 }  // namespace
 
-Attempt::Attempt(JobRecord& job, ServiceIncarnation service)
+Attempt::Attempt(JobRecord& job, ServiceIncarnation service, int64_t first_revision)
     : job_(job),
       service_(service),
       membership_(job),
       registration_(job, membership_),
       barriers_(job, membership_),
       agreements_(job, membership_),
-      keys_(job.options),
+      keys_(job.options, first_revision),
       alive_(membership_),
       watch_(membership_, job.options.watch_interval),
       shutdown_{.id = absl::StrCat("Shutdown::", service.value())} {}

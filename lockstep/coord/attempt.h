@@ -46,8 +46,8 @@ inline bool IsLoss(Reason reason) {
 // registrations and polls, of which there is one a member; and those of the parts.
 class Attempt {
  public:
-  // `job` must outlive the attempt.
-  Attempt(JobRecord& job, ServiceIncarnation service);
+  // `job` must outlive the attempt. `first_revision`: of its empty store of keys.
+  Attempt(JobRecord& job, ServiceIncarnation service, int64_t first_revision = 1);
 
   ServiceIncarnation service() const { return service_; }
   // It went wrong, or all who were in it have left: the next registration belongs to another.
@@ -62,6 +62,8 @@ class Attempt {
   size_t waits() const;
 
   // A process asks to be let in, whose role and index are lawful. Answered with Registered or
+  // Of its keys: the newest.
+  int64_t revision() const { return keys_.revision(); }
   // Joined.
   void Admit(Time now, const Admission& request, Effects& out);
 
@@ -92,8 +94,9 @@ class Attempt {
   void Handle(Time now, const DeadlineReached& fact, Effects& out);
   void Handle(Time now, const Stop& fact, Effects& out);
 
-  // The next attempt begins: all that is parked is told so.
-  void Close(const ErrorPtr& error, Effects& out);
+  // The next attempt begins, with its keys at `next_revision`: all that is parked is told so. A
+  // tool's watch of keys goes on there.
+  void Close(const ErrorPtr& error, int64_t next_revision, Effects& out);
 
   // A new life is about to come in, of that member when it says which: members whose connection is
   // broken are not waited for any longer, so that it does not join an attempt that is dying.
