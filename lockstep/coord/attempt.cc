@@ -110,7 +110,7 @@ void Attempt::Admit(Time now, const Admission& request, Effects& out) {
   if (member.state == MemberState::kConnected && member.incarnation == request.incarnation) {
     // A retry whose first answer was lost; a native one may come in another session.
     if (member.session != request.session) membership_.BeginLife(now, request);
-    if (request.native()) membership_.ConnectionBack(request.member);
+    if (request.native()) membership_.ConnectionBack(now, request.member);
     membership_.Heard(now, request.member);
     return out.Succeed(request.call, LetIn(request.member));
   }
@@ -263,7 +263,7 @@ void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
     return out.Fail(call, root_cause_);
   }
   NoteLife(now, request.caller);
-  membership_.ConnectionBack(request.member);
+  membership_.ConnectionBack(now, request.member);
   ForgetRegistration(request.member);
   CancelPoll(request.member,
              MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,

@@ -58,12 +58,14 @@ class Attempt {
   const Membership& membership() const { return membership_; }
   // The member asked to be let in and is not yet.
   bool Registers(MemberIndex member) const { return registration_.Waits(member); }
+  // The lowest member of the role that a newcomer may be.
+  std::optional<MemberIndex> FreeMember(const RoleRecord& role);
   // Parked calls.
   size_t waits() const;
-
-  // A process asks to be let in, whose role and index are lawful. Answered with Registered or
   // Of its keys: the newest.
   int64_t revision() const { return keys_.revision(); }
+
+  // A process asks to be let in, whose role and index are lawful. Answered with Registered or
   // Joined.
   void Admit(Time now, const Admission& request, Effects& out);
 
@@ -124,7 +126,7 @@ class Attempt {
   absl::Status Apply(Time at, const record::BarrierEnded& record);
   absl::Status Apply(Time at, const record::IndexAgreed& record);
   // All records are applied. `version`: above all that watchers may have been told of.
-  void Restored(Time now, int64_t version);
+  void Restored(Time now, int64_t version, Effects& out);
   void Snapshot(std::vector<TimedRecord>& records) const;
 
   Time NextDeadline() const;
@@ -191,6 +193,8 @@ class Attempt {
 
   void TellBegun(MemberIndex first, Effects& out) const;
   void TellJoined(MemberIndex member, Effects& out) const;
+  // Who became suspect, and who is well again.
+  void TellTurns(Time now, Effects& out);
 
   JobRecord& job_;
   const ServiceIncarnation service_;
@@ -211,6 +215,7 @@ class Attempt {
   std::set<MemberIndex> told_;                               // who got the root cause by a poll
   bool all_registered_ = false;
   bool anyone_polls_ = false;
+  bool awaits_restarted_ = false;  // members that were in when the server was restarted
   ErrorPtr root_cause_;
   std::optional<Time> started_;  // with the first registration
 };

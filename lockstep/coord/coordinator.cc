@@ -388,12 +388,12 @@ void Coordinator::HandleOther(Time now, const Stop& fact, Effects& out) {
       out);
 }
 
-void Coordinator::HandleOther(Time now, const Restored&, Effects&) {
+void Coordinator::HandleOther(Time now, const Restored&, Effects& out) {
   sessions_.Restored(now);
   const int64_t version =
       DrawVersion(job_->options.incarnation_seed, static_cast<uint64_t>(now.nanoseconds()));
   job_->RestartVersions(version);
-  attempt_->Restored(now, version);
+  attempt_->Restored(now, version, out);
   told_state_ = attempt_->state();
 }
 
