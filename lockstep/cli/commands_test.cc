@@ -163,6 +163,26 @@ TEST(Kv, WatchesUntilTheServerSaysNo) {
   EXPECT_EQ(ran.code, kExitFailed);
 }
 
+TEST(Kv, AWatchTellsWhatIsGoneWithAnAttempt) {
+  TestServer server(Answering<WatchKeys>([](const WatchKeys& request) {
+    using Reply = absl::StatusOr<WatchKeysReply>;
+    if (request.after == 0) {
+      return Reply(WatchKeysReply{.changes = {{.key = "a", .value = Bytes{"1"}, .revision = 4},
+                                              {.key = "b", .value = Bytes{"1"}, .revision = 5}},
+                                  .revision = 5,
+                                  .snapshot = true});
+    }
+    if (request.after == 5) {
+      return Reply(WatchKeysReply{.changes = {{.key = "b", .value = Bytes{"2"}, .revision = 8}},
+                                  .revision = 9,
+                                  .snapshot = true});
+    }
+    return Reply(absl::AbortedError("enough"));
+  }));
+  const Ran ran = RunCommand(server, {"kv", "watch", "digits"});
+  EXPECT_EQ(ran.out, "4  set  a  1\n5  set  b  1\n9  deleted  a\n8  set  b  2\n");
+}
+
 WatchEventsReply Events(uint64_t log, std::vector<int64_t> sequences) {
   WatchEventsReply reply{.log = log};
   for (const int64_t sequence : sequences) {

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <memory>
 #include <random>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -95,10 +97,24 @@ int Watch(ServerCommand& self, const std::string& job, const std::string& key) {
   auto client = OpenJob(self, job);
   if (!client.ok()) return self.Fail(client.status());
   WatchKeys request{.key = key};
+  std::set<std::string> there;
   for (;;) {
     const auto reply = (*client)->Call(request, absl::InfiniteDuration());
     if (!reply.ok()) return self.Fail(reply.status());
-    for (const KeyChange& change : reply->changes) PrintChange(self, change);
+    if (reply->snapshot) {
+      // All there is: another attempt of the job has begun, or too much has changed. So what is not
+      // in it is gone.
+      std::set<std::string> gone = std::exchange(there, {});
+      for (const KeyChange& change : reply->changes) gone.erase(change.key);
+      for (const std::string& name : gone) {
+        PrintChange(self, {.key = name, .revision = reply->revision});
+      }
+    }
+    for (const KeyChange& change : reply->changes) {
+      PrintChange(self, change);
+      change.value ? static_cast<void>(there.insert(change.key))
+                   : static_cast<void>(there.erase(change.key));
+    }
     self.out().flush();
     request.after = reply->revision;
   }

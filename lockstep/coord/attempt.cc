@@ -22,14 +22,14 @@ std::string Cut(const std::string& text) {
 
 }  // namespace
 
-Attempt::Attempt(JobRecord& job, ServiceIncarnation service)
+Attempt::Attempt(JobRecord& job, ServiceIncarnation service, int64_t first_revision)
     : job_(job),
       service_(service),
       membership_(job),
       registration_(job, membership_),
       barriers_(job, membership_),
       agreements_(job, membership_),
-      keys_(job.options),
+      keys_(job.options, first_revision),
       alive_(membership_),
       watch_(membership_, job.options.watch_interval),
       shutdown_{.id = absl::StrCat("Shutdown::", service.value())} {}
@@ -110,7 +110,7 @@ void Attempt::Admit(Time now, const Admission& request, Effects& out) {
   if (member.state == MemberState::kConnected && member.incarnation == request.incarnation) {
     // A retry whose first answer was lost; a native one may come in another session.
     if (member.session != request.session) membership_.BeginLife(now, request);
-    if (request.native()) membership_.ConnectionBack(request.member);
+    if (request.native()) membership_.ConnectionBack(now, request.member);
     membership_.Heard(now, request.member);
     return out.Succeed(request.call, LetIn(request.member));
   }
@@ -263,7 +263,7 @@ void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
     return out.Fail(call, root_cause_);
   }
   NoteLife(now, request.caller);
-  membership_.ConnectionBack(request.member);
+  membership_.ConnectionBack(now, request.member);
   ForgetRegistration(request.member);
   CancelPoll(request.member,
              MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
@@ -467,10 +467,14 @@ void Attempt::Handle(Time now, const CancelBarrier& request, Effects& out) {
   barriers_.Cancel(request, out);
 }
 
-void Attempt::Handle(Time now, const GetAliveMembers& request, Effects& out) {
+void Attempt::Handle(Time now, GetAliveMembers request, Effects& out) {
   const CallId call = request.caller.call;
   if (!CheckCaller(request.member, request.caller, out)) return;
   NoteLife(now, request.caller);
+  // A stock client that names nobody is not in its list, as below.
+  if (request.members.empty() && request.caller.native()) {
+    request.members = *AllMembers(job_.options.size);
+  }
   if (std::find(request.members.begin(), request.members.end(), request.member) ==
       request.members.end()) {
     return out.Fail(

@@ -46,8 +46,8 @@ inline bool IsLoss(Reason reason) {
 // registrations and polls, of which there is one a member; and those of the parts.
 class Attempt {
  public:
-  // `job` must outlive the attempt.
-  Attempt(JobRecord& job, ServiceIncarnation service);
+  // `job` must outlive the attempt. `first_revision`: of its empty store of keys.
+  Attempt(JobRecord& job, ServiceIncarnation service, int64_t first_revision = 1);
 
   ServiceIncarnation service() const { return service_; }
   // It went wrong, or all who were in it have left: the next registration belongs to another.
@@ -58,8 +58,12 @@ class Attempt {
   const Membership& membership() const { return membership_; }
   // The member asked to be let in and is not yet.
   bool Registers(MemberIndex member) const { return registration_.Waits(member); }
+  // The lowest member of the role that a newcomer may be.
+  std::optional<MemberIndex> FreeMember(const RoleRecord& role);
   // Parked calls.
   size_t waits() const;
+  // Of its keys: the newest.
+  int64_t revision() const { return keys_.revision(); }
 
   // A process asks to be let in, whose role and index are lawful. Answered with Registered or
   // Joined.
@@ -86,14 +90,15 @@ class Attempt {
   void Handle(Time now, const ArriveAtBarrier& request, Effects& out);
   void Handle(Time now, const CancelBarrier& request, Effects& out);
   void Handle(Time now, const AgreeOnIndex& request, Effects& out);
-  void Handle(Time now, const GetAliveMembers& request, Effects& out);
+  void Handle(Time now, GetAliveMembers request, Effects& out);
   void Handle(Time now, const CallLeft& fact, Effects& out);
   void Handle(Time now, const ProcessEnded& fact, Effects& out);
   void Handle(Time now, const DeadlineReached& fact, Effects& out);
   void Handle(Time now, const Stop& fact, Effects& out);
 
-  // The next attempt begins: all that is parked is told so.
-  void Close(const ErrorPtr& error, Effects& out);
+  // The next attempt begins, with its keys at `next_revision`: all that is parked is told so. A
+  // tool's watch of keys goes on there.
+  void Close(const ErrorPtr& error, int64_t next_revision, Effects& out);
 
   // A new life is about to come in, of that member when it says which: members whose connection is
   // broken are not waited for any longer, so that it does not join an attempt that is dying.
@@ -121,7 +126,7 @@ class Attempt {
   absl::Status Apply(Time at, const record::BarrierEnded& record);
   absl::Status Apply(Time at, const record::IndexAgreed& record);
   // All records are applied. `version`: above all that watchers may have been told of.
-  void Restored(Time now, int64_t version);
+  void Restored(Time now, int64_t version, Effects& out);
   void Snapshot(std::vector<TimedRecord>& records) const;
 
   Time NextDeadline() const;
@@ -188,6 +193,8 @@ class Attempt {
 
   void TellBegun(MemberIndex first, Effects& out) const;
   void TellJoined(MemberIndex member, Effects& out) const;
+  // Who became suspect, and who is well again.
+  void TellTurns(Time now, Effects& out);
 
   JobRecord& job_;
   const ServiceIncarnation service_;
@@ -208,6 +215,7 @@ class Attempt {
   std::set<MemberIndex> told_;                               // who got the root cause by a poll
   bool all_registered_ = false;
   bool anyone_polls_ = false;
+  bool awaits_restarted_ = false;  // members that were in when the server was restarted
   ErrorPtr root_cause_;
   std::optional<Time> started_;  // with the first registration
 };

@@ -270,12 +270,12 @@ void Attempt::Handle(Time, const Stop&, Effects& out) {
   alive_.FailAll(cancelled, out);
 }
 
-void Attempt::Close(const ErrorPtr& error, Effects& out) {
+void Attempt::Close(const ErrorPtr& error, int64_t next_revision, Effects& out) {
   FailPolls(error, out);
   registration_.FailAll(error, out);
   barriers_.FailAll(error, out);
   agreements_.FailAll(error, out);
-  keys_.FailAll(error, out);
+  keys_.Close(error, next_revision, out);
   alive_.FailAll(error, out);
   watch_.FailAll(error, out);
   if (!shutdown_.gathering) return;

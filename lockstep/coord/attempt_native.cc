@@ -20,6 +20,20 @@ Answer Attempt::LetIn(MemberIndex member) const {
                 .recoverable = job_.Recoverable(member)};
 }
 
+std::optional<MemberIndex> Attempt::FreeMember(const RoleRecord& role) {
+  auto is_free = [this](MemberIndex index) {
+    const Membership::Member& member = membership_.Get(index);
+    const bool recoverable = job_.Recoverable(index);
+    if (member.state == MemberState::kConnected) return member.broke() && recoverable;
+    return !registration_.Waits(index) && (member.state != MemberState::kError || recoverable);
+  };
+  int32_t taken = membership_.TakenFrom(role);
+  while (taken < role.size && !is_free(MemberIndex(role.first + taken))) ++taken;
+  membership_.NoteTaken(role, taken);
+  if (taken == role.size) return std::nullopt;
+  return MemberIndex(role.first + taken);
+}
+
 void Attempt::Handle(Time now, MemberIndex member, const ReportProgress& request, Effects& out) {
   const CallId call = request.caller.call;
   if (ErrorPtr refusal = CheckIn(now, member)) return out.Fail(call, refusal);
@@ -53,7 +67,7 @@ void Attempt::SessionBroke(Time now, MemberIndex member, bool silent) {
 }
 
 void Attempt::SessionBack(Time now, MemberIndex member) {
-  membership_.ConnectionBack(member);
+  membership_.ConnectionBack(now, member);
   membership_.Heard(now, member);
 }
 
@@ -72,7 +86,45 @@ void Attempt::SessionClosed(Time now, MemberIndex member, Effects& out) {
 
 void Attempt::Settle(Time now, Effects& out) {
   RecordMembers(out);
+  TellTurns(now, out);
   watch_.Flush(now, out);
+}
+
+void Attempt::TellTurns(Time now, Effects& out) {
+  for (const Membership::Turn& turn : membership_.TakeTurns()) {
+    if (told_.contains(turn.member)) continue;  // it is expected to go
+    const Membership::Member& member = membership_.Get(turn.member);
+    const Time lost = std::min(member.last_heard + job_.options.heartbeat_timeout,
+                               member.broke() ? member.link_due : Time::Infinite());
+    auto suspect = [&](absl::string_view why) {
+      return absl::StrCat(" is suspect: ", why,
+                          "; it is lost if nothing is heard of it for another ",
+                          FormatSpan(lost - now));
+    };
+    std::string text;
+    if (!turn.suspect) {
+      text = " is heard of again";
+    } else if (turn.link == Membership::Link::kBroken) {
+      text = suspect("its connection broke");
+    } else if (turn.link == Membership::Link::kSilent) {
+      text = suspect("its connection was closed, since nothing came over it");
+    } else {
+      text = suspect(absl::StrCat("nothing was heard of it for ", FormatSpan(now - turn.since)));
+    }
+    out.Tell(
+        turn.suspect ? Severity::kWarning : Severity::kInfo,
+        absl::StrCat("job '", job_.options.job, "': ", job_.Describe(turn.member), text),
+        {turn.suspect ? NoticeKind::kMemberSuspect : NoticeKind::kMemberRecovered, turn.member});
+  }
+  if (awaits_restarted_ && membership_.restarted() == 0) {
+    awaits_restarted_ = false;
+    if (failed() || ended()) return;
+    out.Tell(Severity::kInfo,
+             absl::StrCat("job '", job_.options.job,
+                          "': nobody is missing any more of those who were in when the server was "
+                          "restarted"),
+             {NoticeKind::kMemberRecovered, {}});
+  }
 }
 
 void Attempt::RecordMembers(Effects& out) {
@@ -119,8 +171,22 @@ absl::Status Attempt::Apply(Time at, const record::IndexAgreed& record) {
   return agreements_.Apply(at, record);
 }
 
-void Attempt::Restored(Time now, int64_t version) {
+void Attempt::Restored(Time now, int64_t version, Effects& out) {
   membership_.Restored(now, version);
+  awaits_restarted_ = membership_.restarted() > 0;
+  if (awaits_restarted_) {
+    // One line for all: a restart concerns each of them alike.
+    std::vector<MemberIndex> awaited;
+    for (int32_t i = 0; i < membership_.size(); ++i) {
+      if (membership_.Get(MemberIndex(i)).broke()) awaited.emplace_back(i);
+    }
+    out.Tell(
+        Severity::kWarning,
+        absl::StrCat("job '", job_.options.job, "': the server was restarted; ", awaited.size(),
+                     " of its members have ", FormatSpan(job_.options.restart_grace),
+                     " to come back: ", job_.NameSome(awaited)),
+        {NoticeKind::kMemberSuspect, {}});
+  }
   // Their polls are gone with the server; they poll again, or are lost.
   anyone_polls_ = membership_.connected() > 0;
 }

@@ -6,13 +6,6 @@
 #include "lockstep/coord/attempt.h"
 
 namespace lockstep::coord {
-namespace {
-
-// Of heartbeat_timeout; stock clients send a heartbeat every half, so that by then one is overdue.
-constexpr double kSilentIsSuspect = 0.6;
-
-}  // namespace
-
 AttemptState Attempt::state() const {
   if (failed()) return AttemptState::kFailed;
   if (ended()) return AttemptState::kEnded;
@@ -112,7 +105,7 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
            "its connection was closed, since nothing came over it");
   } else if (told_.contains(index)) {
     become(MemberCondition::kFailed, member.since, "it was told of the failure, and ends by it");
-  } else if (silent > kSilentIsSuspect * job_.options.heartbeat_timeout) {
+  } else if (member.suspect || silent > kSilentIsSuspect * job_.options.heartbeat_timeout) {
     become(MemberCondition::kSuspect, member.last_heard,
            absl::StrCat("nothing was heard of it for ", FormatSpan(silent)));
   } else {

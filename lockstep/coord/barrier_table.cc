@@ -19,6 +19,9 @@ ErrorPtr BarrierError(absl::string_view id, int64_t counter, absl::StatusCode co
 // No id is used so often; a counter beyond it is made up.
 constexpr int64_t kCounterMax = int64_t{1} << 62;
 
+// Of those that fail by one member, so many are told of one by one.
+constexpr size_t kFailuresToldMax = 10;
+
 // How texts call an instance.
 std::string NameOf(absl::string_view id, int64_t counter) {
   return absl::StrCat("barrier '", id, "::", counter, "'");
@@ -286,7 +289,7 @@ void BarrierTable::Cancel(const CancelBarrier& request, Effects& out) {
         BarrierError(barrier.id, barrier.counter, absl::StatusCode::kCancelled,
                      Reason::kBarrierCancelled,
                      absl::StrCat(NameOf(barrier.id, barrier.counter), " was cancelled by ",
-                                  job_.NameWithLife(request.member))),
+                                  job_.NameWithLife(request.member), " with ", Progress(barrier))),
         out);
     out.Succeed(call);
     return ForgetOldest();
@@ -302,16 +305,23 @@ void BarrierTable::Cancel(const CancelBarrier& request, Effects& out) {
 void BarrierTable::MemberGone(MemberIndex member, const ErrorPtr& because, Effects& out) {
   if (job_.Recoverable(member)) return MemberRestarted(member, out);
   const bool left = because->reason == Reason::kMemberLeft;
+  size_t told = 0;
   for (Barrier* listing : index_.Listing(member)) {
     Barrier& barrier = *listing;
     End(barrier,
         BarrierError(
             barrier.id, barrier.counter, absl::StatusCode::kInternal,
             left ? Reason::kBarrierMemberLeft : Reason::kBarrierMemberFailed,
-            absl::StrCat("Barrier failed because a participant ", left ? "left: " : "is in error: ",
-                         NameOf(barrier.id, barrier.counter), " with ", barrier.open->arrived(),
-                         "/", barrier.open->size(), " members; ", because->message)),
-        out);
+            absl::StrCat("Barrier failed because a participant ",
+                         left ? "left: " : "is in error: ", NameOf(barrier.id, barrier.counter),
+                         " with ", Progress(barrier), "; ", because->message)),
+        out, told++ < kFailuresToldMax);
+  }
+  if (told > kFailuresToldMax) {
+    out.Tell(Severity::kWarning,
+             absl::StrCat("job '", job_.options.job, "': ", told - kFailuresToldMax,
+                          " more barriers failed with ", job_.Describe(member)),
+             {NoticeKind::kBarrierFailed, {}});
   }
   ForgetOldest();
 }
@@ -389,7 +399,11 @@ void BarrierTable::Close(Barrier& barrier, const ErrorPtr& verdict, const Member
   barrier.brought_bytes = 0;
 }
 
-void BarrierTable::End(Barrier& barrier, ErrorPtr verdict, Effects& out) {
+void BarrierTable::End(Barrier& barrier, ErrorPtr verdict, Effects& out, bool tell) {
+  if (verdict && tell) {
+    out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job, "': ", verdict->message),
+             {NoticeKind::kBarrierFailed, {}});
+  }
   MemberValues values;
   if (!verdict && !barrier.brought.empty()) {
     std::vector<MemberValue> all;
@@ -455,12 +469,15 @@ Time BarrierTable::NextDeadline() const {
 void BarrierTable::ReachDeadline(Time now, Effects& out) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     Barrier& barrier = barriers_.at(deadlines_.begin()->second);
-    const ErrorPtr expired = TimedOut(now, barrier);
-    out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job, "': ", expired->message),
-             {NoticeKind::kBarrierFailed, {}});
-    End(barrier, expired, out);
+    End(barrier, TimedOut(now, barrier), out);
   }
   ForgetOldest();
+}
+
+std::string BarrierTable::Progress(const Barrier& barrier) const {
+  const Gathering& open = *barrier.open;
+  return absl::StrCat(open.arrived(), "/", open.size(), " members; missing ",
+                      job_.NameSome(open.Awaited()));
 }
 
 ErrorPtr BarrierTable::TimedOut(Time now, const Barrier& barrier) const {

@@ -118,7 +118,8 @@ class BarrierTable {
 
   // Its members wait no longer; answers them.
   void Close(Barrier& barrier, const ErrorPtr& verdict, const MemberValues& values, Effects& out);
-  void End(Barrier& barrier, ErrorPtr verdict, Effects& out);
+  // `tell`: a failure is worth a line of its own.
+  void End(Barrier& barrier, ErrorPtr verdict, Effects& out, bool tell = true);
   void Abandon(Barrier& barrier);
   void Withdraw(Barrier& barrier, MemberIndex member);
   static void DropBrought(Barrier& barrier, MemberIndex member);
@@ -128,6 +129,8 @@ class BarrierTable {
   void ForgetOldest();
   std::vector<MemberIndex> ListedBy(const Barrier& barrier) const;
   Participants ListOf(const ArriveAtBarrier& request) const;
+  // `2/3 members; missing task/1#1`
+  std::string Progress(const Barrier& barrier) const;
   ErrorPtr TimedOut(Time now, const Barrier& barrier) const;
 
   const JobRecord& job_;

@@ -9,6 +9,7 @@ namespace {
 using absl::StatusCode;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
+using lockstep::testing::Native;
 using lockstep::testing::Succeeded;
 using ::testing::ElementsAre;
 using ::testing::Pair;
@@ -170,6 +171,29 @@ TEST(Alive, ACallerThatHangsUpIsWithdrawn) {
   EXPECT_TRUE(h.Pending(call1)) << "task/0 is alive and not there any more";
   EXPECT_THAT(h.Reply(h.Alive(0, {0, 1})), Succeeded());
   EXPECT_THAT(h.Reply(call1), Succeeded());
+}
+
+TEST(Alive, OfNativeClientsAnEmptyListIsOfAll) {
+  CoordinatorHarness h({.size = 3, .recoverable = true});
+  h.JoinAll(500);
+  const CallId first = h.Ask(Native(1), GetAliveMembers{});
+  const CallId listed = h.Ask(
+      Native(2), GetAliveMembers{.members = {MemberIndex(2), MemberIndex(0), MemberIndex(1)}});
+  EXPECT_TRUE(h.Pending(first));
+
+  const CallId third = h.Ask(Native(3), GetAliveMembers{});
+
+  for (CallId call : {first, listed, third}) {
+    EXPECT_THAT(h.AliveIn(call), ElementsAre(Pair(0, 501), Pair(1, 502), Pair(2, 503)));
+  }
+}
+
+TEST(Alive, OfStockClientsAnEmptyListIsOneWithoutTheCaller) {
+  CoordinatorHarness h({.size = 2});
+  h.RegisterAll();
+
+  EXPECT_THAT(h.Reply(h.Alive(0, {})),
+              HasError(StatusCode::kInvalidArgument, Reason::kCallerNotListed, "a list of 0"));
 }
 
 }  // namespace

@@ -1,4 +1,9 @@
 // How native clients become members: roles, "give me one", who is there already.
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/testing/coordinator_harness.h"
@@ -259,6 +264,118 @@ TEST(Members, NobodyWaitsForARecoverableOneToLeave) {
   EXPECT_THAT(h.Reply(first), Succeeded());
   EXPECT_EQ(h.Condition(2), MemberCondition::kConnected);
   EXPECT_THAT(h.Reply(h.Leave(2)), Succeeded());
+}
+
+// What "give me one" has to be, by looking at all members of the role.
+std::optional<int> LowestFree(const CoordinatorHarness& h, int first, int end, bool recoverable) {
+  for (int i = first; i < end; ++i) {
+    switch (h.Condition(i)) {
+      case MemberCondition::kMissing:
+      case MemberCondition::kLeft:
+        return i;
+      case MemberCondition::kSuspect:
+      case MemberCondition::kLost:
+        if (recoverable) return i;
+        break;
+      default:
+        break;
+    }
+  }
+  return std::nullopt;
+}
+
+// Members come, hang up, come back and leave in any order, in a job that runs and in one that
+// waits: a newcomer always gets the lowest index that is free.
+void GiveEachTheLowest(uint64_t seed, int size, bool starts) {
+  constexpr int kWorkers = 5;
+  CoordinatorHarness h({.size = size,
+                        .roles = {{"worker", kWorkers}, {"ps", size - kWorkers}},
+                        .shutdown_timeout = {},
+                        .recoverable = true});
+  std::mt19937_64 random(seed);
+  std::vector<Native> in;
+  uint64_t next = 1;
+  for (int step = 0; step < 200; ++step) {
+    const bool is_worker = random() % 2 == 0;
+    const int first = is_worker ? 0 : kWorkers;
+    const int end = is_worker ? kWorkers : size;
+    const size_t which = in.empty() ? 0 : random() % in.size();
+    switch (random() % (starts ? 3 : 8)) {
+      case 0:
+      case 1:
+      case 2: {
+        const std::optional<int> free = LowestFree(h, first, end, true);
+        const Native who(next++);
+        h.Open(who);
+        const CallId call = h.Join(who, 1000 + next, {.role = is_worker ? "worker" : "ps"});
+        if (!free) {
+          EXPECT_THAT(h.Reply(call), HasError(StatusCode::kResourceExhausted, Reason::kJobFull));
+          break;
+        }
+        if (starts && h.Pending(call)) {
+          EXPECT_EQ(h.Condition(*free), MemberCondition::kRegistering);
+        } else {
+          EXPECT_EQ(h.Brought<Joined>(call).member, MemberIndex(*free)) << "seed " << seed;
+        }
+        in.push_back(who);
+        starts = starts && h.Pending(call);
+        break;
+      }
+      case 3:
+      case 4:
+        if (!in.empty()) h.BreakLink(in[which]);
+        break;
+      case 5:
+        if (!in.empty()) h.Open(in[which], true);
+        break;
+      case 6:
+        if (!in.empty()) h.Ask(in[which], LeaveJob{});
+        break;
+      default:
+        h.Advance(absl::Milliseconds(random() % 1500));
+        break;
+    }
+  }
+}
+
+TEST(Join, GivesTheLowestIndexWhateverHappenedBefore) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    GiveEachTheLowest(seed, 9, /*starts=*/true);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(Join, GivesAnIndexBackThatACallerDidNotWaitFor) {
+  CoordinatorHarness h({.size = 4});
+  for (const Native& each : {kFirst, kSecond, kThird}) h.Open(each);
+  h.Join(kFirst, 501);
+  h.Join(kSecond, 502);
+  h.BreakLink(kFirst);
+  h.Join(kThird, 503);
+  EXPECT_EQ(h.Condition(0), MemberCondition::kRegistering) << "the third got it";
+  EXPECT_EQ(h.Condition(2), MemberCondition::kMissing);
+
+  // Its patience ends as well.
+  h.Open(Native(4));
+  h.Join(Native(4), 504, {.patience = absl::Seconds(1)});
+  EXPECT_EQ(h.Condition(2), MemberCondition::kRegistering);
+  h.Advance(absl::Seconds(2));
+  EXPECT_EQ(h.Condition(2), MemberCondition::kMissing);
+  h.Open(Native(5));
+  h.Join(Native(5), 505);
+  EXPECT_EQ(h.Condition(2), MemberCondition::kRegistering);
+}
+
+// Looking through all members for each of them would be two thousand million looks.
+TEST(Join, AsManyAsAJobMayHaveAreGivenOneEach) {
+  CoordinatorHarness h({.size = kMembersMax});
+  for (int i = 0; i < kMembersMax; ++i) {
+    h.Open(Native(1 + i));
+    h.Join(Native(1 + i), 1000 + i);
+  }
+
+  EXPECT_EQ(h.View().state, AttemptState::kRunning);
+  EXPECT_EQ(h.Member(kMembersMax - 1).name, absl::StrCat("task/", kMembersMax - 1, "#1"));
 }
 
 }  // namespace

@@ -216,5 +216,80 @@ TEST_F(RecoverableNativeKeys, AMembersKeyGoesWhenItStartsAnew) {
   EXPECT_EQ(h.Brought<IndexAgreed>(waits).index, 7);
 }
 
+class NextAttempt : public NativeKeysInAJob {
+ protected:
+  NextAttempt() : NativeKeysInAJob({.size = 2, .shutdown_timeout = {}}) {
+    h.Ask(kTool, SetKey{.key = "a", .value = "old"});
+    last = h.Brought<KeyWritten>(h.Ask(kTool, SetKey{.key = "b", .value = "old"})).revision;
+  }
+
+  void Begin() {
+    h.Ask(kFirst, LeaveJob{});
+    h.Ask(kSecond, LeaveJob{});
+    h.Open(kThird);
+    h.Join(kThird, 700, {.index = 0});
+    EXPECT_EQ(h.View().attempt, 2);
+  }
+
+  int64_t last = 0;
+};
+
+class NextAttemptRestored : public NextAttempt, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(NextAttemptRestored, RevisionsGoOnSoThatAToolKnowsThatItKnowsNothing) {
+  Begin();
+  if (GetParam()) {
+    h.Restart(/*from_snapshot=*/true);
+    h.Open(kTool, true);
+  }
+  const int64_t begins = h.Brought<KeysListed>(h.Ask(kTool, ListKeys{})).revision;
+  EXPECT_GT(begins, last);
+  // As many changes as the attempt before had.
+  h.Ask(kTool, SetKey{.key = "a", .value = "new"});
+  h.Ask(kTool, SetKey{.key = "c", .value = "new"});
+
+  for (const int64_t after : {int64_t{1}, last - 1, last}) {
+    const KeysChanged all = h.Brought<KeysChanged>(h.Ask(kTool, WatchKeys{.after = after}));
+    EXPECT_TRUE(all.snapshot) << after;
+    ASSERT_EQ(all.changes.size(), 2u);
+    EXPECT_EQ(*all.changes[0].value, "new");
+    EXPECT_EQ(all.changes[1].key, "c");
+  }
+  const KeysChanged since = h.Brought<KeysChanged>(h.Ask(kTool, WatchKeys{.after = begins}));
+  EXPECT_FALSE(since.snapshot);
+  EXPECT_EQ(since.changes.size(), 2u);
+}
+
+TEST_P(NextAttemptRestored, TheLogGivesTheSameRevisionsAgain) {
+  Begin();
+  const int64_t written =
+      h.Brought<KeyWritten>(h.Ask(kTool, SetKey{.key = "a", .value = "new"})).revision;
+
+  h.Restart(GetParam());
+  h.Open(kTool, true);
+
+  EXPECT_EQ(h.Brought<KeyWritten>(h.Ask(kTool, SetKey{.key = "z"})).revision, written + 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Restored, NextAttemptRestored, ::testing::Bool());
+
+TEST_F(NextAttempt, AToolsWatchGoesOnThereAndAMembersEnds) {
+  const CallId tool = h.Ask(kTool, WatchKeys{.after = last});
+  const CallId member = h.Ask(kFirst, WatchKeys{.after = last});
+  const CallId waits = h.Ask(kTool, GetKey{.key = "never"});
+
+  Begin();
+
+  const KeysChanged news = h.Brought<KeysChanged>(tool);
+  EXPECT_TRUE(news.snapshot);
+  EXPECT_THAT(news.changes, IsEmpty());
+  EXPECT_THAT(h.Reply(member), HasError(StatusCode::kInternal, Reason::kWrongServiceIncarnation));
+  EXPECT_THAT(h.Reply(waits), HasError(StatusCode::kInternal, Reason::kWrongServiceIncarnation));
+  const CallId next = h.Ask(kTool, WatchKeys{.after = news.revision});
+  EXPECT_TRUE(h.Pending(next));
+  h.Ask(kTool, SetKey{.key = "a", .value = "new"});
+  EXPECT_FALSE(h.Brought<KeysChanged>(next).snapshot);
+}
+
 }  // namespace
 }  // namespace lockstep::coord

@@ -292,17 +292,19 @@ bool Coordinator::OpensNext(MemberIndex member, Incarnation incarnation) const {
 void Coordinator::OpenNextAttempt(Effects& out) {
   attempt_->RecordMembers(out);
   const std::unique_ptr<Attempt> old = std::move(attempt_);
+  const int64_t revision = old->revision() + 1;
   job_->former = {job_->attempt, old->service(), old->root_cause()};
   ++job_->attempt;
   job_->BeginAttempt();
-  attempt_ = std::make_unique<Attempt>(*job_, Draw(job_->options.incarnation_seed, job_->attempt));
+  attempt_ = std::make_unique<Attempt>(*job_, Draw(job_->options.incarnation_seed, job_->attempt),
+                                       revision);
   out.records.push_back(record::AttemptBegan{job_->attempt, attempt_->service()});
   out.Tell(
       Severity::kInfo,
       absl::StrCat("job '", job_->options.job, "': attempt ", job_->attempt, " begins; attempt ",
                    job_->attempt - 1, old->failed() ? " failed" : " ended"),
       {NoticeKind::kAttemptBegan, {}});
-  old->Close(WrongService(old->service(), false), out);
+  old->Close(WrongService(old->service(), false), revision, out);
 }
 
 void Coordinator::HandleOther(Time now, const CallLeft& fact, Effects& out) {
@@ -386,12 +388,12 @@ void Coordinator::HandleOther(Time now, const Stop& fact, Effects& out) {
       out);
 }
 
-void Coordinator::HandleOther(Time now, const Restored&, Effects&) {
+void Coordinator::HandleOther(Time now, const Restored&, Effects& out) {
   sessions_.Restored(now);
   const int64_t version =
       DrawVersion(job_->options.incarnation_seed, static_cast<uint64_t>(now.nanoseconds()));
   job_->RestartVersions(version);
-  attempt_->Restored(now, version);
+  attempt_->Restored(now, version, out);
   told_state_ = attempt_->state();
 }
 

@@ -121,7 +121,6 @@ class Coordinator {
                          std::optional<MemberIndex> member) const;
   // Null when no other process that lives is this member.
   ErrorPtr CheckHolder(Time now, MemberIndex member, Incarnation incarnation) const;
-  std::optional<MemberIndex> FreeMember(const RoleRecord& role) const;
   void WatchTheJob(Time now, const WatchJob& request, Effects& out);
   void EndSession(Time now, const CloseSession& request, Effects& out);
   bool IsLiveMember(const SessionTable::Session& session) const;

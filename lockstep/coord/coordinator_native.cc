@@ -156,19 +156,6 @@ ErrorPtr Coordinator::CheckHolder(Time now, MemberIndex index, Incarnation incar
       .origin = index});
 }
 
-std::optional<MemberIndex> Coordinator::FreeMember(const RoleRecord& role) const {
-  for (int32_t i = role.first; i < role.first + role.size; ++i) {
-    const MemberIndex index(i);
-    const Membership::Member& member = attempt_->membership().Get(index);
-    const bool taken = member.state == MemberState::kConnected
-                           ? !(member.broke() && job_->Recoverable(index))
-                           : attempt_->Registers(index);
-    const bool failed = member.state == MemberState::kError && !job_->Recoverable(index);
-    if (!taken && !failed) return index;
-  }
-  return std::nullopt;
-}
-
 void Coordinator::Join(Time now, SessionTable::Session& session, const JoinJob& request,
                        Effects& out) {
   const CallId call = request.caller.call;
@@ -195,7 +182,7 @@ void Coordinator::Join(Time now, SessionTable::Session& session, const JoinJob& 
     if (!known && !over) attempt_->GiveUpBroken(now, member, out);
     if (attempt_->ended() || (attempt_->failed() && !known)) OpenNextAttempt(out);
   }
-  if (!member) member = FreeMember(*role);
+  if (!member) member = attempt_->FreeMember(*role);
   if (!member) {
     return out.Fail(
         call, MakeError(absl::StatusCode::kResourceExhausted, Reason::kJobFull,

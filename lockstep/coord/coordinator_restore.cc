@@ -66,11 +66,12 @@ absl::Status Coordinator::ApplyAttempt(const record::AttemptBegan& record) {
   if (begun_ && record.attempt <= job_->attempt) {
     return OutOfPlace(absl::StrCat("attempt ", record.attempt, " after attempt ", job_->attempt));
   }
+  const int64_t revision = begun_ ? attempt_->revision() + 1 : 1;
   if (begun_) job_->former = {job_->attempt, attempt_->service(), attempt_->root_cause()};
   begun_ = true;
   job_->attempt = record.attempt;
   job_->BeginAttempt();
-  attempt_ = std::make_unique<Attempt>(*job_, record.service);
+  attempt_ = std::make_unique<Attempt>(*job_, record.service, revision);
   return absl::OkStatus();
 }
 

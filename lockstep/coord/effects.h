@@ -129,7 +129,7 @@ enum class NoticeKind {
   kMemberRecovered,  // a suspect one is well again
   kMemberLost,       // died or fell silent
   kMemberFailed,     // in error for another reason
-  kBarrierFailed,    // it timed out or was cancelled
+  kBarrierFailed,    // it timed out, was cancelled, or a member of it was lost; agreements too
   kProcessStarted,   // from launchers, as is the next
   kProcessEnded,
 };

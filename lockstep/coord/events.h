@@ -282,7 +282,8 @@ struct CancelBarrier {
   std::optional<int64_t> counter;
 };
 
-// Answered when every live member of the list has asked the same.
+// Answered when every live member of the list has asked the same. An empty list is that of all
+// members when a native client asks; a stock one is refused, since it is not in it.
 struct GetAliveMembers {
   Caller caller;
   MemberIndex member;

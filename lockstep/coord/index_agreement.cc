@@ -349,7 +349,10 @@ Time IndexAgreement::NextDeadline() const {
 void IndexAgreement::ReachDeadline(Time now, Effects& out) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     Agreement& agreement = agreements_.at(deadlines_.begin()->second);
-    End(agreement, TimedOut(now, agreement), 0, out);
+    const ErrorPtr expired = TimedOut(now, agreement);
+    out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job, "': ", expired->message),
+             {NoticeKind::kBarrierFailed, {}});
+    End(agreement, expired, 0, out);
   }
   ForgetOldest();
 }

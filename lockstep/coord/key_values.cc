@@ -384,7 +384,9 @@ bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {
       out.Succeed(call, std::move(changed));
       return true;
     }
-    if (may_wait) watch_.Park(call, directory.view());
+    // Whoever is a member belongs to the attempt, as these keys do.
+    const bool moves_on = request.caller.incarnation == Incarnation();
+    if (may_wait) watch_.Park(call, directory.view(), moves_on);
     return may_wait;
   }
   KeysChanged all{.revision = revision_, .snapshot = true};
@@ -437,6 +439,11 @@ void KeyValues::ReachDeadline(Time now, Effects& out) {
 void KeyValues::FailAll(const ErrorPtr& error, Effects& out) {
   waits_.FailAll(error, out);
   watch_.FailAll(error, out);
+}
+
+void KeyValues::Close(const ErrorPtr& error, int64_t next_revision, Effects& out) {
+  watch_.MoveOn(next_revision, out);
+  FailAll(error, out);
 }
 
 // Restoring.

@@ -27,8 +27,9 @@ namespace lockstep::coord {
 // Holds values under ordered keys. A `/` in a key makes directories, which exist as long as
 // something is below them. Who waits for a key or follows changes is kept by the two parts.
 //
-// Each change takes the next revision; the empty store is at revision 1, so that "after 0" always
-// means "I know nothing". What one deletion removes shares a revision.
+// Each change takes the next revision; the empty store is at revision 1, or above what the one of
+// the attempt before had, so that "after 0" always means "I know nothing". What one deletion
+// removes shares a revision.
 //
 // Stock callers are answered as by their own service; native ones with revisions. A native caller
 // must name a key; to a stock one, no key at all is a key, too.
@@ -41,8 +42,12 @@ namespace lockstep::coord {
 // with a ttl goes when it is due, not before `ReachDeadline` is called.
 class KeyValues {
  public:
-  explicit KeyValues(const CoordinatorOptions& options)
-      : options_(options), waits_(options), watch_(options) {}
+  // `first_revision`: of the empty store. Above all that another store of the job ever had, so that
+  // who comes from there is known to know nothing.
+  explicit KeyValues(const CoordinatorOptions& options, int64_t first_revision = 1)
+      : options_(options), waits_(options), watch_(options), revision_(first_revision) {
+    if (first_revision > 1) watch_.Forget(first_revision);
+  }
   KeyValues(const KeyValues&) = delete;
   KeyValues& operator=(const KeyValues&) = delete;
 
@@ -72,8 +77,10 @@ class KeyValues {
   // The caller left. False when it waits for no key.
   bool Forget(CallId call) { return waits_.Forget(call) || watch_.Forget(call); }
 
-  // Every waiter gets the error; used when the attempt is over.
+  // Every waiter gets the error; used when the job is over.
   void FailAll(const ErrorPtr& error, Effects& out);
+  // The same when another attempt begins, but those who watch and are no members go on there.
+  void Close(const ErrorPtr& error, int64_t next_revision, Effects& out);
 
   absl::Status Apply(Time at, const record::KeySet& record);
   absl::Status Apply(Time at, const record::KeyDeleted& record);
@@ -135,7 +142,7 @@ class KeyValues {
   KeyWaits waits_;
   KeyWatch watch_;
   size_t bytes_ = 0;
-  int64_t revision_ = 1;
+  int64_t revision_;
 };
 
 }  // namespace lockstep::coord

@@ -76,11 +76,11 @@ KeysChanged KeyWatch::Since(absl::string_view directory, int64_t after, int64_t 
   return changed;
 }
 
-void KeyWatch::Park(CallId call, absl::string_view directory) {
+void KeyWatch::Park(CallId call, absl::string_view directory, bool moves_on) {
   auto [slot, is_new] = slots_.try_emplace(directory);
   if (is_new) ++lengths_[directory.size()];
   slot->second.insert(call);
-  calls_[call] = &*slot;
+  calls_[call] = {&*slot, moves_on};
 }
 
 void KeyWatch::Drop(const Slot& slot) {
@@ -93,17 +93,29 @@ void KeyWatch::Drop(const Slot& slot) {
 bool KeyWatch::Forget(CallId call) {
   auto found = calls_.find(call);
   if (found == calls_.end()) return false;
-  Slot& slot = *found->second;
+  Slot& slot = *found->second.slot;
   slot.second.erase(call);
   calls_.erase(found);
   if (slot.second.empty()) Drop(slot);
   return true;
 }
 
+void KeyWatch::MoveOn(int64_t revision, Effects& out) {
+  std::vector<CallId> calls;
+  for (const auto& [call, watcher] : calls_) {
+    if (watcher.moves_on) calls.push_back(call);
+  }
+  std::sort(calls.begin(), calls.end());
+  for (CallId call : calls) {
+    out.Succeed(call, KeysChanged{.revision = revision, .snapshot = true});
+    Forget(call);
+  }
+}
+
 void KeyWatch::FailAll(const ErrorPtr& error, Effects& out) {
   std::vector<CallId> calls;
   calls.reserve(calls_.size());
-  for (const auto& [call, slot] : calls_) calls.push_back(call);
+  for (const auto& [call, watcher] : calls_) calls.push_back(call);
   std::sort(calls.begin(), calls.end());
   for (CallId call : calls) out.Fail(call, error);
   slots_.clear();

@@ -47,11 +47,14 @@ class KeyWatch {
   // `current` is the store's revision.
   KeysChanged Since(absl::string_view directory, int64_t after, int64_t current,
                     KeyLookup lookup) const;
-  void Park(CallId call, absl::string_view directory);
+  // `moves_on`: it wants to hear of the next attempt's keys as well.
+  void Park(CallId call, absl::string_view directory, bool moves_on);
 
   // The caller left. False when it does not watch.
   bool Forget(CallId call);
   void FailAll(const ErrorPtr& error, Effects& out);
+  // The next attempt begins, without keys, at this revision: those who want to hear of it are told.
+  void MoveOn(int64_t revision, Effects& out);
 
   int64_t floor() const { return floor_; }
   size_t waits() const { return calls_.size(); }
@@ -64,6 +67,11 @@ class KeyWatch {
   using Watchers = absl::btree_set<CallId>;
   using Slot = std::pair<const std::string, Watchers>;
 
+  struct Watcher {
+    Slot* slot = nullptr;
+    bool moves_on = false;
+  };
+
   void Drop(const Slot& slot);
 
   const CoordinatorOptions& options_;
@@ -72,7 +80,7 @@ class KeyWatch {
   std::vector<KeyValue> unpublished_;                 // null values: deleted
   absl::node_hash_map<std::string, Watchers> slots_;  // by directory; never iterated for effects
   absl::btree_map<size_t, size_t> lengths_;           // how many directories have this length
-  absl::flat_hash_map<CallId, Slot*> calls_;          // looked up only
+  absl::flat_hash_map<CallId, Watcher> calls_;        // never iterated for effects, but sorted
 };
 
 }  // namespace lockstep::coord

@@ -17,7 +17,8 @@ bool BeganEarlier(const Membership::Loss& a, const Membership::Loss& b) {
 
 }  // namespace
 
-Membership::Membership(JobRecord& job) : job_(job), members_(job.options.size) {}
+Membership::Membership(JobRecord& job)
+    : job_(job), members_(job.options.size), taken_from_(job.options.size) {}
 
 std::optional<MemberIndex> Membership::Find(Incarnation incarnation) const {
   auto life = by_incarnation_.find(incarnation);
@@ -100,6 +101,7 @@ void Membership::BeginLife(Time now, const Admission& admission) {
 
 void Membership::GaveUpRegistering(Time now, MemberIndex member) {
   members_[member.value()].since = now;
+  NoteMayBeFree(member);
   job_.Touch(member);
 }
 
@@ -118,9 +120,15 @@ void Membership::SetLife(MemberIndex member, Incarnation incarnation, bool is_ne
 
 void Membership::NoteChange(MemberIndex member) {
   job_.Touch(member);
+  NoteMayBeFree(member);
   Member& m = members_[member.value()];
   if (std::exchange(m.noted, true)) return;
   changed_.push_back(member);
+}
+
+void Membership::NoteMayBeFree(MemberIndex member) {
+  const int32_t first = job_.RoleOf(member).first;
+  taken_from_[first] = std::min(taken_from_[first], member.value() - first);
 }
 
 std::vector<MemberIndex> Membership::TakeChanged() {
@@ -171,7 +179,10 @@ void Membership::SetState(Time now, MemberIndex member, MemberState state) {
   if (m.state == MemberState::kConnected) {
     Withdraw(member);
     broken_.erase(member);
+    restarted_ -= m.link == Link::kRestarted ? 1 : 0;
     m.link = Link::kUp;
+    m.suspect = false;
+    m.told = false;
     --connected_;
   }
   failed_ += (state == MemberState::kError) - (m.state == MemberState::kError);
@@ -188,6 +199,7 @@ void Membership::SetState(Time now, MemberIndex member, MemberState state) {
 
 void Membership::SetLink(MemberIndex member, Link link, Time since, Time due) {
   Member& m = members_[member.value()];
+  restarted_ += (link == Link::kRestarted) - (m.link == Link::kRestarted);
   m.link = link;
   m.link_since = since;
   m.link_due = due;
@@ -196,9 +208,36 @@ void Membership::SetLink(MemberIndex member, Link link, Time since, Time due) {
   } else {
     broken_.erase(member);
   }
+  m.suspect = m.suspect || link != Link::kUp;
   Withdraw(member);
   Enter(member);
+  if (m.broke()) NoteMayBeFree(member);
   job_.Touch(member);
+}
+
+void Membership::BecomeSuspect(MemberIndex member, Time since) {
+  Member& m = members_[member.value()];
+  m.suspect = true;
+  // Whoever is stopped is known to be suspect.
+  if (m.told || job_.processes[member.value()].stopped) return;
+  m.told = true;
+  turns_.push_back({member, true, m.link, since});
+}
+
+void Membership::BecomeWell(Time now, MemberIndex member) {
+  Member& m = members_[member.value()];
+  m.suspect = false;
+  job_.Touch(member);
+  if (std::exchange(m.told, false)) turns_.push_back({member, false, Link::kUp, now});
+}
+
+std::vector<Membership::Turn> Membership::TakeTurns() {
+  std::vector<Turn> turns = std::exchange(turns_, {});
+  std::erase_if(turns, [this](const Turn& turn) {
+    const Member& m = Get(turn.member);
+    return m.state != MemberState::kConnected || m.suspect != turn.suspect;
+  });
+  return turns;
 }
 
 void Membership::ConnectionBroke(Time now, MemberIndex member) {
@@ -207,16 +246,19 @@ void Membership::ConnectionBroke(Time now, MemberIndex member) {
   const absl::Duration grace =
       m.native() ? job_.options.session_grace : job_.options.connection_grace;
   SetLink(member, Link::kBroken, now, now + grace);
+  BecomeSuspect(member, now);
 }
 
 void Membership::ConnectionSilent(Time now, MemberIndex member) {
   const Member& m = Get(member);
   if (m.state != MemberState::kConnected || m.link != Link::kUp) return;
   SetLink(member, Link::kSilent, now, Time::Infinite());
+  BecomeSuspect(member, now);
 }
 
-void Membership::ConnectionBack(MemberIndex member) {
+void Membership::ConnectionBack(Time now, MemberIndex member) {
   if (Get(member).link == Link::kUp) return;
+  BecomeWell(now, member);  // first, since who is suspect has longer
   SetLink(member, Link::kUp, Time(), Time::Infinite());
 }
 
@@ -273,7 +315,8 @@ record::MemberChanged Membership::RecordOf(MemberIndex member) const {
 }
 
 Time Membership::TimeOut(const Member& member) const {
-  const Time silent = member.last_heard + job_.options.heartbeat_timeout;
+  const double part = member.suspect ? 1 : kSilentIsSuspect;
+  const Time silent = member.last_heard + part * job_.options.heartbeat_timeout;
   return member.broke() ? std::min(silent, member.link_due) : silent;
 }
 
@@ -302,7 +345,11 @@ std::vector<Membership::Loss> Membership::Overdue(Time now) {
   std::vector<Loss> losses;
   for (MemberIndex member : due) {
     const Member& m = Get(member);
-    if (TimeOut(m) > now) {  // heard of since it was entered
+    if (!m.suspect && TimeOut(m) <= now) {
+      BecomeSuspect(member, m.last_heard);
+      job_.Touch(member);
+    }
+    if (TimeOut(m) > now) {  // heard of since it was entered, or only suspect yet
       Withdraw(member);
       Enter(member);
     } else {

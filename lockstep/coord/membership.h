@@ -17,6 +17,9 @@
 
 namespace lockstep::coord {
 
+// Of heartbeat_timeout; stock clients send a heartbeat every half, so that by then one is overdue.
+inline constexpr double kSilentIsSuspect = 0.6;
+
 // Holds the state of each member, and says which ones are to be given up and when.
 //
 //            BeginLife            Connect                Fail
@@ -32,9 +35,9 @@ namespace lockstep::coord {
 // Invariants: (1) a member's newest incarnation is never one that it had before; (2) every
 // connected member has exactly one entry in the time-outs; (3) the first error of a member stays.
 //
-// Threads: thread-compatible. Time: heartbeat_timeout counts from the last sign of life,
-// connection_grace (session_grace of a native member) from the break, restart_grace from the
-// restart of the server.
+// Threads: thread-compatible. Time: heartbeat_timeout counts from the last sign of life, and so
+// does the part of it (kSilentIsSuspect) after which a member is suspect; connection_grace
+// (session_grace of a native member) from the break, restart_grace from the restart of the server.
 class Membership {
  public:
   // How a connected member hangs on the server.
@@ -57,8 +60,9 @@ class Membership {
     std::optional<Time> grace_until;
     // While connected.
     Link link = Link::kUp;
-    Time link_since;  // unless kUp
-    Time link_due;    // in kBroken and kRestarted: when it is lost
+    Time link_since;       // unless kUp
+    Time link_due;         // in kBroken and kRestarted: when it is lost
+    bool suspect = false;  // its link is not up, or it was silent for long
     std::string peer;
     std::string role;   // as the member calls it
     SessionId session;  // none: a stock client
@@ -74,6 +78,15 @@ class Membership {
     std::optional<Time> entry;  // its place in time_outs_
     size_t lives_here = 0;      // how many of its kept lives belong to this attempt
     bool noted = false;         // is in changed_
+    bool told = false;          // with `suspect`: a turn says so
+  };
+
+  // A connected member became suspect, or is well again. `since`: when its trouble began.
+  struct Turn {
+    MemberIndex member;
+    bool suspect = false;
+    Link link = Link::kUp;  // what was wrong with it; kUp: it was silent
+    Time since;
   };
 
   // A connected member of which enough was not heard.
@@ -94,6 +107,11 @@ class Membership {
   // more`: the longest silent first, each with what is known of where it is and what it does
   // instead.
   std::string DescribeMissing(Time now, std::vector<MemberIndex> members) const;
+
+  // How many members of the role, from its first on, are known not to be free to join as. Goes up
+  // when whoever looks for a free one says so, and down with any change of a member below it.
+  int32_t TakenFrom(const RoleRecord& role) const { return taken_from_[role.first]; }
+  void NoteTaken(const RoleRecord& role, int32_t count) { taken_from_[role.first] = count; }
 
   // Goes up with every change of a member's state or incarnation.
   int64_t version() const { return version_; }
@@ -117,14 +135,16 @@ class Membership {
   void Heard(Time now, MemberIndex member) {
     Member& m = members_[member.value()];
     m.last_heard = now;
-    if (m.link == Link::kRestarted) ConnectionBack(member);  // it has found the server again
+    if (!m.suspect) return;
+    if (m.link == Link::kRestarted) ConnectionBack(now, member);  // it has found the server again
+    if (m.link == Link::kUp) BecomeWell(now, member);
   }
   // Where the member is in its work; true when that is news.
   bool NoteProgress(MemberIndex member, std::optional<int64_t> step, const std::string& phase);
 
   void ConnectionBroke(Time now, MemberIndex member);
   void ConnectionSilent(Time now, MemberIndex member);
-  void ConnectionBack(MemberIndex member);
+  void ConnectionBack(Time now, MemberIndex member);
 
   // The member is as this record says, which was made at `at`.
   void Restore(Time at, const record::MemberChanged& record);
@@ -138,11 +158,16 @@ class Membership {
   record::MemberChanged RecordOf(MemberIndex member) const;
   // The members that changed since this was called last, in order.
   std::vector<MemberIndex> TakeChanged();
+  // Who became suspect or well since this was called last, in order of time. Nothing of those who
+  // are neither any more, and nothing of each of those who have not come back since a restart.
+  std::vector<Turn> TakeTurns();
+  // How many have not come back since the restart.
+  size_t restarted() const { return restarted_; }
 
   Time NextDeadline() const;
 
   // Connected members whose time is up at `now`, in the order in which their trouble began, ties by
-  // index. Those stay connected: the caller decides.
+  // index. Those stay connected: the caller decides. Who was silent for long becomes suspect.
   std::vector<Loss> Overdue(Time now);
 
   // Connected members whose connection broke at `since` or before, in the same order. Those that
@@ -157,15 +182,21 @@ class Membership {
   void SetLink(MemberIndex member, Link link, Time since, Time due);
   void SetLife(MemberIndex member, Incarnation incarnation, bool is_new);
   void NoteChange(MemberIndex member);
+  void NoteMayBeFree(MemberIndex member);
+  void BecomeSuspect(MemberIndex member, Time since);
+  void BecomeWell(Time now, MemberIndex member);
 
   JobRecord& job_;
   std::vector<Member> members_;
   absl::flat_hash_map<Incarnation, MemberIndex> by_incarnation_;  // newest lives; looked up only
   std::vector<MemberIndex> changed_;
+  std::vector<int32_t> taken_from_;  // by the first member of a role
+  std::vector<Turn> turns_;
   std::set<std::pair<Time, MemberIndex>> time_outs_;  // never later than the true ones
   std::set<MemberIndex> broken_;
   size_t connected_ = 0;
   size_t failed_ = 0;
+  size_t restarted_ = 0;
   bool ever_connected_ = false;
   int64_t version_ = 1;  // 0 means "none" on the wire
 };

@@ -25,6 +25,11 @@ class MembershipTest : public testing::Test {
     return Field(&Membership::Loss::member, MemberIndex(member));
   }
 
+  static auto IsTurn(int32_t member, bool suspect) {
+    return AllOf(Field(&Membership::Turn::member, MemberIndex(member)),
+                 Field(&Membership::Turn::suspect, suspect));
+  }
+
   JobRecord job_{CoordinatorOptions{.size = 3}};
   Membership members_{job_};
 };
@@ -32,14 +37,42 @@ class MembershipTest : public testing::Test {
 TEST_F(MembershipTest, LosesTheSilentExactlyAtTheTimeout) {
   members_.Heard(At(50), MemberIndex(1));
 
-  EXPECT_EQ(members_.NextDeadline(), At(100));
   EXPECT_THAT(members_.Overdue(At(99.999)), IsEmpty());
+  EXPECT_EQ(members_.NextDeadline(), At(100));
   EXPECT_THAT(members_.Overdue(At(100)), ElementsAre(IsLoss(0), IsLoss(2)));
 
   members_.Fail(At(100), MemberIndex(0), MakeError({}));
   members_.Fail(At(100), MemberIndex(2), MakeError({}));
-  EXPECT_EQ(members_.NextDeadline(), At(150));
+  EXPECT_EQ(members_.NextDeadline(), At(110)) << "then the third is suspect";
   EXPECT_EQ(members_.connected(), 1u);
+}
+
+TEST_F(MembershipTest, SaysWhoIsSilentForLongBeforeItIsLost) {
+  members_.Heard(At(1), MemberIndex(1));
+  EXPECT_EQ(members_.NextDeadline(), At(60));
+  EXPECT_THAT(members_.Overdue(At(60)), IsEmpty());
+  EXPECT_THAT(members_.TakeTurns(), ElementsAre(IsTurn(0, true), IsTurn(2, true)));
+  EXPECT_TRUE(members_.Get(MemberIndex(0)).suspect);
+
+  members_.Heard(At(70), MemberIndex(0));
+
+  EXPECT_THAT(members_.TakeTurns(), ElementsAre(IsTurn(0, false)));
+  EXPECT_THAT(members_.Overdue(At(61)), IsEmpty());
+  EXPECT_THAT(members_.TakeTurns(), ElementsAre(IsTurn(1, true)));
+  EXPECT_THAT(members_.Overdue(At(100)), ElementsAre(IsLoss(2)));
+  EXPECT_THAT(members_.Overdue(At(101)), ElementsAre(IsLoss(2), IsLoss(1)));
+  EXPECT_THAT(members_.TakeTurns(), IsEmpty()) << "they are told of as lost";
+  EXPECT_THAT(members_.Overdue(At(130)), ElementsAre(IsLoss(2), IsLoss(1)));
+  EXPECT_THAT(members_.TakeTurns(), ElementsAre(IsTurn(0, true)));
+}
+
+TEST_F(MembershipTest, SaysNothingOfTroubleThatIsOverAlready) {
+  members_.ConnectionBroke(At(7), MemberIndex(2));
+  members_.ConnectionBack(At(7), MemberIndex(2));
+  members_.ConnectionSilent(At(7), MemberIndex(1));
+  members_.Fail(At(7), MemberIndex(1), MakeError({}));
+
+  EXPECT_THAT(members_.TakeTurns(), ElementsAre(IsTurn(2, false)));
 }
 
 TEST_F(MembershipTest, LosesABrokenConnectionAfterItsGrace) {
@@ -48,9 +81,9 @@ TEST_F(MembershipTest, LosesABrokenConnectionAfterItsGrace) {
   EXPECT_THAT(members_.BrokenSince(At(6)), IsEmpty());
   EXPECT_THAT(members_.BrokenSince(At(7)), ElementsAre(IsLoss(2)));
 
-  members_.ConnectionBack(MemberIndex(2));
+  members_.ConnectionBack(Time(), MemberIndex(2));
 
-  EXPECT_EQ(members_.NextDeadline(), At(100));
+  EXPECT_EQ(members_.NextDeadline(), At(60));
   EXPECT_THAT(members_.Overdue(At(8)), IsEmpty());
 }
 

@@ -1,4 +1,9 @@
 // What a coordinator remembers beyond its own death.
+#include <algorithm>
+#include <initializer_list>
+#include <memory>
+#include <string>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/testing/coordinator_harness.h"
@@ -43,7 +48,7 @@ TEST_P(RecordsTest, MembersGoOnWhereTheyWere) {
   const CallId waits = h.Ask(kFirst, ArriveAtBarrier{.id = "b"});
   EXPECT_THAT(h.Reply(h.Ask(kSecond, ArriveAtBarrier{.id = "b"})), Succeeded());
   EXPECT_THAT(h.Reply(waits), Succeeded());
-  h.Advance(absl::Seconds(60));
+  h.Advance(absl::Seconds(59));
   EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
 }
 
@@ -264,6 +269,56 @@ TEST_P(RecordsTest, RegistrationsThatWaitedAskAgain) {
   h.Join(kSecond, 502, {.index = 1});
 
   EXPECT_EQ(h.Brought<Joined>(again).attempt, 1);
+}
+
+// What a clock that was set while the server was away makes of the times in the records: all lie in
+// the past, however far.
+class RestoredAfterAJump : public ::testing::TestWithParam<absl::Duration> {
+ protected:
+  RestoredAfterAJump() {
+    const Time at = now_ - GetParam();
+    const auto lease = std::make_shared<const std::string>("held");
+    for (const Record& each : std::initializer_list<Record>{
+             record::AttemptBegan{1, ServiceIncarnation(7)},
+             record::SessionChanged{.session = kFirst.session, .open = true},
+             record::MemberChanged{.member = MemberIndex(0),
+             .state = MemberState::kConnected,
+             .incarnation = Incarnation(500),
+             .life = 1,
+             .session = kFirst.session},
+             record::AttemptRuns{},
+             record::KeySet{.key = "lease", .value = lease, .revision = 2, .ttl = absl::Minutes(1)},
+             record::KeySet{.key = "stays", .value = lease, .revision = 3}}) {
+      EXPECT_TRUE(c_.Apply(at, each).ok());
+    }
+    c_.Handle(now_, Restored{});
+  }
+
+  size_t Keys(Time now) {
+    c_.Handle(now, DeadlineReached{});
+    return c_.View(now).keys;
+  }
+
+  const Time now_ = Time() + absl::Seconds(5);  // the host was started a moment ago
+  Coordinator c_{{.size = 1}};
+};
+INSTANTIATE_TEST_SUITE_P(Ago, RestoredAfterAJump,
+                         ::testing::Values(absl::ZeroDuration(), absl::Seconds(50),
+                                           absl::Hours(24 * 365 * 56),
+                                           absl::Hours(24 * 365 * 5000)));
+
+TEST_P(RestoredAfterAJump, MembersHaveTheirGraceFromTheRestartOn) {
+  EXPECT_EQ(c_.View(now_).members[0].condition, MemberCondition::kSuspect);
+  c_.Handle(now_ + absl::Seconds(29), DeadlineReached{});
+  EXPECT_EQ(c_.View(now_ + absl::Seconds(29)).members[0].condition, MemberCondition::kSuspect);
+  c_.Handle(now_ + absl::Seconds(30), DeadlineReached{});
+  EXPECT_EQ(c_.View(now_ + absl::Seconds(30)).members[0].condition, MemberCondition::kLost);
+}
+
+TEST_P(RestoredAfterAJump, ALeaseLastsAsLongAsTheClocksSayAndNeverLongerThanAnew) {
+  const absl::Duration left = std::max(absl::Minutes(1) - GetParam(), absl::ZeroDuration());
+  if (left > absl::ZeroDuration()) EXPECT_EQ(Keys(now_ + left - absl::Milliseconds(1)), 2u);
+  EXPECT_EQ(Keys(now_ + left), 1u) << "what has no lease stays";
 }
 
 TEST(Records, OutOfPlaceAreRefused) {

@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -100,8 +101,8 @@ void CancelWaits(bool everywhere) {
   (everywhere ? closed : main_thread_ended).store(true);
   cancel_round.fetch_add(1);
   if (!everywhere) return;
-  const absl::Time give_up = absl::Now() + kExitWaitMax;
-  while (calls_waiting > 0 && absl::Now() < give_up) {
+  const auto give_up = std::chrono::steady_clock::now() + absl::ToChronoSeconds(kExitWaitMax);
+  while (calls_waiting > 0 && std::chrono::steady_clock::now() < give_up) {
     const nb::gil_scoped_release release;
     absl::SleepFor(absl::Milliseconds(1));
   }

@@ -180,7 +180,7 @@ class Member(MemberBase):
 
         Every one of them that is alive must ask: it is a barrier of the living.
         """
-        return to_alive(self._native.alive(list(members) or list(range(self.size)), seconds(timeout)))
+        return to_alive(self._native.alive(list(members), seconds(timeout)))
 
     def members(self, timeout: Timeout = 30) -> list[MemberInfo]:
         """How each member is, as the server sees it now. Nobody else has to ask."""

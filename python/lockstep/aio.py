@@ -152,8 +152,7 @@ class Member(MemberBase):
 
     async def alive(self, members: Sequence[int] = (),
                     timeout: Timeout = None) -> list[AliveMember]:
-        return to_alive(await result_of(self._native.alive, list(members) or list(range(self.size)),
-                                        seconds(timeout)))
+        return to_alive(await result_of(self._native.alive, list(members), seconds(timeout)))
 
     async def members(self, timeout: Timeout = 30) -> list[MemberInfo]:
         watch = self.watch()

@@ -96,6 +96,7 @@ enum class EventKind : int32_t {
   kMemberLost = 12,
   // In error for another reason.
   kMemberFailed = 13,
+  // A barrier timed out, was cancelled or failed by a member; an agreement timed out.
   kBarrierFailed = 14,
   // From launchers.
   kProcessStarted = 15,

@@ -142,6 +142,19 @@ TEST(StoreEntry, AWallClockThatWasSetBackMakesNothingLaterThanNow) {
   EXPECT_EQ(read->records[0].at, At(50));
 }
 
+TEST(StoreEntry, AWallClockThatWasSetAheadMakesAllAsOldAsItSays) {
+  // It stood at nothing before somebody set it.
+  const std::string bytes = Encoded({record::AttemptRuns{}});
+  for (const absl::Duration ahead : {absl::Hours(1), absl::Hours(24 * 365 * 56)}) {
+    const auto read = DecodeEntry(bytes, {At(50), kWall + ahead});
+    ASSERT_TRUE(read.ok());
+    EXPECT_EQ(read->records[0].at, At(50) - ahead);
+  }
+  const auto read = DecodeEntry(bytes, {At(50), absl::InfiniteFuture()});
+  ASSERT_TRUE(read.ok());
+  EXPECT_LT(read->records[0].at, Time()) << "as long ago as can be said";
+}
+
 TEST(StoreEntry, JobsAreReadBack) {
   const Job job{.name = "digits",
                 .size = 3,
