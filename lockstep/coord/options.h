@@ -37,8 +37,8 @@ struct CoordinatorOptions {
   // From a broken connection until the member is lost. Long enough for a client that re-polls over
   // a new connection, short against a person's patience.
   absl::Duration connection_grace = absl::Milliseconds(200);
-  // The same for a native member, whose client comes back by itself.
-  absl::Duration session_grace = absl::Seconds(1);
+  // The same for a native member, whose client comes back by itself and at once.
+  absl::Duration session_grace = absl::Milliseconds(300);
   // For everybody who was connected when the server died, from its restart.
   absl::Duration restart_grace = absl::Seconds(30);
   // A session that is no member's is forgotten this long after its link broke.

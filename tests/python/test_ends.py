@@ -358,7 +358,7 @@ def test_a_parent_killed_while_its_forked_child_lives_is_lost_at_once(run_progra
     began = time.monotonic()
     program.kill()
     assert told.wait(LIMIT_S)
-    # session_grace is 1 s; the heartbeat's time-out would be 100 s.
+    # session_grace is 0.3 s; the heartbeat's time-out would be 100 s.
     assert time.monotonic() - began < 10
     assert "/0#1" in str(errors[0]) and errors[0].member == 0
 

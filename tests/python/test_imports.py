@@ -109,7 +109,7 @@ for _ in torch.utils.data.DataLoader(Endless(), num_workers=2, multiprocessing_c
             began = time.monotonic()
             program.kill()
             error = told.get(timeout=60)
-            # session_grace is 1 s; the heartbeat's time-out would be 100 s.
+            # session_grace is 0.3 s; the heartbeat's time-out would be 100 s.
             assert time.monotonic() - began < 10
             assert (error.reason, error.member) == ("connection_lost", 0)
 
