@@ -24,13 +24,16 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "jax_digits.py"
+NATIVE_EXAMPLE = ROOT / "examples" / "steps_member.py"
 
 JOB, SIZE = "digits", 4
+STEPS = 400         # of the native job
 VICTIM = 2
 POLL_S = 0.02       # around the kill
 POLL_IDLE_S = 0.1   # otherwise, so as not to slow the training down
 NAMED_WITHIN_S = 0.5
 ACCURACY_MIN = 0.95
+OUTAGE_MAX_S = 10    # of a server that is killed and started again at once; it takes a fraction of that
 TRAINING_LIMIT_S = 240  # one run, on two busy cores; alone it takes about 20
 
 # What `lockstep run` and the example print.
@@ -358,16 +361,71 @@ def who_learned(story, watch, command, killed, victim):
     return figures
 
 
+def python_with_lockstep():
+    """Ours, when it is what the wheel is installed in; else the one of the build."""
+    if subprocess.run([sys.executable, "-c", "import lockstep"], capture_output=True,
+                      check=False).returncode == 0:
+        return sys.executable
+    return ROOT / "build" / "venv" / "bin" / "python"
+
+
+def native_finals(lines):
+    """process -> (total, longest step in ms, number)"""
+    said = re.compile(r"final total (\d+), the longest step took (\d+) ms, finished as number (\d+)")
+    return {process: tuple(int(group) for group in match.groups())
+            for process, text in (of_process(line) for _, line in lines)
+            if process is not None and (match := said.search(text))}
+
+
+def run_while_the_server_dies(story):
+    """Four members of ours, whose server is killed in the middle and started again."""
+    state = LOGS / "state"
+    server, address = start_server(story, "server-of-run-4", ["--state", state], "steps")
+    command = None
+    try:
+        command = Command("run-4", [LOCKSTEP, "run", "-n", SIZE, "--job", "steps", "--coordinator",
+                                    address, "--", python_with_lockstep(), NATIVE_EXAMPLE, STEPS])
+        story.tell("started", f"lockstep run -n {SIZE} -- python examples/{NATIVE_EXAMPLE.name} {STEPS}")
+        step = command.wait_for(
+            "the middle of the steps",
+            lambda lines: next((int(found[1]) for _, line in reversed(lines)
+                                if (found := re.search(r"step (\d+)/", line))
+                                and int(found[1]) >= STEPS // 4), None), 60)
+        server.process.kill()
+        server.process.wait()
+        story.tell("KILLED", f"the server itself, by SIGKILL at step {step}; it is started again on "
+                             f"the same directory")
+        server.stop()
+        server, _ = start_server(story, "server-of-run-4-again", ["--state", state], "steps", address)
+        code = command.end(120)
+        finals_seen = native_finals(command.lines)
+        longest = max((ms for _, ms, _ in finals_seen.values()), default=0)
+        story.tell("finished", f"{len(finals_seen)} members made {STEPS} steps; the longest took "
+                               f"{longest} ms; lockstep run exits with {code}")
+    finally:
+        if command:
+            command.stop()
+        server.stop()
+    wanted = sum(step * (member + 1) for step in range(STEPS) for member in range(SIZE))
+    story.claim(code == 0 and {total for total, _, _ in finals_seen.values()} == {wanted},
+                f"run 4: all {STEPS} steps of {SIZE} members came out right (sum {wanted}), though "
+                f"their server was killed")
+    story.claim(sorted(number for _, _, number in finals_seen.values()) == list(range(1, SIZE + 1)),
+                f"run 4: a counter that each member raised once stands at {SIZE}")
+    story.claim(longest < 1000 * OUTAGE_MAX_S, f"run 4: nobody waited longer than {longest} ms")
+    return longest
+
+
 def shorten(text, most=110):
     start = max(0, text.find(f"task/{VICTIM}"))
     text = text[start:].strip()
     return text if len(text) <= most else text[:most - 3] + "..."
 
 
-def start_server(story):
-    ready = LOGS / "ready.json"
-    server = Command("server", [LOCKSTEP, "serve", "--ephemeral", "--listen", "127.0.0.1:0",
-                                "--job", f"{JOB}={SIZE}", "--ready-file", ready])
+def start_server(story, name="server", keep=("--ephemeral",), job=JOB, listen="127.0.0.1:0"):
+    ready = LOGS / f"{name}.json"
+    server = Command(name, [LOCKSTEP, "serve", *keep, "--listen", listen, "--job", f"{job}={SIZE}",
+                            "--ready-file", ready])
     deadline = time.monotonic() + 20
     while True:
         try:
@@ -380,11 +438,11 @@ def start_server(story):
                               + " / ".join(text for _, text in server.lines[-3:])) from None
             time.sleep(POLL_S)
     story.tell("server", f"lockstep serve, pid {told['pid']}, at {told['listen']}; stock clients of "
-                         f"{JOB} at {told['jobs'][JOB]['grpc']}")
+                         f"{job} at {told['jobs'][job]['grpc']}")
     return server, told["listen"]
 
 
-def print_figures(outcomes, figures, watch):
+def print_figures(outcomes, figures, watch, outage_ms):
     print("\nFigures")
     print(f"  {'run':<26}{'attempt':>7}  {'steps':>6}  {'final loss':>12}  {'accuracy':>8}  {'took':>8}")
     for outcome in outcomes:
@@ -394,6 +452,7 @@ def print_figures(outcomes, figures, watch):
     print(f"\n  who learned which process had died (status was asked {watch.polls} times)")
     for who, seconds in figures.items():
         print(f"  {who:<26}{seconds * 1000:>7.0f} ms after the kill")
+    print(f"\n  server killed and started again: the longest step of a member took {outage_ms} ms")
 
 
 def print_verdict(story):
@@ -416,6 +475,7 @@ def print_next():
     print(f"""
 What to try next
   {lockstep} run -n 4 -- {python} examples/{EXAMPLE.name}
+  {lockstep} run -n 4 -- {shown(pathlib.Path(python_with_lockstep()))} examples/hello_member.py
   {lockstep} serve --ephemeral --job digits=4          then, elsewhere:
   LOCKSTEP_COORDINATOR=127.0.0.1:7070 {lockstep} status
   kill -STOP one of the processes for half a minute, look at status, kill -CONT it""")
@@ -437,7 +497,9 @@ def main():
         story.heading("Run 3: the same job again, on the same server")
         outcomes.append(run_to_the_end(story, watch, address, "run 3, on the same server", "run-3",
                                        outcomes[-1].attempt))
-        print_figures(outcomes, figures, watch)
+        story.heading("Run 4: members that know Lockstep; the server itself is killed")
+        outage_ms = run_while_the_server_dies(story)
+        print_figures(outcomes, figures, watch, outage_ms)
     except Trouble as trouble:
         story.tell("TROUBLE", str(trouble))
         story.claim(False, str(trouble))

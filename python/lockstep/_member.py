@@ -62,6 +62,7 @@ class MemberBase:
 
     def __init__(self, native: _native.Member) -> None:
         self._native = native
+        self._given_up = False
         # Said once, so that it can still be asked for after the end.
         #: The name of the job.
         self.job: str = native.job
@@ -119,14 +120,15 @@ class MemberBase:
 
         Ends what waits with Cancelled. Does nothing after `leave`.
         """
+        self._given_up = True
         self._native.close()
 
 
 class Member(MemberBase):
     """One life of a member, from `join` to `leave`. Thread-safe.
 
-    As a context manager it leaves at the end. When an exception gets out of the block, the others
-    are told of it instead, and what they wait for fails.
+    As a context manager it leaves at the end, unless it was closed in the block. When an exception
+    gets out of the block, the others are told of it instead, and what they wait for fails.
 
     Every wait releases the GIL, and Ctrl-C ends it within 100 ms. `timeout` is in seconds or a
     timedelta, None for no limit; DeadlineExceeded says who is missing. Waits also fail with the
@@ -207,6 +209,8 @@ class Member(MemberBase):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
+        if self._given_up:  # in the block, which knew what it did
+            return
         if goes_well(error):
             try:
                 self.leave()

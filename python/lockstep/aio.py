@@ -175,6 +175,8 @@ class Member(MemberBase):
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
+        if self._given_up:
+            return
         if goes_well(error):
             try:
                 await self.leave()

@@ -1,5 +1,6 @@
 """Members: joining, barriers, values, errors, leaving."""
 
+import asyncio
 import copy
 import datetime
 import pickle
@@ -107,6 +108,19 @@ def test_a_block_leaves_at_its_end(crowd):
     each(members, work)
     with pytest.raises(lockstep.FailedPrecondition):
         members[0].barrier("after")
+
+
+def test_a_block_in_which_it_was_closed_just_ends(crowd):
+    (me,) = crowd(1)
+    with me:
+        me.close()
+
+    async def the_same(other):
+        async with other:
+            other.close()
+
+    (other,) = crowd(1)
+    asyncio.run(the_same(other.aio))
 
 
 def test_after_leave_calls_say_so(crowd):
