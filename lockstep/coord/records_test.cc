@@ -317,7 +317,9 @@ TEST_P(RestoredAfterAJump, MembersHaveTheirGraceFromTheRestartOn) {
 
 TEST_P(RestoredAfterAJump, ALeaseLastsAsLongAsTheClocksSayAndNeverLongerThanAnew) {
   const absl::Duration left = std::max(absl::Minutes(1) - GetParam(), absl::ZeroDuration());
-  if (left > absl::ZeroDuration()) EXPECT_EQ(Keys(now_ + left - absl::Milliseconds(1)), 2u);
+  if (left > absl::ZeroDuration()) {
+    EXPECT_EQ(Keys(now_ + left - absl::Milliseconds(1)), 2u);
+  }
   EXPECT_EQ(Keys(now_ + left), 1u) << "what has no lease stays";
 }
 
