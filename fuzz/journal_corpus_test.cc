@@ -1,6 +1,5 @@
-#include "fuzz/journal_fuzzer.h"
-
 #include "fuzz/corpus_testing.h"
+#include "fuzz/journal_fuzzer.h"
 #include "gtest/gtest.h"
 
 namespace lockstep::fuzz {

@@ -73,7 +73,7 @@ PURE_BANS = DECIDES_ONLY_BANS + [
 # gRPC takes and gives deadlines by it. Whoever waits goes by the steady clock.
 WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALTIME\b'
               r'|\btime\s*\(\s*(nullptr|NULL|0)\s*\)')
-MAY_WALL_CLOCK = {"lockstep/cli/events.cc", "lockstep/journal/sqlite_journal.cc",
+MAY_WALL_CLOCK = {"lockstep/cli/events.cc",
                   "lockstep/net/stock_calls.cc", "lockstep/net/stock_door.cc",
                   "lockstep/server/job_host.cc", "lockstep/server/job_table.cc",
                   "lockstep/server/saved_state.cc"}

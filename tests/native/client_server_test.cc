@@ -376,6 +376,16 @@ struct MembersProcess {
   }
 };
 
+MembersProcess StartMembers(const std::string& address, int32_t size, int32_t from, int32_t count,
+                            int barriers) {
+  int ends[2];
+  EXPECT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(RunMembers(address, size, from, count, barriers, ends[1]));
+  ::close(ends[1]);
+  return {child, count, ends[0]};
+}
+
 int64_t ResidentKib() {
   std::ifstream statm("/proc/self/statm");
   int64_t pages = 0;
@@ -397,16 +407,8 @@ TEST(ClientServer, AThousandMembersInFourProcessesMeetAndLoseTen) {
   const int64_t before_kib = ResidentKib();
   const Time begun = runtime::MonotonicNow();
   std::vector<MembersProcess> processes;
-  int32_t from = 0;
-  for (const int32_t members : kSizes) {
-    int ends[2];
-    ASSERT_EQ(::pipe(ends), 0);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::_exit(RunMembers(server.address(), size, from, members, kBarriers, ends[1]));
-    }
-    ::close(ends[1]);
-    processes.push_back({child, members, ends[0]});
+  for (int32_t from = 0; const int32_t members : kSizes) {
+    processes.push_back(StartMembers(server.address(), size, from, members, kBarriers));
     from += members;
   }
   std::vector<double> spreads;
