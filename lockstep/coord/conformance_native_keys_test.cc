@@ -65,9 +65,9 @@ TEST_F(NativeKeysInAJob, AMembersKeyGoesWhenItIsLost) {
   h.Ask(kFirst, SetKey{.key = "result", .value = "v"});
 
   h.BreakLink(kFirst);
-  h.Advance(absl::Milliseconds(900));
+  h.Advance(absl::Milliseconds(250));
   EXPECT_THAT(Keys(), ElementsAre("alive/0=v", "result=v")) << "it may come back";
-  h.Advance(absl::Milliseconds(200));
+  h.Advance(absl::Milliseconds(100));
 
   EXPECT_THAT(Keys(), ElementsAre("result=v"));
 }
@@ -158,10 +158,10 @@ TEST_F(NativeKeysInAJob, AMemberThatIsLostIsNotAwaited) {
   EXPECT_TRUE(h.Pending(third)) << "it may come back";
   h.Ask(kFirst, AgreeOnIndex{.name = "other"});
   h.BreakLink(kSecond);
-  h.Advance(absl::Milliseconds(500));
+  h.Advance(absl::Milliseconds(150));
   h.Open(kSecond, true);
   const CallId again = h.Ask(kSecond, At(7, 1));
-  h.Advance(absl::Milliseconds(600));
+  h.Advance(absl::Milliseconds(200));
   EXPECT_EQ(h.Brought<IndexAgreed>(third).index, 7);
   EXPECT_EQ(h.Brought<IndexAgreed>(again).index, 7);
   EXPECT_EQ(h.Brought<IndexAgreed>(first).counter, 0);

@@ -146,7 +146,7 @@ TEST(Sessions, AWaitGoesOnOverANewLink) {
   const CallId waits = h.Ask(kFirst, ArriveAtBarrier{.id = "b"});
   const uint64_t number = h.LastNumber(kFirst);
   h.BreakLink(kFirst);
-  h.Advance(absl::Milliseconds(500));
+  h.Advance(absl::Milliseconds(150));
   h.Open(kFirst, true);
 
   const CallId again = h.Ask(kFirst.Again(number), ArriveAtBarrier{.id = "b"});
@@ -165,7 +165,7 @@ TEST(Sessions, AMemberWhoseLinkStaysBrokenIsLost) {
   const CallId poll = h.Ask(kSecond, PollForError{});
   h.BreakLink(kFirst);
   EXPECT_EQ(h.Condition(0), MemberCondition::kSuspect);
-  h.Advance(absl::Milliseconds(999));
+  h.Advance(absl::Milliseconds(299));
   EXPECT_TRUE(h.Pending(poll));
 
   h.Advance(absl::Milliseconds(1));
