@@ -129,12 +129,15 @@ def close_at_exit(what: Closes) -> None:
 async def result_of(start: Callable[..., Any], *arguments: Any) -> Any:
     """Begins an asynchronous call of the extension and waits for its result, in asyncio.
 
-    When the task is cancelled, so is the call.
+    When the task is cancelled, so is the call, and it has ended when the task does: what it waited at
+    may be waited at again.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
+    ended = asyncio.Event()
 
     def settle(value: Any, error: Error | None) -> None:
+        ended.set()
         if future.done():
             return
         if error is not None:
@@ -158,6 +161,7 @@ async def result_of(start: Callable[..., Any], *arguments: Any) -> Any:
         return await future
     except asyncio.CancelledError:
         pending.cancel()
+        await ended.wait()  # a moment
         raise
 
 

@@ -69,6 +69,17 @@ def test_a_cancelled_task_cancels_its_wait(crowd):
     asyncio.run(main())
 
 
+def test_what_was_cancelled_can_be_waited_for_again_at_once(crowd):
+    me, _ = crowd(2)
+
+    async def main():
+        for _ in range(200):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(me.aio.barrier("never"), 0.001)
+
+    asyncio.run(main())
+
+
 def test_hundreds_of_waits_need_no_thread_each(crowd):
     (me,) = crowd(1)
 
