@@ -363,7 +363,7 @@ def who_learned(story, watch, command, killed, victim):
 
 def python_with_lockstep():
     """Ours, when it is what the wheel is installed in; else the one of the build."""
-    if subprocess.run([sys.executable, "-c", "import lockstep"], capture_output=True,
+    if subprocess.run([sys.executable, "-c", "from lockstep import join"], capture_output=True,
                       check=False).returncode == 0:
         return sys.executable
     return ROOT / "build" / "venv" / "bin" / "python"
