@@ -159,7 +159,7 @@ void Connection::ReadDone(const asio::error_code& error, size_t bytes) {
   }
   if (error) return Break(Broken(peer_, error));
   if (bytes == read_bytes_) {
-    read_bytes_ = std::min(read_bytes_ * 2, kReadBytesMax);
+    read_bytes_ = std::min(read_bytes_ * 8, kReadBytesMax);
   } else if (bytes < read_bytes_ / 4) {
     read_bytes_ = std::max(read_bytes_ / 2, kReadBytesMin);
   }

@@ -221,6 +221,8 @@ absl::StatusOr<std::optional<Message>> MessageReader::Assemble(const Header& hea
              .emplace(header.id,
                       Partial{.type = header.type, .kind = header.kind, .total = header.total})
              .first;
+    // Room, but no memory that is not written to: who announces more than comes costs nothing.
+    it->second.payload.reserve(header.total);
   }
   Partial& partial = it->second;
   if (partial.type != header.type || partial.kind != header.kind || partial.total != header.total ||
@@ -267,6 +269,7 @@ void Outbox::Take(size_t bytes_max, std::string& out) {
   LOCKSTEP_CHECK(out.empty());
   if (out.capacity() > kKeptBytesMax) out = std::string();
   out.swap(ready_);
+  if (!queue_.empty()) out.reserve(std::min(bytes_, bytes_max + kFrameBytesMax));
   while (!queue_.empty() && (out.empty() || out.size() < bytes_max)) {
     Entry entry = std::move(queue_.front());
     queue_.pop_front();

@@ -85,6 +85,16 @@ TEST(Crc32c, IsTheSameWithAndWithoutTheInstruction) {
     EXPECT_EQ(Crc32c(3, bytes), ::lockstep::internal::Crc32cWithTables(3, bytes)) << length;
     bytes.push_back(static_cast<char>(length * 37));
   }
+  // Long ones are read in lanes.
+  uint32_t random = 1;
+  while (bytes.size() < 20'000) {
+    random = random * 1664525 + 1013904223;
+    bytes.push_back(static_cast<char>(random >> 24));
+  }
+  for (size_t length = 3000; length < bytes.size(); length += 71) {
+    const std::string_view part = std::string_view(bytes).substr(length % 9, length);
+    EXPECT_EQ(Crc32c(random, part), ::lockstep::internal::Crc32cWithTables(random, part)) << length;
+  }
 }
 
 TEST(Frame, LiesOnTheWireAsDocumented) {

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import select
+import signal
 import subprocess
 import threading
 import time
@@ -12,6 +13,11 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LOCKSTEP = ROOT / "build" / "bin" / "lockstep"
 DEADLINE_S = 120  # reached only when something hangs
+
+# Who runs the tests in the background, or with nohup, has these ignored, and so had all we start.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def clean_environment(**more):
