@@ -43,10 +43,13 @@ absl::StatusOr<std::unique_ptr<link::Client>> OpenJob(ServerCommand& self, const
 // Opens the job, asks once and hands the answer on.
 template <class RequestMessage, class Function>
 int Ask(ServerCommand& self, const std::string& job, const RequestMessage& request,
-        absl::Duration timeout, const Function& print) {
+        absl::Duration timeout, const Function& print, const std::string& too_late = "") {
   auto client = OpenJob(self, job);
   if (!client.ok()) return self.Fail(client.status());
   const auto reply = (*client)->Call(request, timeout);
+  if (!too_late.empty() && absl::IsDeadlineExceeded(reply.status())) {
+    return self.Fail(absl::DeadlineExceededError(too_late));
+  }
   if (!reply.ok()) return self.Fail(reply.status());
   print(*reply);
   return kExitOk;
@@ -56,7 +59,7 @@ void PrintEntry(ServerCommand& self, const Entry& entry) {
   if (self.json()) {
     self.out() << ToJson(entry).dump() << "\n";
   } else {
-    self.out() << entry.value.data << "\n";  // as it is: it may go into a pipe
+    self.out() << entry.value.data << "\n";
   }
 }
 
@@ -149,8 +152,13 @@ int Get(ServerCommand& self, const KeyArguments& given) {
     }
     timeout = *wait;
   }
-  return Ask(self, given.job, GetKey{.key = given.key, .wait = !given.wait.empty()}, timeout,
-             [&](const GetKeyReply& reply) { PrintEntry(self, reply.entry); });
+  const std::string too_late =
+      given.wait.empty() ? ""
+                         : absl::StrCat("nobody has set key '", given.key, "' of job '", given.job,
+                                        "' within ", absl::FormatDuration(timeout));
+  return Ask(
+      self, given.job, GetKey{.key = given.key, .wait = !given.wait.empty()}, timeout,
+      [&](const GetKeyReply& reply) { PrintEntry(self, reply.entry); }, too_late);
 }
 
 int Set(ServerCommand& self, const KeyArguments& given) {

@@ -274,7 +274,8 @@ void Engine::Dial() {
       {.ready =
            [with_machine](const wire::native::Welcome& welcome) {
              with_machine([&](Engine& self, auto& effects) {
-               self.machine_.LinkReady(MonotonicNow(), welcome.requests_in_flight_max, effects);
+               self.machine_.LinkReady(MonotonicNow(), welcome.requests_in_flight_max,
+                                       welcome.message_bytes_max, effects);
              });
            },
        .closed =

@@ -35,9 +35,10 @@ std::vector<KeyEntry> ToEntries(std::vector<native::Entry> entries) {
   return result;
 }
 
-// 0 on the wire: for ever.
+// 0 on the wire: for ever. What is not above zero is sent so that the server refuses it.
 int64_t ToWire(absl::Duration ttl) {
   if (ttl == absl::InfiniteDuration()) return 0;
+  if (ttl <= absl::ZeroDuration()) return -1;
   return std::max<int64_t>(1, absl::ToInt64Microseconds(ttl));
 }
 

@@ -287,11 +287,12 @@ Typed<Values> BarrierCall(const std::string& id, int64_t counter, const BarrierO
 Typed<int64_t> AgreeCall(const std::string& name, int64_t counter, int64_t index,
                          const AgreeOptions& options) {
   auto call = MakeTyped<int64_t>(
-      native::AgreeOnIndex{.name = name,
-                           .counter = counter,
-                           .index = index,
-                           .stride = options.stride,
-                           .members = options.members},
+      native::AgreeOnIndex{
+          .name = name,
+          .counter = counter,
+          .index = index,
+          .stride = options.stride == 0 ? -1 : options.stride,  // 0 on the wire: not said
+          .members = options.members},
       CallType::kWait, options.timeout, absl::StrCat("agreement on an index for '", name, "'"),
       [](const native::AgreeOnIndexReply& reply) { return reply.index; });
   call.request.timeout_field = 5;

@@ -22,6 +22,8 @@ using wire::native::WithReason;
 // Of a link's requests, those left for our own (heartbeats, the poll) and for what ends waits.
 constexpr size_t kOwnRequests = 8;
 constexpr size_t kRequestsBesideWaits = 128;
+// What may be added to a request before it is sent: its time-out.
+constexpr size_t kAddedBytes = 16;
 // A link that broke sooner than this counts as failures to connect, of which it is taken for so
 // many: a server that breaks every link is not called in a tight circle, and one that dies twice in
 // a row is found again soon.
@@ -56,7 +58,9 @@ absl::StatusOr<std::string> AnswerOf(Message message) {
 }  // namespace
 
 SessionMachine::SessionMachine(Options options)
-    : options_(std::move(options)), random_(options_.seed) {
+    : options_(std::move(options)),
+      message_bytes_max_(options_.message_bytes_max),
+      random_(options_.seed) {
   for (int half = 0; half < 2; ++half) {
     const uint64_t bits = Draw();
     for (int byte = 0; byte < 8; ++byte) session_.push_back(static_cast<char>(bits >> (8 * byte)));
@@ -88,10 +92,33 @@ size_t SessionMachine::WaitWindow() const {
   return window_ - std::min(window_ / 2, kRequestsBesideWaits);
 }
 
+// The server would close the link over it, again and again.
+absl::Status SessionMachine::CheckSize(const Call& call) const {
+  const size_t bytes = call.payload.size() + kAddedBytes;
+  if (bytes <= message_bytes_max_) return absl::OkStatus();
+  return WithReason(absl::ResourceExhaustedError(absl::StrFormat(
+                        "%s: the request has %d bytes, %d are allowed (message_bytes_max): give "
+                        "less at a time, or keep it in a file and share its name",
+                        call.what, bytes, message_bytes_max_)),
+                    "limit_exceeded");
+}
+
+// What was let in before the server said what it takes.
+void SessionMachine::RefuseTooLarge(Time now, Effects& out) {
+  std::vector<std::pair<Number, absl::Status>> refused;
+  for (const auto& [number, entry] : calls_) {
+    if (absl::Status status = CheckSize(entry.call); !status.ok()) {
+      refused.emplace_back(number, std::move(status));
+    }
+  }
+  for (auto& [number, status] : refused) Complete(now, number, std::move(status), out);
+}
+
 absl::Status SessionMachine::CheckRoom(const Call& call) const {
   const auto full = [](std::string text) {
     return WithReason(absl::ResourceExhaustedError(std::move(text)), "limit_exceeded");
   };
+  if (absl::Status status = CheckSize(call); !status.ok()) return status;
   if (calls_.size() >= options_.client_calls_max) {
     return full(absl::StrFormat("%d calls wait for their answers already (client_calls_max)",
                                 calls_.size()));
@@ -302,10 +329,13 @@ void SessionMachine::SendAnswered(Time now, Effects& out) {
 
 // --- Links ---
 
-void SessionMachine::LinkReady(Time, size_t requests_in_flight_max, Effects& out) {
+void SessionMachine::LinkReady(Time now, size_t requests_in_flight_max, size_t message_bytes_max,
+                               Effects& out) {
   LOCKSTEP_CHECK(stage_ == Stage::kDialing);
   stage_ = Stage::kOpening;
   if (requests_in_flight_max > 0) window_ = requests_in_flight_max;
+  if (message_bytes_max > 0) message_bytes_max_ = message_bytes_max;
+  RefuseTooLarge(now, out);
   open_number_ = ++last_number_;
   const wire::native::OpenSession open = {.session = {session_},
                                           .job = options_.job,

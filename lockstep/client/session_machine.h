@@ -82,6 +82,8 @@ class SessionMachine {
     // Calls that have not been completed, and the bytes of their requests.
     size_t client_calls_max = 100'000;
     size_t client_call_bytes_max = size_t{512} << 20;
+    // One request; until the server says what it takes.
+    size_t message_bytes_max = size_t{64} << 20;
     // The session's id and the jitter come from it: random in production.
     uint64_t seed = 0;
   };
@@ -115,7 +117,8 @@ class SessionMachine {
   void Close(Time now, Effects& out);
 
   // `requests_in_flight_max`: as the server's welcome says.
-  void LinkReady(Time now, size_t requests_in_flight_max, Effects& out);
+  // What the server said that it takes (0: as before).
+  void LinkReady(Time now, size_t requests_in_flight_max, size_t message_bytes_max, Effects& out);
   void LinkLost(Time now, const absl::Status& why, Effects& out);
   void Take(Time now, link::Message message, Effects& out);
 
@@ -135,6 +138,8 @@ class SessionMachine {
   };
 
   // Calls.
+  absl::Status CheckSize(const Call& call) const;
+  void RefuseTooLarge(Time now, Effects& out);
   absl::Status CheckRoom(const Call& call) const;
   void Complete(Time now, Number number, absl::StatusOr<std::string> answer, Effects& out);
   // Completes it without the server's answer, and tells the server.
@@ -166,6 +171,7 @@ class SessionMachine {
   uint64_t Draw();
 
   const Options options_;
+  size_t message_bytes_max_;
   uint64_t random_;
   std::string session_;  // 16 bytes
 

@@ -37,7 +37,7 @@ class SessionMachineTest : public ::testing::Test {
   // Dialed, welcomed, opened.
   void Open(bool resumed = false) {
     ASSERT_TRUE(out_.dial);
-    machine_.LinkReady(now_, 1024, Clear());
+    machine_.LinkReady(now_, 1024, 0, Clear());
     ASSERT_EQ(out_.send.size(), 1u);
     ASSERT_EQ(out_.send[0].kind, KindOf<native::OpenSession>::kKind);
     const auto open = native::Decode<native::OpenSession>(out_.send[0].payload);
@@ -399,7 +399,7 @@ TEST_F(SessionMachineTest, AServerWithoutMemoryEndsTheMembership) {
   Submit(2, CallType::kWait);
   Advance(absl::Seconds(2));
   Lose();
-  machine_.LinkReady(now_, 1024, Clear());
+  machine_.LinkReady(now_, 1024, 0, Clear());
   Fail(out_.send.at(0).id, Error(absl::StatusCode::kFailedPrecondition, "unknown_session"));
   EXPECT_THAT(Completed(), ElementsAre(2));
   EXPECT_EQ(ReasonOfOne(), "unknown_session");
@@ -414,7 +414,7 @@ TEST_F(SessionMachineTest, WhoHasNotJoinedYetBeginsAnewWithAServerWithoutMemory)
   Submit(1, CallType::kWait, KindOf<native::JoinJob>::kKind);
   Advance(absl::Seconds(2));
   Lose();
-  machine_.LinkReady(now_, 1024, Clear());
+  machine_.LinkReady(now_, 1024, 0, Clear());
   Fail(out_.send.at(0).id, Error(absl::StatusCode::kFailedPrecondition, "unknown_session"));
   EXPECT_THAT(Completed(), IsEmpty());
   if (!out_.dial) Wait();
@@ -426,7 +426,7 @@ TEST_F(SessionMachineTest, WhoHasNotJoinedYetBeginsAnewWithAServerWithoutMemory)
 TEST_F(SessionMachineTest, SendsNoMoreThanTheServerTakesAndTheRestWhenThereIsRoom) {
   Start();
   ASSERT_TRUE(out_.dial);
-  machine_.LinkReady(now_, 32, Clear());
+  machine_.LinkReady(now_, 32, 0, Clear());
   Answer(out_.send.at(0).id);
   std::vector<uint64_t> sent;
   for (Ticket ticket = 1; ticket <= 100; ++ticket) {
@@ -437,10 +437,29 @@ TEST_F(SessionMachineTest, SendsNoMoreThanTheServerTakesAndTheRestWhenThereIsRoo
   EXPECT_EQ(out_.send.size(), 1u);
 }
 
+TEST_F(SessionMachineTest, RefusesWhatTheServerWouldCloseTheLinkOver) {
+  Start();
+  const auto submit = [this](Ticket ticket, size_t bytes) {
+    machine_.Submit(now_,
+                    {.ticket = ticket, .kind = 99, .payload = std::string(bytes, 'x'), .what = "x"},
+                    Clear());
+  };
+  submit(1, 2000);  // before anybody knows what is too large
+  EXPECT_THAT(Completed(), IsEmpty());
+  machine_.LinkReady(now_, 32, 1000, Clear());
+  EXPECT_EQ(ReasonOfOne(), "limit_exceeded");
+  Answer(out_.send.at(0).id);
+  submit(2, 1000);
+  EXPECT_EQ(ReasonOfOne(), "limit_exceeded");
+  EXPECT_THAT(out_.send, IsEmpty());
+  submit(3, 900);
+  EXPECT_EQ(out_.send.size(), 1u);
+}
+
 TEST_F(SessionMachineTest, RefusesWaitsThatWouldLeaveNoRoomForWhatEndsThem) {
   Start();
   ASSERT_TRUE(out_.dial);
-  machine_.LinkReady(now_, 32, Clear());
+  machine_.LinkReady(now_, 32, 0, Clear());
   Answer(out_.send.at(0).id);
   for (Ticket ticket = 1; ticket <= 16; ++ticket) Submit(ticket, CallType::kWait);
   EXPECT_THAT(Completed(), IsEmpty());

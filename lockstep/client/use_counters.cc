@@ -26,7 +26,7 @@ std::optional<int64_t> Ended(int64_t used, const absl::Status& status) {
   if (status.ok()) return used;
   const auto details = wire::native::DetailsOf(status);
   int64_t counter = 0;
-  if (const auto it = details.find("barrier_counter");
+  if (const auto it = details.find("counter");
       it != details.end() && absl::SimpleAtoi(it->second, &counter)) {
     return counter;
   }

@@ -32,8 +32,7 @@ TEST(UseCounters, MakesACallThatWentWrongOnItsWayUnderTheSameNumber) {
 TEST(UseCounters, BelievesTheServerWhichUseIsOver) {
   UseCounters counters;
   EXPECT_EQ(*counters.Begin("b"), 0);
-  counters.End(
-      "b", wire::native::WithDetail(Failed("barrier_counter_mismatch"), "barrier_counter", "4"));
+  counters.End("b", wire::native::WithDetail(Failed("barrier_counter_mismatch"), "counter", "4"));
   EXPECT_EQ(*counters.Begin("b"), 5);
 }
 

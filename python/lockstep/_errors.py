@@ -146,6 +146,13 @@ _CLASSES: dict[int, type[Error]] = {
 }
 
 
+def forked(what: str) -> FailedPrecondition:
+    """What calls on a member or its keys raise in a forked child."""
+    return FailedPrecondition(
+        f"this process was forked off {what}, which stays its parent's; join from here if this "
+        "process shall be one", "forked")
+
+
 def _from_status(code: int, message: str, reason: str, details: Mapping[str, str]) -> Error:
     """Called by the extension."""
     return _CLASSES.get(code, Unknown)(message, reason, details)

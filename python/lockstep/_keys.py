@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lockstep import _dispatch, _native
-from lockstep._errors import Error
+from lockstep._errors import Error, forked
 from lockstep._types import (KeyChanges, KeyEntry, SwapResult, Timeout, Value, seconds, to_bytes,
                              to_entries, to_entry_or_none, to_key_changes, to_swap)
 
@@ -67,6 +68,7 @@ class Keys:
 
     def __init__(self, native: _native.Keys) -> None:
         self._native = native
+        self._pid = os.getpid()
 
     def get(self, key: str, *, timeout: Timeout = None) -> bytes:
         """The value now. Raises NotFound when there is none."""
@@ -150,6 +152,9 @@ class Keys:
         It is called with an Error, and then no more, when the watch cannot go on. What the callback
         raises is logged.
         """
+        if self._pid != os.getpid():
+            raise forked("the member whose keys these are")
+
         def changed(value: Any, error: Error | None) -> None:
             callback(error if error is not None else to_key_changes(value))
 

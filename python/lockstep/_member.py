@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lockstep import _dispatch, _native
-from lockstep._errors import Error
+from lockstep._errors import Error, forked
 from lockstep._keys import Keys
 from lockstep._types import (AliveMember, JobChange, MemberInfo, Timeout, Value, seconds, to_alive,
                              to_bytes, to_job_change)
@@ -63,6 +64,7 @@ class MemberBase:
     def __init__(self, native: _native.Member) -> None:
         self._native = native
         self._given_up = False
+        self._pid = os.getpid()
         # Said once, so that it can still be asked for after the end.
         #: The name of the job.
         self.job: str = native.job
@@ -86,12 +88,18 @@ class MemberBase:
         raise TypeError("a member is a living connection and cannot be pickled or copied; "
                         "in another process, join there")
 
+    def _check_here(self) -> None:
+        # For what has no answer that could say so.
+        if self._pid != os.getpid():
+            raise forked(f"{self.name} of job {self.job!r}")
+
     def progress(self, step: int, phase: str = "") -> None:
         """Tells where this member is in its work, for those who look.
 
         Costs next to nothing and never waits: the newest is sent, at most every 100 ms. An empty
         phase: as before.
         """
+        self._check_here()
         self._native.progress(step, phase)
 
     def on_error(self, callback: Callable[[Error], object]) -> None:
@@ -101,6 +109,7 @@ class MemberBase:
         waits fails with the same error. Replaces the callback before it. Runs on the callback
         thread; what it raises is logged.
         """
+        self._check_here()
         self._native.on_error(_dispatch.expect_callback(
             lambda error, _: callback(error), again=False))
 
@@ -109,6 +118,8 @@ class MemberBase:
 
         It is called with an Error, and then no more, when the watch cannot go on.
         """
+        self._check_here()
+
         def changed(value: Any, error: Error | None) -> None:
             callback(error if error is not None else to_job_change(value))
 

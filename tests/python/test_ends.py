@@ -307,7 +307,9 @@ def test_a_child_gets_a_clear_error_and_its_parent_is_untouched(run_program, job
     program = run_program(FORK + """
     child = os.fork()
     if child == 0:
-        for call in (lambda: me.barrier("x"), lambda: me.kv.get("y"), lambda: me.leave()):
+        for call in (lambda: me.barrier("x"), lambda: me.kv.get("y"), lambda: me.leave(),
+                     lambda: me.progress(1), lambda: me.on_error(print),
+                     lambda: me.on_change(print), lambda: me.kv.on_change("y", print)):
             try:
                 call()
             except lockstep.FailedPrecondition as error:
@@ -319,7 +321,7 @@ def test_a_child_gets_a_clear_error_and_its_parent_is_untouched(run_program, job
     print("parent:", me.kv.get("parent"))
     sys.stdin.readline()
     """, job)
-    assert [program.line("child:") for _ in range(3)] == ["child: forked"] * 3
+    assert [program.line("child:") for _ in range(7)] == ["child: forked"] * 7
     assert program.line("child ended") == "child ended with 0"
     assert program.line("parent") == "parent: b'lives'"
 

@@ -146,3 +146,14 @@ def test_a_callback_follows_a_key(kv):
     kv.set("a", b"last")
     assert done.wait(LIMIT_S)
     watch.close()
+
+
+def test_what_cannot_be_sent_is_refused_at_once(crowd):
+    (me,) = crowd(1)
+    with pytest.raises(lockstep.ResourceExhausted, match="message_bytes_max") as raised:
+        me.kv.set("big", bytes(64 << 20))
+    assert raised.value.reason == "limit_exceeded"
+    with pytest.raises(lockstep.InvalidArgument, match="above zero"):
+        me.kv.set("k", b"v", ttl=0)
+    me.kv.set("k", b"still here")
+    assert me.kv.get("k") == b"still here"

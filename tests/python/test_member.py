@@ -219,3 +219,19 @@ def test_errors_can_be_pickled():
     assert type(again) is lockstep.DeadlineExceeded
     assert (str(again), again.reason, again.details) == (
         "who is missing", "barrier_timed_out", {"job": "digits"})
+
+
+def test_a_wrong_list_of_members_spoils_one_use_of_a_barrier(crowd):
+    members = crowd(2)
+    with pytest.raises(lockstep.InvalidArgument) as raised:
+        members[1].barrier("b", LIMIT_S, members=[0, 1, 2])
+    assert raised.value.reason == "barrier_unknown_member"
+    with pytest.raises(lockstep.InvalidArgument):  # the other's first use is the same
+        members[0].barrier("b", LIMIT_S)
+    each(members, lambda me: me.barrier("b", LIMIT_S))
+
+
+def test_a_stride_is_above_zero(crowd):
+    (me,) = crowd(1)
+    with pytest.raises(lockstep.InvalidArgument, match="stride"):
+        me.agree("save", 5, stride=0)

@@ -25,8 +25,8 @@ absl::Status Invalid(std::string_view text) {
 // On the wire 0 says that there is no limit.
 absl::StatusOr<absl::Duration> SpanOf(std::string_view what, int64_t microseconds) {
   if (microseconds < 0) {
-    return Invalid(
-        absl::StrFormat("%s of %d us: it is a duration left, never negative", what, microseconds));
+    return Invalid(absl::StrFormat("%s of %d us: it must be above zero; none at all is for ever",
+                                   what, microseconds));
   }
   return microseconds == 0 ? absl::InfiniteDuration() : absl::Microseconds(microseconds);
 }
