@@ -18,6 +18,7 @@ namespace {
 constexpr absl::Duration kTimeout = absl::Seconds(5);
 // A server that was started a moment ago may not listen yet.
 constexpr absl::Duration kStartingTimeout = absl::Seconds(2);
+constexpr absl::Duration kRootCauseTimeout = absl::Seconds(1);
 constexpr absl::Duration kRetryInterval = absl::Milliseconds(50);
 // Jobs that an error names before it counts the rest.
 constexpr size_t kJobsNamedMax = 10;
@@ -89,6 +90,25 @@ absl::StatusOr<std::unique_ptr<link::Client>> Connect(const std::string& coordin
 }
 
 }  // namespace
+
+std::optional<MemberIndex> RootCauseIn(const wire::native::JobStatus& job) {
+  for (const wire::native::ErrorStatus& error : job.errors) {
+    if (error.attempt != job.attempt || error.consequence || error.origin.empty()) continue;
+    for (const wire::native::MemberStatus& member : job.members) {
+      if (member.name == error.origin) return MemberIndex(member.index);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<MemberIndex> RootCauseOf(const std::string& coordinator, const std::string& job) {
+  const auto client =
+      link::Client::Connect(coordinator, kRootCauseTimeout, {.who = "lockstep run"});
+  if (!client.ok()) return std::nullopt;
+  const auto reply = (*client)->Call(wire::native::StatusRequest{.job = job}, kRootCauseTimeout);
+  if (!reply.ok() || reply->jobs.empty()) return std::nullopt;
+  return RootCauseIn(reply->jobs.front());
+}
 
 absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::string& job,
                                    int32_t processes) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "lockstep/base/ids.h"
 #include "lockstep/launch/environment.h"
 #include "lockstep/wire/native/status_messages.h"
 
@@ -20,6 +22,13 @@ struct FoundJob {
 absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
                                    const std::string& coordinator, const std::string& job,
                                    int32_t processes);
+
+// The member whose error the others of the current attempt followed from; nothing when there is
+// none or it is about no member. Pure.
+std::optional<MemberIndex> RootCauseIn(const wire::native::JobStatus& job);
+
+// Asks the server for it; nothing when it does not answer within a second.
+std::optional<MemberIndex> RootCauseOf(const std::string& coordinator, const std::string& job);
 
 // Asks the server, and chooses. Waits a few seconds at most.
 absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::string& job,

@@ -42,6 +42,18 @@ TEST(JobLookupTest, OnlyJobNeedsNoNameAndGivesTheSize) {
   EXPECT_EQ(found->size, 4);
 }
 
+TEST(JobLookupTest, TheRootCauseIsOfThisAttemptAndAboutAMember) {
+  wire::native::JobStatus job;
+  job.attempt = 2;
+  job.members = {{.index = 0, .name = "task/0#2"}, {.index = 1, .name = "task/1#2"}};
+  EXPECT_FALSE(RootCauseIn(job).has_value());
+  job.errors = {{.origin = "task/0#1", .attempt = 1},
+                {.origin = "", .attempt = 2},
+                {.origin = "task/0#2", .consequence = true, .attempt = 2},
+                {.origin = "task/1#2", .attempt = 2}};
+  EXPECT_EQ(RootCauseIn(job), MemberIndex(1));
+}
+
 TEST(JobLookupTest, RefusalsSayWhatThereIs) {
   EXPECT_THAT(Refusal(Reply({{"a", 2}, {"b", 3}}), "digits", 4),
               HasSubstr("has no job \"digits\": it has \"a\" (size 2), \"b\" (size 3)"));

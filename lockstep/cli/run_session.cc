@@ -14,6 +14,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -151,6 +152,7 @@ class Session : public launch::LaunchHost {
     errors_.Push(absl::StrCat("lockstep run: ", sentence, "\n"));
   }
   void Report(const launch::ProcessReport& report) override;
+  void AskRootCause() override;
   void Finished(int exit_code) override { End(exit_code); }
 
   void StartServer();
@@ -172,6 +174,7 @@ class Session : public launch::LaunchHost {
   std::unique_ptr<launch::PrivateServer> server_;
   std::unique_ptr<launch::Launcher> launcher_;
   std::optional<int> exit_code_;
+  std::thread asking_;
 };
 
 Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd)
@@ -210,6 +213,7 @@ int Session::Run() {
     }
   });
   loop_.Run();
+  if (asking_.joinable()) asking_.join();
   // A server of our own has been stopped by now and wants no reports.
   if (reporter_ != nullptr && server_ == nullptr) reporter_->Flush(kReportFlushTimeout);
   return *exit_code_;
@@ -259,6 +263,16 @@ void Session::StartProcesses(const launch::JobAddress& address) {
 
 void Session::Report(const launch::ProcessReport& report) {
   reporter_->Report(ToWire(report, plan_.launcher.address.job, host_));
+}
+
+// On a thread of its own, since it waits for the server.
+void Session::AskRootCause() {
+  asking_ = std::thread([this, address = plan_.launcher.address] {
+    const std::optional<MemberIndex> member = RootCauseOf(address.link, address.job);
+    loop_.Post([this, member] {
+      if (!exit_code_) launcher_->OnRootCause(member);
+    });
+  });
 }
 
 void Session::WaitForSignal() {
@@ -323,6 +337,7 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
   launcher.supervisor.size = options.processes;
   launcher.supervisor.role = options.role;
   launcher.supervisor.grace = options.grace;
+  launcher.supervisor.asks_root_cause = true;
   launcher.inherited = environment;
   launcher.run_id = RandomId();
   launcher.color_output = UsesColor(STDOUT_FILENO);

@@ -118,6 +118,7 @@ void Launcher::OnChildSignal() {
 void Launcher::OnSignal(int signal) { Handle(SignalReceived{signal}); }
 
 void Launcher::OnServerEnded(Ending ending) { Handle(ServerEnded{ending}); }
+void Launcher::OnRootCause(std::optional<MemberIndex> member) { Handle(RootCauseTold{member}); }
 
 void Launcher::ResumeOutput() {
   for (const auto& slot : slots_) slot->output->Resume();
@@ -146,6 +147,7 @@ void Launcher::Apply(const Effects& effects) {
     slot.errors->Close();
   }
   for (const std::string& sentence : effects.sentences) host_.Say(sentence);
+  if (effects.ask_root_cause) host_.AskRootCause();
   if (effects.exit_code) host_.Finished(*effects.exit_code);
 }
 

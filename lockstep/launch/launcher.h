@@ -39,6 +39,9 @@ class LaunchHost {
   // A sentence of our own.
   virtual void Say(std::string sentence) = 0;
   virtual void Report(const ProcessReport& report) = 0;
+  // Answered by `Launcher::OnRootCause`, sooner or later; only with
+  // SupervisorOptions::asks_root_cause.
+  virtual void AskRootCause() {}
   // Once, last.
   virtual void Finished(int exit_code) = 0;
 };
@@ -59,6 +62,7 @@ class Launcher {
   // Somebody signalled us.
   void OnSignal(int signal);
   void OnServerEnded(Ending ending);
+  void OnRootCause(std::optional<MemberIndex> member);
 
   void ResumeOutput();
   void ResumeErrors();

@@ -57,6 +57,7 @@ Effects Supervisor::Handle(Time now, const Event& event) {
 Time Supervisor::NextDeadline() const {
   if (finished_) return Time::Infinite();
   Time next = escalate_at_;
+  if (root_cause_until_ && !root_cause_told_) next = std::min(next, *root_cause_until_);
   for (const Process& process : processes_) {
     if (process.state == ProcessState::kEnded) {
       next = std::min(next, process.ended + options_.helper_grace);
@@ -290,12 +291,36 @@ void Supervisor::ReleaseEnded(Effects& out) {
   }
 }
 
+bool Supervisor::FailedByItself(const Process& process) {
+  return process.state == ProcessState::kReleased && !process.ending.succeeded() &&
+         !process.given_up && (process.ending.signal == 0 || process.ending.signal != process.sent);
+}
+
+bool Supervisor::AwaitsRootCause(Time now, Effects& out) {
+  if (!options_.asks_root_cause || !first_failed_ || root_cause_told_) return false;
+  if (std::count_if(processes_.begin(), processes_.end(), FailedByItself) < 2) return false;
+  if (root_cause_until_) return now < *root_cause_until_;
+  root_cause_until_ = now + options_.root_cause_timeout;
+  out.ask_root_cause = true;
+  return true;
+}
+
+void Supervisor::On(Time, const RootCauseTold& event, Effects&) {
+  root_cause_told_ = true;
+  if (!event.member || event.member->value() < 0 || event.member->value() >= options_.size) return;
+  const Process& process = At(*event.member);
+  if (!first_failed_ || !FailedByItself(process)) return;
+  first_failed_ = event.member;
+  first_failure_ = ExitCode(process.ending);
+}
+
 void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
   for (const Process& process : processes_) {
     const bool over = process.state == ProcessState::kReleased ||
                       (start_failed_ && process.state == ProcessState::kNotStarted);
     if (!over) return;
   }
+  if (AwaitsRootCause(now, out)) return;
   finished_ = true;
   for (size_t i = 0; i < processes_.size(); ++i) {
     out.sentences.push_back(Verdict(MemberIndex(static_cast<int32_t>(i)), processes_[i]));

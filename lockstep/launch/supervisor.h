@@ -69,11 +69,16 @@ struct SignalReceived {
 struct ServerEnded {
   Ending ending;
 };
+// What the coordinator says about whose failure the others followed from; nothing if it has no word
+// on that.
+struct RootCauseTold {
+  std::optional<MemberIndex> member;
+};
 struct DeadlineReached {};
 
 using Event =
     std::variant<ProcessStarted, StartFailed, ProcessEnded, ProcessStopped, ProcessContinued,
-                 OutputEnded, SignalReceived, ServerEnded, DeadlineReached>;
+                 OutputEnded, SignalReceived, ServerEnded, RootCauseTold, DeadlineReached>;
 
 // ---- What is to be done, in the order of the fields.
 
@@ -103,6 +108,8 @@ struct Effects {
   std::vector<MemberIndex> releases;
   // For people, on standard error.
   std::vector<std::string> sentences;
+  // Ask the coordinator whose failure came first: RootCauseTold.
+  bool ask_root_cause = false;
   // All is over: end with this code.
   std::optional<int> exit_code;
 };
@@ -120,6 +127,9 @@ struct SupervisorOptions {
   // From the end of a process until the helpers it left behind are killed, when they still hold its
   // output. Python's resource tracker, say, cleans up in that time.
   absl::Duration helper_grace = absl::Seconds(2);
+  // Whether somebody can answer `ask_root_cause`, and how long that may take.
+  bool asks_root_cause = false;
+  absl::Duration root_cause_timeout = absl::Seconds(2);
 };
 
 // Sees N processes through to their end.
@@ -127,7 +137,8 @@ struct SupervisorOptions {
 // A process is running, then ended (its helpers may still write), then released. The first failure
 // starts an escalation: the grace, SIGTERM, SIGKILL, giving up. A forwarded signal starts none,
 // since for a training program SIGTERM can be the notice to save. The exit code is that of the
-// first process that failed.
+// first process that failed. Where several did, that is not told by who ended first: others may be
+// quicker to end over an error than the one who had it. So the coordinator is asked.
 //
 // Invariants: each process is released exactly once; every escalation ends; after `exit_code` there
 // are no more effects.
@@ -166,8 +177,12 @@ class Supervisor {
   void On(Time now, const OutputEnded& event, Effects& out);
   void On(Time now, const SignalReceived& event, Effects& out);
   void On(Time now, const ServerEnded& event, Effects& out);
+  void On(Time now, const RootCauseTold& event, Effects& out);
   void On(Time now, const DeadlineReached& event, Effects& out);
 
+  static bool FailedByItself(const Process& process);
+  // Whether the coordinator's word on who failed first is still waited for.
+  bool AwaitsRootCause(Time now, Effects& out);
   Process& At(MemberIndex member);
   std::string Name(MemberIndex member, const Process& process) const;
   int CountRunning() const;
@@ -185,6 +200,8 @@ class Supervisor {
   std::optional<Time> began_;
   std::optional<int> first_failure_;         // the exit code it gives
   std::optional<MemberIndex> first_failed_;  // absent when it was not a process
+  std::optional<Time> root_cause_until_;     // set: it was asked for
+  bool root_cause_told_ = false;
   bool start_failed_ = false;
   Escalation escalation_ = Escalation::kNone;
   Time escalate_at_ = Time::Infinite();

@@ -23,6 +23,7 @@ class SupervisorTest : public testing::Test {
   void Make(int32_t size) {
     SupervisorOptions options;
     options.size = size;
+    options.asks_root_cause = asks_;
     supervisor_.emplace(options);
   }
   // Starts `size` processes with the pids 100, 101, ...
@@ -42,6 +43,7 @@ class SupervisorTest : public testing::Test {
     return Do(ProcessEnded{M(index), ending});
   }
 
+  bool asks_ = false;
   std::optional<Supervisor> supervisor_;
   Time now_ = Time::FromNanoseconds(1'000'000'000);
 };
@@ -84,6 +86,44 @@ TEST_F(SupervisorTest, FirstFailureNamesItsCauseAndGivesTheExitCode) {
   EXPECT_THAT(last.sentences, Contains("task/2 (pid 102) was killed by SIGKILL after 12.3 s "
                                        "<- the first to fail"));
   EXPECT_THAT(last.sentences.back(), "failed after 12.3 s, exit code 137");
+}
+
+TEST_F(SupervisorTest, WhoFailedFirstIsTheCoordinatorsToSay) {
+  asks_ = true;
+  StartAll(3);
+  End(1, {1, 0});  // quicker to end over the error than the one who had it
+  End(2, {1, 0});
+  const Effects over = End(0, {42, 0});
+  EXPECT_TRUE(over.ask_root_cause);
+  EXPECT_FALSE(over.exit_code.has_value());
+  const Effects last = Do(RootCauseTold{M(0)});
+  EXPECT_EQ(last.exit_code, 42);
+  EXPECT_THAT(last.sentences, Contains("task/0 (pid 100) ended with exit code 42 after 0.0 s "
+                                       "<- the first to fail"));
+}
+
+TEST_F(SupervisorTest, WithoutAWordOnItTheFirstToEndCounts) {
+  asks_ = true;
+  for (const auto& told :
+       {std::optional<MemberIndex>(), std::optional(M(2)), std::optional(M(7))}) {
+    StartAll(3);
+    End(1, {1, 0});
+    End(0, {42, 0});
+    EXPECT_TRUE(End(2, {0, 0}).ask_root_cause);
+    EXPECT_EQ(Do(RootCauseTold{told}).exit_code, 1) << "2 has not failed, 7 is nobody";
+  }
+  StartAll(2);
+  End(1, {1, 0});
+  EXPECT_TRUE(End(0, {42, 0}).ask_root_cause);
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(2));
+  EXPECT_EQ(Pass(absl::Seconds(2)).exit_code, 1);
+}
+
+TEST_F(SupervisorTest, WhereOneFailedNobodyIsAsked) {
+  asks_ = true;
+  StartAll(2);
+  End(0, {0, 0});
+  EXPECT_EQ(End(1, {5, 0}).exit_code, 5);
 }
 
 TEST_F(SupervisorTest, ThoseThatStayGetSigtermThenSigkill) {

@@ -399,3 +399,21 @@ def test_worker_processes_of_multiprocessing(run_program, job, observed):
     program.line("squares [4, 3, 2, 1]")
     program.line("parent goes on b'1'")
     assert program.end()[0] == 0
+
+
+def test_lockstep_run_blames_who_failed_first():
+    """The others end over its error, and often before it."""
+    text = """
+import sys, lockstep
+with lockstep.join() as me:
+    if me.index == 0:
+        sys.exit(42)
+    me.barrier("x")
+"""
+    for _ in range(3):
+        ended = subprocess.run([path_of("lockstep"), "run", "-n", "3", "--", sys.executable, "-c", text],
+                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                               timeout=LIMIT_S, check=False)
+        assert ended.returncode == 42, ended.stderr
+        assert "ended with exit code 42" in next(
+            line for line in ended.stderr.splitlines() if "<- the first to fail" in line)
