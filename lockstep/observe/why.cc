@@ -130,7 +130,11 @@ void TellRootCause(const JobStatus& job, const ErrorStatus& root, Diagnosis& out
 
 void TellWhatFollowed(const JobStatus& job, const ErrorStatus* root, Diagnosis& out) {
   std::vector<const MemberStatus*> lost = MembersThatAre(job, MemberCondition::kLost);
-  if (const std::string host = CommonHost(lost); !host.empty()) {
+  // Where all members run on one host, that is no news.
+  const bool elsewhere = std::any_of(job.members.begin(), job.members.end(), [&](const auto& m) {
+    return !lost.empty() && !m.host.empty() && m.host != lost.front()->host;
+  });
+  if (const std::string host = CommonHost(lost); !host.empty() && elsewhere) {
     out.findings.push_back(
         absl::StrFormat("All %d lost members ran on %s.", lost.size(), CleanText(host)));
     out.advice.push_back(absl::StrFormat("Look at host %s first.", CleanText(host)));

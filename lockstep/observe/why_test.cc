@@ -74,6 +74,18 @@ TEST(Why, NamesTheHostThatAllLostMembersRanOn) {
   EXPECT_THAT(why.followed, ::testing::Contains("7 more members were lost: task/9-15."));
 }
 
+TEST(Why, AHostThatAllMembersRunOnIsNoNews) {
+  JobStatus job = HealthyJob(4);
+  job.state = AttemptState::kFailed;
+  for (auto& member : job.members) {
+    member.host = "vm";
+    member.condition = MemberCondition::kLost;
+  }
+  const Diagnosis why = Diagnose(job);
+  EXPECT_THAT(why.findings, Not(::testing::Contains(HasSubstr("ran on"))));
+  EXPECT_THAT(why.advice, Not(::testing::Contains(HasSubstr("Look at host"))));
+}
+
 TEST(Why, SaysThatNobodyHasCome) {
   JobStatus job = {.job = "digits",
                    .size = 4,

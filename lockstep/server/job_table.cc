@@ -303,7 +303,7 @@ absl::Status JobTable::Delete(const wire::native::DeleteJob& request) {
     return WithReason(
         absl::FailedPreconditionError(absl::StrFormat(
             "job '%s' has %d connected members, who would all fail: end it first, or say that it "
-            "may be running",
+            "may be running (lockstep job delete --running-too)",
             request.job, connected)),
         "job_running");
   }
