@@ -33,6 +33,8 @@ class LauncherTest : public testing::Test, public LaunchHost {
     ::sigemptyset(&children_);
     ::sigaddset(&children_, SIGCHLD);
     ::sigprocmask(SIG_BLOCK, &children_, &options_.signals.mask);
+    // As in a terminal, however the tests are run: in the background these are ignored.
+    for (const int signal : {SIGHUP, SIGINT, SIGQUIT}) std::signal(signal, SIG_DFL);
     options_.supervisor.grace = absl::Seconds(30);
     options_.address = {.job = "j", .link = "127.0.0.1:1", .grpc = "127.0.0.1:2"};
     options_.inherited = {{"PATH", "/usr/bin:/bin"}};
