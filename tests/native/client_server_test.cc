@@ -211,9 +211,9 @@ TEST(ClientServer, EverybodyLeaves) {
 
 TEST(ClientServer, CutLinksAreNoNewsToAnybody) {
   NativeServer server(JobOf(2));
+  Seen<std::string> told;  // outlives the members, who tell each other of their end
   const auto members = JoinAll(server, 2);
   ASSERT_EQ(members.size(), 2u);
-  Seen<std::string> told;
   for (const auto& member : members) {
     member->OnError([&](const absl::Status& why) { told.Add(std::string(why.message())); });
   }
