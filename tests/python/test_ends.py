@@ -117,28 +117,22 @@ def test_ctrl_c_ends_the_wait_for_the_others_to_leave(run_program, job):
     try:
         me.leave()
     except KeyboardInterrupt:
-        print("interrupted")
+        print("interrupted", time.monotonic())
     """, job)
-    program.line("waits")
-    until_it_sleeps(program.process.pid)
-    program.interrupt()
-    program.line("interrupted")
+    assert interrupt(program) < INTERRUPTED_WITHIN_S
     assert program.end()[0] == 0
 
 
 def test_ctrl_c_ends_the_search_for_a_server(run_program, job):
     program = run_program("""
-    import sys, lockstep
+    import sys, time, lockstep
     print("waits")
     try:
         lockstep.join("127.0.0.1:1", job=sys.argv[1], index=0, size=1, timeout=None, grace=None)
     except KeyboardInterrupt:
-        print("interrupted")
+        print("interrupted", time.monotonic())
     """, job)
-    program.line("waits")
-    until_it_sleeps(program.process.pid)
-    program.interrupt()
-    program.line("interrupted")
+    assert interrupt(program) < INTERRUPTED_WITHIN_S
     assert program.end()[0] == 0
 
 
@@ -160,17 +154,14 @@ def test_ctrl_c_ends_a_call_that_the_server_does_not_answer(run_program, job, st
     try:
         me.kv.get("a")
     except KeyboardInterrupt:
-        print("interrupted")
+        print("interrupted", time.monotonic())
     sys.stdin.readline()
     print("goes on with", me.kv.get("a"))
     """, job, address=own.address)
     program.line("joined")
     stop()
     program.tell("the server is stopped")
-    program.line("waits")
-    until_it_sleeps(program.process.pid)
-    program.interrupt()
-    program.line("interrupted")
+    assert interrupt(program) < INTERRUPTED_WITHIN_S
     os.kill(own.pid, signal.SIGCONT)
     program.tell("the server runs")
     program.line("goes on with b'1'")
