@@ -147,16 +147,16 @@ struct Listing {
 };
 
 void ReadPages(std::shared_ptr<Listing> listing, std::shared_ptr<client::Chain> chain) {
-  auto page = listing->NextPage();
-  const auto engine = listing->engine;
-  chain->Begin(client::Start(engine, std::move(page),
-                             [listing, chain](absl::StatusOr<native::ListKeysReply> reply) {
-                               if (!reply.ok()) return listing->done(reply.status());
-                               if (listing->Take(*std::move(reply))) {
-                                 return ReadPages(listing, chain);
-                               }
-                               listing->done(std::move(listing->entries));
-                             }));
+  auto read = [listing, chain](absl::StatusOr<native::ListKeysReply> reply) {
+    if (!reply.ok()) return listing->done(reply.status());
+    if (listing->Take(*std::move(reply))) return ReadPages(listing, chain);
+    listing->done(std::move(listing->entries));
+  };
+  chain->Begin([&] {
+    auto page = listing->NextPage();
+    const auto engine = listing->engine;
+    return client::Start(engine, std::move(page), std::move(read));
+  });
 }
 
 }  // namespace

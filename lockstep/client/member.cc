@@ -146,23 +146,14 @@ class Joining {
             }};
   }
 
-  absl::Status CheckAttempt(int64_t attempt, bool joined) const {
-    const int64_t wanted = options_.attempt;
-    if (wanted == 0 || attempt == wanted || (!joined && attempt < wanted)) return absl::OkStatus();
-    return WithReason(
-        absl::FailedPreconditionError(absl::StrCat(
-            "this process was started for attempt ", wanted, " of job '", options_.job,
-            "' (LOCKSTEP_ATTEMPT), which is at attempt ", attempt,
-            ": its successors have come already, or it was given the wrong number; end it")),
-        "wrong_attempt");
-  }
-
   Typed<native::JoinJobReply> Join() const {
     native::JoinJob request = {.role = options_.role,
                                .index = options_.index,
                                .incarnation = Engine::RandomBits() | 1,
                                .host = native::ToUtf8(options_.host),
-                               .pid = ::getpid()};
+                               .pid = ::getpid(),
+                               .labels = {},
+                               .attempt = options_.attempt};
     for (const auto& [name, value] : options_.labels) request.labels.push_back({name, value});
     auto call = MakeTyped<native::JoinJobReply>(
         request, CallType::kWait, left(),
@@ -192,13 +183,7 @@ absl::StatusOr<native::JoinJobReply> JoinSteps(const Joining& joining) {
   const auto& engine = joining.engine();
   const auto opened = Run(engine, joining.Open(), joining.interrupted());
   if (!opened.ok()) return opened.status();
-  absl::Status fits = joining.CheckAttempt(opened->attempt, /*joined=*/false);
-  if (!fits.ok()) return fits;
-  auto joined = Run(engine, joining.Join(), joining.interrupted());
-  if (!joined.ok()) return joined.status();
-  fits = joining.CheckAttempt(joined->attempt, /*joined=*/true);
-  if (!fits.ok()) return fits;
-  return joined;
+  return Run(engine, joining.Join(), joining.interrupted());
 }
 
 }  // namespace
@@ -227,19 +212,17 @@ Pending JoinAsync(JoinOptions options, Completion<std::unique_ptr<Member>> done)
   auto joined = [joining, fail,
                  done = std::move(done)](absl::StatusOr<native::JoinJobReply> reply) mutable {
     if (!reply.ok()) return fail(done, reply.status());
-    absl::Status fits = joining->CheckAttempt(reply->attempt, /*joined=*/true);
-    if (!fits.ok()) return fail(done, fits);
     done(joining->Finish(*std::move(reply)));
   };
-  chain->Begin(Start(joining->engine(), joining->Open(),
-                     [joining, chain, joined = std::move(joined)](
-                         absl::StatusOr<native::OpenSessionReply> opened) mutable {
-                       if (!opened.ok()) return joined(opened.status());
-                       absl::Status fits = joining->CheckAttempt(opened->attempt, /*joined=*/false);
-                       if (!fits.ok()) return joined(fits);
-                       const auto engine = joining->engine();
-                       chain->Begin(Start(engine, joining->Join(), std::move(joined)));
-                     }));
+  auto opened = [joining, chain, joined = std::move(joined)](
+                    absl::StatusOr<native::OpenSessionReply> reply) mutable {
+    if (!reply.ok()) return joined(reply.status());
+    chain->Begin([&] {
+      const auto engine = joining->engine();
+      return Start(engine, joining->Join(), std::move(joined));
+    });
+  };
+  chain->Begin([&] { return Start(joining->engine(), joining->Open(), std::move(opened)); });
   return client::Chain::PendingOf(std::move(chain));
 }
 

@@ -137,11 +137,12 @@ TEST(Member, PassesOnWhyItWasNotLetIn) {
   EXPECT_THAT(std::string(me.status().message()), HasSubstr("pid 7 on gpu-1"));
 }
 
-TEST(Member, OfAnOlderAttemptDoesNotDisturbItsSuccessors) {
+TEST(Member, SaysWhichAttemptItWasStartedFor) {
   FakeServer server;
   server.LetIn(2);
   const auto me = Join({.address = server.address(), .job = "digits", .attempt = 7});
-  EXPECT_EQ(ReasonOf(me.status()), "wrong_attempt");
+  ASSERT_TRUE(me.ok()) << me.status();
+  EXPECT_EQ(server.Last<native::JoinJob>().attempt, 7);
 }
 
 TEST(Member, JoinsAsynchronously) {

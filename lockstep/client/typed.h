@@ -1,6 +1,7 @@
 // From a request's message to its caller's result, for both forms of a call.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -70,9 +71,19 @@ Pending Start(const std::shared_ptr<Engine>& engine, Typed<T> typed, Done done) 
 // Calls that follow each other and are cancelled as one.
 class Chain {
  public:
-  void Begin(const Pending& pending) {
+  // `start` starts the next call, which may be over, and the one after it begun, before `start`
+  // returns.
+  template <class Start>
+  void Begin(const Start& start) {
+    uint64_t link = 0;
     {
       const std::lock_guard lock(mutex_);
+      link = ++begun_;
+    }
+    const Pending pending = start();
+    {
+      const std::lock_guard lock(mutex_);
+      if (link != begun_) return;
       current_ = pending;
       if (!cancelled_) return;
     }
@@ -94,6 +105,7 @@ class Chain {
  private:
   std::mutex mutex_;
   Pending current_;
+  uint64_t begun_ = 0;
   bool cancelled_ = false;
 };
 

@@ -35,8 +35,10 @@ Attempt::Attempt(JobRecord& job, ServiceIncarnation service, int64_t first_revis
       shutdown_{.id = absl::StrCat("Shutdown::", service.value())} {}
 
 bool Attempt::ended() const {
-  return membership_.ever_connected() && membership_.connected() == 0 && registration_.idle();
+  return membership_.ever_connected() && empty();
 }
+
+bool Attempt::empty() const { return membership_.connected() == 0 && registration_.idle(); }
 
 // What every request goes through.
 

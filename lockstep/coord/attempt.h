@@ -53,6 +53,8 @@ class Attempt {
   // It went wrong, or all who were in it have left: the next registration belongs to another.
   bool failed() const { return root_cause_ != nullptr; }
   bool ended() const;
+  // Nobody is in it, and nobody asks to be.
+  bool empty() const;
   AttemptState state() const;
   const ErrorPtr& root_cause() const { return root_cause_; }
   const Membership& membership() const { return membership_; }

@@ -145,7 +145,11 @@ BarrierTable::Barrier& BarrierTable::Open(Time now, const ArriveAtBarrier& reque
     barrier.counter = request.counter;
   }
   ErrorPtr fault = CheckList(barrier, request);
-  if (!fault && !barrier.participants) barrier.participants = ListOf(request);
+  if (!fault && !barrier.participants) {
+    Participants list = ListOf(request);
+    fault = CheckListed(barrier, list, request.member);
+    if (!fault) barrier.participants = std::move(list);
+  }
   // A later use of the id keeps the members of the first; who names others is told so in Join.
   const Time deadline = now + std::max(request.timeout, absl::ZeroDuration());
   barrier.open =
@@ -260,15 +264,18 @@ ErrorPtr BarrierTable::CheckMembers(const Barrier& barrier, const ArriveAtBarrie
                      request.members.empty() ? "everybody" : job_.NameSome(*ListOf(request)),
                      "; call it with the same list everywhere"));
   }
-  if (!std::binary_search(expected.begin(), expected.end(), request.member)) {
-    return BarrierError(
-        barrier.id, barrier.counter, absl::StatusCode::kInvalidArgument,
-        Reason::kBarrierNotParticipant,
-        absl::StrCat("A non-participating task (", job_.NameWithLife(request.member), ") called ",
-                     NameOf(barrier.id, barrier.counter), ", which is of ",
-                     job_.NameSome(expected)));
-  }
-  return nullptr;
+  return CheckListed(barrier, barrier.participants, request.member);
+}
+
+ErrorPtr BarrierTable::CheckListed(const Barrier& barrier, const Participants& participants,
+                                   MemberIndex member) const {
+  if (std::binary_search(participants->begin(), participants->end(), member)) return nullptr;
+  return BarrierError(
+      barrier.id, barrier.counter, absl::StatusCode::kInvalidArgument,
+      Reason::kBarrierNotParticipant,
+      absl::StrCat("A non-participating task (", job_.NameWithLife(member), ") called ",
+                   NameOf(barrier.id, barrier.counter), ", which is of ",
+                   job_.NameSome(*participants)));
 }
 
 void BarrierTable::Cancel(const CancelBarrier& request, Effects& out) {
@@ -521,7 +528,9 @@ absl::Status BarrierTable::Apply(Time, const record::BarrierEnded& record) {
   barrier.id = record.id;
   barrier.counter = record.counter;
   // An instance that failed by its list has none.
-  const bool lawless = record.verdict && record.verdict->reason == Reason::kBarrierUnknownMember;
+  const bool lawless = record.verdict && record.members.empty() &&
+                       (record.verdict->reason == Reason::kBarrierUnknownMember ||
+                        record.verdict->reason == Reason::kBarrierNotParticipant);
   if (!barrier.participants && !lawless) {
     barrier.participants = record.members.empty() ? everybody_ : MakeParticipants(record.members);
   }

@@ -115,6 +115,8 @@ class BarrierTable {
   ErrorPtr CheckHealth(const Barrier& barrier) const;
   ErrorPtr CheckCounter(const Barrier& barrier, const ArriveAtBarrier& request) const;
   ErrorPtr CheckMembers(const Barrier& barrier, const ArriveAtBarrier& request) const;
+  ErrorPtr CheckListed(const Barrier& barrier, const Participants& participants,
+                       MemberIndex member) const;
 
   // Its members wait no longer; answers them.
   void Close(Barrier& barrier, const ErrorPtr& verdict, const MemberValues& values, Effects& out);

@@ -94,6 +94,21 @@ TEST_F(ConformanceBarriers, Row086_AStrangerAtASubsetBarrierFailsItForAll) {
               HasError(StatusCode::kInvalidArgument, Reason::kBarrierNotParticipant));
 }
 
+TEST_F(ConformanceBarriers, AStrangerWhoComesFirstDoesNotSayWhoseTheBarrierIs) {
+  EXPECT_THAT(h.Reply(h.Arrive(2, "b", {.members = {0, 1}})),
+              HasError(StatusCode::kInvalidArgument, Reason::kBarrierNotParticipant, "task/2",
+                       "which is of task/0, task/1"));
+  for (int member : {0, 1, 2}) {
+    EXPECT_THAT(h.Reply(h.Arrive(member, "b")),
+                HasError(StatusCode::kInvalidArgument, Reason::kBarrierNotParticipant))
+        << "what one was told holds for all of this use";
+  }
+
+  std::vector<CallId> calls;
+  for (int member : {0, 1, 2}) calls.push_back(h.Arrive(member, "b", {.counter = 1}));
+  for (CallId call : calls) EXPECT_THAT(h.Reply(call), PassedBarrier(1));
+}
+
 TEST_F(ConformanceBarriers, Row087_AStrangerAfterItPassedIsRefusedAlone) {
   const CallId call0 = h.Arrive(0, "b", {.members = {0, 1}});
   const CallId call1 = h.Arrive(1, "b", {.members = {0, 1}});

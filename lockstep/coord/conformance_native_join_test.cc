@@ -91,6 +91,71 @@ TEST(Join, ARetryOfGiveMeOneGetsTheSame) {
   EXPECT_EQ(h.Brought<Joined>(h.Join(kFirst.Again(number), 501)).name, "task/0#1");
 }
 
+// Each life of a job's processes is told its attempt by whoever started it.
+class JoinForAttempt : public ::testing::Test {
+ protected:
+  JoinForAttempt() {
+    for (uint64_t client = 1; client <= 6; ++client) h.Open(Native(client));
+  }
+  CallId Ask(uint64_t client, int index, int64_t attempt) {
+    return h.Join(Native(client), 500 + client, {.index = index, .attempt = attempt});
+  }
+  void ExpectRefused(CallId call, const char* text) {
+    EXPECT_THAT(h.Reply(call),
+                HasError(StatusCode::kFailedPrecondition, Reason::kWrongAttempt, text));
+  }
+  // The attempt that is on fails: its member 0 is gone for good.
+  void Fail() {
+    h.BreakLink(kFirst);
+    h.Advance(absl::Minutes(5));
+  }
+
+  CoordinatorHarness h{{.size = 2}};
+};
+
+TEST_F(JoinForAttempt, OfAnAttemptThatIsOverIsRefusedBeforeItsSuccessorsCome) {
+  Ask(1, 0, 1);
+  EXPECT_EQ(h.Brought<Joined>(Ask(2, 1, 1)).attempt, 1);
+  Fail();
+
+  ExpectRefused(Ask(3, 0, 1), "for attempt 1 of job 'job' (LOCKSTEP_ATTEMPT), which is over;");
+  EXPECT_EQ(h.View().attempt, 1) << "the late one began an attempt";
+  Ask(4, 0, 2);
+  EXPECT_EQ(h.Brought<Joined>(Ask(5, 1, 2)).attempt, 2);
+  ExpectRefused(Ask(6, 0, 1), "the job is at attempt 2;");
+}
+
+TEST_F(JoinForAttempt, OfALaterOneWaitsForTheEndOfThisOne) {
+  Ask(1, 0, 1);
+  Ask(2, 1, 1);
+
+  ExpectRefused(h.Join(kThird, 503, {.attempt = 2}), "attempt 1 is still on, with 2 members");
+  EXPECT_EQ(h.View().attempt, 1);
+}
+
+TEST_F(JoinForAttempt, NumbersMayBeLeftOut) {
+  const CallId first = Ask(1, 0, 4);
+  EXPECT_TRUE(h.Pending(first));
+  EXPECT_EQ(h.Brought<Joined>(Ask(2, 1, 4)).attempt, 4);
+  EXPECT_EQ(h.Brought<Joined>(first).attempt, 4);
+  Fail();
+
+  Ask(3, 0, 9);
+  EXPECT_EQ(h.Brought<Joined>(Ask(4, 1, 0)).attempt, 9);
+}
+
+TEST_F(JoinForAttempt, ARetryOfWhoIsInIsAnsweredAlsoWhenItsAttemptFailed) {
+  Ask(1, 0, 1);
+  Ask(2, 1, 1);
+  const uint64_t number = h.LastNumber(kSecond);
+  Fail();
+
+  const CallId again =
+      h.Join(kSecond.Again(number), 502, {.index = 1, .attempt = 1});
+  EXPECT_EQ(h.View().attempt, 1);
+  EXPECT_FALSE(h.Pending(again));
+}
+
 TEST(Join, MembersArePrintedByTheirRoles) {
   CoordinatorHarness h({.size = 3, .roles = {{"worker", 2}, {"ps", 1}}});
   for (const Native& each : {kFirst, kSecond, kThird}) h.Open(each);

@@ -256,7 +256,7 @@ void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& 
                             .recoverable = request.recoverable};
   if (!job_->IsMember(request.member)) return attempt_->Admit(now, admission, out);
   const bool opens = OpensNext(request.member, request.incarnation);
-  if (opens) OpenNextAttempt(out);
+  if (opens) OpenNextAttempt(job_->attempt + 1, out);
   const RoleRecord* role = nullptr;
   if (ErrorPtr refusal = job_->FindRole(request.role, &role)) {
     // Roles that were given differ in size; who does not say its own is known by its index.
@@ -289,12 +289,12 @@ bool Coordinator::OpensNext(MemberIndex member, Incarnation incarnation) const {
   return attempt_->ended();
 }
 
-void Coordinator::OpenNextAttempt(Effects& out) {
+void Coordinator::OpenNextAttempt(int64_t number, Effects& out) {
   attempt_->RecordMembers(out);
   const std::unique_ptr<Attempt> old = std::move(attempt_);
   const int64_t revision = old->revision() + 1;
   job_->former = {job_->attempt, old->service(), old->root_cause()};
-  ++job_->attempt;
+  job_->attempt = number;
   job_->BeginAttempt();
   attempt_ = std::make_unique<Attempt>(*job_, Draw(job_->options.incarnation_seed, job_->attempt),
                                        revision);
@@ -302,7 +302,7 @@ void Coordinator::OpenNextAttempt(Effects& out) {
   out.Tell(
       Severity::kInfo,
       absl::StrCat("job '", job_->options.job, "': attempt ", job_->attempt, " begins; attempt ",
-                   job_->attempt - 1, old->failed() ? " failed" : " ended"),
+                   job_->former->attempt, old->failed() ? " failed" : " ended"),
       {NoticeKind::kAttemptBegan, {}});
   old->Close(WrongService(old->service(), false), revision, out);
 }

@@ -73,7 +73,8 @@ class Coordinator {
   ErrorPtr WrongService(ServiceIncarnation claimed, bool native) const;
   // Whether a life of a member belongs to the attempt after this one.
   bool OpensNext(MemberIndex member, Incarnation incarnation) const;
-  void OpenNextAttempt(Effects& out);
+  // `number`: at least the one after this.
+  void OpenNextAttempt(int64_t number, Effects& out);
 
   // What carries a `Caller`: of a stock client, of a native one, and of either, when it may.
   template <class Request>
@@ -116,6 +117,9 @@ class Coordinator {
   void Join(Time now, SessionTable::Session& session, const JoinJob& request, Effects& out);
   // Null when the request makes sense, whoever is in.
   ErrorPtr CheckJoin(const JoinJob& request, const RoleRecord** role) const;
+  // Null when the attempt that the process was started for may take it. `known`: it is, or was, a
+  // member of the one that is on.
+  ErrorPtr CheckAttempt(const JoinJob& request, bool known) const;
   // Null when the session is not another member already.
   ErrorPtr CheckOnlyOnce(const SessionTable::Session& session, const JoinJob& request,
                          std::optional<MemberIndex> member) const;

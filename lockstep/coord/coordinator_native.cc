@@ -124,6 +124,20 @@ ErrorPtr Coordinator::CheckJoin(const JoinJob& request, const RoleRecord** role)
   return nullptr;
 }
 
+ErrorPtr Coordinator::CheckAttempt(const JoinJob& request, bool known) const {
+  if (request.attempt == 0 || request.attempt > job_->attempt) return nullptr;
+  const bool over = attempt_->ended() || attempt_->failed();
+  if (request.attempt == job_->attempt && (known || !over)) return nullptr;
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, Reason::kWrongAttempt,
+      absl::StrCat("this process was started for attempt ", request.attempt, " of job '",
+                   job_->options.job, "' (LOCKSTEP_ATTEMPT), which is over",
+                   request.attempt == job_->attempt
+                       ? ""
+                       : absl::StrCat("; the job is at attempt ", job_->attempt),
+                   "; others come in its place: end it"));
+}
+
 ErrorPtr Coordinator::CheckOnlyOnce(const SessionTable::Session& session, const JoinJob& request,
                                     std::optional<MemberIndex> member) const {
   if (!session.asks || attempt_->failed()) return nullptr;
@@ -172,6 +186,7 @@ void Coordinator::Join(Time now, SessionTable::Session& session, const JoinJob& 
   if (ErrorPtr refusal = CheckOnlyOnce(session, request, member)) return out.Fail(call, refusal);
   const bool former = member && job_->IsFormerLife(*member, request.incarnation);
   const bool known = member && attempt_->membership().Knew(*member, request.incarnation);
+  if (ErrorPtr refusal = CheckAttempt(request, known)) return out.Fail(call, refusal);
   if (!former) {
     const bool over = attempt_->failed() || attempt_->ended();
     if (member && !over) {
@@ -180,7 +195,18 @@ void Coordinator::Join(Time now, SessionTable::Session& session, const JoinJob& 
       }
     }
     if (!known && !over) attempt_->GiveUpBroken(now, member, out);
-    if (attempt_->ended() || (attempt_->failed() && !known)) OpenNextAttempt(out);
+    const bool opens = attempt_->ended() || (attempt_->failed() && !known);
+    const int64_t next = std::max(job_->attempt + 1, request.attempt);
+    if (opens || (request.attempt >= next && attempt_->empty())) OpenNextAttempt(next, out);
+  }
+  if (request.attempt > job_->attempt) {
+    return out.Fail(
+        call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kWrongAttempt,
+                        absl::StrCat("this process was started for attempt ", request.attempt,
+                                     " of job '", job_->options.job,
+                                     "' (LOCKSTEP_ATTEMPT), but attempt ", job_->attempt,
+                                     " is still on, with ", attempt_->membership().connected(),
+                                     " members; end those first, or correct the number")));
   }
   if (!member) member = attempt_->FreeMember(*role);
   if (!member) {

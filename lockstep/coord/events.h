@@ -81,6 +81,8 @@ struct JoinJob {
   int64_t pid = 0;
   std::string peer;
   std::vector<std::pair<std::string, std::string>> labels;  // for people
+  // Which attempt the process was started for, by whoever counts them. 0: it does not matter.
+  int64_t attempt = 0;
 };
 
 // Where the member is in its work; a sign of life, too. Absent and empty: as before.

@@ -56,6 +56,7 @@ struct JoinAs {
   std::string host;
   int64_t pid = 0;
   coord::Labels labels;
+  int64_t attempt = 0;
 };
 
 // How a call at a barrier differs from the usual one.

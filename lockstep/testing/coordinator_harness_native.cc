@@ -32,7 +32,8 @@ CallId CoordinatorHarness::Join(const Native& who, uint64_t incarnation, JoinAs 
                                  .deadline = now_ + as.patience,
                                  .host = std::move(as.host),
                                  .pid = as.pid,
-                                 .labels = std::move(as.labels)});
+                                 .labels = std::move(as.labels),
+                                 .attempt = as.attempt});
 }
 
 void CoordinatorHarness::JoinAll(uint64_t first) {

@@ -88,6 +88,8 @@ struct JoinJob {
   std::string host;
   int64_t pid = 0;
   std::vector<Label> labels;
+  // Which attempt of the job the process was started for; 0: whichever is on.
+  int64_t attempt = 0;
 
   friend bool operator==(const JoinJob&, const JoinJob&) = default;
   static constexpr std::string_view kName = "lockstep.v1.JoinJob";
@@ -96,7 +98,8 @@ struct JoinJob {
                            Field(3, "incarnation", &JoinJob::incarnation),
                            Field(4, "timeout_us", &JoinJob::timeout_us),
                            Field(5, "host", &JoinJob::host), Field(6, "pid", &JoinJob::pid),
-                           Field(7, "labels", &JoinJob::labels));
+                           Field(7, "labels", &JoinJob::labels),
+                           Field(8, "attempt", &JoinJob::attempt));
   }
 };
 

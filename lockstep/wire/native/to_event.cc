@@ -54,6 +54,7 @@ EventOr Convert(JoinJob request, const RequestContext& from) {
   auto timeout = SpanOf("timeout", request.timeout_us);
   if (!timeout.ok()) return timeout.status();
   if (request.incarnation == 0) return Invalid("incarnation 0: choose a random number");
+  if (request.attempt < 0) return Invalid("an attempt below 0: they count from 1");
   coord::JoinJob event{.caller = from.caller,
                        .role = std::move(request.role),
                        .index = request.index,
@@ -62,7 +63,8 @@ EventOr Convert(JoinJob request, const RequestContext& from) {
                        .host = std::move(request.host),
                        .pid = request.pid,
                        .peer = std::string(from.peer),
-                       .labels = {}};
+                       .labels = {},
+                       .attempt = request.attempt};
   for (Label& label : request.labels) {
     event.labels.emplace_back(std::move(label.name), std::move(label.value));
   }

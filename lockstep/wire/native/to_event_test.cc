@@ -163,6 +163,7 @@ TEST(ToEvent, CompareAndSetSaysOneCondition) {
 TEST(ToEvent, RefusesWhatCannotBe) {
   EXPECT_THAT(Refusal(JoinJob{.incarnation = 0}), HasSubstr("incarnation 0"));
   EXPECT_THAT(Refusal(JoinJob{.incarnation = 1, .timeout_us = -1}), HasSubstr("timeout of -1 us"));
+  EXPECT_THAT(Refusal(JoinJob{.incarnation = 1, .attempt = -1}), HasSubstr("attempt below 0"));
   EXPECT_THAT(Refusal(Barrier{.id = "b", .timeout_us = -5}), HasSubstr("timeout of -5 us"));
   EXPECT_THAT(Refusal(AgreeOnIndex{.name = "n", .timeout_us = -5}), HasSubstr("timeout"));
   EXPECT_THAT(Refusal(AgreeOnIndex{.name = "n", .stride = -1}), HasSubstr("stride -1"));
