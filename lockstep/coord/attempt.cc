@@ -34,9 +34,7 @@ Attempt::Attempt(JobRecord& job, ServiceIncarnation service, int64_t first_revis
       watch_(membership_, job.options.watch_interval),
       shutdown_{.id = absl::StrCat("Shutdown::", service.value())} {}
 
-bool Attempt::ended() const {
-  return membership_.ever_connected() && empty();
-}
+bool Attempt::ended() const { return membership_.ever_connected() && empty(); }
 
 bool Attempt::empty() const { return membership_.connected() == 0 && registration_.idle(); }
 

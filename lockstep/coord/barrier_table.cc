@@ -270,12 +270,11 @@ ErrorPtr BarrierTable::CheckMembers(const Barrier& barrier, const ArriveAtBarrie
 ErrorPtr BarrierTable::CheckListed(const Barrier& barrier, const Participants& participants,
                                    MemberIndex member) const {
   if (std::binary_search(participants->begin(), participants->end(), member)) return nullptr;
-  return BarrierError(
-      barrier.id, barrier.counter, absl::StatusCode::kInvalidArgument,
-      Reason::kBarrierNotParticipant,
-      absl::StrCat("A non-participating task (", job_.NameWithLife(member), ") called ",
-                   NameOf(barrier.id, barrier.counter), ", which is of ",
-                   job_.NameSome(*participants)));
+  return BarrierError(barrier.id, barrier.counter, absl::StatusCode::kInvalidArgument,
+                      Reason::kBarrierNotParticipant,
+                      absl::StrCat("A non-participating task (", job_.NameWithLife(member),
+                                   ") called ", NameOf(barrier.id, barrier.counter),
+                                   ", which is of ", job_.NameSome(*participants)));
 }
 
 void BarrierTable::Cancel(const CancelBarrier& request, Effects& out) {

@@ -97,7 +97,7 @@ TEST_F(ConformanceBarriers, Row086_AStrangerAtASubsetBarrierFailsItForAll) {
 TEST_F(ConformanceBarriers, AStrangerWhoComesFirstDoesNotSayWhoseTheBarrierIs) {
   EXPECT_THAT(h.Reply(h.Arrive(2, "b", {.members = {0, 1}})),
               HasError(StatusCode::kInvalidArgument, Reason::kBarrierNotParticipant, "task/2",
-                       "which is of task/0, task/1"));
+                       "which is of task/0#1, task/1#1"));
   for (int member : {0, 1, 2}) {
     EXPECT_THAT(h.Reply(h.Arrive(member, "b")),
                 HasError(StatusCode::kInvalidArgument, Reason::kBarrierNotParticipant))

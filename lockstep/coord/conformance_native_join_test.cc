@@ -107,7 +107,7 @@ class JoinForAttempt : public ::testing::Test {
   // The attempt that is on fails: its member 0 is gone for good.
   void Fail() {
     h.BreakLink(kFirst);
-    h.Advance(absl::Minutes(5));
+    h.Advance(absl::Seconds(5));
   }
 
   CoordinatorHarness h{{.size = 2}};
@@ -148,12 +148,12 @@ TEST_F(JoinForAttempt, ARetryOfWhoIsInIsAnsweredAlsoWhenItsAttemptFailed) {
   Ask(1, 0, 1);
   Ask(2, 1, 1);
   const uint64_t number = h.LastNumber(kSecond);
+  h.Ask(kSecond, PollForError{});  // it is told, and stays in
   Fail();
 
-  const CallId again =
-      h.Join(kSecond.Again(number), 502, {.index = 1, .attempt = 1});
+  const CallId again = h.Join(kSecond.Again(number), 502, {.index = 1, .attempt = 1});
   EXPECT_EQ(h.View().attempt, 1);
-  EXPECT_FALSE(h.Pending(again));
+  EXPECT_THAT(h.Reply(again), HasError(StatusCode::kAborted, Reason::kMemberFailed));
 }
 
 TEST(Join, MembersArePrintedByTheirRoles) {

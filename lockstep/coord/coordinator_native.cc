@@ -126,8 +126,8 @@ ErrorPtr Coordinator::CheckJoin(const JoinJob& request, const RoleRecord** role)
 
 ErrorPtr Coordinator::CheckAttempt(const JoinJob& request, bool known) const {
   if (request.attempt == 0 || request.attempt > job_->attempt) return nullptr;
-  const bool over = attempt_->ended() || attempt_->failed();
-  if (request.attempt == job_->attempt && (known || !over)) return nullptr;
+  const bool over = attempt_->ended() || (attempt_->failed() && !known);
+  if (request.attempt == job_->attempt && !over) return nullptr;
   return MakeError(
       absl::StatusCode::kFailedPrecondition, Reason::kWrongAttempt,
       absl::StrCat("this process was started for attempt ", request.attempt, " of job '",

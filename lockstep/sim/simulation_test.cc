@@ -46,7 +46,8 @@ TEST(Simulation, TwoHundredSeedsBreakNoRuleAndSeeAlmostEverything) {
        {coord::Reason::kBarrierValuesForgotten, coord::Reason::kAgreementTimedOut,
         coord::Reason::kAgreementCounterMismatch, coord::Reason::kAgreementConflict,
         coord::Reason::kUnknownSession, coord::Reason::kNotAMember, coord::Reason::kUnknownRole,
-        coord::Reason::kJobFull, coord::Reason::kMemberExists, coord::Reason::kConditionFailed}) {
+        coord::Reason::kJobFull, coord::Reason::kMemberExists, coord::Reason::kWrongAttempt,
+        coord::Reason::kConditionFailed}) {
     elsewhere.insert(reason);
   }
   for (size_t i = 0; i < coverage.reasons.size(); ++i) {
