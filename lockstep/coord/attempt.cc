@@ -32,6 +32,7 @@ Attempt::Attempt(JobRecord& job, ServiceIncarnation service, int64_t first_revis
       keys_(job.options, first_revision),
       alive_(membership_),
       watch_(membership_, job.options.watch_interval),
+      preemption_(job, membership_),
       shutdown_{.id = absl::StrCat("Shutdown::", service.value())} {}
 
 bool Attempt::ended() const { return membership_.ever_connected() && empty(); }
@@ -388,7 +389,7 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
            {NoticeKind::kMemberLeft, member});
   CancelPoll(member, left, out);
   barriers_.MemberGone(member, left, out);
-  ForgetTraces(member, left, out);
+  ForgetTraces(now, member, left, out);
   alive_.MemberChanged(member, out);
   if (shutdown_.gathering && shutdown_.gathering->Includes(member)) EndShutdown(now, left, out);
   if (ended()) {
@@ -498,7 +499,7 @@ void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
   if (found == parked_.end()) {
     if (!keys_.Forget(fact.call) && !barriers_.Forget(fact.call) &&
         !agreements_.Forget(fact.call) && !registration_.Forget(now, fact.call) &&
-        !watch_.Forget(fact.call)) {
+        !watch_.Forget(fact.call) && !preemption_.Forget(fact.call)) {
       alive_.Forget(fact.call);
     }
     return;

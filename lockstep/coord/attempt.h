@@ -22,6 +22,7 @@
 #include "lockstep/coord/key_values.h"
 #include "lockstep/coord/member_watch.h"
 #include "lockstep/coord/membership.h"
+#include "lockstep/coord/preemption_sync.h"
 #include "lockstep/coord/registration.h"
 #include "lockstep/coord/view.h"
 
@@ -93,6 +94,10 @@ class Attempt {
   void Handle(Time now, const CancelBarrier& request, Effects& out);
   void Handle(Time now, const AgreeOnIndex& request, Effects& out);
   void Handle(Time now, GetAliveMembers request, Effects& out);
+  void Handle(Time now, const NotifyPreemption& request, Effects& out);
+  void Handle(Time now, const WatchPreemption& request, Effects& out);
+  void Handle(Time now, const AnswerFence& request, Effects& out);
+  void Handle(Time now, const ReportSave& request, Effects& out);
   void Handle(Time now, const CallLeft& fact, Effects& out);
   void Handle(Time now, const ProcessEnded& fact, Effects& out);
   void Handle(Time now, const DeadlineReached& fact, Effects& out);
@@ -118,6 +123,9 @@ class Attempt {
   void Settle(Time now, Effects& out);
   void RecordMembers(Effects& out);
 
+  // The last that is recorded of it, when it is over.
+  void RecordEnd(Time now, Effects& out);
+
   // The state is as this record says, which was made at `at`.
   absl::Status Apply(Time at, const record::AttemptRuns& record);
   absl::Status Apply(Time at, const record::AttemptFailed& record);
@@ -127,6 +135,8 @@ class Attempt {
   absl::Status Apply(Time at, const record::KeyDeleted& record);
   absl::Status Apply(Time at, const record::BarrierEnded& record);
   absl::Status Apply(Time at, const record::IndexAgreed& record);
+  absl::Status Apply(Time at, const record::PreemptionChanged& record);
+  absl::Status Apply(Time at, const record::SyncMemberChanged& record);
   // All records are applied. `version`: above all that watchers may have been told of.
   void Restored(Time now, int64_t version, Effects& out);
   void Snapshot(std::vector<TimedRecord>& records) const;
@@ -164,7 +174,13 @@ class Attempt {
   bool FindOwner(const Caller& caller, const KeyLifetime& lifetime,
                  std::optional<MemberIndex>& owner, Effects& out) const;
   // A member left or was lost: its keys die, and nobody agrees with it any more.
-  void ForgetTraces(MemberIndex member, const ErrorPtr& because, Effects& out);
+  void ForgetTraces(Time now, MemberIndex member, const ErrorPtr& because, Effects& out);
+
+  // A stock member says something of preemptions, by a key.
+  void ReadAlong(Time now, const SetKey& request, Effects& out);
+  // Stock members are told and heard, watchers answered. After every event.
+  void SettlePreemption(Time now, Effects& out);
+  static void Append(Effects from, Effects& to);
 
   void Connect(Time now, MemberIndex member);
   // A member is let in alone, since the attempt runs already.
@@ -207,6 +223,7 @@ class Attempt {
   KeyValues keys_;
   AliveSets alive_;
   MemberWatch watch_;
+  PreemptionSync preemption_;
   Shutdown shutdown_;
   std::map<MemberIndex, CallId> polls_;
   // Registrations that were answered and not yet followed by a poll: if such a call breaks after

@@ -69,7 +69,7 @@ void Attempt::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
 
   for (const Casualty& casualty : all) {
     barriers_.MemberGone(casualty.member, casualty.error, out);
-    ForgetTraces(casualty.member, casualty.error, out);
+    ForgetTraces(now, casualty.member, casualty.error, out);
     alive_.MemberChanged(casualty.member, out);
     if (shutdown_.gathering && shutdown_.gathering->Includes(casualty.member)) {
       EndShutdown(now, casualty.error, out);
@@ -119,7 +119,7 @@ void Attempt::SetAllToError(Time now, const ErrorPtr& because, Effects& out) {
     if (membership_.Get(member).state == MemberState::kError) continue;
     membership_.Fail(now, member, error);
     barriers_.MemberGone(member, error, out);
-    ForgetTraces(member, error, out);
+    ForgetTraces(now, member, error, out);
     alive_.MemberChanged(member, out);
   }
 }
@@ -228,6 +228,7 @@ void Attempt::Handle(Time now, const DeadlineReached&, Effects& out) {
   ReachShutdownDeadline(now, out);
   barriers_.ReachDeadline(now, out);
   agreements_.ReachDeadline(now, out);
+  preemption_.ReachDeadline(now, out);
   keys_.ReachDeadline(now, out);
 }
 
@@ -268,9 +269,11 @@ void Attempt::Handle(Time, const Stop&, Effects& out) {
   FailPolls(cancelled, out);
   keys_.FailAll(cancelled, out);
   alive_.FailAll(cancelled, out);
+  preemption_.FailAll(cancelled, out);
 }
 
 void Attempt::Close(const ErrorPtr& error, int64_t next_revision, Effects& out) {
+  preemption_.FailAll(error, out);
   FailPolls(error, out);
   registration_.FailAll(error, out);
   barriers_.FailAll(error, out);
@@ -288,7 +291,7 @@ Time Attempt::NextDeadline() const {
   const Time shutdown = shutdown_.gathering ? shutdown_.gathering->deadline() : Time::Infinite();
   return std::min({membership_.NextDeadline(), registration_.NextDeadline(),
                    barriers_.NextDeadline(), agreements_.NextDeadline(), keys_.NextDeadline(),
-                   watch_.NextDeadline(), shutdown});
+                   preemption_.NextDeadline(), watch_.NextDeadline(), shutdown});
 }
 
 }  // namespace lockstep::coord

@@ -26,6 +26,7 @@ void Attempt::Handle(Time now, SetKey request, Effects& out) {
   NoteLife(now, request.caller);
   std::optional<MemberIndex> owner;
   if (!FindOwner(request.caller, request.lifetime, owner, out)) return;
+  ReadAlong(now, request, out);
   keys_.Set(now, std::move(request), owner, out);
 }
 
@@ -85,7 +86,9 @@ void Attempt::Handle(Time now, const AgreeOnIndex& request, Effects& out) {
   if (MayPark(request.caller.call, out)) agreements_.Ask(now, request, out);
 }
 
-void Attempt::ForgetTraces(MemberIndex member, const ErrorPtr& because, Effects& out) {
+void Attempt::ForgetTraces(Time now, MemberIndex member, const ErrorPtr& because, Effects& out) {
+  preemption_.MemberGone(now, member, because->reason == Reason::kMemberLeft, because->message,
+                         out);
   agreements_.MemberGone(member, because, out);
   keys_.MemberGone(member, out);
 }

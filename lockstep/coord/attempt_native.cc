@@ -85,6 +85,7 @@ void Attempt::SessionClosed(Time now, MemberIndex member, Effects& out) {
 }
 
 void Attempt::Settle(Time now, Effects& out) {
+  SettlePreemption(now, out);
   RecordMembers(out);
   TellTurns(now, out);
   watch_.Flush(now, out);
@@ -170,6 +171,12 @@ absl::Status Attempt::Apply(Time at, const record::BarrierEnded& record) {
 absl::Status Attempt::Apply(Time at, const record::IndexAgreed& record) {
   return agreements_.Apply(at, record);
 }
+absl::Status Attempt::Apply(Time at, const record::PreemptionChanged& record) {
+  return preemption_.Apply(at, record);
+}
+absl::Status Attempt::Apply(Time at, const record::SyncMemberChanged& record) {
+  return preemption_.Apply(at, record);
+}
 
 void Attempt::Restored(Time now, int64_t version, Effects& out) {
   membership_.Restored(now, version);
@@ -189,6 +196,7 @@ void Attempt::Restored(Time now, int64_t version, Effects& out) {
   }
   // Their polls are gone with the server; they poll again, or are lost.
   anyone_polls_ = membership_.connected() > 0;
+  preemption_.Restored(now, out);
 }
 
 void Attempt::Snapshot(std::vector<TimedRecord>& records) const {
@@ -217,6 +225,7 @@ void Attempt::Snapshot(std::vector<TimedRecord>& records) const {
   keys_.Snapshot(records);
   barriers_.Snapshot(records);
   agreements_.Snapshot(records);
+  preemption_.Snapshot(records);
 }
 
 }  // namespace lockstep::coord

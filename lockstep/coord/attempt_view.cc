@@ -15,7 +15,7 @@ AttemptState Attempt::state() const {
 
 size_t Attempt::waits() const {
   return barriers_.waits() + agreements_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
-         registration_.waits() + parked_.size();
+         registration_.waits() + preemption_.waits() + parked_.size();
 }
 
 void Attempt::FillView(Time now, CoordinatorView& view) const {
@@ -52,6 +52,7 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   view.keys = keys_.size();
   view.key_bytes = keys_.bytes();
   view.waits = waits();
+  if (preemption_.state().id > 0) view.preemption = {preemption_.state(), preemption_.Members()};
 }
 
 MemberView Attempt::ViewOf(Time now, MemberIndex index) const {

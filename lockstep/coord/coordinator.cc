@@ -32,7 +32,8 @@ constexpr bool kForTools =
     std::is_same_v<Request, CompareAndSetKey> || std::is_same_v<Request, IncrementKey> ||
     std::is_same_v<Request, MaxKey> || std::is_same_v<Request, DeleteKey> ||
     std::is_same_v<Request, WatchJob> || std::is_same_v<Request, WatchMembers> ||
-    std::is_same_v<Request, GetMemberStates>;
+    std::is_same_v<Request, GetMemberStates> || std::is_same_v<Request, NotifyPreemption> ||
+    std::is_same_v<Request, WatchPreemption>;
 
 // What is answered at once and changes something: a retry must not do it again.
 template <class Request>
@@ -256,7 +257,7 @@ void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& 
                             .recoverable = request.recoverable};
   if (!job_->IsMember(request.member)) return attempt_->Admit(now, admission, out);
   const bool opens = OpensNext(request.member, request.incarnation);
-  if (opens) OpenNextAttempt(job_->attempt + 1, out);
+  if (opens) OpenNextAttempt(now, job_->attempt + 1, out);
   const RoleRecord* role = nullptr;
   if (ErrorPtr refusal = job_->FindRole(request.role, &role)) {
     // Roles that were given differ in size; who does not say its own is known by its index.
@@ -289,8 +290,8 @@ bool Coordinator::OpensNext(MemberIndex member, Incarnation incarnation) const {
   return attempt_->ended();
 }
 
-void Coordinator::OpenNextAttempt(int64_t number, Effects& out) {
-  attempt_->RecordMembers(out);
+void Coordinator::OpenNextAttempt(Time now, int64_t number, Effects& out) {
+  attempt_->RecordEnd(now, out);
   const std::unique_ptr<Attempt> old = std::move(attempt_);
   const int64_t revision = old->revision() + 1;
   job_->former = {job_->attempt, old->service(), old->root_cause()};

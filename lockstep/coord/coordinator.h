@@ -74,7 +74,7 @@ class Coordinator {
   // Whether a life of a member belongs to the attempt after this one.
   bool OpensNext(MemberIndex member, Incarnation incarnation) const;
   // `number`: at least the one after this.
-  void OpenNextAttempt(int64_t number, Effects& out);
+  void OpenNextAttempt(Time now, int64_t number, Effects& out);
 
   // What carries a `Caller`: of a stock client, of a native one, and of either, when it may.
   template <class Request>

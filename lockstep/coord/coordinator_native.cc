@@ -197,7 +197,7 @@ void Coordinator::Join(Time now, SessionTable::Session& session, const JoinJob& 
     if (!known && !over) attempt_->GiveUpBroken(now, member, out);
     const bool opens = attempt_->ended() || (attempt_->failed() && !known);
     const int64_t next = std::max(job_->attempt + 1, request.attempt);
-    if (opens || (request.attempt >= next && attempt_->empty())) OpenNextAttempt(next, out);
+    if (opens || (request.attempt >= next && attempt_->empty())) OpenNextAttempt(now, next, out);
   }
   if (request.attempt > job_->attempt) {
     return out.Fail(

@@ -75,6 +75,12 @@ struct IndexAgreed {
   int64_t counter = 0;
   int64_t index = 0;
 };
+struct PreemptionNoted {
+  int64_t preemption = 0;  // which one the notice belongs to
+};
+struct PreemptionChanged {
+  std::shared_ptr<const PreemptionState> state;
+};
 struct SessionOpened {
   bool resumed = false;
   int64_t attempt = 0;
@@ -102,10 +108,10 @@ struct MembersWatched {
   int64_t version = 0;
 };
 
-using Answer =
-    std::variant<std::monostate, Registered, HeartbeatTaken, KeyRead, KeysListed, BarrierPassed,
-                 AliveMembers, MembersWatched, KeyWritten, KeySwapped, KeysDeleted, KeysChanged,
-                 IndexAgreed, SessionOpened, Joined, JobChanged>;
+using Answer = std::variant<std::monostate, Registered, HeartbeatTaken, KeyRead, KeysListed,
+                            BarrierPassed, AliveMembers, MembersWatched, KeyWritten, KeySwapped,
+                            KeysDeleted, KeysChanged, IndexAgreed, SessionOpened, Joined,
+                            JobChanged, PreemptionNoted, PreemptionChanged>;
 
 // The one answer to a call: the error when there is one, else the answer.
 struct Reply {
@@ -125,12 +131,16 @@ enum class NoticeKind {
   kAttemptFailed,  // by its first failure
   kMemberJoined,
   kMemberLeft,
-  kMemberSuspect,    // stopped, or silent
-  kMemberRecovered,  // a suspect one is well again
-  kMemberLost,       // died or fell silent
-  kMemberFailed,     // in error for another reason
-  kBarrierFailed,    // it timed out, was cancelled, or a member of it was lost; agreements too
-  kProcessStarted,   // from launchers, as is the next
+  kMemberSuspect,     // stopped, or silent
+  kMemberRecovered,   // a suspect one is well again
+  kMemberLost,        // died or fell silent
+  kMemberFailed,      // in error for another reason
+  kBarrierFailed,     // it timed out, was cancelled, or a member of it was lost; agreements too
+  kPreemptionNotice,  // members will be preempted, or will not, or at another time
+  kPreemptionAgreed,  // on the sync step
+  kPreemptionSaved,   // a member saved, or failed to
+  kPreemptionEnded,
+  kProcessStarted,  // from launchers, as is the next
   kProcessEnded,
 };
 struct NoticeAbout {

@@ -57,6 +57,7 @@ constexpr NamedReason kReasons[] = {
     {Reason::kUnknownRole, "unknown_role"},
     {Reason::kJobFull, "job_full"},
     {Reason::kMemberExists, "member_exists"},
+    {Reason::kNoPreemption, "no_preemption"},
     {Reason::kWrongAttempt, "wrong_attempt"},
     {Reason::kConditionFailed, "condition_failed"},
     {Reason::kInvalidArgument, "invalid_argument"},

@@ -57,6 +57,7 @@ enum class Reason {
   kUnknownRole,
   kJobFull,          // nobody's index is left
   kMemberExists,     // another process is this member, and lives
+  kNoPreemption,     // there is none to cancel or to move
   kWrongAttempt,     // the process was started for another attempt than would take it
   kConditionFailed,  // of a conditional deletion
   kInvalidArgument,

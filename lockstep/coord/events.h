@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/base/time.h"
+#include "lockstep/coord/preemption.h"
 
 namespace lockstep::coord {
 
@@ -110,6 +111,57 @@ struct AgreeOnIndex {
   int64_t stride = 1;
   absl::Duration timeout = absl::InfiniteDuration();
   std::vector<MemberIndex> members;  // empty: all members of the job
+};
+
+// Somebody has learnt that members will be preempted, or that they will not, or not yet. Answered
+// with PreemptionNoted.
+struct NotifyPreemption {
+  enum class Act { kNotify, kExtend, kWithdraw };
+  Caller caller;
+  std::optional<MemberIndex> member;  // who says so, when it is one
+  Act act = Act::kNotify;
+  std::string source;  // "gce", "signal", "operator"
+  // The source's own name of it, the same when it is said again. Empty: with kNotify always a new
+  // one; else all notices of the open preemption.
+  std::string event;
+  // Who will die. None and no host: the caller, or everybody when that is no member.
+  std::vector<MemberIndex> subjects;
+  std::string host;                    // all members there
+  std::optional<absl::Duration> left;  // until then; absent: not known
+  std::string text;                    // for people
+};
+
+// Answered with PreemptionChanged when the state has another version than `after`.
+struct WatchPreemption {
+  Caller caller;
+  std::optional<MemberIndex> member;
+  int64_t after = 0;
+  // The member polls its steps against the fence: it is asked for a step when a preemption opens.
+  bool answers = false;
+};
+
+// The member has read that the fence is up, and begins no step from `first` on until it knows the
+// sync step.
+struct AnswerFence {
+  Caller caller;
+  MemberIndex member;
+  int64_t preemption = 0;
+  // The first step at which it can still act; absent: it has not begun its first.
+  std::optional<int64_t> first;
+  int64_t stride = 1;                // it comes by `first`, `first` + stride...
+  std::optional<int64_t> last_step;  // when it knows where its work ends
+  absl::Duration step_time;          // zero: not known, as is the next
+  absl::Duration save_time;
+};
+
+// What the member has come to in a preemption: kReached, kSaved, kFailed or kFinished.
+struct ReportSave {
+  Caller caller;
+  MemberIndex member;
+  int64_t preemption = 0;
+  SyncState state = SyncState::kReached;
+  std::optional<int64_t> step;
+  std::string text;  // where it saved, or why it did not
 };
 
 // Asks to be let in; answered when all members of the job have asked.
@@ -338,6 +390,7 @@ using Event =
                  // Native clients only:
                  OpenSession, SessionBroke, AnsweredThrough, CloseSession, JoinJob, ReportProgress,
                  WatchJob, AgreeOnIndex, CompareAndSetKey, MaxKey, GetKeys, WatchKeys,
+                 NotifyPreemption, WatchPreemption, AnswerFence, ReportSave,
                  // Facts:
                  ProcessStarted, ProcessEnded, ProcessStopped, ProcessContinued, DeadlineReached,
                  Restored, Stop>;

@@ -48,6 +48,20 @@ struct CoordinatorOptions {
   // Parked state watches are answered at most this often; the first change after a rest, at once.
   absl::Duration watch_interval = absl::Milliseconds(100);
 
+  // A preemption whose deaths are further away than this begins when they are not.
+  absl::Duration preempt_window = absl::Minutes(15);
+  // Members that do not say within this where they are, are left out of the sync step.
+  absl::Duration preempt_fence_timeout = absl::Seconds(5);
+  // Members that have not begun their first step are waited for, too, as long as that.
+  bool preempt_awaits_all = false;
+  // What a save takes, unless a member knows better.
+  absl::Duration preempt_save_estimate;
+  // From the sync step's publication, or the death when that is later, until a preemption ends
+  // without those who have not saved.
+  absl::Duration preempt_save_timeout = absl::Minutes(10);
+  // The same before there is a sync step, when nobody says when the death will be.
+  absl::Duration preempt_answer_timeout = absl::Minutes(1);
+
   // Service incarnations of the attempts are drawn from it. Random in production.
   uint64_t incarnation_seed = 0;
 
@@ -76,6 +90,9 @@ struct CoordinatorOptions {
   // Of one member: labels, and the bytes of each and of the phase.
   size_t labels_max = 32;
   size_t label_bytes_max = 256;
+
+  // Of one preemption.
+  size_t preempt_notices_max = 1024;
 
   // A view has so many open barriers and awaited keys, and says how many there are.
   size_t view_rows_max = 256;

@@ -22,6 +22,7 @@
 #include "lockstep/base/ids.h"
 #include "lockstep/base/time.h"
 #include "lockstep/coord/error.h"
+#include "lockstep/coord/preemption.h"
 
 namespace lockstep::coord {
 
@@ -124,6 +125,20 @@ struct IndexAgreed {
   int64_t index = 0;
 };
 
+// The state of the attempt's preemption. The times in it are those of the machine at `at`.
+struct PreemptionChanged {
+  std::shared_ptr<const PreemptionState> state;
+  Time at;
+};
+
+// What became of a member in the current preemption.
+struct SyncMemberChanged {
+  MemberIndex member;
+  SyncState state = SyncState::kAsked;
+  std::optional<int64_t> step;
+  std::string text;
+};
+
 // A native session began, or ended (then nothing of it is remembered).
 struct SessionChanged {
   SessionId session;
@@ -150,7 +165,8 @@ using Record =
     std::variant<record::AttemptBegan, record::AttemptRuns, record::AttemptFailed,
                  record::ShutdownEnded, record::MemberChanged, record::ProcessChanged,
                  record::ErrorKept, record::KeySet, record::KeyDeleted, record::BarrierEnded,
-                 record::IndexAgreed, record::SessionChanged, record::AnswerKept>;
+                 record::IndexAgreed, record::SessionChanged, record::AnswerKept,
+                 record::PreemptionChanged, record::SyncMemberChanged>;
 
 // A record and when it came to be.
 struct TimedRecord {

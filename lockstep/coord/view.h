@@ -11,6 +11,7 @@
 #include "lockstep/base/ids.h"
 #include "lockstep/base/time.h"
 #include "lockstep/coord/error.h"
+#include "lockstep/coord/preemption.h"
 
 namespace lockstep::coord {
 
@@ -61,6 +62,12 @@ struct KeyWaitView {
   std::vector<MemberIndex> members;  // those that are known, in order
 };
 
+// The current preemption, or the last one.
+struct PreemptionView {
+  PreemptionState state;
+  std::vector<SyncMember> members;
+};
+
 struct ErrorView {
   Time at;
   absl::StatusCode code;
@@ -98,6 +105,7 @@ struct CoordinatorView {
   size_t barriers_open = 0;            // all of them, as is the next
   size_t keys_awaited = 0;
   std::vector<ErrorView> errors;  // newest last, of all attempts
+  std::optional<PreemptionView> preemption;
   size_t keys = 0;
   size_t key_bytes = 0;
   size_t waits = 0;  // parked calls

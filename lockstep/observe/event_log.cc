@@ -42,6 +42,14 @@ EventKind KindOf(coord::NoticeKind kind) {
       return EventKind::kMemberFailed;
     case coord::NoticeKind::kBarrierFailed:
       return EventKind::kBarrierFailed;
+    case coord::NoticeKind::kPreemptionNotice:
+      return EventKind::kPreemptionNotice;
+    case coord::NoticeKind::kPreemptionAgreed:
+      return EventKind::kPreemptionAgreed;
+    case coord::NoticeKind::kPreemptionSaved:
+      return EventKind::kPreemptionSaved;
+    case coord::NoticeKind::kPreemptionEnded:
+      return EventKind::kPreemptionEnded;
     case coord::NoticeKind::kProcessStarted:
       return EventKind::kProcessStarted;
     case coord::NoticeKind::kProcessEnded:

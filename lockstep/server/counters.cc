@@ -51,6 +51,10 @@ struct Names {
     NameOf<coord::MaxKey>("max_key");
     NameOf<coord::GetKeys>("get_keys");
     NameOf<coord::WatchKeys>("watch_keys");
+    NameOf<coord::NotifyPreemption>("notify_preemption");
+    NameOf<coord::WatchPreemption>("watch_preemption");
+    NameOf<coord::AnswerFence>("answer_fence");
+    NameOf<coord::ReportSave>("report_save");
     NameOf<coord::ProcessStarted>("process_started");
     NameOf<coord::ProcessEnded>("process_ended");
     NameOf<coord::ProcessStopped>("process_stopped");

@@ -21,7 +21,8 @@ bool MayWait(const coord::Event& event) {
          Is<coord::LeaveJob>(event) || Is<coord::WatchMembers>(event) || Is<coord::GetKey>(event) ||
          Is<coord::ArriveAtBarrier>(event) || Is<coord::GetAliveMembers>(event) ||
          Is<coord::JoinJob>(event) || Is<coord::WatchJob>(event) ||
-         Is<coord::AgreeOnIndex>(event) || Is<coord::GetKeys>(event) || Is<coord::WatchKeys>(event);
+         Is<coord::AgreeOnIndex>(event) || Is<coord::GetKeys>(event) ||
+         Is<coord::WatchKeys>(event) || Is<coord::WatchPreemption>(event);
 }
 
 // Whether a success of this kind of request carries this kind of answer.

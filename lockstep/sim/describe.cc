@@ -96,6 +96,22 @@ std::string Rest(const coord::GetKeys& e) { return absl::StrCat(" ", absl::StrJo
 std::string Rest(const coord::WatchKeys& e) {
   return absl::StrCat(" ", Quote(e.key), " after=", e.after);
 }
+std::string Rest(const coord::NotifyPreemption& e) {
+  return absl::StrCat(" ", e.source, "/", e.event, " act=", static_cast<int>(e.act), " of ",
+                      List(e.subjects),
+                      " left=", e.left ? absl::FormatDuration(*e.left) : "unknown");
+}
+std::string Rest(const coord::WatchPreemption& e) {
+  return absl::StrCat(" after=", e.after, e.answers ? " answers" : "");
+}
+std::string Rest(const coord::AnswerFence& e) {
+  return absl::StrCat(" preemption=", e.preemption,
+                      " first=", e.first ? absl::StrCat(*e.first) : "none", " stride=", e.stride);
+}
+std::string Rest(const coord::ReportSave& e) {
+  return absl::StrCat(" preemption=", e.preemption, " ", coord::SyncStateName(e.state),
+                      " step=", e.step ? absl::StrCat(*e.step) : "none");
+}
 std::string Rest(const coord::CallLeft& e) { return absl::StrCat(" call #", e.call.value()); }
 std::string Rest(const coord::ProcessStarted& e) { return absl::StrCat(" pid=", e.pid); }
 std::string Rest(const coord::ProcessEnded& e) {
@@ -138,6 +154,10 @@ constexpr absl::string_view kNames[] = {"RegisterMember",
                                         "MaxKey",
                                         "GetKeys",
                                         "WatchKeys",
+                                        "NotifyPreemption",
+                                        "WatchPreemption",
+                                        "AnswerFence",
+                                        "ReportSave",
                                         "ProcessStarted",
                                         "ProcessEnded",
                                         "ProcessStopped",
@@ -182,6 +202,11 @@ std::string Text(const coord::KeysChanged& a) {
 }
 std::string Text(const coord::IndexAgreed& a) {
   return absl::StrCat(" agreed ", a.index, " counter=", a.counter);
+}
+std::string Text(const coord::PreemptionNoted& a) { return absl::StrCat(" noted ", a.preemption); }
+std::string Text(const coord::PreemptionChanged& a) {
+  return absl::StrCat(" preemption ", a.state->id, " ", coord::PreemptionPhaseName(a.state->phase),
+                      " version=", a.state->version);
 }
 std::string Text(const coord::SessionOpened& a) { return a.resumed ? " resumed" : " opened"; }
 std::string Text(const coord::Joined& a) {

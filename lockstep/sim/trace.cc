@@ -65,6 +65,11 @@ struct AnswerHasher {
     for (const coord::KeyValue& entry : a.changes) AddEntry(entry);
   }
   void operator()(const coord::IndexAgreed& a) { hash.Add(a.index); }
+  void operator()(const coord::PreemptionNoted& a) { hash.Add(a.preemption); }
+  void operator()(const coord::PreemptionChanged& a) {
+    hash.Add(a.state->version);
+    hash.Add(a.state->sync_step.value_or(-1));
+  }
   void operator()(const coord::SessionOpened& a) { hash.Add(a.resumed); }
   void operator()(const coord::Joined& a) {
     hash.Add(a.name);

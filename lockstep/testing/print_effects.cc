@@ -94,6 +94,10 @@ std::string PrintAnswer(const coord::Answer& answer) {
           [](const coord::IndexAgreed& a) {
             return absl::StrCat("index agreed ", a.index, " use ", a.counter);
           },
+          [](const coord::PreemptionNoted& a) { return absl::StrCat("noted ", a.preemption); },
+          [](const coord::PreemptionChanged& a) {
+            return absl::StrCat("preemption ", Show(a.state));
+          },
           [](const coord::SessionOpened& a) {
             return absl::StrCat("session opened", a.resumed ? " again" : "", " attempt=", a.attempt,
                                 " size=", a.size);
@@ -152,6 +156,10 @@ constexpr const char* kEventNames[] = {"RegisterMember",
                                        "MaxKey",
                                        "GetKeys",
                                        "WatchKeys",
+                                       "NotifyPreemption",
+                                       "WatchPreemption",
+                                       "AnswerFence",
+                                       "ReportSave",
                                        "ProcessStarted",
                                        "ProcessEnded",
                                        "ProcessStopped",
@@ -163,9 +171,9 @@ static_assert(std::size(kEventNames) == std::variant_size_v<coord::Event>);
 
 // In the order of `coord::Record`.
 constexpr const char* kRecordNames[] = {
-    "AttemptBegan",   "AttemptRuns",    "AttemptFailed", "ShutdownEnded", "MemberChanged",
-    "ProcessChanged", "ErrorKept",      "KeySet",        "KeyDeleted",    "BarrierEnded",
-    "IndexAgreed",    "SessionChanged", "AnswerKept"};
+    "AttemptBegan",   "AttemptRuns",    "AttemptFailed", "ShutdownEnded",     "MemberChanged",
+    "ProcessChanged", "ErrorKept",      "KeySet",        "KeyDeleted",        "BarrierEnded",
+    "IndexAgreed",    "SessionChanged", "AnswerKept",    "PreemptionChanged", "SyncMemberChanged"};
 static_assert(std::size(kRecordNames) == std::variant_size_v<coord::Record>);
 
 template <class Variant>

@@ -61,6 +61,12 @@ inline std::string Show(const std::shared_ptr<const std::string>& text) {
 inline std::string Show(const coord::MemberValue& brought) {
   return absl::StrCat(Show(brought.member), ":", Show(brought.value));
 }
+inline std::string Show(const coord::PreemptionNotice& notice) {
+  std::string subjects;
+  for (MemberIndex subject : notice.subjects) absl::StrAppend(&subjects, subject.value(), " ");
+  return absl::StrCat(Show(notice.source), "/", Show(notice.event), " of ", subjects, "at ",
+                      Show(notice.death), " ", Show(notice.text));
+}
 template <class A, class B>
 std::string Show(const std::pair<A, B>& pair) {
   return absl::StrCat(Show(pair.first), ":", Show(pair.second));
@@ -86,6 +92,20 @@ inline std::string Show(const coord::KeyLifetime& lifetime) {
 inline std::string Show(const coord::KeyCondition& condition) {
   return absl::StrCat("absent:", condition.absent, ",value:", Show(condition.value),
                       ",revision:", Show(condition.revision));
+}
+
+inline std::string Show(coord::NotifyPreemption::Act act) {
+  constexpr const char* kNames[] = {"notify", "extend", "withdraw"};
+  return kNames[static_cast<size_t>(act)];
+}
+inline std::string Show(coord::SyncState state) { return std::string(coord::SyncStateName(state)); }
+inline std::string Show(const std::shared_ptr<const coord::PreemptionState>& state) {
+  return absl::StrCat("{", state->id, " ", coord::PreemptionPhaseName(state->phase), " version ",
+                      state->version, " round ", state->round, " step ", Show(state->sync_step),
+                      state->withdrawn ? " withdrawn" : "", " death ", Show(state->death),
+                      " since ", Show(state->since), " ",
+                      coord::PreemptionOutcomeName(state->outcome), " ", Show(state->text), " ",
+                      Show(state->notices), "}");
 }
 
 inline void AppendField(std::string& text, const char* name, const std::string& value) {
@@ -125,7 +145,7 @@ void AppendWho(const T& e, std::string& text) {
   LOCKSTEP_FIELD(life);
   LOCKSTEP_FIELD(error);
   LOCKSTEP_FIELD(root_cause);
-  LOCKSTEP_FIELD(left);
+  if constexpr (!requires { e.subjects; }) LOCKSTEP_FIELD(left);
   LOCKSTEP_FIELD(recoverable);
   LOCKSTEP_FIELD(role);
   LOCKSTEP_FIELD(deadline);
@@ -179,6 +199,18 @@ void AppendWhat(const T& e, std::string& text) {
   LOCKSTEP_FIELD(result);
   LOCKSTEP_FIELD(swapped);
   LOCKSTEP_FIELD(through);
+  LOCKSTEP_FIELD(act);
+  LOCKSTEP_FIELD(source);
+  LOCKSTEP_FIELD(event);
+  LOCKSTEP_FIELD(subjects);
+  LOCKSTEP_FIELD(left);
+  LOCKSTEP_FIELD(text);
+  LOCKSTEP_FIELD(answers);
+  LOCKSTEP_FIELD(preemption);
+  LOCKSTEP_FIELD(first);
+  LOCKSTEP_FIELD(last_step);
+  LOCKSTEP_FIELD(step_time);
+  LOCKSTEP_FIELD(save_time);
 }
 #undef LOCKSTEP_FIELD
 

@@ -2,6 +2,7 @@
 #include "lockstep/v1/coordination.pb.h"
 #include "lockstep/v1/jobs.pb.h"
 #include "lockstep/v1/link.pb.h"
+#include "lockstep/v1/preemption.pb.h"
 #include "lockstep/v1/process.pb.h"
 #include "lockstep/v1/status.pb.h"
 #include "lockstep/wire/native/codec.h"
@@ -9,6 +10,7 @@
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/job_messages.h"
 #include "lockstep/wire/native/link_messages.h"
+#include "lockstep/wire/native/preemption_messages.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
 
@@ -49,7 +51,15 @@ using Messages = testing::Types<
     Pair<DeleteKeyReply, v1::DeleteKeyReply>, Pair<ListKeys, v1::ListKeys>,
     Pair<ListKeysReply, v1::ListKeysReply>, Pair<WatchKeys, v1::WatchKeys>,
     Pair<KeyChange, v1::KeyChange>, Pair<WatchKeysReply, v1::WatchKeysReply>,
-    Pair<WatchJob, v1::WatchJob>, Pair<WatchJobReply, v1::WatchJobReply>>;
+    Pair<WatchJob, v1::WatchJob>, Pair<WatchJobReply, v1::WatchJobReply>,
+    Pair<PreemptionNotice, v1::PreemptionNotice>, Pair<PreemptionState, v1::PreemptionState>,
+    Pair<SyncMember, v1::SyncMember>, Pair<PreemptionStatus, v1::PreemptionStatus>,
+    Pair<NotifyPreemption, v1::NotifyPreemption>,
+    Pair<NotifyPreemptionReply, v1::NotifyPreemptionReply>,
+    Pair<WatchPreemption, v1::WatchPreemption>,
+    Pair<WatchPreemptionReply, v1::WatchPreemptionReply>, Pair<AnswerFence, v1::AnswerFence>,
+    Pair<AnswerFenceReply, v1::AnswerFenceReply>, Pair<ReportSave, v1::ReportSave>,
+    Pair<ReportSaveReply, v1::ReportSaveReply>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Native, Contract, Messages);
 
 }  // namespace

@@ -154,6 +154,9 @@ struct OwnAnswer {
   std::string operator()(const coord::IndexAgreed& answer) const {
     return native::Encode(AgreeOnIndexReply{.counter = answer.counter, .index = answer.index});
   }
+  std::string operator()(const coord::PreemptionNoted& answer) const {
+    return native::Encode(NotifyPreemptionReply{.preemption = answer.preemption});
+  }
   std::string operator()(const coord::SessionOpened& answer) const {
     return native::Encode(OpenSessionReply{
         .resumed = answer.resumed, .attempt = answer.attempt, .size = answer.size});
@@ -199,6 +202,11 @@ EncodedReply ReplyEncoder::Encode(Time now, RequestKind kind, const coord::Reply
   if (const auto* changed = std::get_if<coord::JobChanged>(&reply.answer)) {
     return Share(answer_, changed->change, kind, 0, kNoText,
                  [&] { return native::Encode(FromChange(now, *changed->change)); });
+  }
+  if (const auto* changed = std::get_if<coord::PreemptionChanged>(&reply.answer)) {
+    return Share(answer_, changed->state, kind, 0, kNoText, [&] {
+      return native::Encode(WatchPreemptionReply{.state = FromState(now, *changed->state)});
+    });
   }
   if (const auto* alive = std::get_if<coord::AliveMembers>(&reply.answer)) {
     return Share(answer_, alive->members, kind, 0, kNoText,

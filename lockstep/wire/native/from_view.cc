@@ -109,7 +109,44 @@ ErrorStatus Convert(Time now, const coord::ErrorView& error) {
           .attempt = error.attempt};
 }
 
+// The enums of both sides have the same order, and ours begin with kUnspecified.
+template <class To, class From>
+To Same(From from) {
+  return static_cast<To>(static_cast<int>(from) + 1);
+}
+
+std::optional<int64_t> In(Time now, Time then) {
+  if (then.is_infinite()) return std::nullopt;
+  return Microseconds(then - now);
+}
+
 }  // namespace
+
+coord::SyncState ToCoord(SyncState state) {
+  return static_cast<coord::SyncState>(static_cast<int>(state) - 1);
+}
+
+PreemptionState FromState(Time now, const coord::PreemptionState& state) {
+  PreemptionState out = {.version = state.version,
+                         .id = state.id,
+                         .phase = Same<PreemptionPhase>(state.phase),
+                         .round = state.round,
+                         .sync_step = state.sync_step,
+                         .withdrawn = state.withdrawn,
+                         .outcome = Same<PreemptionOutcome>(state.outcome),
+                         .text = ToUtf8(state.text),
+                         .notices = {},
+                         .death_in_us = In(now, state.death),
+                         .since_ago_us = Ago(now, state.since)};
+  for (const coord::PreemptionNotice& notice : state.notices) {
+    out.notices.push_back({.source = ToUtf8(notice.source),
+                           .event = ToUtf8(notice.event),
+                           .subjects = Convert(notice.subjects),
+                           .death_in_us = In(now, notice.death),
+                           .text = ToUtf8(notice.text)});
+  }
+  return out;
+}
 
 JobStatus FromView(Time now, const coord::CoordinatorView& view, std::string grpc_address) {
   JobStatus status = {.job = ToUtf8(view.job),
@@ -132,6 +169,16 @@ JobStatus FromView(Time now, const coord::CoordinatorView& view, std::string grp
   for (const auto& barrier : view.barriers) status.barriers.push_back(Convert(now, barrier));
   for (const auto& wait : view.key_waits) status.key_waits.push_back(Convert(now, wait));
   for (const auto& error : view.errors) status.errors.push_back(Convert(now, error));
+  if (view.preemption) {
+    PreemptionStatus& preemption = status.preemption.emplace();
+    preemption.state = FromState(now, view.preemption->state);
+    for (const coord::SyncMember& member : view.preemption->members) {
+      preemption.members.push_back({.member = member.member.value(),
+                                    .state = Same<SyncState>(member.state),
+                                    .step = member.step,
+                                    .text = ToUtf8(member.text)});
+    }
+  }
   return status;
 }
 

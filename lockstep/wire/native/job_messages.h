@@ -103,9 +103,16 @@ enum class EventKind : int32_t {
   kProcessEnded = 16,
   // Anything else that an operator should know.
   kNotice = 17,
+  // Members will be preempted, or will not, or at another time.
+  kPreemptionNotice = 18,
+  // On the step at which all save.
+  kPreemptionAgreed = 19,
+  // A member saved, or failed to.
+  kPreemptionSaved = 20,
+  kPreemptionEnded = 21,
 };
 
-constexpr std::array<EnumName<EventKind>, 18> EnumNames(EventKind) {
+constexpr std::array<EnumName<EventKind>, 22> EnumNames(EventKind) {
   using enum EventKind;
   return {{{kUnspecified, "unspecified"},
            {kServerStarted, "server_started"},
@@ -124,7 +131,11 @@ constexpr std::array<EnumName<EventKind>, 18> EnumNames(EventKind) {
            {kBarrierFailed, "barrier_failed"},
            {kProcessStarted, "process_started"},
            {kProcessEnded, "process_ended"},
-           {kNotice, "notice"}}};
+           {kNotice, "notice"},
+           {kPreemptionNotice, "preemption_notice"},
+           {kPreemptionAgreed, "preemption_agreed"},
+           {kPreemptionSaved, "preemption_saved"},
+           {kPreemptionEnded, "preemption_ended"}}};
 }
 
 enum class EventSeverity : int32_t {

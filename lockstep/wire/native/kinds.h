@@ -6,6 +6,7 @@
 
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/job_messages.h"
+#include "lockstep/wire/native/preemption_messages.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
 
@@ -78,5 +79,14 @@ template <>
 struct KindOf<ListKeys> : Kind<37, ListKeysReply> {};
 template <>
 struct KindOf<WatchKeys> : Kind<38, WatchKeysReply> {};
+
+template <>
+struct KindOf<NotifyPreemption> : Kind<40, NotifyPreemptionReply> {};
+template <>
+struct KindOf<WatchPreemption> : Kind<41, WatchPreemptionReply> {};
+template <>
+struct KindOf<AnswerFence> : Kind<42, AnswerFenceReply> {};
+template <>
+struct KindOf<ReportSave> : Kind<43, ReportSaveReply> {};
 
 }  // namespace lockstep::wire::native

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/wire/native/field.h"
+#include "lockstep/wire/native/preemption_messages.h"
 
 namespace lockstep::wire::native {
 
@@ -188,6 +189,7 @@ struct JobStatus {
   std::string grpc;           // HOST:PORT for this job's stock clients
   int64_t barriers_open = 0;  // all of them, as is the next
   int64_t keys_awaited = 0;
+  std::optional<PreemptionStatus> preemption;  // of this attempt: the current one, or the last
 
   friend bool operator==(const JobStatus&, const JobStatus&) = default;
   static constexpr std::string_view kName = "lockstep.v1.JobStatus";
@@ -202,7 +204,8 @@ struct JobStatus {
         Field(11, "keys", &JobStatus::keys), Field(12, "key_bytes", &JobStatus::key_bytes),
         Field(13, "waits", &JobStatus::waits), Field(14, "grpc", &JobStatus::grpc),
         Field(15, "barriers_open", &JobStatus::barriers_open),
-        Field(16, "keys_awaited", &JobStatus::keys_awaited));
+        Field(16, "keys_awaited", &JobStatus::keys_awaited),
+        Field(17, "preemption", &JobStatus::preemption));
   }
 };
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/from_view.h"
 
 namespace lockstep::wire::native {
 namespace {
@@ -212,6 +213,58 @@ EventOr Convert(WatchKeys request, const RequestContext& from) {
       .caller = from.caller, .key = std::move(request.key), .after = request.after};
 }
 
+EventOr Convert(NotifyPreemption request, const RequestContext& from) {
+  using Act = coord::NotifyPreemption::Act;
+  if (request.act < NoticeAct::kNotify || request.act > NoticeAct::kWithdraw) {
+    return Invalid(
+        "a preemption notice that says neither that somebody dies, nor when instead, "
+        "nor that nobody does");
+  }
+  coord::NotifyPreemption event{.caller = from.caller,
+                                .member = {},
+                                .act = request.act == NoticeAct::kNotify   ? Act::kNotify
+                                       : request.act == NoticeAct::kExtend ? Act::kExtend
+                                                                           : Act::kWithdraw,
+                                .source = std::move(request.source),
+                                .event = std::move(request.event),
+                                .subjects = MembersOf(request.subjects),
+                                .host = std::move(request.host),
+                                .left = {},
+                                .text = std::move(request.text)};
+  if (request.left_us) event.left = absl::Microseconds(*request.left_us);
+  return event;
+}
+
+EventOr Convert(WatchPreemption request, const RequestContext& from) {
+  return coord::WatchPreemption{
+      .caller = from.caller, .member = {}, .after = request.after, .answers = request.answers};
+}
+
+EventOr Convert(AnswerFence request, const RequestContext& from) {
+  return coord::AnswerFence{.caller = from.caller,
+                            .member = {},
+                            .preemption = request.preemption,
+                            .first = request.first,
+                            .stride = request.stride == 0 ? 1 : request.stride,
+                            .last_step = request.last_step,
+                            .step_time = absl::Microseconds(request.step_time_us),
+                            .save_time = absl::Microseconds(request.save_time_us)};
+}
+
+EventOr Convert(ReportSave request, const RequestContext& from) {
+  if (request.state < SyncState::kReached || request.state > SyncState::kFinished) {
+    return Invalid(
+        "a member says of itself that it reached the sync step, saved, failed to, or "
+        "finished, and nothing else");
+  }
+  return coord::ReportSave{.caller = from.caller,
+                           .member = {},
+                           .preemption = request.preemption,
+                           .state = ToCoord(request.state),
+                           .step = request.step,
+                           .text = std::move(request.text)};
+}
+
 template <class Request>
 EventOr Read(std::string_view payload, const RequestContext& from) {
   auto request = Decode<Request>(payload);
@@ -241,7 +294,8 @@ absl::StatusOr<coord::Event> ToEvent(RequestKind kind, std::string_view payload,
   return ReadOneOf<GetKey, SetKey, Barrier, ReportProgress, IncrementKey, CompareAndSetKey,
                    WatchKeys, GetKeys, MaxKey, DeleteKey, ListKeys, CancelBarrier, AgreeOnIndex,
                    GetAliveMembers, JoinJob, LeaveJob, PollForError, ReportError, WatchJob,
-                   CloseSession>(kind, payload, from);
+                   CloseSession, WatchPreemption, AnswerFence, ReportSave, NotifyPreemption>(
+      kind, payload, from);
 }
 
 absl::StatusOr<SessionId> ToSessionId(const Bytes& bytes) {

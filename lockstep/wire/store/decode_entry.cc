@@ -176,6 +176,53 @@ coord::Record RecordOf(AnswerKept& from, Problem& problem) {
                             .through = from.through};
 }
 
+// Of an enum that begins with 1 here, and with 0 there.
+template <class Enum>
+Enum EnumOf(int32_t number, Enum last, std::string_view what, Problem& problem) {
+  if (number < 1 || number > static_cast<int32_t>(last) + 1) {
+    problem.Say(absl::StrFormat("%s %d, which this program does not know", what, number));
+    return Enum{};
+  }
+  return static_cast<Enum>(number - 1);
+}
+
+// Counted from the beginning of time, which is when the record says that it was made.
+Time TimeOf(const std::optional<int64_t>& in_ns) {
+  return in_ns ? Time::FromNanoseconds(*in_ns) : Time::Infinite();
+}
+
+coord::Record RecordOf(PreemptionChanged& from, Problem& problem) {
+  auto state = std::make_shared<coord::PreemptionState>();
+  state->version = from.version;
+  state->id = from.id;
+  state->phase =
+      EnumOf(from.phase, coord::PreemptionPhase::kEnded, "a preemption in phase", problem);
+  state->round = from.round;
+  state->sync_step = from.sync_step;
+  state->withdrawn = from.withdrawn;
+  state->outcome = EnumOf(from.outcome, coord::PreemptionOutcome::kNobodyAnswered,
+                          "a preemption with outcome", problem);
+  state->text = std::move(from.text.data);
+  state->death = TimeOf(from.death_in_ns);
+  state->since = Time::FromNanoseconds(from.since_in_ns);
+  for (PreemptionNotice& notice : from.notices) {
+    state->notices.push_back({.source = std::move(notice.source.data),
+                              .event = std::move(notice.event.data),
+                              .subjects = MembersOf(notice.subjects),
+                              .death = TimeOf(notice.death_in_ns),
+                              .text = std::move(notice.text.data)});
+  }
+  return record::PreemptionChanged{std::move(state), Time()};
+}
+
+coord::Record RecordOf(SyncMemberChanged& from, Problem& problem) {
+  return record::SyncMemberChanged{
+      .member = MemberIndex(from.member),
+      .state = EnumOf(from.state, coord::SyncState::kLate, "a preempted member in state", problem),
+      .step = from.step,
+      .text = std::move(from.text.data)};
+}
+
 coord::Record RecordOf(Record& from, Problem& problem) {
   int set = 0;
   coord::Record to;

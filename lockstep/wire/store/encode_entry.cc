@@ -146,6 +146,40 @@ AnswerKept MessageOf(const record::AnswerKept& from) {
           .through = from.through};
 }
 
+std::optional<int64_t> In(Time from, Time then) {
+  if (then.is_infinite()) return std::nullopt;
+  return absl::ToInt64Nanoseconds(then - from);
+}
+
+PreemptionChanged MessageOf(const record::PreemptionChanged& from) {
+  const coord::PreemptionState& state = *from.state;
+  PreemptionChanged to{.version = state.version,
+                       .id = state.id,
+                       .phase = static_cast<int32_t>(state.phase) + 1,
+                       .round = state.round,
+                       .sync_step = state.sync_step,
+                       .withdrawn = state.withdrawn,
+                       .outcome = static_cast<int32_t>(state.outcome) + 1,
+                       .text = {state.text},
+                       .death_in_ns = In(from.at, state.death),
+                       .since_in_ns = In(from.at, state.since).value_or(0)};
+  for (const coord::PreemptionNotice& notice : state.notices) {
+    to.notices.push_back({.source = {notice.source},
+                          .event = {notice.event},
+                          .subjects = IndicesOf(notice.subjects),
+                          .death_in_ns = In(from.at, notice.death),
+                          .text = {notice.text}});
+  }
+  return to;
+}
+
+SyncMemberChanged MessageOf(const record::SyncMemberChanged& from) {
+  return {.member = from.member.value(),
+          .state = static_cast<int32_t>(from.state) + 1,
+          .step = from.step,
+          .text = {from.text}};
+}
+
 // The field of Record that holds such a message.
 template <class Message>
 constexpr uint32_t FieldOf() {

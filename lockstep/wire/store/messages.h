@@ -322,6 +322,72 @@ struct AnswerKept {
   }
 };
 
+// A notice of a preemption. Times are in nanoseconds from the record's own.
+struct PreemptionNotice {
+  Bytes source;
+  Bytes event;
+  std::vector<int32_t> subjects;  // Empty: everybody.
+  std::optional<int64_t> death_in_ns;
+  Bytes text;
+
+  friend bool operator==(const PreemptionNotice&, const PreemptionNotice&) = default;
+  static constexpr std::string_view kName = "lockstep.store.v1.PreemptionNotice";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "source", &PreemptionNotice::source),
+                           Field(2, "event", &PreemptionNotice::event),
+                           Field(3, "subjects", &PreemptionNotice::subjects),
+                           Field(4, "death_in_ns", &PreemptionNotice::death_in_ns),
+                           Field(5, "text", &PreemptionNotice::text));
+  }
+};
+
+// The state of the attempt's preemption. The numbers of enums are those of lockstep.v1.
+struct PreemptionChanged {
+  int64_t version = 0;
+  int64_t id = 0;
+  int32_t phase = 0;
+  int64_t round = 0;
+  std::optional<int64_t> sync_step;
+  bool withdrawn = false;
+  int32_t outcome = 0;
+  Bytes text;
+  std::vector<PreemptionNotice> notices;
+  std::optional<int64_t> death_in_ns;
+  int64_t since_in_ns = 0;
+
+  friend bool operator==(const PreemptionChanged&, const PreemptionChanged&) = default;
+  static constexpr std::string_view kName = "lockstep.store.v1.PreemptionChanged";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "version", &PreemptionChanged::version), Field(2, "id", &PreemptionChanged::id),
+        Field(3, "phase", &PreemptionChanged::phase), Field(4, "round", &PreemptionChanged::round),
+        Field(5, "sync_step", &PreemptionChanged::sync_step),
+        Field(6, "withdrawn", &PreemptionChanged::withdrawn),
+        Field(7, "outcome", &PreemptionChanged::outcome),
+        Field(8, "text", &PreemptionChanged::text),
+        Field(9, "notices", &PreemptionChanged::notices),
+        Field(10, "death_in_ns", &PreemptionChanged::death_in_ns),
+        Field(11, "since_in_ns", &PreemptionChanged::since_in_ns));
+  }
+};
+
+// What became of a member in it.
+struct SyncMemberChanged {
+  int32_t member = 0;
+  int32_t state = 0;
+  std::optional<int64_t> step;
+  Bytes text;
+
+  friend bool operator==(const SyncMemberChanged&, const SyncMemberChanged&) = default;
+  static constexpr std::string_view kName = "lockstep.store.v1.SyncMemberChanged";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "member", &SyncMemberChanged::member),
+                           Field(2, "state", &SyncMemberChanged::state),
+                           Field(3, "step", &SyncMemberChanged::step),
+                           Field(4, "text", &SyncMemberChanged::text));
+  }
+};
+
 // What became of a thing. Exactly one is set, besides the age.
 struct Record {
   int64_t age_ns = 0;  // How long before its entry was written; in snapshots.
@@ -338,6 +404,8 @@ struct Record {
   std::optional<IndexAgreed> index_agreed;
   std::optional<SessionChanged> session_changed;
   std::optional<AnswerKept> answer_kept;
+  std::optional<PreemptionChanged> preemption_changed;
+  std::optional<SyncMemberChanged> sync_member_changed;
 
   friend bool operator==(const Record&, const Record&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.Record";
@@ -354,7 +422,9 @@ struct Record {
         Field(11, "barrier_ended", &Record::barrier_ended),
         Field(12, "index_agreed", &Record::index_agreed),
         Field(13, "session_changed", &Record::session_changed),
-        Field(14, "answer_kept", &Record::answer_kept));
+        Field(14, "answer_kept", &Record::answer_kept),
+        Field(15, "preemption_changed", &Record::preemption_changed),
+        Field(16, "sync_member_changed", &Record::sync_member_changed));
   }
 };
 
