@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/client/job_watch.h"
+#include "lockstep/client/member_access.h"
 #include "lockstep/client/settings.h"
 #include "lockstep/client/typed.h"
 #include "lockstep/client/use_counters.h"
@@ -110,6 +111,9 @@ class Member::Impl : public std::enable_shared_from_this<Member::Impl> {
 // --- Joining ---
 
 struct MemberFactory {
+  static const std::shared_ptr<Engine>& EngineOf(const Member& member) {
+    return member.impl_->engine_;
+  }
   static std::unique_ptr<Member> Make(std::shared_ptr<Engine> engine, std::string job,
                                       native::JoinJobReply joined) {
     return std::unique_ptr<Member>(new Member(
@@ -227,6 +231,10 @@ Pending JoinAsync(JoinOptions options, Completion<std::unique_ptr<Member>> done)
 }
 
 // --- The member ---
+
+std::shared_ptr<Engine> client::EngineOf(const Member& member) {
+  return MemberFactory::EngineOf(member);
+}
 
 Member::Member(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 

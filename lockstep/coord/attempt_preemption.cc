@@ -30,11 +30,11 @@ void Attempt::Handle(Time now, const NotifyPreemption& asked, Effects& out) {
       }
     }
     if (request.subjects.empty()) {
-      return out.Fail(request.caller.call,
-                      MakeError(absl::StatusCode::kNotFound, Reason::kUnknownMember,
-                                absl::StrCat("no member of job '", job_.options.job,
-                                             "' runs on host '", request.host,
-                                             "'; `lockstep members` shows where they run")));
+      return out.Fail(
+          request.caller.call,
+          MakeError(absl::StatusCode::kNotFound, Reason::kUnknownMember,
+                    absl::StrCat("no member of job '", job_.options.job, "' runs on host '",
+                                 request.host, "'; `lockstep members` shows where they run")));
     }
   } else if (request.subjects.empty() && request.member) {
     request.subjects.push_back(*request.member);

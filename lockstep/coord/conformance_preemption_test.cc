@@ -37,10 +37,9 @@ class Preemption : public ::testing::Test {
   static Native Of(int member) { return Native(static_cast<uint64_t>(member) + 1); }
 
   void Listen(int member) {
-    h.Ask(Of(member), WatchPreemption{.after = h.View().preemption
-                                                  ? h.View().preemption->state.version
-                                                  : 0,
-                                      .answers = true});
+    h.Ask(Of(member),
+          WatchPreemption{.after = h.View().preemption ? h.View().preemption->state.version : 0,
+                          .answers = true});
   }
   CallId Notify(std::vector<int> subjects, std::optional<absl::Duration> left = absl::Seconds(30),
                 std::string source = "operator", std::string event = "") {
@@ -471,9 +470,7 @@ class StockPreemption : public ::testing::Test {
     for (int member : {0, 1}) notices.push_back(h.Get(member, "RECEIVED_PREEMPTION_NOTICE"));
     h.Open(kTool);
   }
-  void Notify() {
-    h.Ask(kTool, NotifyPreemption{.source = "operator", .left = absl::Seconds(30)});
-  }
+  void Notify() { h.Ask(kTool, NotifyPreemption{.source = "operator", .left = absl::Seconds(30)}); }
   PreemptionState State() const { return h.View().preemption->state; }
 
   static inline const Native kTool{99};

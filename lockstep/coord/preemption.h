@@ -54,11 +54,11 @@ absl::string_view SyncStateName(SyncState state);
 
 // Somebody said that members will die.
 struct PreemptionNotice {
-  std::string source;                  // "gce", "signal", "operator": how it was learnt
-  std::string event;                   // the source's own name of it; the same is the same notice
-  std::vector<MemberIndex> subjects;   // who will die; empty: everybody
-  Time death = Time::Infinite();       // when; infinite: it does not say
-  std::string text;                    // for people
+  std::string source;                 // "gce", "signal", "operator": how it was learnt
+  std::string event;                  // the source's own name of it; the same is the same notice
+  std::vector<MemberIndex> subjects;  // who will die; empty: everybody
+  Time death = Time::Infinite();      // when; infinite: it does not say
+  std::string text;                   // for people
 };
 
 // What every member and every tool is told, the same to all.

@@ -138,9 +138,9 @@ void PreemptionSync::Handle(Time now, const NotifyPreemption& request, Effects& 
   PreemptionNotice notice = {.source = request.source,
                              .event = request.event,
                              .subjects = request.subjects,
-                             .death = request.left ? now + std::max(*request.left,
-                                                                    absl::ZeroDuration())
-                                                   : Time::Infinite(),
+                             .death = request.left
+                                          ? now + std::max(*request.left, absl::ZeroDuration())
+                                          : Time::Infinite(),
                              .text = request.text};
   // Each word of an operator's is a new one.
   if (notice.event.empty()) notice.event = absl::StrCat("#", state_->version);
@@ -179,13 +179,14 @@ bool PreemptionSync::IsAfterthought(const PreemptionNotice& notice) const {
       notice.subjects.empty() || state_->outcome == PreemptionOutcome::kCancelled) {
     return false;
   }
-  return std::any_of(
-      state_->notices.begin(), state_->notices.end(), [&](const PreemptionNotice& former) {
-        if (former.source == notice.source || former.source == kOperator) return false;
-        return former.subjects.empty() ||
-               std::includes(former.subjects.begin(), former.subjects.end(),
-                             notice.subjects.begin(), notice.subjects.end());
-      });
+  return std::any_of(state_->notices.begin(), state_->notices.end(),
+                     [&](const PreemptionNotice& former) {
+                       if (former.source == notice.source || former.source == kOperator)
+                         return false;
+                       return former.subjects.empty() ||
+                              std::includes(former.subjects.begin(), former.subjects.end(),
+                                            notice.subjects.begin(), notice.subjects.end());
+                     });
 }
 
 void PreemptionSync::Begin(Time now, PreemptionNotice notice, Effects& out) {
@@ -205,14 +206,14 @@ void PreemptionSync::Begin(Time now, PreemptionNotice notice, Effects& out) {
   stock_ = stock_notice_due_ = false;
   fence_until_.reset();
   Publish(now, std::move(next), out);
-  out.Tell(Severity::kWarning,
-           absl::StrCat("job '", job_.options.job, "': ", Named(), ": ", source, " says that ",
-                        NameSubjects(), " will be preempted",
-                        state_->death.is_infinite()
-                            ? ""
-                            : absl::StrCat(" in ", FormatSpan(state_->death - now)),
-                        text.empty() ? "" : absl::StrCat(" (", text, ")")),
-           {NoticeKind::kPreemptionNotice, {}});
+  out.Tell(
+      Severity::kWarning,
+      absl::StrCat(
+          "job '", job_.options.job, "': ", Named(), ": ", source, " says that ", NameSubjects(),
+          " will be preempted",
+          state_->death.is_infinite() ? "" : absl::StrCat(" in ", FormatSpan(state_->death - now)),
+          text.empty() ? "" : absl::StrCat(" (", text, ")")),
+      {NoticeKind::kPreemptionNotice, {}});
   SettleWindow(now, out);
 }
 
@@ -237,9 +238,8 @@ void PreemptionSync::Withdraw(Time now, const NotifyPreemption& request, Effects
     return request.event.empty() || EventOf(notice) == event;
   });
   if (next.notices.size() == state_->notices.size()) return;
-  std::erase_if(recent_, [&](const std::string& seen) {
-    return request.event.empty() || seen == event;
-  });
+  std::erase_if(recent_,
+                [&](const std::string& seen) { return request.event.empty() || seen == event; });
   const bool none_left = next.notices.empty();
   if (none_left) {
     next.notices = state_->notices;  // what it was about is still worth telling
@@ -273,8 +273,8 @@ void PreemptionSync::SettleWindow(Time now, Effects& out) {
     due_ = state_->death.is_infinite() ? state_->since + job_.options.preempt_answer_timeout
                                        : std::max(state_->since, state_->death);
   } else if (state_->phase == PreemptionPhase::kPending) {
-    const bool far = !state_->death.is_infinite() &&
-                     state_->death - now > job_.options.preempt_window;
+    const bool far =
+        !state_->death.is_infinite() && state_->death - now > job_.options.preempt_window;
     due_ = far ? state_->death - job_.options.preempt_window : now;
     if (!far) OpenFence(now, out);
   }
@@ -307,9 +307,8 @@ void PreemptionSync::Handle(Time now, const AnswerFence& request, Effects& out) 
   const CallId call = request.caller.call;
   if (request.first.value_or(0) < 0 || request.stride <= 0 || request.last_step.value_or(0) < 0) {
     return out.Fail(call, Invalid(absl::StrCat(
-                              "a fence answered with step ", request.first.value_or(0),
-                              ", stride ", request.stride, " and last step ",
-                              request.last_step.value_or(0),
+                              "a fence answered with step ", request.first.value_or(0), ", stride ",
+                              request.stride, " and last step ", request.last_step.value_or(0),
                               "; the stride must be above zero, the others not below")));
   }
   out.Succeed(call);
@@ -424,8 +423,7 @@ void PreemptionSync::Agree(Time now, int64_t step, Effects& out) {
 // Following.
 
 void PreemptionSync::SetMember(MemberIndex member, Entry entry, Effects& out) {
-  out.records.push_back(
-      record::SyncMemberChanged{member, entry.state, entry.step, entry.text});
+  out.records.push_back(record::SyncMemberChanged{member, entry.state, entry.step, entry.text});
   members_[member] = std::move(entry);
 }
 
@@ -519,8 +517,8 @@ void PreemptionSync::EndByMembers(Time now, absl::string_view why, Effects& out)
   }
   std::string text;
   if (state_->sync_step) {
-    text = absl::StrCat(saved, " of ", members_.size(), " members saved at step ",
-                        *state_->sync_step);
+    text =
+        absl::StrCat(saved, " of ", members_.size(), " members saved at step ", *state_->sync_step);
   } else {
     text = absl::StrCat("no step was agreed on");
   }
@@ -551,8 +549,7 @@ void PreemptionSync::End(Time now, PreemptionOutcome outcome, std::string text, 
   due_ = Time::Infinite();
   fence_until_.reset();
   Publish(now, std::move(next), out);
-  const bool well = outcome == PreemptionOutcome::kSaved ||
-                    outcome == PreemptionOutcome::kSynced ||
+  const bool well = outcome == PreemptionOutcome::kSaved || outcome == PreemptionOutcome::kSynced ||
                     outcome == PreemptionOutcome::kFinished ||
                     outcome == PreemptionOutcome::kCancelled;
   out.Tell(well ? Severity::kInfo : Severity::kError,
@@ -623,9 +620,8 @@ void PreemptionSync::FailAll(const ErrorPtr& error, Effects& out) {
 
 absl::Status PreemptionSync::Apply(Time at, const record::PreemptionChanged& record) {
   if (record.state->version <= state_->version) {
-    return absl::InvalidArgumentError(absl::StrCat("version ", record.state->version,
-                                                   " of a preemption after version ",
-                                                   state_->version));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "version ", record.state->version, " of a preemption after version ", state_->version));
   }
   if (record.state->id != state_->id) members_.clear();
   auto state = std::make_shared<PreemptionState>(*record.state);
@@ -646,8 +642,8 @@ absl::Status PreemptionSync::Apply(Time at, const record::PreemptionChanged& rec
 
 absl::Status PreemptionSync::Apply(Time, const record::SyncMemberChanged& record) {
   if (!job_.IsMember(record.member)) {
-    return absl::InvalidArgumentError(absl::StrCat("member ", record.member.value(),
-                                                   " of a preemption is not of the job"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("member ", record.member.value(), " of a preemption is not of the job"));
   }
   members_[record.member] = {.state = record.state, .step = record.step, .text = record.text};
   return absl::OkStatus();
@@ -675,8 +671,7 @@ void PreemptionSync::Snapshot(std::vector<TimedRecord>& out) const {
   if (state_->version == 0) return;
   out.push_back({state_->since, record::PreemptionChanged{state_, state_->since}});
   for (const auto& [member, entry] : members_) {
-    out.push_back(
-        {Time(), record::SyncMemberChanged{member, entry.state, entry.step, entry.text}});
+    out.push_back({Time(), record::SyncMemberChanged{member, entry.state, entry.step, entry.text}});
   }
 }
 

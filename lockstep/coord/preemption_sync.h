@@ -36,9 +36,9 @@ namespace lockstep::coord {
 // before its first step, nobody can slip past the sync step while it is chosen; who does not answer
 // in time is left out, and told afterwards that it was too late.
 //
-// Stock JAX members speak a protocol of their own, among themselves (`Stock...` below): they are told
-// by upstream's key, and what they agree on is only read along. With that the preemption ends, since
-// they never say that they saved.
+// Stock JAX members speak a protocol of their own, among themselves (`Stock...` below): they are
+// told by upstream's key, and what they agree on is only read along. With that the preemption ends,
+// since they never say that they saved.
 //
 // Invariants: (1) a preemption has at most one sync step, which never changes; (2) it is no step
 // below one that a member offered and has not withdrawn by going; (3) every preemption ends, once,
@@ -143,12 +143,12 @@ class PreemptionSync {
   const Membership& membership_;
   // Shared with the answers that tell of it.
   std::shared_ptr<const PreemptionState> state_;
-  std::map<MemberIndex, Entry> members_;  // of the current preemption
+  std::map<MemberIndex, Entry> members_;        // of the current preemption
   absl::flat_hash_set<MemberIndex> listening_;  // members that watch, or did and will again
   std::map<CallId, std::pair<int64_t, std::optional<MemberIndex>>> parked_;  // version known, who
-  Time due_ = Time::Infinite();     // of the phase: the window, the fence, the end
-  std::optional<Time> fence_until_; // in kFencing: who was asked is awaited until then
-  bool stock_ = false;              // the members speak upstream's protocol
+  Time due_ = Time::Infinite();      // of the phase: the window, the fence, the end
+  std::optional<Time> fence_until_;  // in kFencing: who was asked is awaited until then
+  bool stock_ = false;               // the members speak upstream's protocol
   bool stock_notice_due_ = false;
   std::deque<std::string> recent_;  // events of the last notices, of ended preemptions too
 };

@@ -41,7 +41,8 @@ TEST(LowestCommonStep, IsWhatCountingFinds) {
     std::vector<StepOffer> offers;
     const size_t members = 1 + random() % 4;
     for (size_t i = 0; i < members; ++i) {
-      offers.push_back({static_cast<int64_t>(random() % 50), static_cast<int64_t>(1 + random() % 9)});
+      offers.push_back(
+          {static_cast<int64_t>(random() % 50), static_cast<int64_t>(1 + random() % 9)});
     }
     std::optional<int64_t> found;
     // Beyond the product of all strides nothing new comes.

@@ -24,7 +24,12 @@ enum class PreemptionPhase : int32_t {
 
 constexpr std::array<EnumName<PreemptionPhase>, 6> EnumNames(PreemptionPhase) {
   using enum PreemptionPhase;
-  return {{{kUnspecified, "unspecified"}, {kNone, "none"}, {kPending, "pending"}, {kFencing, "fencing"}, {kAgreed, "agreed"}, {kEnded, "ended"}}};
+  return {{{kUnspecified, "unspecified"},
+           {kNone, "none"},
+           {kPending, "pending"},
+           {kFencing, "fencing"},
+           {kAgreed, "agreed"},
+           {kEnded, "ended"}}};
 }
 
 enum class PreemptionOutcome : int32_t {
@@ -43,7 +48,17 @@ enum class PreemptionOutcome : int32_t {
 
 constexpr std::array<EnumName<PreemptionOutcome>, 11> EnumNames(PreemptionOutcome) {
   using enum PreemptionOutcome;
-  return {{{kUnspecified, "unspecified"}, {kNone, "none"}, {kSaved, "saved"}, {kSynced, "synced"}, {kPartlySaved, "partly_saved"}, {kNotSaved, "not_saved"}, {kCannotSaveInTime, "cannot_save_in_time"}, {kNoCommonStep, "no_common_step"}, {kFinished, "finished"}, {kCancelled, "cancelled"}, {kNobodyAnswered, "nobody_answered"}}};
+  return {{{kUnspecified, "unspecified"},
+           {kNone, "none"},
+           {kSaved, "saved"},
+           {kSynced, "synced"},
+           {kPartlySaved, "partly_saved"},
+           {kNotSaved, "not_saved"},
+           {kCannotSaveInTime, "cannot_save_in_time"},
+           {kNoCommonStep, "no_common_step"},
+           {kFinished, "finished"},
+           {kCancelled, "cancelled"},
+           {kNobodyAnswered, "nobody_answered"}}};
 }
 
 enum class SyncState : int32_t {
@@ -63,7 +78,18 @@ enum class SyncState : int32_t {
 
 constexpr std::array<EnumName<SyncState>, 12> EnumNames(SyncState) {
   using enum SyncState;
-  return {{{kUnspecified, "unspecified"}, {kAsked, "asked"}, {kSilent, "silent"}, {kUnstarted, "unstarted"}, {kFenced, "fenced"}, {kPassed, "passed"}, {kReached, "reached"}, {kSaved, "saved"}, {kFailed, "failed"}, {kFinished, "finished"}, {kGone, "gone"}, {kLate, "late"}}};
+  return {{{kUnspecified, "unspecified"},
+           {kAsked, "asked"},
+           {kSilent, "silent"},
+           {kUnstarted, "unstarted"},
+           {kFenced, "fenced"},
+           {kPassed, "passed"},
+           {kReached, "reached"},
+           {kSaved, "saved"},
+           {kFailed, "failed"},
+           {kFinished, "finished"},
+           {kGone, "gone"},
+           {kLate, "late"}}};
 }
 
 struct PreemptionNotice {
@@ -77,7 +103,13 @@ struct PreemptionNotice {
 
   friend bool operator==(const PreemptionNotice&, const PreemptionNotice&) = default;
   static constexpr std::string_view kName = "lockstep.v1.PreemptionNotice";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "source", &PreemptionNotice::source), Field(2, "event", &PreemptionNotice::event), Field(3, "subjects", &PreemptionNotice::subjects), Field(4, "death_in_us", &PreemptionNotice::death_in_us), Field(5, "text", &PreemptionNotice::text)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "source", &PreemptionNotice::source),
+                           Field(2, "event", &PreemptionNotice::event),
+                           Field(3, "subjects", &PreemptionNotice::subjects),
+                           Field(4, "death_in_us", &PreemptionNotice::death_in_us),
+                           Field(5, "text", &PreemptionNotice::text));
+  }
 };
 
 struct PreemptionState {
@@ -102,7 +134,17 @@ struct PreemptionState {
 
   friend bool operator==(const PreemptionState&, const PreemptionState&) = default;
   static constexpr std::string_view kName = "lockstep.v1.PreemptionState";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "version", &PreemptionState::version), Field(2, "id", &PreemptionState::id), Field(3, "phase", &PreemptionState::phase), Field(4, "round", &PreemptionState::round), Field(5, "sync_step", &PreemptionState::sync_step), Field(6, "withdrawn", &PreemptionState::withdrawn), Field(7, "outcome", &PreemptionState::outcome), Field(8, "text", &PreemptionState::text), Field(9, "notices", &PreemptionState::notices), Field(10, "death_in_us", &PreemptionState::death_in_us), Field(11, "since_ago_us", &PreemptionState::since_ago_us)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "version", &PreemptionState::version), Field(2, "id", &PreemptionState::id),
+        Field(3, "phase", &PreemptionState::phase), Field(4, "round", &PreemptionState::round),
+        Field(5, "sync_step", &PreemptionState::sync_step),
+        Field(6, "withdrawn", &PreemptionState::withdrawn),
+        Field(7, "outcome", &PreemptionState::outcome), Field(8, "text", &PreemptionState::text),
+        Field(9, "notices", &PreemptionState::notices),
+        Field(10, "death_in_us", &PreemptionState::death_in_us),
+        Field(11, "since_ago_us", &PreemptionState::since_ago_us));
+  }
 };
 
 struct SyncMember {
@@ -115,7 +157,11 @@ struct SyncMember {
 
   friend bool operator==(const SyncMember&, const SyncMember&) = default;
   static constexpr std::string_view kName = "lockstep.v1.SyncMember";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "member", &SyncMember::member), Field(2, "state", &SyncMember::state), Field(3, "step", &SyncMember::step), Field(4, "text", &SyncMember::text)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "member", &SyncMember::member), Field(2, "state", &SyncMember::state),
+        Field(3, "step", &SyncMember::step), Field(4, "text", &SyncMember::text));
+  }
 };
 
 // The current preemption, or the last one.
@@ -125,7 +171,10 @@ struct PreemptionStatus {
 
   friend bool operator==(const PreemptionStatus&, const PreemptionStatus&) = default;
   static constexpr std::string_view kName = "lockstep.v1.PreemptionStatus";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "state", &PreemptionStatus::state), Field(2, "members", &PreemptionStatus::members)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "state", &PreemptionStatus::state),
+                           Field(2, "members", &PreemptionStatus::members));
+  }
 };
 
 enum class NoticeAct : int32_t {
@@ -138,7 +187,10 @@ enum class NoticeAct : int32_t {
 
 constexpr std::array<EnumName<NoticeAct>, 4> EnumNames(NoticeAct) {
   using enum NoticeAct;
-  return {{{kUnspecified, "unspecified"}, {kNotify, "notify"}, {kExtend, "extend"}, {kWithdraw, "withdraw"}}};
+  return {{{kUnspecified, "unspecified"},
+           {kNotify, "notify"},
+           {kExtend, "extend"},
+           {kWithdraw, "withdraw"}}};
 }
 
 // Somebody has learnt that members will be preempted, or that they will not, or not yet.
@@ -157,7 +209,14 @@ struct NotifyPreemption {
 
   friend bool operator==(const NotifyPreemption&, const NotifyPreemption&) = default;
   static constexpr std::string_view kName = "lockstep.v1.NotifyPreemption";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "act", &NotifyPreemption::act), Field(2, "source", &NotifyPreemption::source), Field(3, "event", &NotifyPreemption::event), Field(4, "subjects", &NotifyPreemption::subjects), Field(5, "host", &NotifyPreemption::host), Field(6, "left_us", &NotifyPreemption::left_us), Field(7, "text", &NotifyPreemption::text)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "act", &NotifyPreemption::act), Field(2, "source", &NotifyPreemption::source),
+        Field(3, "event", &NotifyPreemption::event),
+        Field(4, "subjects", &NotifyPreemption::subjects),
+        Field(5, "host", &NotifyPreemption::host), Field(6, "left_us", &NotifyPreemption::left_us),
+        Field(7, "text", &NotifyPreemption::text));
+  }
 };
 
 struct NotifyPreemptionReply {
@@ -165,7 +224,9 @@ struct NotifyPreemptionReply {
 
   friend bool operator==(const NotifyPreemptionReply&, const NotifyPreemptionReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.NotifyPreemptionReply";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "preemption", &NotifyPreemptionReply::preemption)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "preemption", &NotifyPreemptionReply::preemption));
+  }
 };
 
 // Answered when the state has another version.
@@ -176,7 +237,10 @@ struct WatchPreemption {
 
   friend bool operator==(const WatchPreemption&, const WatchPreemption&) = default;
   static constexpr std::string_view kName = "lockstep.v1.WatchPreemption";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "after", &WatchPreemption::after), Field(2, "answers", &WatchPreemption::answers)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "after", &WatchPreemption::after),
+                           Field(2, "answers", &WatchPreemption::answers));
+  }
 };
 
 struct WatchPreemptionReply {
@@ -184,7 +248,9 @@ struct WatchPreemptionReply {
 
   friend bool operator==(const WatchPreemptionReply&, const WatchPreemptionReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.WatchPreemptionReply";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "state", &WatchPreemptionReply::state)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "state", &WatchPreemptionReply::state));
+  }
 };
 
 // The member begins no step from `first` on until it knows the sync step.
@@ -202,7 +268,13 @@ struct AnswerFence {
 
   friend bool operator==(const AnswerFence&, const AnswerFence&) = default;
   static constexpr std::string_view kName = "lockstep.v1.AnswerFence";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "preemption", &AnswerFence::preemption), Field(2, "first", &AnswerFence::first), Field(3, "stride", &AnswerFence::stride), Field(4, "last_step", &AnswerFence::last_step), Field(5, "step_time_us", &AnswerFence::step_time_us), Field(6, "save_time_us", &AnswerFence::save_time_us)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "preemption", &AnswerFence::preemption), Field(2, "first", &AnswerFence::first),
+        Field(3, "stride", &AnswerFence::stride), Field(4, "last_step", &AnswerFence::last_step),
+        Field(5, "step_time_us", &AnswerFence::step_time_us),
+        Field(6, "save_time_us", &AnswerFence::save_time_us));
+  }
 };
 
 struct AnswerFenceReply {
@@ -220,7 +292,11 @@ struct ReportSave {
 
   friend bool operator==(const ReportSave&, const ReportSave&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ReportSave";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "preemption", &ReportSave::preemption), Field(2, "state", &ReportSave::state), Field(3, "step", &ReportSave::step), Field(4, "text", &ReportSave::text)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "preemption", &ReportSave::preemption), Field(2, "state", &ReportSave::state),
+        Field(3, "step", &ReportSave::step), Field(4, "text", &ReportSave::text));
+  }
 };
 
 struct ReportSaveReply {

@@ -28,6 +28,23 @@ coord::ErrorPtr FullError() {
 }
 
 // One of each kind, with each field set; and those that differ by what is not there.
+std::shared_ptr<const coord::PreemptionState> Preempted() {
+  auto state = std::make_shared<coord::PreemptionState>();
+  state->version = 7;
+  state->id = 2;
+  state->phase = coord::PreemptionPhase::kAgreed;
+  state->round = 1;
+  state->sync_step = 41;
+  state->withdrawn = true;
+  state->outcome = coord::PreemptionOutcome::kNobodyAnswered;
+  state->text = "why";
+  state->notices.push_back({"gce", "e", {MemberIndex(1)}, At(9), "maintenance"});
+  state->notices.push_back({"signal", "15", {}, Time::Infinite(), ""});
+  state->death = At(9);
+  state->since = At(-3);
+  return state;
+}
+
 std::vector<coord::Record> Examples() {
   const SessionId session{0xFEDCBA9876543210, 7};
   const auto values = std::make_shared<const std::vector<coord::MemberValue>>(
@@ -83,6 +100,10 @@ std::vector<coord::Record> Examples() {
                          .key = "k",
                          .through = 6},
       record::AnswerKept{.session = session, .number = 9},
+      record::PreemptionChanged{Preempted(), Time()},
+      record::PreemptionChanged{std::make_shared<const coord::PreemptionState>(), Time()},
+      record::SyncMemberChanged{MemberIndex(3), coord::SyncState::kSaved, 41, "/ckpt/41"},
+      record::SyncMemberChanged{MemberIndex(4), coord::SyncState::kAsked, std::nullopt, ""},
   };
 }
 

@@ -1,0 +1,144 @@
+#include "lockstep/client/fence_machine.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace lockstep::client {
+
+using wire::native::PreemptionState;
+using wire::native::SyncState;
+
+namespace {
+
+// Of so many differences between steps the common divisor is likely the stride. Before, 1 is as
+// good where all poll alike: each comes by the same step next.
+constexpr int kSamplesToLearn = 8;
+
+}  // namespace
+
+int64_t FenceMachine::Stride() const {
+  if (options_.stride > 0) return options_.stride;
+  return samples_ >= kSamplesToLearn ? learnt_stride_ : 1;
+}
+
+int64_t FenceMachine::fence() const {
+  // Beyond the step that was answered, the first poll takes the fence down.
+  if (hit_) return *hit_;
+  if (finished_ || gave_up_ || passed_) return kDown;
+  if (fencing()) return kRaised;
+  return state_.phase == Phase::kAgreed && state_.sync_step ? *state_.sync_step : kDown;
+}
+
+void FenceMachine::Offer(std::optional<int64_t> first, Effects& out) {
+  offered_ = first;
+  out.answer = {.preemption = state_.id,
+                .first = first,
+                .stride = Stride(),
+                .last_step = options_.last_step,
+                .step_time_us = absl::ToInt64Microseconds(step_time_),
+                .save_time_us = absl::ToInt64Microseconds(
+                    options_.save_estimate > absl::ZeroDuration() ? options_.save_estimate
+                                                                  : save_time_)};
+}
+
+void FenceMachine::Take(Time now, PreemptionState state, int64_t step, Effects& out) {
+  const bool another = state.id != state_.id;
+  const bool asked = state.phase == Phase::kFencing &&
+                     (another || state_.phase != Phase::kFencing || state.round != state_.round);
+  const bool agreed = state.phase == Phase::kAgreed &&
+                      (another || state_.phase != Phase::kAgreed || state.round != state_.round);
+  state_ = std::move(state);
+  if (another) {
+    offered_.reset();
+    hit_.reset();
+    gave_up_ = passed_ = false;
+  }
+  if (!fencing()) waits_until_ = Time::Infinite();
+  if (finished_) return;
+  if (asked) {
+    waits_until_ = now + options_.wait_max;
+    // A poll that waits here offered its own step, and still waits.
+    if (offered_ && !std::exchange(gave_up_, false)) return Offer(offered_, out);
+    return Offer(step == kNoStep ? std::nullopt : std::optional(step + Stride()), out);
+  }
+  if (!agreed || hit_ || !state_.sync_step) return;
+  if (gave_up_ || !offered_) {
+    // Nothing was offered that the agreement heeds: whether it is too late only we can say.
+    passed_ = step >= *state_.sync_step;
+    gave_up_ = false;
+    Offer(step == kNoStep ? std::nullopt : std::optional(step + 1), out);
+  }
+}
+
+FenceMachine::Verdict FenceMachine::Poll(Time now, int64_t step, Effects& out) {
+  if (hit_) {
+    if (step <= *hit_) return step == *hit_ ? Verdict::kYes : Verdict::kNo;
+    // The work goes on behind it.
+    if (state_.phase != Phase::kAgreed) hit_.reset();
+    return Verdict::kNo;
+  }
+  if (finished_ || gave_up_ || passed_) return Verdict::kNo;
+  if (fencing()) {
+    if (offered_ && step < *offered_) return Verdict::kNo;  // one from before, asked once more
+    if (now >= waits_until_) {
+      gave_up_ = true;
+      return Verdict::kNo;
+    }
+    if (!offered_) {
+      waits_until_ = now + options_.wait_max;
+      Offer(step, out);
+    }
+    return Verdict::kWait;
+  }
+  if (state_.phase != Phase::kAgreed || !state_.sync_step || step < *state_.sync_step) {
+    return Verdict::kNo;
+  }
+  if (!offered_ && step > *state_.sync_step) {
+    // Its first step, and the others have saved at one before it.
+    passed_ = true;
+    Offer(step, out);
+    return Verdict::kNo;
+  }
+  hit_ = step;
+  hit_at_ = now;
+  out.report = {.preemption = state_.id, .state = SyncState::kReached, .step = step, .text = {}};
+  return Verdict::kYes;
+}
+
+void FenceMachine::Saved(Time now, int64_t step, std::string text, Effects& out) {
+  if (hit_ && step == *hit_) save_time_ = now - hit_at_;
+  out.report = {.preemption = state_.id,
+                .state = SyncState::kSaved,
+                .step = step,
+                .text = std::move(text)};
+}
+
+void FenceMachine::FailedToSave(int64_t step, std::string text, Effects& out) {
+  out.report = {.preemption = state_.id,
+                .state = SyncState::kFailed,
+                .step = step,
+                .text = std::move(text)};
+}
+
+void FenceMachine::Finish(Effects& out) {
+  if (std::exchange(finished_, true)) return;
+  out.report = {
+      .preemption = state_.id, .state = SyncState::kFinished, .step = std::nullopt, .text = {}};
+}
+
+void FenceMachine::Sample(Time now, int64_t step) {
+  if (step == kNoStep || (sampled_ && step <= *sampled_)) return;
+  if (sampled_) {
+    const int64_t steps = step - *sampled_;
+    learnt_stride_ = std::gcd(learnt_stride_, steps);
+    ++samples_;
+    const absl::Duration each = (now - sampled_at_) / steps;
+    // The newest counts most, but not alone: one step may hold an evaluation.
+    step_time_ = step_time_ == absl::ZeroDuration() ? each : step_time_ / 2 + each / 2;
+  }
+  sampled_ = step;
+  sampled_at_ = now;
+}
+
+}  // namespace lockstep::client

@@ -1,0 +1,101 @@
+// What a member does about a preemption: where it waits, at which step it saves, what it tells the
+// server. Pure.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "lockstep/base/time.h"
+#include "lockstep/wire/native/preemption_messages.h"
+
+namespace lockstep::client {
+
+// Follows the server's preemptions for one member, between the threads that poll steps and the one
+// that hears the server.
+//
+// Who polls a step stores it, then looks at the fence, and goes on when the step is below it: no
+// lock. Whoever takes a state of the server raises the fence above all (kRaised) first, and then
+// reads the newest step. Both with sequential consistency: either the poller sees the fence, or the
+// reader sees the step. So the step that is offered is in nobody's past, and who was too late to be
+// counted comes here and waits.
+//
+// Invariants: (1) true is answered for one step of a preemption only, the first polled at or after
+// its sync step, and for that one every time; (2) never for a step when a later one was passed
+// before the sync step was known.
+//
+// Threads: thread-compatible; its owner's mutex covers it.
+class FenceMachine {
+ public:
+  // Values of the fence: every poll, and none, comes here.
+  static constexpr int64_t kRaised = std::numeric_limits<int64_t>::min();
+  static constexpr int64_t kDown = std::numeric_limits<int64_t>::max();
+  // Of the newest step: none was polled yet.
+  static constexpr int64_t kNoStep = -1;
+
+  struct Options {
+    int64_t stride = 0;  // 0: learnt from the steps that are seen
+    std::optional<int64_t> last_step;
+    absl::Duration save_estimate;  // zero: learnt from the last save
+    // How long a poll waits for a sync step that does not come, since the server is away.
+    absl::Duration wait_max = absl::Seconds(30);
+  };
+  enum class Verdict { kNo, kYes, kWait };
+
+  // What the server is to be told.
+  struct Effects {
+    std::optional<wire::native::AnswerFence> answer;
+    std::optional<wire::native::ReportSave> report;
+  };
+
+  explicit FenceMachine(Options options) : options_(options) {}
+
+  // Where the fence belongs now.
+  int64_t fence() const;
+  const wire::native::PreemptionState& state() const { return state_; }
+
+  // The server's state. `step`: the newest that was polled, read with the fence raised.
+  void Take(Time now, wire::native::PreemptionState state, int64_t step, Effects& out);
+  // A poll that the fence stopped. kWait: ask again when something was taken, or at `WaitsUntil`.
+  Verdict Poll(Time now, int64_t step, Effects& out);
+  Time WaitsUntil() const { return waits_until_; }
+
+  // The program says so.
+  void Saved(Time now, int64_t step, std::string text, Effects& out);
+  void FailedToSave(int64_t step, std::string text, Effects& out);
+  void Finish(Effects& out);
+
+  // The newest step, now and then: by this the stride and the time of a step are learnt.
+  void Sample(Time now, int64_t step);
+
+ private:
+  using Phase = wire::native::PreemptionPhase;
+
+  bool fencing() const { return state_.phase == Phase::kFencing; }
+  int64_t Stride() const;
+  void Offer(std::optional<int64_t> first, Effects& out);
+
+  const Options options_;
+  wire::native::PreemptionState state_;
+  bool finished_ = false;
+
+  // Of the current preemption.
+  std::optional<int64_t> offered_;  // the first step that was told
+  bool gave_up_ = false;            // it waited too long: no fence any more
+  bool passed_ = false;             // it was beyond the sync step
+  std::optional<int64_t> hit_;      // the step that true was answered for
+  Time hit_at_;
+  Time waits_until_ = Time::Infinite();
+
+  // Learnt.
+  std::optional<int64_t> sampled_;
+  Time sampled_at_;
+  int64_t learnt_stride_ = 0;
+  int samples_ = 0;  // differences that it was learnt from
+  absl::Duration step_time_;
+  absl::Duration save_time_;
+};
+
+}  // namespace lockstep::client

@@ -1,0 +1,232 @@
+#include "lockstep/client/fence_machine.h"
+
+#include <optional>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::client {
+namespace {
+
+using wire::native::PreemptionPhase;
+using wire::native::PreemptionState;
+using wire::native::SyncState;
+using Verdict = FenceMachine::Verdict;
+
+// A member that polls, and the server's states as they reach it.
+class Fence : public ::testing::Test {
+ protected:
+  explicit Fence(FenceMachine::Options options = {.stride = 1}) : machine_(options) {}
+
+  // As `Preemption::Reached`: the step is stored, the fence looked at.
+  Verdict Poll(int64_t step) {
+    newest_ = std::max(newest_, step);
+    if (step < machine_.fence()) return Verdict::kNo;
+    out_ = {};
+    return machine_.Poll(now_, step, out_);
+  }
+  void Take(PreemptionPhase phase, std::optional<int64_t> sync_step = {}, int64_t id = 1,
+            int64_t round = 0) {
+    out_ = {};
+    machine_.Take(now_,
+                  PreemptionState{.version = ++version_,
+                                  .id = id,
+                                  .phase = phase,
+                                  .round = round,
+                                  .sync_step = sync_step},
+                  newest_, out_);
+  }
+  // The first step that was offered just now.
+  std::optional<int64_t> Offered() {
+    EXPECT_TRUE(out_.answer.has_value()) << "nothing was offered";
+    return out_.answer ? out_.answer->first : std::nullopt;
+  }
+
+  FenceMachine machine_;
+  FenceMachine::Effects out_;
+  Time now_;
+  int64_t newest_ = FenceMachine::kNoStep;
+  int64_t version_ = 0;
+};
+
+TEST_F(Fence, IsDownWhileNobodyDies) {
+  for (int64_t step = 0; step < 1000; ++step) EXPECT_EQ(Poll(step), Verdict::kNo);
+  EXPECT_EQ(machine_.fence(), FenceMachine::kDown);
+}
+
+TEST_F(Fence, OffersTheStepBehindTheNewestAndStopsThere) {
+  Poll(5);
+  Take(PreemptionPhase::kFencing);
+  EXPECT_EQ(Offered(), 6);
+  EXPECT_EQ(Poll(6), Verdict::kWait);
+  Take(PreemptionPhase::kAgreed, 8);
+  EXPECT_EQ(Poll(6), Verdict::kNo);
+  EXPECT_EQ(Poll(7), Verdict::kNo);
+  EXPECT_EQ(Poll(8), Verdict::kYes);
+  EXPECT_EQ(out_.report->state, SyncState::kReached);
+  EXPECT_EQ(out_.report->step, 8);
+}
+
+TEST_F(Fence, IsTrueForOneStepAndForThatOneAlways) {
+  Poll(5);
+  Take(PreemptionPhase::kFencing);
+  Take(PreemptionPhase::kAgreed, 6);
+  EXPECT_EQ(Poll(6), Verdict::kYes);
+  EXPECT_EQ(Poll(6), Verdict::kYes);
+  EXPECT_EQ(Poll(5), Verdict::kNo) << "an older step, by another thread";
+  EXPECT_EQ(Poll(7), Verdict::kNo);
+  EXPECT_EQ(Poll(6), Verdict::kYes);
+  Take(PreemptionPhase::kEnded, 6);
+  EXPECT_EQ(Poll(6), Verdict::kYes);
+  EXPECT_EQ(Poll(8), Verdict::kNo);
+  EXPECT_EQ(machine_.fence(), FenceMachine::kDown) << "it costs nothing again";
+}
+
+// A1.6 1: a member that polls every tenth step.
+TEST_F(Fence, IsReachedAtTheFirstPollBehindTheStep) {
+  Poll(100);
+  Take(PreemptionPhase::kFencing);
+  Take(PreemptionPhase::kAgreed, 101);
+  EXPECT_EQ(Poll(110), Verdict::kYes);
+}
+
+// A1.6 7: a thread that polls an older step rewinds nothing.
+TEST_F(Fence, AnOlderStepIsForgotten) {
+  Poll(10);
+  Poll(3);
+  Take(PreemptionPhase::kFencing);
+  EXPECT_EQ(Offered(), 11);
+}
+
+TEST_F(Fence, BeforeTheFirstStepNothingIsOffered) {
+  Take(PreemptionPhase::kFencing);
+  EXPECT_EQ(Offered(), std::nullopt);
+  EXPECT_EQ(Poll(4000), Verdict::kWait);
+  EXPECT_EQ(Offered(), 4000) << "this one can still be saved at";
+  Take(PreemptionPhase::kAgreed, 4000);
+  EXPECT_EQ(Poll(4000), Verdict::kYes);
+}
+
+TEST_F(Fence, WhoseFirstStepIsBehindTheOthersDoesNotSaveAlone) {
+  Take(PreemptionPhase::kFencing);
+  Take(PreemptionPhase::kAgreed, 7);
+  EXPECT_EQ(Poll(9), Verdict::kNo);
+  EXPECT_EQ(Offered(), 9) << "the server is told that it passed";
+  EXPECT_EQ(Poll(10), Verdict::kNo);
+}
+
+TEST_F(Fence, WhoStartsMeanwhileComesByTheStep) {
+  Take(PreemptionPhase::kFencing);
+  Take(PreemptionPhase::kAgreed, 7);
+  EXPECT_EQ(Poll(6), Verdict::kNo);
+  EXPECT_EQ(Poll(7), Verdict::kYes);
+}
+
+TEST_F(Fence, WhoLearnsOfItLateAndIsBeyondDoesNotSaveAlone) {
+  Poll(9);
+  Take(PreemptionPhase::kAgreed, 7);
+  EXPECT_EQ(Offered(), 10);
+  EXPECT_EQ(Poll(10), Verdict::kNo);
+  EXPECT_EQ(machine_.fence(), FenceMachine::kDown);
+}
+
+TEST_F(Fence, WhoLearnsOfItLateAndIsBeforeItSavesWithTheOthers) {
+  Poll(5);
+  Take(PreemptionPhase::kAgreed, 7);
+  EXPECT_EQ(Poll(6), Verdict::kNo);
+  EXPECT_EQ(Poll(7), Verdict::kYes);
+}
+
+TEST_F(Fence, IsTakenDownWhenThePreemptionEndsWithoutAStep) {
+  Poll(5);
+  Take(PreemptionPhase::kFencing);
+  EXPECT_EQ(Poll(6), Verdict::kWait);
+  Take(PreemptionPhase::kEnded);
+  EXPECT_EQ(Poll(6), Verdict::kNo);
+  EXPECT_EQ(machine_.fence(), FenceMachine::kDown);
+}
+
+TEST_F(Fence, IsNotWaitedAtForEver) {
+  Poll(5);
+  Take(PreemptionPhase::kFencing);
+  EXPECT_EQ(Poll(6), Verdict::kWait);
+  EXPECT_EQ(machine_.WaitsUntil(), now_ + absl::Seconds(30));
+  now_ = machine_.WaitsUntil();
+  EXPECT_EQ(Poll(6), Verdict::kNo);
+  EXPECT_EQ(Poll(7), Verdict::kNo);
+  Take(PreemptionPhase::kAgreed, 6);
+  EXPECT_EQ(Poll(8), Verdict::kNo) << "the others saved at a step that it has passed";
+}
+
+TEST_F(Fence, ARestartedServerIsToldTheSameAgain) {
+  Poll(5);
+  Take(PreemptionPhase::kFencing);
+  EXPECT_EQ(Poll(6), Verdict::kWait);
+  Take(PreemptionPhase::kFencing, {}, 1, /*round=*/1);
+  EXPECT_EQ(Offered(), 6);
+  Take(PreemptionPhase::kAgreed, 6, 1, 1);
+  EXPECT_EQ(Poll(6), Verdict::kYes);
+}
+
+TEST_F(Fence, TheNextPreemptionIsAnother) {
+  for (int64_t id = 1; id <= 3; ++id) {
+    Poll(id * 10);
+    Take(PreemptionPhase::kFencing, {}, id);
+    EXPECT_EQ(Offered(), id * 10 + 1);
+    Take(PreemptionPhase::kAgreed, id * 10 + 1, id);
+    EXPECT_EQ(Poll(id * 10 + 1), Verdict::kYes);
+    Take(PreemptionPhase::kEnded, id * 10 + 1, id);
+  }
+}
+
+TEST_F(Fence, WhoHasFinishedIsNotAsked) {
+  machine_.Finish(out_);
+  EXPECT_EQ(out_.report->state, SyncState::kFinished);
+  Take(PreemptionPhase::kFencing);
+  EXPECT_FALSE(out_.answer.has_value());
+  EXPECT_EQ(Poll(5), Verdict::kNo);
+}
+
+class LearntStride : public Fence {
+ protected:
+  LearntStride() : Fence({}) {}
+};
+
+TEST_F(LearntStride, IsTheDivisorOfTheStepsSeen) {
+  int64_t step = 103;
+  for (int64_t polls : {1, 3, 2, 7, 5, 4, 1, 2, 3}) {
+    machine_.Sample(now_, step);
+    now_ = now_ + absl::Seconds(polls);
+    step += 10 * polls;
+  }
+  machine_.Sample(now_, step);
+  Poll(step);
+  Take(PreemptionPhase::kFencing);
+  EXPECT_EQ(out_.answer->stride, 10);
+  EXPECT_EQ(Offered(), step + 10);
+  EXPECT_EQ(out_.answer->step_time_us, 100'000);
+}
+
+TEST_F(LearntStride, IsOneUntilItIsKnown) {
+  machine_.Sample(now_, 3);
+  machine_.Sample(now_ + absl::Seconds(1), 24);
+  Poll(24);
+  Take(PreemptionPhase::kFencing);
+  EXPECT_EQ(out_.answer->stride, 1);
+  EXPECT_EQ(Offered(), 25);
+}
+
+TEST_F(LearntStride, OfASaveItsTimeIsLearntToo) {
+  Poll(5);
+  Take(PreemptionPhase::kFencing);
+  Take(PreemptionPhase::kAgreed, 6);
+  Poll(6);
+  machine_.Saved(now_ + absl::Seconds(12), 6, "/ckpt", out_);
+  Take(PreemptionPhase::kEnded, 6);
+  Take(PreemptionPhase::kFencing, {}, 2);
+  EXPECT_EQ(out_.answer->save_time_us, 12'000'000);
+}
+
+}  // namespace
+}  // namespace lockstep::client

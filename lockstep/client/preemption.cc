@@ -1,0 +1,330 @@
+#include "lockstep/client/preemption.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "asio/steady_timer.hpp"
+#include "lockstep/client/fence_machine.h"
+#include "lockstep/client/member.h"
+#include "lockstep/client/member_access.h"
+#include "lockstep/client/threads.h"
+#include "lockstep/client/typed.h"
+#include "lockstep/runtime/loop.h"
+#include "lockstep/wire/native/field.h"
+
+namespace lockstep {
+
+using client::CallType;
+using client::Engine;
+using client::FenceMachine;
+using client::MakeTyped;
+using runtime::MonotonicNow;
+namespace native = wire::native;
+
+namespace {
+
+constexpr auto kSampleEvery = std::chrono::seconds(1);
+constexpr auto kInterruptedEvery = std::chrono::milliseconds(50);
+
+template <class Message>
+void Tell(const std::shared_ptr<Engine>& engine, const Message& message, std::string what) {
+  // Nobody waits for it: what comes of it, the server's next state says.
+  client::Start(engine,
+                MakeTyped<bool>(message, CallType::kRead, absl::InfiniteDuration(),
+                                std::move(what), [](const auto&) { return true; }),
+                [](const absl::StatusOr<bool>&) {});
+}
+
+}  // namespace
+
+class Preemption::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(std::shared_ptr<Engine> engine, int32_t member, const PreemptionOptions& options)
+      : engine_(engine),
+        member_(member),
+        machine_({.stride = options.stride,
+                  .last_step = options.last_step,
+                  .save_estimate = options.save_estimate,
+                  .wait_max = options.wait_max}),
+        timer_(client::ProcessLoop().io()) {
+    shared.fence = FenceMachine::kDown;
+  }
+
+  void Begin() {
+    Watch(0);
+    client::ProcessLoop().Post([self = this->shared_from_this()] { self->SampleLater(); });
+  }
+
+  bool Poll(int64_t step, const Interrupted& interrupted) {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      FenceMachine::Effects effects;
+      const FenceMachine::Verdict verdict = machine_.Poll(MonotonicNow(), step, effects);
+      Settle(std::move(effects));
+      if (verdict != FenceMachine::Verdict::kWait) return verdict == FenceMachine::Verdict::kYes;
+      const uint64_t seen = takes_;
+      const auto until = std::chrono::steady_clock::time_point(
+          std::chrono::nanoseconds(machine_.WaitsUntil().nanoseconds()));
+      const auto something_was_taken = [&] { return takes_ != seen; };
+      if (!interrupted) {
+        taken_.wait_until(lock, until, something_was_taken);
+        continue;
+      }
+      while (!something_was_taken() && std::chrono::steady_clock::now() < until) {
+        taken_.wait_for(lock, kInterruptedEvery);
+        lock.unlock();
+        const bool goes_on = interrupted().ok();
+        lock.lock();
+        if (!goes_on) return false;
+      }
+    }
+  }
+
+  template <class Change>
+  void Do(const Change& change) {
+    if (!Here()) return;
+    const std::lock_guard lock(mutex_);
+    FenceMachine::Effects effects;
+    change(machine_, effects);
+    Settle(std::move(effects));
+  }
+
+  void Finish() {
+    if (!Here()) return;
+    Pending watch;
+    {
+      const std::lock_guard lock(mutex_);
+      FenceMachine::Effects effects;
+      machine_.Finish(effects);
+      Settle(std::move(effects));
+      if (!std::exchange(finished_, true)) WakeAll();
+      callback_ = nullptr;
+      watch = std::exchange(watch_, Pending());
+    }
+    watch.Cancel();
+    client::ProcessLoop().Post([self = this->shared_from_this()] { self->timer_.cancel(); });
+  }
+
+  PreemptionNotice Notice() const {
+    if (!Here()) return {};
+    const std::lock_guard lock(mutex_);
+    return NoticeOf(machine_.state());
+  }
+
+  void OnNotice(std::function<void(const PreemptionNotice&)> callback) {
+    if (!Here()) return;
+    const std::lock_guard lock(mutex_);
+    callback_ = std::make_shared<std::function<void(const PreemptionNotice&)>>(std::move(callback));
+  }
+
+  absl::Status Notify(native::NotifyPreemption notice, const CallOptions& options) {
+    const auto done = client::Run(
+        engine_.lock(),
+        MakeTyped<bool>(notice, CallType::kRead, options.timeout, "giving a preemption notice",
+                        [](const auto&) { return true; }),
+        options.interrupted);
+    return done.status();
+  }
+
+  bool Here() const {
+    const auto engine = engine_.lock();
+    return engine != nullptr && engine->here();
+  }
+
+  Shared shared;
+
+ private:
+  // With the mutex held: carries out what the machine wants, and puts the fence where it belongs.
+  void Settle(FenceMachine::Effects effects) {
+    const auto engine = engine_.lock();
+    if (engine != nullptr) {
+      if (effects.answer) Tell(engine, *effects.answer, "saying where the fence was met");
+      if (effects.report) Tell(engine, *effects.report, "saying what became of a preemption");
+    }
+    shared.fence.store(machine_.fence(), std::memory_order_seq_cst);
+  }
+
+  void WakeAll() {
+    ++takes_;
+    taken_.notify_all();
+  }
+
+  void Watch(int64_t after) {
+    auto watch = client::Start(
+        engine_.lock(),
+        MakeTyped<native::PreemptionState>(
+            native::WatchPreemption{.after = after, .answers = true}, CallType::kWatch,
+            absl::InfiniteDuration(), "news of preemptions",
+            [](native::WatchPreemptionReply reply) { return std::move(reply.state); }),
+        [self = this->shared_from_this()](absl::StatusOr<native::PreemptionState> state) {
+          self->Take(std::move(state));
+        });
+    bool late = false;
+    {
+      const std::lock_guard lock(mutex_);
+      late = finished_;
+      if (!late) watch_ = watch;
+    }
+    if (late) watch.Cancel();
+  }
+
+  void Take(absl::StatusOr<native::PreemptionState> state) {
+    std::shared_ptr<std::function<void(const PreemptionNotice&)>> callback;
+    PreemptionNotice notice;
+    int64_t version = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (finished_) return;
+      FenceMachine::Effects effects;
+      if (!state.ok()) {
+        // The session is over, and with it every preemption that it could tell of.
+        machine_.Finish(effects);
+        effects = {};
+      } else {
+        version = state->version;
+        shared.fence.store(FenceMachine::kRaised, std::memory_order_seq_cst);
+        const int64_t step = shared.step.load(std::memory_order_seq_cst);
+        machine_.Take(MonotonicNow(), *std::move(state), step, effects);
+        taken_at_ = MonotonicNow();
+      }
+      Settle(std::move(effects));
+      WakeAll();
+      if (version == 0) return;
+      callback = callback_;
+      notice = NoticeOf(machine_.state());
+    }
+    Watch(version);
+    if (callback != nullptr && *callback) (*callback)(notice);
+  }
+
+  // On the loop.
+  void SampleLater() {
+    timer_.expires_after(kSampleEvery);
+    timer_.async_wait([weak = this->weak_from_this()](const asio::error_code& error) {
+      const auto self = weak.lock();
+      if (error || self == nullptr) return;
+      self->Sample();
+    });
+  }
+  void Sample() {
+    const int64_t step = shared.step.load(std::memory_order_relaxed);
+    {
+      const std::lock_guard lock(mutex_);
+      if (finished_) return;
+      machine_.Sample(MonotonicNow(), step);
+    }
+    const auto engine = engine_.lock();
+    if (engine == nullptr) return;
+    if (step != FenceMachine::kNoStep) engine->Progress(step, {});
+    SampleLater();
+  }
+
+  PreemptionNotice NoticeOf(const native::PreemptionState& state) const {
+    PreemptionNotice notice = {
+        .id = state.id,
+        .open = state.id != 0 && state.phase != native::PreemptionPhase::kEnded,
+        .phase = std::string(native::NameOf(state.phase)),
+        .outcome = std::string(native::NameOf(state.outcome)),
+        .text = state.text,
+        .step = state.sync_step,
+        .withdrawn = state.withdrawn};
+    bool everybody = false;
+    for (const native::PreemptionNotice& each : state.notices) {
+      notice.sources.push_back(each.source);
+      everybody |= each.subjects.empty();
+      for (const int32_t subject : each.subjects) {
+        notice.concerns_me |= subject == member_;
+        notice.subjects.push_back(subject);
+      }
+    }
+    if (everybody) {
+      notice.concerns_me = true;
+      notice.subjects.clear();
+    }
+    if (state.death_in_us) {
+      notice.left = absl::Microseconds(*state.death_in_us) - (MonotonicNow() - taken_at_);
+    }
+    return notice;
+  }
+
+  const std::weak_ptr<Engine> engine_;
+  const int32_t member_;
+
+  mutable std::mutex mutex_;  // covers what follows
+  std::condition_variable taken_;
+  FenceMachine machine_;
+  uint64_t takes_ = 0;  // how often something new was taken
+  Time taken_at_;
+  bool finished_ = false;
+  Pending watch_;
+  std::shared_ptr<std::function<void(const PreemptionNotice&)>> callback_;
+
+  asio::steady_timer timer_;  // the loop's
+};
+
+std::unique_ptr<Preemption> Preemption::Open(Member& member, PreemptionOptions options) {
+  auto impl = std::make_shared<Impl>(client::EngineOf(member), member.member(), options);
+  impl->Begin();
+  return std::unique_ptr<Preemption>(new Preemption(std::move(impl)));
+}
+
+Preemption::Preemption(std::shared_ptr<Impl> impl)
+    : impl_(std::move(impl)), shared_(&impl_->shared) {}
+
+Preemption::~Preemption() {
+  if (!impl_->Here()) {
+    // In a forked child nothing of it may be touched, not even to destroy it.
+    new std::shared_ptr<Impl>(std::move(impl_));
+    return;
+  }
+  impl_->Finish();
+}
+
+bool Preemption::ReachedSlowly(int64_t step, const Interrupted& interrupted) {
+  return impl_->Here() && impl_->Poll(step, interrupted);
+}
+
+void Preemption::Saved(int64_t step, std::string path) {
+  impl_->Do([&](FenceMachine& machine, FenceMachine::Effects& out) {
+    machine.Saved(MonotonicNow(), step, std::move(path), out);
+  });
+}
+void Preemption::FailedToSave(int64_t step, std::string why) {
+  impl_->Do([&](FenceMachine& machine, FenceMachine::Effects& out) {
+    machine.FailedToSave(step, std::move(why), out);
+  });
+}
+void Preemption::Finish() { impl_->Finish(); }
+
+PreemptionNotice Preemption::notice() const { return impl_->Notice(); }
+void Preemption::OnNotice(std::function<void(const PreemptionNotice&)> callback) {
+  impl_->OnNotice(std::move(callback));
+}
+
+absl::Status Preemption::Notify(std::string_view source, std::string event,
+                                std::optional<absl::Duration> left, std::string text,
+                                CallOptions options) {
+  native::NotifyPreemption notice{.act = native::NoticeAct::kNotify,
+                                  .source = std::string(source),
+                                  .event = std::move(event),
+                                  .subjects = {},
+                                  .host = {},
+                                  .left_us = std::nullopt,
+                                  .text = std::move(text)};
+  if (left) notice.left_us = absl::ToInt64Microseconds(*left);
+  return impl_->Notify(std::move(notice), options);
+}
+absl::Status Preemption::Withdraw(std::string_view source, std::string event, CallOptions options) {
+  return impl_->Notify({.act = native::NoticeAct::kWithdraw,
+                        .source = std::string(source),
+                        .event = std::move(event),
+                        .subjects = {},
+                        .host = {},
+                        .left_us = std::nullopt,
+                        .text = {}},
+                       options);
+}
+
+}  // namespace lockstep
