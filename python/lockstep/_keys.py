@@ -70,10 +70,10 @@ class Keys:
     member lives on while somebody has its keys, or a watch that was made from them.
     """
 
-    def __init__(self, native: _native.Keys, member: object = None) -> None:
+    def __init__(self, native: _native.Keys, member: object, pid: int) -> None:
         self._native = native
         self._member = member  # which lives as long as somebody has its keys
-        self._pid = os.getpid()
+        self._pid = pid  # that joined
 
     def get(self, key: str, *, timeout: Timeout = None) -> bytes:
         """The value now. Raises NotFound when there is none."""

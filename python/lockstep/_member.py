@@ -158,7 +158,7 @@ class Member(MemberBase):
     @property
     def kv(self) -> Keys:
         """The keys of the job. They keep their member; the member does not keep them."""
-        return Keys(self._keys, self)
+        return Keys(self._keys, self, self._pid)
 
     @property
     def aio(self) -> _aio.Member:
