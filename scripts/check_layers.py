@@ -75,8 +75,8 @@ WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALT
               r'|\btime\s*\(\s*(nullptr|NULL|0)\s*\)')
 MAY_WALL_CLOCK = {"lockstep/cli/events.cc",
                   "lockstep/net/stock_calls.cc", "lockstep/net/stock_door.cc",
-                  "lockstep/server/job_host.cc", "lockstep/server/job_table.cc",
-                  "lockstep/server/saved_state.cc"}
+                  "lockstep/server/event_feed.cc", "lockstep/server/job_host.cc",
+                  "lockstep/server/job_table.cc", "lockstep/server/saved_state.cc"}
 
 # Where gRPC and libprotobuf may appear. Programs of users carry neither, so the client side does not.
 GRPC = r'#include\s*["<]grpc(pp)?/'

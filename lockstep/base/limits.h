@@ -10,6 +10,10 @@ namespace lockstep {
 // The largest message a door or the link takes: `message_bytes_max`.
 inline constexpr size_t kMessageBytesMax = size_t{64} << 20;
 
+// What of it may be beside the value in a request that sets a key, and in the answer that gives it:
+// the key's name, the fields. `message_overhead_max`.
+inline constexpr size_t kMessageOverheadMax = size_t{1} << 20;
+
 // The text of an error as it goes to a stock client, which cuts at 3072 bytes itself:
 // `error_text_bytes_max`.
 inline constexpr size_t kErrorTextBytesMax = 3072;

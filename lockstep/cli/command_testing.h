@@ -41,7 +41,8 @@ inline Ran RunWith(const std::map<std::string, std::string>& variables,
     std::vector<std::string> reversed(words.rbegin(), words.rend());
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
-    return {app.exit(error, out, err) == 0 ? kExitOk : kExitUsage, out.str(), err.str()};
+    const int code = ExitOfParsing(app, error, out, err);
+    return {code, out.str(), err.str()};
   }
   return {invocation.exit_code, out.str(), err.str()};
 }

@@ -183,6 +183,64 @@ TEST(Kv, AWatchTellsWhatIsGoneWithAnAttempt) {
   EXPECT_EQ(ran.out, "4  set  a  1\n5  set  b  1\n9  deleted  a\n8  set  b  2\n");
 }
 
+TEST(Kv, AWatchGoesOnWhenTheServerComesBack) {
+  std::vector<int64_t> afters;
+  TestServer server(
+      Answering<WatchKeys>([&](const WatchKeys& request) -> absl::StatusOr<WatchKeysReply> {
+        afters.push_back(request.after);
+        switch (afters.size()) {
+          case 1:
+            return WatchKeysReply{.changes = {{.key = "a", .value = Bytes{"1"}, .revision = 4}},
+                                  .revision = 4,
+                                  .snapshot = true};
+          case 2:
+            return absl::UnavailableError("going away");
+          case 3:
+            return WithReason(absl::CancelledError("stopped"), "service_stopped");
+          case 4:
+            return WatchKeysReply{.changes = {{.key = "a", .revision = 5}}, .revision = 5};
+          default:
+            return absl::AbortedError("the job was deleted");
+        }
+      }));
+  const Ran ran = RunCommand(server, {"kv", "watch", "digits"});
+  EXPECT_EQ(ran.out, "4  set  a  1\n5  deleted  a\n");
+  EXPECT_THAT(afters, ElementsAre(0, 4, 4, 4, 5));
+  EXPECT_THAT(ran.err, HasSubstr("going away; looking for it again, up to 1m"));
+  EXPECT_THAT(ran.err, HasSubstr("the server is back"));
+  EXPECT_EQ(ran.code, kExitFailed);
+}
+
+TEST(Kv, AWaitGoesOnWhenTheServerComesBack) {
+  int asked = 0;
+  TestServer server(Answering<GetKey>([&](const GetKey&) -> absl::StatusOr<GetKeyReply> {
+    if (++asked == 1) return absl::UnavailableError("going away");
+    return GetKeyReply{.entry = {.key = "lr", .value = {"0.1"}, .revision = 3}};
+  }));
+  const Ran ran = RunCommand(server, {"kv", "get", "digits", "lr", "--wait", "1h"});
+  EXPECT_EQ(ran.code, kExitOk);
+  EXPECT_EQ(ran.out, "0.1\n");
+  EXPECT_THAT(ran.err, HasSubstr("looking for it again"));
+  // What does not wait fails at once.
+  asked = 0;
+  EXPECT_EQ(RunCommand(server, {"kv", "get", "digits", "lr"}).code, kExitUnavailable);
+}
+
+TEST(Kv, SaysWhatIsWrongWithItsArguments) {
+  for (const char* wrong : {"-1s", "0s"}) {
+    const Ran wait = RunWith({}, {"kv", "get", "digits", "lr", "--wait", wrong});
+    EXPECT_EQ(wait.code, kExitUsage);
+    EXPECT_THAT(wait.err, HasSubstr("must be above zero"));
+    EXPECT_THAT(RunWith({}, {"kv", "set", "digits", "lr", "1", "--ttl", wrong}).err,
+                HasSubstr("must be above zero"));
+  }
+  EXPECT_THAT(RunWith({}, {"kv", "get", "digits", "lr", "--wait", "5"}).err,
+              HasSubstr("not a duration such as 5s"));
+  const Ran bytes = RunWith({}, {"kv", "set", "digits", "\xff", "1"});
+  EXPECT_EQ(bytes.code, kExitUsage);
+  EXPECT_THAT(bytes.err, HasSubstr("is not UTF-8"));
+}
+
 WatchEventsReply Events(uint64_t log, std::vector<int64_t> sequences) {
   WatchEventsReply reply{.log = log};
   for (const int64_t sequence : sequences) {
@@ -236,6 +294,19 @@ TEST(Events, FollowsThroughARestart) {
   EXPECT_EQ(asked[3].after, 1);
   EXPECT_THAT(ran.err, HasSubstr("trying again"));
   EXPECT_THAT(ran.err, HasSubstr("the server was restarted"));
+}
+
+TEST(Words, ThatNameNoSubcommandAreNamed) {
+  const Ran ran = RunWith({}, {"stauts", "digits"});
+  EXPECT_EQ(ran.code, kExitUsage);
+  EXPECT_EQ(ran.err,
+            "lockstep: there is no subcommand 'stauts'; `lockstep --help` lists those that there "
+            "are\n");
+  EXPECT_THAT(RunWith({}, {"kv", "put", "digits"}).err,
+              HasSubstr("lockstep kv: there is no subcommand 'put'"));
+  EXPECT_THAT(RunWith({}, {}).err, HasSubstr("subcommand is required"));
+  EXPECT_EQ(RunWith({}, {"--help"}).code, kExitOk);
+  EXPECT_EQ(RunWith({}, {"kv", "--help"}).code, kExitOk);
 }
 
 TEST(Config, ShowsTheOptionsOfTheCommands) {

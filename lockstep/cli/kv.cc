@@ -1,11 +1,14 @@
 // `lockstep kv get|set|list|watch|delete JOB ...`: the keys of a job.
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,8 +16,11 @@
 #include "lockstep/cli/subcommands.h"
 #include "lockstep/observe/tables.h"
 #include "lockstep/observe/text_parts.h"
+#include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/json.h"
+#include "lockstep/wire/native/utf8.h"
 
 namespace lockstep::cli {
 namespace {
@@ -23,6 +29,11 @@ using namespace wire::native;  // NOLINT: the messages are what this file is abo
 
 // Keys that are asked for at once.
 constexpr int64_t kPage = 1000;
+
+// How long a server that went is looked for, as the clients' `grace`; and how often.
+constexpr absl::Duration kGrace = absl::Minutes(1);
+constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
+constexpr absl::Duration kLongestPause = absl::Seconds(2);
 
 Bytes RandomSession() {
   std::random_device random;
@@ -40,16 +51,85 @@ absl::StatusOr<std::unique_ptr<link::Client>> OpenJob(ServerCommand& self, const
   return client;
 }
 
+// What waits at a job, also while its server is started anew.
+class Waiter {
+ public:
+  Waiter(ServerCommand& self, std::string job) : self_(self), job_(std::move(job)) {}
+
+  // `timeout` is of the whole. What waits has no effect, so it may be asked again.
+  template <class RequestMessage>
+  auto Ask(const RequestMessage& request, absl::Duration timeout)
+      -> absl::StatusOr<typename link::KindOf<RequestMessage>::Reply> {
+    const Time deadline = runtime::MonotonicNow() + timeout;
+    for (;;) {
+      absl::Status status = Open();
+      if (status.ok()) {
+        auto reply = client_->Call(request, deadline - runtime::MonotonicNow());
+        if (!HasGone(reply.status())) return reply;
+        status = reply.status();
+        client_.reset();
+      }
+      if (status = LookAgain(status, deadline); !status.ok()) return status;
+    }
+  }
+
+  // Whether the job could be opened at all.
+  bool opened() const { return opened_; }
+
+ private:
+  // The server, or the job's coordinator, stops; whether for good, its successor says.
+  static bool HasGone(const absl::Status& status) {
+    return absl::IsUnavailable(status) || ReasonOf(status) == "service_stopped";
+  }
+
+  absl::Status Open() {
+    if (client_ != nullptr) return absl::OkStatus();
+    auto client = OpenJob(self_, job_);
+    if (!client.ok()) {
+      // One that is being started may take its time to welcome us.
+      return opened_ && absl::IsDeadlineExceeded(client.status())
+                 ? absl::UnavailableError(client.status().message())
+                 : client.status();
+    }
+    client_ = *std::move(client);
+    if (opened_) self_.Say("the server is back");
+    opened_ = true;
+    away_since_.reset();
+    return absl::OkStatus();
+  }
+
+  // Waits a moment. Not OK when that makes no sense (any more).
+  absl::Status LookAgain(const absl::Status& why, Time deadline) {
+    // At first an error is the user's to mend.
+    if (!opened_ || !HasGone(why)) return why;
+    const Time now = runtime::MonotonicNow();
+    if (!away_since_) {
+      away_since_ = now;
+      pause_ = kFirstPause;
+      self_.Say(absl::StrCat(std::string(why.message()), "; looking for it again, up to ",
+                             absl::FormatDuration(kGrace)));
+    }
+    if (now >= *away_since_ + kGrace || now >= deadline) return why;
+    std::this_thread::sleep_for(absl::ToChronoMilliseconds(std::min(pause_, deadline - now)));
+    pause_ = std::min(2 * pause_, kLongestPause);
+    return absl::OkStatus();
+  }
+
+  ServerCommand& self_;
+  const std::string job_;
+  std::unique_ptr<link::Client> client_;
+  bool opened_ = false;
+  std::optional<Time> away_since_;
+  absl::Duration pause_ = kFirstPause;
+};
+
 // Opens the job, asks once and hands the answer on.
 template <class RequestMessage, class Function>
 int Ask(ServerCommand& self, const std::string& job, const RequestMessage& request,
-        absl::Duration timeout, const Function& print, const std::string& too_late = "") {
+        const Function& print) {
   auto client = OpenJob(self, job);
   if (!client.ok()) return self.Fail(client.status());
-  const auto reply = (*client)->Call(request, timeout);
-  if (!too_late.empty() && absl::IsDeadlineExceeded(reply.status())) {
-    return self.Fail(absl::DeadlineExceededError(too_late));
-  }
+  const auto reply = (*client)->Call(request, self.timeout());
   if (!reply.ok()) return self.Fail(reply.status());
   print(*reply);
   return kExitOk;
@@ -95,18 +175,17 @@ void PrintChange(ServerCommand& self, const KeyChange& change) {
       change.value ? "  " + observe::CleanText(change.value->data) : "", "\n");
 }
 
-// Until it is interrupted or the server goes.
+// Until it is interrupted or the server goes for good.
 int Watch(ServerCommand& self, const std::string& job, const std::string& key) {
-  auto client = OpenJob(self, job);
-  if (!client.ok()) return self.Fail(client.status());
+  Waiter waiter(self, job);
   WatchKeys request{.key = key};
   std::set<std::string> there;
   for (;;) {
-    const auto reply = (*client)->Call(request, absl::InfiniteDuration());
+    const auto reply = waiter.Ask(request, absl::InfiniteDuration());
     if (!reply.ok()) return self.Fail(reply.status());
     if (reply->snapshot) {
-      // All there is: another attempt of the job has begun, or too much has changed. So what is not
-      // in it is gone.
+      // All there is: another attempt of the job has begun, the server has lost its state, or too
+      // much has changed. So what is not in it is gone.
       std::set<std::string> gone = std::exchange(there, {});
       for (const KeyChange& change : reply->changes) gone.erase(change.key);
       for (const std::string& name : gone) {
@@ -135,30 +214,36 @@ struct KeyArguments {
 
 absl::StatusOr<absl::Duration> DurationOf(const std::string& name, const std::string& text) {
   absl::Duration duration;
-  if (!absl::ParseDuration(text, &duration) || duration <= absl::ZeroDuration()) {
+  if (!absl::ParseDuration(text, &duration)) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, " '", text, "': not a duration such as 5s"));
+  }
+  if (duration <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " '", text, "': must be above zero"));
   }
   return duration;
 }
 
 int Get(ServerCommand& self, const KeyArguments& given) {
-  absl::Duration timeout = self.timeout();
-  if (!given.wait.empty()) {
-    const auto wait = DurationOf("--wait", given.wait);
-    if (!wait.ok()) {
-      self.Say(std::string(wait.status().message()));
-      return kExitUsage;
-    }
-    timeout = *wait;
+  if (given.wait.empty()) {
+    return Ask(self, given.job, GetKey{.key = given.key},
+               [&](const GetKeyReply& reply) { PrintEntry(self, reply.entry); });
   }
-  const std::string too_late =
-      given.wait.empty() ? ""
-                         : absl::StrCat("nobody has set key '", given.key, "' of job '", given.job,
-                                        "' within ", absl::FormatDuration(timeout));
-  return Ask(
-      self, given.job, GetKey{.key = given.key, .wait = !given.wait.empty()}, timeout,
-      [&](const GetKeyReply& reply) { PrintEntry(self, reply.entry); }, too_late);
+  const auto wait = DurationOf("--wait", given.wait);
+  if (!wait.ok()) {
+    self.Say(std::string(wait.status().message()));
+    return kExitUsage;
+  }
+  Waiter waiter(self, given.job);
+  const auto reply = waiter.Ask(GetKey{.key = given.key, .wait = true}, *wait);
+  if (waiter.opened() && absl::IsDeadlineExceeded(reply.status())) {
+    return self.Fail(absl::DeadlineExceededError(absl::StrCat("nobody has set key '", given.key,
+                                                              "' of job '", given.job, "' within ",
+                                                              absl::FormatDuration(*wait))));
+  }
+  if (!reply.ok()) return self.Fail(reply.status());
+  PrintEntry(self, reply->entry);
+  return kExitOk;
 }
 
 int Set(ServerCommand& self, const KeyArguments& given) {
@@ -174,13 +259,13 @@ int Set(ServerCommand& self, const KeyArguments& given) {
     }
     request.ttl_us = absl::ToInt64Microseconds(*ttl);
   }
-  return Ask(self, given.job, request, self.timeout(), [&](const SetKeyReply& reply) {
+  return Ask(self, given.job, request, [&](const SetKeyReply& reply) {
     PrintReply(self, reply, absl::StrCat("revision ", reply.revision));
   });
 }
 
 int Delete(ServerCommand& self, const KeyArguments& given) {
-  return Ask(self, given.job, DeleteKey{.key = given.key, .below = given.below}, self.timeout(),
+  return Ask(self, given.job, DeleteKey{.key = given.key, .below = given.below},
              [&](const DeleteKeyReply& reply) {
                PrintReply(self, reply, absl::StrCat(reply.deleted, " deleted"));
              });
@@ -196,8 +281,15 @@ void AddKv(CLI::App& app, Invocation& invocation) {
     CLI::App* const command = kv->add_subcommand(name, help);
     auto given = std::make_shared<KeyArguments>();
     command->add_option("job", given->job, "Which job")->type_name("JOB")->required();
-    AddServerCommand(*command, invocation, "kv " + name,
-                     [given, body](ServerCommand& self) { return body(self, *given); });
+    AddServerCommand(*command, invocation, "kv " + name, [given, body](ServerCommand& self) {
+      if (!IsUtf8(given->key)) {
+        self.Say(absl::StrCat("KEY '", observe::CleanText(ToUtf8(given->key)),
+                              "' is not UTF-8: keys are text; a value may have any "
+                              "bytes, from standard input (-)"));
+        return static_cast<int>(kExitUsage);
+      }
+      return body(self, *given);
+    });
     return std::pair(command, given);
   };
   const auto key = [](const auto& added, bool required) {

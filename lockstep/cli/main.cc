@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(static_cast<int>(ours_end - argv), argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : cli::kExitUsage;
+    return cli::ExitOfParsing(app, error, std::cout, std::cerr);
   }
   return invocation.exit_code;
 }

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/observe/text_parts.h"
@@ -69,6 +70,25 @@ int ServerCommand::Fail(const absl::Status& status) {
 
 void ServerCommand::Say(const std::string& text) {
   invocation_.err << "lockstep " << name_ << ": " << text << "\n";
+}
+
+int ExitOfParsing(const CLI::App& app, const CLI::ParseError& error, std::ostream& out,
+                  std::ostream& err) {
+  // CLI11 says only that a subcommand is required, also when there is one that it does not know.
+  std::string path = app.get_name();
+  const CLI::App* deepest = &app;
+  while (!deepest->get_subcommands().empty()) {
+    deepest = deepest->get_subcommands().front();
+    absl::StrAppend(&path, " ", deepest->get_name());
+  }
+  const std::vector<std::string> unknown = deepest->remaining();
+  const bool help = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
+  if (!help && deepest->get_require_subcommand_min() > 0 && !unknown.empty()) {
+    err << path << ": there is no subcommand '" << observe::CleanText(unknown.front()) << "'; `"
+        << path << " --help` lists those that there are\n";
+    return kExitUsage;
+  }
+  return app.exit(error, out, err) == 0 ? kExitOk : kExitUsage;
 }
 
 void AddServerCommand(CLI::App& command, Invocation& invocation, const std::string& name,

@@ -82,6 +82,10 @@ class ServerCommand {
   ClientOptions options_;
 };
 
+// Says what is wrong with the command line, or prints the help that it asks for; the exit code.
+int ExitOfParsing(const CLI::App& app, const CLI::ParseError& error, std::ostream& out,
+                  std::ostream& err);
+
 // Adds the common options to `command` and has `body` run when the command line names it; what it
 // returns is the exit code. `invocation` outlives the parsing.
 void AddServerCommand(CLI::App& command, Invocation& invocation, const std::string& name,

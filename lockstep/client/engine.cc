@@ -150,7 +150,7 @@ void Engine::Progress(int64_t step, std::string_view phase) {
   if (!here()) return;
   const std::lock_guard lock(mutex_);
   if (closed_) return;
-  step_ = step;
+  if (step >= 0) step_ = step;
   if (!phase.empty()) phase_.assign(phase);
   if (!std::exchange(progress_dirty_, true)) PostDrain();
 }

@@ -55,7 +55,7 @@ struct SwapResult {
 };
 
 struct DeleteOptions {
-  bool below = false;  // everything below the key, too
+  bool below = false;  // everything below the key, too; below the empty key is all there is
   // Only if the key was last written at this revision, else FAILED_PRECONDITION; not with `below`.
   std::optional<int64_t> revision;
   absl::Duration timeout = absl::InfiniteDuration();

@@ -151,7 +151,8 @@ class Member {
   Pending AliveMembersAsync(AliveOptions options, Completion<std::vector<AliveMember>> done);
 
   // Where this member is in its work, for those who look. Costs next to nothing, never waits: the
-  // newest is sent, at most every 100 ms. An empty phase: as before.
+  // newest is sent, at most every 100 ms. A negative step, an empty phase: as before. Of a phase
+  // the first 256 bytes are sent.
   void ReportProgress(int64_t step, std::string_view phase = {});
 
   Keys keys() const;
@@ -170,7 +171,8 @@ class Member {
   std::unique_ptr<JobWatch> WatchJob();
 
   // Done: returns when all are, if the job is set to wait for all. After it, calls answer
-  // FAILED_PRECONDITION `member_left`.
+  // FAILED_PRECONDITION `member_left`, those on its keys and watches too; what still waits then, a
+  // watch for example, ends with CANCELLED `member_left`.
   absl::Status Leave(CallOptions options = {});
   Pending LeaveAsync(CallOptions options, Completion<void> done);
 

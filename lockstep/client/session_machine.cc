@@ -8,6 +8,7 @@
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/utf8.h"
 
 namespace lockstep::client {
 namespace {
@@ -31,6 +32,18 @@ constexpr absl::Duration kGoodLink = absl::Seconds(1);
 constexpr int kAttemptsOfBadLink = 2;
 // By how much the server is given less time than the caller: a tenth, at most this.
 constexpr absl::Duration kServerHurryMax = absl::Milliseconds(200);
+
+// As the server's label_bytes_max, over which it takes nothing of a report.
+constexpr size_t kPhaseBytesMax = 256;
+
+std::string Shortened(std::string_view phase) {
+  std::string text = wire::native::ToUtf8(phase);
+  if (text.size() <= kPhaseBytesMax) return text;
+  size_t end = kPhaseBytesMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  text.resize(end);
+  return text;
+}
 
 bool Parks(CallType type) { return type == CallType::kWait || type == CallType::kWatch; }
 
@@ -141,6 +154,7 @@ absl::Status SessionMachine::CheckRoom(const Call& call) const {
 void SessionMachine::Submit(Time now, Call call, Effects& out) {
   const Number number = ++last_number_;
   absl::Status refused = stage_ == Stage::kEnded ? why_ended_ : CheckRoom(call);
+  if (refused.ok()) refused = left_;
   if (refused.ok() && call.type == CallType::kWait) refused = failed_;
   if (refused.ok() && call.deadline <= now) {
     refused =
@@ -278,7 +292,7 @@ void SessionMachine::Take(Time now, Message message, Effects& out) {
       last_progress_ = now;
       Send(KindOf<wire::native::PollForError>::kKind, poll_ = ++last_number_, "", out);
     }
-    if (ok && kind == KindOf<wire::native::LeaveJob>::kKind) joined_ = false;
+    if (ok && kind == KindOf<wire::native::LeaveJob>::kKind) Left(now, out);
   }
   Pump(now, out);
 }
@@ -309,6 +323,20 @@ void SessionMachine::Fail(Time now, const absl::Status& why, Effects& out) {
     if (entry.call.type == CallType::kWait) waits.push_back(number);
   }
   for (Number number : waits) GiveUp(now, number, why, out);
+}
+
+// Whoever left has no part in the job any more, also not as one who looks on: a watch that went on
+// would keep the session, and the process that thinks it is done.
+void SessionMachine::Left(Time now, Effects& out) {
+  joined_ = false;
+  const std::string text = absl::StrCat("this member has left job '", options_.job, "'");
+  left_ = WithReason(absl::FailedPreconditionError(text), "member_left");
+  std::vector<Number> waits;
+  for (const auto& [number, entry] : calls_) {
+    if (Parks(entry.call.type)) waits.push_back(number);
+  }
+  const absl::Status ended = WithReason(absl::CancelledError(text), "member_left");
+  for (Number number : waits) GiveUp(now, number, ended, out);
 }
 
 void SessionMachine::NoteAnswered(Time now, Number number, Effects& out) {
@@ -470,7 +498,7 @@ void SessionMachine::Close(Time now, Effects& out) {
 
 void SessionMachine::Progress(Time now, int64_t step, std::string_view phase, Effects& out) {
   if (step >= 0) step_ = step;
-  if (!phase.empty()) phase_ = phase;
+  if (!phase.empty()) phase_ = Shortened(phase);
   progress_dirty_ = true;
   if (now >= ProgressDue()) SendProgress(now, out);
 }

@@ -156,6 +156,7 @@ class SessionMachine {
   void Opened(Time now, const std::string& payload, Effects& out);
   void TakePoll(Time now, const link::Message& message, Effects& out);
   void Fail(Time now, const absl::Status& why, Effects& out);
+  void Left(Time now, Effects& out);
   bool ServerGoes(Time now, const absl::Status& status, Effects& out);
   void NoteAnswered(Time now, Number number, Effects& out);
   void SendAnswered(Time now, Effects& out);
@@ -211,6 +212,7 @@ class SessionMachine {
   std::string phase_;
   Time last_progress_;
   absl::Status failed_;  // root cause
+  absl::Status left_;    // not OK once the member has left
 };
 
 }  // namespace lockstep::client

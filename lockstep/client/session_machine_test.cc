@@ -378,6 +378,41 @@ TEST_F(SessionMachineTest, TheFirstErrorEndsAllWaitsAndIsToldOnce) {
   EXPECT_EQ(Submit(6, CallType::kRead).send.size(), 1u) << "reading goes on";
 }
 
+TEST_F(SessionMachineTest, WhoHasLeftWatchesNothingAnyMore) {
+  Start();
+  Open();
+  Join();
+  Submit(2, CallType::kWatch);
+  const uint64_t write = Submit(3, CallType::kEffect).send.at(0).id;
+  Answer(Submit(4, CallType::kWatch, KindOf<native::LeaveJob>::kKind).send.at(0).id);
+  EXPECT_THAT(Completed(), ElementsAre(4, 2));
+  EXPECT_EQ(out_.completed.at(1).answer.status().code(), absl::StatusCode::kCancelled);
+  Answer(write);
+  EXPECT_THAT(Completed(), ElementsAre(3)) << "it was there before";
+  for (const CallType type : {CallType::kWatch, CallType::kRead, CallType::kEffect}) {
+    EXPECT_THAT(Submit(5, type).send, IsEmpty());
+    EXPECT_EQ(ReasonOfOne(), "member_left");
+    EXPECT_EQ(out_.completed.at(0).answer.status().code(), absl::StatusCode::kFailedPrecondition);
+  }
+}
+
+TEST_F(SessionMachineTest, APhaseIsCutToWhatTheServerTakes) {
+  Start();
+  Open();
+  Join();
+  const auto phase_told = [&](const std::string& phase) {
+    machine_.Progress(now_, 1, phase, Clear());
+    Wait();
+    const auto report = native::Decode<native::ReportProgress>(out_.send.at(0).payload);
+    Answer(out_.send.at(0).id);
+    return report.ok() ? report->phase : std::string(report.status().message());
+  };
+  EXPECT_EQ(phase_told(std::string(256, 'p')), std::string(256, 'p'));
+  // The last character, of two bytes, would end at the 257th.
+  EXPECT_EQ(phase_told(std::string(255, 'p') + "\xC3\xBC and so on"), std::string(255, 'p'));
+  EXPECT_EQ(phase_told("a\xFF"), "a\xEF\xBF\xBD");
+}
+
 TEST_F(SessionMachineTest, AServerThatStopsIsWaitedForLikeOneThatDied) {
   Start();
   Open();

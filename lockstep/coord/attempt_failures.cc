@@ -204,8 +204,16 @@ void Attempt::Handle(Time now, const ProcessEnded& fact, Effects& out) {
         absl::StrCat("job '", job_.options.job, "': while it registered, ", error->message),
         {NoticeKind::kMemberLost, fact.member});
   }
-  if (membership_.Get(fact.member).state != MemberState::kConnected) return;
-  Fail(now, {{fact.member, now, error}}, out);
+  const Membership::Member& member = membership_.Get(fact.member);
+  if (member.state == MemberState::kConnected) return Fail(now, {{fact.member, now, error}}, out);
+  // Its connection was faster than its launcher, which alone knows how it ended.
+  const bool by_connection = member.error && member.error->reason == Reason::kConnectionLost &&
+                             member.error->origin == fact.member;
+  if (!by_connection) return;
+  out.Tell(Severity::kWarning,
+           absl::StrCat("job '", job_.options.job, "': ", job_.Describe(fact.member),
+                        ", which was lost by its connection: ", DescribeEnd(fact)),
+           {NoticeKind::kProcessEnded, fact.member});
 }
 
 void Attempt::Handle(Time now, const DeadlineReached&, Effects& out) {

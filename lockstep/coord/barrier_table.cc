@@ -9,11 +9,12 @@ namespace lockstep::coord {
 namespace {
 
 ErrorPtr BarrierError(absl::string_view id, int64_t counter, absl::StatusCode code, Reason reason,
-                      std::string text) {
+                      std::string text, std::string missing = "") {
   return MakeError(Error{.code = code,
                          .reason = reason,
                          .message = std::move(text),
-                         .barrier = BarrierRef{std::string(id), counter}});
+                         .barrier = BarrierRef{std::string(id), counter},
+                         .missing = std::move(missing)});
 }
 
 // No id is used so often; a counter beyond it is made up.
@@ -497,7 +498,8 @@ ErrorPtr BarrierTable::TimedOut(Time now, const Barrier& barrier) const {
                                    open.arrived(), "/", open.size(), " members; the first was ",
                                    open.first() ? job_.NameWithLife(*open.first()) : "nobody",
                                    "; missing ", membership_.DescribeMissing(now, awaited),
-                                   "; look at what the missing do, or give the barrier more time"));
+                                   "; look at what the missing do, or give the barrier more time"),
+                      job_.ListNames(awaited));
 }
 
 void BarrierTable::FailAll(const ErrorPtr& error, Effects& out) {

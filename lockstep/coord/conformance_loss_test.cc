@@ -149,6 +149,18 @@ TEST_F(Loss, TheEndOfAProcessTellsMoreThanTheBreakBefore) {
   EXPECT_EQ(h.View().errors.size(), 1u);
 }
 
+TEST_F(Loss, HowAProcessEndedIsToldAlsoAfterItsMemberWasLost) {
+  h.Hangup(polls[1]);
+  h.Advance(absl::Seconds(1));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
+
+  h.ProcessEnded(1, 52, /*exit_code=*/42);
+
+  EXPECT_EQ(h.notices().back().about.kind, NoticeKind::kProcessEnded);
+  EXPECT_THAT(h.notices().back().text, AllOf(HasSubstr("task/1"), HasSubstr("code 42")));
+  EXPECT_EQ(h.View().errors.size(), 1u) << "it is no other error";
+}
+
 TEST_F(Loss, ThoseWhoWereToldAreShownAsFailedSinceTheyEndByIt) {
   h.ProcessEnded(1, 52, /*exit_code=*/1);
 

@@ -192,6 +192,7 @@ TEST(WhoIsMissing, IsToldWithWhereTheyAreAndWhatTheyDoInstead) {
                "'other' for 7s)",
                "task/2#1 (pid 42 on gpu-3) (last heard 7s ago, is in phase 'loading')",
                "task/3#1 (pid 43 on gpu-3) (last heard 7s ago, waits for key 'shape' for 7s)"));
+  EXPECT_EQ(h.Reply(waits).error->missing, "task/1,task/2,task/3");
   EXPECT_EQ(h.Member(1).doing, "waits at barrier 'other' for 7s");
   EXPECT_EQ(h.Member(3).doing, "waits for key 'shape' for 7s");
   EXPECT_EQ(h.Member(0).doing, "");

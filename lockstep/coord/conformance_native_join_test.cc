@@ -294,6 +294,25 @@ TEST(Join, WhoIsMissingIsToldShortlyBeforeTheCallersDeadline) {
                                          "missing task/1 (never came)"));
 }
 
+TEST(Join, WhoIsMissingIsNotNamedByItsProcessInAnotherAttempt) {
+  CoordinatorHarness h({.size = 2});
+  for (int i = 0; i < 2; ++i) {
+    const Native client(static_cast<uint64_t>(i) + 1);
+    h.Open(client);
+    h.Join(client, 500 + client.session.low, {.index = i, .host = "gpu-3", .pid = 40 + i});
+  }
+  for (const Native& client : {kFirst, kSecond}) h.Ask(client, CloseSession{});
+  const Native third(3);
+  h.Open(third);
+  const CallId joining = h.Join(third, 503, {.index = 0, .patience = absl::Seconds(10)});
+
+  h.Advance(absl::Seconds(10));
+
+  EXPECT_EQ(h.View().attempt, 2);
+  EXPECT_THAT(h.Reply(joining), HasError(StatusCode::kDeadlineExceeded, Reason::kRegistrationFailed,
+                                         "missing task/1 (never came)"));
+}
+
 TEST(Members, ThoseThatAreRecoverableByThemselvesFailNobody) {
   CoordinatorHarness h({.size = 3});
   const absl::Duration forever = absl::InfiniteDuration();

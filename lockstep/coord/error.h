@@ -90,6 +90,8 @@ struct Error {
   std::optional<BarrierRef> barrier;
   // Set with kWrongServiceIncarnation: the one that would have been right.
   std::optional<ServiceIncarnation> right_service;
+  // Of what timed out: who did not come, for programs; JobRecord::ListNames.
+  std::string missing;
 };
 
 // Shared, because one failure answers a thousand waiters. Null means success.

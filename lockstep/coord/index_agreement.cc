@@ -9,11 +9,12 @@ namespace lockstep::coord {
 namespace {
 
 ErrorPtr AgreementError(absl::string_view name, int64_t counter, absl::StatusCode code,
-                        Reason reason, std::string text) {
+                        Reason reason, std::string text, std::string missing = "") {
   return MakeError(Error{.code = code,
                          .reason = reason,
                          .message = std::move(text),
-                         .barrier = BarrierRef{std::string(name), counter}});
+                         .barrier = BarrierRef{std::string(name), counter},
+                         .missing = std::move(missing)});
 }
 
 // No name is used so often; a counter beyond it is made up.
@@ -367,6 +368,7 @@ std::vector<MemberIndex> IndexAgreement::AwaitedBy(const Agreement& agreement) c
 
 ErrorPtr IndexAgreement::TimedOut(Time now, const Agreement& agreement) const {
   const Gathering& gathering = agreement.open->gathering;
+  const std::vector<MemberIndex> awaited = AwaitedBy(agreement);
   return AgreementError(
       agreement.id, agreement.counter, absl::StatusCode::kDeadlineExceeded,
       Reason::kAgreementTimedOut,
@@ -374,8 +376,9 @@ ErrorPtr IndexAgreement::TimedOut(Time now, const Agreement& agreement) const {
                    FormatSpan(now - gathering.opened()), " with ", gathering.arrived(), "/",
                    gathering.size(), " members; the first was ",
                    gathering.first() ? job_.NameWithLife(*gathering.first()) : "nobody",
-                   "; missing ", membership_.DescribeMissing(now, AwaitedBy(agreement)),
-                   "; look at what the missing do, or give the agreement more time"));
+                   "; missing ", membership_.DescribeMissing(now, awaited),
+                   "; look at what the missing do, or give the agreement more time"),
+      job_.ListNames(awaited));
 }
 
 void IndexAgreement::FailAll(const ErrorPtr& error, Effects& out) {

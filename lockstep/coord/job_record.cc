@@ -87,6 +87,7 @@ void JobRecord::SettleRole(const std::string& name) {
 void JobRecord::BeginAttempt() {
   role_settled_ = false;
   std::fill(recoverable.begin(), recoverable.end(), uint8_t{0});
+  std::fill(places.begin(), places.end(), PlaceRecord{});
   TouchAll();
 }
 
@@ -120,6 +121,14 @@ std::string JobRecord::NameSome(const std::vector<MemberIndex>& members) const {
     absl::StrAppend(&text, i == 0 ? "" : ", ", NameWithLife(members[i]));
   }
   if (members.size() > named) absl::StrAppend(&text, " +", members.size() - named, " more");
+  return text;
+}
+
+std::string JobRecord::ListNames(const std::vector<MemberIndex>& members) const {
+  std::string text;
+  const size_t named = std::min(members.size(), kNamesListedMax);
+  for (size_t i = 0; i < named; ++i) absl::StrAppend(&text, i == 0 ? "" : ",", Name(members[i]));
+  if (members.size() > named) absl::StrAppend(&text, ",+", members.size() - named, " more");
   return text;
 }
 

@@ -62,6 +62,8 @@ class JobRecord {
   std::string Describe(MemberIndex member) const;
   // `task/1, task/2, task/5 +13 more`.
   std::string NameSome(const std::vector<MemberIndex>& members) const;
+  // `task/1,task/2`, for programs: at most `kNamesListedMax`, then `+13 more` as the last.
+  std::string ListNames(const std::vector<MemberIndex>& members) const;
   // `task/0 to task/3`, for each role.
   std::string NameAll() const;
 
@@ -131,6 +133,9 @@ class JobRecord {
 // How many incarnations of a member are remembered: what is held up longer than that many lives is
 // not told from a new one. `lives_kept_max`.
 inline constexpr size_t kLivesKeptMax = 16;
+
+// Members that an error lists for programs; people read three.
+inline constexpr size_t kNamesListedMax = 64;
 
 // "3.2s", "1m30s": for texts, to the millisecond.
 std::string FormatSpan(absl::Duration span);

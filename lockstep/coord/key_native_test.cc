@@ -55,8 +55,21 @@ TEST_F(KeyRevisions, AStockCallerIsAnsweredAsByItsOwnService) {
   EXPECT_EQ(keys_.size(), 0u);
 }
 
+TEST_F(KeyRevisions, WhatIsBelowNoKeyIsEverything) {
+  for (const char* key : {"a", "a/x", "b"}) Set(key, "1");
+
+  EXPECT_EQ(Text(Delete("/", /*below=*/true)), "3 deleted, r5");
+  EXPECT_EQ(std::get<record::KeyDeleted>(out_.records.back()).key, "/");
+  EXPECT_EQ(keys_.size(), 0u);
+  EXPECT_EQ(Text(Delete("", /*below=*/true)), "0 deleted, r5");
+
+  Set("c", "1");
+  EXPECT_TRUE(keys_.Apply(Time(), record::KeyDeleted{"/", true, 7}).ok());
+  EXPECT_EQ(keys_.size(), 0u);
+}
+
 TEST_F(KeyRevisions, ANativeCallerMustNameAKey) {
-  for (const CallId call : {Set("", "1"), Get("//"), TryGet("/"), Delete("", true), Max("", 1),
+  for (const CallId call : {Set("", "1"), Get("//"), TryGet("/"), Delete(""), Max("", 1),
                             Increment("/", 1), CompareAndSet("", {.absent = true}, "1")}) {
     EXPECT_EQ(Why(call), Reason::kKeyInvalid);
     EXPECT_THAT(Text(call), AllOf(StartsWith("INVALID_ARGUMENT"), HasSubstr("names nothing")));

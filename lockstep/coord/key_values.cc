@@ -11,6 +11,9 @@
 namespace lockstep::coord {
 namespace {
 
+// In a record of a deletion: no key is called so, since slashes at the ends do not count.
+constexpr absl::string_view kEverything = "/";
+
 ErrorPtr OverLimit(absl::string_view what, absl::string_view limit, size_t value) {
   return MakeError(
       absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
@@ -144,6 +147,12 @@ int64_t KeyValues::EraseAll(absl::string_view key, bool below, int64_t revision)
   return erased;
 }
 
+int64_t KeyValues::EraseEverything(int64_t revision) {
+  int64_t erased = 0;
+  for (auto it = keys_.begin(); it != keys_.end(); ++erased) it = Erase(it, revision);
+  return erased;
+}
+
 ErrorPtr KeyValues::Store(Time now, Place& place, std::string value, const Terms& terms,
                           Effects& out) {
   if (ErrorPtr error = CheckRoom(place, value.size())) return error;
@@ -248,8 +257,12 @@ void KeyValues::Max(Time now, const MaxKey& request, Effects& out) {
 
 void KeyValues::Delete(const DeleteKey& request, Effects& out) {
   const CallId call = request.caller.call;
-  if (ErrorPtr error = CheckKey(request.caller, request.key)) return out.Fail(call, error);
   const KeyName name(request.key);
+  // As the lists of native clients: what is below no key is everything.
+  const bool everything = request.caller.native() && !request.only_key && name.empty();
+  if (ErrorPtr error = everything ? nullptr : CheckKey(request.caller, request.key)) {
+    return out.Fail(call, error);
+  }
   if (request.revision) {
     if (!request.only_key) {
       return out.Fail(call,
@@ -269,10 +282,11 @@ void KeyValues::Delete(const DeleteKey& request, Effects& out) {
                         ", revision ", *request.revision, " was expected; read it again")));
     }
   }
-  const int64_t deleted = EraseAll(name.view(), !request.only_key, revision_ + 1);
+  const int64_t deleted = everything ? EraseEverything(revision_ + 1)
+                                     : EraseAll(name.view(), !request.only_key, revision_ + 1);
   if (deleted > 0) {
-    out.records.push_back(
-        record::KeyDeleted{std::string(name.view()), !request.only_key, ++revision_});
+    out.records.push_back(record::KeyDeleted{std::string(everything ? kEverything : name.view()),
+                                             !request.only_key, ++revision_});
     watch_.Publish(out);
   }
   if (!request.caller.native()) return out.Succeed(call);
@@ -401,7 +415,9 @@ bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {
   for (; it != keys_.end() && absl::StartsWith(it->first, prefix); ++it) {
     take(*it);
     if (bytes <= options_.page_bytes_max || all.changes.size() == 1) continue;
-    out.Fail(call, OverLimit(absl::StrCat("what is at and below ", QuotedKey(request.key)),
+    out.Fail(call, OverLimit(absl::StrCat("what is at and below ", QuotedKey(request.key),
+                                          ", which a watch is told whole at first, (watch less of "
+                                          "it, or read it in pages)"),
                              "page_bytes_max", options_.page_bytes_max));
     return true;
   }
@@ -476,7 +492,9 @@ absl::Status KeyValues::Apply(Time, const record::KeyDeleted& record) {
                                                    " is deleted at revision ", record.revision,
                                                    ", the store is at ", revision_));
   }
-  const int64_t erased = EraseAll(KeyName(record.key).view(), record.below, record.revision);
+  const int64_t erased = record.below && record.key == kEverything
+                             ? EraseEverything(record.revision)
+                             : EraseAll(KeyName(record.key).view(), record.below, record.revision);
   revision_ = record.revision;
   // A snapshot begins with the deletion of nothing, which says how far the store had come.
   if (erased == 0) watch_.Forget(revision_);

@@ -134,6 +134,7 @@ class KeyValues {
   Keys::iterator Erase(Keys::iterator it, int64_t revision);
   // The key (with what is below it); returns how many went.
   int64_t EraseAll(absl::string_view key, bool below, int64_t revision);
+  int64_t EraseEverything(int64_t revision);
 
   const CoordinatorOptions& options_;
   Keys keys_;

@@ -140,8 +140,17 @@ TEST_F(ShortHistory, GivesWhatIsTooMuchInParts) {
   Set("c", "1");
   EXPECT_EQ(Text(Watch("", 1)), "a=12345@2 r2");
   EXPECT_EQ(Text(Watch("", 2)), "b=12345@3 c=1@4 r4");
-  EXPECT_THAT(Text(Watch("", 0)),
-              AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr("page_bytes_max")));
+  EXPECT_THAT(Text(Watch("", 0)), AllOf(HasSubstr("RESOURCE_EXHAUSTED"),
+                                        HasSubstr("page_bytes_max"), HasSubstr("watch less")));
+}
+
+TEST_F(ShortHistory, GivesAKeyThatIsMoreThanAPageAlone) {
+  Set("a", "1234567890123");
+  EXPECT_EQ(Text(Watch("", 0)), "a=1234567890123@2 r2 snapshot");
+  EXPECT_EQ(Text(Watch("a", 0)), "a=1234567890123@2 r2 snapshot");
+  Set("b", "1234567890123");
+  EXPECT_EQ(Text(Watch("", 1)), "a=1234567890123@2 r2");
+  EXPECT_EQ(Text(Watch("", 2)), "b=1234567890123@3 r3");
 }
 
 }  // namespace

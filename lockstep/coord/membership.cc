@@ -48,12 +48,16 @@ std::string Membership::DescribeMissing(Time now, std::vector<MemberIndex> membe
   std::string text;
   for (size_t i = 0; i < named; ++i) {
     const Member& m = Get(members[i]);
-    absl::StrAppend(&text, i == 0 ? "" : ", ", job_.Describe(members[i]));
+    absl::StrAppend(&text, i == 0 ? "" : ", ");
     if (!m.ever_registered) {
-      absl::StrAppend(&text, " (never came)");
+      // What is known of its lives and processes is of other attempts, unless one runs.
+      const bool runs = job_.processes[members[i].value()].running;
+      absl::StrAppend(&text, runs ? job_.Describe(members[i]) : job_.Name(members[i]),
+                      " (never came)");
       continue;
     }
-    absl::StrAppend(&text, " (last heard ", FormatSpan(now - m.last_heard), " ago");
+    absl::StrAppend(&text, job_.Describe(members[i]), " (last heard ",
+                    FormatSpan(now - m.last_heard), " ago");
     const std::string& host = job_.places[members[i].value()].host;
     if (!host.empty() && job_.places[members[i].value()].pid == 0) {
       absl::StrAppend(&text, ", on ", host);

@@ -68,7 +68,7 @@ struct CoordinatorOptions {
   // Limits, each answered by RESOURCE_EXHAUSTED with its name.
   size_t keys_max = 1'000'000;
   size_t key_bytes_max = 16 << 10;
-  size_t value_bytes_max = kMessageBytesMax;
+  size_t value_bytes_max = kMessageBytesMax - kMessageOverheadMax;
   size_t store_bytes_max = size_t{4} << 30;
   size_t list_bytes_max = size_t{1} << 30;
   // What a native client gets in one answer: a page ends before it, anything else is refused.

@@ -29,8 +29,10 @@ class Client::Impl {
 
   absl::Status WaitUntilReady(absl::Duration timeout) {
     if (!RunUntil(timeout, [this] { return ready_ || link_->closed(); })) {
-      return absl::DeadlineExceededError(absl::StrFormat("%s did not welcome us within %s",
-                                                         address_, absl::FormatDuration(timeout)));
+      return absl::DeadlineExceededError(
+          absl::StrFormat("%s did not welcome us within %s: it is overloaded, or no lockstep "
+                          "server's --listen address",
+                          address_, absl::FormatDuration(timeout)));
     }
     return link_->why();
   }

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
@@ -45,16 +46,18 @@ std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io, const runtime
 
 void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket,
                            const std::string& who) {
-  connection_ = Connection::Start(io, std::move(socket), options_,
-                                  {.message =
-                                       [weak = weak_from_this()](Message message) {
-                                         if (auto self = weak.lock())
-                                           self->Take(std::move(message));
-                                       },
-                                   .closed =
-                                       [weak = weak_from_this()](const absl::Status& why) {
-                                         if (auto self = weak.lock()) self->Closed(why);
-                                       }});
+  connection_ =
+      Connection::Start(io, std::move(socket), options_,
+                        {.message =
+                             [weak = weak_from_this()](Message message) {
+                               if (auto self = weak.lock()) self->Take(std::move(message));
+                             },
+                         .closed =
+                             [weak = weak_from_this()](const absl::Status& why) {
+                               const auto self = weak.lock();
+                               if (self == nullptr) return;
+                               self->Closed(self->welcomed_ ? why : self->NotWelcomed(why));
+                             }});
   const Hello hello = {
       .version_min = kLinkVersion, .version_max = kLinkVersion, .who = WithPidAndHost(who)};
   connection_->Send(
@@ -101,6 +104,19 @@ void ClientLink::Greeted(const Message& message) {
   welcomed_ = true;
   connection_->Welcomed();
   if (auto ready = events_.ready) ready(*welcome);
+}
+
+// Who listens there may be no server of ours: a stock door, a web server, another program.
+absl::Status ClientLink::NotWelcomed(const absl::Status& why) const {
+  absl::Status status(
+      why.code(),
+      absl::StrCat("who listens at ", address_, " did not greet us as a lockstep server does (",
+                   why.message(),
+                   "): is that the address of the server's --listen, and not of a job's stock "
+                   "clients or of --http?"));
+  why.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
+  return status;
 }
 
 void ClientLink::Call(RequestKind kind, std::string payload, Answered answered) {

@@ -65,6 +65,7 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
   void Connected(asio::io_context& io, asio::ip::tcp::socket socket, const std::string& who);
   void Take(Message message);
   void Greeted(const Message& message);
+  absl::Status NotWelcomed(const absl::Status& why) const;
   void Closed(const absl::Status& why);
 
   const std::string address_;

@@ -1,6 +1,7 @@
 #include "lockstep/observe/tables.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -41,6 +42,11 @@ std::string Dump(const Json& json) {
 
 std::string AtText(int64_t at_us) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::FromUnixMicros(at_us), absl::UTCTimeZone());
+}
+
+// An older server says only how long ago it was, which is another time whenever it is asked.
+int64_t AtUs(const JobEvent& event, int64_t now_us) {
+  return event.at_unix_us != 0 ? event.at_unix_us : now_us - event.at_ago_us;
 }
 
 }  // namespace
@@ -98,10 +104,20 @@ std::string BarriersTable(const JobStatus& job) {
 }
 
 std::string BarriersJson(const JobStatus& job) {
+  // Each once, though many barriers wait for it.
+  std::set<int32_t> awaited;
+  for (const BarrierStatus& barrier : job.barriers) {
+    awaited.insert(barrier.awaited.begin(), barrier.awaited.end());
+  }
+  Json missing = Json::array();
+  for (const int32_t index : awaited) {
+    if (const MemberStatus* member = MemberAt(job, index)) missing.push_back(ToJson(*member));
+  }
   return Dump({{"job", job.job},
                {"attempt", job.attempt},
                {"barriers_open", job.barriers_open},
-               {"barriers", ToJson(job.barriers)}});
+               {"barriers", ToJson(job.barriers)},
+               {"missing", missing}});
 }
 
 std::string JobsTable(const StatusReply& status) {
@@ -143,14 +159,14 @@ std::string JobsJson(const StatusReply& status) {
 }
 
 std::string EventLine(const JobEvent& event, int64_t now_us) {
-  return absl::StrFormat("%s  %-7s  %-16s  %s%s\n", AtText(now_us - event.at_ago_us),
+  return absl::StrFormat("%s  %-7s  %-16s  %s%s\n", AtText(AtUs(event, now_us)),
                          std::string(NameOf(event.severity)), std::string(NameOf(event.kind)),
                          event.attempt > 0 ? absl::StrFormat("attempt %d: ", event.attempt) : "",
                          CleanText(event.text, kErrorTextBytesMax));
 }
 
 std::string EventJsonLine(const JobEvent& event, const std::string& job, int64_t now_us) {
-  Json json = {{"at", AtText(now_us - event.at_ago_us)}, {"job", job}};
+  Json json = {{"at", AtText(AtUs(event, now_us))}, {"job", job}};
   const Json fields = ToJson(event);
   for (const auto& [name, value] : fields.items()) json[name] = value;
   return DumpLine(json) + "\n";

@@ -27,7 +27,8 @@ std::string JobsTable(const wire::native::StatusReply& status);
 std::string JobsJson(const wire::native::StatusReply& status);
 
 // "2026-11-21T05:51:27.123Z  attempt 2  error  member_lost  task/2#1  ...": one line an event.
-// `now_us`: microseconds since 1970 at which the answer came.
+// `now_us`: microseconds since 1970 at which the answer came, for servers that do not say when it
+// was.
 std::string EventLine(const wire::native::JobEvent& event, int64_t now_us);
 // One object a line, with "at" added.
 std::string EventJsonLine(const wire::native::JobEvent& event, const std::string& job,

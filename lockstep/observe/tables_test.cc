@@ -35,6 +35,15 @@ TEST(BarriersTable, SaysWhatTheMissingDo) {
   EXPECT_EQ(nlohmann::json::parse(BarriersJson(WithProgress()))["barriers"][0]["id"], "loaded");
 }
 
+TEST(BarriersJson, SaysWhatTheMissingDoEachOnce) {
+  JobStatus job = WithProgress();
+  job.barriers.push_back(job.barriers.front());
+  const auto json = nlohmann::json::parse(BarriersJson(job));
+  ASSERT_EQ(json["missing"].size(), job.barriers[0].awaited.size());
+  EXPECT_EQ(json["missing"][0]["index"], job.barriers[0].awaited[0]);
+  EXPECT_EQ(json["missing"].back()["doing"], "waits for key 'k' for 3s");
+}
+
 TEST(BarriersTable, IsShortForTenThousand) {
   JobStatus job = LongJob();
   for (int i = 0; i < 255; ++i) job.barriers.push_back(job.barriers.front());
@@ -72,6 +81,13 @@ TEST(Events, AreOneLineEach) {
   EXPECT_EQ(json["job"], "digits");
   EXPECT_EQ(json["kind"], "member_lost");
   EXPECT_EQ(json["sequence"], 7);
+}
+
+TEST(Events, HaveTheSameTimeWheneverTheyAreAskedFor) {
+  const JobEvent event = {.at_ago_us = 500'000, .at_unix_us = 1'700'000'000'000'001};
+  for (const int64_t now : {1'700'000'000'500'000, 1'700'000'000'600'000}) {
+    EXPECT_THAT(EventLine(event, now), HasSubstr("2023-11-14T22:13:20.000001Z"));
+  }
 }
 
 TEST(KeysTable, ShowsTheBeginningOfValues) {

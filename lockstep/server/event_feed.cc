@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/server/log.h"
 #include "lockstep/wire/native/codec.h"
@@ -34,6 +35,7 @@ void EventFeed::TellOfJob(const std::string& job, EventKind kind, const std::str
 }
 
 void EventFeed::Note(const std::string& job, JobEvent event) {
+  event.at_unix_us = absl::ToUnixMicros(absl::Now());
   log_.Note(runtime::MonotonicNow(), job, std::move(event));
   for (auto next = watchers_.begin(); next != watchers_.end();) {
     const auto watcher = next++;

@@ -77,11 +77,14 @@ void DeclareLimits(DeclaredOptions& declared) {
               "Jobs of the server, those that clients make included.");
   table.Count("keys-max", &options.keys_max, "Keys of a job.");
   table.Bytes("key-bytes-max", &options.key_bytes_max, "Of a key's name.");
-  table.Bytes("value-bytes-max", &options.value_bytes_max, "Of a value.");
+  table.Bytes("value-bytes-max", &options.value_bytes_max,
+              "Of a value. A message takes 64MiB, of which 1MiB is for what is beside the value: "
+              "more than 63MiB cannot be sent.");
   table.Bytes("store-bytes-max", &options.store_bytes_max, "Keys and values of a job together.");
   table.Bytes("list-bytes-max", &options.list_bytes_max, "Of one answer that lists keys.");
   table.Bytes("page-bytes-max", &options.page_bytes_max,
-              "Of one page of a native listing of keys.");
+              "Of one page of a native listing of keys, and of what a watch is told at once; one "
+              "key that is larger goes alone.");
   table.Count("keys-per-wait-max", &options.keys_per_wait_max, "Keys that one request waits for.");
   table.Count("open-barriers-max", &options.open_barriers_max, "Open barriers of a job.");
   table.Bytes("barrier-id-bytes-max", &options.barrier_id_bytes_max,

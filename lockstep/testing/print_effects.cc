@@ -194,6 +194,7 @@ std::string PrintError(const coord::Error& error) {
     absl::StrAppend(&text, " barrier=", Show(error.barrier->id), "::", error.barrier->counter);
   }
   if (error.right_service) absl::StrAppend(&text, " right=", error.right_service->value());
+  if (!error.missing.empty()) absl::StrAppend(&text, " missing=", error.missing);
   return text;
 }
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep import _dispatch, _native
 from lockstep._errors import Error, forked
-from lockstep._types import (KeyChanges, KeyEntry, SwapResult, Timeout, Value, seconds, to_bytes,
-                             to_entries, to_entry_or_none, to_key_changes, to_swap)
+from lockstep._types import (KeyChanges, KeyEntry, SwapResult, Timeout, Value, seconds, text, texts,
+                             to_bytes, to_entries, to_entry_or_none, to_key_changes, to_swap,
+                             whole)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -22,8 +23,10 @@ class KeyWatch:
     for may be told as one; none is lost.
     """
 
-    def __init__(self, native: _native.KeyWatch, ticket: int | None = None) -> None:
+    def __init__(self, native: _native.KeyWatch, ticket: int | None = None,
+                 member: object = None) -> None:
         self._native = native
+        self._member = member
         self._ticket = ticket
         if ticket is not None:
             _dispatch.hold(self)
@@ -63,30 +66,32 @@ class Keys:
     one member take effect in the order in which they were called, also across broken connections,
     and each once. `timeout` is in seconds or a timedelta, None for no limit, and every call raises
     DeadlineExceeded when it is over, ResourceExhausted when a limit of the job is reached,
-    InvalidArgument for a key that cannot be, and Unavailable when the server is lost for good.
+    InvalidArgument for a key that cannot be, and Unavailable when the server is lost for good. The
+    member lives on while somebody has its keys, or a watch that was made from them.
     """
 
-    def __init__(self, native: _native.Keys) -> None:
+    def __init__(self, native: _native.Keys, member: object, pid: int) -> None:
         self._native = native
-        self._pid = os.getpid()
+        self._member = member  # which lives as long as somebody has its keys
+        self._pid = pid  # that joined
 
     def get(self, key: str, *, timeout: Timeout = None) -> bytes:
         """The value now. Raises NotFound when there is none."""
-        value: bytes = self._native.get(key, seconds(timeout))[1]
+        value: bytes = self._native.get(text(key), seconds(timeout))[1]
         return value
 
     def entry(self, key: str, *, timeout: Timeout = None) -> KeyEntry | None:
         """The value now with its revision, or None."""
-        return to_entry_or_none(self._native.try_get(key, seconds(timeout)))
+        return to_entry_or_none(self._native.try_get(text(key), seconds(timeout)))
 
     def wait(self, key: str, *, timeout: Timeout = None) -> bytes:
         """Waits until the key has a value."""
-        value: bytes = self._native.wait(key, seconds(timeout))[1]
+        value: bytes = self._native.wait(text(key), seconds(timeout))[1]
         return value
 
     def wait_many(self, keys: Sequence[str], *, timeout: Timeout = None) -> list[bytes]:
         """Waits until each key has a value; the values in the order asked."""
-        return [raw[1] for raw in self._native.wait_many(_texts(keys), seconds(timeout))]
+        return [raw[1] for raw in self._native.wait_many(texts(keys), seconds(timeout))]
 
     def set(self, key: str, value: Value, *, overwrite: bool = True, ttl: Timeout = None,
             with_member: bool = False, timeout: Timeout = None) -> int:
@@ -97,7 +102,7 @@ class Keys:
           ttl: seconds after which the key is deleted.
           with_member: deleted when this member leaves or is lost.
         """
-        revision: int = self._native.set(key, to_bytes(value), overwrite, seconds(ttl),
+        revision: int = self._native.set(text(key), to_bytes(value), overwrite, seconds(ttl),
                                          with_member, seconds(timeout))
         return revision
 
@@ -109,29 +114,31 @@ class Keys:
         With `revision`, and None expected: if it was last written at that revision.
         """
         return to_swap(self._native.compare_and_set(
-            key, None if expected is None else to_bytes(expected), revision, to_bytes(value),
-            seconds(ttl), with_member, seconds(timeout)))
+            text(key), None if expected is None else to_bytes(expected), _revision(revision),
+            to_bytes(value), seconds(ttl), with_member, seconds(timeout)))
 
     def increment(self, key: str, by: int = 1, *, timeout: Timeout = None) -> int:
         """Adds to the number in the key (0 when it is not there); returns the sum.
 
         Raises FailedPrecondition or InvalidArgument when the key holds no number.
         """
-        total: int = self._native.increment(key, by, seconds(timeout))
+        total: int = self._native.increment(text(key), whole(by, "by"), seconds(timeout))
         return total
 
     def max(self, key: str, value: int, *, timeout: Timeout = None) -> int:
         """The key becomes the greater of its number and this one; returns that."""
-        greatest: int = self._native.max(key, value, seconds(timeout))
+        greatest: int = self._native.max(text(key), whole(value, "value"), seconds(timeout))
         return greatest
 
     def delete(self, key: str, *, below: bool = False, revision: int | None = None,
                timeout: Timeout = None) -> int:
         """Deletes the key, with `below` everything below it too; returns how many there were.
 
+        `delete("", below=True)` deletes all the keys of the job, as `list("")` lists them.
         With `revision`: FailedPrecondition unless the key was last written at that revision.
         """
-        deleted: int = self._native.delete(key, below, revision, seconds(timeout))
+        deleted: int = self._native.delete(text(key), below, _revision(revision),
+                                           seconds(timeout))
         return deleted
 
     def list(self, directory: str = "", *, timeout: Timeout = None) -> list[KeyEntry]:
@@ -139,11 +146,11 @@ class Keys:
 
         Read page by page: a long list is not one moment's.
         """
-        return to_entries(self._native.list(directory, seconds(timeout)))
+        return to_entries(self._native.list(text(directory, "a directory"), seconds(timeout)))
 
     def watch(self, key: str, *, after: int = 0) -> KeyWatch:
         """Follows the key and what is below it; `after`: a revision to go on from."""
-        return KeyWatch(self._native.watch(key, after))
+        return KeyWatch(self._native.watch(text(key), whole(after, "after")), member=self._member)
 
     def on_change(self, key: str, callback: Callable[[KeyChanges | Error], object], *,
                   after: int = 0) -> KeyWatch:
@@ -158,12 +165,11 @@ class Keys:
         def changed(value: Any, error: Error | None) -> None:
             callback(error if error is not None else to_key_changes(value))
 
+        text(key)
+        whole(after, "after")
         ticket = _dispatch.expect_callback(changed)
         return KeyWatch(self._native.watch(key, after, ticket), ticket)
 
 
-def _texts(keys: Sequence[str]) -> list[str]:
-    """A text is a sequence of texts, too, but nobody means that."""
-    if isinstance(keys, str):
-        raise TypeError("wait_many takes a list of keys; for one key there is wait")
-    return list(keys)
+def _revision(revision: int | None) -> int | None:
+    return None if revision is None else whole(revision, "revision")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lockstep import _dispatch, _native
 from lockstep._errors import Error, forked
 from lockstep._keys import Keys
-from lockstep._types import (AliveMember, JobChange, MemberInfo, Timeout, Value, seconds, to_alive,
-                             to_bytes, to_job_change)
+from lockstep._types import (AliveMember, JobChange, MemberInfo, Timeout, Value, numbers_of,
+                             seconds, text, to_alive, to_bytes, to_job_change, whole)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -27,8 +27,10 @@ _LAST_WORDS_MAX = 5.0
 class JobWatch:
     """Follows a job; also an iterator, and a context manager. The first change says all there is."""
 
-    def __init__(self, native: _native.JobWatch, ticket: int | None = None) -> None:
+    def __init__(self, native: _native.JobWatch, ticket: int | None = None,
+                 member: object = None) -> None:
         self._native = native
+        self._member = member  # which lives as long as somebody watches
         self._ticket = ticket
         if ticket is not None:
             _dispatch.hold(self)
@@ -97,10 +99,12 @@ class MemberBase:
         """Tells where this member is in its work, for those who look.
 
         Costs next to nothing and never waits: the newest is sent, at most every 100 ms. An empty
-        phase: as before.
+        phase: as before. Of a phase the first 256 bytes are shown.
         """
         self._check_here()
-        self._native.progress(step, phase)
+        if whole(step, "a step") < 0:
+            raise ValueError(f"steps count from 0, and this is {step}")
+        self._native.progress(step, text(phase, "a phase"))
 
     def on_error(self, callback: Callable[[Error], object]) -> None:
         """Calls back, once, with the first error of the attempt, whoever it befell.
@@ -149,8 +153,12 @@ class Member(MemberBase):
 
     def __init__(self, native: _native.Member) -> None:
         super().__init__(native)
-        #: The keys of the job.
-        self.kv = Keys(native.keys())
+        self._keys = native.keys()
+
+    @property
+    def kv(self) -> Keys:
+        """The keys of the job. They keep their member; the member does not keep them."""
+        return Keys(self._keys, self, self._pid)
 
     @property
     def aio(self) -> _aio.Member:
@@ -164,18 +172,18 @@ class Member(MemberBase):
 
         An id may be used again and again. The time counts from the first arrival.
         """
-        self._native.barrier(id, seconds(timeout), list(members), None)
+        self._native.barrier(text(id, "an id"), seconds(timeout), numbers_of(members), None)
 
     def gather(self, id: str, value: Value, timeout: Timeout = None,
                members: Sequence[int] = ()) -> list[bytes]:
         """A barrier to which each brings a value; returns them all, in the order of the members."""
-        values: list[bytes] = self._native.gather(id, to_bytes(value), seconds(timeout),
-                                                  list(members))
+        values: list[bytes] = self._native.gather(text(id, "an id"), to_bytes(value),
+                                                  seconds(timeout), numbers_of(members))
         return values
 
     def cancel_barrier(self, id: str, timeout: Timeout = None) -> None:
         """Fails the barrier that is open under this id for all who wait."""
-        self._native.cancel_barrier(id, seconds(timeout))
+        self._native.cancel_barrier(text(id, "an id"), seconds(timeout))
 
     def agree(self, name: str, index: int, stride: int = 1, timeout: Timeout = None,
               members: Sequence[int] = ()) -> int:
@@ -185,7 +193,9 @@ class Member(MemberBase):
           index: the first at which this member can still act.
           stride: the answer is a multiple of it.
         """
-        agreed: int = self._native.agree(name, index, stride, seconds(timeout), list(members))
+        agreed: int = self._native.agree(text(name, "a name"), whole(index, "index"),
+                                        whole(stride, "stride"), seconds(timeout),
+                                        numbers_of(members))
         return agreed
 
     def alive(self, members: Sequence[int] = (), timeout: Timeout = None) -> list[AliveMember]:
@@ -193,7 +203,7 @@ class Member(MemberBase):
 
         Every one of them that is alive must ask: it is a barrier of the living.
         """
-        return to_alive(self._native.alive(list(members), seconds(timeout)))
+        return to_alive(self._native.alive(numbers_of(members), seconds(timeout)))
 
     def members(self, timeout: Timeout = 30) -> list[MemberInfo]:
         """How each member is, as the server sees it now. Nobody else has to ask."""
@@ -202,7 +212,7 @@ class Member(MemberBase):
 
     def watch(self) -> JobWatch:
         """Follows the job: who is in it, how each is, what went wrong."""
-        return JobWatch(self._native.watch_job())
+        return JobWatch(self._native.watch_job(), member=self)
 
     def report_error(self, error: BaseException | str, timeout: Timeout = None) -> None:
         """This member cannot go on: the others are told, and what they wait for fails."""
@@ -211,7 +221,8 @@ class Member(MemberBase):
     def leave(self, timeout: Timeout = None) -> None:
         """Done. Returns when all are, if the job is set to wait for all.
 
-        After it, calls raise FailedPrecondition, reason "member_left".
+        After it, calls raise FailedPrecondition, reason "member_left", those on its keys and watches
+        too; what still waits then, a watch for example, ends with Cancelled, of the same reason.
         """
         self._native.leave(seconds(timeout))
 
@@ -260,8 +271,17 @@ def join_arguments(address: str | None, job: str | None, role: str | None, index
                    labels: Mapping[str, str] | None, timeout: Timeout,
                    grace: Timeout) -> tuple[Any, ...]:
     """As the extension takes them: what is empty is looked for in LOCKSTEP_*."""
-    if size is not None and size < 1:
+    if size is not None and whole(size, "size") < 1:
         raise ValueError(f"a job has at least one member, not {size}")
+    for name, value in {"address": address, "job": job, "role": role, "host": host}.items():
+        if value is not None:
+            text(value, name)
+    for name, number in {"index": index, "size": size, "attempt": attempt}.items():
+        if number is not None:
+            whole(number, name)
+    for label, value in (labels or {}).items():
+        text(label, "a label's name")
+        text(value, "a label")
     return (address or "", job or "", role or "", index, size or 0, attempt or 0, host or "",
             dict(labels or {}), seconds(timeout), seconds(grace))
 

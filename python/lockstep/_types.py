@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import datetime
 import math
+import numbers
+import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Union
 
-from lockstep._errors import Error
+from lockstep._errors import Error, InvalidArgument
 
 #: Seconds, or a timedelta; None for no limit.
 Timeout = Union[float, int, datetime.timedelta, None]
@@ -102,7 +105,13 @@ def seconds(timeout: Timeout) -> float | None:
     """A time-out as the extension takes it."""
     if timeout is None:
         return None
-    value = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else float(timeout)
+    if isinstance(timeout, datetime.timedelta):
+        value = timeout.total_seconds()
+    elif isinstance(timeout, numbers.Real):
+        value = float(timeout)
+    else:
+        raise TypeError("a time-out is seconds as a number, a timedelta or None for no limit, not "
+                        f"{type(timeout).__name__}")
     if math.isnan(value) or value < 0:
         raise ValueError(f"a time-out is not negative, but this is: {timeout!r}; None means no limit")
     return None if math.isinf(value) else value
@@ -115,6 +124,48 @@ def to_bytes(value: Value) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     raise TypeError(f"a value is bytes or str, not {type(value).__name__}")
+
+
+def text(value: str, what: str = "a key") -> str:
+    """A text, as the extension takes it: its own errors for other types are hard to read."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is str, not {type(value).__name__}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"{what} is text that UTF-8 can hold, and {value!r} is not: "
+                              f"{error.reason}", "key_invalid") from None
+    return value
+
+
+def texts(values: Iterable[str], what: str = "a key") -> list[str]:
+    """A text is a sequence of texts, too, but nobody means that."""
+    if isinstance(values, (str, bytes)):
+        raise TypeError(f"{what} alone where a list of them is taken: [{values!r}]")
+    return [text(value, what) for value in values]
+
+
+def whole(value: int, what: str) -> int:
+    """A whole number of 64 bits."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} is a whole number, not {type(value).__name__}") from None
+    if not -2**63 <= number < 2**63:
+        raise ValueError(f"{what} has 64 bits, and {number} has more")
+    return number
+
+
+def numbers_of(members: Iterable[int]) -> list[int]:
+    """A list of members."""
+    if isinstance(members, (str, bytes)) or not isinstance(members, Iterable):
+        raise TypeError("members are listed by their numbers, such as [0, 2], not by "
+                        f"{type(members).__name__}")
+    listed = [whole(member, "a member") for member in members]
+    for member in listed:
+        if not -2**31 <= member < 2**31:
+            raise ValueError(f"there is no member {member}")
+    return listed
 
 
 def to_entry(raw: tuple[str, bytes, int]) -> KeyEntry:

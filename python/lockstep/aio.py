@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 from lockstep import _dispatch, _native
 from lockstep._dispatch import result_of
 from lockstep._errors import Error
-from lockstep._keys import _texts
+from lockstep._keys import _revision
 from lockstep._member import (_LAST_WORDS_MAX, MemberBase, error_to_report, goes_well,
                               join_arguments)
 from lockstep._types import (AliveMember, JobChange, KeyChanges, KeyEntry, MemberInfo, SwapResult,
-                             Timeout, Value, seconds, to_alive, to_bytes, to_entries,
-                             to_entry_or_none, to_job_change, to_key_changes, to_swap)
+                             Timeout, Value, numbers_of, seconds, text, texts, to_alive, to_bytes,
+                             to_entries, to_entry_or_none, to_job_change, to_key_changes, to_swap,
+                             whole)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,8 +35,9 @@ _log = logging.getLogger("lockstep")
 class KeyWatch:
     """As lockstep.KeyWatch, an asynchronous iterator."""
 
-    def __init__(self, native: _native.KeyWatch) -> None:
+    def __init__(self, native: _native.KeyWatch, member: object = None) -> None:
         self._native = native
+        self._member = member
 
     async def next(self, timeout: Timeout = None) -> KeyChanges:
         return to_key_changes(await result_of(self._native.next, seconds(timeout)))
@@ -53,8 +55,9 @@ class KeyWatch:
 class JobWatch:
     """As lockstep.JobWatch, an asynchronous iterator."""
 
-    def __init__(self, native: _native.JobWatch) -> None:
+    def __init__(self, native: _native.JobWatch, member: object = None) -> None:
         self._native = native
+        self._member = member
 
     async def next(self, timeout: Timeout = None) -> JobChange:
         return to_job_change(await result_of(self._native.next, seconds(timeout)))
@@ -72,27 +75,28 @@ class JobWatch:
 class Keys:
     """As lockstep.Keys."""
 
-    def __init__(self, native: _native.Keys) -> None:
+    def __init__(self, native: _native.Keys, member: object = None) -> None:
         self._native = native
+        self._member = member  # which lives as long as somebody has its keys
 
     async def get(self, key: str, *, timeout: Timeout = None) -> bytes:
-        value: bytes = (await result_of(self._native.get, key, seconds(timeout)))[1]
+        value: bytes = (await result_of(self._native.get, text(key), seconds(timeout)))[1]
         return value
 
     async def entry(self, key: str, *, timeout: Timeout = None) -> KeyEntry | None:
-        return to_entry_or_none(await result_of(self._native.try_get, key, seconds(timeout)))
+        return to_entry_or_none(await result_of(self._native.try_get, text(key), seconds(timeout)))
 
     async def wait(self, key: str, *, timeout: Timeout = None) -> bytes:
-        value: bytes = (await result_of(self._native.wait, key, seconds(timeout)))[1]
+        value: bytes = (await result_of(self._native.wait, text(key), seconds(timeout)))[1]
         return value
 
     async def wait_many(self, keys: Sequence[str], *, timeout: Timeout = None) -> list[bytes]:
-        found = await result_of(self._native.wait_many, _texts(keys), seconds(timeout))
+        found = await result_of(self._native.wait_many, texts(keys), seconds(timeout))
         return [raw[1] for raw in found]
 
     async def set(self, key: str, value: Value, *, overwrite: bool = True, ttl: Timeout = None,
                   with_member: bool = False, timeout: Timeout = None) -> int:
-        revision: int = await result_of(self._native.set, key, to_bytes(value), overwrite,
+        revision: int = await result_of(self._native.set, text(key), to_bytes(value), overwrite,
                                         seconds(ttl), with_member, seconds(timeout))
         return revision
 
@@ -100,28 +104,32 @@ class Keys:
                               revision: int | None = None, ttl: Timeout = None,
                               with_member: bool = False, timeout: Timeout = None) -> SwapResult:
         return to_swap(await result_of(
-            self._native.compare_and_set, key, None if expected is None else to_bytes(expected),
-            revision, to_bytes(value), seconds(ttl), with_member, seconds(timeout)))
+            self._native.compare_and_set, text(key),
+            None if expected is None else to_bytes(expected), _revision(revision), to_bytes(value),
+            seconds(ttl), with_member, seconds(timeout)))
 
     async def increment(self, key: str, by: int = 1, *, timeout: Timeout = None) -> int:
-        total: int = await result_of(self._native.increment, key, by, seconds(timeout))
+        total: int = await result_of(self._native.increment, text(key), whole(by, "by"),
+                                     seconds(timeout))
         return total
 
     async def max(self, key: str, value: int, *, timeout: Timeout = None) -> int:
-        greatest: int = await result_of(self._native.max, key, value, seconds(timeout))
+        greatest: int = await result_of(self._native.max, text(key), whole(value, "value"),
+                                        seconds(timeout))
         return greatest
 
     async def delete(self, key: str, *, below: bool = False, revision: int | None = None,
                      timeout: Timeout = None) -> int:
-        deleted: int = await result_of(self._native.delete, key, below, revision,
-                                       seconds(timeout))
+        deleted: int = await result_of(self._native.delete, text(key), below,
+                                       _revision(revision), seconds(timeout))
         return deleted
 
     async def list(self, directory: str = "", *, timeout: Timeout = None) -> list[KeyEntry]:
-        return to_entries(await result_of(self._native.list, directory, seconds(timeout)))
+        return to_entries(await result_of(self._native.list, text(directory, "a directory"),
+                                          seconds(timeout)))
 
     def watch(self, key: str, *, after: int = 0) -> KeyWatch:
-        return KeyWatch(self._native.watch(key, after))
+        return KeyWatch(self._native.watch(text(key), whole(after, "after")), self._member)
 
 
 class Member(MemberBase):
@@ -129,30 +137,38 @@ class Member(MemberBase):
 
     def __init__(self, native: _native.Member) -> None:
         super().__init__(native)
-        self.kv = Keys(native.keys())
+        self._keys = native.keys()
+
+    @property
+    def kv(self) -> Keys:
+        """The keys of the job."""
+        return Keys(self._keys, self)
 
     async def barrier(self, id: str, timeout: Timeout = None,
                       members: Sequence[int] = ()) -> None:
-        await result_of(self._native.barrier, id, seconds(timeout), list(members), None)
+        await result_of(self._native.barrier, text(id, "an id"), seconds(timeout),
+                        numbers_of(members), None)
 
     async def gather(self, id: str, value: Value, timeout: Timeout = None,
                      members: Sequence[int] = ()) -> list[bytes]:
-        values: list[bytes] = await result_of(self._native.gather, id, to_bytes(value),
-                                              seconds(timeout), list(members))
+        values: list[bytes] = await result_of(self._native.gather, text(id, "an id"),
+                                              to_bytes(value), seconds(timeout),
+                                              numbers_of(members))
         return values
 
     async def cancel_barrier(self, id: str, timeout: Timeout = None) -> None:
-        await result_of(self._native.cancel_barrier, id, seconds(timeout))
+        await result_of(self._native.cancel_barrier, text(id, "an id"), seconds(timeout))
 
     async def agree(self, name: str, index: int, stride: int = 1, timeout: Timeout = None,
                     members: Sequence[int] = ()) -> int:
-        agreed: int = await result_of(self._native.agree, name, index, stride, seconds(timeout),
-                                      list(members))
+        agreed: int = await result_of(self._native.agree, text(name, "a name"),
+                                      whole(index, "index"), whole(stride, "stride"),
+                                      seconds(timeout), numbers_of(members))
         return agreed
 
     async def alive(self, members: Sequence[int] = (),
                     timeout: Timeout = None) -> list[AliveMember]:
-        return to_alive(await result_of(self._native.alive, list(members), seconds(timeout)))
+        return to_alive(await result_of(self._native.alive, numbers_of(members), seconds(timeout)))
 
     async def members(self, timeout: Timeout = 30) -> list[MemberInfo]:
         watch = self.watch()
@@ -162,7 +178,7 @@ class Member(MemberBase):
             watch.close()
 
     def watch(self) -> JobWatch:
-        return JobWatch(self._native.watch_job())
+        return JobWatch(self._native.watch_job(), self)
 
     async def report_error(self, error: BaseException | str, timeout: Timeout = None) -> None:
         await result_of(self._native.report_error, *error_to_report(error), seconds(timeout))

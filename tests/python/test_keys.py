@@ -107,6 +107,15 @@ def test_delete_and_list(kv):
     assert [entry.key for entry in kv.list()] == ["c"]
 
 
+def test_what_is_below_nothing_is_everything(kv):
+    kv.set("a/b", "1")
+    kv.set("c", "2")
+    with pytest.raises(lockstep.InvalidArgument):
+        kv.delete("")
+    assert kv.delete("", below=True) == 2
+    assert kv.list("") == []
+
+
 def test_a_key_with_a_time_to_live_goes(kv):
     kv.set("short", b"1", ttl=0.2)
     with kv.watch("short") as watch:
@@ -146,6 +155,16 @@ def test_a_callback_follows_a_key(kv):
     kv.set("a", b"last")
     assert done.wait(LIMIT_S)
     watch.close()
+
+
+def test_a_value_at_the_limit_can_be_set_read_and_watched(kv):
+    value = bytes(63 << 20)
+    kv.set("big", value)
+    assert kv.get("big") == value
+    with kv.watch("big") as watch:
+        assert watch.next(LIMIT_S).changes[0].value == value
+    with pytest.raises(lockstep.ResourceExhausted, match="value_bytes_max"):
+        kv.set("big", value + b"1")
 
 
 def test_what_cannot_be_sent_is_refused_at_once(crowd):

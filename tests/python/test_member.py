@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import datetime
+import gc
 import pickle
 import threading
 
@@ -45,6 +46,7 @@ def test_a_barrier_that_times_out_names_who_is_missing(crowd):
     assert "/1" in str(raised.value) and "loaded" in str(raised.value)
     assert raised.value.reason and isinstance(raised.value, TimeoutError)
     assert raised.value.code == "DEADLINE_EXCEEDED"
+    assert raised.value.details["missing"].endswith("/1")
 
 
 def test_all_agree_on_an_index_that_nobody_has_passed(crowd):
@@ -125,10 +127,54 @@ def test_a_block_in_which_it_was_closed_just_ends(crowd):
 
 def test_after_leave_calls_say_so(crowd):
     (me,) = crowd(1)
+    watch = me.kv.watch("")
+    watch.next(LIMIT_S)
     me.leave(LIMIT_S)
-    with pytest.raises(lockstep.FailedPrecondition) as raised:
-        me.barrier("after", LIMIT_S)
-    assert raised.value.reason == "member_left"
+    for call in (lambda: me.barrier("after", LIMIT_S), lambda: me.kv.get("k", timeout=LIMIT_S),
+                 lambda: me.kv.set("k", b"v"), lambda: me.kv.watch("k").next(LIMIT_S),
+                 lambda: watch.next(LIMIT_S), lambda: me.members(LIMIT_S)):
+        with pytest.raises(lockstep.FailedPrecondition) as raised:
+            call()
+        assert raised.value.reason == "member_left"
+
+
+def test_keys_and_their_watches_hold_their_member(server, job):
+    keys = lockstep.join(server.address, job=job, size=1, timeout=LIMIT_S).kv
+    keys.set("k", b"v")
+    watch = keys.watch("k")
+    assert keys.get("k") == b"v"
+    del keys
+    gc.collect()
+    assert watch.next(LIMIT_S).changes[0].value == b"v"
+
+
+@pytest.mark.parametrize("call, error, text", [
+    (lambda me: me.progress(-1), ValueError, "count from 0"),
+    (lambda me: me.progress("7"), TypeError, "a step is a whole number, not str"),
+    (lambda me: me.progress(1, b"train"), TypeError, "a phase is str, not bytes"),
+    (lambda me: me.barrier(b"loaded"), TypeError, "an id is str, not bytes"),
+    (lambda me: me.barrier("loaded", timeout="5"), TypeError, "a time-out is seconds"),
+    (lambda me: me.barrier("loaded", members=3), TypeError, "such as \\[0, 2\\], not by int"),
+    (lambda me: me.agree("save", 1.5), TypeError, "index is a whole number, not float"),
+    (lambda me: me.kv.get(b"k"), TypeError, "a key is str, not bytes"),
+    (lambda me: me.kv.get("\udcff"), lockstep.InvalidArgument, "UTF-8"),
+    (lambda me: me.kv.set("k", 1), TypeError, "a value is bytes or str, not int"),
+    (lambda me: me.kv.increment("k", 2**63), ValueError, "64 bits"),
+    (lambda me: me.kv.watch(b"k"), TypeError, "a key is str, not bytes"),
+    (lambda me: lockstep.join(job=b"digits"), TypeError, "job is str, not bytes"),
+    (lambda me: lockstep.join(index="0"), TypeError, "index is a whole number, not str"),
+])
+def test_a_wrong_argument_is_named(crowd, call, error, text):
+    (me,) = crowd(1)
+    with pytest.raises(error, match=text):
+        call(me)
+
+
+def test_a_long_phase_is_cut(crowd):
+    (me,) = crowd(1)
+    me.progress(1, "p" * 300)
+    me.kv.set("after", b"")
+    me.leave(LIMIT_S)
 
 
 def test_close_ends_a_wait_of_another_thread(crowd):

@@ -130,6 +130,9 @@ std::string EncodeError(const coord::Error& error) {
   if (error.origin) {
     reply.details.push_back({.name = "member", .value = absl::StrCat(error.origin->value())});
   }
+  if (!error.missing.empty()) {
+    reply.details.push_back({.name = "missing", .value = ToUtf8(error.missing)});
+  }
   return native::Encode(reply);
 }
 

@@ -135,7 +135,8 @@ TEST(FromAnswer, Errors) {
                                     .reason = coord::Reason::kBarrierTimedOut,
                                     .message = "nobody came \xff",
                                     .origin = MemberIndex(3),
-                                    .barrier = coord::BarrierRef{.id = "b", .counter = 2}});
+                                    .barrier = coord::BarrierRef{.id = "b", .counter = 2},
+                                    .missing = "task/1,task/3"});
   const EncodedReply reply =
       encoder.Encode(kNow, KindOf<Barrier>::kKind, {.call = CallId(1), .error = error});
   EXPECT_TRUE(reply.failed);
@@ -144,8 +145,9 @@ TEST(FromAnswer, Errors) {
   EXPECT_EQ(told->code, 4);
   EXPECT_EQ(told->reason, "barrier_timed_out");
   EXPECT_THAT(told->message, HasSubstr("nobody came \xEF\xBF\xBD"));
-  EXPECT_THAT(told->details, ElementsAre(ErrorDetail{"barrier", "b"}, ErrorDetail{"counter", "2"},
-                                         ErrorDetail{"member", "3"}));
+  EXPECT_THAT(told->details,
+              ElementsAre(ErrorDetail{"barrier", "b"}, ErrorDetail{"counter", "2"},
+                          ErrorDetail{"member", "3"}, ErrorDetail{"missing", "task/1,task/3"}));
 }
 
 TEST(ReplyEncoder, SharesWhatManyAreTold) {

@@ -164,6 +164,8 @@ struct JobEvent {
   std::string member;
   // For people.
   std::string text;
+  // When it was by the server's clock, since 1970; 0: not known.
+  int64_t at_unix_us = 0;
 
   friend bool operator==(const JobEvent&, const JobEvent&) = default;
   static constexpr std::string_view kName = "lockstep.v1.JobEvent";
@@ -172,7 +174,7 @@ struct JobEvent {
         Field(1, "sequence", &JobEvent::sequence), Field(2, "at_ago_us", &JobEvent::at_ago_us),
         Field(3, "kind", &JobEvent::kind), Field(4, "severity", &JobEvent::severity),
         Field(5, "attempt", &JobEvent::attempt), Field(6, "member", &JobEvent::member),
-        Field(7, "text", &JobEvent::text));
+        Field(7, "text", &JobEvent::text), Field(8, "at_unix_us", &JobEvent::at_unix_us));
   }
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/wire/native/codec.h"
@@ -265,10 +266,20 @@ EventOr Convert(ReportSave request, const RequestContext& from) {
                            .text = std::move(request.text)};
 }
 
+// Of what a request may say wrongly, a name in bytes is what people come across.
+absl::Status Unreadable(const absl::Status& status) {
+  const absl::string_view text = status.message();
+  if (!absl::EndsWith(text, " is not UTF-8")) return WithReason(status, "invalid_argument");
+  const bool key = absl::StrContains(text, ".key") || absl::StrContains(text, ".directory");
+  return WithReason(absl::InvalidArgumentError(absl::StrCat(
+                        text, ": keys, names and texts are UTF-8; a value may have any bytes")),
+                    key ? "key_invalid" : "invalid_argument");
+}
+
 template <class Request>
 EventOr Read(std::string_view payload, const RequestContext& from) {
   auto request = Decode<Request>(payload);
-  if (!request.ok()) return WithReason(request.status(), "invalid_argument");
+  if (!request.ok()) return Unreadable(request.status());
   return Convert(*std::move(request), from);
 }
 

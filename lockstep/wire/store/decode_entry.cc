@@ -64,6 +64,7 @@ coord::ErrorPtr ErrorOf(std::optional<Error>& error, Problem& problem) {
   if (error->origin) out.origin = MemberIndex(*error->origin);
   if (error->barrier_id) out.barrier = {std::move(error->barrier_id->data), error->barrier_counter};
   if (error->right_service) out.right_service = ServiceIncarnation(*error->right_service);
+  out.missing = std::move(error->missing.data);
   return coord::MakeError(std::move(out));
 }
 

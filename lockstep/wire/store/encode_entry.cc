@@ -43,6 +43,7 @@ std::optional<Error> ErrorOf(const coord::ErrorPtr& error) {
     out.barrier_counter = error->barrier->counter;
   }
   if (error->right_service) out.right_service = error->right_service->value();
+  out.missing = {error->missing};
   return out;
 }
 

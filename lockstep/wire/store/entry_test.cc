@@ -24,7 +24,8 @@ coord::ErrorPtr FullError() {
                            .origin = MemberIndex(3),
                            .reported = true,
                            .barrier = coord::BarrierRef{"b", 4},
-                           .right_service = ServiceIncarnation(5)});
+                           .right_service = ServiceIncarnation(5),
+                           .missing = "task/1,task/2"});
 }
 
 // One of each kind, with each field set; and those that differ by what is not there.

@@ -78,6 +78,7 @@ struct Error {
   std::optional<Bytes> barrier_id;  // With the next: the barrier that it is about.
   int64_t barrier_counter = 0;
   std::optional<uint64_t> right_service;  // The service incarnation that would have been right.
+  Bytes missing;                          // Who did not come, of what timed out.
 
   friend bool operator==(const Error&, const Error&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.Error";
@@ -88,7 +89,7 @@ struct Error {
         Field(5, "origin", &Error::origin), Field(6, "reported", &Error::reported),
         Field(7, "barrier_id", &Error::barrier_id),
         Field(8, "barrier_counter", &Error::barrier_counter),
-        Field(9, "right_service", &Error::right_service));
+        Field(9, "right_service", &Error::right_service), Field(10, "missing", &Error::missing));
   }
 };
 
