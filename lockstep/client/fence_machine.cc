@@ -32,14 +32,14 @@ int64_t FenceMachine::fence() const {
 
 void FenceMachine::Offer(std::optional<int64_t> first, Effects& out) {
   offered_ = first;
-  out.answer = {.preemption = state_.id,
-                .first = first,
-                .stride = Stride(),
-                .last_step = options_.last_step,
-                .step_time_us = absl::ToInt64Microseconds(step_time_),
-                .save_time_us = absl::ToInt64Microseconds(
-                    options_.save_estimate > absl::ZeroDuration() ? options_.save_estimate
-                                                                  : save_time_)};
+  out.answer = {
+      .preemption = state_.id,
+      .first = first,
+      .stride = Stride(),
+      .last_step = options_.last_step,
+      .step_time_us = absl::ToInt64Microseconds(step_time_),
+      .save_time_us = absl::ToInt64Microseconds(
+          options_.save_estimate > absl::ZeroDuration() ? options_.save_estimate : save_time_)};
 }
 
 void FenceMachine::Take(Time now, PreemptionState state, int64_t step, Effects& out) {
@@ -108,17 +108,13 @@ FenceMachine::Verdict FenceMachine::Poll(Time now, int64_t step, Effects& out) {
 
 void FenceMachine::Saved(Time now, int64_t step, std::string text, Effects& out) {
   if (hit_ && step == *hit_) save_time_ = now - hit_at_;
-  out.report = {.preemption = state_.id,
-                .state = SyncState::kSaved,
-                .step = step,
-                .text = std::move(text)};
+  out.report = {
+      .preemption = state_.id, .state = SyncState::kSaved, .step = step, .text = std::move(text)};
 }
 
 void FenceMachine::FailedToSave(int64_t step, std::string text, Effects& out) {
-  out.report = {.preemption = state_.id,
-                .state = SyncState::kFailed,
-                .step = step,
-                .text = std::move(text)};
+  out.report = {
+      .preemption = state_.id, .state = SyncState::kFailed, .step = step, .text = std::move(text)};
 }
 
 void FenceMachine::Finish(Effects& out) {

@@ -32,8 +32,8 @@ template <class Message>
 void Tell(const std::shared_ptr<Engine>& engine, const Message& message, std::string what) {
   // Nobody waits for it: what comes of it, the server's next state says.
   client::Start(engine,
-                MakeTyped<bool>(message, CallType::kRead, absl::InfiniteDuration(),
-                                std::move(what), [](const auto&) { return true; }),
+                MakeTyped<bool>(message, CallType::kRead, absl::InfiniteDuration(), std::move(what),
+                                [](const auto&) { return true; }),
                 [](const absl::StatusOr<bool>&) {});
 }
 
@@ -120,11 +120,11 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   absl::Status Notify(native::NotifyPreemption notice, const CallOptions& options) {
-    const auto done = client::Run(
-        engine_.lock(),
-        MakeTyped<bool>(notice, CallType::kRead, options.timeout, "giving a preemption notice",
-                        [](const auto&) { return true; }),
-        options.interrupted);
+    const auto done =
+        client::Run(engine_.lock(),
+                    MakeTyped<bool>(notice, CallType::kRead, options.timeout,
+                                    "giving a preemption notice", [](const auto&) { return true; }),
+                    options.interrupted);
     return done.status();
   }
 

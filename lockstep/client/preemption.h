@@ -45,17 +45,17 @@ struct PreemptionOptions {
 
 // What is known of the current preemption, or of the last one.
 struct PreemptionNotice {
-  int64_t id = 0;                 // from 1 up in each attempt; 0: there was none
-  bool open = false;              // it has not ended
-  std::string phase;              // "none", "pending", "fencing", "agreed", "ended"
-  std::string outcome;            // "none" until it ended: docs/preemption.md
-  std::string text;               // of the outcome, for people
-  std::optional<int64_t> step;    // the sync step, once it is known
-  bool withdrawn = false;         // nobody dies after all; save, and go on
-  std::vector<std::string> sources;   // who said so: "gce", "signal", "operator"
-  std::vector<int32_t> subjects;      // who dies, by member; empty: everybody
-  bool concerns_me = false;           // this member dies
-  std::optional<absl::Duration> left; // until the first of them dies; as of this call
+  int64_t id = 0;                      // from 1 up in each attempt; 0: there was none
+  bool open = false;                   // it has not ended
+  std::string phase;                   // "none", "pending", "fencing", "agreed", "ended"
+  std::string outcome;                 // "none" until it ended: docs/preemption.md
+  std::string text;                    // of the outcome, for people
+  std::optional<int64_t> step;         // the sync step, once it is known
+  bool withdrawn = false;              // nobody dies after all; save, and go on
+  std::vector<std::string> sources;    // who said so: "gce", "signal", "operator"
+  std::vector<int32_t> subjects;       // who dies, by member; empty: everybody
+  bool concerns_me = false;            // this member dies
+  std::optional<absl::Duration> left;  // until the first of them dies; as of this call
 };
 
 // A member's view of the preemptions of its job, from `Open` until it is destroyed.
@@ -78,16 +78,16 @@ class Preemption {
   bool Reached(int64_t step) { return Reached(step, nullptr); }
   // The same; a wait is ended, with false, when `interrupted` is not OK.
   bool Reached(int64_t step, const Interrupted& interrupted) {
+    return !Passes(step) && ReachedSlowly(step, interrupted);
+  }
+  // The part of `Reached` that never waits: true when its answer is false for sure. For those who
+  // have to let go of something (Python's lock) before they wait.
+  bool Passes(int64_t step) {
     int64_t newest = shared_->step.load(std::memory_order_relaxed);
     while (newest < step &&
            !shared_->step.compare_exchange_weak(newest, step, std::memory_order_seq_cst)) {
     }
-    if (step < shared_->fence.load(std::memory_order_seq_cst)) return false;
-    return ReachedSlowly(step, interrupted);
-  }
-  // Whether `Reached` would have to look closer, and might wait.
-  bool IsFenced(int64_t step) const {
-    return step >= shared_->fence.load(std::memory_order_seq_cst);
+    return step < shared_->fence.load(std::memory_order_seq_cst);
   }
 
   // This member has saved at that step; `path` says where, for people and for those who resume.

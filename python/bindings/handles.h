@@ -26,6 +26,9 @@ class Handle {
     return object_;
   }
 
+  // The same without a hold on it, for as long as the GIL is not let go; null when closed.
+  T* Peek() const { return object_.get(); }
+
   // True from `Close` on; lives as long as the handle.
   const std::atomic<bool>* closed() const { return &closed_; }
 

@@ -17,4 +17,5 @@ NB_MODULE(_native, module) {
   lockstep::python::BindWatches(module);
   lockstep::python::BindKeys(module);
   lockstep::python::BindMember(module);
+  lockstep::python::BindPreemption(module);
 }

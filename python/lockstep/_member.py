@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lockstep import _dispatch, _native
 from lockstep._errors import Error, forked
 from lockstep._keys import Keys
+from lockstep._preemption import Preemption
 from lockstep._types import (AliveMember, JobChange, MemberInfo, Timeout, Value, numbers_of,
                              seconds, text, to_alive, to_bytes, to_job_change, whole)
 
@@ -213,6 +214,21 @@ class Member(MemberBase):
     def watch(self) -> JobWatch:
         """Follows the job: who is in it, how each is, what went wrong."""
         return JobWatch(self._native.watch_job(), member=self)
+
+    def preemption(self, stride: int = 0, last_step: int | None = None,
+                   save_estimate: Timeout = None, wait_max: Timeout = 30) -> Preemption:
+        """Follows the preemptions of the job, to save at one step with all others.
+
+        Args:
+          stride: steps between two polls: 10 when every tenth is polled. 0: learnt.
+          last_step: the last that will be polled, when that is known.
+          save_estimate: seconds that a save takes. None: learnt from the one before.
+          wait_max: seconds that `reached` waits at most while the server is away.
+        """
+        return Preemption(_native.open_preemption(
+            self._native, whole(stride, "stride"),
+            None if last_step is None else whole(last_step, "last_step"),
+            seconds(save_estimate) or 0.0, seconds(wait_max) or 30.0), self)
 
     def report_error(self, error: BaseException | str, timeout: Timeout = None) -> None:
         """This member cannot go on: the others are told, and what they wait for fails."""

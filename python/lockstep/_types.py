@@ -8,7 +8,7 @@ import numbers
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Union
+from typing import Any, NamedTuple, Union
 
 from lockstep._errors import Error, InvalidArgument
 
@@ -48,6 +48,22 @@ class KeyChanges(NamedTuple):
     changes: tuple[KeyChange, ...]
     revision: int
     snapshot: bool
+
+
+class PreemptionNotice(NamedTuple):
+    """What is known of a preemption: the current one, or the last."""
+
+    id: int  #: From 1 up in each attempt; 0: there was none.
+    open: bool  #: It has not ended.
+    phase: str  #: "none", "pending", "fencing", "agreed", "ended".
+    outcome: str  #: "none" until it ended, then "saved" or what came instead.
+    text: str  #: Of the outcome, for people.
+    step: int | None  #: The sync step, once it is known.
+    withdrawn: bool  #: Nobody dies after all: save, and go on.
+    sources: tuple[str, ...]  #: Who said so.
+    subjects: tuple[int, ...]  #: Who dies, by member; empty: everybody.
+    concerns_me: bool  #: This member dies.
+    left: float | None  #: Seconds until the first of them dies, when that is known.
 
 
 class AliveMember(NamedTuple):
@@ -198,3 +214,8 @@ def to_job_change(raw: tuple[int, bool, int, str, list[tuple[int, str, str, str,
     return JobChange(version, snapshot, attempt, state,
                      tuple(MemberInfo(*one) for one in members),
                      tuple(JobError(*one) for one in errors))
+
+
+def to_preemption_notice(value: Any) -> PreemptionNotice:
+    notice = PreemptionNotice(*value)
+    return notice._replace(sources=tuple(notice.sources), subjects=tuple(notice.subjects))

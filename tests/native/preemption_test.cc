@@ -1,4 +1,6 @@
 // Preemptions of real members with real links and threads: whoever saves, saves at the same step.
+#include "lockstep/client/preemption.h"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -13,7 +15,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/client/member.h"
-#include "lockstep/client/preemption.h"
 #include "tests/native/native_server.h"
 #include "tests/native/native_testing.h"
 

@@ -1,0 +1,199 @@
+"""Preemptions: all members save at one step."""
+
+import collections
+import itertools
+import os
+import threading
+import time
+
+import pytest
+
+import lockstep
+from conftest import LIMIT_S, each
+
+
+def work(members, first=0, polled=1, **options):
+    """Each member in a thread of its own, all in step; returns what each saved, and what stops them."""
+    preemptions = [me.preemption(**options) for me in members]
+    saved = collections.defaultdict(dict)
+    stop = threading.Event()
+    together = threading.Barrier(len(members))
+
+    def train(which):
+        preemption = preemptions[which]
+        try:
+            for step in itertools.count(first, polled):
+                together.wait(LIMIT_S)
+                if stop.is_set():
+                    return
+                if preemption.reached(step):
+                    saved[preemption.notice().id][which] = step
+                    preemption.saved(step, f"/ckpt/{step}")
+        except threading.BrokenBarrierError:
+            pass
+        finally:
+            together.abort()
+
+    threads = [threading.Thread(target=train, args=(which,)) for which in range(len(members))]
+    for thread in threads:
+        thread.start()
+
+    def end():
+        stop.set()
+        for thread in threads:
+            thread.join(LIMIT_S)
+        for preemption in preemptions:
+            preemption.close()
+
+    return preemptions, saved, end
+
+
+def until_ended(preemption, id):
+    give_up = time.monotonic() + LIMIT_S
+    while time.monotonic() < give_up:
+        notice = preemption.notice()
+        if notice.id >= id and not notice.open:
+            return notice
+        time.sleep(0.005)
+    raise AssertionError(f"it does not end: {preemption.notice()}")
+
+
+def test_all_save_at_one_step_again_and_again(crowd):
+    preemptions, saved, end = work(crowd(3))
+    try:
+        for id in range(1, 6):
+            preemptions[id % 3].notify("test", f"event {id}", left=30)
+            notice = until_ended(preemptions[0], id)
+            assert notice.outcome == "saved", notice
+            assert set(saved[id]) == {0, 1, 2}
+            assert set(saved[id].values()) == {notice.step}
+            assert notice.sources == ("test",) and notice.subjects == (id % 3,)
+    finally:
+        end()
+
+
+def test_a_declared_stride_is_kept(crowd):
+    preemptions, saved, end = work(crowd(2), first=1000, polled=10, stride=10)
+    try:
+        preemptions[0].notify("test")
+        notice = until_ended(preemptions[1], 1)
+        assert notice.outcome == "saved" and set(saved[1].values()) == {min(saved[1].values())}
+        assert min(saved[1].values()) % 10 == 0
+    finally:
+        end()
+
+
+def test_nothing_is_reached_without_a_notice(crowd):
+    (me,) = crowd(1)
+    with me.preemption() as preemption:
+        assert not any(preemption.reached(step) for step in range(1000))
+        notice = preemption.notice()
+        assert (notice.id, notice.phase, notice.open, notice.left) == (0, "unspecified", False, None)
+
+
+def test_it_is_true_for_one_step_and_again_for_that_one(crowd):
+    (me,) = crowd(1)
+    with me.preemption() as preemption:
+        preemption.reached(4)
+        preemption.notify("test", left=30)
+        step = next(step for step in range(5, 10**6) if preemption.reached(step))
+        assert preemption.reached(step) and not preemption.reached(step - 1)
+        preemption.saved(step)
+        until_ended(preemption, 1)
+        assert not preemption.reached(step + 1)
+
+
+def test_the_gil_is_not_held_while_members_agree(crowd):
+    first, second = crowd(2)
+    with first.preemption() as one, second.preemption() as other:
+        one.reached(1)  # the other one has not begun: it stands for one that is slow
+        ticks = []
+        asked = threading.Event()
+        one.on_notice(lambda notice: asked.set() if notice.phase == "fencing" else None)
+        other.close()
+        one.notify("test", left=30)
+        assert asked.wait(LIMIT_S)
+        waits = threading.Thread(target=lambda: [one.reached(step) for step in range(2, 50)])
+        waits.start()
+        while waits.is_alive() and len(ticks) < 100:
+            ticks.append(time.monotonic())
+        waits.join(LIMIT_S)
+        assert not waits.is_alive()
+
+
+def test_a_notice_is_told_moved_and_withdrawn(crowd):
+    first, second = crowd(2)
+    with first.preemption() as one, second.preemption() as other:
+        seen = []
+        changed = threading.Condition()
+
+        def note(notice):
+            with changed:
+                seen.append(notice)
+                changed.notify_all()
+
+        other.on_notice(note)
+        one.notify("maintenance", "m1", left=7200, reason="host error")
+        with changed:
+            assert changed.wait_for(lambda: seen, LIMIT_S)
+        assert seen[0].phase == "pending" and not seen[0].concerns_me
+        assert 7000 < seen[0].left <= 7200 and one.notice().concerns_me
+        one.withdraw("maintenance", "m1")
+        assert until_ended(other, 1).outcome == "cancelled"
+        with pytest.raises(lockstep.NotFound) as raised:
+            one.withdraw("maintenance", "m1")
+        assert raised.value.reason == "no_preemption"
+
+
+def test_a_closed_one_reaches_nothing(crowd):
+    (me,) = crowd(1)
+    preemption = me.preemption()
+    preemption.close()
+    assert not preemption.reached(1)
+    with pytest.raises(lockstep.FailedPrecondition):
+        preemption.saved(1)
+
+
+def test_a_forked_child_is_not_asked(crowd):
+    (me,) = crowd(1)
+    with me.preemption() as preemption:
+        child = os.fork()
+        if child == 0:
+            try:
+                assert not preemption.reached(5)
+                with pytest.raises(lockstep.FailedPrecondition):
+                    preemption.notice()
+                os._exit(0)
+            except BaseException:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_wrong_arguments_are_named(crowd):
+    (me,) = crowd(1)
+    with me.preemption() as preemption:
+        with pytest.raises(TypeError):
+            preemption.reached("7")
+        with pytest.raises((TypeError, ValueError)):
+            preemption.saved("7")
+        with pytest.raises(lockstep.InvalidArgument):
+            preemption.notify("")
+
+
+def test_members_that_leave_at_the_step_end_it(crowd):
+    members = crowd(2)
+    preemptions = [me.preemption() for me in members]
+    for preemption in preemptions:
+        preemption.reached(1)
+    preemptions[0].notify("test", left=30)
+
+    def run(pair):
+        me, preemption = pair
+        step = next(step for step in range(2, 10**6) if preemption.reached(step))
+        preemption.saved(step)
+        preemption.close()
+        me.leave(LIMIT_S)
+        return step
+
+    steps = each(list(zip(members, preemptions)), run)
+    assert steps[0] == steps[1]
