@@ -65,6 +65,7 @@ void ReadRequest(std::string_view bytes) {
        .peer = kPeer});
   if (!event.ok()) {
     LOCKSTEP_CHECK(wire::native::ReasonOf(event.status()) == "invalid_argument" ||
+                   wire::native::ReasonOf(event.status()) == "key_invalid" ||
                    wire::native::ReasonOf(event.status()) == "unknown_request");
     return;
   }
