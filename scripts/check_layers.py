@@ -39,7 +39,7 @@ MAY_INCLUDE = {
     "lockstep/cli": {NATIVE, "lockstep/config", "lockstep/runtime", "lockstep/link",
                      "lockstep/client", "lockstep/observe",
                      "lockstep/launch"},
-    "lockstep/sim": {"lockstep/coord"},
+    "lockstep/sim": {"lockstep/coord", "lockstep/client", "lockstep/wire/native"},
     "lockstep/testing": {"lockstep/coord", NATIVE, "lockstep/runtime", "lockstep/link"},
 }
 

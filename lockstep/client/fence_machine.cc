@@ -32,6 +32,11 @@ int64_t FenceMachine::fence() const {
 
 void FenceMachine::Offer(std::optional<int64_t> first, Effects& out) {
   offered_ = first;
+  offered_stride_ = Stride();
+  Tell(first, out);
+}
+
+void FenceMachine::Tell(std::optional<int64_t> first, Effects& out) const {
   out.answer = {
       .preemption = state_.id,
       .first = first,
@@ -46,13 +51,13 @@ void FenceMachine::Take(Time now, PreemptionState state, int64_t step, Effects& 
   const bool another = state.id != state_.id;
   const bool asked = state.phase == Phase::kFencing &&
                      (another || state_.phase != Phase::kFencing || state.round != state_.round);
-  const bool agreed = state.phase == Phase::kAgreed &&
-                      (another || state_.phase != Phase::kAgreed || state.round != state_.round);
+  const bool agreed =
+      state.phase == Phase::kAgreed && (another || state_.phase != Phase::kAgreed);
   state_ = std::move(state);
   if (another) {
     offered_.reset();
     hit_.reset();
-    gave_up_ = passed_ = false;
+    gave_up_ = passed_ = counted_ = false;
   }
   if (!fencing()) waits_until_ = Time::Infinite();
   if (finished_) return;
@@ -63,12 +68,15 @@ void FenceMachine::Take(Time now, PreemptionState state, int64_t step, Effects& 
     return Offer(step == kNoStep ? std::nullopt : std::optional(step + Stride()), out);
   }
   if (!agreed || hit_ || !state_.sync_step) return;
-  if (gave_up_ || !offered_) {
-    // Nothing was offered that the agreement heeds: whether it is too late only we can say.
-    passed_ = step >= *state_.sync_step;
-    gave_up_ = false;
-    Offer(step == kNoStep ? std::nullopt : std::optional(step + 1), out);
-  }
+  const int64_t sync_step = *state_.sync_step;
+  counted_ = offered_ && !gave_up_ && sync_step >= *offered_ &&
+             (sync_step - *offered_) % offered_stride_ == 0;
+  if (counted_) return;
+  // The agreement was made without us: whether it is too late only we can say. A poll of the sync
+  // step itself may be on its way here.
+  passed_ = step > sync_step;
+  gave_up_ = false;
+  Tell(step == kNoStep ? std::nullopt : std::optional(passed_ ? step : sync_step), out);
 }
 
 FenceMachine::Verdict FenceMachine::Poll(Time now, int64_t step, Effects& out) {
@@ -94,10 +102,10 @@ FenceMachine::Verdict FenceMachine::Poll(Time now, int64_t step, Effects& out) {
   if (state_.phase != Phase::kAgreed || !state_.sync_step || step < *state_.sync_step) {
     return Verdict::kNo;
   }
-  if (!offered_ && step > *state_.sync_step) {
-    // Its first step, and the others have saved at one before it.
+  if (!counted_ && step > *state_.sync_step) {
+    // It does not come by the step at which the others save.
     passed_ = true;
-    Offer(step, out);
+    Tell(step, out);
     return Verdict::kNo;
   }
   hit_ = step;

@@ -22,9 +22,9 @@ namespace lockstep::client {
 // reader sees the step. So the step that is offered is in nobody's past, and who was too late to be
 // counted comes here and waits.
 //
-// Invariants: (1) true is answered for one step of a preemption only, the first polled at or after
-// its sync step, and for that one every time; (2) never for a step when a later one was passed
-// before the sync step was known.
+// Invariants: (1) true is answered for one step of a preemption only, and for that one every time:
+// the first that is polled at or after its sync step; for the sync step itself, or never, where
+// that was agreed on without us; (2) never when a later step was passed before.
 //
 // Threads: thread-compatible; its owner's mutex covers it.
 class FenceMachine {
@@ -76,6 +76,7 @@ class FenceMachine {
   bool fencing() const { return state_.phase == Phase::kFencing; }
   int64_t Stride() const;
   void Offer(std::optional<int64_t> first, Effects& out);
+  void Tell(std::optional<int64_t> first, Effects& out) const;
 
   const Options options_;
   wire::native::PreemptionState state_;
@@ -83,9 +84,11 @@ class FenceMachine {
 
   // Of the current preemption.
   std::optional<int64_t> offered_;  // the first step that was told
-  bool gave_up_ = false;            // it waited too long: no fence any more
-  bool passed_ = false;             // it was beyond the sync step
-  std::optional<int64_t> hit_;      // the step that true was answered for
+  int64_t offered_stride_ = 1;
+  bool counted_ = false;        // the sync step heeds what was offered
+  bool gave_up_ = false;        // it waited too long: no fence any more
+  bool passed_ = false;         // it was beyond the sync step
+  std::optional<int64_t> hit_;  // the step that true was answered for
   Time hit_at_;
   Time waits_until_ = Time::Infinite();
 

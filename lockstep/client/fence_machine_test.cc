@@ -126,9 +126,15 @@ TEST_F(Fence, WhoStartsMeanwhileComesByTheStep) {
 TEST_F(Fence, WhoLearnsOfItLateAndIsBeyondDoesNotSaveAlone) {
   Poll(9);
   Take(PreemptionPhase::kAgreed, 7);
-  EXPECT_EQ(Offered(), 10);
+  EXPECT_EQ(Offered(), 9) << "which says that it passed";
   EXPECT_EQ(Poll(10), Verdict::kNo);
   EXPECT_EQ(machine_.fence(), FenceMachine::kDown);
+}
+
+TEST_F(Fence, WhoLearnsOfItAtTheStepSavesWithTheOthers) {
+  Poll(7);
+  Take(PreemptionPhase::kAgreed, 7);
+  EXPECT_EQ(Poll(7), Verdict::kYes);
 }
 
 TEST_F(Fence, WhoLearnsOfItLateAndIsBeforeItSavesWithTheOthers) {
@@ -136,6 +142,15 @@ TEST_F(Fence, WhoLearnsOfItLateAndIsBeforeItSavesWithTheOthers) {
   Take(PreemptionPhase::kAgreed, 7);
   EXPECT_EQ(Poll(6), Verdict::kNo);
   EXPECT_EQ(Poll(7), Verdict::kYes);
+}
+
+TEST_F(Fence, AnAgreementWithoutUsCountsOnlyWhereWeComeByIt) {
+  Poll(5);
+  Take(PreemptionPhase::kFencing);
+  EXPECT_EQ(Offered(), 6);
+  Take(PreemptionPhase::kAgreed, 5);
+  EXPECT_EQ(Poll(6), Verdict::kNo) << "the answer came too late to be heeded";
+  EXPECT_EQ(Poll(7), Verdict::kNo);
 }
 
 TEST_F(Fence, IsTakenDownWhenThePreemptionEndsWithoutAStep) {

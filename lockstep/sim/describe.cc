@@ -1,6 +1,7 @@
 #include "lockstep/sim/describe.h"
 
 #include <cstddef>
+#include <optional>
 #include <variant>
 
 #include "absl/strings/escaping.h"
@@ -236,7 +237,10 @@ std::string Describe(const coord::Event& event) {
             absl::StrAppend(&text, " session=", Hex(e.caller.session.low), ":", e.caller.number);
           }
         }
-        if constexpr (requires { e.member; }) absl::StrAppend(&text, " member=", e.member.value());
+        if constexpr (requires { e.member; }) {
+          const std::optional<MemberIndex> member = e.member;
+          if (member) absl::StrAppend(&text, " member=", member->value());
+        }
         absl::StrAppend(&text, Rest(e));
       },
       event);

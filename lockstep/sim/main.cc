@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/sim/native_simulation.h"
+#include "lockstep/sim/preemption_simulation.h"
 #include "lockstep/sim/scenario.h"
 #include "lockstep/sim/simulation.h"
 
@@ -154,6 +155,63 @@ int RunManyNative(uint64_t first, uint64_t count, int jobs, int64_t failures_max
   return failures == 0 ? 0 : 1;
 }
 
+PreemptionResult RunPreemptionNamed(uint64_t seed, const PreemptionSimOptions& options) {
+  absl::SNPrintF(replay_line, sizeof(replay_line),
+                 "replay: build/bin/lockstep_sim --preemption --seed=%u --verbose\n", seed);
+  return RunPreemptionSeed(seed, options);
+}
+
+int RunOnePreemption(uint64_t seed, int32_t members, bool verbose) {
+  if (verbose) {
+    absl::PrintF("preemption seed %u: %s\n", seed, Describe(DrawPreemptionScenario(seed, members)));
+  }
+  const PreemptionResult result = RunPreemptionNamed(seed, {.verbose = verbose, .size = members});
+  if (!result.ok()) {
+    absl::FPrintF(stderr, "%s", result.report);
+    return 1;
+  }
+  absl::PrintF(
+      "preemption seed %u: ok, %d steps, %d preemptions, %d sync steps, %d saves, %d crashes, "
+      "trace "
+      "%016x\n",
+      seed, result.steps, result.opened, result.agreed, result.saved, result.crashes, result.hash);
+  return 0;
+}
+
+int RunManyPreemption(uint64_t first, uint64_t count, int32_t members, int jobs,
+                      int64_t failures_max) {
+  const auto start = std::chrono::steady_clock::now();
+  std::atomic<uint64_t> next = 0;
+  std::mutex mutex;
+  PreemptionResult sum;
+  int64_t seeds = 0;
+  int64_t failures = 0;
+  auto work = [&] {
+    for (uint64_t i = next++; i < count; i = next++) {
+      const PreemptionResult result = RunPreemptionNamed(first + i, {.size = members});
+      const std::lock_guard lock(mutex);
+      ++seeds;
+      failures += !result.ok();
+      sum.steps += result.steps;
+      sum.agreed += result.agreed;
+      sum.saved += result.saved;
+      sum.crashes += result.crashes;
+      sum.hash += result.hash * (2 * result.seed + 1);
+      if (!result.ok()) absl::FPrintF(stderr, "%s\n", result.report);
+      if (failures >= failures_max) next = count;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < jobs; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  absl::PrintF(
+      "%d preemption seeds, %d failed; %d steps, %d sync steps, %d saves, %d crashes, in %.1f s; "
+      "trace %016x\n",
+      seeds, failures, sum.steps, sum.agreed, sum.saved, sum.crashes, took.count(), sum.hash);
+  return failures == 0 ? 0 : 1;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Tries seeds of faults on the coordinator under a virtual clock.");
   uint64_t seeds = 200;
@@ -164,6 +222,11 @@ int Main(int argc, char** argv) {
   bool verbose = false;
   bool native = false;
   app.add_flag("--native", native, "native clients and a server that dies, instead of stock ones");
+  bool preemption = false;
+  int32_t members = 0;
+  app.add_flag("--preemption", preemption, "members that are preempted, and a server that dies");
+  app.add_option("--members", members, "with --preemption: of each job; 0: drawn")
+      ->check(CLI::Range(0, 100'000));
   app.add_option("--seeds", seeds, "how many seeds to try")->capture_default_str();
   app.add_option("--first", first, "the first of them")->capture_default_str();
   app.add_option("--jobs", jobs, "threads")->check(CLI::Range(1, 256))->capture_default_str();
@@ -173,6 +236,10 @@ int Main(int argc, char** argv) {
   app.add_flag("--verbose", verbose, "with --seed: print every event and effect")->needs(one);
   CLI11_PARSE(app, argc, argv);
   signal(SIGABRT, PrintReplayLine);
+  if (preemption) {
+    if (one->count() > 0) return RunOnePreemption(seed, members, verbose);
+    return RunManyPreemption(first, seeds, members, jobs, failures_max);
+  }
   if (native) {
     return one->count() > 0 ? RunOneNative(seed, verbose)
                             : RunManyNative(first, seeds, jobs, failures_max);

@@ -77,7 +77,8 @@ def test_a_declared_stride_is_kept(crowd):
     try:
         preemptions[0].notify("test")
         notice = until_ended(preemptions[1], 1)
-        assert notice.outcome == "saved" and set(saved[1].values()) == {min(saved[1].values())}
+        assert notice.outcome == "saved", notice
+        assert len(set(saved[1].values())) == 1
         assert min(saved[1].values()) % 10 == 0
     finally:
         end()
