@@ -166,6 +166,19 @@ TEST_F(Preemption, WhoHasNotBegunIsNotAtStepZero) {
   EXPECT_EQ(Outcome(), PreemptionOutcome::kSaved);
 }
 
+TEST_F(Preemption, WhoIsAboutToBeginIsWaitedFor) {
+  Notify({0});
+  Answer(0, 5);
+  Answer(1, 5);
+  Answer(2, std::nullopt);
+  EXPECT_EQ(SyncStep(), 5);
+  Report(0, SyncState::kSaved, 5);
+  Report(1, SyncState::kSaved, 5);
+  EXPECT_EQ(Phase(), PreemptionPhase::kAgreed);
+  Report(2, SyncState::kSaved, 5);
+  EXPECT_EQ(Outcome(), PreemptionOutcome::kSaved);
+}
+
 TEST_F(Preemption, WhoNeverBeginsEndsIt) {
   Notify({0}, absl::Seconds(30));
   for (int member : {0, 1, 2}) Answer(member, std::nullopt);

@@ -489,8 +489,17 @@ void PreemptionSync::MemberGone(Time now, MemberIndex member, bool left, const s
 void PreemptionSync::EndIfDone(Time now, Effects& out) {
   if (state_->phase != PreemptionPhase::kAgreed) return;
   for (const auto& [member, entry] : members_) {
-    if (entry.state == SyncState::kFenced) return;
-    if (entry.state == SyncState::kReached && !entry.left) return;
+    switch (entry.state) {
+      case SyncState::kReached:
+        if (entry.left) break;
+        return;
+      case SyncState::kFenced:
+      case SyncState::kUnstarted:  // these two come by the sync step, too
+      case SyncState::kLate:
+        return;
+      default:
+        break;
+    }
   }
   EndByMembers(now, "", out);
 }
