@@ -89,8 +89,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   absl::Status why_;  // set from kClosing on
   MessageReader reader_;
   Outbox outbox_;
-  size_t read_bytes_;         // how much is read at a time: more while more comes
-  std::string write_buffer_;  // being written when not empty
+  size_t read_bytes_;  // how much is read at a time: more while more comes
+  Batch batch_;        // being written when not empty
   bool write_posted_ = false;
   bool taking_ = false;  // what is sent meanwhile is written after it
   asio::steady_timer timer_;
