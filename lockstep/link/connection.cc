@@ -147,7 +147,15 @@ void Connection::CloseWith(Message last, absl::Status why) {
   WriteSoon();
 }
 
-void Connection::Flush() {
+void Connection::SendNow(std::vector<Message> messages) {
+  for (Message& message : messages) {
+    if (!MaySend(message.payload.size())) return;
+    outbox_.Push(std::move(message));
+  }
+  WriteNow();
+}
+
+void Connection::WriteNow() {
   if (!taking_ && !outbox_.empty()) Write();
 }
 
@@ -184,7 +192,7 @@ void Connection::ReadDone(const asio::error_code& error, size_t bytes) {
     taking_ = true;
     Take();
     taking_ = false;
-    Flush();
+    WriteNow();
   }
   if (state_ != State::kClosed) Read();
 }

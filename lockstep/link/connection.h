@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "asio/io_context.hpp"
@@ -47,8 +48,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Send(Message message);
   void Send(Message message, std::shared_ptr<const std::string> payload);
 
-  // Writes what waits now, for somebody who waits for its answer and sends nothing more meanwhile.
-  void Flush();
+  // Writes them now, for somebody who waits for the answers and sends nothing more meanwhile.
+  void SendNow(std::vector<Message> messages);
 
   // Writes what waits and then a farewell (or `last`), and closes. `why` goes to `closed`.
   void Close(absl::Status why, std::string_view farewell_reason);
@@ -72,6 +73,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Dispatch(Message message);
   bool MaySend(size_t bytes);
   void WriteSoon();
+  void WriteNow();
   void Write();
   void Written(const asio::error_code& error);
   void ArmTimer();
