@@ -5,8 +5,9 @@
 
 Each server runs in a process of its own; the clients of all are one C++ program
 (bench/coordination/native). For every row the servers take turns, each time with new clients. A
-figure is the median over the repetitions. `floor` rows are bare echoes of the same bytes: what no
-server of that kind can be quicker than.
+figure is the median over the repetitions. The echoes are floors, bare echoes of the same bytes: what
+no server of that kind can be quicker than. The toy is the least that keeps keys and barriers on the
+ground that we stand on (bench/coordination/native/toy_server.cc).
 """
 
 import argparse
@@ -25,8 +26,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BIN = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build" / "bin"))
 LIMIT_S = 300
 
-KINDS = ("tcp-echo", "grpc-echo", "etcd", "jaxlib", "tcpstore", "lockstep", "lockstep-durable")
-FLOORS = ("tcp-echo", "grpc-echo")
+OURS = ("lockstep", "lockstep-durable")
+TOYS = ("toy", "toy-durable")  # ours are compared with the one that keeps as much
+OTHERS = ("etcd", "jaxlib", "tcpstore")
+KINDS = ("tcp-echo", "grpc-echo", *TOYS, *OTHERS, *OURS)
 
 
 def wait_for(condition, what):
@@ -67,6 +70,15 @@ class Echo(Server):
         self.process = subprocess.Popen([BIN / "echo_servers"], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE)
         self.addresses["all"] = json.loads(self.process.stdout.readline())[kind]
+
+
+class Toy(Server):
+    def __init__(self, kind, folder):
+        super().__init__(kind, folder)
+        keep = ["--state", self.folder / "state"] if kind == "toy-durable" else []
+        self.process = subprocess.Popen([BIN / "toy_server", *keep], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
+        self.addresses["all"] = json.loads(self.process.stdout.readline())["address"]
 
 
 class Etcd(Server):
@@ -148,11 +160,11 @@ def free_ports(count):
 
 
 MAKE = {"tcp-echo": Echo, "grpc-echo": Echo, "etcd": Etcd, "jaxlib": Jaxlib, "tcpstore": Store,
-        "lockstep": Lockstep, "lockstep-durable": Lockstep}
+        "toy": Toy, "toy-durable": Toy, "lockstep": Lockstep, "lockstep-durable": Lockstep}
 
 
 def client_command(server, row, clients, count, size=64):
-    peer = "lockstep" if server.kind.startswith("lockstep") else server.kind
+    peer = server.kind.removesuffix("-durable")
     return [BIN / "coordination_bench", "--peer", peer, "--address", server.address(clients),
             "--row", row, "--clients", str(clients), "--count", str(count), "--bytes", str(size)]
 
@@ -211,61 +223,61 @@ class Row:
 
 
 def rows():
-    every = KINDS
-    stores = ("etcd", "jaxlib", "tcpstore", "lockstep", "lockstep-durable")
-    barriers = ("jaxlib", "tcpstore", "lockstep", "lockstep-durable")
-
     def p50(row, clients, count, size=64):
         return lambda kind: measure(kind, row, clients, count, size)["p50_us"]
 
     def rate(row, clients, count):
         return lambda kind: measure(kind, row, clients, count)["per_second"] / 1000
 
+    barriers = (*TOYS, "jaxlib", "tcpstore", *OURS)
+    big = ("jaxlib", "tcpstore", *OURS)
     return [
-        Row("set, 1 client", "us", every, p50("set", 1, 3000)),
-        Row("get, 1 client", "us", every, p50("get", 1, 3000)),
-        Row("sets, 64 clients", "k/s", every, rate("set", 64, 500), more_is_better=True),
-        Row("gets, 64 clients", "k/s", every, rate("get", 64, 500), more_is_better=True),
-        Row("compare-and-set, 1 client", "us", ("etcd", "tcpstore", "lockstep", "lockstep-durable"),
-            p50("swap", 1, 2000)),
-        Row("set until a waiter has it", "us", stores, p50("wait", 2, 300)),
+        Row("set, 1 client", "us", KINDS, p50("set", 1, 3000)),
+        Row("get, 1 client", "us", KINDS, p50("get", 1, 3000)),
+        Row("sets, 64 clients", "k/s", KINDS, rate("set", 64, 500), more_is_better=True),
+        Row("gets, 64 clients", "k/s", KINDS, rate("get", 64, 500), more_is_better=True),
+        Row("compare-and-set, 1 client", "us", ("etcd", "tcpstore", *OURS), p50("swap", 1, 2000)),
+        Row("set until a waiter has it", "us", (*TOYS, *OTHERS, *OURS), p50("wait", 2, 300)),
         Row("barrier, 4 clients", "us", barriers, p50("barrier", 4, 300)),
         Row("barrier, 64 clients", "us", barriers, p50("barrier", 64, 100)),
         Row("barrier, 256 clients", "us", barriers, p50("barrier", 256, 50)),
-        Row("watch, 1 change to 256", "us", ("etcd", "lockstep", "lockstep-durable"),
-            p50("fan-out", 257, 50)),
-        Row("connect and register, 64 clients", "us", ("jaxlib", "lockstep", "lockstep-durable"),
-            p50("connect", 64, 1)),
-        Row("256 KiB to 64 waiters", "us", ("jaxlib", "tcpstore", "lockstep", "lockstep-durable"),
-            p50("wait", 65, 5, 256 << 10)),
-        Row("4 MiB to 64 waiters", "us", ("jaxlib", "tcpstore", "lockstep", "lockstep-durable"),
-            p50("wait", 65, 3, 4 << 20)),
-        Row("memory of a parked wait", "B", ("jaxlib", "tcpstore", "lockstep", "lockstep-durable"),
-            lambda kind: parked_bytes(kind, *((10000, 10000) if kind == "tcpstore"
-                                              else (16, 10000)))),
+        Row("watch, 1 change to 256", "us", ("etcd", *OURS), p50("fan-out", 257, 50)),
+        Row("connect and register, 64 clients", "us", ("jaxlib", *OURS), p50("connect", 64, 1)),
+        Row("256 KiB to 64 waiters", "us", big, p50("wait", 65, 5, 256 << 10)),
+        Row("4 MiB to 64 waiters", "us", big, p50("wait", 65, 3, 4 << 20)),
+        # TCPStore parks one wait a connection, and did not take 10,000 of them.
+        Row("memory of a parked wait", "B", ("jaxlib", *OURS),
+            lambda kind: parked_bytes(kind, 16, 10000)),
     ]
 
 
+def ratio(row, theirs, ours):
+    """Above 1 where ours is better; None where one of the two has no such row."""
+    if row.median(theirs) is None or row.median(ours) is None:
+        return None
+    times = row.median(theirs) / row.median(ours)
+    return 1 / times if row.more_is_better else times
+
+
+def line(cells, form):
+    return "| " + " | ".join(cell if isinstance(cell, str) else
+                             "" if cell is None else form(cell) for cell in cells) + " |"
+
+
+def three_digits(number):
+    return f"{float(f'{number:.3g}'):g}"
+
+
 def table(done):
-    lines = ["| row | unit | " + " | ".join(KINDS) + " |",
+    lines = [line(("row", "unit", *KINDS), str),
              "| --- | --- |" + " ---: |" * len(KINDS)]
+    lines += [line((row.name, row.unit, *map(row.median, KINDS)), three_digits) for row in done]
+    lines += ["", line(("row", "Lockstep against", *OTHERS, "toy of its kind"), str),
+              "| --- | --- |" + " ---: |" * (len(OTHERS) + 1)]
     for row in done:
-        cells = ["" if row.median(kind) is None else f"{row.median(kind):.3g}" for kind in KINDS]
-        lines.append(f"| {row.name} | {row.unit} | " + " | ".join(cells) + " |")
-    lines += ["", "| row | Lockstep against | " + " | ".join(KINDS[2:5]) + " |",
-              "| --- | --- |" + " ---: |" * 3]
-    for row in done:
-        for ours in ("lockstep", "lockstep-durable"):
-            if row.median(ours) is None:
-                continue
-            cells = []
-            for kind in KINDS[2:5]:
-                theirs = row.median(kind)
-                ratio = None if theirs is None else theirs / row.median(ours)
-                if ratio is not None and row.more_is_better:
-                    ratio = 1 / ratio
-                cells.append("" if ratio is None else f"{ratio:.2f}")
-            lines.append(f"| {row.name} | {ours} | " + " | ".join(cells) + " |")
+        for ours, toy in zip(OURS, TOYS):
+            against = [ratio(row, theirs, ours) for theirs in (*OTHERS, toy)]
+            lines.append(line((row.name, ours, *against), "{:.2f}".format))
     return "\n".join(lines)
 
 

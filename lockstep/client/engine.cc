@@ -250,8 +250,7 @@ void Engine::Drain() {
 
 void Engine::Carry(SessionMachine::Effects effects) {
   if (link_ != nullptr) {
-    for (link::Message& message : effects.send) link_->Send(std::move(message));
-    link_->Flush();
+    if (!effects.send.empty()) link_->SendNow(std::move(effects.send));
     if (effects.farewell) std::exchange(link_, nullptr)->Farewell();
   }
   if (effects.drop_link && link_ != nullptr) std::exchange(link_, nullptr)->Abandon();

@@ -36,7 +36,7 @@ Typed<T> MakeTyped(const Message& message, CallType type, absl::Duration timeout
                       .what = std::move(what)},
           .read = [convert = std::move(convert)](Engine::Answer answer) -> absl::StatusOr<T> {
             if (!answer.ok()) return answer.status();
-            auto reply = wire::native::Decode<Reply>(*answer);
+            auto reply = wire::native::Decode<Reply>(*std::move(answer));
             if (!reply.ok()) return reply.status();
             return convert(*std::move(reply));
           }};

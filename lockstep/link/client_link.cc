@@ -136,13 +136,9 @@ void ClientLink::Call(RequestKind kind, std::string payload, Answered answered) 
                      .payload = std::move(payload)});
 }
 
-void ClientLink::Send(Message message) {
+void ClientLink::SendNow(std::vector<Message> messages) {
   LOCKSTEP_CHECK(welcomed_);
-  if (!closed()) connection_->Send(std::move(message));
-}
-
-void ClientLink::Flush() {
-  if (connection_ && !closed()) connection_->Flush();
+  if (!closed()) connection_->SendNow(std::move(messages));
 }
 
 void ClientLink::Farewell() {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -30,7 +31,7 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
     // Once: the link could not be made or has ended. The calls that waited have been called back.
     std::function<void(absl::Status)> closed;
     // Takes every message after the welcome instead of `Call`'s callbacks, for an owner that
-    // numbers its requests itself and sends them with `Send`. Null: not.
+    // numbers its requests itself and sends them with `SendNow`. Null: not.
     std::function<void(Message)> message = nullptr;
   };
 
@@ -44,9 +45,7 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
   void Call(RequestKind kind, std::string payload, Answered answered);
 
   // After `ready` only, with Events::message. Ignored once the link has closed.
-  void Send(Message message);
-  // Writes what was sent, at once.
-  void Flush();
+  void SendNow(std::vector<Message> messages);
 
   // Writes what waits and says farewell, without keeping anybody; calls nobody back any more.
   void Farewell();

@@ -1,7 +1,9 @@
 #include "lockstep/link/connection.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
@@ -24,8 +26,9 @@ using wire::native::Farewell;
 
 constexpr absl::Duration kClosingTime = absl::Seconds(1);
 constexpr size_t kReadBytesMin = size_t{4} << 10;
-constexpr size_t kReadBytesMax = size_t{256} << 10;
-constexpr size_t kWriteBytes = size_t{256} << 10;
+constexpr size_t kReadBytesMax = size_t{64} << 10;
+// At a time: a value of 256 KiB and what is around it.
+constexpr size_t kWriteBytes = size_t{320} << 10;
 
 constexpr char kClosedByPeerUrl[] = "lockstep.link.closed_by_peer";
 
@@ -47,6 +50,14 @@ Message FarewellMessage(std::string_view reason, std::string_view text) {
   return {.type = FrameType::kFarewell,
           .payload = wire::native::Encode(
               Farewell{.reason = std::string(reason), .message = wire::native::ToUtf8(text)})};
+}
+
+// The first so many bytes of them all.
+void DropFront(std::vector<asio::const_buffer>& buffers, size_t bytes) {
+  size_t whole = 0;
+  while (whole < buffers.size() && bytes >= buffers[whole].size()) bytes -= buffers[whole++].size();
+  buffers.erase(buffers.begin(), buffers.begin() + static_cast<ptrdiff_t>(whole));
+  if (bytes > 0) buffers.front() += bytes;
 }
 
 std::string PeerOf(const asio::ip::tcp::socket& socket) {
@@ -136,7 +147,15 @@ void Connection::CloseWith(Message last, absl::Status why) {
   WriteSoon();
 }
 
-void Connection::Flush() {
+void Connection::SendNow(std::vector<Message> messages) {
+  for (Message& message : messages) {
+    if (!MaySend(message.payload.size())) return;
+    outbox_.Push(std::move(message));
+  }
+  WriteNow();
+}
+
+void Connection::WriteNow() {
   if (!taking_ && !outbox_.empty()) Write();
 }
 
@@ -146,10 +165,14 @@ void Connection::Abandon() {
 }
 
 void Connection::Read() {
-  socket_.async_read_some(asio::buffer(reader_.Prepare(read_bytes_), read_bytes_),
-                          [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
-                            self->ReadDone(error, bytes);
-                          });
+  auto done = [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
+    self->ReadDone(error, bytes);
+  };
+  const MessageReader::Room room = reader_.Prepare(read_bytes_);
+  const asio::mutable_buffer buffer(room.buffer.data(), room.buffer.size());
+  if (room.payload.empty()) return socket_.async_read_some(buffer, std::move(done));
+  const asio::mutable_buffer payload(room.payload.data(), room.payload.size());
+  socket_.async_read_some(std::array{payload, buffer}, std::move(done));
 }
 
 void Connection::ReadDone(const asio::error_code& error, size_t bytes) {
@@ -169,7 +192,7 @@ void Connection::ReadDone(const asio::error_code& error, size_t bytes) {
     taking_ = true;
     Take();
     taking_ = false;
-    Flush();
+    WriteNow();
   }
   if (state_ != State::kClosed) Read();
 }
@@ -211,7 +234,7 @@ void Connection::Dispatch(Message message) {
 
 // After this turn of the loop, with whatever else the turn sends.
 void Connection::WriteSoon() {
-  if (taking_ || write_posted_ || !write_buffer_.empty()) return;
+  if (taking_ || write_posted_ || batch_.size > 0) return;
   write_posted_ = true;
   asio::post(io_, [self = shared_from_this()] {
     self->write_posted_ = false;
@@ -220,7 +243,7 @@ void Connection::WriteSoon() {
 }
 
 void Connection::Write() {
-  if (!write_buffer_.empty() || state_ == State::kClosed) return;
+  if (batch_.size > 0 || state_ == State::kClosed) return;
   if (outbox_.empty()) {
     if (state_ == State::kClosing) {
       asio::error_code ignored;
@@ -228,14 +251,19 @@ void Connection::Write() {
     }
     return;
   }
-  outbox_.Take(kWriteBytes, write_buffer_);
+  outbox_.Take(kWriteBytes, batch_);
+  std::vector<asio::const_buffer> buffers;
+  for (const std::string_view piece : batch_.Pieces()) {
+    buffers.emplace_back(piece.data(), piece.size());
+  }
   // Usually the kernel takes it at once, and nothing has to be waited for.
   asio::error_code error;
-  const size_t written = socket_.write_some(asio::buffer(write_buffer_), error);
+  const size_t written = socket_.write_some(buffers, error);
   const bool full = error == asio::error::would_block || error == asio::error::try_again;
   if (error && !full) return Break(Broken(peer_, error));
-  if (written == write_buffer_.size() && outbox_.empty()) return Written({});
-  asio::async_write(socket_, asio::buffer(write_buffer_) + written,
+  if (written == batch_.size && outbox_.empty()) return Written({});
+  DropFront(buffers, written);
+  asio::async_write(socket_, std::move(buffers),
                     [self = shared_from_this()](const asio::error_code& failure, size_t) {
                       self->Written(failure);
                     });
@@ -244,7 +272,7 @@ void Connection::Write() {
 void Connection::Written(const asio::error_code& error) {
   if (state_ == State::kClosed) return;
   if (error) return Break(Broken(peer_, error));
-  write_buffer_.clear();
+  batch_.Clear();
   last_sent_ = MonotonicNow();
   Write();
 }
@@ -297,7 +325,7 @@ void Connection::TimerFired(Time due) {
       }
       if (now >= last_sent_ + options_.ping_interval) {
         // While something is being written it is the sign of life itself.
-        if (write_buffer_.empty()) Send({.type = FrameType::kPing});
+        if (batch_.size == 0) Send({.type = FrameType::kPing});
         last_sent_ = now;
       }
       break;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "asio/io_context.hpp"
@@ -47,8 +48,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Send(Message message);
   void Send(Message message, std::shared_ptr<const std::string> payload);
 
-  // Writes what waits now, for somebody who waits for its answer and sends nothing more meanwhile.
-  void Flush();
+  // Writes them now, for somebody who waits for the answers and sends nothing more meanwhile.
+  void SendNow(std::vector<Message> messages);
 
   // Writes what waits and then a farewell (or `last`), and closes. `why` goes to `closed`.
   void Close(absl::Status why, std::string_view farewell_reason);
@@ -72,6 +73,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Dispatch(Message message);
   bool MaySend(size_t bytes);
   void WriteSoon();
+  void WriteNow();
   void Write();
   void Written(const asio::error_code& error);
   void ArmTimer();
@@ -89,8 +91,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   absl::Status why_;  // set from kClosing on
   MessageReader reader_;
   Outbox outbox_;
-  size_t read_bytes_;         // how much is read at a time: more while more comes
-  std::string write_buffer_;  // being written when not empty
+  size_t read_bytes_;  // how much is read at a time: more while more comes
+  Batch batch_;        // being written when not empty
   bool write_posted_ = false;
   bool taking_ = false;  // what is sent meanwhile is written after it
   asio::steady_timer timer_;

@@ -30,6 +30,11 @@ constexpr size_t kCrcAt = 28;
 constexpr size_t kReadyBytesMax = size_t{256} << 10;
 // A buffer that has grown beyond this is given back when it is empty.
 constexpr size_t kKeptBytesMax = size_t{64} << 10;
+// Payloads from here on are read to their place and written from it; shorter ones are copied, which
+// costs less than another piece for the kernel.
+constexpr size_t kLongBytes = size_t{8} << 10;
+// What is read behind the rest of a long frame: the next header, and short messages.
+constexpr size_t kReadBehindBytes = size_t{4} << 10;
 
 template <class T>
 void Put(char* header, size_t at, T value) {
@@ -44,6 +49,30 @@ T Get(std::string_view bytes, size_t at) {
         value | static_cast<T>(static_cast<T>(static_cast<uint8_t>(bytes[at + i])) << (8 * i)));
   }
   return value;
+}
+
+// Appends the header of the frame that carries `payload` from `offset`; returns what it carries.
+std::string_view AppendHeader(const Message& message, std::string_view payload, size_t offset,
+                              std::string& out) {
+  LOCKSTEP_CHECK(offset <= payload.size());
+  LOCKSTEP_CHECK(payload.size() <= UINT32_MAX);
+  const std::string_view part = payload.substr(offset, kFramePayloadMax);
+  const bool more = offset + part.size() < payload.size();
+  std::array<char, kFrameHeaderBytes> header;
+  kMagic.copy(header.data(), kMagic.size());
+  Put<uint8_t>(header.data(), kVersionAt, kFrameVersion);
+  Put<uint8_t>(header.data(), kTypeAt, static_cast<uint8_t>(message.type));
+  Put<uint16_t>(header.data(), kFlagsAt,
+                static_cast<uint16_t>((more ? kMoreFollows : 0) |
+                                      (message.must_understand ? kMustUnderstand : 0)));
+  Put<uint32_t>(header.data(), kKindAt, message.kind);
+  Put<uint32_t>(header.data(), kPayloadAt, static_cast<uint32_t>(part.size()));
+  Put<uint64_t>(header.data(), kIdAt, message.id);
+  Put<uint32_t>(header.data(), kTotalAt, static_cast<uint32_t>(payload.size()));
+  Put<uint32_t>(header.data(), kCrcAt,
+                Crc32c(Crc32c(0, std::string_view(header.data(), kCrcAt)), part));
+  out.append(header.data(), header.size());
+  return part;
 }
 
 // Before there is a whole header, and for bytes that never were one.
@@ -80,24 +109,7 @@ bool IsKnown(FrameType type) { return type >= FrameType::kHello && type <= Frame
 
 size_t AppendFrame(const Message& message, std::string_view payload, size_t offset,
                    std::string& out) {
-  LOCKSTEP_CHECK(offset <= payload.size());
-  LOCKSTEP_CHECK(payload.size() <= UINT32_MAX);
-  const std::string_view part = payload.substr(offset, kFramePayloadMax);
-  const bool more = offset + part.size() < payload.size();
-  std::array<char, kFrameHeaderBytes> header;
-  kMagic.copy(header.data(), kMagic.size());
-  Put<uint8_t>(header.data(), kVersionAt, kFrameVersion);
-  Put<uint8_t>(header.data(), kTypeAt, static_cast<uint8_t>(message.type));
-  Put<uint16_t>(header.data(), kFlagsAt,
-                static_cast<uint16_t>((more ? kMoreFollows : 0) |
-                                      (message.must_understand ? kMustUnderstand : 0)));
-  Put<uint32_t>(header.data(), kKindAt, message.kind);
-  Put<uint32_t>(header.data(), kPayloadAt, static_cast<uint32_t>(part.size()));
-  Put<uint64_t>(header.data(), kIdAt, message.id);
-  Put<uint32_t>(header.data(), kTotalAt, static_cast<uint32_t>(payload.size()));
-  Put<uint32_t>(header.data(), kCrcAt,
-                Crc32c(Crc32c(0, std::string_view(header.data(), kCrcAt)), part));
-  out.append(header.data(), header.size());
+  const std::string_view part = AppendHeader(message, payload, offset, out);
   out.append(part);
   return part.size();
 }
@@ -112,11 +124,21 @@ std::string EncodeMessage(const Message& message) {
 }
 
 void MessageReader::Append(std::string_view bytes) {
-  bytes.copy(Prepare(bytes.size()), bytes.size());
-  Commit(bytes.size());
+  while (!bytes.empty()) {
+    const Room room = Prepare(bytes.size());
+    const std::span<char> to = room.payload.empty() ? room.buffer : room.payload;
+    const size_t count = bytes.copy(to.data(), to.size());
+    Commit(count);
+    bytes.remove_prefix(count);
+  }
 }
 
-char* MessageReader::Prepare(size_t bytes) {
+std::span<char> MessageReader::MissingPayload() {
+  std::string& payload = frame_.message->payload;
+  return std::span(payload).last(frame_.missing);
+}
+
+std::span<char> MessageReader::RoomInBuffer(size_t bytes) {
   if (consumed_ == filled_) {
     consumed_ = filled_ = 0;
     if (buffer_.size() > kKeptBytesMax && bytes <= kKeptBytesMax) buffer_ = std::string();
@@ -126,40 +148,80 @@ char* MessageReader::Prepare(size_t bytes) {
     filled_ -= std::exchange(consumed_, 0);
   }
   if (buffer_.size() - filled_ < bytes) buffer_.resize(filled_ + bytes);
-  return buffer_.data() + filled_;
+  return std::span(buffer_).subspan(filled_, bytes);
+}
+
+// Not past what has come already and is not taken.
+bool MessageReader::ReadsToPlace() const {
+  return frame_.missing >= kLongBytes && consumed_ == filled_;
+}
+
+MessageReader::Room MessageReader::Prepare(size_t bytes) {
+  if (!ReadsToPlace()) return {.payload = {}, .buffer = RoomInBuffer(bytes)};
+  return {.payload = MissingPayload(), .buffer = RoomInBuffer(kReadBehindBytes)};
+}
+
+void MessageReader::Commit(size_t bytes) {
+  if (ReadsToPlace()) {
+    const size_t here = std::min(bytes, frame_.missing);
+    frame_.missing -= here;
+    bytes -= here;
+  }
+  filled_ += bytes;
 }
 
 absl::StatusOr<std::optional<Message>> MessageReader::Next() {
   if (!failure_.ok()) return failure_;
   while (true) {
-    const std::string_view bytes(buffer_.data() + consumed_, filled_ - consumed_);
-    if (!StartsLikeAFrame(bytes)) {
-      return Fail(absl::InvalidArgumentError(absl::StrFormat(
-          "not a frame of the link: begins with \"%s\"; is this a client of another protocol?",
-          absl::CHexEscape(std::string(bytes.substr(0, 8))))));
+    if (frame_.message == nullptr) {
+      const absl::StatusOr<bool> begun = Begin();
+      if (!begun.ok()) return Fail(begun.status());
+      if (!*begun) return std::nullopt;
     }
-    if (bytes.size() < kFrameHeaderBytes) return std::nullopt;
-    const Header header = Header::Parse(bytes);
-    // Before the payload is waited for: a wrong length must not make us wait for it.
-    if (absl::Status checked = Check(header); !checked.ok()) return Fail(std::move(checked));
-    if (bytes.size() - kFrameHeaderBytes < header.payload) return std::nullopt;
-    const std::string_view payload = bytes.substr(kFrameHeaderBytes, header.payload);
-    if (Crc32c(Crc32c(0, bytes.substr(0, kCrcAt)), payload) != header.crc) {
-      return Fail(absl::InvalidArgumentError(absl::StrFormat(
-          "checksum mismatch in a frame of type %d with %d bytes: corrupted on the way",
-          static_cast<int>(header.type), header.payload)));
-    }
-    consumed_ += kFrameHeaderBytes + header.payload;
-    auto message = Assemble(header, payload);
+    const std::span<char> missing = MissingPayload();
+    const size_t come = buffered().copy(missing.data(), missing.size());
+    consumed_ += come;
+    frame_.missing -= come;
+    if (frame_.missing > 0) return std::nullopt;
+    auto message = End();
     if (!message.ok()) return Fail(message.status());
     if (message->has_value()) return message;
   }
+}
+
+// Takes the header of the next frame and makes room for its payload. False: more bytes are needed.
+absl::StatusOr<bool> MessageReader::Begin() {
+  const std::string_view bytes = buffered();
+  if (!StartsLikeAFrame(bytes)) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "not a frame of the link: begins with \"%s\"; is this a client of another protocol?",
+        absl::CHexEscape(std::string(bytes.substr(0, 8)))));
+  }
+  if (bytes.size() < kFrameHeaderBytes) return false;
+  const Header header = Header::Parse(bytes);
+  // Before the payload is waited for: a wrong length must not make us wait for it.
+  if (absl::Status checked = Check(header); !checked.ok()) return checked;
+  const auto message = MessageOf(header);
+  if (!message.ok()) return message.status();
+  std::string& payload = (*message)->payload;
+  frame_ = {.message = *message,
+            .id = header.id,
+            .flags = header.flags,
+            .payload = header.payload,
+            .missing = header.payload,
+            .crc = header.crc,
+            .header_crc = Crc32c(0, bytes.substr(0, kCrcAt))};
+  // For this frame, not for all that is announced: who announces more than comes costs little.
+  payload.resize(payload.size() + header.payload);
+  consumed_ += kFrameHeaderBytes;
+  return true;
 }
 
 absl::StatusOr<std::optional<Message>> MessageReader::Fail(absl::Status status) {
   failure_ = status;
   buffer_ = std::string();
   consumed_ = filled_ = 0;
+  frame_ = {};
   partial_.clear();
   return status;
 }
@@ -191,8 +253,8 @@ absl::Status MessageReader::Check(const Header& header) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<Message>> MessageReader::Assemble(const Header& header,
-                                                               std::string_view payload) {
+// The message that the frame begins, continues or is.
+absl::StatusOr<MessageReader::Partial*> MessageReader::MessageOf(const Header& header) {
   auto it = partial_.find(header.id);
   if (it == partial_.end()) {
     if (!header.more_follows()) {
@@ -200,11 +262,8 @@ absl::StatusOr<std::optional<Message>> MessageReader::Assemble(const Header& hea
         return absl::InvalidArgumentError(absl::StrFormat("message %d ends after %d of %d bytes",
                                                           header.id, header.payload, header.total));
       }
-      return Message{.type = header.type,
-                     .must_understand = (header.flags & kMustUnderstand) != 0,
-                     .kind = header.kind,
-                     .id = header.id,
-                     .payload = std::string(payload)};
+      whole_ = {.type = header.type, .kind = header.kind, .total = header.total, .payload = {}};
+      return &whole_;
     }
     if (partial_.size() == limits_.partial_messages_max) {
       return absl::ResourceExhaustedError(
@@ -218,65 +277,116 @@ absl::StatusOr<std::optional<Message>> MessageReader::Assemble(const Header& hea
     }
     partial_bytes_ += header.total;
     it = partial_
-             .emplace(header.id,
-                      Partial{.type = header.type, .kind = header.kind, .total = header.total})
+             .emplace(header.id, Partial{.type = header.type,
+                                         .kind = header.kind,
+                                         .total = header.total,
+                                         .payload = {}})
              .first;
-    // Room, but no memory that is not written to: who announces more than comes costs nothing.
+    // Room, but no memory that is not written to.
     it->second.payload.reserve(header.total);
   }
   Partial& partial = it->second;
+  const size_t bytes = partial.payload.size() + header.payload;
   if (partial.type != header.type || partial.kind != header.kind || partial.total != header.total ||
-      partial.payload.size() + payload.size() > partial.total) {
+      bytes > partial.total) {
     return absl::InvalidArgumentError(
         absl::StrFormat("fragment does not continue message %d", header.id));
   }
-  partial.payload.append(payload);
-  if (header.more_follows()) return std::nullopt;
-  if (partial.payload.size() != partial.total) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "message %d ends after %d of %d bytes", header.id, partial.payload.size(), partial.total));
+  if (!header.more_follows() && bytes != partial.total) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("message %d ends after %d of %d bytes", header.id, bytes, partial.total));
   }
-  Message message = {.type = header.type,
-                     .must_understand = (header.flags & kMustUnderstand) != 0,
-                     .kind = header.kind,
-                     .id = header.id,
+  return &partial;
+}
+
+// The whole frame has come; perhaps with it the whole message.
+absl::StatusOr<std::optional<Message>> MessageReader::End() {
+  const Frame frame = std::exchange(frame_, {});
+  Partial& partial = *frame.message;
+  const std::string_view payload = partial.payload;
+  if (Crc32c(frame.header_crc, payload.substr(payload.size() - frame.payload)) != frame.crc) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "checksum mismatch in a frame of type %d with %d bytes: corrupted on the way",
+        static_cast<int>(partial.type), frame.payload));
+  }
+  if ((frame.flags & kMoreFollows) != 0) return std::nullopt;
+  Message message = {.type = partial.type,
+                     .must_understand = (frame.flags & kMustUnderstand) != 0,
+                     .kind = partial.kind,
+                     .id = frame.id,
                      .payload = std::move(partial.payload)};
-  partial_bytes_ -= partial.total;
-  partial_.erase(it);
+  if (&partial != &whole_) {
+    partial_bytes_ -= partial.total;
+    partial_.erase(frame.id);
+  }
   return message;
 }
 
+std::vector<std::string_view> Batch::Pieces() const {
+  std::vector<std::string_view> pieces;
+  pieces.reserve(2 * parts.size() + 1);
+  std::string_view rest = bytes;
+  for (const Part& part : parts) {
+    pieces.push_back(rest.substr(0, part.bytes));
+    pieces.push_back(part.payload);
+    rest.remove_prefix(part.bytes);
+  }
+  if (!rest.empty()) pieces.push_back(rest);
+  return pieces;
+}
+
+void Batch::Clear() {
+  if (bytes.capacity() > kKeptBytesMax) bytes = std::string();
+  bytes.clear();
+  parts.clear();
+  payloads.clear();
+  size = 0;
+}
+
 void Outbox::Push(Message message) {
-  Push(Entry{.message = std::move(message), .shared = nullptr});
+  if (PushReady(message, message.payload)) return;
+  auto payload = std::make_shared<const std::string>(std::move(message.payload));
+  queue_.push_back({.message = std::move(message), .payload = std::move(payload)});
 }
 
 void Outbox::Push(Message message, std::shared_ptr<const std::string> payload) {
-  Push(Entry{.message = std::move(message), .shared = std::move(payload)});
+  if (PushReady(message, *payload)) return;
+  queue_.push_back({.message = std::move(message), .payload = std::move(payload)});
 }
 
-void Outbox::Push(Entry entry) {
-  const size_t payload = entry.payload().size();
-  const size_t frames = std::max<size_t>(1, (payload + kFramePayloadMax - 1) / kFramePayloadMax);
-  bytes_ += payload + frames * kFrameHeaderBytes;
-  if (frames == 1 && queue_.empty() && ready_.size() < kReadyBytesMax) {
-    AppendFrame(entry.message, entry.payload(), 0, ready_);
-  } else {
-    queue_.push_back(std::move(entry));
+bool Outbox::PushReady(const Message& message, std::string_view payload) {
+  const size_t frames =
+      std::max<size_t>(1, (payload.size() + kFramePayloadMax - 1) / kFramePayloadMax);
+  bytes_ += payload.size() + frames * kFrameHeaderBytes;
+  if (payload.size() >= kLongBytes || !queue_.empty() || ready_.size() >= kReadyBytesMax) {
+    return false;
   }
+  AppendFrame(message, payload, 0, ready_);
+  return true;
 }
 
-void Outbox::Take(size_t bytes_max, std::string& out) {
-  LOCKSTEP_CHECK(out.empty());
-  if (out.capacity() > kKeptBytesMax) out = std::string();
-  out.swap(ready_);
-  if (!queue_.empty()) out.reserve(std::min(bytes_, bytes_max + kFrameBytesMax));
-  while (!queue_.empty() && (out.empty() || out.size() < bytes_max)) {
+void Outbox::Take(size_t bytes_max, Batch& out) {
+  LOCKSTEP_CHECK(out.size == 0);
+  out.bytes.swap(ready_);
+  out.size = out.bytes.size();
+  size_t in_parts = 0;  // of `out.bytes`
+  while (!queue_.empty() && (out.size == 0 || out.size < bytes_max)) {
     Entry entry = std::move(queue_.front());
     queue_.pop_front();
-    entry.offset += AppendFrame(entry.message, entry.payload(), entry.offset, out);
-    if (entry.offset < entry.payload().size()) queue_.push_back(std::move(entry));
+    const std::string_view part =
+        AppendHeader(entry.message, *entry.payload, entry.offset, out.bytes);
+    out.size += kFrameHeaderBytes + part.size();
+    entry.offset += part.size();
+    if (part.size() < kLongBytes) {
+      out.bytes.append(part);
+    } else {
+      out.parts.push_back(
+          {.bytes = out.bytes.size() - std::exchange(in_parts, out.bytes.size()), .payload = part});
+      out.payloads.push_back(entry.payload);
+    }
+    if (entry.offset < entry.payload->size()) queue_.push_back(std::move(entry));
   }
-  bytes_ -= out.size();
+  bytes_ -= out.size;
 }
 
 }  // namespace lockstep::link

@@ -8,8 +8,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -76,9 +78,15 @@ class MessageReader {
 
   void Append(std::string_view bytes);
 
-  // The same without a copy: room for so many bytes, of which `Commit` says how many have come.
-  char* Prepare(size_t bytes);
-  void Commit(size_t bytes) { filled_ += bytes; }
+  // The same without a copy: where the next bytes go, of which `Commit` says how many have come.
+  // The rest of a long frame goes to its place in the message (`payload` is not empty), and what
+  // comes behind it into a buffer, as else everything does; then that has room for `bytes`.
+  struct Room {
+    std::span<char> payload;
+    std::span<char> buffer;
+  };
+  Room Prepare(size_t bytes);
+  void Commit(size_t bytes);
 
   // The next whole message; nothing when more bytes are needed. INVALID_ARGUMENT: these are not
   // frames or they break the rules. RESOURCE_EXHAUSTED: a limit, named.
@@ -86,23 +94,60 @@ class MessageReader {
 
  private:
   struct Header;
-  absl::StatusOr<std::optional<Message>> Fail(absl::Status status);
-  absl::Status Check(const Header& header) const;
-  absl::StatusOr<std::optional<Message>> Assemble(const Header& header, std::string_view payload);
-
-  Limits limits_;
-  std::string buffer_;   // its size is the room that there is
-  size_t consumed_ = 0;  // bytes at the front of `buffer_` that have been taken already
-  size_t filled_ = 0;    // bytes at the front of `buffer_` that have come
+  // A message of which not everything has come.
   struct Partial {
     FrameType type;
     uint32_t kind = 0;
     uint32_t total = 0;
     std::string payload;
   };
-  std::map<uint64_t, Partial> partial_;  // by id
+  // The frame whose header has been taken.
+  struct Frame {
+    Partial* message = nullptr;  // that it belongs to; null: there is no frame
+    uint64_t id = 0;
+    uint16_t flags = 0;
+    size_t payload = 0;  // at the end of the message's
+    size_t missing = 0;  // of that, what has not come
+    uint32_t crc = 0;
+    uint32_t header_crc = 0;
+  };
+
+  std::string_view buffered() const { return {buffer_.data() + consumed_, filled_ - consumed_}; }
+  bool ReadsToPlace() const;
+  std::span<char> MissingPayload();
+  std::span<char> RoomInBuffer(size_t bytes);
+  absl::StatusOr<std::optional<Message>> Fail(absl::Status status);
+  absl::Status Check(const Header& header) const;
+  absl::StatusOr<bool> Begin();
+  absl::StatusOr<Partial*> MessageOf(const Header& header);
+  absl::StatusOr<std::optional<Message>> End();
+
+  Limits limits_;
+  std::string buffer_;   // its size is the room that there is
+  size_t consumed_ = 0;  // bytes at the front of `buffer_` that have been taken already
+  size_t filled_ = 0;    // bytes at the front of `buffer_` that have come
+  Frame frame_;
+  Partial whole_;                        // a message of one frame
+  std::map<uint64_t, Partial> partial_;  // those of several, by id
   size_t partial_bytes_ = 0;             // announced by all of `partial_`
   absl::Status failure_;
+};
+
+// What is written at a time. Long payloads are not copied but referred to.
+struct Batch {
+  // So many bytes from `bytes`, then a payload.
+  struct Part {
+    size_t bytes = 0;
+    std::string_view payload;
+  };
+  std::string bytes;  // what is behind the last part included
+  std::vector<Part> parts;
+  std::vector<std::shared_ptr<const std::string>> payloads;  // kept for `parts`
+  size_t size = 0;
+
+  // All of it, in order.
+  std::vector<std::string_view> Pieces() const;
+  void Clear();
 };
 
 // Messages that wait to be written. Long ones take turns, a frame each, so that short ones overtake
@@ -117,7 +162,7 @@ class Outbox {
 
   // Puts into `out`, which is empty, frames of about `bytes_max` bytes at most, at least one when
   // there is any. Whatever `out` had reserved is used again.
-  void Take(size_t bytes_max, std::string& out);
+  void Take(size_t bytes_max, Batch& out);
 
   bool empty() const { return bytes_ == 0; }
   // Payload and headers that have not been taken.
@@ -125,13 +170,12 @@ class Outbox {
 
  private:
   struct Entry {
-    Message message;
-    std::shared_ptr<const std::string> shared;
+    Message message;  // without its payload
+    std::shared_ptr<const std::string> payload;
     size_t offset = 0;
-
-    std::string_view payload() const { return shared != nullptr ? *shared : message.payload; }
   };
-  void Push(Entry entry);
+  // Whether it can go out with what is ready; then it has been copied there.
+  bool PushReady(const Message& message, std::string_view payload);
 
   // Frames already: short messages that came while nothing was in their way.
   std::string ready_;

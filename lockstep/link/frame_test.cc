@@ -141,6 +141,36 @@ TEST(MessageReader, WaitsForTheRestWhereverTheBytesStop) {
   }
 }
 
+TEST(MessageReader, ReadsLongFramesToTheirPlaceAndWhatFollowsBehind) {
+  std::string long_payload;
+  for (size_t i = 0; i < 3 * kFramePayloadMax; ++i) long_payload += static_cast<char>(i * i >> 7);
+  std::string bytes = EncodeMessage(Request(1, long_payload));
+  bytes += EncodeMessage(Request(2, "short")) + EncodeMessage(Request(3, long_payload));
+  MessageReader reader(kLimits);
+  std::vector<Message> messages;
+  std::string_view rest = bytes;
+  size_t to_place = 0;
+
+  // As a socket does: the first buffer is filled, then the second.
+  while (!rest.empty()) {
+    const MessageReader::Room room = reader.Prepare(4096);
+    const size_t first = rest.copy(room.payload.data(), room.payload.size());
+    const size_t second = rest.substr(first).copy(room.buffer.data(), room.buffer.size());
+    reader.Commit(first + second);
+    rest.remove_prefix(first + second);
+    to_place += first;
+    for (auto next = reader.Next(); next->has_value(); next = reader.Next()) {
+      messages.push_back(**std::move(next));
+    }
+  }
+
+  ASSERT_EQ(messages.size(), 3u);
+  EXPECT_EQ(messages[0].payload, long_payload);
+  EXPECT_EQ(messages[1].payload, "short");
+  EXPECT_EQ(messages[2].payload, long_payload);
+  EXPECT_GT(to_place, bytes.size() * 9 / 10);
+}
+
 TEST(MessageReader, NoticesEveryChangedByte) {
   const std::string good = EncodeMessage(Request(1, "hello"));
   for (size_t at = 0; at < good.size(); ++at) {
@@ -215,8 +245,11 @@ TEST(MessageReader, BoundsMessagesThatAreUnderWay) {
 }
 
 std::string TakeFrom(Outbox& outbox, size_t bytes_max) {
+  Batch batch;
+  outbox.Take(bytes_max, batch);
   std::string out;
-  outbox.Take(bytes_max, out);
+  for (const std::string_view piece : batch.Pieces()) out += piece;
+  EXPECT_EQ(out.size(), batch.size);
   return out;
 }
 
@@ -234,6 +267,28 @@ TEST(Outbox, LetsShortMessagesOvertakeALongOne) {
   EXPECT_EQ(read.messages[0].id, 2u);
   EXPECT_EQ(read.messages[1].id, 3u);
   EXPECT_EQ(read.messages[2].id, 1u);
+}
+
+TEST(Outbox, WritesAPayloadOfManyFromWhereItIs) {
+  const auto payload = std::make_shared<const std::string>(3 * kFramePayloadMax / 2, 'x');
+  Outbox outbox;
+  outbox.Push(Request(1, "short"));
+  outbox.Push(Request(2, ""), payload);
+  outbox.Push(Request(3, "behind"));
+  Batch batch;
+  outbox.Take(size_t{1} << 20, batch);
+
+  const std::vector<std::string_view> pieces = batch.Pieces();
+  ASSERT_EQ(pieces.size(), 4u);
+  EXPECT_EQ(pieces[1].data(), payload->data());
+  EXPECT_EQ(pieces[3].data(), payload->data() + kFramePayloadMax);
+  std::string bytes;
+  for (const std::string_view piece : pieces) bytes += piece;
+  const ReadResult read = ReadAll(bytes);
+  ASSERT_EQ(read.messages.size(), 3u) << read.error;
+  EXPECT_EQ(read.messages[0].id, 1u);
+  EXPECT_EQ(read.messages[1].id, 3u);
+  EXPECT_EQ(read.messages[2].payload, *payload);
 }
 
 TEST(Outbox, CountsWhatWaits) {

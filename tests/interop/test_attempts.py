@@ -86,6 +86,8 @@ def test_row_133_calls_of_an_old_attempt_are_refused(make_job):
     job = make_job(2)
     old = job.wire_members()
     polls = [member.poll() for member in old]
+    for poll in polls:
+        poll.assert_parked()
     fresh = [job.wire_member(0)]
     assert fresh[0].register().refusal().code == "ABORTED"  # the job has failed by it
     for poll in polls:

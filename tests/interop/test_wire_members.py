@@ -35,6 +35,8 @@ def test_row_002_heartbeat_of_an_unknown_member(make_job):
 def test_row_003_heartbeat_of_another_life(two):
     one, other = two
     polls = [one.poll(), other.poll()]
+    for poll in polls:
+        poll.assert_parked()
     one.incarnation += 77
     assert one.heartbeat().refusal().code == "ABORTED"
     for poll in polls:
@@ -125,6 +127,8 @@ def test_row_012_a_new_life_while_the_old_one_is_connected(make_job):
     job = make_job(2)
     one, other = job.wire_members()
     polls = [one.poll(), other.poll()]
+    for poll in polls:
+        poll.assert_parked()
     refused = job.wire_member(0).register().refusal()
     assert refused.code == "ABORTED"
     assert COORDINATION_ERROR in refused.payloads

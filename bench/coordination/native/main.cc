@@ -200,6 +200,7 @@ void Park(Peer& peer, size_t clients, size_t waits) {
 std::unique_ptr<Peer> Make(const std::string& kind, const std::string& address) {
   if (kind == "lockstep") return MakeLockstepPeer(address, true);
   if (kind == "tcpstore") return MakeStorePeer(address);
+  if (kind == "toy") return MakeToyPeer(address);
   if (kind == "tcp-echo") return MakeEchoPeer(address);
   if (kind == "grpc-echo") return MakeGrpcEchoPeer(address);
   if (kind == "etcd") return MakeEtcdPeer(address);
@@ -215,7 +216,7 @@ int Main(int argc, char** argv) {
   size_t clients = 1;
   size_t count = 1000;
   size_t bytes = 64;
-  app.add_option("--peer", kind, "lockstep, tcpstore, etcd, jaxlib, tcp-echo or grpc-echo")
+  app.add_option("--peer", kind, "lockstep, tcpstore, etcd, jaxlib, toy, tcp-echo or grpc-echo")
       ->required();
   app.add_option("--address", address)->required();
   app.add_option("--row", row, "set, get, swap, barrier, wait, fan-out, connect or park")

@@ -42,6 +42,7 @@ class Peer {
 
 std::unique_ptr<Peer> MakeLockstepPeer(const std::string& address, bool register_all);
 std::unique_ptr<Peer> MakeStorePeer(const std::string& address);
+std::unique_ptr<Peer> MakeToyPeer(const std::string& address);
 std::unique_ptr<Peer> MakeEchoPeer(const std::string& address);
 std::unique_ptr<Peer> MakeGrpcEchoPeer(const std::string& address);
 std::unique_ptr<Peer> MakeEtcdPeer(const std::string& address);

@@ -1,4 +1,5 @@
-// The byte protocol of torch's TCPStore, and a bare echo, over plain TCP on one loop.
+// The byte protocols of torch's TCPStore and of toy_server, and a bare echo, over plain TCP on one
+// loop.
 #include <array>
 #include <cstring>
 #include <deque>
@@ -55,13 +56,15 @@ class TcpPeer : public Peer {
                       [](const asio::error_code& error, size_t) {
                         if (error) Die("write: " + error.message());
                       });
+    c.answer.clear();
     if (kind == Answer::kBytes) return Receive(c, bytes);
-    c.answer.resize(8);
-    asio::async_read(c.socket, asio::buffer(c.answer),
-                     [this, &c](const asio::error_code& error, size_t) {
+    // The length, and what comes with it, which is usually all.
+    asio::async_read(c.socket, asio::buffer(c.head), asio::transfer_at_least(8),
+                     [this, &c](const asio::error_code& error, size_t got) {
                        if (error) Die("read: " + error.message());
                        uint64_t length = 0;
-                       std::memcpy(&length, c.answer.data(), 8);
+                       std::memcpy(&length, c.head.data(), 8);
+                       c.answer.assign(c.head.data() + 8, got - 8);
                        Receive(c, length);
                      });
   }
@@ -71,17 +74,25 @@ class TcpPeer : public Peer {
     explicit Connection(asio::io_context& io) : socket(io) {}
     tcp::socket socket;
     std::string question;
+    std::array<char, 4096> head;
     std::string answer;
     Done done;
   };
 
+  // What is missing of the answer.
   void Receive(Connection& c, size_t bytes) {
+    const size_t got = c.answer.size();
+    if (got == bytes) return End(c);
     c.answer.resize(bytes);
-    asio::async_read(c.socket, asio::buffer(c.answer), [&c](const asio::error_code& error, size_t) {
-      if (error) Die("read: " + error.message());
-      const std::string value = std::move(c.answer);
-      std::exchange(c.done, nullptr)(value);
-    });
+    asio::async_read(c.socket, asio::buffer(c.answer) + got,
+                     [&c](const asio::error_code& error, size_t) {
+                       if (error) Die("read: " + error.message());
+                       End(c);
+                     });
+  }
+  static void End(Connection& c) {
+    const std::string value = std::move(c.answer);
+    std::exchange(c.done, nullptr)(value);
   }
 
   const tcp::endpoint address_;
@@ -156,6 +167,35 @@ class StorePeer : public TcpPeer {
   std::vector<size_t> barriers_;  // of each client
 };
 
+class ToyPeer : public TcpPeer {
+ public:
+  using TcpPeer::TcpPeer;
+  void Connect(size_t clients) override {
+    clients_ = clients;
+    TcpPeer::Connect(clients);
+  }
+  void Set(size_t client, std::string key, std::string value, Done done) override {
+    Ask(client, Question('s', key, value), Answer::kBytes, 8, std::move(done));
+  }
+  void Get(size_t client, std::string key, Done done) override {
+    Ask(client, Question('g', key, ""), Answer::kValue, 0, std::move(done));
+  }
+  void Wait(size_t client, std::string key, Done done) override {
+    Ask(client, Question('w', key, ""), Answer::kValue, 0, std::move(done));
+  }
+  void Barrier(size_t client, std::string id, Done done) override {
+    Ask(client, Question('b', id, Number(clients_)), Answer::kBytes, 8, std::move(done));
+  }
+
+ private:
+  static std::string Question(char operation, const std::string& key, const std::string& value) {
+    const auto length = [](size_t bytes) { return Number(bytes).substr(0, 4); };
+    return length(5 + key.size() + value.size()) + operation + length(key.size()) + key + value;
+  }
+
+  size_t clients_ = 0;
+};
+
 // Asks for nothing but its own bytes back: what TCP and one loop on each side cost alone.
 class EchoPeer : public TcpPeer {
  public:
@@ -173,6 +213,9 @@ class EchoPeer : public TcpPeer {
 
 std::unique_ptr<Peer> MakeStorePeer(const std::string& address) {
   return std::make_unique<StorePeer>(address);
+}
+std::unique_ptr<Peer> MakeToyPeer(const std::string& address) {
+  return std::make_unique<ToyPeer>(address);
 }
 std::unique_ptr<Peer> MakeEchoPeer(const std::string& address) {
   return std::make_unique<EchoPeer>(address);

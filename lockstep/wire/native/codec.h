@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -202,6 +203,11 @@ struct DecodeState {
   int depth = 0;
   size_t elements = 0;
   std::string error;
+  // Of a decoder that may take the bytes themselves: the value that is most of them, and where it
+  // lies. It gets them at the end, instead of a copy.
+  std::string_view takes_from = {};
+  std::string* taker = nullptr;
+  std::string_view taken = {};
 
   bool Fail(std::string_view message, std::string_view field, std::string_view what) {
     error = absl::StrFormat("%s.%s %s", message, field, what);
@@ -211,6 +217,20 @@ struct DecodeState {
 
 template <class Message>
 bool ReadFields(protozero::pbf_reader& in, Message& message, DecodeState& state);
+
+// Worth it, and there cannot be two of them. Where a value lies in a list it may still move.
+inline constexpr size_t kTakenBytesMin = 4096;
+
+inline void ReadBytes(std::string_view bytes, std::string& value, DecodeState& state) {
+  if (state.taker == &value) state.taker = nullptr;  // the last one of a field counts
+  if (bytes.size() >= kTakenBytesMin && bytes.size() > state.takes_from.size() / 2 &&
+      !state.takes_from.empty() && state.elements == 0) {
+    state.taker = &value;
+    state.taken = bytes;
+    return;
+  }
+  value.assign(bytes);
+}
 
 // Whether the varint that comes next has no more than 32 bits. Of tags and lengths protozero would
 // quietly drop the bits above, and so find a message where protobuf finds none.
@@ -253,7 +273,7 @@ bool ReadOne(protozero::pbf_reader& in, const F& field, T& value, DecodeState& s
       return ok;
     } else if constexpr (std::same_as<T, Bytes>) {
       const protozero::data_view view = in.get_view();
-      value.data.assign(view.data(), view.size());
+      ReadBytes({view.data(), view.size()}, value.data, state);
       return true;
     } else if constexpr (std::same_as<T, SharedBytes>) {
       const protozero::data_view view = in.get_view();
@@ -328,6 +348,19 @@ bool ReadFields(protozero::pbf_reader& in, Message& message, DecodeState& state)
   }
 }
 
+template <class Message>
+absl::Status DecodeTo(std::string_view bytes, Message& message, DecodeState& state) {
+  // protozero says by exception that bytes end too early, a varint or a tag is impossible.
+  try {
+    protozero::pbf_reader in(protozero::data_view(bytes.data(), bytes.size()));
+    if (ReadFields(in, message, state)) return absl::OkStatus();
+  } catch (const protozero::exception& thrown) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("cannot decode %s: %s", Message::kName, thrown.what()));
+  }
+  return absl::InvalidArgumentError("cannot decode " + state.error);
+}
+
 }  // namespace internal
 
 // Appends to `bytes`.
@@ -361,15 +394,21 @@ template <IsMessage Message>
 absl::StatusOr<Message> Decode(std::string_view bytes) {
   Message message;
   internal::DecodeState state;
-  // protozero says by exception that bytes end too early, a varint or a tag is impossible.
-  try {
-    protozero::pbf_reader in(protozero::data_view(bytes.data(), bytes.size()));
-    if (!internal::ReadFields(in, message, state)) {
-      return absl::InvalidArgumentError("cannot decode " + state.error);
-    }
-  } catch (const protozero::exception& thrown) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("cannot decode %s: %s", Message::kName, thrown.what()));
+  if (absl::Status status = internal::DecodeTo(bytes, message, state); !status.ok()) return status;
+  return message;
+}
+
+// The same; a long value is not copied out of the bytes, but gets them.
+template <IsMessage Message>
+absl::StatusOr<Message> Decode(std::string&& bytes) {
+  Message message;
+  internal::DecodeState state = {.takes_from = bytes};
+  if (absl::Status status = internal::DecodeTo(bytes, message, state); !status.ok()) return status;
+  if (state.taker != nullptr) {
+    const auto begin = static_cast<size_t>(state.taken.data() - bytes.data());
+    bytes.resize(begin + state.taken.size());
+    bytes.erase(0, begin);
+    *state.taker = std::move(bytes);
   }
   return message;
 }

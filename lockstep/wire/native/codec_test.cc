@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/json.h"
 #include "lockstep/wire/native/process_messages.h"
@@ -46,6 +47,39 @@ TEST(Codec, WritesAnEmptyValueThatIsPresent) {
   EXPECT_EQ(Encode(StatusRequest{}), "");
   EXPECT_EQ(Encode(StatusRequest{.job = ""}), std::string("\x0A\0", 2));
   EXPECT_EQ(Decode<StatusRequest>(std::string("\x0A\0", 2))->job, "");
+}
+
+TEST(Codec, ALongValueTakesTheBytesThatItLiesIn) {
+  const GetKeyReply sent{.entry = {.key = "k", .value = {std::string(5000, 'v')}, .revision = 7}};
+  std::string bytes = Encode(sent);
+  const char* const memory = bytes.data();
+
+  const auto taken = Decode<GetKeyReply>(std::move(bytes));
+
+  ASSERT_TRUE(taken.ok());
+  EXPECT_EQ(*taken, sent);
+  EXPECT_EQ(taken->entry.value.data.data(), memory);
+}
+
+TEST(Codec, BytesThatAreTakenSayTheSameAsThoseThatAreCopied) {
+  const auto entry = [](size_t bytes) {
+    return Entry{.key = "k", .value = {std::string(bytes, 'v')}, .revision = 7};
+  };
+  const auto both = [](const auto& message) {
+    using Message = std::decay_t<decltype(message)>;
+    std::string bytes = Encode(message);
+    EXPECT_EQ(*Decode<Message>(std::string_view(bytes)), message);
+    EXPECT_EQ(*Decode<Message>(std::move(bytes)), message);
+  };
+  both(GetKeyReply{.entry = entry(10)});
+  both(GetKeysReply{.entries = {entry(9000), entry(10), entry(20)}});
+  both(CompareAndSetKey{.key = "k",
+                        .expected_value = Bytes{std::string(5000, 'a')},
+                        .value = {std::string(5000, 'b')}});
+  // Of a field that comes twice the last one counts.
+  std::string twice = Encode(SetKey{.value = {std::string(5000, 'a')}});
+  twice += Encode(SetKey{.value = {"b"}});
+  EXPECT_EQ(Decode<SetKey>(std::move(twice))->value.data, "b");
 }
 
 TEST(Codec, SkipsFieldsThatItDoesNotKnow) {
