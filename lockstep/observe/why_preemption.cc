@@ -1,7 +1,6 @@
 #include "lockstep/observe/why_preemption.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,17 +32,6 @@ std::string Title(const JobStatus& job, const PreemptionState& state) {
                          absl::StrJoin(sources, ", "));
 }
 
-// Those whom something is expected of still, in that phase.
-std::vector<int32_t> Awaited(const JobStatus& job, std::initializer_list<SyncState> states) {
-  std::vector<int32_t> members;
-  for (const SyncState state : states) {
-    const std::vector<int32_t> some = MembersThatSync(job, state);
-    members.insert(members.end(), some.begin(), some.end());
-  }
-  std::sort(members.begin(), members.end());
-  return members;
-}
-
 void Waits(std::string summary, Diagnosis& out) {
   // That members wait at barriers meanwhile follows from it.
   if (out.verdict == Verdict::kTrouble) return;
@@ -55,7 +43,7 @@ void TellFencing(const JobStatus& job, const std::string& title, Diagnosis& out)
   const PreemptionState& state = job.preemption->state;
   Waits(absl::StrFormat("preemption %d: the members agree on the step at which all save", state.id),
         out);
-  const std::vector<int32_t> asked = Awaited(job, {SyncState::kAsked});
+  const std::vector<int32_t> asked = MembersThatSync(job, SyncState::kAsked);
   out.findings.push_back(
       absl::StrFormat("%s: each member is asked for its next step, and stops there, for %s; %s.%s",
                       title, DurationText(state.since_ago_us), LeftText(state),
@@ -67,14 +55,21 @@ void TellAgreed(const JobStatus& job, const std::string& title, Diagnosis& out) 
   const PreemptionState& state = job.preemption->state;
   const int64_t step = state.sync_step.value_or(0);
   Waits(absl::StrFormat("preemption %d: all save at step %d", state.id, step), out);
-  const std::vector<int32_t> open = Awaited(job, {SyncState::kFenced, SyncState::kReached});
+  const std::vector<int32_t> coming = MembersThatSync(job, SyncState::kFenced);
+  const std::vector<int32_t> saving = MembersThatSync(job, SyncState::kReached);
+  const bool open = !coming.empty() || !saving.empty();
   out.findings.push_back(absl::StrFormat(
       "%s: all save at step %d, known for %s; %d of %d have saved; %s.%s", title, step,
       DurationText(state.since_ago_us), MembersThatSync(job, SyncState::kSaved).size(),
       job.preemption->members.size(), state.withdrawn ? "nobody dies after all" : LeftText(state),
-      open.empty() ? "" : " Not yet:"));
-  TellEach(job, open, out.findings);
-  if (open.empty()) return;
+      open ? " Not yet:" : ""));
+  if (!saving.empty()) {
+    out.findings.push_back(absl::StrFormat("  %s %s at the step, to save.",
+                                           MembersRangesText(job, saving),
+                                           saving.size() == 1 ? "is" : "are"));
+  }
+  TellEach(job, coming, out.findings);
+  if (!open) return;
   out.advice.push_back(
       "Look at what those do who have not saved; the preemption ends without them after "
       "preempt_save_timeout.");
