@@ -35,6 +35,7 @@ inline Ran RunWith(const std::map<std::string, std::string>& variables,
   AddKv(app, invocation);
   AddJobs(app, invocation);
   AddEvents(app, invocation);
+  AddPreempt(app, invocation);
   AddConfig(app, invocation);
   try {
     // CLI11 takes the words of a vector from its end.

@@ -1,24 +1,19 @@
 // `lockstep kv get|set|list|watch|delete JOB ...`: the keys of a job.
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <iterator>
 #include <memory>
-#include <optional>
-#include <random>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/cli/job_session.h"
 #include "lockstep/cli/server_command.h"
 #include "lockstep/cli/subcommands.h"
 #include "lockstep/observe/tables.h"
 #include "lockstep/observe/text_parts.h"
-#include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/coordination_messages.h"
-#include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/json.h"
 #include "lockstep/wire/native/utf8.h"
 
@@ -29,99 +24,6 @@ using namespace wire::native;  // NOLINT: the messages are what this file is abo
 
 // Keys that are asked for at once.
 constexpr int64_t kPage = 1000;
-
-// How long a server that went is looked for, as the clients' `grace`; and how often.
-constexpr absl::Duration kGrace = absl::Minutes(1);
-constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
-constexpr absl::Duration kLongestPause = absl::Seconds(2);
-
-Bytes RandomSession() {
-  std::random_device random;
-  Bytes session;
-  for (int i = 0; i < 16; ++i) session.data.push_back(static_cast<char>(random()));
-  return session;
-}
-
-// A link on which a session of the job is open, that is no member's.
-absl::StatusOr<std::unique_ptr<link::Client>> OpenJob(ServerCommand& self, const std::string& job) {
-  auto client = self.Connect();
-  if (!client.ok()) return client.status();
-  const OpenSession open{.session = RandomSession(), .job = job};
-  if (auto reply = (*client)->Call(open, self.timeout()); !reply.ok()) return reply.status();
-  return client;
-}
-
-// What waits at a job, also while its server is started anew.
-class Waiter {
- public:
-  Waiter(ServerCommand& self, std::string job) : self_(self), job_(std::move(job)) {}
-
-  // `timeout` is of the whole. What waits has no effect, so it may be asked again.
-  template <class RequestMessage>
-  auto Ask(const RequestMessage& request, absl::Duration timeout)
-      -> absl::StatusOr<typename link::KindOf<RequestMessage>::Reply> {
-    const Time deadline = runtime::MonotonicNow() + timeout;
-    for (;;) {
-      absl::Status status = Open();
-      if (status.ok()) {
-        auto reply = client_->Call(request, deadline - runtime::MonotonicNow());
-        if (!HasGone(reply.status())) return reply;
-        status = reply.status();
-        client_.reset();
-      }
-      if (status = LookAgain(status, deadline); !status.ok()) return status;
-    }
-  }
-
-  // Whether the job could be opened at all.
-  bool opened() const { return opened_; }
-
- private:
-  // The server, or the job's coordinator, stops; whether for good, its successor says.
-  static bool HasGone(const absl::Status& status) {
-    return absl::IsUnavailable(status) || ReasonOf(status) == "service_stopped";
-  }
-
-  absl::Status Open() {
-    if (client_ != nullptr) return absl::OkStatus();
-    auto client = OpenJob(self_, job_);
-    if (!client.ok()) {
-      // One that is being started may take its time to welcome us.
-      return opened_ && absl::IsDeadlineExceeded(client.status())
-                 ? absl::UnavailableError(client.status().message())
-                 : client.status();
-    }
-    client_ = *std::move(client);
-    if (opened_) self_.Say("the server is back");
-    opened_ = true;
-    away_since_.reset();
-    return absl::OkStatus();
-  }
-
-  // Waits a moment. Not OK when that makes no sense (any more).
-  absl::Status LookAgain(const absl::Status& why, Time deadline) {
-    // At first an error is the user's to mend.
-    if (!opened_ || !HasGone(why)) return why;
-    const Time now = runtime::MonotonicNow();
-    if (!away_since_) {
-      away_since_ = now;
-      pause_ = kFirstPause;
-      self_.Say(absl::StrCat(std::string(why.message()), "; looking for it again, up to ",
-                             absl::FormatDuration(kGrace)));
-    }
-    if (now >= *away_since_ + kGrace || now >= deadline) return why;
-    std::this_thread::sleep_for(absl::ToChronoMilliseconds(std::min(pause_, deadline - now)));
-    pause_ = std::min(2 * pause_, kLongestPause);
-    return absl::OkStatus();
-  }
-
-  ServerCommand& self_;
-  const std::string job_;
-  std::unique_ptr<link::Client> client_;
-  bool opened_ = false;
-  std::optional<Time> away_since_;
-  absl::Duration pause_ = kFirstPause;
-};
 
 // Opens the job, asks once and hands the answer on.
 template <class RequestMessage, class Function>
@@ -212,24 +114,12 @@ struct KeyArguments {
   bool below = false;
 };
 
-absl::StatusOr<absl::Duration> DurationOf(const std::string& name, const std::string& text) {
-  absl::Duration duration;
-  if (!absl::ParseDuration(text, &duration)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " '", text, "': not a duration such as 5s"));
-  }
-  if (duration <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " '", text, "': must be above zero"));
-  }
-  return duration;
-}
-
 int Get(ServerCommand& self, const KeyArguments& given) {
   if (given.wait.empty()) {
     return Ask(self, given.job, GetKey{.key = given.key},
                [&](const GetKeyReply& reply) { PrintEntry(self, reply.entry); });
   }
-  const auto wait = DurationOf("--wait", given.wait);
+  const auto wait = ParseDuration("--wait", given.wait);
   if (!wait.ok()) {
     self.Say(std::string(wait.status().message()));
     return kExitUsage;
@@ -252,7 +142,7 @@ int Set(ServerCommand& self, const KeyArguments& given) {
     request.value.data.assign(std::istreambuf_iterator<char>(std::cin), {});
   }
   if (!given.ttl.empty()) {
-    const auto ttl = DurationOf("--ttl", given.ttl);
+    const auto ttl = ParseDuration("--ttl", given.ttl);
     if (!ttl.ok()) {
       self.Say(std::string(ttl.status().message()));
       return kExitUsage;

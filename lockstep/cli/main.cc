@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   cli::AddKv(app, invocation);
   cli::AddJobs(app, invocation);
   cli::AddEvents(app, invocation);
+  cli::AddPreempt(app, invocation);
   cli::AddConfig(app, invocation);
   try {
     app.parse(static_cast<int>(ours_end - argv), argv);

@@ -26,6 +26,7 @@ enum ExitCode {
   kExitNotFound = 3,     // no such job, no such key
   kExitTimeout = 4,      // the server did not answer, or what was waited for did not come
   kExitUnavailable = 5,  // no server there
+  kExitNotSaved = 6,     // the preemption that was waited for ended without a checkpoint of all
 };
 
 ExitCode ExitCodeOf(const absl::Status& status);

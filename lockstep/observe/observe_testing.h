@@ -123,4 +123,52 @@ inline JobStatus LongJob() {
   return job;
 }
 
+// Four members that run, of which one is told to die.
+inline JobStatus PreemptedJob(PreemptionPhase phase) {
+  JobStatus job = {.job = "digits",
+                   .size = 4,
+                   .attempt = 1,
+                   .state = AttemptState::kRunning,
+                   .started_ago_us = 600 * kSecond,
+                   .grpc = "127.0.0.1:27002"};
+  for (int32_t i = 0; i < 4; ++i) {
+    job.members.push_back(Member(i, MemberCondition::kConnected));
+    job.members.back().step = 117 + i % 2;
+  }
+  PreemptionStatus& preemption = job.preemption.emplace();
+  preemption.state = {.version = 7,
+                      .id = 2,
+                      .phase = phase,
+                      .outcome = PreemptionOutcome::kNone,
+                      .notices = {{.source = "gce",
+                                   .event = "e1",
+                                   .subjects = {1},
+                                   .death_in_us = 27 * kSecond,
+                                   .text = "TERMINATE_ON_HOST_MAINTENANCE"}},
+                      .death_in_us = 27 * kSecond,
+                      .since_ago_us = 3 * kSecond};
+  if (phase == PreemptionPhase::kPending) return job;
+  for (int32_t i = 0; i < 4; ++i) {
+    preemption.members.push_back({.member = i, .state = SyncState::kFenced, .step = 118 + i % 2});
+  }
+  return job;
+}
+
+// The same, over, with one member that saved, one that did not, and two that say nothing.
+inline JobStatus EndedJob(PreemptionOutcome outcome) {
+  JobStatus job = PreemptedJob(PreemptionPhase::kEnded);
+  PreemptionStatus& preemption = *job.preemption;
+  preemption.state.sync_step = 120;
+  preemption.state.outcome = outcome;
+  preemption.state.text = "1 of 4 members saved at step 120; task/2 silent; task/3 failed";
+  preemption.members[0] = {
+      .member = 0, .state = SyncState::kSaved, .step = 120, .text = "/ckpt/120"};
+  preemption.members[1] = {.member = 1, .state = SyncState::kReached, .step = 120};
+  preemption.members[2] = {
+      .member = 2, .state = SyncState::kSilent, .text = "did not answer within 5.0s"};
+  preemption.members[3] = {
+      .member = 3, .state = SyncState::kFailed, .step = 120, .text = "disk full\n\x1B[2J"};
+  return job;
+}
+
 }  // namespace lockstep::observe

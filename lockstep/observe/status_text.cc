@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/observe/preemption_text.h"
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/wire/native/json.h"
 
@@ -153,6 +154,7 @@ std::string JobText(const JobStatus& job) {
       job.started_ago_us ? ", began " + DurationText(*job.started_ago_us) + " ago" : "", job.size,
       CountsText(job), CleanText(job.grpc));
   text += MembersText(job);
+  text += PreemptionText(job);
   text += BarriersText(job);
   text += KeyWaitsText(job);
   text += ErrorsText(job);

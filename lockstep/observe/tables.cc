@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/observe/preemption_text.h"
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/wire/native/json.h"
 
@@ -53,13 +55,21 @@ int64_t AtUs(const JobEvent& event, int64_t now_us) {
 
 std::string MembersTable(const JobStatus& job) {
   Grid grid("");
-  grid.Add({"MEMBER", "STATE", "SINCE", "HEARD", "STEP", "PHASE", "PROCESS", "LABELS", "WHY"});
+  // A column more only when it says something.
+  const auto row = [&](Grid::Row cells, std::string preemption, std::string why) {
+    if (job.preemption) cells.push_back(std::move(preemption));
+    cells.push_back(std::move(why));
+    grid.Add(std::move(cells));
+  };
+  row({"MEMBER", "STATE", "SINCE", "HEARD", "STEP", "PHASE", "PROCESS", "LABELS"}, "PREEMPTION",
+      "WHY");
   for (const MemberCondition condition : kConditionsByNeed) {
     for (const MemberStatus* member : MembersThatAre(job, condition)) {
-      grid.Add({CleanText(member->name), std::string(NameOf(condition)),
-                DurationText(member->since_ago_us), HeardText(member->last_heard_ago_us),
-                member->step ? absl::StrCat(*member->step) : "", CleanText(member->phase, 80),
-                ProcessText(*member), LabelsText(*member), WhyOrDoing(job, *member)});
+      row({CleanText(member->name), std::string(NameOf(condition)),
+           DurationText(member->since_ago_us), HeardText(member->last_heard_ago_us),
+           member->step ? absl::StrCat(*member->step) : "", CleanText(member->phase, 80),
+           ProcessText(*member), LabelsText(*member)},
+          SyncText(job, member->index), WhyOrDoing(job, *member));
     }
   }
   return absl::StrFormat("job %s  attempt %d %s  %s\n", CleanText(job.job), job.attempt,
@@ -68,7 +78,10 @@ std::string MembersTable(const JobStatus& job) {
 }
 
 std::string MembersJson(const JobStatus& job) {
-  return Dump({{"job", job.job}, {"attempt", job.attempt}, {"members", ToJson(job.members)}});
+  return Dump({{"job", job.job},
+               {"attempt", job.attempt},
+               {"members", ToJson(job.members)},
+               {"preemption", ToJson(job.preemption)}});
 }
 
 std::string BarriersTable(const JobStatus& job) {
@@ -159,7 +172,7 @@ std::string JobsJson(const StatusReply& status) {
 }
 
 std::string EventLine(const JobEvent& event, int64_t now_us) {
-  return absl::StrFormat("%s  %-7s  %-16s  %s%s\n", AtText(AtUs(event, now_us)),
+  return absl::StrFormat("%s  %-7s  %-17s  %s%s\n", AtText(AtUs(event, now_us)),
                          std::string(NameOf(event.severity)), std::string(NameOf(event.kind)),
                          event.attempt > 0 ? absl::StrFormat("attempt %d: ", event.attempt) : "",
                          CleanText(event.text, kErrorTextBytesMax));

@@ -11,9 +11,9 @@
 namespace lockstep::observe {
 
 // One row a member, all of them: the worst first. With what each says of its step and phase, and
-// what it waits for.
+// what it waits for, and of the preemption, if there was one.
 std::string MembersTable(const wire::native::JobStatus& job);
-// {"job", "attempt", "members": [...]}
+// {"job", "attempt", "members": [...], "preemption": {...}}
 std::string MembersJson(const wire::native::JobStatus& job);
 
 // Each open barrier: since when, who is there, who is missing and what each of those does instead.

@@ -73,9 +73,10 @@ TEST(Events, AreOneLineEach) {
                           .member = "task/2#1",
                           .text = "task/2#1 was lost:\nits process ended"};
   constexpr int64_t kNow = 1'700'000'000'500'000;
-  EXPECT_EQ(EventLine(event, kNow),
-            "2023-11-14T22:13:20.000000Z  error    member_lost       attempt 2: task/2#1 was lost: "
-            "its process ended\n");
+  EXPECT_EQ(
+      EventLine(event, kNow),
+      "2023-11-14T22:13:20.000000Z  error    member_lost        attempt 2: task/2#1 was lost: "
+      "its process ended\n");
   const auto json = nlohmann::json::parse(EventJsonLine(event, "digits", kNow));
   EXPECT_EQ(json["at"], "2023-11-14T22:13:20.000000Z");
   EXPECT_EQ(json["job"], "digits");

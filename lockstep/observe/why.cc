@@ -12,6 +12,8 @@
 #include "lockstep/base/limits.h"
 #include "lockstep/observe/advice.h"
 #include "lockstep/observe/text_parts.h"
+#include "lockstep/observe/why_parts.h"
+#include "lockstep/observe/why_preemption.h"
 #include "lockstep/wire/native/json.h"
 
 namespace lockstep::observe {
@@ -22,52 +24,10 @@ using namespace wire::native;  // NOLINT: the messages are what this file is abo
 // Barriers and keys that are told of; the rest is counted.
 constexpr size_t kWaitsTold = 3;
 
-std::vector<int32_t> IndicesOf(const std::vector<const MemberStatus*>& members) {
-  std::vector<int32_t> indices;
-  for (const MemberStatus* member : members) indices.push_back(member->index);
-  return indices;
-}
-
 bool IsShutdown(const BarrierStatus& barrier) { return absl::StartsWith(barrier.id, "Shutdown::"); }
 
 std::string BarrierName(const BarrierStatus& barrier) {
   return absl::StrFormat("barrier '%s' (use %d)", CleanText(barrier.id, 80), barrier.counter);
-}
-
-// "task/2#1 (host7:4711), connected, heard 12ms ago, at step 99, 'loading data'"
-std::string Portrait(const MemberStatus& member) {
-  std::string text = CleanText(member.name);
-  const std::string process = ProcessText(member);
-  if (!process.empty()) absl::StrAppend(&text, " (", process, ")");
-  absl::StrAppend(&text, ", ", std::string(NameOf(member.condition)));
-  if (member.last_heard_ago_us) {
-    absl::StrAppend(&text, ", heard ", DurationText(*member.last_heard_ago_us), " ago");
-  } else {
-    absl::StrAppend(&text, ", never heard");
-  }
-  if (member.step) absl::StrAppend(&text, ", at step ", *member.step);
-  if (!member.phase.empty()) absl::StrAppend(&text, ", '", CleanText(member.phase, 80), "'");
-  return text;
-}
-
-// One sentence for each of three of them; then a count.
-void TellEach(const JobStatus& job, const std::vector<int32_t>& indices,
-              std::vector<std::string>& out) {
-  for (size_t i = 0; i < std::min(indices.size(), kNamesInErrorMax); ++i) {
-    const MemberStatus* member = MemberAt(job, indices[i]);
-    if (member == nullptr) continue;
-    std::string text = "  " + Portrait(*member);
-    if (const std::string doing = DoingText(job, *member); !doing.empty()) {
-      absl::StrAppend(&text, ": ", doing);
-    } else if (!member->why.empty()) {
-      absl::StrAppend(&text, ": ", CleanText(member->why));
-    }
-    out.push_back(std::move(text));
-  }
-  if (indices.size() > kNamesInErrorMax) {
-    const std::vector<int32_t> rest(indices.begin() + kNamesInErrorMax, indices.end());
-    out.push_back(absl::StrFormat("  +%d more: %s", rest.size(), MembersRangesText(job, rest)));
-  }
 }
 
 // --- What went wrong ---
@@ -378,9 +338,7 @@ Diagnosis Running(const JobStatus& job) {
   return out;
 }
 
-}  // namespace
-
-Diagnosis Diagnose(const JobStatus& job) {
+Diagnosis DiagnoseState(const JobStatus& job) {
   const bool lost = !MembersThatAre(job, MemberCondition::kLost).empty() ||
                     !MembersThatAre(job, MemberCondition::kFailed).empty();
   if (job.state == AttemptState::kFailed || lost) {
@@ -402,6 +360,14 @@ Diagnosis Diagnose(const JobStatus& job) {
     default:
       return Running(job);
   }
+}
+
+}  // namespace
+
+Diagnosis Diagnose(const JobStatus& job) {
+  Diagnosis out = DiagnoseState(job);
+  TellPreemption(job, out);
+  return out;
 }
 
 std::string WhyText(const JobStatus& job) {

@@ -9,23 +9,32 @@
 
 #include "lockstep/coord/error.h"
 #include "lockstep/coord/events.h"
+#include "lockstep/coord/preemption.h"
 
 namespace lockstep::server {
 
 inline constexpr size_t kEventKinds = std::variant_size_v<coord::Event>;
 inline constexpr size_t kReasonsMax = 64;
+inline constexpr size_t kOutcomesMax = 16;
 
 struct Counters {
   // By the index of the event in coord::Event.
   std::array<uint64_t, kEventKinds> events = {};
   // By reason.
   std::array<uint64_t, kReasonsMax> errors = {};
+  // Of preemptions that have ended, by outcome.
+  std::array<uint64_t, kOutcomesMax> preemptions = {};
   uint64_t status_requests = 0;
 
   void Count(const coord::Event& event) { ++events[event.index()]; }
   void Count(const coord::Error& error) {
     const auto reason = static_cast<size_t>(error.reason);
     if (reason < errors.size()) ++errors[reason];
+  }
+  void Count(const coord::PreemptionState& state) {
+    const auto outcome = static_cast<size_t>(state.outcome);
+    if (state.phase != coord::PreemptionPhase::kEnded) return;
+    if (outcome < preemptions.size()) ++preemptions[outcome];
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -57,6 +58,10 @@ void JobHost::Handle(coord::Event event) {
   counters_.Count(event);
   coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), std::move(event));
   ArmTimer();
+  for (const coord::Record& record : effects.records) {
+    const auto* changed = std::get_if<coord::record::PreemptionChanged>(&record);
+    if (changed != nullptr) counters_.Count(*changed->state);
+  }
   if (effects.records.empty() || !keeps_ || !commits_.keeps()) {
     if (commits_.idle()) return CarryOut(effects);
     if (effects.replies.empty() && effects.notices.empty()) return;

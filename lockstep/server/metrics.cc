@@ -6,6 +6,8 @@
 #include <string>
 
 #include "lockstep/coord/error.h"
+#include "lockstep/coord/preemption.h"
+#include "lockstep/observe/preemption_text.h"
 #include "lockstep/observe/text_parts.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
@@ -19,6 +21,7 @@ using wire::native::BarrierStatus;
 using wire::native::JobStatus;
 using wire::native::MemberCondition;
 using wire::native::MemberStatus;
+using wire::native::PreemptionPhase;
 
 double Seconds(int64_t microseconds) { return static_cast<double>(microseconds) / 1e6; }
 
@@ -95,6 +98,32 @@ void AddServer(prometheus::Registry& registry, const ServerView& view) {
     const auto reason = static_cast<coord::Reason>(i);
     errors.Set({{"reason", std::string(coord::ReasonName(reason))}}, view.counters.errors[i]);
   }
+  Counts preemptions(registry, "lockstep_preemptions_ended_total",
+                     "Preemptions that have ended, by outcome (docs/preemption.md).");
+  for (size_t i = 0; i < kOutcomesMax; ++i) {
+    if (view.counters.preemptions[i] == 0) continue;
+    const auto outcome = static_cast<coord::PreemptionOutcome>(i);
+    preemptions.Set({{"outcome", std::string(coord::PreemptionOutcomeName(outcome))}},
+                    view.counters.preemptions[i]);
+  }
+}
+
+void AddPreemptions(prometheus::Registry& registry, const ServerView& view) {
+  Gauges phases(registry, "lockstep_preemption_phase",
+                "1 for the phase that the current preemption of a job, or the last, is in.");
+  Gauges notices(registry, "lockstep_preemption_notices",
+                 "Notices of the preemption of a job that is open.");
+  for (const JobStatus& job : view.status.jobs) {
+    PreemptionPhase now = PreemptionPhase::kNone;
+    if (job.preemption) now = job.preemption->state.phase;
+    for (const auto& [phase, name] : EnumNames(PreemptionPhase())) {
+      if (phase == PreemptionPhase::kUnspecified) continue;
+      phases.Set({{"job", job.job}, {"phase", std::string(name)}}, phase == now ? 1 : 0);
+    }
+    const bool open = job.preemption && observe::IsOpen(job.preemption->state);
+    notices.Set({{"job", job.job}},
+                open ? static_cast<double>(job.preemption->state.notices.size()) : 0);
+  }
 }
 
 void AddJobs(prometheus::Registry& registry, const ServerView& view) {
@@ -145,6 +174,7 @@ std::string MetricsText(const ServerView& view) {
   prometheus::Registry registry;
   AddServer(registry, view);
   AddJobs(registry, view);
+  AddPreemptions(registry, view);
   return prometheus::TextSerializer().Serialize(registry.Collect());
 }
 

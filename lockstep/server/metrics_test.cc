@@ -54,6 +54,32 @@ TEST(Metrics, TellOfJobsWithoutNamingMembers) {
   EXPECT_THAT(text, Not(HasSubstr("reason=\"key_exists\""))) << "only those that have happened";
 }
 
+TEST(Metrics, TellOfPreemptions) {
+  ServerView view;
+  using wire::native::PreemptionPhase;
+  JobStatus job = {.job = "digits"};
+  job.preemption.emplace().state = {
+      .id = 2, .phase = PreemptionPhase::kAgreed, .notices = {{}, {}}};
+  view.status.jobs = {job, {.job = "quiet"}};
+  coord::PreemptionState state = {.phase = coord::PreemptionPhase::kAgreed};
+  view.counters.Count(state);
+  state.phase = coord::PreemptionPhase::kEnded;
+  state.outcome = coord::PreemptionOutcome::kSaved;
+  view.counters.Count(state);
+  const std::string text = MetricsText(view);
+  for (const char* line : {
+           "lockstep_preemption_phase{job=\"digits\",phase=\"agreed\"} 1\n",
+           "lockstep_preemption_phase{job=\"digits\",phase=\"none\"} 0\n",
+           "lockstep_preemption_phase{job=\"quiet\",phase=\"none\"} 1\n",
+           "lockstep_preemption_notices{job=\"digits\"} 2\n",
+           "lockstep_preemption_notices{job=\"quiet\"} 0\n",
+           "lockstep_preemptions_ended_total{outcome=\"saved\"} 1\n",
+       }) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("outcome=\"none\"")));
+}
+
 TEST(Metrics, SayWhenTheServerIsNotReady) {
   ServerView view;
   view.not_ready = {"the server is shutting down"};

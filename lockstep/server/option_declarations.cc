@@ -69,6 +69,30 @@ void DeclareTimes(DeclaredOptions& declared) {
                  /*may_be_zero=*/true);
 }
 
+// Of preemptions: docs/preemption.md.
+void DeclarePreemption(DeclaredOptions& declared) {
+  config::OptionTable& table = declared.table;
+  coord::CoordinatorOptions& options = declared.options.coordinator;
+  table.Duration("preempt-window", &options.preempt_window,
+                 "Members are asked for a step when the first of them dies within this; until then "
+                 "a preemption is pending.");
+  table.Duration("preempt-fence-timeout", &options.preempt_fence_timeout,
+                 "How long members stand still at most while each says where it is; who does not "
+                 "is left out of the sync step.");
+  table.Switch("preempt-awaits-all", &options.preempt_awaits_all,
+               "Wait as long as that for members that have not begun their first step, too.");
+  table.Duration("preempt-save-estimate", &options.preempt_save_estimate,
+                 "What a save takes at least: a sync step that leaves less until somebody dies is "
+                 "too late. Members that know better say so themselves.",
+                 /*may_be_zero=*/true);
+  table.Duration("preempt-save-timeout", &options.preempt_save_timeout,
+                 "From the agreement on a sync step, or from the death when that is later, until a "
+                 "preemption ends without those who have not saved.");
+  table.Duration("preempt-answer-timeout", &options.preempt_answer_timeout,
+                 "The same before there is a sync step, when no notice says when somebody dies.");
+  table.Count("preempt-notices-max", &options.preempt_notices_max, "Notices of one preemption.");
+}
+
 // Each is answered by RESOURCE_EXHAUSTED with its name.
 void DeclareLimits(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;
@@ -142,6 +166,7 @@ DeclaredOptions::DeclaredOptions()
     : listen(runtime::ToString(options.listen)), table("server", "LOCKSTEP_SERVER_") {
   DeclareAddresses(*this);
   DeclareTimes(*this);
+  DeclarePreemption(*this);
   DeclareLimits(*this);
   DeclareConnections(*this);
 }

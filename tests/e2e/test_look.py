@@ -162,6 +162,48 @@ def test_a_killed_process_is_told_of_everywhere(tmp_path):
                    and line["member"].startswith("task/") for line in lines)
 
 
+def test_a_preemption_is_opened_moved_and_cancelled(server):
+    assert "no member 'task/2'" in server.ask("preempt", "--job", "digits", "--member", "task/2",
+                                              code=3)
+    assert "has no open preemption" in server.ask("preempt", "--job", "digits", "--cancel", code=3)
+    assert "runs on host 'x'" in server.ask("preempt", "--job", "digits", "--host", "x", code=3)
+    server.ask("preempt", "--job", "digits", "--extend", "1h", "--cancel", code=2)
+
+    opened = server.ask_json("preempt", "--job", "digits", "--member", "task/1", "--in", "2h",
+                             "--reason", "the rack is moved")
+    assert opened == {"preemption": 1}
+    text = server.ask("status", "digits")
+    assert "preemption 1 of task/1: pending" in text and "the rack is moved" in text
+    assert "dies in 119m" in server.ask("members", "digits")
+    state = server.ask_json("status", "digits")["jobs"][0]["preemption"]["state"]
+    assert state["phase"] == "pending" and state["notices"][0]["subjects"] == [1]
+    assert "Preemption 1 of task/1 (operator)" in server.ask("why", "digits")
+    metrics = server.get("/metrics")
+    assert 'lockstep_preemption_phase{job="digits",phase="pending"} 1' in metrics
+    server.ask("preempt", "--job", "digits", "--extend", "3h")
+    assert "dies in 2h59m" in server.ask("members", "digits")
+
+    with Command(LOCKSTEP, "preempt", "--job", "digits", "--in", "2h", "--wait", "--coordinator",
+                 server.address) as waiting:
+        waiting.wait_for("opened: preemption 1 of everybody")
+        server.ask("preempt", "--job", "digits", "--cancel")
+        waiting.wait_for("ended: cancelled")
+        assert waiting.end() == 0
+    kinds = [event["kind"] for event in events_of(server, "digits")]
+    assert kinds[-1] == "preemption_ended" and kinds.count("preemption_notice") == 3
+    assert 'lockstep_preemptions_ended_total{outcome="cancelled"} 1' in server.get("/metrics")
+
+
+def test_a_preemption_that_nobody_hears_ends(server):
+    text = server.ask("preempt", "--job", "digits", "--in", "500ms", "--wait", code=6)
+    assert re.search(r"opened: preemption 1 of everybody, \d+ms left", text)
+    assert "ended: nobody_answered" in text
+    assert server.ask_json("why", "digits")["verdict"] == "waiting"
+    late = refused(4, "preempt", "--job", "digits", "--wait", "100ms", "--coordinator",
+                   server.address)
+    assert "preemption 2 has not ended within 100ms" in late
+
+
 def test_http(server):
     assert server.get("/healthz") == "ok\n"
     assert server.get("/readyz") == "ready\n"

@@ -1,0 +1,98 @@
+#include "lockstep/observe/why_preemption.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/observe/observe_testing.h"
+#include "lockstep/observe/why.h"
+
+namespace lockstep::observe {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+TEST(WhyPreemption, SaysWhoIsWaitedForWhileAStepIsAgreedOn) {
+  JobStatus job = PreemptedJob(PreemptionPhase::kFencing);
+  job.preemption->members[3] = {.member = 3, .state = SyncState::kAsked};
+  ExpectGolden("why_fencing.txt", WhyText(job));
+  EXPECT_EQ(Diagnose(job).verdict, Verdict::kWaiting);
+}
+
+TEST(WhyPreemption, SaysWhoHasNotSaved) {
+  JobStatus job = PreemptedJob(PreemptionPhase::kAgreed);
+  job.preemption->state.sync_step = 120;
+  job.preemption->members[0].state = SyncState::kSaved;
+  job.preemption->members[1].state = SyncState::kReached;
+  ExpectGolden("why_agreed.txt", WhyText(job));
+  EXPECT_EQ(Diagnose(job).verdict, Verdict::kWaiting);
+}
+
+TEST(WhyPreemption, OneThatIsFarAwayChangesNothing) {
+  JobStatus job = PreemptedJob(PreemptionPhase::kPending);
+  job.preemption->state.death_in_us = 7200 * kSecond;
+  const Diagnosis why = Diagnose(job);
+  EXPECT_EQ(why.verdict, Verdict::kFine);
+  EXPECT_THAT(why.summary, HasSubstr("all is well"));
+  EXPECT_THAT(why.findings, Contains(HasSubstr("Preemption 2 of task/1 (gce): 2h00m left")));
+}
+
+TEST(WhyPreemption, OneThatWentWrongIsTrouble) {
+  ExpectGolden("why_partly_saved.txt", WhyText(EndedJob(PreemptionOutcome::kPartlySaved)));
+  const std::vector<std::pair<PreemptionOutcome, const char*>> advice = {
+      {PreemptionOutcome::kPartlySaved, "take it only if a member alone saves all"},
+      {PreemptionOutcome::kNotSaved, "look why nobody saved"},
+      {PreemptionOutcome::kCannotSaveInTime, "save more often"},
+      {PreemptionOutcome::kNoCommonStep, "the same first step and stride"},
+      {PreemptionOutcome::kNobodyAnswered, "Open a Preemption in each member"}};
+  for (const auto& [outcome, text] : advice) {
+    const Diagnosis why = Diagnose(EndedJob(outcome));
+    EXPECT_EQ(why.verdict, Verdict::kTrouble) << text;
+    EXPECT_THAT(why.advice, Contains(HasSubstr(text)));
+  }
+}
+
+TEST(WhyPreemption, OneBeforeTheAttemptBeganIsNoTrouble) {
+  JobStatus job = EndedJob(PreemptionOutcome::kNobodyAnswered);
+  job.state = AttemptState::kWaiting;
+  EXPECT_EQ(Diagnose(job).verdict, Verdict::kWaiting);
+  EXPECT_THAT(Diagnose(job).findings, Contains(HasSubstr("nobody_answered")));
+}
+
+TEST(WhyPreemption, OneThatWentWellIsTold) {
+  for (const PreemptionOutcome outcome :
+       {PreemptionOutcome::kSaved, PreemptionOutcome::kSynced, PreemptionOutcome::kFinished,
+        PreemptionOutcome::kCancelled}) {
+    const Diagnosis why = Diagnose(EndedJob(outcome));
+    EXPECT_EQ(why.verdict, Verdict::kFine);
+    EXPECT_THAT(why.advice, IsEmpty());
+    EXPECT_THAT(why.findings, Contains(HasSubstr("Preemption 2 of task/1 (gce) ended 3.0s ago")));
+  }
+}
+
+TEST(WhyPreemption, SaysFromWhereToGoOnWhenTheJobIsOver) {
+  JobStatus job = EndedJob(PreemptionOutcome::kSaved);
+  job.state = AttemptState::kEnded;
+  EXPECT_THAT(Diagnose(job).advice,
+              Contains("Start the members again from what they saved at step 120."));
+  job.state = AttemptState::kFailed;
+  job.members[1].condition = MemberCondition::kLost;
+  const Diagnosis why = Diagnose(job);
+  EXPECT_EQ(why.summary, "attempt 1 failed");
+  EXPECT_THAT(why.advice[0], HasSubstr("from what they saved at step 120"));
+}
+
+TEST(WhyPreemption, PrintsNothingThatATerminalWouldObey) {
+  JobStatus job = EndedJob(PreemptionOutcome::kNotSaved);
+  job.preemption->state.notices[0].source = "a\x1B[2Jb";
+  EXPECT_THAT(WhyText(job), Not(HasSubstr("\x1B")));
+  EXPECT_THAT(WhyJson(job), Not(HasSubstr("\x1B")));
+}
+
+}  // namespace
+}  // namespace lockstep::observe
