@@ -51,8 +51,7 @@ void FenceMachine::Take(Time now, PreemptionState state, int64_t step, Effects& 
   const bool another = state.id != state_.id;
   const bool asked = state.phase == Phase::kFencing &&
                      (another || state_.phase != Phase::kFencing || state.round != state_.round);
-  const bool agreed =
-      state.phase == Phase::kAgreed && (another || state_.phase != Phase::kAgreed);
+  const bool agreed = state.phase == Phase::kAgreed && (another || state_.phase != Phase::kAgreed);
   state_ = std::move(state);
   if (another) {
     offered_.reset();

@@ -110,6 +110,7 @@ void Attempt::SettlePreemption(Time now, Effects& out) {
 void Attempt::RecordEnd(Time now, Effects& out) {
   RecordMembers(out);
   preemption_.AttemptEnds(now, out);
+  preemption_.Flush(out);
 }
 
 void Attempt::Append(Effects from, Effects& to) {

@@ -434,6 +434,19 @@ TEST_F(Preemption, AFailedSaveIsToldAsSuch) {
   EXPECT_EQ(Outcome(), PreemptionOutcome::kNotSaved);
 }
 
+TEST_F(Preemption, EndsWithItsAttemptAndIsTold) {
+  Notify({0});
+  for (int member : {0, 1, 2}) Answer(member, 5);
+  const CallId watch = h.Ask(kTool, WatchPreemption{.after = State().version});
+  for (int member : {0, 1, 2}) h.BreakLink(Of(member));
+  h.Advance(absl::Seconds(2));
+  h.Open(Native(7));
+  h.Join(Native(7), 700, {.index = 0});
+  EXPECT_EQ(h.View().attempt, 2);
+  EXPECT_EQ(h.Brought<PreemptionChanged>(watch).state->phase, PreemptionPhase::kEnded);
+  EXPECT_EQ(State().id, 0) << "the next attempt has none yet";
+}
+
 TEST_F(Preemption, EndsThoughNobodySaysAnything) {
   Notify({0});
   h.KeepAlive({0, 1, 2});

@@ -406,7 +406,7 @@ void PreemptionSync::Agree(Time now, int64_t step, Effects& out) {
   next.phase = PreemptionPhase::kAgreed;
   next.sync_step = step;
   fence_until_.reset();
-  const absl::Duration took = now - state_->since;
+  const absl::Duration took = std::max(now - state_->since, absl::Milliseconds(1));
   Publish(now, std::move(next), out);
   SettleWindow(now, out);
   const std::vector<MemberIndex> silent = InState(SyncState::kSilent);

@@ -310,8 +310,7 @@ class PreemptionSimulation {
       setup.last = first + random_.Between(0, 400);
     }
     setup.fails_to_save = scenario_.fails_to_save && random_.Percent(30);
-    workers_.push_back(
-        std::make_unique<Worker>(schedule_, server_, judge_, random_.Fork(), setup));
+    workers_.push_back(std::make_unique<Worker>(schedule_, server_, judge_, random_.Fork(), setup));
   }
 
   void Say(coord::NotifyPreemption notice) {

@@ -14,12 +14,12 @@ namespace lockstep::sim {
 // What one seed tries. Of `world` the network, the journal and the faults count.
 struct PreemptionScenario {
   NativeScenario world;
-  int notices = 3;             // preemptions, about; each may be said twice, moved or withdrawn
+  int notices = 3;  // preemptions, about; each may be said twice, moved or withdrawn
   bool unequal_strides = false;
-  bool resumes = false;        // the first step is not 0
-  bool starts_late = false;    // some begin to work long after they joined
-  bool hangs = false;          // some stop, without a word
-  bool finishes = false;       // some have done their work early
+  bool resumes = false;      // the first step is not 0
+  bool starts_late = false;  // some begin to work long after they joined
+  bool hangs = false;        // some stop, without a word
+  bool finishes = false;     // some have done their work early
   bool fails_to_save = false;
 };
 
@@ -28,7 +28,7 @@ std::string Describe(const PreemptionScenario& scenario);
 
 struct PreemptionSimOptions {
   bool verbose = false;
-  int32_t size = 0;  // of the job; 0: drawn
+  int32_t size = 0;                 // of the job; 0: drawn
   MakeDurableMachine make_machine;  // null for the real coordinator
 };
 
@@ -38,9 +38,9 @@ struct PreemptionResult {
   std::string report;
   int64_t steps = 0;
   uint64_t hash = 0;
-  int64_t opened = 0;   // preemptions
-  int64_t agreed = 0;   // of them with a sync step
-  int64_t saved = 0;    // saves of members
+  int64_t opened = 0;  // preemptions
+  int64_t agreed = 0;  // of them with a sync step
+  int64_t saved = 0;   // saves of members
   int64_t crashes = 0;
   absl::Duration virtual_time;
 
