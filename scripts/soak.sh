@@ -32,6 +32,11 @@ simulate_native() {
   "$setup_root/build/bin/lockstep_sim" --native --seeds=$((50 * SEEDS)) --jobs="$(nproc)"
 }
 
+simulate_preemptions() {
+  "$setup_root/build/bin/lockstep_sim" --preemption --seeds=$((10 * SEEDS)) --jobs="$(nproc)" &&
+    "$setup_root/build/bin/lockstep_sim" --preemption --members=3000 --seeds=10 --jobs="$(nproc)"
+}
+
 simulate_in_time() {
   local start=$SECONDS
   simulate "$setup_root/build/bin" && [ $((SECONDS - start)) -le $((LIMIT_S * SEEDS / 2000 + 1)) ]
@@ -87,6 +92,7 @@ setup_build tsan
 
 soak "simulation, $SEEDS seeds, in under $LIMIT_S s for 2000" simulate_in_time
 soak "native clients and a server that dies, $((50 * SEEDS)) seeds" simulate_native
+soak "preemptions: $((10 * SEEDS)) seeds, and ten of 3,000 members" simulate_preemptions
 soak "simulation, address and undefined-behaviour sanitizers" simulate "$setup_root/build/asan/bin"
 soak "simulation, thread sanitizer" simulate "$setup_root/build/tsan/bin"
 soak "10,000 parked calls, 20 times" park_calls

@@ -1,10 +1,9 @@
 """A stock JAX process that trains until it is told to save: prints where it saved, and ends.
 
 Usage: preemption_worker.py STEPS SECONDS_A_STEP. Who it is and where the coordinator is comes from
-`lockstep run`.
+the environment, as `lockstep run` sets it.
 """
 
-import os
 import sys
 import time
 
@@ -14,10 +13,7 @@ from jax.experimental import multihost_utils
 
 def main():
     steps, pause = int(sys.argv[1]), float(sys.argv[2])
-    jax.distributed.initialize(
-        coordinator_address=os.environ["JAX_COORDINATOR_ADDRESS"],
-        num_processes=int(os.environ["JAX_NUM_PROCESSES"]),
-        process_id=int(os.environ["JAX_PROCESS_ID"]))
+    jax.distributed.initialize()
     print("started", flush=True)
     for step in range(steps):
         # Slower in one process than in another, as on real hosts.
