@@ -47,10 +47,11 @@ Made MakeSignal(OptionReader& options, const Host&) {
   } else {
     options.Refuse("signals", std::string(signals.status().message()));
   }
-  // Every grace period is longer than none.
+  // Not given: no signal says how long there is left.
   const absl::Duration lead = options.Length("lead", absl::InfiniteDuration());
   if (lead != absl::InfiniteDuration()) made.lead = lead;
   made.chain = options.Switch("chain", true);
+  made.interval = options.Length("interval", made.interval, kShortest);
   return SourceOf(options, MakeSignalWatch(std::move(made)));
 }
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -20,9 +21,6 @@
 namespace lockstep::preempt {
 namespace {
 
-// How often it is looked whether the handler is still ours.
-constexpr absl::Duration kLookAgain = absl::Seconds(5);
-
 struct Name {
   int signal;
   absl::string_view name;
@@ -32,7 +30,7 @@ constexpr Name kNames[] = {{SIGTERM, "TERM"}, {SIGINT, "INT"},   {SIGHUP, "HUP"}
                            {SIGXCPU, "XCPU"}};
 
 // What a handler tells of a signal; small enough for a pipe to take it whole.
-struct Report {
+struct SignalReport {
   int signal;
   pid_t from;
   uid_t user;
@@ -43,6 +41,8 @@ struct Slot {
   // Of the process that watches; 0: nobody does. Everything else is written while it is 0.
   std::atomic<pid_t> owner = 0;
   std::atomic<int> count = 0;
+  // Handlers between looking at `owner` and having written: who closes the pipe waits for them.
+  std::atomic<int> writing = 0;
   int write_end = -1;
   bool chain = true;
   struct sigaction previous = {};
@@ -72,21 +72,24 @@ bool HasHandler(const struct sigaction& action) {
          (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
 }
 
+void Report(Slot& slot, int signal, const siginfo_t* info) {
+  SignalReport report = {.signal = signal, .from = 0, .user = 0};
+  if (info != nullptr && (info->si_code == SI_USER || info->si_code == SI_TKILL)) {
+    report.from = info->si_pid;
+    report.user = info->si_uid;
+  }
+  [[maybe_unused]] const ssize_t n = ::write(slot.write_end, &report, sizeof report);
+}
+
 void Handle(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   Slot& slot = Slots()[static_cast<size_t>(signal)];
-  const bool watched = slot.owner.load() == ::getpid();
-  if (!watched || slot.count.fetch_add(1) > 0) {
-    ActAsBefore(slot, signal, info, context);
-  } else {
-    Report report = {.signal = signal, .from = 0, .user = 0};
-    if (info != nullptr && (info->si_code == SI_USER || info->si_code == SI_TKILL)) {
-      report.from = info->si_pid;
-      report.user = info->si_uid;
-    }
-    [[maybe_unused]] const ssize_t n = ::write(slot.write_end, &report, sizeof report);
-    if (slot.chain && HasHandler(slot.previous)) ActAsBefore(slot, signal, info, context);
-  }
+  slot.writing.fetch_add(1);
+  const bool first = slot.owner.load() == ::getpid() && slot.count.fetch_add(1) == 0;
+  const bool chain = slot.chain;
+  if (first) Report(slot, signal, info);
+  slot.writing.fetch_sub(1);
+  if (!first || (chain && HasHandler(slot.previous))) ActAsBefore(slot, signal, info, context);
   errno = error;
 }
 
@@ -122,7 +125,9 @@ class SignalWatch final : public Watch {
   void Close() override {
     for (const int signal : installed_) {
       Slot& slot = Slots()[static_cast<size_t>(signal)];
-      slot.owner = 0;
+      const bool ours = slot.owner.exchange(0) == ::getpid();
+      // In a forked child those that the parent counted are not there.
+      while (ours && slot.writing.load() > 0) std::this_thread::yield();
       struct sigaction current = {};
       ::sigaction(signal, nullptr, &current);
       // Who took our place may call us; then we only pass on.
@@ -132,12 +137,12 @@ class SignalWatch final : public Watch {
   }
 
   Sight Look(Clock clock, int interrupt) override {
-    const Time until = clock().steady + kLookAgain;
+    const Time until = clock().steady + options_.interval;
     if (looked_ && WaitFor(read_end_.get(), POLLIN, interrupt, until) == Waited::kInterrupted) {
       return {.health = absl::CancelledError("broken off")};
     }
     looked_ = true;
-    Report report = {};
+    SignalReport report = {};
     while (::read(read_end_.get(), &report, sizeof report) == sizeof report) {
       std::string text = absl::StrCat("got ", SignalName(report.signal));
       if (report.from != 0) {
@@ -158,6 +163,8 @@ class SignalWatch final : public Watch {
 
  private:
   void Install(int signal, Slot& slot) {
+    // Left over from the parent that forked us.
+    if (slot.owner.exchange(0) != 0) slot.writing = 0;
     ::sigaction(signal, nullptr, &slot.previous);
     // Someone put our handler back after we had left: there is nothing behind it that we know.
     if (IsOurs(slot.previous)) slot.previous = DefaultAction();

@@ -17,6 +17,8 @@ struct SignalOptions {
   std::optional<absl::Duration> lead;  // absent: a signal does not say
   // Whether the handler before is called on the first signal too.
   bool chain = true;
+  // How often it is looked whether the handler is still ours.
+  absl::Duration interval = absl::Seconds(5);
 };
 
 // From `Open` to `Close` a handler of ours stands for each signal. The first one is a notice, and

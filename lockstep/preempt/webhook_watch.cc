@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,10 @@ class WebhookWatch final : public Watch {
       const Waited waited = WaitFor(listening_.socket.get(), POLLIN, interrupt, Time::Infinite());
       if (waited == Waited::kInterrupted) return {.health = absl::CancelledError("broken off")};
       Descriptor connection = AcceptAt(listening_.socket.get());
+      if (connection.get() < 0 && (errno == EMFILE || errno == ENFILE)) {
+        return {.health = absl::ResourceExhaustedError("there is no descriptor for a connection"),
+                .next = absl::Milliseconds(100)};
+      }
       if (connection.get() >= 0) {
         TcpStream stream(std::move(connection),
                          {.deadline = clock().steady + kRequestTime, .interrupt = interrupt});
