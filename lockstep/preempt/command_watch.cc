@@ -75,12 +75,11 @@ class Shell {
     if (end.get() < 0) return absl::UnavailableError("cannot watch the command");
     ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
     // The pipe holds all that is allowed, so it is enough to look into it now and then.
-    bool open = true;
     for (;;) {
       const Waited waited = WaitFor(end.get(), POLLIN, interrupt,
                                     std::min(deadline, runtime::MonotonicNow() + kSlice));
       if (waited == Waited::kInterrupted) return absl::CancelledError("broken off");
-      while (open && output->size() <= kPayloadBytesMax) open = ReadSome(output);
+      ReadWhatIsThere(output);
       if (waited == Waited::kReady) break;
       if (output->size() > kPayloadBytesMax) {
         return absl::ResourceExhaustedError(
@@ -90,7 +89,7 @@ class Shell {
         return absl::DeadlineExceededError("it did not end in time, and was killed");
       }
     }
-    while (open && output->size() <= kPayloadBytesMax) open = ReadSome(output);
+    ReadWhatIsThere(output);
     ::kill(-pid_, SIGKILL);  // what it started and left; its own pid is still taken
     return Reap();
   }
@@ -100,12 +99,14 @@ class Shell {
 
   Shell(pid_t pid, Descriptor output) : pid_(pid), output_(std::move(output)) {}
 
-  // False when there is nothing to be had now.
-  bool ReadSome(std::string* output) const {
+  // Up to a little more than is allowed, so that too much can be told.
+  void ReadWhatIsThere(std::string* output) const {
     char bytes[4096];
-    const ssize_t n = ::read(output_.get(), bytes, sizeof bytes);
-    if (n > 0) output->append(bytes, static_cast<size_t>(n));
-    return n > 0;
+    while (output->size() <= kPayloadBytesMax) {
+      const ssize_t n = ::read(output_.get(), bytes, sizeof bytes);
+      if (n <= 0) return;
+      output->append(bytes, static_cast<size_t>(n));
+    }
   }
 
   absl::StatusOr<int> Reap() {
