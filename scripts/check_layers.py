@@ -28,6 +28,7 @@ MAY_INCLUDE = {
     XLA: {"lockstep/coord", STOCK},
     TENSORFLOW: {"lockstep/coord", STOCK},
     "lockstep/runtime": set(),
+    "lockstep/preempt": {"lockstep/runtime"},
     "lockstep/link": {NATIVE, "lockstep/runtime"},
     "lockstep/client": {NATIVE, "lockstep/runtime", "lockstep/link"},
     "lockstep/observe": {"lockstep/coord", NATIVE},
@@ -75,6 +76,7 @@ WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALT
               r'|\btime\s*\(\s*(nullptr|NULL|0)\s*\)')
 MAY_WALL_CLOCK = {"lockstep/cli/events.cc",
                   "lockstep/net/stock_calls.cc", "lockstep/net/stock_door.cc",
+                  "lockstep/preempt/fake_clouds.cc", "lockstep/preempt/watched_source.cc",
                   "lockstep/server/event_feed.cc", "lockstep/server/job_host.cc",
                   "lockstep/server/job_table.cc", "lockstep/server/saved_state.cc"}
 
@@ -85,6 +87,9 @@ MAY_GRPC = {"lockstep/net", "lockstep/server"}
 MAY_PROTOBUF = MAY_GRPC | {STOCK, XLA, TENSORFLOW}
 PROTOZERO = r'#include\s*["<]protozero/'
 MAY_PROTOZERO = {NATIVE}
+# TLS: in a library of its own, so that programs of users do without.
+OPENSSL = r'#include\s*<openssl/'
+MAY_OPENSSL = {"lockstep/preempt/tls_exchange.cc"}
 
 # Of ours; not what protoc makes of proto/lockstep.
 INCLUDE = re.compile(r'#include\s*"(lockstep/[^"]+(?<!\.pb\.h))"')
@@ -146,6 +151,8 @@ def check_line(name, line, says_it_is_pure=False):
                                  (PROTOZERO, MAY_PROTOZERO, "protozero")):
         if re.search(pattern, line) and folder not in where and not is_test:
             yield f"{what} is only for {', '.join(sorted(where))}"
+    if re.search(OPENSSL, line) and name not in MAY_OPENSSL and not is_test:
+        yield f"OpenSSL is only for {', '.join(sorted(MAY_OPENSSL))}"
 
 
 def check_file(path):

@@ -37,6 +37,11 @@ class CheckLayers(unittest.TestCase):
             self.assertTrue(self.problems("lockstep/link/a.cc", line), line)
             self.assertEqual(self.problems("lockstep/server/job_host.cc", line), [])
 
+    def test_openssl_stays_in_one_file(self):
+        line = "#include <openssl/ssl.h>"
+        self.assertTrue(self.problems("lockstep/preempt/http_exchange.cc", line))
+        self.assertEqual(self.problems("lockstep/preempt/tls_exchange.cc", line), [])
+
     def test_comments_are_not_code(self):
         self.assertEqual(self.problems("lockstep/coord/a.h", "// never absl::Now()"), [])
 

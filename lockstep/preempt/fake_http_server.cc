@@ -1,0 +1,99 @@
+#include "lockstep/preempt/fake_http_server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
+
+namespace lockstep::preempt {
+
+const char* const FakeHttpServer::kHold = "(hold)";
+
+std::string WireAnswer(int status, const std::string& body, const HttpHeaders& headers) {
+  std::string bytes = absl::StrCat("HTTP/1.1 ", status, " Said\r\n");
+  for (const auto& [name, value] : headers) absl::StrAppend(&bytes, name, ": ", value, "\r\n");
+  return absl::StrCat(bytes, "Content-Length: ", body.size(), "\r\n\r\n", body);
+}
+
+FakeHttpServer::FakeHttpServer() : interrupt_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  auto listening = ListenAt("127.0.0.1", 0);
+  LOCKSTEP_CHECK(listening.ok());
+  listening_ = *std::move(listening);
+}
+
+FakeHttpServer::~FakeHttpServer() { Stop(); }
+
+void FakeHttpServer::Serve(Handler handler) {
+  handler_ = std::move(handler);
+  acceptor_ = std::thread([this] { Accept(); });
+}
+
+void FakeHttpServer::Stop() {
+  Change([this] { stopping_ = true; });
+  ::eventfd_write(interrupt_.get(), 1);
+  if (acceptor_.joinable()) acceptor_.join();
+  for (std::thread& connection : connections_) connection.join();
+  connections_.clear();
+}
+
+std::string FakeHttpServer::url() const {
+  return absl::StrCat("http://127.0.0.1:", listening_.port);
+}
+
+void FakeHttpServer::Change(const std::function<void()>& change) {
+  const Lock lock(mutex_);
+  change();
+  changed_.notify_all();
+}
+
+bool FakeHttpServer::Wait(Lock& lock, absl::Duration most, const std::function<bool()>& ready) {
+  changed_.wait_for(lock, absl::ToChronoMilliseconds(most),
+                    [&] { return stopping_ || fault_ || ready(); });
+  return !stopping_ && !fault_ && ready();
+}
+
+void FakeHttpServer::SetFault(std::optional<std::string> bytes) {
+  Change([&] { fault_ = std::move(bytes); });
+}
+
+std::vector<std::string> FakeHttpServer::requests() {
+  const Lock lock(mutex_);
+  return requests_;
+}
+
+void FakeHttpServer::Accept() {
+  for (;;) {
+    if (WaitFor(listening_.socket.get(), POLLIN, interrupt_.get(), Time::Infinite()) !=
+        Waited::kReady) {
+      return;
+    }
+    auto connection = std::make_shared<Descriptor>(AcceptAt(listening_.socket.get()));
+    connections_.emplace_back([this, connection] { Converse(std::move(*connection)); });
+  }
+}
+
+void FakeHttpServer::Converse(Descriptor connection) {
+  TcpStream stream(std::move(connection), {.interrupt = interrupt_.get()});
+  HttpReader reader(HttpReader::Kind::kRequest, 1 << 20);
+  while (!reader.done()) {
+    const auto some = stream.Read();
+    if (!some.ok() || some->empty() || !reader.Take(*some).ok()) return;
+  }
+  std::string bytes;
+  {
+    Lock lock(mutex_);
+    requests_.push_back(absl::StrCat(reader.message().method, " ", reader.message().target));
+    if (!fault_ && !stopping_) bytes = handler_(reader.message(), lock);
+    if (fault_) bytes = *fault_;
+    if (bytes == kHold) {
+      changed_.wait(lock, [this] { return stopping_ || !fault_; });
+      return;
+    }
+  }
+  stream.Write(bytes).IgnoreError();
+}
+
+}  // namespace lockstep::preempt

@@ -1,0 +1,66 @@
+// An HTTP server on the loopback interface whose answers a test makes, faults and all. Tests only.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/preempt/http_message.h"
+#include "lockstep/preempt/socket.h"
+
+namespace lockstep::preempt {
+
+// A whole answer with these parts.
+std::string WireAnswer(int status, const std::string& body, const HttpHeaders& headers = {});
+
+// A thread a connection. The state of what is faked is changed within `Change` and read by the
+// handler, which holds the same mutex and may wait for a change: so a long poll needs no clock.
+class FakeHttpServer {
+ public:
+  using Lock = std::unique_lock<std::mutex>;
+  // Gives the bytes of the answer; empty: the connection is dropped.
+  using Handler = std::function<std::string(const HttpMessage& request, Lock& lock)>;
+
+  FakeHttpServer();
+  // Ends the server; before what the handler uses goes.
+  ~FakeHttpServer();
+  void Serve(Handler handler);
+  void Stop();
+
+  std::string url() const;
+
+  // Changes what the handler sees, and wakes those that wait in it.
+  void Change(const std::function<void()>& change);
+  // For handlers: until `ready`, a fault, the end of the server, or that much time; whether ready.
+  bool Wait(Lock& lock, absl::Duration most, const std::function<bool()>& ready);
+
+  // Every request is answered by these bytes, or dropped (empty), or never (`kHold`), until it is
+  // taken back; those that wait in the handler too.
+  static const char* const kHold;
+  void SetFault(std::optional<std::string> bytes);
+
+  // METHOD and target of all requests so far.
+  std::vector<std::string> requests();
+
+ private:
+  void Accept();
+  void Converse(Descriptor connection);
+
+  Listening listening_;
+  Descriptor interrupt_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Handler handler_;
+  std::optional<std::string> fault_;
+  bool stopping_ = false;
+  std::vector<std::string> requests_;
+  std::list<std::thread> connections_;
+  std::thread acceptor_;
+};
+
+}  // namespace lockstep::preempt

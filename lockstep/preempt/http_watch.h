@@ -1,0 +1,45 @@
+// Runs an HTTP source's machine.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "lockstep/preempt/http_exchange.h"
+#include "lockstep/preempt/http_machine.h"
+#include "lockstep/preempt/watched_source.h"
+
+namespace lockstep::preempt {
+
+class HttpWatch final : public Watch {
+ public:
+  HttpWatch(std::string detail, std::unique_ptr<HttpMachine> machine, HttpExchange exchange)
+      : detail_(std::move(detail)), machine_(std::move(machine)), exchange_(std::move(exchange)) {}
+
+  Sight Look(Clock clock, int interrupt) override {
+    HttpRequest request;
+    {
+      const std::lock_guard lock(mutex_);
+      request = machine_->Ask(clock());
+    }
+    const absl::StatusOr<HttpMessage> answer = exchange_(request, interrupt);
+    if (absl::IsCancelled(answer.status())) return {.health = answer.status()};
+    const std::lock_guard lock(mutex_);
+    return machine_->Take(clock(), answer);
+  }
+
+  bool Acknowledge(const std::string& id) override {
+    const std::lock_guard lock(mutex_);
+    return machine_->Acknowledge(id);
+  }
+
+  std::string detail() const override { return detail_; }
+
+ private:
+  const std::string detail_;
+  std::mutex mutex_;  // not held while an answer is waited for
+  const std::unique_ptr<HttpMachine> machine_;
+  const HttpExchange exchange_;
+};
+
+}  // namespace lockstep::preempt
