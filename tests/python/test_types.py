@@ -46,6 +46,7 @@ def test_a_mistake_is_found(tmp_path):
 
 def public_calls():
     classes = [lockstep.Member, lockstep.Keys, lockstep.KeyWatch, lockstep.JobWatch, lockstep.Server,
+               lockstep.Preemption,
                lockstep.aio.Member, lockstep.aio.Keys, lockstep.aio.KeyWatch, lockstep.aio.JobWatch]
     names = {name for one in classes for name in dir(one) if not name.startswith("_")}
     return names | {name for name in lockstep.__all__

@@ -14,6 +14,25 @@ import lockstep
 SHORT = datetime.timedelta(seconds=30)
 
 
+def train(me: lockstep.Member) -> int | None:
+    with me.preemption(stride=1, last_step=99, save_estimate=8.0, wait_max=5) as preemption:
+        preemption.on_notice(lambda notice: print(notice.phase, notice.left))
+        for step in range(100):
+            if not preemption.reached(step):
+                continue
+            try:
+                preemption.saved(step, f"/checkpoints/{step}")
+            except OSError as error:
+                preemption.failed_to_save(step, str(error))
+            notice: lockstep.PreemptionNotice = preemption.notice()
+            if not notice.withdrawn:
+                return notice.step
+        preemption.notify("cluster", "drain", left=30, reason="rack 7")
+        preemption.withdraw("cluster", "drain")
+        preemption.close()
+    return None
+
+
 def told(change: lockstep.JobChange | lockstep.Error) -> None:
     if not isinstance(change, lockstep.Error):
         assert_type(change.members, tuple[lockstep.MemberInfo, ...])
