@@ -1,5 +1,5 @@
-// preemption_bench: what `Reached` costs, and how long it takes from a notice until all members know
-// the sync step. Needs a server: bench/preemption/run.py starts one.
+// preemption_bench: what `Reached` costs, and how long it takes from a notice until all members
+// know the sync step. Needs a server: bench/preemption/run.py starts one.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -27,17 +27,17 @@ using Clock = std::chrono::steady_clock;
   std::exit(1);
 }
 
-double Nanoseconds(Clock::duration span) { return std::chrono::duration<double, std::nano>(span).count(); }
+double Nanoseconds(Clock::duration span) {
+  return std::chrono::duration<double, std::nano>(span).count();
+}
 
 std::vector<std::unique_ptr<Member>> JoinAll(const std::string& address, int members) {
   std::vector<std::unique_ptr<Member>> all(members);
   std::atomic<int> missing = members;
   std::vector<Pending> pending;
   for (int i = 0; i < members; ++i) {
-    JoinOptions options{.address = address,
-                        .job = absl::StrCat("bench-", members),
-                        .index = i,
-                        .size = members};
+    JoinOptions options{
+        .address = address, .job = absl::StrCat("bench-", members), .index = i, .size = members};
     pending.push_back(
         JoinAsync(options, [&all, &missing, i](absl::StatusOr<std::unique_ptr<Member>> member) {
           if (!member.ok()) Die(member.status().ToString());

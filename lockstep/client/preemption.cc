@@ -11,6 +11,7 @@
 #include "lockstep/client/member_access.h"
 #include "lockstep/client/threads.h"
 #include "lockstep/client/typed.h"
+#include "lockstep/runtime/fork_guard.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/field.h"
 
@@ -128,10 +129,8 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
     return done.status();
   }
 
-  bool Here() const {
-    const auto engine = engine_.lock();
-    return engine != nullptr && engine->here();
-  }
+  // False in a forked child: nothing here may be touched there.
+  bool Here() const { return generation_ == runtime::ForkGeneration(); }
 
   Shared shared;
 
@@ -249,6 +248,7 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
     return notice;
   }
 
+  const uint64_t generation_ = runtime::ForkGeneration();
   const std::weak_ptr<Engine> engine_;
   const int32_t member_;
 
