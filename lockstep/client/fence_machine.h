@@ -79,7 +79,8 @@ class FenceMachine {
   void Tell(std::optional<int64_t> first, Effects& out) const;
 
   const Options options_;
-  wire::native::PreemptionState state_;
+  wire::native::PreemptionState state_{.phase = Phase::kNone,
+                                       .outcome = wire::native::PreemptionOutcome::kNone};
   bool finished_ = false;
 
   // Of the current preemption.

@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/client/fake_server.h"
+#include "lockstep/client/preemption.h"
 #include "lockstep/client/session.h"
 
 namespace lockstep {
@@ -167,6 +168,24 @@ TEST(Member, AnAsynchronousJoinCanBeCancelled) {
   pending.Cancel();
   EXPECT_TRUE(absl::IsCancelled(promised.Get().status()));
   server.lost.WaitForCount(1);
+}
+
+// A server that asks for a first step, and never says what was agreed on.
+TEST(Member, APollThatWaitsForTheSyncStepEndsWithItsMember) {
+  FakeServer server;
+  auto me = JoinAt(server);
+  ASSERT_NE(me, nullptr);
+  const auto preemption = Preemption::Open(*me);
+  EXPECT_FALSE(preemption->Reached(1));
+  server.Answer(server.WaitFor<native::WatchPreemption>().back(),
+                native::WatchPreemptionReply{
+                    .state = {.version = 1, .id = 1, .phase = native::PreemptionPhase::kFencing}});
+  EXPECT_EQ(server.Last<native::AnswerFence>().first, 2);
+  auto reached = std::async(std::launch::async, [&] { return preemption->Reached(2); });
+  EXPECT_EQ(reached.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  me.reset();
+  ASSERT_EQ(reached.wait_for(kLong), std::future_status::ready);
+  EXPECT_FALSE(reached.get());
 }
 
 TEST(Member, CountsTheUsesOfABarrierAndBringsValues) {

@@ -11,6 +11,7 @@
 #include "lockstep/client/member_access.h"
 #include "lockstep/client/threads.h"
 #include "lockstep/client/typed.h"
+#include "lockstep/client/watch.h"
 #include "lockstep/runtime/fork_guard.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/field.h"
@@ -45,6 +46,15 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
   Impl(std::shared_ptr<Engine> engine, int32_t member, const PreemptionOptions& options)
       : engine_(engine),
         member_(member),
+        watch_(std::make_shared<client::Watch<native::PreemptionState>>(
+            engine, 0,
+            [](int64_t after, absl::Duration timeout) {
+              return MakeTyped<native::PreemptionState>(
+                  native::WatchPreemption{.after = after, .answers = true}, CallType::kWatch,
+                  timeout, "news of preemptions",
+                  [](native::WatchPreemptionReply reply) { return std::move(reply.state); });
+            },
+            [](const native::PreemptionState& state) { return state.version; })),
         machine_({.stride = options.stride,
                   .last_step = options.last_step,
                   .save_estimate = options.save_estimate,
@@ -54,7 +64,10 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void Begin() {
-    Watch(0);
+    watch_->CallBack(
+        [self = this->shared_from_this()](absl::StatusOr<native::PreemptionState> state) {
+          self->Take(std::move(state));
+        });
     client::ProcessLoop().Post([self = this->shared_from_this()] { self->SampleLater(); });
   }
 
@@ -94,7 +107,6 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
 
   void Finish() {
     if (!Here()) return;
-    Pending watch;
     {
       const std::lock_guard lock(mutex_);
       FenceMachine::Effects effects;
@@ -102,9 +114,8 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
       Settle(std::move(effects));
       if (!std::exchange(finished_, true)) WakeAll();
       callback_ = nullptr;
-      watch = std::exchange(watch_, Pending());
     }
-    watch.Cancel();
+    watch_->Stop();
     client::ProcessLoop().Post([self = this->shared_from_this()] { self->timer_.cancel(); });
   }
 
@@ -150,39 +161,19 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
     taken_.notify_all();
   }
 
-  void Watch(int64_t after) {
-    auto watch = client::Start(
-        engine_.lock(),
-        MakeTyped<native::PreemptionState>(
-            native::WatchPreemption{.after = after, .answers = true}, CallType::kWatch,
-            absl::InfiniteDuration(), "news of preemptions",
-            [](native::WatchPreemptionReply reply) { return std::move(reply.state); }),
-        [self = this->shared_from_this()](absl::StatusOr<native::PreemptionState> state) {
-          self->Take(std::move(state));
-        });
-    bool late = false;
-    {
-      const std::lock_guard lock(mutex_);
-      late = finished_;
-      if (!late) watch_ = watch;
-    }
-    if (late) watch.Cancel();
-  }
-
   void Take(absl::StatusOr<native::PreemptionState> state) {
     std::shared_ptr<std::function<void(const PreemptionNotice&)>> callback;
     PreemptionNotice notice;
-    int64_t version = 0;
+    const bool goes_on = state.ok();
     {
       const std::lock_guard lock(mutex_);
       if (finished_) return;
       FenceMachine::Effects effects;
-      if (!state.ok()) {
+      if (!goes_on) {
         // The session is over, and with it every preemption that it could tell of.
         machine_.Finish(effects);
         effects = {};
       } else {
-        version = state->version;
         shared.fence.store(FenceMachine::kRaised, std::memory_order_seq_cst);
         const int64_t step = shared.step.load(std::memory_order_seq_cst);
         machine_.Take(MonotonicNow(), *std::move(state), step, effects);
@@ -190,12 +181,10 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
       }
       Settle(std::move(effects));
       WakeAll();
-      if (version == 0) return;
       callback = callback_;
       notice = NoticeOf(machine_.state());
     }
-    Watch(version);
-    if (callback != nullptr && *callback) (*callback)(notice);
+    if (goes_on && callback != nullptr && *callback) (*callback)(notice);
   }
 
   // On the loop.
@@ -251,6 +240,7 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
   const uint64_t generation_ = runtime::ForkGeneration();
   const std::weak_ptr<Engine> engine_;
   const int32_t member_;
+  const std::shared_ptr<client::Watch<native::PreemptionState>> watch_;
 
   mutable std::mutex mutex_;  // covers what follows
   std::condition_variable taken_;
@@ -258,7 +248,6 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
   uint64_t takes_ = 0;  // how often something new was taken
   Time taken_at_;
   bool finished_ = false;
-  Pending watch_;
   std::shared_ptr<std::function<void(const PreemptionNotice&)>> callback_;
 
   asio::steady_timer timer_;  // the loop's

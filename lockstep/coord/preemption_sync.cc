@@ -23,9 +23,21 @@ bool IsFinal(SyncState state) {
   }
 }
 
-// A source and its name of an event, as one string.
-std::string EventOf(const PreemptionNotice& notice) {
+// A source and its name of an event, as one string; of a notice, or of a request about one.
+template <class Notice>
+std::string EventOf(const Notice& notice) {
   return absl::StrCat(notice.source, "\n", notice.event);
+}
+
+// Whether the request is about that notice.
+bool Concerns(const NotifyPreemption& request, const PreemptionNotice& notice) {
+  return request.event.empty() || EventOf(request) == EventOf(notice);
+}
+
+Time EarliestDeath(const std::vector<PreemptionNotice>& notices) {
+  Time death = Time::Infinite();
+  for (const PreemptionNotice& notice : notices) death = std::min(death, notice.death);
+  return death;
 }
 
 ErrorPtr Invalid(std::string text) {
@@ -85,12 +97,12 @@ void PreemptionSync::Handle(Time, const WatchPreemption& request, Effects& out) 
       SetMember(member, {.state = fencing ? SyncState::kAsked : SyncState::kLate}, out);
     }
   }
-  parked_[request.caller.call] = {request.after, request.member};
+  parked_[request.caller.call] = request.after;
 }
 
 void PreemptionSync::Flush(Effects& out) {
   std::erase_if(parked_, [&](const auto& parked) {
-    if (parked.second.first == state_->version) return false;
+    if (parked.second == state_->version) return false;
     out.Succeed(parked.first, PreemptionChanged{state_});
     return true;
   });
@@ -135,30 +147,19 @@ void PreemptionSync::Handle(Time now, const NotifyPreemption& request, Effects& 
     Withdraw(now, request, out);
     return out.Succeed(call, PreemptionNoted{state_->id});
   }
+  const Time death =
+      request.left ? now + std::max(*request.left, absl::ZeroDuration()) : Time::Infinite();
+  if (request.act == NotifyPreemption::Act::kExtend) {
+    Extend(now, request, death, out);
+    return out.Succeed(call, PreemptionNoted{state_->id});
+  }
   PreemptionNotice notice = {.source = request.source,
                              .event = request.event,
                              .subjects = request.subjects,
-                             .death = request.left
-                                          ? now + std::max(*request.left, absl::ZeroDuration())
-                                          : Time::Infinite(),
+                             .death = death,
                              .text = request.text};
   // Each word of an operator's is a new one.
   if (notice.event.empty()) notice.event = absl::StrCat("#", state_->version);
-  if (request.act == NotifyPreemption::Act::kExtend) {
-    PreemptionState next = Next();
-    for (PreemptionNotice& each : next.notices) {
-      if (request.event.empty() || EventOf(each) == EventOf(notice)) each.death = notice.death;
-    }
-    next.death = Time::Infinite();
-    for (const PreemptionNotice& each : next.notices) next.death = std::min(next.death, each.death);
-    Publish(now, std::move(next), out);
-    out.Tell(Severity::kInfo,
-             absl::StrCat("job '", job_.options.job, "': ", Named(), " of ", NameSubjects(),
-                          " was moved: ", FormatSpan(state_->death - now), " are left"),
-             {NoticeKind::kPreemptionNotice, {}});
-    SettleWindow(now, out);
-    return out.Succeed(call, PreemptionNoted{state_->id});
-  }
   const std::string event = EventOf(notice);
   const bool seen = std::find(recent_.begin(), recent_.end(), event) != recent_.end();
   if (seen || (!open() && IsAfterthought(notice))) {
@@ -231,28 +232,37 @@ void PreemptionSync::Add(Time now, PreemptionNotice notice, Effects& out) {
   SettleWindow(now, out);
 }
 
+void PreemptionSync::Extend(Time now, const NotifyPreemption& request, Time death, Effects& out) {
+  PreemptionState next = Next();
+  for (PreemptionNotice& each : next.notices) {
+    if (Concerns(request, each)) each.death = death;
+  }
+  next.death = EarliestDeath(next.notices);
+  Publish(now, std::move(next), out);
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_.options.job, "': ", Named(), " of ", NameSubjects(),
+                        " was moved: ", FormatSpan(state_->death - now), " are left"),
+           {NoticeKind::kPreemptionNotice, {}});
+  SettleWindow(now, out);
+}
+
 void PreemptionSync::Withdraw(Time now, const NotifyPreemption& request, Effects& out) {
   PreemptionState next = Next();
-  const std::string event = absl::StrCat(request.source, "\n", request.event);
-  std::erase_if(next.notices, [&](const PreemptionNotice& notice) {
-    return request.event.empty() || EventOf(notice) == event;
-  });
+  std::erase_if(next.notices,
+                [&](const PreemptionNotice& notice) { return Concerns(request, notice); });
   if (next.notices.size() == state_->notices.size()) return;
-  std::erase_if(recent_,
-                [&](const std::string& seen) { return request.event.empty() || seen == event; });
+  std::erase_if(recent_, [&](const std::string& seen) {
+    return request.event.empty() || seen == EventOf(request);
+  });
   const bool none_left = next.notices.empty();
+  if (none_left && state_->phase != PreemptionPhase::kAgreed) {
+    return End(now, PreemptionOutcome::kCancelled,
+               absl::StrCat("withdrawn by ", request.source, " before there was a sync step"), out);
+  }
+  next.death = EarliestDeath(next.notices);
   if (none_left) {
-    next.notices = state_->notices;  // what it was about is still worth telling
-    if (state_->phase != PreemptionPhase::kAgreed) {
-      return End(now, PreemptionOutcome::kCancelled,
-                 absl::StrCat("withdrawn by ", request.source, " before there was a sync step"),
-                 out);
-    }
     next.withdrawn = true;
-    next.death = Time::Infinite();
-  } else {
-    next.death = Time::Infinite();
-    for (const PreemptionNotice& each : next.notices) next.death = std::min(next.death, each.death);
+    next.notices = state_->notices;  // what it was about is still worth telling
   }
   Publish(now, std::move(next), out);
   out.Tell(Severity::kInfo,
@@ -505,34 +515,25 @@ void PreemptionSync::EndIfDone(Time now, Effects& out) {
 }
 
 void PreemptionSync::EndByMembers(Time now, absl::string_view why, Effects& out) {
-  size_t saved = 0, synced = 0, finished = 0;
-  std::vector<std::string> others;
-  for (const SyncState state :
-       {SyncState::kSaved, SyncState::kReached, SyncState::kFinished, SyncState::kAsked,
-        SyncState::kSilent, SyncState::kUnstarted, SyncState::kFenced, SyncState::kPassed,
-        SyncState::kFailed, SyncState::kGone, SyncState::kLate}) {
-    const std::vector<MemberIndex> members = InState(state);
-    if (members.empty()) continue;
-    if (state == SyncState::kSaved) {
-      saved = members.size();
-    } else if (state == SyncState::kReached) {
-      synced = members.size();
-    } else if (state == SyncState::kFinished) {
-      finished = members.size();
-    }
-    if (state != SyncState::kSaved) {
-      others.push_back(absl::StrCat(job_.NameSome(members), " ", SyncStateName(state)));
-    }
-  }
+  const size_t saved = InState(SyncState::kSaved).size();
+  const size_t synced = InState(SyncState::kReached).size();
+  const size_t finished = InState(SyncState::kFinished).size();
   std::string text;
   if (state_->sync_step) {
     text =
         absl::StrCat(saved, " of ", members_.size(), " members saved at step ", *state_->sync_step);
   } else {
-    text = absl::StrCat("no step was agreed on");
+    text = "no step was agreed on";
   }
   if (!why.empty()) absl::StrAppend(&text, ": ", why);
-  for (const std::string& other : others) absl::StrAppend(&text, "; ", other);
+  for (const SyncState state :
+       {SyncState::kReached, SyncState::kFinished, SyncState::kAsked, SyncState::kSilent,
+        SyncState::kUnstarted, SyncState::kFenced, SyncState::kPassed, SyncState::kFailed,
+        SyncState::kGone, SyncState::kLate}) {
+    const std::vector<MemberIndex> members = InState(state);
+    if (members.empty()) continue;
+    absl::StrAppend(&text, "; ", job_.NameSome(members), " ", SyncStateName(state));
+  }
   PreemptionOutcome outcome = PreemptionOutcome::kNotSaved;
   if (members_.empty()) {
     outcome = PreemptionOutcome::kNobodyAnswered;
@@ -621,7 +622,7 @@ void PreemptionSync::AttemptEnds(Time now, Effects& out) {
 }
 
 void PreemptionSync::FailAll(const ErrorPtr& error, Effects& out) {
-  for (const auto& [call, parked] : parked_) out.Fail(call, error);
+  for (const auto& [call, after] : parked_) out.Fail(call, error);
   parked_.clear();
 }
 

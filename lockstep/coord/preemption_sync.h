@@ -111,6 +111,7 @@ class PreemptionSync {
 
   // --- Notices ---
   ErrorPtr CheckNotice(const NotifyPreemption& request) const;
+  void Extend(Time now, const NotifyPreemption& request, Time death, Effects& out);
   void Withdraw(Time now, const NotifyPreemption& request, Effects& out);
   void Begin(Time now, PreemptionNotice notice, Effects& out);
   void Add(Time now, PreemptionNotice notice, Effects& out);
@@ -145,10 +146,10 @@ class PreemptionSync {
   std::shared_ptr<const PreemptionState> state_;
   std::map<MemberIndex, Entry> members_;        // of the current preemption
   absl::flat_hash_set<MemberIndex> listening_;  // members that watch, or did and will again
-  std::map<CallId, std::pair<int64_t, std::optional<MemberIndex>>> parked_;  // version known, who
-  Time due_ = Time::Infinite();      // of the phase: the window, the fence, the end
-  std::optional<Time> fence_until_;  // in kFencing: who was asked is awaited until then
-  bool stock_ = false;               // the members speak upstream's protocol
+  std::map<CallId, int64_t> parked_;            // with the version that the watcher knows
+  Time due_ = Time::Infinite();                 // of the phase: the window, the fence, the end
+  std::optional<Time> fence_until_;             // in kFencing: who was asked is awaited until then
+  bool stock_ = false;                          // the members speak upstream's protocol
   bool stock_notice_due_ = false;
   std::deque<std::string> recent_;  // events of the last notices, of ended preemptions too
 };

@@ -76,6 +76,9 @@ TEST(SignalSource, WhoIgnoresASignalGoesOnIgnoringIt) {
 }
 
 TEST(SignalSource, InAForkedChildSignalsActAsBeforeAndTheParentHearsNothing) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "in a forked child the thread sanitizer puts signals off for ever";
+#endif
   Running signal("signal");
   const pid_t child = ::fork();
   if (child == 0) {

@@ -39,16 +39,12 @@ SeedResult RunNamed(uint64_t seed, const RunOptions& options) {
 
 // What many seeds came to.
 struct Sum {
-  int64_t seeds = 0;
-  int64_t failures = 0;
   int64_t steps = 0;
   uint64_t hash = 0;  // in any order
   absl::Duration virtual_time;
   Coverage coverage;
 
   void Add(const SeedResult& result) {
-    ++seeds;
-    failures += !result.ok();
     steps += result.steps;
     hash += result.hash * (2 * result.seed + 1);
     virtual_time += result.virtual_time;
@@ -69,25 +65,52 @@ int RunOne(uint64_t seed, bool verbose) {
   return 0;
 }
 
-int RunMany(uint64_t first, uint64_t count, int jobs, int64_t failures_max) {
+// How many seeds are to be tried, from which, on how many threads, and after how many failures it
+// is enough.
+struct Seeds {
+  uint64_t first = 1;
+  uint64_t count = 200;
+  int jobs = 2;
+  int64_t failures_max = 1;
+};
+
+// What trying them came to.
+struct Tried {
+  int64_t seeds = 0;
+  int64_t failures = 0;
+  double seconds = 0;
+};
+
+// `run(seed)` gives a result of some world; `add` takes each, one at a time.
+template <class Run, class Add>
+Tried TrySeeds(const Seeds& seeds, const Run& run, const Add& add) {
   const auto start = std::chrono::steady_clock::now();
   std::atomic<uint64_t> next = 0;
   std::mutex mutex;
-  Sum sum;
+  Tried tried;
   auto work = [&] {
-    for (uint64_t i = next++; i < count; i = next++) {
-      const SeedResult result = RunNamed(first + i, {});
+    for (uint64_t i = next++; i < seeds.count; i = next++) {
+      const auto result = run(seeds.first + i);
       const std::lock_guard lock(mutex);
-      sum.Add(result);
+      ++tried.seeds;
+      tried.failures += !result.ok();
+      add(result);
       if (!result.ok()) absl::FPrintF(stderr, "%s\n", result.report);
-      if (sum.failures >= failures_max) next = count;
+      if (tried.failures >= seeds.failures_max) next = seeds.count;
     }
   };
   std::vector<std::thread> threads;
-  for (int i = 0; i < jobs; ++i) threads.emplace_back(work);
+  for (int i = 0; i < seeds.jobs; ++i) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
+  tried.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return tried;
+}
 
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+int RunMany(const Seeds& seeds) {
+  Sum sum;
+  const Tried tried = TrySeeds(
+      seeds, [](uint64_t seed) { return RunNamed(seed, {}); },
+      [&sum](const SeedResult& result) { sum.Add(result); });
   for (size_t i = 0; i < sum.coverage.reasons.size(); ++i) {
     absl::PrintF("%-28s %d\n", coord::ReasonName(static_cast<coord::Reason>(i)),
                  sum.coverage.reasons[i]);
@@ -95,9 +118,9 @@ int RunMany(uint64_t first, uint64_t count, int jobs, int64_t failures_max) {
   absl::PrintF(
       "%d seeds, %d failed; %d steps, %.1f hours of virtual time in %.1f s: %.0f seeds/s; "
       "trace %016x\n",
-      sum.seeds, sum.failures, sum.steps, absl::ToDoubleHours(sum.virtual_time), took.count(),
-      static_cast<double>(sum.seeds) / took.count(), sum.hash);
-  return sum.failures == 0 ? 0 : 1;
+      tried.seeds, tried.failures, sum.steps, absl::ToDoubleHours(sum.virtual_time), tried.seconds,
+      static_cast<double>(tried.seeds) / tried.seconds, sum.hash);
+  return tried.failures == 0 ? 0 : 1;
 }
 
 NativeResult RunNativeNamed(uint64_t seed, const NativeOptions& options) {
@@ -120,39 +143,24 @@ int RunOneNative(uint64_t seed, bool verbose) {
   return 0;
 }
 
-int RunManyNative(uint64_t first, uint64_t count, int jobs, int64_t failures_max) {
-  const auto start = std::chrono::steady_clock::now();
-  std::atomic<uint64_t> next = 0;
-  std::mutex mutex;
+int RunManyNative(const Seeds& seeds) {
   NativeResult sum;
-  int64_t seeds = 0;
-  int64_t failures = 0;
-  auto work = [&] {
-    for (uint64_t i = next++; i < count; i = next++) {
-      const NativeResult result = RunNativeNamed(first + i, {});
-      const std::lock_guard lock(mutex);
-      ++seeds;
-      failures += !result.ok();
-      sum.steps += result.steps;
-      sum.answered += result.answered;
-      sum.passed += result.passed;
-      sum.crashes += result.crashes;
-      sum.forgotten += result.forgotten;
-      sum.hash += result.hash * (2 * result.seed + 1);
-      if (!result.ok()) absl::FPrintF(stderr, "%s\n", result.report);
-      if (failures >= failures_max) next = count;
-    }
-  };
-  std::vector<std::thread> threads;
-  for (int i = 0; i < jobs; ++i) threads.emplace_back(work);
-  for (std::thread& thread : threads) thread.join();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const Tried tried = TrySeeds(
+      seeds, [](uint64_t seed) { return RunNativeNamed(seed, {}); },
+      [&sum](const NativeResult& result) {
+        sum.steps += result.steps;
+        sum.answered += result.answered;
+        sum.passed += result.passed;
+        sum.crashes += result.crashes;
+        sum.forgotten += result.forgotten;
+        sum.hash += result.hash * (2 * result.seed + 1);
+      });
   absl::PrintF(
       "%d native seeds, %d failed; %d steps, %d operations on keys, %d arrivals released, %d "
       "crashes that took %d records, in %.1f s; trace %016x\n",
-      seeds, failures, sum.steps, sum.answered, sum.passed, sum.crashes, sum.forgotten,
-      took.count(), sum.hash);
-  return failures == 0 ? 0 : 1;
+      tried.seeds, tried.failures, sum.steps, sum.answered, sum.passed, sum.crashes, sum.forgotten,
+      tried.seconds, sum.hash);
+  return tried.failures == 0 ? 0 : 1;
 }
 
 PreemptionResult RunPreemptionNamed(uint64_t seed, const PreemptionSimOptions& options) {
@@ -178,47 +186,29 @@ int RunOnePreemption(uint64_t seed, int32_t members, bool verbose) {
   return 0;
 }
 
-int RunManyPreemption(uint64_t first, uint64_t count, int32_t members, int jobs,
-                      int64_t failures_max) {
-  const auto start = std::chrono::steady_clock::now();
-  std::atomic<uint64_t> next = 0;
-  std::mutex mutex;
+int RunManyPreemption(const Seeds& seeds, int32_t members) {
   PreemptionResult sum;
-  int64_t seeds = 0;
-  int64_t failures = 0;
-  auto work = [&] {
-    for (uint64_t i = next++; i < count; i = next++) {
-      const PreemptionResult result = RunPreemptionNamed(first + i, {.size = members});
-      const std::lock_guard lock(mutex);
-      ++seeds;
-      failures += !result.ok();
-      sum.steps += result.steps;
-      sum.agreed += result.agreed;
-      sum.saved += result.saved;
-      sum.crashes += result.crashes;
-      sum.hash += result.hash * (2 * result.seed + 1);
-      if (!result.ok()) absl::FPrintF(stderr, "%s\n", result.report);
-      if (failures >= failures_max) next = count;
-    }
-  };
-  std::vector<std::thread> threads;
-  for (int i = 0; i < jobs; ++i) threads.emplace_back(work);
-  for (std::thread& thread : threads) thread.join();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const Tried tried = TrySeeds(
+      seeds, [members](uint64_t seed) { return RunPreemptionNamed(seed, {.size = members}); },
+      [&sum](const PreemptionResult& result) {
+        sum.steps += result.steps;
+        sum.agreed += result.agreed;
+        sum.saved += result.saved;
+        sum.crashes += result.crashes;
+        sum.hash += result.hash * (2 * result.seed + 1);
+      });
   absl::PrintF(
       "%d preemption seeds, %d failed; %d steps, %d sync steps, %d saves, %d crashes, in %.1f s; "
       "trace %016x\n",
-      seeds, failures, sum.steps, sum.agreed, sum.saved, sum.crashes, took.count(), sum.hash);
-  return failures == 0 ? 0 : 1;
+      tried.seeds, tried.failures, sum.steps, sum.agreed, sum.saved, sum.crashes, tried.seconds,
+      sum.hash);
+  return tried.failures == 0 ? 0 : 1;
 }
 
 int Main(int argc, char** argv) {
   CLI::App app("Tries seeds of faults on the coordinator under a virtual clock.");
-  uint64_t seeds = 200;
-  uint64_t first = 1;
+  Seeds seeds;
   uint64_t seed = 0;
-  int jobs = 2;
-  int64_t failures_max = 1;
   bool verbose = false;
   bool native = false;
   app.add_flag("--native", native, "native clients and a server that dies, instead of stock ones");
@@ -227,10 +217,10 @@ int Main(int argc, char** argv) {
   app.add_flag("--preemption", preemption, "members that are preempted, and a server that dies");
   app.add_option("--members", members, "with --preemption: of each job; 0: drawn")
       ->check(CLI::Range(0, 100'000));
-  app.add_option("--seeds", seeds, "how many seeds to try")->capture_default_str();
-  app.add_option("--first", first, "the first of them")->capture_default_str();
-  app.add_option("--jobs", jobs, "threads")->check(CLI::Range(1, 256))->capture_default_str();
-  app.add_option("--failures", failures_max, "stop after so many failed seeds")
+  app.add_option("--seeds", seeds.count, "how many seeds to try")->capture_default_str();
+  app.add_option("--first", seeds.first, "the first of them")->capture_default_str();
+  app.add_option("--jobs", seeds.jobs, "threads")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--failures", seeds.failures_max, "stop after so many failed seeds")
       ->capture_default_str();
   CLI::Option* one = app.add_option("--seed", seed, "run this one only");
   app.add_flag("--verbose", verbose, "with --seed: print every event and effect")->needs(one);
@@ -238,13 +228,12 @@ int Main(int argc, char** argv) {
   signal(SIGABRT, PrintReplayLine);
   if (preemption) {
     if (one->count() > 0) return RunOnePreemption(seed, members, verbose);
-    return RunManyPreemption(first, seeds, members, jobs, failures_max);
+    return RunManyPreemption(seeds, members);
   }
   if (native) {
-    return one->count() > 0 ? RunOneNative(seed, verbose)
-                            : RunManyNative(first, seeds, jobs, failures_max);
+    return one->count() > 0 ? RunOneNative(seed, verbose) : RunManyNative(seeds);
   }
-  return one->count() > 0 ? RunOne(seed, verbose) : RunMany(first, seeds, jobs, failures_max);
+  return one->count() > 0 ? RunOne(seed, verbose) : RunMany(seeds);
 }
 
 }  // namespace

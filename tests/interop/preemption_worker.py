@@ -18,6 +18,8 @@ def main():
     for step in range(steps):
         # Slower in one process than in another, as on real hosts.
         time.sleep(pause * (1 + jax.process_index()))
+        if step == 5:
+            print("at work", flush=True)
         if multihost_utils.reached_preemption_sync_point(step):
             print(f"saved at {step}", flush=True)
             return

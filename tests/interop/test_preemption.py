@@ -1,6 +1,5 @@
 """Preemptions of unmodified JAX programs: a notice makes all of them save at one step."""
 
-import json
 import re
 import subprocess
 import sys
@@ -15,22 +14,27 @@ from test_jax import digits_environment
 WORKER = ROOT / "tests" / "interop" / "preemption_worker.py"
 
 
-def run(job, python):
-    return [subprocess.Popen(
-        [python, WORKER, "100000", "0.002"],
-        env=digits_environment(job.server.address, job.size, index), text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        for index in range(job.size)]
+class Worker:
+    """A stock JAX process that saves when it is told to, and what it printed."""
 
+    def __init__(self, job, python, index, folder):
+        self.log = folder / f"worker-{index}.log"
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(
+                [python, WORKER, "100000", "0.002"],
+                env=digits_environment(job.server.address, job.size, index),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
-def until(job, holds, what):
-    give_up = time.monotonic() + LIMIT_S
-    while time.monotonic() < give_up:
-        status = job.server.status()
-        if holds(status):
-            return status
-        time.sleep(0.1)
-    raise AssertionError(f"{what}: {json.dumps(status)[:2000]}")
+    def until_at_work(self):
+        give_up = time.monotonic() + LIMIT_S
+        while "at work" not in self.log.read_text():
+            assert time.monotonic() < give_up and self.process.poll() is None, self.log.read_text()
+            time.sleep(0.05)
+
+    def saved_at(self):
+        """Waits until it has ended well; the step at which it saved."""
+        assert self.process.wait(LIMIT_S) == 0, self.log.read_text()
+        return int(re.search(r"saved at (\d+)", self.log.read_text()).group(1))
 
 
 def preempt(job, *arguments):
@@ -42,22 +46,18 @@ def preempt(job, *arguments):
 
 @pytest.mark.only_lockstep
 @pytest.mark.parametrize("python", [sys.executable, OLDER_PYTHON], ids=["new", "old"])
-def test_stock_jax_saves_at_one_step(make_job, python):
+def test_stock_jax_saves_at_one_step(make_job, tmp_path, python):
     job = make_job(3)
-    workers = run(job, python)
+    workers = [Worker(job, python, index, tmp_path) for index in range(job.size)]
     try:
-        until(job, lambda status: status["state"] == "running", "they do not start")
-        time.sleep(1)  # some steps; how many does not matter
+        for worker in workers:
+            worker.until_at_work()
         told = preempt(job, "--member", "1", "--in", "30s", "--wait", "60s")
         assert told.returncode == 0, told.stdout + told.stderr
-        outputs = [worker.communicate(timeout=LIMIT_S)[0] for worker in workers]
+        steps = [worker.saved_at() for worker in workers]
     finally:
         for worker in workers:
-            worker.kill()
-    steps = []
-    for worker, output in zip(workers, outputs):
-        assert worker.returncode == 0, output
-        steps.append(int(re.search(r"saved at (\d+)", output).group(1)))
+            worker.process.kill()
     assert len(set(steps)) == 1, steps
     preemption = job.server.status().get("preemption")
     assert preemption["state"]["outcome"] == "synced", preemption

@@ -3,6 +3,7 @@
 import collections
 import itertools
 import os
+import signal
 import threading
 import time
 
@@ -89,7 +90,7 @@ def test_nothing_is_reached_without_a_notice(crowd):
     with me.preemption() as preemption:
         assert not any(preemption.reached(step) for step in range(1000))
         notice = preemption.notice()
-        assert (notice.id, notice.phase, notice.open, notice.left) == (0, "unspecified", False, None)
+        assert (notice.id, notice.phase, notice.open, notice.left) == (0, "none", False, None)
 
 
 def test_it_is_true_for_one_step_and_again_for_that_one(crowd):
@@ -104,23 +105,46 @@ def test_it_is_true_for_one_step_and_again_for_that_one(crowd):
         assert not preemption.reached(step + 1)
 
 
-def test_the_gil_is_not_held_while_members_agree(crowd):
-    first, second = crowd(2)
-    with first.preemption() as one, second.preemption() as other:
-        one.reached(1)  # the other one has not begun: it stands for one that is slow
-        ticks = []
-        asked = threading.Event()
-        one.on_notice(lambda notice: asked.set() if notice.phase == "fencing" else None)
-        other.close()
-        one.notify("test", left=30)
-        assert asked.wait(LIMIT_S)
-        waits = threading.Thread(target=lambda: [one.reached(step) for step in range(2, 50)])
-        waits.start()
-        while waits.is_alive() and len(ticks) < 100:
-            ticks.append(time.monotonic())
-        waits.join(LIMIT_S)
-        assert not waits.is_alive()
+def test_the_gil_is_not_held_while_members_agree(run_program, job):
+    fence_timeout_s = 2
+    with lockstep.serve(options=["--preempt-fence-timeout", f"{fence_timeout_s}s"]) as own:
+        other = run_program("""
+        import sys, lockstep
+        me = lockstep.join(job=sys.argv[1], index=1, size=2)
+        preemption = me.preemption()
+        preemption.reached(1)
+        print("stands still")
+        sys.stdin.readline()
+        me.leave()
+        """, job, address=own.address)
+        with lockstep.join(own.address, job=job, index=0, size=2, timeout=LIMIT_S) as me:
+            with me.preemption() as preemption:
+                preemption.reached(1)
+                other.line("stands still")
+                os.kill(other.process.pid, signal.SIGSTOP)
+                try:
+                    waited = []
 
+                    def train():
+                        started = time.monotonic()
+                        step = next(step for step in itertools.count(2) if preemption.reached(step))
+                        waited.append(time.monotonic() - started)
+                        preemption.saved(step)
+
+                    preemption.notify("test", left=60)
+                    waits = threading.Thread(target=train)
+                    waits.start()
+                    gap, before = 0, time.monotonic()
+                    while waits.is_alive():
+                        now = time.monotonic()
+                        gap, before = max(gap, now - before), now
+                finally:
+                    os.kill(other.process.pid, signal.SIGCONT)
+                    other.tell("it is over")
+        other.end()
+    # The fence waited for the one that stood still, and nobody here had to wait with it.
+    assert waited[0] > fence_timeout_s / 2
+    assert gap < fence_timeout_s / 4
 
 def test_a_notice_is_told_moved_and_withdrawn(crowd):
     first, second = crowd(2)
