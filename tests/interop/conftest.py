@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import time
 
 import pytest
 
 from members import Crowd, Member, all_of
+from processes import LIMIT_S
 from proxy import Proxy
 from older_wire import OlderMember, OlderWire
 from servers import OLDER_SERVERS, SERVERS
@@ -33,6 +35,7 @@ class Job:
     """A server with a job of some size, and its members."""
 
     def __init__(self, kind, folder, size, server_options):
+        self.kind = kind
         self.folder = folder
         self.size = size
         self._made = 0
@@ -48,9 +51,16 @@ class Job:
         return member
 
     def members(self, **options):
-        """All members, connected."""
+        """All members, connected, with their polls for errors parked at our server.
+
+        A stock client polls on a thread of its own once it is connected. Killed before that poll is on
+        its way, it is lost by its heartbeats only.
+        """
         members = [self.member(index, **options) for index in range(self.size)]
         all_of([member.start("connect") for member in members])
+        give_up = time.monotonic() + LIMIT_S
+        while self.kind == "lockstep" and self.server.status()["waits"] < self.size:
+            assert time.monotonic() < give_up, f"they do not poll: {self.server.status()}"
         return members
 
     def crowd(self, indices, **options):
