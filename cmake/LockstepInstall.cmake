@@ -20,7 +20,8 @@ install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstepTargets.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep COMPONENT client)
 install(FILES
   lockstep/client/call.h lockstep/client/errors.h lockstep/client/job.h lockstep/client/keys.h
-  lockstep/client/member.h lockstep/client/preemption.h lockstep/client/session.h
+  lockstep/client/job_preemptions.h lockstep/client/member.h lockstep/client/preemption.h
+  lockstep/client/session.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/client COMPONENT client)
 
 configure_package_config_file(cmake/lockstepConfig.cmake.in

@@ -9,10 +9,14 @@ or by hand, each in a shell of its own, with the variables that JAX itself looks
 The digits come with scikit-learn (1797 images of 8x8 pixels, no download). Each process holds its
 share of every batch; JAX adds up the gradients over all processes, so all hold the same weights
 after each step, and each prints the same loss at the end.
+
+With --checkpoint FOLDER it asks JAX after each step whether a process is about to be taken away. All
+get the same answer at the same step: each saves, and ends. Started again, they go on from there.
 """
 
 import argparse
 import os
+import pathlib
 
 # One device for each process, on the CPU. Before JAX is imported, since it looks once.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -20,6 +24,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from sklearn.datasets import load_digits
 
@@ -81,7 +86,30 @@ def say(text):
     print(text, flush=True)
 
 
-def train(epochs):
+class Checkpoints:
+    """What each process saved, a file for each step; a step counts once all have saved it."""
+
+    def __init__(self, folder, process, processes):
+        self._folder, self._process, self._processes = folder, process, processes
+
+    def save(self, step, state):
+        folder = self._folder / f"step-{step}"
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = folder / f"process-{self._process}.unfinished.npz"
+        np.savez(unfinished, **state)
+        unfinished.rename(folder / f"process-{self._process}.npz")  # whole, or not there
+
+    def newest(self):
+        """(step, state) of the last step that all have saved; None when there is none."""
+        whole = [int(folder.name.removeprefix("step-")) for folder in self._folder.glob("step-*")
+                 if len(list(folder.glob("process-?.npz"))) == self._processes]
+        if not whole:
+            return None
+        with np.load(self._folder / f"step-{max(whole)}" / f"process-{self._process}.npz") as file:
+            return max(whole), dict(file)
+
+
+def train(epochs, folder=None):
     process, processes = jax.process_index(), jax.process_count()
     mesh = Mesh(np.array(jax.devices()), ("data",))
     split = NamedSharding(mesh, PartitionSpec("data"))   # each device has a part of the rows
@@ -90,8 +118,17 @@ def train(epochs):
     (images, labels), held_out = load_images()
     batch = BATCH - BATCH % len(jax.devices())
     steps = len(images) // batch
-    weights = jax.device_put(first_weights(), same)
-    velocity = jax.tree.map(jnp.zeros_like, weights)
+    weights = first_weights()
+    velocity = {name: np.zeros_like(array) for name, array in weights.items()}
+    done, losses = 0, []  # steps, and what the last epoch's came to
+    checkpoints = Checkpoints(folder, process, processes) if folder else None
+    if saved := checkpoints and checkpoints.newest():
+        done, state = saved
+        weights = {name: state[f"weights_{name}"] for name in weights}
+        velocity = {name: state[f"velocity_{name}"] for name in velocity}
+        losses = list(state["losses"])
+        say(f"process {process}/{processes}: goes on after step {done}")
+    weights, velocity = jax.device_put(weights, same), jax.device_put(velocity, same)
 
     def spread(array):
         """A global array, of which each process provides the rows of its own devices."""
@@ -100,13 +137,23 @@ def train(epochs):
     shuffle = np.random.default_rng(SEED)
     for epoch in range(1, epochs + 1):
         order = shuffle.permutation(len(images))
-        losses = []
         for step in range(steps):
+            if (epoch - 1) * steps + step < done:
+                continue
+            if step == 0:
+                losses = []
             rows = order[step * batch:(step + 1) * batch]
             weights, velocity, loss = train_step(
                 weights, velocity, spread(images[rows]), spread(labels[rows]))
             losses.append(float(loss))
-        if process == 0:
+            done += 1
+            if checkpoints and multihost_utils.reached_preemption_sync_point(done):
+                state = {f"weights_{name}": array for name, array in weights.items()}
+                state |= {f"velocity_{name}": array for name, array in velocity.items()}
+                checkpoints.save(done, {**state, "losses": np.array(losses)})
+                say(f"process {process}/{processes}: saved after step {done}, and ends")
+                return
+        if process == 0 and done == epoch * steps:
             say(f"epoch {epoch}/{epochs}, step {epoch * steps}/{epochs * steps}: "
                 f"loss {np.mean(losses):.4f}")
 
@@ -118,10 +165,12 @@ def train(epochs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=30, help="passes over the training images")
+    parser.add_argument("--checkpoint", type=pathlib.Path, metavar="FOLDER",
+                        help="where to save when a process is about to be taken away")
     options = parser.parse_args()
 
     jax.distributed.initialize()
-    train(options.epochs)
+    train(options.epochs, options.checkpoint)
     jax.distributed.shutdown()
 
 

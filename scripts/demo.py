@@ -238,10 +238,14 @@ def root_cause(job):
                  if e["attempt"] == job["attempt"] and not e["consequence"]), None)
 
 
-def start_run(story, server_address, name):
+def start_run(story, server_address, name, options=(), arguments=()):
     command = Command(name, [LOCKSTEP, "run", "-n", SIZE, "--job", JOB, "--coordinator",
-                             server_address, "--", sys.executable, EXAMPLE])
-    story.tell("started", f"lockstep run -n {SIZE} -- python examples/{EXAMPLE.name}")
+                             server_address, *options, "--", sys.executable, EXAMPLE, *arguments])
+    shown_arguments = " ".join(shown(part) if isinstance(part, pathlib.Path) else part
+                               for part in arguments)
+    words = [f"lockstep run -n {SIZE}", *options, f"-- python examples/{EXAMPLE.name}",
+             shown_arguments]
+    story.tell("started", " ".join(word for word in words if word))
     return command
 
 
@@ -282,6 +286,67 @@ def run_to_the_end(story, watch, address, title, name, attempts_before):
                 f"{title}: {SIZE} processes print the same final loss ({', '.join(losses)})")
     story.claim(worst > ACCURACY_MIN,
                 f"{title}: held-out accuracy {worst:.4f}, above {ACCURACY_MIN}")
+    return outcome
+
+
+def steps_told(lines, text):
+    """process -> step of the lines that say this of a step."""
+    said = re.compile(re.escape(text) + r" (\d+)")
+    return {process: int(match.group(1)) for process, line in (of_process(l) for _, l in lines)
+            if process is not None and (match := said.search(line))}
+
+
+def run_with_a_preemption(story, watch, address, attempts_before, undisturbed):
+    """A run in the middle of which the job is told that a process will be taken away."""
+    outcome, began = Outcome("run 4, preempted, resumed"), time.monotonic()
+    command = start_run(story, address, "run-4", ["--on-preempt", "restart"],
+                        ["--checkpoint", LOGS / "checkpoints"])
+    try:
+        wait_until_training(story, watch, command, attempts_before)
+        step, _, _ = command.wait_for(
+            "the middle of the training",
+            lambda lines: (p := progress(lines)) and p[0] >= (p[1] or 2) / 2 and p,
+            TRAINING_LIMIT_S)
+        told = time.monotonic()
+        answer = subprocess.run(
+            [str(LOCKSTEP), "preempt", "--coordinator", address, "--job", JOB, "--member",
+             f"task/{VICTIM}", "--in", "30s", "--wait", "60s"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False)
+        story.tell("NOTICE", f"lockstep preempt --member task/{VICTIM} --in 30s, at step {step}")
+        for line in answer.stdout.splitlines():
+            if "agreed" in line:
+                story.tell("agreed", line.split("agreed: ", 1)[-1])
+        saved = command.wait_for(
+            f"{SIZE} processes that saved",
+            lambda lines: len(s := steps_told(lines, "saved after step")) == SIZE and s, 60)
+        took = time.monotonic() - told
+        story.tell("saved", f"task/0-{SIZE - 1} after step {', '.join(map(str, set(saved.values())))}"
+                            f", {took * 1000:.0f} ms after the notice; they end, and are started again")
+        resumed = command.wait_for(
+            f"{SIZE} processes that go on",
+            lambda lines: len(s := steps_told(lines, "goes on after step")) == SIZE and s,
+            TRAINING_LIMIT_S)
+        story.tell("resumed", f"task/0-{SIZE - 1} after step "
+                              f"{', '.join(map(str, set(resumed.values())))}")
+        outcome.finals = command.wait_for(
+            f"the final line of {SIZE} processes",
+            lambda lines: len(finals(lines)) == SIZE and finals(lines), TRAINING_LIMIT_S)
+        outcome.step = progress(command.lines)[0]
+        outcome.code = command.end(60)
+        _, job = watch.wait_for("the attempt's end", lambda j: j["state"] == "ended", 30)
+        outcome.attempt = job["attempt"]
+        loss, accuracy = next(iter(outcome.finals.values()))
+        story.tell("ended", f"final loss {loss}, accuracy {accuracy:.4f}; lockstep run exits with "
+                            f"{outcome.code}")
+    finally:
+        command.stop()
+    outcome.took_s = time.monotonic() - began
+    story.claim(answer.returncode == 0 and len(set(saved.values())) == 1,
+                f"run 4: {SIZE} stock processes saved at one step ({min(saved.values())})")
+    story.claim(resumed == saved and outcome.code == 0,
+                "run 4: they were started again, and went on from there")
+    story.claim(set(outcome.finals.values()) == set(undisturbed.values()),
+                f"run 4: the same final loss and accuracy as in run 1 ({loss}, {accuracy:.4f})")
     return outcome
 
 
@@ -380,10 +445,10 @@ def native_finals(lines):
 def run_while_the_server_dies(story):
     """Four members of ours, whose server is killed in the middle and started again."""
     state = LOGS / "state"
-    server, address = start_server(story, "server-of-run-4", ["--state", state], "steps")
+    server, address = start_server(story, "server-of-run-5", ["--state", state], "steps")
     command = None
     try:
-        command = Command("run-4", [LOCKSTEP, "run", "-n", SIZE, "--job", "steps", "--coordinator",
+        command = Command("run-5", [LOCKSTEP, "run", "-n", SIZE, "--job", "steps", "--coordinator",
                                     address, "--", python_with_lockstep(), NATIVE_EXAMPLE, STEPS])
         story.tell("started", f"lockstep run -n {SIZE} -- python examples/{NATIVE_EXAMPLE.name} {STEPS}")
         step = command.wait_for(
@@ -396,7 +461,7 @@ def run_while_the_server_dies(story):
         story.tell("KILLED", f"the server itself, by SIGKILL at step {step}; it is started again on "
                              f"the same directory")
         server.stop()
-        server, _ = start_server(story, "server-of-run-4-again", ["--state", state], "steps", address)
+        server, _ = start_server(story, "server-of-run-5-again", ["--state", state], "steps", address)
         code = command.end(120)
         finals_seen = native_finals(command.lines)
         longest = max((ms for _, ms, _ in finals_seen.values()), default=0)
@@ -408,11 +473,11 @@ def run_while_the_server_dies(story):
         server.stop()
     wanted = sum(step * (member + 1) for step in range(STEPS) for member in range(SIZE))
     story.claim(code == 0 and {total for total, _, _ in finals_seen.values()} == {wanted},
-                f"run 4: all {STEPS} steps of {SIZE} members came out right (sum {wanted}), though "
+                f"run 5: all {STEPS} steps of {SIZE} members came out right (sum {wanted}), though "
                 f"their server was killed")
     story.claim(sorted(number for _, _, number in finals_seen.values()) == list(range(1, SIZE + 1)),
-                f"run 4: a counter that each member raised once stands at {SIZE}")
-    story.claim(longest < 1000 * OUTAGE_MAX_S, f"run 4: nobody waited longer than {longest} ms")
+                f"run 5: a counter that each member raised once stands at {SIZE}")
+    story.claim(longest < 1000 * OUTAGE_MAX_S, f"run 5: nobody waited longer than {longest} ms")
     return longest
 
 
@@ -478,6 +543,7 @@ What to try next
   {lockstep} run -n 4 -- {shown(pathlib.Path(python_with_lockstep()))} examples/hello_member.py
   {lockstep} serve --ephemeral --job digits=4          then, elsewhere:
   LOCKSTEP_COORDINATOR=127.0.0.1:7070 {lockstep} status
+  {lockstep} preempt --job digits --in 30s --wait       while one runs with --checkpoint FOLDER
   kill -STOP one of the processes for half a minute, look at status, kill -CONT it""")
 
 
@@ -497,7 +563,10 @@ def main():
         story.heading("Run 3: the same job again, on the same server")
         outcomes.append(run_to_the_end(story, watch, address, "run 3, on the same server", "run-3",
                                        outcomes[-1].attempt))
-        story.heading("Run 4: members that know Lockstep; the server itself is killed")
+        story.heading("Run 4: the host of one process is taken away, and they are told before")
+        outcomes.append(run_with_a_preemption(story, watch, address, outcomes[-1].attempt,
+                                              outcomes[0].finals))
+        story.heading("Run 5: members that know Lockstep; the server itself is killed")
         outage_ms = run_while_the_server_dies(story)
         print_figures(outcomes, figures, watch, outage_ms)
     except Trouble as trouble:

@@ -36,6 +36,9 @@ int Run(const CLI::App& run, const std::vector<std::string>& from_dashes, Declar
       options.server_arguments.push_back(value);
     }
   }
+  options.on_preempt = declared.on_preempt == "restart" ? launch::OnPreempt::kRestart
+                       : declared.on_preempt == "wait"  ? launch::OnPreempt::kWait
+                                                        : launch::OnPreempt::kExit;
   // The dashes may be left out: then the command begins at the first word that is no flag of ours,
   // and dashes that come later are the command's own.
   options.command = run.remaining();
@@ -85,6 +88,23 @@ DeclaredRun::DeclaredRun() : table("run", "LOCKSTEP_RUN_") {
   table.Duration("grace", &options.grace,
                  "From the first failure until the processes that are left get SIGTERM.",
                  /*may_be_zero=*/true);
+  table.List("notice", &options.notices, "SOURCE",
+             "Who may say that this host will be taken away: docs/preemption-sources.md; none for "
+             "nobody.");
+  table.Choice("on-preempt", &on_preempt, {"exit", "restart", "wait"},
+               "When all have ended because they were preempted: end as well; start them again; or "
+               "do that when the host has lived on.");
+  config::Option& term_grace =
+      table.Text("term-grace", &term_grace_text, "DURATION",
+                 "From a SIGTERM to lockstep run until its processes are ended; left out, whoever "
+                 "sent it does that.");
+  term_grace.set = [this](const std::vector<std::string>& texts) -> absl::Status {
+    const auto duration = config::ParseDuration(texts.front());
+    if (!duration.ok()) return duration.status();
+    term_grace_text = texts.front();
+    options.term_grace = *duration;
+    return absl::OkStatus();
+  };
   table.Switch("server-log", &options.show_server_log,
                "Show the log of the server that is started for this run.");
   server_times = {{"register-timeout", ""}, {"heartbeat-timeout", ""}, {"shutdown-timeout", ""}};

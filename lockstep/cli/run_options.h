@@ -17,6 +17,8 @@ struct DeclaredRun {
   DeclaredRun& operator=(const DeclaredRun&) = delete;
 
   RunOptions options;
+  std::string on_preempt = "exit";
+  std::string term_grace_text;
   // Handed on to the server that is started, if said.
   std::vector<std::pair<std::string, std::string>> server_times;
   config::OptionTable table;

@@ -21,6 +21,7 @@
 #include "absl/strings/str_format.h"
 #include "asio/posix/stream_descriptor.hpp"
 #include "lockstep/cli/job_lookup.h"
+#include "lockstep/cli/run_notices.h"
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/find_program.h"
 #include "lockstep/launch/guardian.h"
@@ -35,7 +36,8 @@ namespace {
 // The last report goes out while we end; a server that does not answer does not hold us up.
 constexpr absl::Duration kReportFlushTimeout = absl::Seconds(2);
 
-constexpr std::array kForwardedSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT};
+constexpr std::array kForwardedSignals = {SIGINT,  SIGTERM, SIGHUP, SIGUSR1,
+                                          SIGUSR2, SIGQUIT, SIGXCPU};
 
 void SayNow(const std::string& sentence) {
   std::fprintf(stderr, "lockstep run: %s\n", sentence.c_str());
@@ -129,6 +131,7 @@ wire::native::ProcessReport ToWire(const launch::ProcessReport& report, const st
 // What is settled before the first thread.
 struct Plan {
   launch::LauncherOptions launcher;  // its address is not set when a server is to be started
+  std::unique_ptr<RunNotices> notices;
   std::optional<launch::PrivateServerOptions> server;
 };
 
@@ -153,6 +156,9 @@ class Session : public launch::LaunchHost {
   }
   void Report(const launch::ProcessReport& report) override;
   void AskRootCause() override;
+  void CheckPreemption() override { notices_->Check(); }
+  void NoticeSignal(int signal) override { notices_->TakeSignal(signal); }
+  void Restarting() override { notices_->Restarted(); }
   void Finished(int exit_code) override { End(exit_code); }
 
   void StartServer();
@@ -168,6 +174,7 @@ class Session : public launch::LaunchHost {
   const std::string host_ = HostName();
   runtime::Loop loop_;
   asio::posix::stream_descriptor signals_;
+  const std::unique_ptr<RunNotices> notices_;  // posts to the loop
   launch::OutputSink output_;
   launch::OutputSink errors_;
   std::unique_ptr<link::Reporter> reporter_;
@@ -181,6 +188,7 @@ Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd)
     : plan_(std::move(plan)),
       guardian_(guardian),
       signals_(loop_.io(), signal_fd),
+      notices_(std::move(plan_.notices)),
       output_(MakeSink(STDOUT_FILENO, "output", &launch::Launcher::ResumeOutput)),
       errors_(MakeSink(STDERR_FILENO, "error", &launch::Launcher::ResumeErrors)) {}
 
@@ -259,6 +267,19 @@ void Session::StartProcesses(const launch::JobAddress& address) {
   reporter_ = std::make_unique<link::Reporter>(address.link, std::move(options));
   launcher_ = std::make_unique<launch::Launcher>(loop_, guardian_, *this, plan_.launcher);
   launcher_->Start();
+  notices_->Start(loop_, address, plan_.launcher.supervisor.size,
+                  {.say =
+                       [this](const std::string& sentence) {
+                         if (!exit_code_) Say(sentence);
+                       },
+                   .told =
+                       [this](const launch::PreemptionTold& told) {
+                         if (!exit_code_) launcher_->OnPreemption(told);
+                       },
+                   .checked =
+                       [this](const std::optional<launch::PreemptionTold>& told) {
+                         if (!exit_code_) launcher_->OnPreemptionChecked(told);
+                       }});
 }
 
 void Session::Report(const launch::ProcessReport& report) {
@@ -332,7 +353,15 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
         absl::IsNotFound(program.status()) ? launch::kExitNotFound : launch::kExitCannotExecute;
     return program.status();
   }
+  std::vector<std::string> sources = options.notices;
+  std::erase(sources, "none");
+  auto notices = RunNotices::Make(sources);
+  if (!notices.ok()) return notices.status();
+  plan.notices = *std::move(notices);
   launch::LauncherOptions& launcher = plan.launcher;
+  launcher.supervisor.on_preempt = options.on_preempt;
+  launcher.supervisor.notice_signals = plan.notices->signals();
+  launcher.supervisor.term_grace = options.term_grace;
   launcher.command = {.path = *program, .arguments = options.command};
   launcher.supervisor.size = options.processes;
   launcher.supervisor.role = options.role;

@@ -16,6 +16,9 @@ struct RunOptions {
   std::string job;          // empty: "job", or the only one that the server has
   std::string role = "task";
   absl::Duration grace = absl::Seconds(10);
+  std::vector<std::string> notices = {"auto"};  // sources of preemption notices; "none": none
+  launch::OnPreempt on_preempt = launch::OnPreempt::kExit;
+  absl::Duration term_grace = absl::InfiniteDuration();
   bool show_server_log = false;
   std::vector<std::string> server_arguments;  // for the server that is started
   std::vector<std::string> command;

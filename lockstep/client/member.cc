@@ -41,8 +41,12 @@ void CallBack(Completion<T> done, absl::Status status) {
 
 class Member::Impl : public std::enable_shared_from_this<Member::Impl> {
  public:
-  Impl(std::shared_ptr<Engine> engine, std::string job, native::JoinJobReply joined)
-      : engine_(std::move(engine)), job_(std::move(job)), joined_(std::move(joined)) {}
+  Impl(std::shared_ptr<Engine> engine, const JoinOptions& options, native::JoinJobReply joined)
+      : engine_(std::move(engine)),
+        coordinator_(options.address),
+        job_(options.job),
+        host_(options.host),
+        joined_(std::move(joined)) {}
 
   // OK while this process is the member, and has not left.
   absl::Status Check() const {
@@ -87,7 +91,9 @@ class Member::Impl : public std::enable_shared_from_this<Member::Impl> {
   }
 
   const std::shared_ptr<Engine> engine_;
+  const std::string coordinator_;
   const std::string job_;
+  const std::string host_;
   const native::JoinJobReply joined_;
   client::UseCounters barriers_;
   client::UseCounters agreements_;
@@ -114,10 +120,10 @@ struct MemberFactory {
   static const std::shared_ptr<Engine>& EngineOf(const Member& member) {
     return member.impl_->engine_;
   }
-  static std::unique_ptr<Member> Make(std::shared_ptr<Engine> engine, std::string job,
+  static std::unique_ptr<Member> Make(std::shared_ptr<Engine> engine, const JoinOptions& options,
                                       native::JoinJobReply joined) {
-    return std::unique_ptr<Member>(new Member(
-        std::make_shared<Member::Impl>(std::move(engine), std::move(job), std::move(joined))));
+    return std::unique_ptr<Member>(
+        new Member(std::make_shared<Member::Impl>(std::move(engine), options, std::move(joined))));
   }
 };
 
@@ -169,7 +175,7 @@ class Joining {
   }
 
   std::unique_ptr<Member> Finish(native::JoinJobReply joined) {
-    return MemberFactory::Make(std::move(engine_), options_.job, std::move(joined));
+    return MemberFactory::Make(std::move(engine_), options_, std::move(joined));
   }
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
@@ -248,6 +254,8 @@ Member::~Member() {
 }
 
 const std::string& Member::job() const { return impl_->job_; }
+const std::string& Member::coordinator() const { return impl_->coordinator_; }
+const std::string& Member::host() const { return impl_->host_; }
 const std::string& Member::role() const { return impl_->joined_.role; }
 int32_t Member::index() const { return impl_->joined_.index; }
 int32_t Member::member() const { return impl_->joined_.member; }
@@ -255,6 +263,7 @@ int32_t Member::size() const { return impl_->joined_.size; }
 const std::string& Member::name() const { return impl_->joined_.name; }
 int64_t Member::attempt() const { return impl_->joined_.attempt; }
 Keys Member::keys() const { return Keys(impl_->engine_); }
+JobPreemptions Member::preemptions() const { return JobPreemptions(impl_->engine_); }
 
 namespace {
 

@@ -33,6 +33,7 @@
 #include "lockstep/client/call.h"
 #include "lockstep/client/errors.h"
 #include "lockstep/client/job.h"
+#include "lockstep/client/job_preemptions.h"
 #include "lockstep/client/keys.h"
 
 namespace lockstep {
@@ -117,6 +118,8 @@ class Member {
   Member& operator=(const Member&) = delete;
 
   const std::string& job() const;
+  const std::string& coordinator() const;  // HOST:PORT
+  const std::string& host() const;         // as it joined
   const std::string& role() const;
   int32_t index() const;            // in its role
   int32_t member() const;           // in the whole job; what lists of members count
@@ -156,6 +159,7 @@ class Member {
   void ReportProgress(int64_t step, std::string_view phase = {});
 
   Keys keys() const;
+  JobPreemptions preemptions() const;  // of the whole job; `Preemption` is this member's view
 
   // This member cannot go on; the others are told.
   absl::Status ReportError(absl::Status error, CallOptions options = {});

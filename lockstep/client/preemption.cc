@@ -9,9 +9,9 @@
 #include "lockstep/client/fence_machine.h"
 #include "lockstep/client/member.h"
 #include "lockstep/client/member_access.h"
+#include "lockstep/client/preemption_calls.h"
 #include "lockstep/client/threads.h"
 #include "lockstep/client/typed.h"
-#include "lockstep/client/watch.h"
 #include "lockstep/runtime/fork_guard.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/field.h"
@@ -46,15 +46,7 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
   Impl(std::shared_ptr<Engine> engine, int32_t member, const PreemptionOptions& options)
       : engine_(engine),
         member_(member),
-        watch_(std::make_shared<client::Watch<native::PreemptionState>>(
-            engine, 0,
-            [](int64_t after, absl::Duration timeout) {
-              return MakeTyped<native::PreemptionState>(
-                  native::WatchPreemption{.after = after, .answers = true}, CallType::kWatch,
-                  timeout, "news of preemptions",
-                  [](native::WatchPreemptionReply reply) { return std::move(reply.state); });
-            },
-            [](const native::PreemptionState& state) { return state.version; })),
+        watch_(client::MakePreemptionWatch(engine, /*answers=*/true)),
         machine_({.stride = options.stride,
                   .last_step = options.last_step,
                   .save_estimate = options.save_estimate,
@@ -131,13 +123,10 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
     callback_ = std::make_shared<std::function<void(const PreemptionNotice&)>>(std::move(callback));
   }
 
-  absl::Status Notify(native::NotifyPreemption notice, const CallOptions& options) {
-    const auto done =
-        client::Run(engine_.lock(),
-                    MakeTyped<bool>(notice, CallType::kRead, options.timeout,
-                                    "giving a preemption notice", [](const auto&) { return true; }),
-                    options.interrupted);
-    return done.status();
+  absl::Status Notify(const native::NotifyPreemption& notice, const CallOptions& options) {
+    return client::Run(engine_.lock(), client::NoticeCall(notice, options.timeout),
+                       options.interrupted)
+        .status();
   }
 
   // False in a forked child: nothing here may be touched there.
@@ -210,37 +199,13 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   PreemptionNotice NoticeOf(const native::PreemptionState& state) const {
-    PreemptionNotice notice = {
-        .id = state.id,
-        .open = state.id != 0 && state.phase != native::PreemptionPhase::kEnded,
-        .phase = std::string(native::NameOf(state.phase)),
-        .outcome = std::string(native::NameOf(state.outcome)),
-        .text = state.text,
-        .step = state.sync_step,
-        .withdrawn = state.withdrawn};
-    bool everybody = false;
-    for (const native::PreemptionNotice& each : state.notices) {
-      notice.sources.push_back(each.source);
-      everybody |= each.subjects.empty();
-      for (const int32_t subject : each.subjects) {
-        notice.concerns_me |= subject == member_;
-        notice.subjects.push_back(subject);
-      }
-    }
-    if (everybody) {
-      notice.concerns_me = true;
-      notice.subjects.clear();
-    }
-    if (state.death_in_us) {
-      notice.left = absl::Microseconds(*state.death_in_us) - (MonotonicNow() - taken_at_);
-    }
-    return notice;
+    return client::ToNotice(state, MonotonicNow() - taken_at_, member_);
   }
 
   const uint64_t generation_ = runtime::ForkGeneration();
   const std::weak_ptr<Engine> engine_;
   const int32_t member_;
-  const std::shared_ptr<client::Watch<native::PreemptionState>> watch_;
+  const std::shared_ptr<client::PreemptionWatch> watch_;
 
   mutable std::mutex mutex_;  // covers what follows
   std::condition_variable taken_;

@@ -56,6 +56,7 @@ struct PreemptionNotice {
   std::vector<int32_t> subjects;       // who dies, by member; empty: everybody
   bool concerns_me = false;            // this member dies
   std::optional<absl::Duration> left;  // until the first of them dies; as of this call
+  int64_t attempt = 0;                 // of the job, which `id` counts in
 };
 
 // A member's view of the preemptions of its job, from `Open` until it is destroyed.

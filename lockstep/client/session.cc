@@ -59,6 +59,7 @@ const std::string& Session::job() const { return impl_->job; }
 int64_t Session::attempt() const { return impl_->attempt; }
 int32_t Session::size() const { return impl_->size; }
 Keys Session::keys() const { return Keys(impl_->engine); }
+JobPreemptions Session::preemptions() const { return JobPreemptions(impl_->engine); }
 
 std::unique_ptr<JobWatch> Session::WatchJob() {
   return std::unique_ptr<JobWatch>(new JobWatch(std::make_shared<JobWatch::Impl>(impl_->engine)));

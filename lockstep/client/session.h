@@ -9,6 +9,7 @@
 #include "lockstep/client/call.h"
 #include "lockstep/client/errors.h"
 #include "lockstep/client/job.h"
+#include "lockstep/client/job_preemptions.h"
 #include "lockstep/client/keys.h"
 
 namespace lockstep {
@@ -23,8 +24,8 @@ struct SessionOptions {
   Interrupted interrupted = nullptr;
 };
 
-// A conversation about one job: its keys, and its state. Comes back by itself like a member, and is
-// thread-safe. What only members may do answers `not_a_member`.
+// A conversation about one job: its keys, its state, and its preemptions. Comes back by itself like
+// a member, and is thread-safe. What only members may do answers `not_a_member`.
 class Session {
  public:
   static absl::StatusOr<std::unique_ptr<Session>> Open(SessionOptions options);
@@ -38,6 +39,7 @@ class Session {
   int32_t size() const;     // of the job
 
   Keys keys() const;
+  JobPreemptions preemptions() const;
   std::unique_ptr<JobWatch> OnJobChange(std::function<void(absl::StatusOr<JobChange>)> changed);
   std::unique_ptr<JobWatch> WatchJob();
 

@@ -64,6 +64,7 @@ struct PreemptionNotice {
 // What every member and every tool is told, the same to all.
 struct PreemptionState {
   int64_t version = 0;  // goes up with every change of what follows
+  int64_t attempt = 0;  // of the job
   int64_t id = 0;       // of the preemption in its attempt, from 1 up; 0: there was none
   PreemptionPhase phase = PreemptionPhase::kNone;
   // Who is asked again, after a restart of the server, is asked with another round.

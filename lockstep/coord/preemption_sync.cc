@@ -9,6 +9,8 @@
 namespace lockstep::coord {
 namespace {
 
+constexpr char kOperator[] = "operator";
+
 // Nothing more is expected of a member in such a state.
 bool IsFinal(SyncState state) {
   switch (state) {
@@ -29,9 +31,11 @@ std::string EventOf(const Notice& notice) {
   return absl::StrCat(notice.source, "\n", notice.event);
 }
 
-// Whether the request is about that notice.
+// Whether the request is about that notice. Without an event it is about all of its source's; an
+// operator's is about everybody's.
 bool Concerns(const NotifyPreemption& request, const PreemptionNotice& notice) {
-  return request.event.empty() || EventOf(request) == EventOf(notice);
+  if (!request.event.empty()) return EventOf(request) == EventOf(notice);
+  return request.source == kOperator || request.source == notice.source;
 }
 
 Time EarliestDeath(const std::vector<PreemptionNotice>& notices) {
@@ -43,8 +47,6 @@ Time EarliestDeath(const std::vector<PreemptionNotice>& notices) {
 ErrorPtr Invalid(std::string text) {
   return MakeError(absl::StatusCode::kInvalidArgument, Reason::kInvalidArgument, std::move(text));
 }
-
-constexpr char kOperator[] = "operator";
 
 }  // namespace
 
@@ -192,6 +194,7 @@ bool PreemptionSync::IsAfterthought(const PreemptionNotice& notice) const {
 
 void PreemptionSync::Begin(Time now, PreemptionNotice notice, Effects& out) {
   PreemptionState next = {.version = state_->version + 1,
+                          .attempt = job_.attempt,
                           .id = state_->id + 1,
                           .phase = PreemptionPhase::kPending,
                           .round = state_->round,
@@ -234,9 +237,13 @@ void PreemptionSync::Add(Time now, PreemptionNotice notice, Effects& out) {
 
 void PreemptionSync::Extend(Time now, const NotifyPreemption& request, Time death, Effects& out) {
   PreemptionState next = Next();
+  bool moved = false;
   for (PreemptionNotice& each : next.notices) {
-    if (Concerns(request, each)) each.death = death;
+    if (!Concerns(request, each)) continue;
+    moved |= each.death != death;
+    each.death = death;
   }
+  if (!moved) return;
   next.death = EarliestDeath(next.notices);
   Publish(now, std::move(next), out);
   out.Tell(Severity::kInfo,
@@ -248,12 +255,12 @@ void PreemptionSync::Extend(Time now, const NotifyPreemption& request, Time deat
 
 void PreemptionSync::Withdraw(Time now, const NotifyPreemption& request, Effects& out) {
   PreemptionState next = Next();
-  std::erase_if(next.notices,
-                [&](const PreemptionNotice& notice) { return Concerns(request, notice); });
-  if (next.notices.size() == state_->notices.size()) return;
-  std::erase_if(recent_, [&](const std::string& seen) {
-    return request.event.empty() || seen == EventOf(request);
+  std::erase_if(next.notices, [&](const PreemptionNotice& notice) {
+    if (!Concerns(request, notice)) return false;
+    std::erase(recent_, EventOf(notice));  // said again, it is a new one
+    return true;
   });
+  if (next.notices.size() == state_->notices.size()) return;
   const bool none_left = next.notices.empty();
   if (none_left && state_->phase != PreemptionPhase::kAgreed) {
     return End(now, PreemptionOutcome::kCancelled,
@@ -635,6 +642,7 @@ absl::Status PreemptionSync::Apply(Time at, const record::PreemptionChanged& rec
   }
   if (record.state->id != state_->id) members_.clear();
   auto state = std::make_shared<PreemptionState>(*record.state);
+  state->attempt = job_.attempt;
   const absl::Duration shift = at - record.at;
   state->since = state->since + shift;
   state->death = state->death + shift;

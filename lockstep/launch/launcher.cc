@@ -31,6 +31,7 @@ struct Launcher::Slot {
   std::unique_ptr<OutputPipe> output;
   std::unique_ptr<OutputPipe> errors;
   bool output_end_told = false;
+  bool retired = false;  // another has taken its place
 };
 
 Launcher::Launcher(runtime::Loop& loop, Guardian& guardian, LaunchHost& host,
@@ -77,18 +78,19 @@ bool Launcher::StartOne(MemberIndex member) {
       loop_, slot.process->TakeErrors(), LinePrefixer(name, options_.color_errors ? color : -1),
       [this](std::string lines) { return host_.WriteErrors(std::move(lines)); },
       [this, &slot] { OnPipeEnd(slot); });
+  slot.end.emplace(loop_.io(), slot.process->TakePidfd().release());
   WatchEnd(slot);
   Handle(ProcessStarted{.member = member, .pid = slot.process->pid()});
   return true;
 }
 
 void Launcher::WatchEnd(Slot& slot) {
-  slot.end.emplace(loop_.io(), slot.process->TakePidfd().release());
   slot.end->async_wait(asio::posix::stream_descriptor::wait_read,
                        [this, &slot](const asio::error_code& error) {
                          if (error) return;
                          const std::optional<Ending> ending = slot.process->PollEnding();
-                         if (!ending) return;
+                         // An event of the descriptor that had this number before.
+                         if (!ending) return WatchEnd(slot);
                          // First what it said, then that it ended. What else holds its output may
                          // still write.
                          slot.output->Drain();
@@ -98,7 +100,8 @@ void Launcher::WatchEnd(Slot& slot) {
 }
 
 void Launcher::OnPipeEnd(Slot& slot) {
-  if (slot.output_end_told || !slot.output->ended() || !slot.errors->ended()) return;
+  if (slot.retired || slot.output_end_told || !slot.output->ended() || !slot.errors->ended())
+    return;
   slot.output_end_told = true;
   Handle(OutputEnded{slot.member});
 }
@@ -119,6 +122,12 @@ void Launcher::OnSignal(int signal) { Handle(SignalReceived{signal}); }
 
 void Launcher::OnServerEnded(Ending ending) { Handle(ServerEnded{ending}); }
 void Launcher::OnRootCause(std::optional<MemberIndex> member) { Handle(RootCauseTold{member}); }
+
+void Launcher::OnPreemption(const PreemptionTold& told) { Handle(told); }
+
+void Launcher::OnPreemptionChecked(const std::optional<PreemptionTold>& told) {
+  Handle(PreemptionChecked{told});
+}
 
 void Launcher::ResumeOutput() {
   for (const auto& slot : slots_) slot->output->Resume();
@@ -148,6 +157,21 @@ void Launcher::Apply(const Effects& effects) {
   }
   for (const std::string& sentence : effects.sentences) host_.Say(sentence);
   if (effects.ask_root_cause) host_.AskRootCause();
+  if (effects.check_preemption) host_.CheckPreemption();
+  if (effects.notice_signal) host_.NoticeSignal(*effects.notice_signal);
+  if (effects.restart) {
+    host_.Restarting();
+    // Not here, where one of the slots may be calling; and they stay, since a pipe may yet call.
+    loop_.Post([this] {
+      for (auto& slot : slots_) {
+        slot->retired = true;
+        slot->end.reset();
+        retired_.push_back(std::move(slot));
+      }
+      slots_.clear();
+      Start();
+    });
+  }
   if (effects.exit_code) host_.Finished(*effects.exit_code);
 }
 

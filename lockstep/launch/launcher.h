@@ -42,6 +42,12 @@ class LaunchHost {
   // Answered by `Launcher::OnRootCause`, sooner or later; only with
   // SupervisorOptions::asks_root_cause.
   virtual void AskRootCause() {}
+  // Answered by `Launcher::OnPreemptionChecked`.
+  virtual void CheckPreemption() {}
+  // A signal that is a notice to the job came; only with SupervisorOptions::notice_signals.
+  virtual void NoticeSignal(int) {}
+  // All processes have ended, and are about to be started again.
+  virtual void Restarting() {}
   // Once, last.
   virtual void Finished(int exit_code) = 0;
 };
@@ -63,6 +69,8 @@ class Launcher {
   void OnSignal(int signal);
   void OnServerEnded(Ending ending);
   void OnRootCause(std::optional<MemberIndex> member);
+  void OnPreemption(const PreemptionTold& told);
+  void OnPreemptionChecked(const std::optional<PreemptionTold>& told);
 
   void ResumeOutput();
   void ResumeErrors();
@@ -82,7 +90,8 @@ class Launcher {
   const LauncherOptions options_;
   Supervisor supervisor_;
   runtime::Timer timer_;
-  std::vector<std::unique_ptr<Slot>> slots_;  // by member index, as far as they were started
+  std::vector<std::unique_ptr<Slot>> slots_;    // by member index, as far as they were started
+  std::vector<std::unique_ptr<Slot>> retired_;  // of starts before
 };
 
 }  // namespace lockstep::launch

@@ -22,6 +22,9 @@ std::string Spell(absl::Duration duration) {
   return absl::StrFormat("%d h %d min", whole / 3600, whole % 3600 / 60);
 }
 
+// Two of the same within this time are one.
+constexpr absl::Duration kOneSignal = absl::Seconds(1);
+
 std::string Others(int count) {
   return count == 1 ? "the other process" : absl::StrFormat("the other %d processes", count);
 }
@@ -56,8 +59,10 @@ Effects Supervisor::Handle(Time now, const Event& event) {
 
 Time Supervisor::NextDeadline() const {
   if (finished_) return Time::Infinite();
+  if (again_at_) return *again_at_;
   Time next = escalate_at_;
   if (root_cause_until_ && !root_cause_told_) next = std::min(next, *root_cause_until_);
+  if (check_until_ && !checked_) next = std::min(next, *check_until_);
   for (const Process& process : processes_) {
     if (process.state == ProcessState::kEnded) {
       next = std::min(next, process.ended + options_.helper_grace);
@@ -95,7 +100,19 @@ void Supervisor::On(Time now, const ProcessEnded& event, Effects& out) {
   process.ending = event.ending;
   out.reports.push_back({ProcessReport::Kind::kEnded, event.member, process.pid, event.ending});
 
-  if (!event.ending.succeeded()) {
+  if (!event.ending.succeeded() && preempted_.Explains(now) && !first_failure_) {
+    out.sentences.push_back(absl::StrFormat("%s %s after %s, preempted",
+                                            Name(event.member, process), Describe(event.ending),
+                                            Spell(now - process.started)));
+    if (!first_preempted_) {
+      first_preempted_ = now;
+      first_preempted_end_ = event.ending;
+    }
+    if (event.ending.signal == 0 && !preempted_exit_code_) {
+      preempted_exit_code_ = event.ending.exit_code;
+    }
+    SettlePreempted(now, out);
+  } else if (!event.ending.succeeded()) {
     std::string sentence = absl::StrFormat("%s %s after %s", Name(event.member, process),
                                            Describe(event.ending), Spell(now - process.started));
     if (event.ending.signal == SIGKILL && process.sent != SIGKILL) {
@@ -146,6 +163,14 @@ void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
       return;
     }
   }
+  const bool notice = TakeAsNotice(now, event.signal, out);
+  const bool ends = event.signal != SIGUSR1 && event.signal != SIGUSR2;
+  told_to_end_ |= notice || ends;
+  if ((notice || event.signal == SIGTERM) && escalation_ == Escalation::kNone && running > 0) {
+    Escalate(now, Escalation::kGrace, out);
+    escalate_at_ = now + options_.term_grace;
+  }
+  if (notice) return;
   for (size_t i = 0; i < processes_.size(); ++i) {
     if (processes_[i].state != ProcessState::kRunning) continue;
     out.signals.push_back({MemberIndex(static_cast<int32_t>(i)), event.signal});
@@ -156,6 +181,50 @@ void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
     absl::StrAppend(&sentence, "; again within ", Spell(options_.grace), " kills");
   }
   out.sentences.push_back(std::move(sentence));
+}
+
+bool Supervisor::TakeAsNotice(Time now, int signal, Effects& out) {
+  const auto& notices = options_.notice_signals;
+  if (std::find(notices.begin(), notices.end(), signal) == notices.end()) return false;
+  if (CountRunning() == 0) return false;
+  const auto [taken, first] = signals_taken_.try_emplace(signal, TakenSignal{now, false});
+  // Who signals a process and its group, as timeout(1) does, means it once.
+  if (!first && now - taken->second.at < kOneSignal) return true;
+  if (!first) {
+    taken->second.passed_on = true;
+    return false;
+  }
+  out.notice_signal = signal;
+  out.sentences.push_back(absl::StrFormat(
+      "%s: the job is told that its processes here will be taken away; once more passes it on",
+      SignalName(signal)));
+  return true;
+}
+
+void Supervisor::On(Time now, const PreemptionTold& event, Effects& out) {
+  for (std::string& sentence : preempted_.Take(now, event)) {
+    out.sentences.push_back(std::move(sentence));
+  }
+  if (again_at_ && preempted_.withdrawn()) again_at_ = now;
+  if (preempted_.nobody_answered()) PassOnTaken(out);
+  SettlePreempted(now, out);
+}
+
+// Nobody heeds it: what it means without us is better than nothing.
+void Supervisor::PassOnTaken(Effects& out) {
+  for (auto& [signal, taken] : signals_taken_) {
+    if (taken.passed_on || CountRunning() == 0) continue;
+    taken.passed_on = true;
+    SignalRunning(signal, out);
+    out.sentences.push_back(absl::StrFormat("nobody saves: %s is passed on", SignalName(signal)));
+  }
+}
+
+void Supervisor::SettlePreempted(Time now, Effects& out) {
+  if (!first_preempted_ || first_failure_ || CountRunning() == 0) return;
+  if (escalation_ > Escalation::kGrace || told_to_end_) return;
+  if (escalation_ == Escalation::kNone) Escalate(now, Escalation::kGrace, out);
+  escalate_at_ = preempted_.OthersUntil(*first_preempted_, options_.grace);
 }
 
 void Supervisor::On(Time now, const ServerEnded& event, Effects& out) {
@@ -320,16 +389,82 @@ void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
                       (start_failed_ && process.state == ProcessState::kNotStarted);
     if (!over) return;
   }
-  if (AwaitsRootCause(now, out)) return;
+  if (AwaitsRootCause(now, out) || AwaitsCheck(now, out) || StartAgain(now, out)) return;
+  int exit_code = first_failure_.value_or(0);
+  if (!first_failure_ && first_preempted_) {
+    // Who saved may be killed; who did not lost work by it.
+    exit_code =
+        preempted_exit_code_.value_or(preempted_.saved() ? 0 : ExitCode(*first_preempted_end_));
+  }
+  const std::string after = Spell(now - *began_);
+  const bool preempted = !first_failure_ && preempted_.Interrupted(now);
+  if (preempted) {
+    Finish(exit_code,
+           absl::StrFormat("preempted after %s, exit code %d; %s", after, exit_code,
+                           preempted_.Summary()),
+           out);
+  } else if (exit_code == 0) {
+    Finish(0, absl::StrFormat("all %d succeeded in %s", options_.size, after), out);
+  } else {
+    Finish(exit_code, absl::StrFormat("failed after %s, exit code %d", after, exit_code), out);
+  }
+}
+
+void Supervisor::Finish(int exit_code, std::string sentence, Effects& out) {
   finished_ = true;
   for (size_t i = 0; i < processes_.size(); ++i) {
     out.sentences.push_back(Verdict(MemberIndex(static_cast<int32_t>(i)), processes_[i]));
   }
-  out.exit_code = first_failure_.value_or(0);
-  out.sentences.push_back(
-      *out.exit_code == 0
-          ? absl::StrFormat("all %d succeeded in %s", options_.size, Spell(now - *began_))
-          : absl::StrFormat("failed after %s, exit code %d", Spell(now - *began_), *out.exit_code));
+  out.exit_code = exit_code;
+  out.sentences.push_back(std::move(sentence));
+}
+
+bool Supervisor::AwaitsCheck(Time now, Effects& out) {
+  if (options_.on_preempt == OnPreempt::kExit || first_failure_ || told_to_end_ || checked_) {
+    return false;
+  }
+  if (check_until_) return now < *check_until_;
+  check_until_ = now + options_.check_timeout;
+  out.check_preemption = true;
+  return true;
+}
+
+void Supervisor::On(Time now, const PreemptionChecked& event, Effects& out) {
+  checked_ = true;
+  if (event.told) On(now, *event.told, out);
+}
+
+bool Supervisor::StartAgain(Time now, Effects& out) {
+  if (options_.on_preempt == OnPreempt::kExit || first_failure_ || told_to_end_) return false;
+  if (!again_at_) {
+    if (!preempted_.Interrupted(now)) return false;
+    // Nobody was to save, and all ended well: the work was done before.
+    if (!preempted_.step() && !first_preempted_) return false;
+    again_at_ =
+        options_.on_preempt == OnPreempt::kRestart ? now : std::max(now, preempted_.death());
+    out.sentences.push_back(absl::StrCat(
+        "all have ended; ", preempted_.Summary(),
+        *again_at_ == now
+            ? std::string("; starting them again")
+            : absl::StrCat("; they are started again when this host turns out to live on: ",
+                           again_at_->is_infinite()
+                               ? std::string("when that is withdrawn")
+                               : absl::StrCat("in ", Spell(*again_at_ - now),
+                                              ", or when that is withdrawn"))));
+  }
+  if (now < *again_at_) return true;
+  processes_.assign(processes_.size(), Process());
+  escalation_ = Escalation::kNone;
+  escalate_at_ = Time::Infinite();
+  first_preempted_.reset();
+  first_preempted_end_.reset();
+  preempted_exit_code_.reset();
+  again_at_.reset();
+  check_until_.reset();
+  checked_ = false;
+  preempted_ = PreemptedRun(preempted_.attempt());
+  out.restart = true;
+  return true;
 }
 
 std::string Supervisor::Verdict(MemberIndex member, const Process& process) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "absl/time/time.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/base/time.h"
+#include "lockstep/launch/preempted_run.h"
 
 namespace lockstep::launch {
 
@@ -74,11 +76,16 @@ struct ServerEnded {
 struct RootCauseTold {
   std::optional<MemberIndex> member;
 };
+// What the coordinator says about the job's preemption now; nothing if it does not answer.
+struct PreemptionChecked {
+  std::optional<PreemptionTold> told;
+};
 struct DeadlineReached {};
 
-using Event =
-    std::variant<ProcessStarted, StartFailed, ProcessEnded, ProcessStopped, ProcessContinued,
-                 OutputEnded, SignalReceived, ServerEnded, RootCauseTold, DeadlineReached>;
+// PreemptionTold (preempted_run.h) is one as well.
+using Event = std::variant<ProcessStarted, StartFailed, ProcessEnded, ProcessStopped,
+                           ProcessContinued, OutputEnded, SignalReceived, ServerEnded,
+                           RootCauseTold, PreemptionTold, PreemptionChecked, DeadlineReached>;
 
 // ---- What is to be done, in the order of the fields.
 
@@ -110,8 +117,21 @@ struct Effects {
   std::vector<std::string> sentences;
   // Ask the coordinator whose failure came first: RootCauseTold.
   bool ask_root_cause = false;
+  // Ask the coordinator how the job's preemption stands: PreemptionChecked.
+  bool check_preemption = false;
+  // Tell the coordinator that this signal says that our processes will die.
+  std::optional<int> notice_signal;
+  // All have ended and were released: start them all again.
+  bool restart = false;
   // All is over: end with this code.
   std::optional<int> exit_code;
+};
+
+// What to do when all processes have ended because the job was preempted.
+enum class OnPreempt {
+  kExit,     // end, too
+  kRestart,  // start them again
+  kWait,     // start them again when the deaths are over or withdrawn: we live, so the host does
 };
 
 struct SupervisorOptions {
@@ -127,9 +147,18 @@ struct SupervisorOptions {
   // From the end of a process until the helpers it left behind are killed, when they still hold its
   // output. Python's resource tracker, say, cleans up in that time.
   absl::Duration helper_grace = absl::Seconds(2);
+  OnPreempt on_preempt = OnPreempt::kExit;
+  // Of these signals the first is a notice to the job, and is not passed on.
+  std::vector<int> notice_signals;
+  // From a SIGTERM, or a signal that was a notice, until the processes that are left get SIGTERM
+  // from us. By default whoever sent it kills.
+  absl::Duration term_grace = absl::InfiniteDuration();
   // Whether somebody can answer `ask_root_cause`, and how long that may take.
   bool asks_root_cause = false;
   absl::Duration root_cause_timeout = absl::Seconds(2);
+  // Likewise of `check_preemption`. Asked before it is decided that nobody is started again, since
+  // processes may end before we have heard why.
+  absl::Duration check_timeout = absl::Seconds(5);
 };
 
 // Sees N processes through to their end.
@@ -139,6 +168,10 @@ struct SupervisorOptions {
 // since for a training program SIGTERM can be the notice to save. The exit code is that of the
 // first process that failed. Where several did, that is not told by who ended first: others may be
 // quicker to end over an error than the one who had it. So the coordinator is asked.
+//
+// An ending that a preemption explains is no failure (preempted_run.h): the others may save before
+// the escalation begins, and what the processes ended with is what we end with, or they are started
+// again.
 //
 // Invariants: each process is released exactly once; every escalation ends; after `exit_code` there
 // are no more effects.
@@ -166,6 +199,10 @@ class Supervisor {
     int sent = 0;
     bool given_up = false;
   };
+  struct TakenSignal {
+    Time at;
+    bool passed_on = false;
+  };
   // How far the escalation has come. What comes next comes at `escalate_at_`.
   enum class Escalation { kNone, kGrace, kTerminated, kKilled, kGivenUp };
 
@@ -178,6 +215,8 @@ class Supervisor {
   void On(Time now, const SignalReceived& event, Effects& out);
   void On(Time now, const ServerEnded& event, Effects& out);
   void On(Time now, const RootCauseTold& event, Effects& out);
+  void On(Time now, const PreemptionTold& event, Effects& out);
+  void On(Time now, const PreemptionChecked& event, Effects& out);
   void On(Time now, const DeadlineReached& event, Effects& out);
 
   static bool FailedByItself(const Process& process);
@@ -192,7 +231,15 @@ class Supervisor {
   void GiveUp(Time now, Effects& out);
   void Release(MemberIndex member, Process& process, Effects& out);
   void ReleaseEnded(Effects& out);
+  // The escalation begins when the preemption leaves those no time that are left.
+  void SettlePreempted(Time now, Effects& out);
+  void PassOnTaken(Effects& out);
+  bool TakeAsNotice(Time now, int signal, Effects& out);
   void FinishIfAllReleased(Time now, Effects& out);
+  bool AwaitsCheck(Time now, Effects& out);
+  // False: it is not to be.
+  bool StartAgain(Time now, Effects& out);
+  void Finish(int exit_code, std::string sentence, Effects& out);
   std::string Verdict(MemberIndex member, const Process& process) const;
 
   const SupervisorOptions options_;
@@ -206,6 +253,15 @@ class Supervisor {
   Escalation escalation_ = Escalation::kNone;
   Time escalate_at_ = Time::Infinite();
   std::optional<Time> interrupted_;  // the last SIGINT
+  PreemptedRun preempted_;
+  std::optional<Time> first_preempted_;        // when the first process ended badly by it
+  std::optional<Ending> first_preempted_end_;  // how
+  std::optional<int> preempted_exit_code_;     // the first that a process gave by itself
+  bool told_to_end_ = false;                   // by a signal
+  std::map<int, TakenSignal> signals_taken_;   // as notices
+  std::optional<Time> check_until_;            // set: it was asked for
+  bool checked_ = false;
+  std::optional<Time> again_at_;  // all have ended, and are started again then
   bool finished_ = false;
 };
 

@@ -24,6 +24,9 @@ class SupervisorTest : public testing::Test {
     SupervisorOptions options;
     options.size = size;
     options.asks_root_cause = asks_;
+    options.on_preempt = on_preempt_;
+    options.notice_signals = notice_signals_;
+    options.term_grace = term_grace_;
     supervisor_.emplace(options);
   }
   // Starts `size` processes with the pids 100, 101, ...
@@ -40,10 +43,29 @@ class SupervisorTest : public testing::Test {
   // A process that ends with nothing left behind.
   Effects End(int32_t index, Ending ending) {
     Do(OutputEnded{M(index)});
-    return Do(ProcessEnded{M(index), ending});
+    const Effects effects = Do(ProcessEnded{M(index), ending});
+    return effects.check_preemption ? Do(PreemptionChecked{checked_}) : effects;
+  }
+
+  // The job hears of a preemption, and how it ended.
+  void Preempt(std::optional<absl::Duration> left = std::nullopt) {
+    told_ = {.attempt = 1, .id = 1, .open = true, .near = true, .sources = {"gce"}, .left = left};
+    Do(told_);
+  }
+  Effects EndPreemption(const char* outcome) {
+    told_.open = false;
+    told_.outcome = outcome;
+    told_.step = 7;
+    told_.text = "all at step 7";
+    return Do(told_);
   }
 
   bool asks_ = false;
+  OnPreempt on_preempt_ = OnPreempt::kExit;
+  std::vector<int> notice_signals_;
+  absl::Duration term_grace_ = absl::InfiniteDuration();
+  PreemptionTold told_;
+  std::optional<PreemptionTold> checked_;  // the answer when it is asked how it stands
   std::optional<Supervisor> supervisor_;
   Time now_ = Time::FromNanoseconds(1'000'000'000);
 };
@@ -277,6 +299,195 @@ TEST_F(SupervisorTest, NothingComesAfterTheEnd) {
   const Effects after = Do(SignalReceived{SIGTERM});
   EXPECT_THAT(after.sentences, IsEmpty());
   EXPECT_FALSE(after.exit_code.has_value());
+}
+
+TEST_F(SupervisorTest, WhoEndsByAPreemptionHasNotFailed) {
+  StartAll(3);
+  Preempt(absl::Seconds(30));
+  EXPECT_THAT(End(1, {0, SIGKILL}).sentences,
+              ElementsAre("task/1 (pid 101) was killed by SIGKILL after 0.0 s, preempted"));
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(40)) << "the others may save";
+  EndPreemption("saved");
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(10));
+  End(0, {0, 0});
+  const Effects last = End(2, {0, 0});
+  EXPECT_EQ(last.exit_code, 0);
+  EXPECT_EQ(last.sentences.back(),
+            "preempted after 0.0 s, exit code 0; preemption 1 (gce): saved: all at step 7");
+}
+
+TEST_F(SupervisorTest, TheExitCodesOfThePreemptedAreHonoured) {
+  StartAll(3);
+  Preempt();
+  EndPreemption("saved");
+  End(0, {0, SIGTERM});
+  End(1, {75, 0});
+  EXPECT_EQ(End(2, {0, 0}).exit_code, 75);
+}
+
+TEST_F(SupervisorTest, WhoWasTakenAwayUnsavedIsToldByTheExitCode) {
+  StartAll(2);
+  Preempt();
+  End(1, {0, SIGKILL});
+  EndPreemption("not_saved");
+  EXPECT_EQ(End(0, {0, SIGABRT}).exit_code, 128 + SIGKILL);
+}
+
+TEST_F(SupervisorTest, WhoDoesNotEndAfterAPreemptionIsEnded) {
+  StartAll(2);
+  Preempt();
+  EndPreemption("saved");
+  End(1, {1, 0});
+  EXPECT_THAT(Pass(absl::Seconds(10)).signals, Contains(SignalGroup{M(0), SIGTERM}));
+  EXPECT_THAT(Pass(absl::Seconds(5)).signals, ElementsAre(SignalGroup{M(0), SIGKILL}));
+}
+
+TEST_F(SupervisorTest, LongAfterAPreemptionAFailureIsOne) {
+  StartAll(2);
+  Preempt();
+  EndPreemption("saved");
+  now_ = now_ + absl::Hours(1);
+  End(1, {3, 0});
+  EXPECT_EQ(End(0, {0, 0}).exit_code, 3);
+}
+
+TEST_F(SupervisorTest, AFailureBeforeAPreemptionStaysOne) {
+  on_preempt_ = OnPreempt::kRestart;
+  StartAll(2);
+  End(1, {3, 0});
+  Preempt();
+  const Effects last = End(0, {0, SIGKILL});
+  EXPECT_EQ(last.exit_code, 3);
+  EXPECT_FALSE(last.restart);
+}
+
+TEST_F(SupervisorTest, ThePreemptedAreStartedAgain) {
+  on_preempt_ = OnPreempt::kRestart;
+  StartAll(2);
+  Preempt();
+  EndPreemption("saved");
+  End(0, {0, 0});
+  const Effects again = End(1, {0, SIGTERM});
+  EXPECT_TRUE(again.restart);
+  EXPECT_FALSE(again.exit_code.has_value());
+  EXPECT_THAT(again.sentences.back(), HasSubstr("starting them again"));
+  for (int32_t i = 0; i < 2; ++i) Do(ProcessStarted{M(i), 200 + i});
+  EndPreemption("saved");  // the word of the attempt before, once more
+  End(0, {0, 0});
+  const Effects last = End(1, {9, 0});
+  EXPECT_EQ(last.exit_code, 9);
+  EXPECT_FALSE(last.restart);
+}
+
+TEST_F(SupervisorTest, WorkThatWasDoneBeforeAnybodyWasToSaveIsNotDoneAgain) {
+  on_preempt_ = OnPreempt::kRestart;
+  StartAll(1);
+  Preempt();
+  const Effects last = End(0, {0, 0});
+  EXPECT_FALSE(last.restart);
+  EXPECT_EQ(last.exit_code, 0);
+}
+
+TEST_F(SupervisorTest, WithoutAPreemptionNobodyIsStartedAgain) {
+  on_preempt_ = OnPreempt::kRestart;
+  StartAll(1);
+  const Effects last = End(0, {0, 0});
+  EXPECT_FALSE(last.restart);
+  EXPECT_EQ(last.exit_code, 0);
+}
+
+TEST_F(SupervisorTest, WhoEndsBeforeWeHaveHeardWhyIsStartedAgainToo) {
+  on_preempt_ = OnPreempt::kRestart;
+  StartAll(1);
+  Preempt();
+  EndPreemption("saved");
+  EXPECT_TRUE(End(0, {0, 0}).restart);
+  Do(ProcessStarted{M(0), 200});
+  checked_ = told_;
+  checked_->attempt = 2;
+  EXPECT_TRUE(End(0, {0, 0}).restart);
+}
+
+TEST_F(SupervisorTest, AServerThatDoesNotSayHowItStandsIsNotWaitedForForever) {
+  on_preempt_ = OnPreempt::kRestart;
+  StartAll(1);
+  Do(OutputEnded{M(0)});
+  EXPECT_TRUE(Do(ProcessEnded{M(0), {0, 0}}).check_preemption);
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(5));
+  EXPECT_EQ(Pass(absl::Seconds(5)).exit_code, 0);
+}
+
+TEST_F(SupervisorTest, WaitsUntilTheHostHasOutlivedItsDeath) {
+  on_preempt_ = OnPreempt::kWait;
+  StartAll(1);
+  Preempt(absl::Seconds(30));
+  EndPreemption("saved");
+  EXPECT_FALSE(End(0, {0, 0}).restart);
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(30));
+  EXPECT_TRUE(Pass(absl::Seconds(30)).restart);
+}
+
+TEST_F(SupervisorTest, WaitsForAWithdrawalWhenNobodyKnowsWhen) {
+  on_preempt_ = OnPreempt::kWait;
+  StartAll(1);
+  Preempt();
+  EndPreemption("saved");
+  EXPECT_FALSE(End(0, {0, 0}).restart);
+  EXPECT_TRUE(supervisor_->NextDeadline().is_infinite());
+  told_.withdrawn = true;
+  EXPECT_TRUE(Do(told_).restart);
+}
+
+TEST_F(SupervisorTest, ASignalEndsTheWait) {
+  on_preempt_ = OnPreempt::kWait;
+  StartAll(1);
+  Preempt();
+  EndPreemption("saved");
+  End(0, {0, 0});
+  const Effects last = Do(SignalReceived{SIGTERM});
+  EXPECT_FALSE(last.restart);
+  EXPECT_EQ(last.exit_code, 0);
+}
+
+TEST_F(SupervisorTest, ASignalCanBeANotice) {
+  notice_signals_ = {SIGTERM};
+  on_preempt_ = OnPreempt::kRestart;
+  StartAll(1);
+  Effects first = Do(SignalReceived{SIGTERM});
+  EXPECT_EQ(first.notice_signal, SIGTERM);
+  EXPECT_THAT(first.signals, IsEmpty());
+  // timeout(1) signals the process, and then its group.
+  first = Do(SignalReceived{SIGTERM});
+  EXPECT_FALSE(first.notice_signal.has_value());
+  EXPECT_THAT(first.signals, IsEmpty());
+  now_ = now_ + absl::Seconds(2);
+  EXPECT_THAT(Do(SignalReceived{SIGTERM}).signals, ElementsAre(SignalGroup{M(0), SIGTERM}));
+  Preempt();
+  EndPreemption("saved");
+  const Effects last = End(0, {0, SIGTERM});
+  EXPECT_FALSE(last.restart) << "whoever sent it wants us to end";
+  EXPECT_EQ(last.exit_code, 0);
+}
+
+TEST_F(SupervisorTest, ANoticeThatNobodyHeedsIsPassedOn) {
+  notice_signals_ = {SIGTERM};
+  StartAll(2);
+  Do(SignalReceived{SIGTERM});
+  Preempt();
+  EXPECT_THAT(EndPreemption("nobody_answered").signals,
+              ElementsAre(SignalGroup{M(0), SIGTERM}, SignalGroup{M(1), SIGTERM}));
+}
+
+TEST_F(SupervisorTest, ATermGraceEndsWhatASigtermDoesNot) {
+  term_grace_ = absl::Seconds(20);
+  for (const bool notice : {false, true}) {
+    if (notice) notice_signals_ = {SIGTERM};
+    StartAll(1);
+    Do(SignalReceived{SIGTERM});
+    EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(20));
+    EXPECT_THAT(Pass(absl::Seconds(20)).signals, Contains(SignalGroup{M(0), SIGTERM}));
+    EXPECT_THAT(Pass(absl::Seconds(5)).signals, ElementsAre(SignalGroup{M(0), SIGKILL}));
+  }
 }
 
 }  // namespace

@@ -40,19 +40,7 @@ BaseUrl UrlOption(OptionReader& options, const std::string& otherwise) {
 }
 
 Made MakeSignal(OptionReader& options, const Host&) {
-  SignalOptions made;
-  absl::StatusOr<std::vector<int>> signals = ParseSignals(options.Text("signals", "TERM"));
-  if (signals.ok()) {
-    made.signals = *std::move(signals);
-  } else {
-    options.Refuse("signals", std::string(signals.status().message()));
-  }
-  // Not given: no signal says how long there is left.
-  const absl::Duration lead = options.Length("lead", absl::InfiniteDuration());
-  if (lead != absl::InfiniteDuration()) made.lead = lead;
-  made.chain = options.Switch("chain", true);
-  made.interval = options.Length("interval", made.interval, kShortest);
-  return SourceOf(options, MakeSignalWatch(std::move(made)));
+  return SourceOf(options, MakeSignalWatch(ReadSignalOptions(options)));
 }
 
 Made MakeFile(OptionReader& options, const Host&) {
@@ -150,6 +138,22 @@ Made MakeSlurm(OptionReader& options, const Host& host) {
 }
 
 }  // namespace
+
+SignalOptions ReadSignalOptions(OptionReader& options) {
+  SignalOptions made;
+  absl::StatusOr<std::vector<int>> signals = ParseSignals(options.Text("signals", "TERM"));
+  if (signals.ok()) {
+    made.signals = *std::move(signals);
+  } else {
+    options.Refuse("signals", std::string(signals.status().message()));
+  }
+  // Not given: no signal says how long there is left.
+  const absl::Duration lead = options.Length("lead", absl::InfiniteDuration());
+  if (lead != absl::InfiniteDuration()) made.lead = lead;
+  made.chain = options.Switch("chain", true);
+  made.interval = options.Length("interval", made.interval, kShortest);
+  return made;
+}
 
 SourceRegistry BuiltinSources() {
   SourceRegistry registry;

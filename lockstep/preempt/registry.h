@@ -22,6 +22,8 @@ class SourceRegistry {
       std::function<absl::StatusOr<std::unique_ptr<Source>>(OptionReader& options, const Host&)>;
 
   void Add(const std::string& name, Factory factory);
+  // Another source of that name, for a program that has a way of its own.
+  void Replace(const std::string& name, Factory factory) { factories_[name] = std::move(factory); }
   bool Has(const std::string& name) const { return factories_.count(name) > 0; }
   // In alphabetical order.
   std::vector<std::string> Names() const;

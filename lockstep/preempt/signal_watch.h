@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lockstep/preempt/source_options.h"
 #include "lockstep/preempt/watched_source.h"
 
 namespace lockstep::preempt {
@@ -28,6 +29,9 @@ struct SignalOptions {
 //
 // Bounds: one watch of a signal in a process at a time; ALREADY_EXISTS.
 std::unique_ptr<Watch> MakeSignalWatch(SignalOptions options);
+
+// Wrong ones are refused there.
+SignalOptions ReadSignalOptions(OptionReader& options);
 
 // "TERM", "SIGTERM" or "USR1+TERM": those that end a process and can be caught.
 absl::StatusOr<std::vector<int>> ParseSignals(absl::string_view text);

@@ -5,6 +5,7 @@
 
 namespace lockstep::python {
 
+void BindNotices(nanobind::module_& module);
 void BindPreemption(nanobind::module_& module);
 void BindMember(nanobind::module_& module);
 void BindKeys(nanobind::module_& module);

@@ -18,4 +18,5 @@ NB_MODULE(_native, module) {
   lockstep::python::BindKeys(module);
   lockstep::python::BindMember(module);
   lockstep::python::BindPreemption(module);
+  lockstep::python::BindNotices(module);
 }

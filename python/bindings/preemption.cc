@@ -25,7 +25,7 @@ nb::object ToObject(const PreemptionNotice& notice) {
   if (notice.left) left = nb::cast(absl::ToDoubleSeconds(*notice.left));
   return nb::make_tuple(notice.id, notice.open, notice.phase, notice.outcome, notice.text,
                         notice.step, notice.withdrawn, notice.sources, notice.subjects,
-                        notice.concerns_me, left);
+                        notice.concerns_me, left, notice.attempt);
 }
 
 PreemptionHandle* Open(MemberHandle& member, int64_t stride, std::optional<int64_t> last_step,

@@ -16,15 +16,18 @@ from lockstep._errors import (Aborted, AlreadyExists, Cancelled, DataLoss, Deadl
                               Unimplemented, Unknown)
 from lockstep._keys import Keys, KeyWatch
 from lockstep._member import JobWatch, Member, join
+from lockstep._notices import HostNotices
 from lockstep._preemption import Preemption
 from lockstep._serve import Server, serve
 from lockstep._types import (AliveMember, JobChange, JobError, KeyChange, KeyChanges, KeyEntry,
-                             MemberInfo, PreemptionNotice, SwapResult, Timeout, Value)
+                             MemberInfo, PreemptionNotice, SourceState, SwapResult, Timeout,
+                             Value)
 
 __all__ = [
     "Aborted", "AliveMember", "AlreadyExists", "Cancelled", "DataLoss", "DeadlineExceeded", "Error",
-    "FailedPrecondition", "Internal", "InvalidArgument", "JobChange", "JobError", "JobWatch",
-    "KeyChange", "KeyChanges", "KeyEntry", "KeyWatch", "Keys", "Member", "MemberInfo", "NotFound",
-    "OutOfRange", "PermissionDenied", "Preemption", "PreemptionNotice", "ResourceExhausted", "Server", "SwapResult", "Timeout",
-    "Unauthenticated", "Unavailable", "Unimplemented", "Unknown", "Value", "aio", "join", "serve",
+    "FailedPrecondition", "HostNotices", "Internal", "InvalidArgument", "JobChange", "JobError",
+    "JobWatch", "KeyChange", "KeyChanges", "KeyEntry", "KeyWatch", "Keys", "Member", "MemberInfo",
+    "NotFound", "OutOfRange", "PermissionDenied", "Preemption", "PreemptionNotice",
+    "ResourceExhausted", "Server", "SourceState", "SwapResult", "Timeout", "Unauthenticated",
+    "Unavailable", "Unimplemented", "Unknown", "Value", "aio", "join", "serve",
 ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lockstep import _dispatch, _native
 from lockstep._errors import Error, forked
 from lockstep._keys import Keys
+from lockstep._notices import HostNotices
 from lockstep._preemption import Preemption
 from lockstep._types import (AliveMember, JobChange, MemberInfo, Timeout, Value, numbers_of,
                              seconds, text, to_alive, to_bytes, to_job_change, whole)
@@ -229,6 +230,16 @@ class Member(MemberBase):
             self._native, whole(stride, "stride"),
             None if last_step is None else whole(last_step, "last_step"),
             seconds(save_estimate) or 0.0, seconds(wait_max) or 30.0), self)
+
+    def notices(self, sources: Iterable[str] = ("auto",), once_a_host: bool = True) -> HostNotices:
+        """Listens to who tells that this host will be taken away, and tells the job.
+
+        Args:
+          sources: each NAME or NAME:KEY=VALUE,... of docs/preemption-sources.md; "auto" is what fits
+            this host, "signal" the first SIGTERM to this process.
+          once_a_host: of all members of the job on this host one looks, but for signals.
+        """
+        return HostNotices(self, sources, once_a_host)
 
     def report_error(self, error: BaseException | str, timeout: Timeout = None) -> None:
         """This member cannot go on: the others are told, and what they wait for fails."""

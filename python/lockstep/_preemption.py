@@ -35,10 +35,10 @@ class Preemption:
         #: the GIL, only while the members agree, for some network round trips.
         self.reached: Callable[[int], bool] = native.reached
 
-    def saved(self, step: int, path: str = "") -> None:
+    def saved(self, step: int, path: str | os.PathLike[str] = "") -> None:
         """This member has saved at that step; `path` says where, for people who look."""
         self._check_here()
-        self._native.saved(whole(step, "step"), text(path, "a path"))
+        self._native.saved(whole(step, "step"), text(os.fspath(path), "a path"))
 
     def failed_to_save(self, step: int, why: str) -> None:
         """This member could not save at that step."""

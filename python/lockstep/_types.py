@@ -64,6 +64,20 @@ class PreemptionNotice(NamedTuple):
     subjects: tuple[int, ...]  #: Who dies, by member; empty: everybody.
     concerns_me: bool  #: This member dies.
     left: float | None  #: Seconds until the first of them dies, when that is known.
+    attempt: int  #: Of the job, which `id` counts in.
+
+
+class SourceState(NamedTuple):
+    """How a source of preemption notices is."""
+
+    source: str
+    detail: str  #: What it looks at.
+    healthy: bool  #: Its last look went well.
+    last_success: float | None  #: Seconds since then.
+    last_error: str  #: One sentence; kept when it is healthy again.
+    successes: int
+    failures: int
+    notices: int  #: That stand now.
 
 
 class AliveMember(NamedTuple):

@@ -3,6 +3,7 @@
 import collections
 import itertools
 import os
+import pathlib
 import signal
 import threading
 import time
@@ -57,6 +58,13 @@ def until_ended(preemption, id):
             return notice
         time.sleep(0.005)
     raise AssertionError(f"it does not end: {preemption.notice()}")
+
+
+def until_stopped(pid):
+    give_up = time.monotonic() + LIMIT_S
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        while (task / "stat").read_text().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < give_up
 
 
 def test_all_save_at_one_step_again_and_again(crowd):
@@ -122,6 +130,7 @@ def test_the_gil_is_not_held_while_members_agree(run_program, job):
                 preemption.reached(1)
                 other.line("stands still")
                 os.kill(other.process.pid, signal.SIGSTOP)
+                until_stopped(other.process.pid)
                 try:
                     waited = []
 
@@ -222,3 +231,84 @@ def test_members_that_leave_at_the_step_end_it(crowd):
 
     steps = each(list(zip(members, preemptions)), run)
     assert steps[0] == steps[1]
+
+
+def test_a_source_of_the_members_tells_the_job(crowd, tmp_path):
+    spec = f"file:path={tmp_path / 'notice'},interval=10ms"
+    first, second = crowd(2, host="one-host")
+    with first.notices([spec]) as one, second.notices([spec]) as other:
+        # In one process both may hold the host's lock; what is told twice is one notice.
+        assert one.looking
+        with first.preemption() as preemption:
+            told = threading.Event()
+            preemption.on_notice(lambda notice: told.set() if notice.id else None)
+            (tmp_path / "notice").write_text("1h")
+            assert told.wait(LIMIT_S)
+            notice = preemption.notice()
+            assert notice.subjects == (0, 1) and set(notice.sources) == {"file"}
+            assert 3500 < notice.left <= 3600
+        give_up = time.monotonic() + LIMIT_S
+        while not (states := one.sources())[0].notices:
+            assert time.monotonic() < give_up, states
+        (state,) = states
+        assert state.source == "file" and state.healthy and state.notices == 1
+        assert state.last_success is not None and not other.sources()[0].last_error
+
+
+def test_of_many_processes_on_a_host_one_looks(run_program, job, server):
+    program = """
+    import sys, lockstep
+    me = lockstep.join(job=sys.argv[1], index=int(sys.argv[2]), size=2)
+    notices = me.notices(["file:path=/nonexistent/notice"])
+    print("looking", notices.looking)
+    sys.stdin.readline()
+    while not notices.looking:
+        pass
+    print("looking now")
+    me.leave()
+    """
+    programs = [run_program(program, job, index) for index in range(2)]
+    said = [each.line("looking") for each in programs]
+    assert sorted(said) == ["looking False", "looking True"]
+    looks = said.index("looking True")
+    programs[looks].kill()
+    programs[1 - looks].tell("the other one is gone")
+    programs[1 - looks].line("looking now")
+
+
+def test_a_sigterm_is_a_notice_and_python_s_handlers_go_on(run_program, job):
+    program = run_program("""
+    import os, signal, sys, threading, time, lockstep
+    signal.signal(signal.SIGTERM, lambda *_: print("the program's own handler"))
+    me = lockstep.join(job=sys.argv[1], index=0, size=1)
+    preemption = me.preemption()
+    with me.notices(["signal"]):
+        os.kill(os.getpid(), signal.SIGTERM)
+        for step in range(10**9):
+            if preemption.reached(step):
+                print("saves for", preemption.notice().sources)
+                preemption.saved(step)
+                break
+    me.leave()
+    """, job)
+    program.line("the program's own handler")
+    program.line("saves for ('signal',)")
+    assert program.end()[0] == 0
+
+
+@pytest.mark.parametrize("sources, error", [
+    (["gcp"], lockstep.InvalidArgument), (["file"], lockstep.InvalidArgument),
+    ("auto", TypeError), ([7], TypeError)])
+def test_wrong_sources_are_refused(crowd, sources, error):
+    (me,) = crowd(1)
+    with pytest.raises(error):
+        me.notices(sources)
+
+
+def test_a_path_may_be_a_path(crowd, tmp_path):
+    (me,) = crowd(1)
+    with me.preemption() as preemption:
+        preemption.notify("test", left=30)
+        step = next(step for step in itertools.count() if preemption.reached(step))
+        preemption.saved(step, tmp_path)
+        assert until_ended(preemption, 1).outcome == "saved"

@@ -137,7 +137,8 @@ PreemptionState FromState(Time now, const coord::PreemptionState& state) {
                          .text = ToUtf8(state.text),
                          .notices = {},
                          .death_in_us = In(now, state.death),
-                         .since_ago_us = Ago(now, state.since)};
+                         .since_ago_us = Ago(now, state.since),
+                         .attempt = state.attempt};
   for (const coord::PreemptionNotice& notice : state.notices) {
     out.notices.push_back({.source = ToUtf8(notice.source),
                            .event = ToUtf8(notice.event),

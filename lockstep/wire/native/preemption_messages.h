@@ -131,6 +131,8 @@ struct PreemptionState {
   std::optional<int64_t> death_in_us;
   // When the phase began.
   int64_t since_ago_us = 0;
+  // The attempt of the job that `id` counts in.
+  int64_t attempt = 0;
 
   friend bool operator==(const PreemptionState&, const PreemptionState&) = default;
   static constexpr std::string_view kName = "lockstep.v1.PreemptionState";
@@ -143,7 +145,8 @@ struct PreemptionState {
         Field(7, "outcome", &PreemptionState::outcome), Field(8, "text", &PreemptionState::text),
         Field(9, "notices", &PreemptionState::notices),
         Field(10, "death_in_us", &PreemptionState::death_in_us),
-        Field(11, "since_ago_us", &PreemptionState::since_ago_us));
+        Field(11, "since_ago_us", &PreemptionState::since_ago_us),
+        Field(12, "attempt", &PreemptionState::attempt));
   }
 };
 
@@ -197,7 +200,7 @@ constexpr std::array<EnumName<NoticeAct>, 4> EnumNames(NoticeAct) {
 struct NotifyPreemption {
   NoticeAct act = NoticeAct::kUnspecified;
   std::string source;
-  // The source's own name of it, the same when it is said again. Empty: a new one, or all.
+  // Its own name of it, the same when said again. Empty: a new one; else all that it said.
   std::string event;
   // None, and no host: the caller, or everybody when it is no member.
   std::vector<int32_t> subjects;

@@ -1,0 +1,71 @@
+#include "lockstep/launch/preempted_run.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace lockstep::launch {
+
+std::string PreemptedRun::Named() const {
+  return absl::StrCat("preemption ", told_.id, " (", absl::StrJoin(told_.sources, ", "), ")");
+}
+
+std::vector<std::string> PreemptedRun::Take(Time now, const PreemptionTold& told) {
+  std::vector<std::string> sentences;
+  if (!former_) former_ = told.open || told.id == 0 ? told.attempt - 1 : told.attempt;
+  if (told.id == 0 || told.attempt <= *former_ || told == told_) return sentences;
+  const PreemptionTold before = std::exchange(told_, told);
+  const bool another = before.id != told.id || before.attempt != told.attempt;
+  death_ = told.left ? now + *told.left : Time::Infinite();
+  if (another) ended_at_ = Time::Infinite();
+  if (told.near && (another || !before.near)) {
+    std::string when;
+    if (told.left) {
+      when = absl::StrCat(" in ", absl::FormatDuration(absl::Trunc(*told.left, absl::Seconds(1))));
+    }
+    sentences.push_back(
+        absl::StrCat(Named(), ": processes will be taken away", when, "; all save before"));
+  }
+  if (told.step && (another || !before.step)) {
+    sentences.push_back(absl::StrCat(Named(), ": all save at step ", *told.step));
+  }
+  if (told.withdrawn && (another || !before.withdrawn)) {
+    sentences.push_back(absl::StrCat(Named(), " was withdrawn"));
+  }
+  if (!told.open && (another || before.open)) {
+    ended_at_ = now;
+    sentences.push_back(Summary());
+  }
+  return sentences;
+}
+
+bool PreemptedRun::Explains(Time now) const {
+  if (!told_.near || told_.withdrawn || told_.outcome == "cancelled") return false;
+  if (told_.open) return true;
+  Time until = ended_at_ + kExplains;
+  if (!death_.is_infinite()) until = std::max(until, death_ + kExplains);
+  return now < until;
+}
+
+bool PreemptedRun::Interrupted(Time now) const {
+  return Explains(now) && told_.outcome != "finished";
+}
+
+Time PreemptedRun::OthersUntil(Time first, absl::Duration grace) const {
+  if (told_.open && death_.is_infinite()) return Time::Infinite();
+  Time since = first;
+  if (!told_.open) since = std::max(since, ended_at_);
+  // Stock members do not say when they have saved.
+  const bool may_still_save = told_.open || told_.outcome == "synced";
+  if (!may_still_save) return since + grace;
+  return death_.is_infinite() ? since + kExplains : std::max(since, death_) + grace;
+}
+
+std::string PreemptedRun::Summary() const {
+  if (told_.id == 0) return "";
+  if (told_.open) return absl::StrCat(Named(), " has not ended");
+  return absl::StrCat(Named(), ": ", told_.outcome, ": ", told_.text);
+}
+
+}  // namespace lockstep::launch
