@@ -12,16 +12,17 @@ from servers import BIN, OLDER_PYTHON, ROOT
 from test_jax import digits_environment
 
 WORKER = ROOT / "tests" / "interop" / "preemption_worker.py"
+ORBAX_WORKER = ROOT / "tests" / "interop" / "orbax_worker.py"
 
 
 class Worker:
     """A stock JAX process that saves when it is told to, and what it printed."""
 
-    def __init__(self, job, python, index, folder):
+    def __init__(self, job, command, index, folder):
         self.log = folder / f"worker-{index}.log"
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                [python, WORKER, "100000", "0.002"],
+                command,
                 env=digits_environment(job.server.address, job.size, index),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
@@ -44,11 +45,9 @@ def preempt(job, *arguments):
         capture_output=True, text=True, timeout=2 * LIMIT_S)
 
 
-@pytest.mark.only_lockstep
-@pytest.mark.parametrize("python", [sys.executable, OLDER_PYTHON], ids=["new", "old"])
-def test_stock_jax_saves_at_one_step(make_job, tmp_path, python):
-    job = make_job(3)
-    workers = [Worker(job, python, index, tmp_path) for index in range(job.size)]
+def preempt_in_the_middle(job, command, folder):
+    """Runs the job, preempts one of its members; the step at which all saved."""
+    workers = [Worker(job, command, index, folder) for index in range(job.size)]
     try:
         for worker in workers:
             worker.until_at_work()
@@ -62,3 +61,21 @@ def test_stock_jax_saves_at_one_step(make_job, tmp_path, python):
     preemption = job.server.status().get("preemption")
     assert preemption["state"]["outcome"] == "synced", preemption
     assert preemption["state"]["sync_step"] == steps[0]
+    return steps[0]
+
+
+@pytest.mark.only_lockstep
+@pytest.mark.parametrize("python", [sys.executable, OLDER_PYTHON], ids=["new", "old"])
+def test_stock_jax_saves_at_one_step(make_job, tmp_path, python):
+    job = make_job(3)
+    preempt_in_the_middle(job, [python, WORKER, "100000", "0.002"], tmp_path)
+
+
+@pytest.mark.only_lockstep
+def test_an_orbax_manager_saves_at_one_step(make_job, tmp_path):
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    step = preempt_in_the_middle(make_job(2), [sys.executable, ORBAX_WORKER, saved], tmp_path)
+    # Orbax saves the first step that it is given, too; a folder with its last file is whole.
+    whole = {path.parent.name for path in saved.glob("*/_CHECKPOINT_METADATA")}
+    assert whole == {"1", str(step)}

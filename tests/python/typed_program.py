@@ -30,6 +30,10 @@ def train(me: lockstep.Member) -> int | None:
         preemption.notify("cluster", "drain", left=30, reason="rack 7")
         preemption.withdraw("cluster", "drain")
         preemption.close()
+    with me.notices(["auto"], once_a_host=True) as notices:
+        assert_type(notices.looking, bool)
+        assert_type(notices.sources(), list[lockstep.SourceState])
+        notices.close()
     return None
 
 
