@@ -41,7 +41,8 @@ MAY_INCLUDE = {
                      "lockstep/client", "lockstep/observe",
                      "lockstep/launch"},
     "lockstep/sim": {"lockstep/coord", "lockstep/client", "lockstep/wire/native"},
-    "lockstep/testing": {"lockstep/coord", NATIVE, "lockstep/runtime", "lockstep/link"},
+    "lockstep/testing": {"lockstep/coord", NATIVE, "lockstep/runtime", "lockstep/link",
+                         "lockstep/preempt"},
 }
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
@@ -76,7 +77,7 @@ WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALT
               r'|\btime\s*\(\s*(nullptr|NULL|0)\s*\)')
 MAY_WALL_CLOCK = {"lockstep/cli/events.cc",
                   "lockstep/net/stock_calls.cc", "lockstep/net/stock_door.cc",
-                  "lockstep/preempt/fake_clouds.cc", "lockstep/preempt/watched_source.cc",
+                  "lockstep/preempt/watched_source.cc",
                   "lockstep/server/event_feed.cc", "lockstep/server/job_host.cc",
                   "lockstep/server/job_table.cc", "lockstep/server/saved_state.cc"}
 

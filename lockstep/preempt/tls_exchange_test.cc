@@ -14,10 +14,15 @@
 #include "absl/strings/str_cat.h"
 #include "httplib.h"
 #include "lockstep/preempt/kubernetes_source.h"
-#include "lockstep/preempt/source_testing.h"
+#include "lockstep/testing/running_source.h"
 
 namespace lockstep::preempt {
 namespace {
+
+using lockstep::testing::Running;
+using lockstep::testing::SourceLog;
+using lockstep::testing::TestDirectory;
+using lockstep::testing::WriteFile;
 
 constexpr const char* kToken = "S3CRET";
 
@@ -97,7 +102,7 @@ class TlsServer {
   std::thread thread_;
 };
 
-class Tls : public testing::Test {
+class Tls : public ::testing::Test {
  protected:
   Tls() {
     certificate_.Write(directory_ / "ca.crt");
@@ -171,7 +176,7 @@ TEST_F(Tls, TheSourceFindsTheDeletionOfItsPod) {
                                    {"POD_NAME", "train-3"}},
                    .root = directory_ / ""});
   ASSERT_TRUE(sources.ok()) << sources.status();
-  EventLog log;
+  SourceLog log;
   SourceSet set(*std::move(sources), log.listener());
   ASSERT_TRUE(set.Start().ok());
   log.NextHealth(true);

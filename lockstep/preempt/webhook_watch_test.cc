@@ -4,10 +4,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "lockstep/preempt/http_exchange.h"
-#include "lockstep/preempt/source_testing.h"
+#include "lockstep/testing/running_source.h"
 
 namespace lockstep::preempt {
 namespace {
+
+using lockstep::testing::MakeOne;
+using lockstep::testing::Running;
+using lockstep::testing::TestDirectory;
+using lockstep::testing::WriteFile;
 
 BaseUrl UrlOf(const Running& http) {
   const std::string detail = http.set.health().at(0).detail;

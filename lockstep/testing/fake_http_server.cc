@@ -1,4 +1,4 @@
-#include "lockstep/preempt/fake_http_server.h"
+#include "lockstep/testing/fake_http_server.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -8,18 +8,18 @@
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
 
-namespace lockstep::preempt {
+namespace lockstep::testing {
 
 const char* const FakeHttpServer::kHold = "(hold)";
 
-std::string WireAnswer(int status, const std::string& body, const HttpHeaders& headers) {
+std::string WireAnswer(int status, const std::string& body, const preempt::HttpHeaders& headers) {
   std::string bytes = absl::StrCat("HTTP/1.1 ", status, " Said\r\n");
   for (const auto& [name, value] : headers) absl::StrAppend(&bytes, name, ": ", value, "\r\n");
   return absl::StrCat(bytes, "Content-Length: ", body.size(), "\r\n\r\n", body);
 }
 
 FakeHttpServer::FakeHttpServer() : interrupt_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  auto listening = ListenAt("127.0.0.1", 0);
+  auto listening = preempt::ListenAt("127.0.0.1", 0);
   LOCKSTEP_CHECK(listening.ok());
   listening_ = *std::move(listening);
 }
@@ -66,18 +66,19 @@ std::vector<std::string> FakeHttpServer::requests() {
 
 void FakeHttpServer::Accept() {
   for (;;) {
-    if (WaitFor(listening_.socket.get(), POLLIN, interrupt_.get(), Time::Infinite()) !=
-        Waited::kReady) {
+    if (preempt::WaitFor(listening_.socket.get(), POLLIN, interrupt_.get(), Time::Infinite()) !=
+        preempt::Waited::kReady) {
       return;
     }
-    auto connection = std::make_shared<Descriptor>(AcceptAt(listening_.socket.get()));
+    auto connection =
+        std::make_shared<preempt::Descriptor>(preempt::AcceptAt(listening_.socket.get()));
     connections_.emplace_back([this, connection] { Converse(std::move(*connection)); });
   }
 }
 
-void FakeHttpServer::Converse(Descriptor connection) {
-  TcpStream stream(std::move(connection), {.interrupt = interrupt_.get()});
-  HttpReader reader(HttpReader::Kind::kRequest, 1 << 20);
+void FakeHttpServer::Converse(preempt::Descriptor connection) {
+  preempt::TcpStream stream(std::move(connection), {.interrupt = interrupt_.get()});
+  preempt::HttpReader reader(preempt::HttpReader::Kind::kRequest, 1 << 20);
   while (!reader.done()) {
     const auto some = stream.Read();
     if (!some.ok() || some->empty() || !reader.Take(*some).ok()) return;
@@ -96,4 +97,4 @@ void FakeHttpServer::Converse(Descriptor connection) {
   stream.Write(bytes).IgnoreError();
 }
 
-}  // namespace lockstep::preempt
+}  // namespace lockstep::testing
