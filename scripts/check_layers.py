@@ -89,8 +89,11 @@ MAY_PROTOBUF = MAY_GRPC | {STOCK, XLA, TENSORFLOW}
 PROTOZERO = r'#include\s*["<]protozero/'
 MAY_PROTOZERO = {NATIVE}
 # TLS: in a library of its own, so that programs of users do without.
-OPENSSL = r'#include\s*<openssl/'
+OPENSSL = r'#include\s*["<](openssl/|asio/ssl)'
 MAY_OPENSSL = {"lockstep/preempt/tls_exchange.cc"}
+# Of all Boost only what reads HTTP, with settings of its own that two files must not disagree about.
+BOOST = r'#include\s*["<]boost/'
+MAY_BOOST = {"lockstep/preempt/http_wire.cc"}
 
 # Of ours; not what protoc makes of proto/lockstep.
 INCLUDE = re.compile(r'#include\s*"(lockstep/[^"]+(?<!\.pb\.h))"')
@@ -154,6 +157,8 @@ def check_line(name, line, says_it_is_pure=False):
             yield f"{what} is only for {', '.join(sorted(where))}"
     if re.search(OPENSSL, line) and name not in MAY_OPENSSL and not is_test:
         yield f"OpenSSL is only for {', '.join(sorted(MAY_OPENSSL))}"
+    if re.search(BOOST, line) and name not in MAY_BOOST:
+        yield f"Boost is only for {', '.join(sorted(MAY_BOOST))}"
 
 
 def check_file(path):

@@ -14,11 +14,13 @@
 #include "absl/strings/str_cat.h"
 #include "httplib.h"
 #include "lockstep/preempt/kubernetes_source.h"
+#include "lockstep/testing/fake_http_server.h"
 #include "lockstep/testing/running_source.h"
 
 namespace lockstep::preempt {
 namespace {
 
+using lockstep::testing::DrippingServer;
 using lockstep::testing::Running;
 using lockstep::testing::SourceLog;
 using lockstep::testing::TestDirectory;
@@ -158,6 +160,27 @@ TEST_F(Tls, WhoSpeaksNoTlsIsUnavailable) {
   BaseUrl url = *ParseBaseUrl(detail.substr(0, detail.rfind('/')));
   url.tls = true;
   EXPECT_EQ(Ask(url).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(Tls, WhoDripsAHandshakeIsGivenUp) {
+  // The beginning of a record that would be long.
+  const DrippingServer server(std::string("\x16\x03\x03\x3f\xff", 5));
+  const BaseUrl url = *ParseBaseUrl(absl::StrCat("https://127.0.0.1:", server.port()));
+  const auto answer =
+      TlsExchange(url, {.ca_file = directory_ / "ca.crt", .token_file = directory_ / "token"})(
+          {.target = "/", .timeout = absl::Milliseconds(100)}, -1);
+  EXPECT_EQ(answer.status().code(), absl::StatusCode::kDeadlineExceeded) << answer.status();
+}
+
+TEST_F(Tls, ANameMustBeTheCertificatesToo) {
+  const Certificate of_a_name("DNS:localhost");
+  of_a_name.Write(directory_ / "name.crt");
+  TlsServer server(of_a_name);
+  BaseUrl url = server.url();
+  EXPECT_EQ(Ask(url, "name.crt").status().code(), absl::StatusCode::kUnauthenticated);
+  url.host = "localhost";
+  const auto answer = Ask(url, "name.crt");
+  EXPECT_TRUE(answer.ok()) << answer.status();
 }
 
 TEST_F(Tls, TheSourceFindsTheDeletionOfItsPod) {

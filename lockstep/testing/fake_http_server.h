@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/preempt/connection.h"
 #include "lockstep/preempt/http_message.h"
-#include "lockstep/preempt/socket.h"
 
 namespace lockstep::testing {
 
@@ -52,8 +52,8 @@ class FakeHttpServer {
   void Accept();
   void Converse(preempt::Descriptor connection);
 
-  preempt::Listening listening_;
-  preempt::Descriptor interrupt_;
+  const preempt::Listening listening_;
+  const preempt::Descriptor interrupt_;
   std::mutex mutex_;
   std::condition_variable changed_;
   Handler handler_;
@@ -62,6 +62,22 @@ class FakeHttpServer {
   std::vector<std::string> requests_;
   std::list<std::thread> connections_;
   std::thread acceptor_;
+};
+
+// Says `head` to whoever connects, and then one byte after the other, slowly and without end.
+class DrippingServer {
+ public:
+  explicit DrippingServer(std::string head);
+  ~DrippingServer();
+  int port() const { return listening_.port; }
+
+ private:
+  void Drip(const preempt::Descriptor& connection) const;
+
+  const std::string head_;
+  const preempt::Listening listening_;
+  const preempt::Descriptor interrupt_;
+  std::thread thread_;
 };
 
 }  // namespace lockstep::testing
