@@ -188,6 +188,10 @@ TEST(PlainExchange, ALookUpOfANameIsWaitedForNoLongerThanForAConnection) {
 }
 
 TEST(PlainExchange, WithoutDescriptorsItFails) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP()
+      << "the sanitizer of undefined behaviour takes descriptors itself to look at objects";
+#endif
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
