@@ -23,10 +23,17 @@ if(LOCKSTEP_DOORS)
   find_package(prometheus-cpp REQUIRED CONFIG)
   add_library(lockstep_metrics INTERFACE)
   target_link_libraries(lockstep_metrics INTERFACE prometheus-cpp::core)
-  # By its pkg-config file: the layout of its classes depends on the macros that Debian built it with.
-  find_package(PkgConfig REQUIRED)
-  find_package(OpenSSL REQUIRED)
-  pkg_check_modules(LOCKSTEP_CPP_HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
+  set(of_doors REQUIRED)
+endif()
+
+# For the source `kubernetes`, and what the server answers browsers with. cpp-httplib by its pkg-config
+# file: the layout of its classes depends on the macros that Debian built it with.
+find_package(PkgConfig ${of_doors})
+find_package(OpenSSL ${of_doors})
+if(PkgConfig_FOUND)
+  pkg_check_modules(LOCKSTEP_CPP_HTTPLIB ${of_doors} IMPORTED_TARGET cpp-httplib)
+endif()
+if(OpenSSL_FOUND AND LOCKSTEP_CPP_HTTPLIB_FOUND)
   add_library(lockstep_http INTERFACE)
   target_link_libraries(lockstep_http INTERFACE PkgConfig::LOCKSTEP_CPP_HTTPLIB OpenSSL::SSL
     OpenSSL::Crypto Threads::Threads)
@@ -42,6 +49,11 @@ if(LOCKSTEP_SANITIZE MATCHES thread)
   # Asio's fences say nothing that its mutexes do not, and the thread sanitizer cannot follow fences.
   target_compile_definitions(lockstep_asio INTERFACE ASIO_DISABLE_FENCED_BLOCK)
 endif()
+
+# Beast, which reads HTTP.
+find_path(LOCKSTEP_BEAST_INCLUDE boost/beast/http/parser.hpp REQUIRED)
+add_library(lockstep_beast INTERFACE)
+target_include_directories(lockstep_beast SYSTEM INTERFACE ${LOCKSTEP_BEAST_INCLUDE})
 
 find_path(LOCKSTEP_PROTOZERO_INCLUDE protozero/pbf_reader.hpp REQUIRED)
 add_library(lockstep_protozero INTERFACE)

@@ -41,7 +41,8 @@ MAY_INCLUDE = {
                      "lockstep/client", "lockstep/observe", "lockstep/preempt",
                      "lockstep/launch"},
     "lockstep/sim": {"lockstep/coord", "lockstep/client", "lockstep/wire/native"},
-    "lockstep/testing": {"lockstep/coord", NATIVE, "lockstep/runtime", "lockstep/link"},
+    "lockstep/testing": {"lockstep/coord", NATIVE, "lockstep/runtime", "lockstep/link",
+                         "lockstep/preempt"},
 }
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
@@ -76,7 +77,7 @@ WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALT
               r'|\btime\s*\(\s*(nullptr|NULL|0)\s*\)')
 MAY_WALL_CLOCK = {"lockstep/cli/events.cc",
                   "lockstep/net/stock_calls.cc", "lockstep/net/stock_door.cc",
-                  "lockstep/preempt/fake_clouds.cc", "lockstep/preempt/watched_source.cc",
+                  "lockstep/preempt/watched_source.cc",
                   "lockstep/server/event_feed.cc", "lockstep/server/job_host.cc",
                   "lockstep/server/job_table.cc", "lockstep/server/saved_state.cc"}
 
@@ -88,8 +89,11 @@ MAY_PROTOBUF = MAY_GRPC | {STOCK, XLA, TENSORFLOW}
 PROTOZERO = r'#include\s*["<]protozero/'
 MAY_PROTOZERO = {NATIVE}
 # TLS: in a library of its own, so that programs of users do without.
-OPENSSL = r'#include\s*<openssl/'
+OPENSSL = r'#include\s*["<](openssl/|asio/ssl)'
 MAY_OPENSSL = {"lockstep/preempt/tls_exchange.cc"}
+# Of all Boost only what reads HTTP, with settings of its own that two files must not disagree about.
+BOOST = r'#include\s*["<]boost/'
+MAY_BOOST = {"lockstep/preempt/http_wire.cc"}
 
 # Of ours; not what protoc makes of proto/lockstep.
 INCLUDE = re.compile(r'#include\s*"(lockstep/[^"]+(?<!\.pb\.h))"')
@@ -153,6 +157,8 @@ def check_line(name, line, says_it_is_pure=False):
             yield f"{what} is only for {', '.join(sorted(where))}"
     if re.search(OPENSSL, line) and name not in MAY_OPENSSL and not is_test:
         yield f"OpenSSL is only for {', '.join(sorted(MAY_OPENSSL))}"
+    if re.search(BOOST, line) and name not in MAY_BOOST:
+        yield f"Boost is only for {', '.join(sorted(MAY_BOOST))}"
 
 
 def check_file(path):

@@ -41,6 +41,12 @@ class CheckLayers(unittest.TestCase):
         line = "#include <openssl/ssl.h>"
         self.assertTrue(self.problems("lockstep/preempt/http_exchange.cc", line))
         self.assertEqual(self.problems("lockstep/preempt/tls_exchange.cc", line), [])
+        self.assertTrue(self.problems("lockstep/preempt/connection.h", '#include "asio/ssl.hpp"'))
+
+    def test_boost_stays_in_one_file(self):
+        line = '#include "boost/beast/http/parser.hpp"'
+        self.assertTrue(self.problems("lockstep/preempt/http_exchange.cc", line))
+        self.assertEqual(self.problems("lockstep/preempt/http_wire.cc", line), [])
 
     def test_comments_are_not_code(self):
         self.assertEqual(self.problems("lockstep/coord/a.h", "// never absl::Now()"), [])

@@ -24,7 +24,7 @@ readonly SETUP_PACKAGES=(
   # What builds.
   g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc
   # What the library and the `lockstep` program are made of.
-  libabsl-dev libasio-dev libprotozero-dev nlohmann-json3-dev libcli11-dev libspdlog-dev
+  libabsl-dev libasio-dev libboost-dev libprotozero-dev nlohmann-json3-dev libcli11-dev libspdlog-dev
   libyaml-cpp-dev
   # What the server answers browsers and Prometheus with.
   libcpp-httplib-dev prometheus-cpp-dev

@@ -1,10 +1,17 @@
 #include "lockstep/preempt/aws_machine.h"
 
 #include "absl/strings/match.h"
-#include "lockstep/preempt/machine_testing.h"
+#include "lockstep/testing/sights.h"
 
 namespace lockstep::preempt {
 namespace {
+
+using lockstep::testing::Answer;
+using lockstep::testing::At;
+using lockstep::testing::HeaderOf;
+using lockstep::testing::IsQuiet;
+using lockstep::testing::Only;
+using lockstep::testing::Wall;
 
 constexpr const char* kSpot = "/latest/meta-data/spot/instance-action";
 constexpr const char* kScheduled = "/latest/meta-data/events/maintenance/scheduled";

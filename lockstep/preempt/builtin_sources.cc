@@ -1,8 +1,8 @@
 // The options of each source, and what it is made of.
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "asio/ip/address.hpp"
 #include "lockstep/preempt/aws_machine.h"
 #include "lockstep/preempt/azure_machine.h"
 #include "lockstep/preempt/gce_machine.h"
@@ -64,11 +64,12 @@ Made MakeHttp(OptionReader& options, const Host&) {
   WebhookOptions made;
   const std::string listen = options.Text("listen", "127.0.0.1:0");
   const absl::StatusOr<runtime::Address> address = runtime::ParseAddress(listen);
-  if (!address.ok() || (!absl::StartsWith(address->host, "127.") && address->host != "::1")) {
+  // Only a number says so before it is looked up.
+  asio::error_code is_name;
+  if (!address.ok() || !asio::ip::make_address(address->host, is_name).is_loopback()) {
     options.Refuse("listen", "is a loopback address: 127.0.0.1:8477, [::1]:0");
   } else {
-    made.host = address->host;
-    made.port = address->port;
+    made.at = *address;
   }
   const std::string file = options.Text("token-file", "");
   if (!file.empty()) {

@@ -2,14 +2,24 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "lockstep/preempt/event_log.h"
-#include "lockstep/preempt/fake_clouds.h"
 #include "lockstep/preempt/kubernetes_source.h"
 #include "lockstep/preempt/registry.h"
 #include "lockstep/preempt/source_set.h"
+#include "lockstep/testing/fake_clouds.h"
+#include "lockstep/testing/source_log.h"
 
 namespace lockstep::preempt {
 namespace {
+
+using lockstep::testing::FakeAws;
+using lockstep::testing::FakeAzure;
+using lockstep::testing::FakeCloud;
+using lockstep::testing::FakeGce;
+using lockstep::testing::FakeHttpServer;
+using lockstep::testing::FakeKubernetes;
+using lockstep::testing::kSecret;
+using lockstep::testing::SourceLog;
+using lockstep::testing::WireAnswer;
 
 std::unique_ptr<FakeCloud> MakeFake(const std::string& name) {
   if (name == "gce") return std::make_unique<FakeGce>();
@@ -34,14 +44,14 @@ void ExpectDeathInHalfAMinute(const SourceEvent& event) {
   EXPECT_LE(*event.left, absl::Seconds(31));
 }
 
-class Clouds : public testing::TestWithParam<std::string> {
+class Clouds : public ::testing::TestWithParam<std::string> {
  protected:
   std::unique_ptr<FakeCloud> fake_ = MakeFake(GetParam());
-  EventLog log_;
+  SourceLog log_;
   SourceSet set_{Make(fake_->spec()), log_.listener()};
 };
 
-INSTANTIATE_TEST_SUITE_P(All, Clouds, testing::Values("gce", "aws", "azure", "kubernetes"),
+INSTANTIATE_TEST_SUITE_P(All, Clouds, ::testing::Values("gce", "aws", "azure", "kubernetes"),
                          [](const auto& each) { return each.param; });
 
 TEST_P(Clouds, TheNoticeAndItsWithdrawalAreFound) {
@@ -116,7 +126,7 @@ TEST_P(Clouds, AServerThatNeverAnswersDoesNotHoldUpTheStop) {
 TEST_P(Clouds, NobodyThereIsUnhealthy) {
   // The port was free a moment ago, and is nobody's.
   const std::string spec = MakeFake(GetParam())->spec();
-  EventLog log;
+  SourceLog log;
   SourceSet set(Make(spec), log.listener());
   ASSERT_TRUE(set.Start().ok());
   EXPECT_FALSE(log.NextHealth(false).last_error.empty());
@@ -124,7 +134,7 @@ TEST_P(Clouds, NobodyThereIsUnhealthy) {
 
 TEST(Gce, MaintenanceOfEachKeyIsFoundWhileOthersAreWaitedFor) {
   FakeGce fake;
-  EventLog log;
+  SourceLog log;
   SourceSet set(Make(fake.spec() + ",maintenance-lead=1h"), log.listener());
   ASSERT_TRUE(set.Start().ok());
   log.NextHealth(true);
@@ -143,7 +153,7 @@ TEST(Gce, MaintenanceOfEachKeyIsFoundWhileOthersAreWaitedFor) {
 TEST(Gce, AServerThatIsSlowIsGivenUpAndAskedAgain) {
   FakeGce fake;
   fake.server().SetFault(FakeHttpServer::kHold);
-  EventLog log;
+  SourceLog log;
   SourceSet set(Make(fake.spec()), log.listener());
   ASSERT_TRUE(set.Start().ok());
   EXPECT_TRUE(absl::StrContains(log.NextHealth(false).last_error, "no whole answer came in time"));
@@ -154,7 +164,7 @@ TEST(Gce, AServerThatIsSlowIsGivenUpAndAskedAgain) {
 
 TEST(Aws, TokensThatExpireAreRenewedWithoutAFailure) {
   FakeAws fake;
-  EventLog log;
+  SourceLog log;
   SourceSet set(Make(fake.spec()), log.listener());
   ASSERT_TRUE(set.Start().ok());
   log.NextHealth(true);
@@ -171,7 +181,7 @@ TEST(Aws, MachinesWithoutTokensAreAskedAsVersion1) {
   FakeAws fake;
   fake.ForgetTokens();
   fake.Give();
-  EventLog log;
+  SourceLog log;
   SourceSet set(Make(fake.spec()), log.listener());
   ASSERT_TRUE(set.Start().ok());
   ExpectDeathInHalfAMinute(log.Next());
@@ -179,7 +189,7 @@ TEST(Aws, MachinesWithoutTokensAreAskedAsVersion1) {
 
 TEST(Aws, RebalanceAndScheduledEventsAreFound) {
   FakeAws fake;
-  EventLog log;
+  SourceLog log;
   SourceSet set(Make(fake.spec()), log.listener());
   ASSERT_TRUE(set.Start().ok());
   fake.Set("events/recommendations/rebalance", R"({"noticeTime": "2026-03-01T12:00:00Z"})");
@@ -194,7 +204,7 @@ TEST(Aws, RebalanceAndScheduledEventsAreFound) {
 
 TEST(Azure, AnAcknowledgedEventStarts) {
   FakeAzure fake;
-  EventLog log;
+  SourceLog log;
   SourceSet set(Make(fake.spec()), log.listener());
   ASSERT_TRUE(set.Start().ok());
   fake.Give();
@@ -208,7 +218,7 @@ TEST(Azure, AnAcknowledgedEventStarts) {
 
 TEST(Kubernetes, TheNodesTaintsAreFound) {
   FakeKubernetes fake;
-  EventLog log;
+  SourceLog log;
   SourceSet set(Make(fake.spec()), log.listener());
   ASSERT_TRUE(set.Start().ok());
   log.NextHealth(true);
@@ -219,7 +229,7 @@ TEST(Kubernetes, TheNodesTaintsAreFound) {
 TEST(Kubernetes, WithoutTheRightToReadNodesThePodIsEnough) {
   FakeKubernetes fake;
   fake.ForbidNodes();
-  EventLog log;
+  SourceLog log;
   SourceSet set(Make(fake.spec()), log.listener());
   ASSERT_TRUE(set.Start().ok());
   log.NextHealth(true);

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/preempt/descriptor.h"
 #include "lockstep/preempt/local_watches.h"
 #include "lockstep/preempt/payload.h"
-#include "lockstep/preempt/socket.h"
 
 namespace lockstep::preempt {
 namespace {

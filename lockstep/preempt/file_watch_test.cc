@@ -1,10 +1,14 @@
 #include <unistd.h>
 
 #include "absl/strings/match.h"
-#include "lockstep/preempt/source_testing.h"
+#include "lockstep/testing/running_source.h"
 
 namespace lockstep::preempt {
 namespace {
+
+using lockstep::testing::Running;
+using lockstep::testing::TestDirectory;
+using lockstep::testing::WriteFile;
 
 TEST(FileSource, TheFileIsANoticeAndItsRemovalWithdrawsIt) {
   const TestDirectory directory;

@@ -1,10 +1,16 @@
 #include "lockstep/preempt/gce_machine.h"
 
 #include "absl/strings/match.h"
-#include "lockstep/preempt/machine_testing.h"
+#include "lockstep/testing/sights.h"
 
 namespace lockstep::preempt {
 namespace {
+
+using lockstep::testing::Answer;
+using lockstep::testing::At;
+using lockstep::testing::HeaderOf;
+using lockstep::testing::IsQuiet;
+using lockstep::testing::Only;
 
 using Key = GceMachine::Key;
 

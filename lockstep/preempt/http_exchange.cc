@@ -2,13 +2,19 @@
 
 #include <utility>
 
+#include "lockstep/preempt/http_converse.h"
+#include "lockstep/preempt/http_wire.h"
+#include "lockstep/runtime/loop.h"
+
 namespace lockstep::preempt {
 
-absl::StatusOr<std::unique_ptr<TcpStream>> DialFor(const BaseUrl& base, const HttpRequest& request,
-                                                   int interrupt) {
-  const Time now = runtime::MonotonicNow();
-  return TcpStream::Dial(base.host, base.port, now + request.connect_timeout,
-                         {.deadline = now + request.timeout, .interrupt = interrupt});
+Patience PatienceOf(const HttpRequest& request, int interrupt) {
+  return {.deadline = runtime::MonotonicNow() + request.timeout, .interrupt = interrupt};
+}
+
+absl::Status DialFor(Connection& connection, const BaseUrl& base, const HttpRequest& request) {
+  return connection.Dial({.host = base.host, .port = static_cast<uint16_t>(base.port)},
+                         request.connect_timeout);
 }
 
 absl::StatusOr<HttpMessage> Converse(Stream& stream, const BaseUrl& base,
@@ -27,11 +33,13 @@ absl::StatusOr<HttpMessage> Converse(Stream& stream, const BaseUrl& base,
 }
 
 HttpExchange PlainExchange(BaseUrl base) {
-  return [base = std::move(base)](const HttpRequest& request,
-                                  int interrupt) -> absl::StatusOr<HttpMessage> {
-    absl::StatusOr<std::unique_ptr<TcpStream>> stream = DialFor(base, request, interrupt);
-    if (!stream.ok()) return stream.status();
-    return Converse(**stream, base, request);
+  return [base = std::move(base)](const HttpRequest& request, int interrupt) {
+    return Guarded([&]() -> absl::StatusOr<HttpMessage> {
+      Connection connection(PatienceOf(request, interrupt));
+      if (absl::Status status = DialFor(connection, base, request); !status.ok()) return status;
+      LayerStream stream(connection, connection.socket());
+      return Converse(stream, base, request);
+    });
   };
 }
 

@@ -4,8 +4,8 @@
 
 #include <functional>
 
+#include "absl/status/statusor.h"
 #include "lockstep/preempt/http_message.h"
-#include "lockstep/preempt/socket.h"
 
 namespace lockstep::preempt {
 
@@ -15,13 +15,5 @@ using HttpExchange =
 
 // Over plain TCP; `base` is an http:// one.
 HttpExchange PlainExchange(BaseUrl base);
-
-// The request and its answer over a stream that is connected.
-absl::StatusOr<HttpMessage> Converse(Stream& stream, const BaseUrl& base,
-                                     const HttpRequest& request);
-
-// A connection for the request, with its deadlines.
-absl::StatusOr<std::unique_ptr<TcpStream>> DialFor(const BaseUrl& base, const HttpRequest& request,
-                                                   int interrupt);
 
 }  // namespace lockstep::preempt

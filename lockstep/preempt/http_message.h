@@ -1,8 +1,4 @@
-// HTTP/1.1 as far as sources need it: what is sent, and a reader of what comes. Pure.
-//
-// Our own, since what is made for others' processes must not bring TLS, compression and a shared
-// library into them for six small requests; and since a request here has one deadline for all of
-// it, and can be broken off.
+// Requests and answers of HTTP, and where they go to, as values. Pure. As bytes: http_wire.h.
 #pragma once
 
 #include <string>
@@ -45,9 +41,6 @@ struct HttpRequest {
   bool first_line_only = false;
 };
 
-// As it goes over the wire. INVALID_ARGUMENT: something in it would break out of its place.
-absl::StatusOr<std::string> Encode(const BaseUrl& base, const HttpRequest& request);
-
 // An answer, or a request that came to us.
 struct HttpMessage {
   int status = 0;      // of an answer
@@ -58,42 +51,6 @@ struct HttpMessage {
 
   // Empty when there is none.
   std::string header(absl::string_view lower_case_name) const;
-};
-
-// Reads one message from the bytes as they come. Errors tell what is wrong and quote nothing.
-//
-// Bounds: 16 KiB of headers; the body as told.
-class HttpReader {
- public:
-  enum class Kind { kAnswer, kRequest };
-  HttpReader(Kind kind, size_t body_bytes_max, bool first_line_only = false)
-      : kind_(kind), body_bytes_max_(body_bytes_max), first_line_only_(first_line_only) {}
-
-  absl::Status Take(absl::string_view bytes);
-  // The other end closed the connection.
-  absl::Status End();
-  bool done() const { return state_ == State::kDone; }
-  const HttpMessage& message() const { return message_; }
-
- private:
-  enum class State { kHead, kSized, kChunkSize, kChunk, kChunkEnd, kTrailer, kUntilEnd, kDone };
-  // Takes what it can from `pending_`; false when more must come.
-  absl::StatusOr<bool> Advance();
-  absl::StatusOr<bool> AdvanceHead();
-  absl::StatusOr<bool> AdvanceChunk();
-  absl::Status ParseHead(absl::string_view head);
-  absl::Status ParseStart(absl::string_view line);
-  absl::Status ChooseBody();
-  absl::Status Append(absl::string_view bytes);
-  bool NextLine(std::string* line);
-
-  const Kind kind_;
-  const size_t body_bytes_max_;
-  const bool first_line_only_;
-  State state_ = State::kHead;
-  std::string pending_;
-  size_t left_ = 0;  // of the body or chunk
-  HttpMessage message_;
 };
 
 }  // namespace lockstep::preempt

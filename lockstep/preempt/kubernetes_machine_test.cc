@@ -1,10 +1,15 @@
 #include "lockstep/preempt/kubernetes_machine.h"
 
 #include "absl/strings/match.h"
-#include "lockstep/preempt/machine_testing.h"
+#include "lockstep/testing/sights.h"
 
 namespace lockstep::preempt {
 namespace {
+
+using lockstep::testing::Answer;
+using lockstep::testing::At;
+using lockstep::testing::IsQuiet;
+using lockstep::testing::Only;
 
 using Object = KubernetesMachine::Object;
 

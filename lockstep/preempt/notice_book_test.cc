@@ -1,6 +1,6 @@
 #include "lockstep/preempt/notice_book.h"
 
-#include "lockstep/preempt/machine_testing.h"
+#include "lockstep/testing/sights.h"
 
 namespace lockstep::preempt {
 namespace {

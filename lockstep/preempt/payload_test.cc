@@ -1,10 +1,12 @@
 #include "lockstep/preempt/payload.h"
 
 #include "absl/strings/match.h"
-#include "lockstep/preempt/machine_testing.h"
+#include "lockstep/testing/sights.h"
 
 namespace lockstep::preempt {
 namespace {
+
+using lockstep::testing::At;
 
 Notice One(const std::string& text, const std::string& id = "") {
   const auto notices = ParsePayload(At(), text, id);

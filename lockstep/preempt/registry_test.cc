@@ -5,10 +5,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "lockstep/preempt/source_testing.h"
+#include "lockstep/testing/running_source.h"
 
 namespace lockstep::preempt {
 namespace {
+
+using lockstep::testing::MakeOne;
+using lockstep::testing::Running;
+using lockstep::testing::SourceLog;
+using lockstep::testing::TestDirectory;
+using lockstep::testing::WriteFile;
 
 absl::Status MakeFails(const std::string& spec) {
   return MakeSources({spec}, BuiltinSources(), {}).status();
@@ -105,7 +111,7 @@ TEST(SourceSet, WhereOneCannotStartNoneRuns) {
   auto sources =
       MakeSources({"slurm", absl::StrCat("file:path=", directory / "drain")}, BuiltinSources(), {});
   ASSERT_TRUE(sources.ok());
-  EventLog log;
+  SourceLog log;
   SourceSet set(*std::move(sources), log.listener());
   EXPECT_FALSE(set.Start().ok());
   EXPECT_EQ(log.size(), 0);

@@ -16,7 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lockstep/base/check.h"
-#include "lockstep/preempt/socket.h"
+#include "lockstep/preempt/descriptor.h"
 
 namespace lockstep::preempt {
 namespace {

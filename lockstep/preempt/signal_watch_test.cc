@@ -8,10 +8,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "lockstep/preempt/source_testing.h"
+#include "lockstep/testing/running_source.h"
 
 namespace lockstep::preempt {
 namespace {
+
+using lockstep::testing::MakeOne;
+using lockstep::testing::Running;
 
 std::atomic<int> calls = 0;
 void Count(int) { ++calls; }
@@ -64,7 +67,7 @@ TEST(SignalSource, WithoutAHandlerBeforeTheSecondActsAsByDefault) {
         ::raise(SIGTERM);
         ::_exit(0);
       },
-      testing::KilledBySignal(SIGTERM), "");
+      ::testing::KilledBySignal(SIGTERM), "");
 }
 
 TEST(SignalSource, WhoIgnoresASignalGoesOnIgnoringIt) {

@@ -14,10 +14,17 @@
 #include "absl/strings/str_cat.h"
 #include "httplib.h"
 #include "lockstep/preempt/kubernetes_source.h"
-#include "lockstep/preempt/source_testing.h"
+#include "lockstep/testing/fake_http_server.h"
+#include "lockstep/testing/running_source.h"
 
 namespace lockstep::preempt {
 namespace {
+
+using lockstep::testing::DrippingServer;
+using lockstep::testing::Running;
+using lockstep::testing::SourceLog;
+using lockstep::testing::TestDirectory;
+using lockstep::testing::WriteFile;
 
 constexpr const char* kToken = "S3CRET";
 
@@ -97,7 +104,7 @@ class TlsServer {
   std::thread thread_;
 };
 
-class Tls : public testing::Test {
+class Tls : public ::testing::Test {
  protected:
   Tls() {
     certificate_.Write(directory_ / "ca.crt");
@@ -155,6 +162,27 @@ TEST_F(Tls, WhoSpeaksNoTlsIsUnavailable) {
   EXPECT_EQ(Ask(url).status().code(), absl::StatusCode::kUnavailable);
 }
 
+TEST_F(Tls, WhoDripsAHandshakeIsGivenUp) {
+  // The beginning of a record that would be long.
+  const DrippingServer server(std::string("\x16\x03\x03\x3f\xff", 5));
+  const BaseUrl url = *ParseBaseUrl(absl::StrCat("https://127.0.0.1:", server.port()));
+  const auto answer =
+      TlsExchange(url, {.ca_file = directory_ / "ca.crt", .token_file = directory_ / "token"})(
+          {.target = "/", .timeout = absl::Milliseconds(100)}, -1);
+  EXPECT_EQ(answer.status().code(), absl::StatusCode::kDeadlineExceeded) << answer.status();
+}
+
+TEST_F(Tls, ANameMustBeTheCertificatesToo) {
+  const Certificate of_a_name("DNS:localhost");
+  of_a_name.Write(directory_ / "name.crt");
+  TlsServer server(of_a_name);
+  BaseUrl url = server.url();
+  EXPECT_EQ(Ask(url, "name.crt").status().code(), absl::StatusCode::kUnauthenticated);
+  url.host = "localhost";
+  const auto answer = Ask(url, "name.crt");
+  EXPECT_TRUE(answer.ok()) << answer.status();
+}
+
 TEST_F(Tls, TheSourceFindsTheDeletionOfItsPod) {
   TlsServer server(certificate_);
   std::filesystem::create_directories(directory_ / "var/run/secrets/kubernetes.io/serviceaccount");
@@ -171,7 +199,7 @@ TEST_F(Tls, TheSourceFindsTheDeletionOfItsPod) {
                                    {"POD_NAME", "train-3"}},
                    .root = directory_ / ""});
   ASSERT_TRUE(sources.ok()) << sources.status();
-  EventLog log;
+  SourceLog log;
   SourceSet set(*std::move(sources), log.listener());
   ASSERT_TRUE(set.Start().ok());
   log.NextHealth(true);

@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "lockstep/base/check.h"
+#include "lockstep/preempt/descriptor.h"
 #include "lockstep/preempt/notice_book.h"
-#include "lockstep/preempt/socket.h"
 #include "lockstep/runtime/fork_guard.h"
 #include "lockstep/runtime/loop.h"
 

@@ -1,10 +1,12 @@
 #include "lockstep/preempt/webhook_book.h"
 
 #include "absl/strings/match.h"
-#include "lockstep/preempt/machine_testing.h"
+#include "lockstep/testing/sights.h"
 
 namespace lockstep::preempt {
 namespace {
+
+using lockstep::testing::At;
 
 HttpMessage Request(const std::string& method, const std::string& target,
                     const std::string& body = "", HttpHeaders more = {}) {

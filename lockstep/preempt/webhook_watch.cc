@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lockstep/preempt/http_message.h"
+#include "lockstep/preempt/connection.h"
+#include "lockstep/preempt/http_wire.h"
 #include "lockstep/preempt/payload.h"
-#include "lockstep/preempt/socket.h"
 #include "lockstep/preempt/webhook_book.h"
 
 namespace lockstep::preempt {
@@ -24,7 +24,7 @@ class WebhookWatch final : public Watch {
       : options_(std::move(options)), book_(options_.token) {}
 
   absl::Status Open() override {
-    absl::StatusOr<Listening> listening = ListenAt(options_.host, options_.port);
+    absl::StatusOr<Listening> listening = ListenAt(options_.at);
     if (!listening.ok()) return listening.status();
     listening_ = *std::move(listening);
     return absl::OkStatus();
@@ -35,15 +35,13 @@ class WebhookWatch final : public Watch {
     if (looked_) {
       const Waited waited = WaitFor(listening_.socket.get(), POLLIN, interrupt, Time::Infinite());
       if (waited == Waited::kInterrupted) return {.health = absl::CancelledError("broken off")};
-      Descriptor connection = AcceptAt(listening_.socket.get());
-      if (connection.get() < 0 && (errno == EMFILE || errno == ENFILE)) {
+      Descriptor accepted = AcceptAt(listening_.socket.get());
+      if (accepted.get() < 0 && (errno == EMFILE || errno == ENFILE)) {
         return {.health = absl::ResourceExhaustedError("there is no descriptor for a connection"),
                 .next = absl::Milliseconds(100)};
       }
-      if (connection.get() >= 0) {
-        TcpStream stream(std::move(connection),
-                         {.deadline = clock().steady + kRequestTime, .interrupt = interrupt});
-        Serve(clock, stream);
+      if (accepted.get() >= 0) {
+        Serve(clock, std::move(accepted), interrupt);
       }
     }
     looked_ = true;
@@ -51,12 +49,23 @@ class WebhookWatch final : public Watch {
   }
 
   std::string detail() const override {
-    const bool six = options_.host.find(':') != std::string::npos;
-    return absl::StrCat("http://", six ? "[" : "", options_.host, six ? "]" : "", ":",
-                        listening_.port, "/notices");
+    const runtime::Address at = {.host = options_.at.host,
+                                 .port = static_cast<uint16_t>(listening_.port)};
+    return absl::StrCat("http://", runtime::ToString(at), "/notices");
   }
 
  private:
+  void Serve(Clock clock, Descriptor accepted, int interrupt) {
+    // What Asio throws where nothing is left concerns this request only.
+    Guarded([&] {
+      Connection connection({.deadline = clock().steady + kRequestTime, .interrupt = interrupt});
+      connection.TakeOver(std::move(accepted));
+      LayerStream stream(connection, connection.socket());
+      Serve(clock, stream);
+      return absl::OkStatus();
+    }).IgnoreError();
+  }
+
   void Serve(Clock clock, Stream& stream) {
     HttpReader reader(HttpReader::Kind::kRequest, kPayloadBytesMax);
     absl::Status status;

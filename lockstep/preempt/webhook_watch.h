@@ -5,13 +5,14 @@
 #include <string>
 
 #include "lockstep/preempt/watched_source.h"
+#include "lockstep/runtime/address.h"
 
 namespace lockstep::preempt {
 
 struct WebhookOptions {
-  std::string host = "127.0.0.1";  // a number of the loopback interface
-  int port = 0;                    // 0: the system chooses; `detail` has it then
-  std::string token;               // empty: everybody on this host may
+  // A number of the loopback interface; port 0: the system chooses, and `detail` has it then.
+  runtime::Address at = {.host = "127.0.0.1"};
+  std::string token;  // empty: everybody on this host may
 };
 std::unique_ptr<Watch> MakeWebhookWatch(WebhookOptions options);
 

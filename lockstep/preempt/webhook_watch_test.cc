@@ -3,15 +3,25 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "lockstep/preempt/connection.h"
 #include "lockstep/preempt/http_exchange.h"
-#include "lockstep/preempt/source_testing.h"
+#include "lockstep/testing/running_source.h"
 
 namespace lockstep::preempt {
 namespace {
 
+using lockstep::testing::MakeOne;
+using lockstep::testing::Running;
+using lockstep::testing::TestDirectory;
+using lockstep::testing::WriteFile;
+
 BaseUrl UrlOf(const Running& http) {
   const std::string detail = http.set.health().at(0).detail;
   return *ParseBaseUrl(absl::StripSuffix(detail, "/notices"));
+}
+
+runtime::Address AddressOf(const BaseUrl& url) {
+  return {.host = url.host, .port = static_cast<uint16_t>(url.port)};
 }
 
 TEST(HttpSource, APostIsANoticeAndADeleteWithdrawsIt) {
@@ -50,11 +60,15 @@ TEST(HttpSource, ATokenFromAFileMustBeSaid) {
 TEST(HttpSource, WhoSendsGarbageOrTooMuchIsAnsweredAndHeardNoLonger) {
   Running http("http");
   const BaseUrl url = UrlOf(http);
-  const Time soon = runtime::MonotonicNow() + absl::Minutes(1);
-  auto stream = TcpStream::Dial(url.host, url.port, soon, {.deadline = soon});
-  ASSERT_TRUE(stream.ok());
-  ASSERT_TRUE((*stream)->Write("garbage\r\n\r\n").ok());
-  EXPECT_TRUE(absl::StartsWith(*(*stream)->Read(), "HTTP/1.1 400"));
+  for (const auto& [bytes, answer] :
+       {std::pair{"garbage\r\n\r\n", "HTTP/1.1 400"},
+        std::pair{"POST /notices HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", "HTTP/1.1 413"}}) {
+    Connection connection({});
+    ASSERT_TRUE(connection.Dial(AddressOf(url), absl::Minutes(1)).ok());
+    LayerStream stream(connection, connection.socket());
+    ASSERT_TRUE(stream.Write(bytes).ok());
+    EXPECT_TRUE(absl::StartsWith(*stream.Read(), answer));
+  }
   EXPECT_EQ(PlainExchange(url)({.method = "DELETE", .target = "/notices"}, -1)->status, 200);
 }
 
@@ -63,14 +77,16 @@ TEST(HttpSource, AnAddressInUseAndOneForOthersAreRefused) {
   const BaseUrl url = UrlOf(http);
   SourceSet second(MakeOne(absl::StrCat("http:listen=127.0.0.1:", url.port)), {});
   EXPECT_EQ(second.Start().code(), absl::StatusCode::kUnavailable);
-  EXPECT_FALSE(MakeSources({"http:listen=0.0.0.0:80"}, BuiltinSources(), {}).ok());
+  for (const char* at : {"0.0.0.0:80", "127.example.org:80", "localhost:80", "[::]:80"}) {
+    EXPECT_FALSE(MakeSources({absl::StrCat("http:listen=", at)}, BuiltinSources(), {}).ok()) << at;
+  }
 }
 
 TEST(HttpSource, AConnectionThatSaysNothingDoesNotHoldUpTheStop) {
   Running http("http");
   const BaseUrl url = UrlOf(http);
-  const auto stream = TcpStream::Dial(url.host, url.port, Time::Infinite(), {});
-  ASSERT_TRUE(stream.ok());
+  Connection connection({});
+  ASSERT_TRUE(connection.Dial(AddressOf(url), absl::Minutes(1)).ok());
   http.set.Stop();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "asio/post.hpp"
 #include "asio/steady_timer.hpp"
 #include "lockstep/base/check.h"
 #include "lockstep/runtime/fork_guard.h"
@@ -36,6 +37,16 @@ class Dialing : public std::enable_shared_from_this<Dialing> {
     timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
       if (!error) self->TimedOut();
     });
+    asio::error_code is_name;
+    const asio::ip::address number = asio::ip::make_address(address_.host, is_name);
+    if (!is_name) {
+      // Asio would start a thread to look it up.
+      endpoints_.emplace_back(number, address_.port);
+      asio::post(socket_.get_executor(), [self = shared_from_this()] {
+        if (self->done_ != nullptr) self->ConnectNext("");
+      });
+      return;
+    }
     resolver_.async_resolve(
         address_.host, std::to_string(address_.port), tcp::resolver::numeric_service,
         [self = shared_from_this()](const asio::error_code& error, const auto& results) {

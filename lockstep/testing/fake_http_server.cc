@@ -1,28 +1,41 @@
-#include "lockstep/preempt/fake_http_server.h"
+#include "lockstep/testing/fake_http_server.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
+#include "lockstep/preempt/http_wire.h"
+#include "lockstep/runtime/loop.h"
 
-namespace lockstep::preempt {
+namespace lockstep::testing {
 
 const char* const FakeHttpServer::kHold = "(hold)";
 
-std::string WireAnswer(int status, const std::string& body, const HttpHeaders& headers) {
+std::string WireAnswer(int status, const std::string& body, const preempt::HttpHeaders& headers) {
   std::string bytes = absl::StrCat("HTTP/1.1 ", status, " Said\r\n");
   for (const auto& [name, value] : headers) absl::StrAppend(&bytes, name, ": ", value, "\r\n");
   return absl::StrCat(bytes, "Content-Length: ", body.size(), "\r\n\r\n", body);
 }
 
-FakeHttpServer::FakeHttpServer() : interrupt_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  auto listening = ListenAt("127.0.0.1", 0);
+namespace {
+
+preempt::Listening ListenAnywhere() {
+  auto listening = preempt::ListenAt({.host = "127.0.0.1"});
   LOCKSTEP_CHECK(listening.ok());
-  listening_ = *std::move(listening);
+  return *std::move(listening);
 }
+
+preempt::Descriptor MakeInterrupt() {
+  return preempt::Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+
+}  // namespace
+
+FakeHttpServer::FakeHttpServer() : listening_(ListenAnywhere()), interrupt_(MakeInterrupt()) {}
 
 FakeHttpServer::~FakeHttpServer() { Stop(); }
 
@@ -66,18 +79,21 @@ std::vector<std::string> FakeHttpServer::requests() {
 
 void FakeHttpServer::Accept() {
   for (;;) {
-    if (WaitFor(listening_.socket.get(), POLLIN, interrupt_.get(), Time::Infinite()) !=
-        Waited::kReady) {
+    if (preempt::WaitFor(listening_.socket.get(), POLLIN, interrupt_.get(), Time::Infinite()) !=
+        preempt::Waited::kReady) {
       return;
     }
-    auto connection = std::make_shared<Descriptor>(AcceptAt(listening_.socket.get()));
+    auto connection =
+        std::make_shared<preempt::Descriptor>(preempt::AcceptAt(listening_.socket.get()));
     connections_.emplace_back([this, connection] { Converse(std::move(*connection)); });
   }
 }
 
-void FakeHttpServer::Converse(Descriptor connection) {
-  TcpStream stream(std::move(connection), {.interrupt = interrupt_.get()});
-  HttpReader reader(HttpReader::Kind::kRequest, 1 << 20);
+void FakeHttpServer::Converse(preempt::Descriptor connection) {
+  preempt::Connection over({.interrupt = interrupt_.get()});
+  over.TakeOver(std::move(connection));
+  preempt::LayerStream stream(over, over.socket());
+  preempt::HttpReader reader(preempt::HttpReader::Kind::kRequest, 1 << 20);
   while (!reader.done()) {
     const auto some = stream.Read();
     if (!some.ok() || some->empty() || !reader.Take(*some).ok()) return;
@@ -96,4 +112,29 @@ void FakeHttpServer::Converse(Descriptor connection) {
   stream.Write(bytes).IgnoreError();
 }
 
-}  // namespace lockstep::preempt
+DrippingServer::DrippingServer(std::string head)
+    : head_(std::move(head)), listening_(ListenAnywhere()), interrupt_(MakeInterrupt()) {
+  thread_ = std::thread([this] {
+    while (preempt::WaitFor(listening_.socket.get(), POLLIN, interrupt_.get(), Time::Infinite()) ==
+           preempt::Waited::kReady) {
+      Drip(preempt::AcceptAt(listening_.socket.get()));
+    }
+  });
+}
+
+DrippingServer::~DrippingServer() {
+  ::eventfd_write(interrupt_.get(), 1);
+  thread_.join();
+}
+
+void DrippingServer::Drip(const preempt::Descriptor& connection) const {
+  for (size_t sent = 0;; ++sent) {
+    const char byte = sent < head_.size() ? head_[sent] : 'x';
+    if (::send(connection.get(), &byte, 1, MSG_NOSIGNAL) != 1) return;
+    if (sent < head_.size()) continue;
+    const Time next = runtime::MonotonicNow() + absl::Milliseconds(5);
+    if (preempt::WaitFor(-1, 0, interrupt_.get(), next) == preempt::Waited::kInterrupted) return;
+  }
+}
+
+}  // namespace lockstep::testing

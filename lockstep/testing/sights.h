@@ -1,4 +1,4 @@
-// For tests of the machines: times, answers, and reading what came of them.
+// For tests of the machines of sources: times, answers, and reading what came of them.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "lockstep/preempt/http_machine.h"
 
-namespace lockstep::preempt {
+namespace lockstep::testing {
 
 inline absl::Time Wall(const std::string& text) {
   absl::Time time;
@@ -17,16 +17,17 @@ inline absl::Time Wall(const std::string& text) {
 }
 
 // Noon of a day that is `later` old; the steady clock began then at 1000 s.
-inline Now At(absl::Duration later = absl::ZeroDuration()) {
+inline preempt::Now At(absl::Duration later = absl::ZeroDuration()) {
   return {.steady = Time() + absl::Seconds(1000) + later,
           .wall = Wall("2026-03-01T12:00:00Z") + later};
 }
 
-inline HttpMessage Answer(int status, std::string body = "", HttpHeaders headers = {}) {
+inline preempt::HttpMessage Answer(int status, std::string body = "",
+                                   preempt::HttpHeaders headers = {}) {
   return {.status = status, .headers = std::move(headers), .body = std::move(body)};
 }
 
-inline std::string HeaderOf(const HttpRequest& request, const std::string& name) {
+inline std::string HeaderOf(const preempt::HttpRequest& request, const std::string& name) {
   for (const auto& [key, value] : request.headers) {
     if (key == name) return value;
   }
@@ -34,14 +35,14 @@ inline std::string HeaderOf(const HttpRequest& request, const std::string& name)
 }
 
 // The only notice that stands.
-inline Notice Only(const Sight& sight) {
+inline preempt::Notice Only(const preempt::Sight& sight) {
   EXPECT_TRUE(sight.health.ok()) << sight.health;
   EXPECT_TRUE(sight.notices && sight.notices->size() == 1);
-  return sight.notices && sight.notices->size() == 1 ? sight.notices->front() : Notice{};
+  return sight.notices && sight.notices->size() == 1 ? sight.notices->front() : preempt::Notice{};
 }
 
-inline bool IsQuiet(const Sight& sight) {
+inline bool IsQuiet(const preempt::Sight& sight) {
   return sight.health.ok() && sight.notices && sight.notices->empty();
 }
 
-}  // namespace lockstep::preempt
+}  // namespace lockstep::testing

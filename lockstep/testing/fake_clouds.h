@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/preempt/fake_http_server.h"
+#include "lockstep/testing/fake_http_server.h"
 
-namespace lockstep::preempt {
+namespace lockstep::testing {
 
 // Stands in every token that a fake gives; must be in nothing that people see.
 inline constexpr const char* kSecret = "S3CRET";
@@ -45,7 +45,7 @@ class FakeGce final : public FakeCloud {
     std::string text;
     int etag = 1;
   };
-  std::string Answer(const HttpMessage& request, FakeHttpServer::Lock& lock);
+  std::string Answer(const preempt::HttpMessage& request, FakeHttpServer::Lock& lock);
   std::map<std::string, Value> values_;
 };
 
@@ -64,7 +64,7 @@ class FakeAws final : public FakeCloud {
   int tokens_given();
 
  private:
-  std::string Answer(const HttpMessage& request);
+  std::string Answer(const preempt::HttpMessage& request);
   std::map<std::string, std::string> pages_;
   std::set<std::string> tokens_;
   int tokens_given_ = 0;
@@ -82,7 +82,7 @@ class FakeAzure final : public FakeCloud {
   std::vector<std::string> started();
 
  private:
-  std::string Answer(const HttpMessage& request);
+  std::string Answer(const preempt::HttpMessage& request);
   int incarnation_ = 1;
   std::string event_;  // its EventStatus; empty: there is none
   std::vector<std::string> started_;
@@ -101,7 +101,7 @@ class FakeKubernetes final : public FakeCloud {
   void ForgetVersions();  // a watch is answered with 410
 
  private:
-  std::string Answer(const HttpMessage& request, FakeHttpServer::Lock& lock);
+  std::string Answer(const preempt::HttpMessage& request, FakeHttpServer::Lock& lock);
   std::string Object(bool node) const;
   int version_ = 1;
   std::string reason_;  // of the pod's disruption
@@ -110,4 +110,4 @@ class FakeKubernetes final : public FakeCloud {
   bool forgotten_ = false;
 };
 
-}  // namespace lockstep::preempt
+}  // namespace lockstep::testing

@@ -9,33 +9,33 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "lockstep/preempt/event_log.h"
 #include "lockstep/preempt/registry.h"
 #include "lockstep/preempt/source_set.h"
+#include "lockstep/testing/source_log.h"
 
-namespace lockstep::preempt {
+namespace lockstep::testing {
 
-inline std::vector<std::unique_ptr<Source>> MakeOne(const std::string& spec,
-                                                    const Host& host = {}) {
-  auto sources = MakeSources({spec}, BuiltinSources(), host);
+inline std::vector<std::unique_ptr<preempt::Source>> MakeOne(const std::string& spec,
+                                                             const preempt::Host& host = {}) {
+  auto sources = preempt::MakeSources({spec}, preempt::BuiltinSources(), host);
   EXPECT_TRUE(sources.ok()) << sources.status();
-  return sources.ok() ? *std::move(sources) : std::vector<std::unique_ptr<Source>>{};
+  return sources.ok() ? *std::move(sources) : std::vector<std::unique_ptr<preempt::Source>>{};
 }
 
 struct Running {
-  explicit Running(const std::string& spec, const Host& host = {})
+  explicit Running(const std::string& spec, const preempt::Host& host = {})
       : set(MakeOne(spec, host), log.listener()) {
     const absl::Status status = set.Start();
     EXPECT_TRUE(status.ok()) << status;
   }
-  EventLog log;
-  SourceSet set;
+  SourceLog log;
+  preempt::SourceSet set;
 };
 
 // A directory of its own for each test.
 class TestDirectory {
  public:
-  TestDirectory() : path_(testing::TempDir() + "sources.XXXXXX") {
+  TestDirectory() : path_(::testing::TempDir() + "sources.XXXXXX") {
     EXPECT_NE(::mkdtemp(path_.data()), nullptr);
   }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
@@ -50,4 +50,4 @@ inline void WriteFile(const std::string& path, const std::string& text) {
   EXPECT_EQ(::rename((path + ".new").c_str(), path.c_str()), 0);
 }
 
-}  // namespace lockstep::preempt
+}  // namespace lockstep::testing

@@ -1,4 +1,4 @@
-#include "lockstep/preempt/fake_clouds.h"
+#include "lockstep/testing/fake_clouds.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "lockstep/preempt/json_fields.h"
 
-namespace lockstep::preempt {
+namespace lockstep::testing {
 namespace {
 
 // The value of `name` in the query of `target`; empty when there is none.
@@ -33,7 +33,7 @@ std::string InHalfAMinute(const char* format) {
 
 FakeGce::FakeGce() {
   values_ = {{"preempted", {"FALSE"}}, {"maintenance-event", {"NONE"}}};
-  server_.Serve([this](const HttpMessage& request, FakeHttpServer::Lock& lock) {
+  server_.Serve([this](const preempt::HttpMessage& request, FakeHttpServer::Lock& lock) {
     return Answer(request, lock);
   });
 }
@@ -49,13 +49,13 @@ void FakeGce::Set(const std::string& key, const std::string& value) {
   });
 }
 
-std::string FakeGce::Answer(const HttpMessage& request, FakeHttpServer::Lock& lock) {
+std::string FakeGce::Answer(const preempt::HttpMessage& request, FakeHttpServer::Lock& lock) {
   if (request.header("metadata-flavor") != "Google" || !request.header("x-forwarded-for").empty()) {
     return WireAnswer(403, absl::StrCat("forbidden ", kSecret));
   }
   absl::string_view path = request.target;
   path = path.substr(0, path.find('?'));
-  const HttpHeaders google = {{"Metadata-Flavor", "Google"}};
+  const preempt::HttpHeaders google = {{"Metadata-Flavor", "Google"}};
   if (!absl::ConsumePrefix(&path, "/computeMetadata/v1/instance/")) return WireAnswer(404, "");
   const std::string key(path);
   if (values_.count(key) == 0) return WireAnswer(404, "", google);
@@ -74,8 +74,9 @@ std::string FakeGce::Answer(const HttpMessage& request, FakeHttpServer::Lock& lo
 }
 
 FakeAws::FakeAws() {
-  server_.Serve(
-      [this](const HttpMessage& request, FakeHttpServer::Lock&) { return Answer(request); });
+  server_.Serve([this](const preempt::HttpMessage& request, FakeHttpServer::Lock&) {
+    return Answer(request);
+  });
 }
 
 std::string FakeAws::spec() const {
@@ -84,7 +85,7 @@ std::string FakeAws::spec() const {
 
 void FakeAws::Give() {
   Set("spot/instance-action",
-      Json{{"action", "terminate"}, {"time", InHalfAMinute("%Y-%m-%dT%H:%M:%SZ")}}.dump());
+      preempt::Json{{"action", "terminate"}, {"time", InHalfAMinute("%Y-%m-%dT%H:%M:%SZ")}}.dump());
 }
 
 void FakeAws::Set(const std::string& page, const std::string& body) {
@@ -105,7 +106,7 @@ int FakeAws::tokens_given() {
   return given;
 }
 
-std::string FakeAws::Answer(const HttpMessage& request) {
+std::string FakeAws::Answer(const preempt::HttpMessage& request) {
   if (request.target == "/latest/api/token") {
     const std::string ttl = request.header("x-aws-ec2-metadata-token-ttl-seconds");
     if (!has_tokens_ || request.method != "PUT") return WireAnswer(405, "");
@@ -126,8 +127,9 @@ std::string FakeAws::Answer(const HttpMessage& request) {
 }
 
 FakeAzure::FakeAzure() {
-  server_.Serve(
-      [this](const HttpMessage& request, FakeHttpServer::Lock&) { return Answer(request); });
+  server_.Serve([this](const preempt::HttpMessage& request, FakeHttpServer::Lock&) {
+    return Answer(request);
+  });
 }
 
 std::string FakeAzure::spec() const {
@@ -154,22 +156,22 @@ std::vector<std::string> FakeAzure::started() {
   return started;
 }
 
-std::string FakeAzure::Answer(const HttpMessage& request) {
+std::string FakeAzure::Answer(const preempt::HttpMessage& request) {
   if (request.header("metadata") != "true") return WireAnswer(400, kSecret);
   if (Parameter(request.target, "api-version").empty()) return WireAnswer(400, "");
   const std::string path = PathOf(request.target);
   if (path == "/metadata/instance/compute/name") return WireAnswer(200, "gpu_7");
   if (path != "/metadata/scheduledevents") return WireAnswer(404, "");
   if (request.method == "POST") {
-    const Json json = ParseJson(request.body);
-    for (const Json& start : Field(json, "StartRequests")) {
-      started_.push_back(StringField(start, "EventId"));
+    const preempt::Json json = preempt::ParseJson(request.body);
+    for (const preempt::Json& start : preempt::Field(json, "StartRequests")) {
+      started_.push_back(preempt::StringField(start, "EventId"));
     }
     event_ = "Started";
     ++incarnation_;
     return WireAnswer(200, "");
   }
-  Json events = Json::array();
+  preempt::Json events = preempt::Json::array();
   // Of another machine of the scale set, always.
   events.push_back({{"EventId", "other"},
                     {"EventType", "Preempt"},
@@ -185,11 +187,12 @@ std::string FakeAzure::Answer(const HttpMessage& request) {
                       {"NotBefore", at},
                       {"Description", "spot"}});
   }
-  return WireAnswer(200, Json{{"DocumentIncarnation", incarnation_}, {"Events", events}}.dump());
+  return WireAnswer(
+      200, preempt::Json{{"DocumentIncarnation", incarnation_}, {"Events", events}}.dump());
 }
 
 FakeKubernetes::FakeKubernetes() {
-  server_.Serve([this](const HttpMessage& request, FakeHttpServer::Lock& lock) {
+  server_.Serve([this](const preempt::HttpMessage& request, FakeHttpServer::Lock& lock) {
     return Answer(request, lock);
   });
 }
@@ -231,20 +234,22 @@ void FakeKubernetes::ForgetVersions() {
 }
 
 std::string FakeKubernetes::Object(bool node) const {
-  Json json = {{"metadata", {{"uid", "u-1"}, {"resourceVersion", std::to_string(version_)}}}};
+  preempt::Json json = {
+      {"metadata", {{"uid", "u-1"}, {"resourceVersion", std::to_string(version_)}}}};
   if (node) {
-    if (!taint_.empty()) json["spec"]["taints"] = Json::array({{{"key", taint_}}});
+    if (!taint_.empty()) json["spec"]["taints"] = preempt::Json::array({{{"key", taint_}}});
     return json.dump();
   }
   json["spec"] = {{"nodeName", "node-9"}, {"terminationGracePeriodSeconds", 30}};
   if (!reason_.empty()) {
-    json["status"]["conditions"] =
-        Json::array({{{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", reason_}}});
+    json["status"]["conditions"] = preempt::Json::array(
+        {{{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", reason_}}});
   }
   return json.dump();
 }
 
-std::string FakeKubernetes::Answer(const HttpMessage& request, FakeHttpServer::Lock& lock) {
+std::string FakeKubernetes::Answer(const preempt::HttpMessage& request,
+                                   FakeHttpServer::Lock& lock) {
   const std::string path = PathOf(request.target);
   const bool node = absl::StartsWith(path, "/api/v1/nodes");
   if (node && !nodes_allowed_) return WireAnswer(403, kSecret);
@@ -269,4 +274,4 @@ std::string FakeKubernetes::Answer(const HttpMessage& request, FakeHttpServer::L
   return absl::StrCat(head, absl::Hex(line.size()), "\r\n", line, "\r\n");
 }
 
-}  // namespace lockstep::preempt
+}  // namespace lockstep::testing

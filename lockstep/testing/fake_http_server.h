@@ -10,13 +10,14 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/preempt/connection.h"
 #include "lockstep/preempt/http_message.h"
-#include "lockstep/preempt/socket.h"
 
-namespace lockstep::preempt {
+namespace lockstep::testing {
 
 // A whole answer with these parts.
-std::string WireAnswer(int status, const std::string& body, const HttpHeaders& headers = {});
+std::string WireAnswer(int status, const std::string& body,
+                       const preempt::HttpHeaders& headers = {});
 
 // A thread a connection. The state of what is faked is changed within `Change` and read by the
 // handler, which holds the same mutex and may wait for a change: so a long poll needs no clock.
@@ -24,7 +25,7 @@ class FakeHttpServer {
  public:
   using Lock = std::unique_lock<std::mutex>;
   // Gives the bytes of the answer; empty: the connection is dropped.
-  using Handler = std::function<std::string(const HttpMessage& request, Lock& lock)>;
+  using Handler = std::function<std::string(const preempt::HttpMessage& request, Lock& lock)>;
 
   FakeHttpServer();
   // Ends the server; before what the handler uses goes.
@@ -49,10 +50,10 @@ class FakeHttpServer {
 
  private:
   void Accept();
-  void Converse(Descriptor connection);
+  void Converse(preempt::Descriptor connection);
 
-  Listening listening_;
-  Descriptor interrupt_;
+  const preempt::Listening listening_;
+  const preempt::Descriptor interrupt_;
   std::mutex mutex_;
   std::condition_variable changed_;
   Handler handler_;
@@ -63,4 +64,20 @@ class FakeHttpServer {
   std::thread acceptor_;
 };
 
-}  // namespace lockstep::preempt
+// Says `head` to whoever connects, and then one byte after the other, slowly and without end.
+class DrippingServer {
+ public:
+  explicit DrippingServer(std::string head);
+  ~DrippingServer();
+  int port() const { return listening_.port; }
+
+ private:
+  void Drip(const preempt::Descriptor& connection) const;
+
+  const std::string head_;
+  const preempt::Listening listening_;
+  const preempt::Descriptor interrupt_;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::testing
