@@ -7,21 +7,25 @@ include(GNUInstallDirs)
 # In the order of linking; the first is what programs name: lockstep::client.
 set(client_targets lockstep_client lockstep_link lockstep_wire_native lockstep_runtime lockstep_base
   lockstep_asio lockstep_protozero)
-foreach(target IN LISTS client_targets)
+# And lockstep::notices, which brings what it needs of these.
+set(notices_targets lockstep_client_sources lockstep_preempt lockstep_preempt_machines)
+foreach(target IN LISTS client_targets notices_targets)
   string(REGEX REPLACE "^lockstep_" "" exported ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${exported})
 endforeach()
+set_target_properties(lockstep_client_sources PROPERTIES EXPORT_NAME notices)
 add_library(lockstep::client ALIAS lockstep_client)
+add_library(lockstep::notices ALIAS lockstep_client_sources)
 target_include_directories(lockstep_client PUBLIC $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
-install(TARGETS ${client_targets} EXPORT lockstep
+install(TARGETS ${client_targets} ${notices_targets} EXPORT lockstep
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT client)
 install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstepTargets.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep COMPONENT client)
 install(FILES
-  lockstep/client/call.h lockstep/client/errors.h lockstep/client/job.h lockstep/client/keys.h
-  lockstep/client/job_preemptions.h lockstep/client/member.h lockstep/client/preemption.h
-  lockstep/client/session.h
+  lockstep/client/call.h lockstep/client/errors.h lockstep/client/host_notices.h
+  lockstep/client/job.h lockstep/client/job_preemptions.h lockstep/client/keys.h
+  lockstep/client/member.h lockstep/client/preemption.h lockstep/client/session.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/client COMPONENT client)
 
 configure_package_config_file(cmake/lockstepConfig.cmake.in
