@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Checks docs/conformance.md against the tests: each row has a test that carries its number, or a
-reason why not.
+"""Checks docs/conformance.md and docs/conformance-preemption.md against the tests: each row has a test
+that carries its number, or a reason why not.
 
 Prints the rows without a test and why, then what is wrong; with --all, the tests of every row.
 """
@@ -11,15 +11,20 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DOCUMENT = ROOT / "docs" / "conformance.md"
-ROWS = ([str(n) for n in range(1, 134)] + [f"G{n}" for n in range(1, 17)]
-        + [f"D{n}" for n in range(1, 22)])
+DOCUMENTS = [ROOT / "docs" / "conformance.md", ROOT / "docs" / "conformance-preemption.md"]
+# How many rows there are with each prefix, from 1 up.
+COUNTS = {"": 133, "G": 16, "D": 21, "P": 28, "PG": 21, "PD": 23, "PK": 9}
+ROWS = [f"{prefix}{n}" for prefix, count in COUNTS.items() for n in range(1, count + 1)]
 
-ROW = re.compile(r"^\|\s*([GD]?\d+)\s*\|\s*(.+?)\s*\|\s*(.+?)\s*\|$")
+ROW = re.compile(r"^\|\s*((?:P?[GDK]?)\d+)\s*\|\s*(.+?)\s*\|\s*(.+?)\s*\|$")
 CPP_TEST = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
 PYTHON_TEST = re.compile(r"^ *(?:async )?def (test_\w+)\(", re.MULTILINE)
-# `Row083_...`, `Row81Compressed...`, `test_row_083_...`; the same with Defect.
-NUMBER = re.compile(r"^(?:test_)?(row|defect)_?0*(\d+)(?!\d)", re.IGNORECASE)
+# `Row083_...`, `Row81Compressed...`, `test_row_083_...`; `PreemptionGap04_...`,
+# `test_preemption_gap_04_...`.
+NUMBER = re.compile(r"^(?:test_)?((?:preemption_?)?(?:row|defect|gap|killed))_?0*(\d+)(?!\d)",
+                    re.IGNORECASE)
+PREFIXES = {"row": "", "defect": "D", "preemptionrow": "P", "preemptiongap": "PG",
+            "preemptiondefect": "PD", "preemptionkilled": "PK"}
 
 
 def tests_in(name, text):
@@ -35,15 +40,15 @@ def tests_in(name, text):
 def row_of(test):
     """The row that a test carries in its name, or None."""
     match = NUMBER.match(test)
-    if not match:
-        return None
-    return match.group(2) if match.group(1).lower() == "row" else "D" + match.group(2)
+    prefix = PREFIXES.get(match.group(1).lower().replace("_", "")) if match else None
+    return None if prefix is None else prefix + match.group(2)
 
 
 def all_tests():
     """All tests by full name, and the names of those that carry a row, by row."""
     known, by_row = set(), collections.defaultdict(list)
-    files = [*(ROOT / "lockstep").rglob("*_test.cc"), *(ROOT / "tests").rglob("test_*.py")]
+    files = [*(ROOT / "lockstep").rglob("*_test.cc"), *(ROOT / "tests").rglob("*_test.cc"),
+             *(ROOT / "tests").rglob("test_*.py")]
     for path in sorted(files):
         for full, test in tests_in(path.relative_to(ROOT).as_posix(), path.read_text()):
             known.add(full)
@@ -54,7 +59,7 @@ def all_tests():
 
 
 def rows_in(text):
-    """Yields (row, behaviour, last column) of the document's tables."""
+    """Yields (row, behaviour, last column) of a document's tables."""
     for line in text.splitlines():
         match = ROW.match(line)
         if match:
@@ -79,13 +84,13 @@ def check(rows, known, by_row):
     numbers = [row for row, _, _ in rows]
     for row in ROWS:
         if numbers.count(row) != 1:
-            yield f"row {row}: stands {numbers.count(row)} times in the document"
+            yield f"row {row}: stands {numbers.count(row)} times in the documents"
     for row in numbers:
         if row not in ROWS:
             yield f"row {row}: is not one that scripts/check_rows.py knows"
     for row in sorted(by_row.keys() - set(ROWS), key=len):
         # Rows of the agent's own behaviour are numbered on from there, and are not tabled here.
-        if not row.isdigit() or int(row) <= 133:
+        if not row.isdigit() or int(row) <= COUNTS[""]:
             yield f"row {row}: {by_row[row][0]} carries it, but there is no such row"
     for row, _, by in rows:
         problem = problem_of(row, by, known, by_row)
@@ -95,7 +100,7 @@ def check(rows, known, by_row):
 
 def main():
     known, by_row = all_tests()
-    rows = list(rows_in(DOCUMENT.read_text()))
+    rows = [row for document in DOCUMENTS for row in rows_in(document.read_text())]
     if "--all" in sys.argv[1:]:
         for row, behaviour, by in rows:
             print(f"{row}: {behaviour}")

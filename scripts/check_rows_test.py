@@ -12,6 +12,12 @@ TEST_P(Endings,
        Row116_OthersWait) {
 TEST(MendedDefect, Defect03_AStranger) {
 TEST(Rowing, AcrossTheLake) {
+TEST(Gaps, Gap03_OfNoTable) {
+TEST_F(Preemption, PreemptionRow04_WaitsForItsWindow) {
+TEST_F(Fence, PreemptionGap18_IsTrueForOneStep) {
+TEST_F(Fence, PreemptionDefect01_IsReached) {
+TEST_F(PreemptionRestart, PreemptionKilled02_TheServer) {
+TEST_F(Preemption, RowsOfThem) {
   // TEST(Conformance, Row011_InAComment)
 """
 
@@ -21,11 +27,13 @@ class FindsTests(unittest.TestCase):
         return [check_rows.row_of(test) for _, test in check_rows.tests_in(name, text)]
 
     def test_in_cpp(self):
-        self.assertEqual(self.rows("a_test.cc", CPP), ["10", "81", "116", "D3", None])
+        self.assertEqual(self.rows("a_test.cc", CPP), [
+            "10", "81", "116", "D3", None, None, "P4", "PG18", "PD1", "PK2", None])
 
     def test_in_python(self):
-        text = "def test_row_083_nobody(three):\n    def test_defect_02_x(self):\ndef helper():\n"
-        self.assertEqual(self.rows("test_a.py", text), ["83", "D2"])
+        text = ("def test_row_083_nobody(three):\n    def test_defect_02_x(self):\ndef helper():\n"
+                "def test_preemption_gap_15_a_malformed_notice(job):\n")
+        self.assertEqual(self.rows("test_a.py", text), ["83", "D2", "PG15"])
 
 
 class FindsBreaches(unittest.TestCase):
@@ -55,8 +63,8 @@ class FindsBreaches(unittest.TestCase):
 
         self.assertEqual(sorted(problems), [
             "row 134: is not one that scripts/check_rows.py knows",
-            "row 5: stands 0 times in the document",
-            "row 6: stands 2 times in the document",
+            "row 5: stands 0 times in the documents",
+            "row 6: stands 2 times in the documents",
             "row 99: says that it has no test, but A.Row099_x is one",
             "row D77: B.c carries it, but there is no such row"])
 

@@ -64,7 +64,8 @@ void FenceMachine::Take(Time now, PreemptionState state, int64_t step, Effects& 
     waits_until_ = now + options_.wait_max;
     // A poll that waits here offered its own step, and still waits.
     if (offered_ && !std::exchange(gave_up_, false)) return Offer(offered_, out);
-    return Offer(step == kNoStep ? std::nullopt : std::optional(step + Stride()), out);
+    if (step == kNoStep) return Offer(std::nullopt, out);
+    return Offer(step > kDown - Stride() ? kDown : step + Stride(), out);
   }
   if (!agreed || hit_ || !state_.sync_step) return;
   const int64_t sync_step = *state_.sync_step;

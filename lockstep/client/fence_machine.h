@@ -22,9 +22,10 @@ namespace lockstep::client {
 // reader sees the step. So the step that is offered is in nobody's past, and who was too late to be
 // counted comes here and waits.
 //
-// Invariants: (1) true is answered for one step of a preemption only, and for that one every time:
-// the first that is polled at or after its sync step; for the sync step itself, or never, where
-// that was agreed on without us; (2) never when a later step was passed before.
+// Invariants: (1) true is answered for one step of a preemption only, and for that one every time,
+// until a later one is polled behind its end: the first that is polled at or after its sync step;
+// for the sync step itself, or never, where that was agreed on without us; (2) never when a later
+// step was passed before.
 //
 // Threads: thread-compatible; its owner's mutex covers it.
 class FenceMachine {

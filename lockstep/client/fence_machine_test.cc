@@ -50,7 +50,7 @@ class Fence : public ::testing::Test {
   int64_t version_ = 0;
 };
 
-TEST_F(Fence, IsDownWhileNobodyDies) {
+TEST_F(Fence, PreemptionGap11_IsDownWhileNobodyDies) {
   for (int64_t step = 0; step < 1000; ++step) EXPECT_EQ(Poll(step), Verdict::kNo);
   EXPECT_EQ(machine_.fence(), FenceMachine::kDown);
 }
@@ -68,7 +68,7 @@ TEST_F(Fence, OffersTheStepBehindTheNewestAndStopsThere) {
   EXPECT_EQ(out_.report->step, 8);
 }
 
-TEST_F(Fence, IsTrueForOneStepAndForThatOneAlways) {
+TEST_F(Fence, PreemptionGap18_IsTrueForOneStepAndForThatOneAlways) {
   Poll(5);
   Take(PreemptionPhase::kFencing);
   Take(PreemptionPhase::kAgreed, 6);
@@ -83,20 +83,30 @@ TEST_F(Fence, IsTrueForOneStepAndForThatOneAlways) {
   EXPECT_EQ(machine_.fence(), FenceMachine::kDown) << "it costs nothing again";
 }
 
-// A1.6 1: a member that polls every tenth step.
-TEST_F(Fence, IsReachedAtTheFirstPollBehindTheStep) {
+// A member that polls every tenth step.
+TEST_F(Fence, PreemptionDefect01_IsReachedAtTheFirstPollBehindTheStep) {
   Poll(100);
   Take(PreemptionPhase::kFencing);
   Take(PreemptionPhase::kAgreed, 101);
   EXPECT_EQ(Poll(110), Verdict::kYes);
 }
 
-// A1.6 7: a thread that polls an older step rewinds nothing.
-TEST_F(Fence, AnOlderStepIsForgotten) {
+// A thread that polls an older step rewinds nothing.
+TEST_F(Fence, PreemptionDefect07_AnOlderStepIsForgotten) {
   Poll(10);
   Poll(3);
   Take(PreemptionPhase::kFencing);
   EXPECT_EQ(Offered(), 11);
+}
+
+TEST_F(Fence, PreemptionDefect04_ACounterThatStartsAnewMatchesNowhere) {
+  for (int64_t step = 0; step < 100; ++step) Poll(step);
+  for (int64_t step = 0; step < 5; ++step) Poll(step);
+  Take(PreemptionPhase::kFencing);
+  EXPECT_EQ(Offered(), 100) << "behind the largest of all";
+  Take(PreemptionPhase::kAgreed, 100);
+  for (int64_t step = 5; step < 100; ++step) EXPECT_EQ(Poll(step), Verdict::kNo);
+  for (int64_t step = 0; step < 100; ++step) EXPECT_EQ(Poll(step), Verdict::kNo);
 }
 
 TEST_F(Fence, BeforeTheFirstStepNothingIsOffered) {

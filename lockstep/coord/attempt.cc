@@ -350,6 +350,7 @@ void Attempt::Handle(Time now, const LeaveJob& request, Effects& out) {
     return shutdown_.verdict ? out.Fail(call, shutdown_.verdict) : out.Succeed(call);
   }
   NoteLife(now, request.caller);
+  if (request.caller.native()) preemption_.MemberLeaves(now, request.member, out);
   if (std::optional<CallId> older = shutdown_.gathering->Arrive(request.member, call)) {
     parked_.erase(*older);
     out.Fail(

@@ -85,6 +85,7 @@ void Attempt::ReadAlong(Time now, const SetKey& request, Effects& out) {
   int32_t index = 0;
   int64_t counter = 0;
   if (!absl::SimpleAtoi(name, &index) || !absl::SimpleAtoi(request.value, &counter)) return;
+  if (index < 0 || index >= job_.options.size) return;
   const MemberIndex member(first + index);
   if (job_.IsMember(member)) preemption_.StockAnswered(now, member, counter, out);
 }

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "lockstep/testing/coordinator_harness.h"
 #include "lockstep/testing/matchers.h"
+#include "lockstep/testing/preemption_harness.h"
 
 namespace lockstep::coord {
 namespace {
@@ -15,79 +16,16 @@ using absl::StatusCode;
 using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
 using lockstep::testing::Native;
+using lockstep::testing::PreemptionHarness;
 using lockstep::testing::Succeeded;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 using Act = NotifyPreemption::Act;
 
-// Members 0, 1, ... of sessions 1, 2, ..., all of which listen; and a tool.
-class Preemption : public ::testing::Test {
+class Preemption : public PreemptionHarness {
  protected:
-  explicit Preemption(int size = 3) : Preemption(CoordinatorOptions{.size = size}) {}
-  explicit Preemption(CoordinatorOptions options) : h(std::move(options)) {
-    h.JoinAll();
-    h.Open(kTool);
-    for (int member = 0; member < h.size(); ++member) {
-      h.Ask(Of(member), PollForError{});
-      Listen(member);
-    }
-  }
-
-  static Native Of(int member) { return Native(static_cast<uint64_t>(member) + 1); }
-
-  void Listen(int member) {
-    h.Ask(Of(member),
-          WatchPreemption{.after = h.View().preemption ? h.View().preemption->state.version : 0,
-                          .answers = true});
-  }
-  CallId Notify(std::vector<int> subjects, std::optional<absl::Duration> left = absl::Seconds(30),
-                std::string source = "operator", std::string event = "") {
-    return h.Ask(kTool, Notice(std::move(subjects), left, std::move(source), std::move(event)));
-  }
-  static NotifyPreemption Notice(std::vector<int> subjects, std::optional<absl::Duration> left,
-                                 std::string source, std::string event, Act act = Act::kNotify) {
-    NotifyPreemption notice{.act = act, .source = std::move(source), .event = std::move(event)};
-    for (int subject : subjects) notice.subjects.emplace_back(subject);
-    notice.left = left;
-    return notice;
-  }
-  void Answer(int member, std::optional<int64_t> first, int64_t stride = 1,
-              absl::Duration step_time = {}, std::optional<int64_t> last_step = {}) {
-    EXPECT_THAT(h.Reply(h.Ask(Of(member), AnswerFence{.preemption = State().id,
-                                                      .first = first,
-                                                      .stride = stride,
-                                                      .last_step = last_step,
-                                                      .step_time = step_time})),
-                Succeeded());
-  }
-  void Report(int member, SyncState state, int64_t step = 0, std::string text = "") {
-    EXPECT_THAT(h.Reply(h.Ask(Of(member), ReportSave{.preemption = State().id,
-                                                     .state = state,
-                                                     .step = step,
-                                                     .text = std::move(text)})),
-                Succeeded());
-  }
-  void SaveAll(int64_t step) {
-    for (int member = 0; member < h.size(); ++member) Report(member, SyncState::kSaved, step);
-  }
-
-  PreemptionState State() const {
-    const CoordinatorView view = h.View();
-    return view.preemption ? view.preemption->state : PreemptionState{};
-  }
-  PreemptionPhase Phase() const { return State().phase; }
-  PreemptionOutcome Outcome() const { return State().outcome; }
-  std::optional<int64_t> SyncStep() const { return State().sync_step; }
-  std::vector<SyncState> Members() const {
-    std::vector<SyncState> states;
-    const CoordinatorView view = h.View();
-    for (const SyncMember& member : view.preemption->members) states.push_back(member.state);
-    return states;
-  }
-
-  static inline const Native kTool{99};
-  CoordinatorHarness h;
+  using PreemptionHarness::PreemptionHarness;
 };
 
 TEST_F(Preemption, AllSaveAtTheFirstStepThatIsInNobodysPast) {
@@ -130,8 +68,8 @@ TEST_F(Preemption, EveryWatcherIsToldEveryChangeOnce) {
   EXPECT_EQ(h.Brought<PreemptionChanged>(current).state->sync_step, 1);
 }
 
-// A1.6 1: upstream's "max + 1" is no step of anybody who polls every tenth.
-TEST_F(Preemption, IsOnTheStridesOfAll) {
+// Upstream's "max + 1" is no step of anybody who polls every tenth.
+TEST_F(Preemption, PreemptionGap01_IsOnTheStridesOfAll) {
   Notify({0});
   Answer(0, 100, 10);
   Answer(1, 110, 10);
@@ -148,8 +86,8 @@ TEST_F(Preemption, StridesThatNeverMeetAreToldAtOnce) {
   EXPECT_EQ(SyncStep(), std::nullopt);
 }
 
-// A1.6 2: a resumed job whose members have not begun their first step.
-TEST_F(Preemption, WhoHasNotBegunIsNotAtStepZero) {
+// A resumed job whose members have not begun their first step.
+TEST_F(Preemption, PreemptionDefect02_WhoHasNotBegunIsNotAtStepZero) {
   Notify({0});
   Answer(0, std::nullopt);
   Answer(1, std::nullopt);
@@ -166,7 +104,7 @@ TEST_F(Preemption, WhoHasNotBegunIsNotAtStepZero) {
   EXPECT_EQ(Outcome(), PreemptionOutcome::kSaved);
 }
 
-TEST_F(Preemption, WhoIsAboutToBeginIsWaitedFor) {
+TEST_F(Preemption, PreemptionGap03_WhoIsAboutToBeginIsWaitedFor) {
   Notify({0});
   Answer(0, 5);
   Answer(1, 5);
@@ -187,8 +125,8 @@ TEST_F(Preemption, WhoNeverBeginsEndsIt) {
   EXPECT_THAT(State().text, HasSubstr("unstarted"));
 }
 
-// A1.6 3: the fastest has done its last step.
-TEST_F(Preemption, TheEndOfTheWorkIsAnOutcome) {
+// The fastest has done its last step.
+TEST_F(Preemption, PreemptionDefect03_TheEndOfTheWorkIsAnOutcome) {
   Notify({0});
   Answer(0, 100, 1, {}, 99);
   Answer(1, 98, 1, {}, 99);
@@ -209,8 +147,8 @@ TEST_F(Preemption, AMemberThatFinishesMeanwhileIsNotWaitedFor) {
   EXPECT_THAT(State().text, HasSubstr("task/1#1 finished"));
 }
 
-// A1.6 5: a member that is dead, or hangs.
-TEST_F(Preemption, WhoDoesNotAnswerIsLeftOutInTime) {
+// A member that is dead, or hangs.
+TEST_F(Preemption, PreemptionDefect05_WhoDoesNotAnswerIsLeftOutInTime) {
   Notify({0});
   Answer(0, 5);
   Answer(1, 6);
@@ -233,7 +171,7 @@ TEST_F(Preemption, WhoAnswersTooLateIsToldThatItPassed) {
   EXPECT_EQ(SyncStep(), 6) << "what was told is never taken back";
 }
 
-TEST_F(Preemption, AMemberThatDiesIsNotWaitedForAndTheOthersSave) {
+TEST_F(Preemption, PreemptionGap05_AMemberThatDiesIsNotWaitedForAndTheOthersSave) {
   Notify({2}, absl::Seconds(30), "gce", "1");
   Answer(0, 5);
   Answer(1, 6);
@@ -256,8 +194,8 @@ TEST_F(Preemption, AMemberThatDiesBehindTheAgreementDoesNotHoldItOpen) {
   EXPECT_EQ(Outcome(), PreemptionOutcome::kPartlySaved);
 }
 
-// A1.6 10: not in time.
-TEST_F(Preemption, SaysAtOnceThatThereIsNoTime) {
+// Not in time.
+TEST_F(Preemption, PreemptionDefect10_SaysAtOnceThatThereIsNoTime) {
   Notify({0}, absl::Seconds(30));
   Answer(0, 5, 1, absl::Seconds(10));
   Answer(1, 9, 1, absl::Seconds(10));
@@ -267,7 +205,7 @@ TEST_F(Preemption, SaysAtOnceThatThereIsNoTime) {
   EXPECT_THAT(State().text, HasSubstr("but 30s are left"));
 }
 
-TEST_F(Preemption, ADeathInThePastIsTriedAnyhow) {
+TEST_F(Preemption, PreemptionGap08_ADeathInThePastIsTriedAnyhow) {
   Notify({0}, -absl::Seconds(10));
   for (int member : {0, 1, 2}) Answer(member, 5);
   EXPECT_EQ(SyncStep(), 5);
@@ -290,14 +228,13 @@ TEST(PreemptionOptions, ASaveTakesTimeToo) {
   WithEstimate().TestBody();
 }
 
-// S 4: a death in an hour.
-TEST_F(Preemption, WaitsForItsWindow) {
+// A death in an hour.
+TEST_F(Preemption, PreemptionRow04_WaitsForItsWindow) {
   Notify({0}, absl::Hours(1));
   EXPECT_EQ(Phase(), PreemptionPhase::kPending);
-  h.KeepAlive({0, 1, 2});
-  h.Advance(absl::Minutes(44));
+  Work(absl::Minutes(44));
   EXPECT_EQ(Phase(), PreemptionPhase::kPending);
-  h.Advance(absl::Minutes(2));
+  Work(absl::Minutes(2));
   EXPECT_EQ(Phase(), PreemptionPhase::kFencing);
 }
 
@@ -319,7 +256,7 @@ TEST_F(Preemption, TheSameEventIsOneNotice) {
   EXPECT_EQ(Phase(), PreemptionPhase::kEnded);
 }
 
-TEST_F(Preemption, ASignalForTheSameDeathIsNoNewOne) {
+TEST_F(Preemption, PreemptionGap21_ASignalForTheSameDeathIsNoNewOne) {
   Notify({0}, absl::Seconds(30), "gce", "preempted");
   for (int member : {0, 1, 2}) Answer(member, 5);
   SaveAll(5);
@@ -329,8 +266,8 @@ TEST_F(Preemption, ASignalForTheSameDeathIsNoNewOne) {
   EXPECT_EQ(State().id, 2) << "that is somebody else";
 }
 
-// A1.6 8: once more, in the same processes.
-TEST_F(Preemption, TheNextMayOpenAtOnce) {
+// Once more, in the same processes.
+TEST_F(Preemption, PreemptionDefect08_TheNextMayOpenAtOnce) {
   for (int64_t round = 1; round <= 3; ++round) {
     Notify({0});
     EXPECT_EQ(State().id, round);
@@ -361,7 +298,7 @@ TEST_F(Preemption, IsSavedThoughWithdrawnBehindTheStep) {
   EXPECT_EQ(Outcome(), PreemptionOutcome::kSaved);
 }
 
-TEST_F(Preemption, OfTwoNoticesOneMayBeWithdrawn) {
+TEST_F(Preemption, PreemptionGap07_OfTwoNoticesOneMayBeWithdrawn) {
   Notify({0}, absl::Seconds(20), "gce", "a");
   Notify({1}, absl::Seconds(40), "aws", "b");
   h.Ask(kTool, Notice({}, {}, "gce", "a", Act::kWithdraw));
@@ -449,15 +386,14 @@ TEST_F(Preemption, EndsWithItsAttemptAndIsTold) {
 
 TEST_F(Preemption, EndsThoughNobodySaysAnything) {
   Notify({0});
-  h.KeepAlive({0, 1, 2});
   for (int member : {0, 1, 2}) Answer(member, 5);
-  h.Advance(absl::Minutes(11));
+  Work(absl::Minutes(11));
   EXPECT_EQ(Phase(), PreemptionPhase::kEnded);
   EXPECT_EQ(Outcome(), PreemptionOutcome::kNotSaved);
 }
 
 // The server dies in each phase.
-TEST_F(Preemption, GoesOnWithTheNextServer) {
+TEST_F(Preemption, PreemptionGap16_GoesOnWithTheNextServer) {
   for (const bool from_snapshot : {false, true}) {
     Notify({0}, absl::Seconds(60));
     const int64_t id = State().id;

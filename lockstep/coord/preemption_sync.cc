@@ -1,6 +1,7 @@
 #include "lockstep/coord/preemption_sync.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
@@ -93,8 +94,13 @@ void PreemptionSync::Publish(Time now, PreemptionState next, Effects& out) {
 void PreemptionSync::Handle(Time, const WatchPreemption& request, Effects& out) {
   if (request.member && request.answers) {
     const MemberIndex member = *request.member;
-    listening_.insert(member);
-    if (open() && state_->phase != PreemptionPhase::kPending && !members_.contains(member)) {
+    // A watch that goes on may come behind the word that its program has finished; one that begins
+    // is another program's part.
+    if (request.after == 0) done_.erase(member);
+    const bool done = done_.contains(member);
+    if (!done) listening_.insert(member);
+    if (!done && open() && state_->phase != PreemptionPhase::kPending &&
+        !members_.contains(member)) {
       const bool fencing = state_->phase == PreemptionPhase::kFencing;
       SetMember(member, {.state = fencing ? SyncState::kAsked : SyncState::kLate}, out);
     }
@@ -453,15 +459,14 @@ void PreemptionSync::Handle(Time now, const ReportSave& request, Effects& out) {
                                                  job_.options.key_bytes_max, ")")));
   }
   out.Succeed(call);
-  if (request.state == SyncState::kFinished && state_->phase != PreemptionPhase::kFencing &&
-      state_->phase != PreemptionPhase::kAgreed) {
+  if (request.state == SyncState::kFinished) {
+    done_.insert(request.member);
     listening_.erase(request.member);
-    return;
+    if (!open() || state_->phase == PreemptionPhase::kPending) return;
   }
   const auto found = members_.find(request.member);
   const bool current = request.preemption == state_->id || request.state == SyncState::kFinished;
   if (found == members_.end() || !current) return;
-  if (request.state == SyncState::kFinished) listening_.erase(request.member);
   // Saved is saved, and who is done is not sent back.
   const SyncState was = found->second.state;
   if (was == SyncState::kSaved || was == SyncState::kGone) return;
@@ -485,9 +490,25 @@ void PreemptionSync::Handle(Time now, const ReportSave& request, Effects& out) {
   EndIfDone(now, out);
 }
 
+void PreemptionSync::MemberLeaves(Time now, MemberIndex member, Effects& out) {
+  done_.insert(member);
+  listening_.erase(member);
+  const auto found = members_.find(member);
+  if (found == members_.end() || !open()) return;
+  Entry entry = found->second;
+  // Who is at the sync step may still say that it saved.
+  if (IsFinal(entry.state) || entry.state == SyncState::kReached) return;
+  entry.state = SyncState::kFinished;
+  entry.text = "leaves";
+  SetMember(member, std::move(entry), out);
+  Consider(now, out);
+  EndIfDone(now, out);
+}
+
 void PreemptionSync::MemberGone(Time now, MemberIndex member, bool left, const std::string& how,
                                 Effects& out) {
   listening_.erase(member);
+  done_.erase(member);
   const auto found = members_.find(member);
   if (found == members_.end() || !open() || IsFinal(found->second.state)) return;
   Entry entry = found->second;
@@ -578,7 +599,9 @@ void PreemptionSync::End(Time now, PreemptionOutcome outcome, std::string text, 
 // Stock members.
 
 void PreemptionSync::StockAnswered(Time, MemberIndex member, int64_t counter, Effects& out) {
-  if (!stock_ || state_->phase != PreemptionPhase::kFencing || counter < 0) return;
+  if (!stock_ || state_->phase != PreemptionPhase::kFencing) return;
+  if (counter < 0 || counter == std::numeric_limits<int64_t>::max())
+    return;  // no step is behind it
   if (!members_.contains(member)) return;
   SetMember(member, {.state = SyncState::kFenced, .step = counter + 1}, out);
 }
@@ -675,7 +698,8 @@ void PreemptionSync::Restored(Time now, Effects& out) {
   Publish(now, std::move(next), out);
   SettleWindow(now, out);
   for (auto& [member, entry] : members_) {
-    if (membership_.Get(member).native()) listening_.insert(member);
+    const bool done = entry.state == SyncState::kFinished;
+    if (membership_.Get(member).native()) (done ? done_ : listening_).insert(member);
   }
   stock_ = !members_.empty() && listening_.empty();
   if (!fencing || stock_) return;

@@ -60,6 +60,8 @@ class PreemptionSync {
   void Handle(Time now, const AnswerFence& request, Effects& out);
   void Handle(Time now, const ReportSave& request, Effects& out);
 
+  // The member has begun to leave, and polls no step while it waits for the others to leave, too.
+  void MemberLeaves(Time now, MemberIndex member, Effects& out);
   // The member left or was lost, for the reason that the text says.
   void MemberGone(Time now, MemberIndex member, bool left, const std::string& how, Effects& out);
 
@@ -146,6 +148,7 @@ class PreemptionSync {
   std::shared_ptr<const PreemptionState> state_;
   std::map<MemberIndex, Entry> members_;        // of the current preemption
   absl::flat_hash_set<MemberIndex> listening_;  // members that watch, or did and will again
+  absl::flat_hash_set<MemberIndex> done_;       // finished, or ask to leave: not asked for steps
   std::map<CallId, int64_t> parked_;            // with the version that the watcher knows
   Time due_ = Time::Infinite();                 // of the phase: the window, the fence, the end
   std::optional<Time> fence_until_;             // in kFencing: who was asked is awaited until then

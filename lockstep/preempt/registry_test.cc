@@ -34,7 +34,7 @@ std::vector<std::string> Found(const Host& host) {
   return names;
 }
 
-TEST(SourceRegistry, AnUnknownNameIsAnsweredWithThoseThatAreKnown) {
+TEST(SourceRegistry, PreemptionRow19_AnUnknownNameIsAnsweredWithThoseThatAreKnown) {
   EXPECT_EQ(MakeFails("gcp").message(),
             "there is no source of notices 'gcp'; there are auto, aws, azure, command, file, gce, "
             "http, signal, slurm");

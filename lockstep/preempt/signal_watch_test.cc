@@ -5,6 +5,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <mutex>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -35,7 +40,7 @@ class ProgramsHandler {
   struct sigaction before_ = {};
 };
 
-TEST(SignalSource, TheFirstIsANoticeAndAlsoGoesToTheHandlerBefore) {
+TEST(SignalSource, PreemptionDefect13_TheFirstIsANoticeAndAlsoGoesToTheHandlerBefore) {
   const ProgramsHandler handler(SIGUSR1);
   Running signal("signal:signals=USR1,lead=30s");
   ::raise(SIGUSR1);
@@ -96,6 +101,68 @@ TEST(SignalSource, InAForkedChildSignalsActAsBeforeAndTheParentHearsNothing) {
   EXPECT_EQ(signal.log.size(), 0);
 }
 
+// Upstream looks at a flag once a second.
+TEST(SignalSource, PreemptionRow14_ASignalWakesWhoWaitsForIt) {
+  const ProgramsHandler handler(SIGUSR1);
+  Running signal("signal:signals=USR1,interval=24h");
+  signal.log.NextHealth(true);
+  ::raise(SIGUSR1);
+  EXPECT_EQ(signal.log.Next().id, "SIGUSR1");
+}
+
+TEST(SignalSource, PreemptionRow17_ASecondSourceHearsOfTheNextSignal) {
+  const ProgramsHandler handler(SIGUSR1);
+  {
+    Running first("signal:signals=USR1");
+    ::raise(SIGUSR1);
+    first.log.Next();
+  }
+  Running second("signal:signals=USR1");
+  second.log.NextHealth(true);
+  EXPECT_EQ(second.log.size(), 0) << "that was told to the first";
+  ::raise(SIGUSR1);
+  EXPECT_EQ(second.log.Next().id, "SIGUSR1");
+}
+
+TEST(SignalSource, PreemptionRow22_ItsThreadIsGoneBehindTheStop) {
+  // A thread that was joined leaves the folder a moment later.
+  const auto threads = [] {
+    const auto all = std::filesystem::directory_iterator("/proc/self/task");
+    return std::distance(begin(all), end(all));
+  };
+  const ProgramsHandler handler(SIGUSR1);
+  const auto before = threads();
+  Running signal("signal:signals=USR1");
+  signal.log.NextHealth(true);
+  EXPECT_GT(threads(), before);
+  signal.set.Stop();
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (threads() > before && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(threads(), before);
+}
+
+// Collectives in a handler, or locks, end in deadlocks: ours writes into a pipe.
+TEST(SignalSource, PreemptionDefect23_NothingIsToldInTheHandlerItself) {
+  const ProgramsHandler handler(SIGUSR1);
+  std::mutex held;
+  std::promise<std::thread::id> told;
+  SourceListener listener;
+  listener.on_event = [&](const SourceEvent&) {
+    const std::lock_guard lock(held);
+    told.set_value(std::this_thread::get_id());
+  };
+  SourceSet set(MakeOne("signal:signals=USR1"), listener);
+  ASSERT_TRUE(set.Start().ok());
+  {
+    const std::lock_guard lock(held);
+    ::raise(SIGUSR1);  // comes to this thread, which holds what the listener needs
+  }
+  EXPECT_NE(told.get_future().get(), std::this_thread::get_id());
+  set.Stop();
+}
+
 TEST(SignalSource, AForkedChildMayStopIt) {
   Running signal("signal");
   signal.log.NextHealth(true);
@@ -119,7 +186,7 @@ TEST(SignalSource, WhatWasBeforeIsThereAgainAfterTheStop) {
   EXPECT_EQ(current.sa_handler, &Count);
 }
 
-TEST(SignalSource, AHandlerThatTookOurPlaceIsTold) {
+TEST(SignalSource, PreemptionDefect13_AHandlerThatTookOurPlaceIsTold) {
   const ProgramsHandler before(SIGUSR1);
   Running signal("signal:signals=USR1,interval=1ms");
   signal.log.NextHealth(true);

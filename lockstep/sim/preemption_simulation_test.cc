@@ -19,7 +19,7 @@ TEST(PreemptionSimulation, SomeSeedsBreakNoRuleAndSeeEverything) {
   EXPECT_GT(crashes, 100);
 }
 
-TEST(PreemptionSimulation, AThousandMembersSaveToo) {
+TEST(PreemptionSimulation, PreemptionGap06_AThousandMembersSaveToo) {
   const PreemptionResult result = RunPreemptionSeed(2, {.size = 1000});
   ASSERT_TRUE(result.ok()) << result.report;
   EXPECT_GT(result.saved, 0);

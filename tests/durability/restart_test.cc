@@ -3,23 +3,16 @@
 // or differently, and every member goes on.
 //
 // LOCKSTEP_RESTARTS=N: how often (20). LOCKSTEP_SEED=N: when exactly.
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <random>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,88 +22,19 @@
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 #include "lockstep/client/member.h"
-#include "nlohmann/json.hpp"
+#include "tests/durability/server.h"
 
 namespace lockstep {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kMembers = 4;
 constexpr char kJob[] = "work";
-// For anything to happen; far more than it takes.
-constexpr auto kPatience = std::chrono::seconds(90);
 
 int Number(const char* variable, int otherwise) {
   const char* text = std::getenv(variable);
   int number = 0;
   return text != nullptr && absl::SimpleAtoi(text, &number) ? number : otherwise;
 }
-
-std::string Read(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-// One server after the other, on one directory and at one address.
-class Server {
- public:
-  Server() {
-    char path[] = "/tmp/lockstep-restarts-XXXXXX";
-    directory_ = mkdtemp(path);
-    Start("127.0.0.1:0");
-    const auto until = Clock::now() + kPatience;
-    while (address_.empty() && Clock::now() < until) {
-      const auto ready = nlohmann::json::parse(Read(ready_file()), nullptr, false);
-      if (ready.is_object()) address_ = ready["listen"];
-      std::this_thread::yield();
-    }
-  }
-  ~Server() {
-    Kill();
-    if (!testing::Test::HasFailure()) std::filesystem::remove_all(directory_);
-  }
-
-  const std::string& address() const { return address_; }
-  const std::string& directory() const { return directory_; }
-
-  void Kill() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  void Restart() { Start(address_); }
-  // As an operator does; returns its exit code.
-  int Terminate() {
-    kill(pid_, SIGTERM);
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  std::string Log() const { return Read(directory_ + "/log"); }
-
- private:
-  std::string ready_file() const { return directory_ + "/ready"; }
-
-  void Start(const std::string& listen) {
-    const std::string state = directory_ + "/state";
-    const std::string ready = ready_file();
-    const std::string log = directory_ + "/log";
-    const std::string job = absl::StrCat(kJob, "=", kMembers);
-    pid_ = fork();
-    if (pid_ != 0) return;
-    const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    dup2(out, STDOUT_FILENO);
-    dup2(out, STDERR_FILENO);
-    execl(LOCKSTEP_SERVER_PROGRAM, "lockstep-server", "--listen", listen.c_str(), "--state",
-          state.c_str(), "--ready-file", ready.c_str(), "--job", job.c_str(), nullptr);
-    _exit(127);
-  }
-
-  std::string directory_;
-  std::string address_;
-  pid_t pid_ = 0;
-};
 
 // How far the members are, for the one who kills.
 class Progress {
@@ -288,7 +212,7 @@ void Check(const std::vector<std::unique_ptr<Worker>>& workers) {
 
 TEST(Restarts, NothingThatWasToldIsTakenBack) {
   const int times = Number("LOCKSTEP_RESTARTS", 20);
-  Server server;
+  Server server(absl::StrCat(kJob, "=", kMembers));
   ASSERT_NE(server.address(), "") << server.Log();
   Progress progress;
   std::atomic<int64_t> round = 0;
