@@ -27,13 +27,11 @@ class SignalsOfRun : public preempt::Source {
   const std::vector<int>& signals() const { return options_.signals; }
   void Take(int signal) {
     const std::lock_guard lock(mutex_);
-    if (!listener_.on_event) return;
-    ++health_.notices;
-    listener_.on_event({.source = name(),
-                        .id = preempt::SignalName(signal),
-                        .kind = preempt::NoticeKind::kPreempt,
-                        .left = options_.lead,
-                        .text = absl::StrCat("lockstep run got ", preempt::SignalName(signal))});
+    if (!listener_.on_event) {
+      early_.push_back(signal);
+      return;
+    }
+    Tell(signal);
   }
 
   const std::string& name() const override { return health_.source; }
@@ -43,6 +41,7 @@ class SignalsOfRun : public preempt::Source {
     health_.healthy = true;
     health_.last_success = runtime::MonotonicNow();
     if (listener_.on_health) listener_.on_health(health_);
+    for (const int signal : std::exchange(early_, {})) Tell(signal);
     return absl::OkStatus();
   }
   void Stop() override {
@@ -56,9 +55,20 @@ class SignalsOfRun : public preempt::Source {
   void Acknowledge(const std::string&) override {}
 
  private:
+  // With the mutex held.
+  void Tell(int signal) {
+    ++health_.notices;
+    listener_.on_event({.source = name(),
+                        .id = preempt::SignalName(signal),
+                        .kind = preempt::NoticeKind::kPreempt,
+                        .left = options_.lead,
+                        .text = absl::StrCat("lockstep run got ", preempt::SignalName(signal))});
+  }
+
   const preempt::SignalOptions options_;
   mutable std::mutex mutex_;  // covers what follows
   preempt::SourceListener listener_;
+  std::vector<int> early_;  // that came before `Start`
   preempt::SourceHealth health_{.source = "signal", .detail = "the first to lockstep run"};
 };
 
