@@ -397,8 +397,7 @@ void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
         preempted_exit_code_.value_or(preempted_.saved() ? 0 : ExitCode(*first_preempted_end_));
   }
   const std::string after = Spell(now - *began_);
-  const bool preempted = !first_failure_ && preempted_.Interrupted(now);
-  if (preempted) {
+  if (!first_failure_ && WasPreempted(now)) {
     Finish(exit_code,
            absl::StrFormat("preempted after %s, exit code %d; %s", after, exit_code,
                            preempted_.Summary()),
@@ -419,6 +418,11 @@ void Supervisor::Finish(int exit_code, std::string sentence, Effects& out) {
   out.sentences.push_back(std::move(sentence));
 }
 
+// Where nobody was to save and all ended well, the work was done before.
+bool Supervisor::WasPreempted(Time now) const {
+  return preempted_.Interrupted(now) && (preempted_.step() || first_preempted_);
+}
+
 bool Supervisor::AwaitsCheck(Time now, Effects& out) {
   if (options_.on_preempt == OnPreempt::kExit || first_failure_ || told_to_end_ || checked_) {
     return false;
@@ -437,9 +441,7 @@ void Supervisor::On(Time now, const PreemptionChecked& event, Effects& out) {
 bool Supervisor::StartAgain(Time now, Effects& out) {
   if (options_.on_preempt == OnPreempt::kExit || first_failure_ || told_to_end_) return false;
   if (!again_at_) {
-    if (!preempted_.Interrupted(now)) return false;
-    // Nobody was to save, and all ended well: the work was done before.
-    if (!preempted_.step() && !first_preempted_) return false;
+    if (!WasPreempted(now)) return false;
     again_at_ =
         options_.on_preempt == OnPreempt::kRestart ? now : std::max(now, preempted_.death());
     out.sentences.push_back(absl::StrCat(

@@ -236,6 +236,7 @@ class Supervisor {
   void PassOnTaken(Effects& out);
   bool TakeAsNotice(Time now, int signal, Effects& out);
   void FinishIfAllReleased(Time now, Effects& out);
+  bool WasPreempted(Time now) const;
   bool AwaitsCheck(Time now, Effects& out);
   // False: it is not to be.
   bool StartAgain(Time now, Effects& out);

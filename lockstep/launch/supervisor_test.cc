@@ -386,6 +386,7 @@ TEST_F(SupervisorTest, WorkThatWasDoneBeforeAnybodyWasToSaveIsNotDoneAgain) {
   const Effects last = End(0, {0, 0});
   EXPECT_FALSE(last.restart);
   EXPECT_EQ(last.exit_code, 0);
+  EXPECT_EQ(last.sentences.back(), "all 1 succeeded in 0.0 s");
 }
 
 TEST_F(SupervisorTest, WithoutAPreemptionNobodyIsStartedAgain) {
