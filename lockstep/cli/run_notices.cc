@@ -87,15 +87,18 @@ absl::StatusOr<std::unique_ptr<RunNotices>> RunNotices::Make(
         raw->signals_ = source.get();
         return source;
       });
-  auto sources =
-      client::HostSources::Make({.specs = specs,
-                                 .say =
-                                     [raw = self.get()](std::string sentence) {
-                                       raw->loop_->Post([raw, sentence = std::move(sentence)] {
-                                         raw->callbacks_.say(sentence);
-                                       });
-                                     }},
-                                registry, preempt::ThisHost());
+  auto sources = client::HostSources::Make(
+      {.specs = specs,
+       .say =
+           [raw = self.get()](std::string sentence) {
+             raw->loop_->Post(
+                 [raw, sentence = std::move(sentence)] { raw->callbacks_.say(sentence); });
+           },
+       .changed =
+           [raw = self.get()](bool standing, std::optional<absl::Duration> left) {
+             raw->loop_->Post([raw, standing, left] { raw->callbacks_.host({standing, left}); });
+           }},
+      registry, preempt::ThisHost());
   if (!sources.ok()) return sources.status();
   self->sources_ = *std::move(sources);
   return self;

@@ -32,6 +32,8 @@ class RunNotices {
     std::function<void(std::string)> say;
     std::function<void(const launch::PreemptionTold&)> told;
     std::function<void(const std::optional<launch::PreemptionTold>&)> checked;
+    // What the sources of this host say has changed.
+    std::function<void(const launch::HostTold&)> host;
   };
 
   // `specs`: docs/preemption-sources.md; `signal` is taken by `TakeSignal`. INVALID_ARGUMENT: one

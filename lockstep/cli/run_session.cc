@@ -279,6 +279,10 @@ void Session::StartProcesses(const launch::JobAddress& address) {
                    .checked =
                        [this](const std::optional<launch::PreemptionTold>& told) {
                          if (!exit_code_) launcher_->OnPreemptionChecked(told);
+                       },
+                   .host =
+                       [this](const launch::HostTold& told) {
+                         if (!exit_code_) launcher_->OnHost(told);
                        }});
 }
 

@@ -61,6 +61,21 @@ DeathNotice HostSources::NoticeOf(const Standing& standing) const {
 }
 
 void HostSources::Tell(const SourceEvent& event) {
+  TellJob(event);
+  if (!options_.changed) return;
+  bool standing = false;
+  Time death = Time::Infinite();
+  {
+    const std::lock_guard lock(mutex_);
+    standing = !standing_.empty();
+    for (const auto& [key, each] : standing_) death = std::min(death, each.death.value_or(death));
+  }
+  std::optional<absl::Duration> left;
+  if (!death.is_infinite()) left = std::max(death - MonotonicNow(), absl::ZeroDuration());
+  options_.changed(standing, left);
+}
+
+void HostSources::TellJob(const SourceEvent& event) {
   const std::lock_guard lock(mutex_);
   const auto key = std::make_pair(event.source, event.id);
   if (event.withdrawn) {
@@ -74,7 +89,9 @@ void HostSources::Tell(const SourceEvent& event) {
   standing.death.reset();
   if (event.left) standing.death = MonotonicNow() + *event.left;
   if (!job_) return;
-  if (is_new) {
+  // One that a former attempt has dealt with, and that is another now, is news to this one; to the
+  // same attempt it is not.
+  if (is_new || std::exchange(standing.over, false)) {
     job_->NotifyAsync(NoticeOf(standing), {}, Ignore);
   } else {
     job_->MoveAsync(NoticeOf(standing), {}, Ignore);

@@ -32,6 +32,8 @@ class HostSources {
     std::vector<std::string> specs;  // docs/preemption-sources.md
     // A sentence for people: a source works, fails, works again. On threads of the sources.
     std::function<void(std::string)> say = nullptr;
+    // What stands has changed: whether anything does, and the first death that is known. Likewise.
+    std::function<void(bool standing, std::optional<absl::Duration> left)> changed = nullptr;
   };
 
   // INVALID_ARGUMENT: a source that there is not, or an option of it that is wrong.
@@ -43,7 +45,7 @@ class HostSources {
   HostSources& operator=(const HostSources&) = delete;
 
   // Who dies with this host: these members, and all that run on `host`. What is learnt before waits
-  // for this. The error of a source that cannot start; none runs then.
+  // for this. The error of a source that cannot start; the others run.
   absl::Status Start(JobPreemptions job, std::vector<int32_t> members, std::string host);
 
   // As if a source had told it: of what the caller has learnt by itself.
@@ -67,6 +69,7 @@ class HostSources {
   explicit HostSources(Options options) : options_(std::move(options)) {}
   DeathNotice NoticeOf(const Standing& standing) const;
   void Say(std::string sentence) const;
+  void TellJob(const preempt::SourceEvent& event);
   void TellHealth(const preempt::SourceHealth& health);
 
   const Options options_;

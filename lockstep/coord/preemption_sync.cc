@@ -471,6 +471,7 @@ void PreemptionSync::Handle(Time now, const ReportSave& request, Effects& out) {
   const SyncState was = found->second.state;
   if (was == SyncState::kSaved || was == SyncState::kGone) return;
   if (request.state == SyncState::kReached && IsFinal(was)) return;
+  if (request.state == SyncState::kFinished && IsFinal(was)) return;
   if (request.state == SyncState::kFinished && was == SyncState::kReached) return;
   Entry entry = found->second;
   entry.state = request.state;
@@ -561,6 +562,16 @@ void PreemptionSync::EndByMembers(Time now, absl::string_view why, Effects& out)
     const std::vector<MemberIndex> members = InState(state);
     if (members.empty()) continue;
     absl::StrAppend(&text, "; ", job_.NameSome(members), " ", SyncStateName(state));
+  }
+  std::vector<MemberIndex> apart;
+  for (int32_t i = 0; i < membership_.size(); ++i) {
+    const MemberIndex member(i);
+    const bool connected = membership_.Get(member).state == MemberState::kConnected;
+    if (connected && !members_.contains(member) && !done_.contains(member)) apart.push_back(member);
+  }
+  if (!apart.empty()) {
+    absl::StrAppend(&text, "; ", job_.NameSome(apart),
+                    " took no part: no Preemption is open there");
   }
   PreemptionOutcome outcome = PreemptionOutcome::kNotSaved;
   if (members_.empty()) {
@@ -691,6 +702,14 @@ absl::Status PreemptionSync::Apply(Time, const record::SyncMemberChanged& record
 }
 
 void PreemptionSync::Restored(Time now, Effects& out) {
+  // Who listened is not written down. Whoever may have is awaited when the next one opens, since a
+  // step that is chosen without them they may have passed.
+  for (int32_t i = 0; i < membership_.size(); ++i) {
+    const Membership::Member& member = membership_.Get(MemberIndex(i));
+    if (member.state == MemberState::kConnected && member.native()) {
+      listening_.insert(MemberIndex(i));
+    }
+  }
   if (!open()) return;
   PreemptionState next = Next();
   ++next.round;
@@ -699,7 +718,9 @@ void PreemptionSync::Restored(Time now, Effects& out) {
   SettleWindow(now, out);
   for (auto& [member, entry] : members_) {
     const bool done = entry.state == SyncState::kFinished;
-    if (membership_.Get(member).native()) (done ? done_ : listening_).insert(member);
+    if (!membership_.Get(member).native()) continue;
+    if (done) listening_.erase(member);
+    (done ? done_ : listening_).insert(member);
   }
   stock_ = !members_.empty() && listening_.empty();
   if (!fencing || stock_) return;

@@ -125,6 +125,8 @@ void Launcher::OnRootCause(std::optional<MemberIndex> member) { Handle(RootCause
 
 void Launcher::OnPreemption(const PreemptionTold& told) { Handle(told); }
 
+void Launcher::OnHost(const HostTold& told) { Handle(told); }
+
 void Launcher::OnPreemptionChecked(const std::optional<PreemptionTold>& told) {
   Handle(PreemptionChecked{told});
 }

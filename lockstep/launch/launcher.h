@@ -70,6 +70,7 @@ class Launcher {
   void OnServerEnded(Ending ending);
   void OnRootCause(std::optional<MemberIndex> member);
   void OnPreemption(const PreemptionTold& told);
+  void OnHost(const HostTold& told);
   void OnPreemptionChecked(const std::optional<PreemptionTold>& told);
 
   void ResumeOutput();

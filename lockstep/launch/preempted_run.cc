@@ -1,6 +1,7 @@
 #include "lockstep/launch/preempted_run.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -18,7 +19,10 @@ std::vector<std::string> PreemptedRun::Take(Time now, const PreemptionTold& told
   const PreemptionTold before = std::exchange(told_, told);
   const bool another = before.id != told.id || before.attempt != told.attempt;
   death_ = told.left ? now + *told.left : Time::Infinite();
-  if (another) ended_at_ = Time::Infinite();
+  if (another) {
+    ended_at_ = Time::Infinite();
+    host_lives_ = false;
+  }
   if (told.near && (another || !before.near)) {
     std::string when;
     if (told.left) {
@@ -40,8 +44,18 @@ std::vector<std::string> PreemptedRun::Take(Time now, const PreemptionTold& told
   return sentences;
 }
 
+void PreemptedRun::Take(Time now, const HostTold& told) {
+  const bool stood = std::exchange(host_stood_, told.standing);
+  if (told_.id == 0 || told_.open) return;
+  if (!told.standing) {
+    host_lives_ |= stood;
+  } else if (told.left) {
+    death_ = now + *told.left;
+  }
+}
+
 bool PreemptedRun::Explains(Time now) const {
-  if (!told_.near || told_.withdrawn || told_.outcome == "cancelled") return false;
+  if (!told_.near || withdrawn() || told_.outcome == "cancelled") return false;
   if (told_.open) return true;
   Time until = ended_at_ + kExplains;
   if (!death_.is_infinite()) until = std::max(until, death_ + kExplains);

@@ -13,8 +13,8 @@ namespace lockstep::launch {
 
 // How the job's current preemption stands, as its coordinator tells it.
 struct PreemptionTold {
-  int64_t attempt = 0;  // of the job
-  int64_t id = 0;       // in its attempt; 0: there was none
+  int64_t attempt = 0;     // of the job
+  int64_t id = 0;          // in its attempt; 0: there was none
   bool open = false;       // it has not ended
   bool near = false;       // the members are asked for a step, or were: it is not days away
   bool withdrawn = false;  // nobody dies after all
@@ -25,6 +25,12 @@ struct PreemptionTold {
   std::optional<absl::Duration> left;  // until the first death, where that is known
 
   friend bool operator==(const PreemptionTold&, const PreemptionTold&) = default;
+};
+
+// What the sources of this host say now, also behind a preemption's end.
+struct HostTold {
+  bool standing = false;               // it will be taken away
+  std::optional<absl::Duration> left;  // until then, where that is known
 };
 
 // Tells endings that a preemption explains from failures, and how long the others may take then.
@@ -45,6 +51,9 @@ class PreemptedRun {
 
   // Returns what is new in it, for people.
   std::vector<std::string> Take(Time now, const PreemptionTold& told);
+  // What this host's sources said is withdrawn, or has another time. Of other hosts' deaths only
+  // the coordinator knows.
+  void Take(Time now, const HostTold& told);
 
   // An ending now is no failure.
   bool Explains(Time now) const;
@@ -63,7 +72,7 @@ class PreemptedRun {
   std::optional<int64_t> step() const { return told_.step; }
   // The death, where it is known.
   Time death() const { return death_; }
-  bool withdrawn() const { return told_.withdrawn; }
+  bool withdrawn() const { return told_.withdrawn || host_lives_; }
 
   // "preemption 1 (gce): saved: 4 of 4 members saved at step 120"; empty: there was none.
   std::string Summary() const;
@@ -75,6 +84,8 @@ class PreemptedRun {
   PreemptionTold told_;
   Time death_ = Time::Infinite();
   Time ended_at_ = Time::Infinite();
+  bool host_stood_ = false;  // this host was said to die
+  bool host_lives_ = false;  // and, behind the end of the preemption, that it does not
 };
 
 }  // namespace lockstep::launch

@@ -63,6 +63,7 @@ Time Supervisor::NextDeadline() const {
   Time next = escalate_at_;
   if (root_cause_until_ && !root_cause_told_) next = std::min(next, *root_cause_until_);
   if (check_until_ && !checked_) next = std::min(next, *check_until_);
+  next = std::min(next, HeedUntil());
   for (const Process& process : processes_) {
     if (process.state == ProcessState::kEnded) {
       next = std::min(next, process.ended + options_.helper_grace);
@@ -220,6 +221,25 @@ void Supervisor::PassOnTaken(Effects& out) {
   }
 }
 
+Time Supervisor::HeedUntil() const {
+  Time until = Time::Infinite();
+  if (preempted_.step() || CountRunning() == 0) return until;
+  for (const auto& [signal, taken] : signals_taken_) {
+    if (!taken.passed_on) until = std::min(until, taken.at + options_.heed_timeout);
+  }
+  return until;
+}
+
+void Supervisor::On(Time now, const HostTold& event, Effects&) {
+  preempted_.Take(now, event);
+  if (!again_at_) return;
+  if (preempted_.withdrawn()) {
+    again_at_ = now;
+  } else if (options_.on_preempt == OnPreempt::kWait && event.standing && event.left) {
+    again_at_ = now + *event.left;
+  }
+}
+
 void Supervisor::SettlePreempted(Time now, Effects& out) {
   if (!first_preempted_ || first_failure_ || CountRunning() == 0) return;
   if (escalation_ > Escalation::kGrace || told_to_end_) return;
@@ -235,6 +255,7 @@ void Supervisor::On(Time now, const ServerEnded& event, Effects& out) {
 }
 
 void Supervisor::On(Time now, const DeadlineReached&, Effects& out) {
+  if (now >= HeedUntil()) PassOnTaken(out);
   if (now >= escalate_at_) {
     switch (escalation_) {
       case Escalation::kGrace:

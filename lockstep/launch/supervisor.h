@@ -83,9 +83,10 @@ struct PreemptionChecked {
 struct DeadlineReached {};
 
 // PreemptionTold (preempted_run.h) is one as well.
-using Event = std::variant<ProcessStarted, StartFailed, ProcessEnded, ProcessStopped,
-                           ProcessContinued, OutputEnded, SignalReceived, ServerEnded,
-                           RootCauseTold, PreemptionTold, PreemptionChecked, DeadlineReached>;
+using Event =
+    std::variant<ProcessStarted, StartFailed, ProcessEnded, ProcessStopped, ProcessContinued,
+                 OutputEnded, SignalReceived, ServerEnded, RootCauseTold, PreemptionTold,
+                 PreemptionChecked, HostTold, DeadlineReached>;
 
 // ---- What is to be done, in the order of the fields.
 
@@ -148,8 +149,10 @@ struct SupervisorOptions {
   // output. Python's resource tracker, say, cleans up in that time.
   absl::Duration helper_grace = absl::Seconds(2);
   OnPreempt on_preempt = OnPreempt::kExit;
-  // Of these signals the first is a notice to the job, and is not passed on.
+  // Of these signals the first is a notice to the job, and is not passed on, unless no step is
+  // known `heed_timeout` later.
   std::vector<int> notice_signals;
+  absl::Duration heed_timeout = absl::Seconds(10);
   // From a SIGTERM, or a signal that was a notice, until the processes that are left get SIGTERM
   // from us. By default whoever sent it kills.
   absl::Duration term_grace = absl::InfiniteDuration();
@@ -217,6 +220,7 @@ class Supervisor {
   void On(Time now, const RootCauseTold& event, Effects& out);
   void On(Time now, const PreemptionTold& event, Effects& out);
   void On(Time now, const PreemptionChecked& event, Effects& out);
+  void On(Time now, const HostTold& event, Effects& out);
   void On(Time now, const DeadlineReached& event, Effects& out);
 
   static bool FailedByItself(const Process& process);
@@ -233,6 +237,8 @@ class Supervisor {
   void ReleaseEnded(Effects& out);
   // The escalation begins when the preemption leaves those no time that are left.
   void SettlePreempted(Time now, Effects& out);
+  // Until when a step has to be known, else the signals that were taken as notices are passed on.
+  Time HeedUntil() const;
   void PassOnTaken(Effects& out);
   bool TakeAsNotice(Time now, int signal, Effects& out);
   void FinishIfAllReleased(Time now, Effects& out);

@@ -485,10 +485,46 @@ TEST_F(SupervisorTest, ATermGraceEndsWhatASigtermDoesNot) {
     if (notice) notice_signals_ = {SIGTERM};
     StartAll(1);
     Do(SignalReceived{SIGTERM});
+    if (notice) Preempt();
+    if (notice) EndPreemption("saved");
     EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(20));
     EXPECT_THAT(Pass(absl::Seconds(20)).signals, Contains(SignalGroup{M(0), SIGTERM}));
-    EXPECT_THAT(Pass(absl::Seconds(5)).signals, ElementsAre(SignalGroup{M(0), SIGKILL}));
+    EXPECT_THAT(Pass(absl::Seconds(5)).signals, Contains(SignalGroup{M(0), SIGKILL}));
   }
+}
+
+TEST_F(SupervisorTest, ANoticeWithoutAStepIsPassedOnInTime) {
+  notice_signals_ = {SIGTERM};
+  StartAll(1);
+  Do(SignalReceived{SIGTERM});
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(10));
+  EXPECT_THAT(Pass(absl::Seconds(10)).signals, Contains(SignalGroup{M(0), SIGTERM}));
+  EXPECT_TRUE(supervisor_->NextDeadline().is_infinite());
+}
+
+TEST_F(SupervisorTest, AHostThatLivesOnIsNotWaitedForAnyLonger) {
+  on_preempt_ = OnPreempt::kWait;
+  StartAll(1);
+  Do(HostTold{true, absl::Seconds(60)});
+  Preempt(absl::Seconds(60));
+  EndPreemption("saved");
+  EXPECT_FALSE(End(0, {0, 0}).restart);
+  Do(HostTold{true, absl::Seconds(90)});
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(90));
+  EXPECT_TRUE(Do(HostTold{false, std::nullopt}).restart);
+}
+
+TEST_F(SupervisorTest, WorkThatWentOnBehindAWithdrawalIsNotDoneAgain) {
+  on_preempt_ = OnPreempt::kRestart;
+  StartAll(1);
+  Do(HostTold{true, std::nullopt});
+  Preempt();
+  EndPreemption("saved");
+  Do(HostTold{false, std::nullopt});
+  checked_ = told_;
+  const Effects last = End(0, {0, 0});
+  EXPECT_FALSE(last.restart);
+  EXPECT_EQ(last.sentences.back(), "all 1 succeeded in 0.0 s");
 }
 
 }  // namespace

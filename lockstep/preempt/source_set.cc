@@ -10,6 +10,7 @@ SourceSet::SourceSet(std::vector<std::unique_ptr<Source>> sources, SourceListene
 SourceSet::~SourceSet() { Stop(); }
 
 absl::Status SourceSet::Start() {
+  absl::Status first;
   for (const auto& source : sources_) {
     const absl::Status status = source->Start({
         .on_event =
@@ -23,12 +24,9 @@ absl::Status SourceSet::Start() {
               if (listener_.on_health) listener_.on_health(health);
             },
     });
-    if (!status.ok()) {
-      Stop();
-      return status;
-    }
+    first.Update(status);
   }
-  return absl::OkStatus();
+  return first;
 }
 
 void SourceSet::Stop() {

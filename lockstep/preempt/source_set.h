@@ -23,7 +23,7 @@ class SourceSet {
   SourceSet(const SourceSet&) = delete;
   SourceSet& operator=(const SourceSet&) = delete;
 
-  // The first error of a source that cannot start; then none runs.
+  // The first error of a source that cannot start; the others run.
   absl::Status Start();
   // Within moments, also when other ends hang.
   void Stop();
