@@ -143,6 +143,20 @@ TEST_F(PreemptionRestart, PreemptionKilled03_TheServerBetweenTheAgreementAndTheL
   }
 }
 
+TEST_F(PreemptionRestart, PreemptionKilled10_TheServerJustBeforeANotice) {
+  at(0).Reached(5);
+  at(1).Reached(3);
+  at(2).Reached(4);
+  KillAndRestart();
+  // Whoever is back first; the next server does not know yet who else listens.
+  ASSERT_TRUE(at(1).Notify("test", "1", absl::Minutes(9)).ok());
+  for (int member : {0, 1, 2}) Await(member, "agreed");
+  ExpectToSaveAt(0, 6, 6);
+  ExpectToSaveAt(1, 4, 6);
+  ExpectToSaveAt(2, 5, 6);
+  for (int member : {0, 1, 2}) EXPECT_EQ(Await(member, "ended").outcome, "saved");
+}
+
 TEST(PreemptionRestarts, PreemptionKilled04_TheServerAtAnyMoment) {
   Server server(absl::StrCat("work=", kMembers));
   Workers workers(JoinAll(server));
