@@ -102,7 +102,7 @@ class Checkpoints:
     def newest(self):
         """(step, state) of the last step that all have saved; None when there is none."""
         whole = [int(folder.name.removeprefix("step-")) for folder in self._folder.glob("step-*")
-                 if len(list(folder.glob("process-?.npz"))) == self._processes]
+                 if len(list(folder.glob("process-*[0-9].npz"))) == self._processes]
         if not whole:
             return None
         with np.load(self._folder / f"step-{max(whole)}" / f"process-{self._process}.npz") as file:

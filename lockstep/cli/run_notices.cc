@@ -149,7 +149,8 @@ void RunNotices::Opened(absl::StatusOr<std::unique_ptr<Session>> session) {
   std::iota(members.begin(), members.end(), 0);
   const absl::Status status = sources_->Start(session_->preemptions(), std::move(members), "");
   if (!status.ok()) {
-    callbacks_.say(absl::StrCat("no notices from --notice: ", std::string(status.message())));
+    callbacks_.say(
+        absl::StrCat("a source of --notice does not run: ", std::string(status.message())));
   }
 }
 

@@ -23,7 +23,6 @@ absl::StatusOr<std::unique_ptr<HostSources>> HostSources::Make(
   auto made = preempt::MakeSources(options.specs, registry, host);
   if (!made.ok()) return made.status();
   std::unique_ptr<HostSources> self(new HostSources(std::move(options)));
-  self->count_ = made->size();
   self->sources_ = std::make_unique<preempt::SourceSet>(
       *std::move(made),
       preempt::SourceListener{

@@ -56,7 +56,6 @@ class HostSources {
   // Another attempt has begun.
   void TellAgain();
 
-  bool empty() const { return count_ == 0; }
   std::vector<preempt::SourceHealth> health() const { return sources_->health(); }
 
  private:
@@ -73,7 +72,6 @@ class HostSources {
   void TellHealth(const preempt::SourceHealth& health);
 
   const Options options_;
-  size_t count_ = 0;
   std::unique_ptr<preempt::SourceSet> sources_;
 
   mutable std::mutex mutex_;  // covers what follows

@@ -23,7 +23,8 @@ struct DeathNotice {
   std::string source;  // how it was learnt: "gce", "signal"
   // The source's own name of it; said again, it is the same notice. Empty: a new one each time.
   std::string event;
-  std::vector<int32_t> members;        // who; with no host: empty is everybody
+  // Who. None, and no host: the member whose session this is, else everybody.
+  std::vector<int32_t> members;
   std::string host;                    // all members that run there, too
   std::optional<absl::Duration> left;  // until then; absent: not known
   std::string text;                    // for people

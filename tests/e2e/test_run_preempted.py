@@ -56,8 +56,7 @@ def test_the_first_sigterm_can_be_the_notice(tmp_path):
 
 
 def test_a_sigterm_that_nobody_heeds_is_passed_on(tmp_path):
-    # Members that do not poll: the server says within --preempt-answer-timeout that nobody answered;
-    # a second SIGTERM does it at once.
+    # Without a step to save at it is passed on after 10 s; a second SIGTERM does it at once.
     with Command(LOCKSTEP, "run", "-n", 1, "--notice", "signal", "--", sys.executable, "-c",
                  "import time; print('up', flush=True); time.sleep(600)",
                  env=clean_environment(TMPDIR=str(tmp_path))) as command:
