@@ -459,20 +459,20 @@ void PreemptionSync::Handle(Time now, const ReportSave& request, Effects& out) {
                                                  job_.options.key_bytes_max, ")")));
   }
   out.Succeed(call);
-  if (request.state == SyncState::kFinished) {
+  const bool finished = request.state == SyncState::kFinished;
+  if (finished) {
     done_.insert(request.member);
     listening_.erase(request.member);
     if (!open() || state_->phase == PreemptionPhase::kPending) return;
   }
   const auto found = members_.find(request.member);
-  const bool current = request.preemption == state_->id || request.state == SyncState::kFinished;
+  const bool current = finished || request.preemption == state_->id;
   if (found == members_.end() || !current) return;
   // Saved is saved, and who is done is not sent back.
   const SyncState was = found->second.state;
   if (was == SyncState::kSaved || was == SyncState::kGone) return;
-  if (request.state == SyncState::kReached && IsFinal(was)) return;
-  if (request.state == SyncState::kFinished && IsFinal(was)) return;
-  if (request.state == SyncState::kFinished && was == SyncState::kReached) return;
+  if ((finished || request.state == SyncState::kReached) && IsFinal(was)) return;
+  if (finished && was == SyncState::kReached) return;
   Entry entry = found->second;
   entry.state = request.state;
   if (request.step) entry.step = request.step;

@@ -488,8 +488,9 @@ TEST_F(SupervisorTest, ATermGraceEndsWhatASigtermDoesNot) {
     if (notice) Preempt();
     if (notice) EndPreemption("saved");
     EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(20));
-    EXPECT_THAT(Pass(absl::Seconds(20)).signals, Contains(SignalGroup{M(0), SIGTERM}));
-    EXPECT_THAT(Pass(absl::Seconds(5)).signals, Contains(SignalGroup{M(0), SIGKILL}));
+    EXPECT_THAT(Pass(absl::Seconds(20)).signals,
+                ElementsAre(SignalGroup{M(0), SIGTERM}, SignalGroup{M(0), SIGCONT}));
+    EXPECT_THAT(Pass(absl::Seconds(5)).signals, ElementsAre(SignalGroup{M(0), SIGKILL}));
   }
 }
 
