@@ -22,6 +22,7 @@ LoopDriver::LoopDriver() : io_(1), keep_running_(asio::make_work_guard(io_)) {}
 
 void LoopDriver::Post(Function function) {
   asio::post(io_, std::move(function));
+  if (!drives_here) parked_ = false;
   // Who runs callbacks drives behind them.
   if (in_callback) return;
   const std::lock_guard lock(mutex_);
@@ -118,17 +119,18 @@ void LoopDriver::PassOn() {
 
 void LoopDriver::DriveAsLibrary(std::unique_lock<std::mutex>& lock) {
   wanted_ = false;
-  driven_ = true;
+  driven_ = library_drives_ = true;
   ++drives_;
   lock.unlock();
   drives_here = true;
-  while (callers_ == 0 && !callbacks_due_) io_.run_one();
+  while (callers_ == 0 && !callbacks_due_ && !parked_) io_.run_one();
   // What is ready, above all the request of the caller who comes, does not wait for a switch.
-  if (callers_ > 0) io_.poll();
+  if (callers_ > 0 || parked_) io_.poll();
   drives_here = false;
   lock.lock();
-  driven_ = false;
+  driven_ = library_drives_ = false;
   left_at_ = Clock::now();
+  left_.notify_all();
   PassOn();
 }
 
@@ -164,6 +166,14 @@ void LoopDriver::Rest(std::unique_lock<std::mutex>& lock, bool lingers, uint64_t
   watched_ = false;
 }
 
+bool LoopDriver::Park(absl::Duration within) {
+  std::unique_lock lock(mutex_);
+  parked_ = true;
+  asio::post(io_, [] {});  // who sleeps in the loop looks up
+  return left_.wait_for(lock, absl::ToChronoNanoseconds(within),
+                        [this] { return !library_drives_ && (driven_ || !wanted_); });
+}
+
 void LoopDriver::RunForever() {
   std::unique_lock lock(mutex_);
   bool called = false;
@@ -174,7 +184,7 @@ void LoopDriver::RunForever() {
       called = true;
       continue;
     }
-    const bool free = !driven_ && waiters_.empty();
+    const bool free = !driven_ && waiters_.empty() && (!parked_ || wanted_);
     // Behind callbacks it is not left to others.
     if (free && (called || wanted_ || Clock::now() >= left_at_ + kLinger)) {
       DriveAsLibrary(lock);

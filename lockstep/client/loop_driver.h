@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
 #include "asio/executor_work_guard.hpp"
 #include "asio/io_context.hpp"
 
@@ -96,6 +97,10 @@ class LoopDriver {
   // The work of each of the library's threads. Does not return.
   [[noreturn]] void RunForever();
 
+  // What is ready is done, and then no thread of the library drives until somebody posts again or
+  // waits. At exit, before what the loop's work uses is destroyed. False: it took `within`.
+  bool Park(absl::Duration within);
+
  private:
   // With the mutex held.
   void PassOn();
@@ -108,17 +113,20 @@ class LoopDriver {
   const asio::executor_work_guard<asio::io_context::executor_type> keep_running_;
   std::atomic<size_t> callers_ = 0;  // as in `waiters_`
   std::atomic<bool> callbacks_due_ = false;
+  std::atomic<bool> parked_ = false;
 
   std::mutex mutex_;  // covers what follows
   std::list<Waiter*> waiters_;
   bool driven_ = false;
-  Instant left_at_;       // when the loop was last left to whoever comes next
-  uint64_t drives_ = 0;   // how often somebody began to drive
-  bool wanted_ = false;   // a thread of the library is needed at once
-  bool watched_ = false;  // one of them looks again soon
+  bool library_drives_ = false;  // then it is driven
+  Instant left_at_;              // when the loop was last left to whoever comes next
+  uint64_t drives_ = 0;          // how often somebody began to drive
+  bool wanted_ = false;          // a thread of the library is needed at once
+  bool watched_ = false;         // one of them looks again soon
   std::deque<Function> callbacks_;
   bool calling_ = false;
   std::condition_variable library_;
+  std::condition_variable left_;  // by the library
 };
 
 }  // namespace lockstep::client

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/time/time.h"
+#include "asio/post.hpp"
 #include "asio/steady_timer.hpp"
 #include "gtest/gtest.h"
 
@@ -176,6 +178,28 @@ TEST(LoopDriver, CallbacksComeWhileACallerDrives) {
 
 // Callers who come and go, each woken by another's function, beside functions that nobody waits
 // for: nothing is lost, and no two threads are in the loop at once.
+TEST(LoopDriver, ParkedItIsLeftToCallersUntilSomebodyPosts) {
+  LoopDriver& driver = Make(/*with_threads=*/true);
+  for (int i = 0; i < 100; ++i) {
+    bool ran = false;
+    driver.Post([&] { ran = true; });
+    ASSERT_TRUE(driver.Park(absl::Minutes(1)));
+    ASSERT_TRUE(ran) << "what was ready is done first";
+    std::thread::id ran_on;
+    LoopDriver::Waiter waiter(driver);
+    asio::post(driver.io(), [&] {
+      ran_on = std::this_thread::get_id();
+      waiter.Wake();
+    });
+    LoopDriver::Turn turn(driver, waiter);
+    ASSERT_TRUE(turn.WaitUntil(Clock::now() + kLong));
+    ASSERT_EQ(ran_on, std::this_thread::get_id());
+  }
+  std::promise<void> ran;
+  driver.Post([&] { ran.set_value(); });
+  EXPECT_EQ(ran.get_future().wait_for(kLong), std::future_status::ready);
+}
+
 TEST(LoopDriver, ManyCallersAtOnce) {
   LoopDriver& driver = Make(/*with_threads=*/true);
   constexpr int kThreads = 6;

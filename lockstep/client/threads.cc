@@ -4,9 +4,12 @@
 #include <signal.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 
+#include "absl/time/time.h"
+#include "asio/error.hpp"
 #include "lockstep/runtime/fork_guard.h"
 
 namespace lockstep::client {
@@ -14,6 +17,32 @@ namespace {
 
 constexpr int kThreads = 2;
 constexpr char kThreadName[] = "lockstep";
+// What runs on the loop never waits; but a machine may be busy.
+constexpr absl::Duration kParkWithin = absl::Seconds(1);
+
+// Under the mutex that a fork leaves free. Never destroyed.
+LoopDriver* process_loop = nullptr;
+uint64_t process_generation = 0;
+
+void ParkAtExit() {
+  LoopDriver* loop = nullptr;
+  {
+    const std::lock_guard lock(runtime::ForkMutex());
+    // Those of a parent are not here.
+    if (process_generation == runtime::ForkGeneration()) loop = process_loop;
+  }
+  if (loop != nullptr) loop->Park(kParkWithin);
+}
+
+// The loop compares errors with those of Asio, whose categories are destroyed at exit. What is
+// registered after they were made comes before that.
+void ParkBeforeErrorsAreGone() {
+  asio::error::get_system_category();
+  asio::error::get_netdb_category();
+  asio::error::get_addrinfo_category();
+  asio::error::get_misc_category();
+  std::atexit(ParkAtExit);
+}
 
 LoopDriver* Start() {
   auto* loop = new LoopDriver;
@@ -34,15 +63,13 @@ LoopDriver* Start() {
 }  // namespace
 
 LoopDriver& ProcessLoop() {
-  // Under the mutex that a fork leaves free. Never destroyed.
-  static LoopDriver* loop = nullptr;
-  static uint64_t generation = 0;
   const std::lock_guard lock(runtime::ForkMutex());
-  if (loop == nullptr || generation != runtime::ForkGeneration()) {
-    generation = runtime::ForkGeneration();
-    loop = Start();
+  if (process_loop == nullptr) ParkBeforeErrorsAreGone();
+  if (process_loop == nullptr || process_generation != runtime::ForkGeneration()) {
+    process_generation = runtime::ForkGeneration();
+    process_loop = Start();
   }
-  return *loop;
+  return *process_loop;
 }
 
 }  // namespace lockstep::client

@@ -9,8 +9,9 @@ namespace lockstep::client {
 // does and call back into the program around us (LoopDriver).
 //
 // They block all signals and have a name. They are started when they are first needed and never
-// ended: that way nobody must join a thread from within itself, nor at exit, when they do nothing
-// that touches what is being destroyed. A forked child gets threads of its own; those of its parent
+// ended: that way nobody must join a thread from within itself. At exit they do what is ready and
+// then leave the loop alone, so that they touch nothing that is being destroyed; a destructor that
+// still calls something wakes them. A forked child gets threads of its own; those of its parent
 // are left where they are. Thread-safe; the reference is good for ever.
 LoopDriver& ProcessLoop();
 
