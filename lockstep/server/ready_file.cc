@@ -1,13 +1,13 @@
 #include "lockstep/server/ready_file.h"
 
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,10 +27,15 @@ std::string ReadyText(const std::string& listen, int pid,
 
 namespace {
 
+std::string Contents(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
 // Whether the process that wrote the file is still there; false for anything that we did not write.
 bool WriterLives(const std::string& path) {
-  std::ifstream file(path);
-  const nlohmann::json ready = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json ready =
+      nlohmann::json::parse(Contents(path), nullptr, /*allow_exceptions=*/false);
   if (!ready.is_object() || !ready.contains("pid") || !ready["pid"].is_number_integer()) {
     return false;
   }
@@ -44,11 +49,8 @@ ReadyFile::ReadyFile(std::string path) : path_(std::move(path)) {
 }
 
 ReadyFile::~ReadyFile() {
-  struct stat status;
-  // Another server may have written its own by now.
-  if (inode_ != 0 && stat(path_.c_str(), &status) == 0 && status.st_ino == inode_) {
-    unlink(path_.c_str());
-  }
+  // Another server may have written its own by now, even in the same place of the disk.
+  if (!written_.empty() && Contents(path_) == written_) unlink(path_.c_str());
 }
 
 absl::Status ReadyFile::Write(const std::string& text) {
@@ -58,10 +60,8 @@ absl::Status ReadyFile::Write(const std::string& text) {
   std::ofstream file(unfinished, std::ios::trunc);
   file << text;
   file.close();
-  struct stat status;
-  if (file && stat(unfinished.c_str(), &status) == 0 &&
-      std::rename(unfinished.c_str(), path_.c_str()) == 0) {
-    inode_ = status.st_ino;
+  if (file && std::rename(unfinished.c_str(), path_.c_str()) == 0) {
+    written_ = text;
     return absl::OkStatus();
   }
   const int error = errno;

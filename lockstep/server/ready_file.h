@@ -1,8 +1,6 @@
 // The file that tells whoever started a server that it answers, and where.
 #pragma once
 
-#include <sys/types.h>
-
 #include <map>
 #include <string>
 
@@ -32,7 +30,7 @@ class ReadyFile {
 
  private:
   const std::string path_;
-  ino_t inode_ = 0;  // of the file that we wrote
+  std::string written_;  // what the file says since we wrote it
 };
 
 }  // namespace lockstep::server
