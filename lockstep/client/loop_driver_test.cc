@@ -176,8 +176,6 @@ TEST(LoopDriver, CallbacksComeWhileACallerDrives) {
   EXPECT_NE(called_on, std::this_thread::get_id());
 }
 
-// Callers who come and go, each woken by another's function, beside functions that nobody waits
-// for: nothing is lost, and no two threads are in the loop at once.
 TEST(LoopDriver, ParkedItIsLeftToCallersUntilSomebodyPosts) {
   LoopDriver& driver = Make(/*with_threads=*/true);
   for (int i = 0; i < 100; ++i) {
@@ -200,6 +198,8 @@ TEST(LoopDriver, ParkedItIsLeftToCallersUntilSomebodyPosts) {
   EXPECT_EQ(ran.get_future().wait_for(kLong), std::future_status::ready);
 }
 
+// Callers who come and go, each woken by another's function, beside functions that nobody waits
+// for: nothing is lost, and no two threads are in the loop at once.
 TEST(LoopDriver, ManyCallersAtOnce) {
   LoopDriver& driver = Make(/*with_threads=*/true);
   constexpr int kThreads = 6;
