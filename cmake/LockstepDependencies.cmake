@@ -43,7 +43,10 @@ endif()
 find_path(LOCKSTEP_ASIO_INCLUDE asio.hpp REQUIRED)
 add_library(lockstep_asio INTERFACE)
 target_include_directories(lockstep_asio SYSTEM INTERFACE ${LOCKSTEP_ASIO_INCLUDE})
-target_compile_definitions(lockstep_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+# The last: else Asio decides by what was included before it, and one file frees by `delete` what another
+# one got from `aligned_alloc`.
+target_compile_definitions(lockstep_asio INTERFACE
+  ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_HAS_STD_ALIGNED_ALLOC)
 target_link_libraries(lockstep_asio INTERFACE Threads::Threads)
 if(LOCKSTEP_SANITIZE MATCHES thread)
   # Asio's fences say nothing that its mutexes do not, and the thread sanitizer cannot follow fences.

@@ -5,7 +5,9 @@ include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 # In the order of linking; the first is what programs name: lockstep::client.
-set(client_targets lockstep_client lockstep_link lockstep_wire_native lockstep_runtime lockstep_base
+set(client_targets lockstep_client lockstep_transport lockstep_transport_conversation
+    lockstep_transport_memory lockstep_link
+  lockstep_wire_rendezvous lockstep_wire_native lockstep_rendezvous lockstep_runtime lockstep_base
   lockstep_asio lockstep_protozero)
 # And lockstep::notices, which brings what it needs of these.
 set(notices_targets lockstep_client_sources lockstep_preempt lockstep_preempt_machines)
@@ -25,8 +27,11 @@ install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstepTargets.cmake
 install(FILES
   lockstep/client/call.h lockstep/client/errors.h lockstep/client/host_notices.h
   lockstep/client/job.h lockstep/client/job_preemptions.h lockstep/client/keys.h
-  lockstep/client/member.h lockstep/client/preemption.h lockstep/client/session.h
+  lockstep/client/member.h lockstep/client/preemption.h lockstep/client/rendezvous.h
+  lockstep/client/session.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/client COMPONENT client)
+install(FILES lockstep/rendezvous/value.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/rendezvous COMPONENT client)
 
 configure_package_config_file(cmake/lockstepConfig.cmake.in
   ${CMAKE_BINARY_DIR}/package/lockstepConfig.cmake

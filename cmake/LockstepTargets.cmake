@@ -33,6 +33,9 @@ endfunction()
 function(lockstep_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
+  if(LOCKSTEP_SANITIZE MATCHES thread)
+    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/lockstep/testing/tsan_suppressions.cc)
+  endif()
   target_link_libraries(${name} PRIVATE ${arg_DEPS} lockstep_flags)
 endfunction()
 
@@ -45,4 +48,12 @@ function(lockstep_test name)
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 600)
+endfunction()
+
+# lockstep_quick_to_compile(TEST): for tests that are mostly templates over all messages. Optimised
+# with checks in every field they take minutes to compile, and a blink to run either way.
+function(lockstep_quick_to_compile name)
+  if(LOCKSTEP_SANITIZE)
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
 endfunction()

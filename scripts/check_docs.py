@@ -98,10 +98,13 @@ def reason_tables(name):
 
 
 def check_reasons():
-    source = ROOT / "lockstep" / "coord" / "error.cc"
-    enums = {name: enum for enum, name in REASON_NAME.findall(source.read_text())}
-    if not enums:
-        yield f"{source.relative_to(ROOT)}: no reason was found in ReasonName"
+    enums = {}
+    for folder in ("coord", "rendezvous"):
+        source = ROOT / "lockstep" / folder / "error.cc"
+        names = {name: enum for enum, name in REASON_NAME.findall(source.read_text())}
+        if not names:
+            yield f"{source.relative_to(ROOT)}: no reason was found in ReasonName"
+        enums.update(names)
     known, tests = set(enums), ""
     for path in [*(ROOT / "lockstep").rglob("*.cc"), *(ROOT / "lockstep").rglob("*.h")]:
         if path.stem.endswith("_test"):

@@ -21,8 +21,9 @@ MAY_INCLUDE = {
     "lockstep/base": set(),
     "lockstep/coord": set(),
     "lockstep/journal": set(),
+    "lockstep/rendezvous": set(),
     "lockstep/config": set(),
-    NATIVE: {"lockstep/coord"},
+    NATIVE: {"lockstep/coord", "lockstep/rendezvous"},
     STORE: {"lockstep/coord", NATIVE},
     STOCK: {"lockstep/coord"},
     XLA: {"lockstep/coord", STOCK},
@@ -30,7 +31,9 @@ MAY_INCLUDE = {
     "lockstep/runtime": set(),
     "lockstep/preempt": {"lockstep/runtime"},
     "lockstep/link": {NATIVE, "lockstep/runtime"},
-    "lockstep/client": {NATIVE, "lockstep/runtime", "lockstep/link", "lockstep/preempt"},
+    "lockstep/transport": {"lockstep/rendezvous", NATIVE, "lockstep/runtime", "lockstep/link"},
+    "lockstep/client": {NATIVE, "lockstep/rendezvous", "lockstep/runtime", "lockstep/link",
+                        "lockstep/preempt", "lockstep/transport"},
     "lockstep/observe": {"lockstep/coord", NATIVE},
     "lockstep/launch": {NATIVE, "lockstep/runtime", "lockstep/link"},
     "lockstep/net": {"lockstep/coord", STOCK, XLA, TENSORFLOW, "lockstep/runtime"},
@@ -40,13 +43,14 @@ MAY_INCLUDE = {
     "lockstep/cli": {NATIVE, "lockstep/config", "lockstep/runtime", "lockstep/link",
                      "lockstep/client", "lockstep/observe", "lockstep/preempt",
                      "lockstep/launch"},
-    "lockstep/sim": {"lockstep/coord", "lockstep/client", "lockstep/wire/native"},
-    "lockstep/testing": {"lockstep/coord", NATIVE, "lockstep/runtime", "lockstep/link",
+    "lockstep/sim": {"lockstep/coord", "lockstep/rendezvous", "lockstep/client",
+                     "lockstep/wire/native"},
+    "lockstep/testing": {"lockstep/coord", "lockstep/rendezvous", NATIVE, "lockstep/runtime", "lockstep/link",
                          "lockstep/preempt"},
 }
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
-PURE = {"lockstep/base", "lockstep/coord"}
+PURE = {"lockstep/base", "lockstep/coord", "lockstep/rendezvous"}
 # Says why before it ends the process.
 PURE_EXEMPT = {"lockstep/base/check.h"}
 # Elsewhere a header may say of itself that it is pure by the word `Pure.` in its head comment; then

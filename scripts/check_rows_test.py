@@ -17,6 +17,7 @@ TEST_F(Preemption, PreemptionRow04_WaitsForItsWindow) {
 TEST_F(Fence, PreemptionGap18_IsTrueForOneStep) {
 TEST_F(Fence, PreemptionDefect01_IsReached) {
 TEST_F(PreemptionRestart, PreemptionKilled02_TheServer) {
+TEST(RendezvousRow, RendezvousRow08_SendThenReceive) {
 TEST_F(Preemption, RowsOfThem) {
   // TEST(Conformance, Row011_InAComment)
 """
@@ -28,7 +29,7 @@ class FindsTests(unittest.TestCase):
 
     def test_in_cpp(self):
         self.assertEqual(self.rows("a_test.cc", CPP), [
-            "10", "81", "116", "D3", None, None, "P4", "PG18", "PD1", "PK2", None])
+            "10", "81", "116", "D3", None, None, "P4", "PG18", "PD1", "PK2", "R8", None])
 
     def test_in_python(self):
         text = ("def test_row_083_nobody(three):\n    def test_defect_02_x(self):\ndef helper():\n"

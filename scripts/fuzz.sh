@@ -2,13 +2,13 @@
 # Builds the fuzzers with clang and runs each for a while, from the corpus in fuzz/corpus. Needs
 # clang, its sanitizers and libFuzzer: Debian's clang and libclang-rt-14-dev.
 #
-#   scripts/fuzz.sh [SECONDS] [FUZZER...]     default: 600 seconds for each of native, journal, stock
+#   scripts/fuzz.sh [SECONDS] [FUZZER...]     default: 600 seconds for each of them
 #
 # What a fuzzer finds it leaves in build/fuzz/found; put it into fuzz/corpus with what mends it.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 readonly SECONDS_EACH=${1:-600}
-[ $# -le 1 ] && set -- "$SECONDS_EACH" native journal stock
+[ $# -le 1 ] && set -- "$SECONDS_EACH" native peer bulk journal stock
 shift
 readonly BUILD=$setup_root/build/fuzz
 

@@ -34,6 +34,8 @@ PYTEST_LIMIT_S = 1800
 WHEEL_LIMIT_S = 900
 BUILD_LIMIT_S = 3600
 TAIL_LINES = 40
+# Of a test program that died, and of its last test only: as long as a sanitizer's report.
+CRASH_LINES = 150
 
 
 @dataclasses.dataclass
@@ -161,9 +163,11 @@ def run_googletest(test, stage, prefix, name_filter, env):
         # It died before it could report: what had passed is in its output.
         lines = log.read_text(errors="replace").splitlines()
         tally.passed = sum(line.startswith("[       OK ]") for line in lines)
-        last = [line[12:].strip() for line in lines if line.startswith("[ RUN      ]")]
-        tally.fail(f"{test.name}: {last[-1] if last else 'before the first test'}: "
-                   f"{why or 'no report'}", tail(log))
+        begins = [at for at, line in enumerate(lines) if line.startswith("[ RUN      ]")]
+        last = lines[begins[-1]][12:].strip() if begins else "before the first test"
+        its_lines = lines[begins[-1] + 1:] if begins else lines
+        tally.fail(f"{test.name}: {last}: {why or 'no report'}",
+                   "\n".join(its_lines[-CRASH_LINES:]))
         return tally
     for suite in suites:
         for case in suite["testsuite"]:

@@ -6,6 +6,7 @@
 #   scripts/setup.sh packages      only the Debian packages
 #   scripts/setup.sh venvs         only build/venv and build/peers/*
 #   scripts/setup.sh frameworks    build/peers/frameworks: torch, tensorflow and jax in one environment
+#   scripts/setup.sh transfers     peers of bench/rendezvous: UCX and Open MPI
 #   scripts/setup.sh build PRESET [TARGET...]
 #
 # Sourced by other scripts it only defines the setup_* functions. Takes from the environment:
@@ -40,6 +41,9 @@ readonly SETUP_PACKAGES=(
   util-linux
 )
 
+# What bench/rendezvous/run.py compares with, besides gRPC and torch.
+readonly SETUP_TRANSFER_PACKAGES=(ucx-utils openmpi-bin libopenmpi-dev)
+
 setup_say() { printf '%s\n' "$*"; }
 
 # setup_step TEXT COMMAND...: runs the command with its output in a log; shows the log when it
@@ -64,21 +68,24 @@ setup_step() {
   fi
 }
 
+# setup_missing_packages PACKAGE...
 setup_missing_packages() {
   local package status
-  for package in "${SETUP_PACKAGES[@]}"; do
+  for package in "$@"; do
     status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
     [ "$status" = installed ] || printf '%s\n' "$package"
   done
 }
 
+# setup_packages [PACKAGE...]: those, or what everything takes.
 setup_packages() {
+  [ $# -gt 0 ] || set -- "${SETUP_PACKAGES[@]}"
   if ! command -v dpkg-query >/dev/null; then
     setup_say "This is not Debian: install by hand what SETUP_PACKAGES in scripts/setup.sh lists." >&2
     return 1
   fi
   local missing as_root=()
-  mapfile -t missing < <(setup_missing_packages)
+  mapfile -t missing < <(setup_missing_packages "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
   if [ "$(id -u)" -ne 0 ]; then
     if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
@@ -187,6 +194,7 @@ setup_main() {
     packages) setup_packages ;;
     venvs) setup_venvs ;;
     frameworks) setup_frameworks ;;
+    transfers) setup_packages "${SETUP_TRANSFER_PACKAGES[@]}" ;;
     build) shift; setup_build "${@:-release}" ;;
     *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; return 2 ;;
   esac

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The longer counts, too long for every change: 2,000 seeds of the simulation against the clock, the
 # same under the sanitizers, 10,000 parked calls again and again, the tests that kill and stop stock
-# processes several times over, stock processes stopped and cut off for half a minute, `pip install .`, and
-# the demo run by the wheel where Debian's libraries are not.
+# processes several times over, members of a rendezvous killed under load a thousand times, stock
+# processes stopped and cut off for half a minute, `pip install .`, and the demo run by the wheel
+# where Debian's libraries are not.
 #
 #   scripts/soak.sh [SEEDS]     default 2000; give more for a night
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -11,6 +12,8 @@ readonly SEEDS=${1:-2000}
 readonly LIMIT_S=60  # of 2000 seeds, on two cores
 readonly REPEATS=5
 readonly RESTARTS=200
+readonly KILLS=1000
+readonly RACES=1000000
 failed=0
 
 soak() {  # soak TEXT COMMAND...
@@ -84,6 +87,15 @@ restart_the_server() {
     --gtest_brief=1
 }
 
+kill_members_of_a_rendezvous() {
+  LOCKSTEP_KILLS=$KILLS "$setup_root/build/release/tests/rendezvous_stress_test"
+}
+
+race_aborts() {
+  LOCKSTEP_ROUNDS=$RACES setarch "$(uname -m)" -R \
+    "$setup_root/build/tsan/tests/rendezvous_liars_test" --gtest_brief=1 --gtest_filter='*Row27*'
+}
+
 setup_packages
 setup_venvs
 setup_build release
@@ -102,5 +114,7 @@ soak "every byte of a state directory flipped and cut" damage_the_state
 soak "pip install . into a fresh environment" install_by_pip
 soak "the demo, from the wheel, without Debian's libraries" run_the_demo_from_the_wheel
 soak "$RESTARTS times: the server killed under load and restarted" restart_the_server
+soak "$KILLS members of a rendezvous killed under load, twice" kill_members_of_a_rendezvous
+soak "$RACES aborts beside sends and receives, thread sanitizer" race_aborts
 
 [ "$failed" -eq 0 ]

@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   cli::AddWhy(app, invocation);
   cli::AddMembers(app, invocation);
   cli::AddBarriers(app, invocation);
+  cli::AddRendezvous(app, invocation);
   cli::AddKv(app, invocation);
   cli::AddJobs(app, invocation);
   cli::AddEvents(app, invocation);

@@ -42,8 +42,8 @@ class HostLock {
   HostLock(const HostLock&) = delete;
   HostLock& operator=(const HostLock&) = delete;
 
-  // Whether we hold it now. Where there can be no lock, each process holds it: a notice that is told
-  // twice is one.
+  // Whether we hold it now. Where there can be no lock, each process holds it: a notice that is
+  // told twice is one.
   bool Take() const {
     if (file_ < 0) return true;
     struct flock all = {};
@@ -75,8 +75,8 @@ class HostNotices::Impl : public std::enable_shared_from_this<Impl> {
     std::vector<std::string> own, shared;
     for (const std::string& spec : options.sources) (IsSignal(spec) ? own : shared).push_back(spec);
     for (auto& [specs, into] : {std::pair(&own, &own_), std::pair(&shared, &shared_)}) {
-      auto made = HostSources::Make({.specs = *specs}, preempt::BuiltinSources(),
-                                    preempt::ThisHost());
+      auto made =
+          HostSources::Make({.specs = *specs}, preempt::BuiltinSources(), preempt::ThisHost());
       if (!made.ok()) return made.status();
       *into = *std::move(made);
     }

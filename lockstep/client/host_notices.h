@@ -31,8 +31,8 @@ struct HostNoticesOptions {
 
 struct SourceState {
   std::string source;
-  std::string detail;    // what it looks at
-  bool healthy = false;  // its last look went well
+  std::string detail;                          // what it looks at
+  bool healthy = false;                        // its last look went well
   std::optional<absl::Duration> last_success;  // so long ago
   std::string last_error;                      // one sentence; kept when it is healthy again
   int64_t successes = 0;

@@ -65,15 +65,15 @@ Pending JobPreemptions::WithdrawAsync(std::string source, std::string event, Cal
 
 Pending JobPreemptions::GetAsync(CallOptions options, Completion<PreemptionNotice> done) const {
   // No version is below zero, so this one is answered at once.
-  return client::Start(
-      engine_.lock(),
-      client::MakeTyped<PreemptionNotice>(
-          native::WatchPreemption{.after = -1, .answers = false}, client::CallType::kRead,
-          options.timeout, "how a preemption stands",
-          [](const native::WatchPreemptionReply& reply) {
-            return client::ToNotice(reply.state, absl::ZeroDuration(), std::nullopt);
-          }),
-      std::move(done));
+  return client::Start(engine_.lock(),
+                       client::MakeTyped<PreemptionNotice>(
+                           native::WatchPreemption{.after = -1, .answers = false},
+                           client::CallType::kRead, options.timeout, "how a preemption stands",
+                           [](const native::WatchPreemptionReply& reply) {
+                             return client::ToNotice(reply.state, absl::ZeroDuration(),
+                                                     std::nullopt);
+                           }),
+                       std::move(done));
 }
 
 std::unique_ptr<JobPreemptionWatch> JobPreemptions::Watch(

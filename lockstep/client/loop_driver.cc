@@ -1,15 +1,21 @@
 #include "lockstep/client/loop_driver.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "asio/post.hpp"
 #include "lockstep/runtime/fork_guard.h"
+#include "lockstep/transport/spin.h"
 
 namespace lockstep::client {
 
 using Clock = std::chrono::steady_clock;
 
 namespace {
+
+// Looking at the sockets costs a system call, looking at the clock as much as looking at memory.
+constexpr uint64_t kLooksPerPoll = 128;
+constexpr int kLooksPerClock = 8;
 
 // Of a thread of the library: what it does.
 thread_local bool in_callback = false;
@@ -93,21 +99,54 @@ bool LoopDriver::Turn::WaitUntil(Instant until) {
 }
 
 void LoopDriver::Turn::Drive(std::unique_lock<std::mutex>& lock, Instant until) {
-  asio::io_context& io = driver_.io_;
   driver_.driven_ = true;
   ++driver_.drives_;
   lock.unlock();
-  if (until == Instant::max()) {
-    while (!waiter_.ready_) io.run_one();
-  } else {
-    while (!waiter_.ready_ && io.run_one_until(until) > 0) {
-    }
+  while (!waiter_.ready_ && (until == Instant::max() || Clock::now() < until)) {
+    driver_.RunSome(until, driver_.spin_, waiter_.ready_);
   }
   lock.lock();
   driver_.driven_ = drives_ = false;
   driver_.left_at_ = Clock::now();
   driver_.PassOn();
 }
+
+void LoopDriver::RunSome(Instant until, std::chrono::nanoseconds spin,
+                         const std::atomic<bool>& enough) {
+  if (!pollers_.empty()) {
+    const Instant spin_until = std::min(until, Clock::now() + spin);
+    do {
+      for (int look = 0; look < kLooksPerClock; ++look) {
+        // The sockets have their turn also while there is always something in memory.
+        if (++looks_ % kLooksPerPoll == 0 && io_.poll() > 0) return;
+        if (PollAll() || enough) return;
+        transport::CpuRelax();
+      }
+    } while (Clock::now() < spin_until);
+    const bool sleeps = std::all_of(pollers_.begin(), pollers_.end(),
+                                    [](runtime::Poller* each) { return each->PrepareToSleep(); });
+    if (!sleeps) until = Clock::now();
+  }
+  if (until == Instant::max()) {
+    io_.run_one();
+  } else {
+    io_.run_one_until(until);
+  }
+  for (runtime::Poller* poller : pollers_) poller->Awake();
+}
+
+bool LoopDriver::PollAll() {
+  bool any = false;
+  for (size_t i = 0; i < pollers_.size(); ++i) any |= pollers_[i]->Poll();
+  return any;
+}
+
+void LoopDriver::AddPoller(runtime::Poller* poller, absl::Duration spin) {
+  pollers_.push_back(poller);
+  spin_ = absl::ToChronoNanoseconds(spin);
+}
+
+void LoopDriver::RemovePoller(runtime::Poller* poller) { std::erase(pollers_, poller); }
 
 void LoopDriver::PassOn() {
   if (driven_) return;
@@ -123,7 +162,9 @@ void LoopDriver::DriveAsLibrary(std::unique_lock<std::mutex>& lock) {
   ++drives_;
   lock.unlock();
   drives_here = true;
-  while (callers_ == 0 && !callbacks_due_ && !parked_) io_.run_one();
+  while (callers_ == 0 && !callbacks_due_ && !parked_) {
+    RunSome(Instant::max(), {}, callbacks_due_);
+  }
   // What is ready, above all the request of the caller who comes, does not wait for a switch.
   if (callers_ > 0 || parked_) io_.poll();
   drives_here = false;

@@ -11,11 +11,13 @@
 #include <list>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "asio/executor_work_guard.hpp"
 #include "asio/io_context.hpp"
+#include "lockstep/runtime/poller.h"
 
 namespace lockstep::client {
 
@@ -87,6 +89,11 @@ class LoopDriver {
   LoopDriver();
 
   asio::io_context& io() { return io_; }
+
+  // On the loop: it is asked from now on, or not any more. While there is one, a caller who waits
+  // looks again and again for `spin` before the loop sleeps.
+  void AddPoller(runtime::Poller* poller, absl::Duration spin);
+  void RemovePoller(runtime::Poller* poller);
   // Runs it on the loop, in order.
   void Post(Function function);
 
@@ -106,11 +113,20 @@ class LoopDriver {
   void PassOn();
   void NoteCallbacks() { callbacks_due_ = !callbacks_.empty() && !calling_; }
   void DriveAsLibrary(std::unique_lock<std::mutex>& lock);
+  // On the loop: does what is ready. When nothing is, and does not become so while it `spins`,
+  // sleeps until something is, or it is `until`.
+  void RunSome(Instant until, std::chrono::nanoseconds spin, const std::atomic<bool>& enough);
+  bool PollAll();
   void RunCallbacks(std::unique_lock<std::mutex>& lock);
   void Rest(std::unique_lock<std::mutex>& lock, bool lingers, uint64_t& seen);
 
   asio::io_context io_;
   const asio::executor_work_guard<asio::io_context::executor_type> keep_running_;
+  // The loop's.
+  std::vector<runtime::Poller*> pollers_;
+  std::chrono::nanoseconds spin_ = {};
+  uint64_t looks_ = 0;
+
   std::atomic<size_t> callers_ = 0;  // as in `waiters_`
   std::atomic<bool> callbacks_due_ = false;
   std::atomic<bool> parked_ = false;

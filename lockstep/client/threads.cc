@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
+#include <system_error>
 #include <thread>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "asio/error.hpp"
 #include "lockstep/runtime/fork_guard.h"
@@ -15,61 +18,93 @@
 namespace lockstep::client {
 namespace {
 
-constexpr int kThreads = 2;
-constexpr char kThreadName[] = "lockstep";
-// What runs on the loop never waits; but a machine may be busy.
+// What runs on the loops never waits; but a machine may be busy.
 constexpr absl::Duration kParkWithin = absl::Seconds(1);
 
-// Under the mutex that a fork leaves free. Never destroyed.
-LoopDriver* process_loop = nullptr;
-uint64_t process_generation = 0;
+// One for each process: a forked child gets its own. Under the mutex that a fork leaves free. Never
+// destroyed.
+template <class Loop>
+struct OfProcess {
+  const int threads;
+  const char* const name;  // of the threads
+  Loop* loop = nullptr;
+  uint64_t generation = 0;
+  bool runs = false;
+};
 
-void ParkAtExit() {
-  LoopDriver* loop = nullptr;
+OfProcess<LoopDriver> process_loop{.threads = 2, .name = "lockstep"};
+OfProcess<transport::BulkLoop> process_bulk_loop{.threads = 1, .name = "lockstep-bulk"};
+
+template <class Loop>
+void Park(const OfProcess<Loop>& of) {
+  Loop* loop = nullptr;
   {
     const std::lock_guard lock(runtime::ForkMutex());
     // Those of a parent are not here.
-    if (process_generation == runtime::ForkGeneration()) loop = process_loop;
+    if (of.runs && of.generation == runtime::ForkGeneration()) loop = of.loop;
   }
   if (loop != nullptr) loop->Park(kParkWithin);
 }
 
-// The loop compares errors with those of Asio, whose categories are destroyed at exit. What is
-// registered after they were made comes before that.
+// The loops compare errors with those of Asio, whose categories are destroyed at exit. What is
+// registered after they were made comes before that. Once.
 void ParkBeforeErrorsAreGone() {
-  asio::error::get_system_category();
-  asio::error::get_netdb_category();
-  asio::error::get_addrinfo_category();
-  asio::error::get_misc_category();
-  std::atexit(ParkAtExit);
+  static const int registered = [] {
+    asio::error::get_system_category();
+    asio::error::get_netdb_category();
+    asio::error::get_addrinfo_category();
+    asio::error::get_misc_category();
+    return std::atexit([] {
+      Park(process_bulk_loop);
+      Park(process_loop);
+    });
+  }();
+  static_cast<void>(registered);
 }
 
-LoopDriver* Start() {
-  auto* loop = new LoopDriver;
+template <class Loop>
+void Start(const OfProcess<Loop>& of) {
   // Signals are for the threads of the program around us; a thread inherits its maker's mask.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (int i = 0; i < kThreads; ++i) {
-    std::thread thread([loop] { loop->RunForever(); });
-    pthread_setname_np(thread.native_handle(), kThreadName);
+  for (int i = 0; i < of.threads; ++i) {
+    std::thread thread([loop = of.loop] { loop->RunForever(); });
+    pthread_setname_np(thread.native_handle(), of.name);
     thread.detach();
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return loop;
+}
+
+// Its threads, when `runs`: a loop that is only made needs none yet.
+template <class Loop>
+Loop& Get(OfProcess<Loop>& of, bool runs) {
+  const std::lock_guard lock(runtime::ForkMutex());
+  ParkBeforeErrorsAreGone();
+  if (of.loop == nullptr || of.generation != runtime::ForkGeneration()) {
+    of.loop = new Loop;
+    of.generation = runtime::ForkGeneration();
+    of.runs = false;
+  }
+  if (runs && !std::exchange(of.runs, true)) Start(of);
+  return *of.loop;
 }
 
 }  // namespace
 
-LoopDriver& ProcessLoop() {
-  const std::lock_guard lock(runtime::ForkMutex());
-  if (process_loop == nullptr) ParkBeforeErrorsAreGone();
-  if (process_loop == nullptr || process_generation != runtime::ForkGeneration()) {
-    process_generation = runtime::ForkGeneration();
-    process_loop = Start();
+LoopDriver& ProcessLoop() { return Get(process_loop, /*runs=*/true); }
+
+absl::Status MakeProcessBulkLoop() {
+  try {
+    Get(process_bulk_loop, /*runs=*/false);
+    return absl::OkStatus();
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no descriptors for a rendezvous: ", error.what(), " (RLIMIT_NOFILE)"));
   }
-  return *process_loop;
 }
+
+transport::BulkLoop& ProcessBulkLoop() { return Get(process_bulk_loop, /*runs=*/true); }
 
 }  // namespace lockstep::client

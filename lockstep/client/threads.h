@@ -1,7 +1,9 @@
-// The loop of this process and the two threads that the client has for it.
+// The loops of this process and the threads that the client has for them.
 #pragma once
 
+#include "absl/status/status.h"
 #include "lockstep/client/loop_driver.h"
+#include "lockstep/transport/bulk_loop.h"
 
 namespace lockstep::client {
 
@@ -14,5 +16,11 @@ namespace lockstep::client {
 // still calls something wakes them. A forked child gets threads of its own; those of its parent
 // are left where they are. Thread-safe; the reference is good for ever.
 LoopDriver& ProcessLoop();
+
+// The same for the loop of long values, with a thread of its own.
+transport::BulkLoop& ProcessBulkLoop();
+// Takes what that loop needs of the system, without its thread, so that later it cannot be lacking.
+// RESOURCE_EXHAUSTED: it is now.
+absl::Status MakeProcessBulkLoop();
 
 }  // namespace lockstep::client

@@ -144,6 +144,7 @@ class Attempt {
   Time NextDeadline() const;
   void FillView(Time now, CoordinatorView& view) const;
   MemberView ViewOf(Time now, MemberIndex member) const;
+  const KeyValues& keys() const { return keys_; }
 
  private:
   struct Shutdown {

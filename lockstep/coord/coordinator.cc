@@ -403,6 +403,10 @@ Time Coordinator::NextDeadline() const {
   return std::min({attempt_->NextDeadline(), sessions_.NextDeadline(), job_watch_.NextDeadline()});
 }
 
+void Coordinator::ForEachKeyBelow(absl::string_view directory, KeyValues::KeyVisitor visit) const {
+  attempt_->keys().ForEachBelow(directory, visit);
+}
+
 CoordinatorView Coordinator::View(Time now) const {
   CoordinatorView view{
       .job = job_->options.job, .size = job_->options.size, .attempt = job_->attempt};

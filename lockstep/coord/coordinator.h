@@ -60,6 +60,8 @@ class Coordinator {
   Time NextDeadline() const;
 
   CoordinatorView View(Time now) const;
+  // The keys of the current attempt below a directory, in order.
+  void ForEachKeyBelow(absl::string_view directory, KeyValues::KeyVisitor visit) const;
 
   const CoordinatorOptions& options() const;
   // Of the current attempt.

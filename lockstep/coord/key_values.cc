@@ -379,6 +379,14 @@ void KeyValues::List(const ListKeys& request, Effects& out) const {
   out.Succeed(caller.call, std::move(listed));
 }
 
+void KeyValues::ForEachBelow(absl::string_view directory, KeyVisitor visit) const {
+  const std::string prefix = absl::StrCat(directory, "/");
+  for (auto it = keys_.lower_bound(prefix);
+       it != keys_.end() && absl::StartsWith(it->first, prefix); ++it) {
+    visit(it->first, *it->second);
+  }
+}
+
 bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {
   const CallId call = request.caller.call;
   const KeyName directory(request.key);

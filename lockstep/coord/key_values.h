@@ -90,6 +90,10 @@ class KeyValues {
   std::vector<const KeyWaits::Slot*> waiters(size_t rows_max) const {
     return waits_.First(rows_max);
   }
+  // Each key below the directory, in order. `visit` changes nothing here.
+  using KeyVisitor = absl::FunctionRef<void(absl::string_view key, const StoredKey& stored)>;
+  void ForEachBelow(absl::string_view directory, KeyVisitor visit) const;
+
   // How many keys are waited for.
   size_t awaited() const { return waits_.keys(); }
   size_t waits() const { return waits_.waits() + watch_.waits(); }

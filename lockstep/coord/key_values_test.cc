@@ -142,6 +142,17 @@ TEST_F(KeyValuesTest, CountsBytesThroughOverwritesAndDeletes) {
   EXPECT_EQ(keys_.size(), 0u);
 }
 
+TEST_F(KeyValuesTest, ShowsTheKeysBelowADirectoryInTheirOrder) {
+  Set("a/c", "second");
+  Set("a/b", "first");
+  Set("ab/c", "beside it");
+  std::vector<std::string> seen;
+  keys_.ForEachBelow("a", [&](absl::string_view key, const StoredKey& stored) {
+    seen.push_back(absl::StrCat(key, "=", stored.value));
+  });
+  EXPECT_THAT(seen, testing::ElementsAre("a/b=first", "a/c=second"));
+}
+
 TEST_F(KeyValuesTest, RefusesAKeyWithAZeroByte) {
   EXPECT_THAT(Set(std::string("a\0z", 3), "1"), StartsWith("INVALID_ARGUMENT: key 'a\\x00z'"));
 }

@@ -33,7 +33,8 @@ void KillGroups(const std::vector<pid_t>& groups) {
 
 std::string ReadEnvironment(const char* pid) {
   std::string block;
-  const UniqueFd fd(::open(absl::StrCat("/proc/", pid, "/environ").c_str(), O_RDONLY | O_CLOEXEC));
+  const runtime::UniqueFd fd(
+      ::open(absl::StrCat("/proc/", pid, "/environ").c_str(), O_RDONLY | O_CLOEXEC));
   char buffer[16 << 10];
   while (fd.valid() && block.size() < kEnvironmentBytesMax) {
     const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
@@ -44,8 +45,8 @@ std::string ReadEnvironment(const char* pid) {
 }
 
 // Kills all processes of the run; returns their pidfds.
-std::vector<UniqueFd> KillMarked(std::string_view run_id) {
-  std::vector<UniqueFd> killed;
+std::vector<runtime::UniqueFd> KillMarked(std::string_view run_id) {
+  std::vector<runtime::UniqueFd> killed;
   DIR* const proc = ::opendir("/proc");
   if (proc == nullptr) return killed;
   while (const dirent* entry = ::readdir(proc)) {
@@ -54,7 +55,7 @@ std::vector<UniqueFd> KillMarked(std::string_view run_id) {
     if (std::from_chars(entry->d_name, name_end, pid).ptr != name_end) continue;
     if (pid <= 1 || pid == ::getpid()) continue;
     // Opened before it is looked at: then what is killed is what was looked at.
-    UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    runtime::UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     if (!fd.valid() || !BelongsToRun(ReadEnvironment(entry->d_name), run_id)) continue;
     if (::syscall(SYS_pidfd_send_signal, fd.get(), SIGKILL, nullptr, 0) == 0) {
       killed.push_back(std::move(fd));
@@ -67,9 +68,9 @@ std::vector<UniqueFd> KillMarked(std::string_view run_id) {
 // A process that has just been found may have forked just before: until nothing is found.
 void Sweep(std::string_view run_id) {
   for (int pass = 0; pass < kSweepsMax; ++pass) {
-    const std::vector<UniqueFd> killed = KillMarked(run_id);
+    const std::vector<runtime::UniqueFd> killed = KillMarked(run_id);
     if (killed.empty()) return;
-    for (const UniqueFd& fd : killed) {
+    for (const runtime::UniqueFd& fd : killed) {
       pollfd ended = {.fd = fd.get(), .events = POLLIN, .revents = 0};
       if (::poll(&ended, 1, kSweepWaitMs) <= 0) break;
     }
@@ -150,8 +151,8 @@ absl::StatusOr<Guardian> Guardian::Start(const std::string& run_id,
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     return absl::ErrnoToStatus(errno, "cannot make the pipe to the guardian process");
   }
-  UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
+  runtime::UniqueFd read_end(ends[0]);
+  runtime::UniqueFd write_end(ends[1]);
   const pid_t pid = ::fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "cannot start the guardian process");
   if (pid == 0) Guard(read_end.get(), run_id, temporary_folder);

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "lockstep/launch/unique_fd.h"
+#include "lockstep/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 
@@ -51,10 +51,10 @@ class Guardian {
   void Finish();
 
  private:
-  Guardian(pid_t pid, UniqueFd pipe) : pid_(pid), pipe_(std::move(pipe)) {}
+  Guardian(pid_t pid, runtime::UniqueFd pipe) : pid_(pid), pipe_(std::move(pipe)) {}
 
   pid_t pid_;
-  UniqueFd pipe_;
+  runtime::UniqueFd pipe_;
 };
 
 }  // namespace lockstep::launch

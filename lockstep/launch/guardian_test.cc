@@ -48,7 +48,7 @@ std::string ReadLine(int fd) {
   auto process = Process::Start(command, {"PATH=/usr/bin:/bin", "LOCKSTEP_RUN_ID=" + run_id},
                                 InheritedSignals{}, *guardian);
   if (!process.ok()) ::_exit(1);
-  const UniqueFd output = (*process)->TakeOutput();
+  const runtime::UniqueFd output = (*process)->TakeOutput();
   pollfd readable = {.fd = output.get(), .events = POLLIN, .revents = 0};
   ::poll(&readable, 1, -1);
   const std::string line = ReadLine(output.get()) + "\n";
@@ -93,7 +93,7 @@ TEST(GuardianTest, FinishKillsWhatLeftItsGroupAndRemovesTheFolder) {
                                 {"PATH=/usr/bin:/bin", "LOCKSTEP_RUN_ID=" + run_id},
                                 InheritedSignals{}, *guardian);
   ASSERT_TRUE(process.ok()) << process.status();
-  const UniqueFd output = (*process)->TakeOutput();
+  const runtime::UniqueFd output = (*process)->TakeOutput();
   pollfd readable = {.fd = output.get(), .events = POLLIN, .revents = 0};
   ASSERT_EQ(::poll(&readable, 1, static_cast<int>(absl::ToInt64Milliseconds(kTestDeadline))), 1);
   int stray = 0;

@@ -8,7 +8,7 @@
 
 namespace lockstep::launch {
 
-OutputPipe::OutputPipe(runtime::Loop& loop, UniqueFd fd, LinePrefixer prefixer,
+OutputPipe::OutputPipe(runtime::Loop& loop, runtime::UniqueFd fd, LinePrefixer prefixer,
                        absl::AnyInvocable<bool(std::string)> push,
                        absl::AnyInvocable<void()> on_end)
     : fd_(loop.io(), fd.release()),

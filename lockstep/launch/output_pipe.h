@@ -7,8 +7,8 @@
 #include "absl/functional/any_invocable.h"
 #include "asio/posix/stream_descriptor.hpp"
 #include "lockstep/launch/line_prefixer.h"
-#include "lockstep/launch/unique_fd.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 
@@ -24,7 +24,7 @@ inline constexpr size_t kOutputDrainBytesMax = 1 << 20;
 // way.
 class OutputPipe {
  public:
-  OutputPipe(runtime::Loop& loop, UniqueFd fd, LinePrefixer prefixer,
+  OutputPipe(runtime::Loop& loop, runtime::UniqueFd fd, LinePrefixer prefixer,
              absl::AnyInvocable<bool(std::string)> push, absl::AnyInvocable<void()> on_end);
 
   void Resume();

@@ -10,7 +10,7 @@
 #include <future>
 
 #include "gtest/gtest.h"
-#include "lockstep/launch/unique_fd.h"
+#include "lockstep/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 namespace {
@@ -43,8 +43,8 @@ class OutputSinkTest : public testing::Test {
     flushed.get_future().wait();
   }
 
-  UniqueFd read_end_;
-  UniqueFd write_end_;
+  runtime::UniqueFd read_end_;
+  runtime::UniqueFd write_end_;
 };
 
 TEST_F(OutputSinkTest, WritesInOrder) {

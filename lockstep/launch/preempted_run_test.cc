@@ -51,7 +51,8 @@ TEST_F(PreemptedRunTest, OneThatEndedBeforeWeLookedIsNotOurs) {
 
 TEST_F(PreemptedRunTest, OfALaterAttemptItMayHaveEndedBeforeWeLooked) {
   PreemptedRun after(3);
-  EXPECT_THAT(after.Take(now_, Ended("saved")), testing::Contains("preemption 1 (gce): saved: so it is"));
+  EXPECT_THAT(after.Take(now_, Ended("saved")),
+              testing::Contains("preemption 1 (gce): saved: so it is"));
   EXPECT_TRUE(after.Interrupted(now_));
   PreemptedRun same(4);
   EXPECT_THAT(same.Take(now_, Ended("saved")), IsEmpty());

@@ -20,8 +20,8 @@ namespace {
 constexpr absl::Duration kExecuteTimeout = absl::Seconds(30);
 
 struct Pipe {
-  UniqueFd read_end;
-  UniqueFd write_end;
+  runtime::UniqueFd read_end;
+  runtime::UniqueFd write_end;
 };
 
 // The machine has no more to give, or does not allow it.
@@ -32,7 +32,7 @@ absl::Status Exhausted(std::string_view what) {
 absl::StatusOr<Pipe> MakePipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return Exhausted("cannot make a pipe");
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  return Pipe{runtime::UniqueFd(ends[0]), runtime::UniqueFd(ends[1])};
 }
 
 void MakeNonBlocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const Command& command,
   if (!errors.ok()) return errors.status();
   absl::StatusOr<Pipe> failure = MakePipe();
   if (!failure.ok()) return failure.status();
-  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const runtime::UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null.valid()) return Exhausted("cannot open /dev/null");
 
   const std::vector<char*> argument_pointers = Pointers(command.arguments);

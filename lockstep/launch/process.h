@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "lockstep/launch/guardian.h"
 #include "lockstep/launch/supervisor.h"
-#include "lockstep/launch/unique_fd.h"
+#include "lockstep/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 
@@ -57,10 +57,10 @@ class Process {
 
   pid_t pid() const { return pid_; }
   // Readable when the process has ended. Handed over once.
-  UniqueFd TakePidfd() { return std::move(pidfd_); }
+  runtime::UniqueFd TakePidfd() { return std::move(pidfd_); }
   // The reading ends, non-blocking. Handed over once.
-  UniqueFd TakeOutput() { return std::move(output_); }
-  UniqueFd TakeErrors() { return std::move(errors_); }
+  runtime::UniqueFd TakeOutput() { return std::move(output_); }
+  runtime::UniqueFd TakeErrors() { return std::move(errors_); }
 
   // To the whole group.
   void Signal(int signal) const;
@@ -79,9 +79,9 @@ class Process {
 
   pid_t pid_;
   Guardian* guardian_;  // null when released
-  UniqueFd pidfd_;
-  UniqueFd output_;
-  UniqueFd errors_;
+  runtime::UniqueFd pidfd_;
+  runtime::UniqueFd output_;
+  runtime::UniqueFd errors_;
 };
 
 }  // namespace lockstep::launch

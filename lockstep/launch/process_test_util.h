@@ -13,8 +13,8 @@
 
 #include "gtest/gtest.h"
 #include "lockstep/launch/process.h"
-#include "lockstep/launch/unique_fd.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 
@@ -40,7 +40,7 @@ class Watched {
   }
 
  private:
-  UniqueFd pidfd_;
+  runtime::UniqueFd pidfd_;
 };
 
 // A folder of its own, removed with the plain files in it.
@@ -57,7 +57,8 @@ class TemporaryFolder {
   const std::string& path() const { return path_; }
   std::string Write(const std::string& name, const std::string& text, mode_t mode) const {
     const std::string path = path_ + "/" + name;
-    const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
+    const runtime::UniqueFd fd(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
     EXPECT_EQ(::write(fd.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
     return path;
   }

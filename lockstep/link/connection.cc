@@ -127,9 +127,12 @@ void Connection::Send(Message message) {
 }
 
 void Connection::Send(Message message, std::shared_ptr<const std::string> payload) {
-  if (!MaySend(payload->size())) return;
-  outbox_.Push(std::move(message), std::move(payload));
+  Queue(std::move(message), std::move(payload));
   WriteSoon();
+}
+
+void Connection::Queue(Message message, std::shared_ptr<const std::string> payload) {
+  if (MaySend(payload->size())) outbox_.Push(std::move(message), std::move(payload));
 }
 
 void Connection::Close(absl::Status why, std::string_view farewell_reason) {

@@ -48,6 +48,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Send(Message message);
   void Send(Message message, std::shared_ptr<const std::string> payload);
 
+  // As Send, but written with what is written next: `SendNow`, perhaps of nothing.
+  void Queue(Message message, std::shared_ptr<const std::string> payload);
+
   // Writes them now, for somebody who waits for the answers and sends nothing more meanwhile.
   void SendNow(std::vector<Message> messages);
 

@@ -105,7 +105,9 @@ struct MessageReader::Header {
   bool more_follows() const { return (flags & kMoreFollows) != 0; }
 };
 
-bool IsKnown(FrameType type) { return type >= FrameType::kHello && type <= FrameType::kCancel; }
+bool IsKnown(FrameType type) {
+  return type >= FrameType::kHello && type <= FrameType::kPeerClosing;
+}
 
 size_t AppendFrame(const Message& message, std::string_view payload, size_t offset,
                    std::string& out) {

@@ -34,6 +34,10 @@ enum class FrameType : uint8_t {
   kFarewell = 8,
   kAnswered = 9,  // of a client: it has the answers up to this one
   kCancel = 10,   // of a client: the request with this id is not wanted any more
+  // Between members (docs/formats/rendezvous.md).
+  kPeerMessage = 11,       // one of a conversation; `id` is its number
+  kPeerAcknowledged = 12,  // in both `kind` is the greatest number received, its low 32 bits
+  kPeerClosing = 13,       // the sender ends the conversation, and all before it has been said
 };
 
 // Flag bits of a frame.

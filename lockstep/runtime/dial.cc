@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "asio/post.hpp"
 #include "asio/steady_timer.hpp"
@@ -71,6 +73,10 @@ class Dialing : public std::enable_shared_from_this<Dialing> {
     // By hand, since Asio opens sockets that a child inherits.
     const int fd = OpenSocket(endpoint.protocol().family(), SOCK_STREAM);
     asio::error_code error(errno, asio::error::get_system_category());
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+      return Finish(absl::ResourceExhaustedError(
+          Sentence(absl::StrCat(error.message(), " (RLIMIT_NOFILE; raise it with ulimit -n)"))));
+    }
     if (fd < 0) return ConnectNext(error.message());
     error.clear();
     socket_.assign(endpoint.protocol(), fd, error);

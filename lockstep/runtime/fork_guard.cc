@@ -15,33 +15,39 @@ namespace lockstep::runtime {
 namespace {
 
 // Never destroyed: threads of ours may outlive main.
-struct Guard {
+struct Guarded {
   std::mutex mutex;
   // Descriptor and inode: one whose number means another file by now is left alone.
-  std::map<int, ino_t> sockets;
+  std::map<int, ino_t> descriptors;
 };
 
 std::atomic<uint64_t> generation = 0;
 
-Guard& TheGuard();
+Guarded& TheGuard();
 
 void BeforeFork() { TheGuard().mutex.lock(); }
 void InParent() { TheGuard().mutex.unlock(); }
 
 void InChild() {
-  Guard& guard = TheGuard();
+  Guarded& guard = TheGuard();
   generation.fetch_add(1);
-  for (const auto& [fd, inode] : guard.sockets) {
+  for (const auto& [fd, inode] : guard.descriptors) {
     struct stat status = {};
     if (::fstat(fd, &status) == 0 && status.st_ino == inode) ::close(fd);
   }
-  guard.sockets.clear();
+  guard.descriptors.clear();
   guard.mutex.unlock();
 }
 
-Guard& TheGuard() {
-  static Guard& guard = *new Guard;
+Guarded& TheGuard() {
+  static Guarded& guard = *new Guarded;
   return guard;
+}
+
+// With the mutex held.
+void Guard(int fd) {
+  struct stat status = {};
+  if (::fstat(fd, &status) == 0) TheGuard().descriptors[fd] = status.st_ino;
 }
 
 // Before anything is guarded, and once.
@@ -66,16 +72,25 @@ std::mutex& ForkMutex() {
 int OpenSocket(int family, int type) {
   const std::lock_guard lock(ForkMutex());
   const int fd = ::socket(family, type | SOCK_CLOEXEC, 0);
-  if (fd < 0) return fd;
-  struct stat status = {};
-  if (::fstat(fd, &status) == 0) TheGuard().sockets[fd] = status.st_ino;
+  if (fd >= 0) Guard(fd);
   return fd;
+}
+
+void GuardDescriptor(int fd) {
+  const std::lock_guard lock(ForkMutex());
+  Guard(fd);
+}
+
+void CloseGuarded(int fd) {
+  const std::lock_guard lock(ForkMutex());
+  TheGuard().descriptors.erase(fd);
+  ::close(fd);
 }
 
 void CloseSocket(asio::ip::tcp::socket& socket) {
   if (!socket.is_open()) return;
   const std::lock_guard lock(ForkMutex());
-  TheGuard().sockets.erase(socket.native_handle());
+  TheGuard().descriptors.erase(socket.native_handle());
   asio::error_code ignored;
   socket.close(ignored);
 }

@@ -24,6 +24,11 @@ std::mutex& ForkMutex();
 // As ::socket with SOCK_CLOEXEC; a forked child closes it at once. Close it with `CloseSocket`.
 int OpenSocket(int family, int type);
 
+// The same for a descriptor that came about otherwise: accepted, received, an eventfd. Close it
+// with `CloseGuarded`.
+void GuardDescriptor(int fd);
+void CloseGuarded(int fd);
+
 // Closes any socket of Asio's; of one from `OpenSocket`, forgets it first.
 void CloseSocket(asio::ip::tcp::socket& socket);
 

@@ -117,6 +117,15 @@ void JobHost::ArmTimer() {
 
 coord::CoordinatorView JobHost::View() const { return coordinator_.View(runtime::MonotonicNow()); }
 
+RendezvousTotals JobHost::CountRendezvous() const {
+  RendezvousTotalsOfKeys keys;
+  coordinator_.ForEachKeyBelow({kRendezvousKeys.data(), kRendezvousKeys.size()},
+                               [&keys](absl::string_view key, const coord::StoredKey& stored) {
+                                 keys.Add({key.data(), key.size()}, stored.value, stored.set_at);
+                               });
+  return keys.totals();
+}
+
 size_t JobHost::CountConnected() const {
   const coord::CoordinatorView view = View();
   return static_cast<size_t>(

@@ -17,6 +17,7 @@
 #include "lockstep/server/counters.h"
 #include "lockstep/server/event_feed.h"
 #include "lockstep/server/native_door.h"
+#include "lockstep/server/rendezvous_totals.h"
 #include "lockstep/wire/store/entry.h"
 
 namespace lockstep::server {
@@ -56,6 +57,7 @@ class JobHost final : public NativeJob {
 
   // Members that are in the current attempt and have not left it.
   size_t CountConnected() const;
+  RendezvousTotals CountRendezvous() const;
   size_t CountStockConnections() { return door_.CountConnections(); }
 
   // Whether it is deleted after a rest, and when somebody was seen to use it.

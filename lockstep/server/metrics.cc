@@ -167,6 +167,32 @@ void AddJobs(prometheus::Registry& registry, const ServerView& view) {
   }
 }
 
+// What members answered when somebody looked last is told as of then.
+void AddRendezvous(prometheus::Registry& registry, const ServerView& view) {
+  Gauges members(registry, "lockstep_rendezvous_members",
+                 "Members that take part in the rendezvous of a job.");
+  Gauges age(registry, "lockstep_rendezvous_look_age_seconds",
+             "Since somebody looked last (`lockstep rendezvous`); the next are as of then.");
+  Gauges answers(registry, "lockstep_rendezvous_look_answers", "Members that answered that look.");
+  Gauges waits(registry, "lockstep_rendezvous_waits", "Receives that wait.");
+  Gauges oldest(registry, "lockstep_rendezvous_oldest_wait_seconds",
+                "Since the receive that waits longest began to.");
+  Gauges values(registry, "lockstep_rendezvous_held_values", "Values sent and not received.");
+  Gauges bytes(registry, "lockstep_rendezvous_held_bytes", "Bytes of those values.");
+  for (size_t i = 0; i < std::min(view.counts.size(), view.status.jobs.size()); ++i) {
+    const prometheus::Labels labels = {{"job", view.status.jobs[i].job}};
+    const RendezvousTotals& totals = view.counts[i].rendezvous;
+    members.Set(labels, static_cast<double>(totals.members));
+    if (!totals.look.has_value()) continue;
+    age.Set(labels, absl::ToDoubleSeconds(view.at - totals.look->at));
+    answers.Set(labels, static_cast<double>(totals.look->answers));
+    waits.Set(labels, static_cast<double>(totals.look->waits));
+    oldest.Set(labels, Seconds(totals.look->oldest_wait_us));
+    values.Set(labels, static_cast<double>(totals.look->held_values));
+    bytes.Set(labels, static_cast<double>(totals.look->held_bytes));
+  }
+}
+
 }  // namespace
 
 std::string MetricsText(const ServerView& view) {
@@ -175,6 +201,7 @@ std::string MetricsText(const ServerView& view) {
   AddServer(registry, view);
   AddJobs(registry, view);
   AddPreemptions(registry, view);
+  AddRendezvous(registry, view);
   return prometheus::TextSerializer().Serialize(registry.Collect());
 }
 

@@ -80,6 +80,34 @@ TEST(Metrics, TellOfPreemptions) {
   EXPECT_THAT(text, Not(HasSubstr("outcome=\"none\"")));
 }
 
+TEST(Metrics, TellOfTheRendezvousAsOfTheLastLook) {
+  ServerView view;
+  view.at = Time() + absl::Seconds(100);
+  view.status.jobs = {{.job = "digits"}, {.job = "quiet"}};
+  view.counts = {{.rendezvous = {.members = 3,
+                                 .look = RendezvousLookTotals{.at = Time() + absl::Seconds(88),
+                                                              .answers = 2,
+                                                              .waits = 4,
+                                                              .held_values = 5,
+                                                              .held_bytes = 6000,
+                                                              .oldest_wait_us = 7'500'000}}},
+                 {.rendezvous = {.members = 1}}};
+  const std::string text = MetricsText(view);
+  for (const char* line : {
+           "lockstep_rendezvous_members{job=\"digits\"} 3\n",
+           "lockstep_rendezvous_members{job=\"quiet\"} 1\n",
+           "lockstep_rendezvous_look_age_seconds{job=\"digits\"} 12\n",
+           "lockstep_rendezvous_look_answers{job=\"digits\"} 2\n",
+           "lockstep_rendezvous_waits{job=\"digits\"} 4\n",
+           "lockstep_rendezvous_oldest_wait_seconds{job=\"digits\"} 7.5\n",
+           "lockstep_rendezvous_held_values{job=\"digits\"} 5\n",
+           "lockstep_rendezvous_held_bytes{job=\"digits\"} 6000\n",
+       }) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("lockstep_rendezvous_waits{job=\"quiet\"}"))) << "nobody looked";
+}
+
 TEST(Metrics, SayWhenTheServerIsNotReady) {
   ServerView view;
   view.not_ready = {"the server is shutting down"};

@@ -140,12 +140,15 @@ void NativeDoor::Answered(link::LinkId link, uint64_t through) {
 
 void NativeDoor::Ended(link::LinkId link, bool by_peer) { Part(link, /*silent=*/!by_peer); }
 
-std::vector<CallId> NativeDoor::TakeOpenCalls(Speaker& speaker) {
+std::vector<CallId> NativeDoor::EndOpenCalls(Speaker& speaker, const absl::Status& why) {
   std::vector<CallId> calls;
   calls.reserve(speaker.open.size());
   for (const auto& [number, call] : speaker.open) calls.push_back(call);
   std::sort(calls.begin(), calls.end());
   speaker.open.clear();
+  for (const CallId call : calls) {
+    if (auto found = calls_.extract(call); !found.empty()) found.mapped().Fail(why);
+  }
   return calls;
 }
 
@@ -153,23 +156,19 @@ bool NativeDoor::Part(link::LinkId link, bool silent) {
   auto node = speakers_.extract(link);
   if (node.empty()) return false;
   Speaker& speaker = node.mapped();
-  const std::vector<CallId> calls = TakeOpenCalls(speaker);
+  // All of them before the job hears of the first: it may answer another one at that.
+  const std::vector<CallId> calls =
+      EndOpenCalls(speaker, absl::UnavailableError("the session's link ended"));
   if (speaker.job == nullptr) return true;
   sessions_.erase({speaker.job, speaker.session});
-  const absl::Status gone = absl::UnavailableError("the session's link ended");
-  for (const CallId call : calls) {
-    if (auto found = calls_.extract(call); !found.empty()) found.mapped().Fail(gone);
-    speaker.job->Handle(coord::CallLeft{call});
-  }
+  for (const CallId call : calls) speaker.job->Handle(coord::CallLeft{call});
   speaker.job->Handle(coord::SessionBroke{.session = speaker.session, .silent = silent});
   return true;
 }
 
 void NativeDoor::Forget(link::LinkId link) {
   const auto speaker = speakers_.find(link);
-  for (const CallId call : TakeOpenCalls(speaker->second)) {
-    if (auto found = calls_.extract(call); !found.empty()) found.mapped().Fail(NoSession());
-  }
+  EndOpenCalls(speaker->second, NoSession());
   sessions_.erase({speaker->second.job, speaker->second.session});
   speakers_.erase(speaker);
 }
@@ -177,9 +176,7 @@ void NativeDoor::Forget(link::LinkId link) {
 void NativeDoor::JobDeleted(const NativeJob& job, const absl::Status& why) {
   for (auto& [link, speaker] : speakers_) {
     if (speaker.job != &job) continue;
-    for (const CallId call : TakeOpenCalls(speaker)) {
-      if (auto found = calls_.extract(call); !found.empty()) found.mapped().Fail(why);
-    }
+    EndOpenCalls(speaker, why);
     sessions_.erase({speaker.job, speaker.session});
     speaker.job = nullptr;
     speaker.why = why;

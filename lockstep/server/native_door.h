@@ -76,8 +76,8 @@ class NativeDoor {
   void Open(const link::Request& request, link::Responder responder);
   // Hands the event to the job, with the call that waits for its answer.
   void Begin(link::LinkId link, CallId call, coord::Event event, link::Responder responder);
-  // The calls that the link had open, in their order; they are forgotten.
-  std::vector<CallId> TakeOpenCalls(Speaker& speaker);
+  // Answers the calls that the link had open with `why` and forgets them; they are told in order.
+  std::vector<CallId> EndOpenCalls(Speaker& speaker, const absl::Status& why);
   // Tells the job that its session has no link any more. False: the link spoke for none.
   bool Part(link::LinkId link, bool silent);
   void Forget(link::LinkId link);

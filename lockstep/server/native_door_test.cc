@@ -37,6 +37,7 @@ class FakeJob final : public NativeJob {
 
   Seen<std::string> seen;
   Seen<CallId> calls;
+  std::function<void()> on_left;
 
  private:
   void Note(const coord::OpenSession& e) {
@@ -49,6 +50,7 @@ class FakeJob final : public NativeJob {
     const std::vector<CallId> known = calls.WaitForCount(0);
     const auto call = std::find(known.begin(), known.end(), e.call);
     seen.Add(absl::StrCat("left ", call - known.begin()));
+    if (on_left) on_left();
   }
   template <class Event>
   void Note(const Event& e) {
@@ -183,6 +185,22 @@ TEST_F(NativeDoorTest, TellsTheJobWhenALinkBreaks) {
                                         "left 2", "broke"));
   // What is answered too late is dropped.
   Reply(1, coord::KeyWritten{.revision = 7});
+}
+
+TEST_F(NativeDoorTest, TheJobMayAnswerOneCallWhenAnotherLeaves) {
+  auto client = ConnectAndOpen();
+  Ask(*client, 1, native::GetKey{.key = "a", .wait = true});
+  Ask(*client, 2, native::GetKey{.key = "b", .wait = true});
+  SeenByJob(3);
+  const CallId second = job_.calls.WaitForCount(3).at(2);
+  thread_.Do([&] {
+    job_.on_left = [&, second] {
+      door_->Answer({{.call = second, .error = nullptr, .answer = coord::KeyWritten{}}});
+    };
+  });
+  client.reset();
+  EXPECT_THAT(SeenByJob(6), ElementsAre("open by raw", "request 1 of 2", "request 2 of 2", "left 1",
+                                        "left 2", "broke"));
 }
 
 TEST_F(NativeDoorTest, SilenceIsNoDeath) {

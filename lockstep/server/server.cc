@@ -322,12 +322,15 @@ absl::StatusOr<ServerView> Server::View(const std::string& job) {
   if (!job.empty()) request.job = job;
   auto status = Status(request);
   if (!status.ok()) return status.status();
-  ServerView view{
-      .status = *std::move(status), .counters = counters_, .links = link_->connections()};
+  ServerView view{.at = runtime::MonotonicNow(),
+                  .status = *std::move(status),
+                  .counters = counters_,
+                  .links = link_->connections()};
   for (const wire::native::JobStatus& one : view.status.jobs) {
     JobHost* const host = jobs_.Find(one.job);
-    view.counts.push_back(
-        {.sessions = native_.CountSessions(*host), .connections = host->CountStockConnections()});
+    view.counts.push_back({.sessions = native_.CountSessions(*host),
+                           .connections = host->CountStockConnections(),
+                           .rendezvous = host->CountRendezvous()});
   }
   if (commits_.keeps()) {
     view.journal = JournalPlace{.newest = commits_.newest(), .durable = commits_.durable()};

@@ -247,13 +247,22 @@ TEST_F(ServerTest, AnswersOverHttp) {
   ServerOptions options = OptionsFor({{.name = "digits"}});
   options.http = runtime::Address{.host = "127.0.0.1", .port = 0};
   Serve(options);
-  Register(*Stock("digits"), 0);
+  const auto stock = Stock("digits");
+  pb::InsertKeyValueRequest card;
+  card.mutable_incarnations()->set_service_incarnation(Register(*stock, 0));
+  card.mutable_kv()->set_key("lockstep/rendezvous/card/0");
+  card.mutable_kv()->set_value("who it is");
+  pb::InsertKeyValueResponse inserted;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stock->InsertKeyValue(&context, card, &inserted).ok());
   httplib::Client http("http://" + server_->http_address());
   EXPECT_EQ(http.Get("/readyz")->body, "ready\n");
   const auto members = nlohmann::json::parse(http.Get("/v1/members.json?job=digits")->body);
   EXPECT_EQ(members["members"][0]["condition"], "connected");
   EXPECT_THAT(http.Get("/metrics")->body,
               HasSubstr("lockstep_members{condition=\"connected\",job=\"digits\"} 1"));
+  EXPECT_THAT(http.Get("/metrics")->body,
+              HasSubstr("lockstep_rendezvous_members{job=\"digits\"} 1"));
   EXPECT_THAT(http.Get("/v1/events.json")->body, HasSubstr("server_started"));
 }
 

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "lockstep/base/time.h"
 #include "lockstep/server/counters.h"
+#include "lockstep/server/rendezvous_totals.h"
 #include "lockstep/wire/native/status_messages.h"
 
 namespace lockstep::server {
@@ -15,6 +17,7 @@ namespace lockstep::server {
 struct JobCounts {
   size_t sessions = 0;     // native ones with a link
   size_t connections = 0;  // of stock clients
+  RendezvousTotals rendezvous;
 };
 
 // Sequences of the journal.
@@ -24,6 +27,7 @@ struct JournalPlace {
 };
 
 struct ServerView {
+  Time at;
   wire::native::StatusReply status;
   std::vector<JobCounts> counts;  // of each job of the status
   Counters counters;

@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/sim/native_simulation.h"
 #include "lockstep/sim/preemption_simulation.h"
+#include "lockstep/sim/rendezvous_sim.h"
 #include "lockstep/sim/scenario.h"
 #include "lockstep/sim/simulation.h"
 
@@ -205,6 +206,47 @@ int RunManyPreemption(const Seeds& seeds, int32_t members) {
   return tried.failures == 0 ? 0 : 1;
 }
 
+RendezvousResult RunRendezvousNamed(uint64_t seed, bool verbose) {
+  absl::SNPrintF(replay_line, sizeof(replay_line),
+                 "replay: build/bin/lockstep_sim --rendezvous --seed=%u --verbose\n", seed);
+  return RunRendezvousSeed(seed, verbose);
+}
+
+int RunOneRendezvous(uint64_t seed, bool verbose) {
+  if (verbose) {
+    absl::PrintF("rendezvous seed %u: %s\n", seed, Describe(DrawRendezvousScenario(seed)));
+  }
+  const RendezvousResult result = RunRendezvousNamed(seed, verbose);
+  if (!result.ok()) {
+    absl::FPrintF(stderr, "%s", result.report);
+    return 1;
+  }
+  absl::PrintF("rendezvous seed %u: ok, %d events, %d values received, %d kills, trace %016x\n",
+               seed, result.events, result.received, result.kills, result.hash);
+  return 0;
+}
+
+int RunManyRendezvous(const Seeds& seeds) {
+  RendezvousResult sum;
+  const Tried tried = TrySeeds(
+      seeds, [](uint64_t seed) { return RunRendezvousNamed(seed, false); },
+      [&sum](const RendezvousResult& result) {
+        sum.events += result.events;
+        sum.received += result.received;
+        sum.failed += result.failed;
+        sum.fetched += result.fetched;
+        sum.kills += result.kills;
+        sum.aborted += result.aborted;
+        sum.hash += result.hash * (2 * result.seed + 1);
+      });
+  absl::PrintF(
+      "%d rendezvous seeds, %d failed; %d events, %d values received, %d of them fetched, %d "
+      "operations failed, %d kills, %d aborts, in %.1f s; trace %016x\n",
+      tried.seeds, tried.failures, sum.events, sum.received, sum.fetched, sum.failed, sum.kills,
+      sum.aborted, tried.seconds, sum.hash);
+  return tried.failures == 0 ? 0 : 1;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Tries seeds of faults on the coordinator under a virtual clock.");
   Seeds seeds;
@@ -215,6 +257,8 @@ int Main(int argc, char** argv) {
   bool preemption = false;
   int32_t members = 0;
   app.add_flag("--preemption", preemption, "members that are preempted, and a server that dies");
+  bool rendezvous = false;
+  app.add_flag("--rendezvous", rendezvous, "members that send and receive values in steps");
   app.add_option("--members", members, "with --preemption: of each job; 0: drawn")
       ->check(CLI::Range(0, 100'000));
   app.add_option("--seeds", seeds.count, "how many seeds to try")->capture_default_str();
@@ -229,6 +273,9 @@ int Main(int argc, char** argv) {
   if (preemption) {
     if (one->count() > 0) return RunOnePreemption(seed, members, verbose);
     return RunManyPreemption(seeds, members);
+  }
+  if (rendezvous) {
+    return one->count() > 0 ? RunOneRendezvous(seed, verbose) : RunManyRendezvous(seeds);
   }
   if (native) {
     return one->count() > 0 ? RunOneNative(seed, verbose) : RunManyNative(seeds);

@@ -9,6 +9,8 @@ void BindNotices(nanobind::module_& module);
 void BindPreemption(nanobind::module_& module);
 void BindMember(nanobind::module_& module);
 void BindKeys(nanobind::module_& module);
+void BindRendezvous(nanobind::module_& module);
+void BindTensors(nanobind::module_& module);
 void BindWatches(nanobind::module_& module);
 
 }  // namespace lockstep::python

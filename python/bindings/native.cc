@@ -19,4 +19,6 @@ NB_MODULE(_native, module) {
   lockstep::python::BindMember(module);
   lockstep::python::BindPreemption(module);
   lockstep::python::BindNotices(module);
+  lockstep::python::BindTensors(module);
+  lockstep::python::BindRendezvous(module);
 }

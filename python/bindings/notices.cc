@@ -36,8 +36,7 @@ nb::object Sources(NoticesHandle& self) {
     nb::object last_success = nb::none();
     if (state.last_success) last_success = nb::cast(absl::ToDoubleSeconds(*state.last_success));
     states.append(nb::make_tuple(state.source, state.detail, state.healthy, last_success,
-                                 state.last_error, state.successes, state.failures,
-                                 state.notices));
+                                 state.last_error, state.successes, state.failures, state.notices));
   }
   return states;
 }

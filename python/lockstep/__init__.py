@@ -17,17 +17,20 @@ from lockstep._errors import (Aborted, AlreadyExists, Cancelled, DataLoss, Deadl
 from lockstep._keys import Keys, KeyWatch
 from lockstep._member import JobWatch, Member, join
 from lockstep._notices import HostNotices
+from lockstep._native import NewTensor, Tensor
 from lockstep._preemption import Preemption
+from lockstep._rendezvous import Rendezvous, Step
 from lockstep._serve import Server, serve
 from lockstep._types import (AliveMember, JobChange, JobError, KeyChange, KeyChanges, KeyEntry,
-                             MemberInfo, PreemptionNotice, SourceState, SwapResult, Timeout,
-                             Value)
+                             MemberInfo, PeerTransport, PreemptionNotice, SourceState, SwapResult,
+                             Timeout, Value)
 
 __all__ = [
     "Aborted", "AliveMember", "AlreadyExists", "Cancelled", "DataLoss", "DeadlineExceeded", "Error",
     "FailedPrecondition", "HostNotices", "Internal", "InvalidArgument", "JobChange", "JobError",
     "JobWatch", "KeyChange", "KeyChanges", "KeyEntry", "KeyWatch", "Keys", "Member", "MemberInfo",
-    "NotFound", "OutOfRange", "PermissionDenied", "Preemption", "PreemptionNotice",
-    "ResourceExhausted", "Server", "SourceState", "SwapResult", "Timeout", "Unauthenticated",
-    "Unavailable", "Unimplemented", "Unknown", "Value", "aio", "join", "serve",
+    "NewTensor", "NotFound", "OutOfRange", "PeerTransport", "PermissionDenied", "Preemption",
+    "PreemptionNotice", "Rendezvous", "ResourceExhausted", "Server", "SourceState", "Step",
+    "SwapResult", "Tensor", "Timeout", "Unauthenticated", "Unavailable", "Unimplemented", "Unknown",
+    "Value", "aio", "join", "serve",
 ]

@@ -146,6 +146,21 @@ _CLASSES: dict[int, type[Error]] = {
 }
 
 
+def goes_well(error: BaseException | None) -> bool:
+    """Whether a block that ended with this has done what it wanted."""
+    return error is None or isinstance(error, SystemExit) and error.code in (None, 0)
+
+
+def error_to_report(error: BaseException | str) -> tuple[int, str]:
+    """Code and text, as the extension takes them."""
+    if isinstance(error, str):
+        return Internal._number, error
+    if isinstance(error, Error):
+        return error._number, error.message
+    text = str(error)
+    return Internal._number, f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def forked(what: str) -> FailedPrecondition:
     """What calls on a member or its keys raise in a forked child."""
     return FailedPrecondition(

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lockstep import _dispatch, _native
-from lockstep._errors import Error, forked
+from lockstep._errors import Error, error_to_report, forked, goes_well
 from lockstep._keys import Keys
 from lockstep._notices import HostNotices
 from lockstep._preemption import Preemption
+from lockstep._rendezvous import Rendezvous, RendezvousOfMember, Step
 from lockstep._types import (AliveMember, JobChange, MemberInfo, Timeout, Value, numbers_of,
                              seconds, text, to_alive, to_bytes, to_job_change, whole)
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from lockstep import aio as _aio
 
 _log = logging.getLogger("lockstep")
-_INTERNAL = 13
 #: Seconds that a program which fails takes at most to tell the others why: `last_words_max`.
 _LAST_WORDS_MAX = 5.0
 
@@ -65,8 +65,10 @@ class JobWatch:
 class MemberBase:
     """What the two faces of a member have in common: all that does not wait."""
 
-    def __init__(self, native: _native.Member) -> None:
+    def __init__(self, native: _native.Member,
+                 rendezvous: RendezvousOfMember | None = None) -> None:
         self._native = native
+        self._rendezvous = rendezvous or RendezvousOfMember(native)
         self._given_up = False
         self._pid = os.getpid()
         # Said once, so that it can still be asked for after the end.
@@ -138,6 +140,7 @@ class MemberBase:
         Ends what waits with Cancelled. Does nothing after `leave`.
         """
         self._given_up = True
+        self._rendezvous.close()
         self._native.close()
 
 
@@ -167,7 +170,7 @@ class Member(MemberBase):
         """The same member for asyncio: `await me.aio.barrier("loaded")`."""
         from lockstep import aio
 
-        return aio.Member(self._native)
+        return aio.Member(self._native, self._rendezvous)
 
     def barrier(self, id: str, timeout: Timeout = None, members: Sequence[int] = ()) -> None:
         """Waits until all have come here: all members, or those listed, this one among them.
@@ -241,6 +244,26 @@ class Member(MemberBase):
         """
         return HostNotices(self, sources, once_a_host)
 
+    def rendezvous(self, quota_bytes: int | None = None, shared_memory: bool = True,
+                   process_memory: bool = True) -> Rendezvous:
+        """Opens this member's part in the exchange of tensors; one at a time.
+
+        Args:
+          quota_bytes: of what was sent and not yet received, in bytes. None: 4 GiB.
+          shared_memory: whether processes of one host share the memory of values.
+          process_memory: whether those that cannot share it read long values from the memory of
+            their sender (process_vm_readv). Both False: by the network, as between hosts.
+        """
+        return self._rendezvous.open(quota_bytes, shared_memory, process_memory)
+
+    def step(self, number: int) -> Step:
+        """Opens a step of the exchange of tensors: `with me.step(7) as step:`.
+
+        In the rendezvous that is open; the first call opens one if there is none, which ends with the
+        member.
+        """
+        return self._rendezvous.get().step(number)
+
     def report_error(self, error: BaseException | str, timeout: Timeout = None) -> None:
         """This member cannot go on: the others are told, and what they wait for fails."""
         self._native.report_error(*error_to_report(error), seconds(timeout))
@@ -276,21 +299,6 @@ class Member(MemberBase):
             _log.debug("the error could not be reported: %s", failed)
         finally:
             self.close()
-
-
-def goes_well(error: BaseException | None) -> bool:
-    """Whether a block that ended with this has done what it wanted."""
-    return error is None or isinstance(error, SystemExit) and error.code in (None, 0)
-
-
-def error_to_report(error: BaseException | str) -> tuple[int, str]:
-    """Code and text, as the extension takes them."""
-    if isinstance(error, str):
-        return _INTERNAL, error
-    if isinstance(error, Error):
-        return error._number, error.message
-    text = str(error)
-    return _INTERNAL, f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def join_arguments(address: str | None, job: str | None, role: str | None, index: int | None,

@@ -80,6 +80,15 @@ class SourceState(NamedTuple):
     notices: int  #: That stand now.
 
 
+class PeerTransport(NamedTuple):
+    """How values go to another member and come from it."""
+
+    member: int
+    transport: str  #: "shm"; "cma": long ones are read from its memory; "tcp".
+    why_not_shared: str  #: When it is not by shared memory.
+    why_not_read: str  #: When its memory is not read either; known from the first long value.
+
+
 class AliveMember(NamedTuple):
     """A member that is alive; `member` is its number in the whole job."""
 
@@ -186,16 +195,20 @@ def whole(value: int, what: str) -> int:
     return number
 
 
+def number_of(member: int) -> int:
+    """A member."""
+    number = whole(member, "a member")
+    if not -2**31 <= number < 2**31:
+        raise ValueError(f"there is no member {number}")
+    return number
+
+
 def numbers_of(members: Iterable[int]) -> list[int]:
     """A list of members."""
     if isinstance(members, (str, bytes)) or not isinstance(members, Iterable):
         raise TypeError("members are listed by their numbers, such as [0, 2], not by "
                         f"{type(members).__name__}")
-    listed = [whole(member, "a member") for member in members]
-    for member in listed:
-        if not -2**31 <= member < 2**31:
-            raise ValueError(f"there is no member {member}")
-    return listed
+    return [number_of(member) for member in members]
 
 
 def to_entry(raw: tuple[str, bytes, int]) -> KeyEntry:

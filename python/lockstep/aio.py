@@ -9,25 +9,27 @@ otherwise. Arguments and errors are those of `lockstep.Member` and `lockstep.Key
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lockstep import _dispatch, _native
 from lockstep._dispatch import result_of
-from lockstep._errors import Error
+from lockstep._errors import Error, error_to_report, goes_well
 from lockstep._keys import _revision
-from lockstep._member import (_LAST_WORDS_MAX, MemberBase, error_to_report, goes_well,
-                              join_arguments)
+from lockstep._member import _LAST_WORDS_MAX, MemberBase, join_arguments
+from lockstep._rendezvous import RendezvousBase, RendezvousOfMember, StepBase
 from lockstep._types import (AliveMember, JobChange, KeyChanges, KeyEntry, MemberInfo, SwapResult,
-                             Timeout, Value, numbers_of, seconds, text, texts, to_alive, to_bytes,
+                             Timeout, Value, number_of, numbers_of, seconds, text, texts, to_alive, to_bytes,
                              to_entries, to_entry_or_none, to_job_change, to_key_changes, to_swap,
                              whole)
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["JobWatch", "KeyWatch", "Keys", "Member", "join"]
+__all__ = ["JobWatch", "KeyWatch", "Keys", "Member", "Rendezvous", "Step", "join"]
 
 _log = logging.getLogger("lockstep")
 
@@ -132,11 +134,59 @@ class Keys:
         return KeyWatch(self._native.watch(text(key), whole(after, "after")), self._member)
 
 
+class Step(StepBase):
+    """As lockstep.Step: `async with rendezvous.step(7) as step:`."""
+
+    async def send(self, name: str, value: Any, to: int, *, wait: Timeout = 0) -> None:
+        """As lockstep.Step.send. The copy of an array holds the loop up."""
+        self._check_here()
+        send = functools.partial(self._native.send, text(name, "a name"), value, number_of(to))
+        patience = seconds(wait)
+        if patience == 0:
+            return send(patience)
+        # Who waits for room does it on a thread; a task that is cancelled leaves it there.
+        await asyncio.get_running_loop().run_in_executor(None, send, patience)
+
+    async def send_acked(self, name: str, value: Any, to: int, timeout: Timeout = None) -> None:
+        self._check_here()
+        await result_of(self._native.send_acked, text(name, "a name"), value, number_of(to),
+                        seconds(timeout))
+
+    async def recv(self, name: str, source: int, timeout: Timeout = None) -> _native.Tensor:
+        self._check_here()
+        tensor: _native.Tensor = await result_of(self._native.recv, text(name, "a name"),
+                                                 number_of(source), seconds(timeout))
+        return tensor
+
+    async def __aenter__(self) -> Step:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        trace: TracebackType | None) -> None:
+        self._end(error)
+
+
+class Rendezvous(RendezvousBase):
+    """As lockstep.Rendezvous: `async with await me.rendezvous() as rendezvous:`."""
+
+    def step(self, number: int) -> Step:
+        self._check_here()
+        return Step(self._native.step(whole(number, "a step")), number)
+
+    async def __aenter__(self) -> Rendezvous:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        trace: TracebackType | None) -> None:
+        self.close()
+
+
 class Member(MemberBase):
     """As lockstep.Member."""
 
-    def __init__(self, native: _native.Member) -> None:
-        super().__init__(native)
+    def __init__(self, native: _native.Member,
+                 rendezvous: RendezvousOfMember | None = None) -> None:
+        super().__init__(native, rendezvous)
         self._keys = native.keys()
 
     @property
@@ -179,6 +229,17 @@ class Member(MemberBase):
 
     def watch(self) -> JobWatch:
         return JobWatch(self._native.watch_job(), self)
+
+    async def rendezvous(self, quota_bytes: int | None = None, shared_memory: bool = True,
+                         process_memory: bool = True) -> Rendezvous:
+        opened = await asyncio.get_running_loop().run_in_executor(
+            None, self._rendezvous.open, quota_bytes, shared_memory, process_memory)
+        return opened.aio
+
+    async def step(self, number: int) -> Step:
+        """As lockstep.Member.step: `async with await me.step(7) as step:`."""
+        opened = await asyncio.get_running_loop().run_in_executor(None, self._rendezvous.get)
+        return opened.aio.step(number)
 
     async def report_error(self, error: BaseException | str, timeout: Timeout = None) -> None:
         await result_of(self._native.report_error, *error_to_report(error), seconds(timeout))

@@ -74,6 +74,60 @@ def use_keys(kv: lockstep.Keys) -> None:
         assert_type(error.details, dict[str, str])
 
 
+def use_tensors(me: lockstep.Member) -> None:
+    with me.rendezvous(quota_bytes=1 << 20, shared_memory=True,
+                       process_memory=False) as rendezvous:
+        assert_type(rendezvous, lockstep.Rendezvous)
+        fresh = rendezvous.empty((2, 3), "float32")
+        assert_type(fresh, lockstep.NewTensor)
+        assert_type(rendezvous.transports(), list[lockstep.PeerTransport])
+        assert_type(rendezvous.counters(), dict[str, float])
+        with rendezvous.step(1) as step:
+            assert_type((step, step.number), tuple[lockstep.Step, int])
+            step.send("a", fresh, to=0, wait=SHORT)
+            tensor = step.recv("a", source=0, timeout=30)
+            assert_type(tensor, lockstep.Tensor)
+            assert_type((tensor.shape, tensor.dtype, tensor.nbytes, len(tensor), bytes(tensor)),
+                        tuple[tuple[int, ...], str, int, int, bytes])
+            step.send_dead("b", to=0, reason="not taken")
+            dead = step.recv("b", source=0)
+            assert_type((dead.dead, dead.why_dead), tuple[bool, str])
+            step.send("c", b"12", to=0)
+            step.recv_into("c", bytearray(2), source=0, timeout=30)
+            asyncio.run(use_step_of_asyncio(step.aio))
+            step.abort("cannot go on")
+            step.close()
+        assert_type(rendezvous.aio, lockstep.aio.Rendezvous)
+        rendezvous.close()
+    with me.step(2) as step, me.step(3) as other:
+        try:
+            step.send_acked("a", b"", to=0, timeout=0)
+        except lockstep.DeadlineExceeded:
+            other.abort(ValueError("the loss is nan"))
+
+
+async def use_step_of_asyncio(step: lockstep.aio.Step) -> None:
+    await step.send("d", b"1", to=0, wait=1)
+    acked = asyncio.ensure_future(step.send_acked("e", b"2", to=0, timeout=30))
+    await step.recv("e", source=0)
+    await acked
+    assert_type(await step.recv("d", source=0, timeout=30), lockstep.Tensor)
+
+
+async def use_tensors_of_asyncio(me: lockstep.aio.Member) -> None:
+    async with await me.step(4) as step:
+        assert_type(step, lockstep.aio.Step)
+        step.send_dead("a", to=0)
+        await use_step_of_asyncio(step)
+
+
+async def open_in_asyncio(me: lockstep.aio.Member) -> None:
+    async with await me.rendezvous() as rendezvous:
+        async with rendezvous.step(5) as step:
+            assert_type(step, lockstep.aio.Step)
+        assert_type(rendezvous.empty(3), lockstep.NewTensor)
+
+
 def use_member(me: lockstep.Member) -> None:
     assert_type((me.job, me.role, me.index, me.member, me.size, me.name, me.attempt),
                 tuple[str, str, int, int, int, str, int])
@@ -94,6 +148,7 @@ def use_member(me: lockstep.Member) -> None:
     except lockstep.Error as error:
         print(type(error).__name__)
     use_keys(me.kv)
+    use_tensors(me)
 
 
 async def use_keys_of_asyncio(kv: lockstep.aio.Keys) -> None:
@@ -128,11 +183,13 @@ async def use_asyncio(me: lockstep.aio.Member) -> None:
     except lockstep.Error as error:
         print(type(error).__name__)
     await use_keys_of_asyncio(me.kv)
+    await use_tensors_of_asyncio(me)
 
 
 async def join_in_asyncio(address: str) -> None:
     async with await lockstep.aio.join(address, job="coroutines", index=0, size=1) as me:
         assert_type(me, lockstep.aio.Member)
+        await open_in_asyncio(me)
         await me.leave(timeout=30)
     me = await lockstep.aio.join(address, job="coroutines", timeout=30)
     await me.report_error(ValueError("the loss is nan"))

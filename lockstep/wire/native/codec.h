@@ -67,6 +67,8 @@ size_t ValueSize(const T& value) {
     size = value.data.size();
   } else if constexpr (std::same_as<T, SharedBytes>) {
     size = value.view().size();
+  } else if constexpr (std::same_as<T, BytesView>) {
+    size = value.view.size();
   } else if constexpr (std::same_as<T, std::string>) {
     size = value.size();
   } else {
@@ -130,6 +132,8 @@ void WriteScalar(Writer& out, uint32_t number, const T& value) {
   } else if constexpr (std::same_as<T, SharedBytes>) {
     const std::string_view view = value.view();
     out.add_bytes(number, view.data(), view.size());
+  } else if constexpr (std::same_as<T, BytesView>) {
+    out.add_bytes(number, value.view.data(), value.view.size());
   } else {
     static_assert(std::same_as<T, std::string>, "not a type that a field may have");
     out.add_string(number, value);
@@ -279,6 +283,10 @@ bool ReadOne(protozero::pbf_reader& in, const F& field, T& value, DecodeState& s
       const protozero::data_view view = in.get_view();
       value.data = std::make_shared<const std::string>(view.data(), view.size());
       return true;
+    } else if constexpr (std::same_as<T, BytesView>) {
+      const protozero::data_view view = in.get_view();
+      value.view = {view.data(), view.size()};
+      return true;
     } else {
       const protozero::data_view view = in.get_view();
       value.assign(view.data(), view.size());
@@ -401,6 +409,7 @@ absl::StatusOr<Message> Decode(std::string_view bytes) {
 // The same; a long value is not copied out of the bytes, but gets them.
 template <IsMessage Message>
 absl::StatusOr<Message> Decode(std::string&& bytes) {
+  static_assert(!HoldsViews<Message>(), "keep the bytes: the message points into them");
   Message message;
   internal::DecodeState state = {.takes_from = bytes};
   if (absl::Status status = internal::DecodeTo(bytes, message, state); !status.ok()) return status;

@@ -1,4 +1,5 @@
-// Holds every message against proto/lockstep/v1 with real protobuf.
+// Holds every message against proto/lockstep/v1 with real protobuf; those between members are in
+// rendezvous_contract_test.cc.
 #include "lockstep/v1/coordination.pb.h"
 #include "lockstep/v1/jobs.pb.h"
 #include "lockstep/v1/link.pb.h"

@@ -11,10 +11,10 @@
 //   };
 //
 // Encoding, decoding (codec.h) and printing (json.h) read that list and nothing else. What a field
-// may be: bool, int32_t, int64_t, uint32_t, uint64_t, std::string (UTF-8), Bytes, SharedBytes, an
-// enum with `EnumNames`, a message; std::optional of any of them (presence is told apart from the
-// default), std::vector of any of them (repeated; numbers packed). proto/lockstep/v1 is the
-// contract; contract_test.cc holds each list against it.
+// may be: bool, int32_t, int64_t, uint32_t, uint64_t, std::string (UTF-8), Bytes, SharedBytes,
+// BytesView, an enum with `EnumNames`, a message; std::optional of any of them (presence is told
+// apart from the default), std::vector of any of them (repeated; numbers packed). proto/lockstep/v1
+// is the contract; contract_test.cc holds each list against it.
 #pragma once
 
 #include <cstddef>
@@ -46,9 +46,16 @@ struct SharedBytes {
   }
 };
 
+// The same, of somebody else: never copied but into what is encoded. What is decoded points into
+// the bytes that it was decoded from, and is good for as long as they are.
+struct BytesView {
+  std::string_view view;
+  friend bool operator==(const BytesView&, const BytesView&) = default;
+};
+
 template <class T>
-inline constexpr bool kIsText =
-    std::is_same_v<T, std::string> || std::is_same_v<T, Bytes> || std::is_same_v<T, SharedBytes>;
+inline constexpr bool kIsText = std::is_same_v<T, std::string> || std::is_same_v<T, Bytes> ||
+                                std::is_same_v<T, SharedBytes> || std::is_same_v<T, BytesView>;
 
 // One entry of a list: `number` and `name` as in the .proto, and where the value is.
 template <class Message, class T>
@@ -90,6 +97,24 @@ struct IsOptional<std::optional<T>> : std::true_type {};
 template <class Message, class Function>
 constexpr void ForEachField(Function&& function) {
   std::apply([&](const auto&... field) { (function(field), ...); }, Message::Fields());
+}
+
+// Whether a message of this type, or one in it, points into bytes of others. So deep only, since a
+// message may contain its like.
+template <class T, int depth = 4>
+constexpr bool HoldsViews() {
+  if constexpr (depth == 0) {
+    return false;
+  } else if constexpr (IsOptional<T>::value || IsVector<T>::value) {
+    return HoldsViews<typename T::value_type, depth>();
+  } else if constexpr (IsMessage<T>) {
+    bool holds = false;
+    ForEachField<T>(
+        [&]<class M, class F>(const Field<M, F>&) { holds = holds || HoldsViews<F, depth - 1>(); });
+    return holds;
+  } else {
+    return std::is_same_v<T, BytesView>;
+  }
 }
 
 // Canonical encoding is in the order of numbers, and so must the list be.

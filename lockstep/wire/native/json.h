@@ -38,6 +38,8 @@ Json ToJson(const T& value) {
     return Json{{"base64", std::string(absl::Base64Escape(value.data))}};
   } else if constexpr (std::same_as<T, SharedBytes>) {
     return ToJson(Bytes{std::string(value.view())});
+  } else if constexpr (std::same_as<T, BytesView>) {
+    return ToJson(Bytes{std::string(value.view)});
   } else if constexpr (std::same_as<T, uint64_t>) {
     return Json(std::to_string(value));
   } else {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace lockstep::launch {
+namespace lockstep::runtime {
 
 // Closes the descriptor when it goes. Threads: thread-compatible.
 class UniqueFd {
@@ -31,4 +31,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace lockstep::launch
+}  // namespace lockstep::runtime

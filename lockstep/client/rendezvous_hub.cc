@@ -1,0 +1,610 @@
+#include "lockstep/client/rendezvous_hub.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <future>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "lockstep/client/engine.h"
+#include "lockstep/client/threads.h"
+#include "lockstep/runtime/fault_point.h"
+#include "lockstep/runtime/fork_guard.h"
+#include "lockstep/runtime/loop.h"
+#include "lockstep/transport/copy.h"
+#include "lockstep/transport/spin.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/error_reply.h"
+
+namespace lockstep::client {
+namespace {
+
+using rendezvous::Effects;
+using rendezvous::ErrorPtr;
+using rendezvous::LeaseId;
+using rendezvous::PeerMessage;
+using rendezvous::Reason;
+using rendezvous::StepId;
+using rendezvous::Value;
+using runtime::MonotonicNow;
+using wire::native::WithReason;
+namespace native = wire::native;
+
+constexpr auto kInterruptedEvery = std::chrono::milliseconds(50);
+constexpr absl::Duration kOpenTimeout = absl::Minutes(1);
+
+absl::Status ClosedStatus() {
+  return WithReason(absl::CancelledError("the rendezvous was closed"), "rendezvous_closed");
+}
+
+// Of both ways that are better than the network.
+std::string WhyNotBetter(const std::string& why_not_shared, const std::string& why_not_read) {
+  if (why_not_read.empty() || why_not_read == why_not_shared) return why_not_shared;
+  return absl::StrCat(why_not_shared, why_not_shared.empty() ? "" : "; ",
+                      "its memory is not read: ", why_not_read);
+}
+
+absl::Status OpenStatus() {
+  return WithReason(absl::FailedPreconditionError(
+                        "this member has an open rendezvous already: use that, or close it first"),
+                    "rendezvous_open");
+}
+
+absl::Status ForkedStatus() {
+  return WithReason(absl::FailedPreconditionError(
+                        "this process was forked off; the rendezvous stays its parent's"),
+                    "forked");
+}
+
+}  // namespace
+
+// --- Beginning and end ---
+
+std::string RendezvousHub::CardKey(MemberIndex member) {
+  return absl::StrCat(std::string(native::kRendezvousCards), "/", member.value());
+}
+
+uint64_t RendezvousHub::IncarnationOf(const std::string& name) {
+  uint64_t incarnation = 0;
+  const size_t mark = name.find('#');
+  if (mark == name.npos || !absl::SimpleAtoi(name.substr(mark + 1), &incarnation)) return 0;
+  return incarnation;
+}
+
+absl::StatusOr<std::shared_ptr<RendezvousHub>> RendezvousHub::Start(
+    Member& member, const RendezvousOptions& options) {
+  auto watch = member.WatchJob();
+  const auto job = watch->Next({.timeout = kOpenTimeout, .interrupted = options.interrupted});
+  if (!job.ok()) return job.status();
+  std::vector<std::string> names(static_cast<size_t>(member.size()));
+  for (const MemberInfo& each : job->members) {
+    const auto index = static_cast<size_t>(each.member);
+    if (index < names.size()) names[index] = each.name.substr(0, each.name.find('#'));
+  }
+  std::shared_ptr<RendezvousHub> hub(new RendezvousHub(member, options, std::move(names)));
+  if (absl::Status status = hub->Begin(member, options); !status.ok()) {
+    hub->Close();
+    return status;
+  }
+  return hub;
+}
+
+RendezvousHub::RendezvousHub(Member& member, const RendezvousOptions& options,
+                             std::vector<std::string> names)
+    : generation_(runtime::ForkGeneration()),
+      loop_(ProcessLoop()),
+      keys_(member.keys()),
+      self_(member.member()),
+      names_(names),
+      inline_bytes_max_(rendezvous::Options().inline_bytes_max),
+      shares_memory_(options.shared_memory),
+      watch_(member.WatchJob()),
+      arena_(transport::ArenaOptions{.bytes_max = options.arena_bytes_max}),
+      machine_({.self = self_,
+                .names = names_,
+                .first_lease =
+                    options.first_lease != 0 ? options.first_lease : Engine::RandomBits() >> 2,
+                .quota_bytes = options.quota_bytes,
+                .quota_values = options.quota_values}),
+      armed_ns_(Time::Infinite().nanoseconds()),
+      parting_timer_(loop_.io()),
+      timer_(loop_.io()),
+      bell_(loop_.io()) {}
+
+RendezvousHub::~RendezvousHub() = default;
+
+bool RendezvousHub::here() const { return generation_ == runtime::ForkGeneration(); }
+
+absl::Status RendezvousHub::Begin(Member& member, const RendezvousOptions& options) {
+  bulk_ = std::make_shared<RendezvousBulk>(arena_, BulkEvents());
+  const auto coordinator = runtime::ParseAddress(member.coordinator());
+  if (!coordinator.ok()) return coordinator.status();
+  const auto host = transport::LocalHostTowards(*coordinator);
+  if (!host.ok()) return host.status();
+  const int bell = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (bell < 0) return absl::ErrnoToStatus(errno, "an eventfd for the rendezvous");
+  runtime::GuardDescriptor(bell);
+
+  std::promise<absl::StatusOr<transport::Card>> listening;
+  loop_.Post([&, self = shared_from_this()] {
+    bell_.assign(bell);
+    listening.set_value(Listen({.job = member.job(),
+                                .attempt = member.attempt(),
+                                .self = self_,
+                                .incarnation = IncarnationOf(member.name()),
+                                .names = names_,
+                                .shared_memory = options.shared_memory,
+                                .process_memory = options.process_memory,
+                                .host = *host}));
+  });
+  const auto card = listening.get_future().get();
+  if (!card.ok()) return card.status();
+
+  const auto published = keys_.Set(CardKey(self_), native::Encode(*card),
+                                   {.overwrite = false,
+                                    .with_member = true,
+                                    .timeout = kOpenTimeout,
+                                    .interrupted = options.interrupted});
+  if (absl::IsAlreadyExists(published.status())) return OpenStatus();
+  if (!published.ok()) return published.status();
+  published_ = true;
+  WatchJob();
+  look_ = std::make_unique<RendezvousLook>(keys_, self_.value(), [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    return self != nullptr && self->here() ? self->Report() : native::RendezvousReport();
+  });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<transport::Card> RendezvousHub::Listen(transport::Connector::Options options) {
+  auto bulk_address = bulk_->Listen(loop_.io(), options.host);
+  if (!bulk_address.ok()) return bulk_address.status();
+  options.bulk_address = *std::move(bulk_address);
+  auto connector = transport::Connector::Start(loop_.io(), mutex_, bell_.native_handle(),
+                                               std::move(options), ConnectorEvents());
+  if (!connector.ok()) return connector.status();
+  connector_ = *std::move(connector);
+  bulk_->Begin(connector_->card(), connector_->options());
+  WaitForBell();
+  loop_.AddPoller(this, transport::SpinBudget());
+  return connector_->card();
+}
+
+native::RendezvousReport RendezvousHub::Report() {
+  constexpr size_t kRows = 32;
+  const transport::ArenaStats arena = arena_.stats();
+  native::RendezvousReport report = {.member = self_.value(),
+                                     .name = names_[static_cast<size_t>(self_.value())],
+                                     .arena_reserved_bytes = arena.bytes_reserved,
+                                     .arena_used_bytes = arena.bytes_in_use};
+  const std::lock_guard lock(mutex_);
+  AddView(machine_.GetView(MonotonicNow(), kRows), names_, report);
+  for (native::RendezvousPeer& row : report.peers) {
+    const auto peer = peers_.find(MemberIndex(row.peer));
+    if (peer == peers_.end() || peer->second.stream == nullptr) continue;
+    row.transport = TransportOf(peer->second);
+    if (!row.lost) row.why = WhyNotBetter(peer->second.why_not_shared, peer->second.why_not_read);
+  }
+  return report;
+}
+
+void RendezvousHub::Close() {
+  if (!here()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(closed_, true)) return;
+    Effects effects;
+    closed_status_ = ClosedStatus();
+    closed_error_ = rendezvous::MakeError(absl::StatusCode::kCancelled, Reason::kRendezvousClosed,
+                                          "the rendezvous was closed");
+    CloseMachine(effects);
+    Carry(effects);
+  }
+  watch_->Stop();
+  look_ = nullptr;
+  // So that nobody goes to an address where nobody is.
+  if (published_) keys_.DeleteAsync(CardKey(self_), {}, [](const absl::StatusOr<int64_t>&) {});
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  loop_.Post([&, self = shared_from_this()] {
+    Poll();
+    loop_.RemovePoller(this);
+    timer_.cancel();
+    parting_timer_.cancel();  // what is still looked at stays until the arena goes
+    if (connector_) connector_->Close();
+    if (bulk_) bulk_->StopListening();
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto& [member, peer] : peers_) {
+        if (peer.stream) peer.stream->Close();
+      }
+      peers_.clear();
+    }
+    streams_.clear();
+    if (bell_.is_open()) {
+      bell_.cancel();
+      runtime::CloseGuarded(bell_.release());
+    }
+    const std::lock_guard lock(mutex);
+    done = true;
+    changed.notify_one();
+  });
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return done; });
+  if (bulk_) bulk_->Close();
+  // A completion may wait for the loop of long values.
+  if (LoopDriver::InCallback() || (bulk_ && bulk_->InLoop())) return;
+  for (size_t left = callbacks_; left > 0; left = callbacks_) callbacks_.wait(left);
+}
+
+void RendezvousHub::CloseMachine(Effects& effects) {
+  machine_.Close(closed_error_, effects);
+  for (Value& value : effects.dropped) {
+    const auto* block = dynamic_cast<const transport::Block*>(value.memory.get());
+    if (block != nullptr && arena_.Made(*block)) left_.push_back(std::move(value));
+  }
+}
+
+// --- Callers ---
+
+void RendezvousHub::CallBack(absl::AnyInvocable<void()> function) {
+  ++callbacks_;
+  loop_.Callback([self = shared_from_this(), function = std::move(function)]() mutable {
+    function();
+    function = nullptr;  // what it held goes first
+    if (--self->callbacks_ == 0) self->callbacks_.notify_all();
+  });
+}
+
+bool RendezvousHub::Unlocking(After& after) {
+  if (has_after_) after = std::exchange(after_, {});
+  has_after_ = false;
+  return machine_.NextDeadline().nanoseconds() < armed_ns_;
+}
+
+void RendezvousHub::ArmSoon(bool on_loop) {
+  if (on_loop) return ArmTimer();
+  loop_.Post([self = shared_from_this()] { self->ArmTimer(); });
+}
+
+template <class Act>
+absl::StatusOr<rendezvous::Completed> RendezvousHub::Wait(const Act& act,
+                                                          const Interrupted& interrupted,
+                                                          std::byte* into) {
+  OpId op;
+  std::shared_ptr<Caller> caller;
+  std::optional<rendezvous::Completed> completed;
+  After after;
+  bool arm = false;
+  {
+    const std::lock_guard lock(mutex_);
+    op = OpId(++last_op_);
+    Effects effects;
+    act(op, effects);
+    // Often there is nothing to wait for.
+    if (!effects.completed.empty() && effects.completed.back().op == op) {
+      completed = std::move(effects.completed.back());
+      effects.completed.pop_back();
+    } else {
+      caller = std::make_shared<Caller>(loop_);
+      waiting_[op] = {.caller = caller, .done = nullptr, .into = into};
+    }
+    Carry(effects);
+    arm = Unlocking(after);
+  }
+  if (completed.has_value()) {
+    Settle(std::move(after), /*on_loop=*/false);
+    if (arm) ArmSoon(/*on_loop=*/false);
+    return *std::move(completed);
+  }
+  LoopDriver::Turn turn(loop_, *caller);
+  Settle(std::move(after), turn.drives());
+  if (arm) ArmSoon(turn.drives());
+  if (!interrupted) {
+    turn.Wait();
+    return std::move(caller->completed);
+  }
+  while (!turn.WaitUntil(std::chrono::steady_clock::now() + kInterruptedEvery)) {
+    if (!here()) return ForkedStatus();
+    if (absl::Status status = interrupted(); !status.ok()) {
+      Do([&](Effects& effects) { machine_.Cancel(MonotonicNow(), op, effects); });
+      turn.Wait();
+      return status;
+    }
+  }
+  return std::move(caller->completed);
+}
+
+template <class Act>
+Pending RendezvousHub::StartAsync(const Act& act, Done done) {
+  OpId op;
+  Do([&](Effects& effects) {
+    op = OpId(++last_op_);
+    waiting_[op] = {.caller = nullptr, .done = std::move(done)};
+    act(op, effects);
+  });
+  return Pending([weak = weak_from_this(), op] {
+    const auto self = weak.lock();
+    if (self == nullptr || !self->here()) return;
+    self->Do([&](Effects& effects) { self->machine_.Cancel(MonotonicNow(), op, effects); });
+  });
+}
+
+absl::Status RendezvousHub::OpenStep(int64_t step) {
+  if (!here()) return ForkedStatus();
+  ErrorPtr error;
+  {
+    const std::lock_guard lock(mutex_);
+    error = machine_.OpenStep(MonotonicNow(), StepId(step));
+  }
+  return ToStatus(error);
+}
+
+void RendezvousHub::CloseStep(int64_t step) {
+  if (!here()) return;
+  Do([&](Effects& effects) { machine_.CloseStep(MonotonicNow(), StepId(step), effects); });
+}
+
+absl::Status RendezvousHub::Abort(int64_t step, const absl::Status& why) {
+  if (!here()) return ForkedStatus();
+  if (why.ok()) {
+    return WithReason(absl::InvalidArgumentError("a step is aborted with an error, not with OK"),
+                      rendezvous::ReasonName(Reason::kInvalidArgument));
+  }
+  Do([&](Effects& effects) {
+    machine_.Abort(
+        MonotonicNow(), StepId(step),
+        rendezvous::MakeError(why.code(), Reason::kStepAborted, std::string(why.message())),
+        effects);
+  });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<transport::Block>> RendezvousHub::Allocate(uint64_t bytes) {
+  if (!here()) return ForkedStatus();
+  auto block = arena_.Allocate(bytes);
+  if (absl::IsResourceExhausted(block.status())) {
+    return WithReason(block.status(), rendezvous::ReasonName(Reason::kQuotaExceeded));
+  }
+  return block;
+}
+
+const std::string& RendezvousHub::NameOf(MemberIndex member) const {
+  return names_[static_cast<size_t>(member.value())];
+}
+
+std::string RendezvousHub::TransportOf(const Peer& peer) {
+  if (peer.reads_memory && !peer.stream->shares_memory()) return "cma";
+  return std::string(peer.stream->transport());
+}
+
+std::vector<PeerTransport> RendezvousHub::Transports() {
+  std::vector<PeerTransport> transports;
+  if (!here()) return transports;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [member, peer] : peers_) {
+    if (peer.stream == nullptr) continue;
+    transports.push_back({.member = member.value(),
+                          .transport = TransportOf(peer),
+                          .why_not_shared = peer.why_not_shared,
+                          .why_not_read = peer.why_not_read});
+  }
+  return transports;
+}
+
+RendezvousCounters RendezvousHub::Counters() {
+  if (!here()) return {};
+  const transport::ArenaStats arena = arena_.stats();
+  const std::lock_guard lock(mutex_);
+  const rendezvous::View view = machine_.GetView(MonotonicNow(), /*rows_max=*/1);
+  RendezvousCounters counters = traffic_;
+  counters.waits = view.waits;
+  if (!view.waiting.empty()) counters.oldest_wait = view.waiting.front().age;
+  counters.held_values = view.held_values;
+  counters.held_bytes = view.held_bytes;
+  counters.arena_reserved_bytes = arena.bytes_reserved;
+  counters.arena_used_bytes = arena.bytes_in_use;
+  return counters;
+}
+
+bool RendezvousHub::MayShareMemoryWith(MemberIndex member) {
+  if (!shares_memory_ || member == self_) return false;
+  const std::lock_guard lock(mutex_);
+  const auto peer = peers_.find(member);
+  return peer == peers_.end() || peer->second.stream == nullptr ||
+         peer->second.stream->shares_memory();
+}
+
+// Outside of the mutex, by the one who sends. Who fetches it over the network may do so from where
+// it lies.
+absl::Status RendezvousHub::Prepare(int32_t to, Value& value) {
+  // Its receiver would take us for broken.
+  const auto bytes = rendezvous::BytesOf(value.about.type, value.about.shape);
+  if (!bytes.ok()) {
+    return WithReason(bytes.status(), rendezvous::ReasonName(Reason::kInvalidArgument));
+  }
+  if (!value.dead && *bytes != value.bytes) {
+    return WithReason(
+        absl::InvalidArgumentError(absl::StrCat("a tensor of ", value.bytes,
+                                                " bytes, and by its type and shape of ", *bytes)),
+        rendezvous::ReasonName(Reason::kInvalidArgument));
+  }
+  if (value.bytes <= inline_bytes_max_) return absl::OkStatus();
+  if (!MayShareMemoryWith(MemberIndex(to))) return absl::OkStatus();
+  const auto* block = dynamic_cast<const transport::Block*>(value.memory.get());
+  if (block != nullptr && arena_.Made(*block)) return absl::OkStatus();
+  auto copy = Allocate(value.bytes);
+  if (!copy.ok()) return copy.status();
+  transport::CopyBytes((*copy)->mutable_data(), value.memory->data(), value.bytes);
+  value.memory = *std::move(copy);
+  runtime::FaultPoint("rendezvous/value_copied");
+  return absl::OkStatus();
+}
+
+absl::Status RendezvousHub::Send(int64_t step, std::string_view name, int32_t to, Value value,
+                                 const SendOptions& options) {
+  if (!here()) return ForkedStatus();
+  if (absl::Status status = Prepare(to, value); !status.ok()) return status;
+  rendezvous::Post post = {.step = StepId(step),
+                           .to = MemberIndex(to),
+                           .name = std::string(name),
+                           .value = std::move(value)};
+  if (options.wait_for_room <= absl::ZeroDuration()) {
+    ErrorPtr error;
+    Do([&](Effects& effects) { error = machine_.Send(MonotonicNow(), std::move(post), effects); });
+    return ToStatus(error);
+  }
+  const Time deadline = MonotonicNow() + options.wait_for_room;
+  const auto completed = Wait(
+      [&](OpId op, Effects& effects) {
+        machine_.SendWhenRoom(MonotonicNow(), std::move(post), op, deadline, effects);
+      },
+      options.interrupted);
+  if (!completed.ok()) return completed.status();
+  return ToStatus(completed->error);
+}
+
+void RendezvousHub::SendAcked(rendezvous::Post post, OpId op, Time deadline, Effects& effects) {
+  ErrorPtr error = machine_.Send(MonotonicNow(), std::move(post), op, deadline, effects);
+  if (error) effects.Fail(op, std::move(error));
+}
+
+absl::Status RendezvousHub::SendAcked(int64_t step, std::string_view name, int32_t to, Value value,
+                                      const CallOptions& options) {
+  if (!here()) return ForkedStatus();
+  if (absl::Status status = Prepare(to, value); !status.ok()) return status;
+  const Time deadline = MonotonicNow() + options.timeout;
+  const auto completed = Wait(
+      [&](OpId op, Effects& effects) {
+        SendAcked({.step = StepId(step),
+                   .to = MemberIndex(to),
+                   .name = std::string(name),
+                   .value = std::move(value)},
+                  op, deadline, effects);
+      },
+      options.interrupted);
+  if (!completed.ok()) return completed.status();
+  return ToStatus(completed->error);
+}
+
+Pending RendezvousHub::SendAckedAsync(int64_t step, std::string_view name, int32_t to, Value value,
+                                      const CallOptions& options, Completion<void> done) {
+  if (!here()) {
+    Engine::CallBackWithoutEngine([done = std::move(done)]() mutable { done(ForkedStatus()); });
+    return Pending();
+  }
+  if (absl::Status refused = Prepare(to, value); !refused.ok()) {
+    CallBack([done = std::move(done), refused]() mutable { done(refused); });
+    return Pending();
+  }
+  const Time deadline = MonotonicNow() + options.timeout;
+  return StartAsync(
+      [&](OpId op, Effects& effects) {
+        SendAcked({.step = StepId(step),
+                   .to = MemberIndex(to),
+                   .name = std::string(name),
+                   .value = std::move(value)},
+                  op, deadline, effects);
+      },
+      [self = shared_from_this(),
+       done = std::move(done)](absl::StatusOr<rendezvous::Completed> completed) mutable {
+        done(completed.ok() ? self->ToStatus(completed->error) : completed.status());
+      });
+}
+
+absl::StatusOr<Received> RendezvousHub::Receive(int64_t step, std::string_view name, int32_t from,
+                                                std::optional<std::span<std::byte>> into,
+                                                const CallOptions& options) {
+  if (!here()) return ForkedStatus();
+  const Time now = MonotonicNow();
+  std::optional<uint64_t> into_bytes;
+  if (into.has_value()) into_bytes = into->size();
+  auto completed = Wait(
+      [&](OpId op, Effects& effects) {
+        machine_.Receive(now,
+                         {.op = op,
+                          .step = StepId(step),
+                          .from = MemberIndex(from),
+                          .name = std::string(name),
+                          .into_bytes = into_bytes,
+                          .deadline = now + options.timeout},
+                         effects);
+      },
+      options.interrupted, into.has_value() ? into->data() : nullptr);
+  if (!completed.ok()) return completed.status();
+  return ToReceived(*std::move(completed));
+}
+
+Pending RendezvousHub::ReceiveAsync(int64_t step, std::string_view name, int32_t from,
+                                    const CallOptions& options, Completion<Received> done) {
+  if (!here()) {
+    Engine::CallBackWithoutEngine([done = std::move(done)]() mutable { done(ForkedStatus()); });
+    return Pending();
+  }
+  const Time now = MonotonicNow();
+  return StartAsync(
+      [&](OpId op, Effects& effects) {
+        machine_.Receive(now,
+                         {.op = op,
+                          .step = StepId(step),
+                          .from = MemberIndex(from),
+                          .name = std::string(name),
+                          .deadline = now + options.timeout},
+                         effects);
+      },
+      [self = shared_from_this(),
+       done = std::move(done)](absl::StatusOr<rendezvous::Completed> completed) mutable {
+        if (!completed.ok()) return done(completed.status());
+        done(self->ToReceived(*std::move(completed)));
+      });
+}
+
+absl::StatusOr<Received> RendezvousHub::ToReceived(rendezvous::Completed completed) {
+  if (completed.error) return ToStatus(completed.error);
+  Received received = {.dead = completed.value.dead, .why_dead = completed.value.why_dead};
+  rendezvous::MemoryPtr memory = completed.value.memory;
+  if (completed.place != nullptr) {
+    const auto& remote = *static_cast<const RemotePlace*>(completed.place.get());
+    const auto release = [weak = weak_from_this(), from = completed.from, lease = completed.lease] {
+      const auto self = weak.lock();
+      if (self == nullptr || !self->here()) return;
+      self->Do([&](Effects& effects) { self->machine_.Release(from, lease, effects); });
+    };
+    absl::StatusOr<rendezvous::MemoryPtr> view;
+    {
+      const std::lock_guard lock(mutex_);
+      view = remote.stream->View(remote.place, release);
+    }
+    if (!view.ok()) {
+      release();
+      const bool lies = !absl::IsResourceExhausted(view.status());
+      return WithReason(
+          absl::Status(lies ? absl::StatusCode::kInternal : view.status().code(),
+                       absl::StrCat("a value of ", NameOf(completed.from),
+                                    " cannot be seen here: ", view.status().message())),
+          rendezvous::ReasonName(lies ? Reason::kProtocol : Reason::kQuotaExceeded));
+    }
+    memory = *std::move(view);
+    runtime::FaultPoint("rendezvous/lease_taken");
+  }
+  received.tensor = Tensor(std::move(completed.value.about), std::move(memory));
+  return received;
+}
+
+absl::Status RendezvousHub::ToStatus(const ErrorPtr& error) {
+  if (!error) return absl::OkStatus();
+  {
+    const std::lock_guard lock(mutex_);
+    if (error == closed_error_) return closed_status_;
+  }
+  absl::Status status =
+      WithReason(absl::Status(error->code, error->message), rendezvous::ReasonName(error->reason));
+  if (!error->origin.has_value()) return status;
+  return native::WithDetail(std::move(status), "origin", absl::StrCat(error->origin->value()));
+}
+
+}  // namespace lockstep::client

@@ -1,0 +1,40 @@
+#include "lockstep/server/rendezvous_totals.h"
+
+#include <algorithm>
+
+#include "lockstep/wire/native/codec.h"
+
+namespace lockstep::server {
+namespace {
+
+using wire::native::RendezvousKey;
+using wire::native::RendezvousReport;
+
+bool IsBelow(std::string_view key, std::string_view directory) {
+  return key.size() > directory.size() && key.substr(0, directory.size()) == directory &&
+         key[directory.size()] == '/';
+}
+
+}  // namespace
+
+void RendezvousTotalsOfKeys::Add(std::string_view key, const std::string& value, Time set_at) {
+  if (IsBelow(key, wire::native::kRendezvousCards)) {
+    ++totals_.members;
+  } else if (key == wire::native::kRendezvousLook) {
+    look_ = value;
+    totals_.look = RendezvousLookTotals{.at = set_at};
+  }
+  if (!totals_.look.has_value() || !IsBelow(key, wire::native::kRendezvousReports)) return;
+  const auto report = wire::native::Decode<RendezvousReport>(value);
+  if (!report.ok() || report->look != look_) return;
+  RendezvousLookTotals& look = *totals_.look;
+  ++look.answers;
+  look.waits += report->waits;
+  look.held_values += report->held_values;
+  look.held_bytes += report->held_bytes;
+  for (const RendezvousKey& waiting : report->waiting) {
+    look.oldest_wait_us = std::max(look.oldest_wait_us, waiting.age_us);
+  }
+}
+
+}  // namespace lockstep::server
