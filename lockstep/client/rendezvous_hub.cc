@@ -252,7 +252,6 @@ void RendezvousHub::CloseMachine(Effects& effects) {
 // --- Callers ---
 
 void RendezvousHub::CallBack(absl::AnyInvocable<void()> function) {
-  ++callbacks_;
   loop_.Callback([self = shared_from_this(), function = std::move(function)]() mutable {
     function();
     function = nullptr;  // what it held goes first
@@ -498,6 +497,7 @@ Pending RendezvousHub::SendAckedAsync(int64_t step, std::string_view name, int32
     return Pending();
   }
   if (absl::Status refused = Prepare(to, value); !refused.ok()) {
+    ++callbacks_;
     CallBack([done = std::move(done), refused]() mutable { done(refused); });
     return Pending();
   }

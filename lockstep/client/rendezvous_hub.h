@@ -141,7 +141,7 @@ class RendezvousHub final : public runtime::Poller,
   bool MayShareMemoryWith(MemberIndex member);
   // Checks it, and puts it where its receiver can see it.
   absl::Status Prepare(int32_t to, rendezvous::Value& value);
-  // On a thread of the library; `Close` waits for it.
+  // On a thread of the library. `callbacks_` was counted up before; `Close` waits for it.
   void CallBack(absl::AnyInvocable<void()> function);
   absl::StatusOr<Received> ToReceived(rendezvous::Completed completed);
 

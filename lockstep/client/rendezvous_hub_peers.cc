@@ -80,6 +80,8 @@ void RendezvousHub::Carry(Effects& effects) {
     auto node = waiting_.extract(completed.op);
     if (node.empty()) continue;
     if (node.mapped().fetched) completed.value.memory = std::move(node.mapped().fetched);
+    // Here and not in `Settle`: another thread may take it from here while `Close` looks.
+    if (node.mapped().done) ++callbacks_;
     after_.completed.emplace_back(std::move(node.mapped()), std::move(completed));
   }
   std::move(effects.dropped.begin(), effects.dropped.end(), std::back_inserter(after_.dropped));
