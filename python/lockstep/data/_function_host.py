@@ -152,7 +152,7 @@ def _as_array(value: Any, leaf: _Leaf) -> Any:
         extent is None or extent == found for extent, found in zip(leaf.dims, array.shape))
     if not fits:
         raise _not_as_said(leaf, f"and is {array.dtype}[{','.join(map(str, array.shape))}]")
-    return numpy.ascontiguousarray(array)
+    return numpy.asarray(array, order="C")  # ascontiguousarray would give a number a dimension
 
 
 def _round_up(size: int) -> int:
@@ -214,7 +214,9 @@ def _find(reference: str) -> Callable[[Any], Any]:
 
 def _explain(error: BaseException) -> bytes:
     """With the traceback from the function on: what is above it is ours."""
-    trace = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
     text = "".join(traceback.format_exception(type(error), error, trace)).strip()
     return text.encode(errors="replace")[-_ERROR_BYTES_MAX:]
 
