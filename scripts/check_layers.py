@@ -22,6 +22,7 @@ MAY_INCLUDE = {
     "lockstep/coord": set(),
     "lockstep/journal": set(),
     "lockstep/rendezvous": set(),
+    "lockstep/plan": set(),
     "lockstep/config": set(),
     NATIVE: {"lockstep/coord", "lockstep/rendezvous"},
     STORE: {"lockstep/coord", NATIVE},
@@ -29,6 +30,7 @@ MAY_INCLUDE = {
     XLA: {"lockstep/coord", STOCK},
     TENSORFLOW: {"lockstep/coord", STOCK},
     "lockstep/runtime": set(),
+    "lockstep/engine": {"lockstep/plan", "lockstep/runtime"},
     "lockstep/preempt": {"lockstep/runtime"},
     "lockstep/link": {NATIVE, "lockstep/runtime"},
     "lockstep/transport": {"lockstep/rendezvous", NATIVE, "lockstep/runtime", "lockstep/link"},
@@ -50,7 +52,7 @@ MAY_INCLUDE = {
 }
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
-PURE = {"lockstep/base", "lockstep/coord", "lockstep/rendezvous"}
+PURE = {"lockstep/base", "lockstep/coord", "lockstep/rendezvous", "lockstep/plan"}
 # Says why before it ends the process.
 PURE_EXEMPT = {"lockstep/base/check.h"}
 # Elsewhere a header may say of itself that it is pure by the word `Pure.` in its head comment; then
