@@ -20,6 +20,7 @@ XLA, TENSORFLOW = "lockstep/wire/xla", "lockstep/wire/tensorflow"
 MAY_INCLUDE = {
     "lockstep/base": set(),
     "lockstep/coord": set(),
+    "lockstep/dispatch": set(),
     "lockstep/journal": set(),
     "lockstep/rendezvous": set(),
     "lockstep/config": set(),
@@ -43,14 +44,14 @@ MAY_INCLUDE = {
     "lockstep/cli": {NATIVE, "lockstep/config", "lockstep/runtime", "lockstep/link",
                      "lockstep/client", "lockstep/observe", "lockstep/preempt",
                      "lockstep/launch"},
-    "lockstep/sim": {"lockstep/coord", "lockstep/rendezvous", "lockstep/client",
+    "lockstep/sim": {"lockstep/coord", "lockstep/dispatch", "lockstep/rendezvous", "lockstep/client",
                      "lockstep/wire/native"},
     "lockstep/testing": {"lockstep/coord", "lockstep/rendezvous", NATIVE, "lockstep/runtime", "lockstep/link",
                          "lockstep/preempt"},
 }
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
-PURE = {"lockstep/base", "lockstep/coord", "lockstep/rendezvous"}
+PURE = {"lockstep/base", "lockstep/coord", "lockstep/dispatch", "lockstep/rendezvous"}
 # Says why before it ends the process.
 PURE_EXEMPT = {"lockstep/base/check.h"}
 # Elsewhere a header may say of itself that it is pure by the word `Pure.` in its head comment; then
