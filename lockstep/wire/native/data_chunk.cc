@@ -32,7 +32,7 @@ struct WireChunkHead {
   uint32_t stride = 1;
   uint32_t count = 0;
   int64_t next = 0;
-  int64_t total = -1;
+  int64_t known = 0;
   uint64_t table = 0;
   uint64_t bytes = 0;
 };
@@ -102,7 +102,7 @@ size_t ChunkWriter::Finish(ChunkHead head) {
                               .stride = head.stride,
                               .count = count(),
                               .next = head.next,
-                              .total = head.total,
+                              .known = head.known,
                               .table = used_,
                               .bytes = bytes};
   std::memcpy(memory_.data(), &wire, sizeof(wire));
@@ -128,7 +128,7 @@ absl::StatusOr<ChunkView> ChunkView::Parse(std::string_view bytes) {
   }
   constexpr int64_t kIndexMax = std::numeric_limits<int64_t>::max() / 4;
   if (wire.stride == 0 || wire.first < 0 || wire.next < wire.first || wire.next > kIndexMax ||
-      wire.segment < 0 || wire.total < -1) {
+      wire.segment < 0 || wire.known < 0) {
     return Wrong("impossible numbers in the head");
   }
   // The last one lies before `next`.
@@ -144,7 +144,7 @@ absl::StatusOr<ChunkView> ChunkView::Parse(std::string_view bytes) {
                 .count = wire.count,
                 .next = wire.next,
                 .ended = (wire.flags & kEnded) != 0,
-                .total = wire.total};
+                .known = wire.known};
   for (uint32_t i = 0; i < wire.count; ++i) {
     const auto entry = Read<WireTableEntry>(bytes.data() + wire.table + i * kTableEntryBytes);
     if (entry.offset < sizeof(WireChunkHead) || entry.offset % kChunkAlignment != 0 ||

@@ -34,7 +34,8 @@ struct ChunkHead {
   int64_t next = 0;
   // The segment's end was reached: `next` is there or behind it.
   bool ended = false;
-  int64_t total = -1;  // elements of the segment; -1: not known here
+  // The segment has at least so many elements; exactly, when `ended`.
+  int64_t known = 0;
 
   friend bool operator==(const ChunkHead&, const ChunkHead&) = default;
 };

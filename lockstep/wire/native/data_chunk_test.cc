@@ -25,7 +25,7 @@ std::string MakeChunk(const std::vector<std::string>& elements, ChunkHead head) 
 TEST(Chunk, GivesBackWhatWasPutIn) {
   const std::vector<std::string> elements = {"a", "", std::string(100, 'x')};
   const ChunkHead head = {
-      .segment = 7, .first = 3, .stride = 4, .count = 3, .next = 15, .ended = true, .total = 14};
+      .segment = 7, .first = 3, .stride = 4, .count = 3, .next = 15, .ended = true, .known = 14};
   const std::string bytes = MakeChunk(elements, head);
   const auto view = ChunkView::Parse(bytes);
   ASSERT_TRUE(view.ok()) << view.status();
@@ -48,7 +48,7 @@ TEST(Chunk, FitsWhatItSaysItNeeds) {
 
 TEST(Chunk, RefusesWhatIsCutOrChanged) {
   const std::string bytes =
-      MakeChunk({"hello", "world"}, {.segment = 1, .first = 0, .next = 2, .total = -1});
+      MakeChunk({"hello", "world"}, {.segment = 1, .first = 0, .next = 2, .known = 2});
   for (size_t cut = 0; cut < bytes.size(); ++cut) {
     EXPECT_FALSE(ChunkView::Parse(std::string_view(bytes).substr(0, cut)).ok()) << cut;
   }

@@ -155,6 +155,8 @@ struct ReadSegment {
   std::vector<uint64_t> released;
   // What `ShareMemory` answered: the answer may say a place. 0: it may not.
   uint64_t memory = 0;
+  // The answer gives an element only when so many more behind it are known, or the segment's end.
+  uint64_t ahead = 0;
 
   friend bool operator==(const ReadSegment&, const ReadSegment&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ReadSegment";
@@ -164,7 +166,8 @@ struct ReadSegment {
         Field(3, "from", &ReadSegment::from), Field(4, "stride", &ReadSegment::stride),
         Field(5, "elements_max", &ReadSegment::elements_max),
         Field(6, "bytes_max", &ReadSegment::bytes_max),
-        Field(7, "released", &ReadSegment::released), Field(8, "memory", &ReadSegment::memory));
+        Field(7, "released", &ReadSegment::released), Field(8, "memory", &ReadSegment::memory),
+        Field(9, "ahead", &ReadSegment::ahead));
   }
 };
 
