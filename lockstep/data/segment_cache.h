@@ -46,9 +46,11 @@ struct ReadRequest {
   std::string dataset;
   std::shared_ptr<const SegmentSource> source;
   int64_t segment = 0;
-  // The first element, and then each so many-th.
+  // The first element, and then each so many-th; the answer waits until it is known that `ahead`
+  // more are behind the first, or where the segment ends.
   int64_t from = 0;
   uint32_t stride = 1;
+  int64_t ahead = 0;
   // Who asks; for `Forget`.
   uint64_t reader = 0;
 };
@@ -56,7 +58,7 @@ struct ReadRequest {
 // What runs have cost, since the start.
 struct RunTotals {
   int64_t elements = 0;
-  absl::Duration busy;  // in making them
+  absl::Duration busy;   // in making them
   int64_t segments = 0;  // ended
   int64_t failures = 0;
 };
@@ -77,8 +79,14 @@ struct SegmentCacheStats {
 // which end with it. Bounds: SegmentCacheOptions; one entry for each reader that waits.
 class SegmentCache {
  public:
-  // A chunk that holds the element asked for, or the segment's end with none of it left.
-  using Done = absl::AnyInvocable<void(absl::StatusOr<StoredChunkPtr>)>;
+  // What a reader gets: a chunk with the element asked for, or with the segment's end when that
+  // comes before it; and of how many elements of the segment one knows, all when it has ended.
+  struct Found {
+    StoredChunkPtr chunk;
+    int64_t known = 0;
+    bool ended = false;  // nothing comes behind the chunk
+  };
+  using Done = absl::AnyInvocable<void(absl::StatusOr<Found>)>;
 
   explicit SegmentCache(const SegmentCacheOptions& options);
   ~SegmentCache();
@@ -120,38 +128,41 @@ class SegmentCache {
     bool queued = false;
     bool paused = false;  // for want of memory
     bool dropped = false;
-    bool again = false;  // the run is to begin anew
+    bool again = false;      // the run is to begin anew
     int64_t produced = 0;    // elements of the run so far, as others may see it
     int64_t store_from = 0;  // what comes before is not kept
     int64_t total = -1;      // known once a run has ended
     bool has_run = false;
     std::atomic<bool> awaited = false;
     Time last_used;
-    // An element that found no room in the last chunk.
+    // An element that found no room in the last chunk; the stream's.
     std::optional<std::string_view> pending;
+    bool ended = false;  // the run
   };
   using EntryPtr = std::shared_ptr<Entry>;
   struct Made {
     StoredChunkPtr chunk;
     absl::Status failure;
-    int64_t elements = 0;
+    int64_t elements = 0;  // that the run has made for it
     absl::Duration busy;
+    bool ended = false;
   };
   struct Due {
     Done done;
-    absl::StatusOr<StoredChunkPtr> with;
+    absl::StatusOr<Found> with;
   };
 
   void RunThread();
   void RunEntry(const EntryPtr& entry, std::unique_lock<std::mutex>& lock);
-  Made MakeChunk(Entry& entry, int64_t from, int64_t store_from);
+  // Without the mutex: the stream is this thread's.
+  Made MakeChunk(Entry& entry, int64_t produced, int64_t store_from);
   // With the mutex held, from here on.
   EntryPtr Find(const ReadRequest& request);
-  StoredChunkPtr Lookup(Entry& entry, int64_t from) const;
-  void Take(Entry& entry, const ReadRequest& request, const StoredChunkPtr& chunk);
+  std::optional<Found> Lookup(Entry& entry, const ReadRequest& request);
+  void MarkRead(Entry& entry, const ReadRequest& request, int64_t first);
   void EnsureRuns(const EntryPtr& entry, bool waits);
   void Queue(const EntryPtr& entry, bool first);
-  void Add(Entry& entry, StoredChunkPtr chunk);
+  void Settle(const EntryPtr& entry, Made made, std::vector<Due>& due);
   void RemoveChunk(Entry& entry, std::map<int64_t, Kept>::iterator at);
   void ServeWaiters(Entry& entry, std::vector<Due>& due);
   void FailWaiters(Entry& entry, const absl::Status& why, std::vector<Due>& due);
