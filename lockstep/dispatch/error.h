@@ -27,7 +27,6 @@ inline constexpr std::string_view kCursorInvalid = "cursor_invalid";
 inline constexpr std::string_view kNotRounds = "not_rounds";
 inline constexpr std::string_view kShardingUnsupported = "sharding_unsupported";
 inline constexpr std::string_view kTooFewFiles = "too_few_files";
-inline constexpr std::string_view kFiniteNotAllowed = "finite_not_allowed";
 inline constexpr std::string_view kWorkerVersion = "worker_version";
 inline constexpr std::string_view kWorkerReplaced = "worker_replaced";
 inline constexpr std::string_view kLimitReached = "limit_reached";

@@ -59,7 +59,6 @@ struct Options {
   size_t name_bytes_max = 512;
   size_t cursor_bytes_max = 64 << 10;
   size_t leavers_max = 1024;  // first come: consumers whose lease ended, by iteration
-  size_t returned_max = 100'000;
 };
 
 }  // namespace lockstep::dispatch

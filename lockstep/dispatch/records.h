@@ -49,6 +49,10 @@ struct DatasetResolved {
   DatasetId dataset;
   std::string manifest;
 };
+// Its files are not what they were: who registers the definition again gets another dataset.
+struct DatasetRetired {
+  DatasetId dataset;
+};
 struct DatasetForgotten {
   DatasetId dataset;
 };
@@ -138,14 +142,17 @@ struct Acknowledged {
   int64_t elements = 0;
   bool done = false;
 };
-// Rounds: nobody needs grants before `seq` any more. In round `round` the turn begins at `element`.
+// Rounds: nobody needs grants before `seq` any more.
 struct LaneTrimmed {
   IterationId iteration;
   LaneId lane;
   int64_t seq = 0;
   int64_t first_element = 0;  // of the lane, where grant `seq` begins
-  int64_t base_round = 0;
-  int64_t base_element = 0;
+};
+// Rounds: nobody is in a round before this one any more, with which a seating begins.
+struct SeatingsTrimmed {
+  IterationId iteration;
+  int64_t first_round = 0;
 };
 // Rounds: no grant comes behind the last.
 struct LaneClosed {
@@ -178,6 +185,17 @@ struct LaneKept {
   int64_t base_element = 0;
   bool closed = false;
 };
+struct GrantKept {
+  IterationId iteration;
+  LaneId lane;
+  TaskId task;
+  int64_t seq = 0;
+  int64_t segment = 0;
+  int64_t from = 0;
+  int64_t acknowledged = 0;  // first come: all before this one
+  int64_t elements = -1;     // of the segment, when known
+  bool done = false;
+};
 struct TotalsKept {
   IterationId iteration;
   int64_t segments_done = 0;
@@ -189,19 +207,27 @@ struct LeaverKept {
   IterationId iteration;
   ConsumerId consumer;
   std::string name;
-  std::vector<std::pair<int64_t, std::pair<int64_t, bool>>> counted;  // seq: elements, done
+  std::vector<int64_t> seqs;      // of its lane: what was not all acknowledged...
+  std::vector<int64_t> elements;  // ...and how many of each were
+};
+// Exact: these have read to the end, and are gone.
+struct FinishersKept {
+  IterationId iteration;
+  std::vector<int32_t> indices;
 };
 
 }  // namespace record
 
 using Record =
     std::variant<record::CountersKept, record::DatasetRegistered, record::DatasetResolved,
-                 record::DatasetForgotten, record::IterationOpened, record::IterationStarted,
-                 record::IterationEnded, record::IterationCollected, record::ConsumerJoined,
-                 record::ConsumerReplaced, record::ConsumerFinished, record::ConsumerGone,
-                 record::TaskAdded, record::TaskStarted, record::SeatingAgreed, record::Granted,
-                 record::Acknowledged, record::LaneTrimmed, record::LaneClosed, record::Counted,
-                 record::PoolKept, record::LaneKept, record::TotalsKept, record::LeaverKept>;
+                 record::DatasetRetired, record::DatasetForgotten, record::IterationOpened,
+                 record::IterationStarted, record::IterationEnded, record::IterationCollected,
+                 record::ConsumerJoined, record::ConsumerReplaced, record::ConsumerFinished,
+                 record::ConsumerGone, record::TaskAdded, record::TaskStarted,
+                 record::SeatingAgreed, record::Granted, record::Acknowledged, record::LaneTrimmed,
+                 record::SeatingsTrimmed, record::LaneClosed, record::Counted, record::PoolKept,
+                 record::LaneKept, record::GrantKept, record::TotalsKept, record::LeaverKept,
+                 record::FinishersKept>;
 
 // A record and when it came to be.
 struct TimedRecord {
