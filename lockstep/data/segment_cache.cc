@@ -19,9 +19,6 @@ using wire::native::ChunkView;
 using wire::native::ChunkWriter;
 using wire::native::kChunkAlignment;
 
-// While a reader waits, the clock is looked at after so many elements.
-constexpr int64_t kElementsPerLook = 16;
-
 // The memory of a chunk, with the head of an answer before it.
 StoredChunkPtr Finish(std::shared_ptr<std::string> memory, ChunkWriter& writer,
                       const ChunkHead& head) {
@@ -343,10 +340,8 @@ SegmentCache::Made SegmentCache::MakeChunk(Entry& entry, int64_t produced, int64
     }
     std::memcpy(writer->Add(element->size()).data(), element->data(), element->size());
     ++made.elements;
-    if (made.elements % kElementsPerLook == 1 && entry.awaited &&
-        MonotonicNow() - start >= options_.flush_after) {
-      break;
-    }
+    if (entry.dropped) break;
+    if (entry.awaited && MonotonicNow() - start >= options_.flush_after) break;
   }
   made.busy = MonotonicNow() - start;
   if (memory != nullptr) {

@@ -127,7 +127,7 @@ class SegmentCache {
     bool busy = false;
     bool queued = false;
     bool paused = false;  // for want of memory
-    bool dropped = false;
+    std::atomic<bool> dropped = false;
     bool again = false;      // the run is to begin anew
     int64_t produced = 0;    // elements of the run so far, as others may see it
     int64_t store_from = 0;  // what comes before is not kept
