@@ -37,7 +37,7 @@ MAY_INCLUDE = {
     "lockstep/transport": {"lockstep/rendezvous", NATIVE, "lockstep/runtime", "lockstep/link"},
     "lockstep/data": {NATIVE, "lockstep/plan", "lockstep/engine", "lockstep/runtime", "lockstep/link",
                       "lockstep/transport"},
-    "lockstep/client": {NATIVE, "lockstep/dispatch", "lockstep/rendezvous", "lockstep/runtime", "lockstep/link",
+    "lockstep/client": {NATIVE, "lockstep/dispatch", "lockstep/plan", "lockstep/rendezvous", "lockstep/runtime", "lockstep/link",
                         "lockstep/preempt", "lockstep/transport"},
     "lockstep/observe": {"lockstep/coord", NATIVE},
     "lockstep/launch": {NATIVE, "lockstep/runtime", "lockstep/link"},

@@ -14,6 +14,8 @@
 namespace lockstep::wire::native {
 namespace {
 
+using native::MessageOf;  // those of the header too
+
 // The names of both sides are the same, value by value.
 static_assert(static_cast<int>(ReadingMode::kRounds) == static_cast<int>(dispatch::Mode::kRounds));
 static_assert(static_cast<int>(DataSharding::kHint) == static_cast<int>(dispatch::Sharding::kHint));

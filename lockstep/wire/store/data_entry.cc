@@ -164,6 +164,18 @@ LaneKept MessageOf(const record::LaneKept& from) {
           .base_element = from.base_element,
           .closed = from.closed};
 }
+GrantKept MessageOf(const record::GrantKept& from) {
+  GrantKept to{.iteration = from.iteration.value(),
+               .lane = from.lane.value(),
+               .task = from.task.value(),
+               .seq = from.seq,
+               .segment = from.segment,
+               .from = from.from,
+               .acknowledged = from.acknowledged,
+               .done = from.done};
+  if (from.elements >= 0) to.elements = from.elements;
+  return to;
+}
 DataTotalsKept MessageOf(const record::TotalsKept& from) {
   return {.iteration = from.iteration.value(),
           .segments_done = from.segments_done,
@@ -359,6 +371,17 @@ dispatch::Record RecordOf(LaneKept& from, Problem&) {
                           .base_round = from.base_round,
                           .base_element = from.base_element,
                           .closed = from.closed};
+}
+dispatch::Record RecordOf(GrantKept& from, Problem&) {
+  return record::GrantKept{.iteration = IterationId(from.iteration),
+                           .lane = LaneId(from.lane),
+                           .task = TaskId(from.task),
+                           .seq = from.seq,
+                           .segment = from.segment,
+                           .from = from.from,
+                           .acknowledged = from.acknowledged,
+                           .elements = from.elements.value_or(-1),
+                           .done = from.done};
 }
 dispatch::Record RecordOf(DataTotalsKept& from, Problem&) {
   return record::TotalsKept{.iteration = IterationId(from.iteration),

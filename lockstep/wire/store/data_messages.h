@@ -412,6 +412,31 @@ struct LaneKept {
   }
 };
 
+struct GrantKept {
+  int64_t iteration = 0;
+  int64_t lane = 0;
+  int64_t task = 0;
+  int64_t seq = 0;
+  int64_t segment = 0;
+  int64_t from = 0;
+  // All before this one.
+  int64_t acknowledged = 0;
+  // Of the segment; absent: not known.
+  std::optional<int64_t> elements;
+  bool done = false;
+
+  friend bool operator==(const GrantKept&, const GrantKept&) = default;
+  static constexpr std::string_view kName = "lockstep.store.v1.GrantKept";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "iteration", &GrantKept::iteration), Field(2, "lane", &GrantKept::lane),
+        Field(3, "task", &GrantKept::task), Field(4, "seq", &GrantKept::seq),
+        Field(5, "segment", &GrantKept::segment), Field(6, "from", &GrantKept::from),
+        Field(7, "acknowledged", &GrantKept::acknowledged),
+        Field(8, "elements", &GrantKept::elements), Field(9, "done", &GrantKept::done));
+  }
+};
+
 struct DataTotalsKept {
   int64_t iteration = 0;
   int64_t segments_done = 0;
@@ -487,6 +512,7 @@ struct DataRecord {
   std::optional<DataTotalsKept> totals_kept;
   std::optional<LeaverKept> leaver_kept;
   std::optional<FinishersKept> finishers_kept;
+  std::optional<GrantKept> grant_kept;
 
   friend bool operator==(const DataRecord&, const DataRecord&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.DataRecord";
@@ -518,7 +544,8 @@ struct DataRecord {
                            Field(25, "lane_kept", &DataRecord::lane_kept),
                            Field(26, "totals_kept", &DataRecord::totals_kept),
                            Field(27, "leaver_kept", &DataRecord::leaver_kept),
-                           Field(28, "finishers_kept", &DataRecord::finishers_kept));
+                           Field(28, "finishers_kept", &DataRecord::finishers_kept),
+                           Field(29, "grant_kept", &DataRecord::grant_kept));
   }
 };
 
