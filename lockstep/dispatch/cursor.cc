@@ -27,8 +27,13 @@ bool ReadNumber(absl::string_view text, int64_t& number) {
 
 }  // namespace
 
-// VERSION.definition.mode.elements.next.rests.check; a rest is `segment` or `segment:from`, and
-// `segment-last` stands for whole segments one behind the other.
+bool SamePlace(const Cursor& a, const Cursor& b) {
+  return a.definition == b.definition && a.mode == b.mode && a.elements == b.elements &&
+         a.round == b.round && a.place == b.place;
+}
+
+// VERSION.definition.mode.elements.round.place.next.rests.check; a rest is `segment` or
+// `segment:from`, and `segment-last` stands for whole segments one behind the other.
 std::string EncodeCursor(const Cursor& cursor) {
   std::string rests;
   for (size_t i = 0; i < cursor.rests.size(); ++i) {
@@ -47,9 +52,9 @@ std::string EncodeCursor(const Cursor& cursor) {
     }
     if (last > rest.segment) absl::StrAppend(&rests, "-", last);
   }
-  std::string text =
-      absl::StrCat(kVersion, ".", cursor.definition, ".", std::string(ModeName(cursor.mode)), ".",
-                   cursor.elements, ".", cursor.next, ".", rests);
+  std::string text = absl::StrCat(kVersion, ".", cursor.definition, ".",
+                                  std::string(ModeName(cursor.mode)), ".", cursor.elements, ".",
+                                  cursor.round, ".", cursor.place, ".", cursor.next, ".", rests);
   return absl::StrCat(text, ".", Check(text));
 }
 
@@ -58,7 +63,7 @@ std::variant<Cursor, ErrorPtr> DecodeCursor(std::string_view text_in) {
   const std::string text(text_in);
   const std::vector<std::string> parts = absl::StrSplit(text, '.');
   if (parts.front() != kVersion) return Invalid("it begins otherwise");
-  if (parts.size() != 7) return Invalid("it is cut off");
+  if (parts.size() != 9) return Invalid("it is cut off");
   if (Check(text.substr(0, text.size() - parts.back().size() - 1)) != parts.back()) {
     return Invalid("its check value does not fit, so it is damaged");
   }
@@ -69,10 +74,11 @@ std::variant<Cursor, ErrorPtr> DecodeCursor(std::string_view text_in) {
     cursor.mode = mode;
     known = true;
   }
-  if (!known || !ReadNumber(parts[3], cursor.elements) || !ReadNumber(parts[4], cursor.next)) {
+  if (!known || !ReadNumber(parts[3], cursor.elements) || !ReadNumber(parts[4], cursor.round) ||
+      !ReadNumber(parts[5], cursor.place) || !ReadNumber(parts[6], cursor.next)) {
     return Invalid("it holds what no version of ours writes");
   }
-  for (const absl::string_view part : absl::StrSplit(parts[5], ',', absl::SkipEmpty())) {
+  for (const absl::string_view part : absl::StrSplit(parts[7], ',', absl::SkipEmpty())) {
     SegmentRest rest;
     const std::pair<absl::string_view, absl::string_view> range =
         absl::StrSplit(part, absl::MaxSplits('-', 1));

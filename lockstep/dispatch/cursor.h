@@ -18,12 +18,16 @@ namespace lockstep::dispatch {
 struct Cursor {
   std::string definition;  // the identity of the dataset
   Mode mode = Mode::kExact;
-  int64_t elements = 0;  // handed out before it, of all consumers: for people
+  int64_t elements = 0;  // exact: handed out before it, since the dataset's beginning
+  int64_t round = 0;     // rounds: the one that is going on...
+  int64_t place = 0;     // ...and how many turns of it are over
   int64_t next = 0;
   std::vector<SegmentRest> rests;  // sorted
-
-  bool operator==(const Cursor&) const = default;
 };
+
+// Whether both were taken at the same place. What each reader had heard of that comes behind may
+// differ: a rest that is empty, which one of them knows and the other does not.
+bool SamePlace(const Cursor& a, const Cursor& b);
 
 // Begins with a version and ends with a check value; printable, no spaces.
 std::string EncodeCursor(const Cursor& cursor);

@@ -234,6 +234,12 @@ std::shared_ptr<const Shape> Dispatcher::Impl::ShapeOf(Dataset& dataset, ErrorPt
 }
 
 void Dispatcher::Impl::StartIterations(Time now, Dataset& dataset, Effects& out) {
+  if (std::none_of(iterations_.begin(), iterations_.end(), [&](const auto& entry) {
+        return entry.second->spec().dataset == dataset.id &&
+               entry.second->phase() == Phase::kResolving;
+      })) {
+    return;
+  }
   if (!dataset.ready()) return env_.workers.TouchAll();
   ErrorPtr why;
   const std::shared_ptr<const Shape> shape = ShapeOf(dataset, why);
@@ -395,7 +401,7 @@ ErrorPtr Dispatcher::Impl::CheckSame(const Iteration& iteration, const Iteration
   Compare(differences, "the number of shares", there.shares, spec.shares);
   Compare(differences, "the list of workers", absl::StrJoin(there.worker_addresses, ","),
           absl::StrJoin(spec.worker_addresses, ","));
-  if (!(iteration.start() == start) || there.cursor.empty() != spec.cursor.empty()) {
+  if (!SamePlace(iteration.start(), start) || there.cursor.empty() != spec.cursor.empty()) {
     differences.push_back("the cursors are not of the same place");
   }
   if (differences.empty()) return nullptr;

@@ -36,7 +36,8 @@ struct DatasetGiven {
 struct IterationOpened {
   IterationId iteration;
   ConsumerId consumer;
-  std::string name;  // of the iteration, as it was made when none was given
+  std::string name;    // of the iteration, as it was made when none was given
+  int32_t index = -1;  // exact and rounds: which of the consumers it is
   // First come: the consumer was here before, and what it had not acknowledged was given to others
   // when its lease ended. These are the acknowledgements that count: what it did beyond them is
   // void.

@@ -119,6 +119,7 @@ void Iteration::Open(Time now, const OpenIteration& request, Effects& out) {
   Hear(now, *known);
   Touch(*known);
   answer.consumer = known->id;
+  answer.index = known->index;
   out.Succeed(request.call, std::move(answer));
 }
 

@@ -51,6 +51,8 @@ struct IterationSpec {
   // Where it starts, when it goes on where another one stopped: the text of a cursor. All who open
   // the iteration bring the same place.
   std::string cursor;
+
+  bool sharding_is_dynamic() const { return sharding == Sharding::kDynamic; }
 };
 
 }  // namespace lockstep::dispatch
