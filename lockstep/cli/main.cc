@@ -31,10 +31,12 @@ int main(int argc, char** argv) {
   cli::AddMembers(app, invocation);
   cli::AddBarriers(app, invocation);
   cli::AddRendezvous(app, invocation);
+  cli::AddData(app, invocation);
   cli::AddKv(app, invocation);
   cli::AddJobs(app, invocation);
   cli::AddEvents(app, invocation);
   cli::AddPreempt(app, invocation);
+  cli::AddWorker(app, invocation);
   cli::AddConfig(app, invocation);
   try {
     app.parse(static_cast<int>(ours_end - argv), argv);
