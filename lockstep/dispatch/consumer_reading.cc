@@ -257,6 +257,7 @@ bool ConsumerMachine::Impl::JumpToSeat() {
   for (const Seating& later : assignment_->seatings) {
     if (later.first_round <= round_ || later.index < 0) continue;
     round_ = later.first_round;
+    skip_turns_ = 0;
     turn_over_ = LaneId(-1);
     place_ = 0;
     return true;

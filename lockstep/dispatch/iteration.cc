@@ -55,7 +55,7 @@ ErrorPtr Iteration::CheckOpen(const OpenIteration& request, const Consumer* know
     }
   }
   if (spec_.mode == Mode::kRounds && known != nullptr && known->life != request.life &&
-      request.round && *request.round < known->round) {
+      request.round && *request.round + 1 < known->round) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
         absl::StrCat("consumer ", request.consumer, " of iteration ", Name(),
@@ -105,15 +105,17 @@ void Iteration::Open(Time now, const OpenIteration& request, Effects& out) {
     }
   }
   if (known == nullptr) {
-    if (const auto left = leavers_.find(request.consumer); left != leavers_.end()) {
-      answer.lease_had_ended = true;
-      for (size_t i = 0; i < left->second.seqs.size(); ++i) {
-        answer.counted.push_back({.lane = LaneId(left->second.id.value()),
-                                  .seq = left->second.seqs[i],
-                                  .elements = left->second.elements[i]});
+    known = &Join(now, request, out);
+  }
+  if (const auto left = leavers_.find(request.consumer); left != leavers_.end()) {
+    answer.lease_had_ended = true;
+    for (const Leaver& leaver : left->second) {
+      for (size_t i = 0; i < leaver.seqs.size(); ++i) {
+        answer.counted.push_back({.lane = LaneId(leaver.id.value()),
+                                  .seq = leaver.seqs[i],
+                                  .elements = leaver.elements[i]});
       }
     }
-    known = &Join(now, request, out);
   }
   TakeAcks(request.have, *known, out);
   Hear(now, *known);
