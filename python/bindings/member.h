@@ -5,6 +5,8 @@
 
 namespace lockstep::python {
 
+void BindDataDefinition(nanobind::module_& module);
+void BindDataLocal(nanobind::module_& module);
 void BindNotices(nanobind::module_& module);
 void BindPreemption(nanobind::module_& module);
 void BindMember(nanobind::module_& module);

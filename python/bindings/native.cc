@@ -21,4 +21,6 @@ NB_MODULE(_native, module) {
   lockstep::python::BindNotices(module);
   lockstep::python::BindTensors(module);
   lockstep::python::BindRendezvous(module);
+  lockstep::python::BindDataDefinition(module);
+  lockstep::python::BindDataLocal(module);
 }

@@ -1,0 +1,31 @@
+// Datasets, and the elements that they yield, as Python objects.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <utility>
+
+#include "lockstep/engine/element.h"
+#include "lockstep/plan/definition.h"
+
+namespace lockstep::python {
+
+// What a dataset is made of. Immutable.
+class DefinitionObject {
+ public:
+  explicit DefinitionObject(plan::Definition definition) : definition_(std::move(definition)) {}
+  const plan::Definition& definition() const { return definition_; }
+
+ private:
+  const plan::Definition definition_;
+};
+
+// The leaves in the order of the spec: numbers as lockstep.Tensor, which shares the frame's memory;
+// text as str, bytes as bytes, and lists of them for each dimension. Throws what a damaged frame is.
+nanobind::list LeavesOf(const engine::Element& element);
+
+// (single, [(name, type, extents)]); an extent that is not known is -1.
+nanobind::object ToObject(const plan::ElementSpec& spec);
+
+}  // namespace lockstep::python
