@@ -1,5 +1,6 @@
 """Lambdas as expressions of the engine: what is traced, and what is refused with a way out."""
 
+import inspect
 import math
 import pathlib
 import random
@@ -103,26 +104,13 @@ def test_what_is_no_expression_is_refused_and_why(function, why):
         traced(function)
 
 
-def line_of_next():
-    import inspect
-
-    return inspect.currentframe().f_back.f_lineno + 1
-
-
 def test_the_refusal_names_the_line_and_the_way_out():
-    source = data.range(10)
-    line = line_of_next()
-    bad = pytest.raises(lockstep.InvalidArgument, source.map, lambda x: x if x else 0)
-    assert bad.value.reason == "definition_invalid"
-    # pytest.raises calls it, so the place is in pytest; a direct call is here.
-    try:
-        line = line_of_next()
-        source.filter(lambda x: 1 < x < 5)
-    except lockstep.InvalidArgument as error:
-        assert f"{HERE}:{line}: " in str(error) and "`def` in a module" in str(error)
-        assert error.details["where"].endswith(f"{HERE}:{line}")
-    else:
-        raise AssertionError("it was taken")
+    with pytest.raises(lockstep.InvalidArgument, match="`def` in a module") as caught:
+        data.range(10).filter(lambda x: 1 < x < 5)
+    line = inspect.currentframe().f_lineno - 1
+    assert caught.value.reason == "definition_invalid"
+    assert str(caught.value).partition(" ")[0].endswith(f"{HERE}:{line}:")
+    assert caught.value.details["where"].endswith(f"{HERE}:{line}")
 
 
 # --- Functions by reference ---------------------------------------------------------------------

@@ -271,7 +271,7 @@ def _described(node: Node) -> str:
     return f"{node.op}({shown})"
 
 
-def _shown(value: Attribute) -> str:
+def _shown(value: Attribute | bytes) -> str:
     if isinstance(value, (list, tuple)):
         listed = ", ".join(_shown(one) for one in value[:4])
         return f"[{listed}{', ...' if len(value) > 4 else ''}]"

@@ -38,7 +38,8 @@ def reference_of(function: Callable[..., Any]) -> str:
     if "<locals>" in name:
         raise NoReference(f"{name.rpartition('.')[2]} is made anew inside another function, and may "
                           "hold what is only here")
-    if getattr(function, "__self__", None) is not None and not isinstance(function.__self__, type):
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not isinstance(owner, type):
         raise NoReference(f"{name} belongs to an object, which is only here")
     found: Any = sys.modules.get(module)
     for part in name.split("."):
