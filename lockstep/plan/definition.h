@@ -8,7 +8,9 @@
 //   range      start i=0, stop i, step i=1                          single int64
 //   array      names [s] ("" alone: single), dtypes [s], shapes [s] ("3,4"), data [s]: the bytes of
 //              each, C order; all have the same first dimension, which counts the records
-//   npy        paths [s]                                            single: one row of a file
+//   npy        paths [s], spec s=""                                 single: one row of a file; the
+//   spec,
+//              such as "float32[3,4]", lets expressions be checked before files are seen
 //   windows    paths [s], dtype s, length i, stride i=length        single, of `length`
 //   records    paths [s], bytes i                                   single uint8, of `bytes`
 //   lines      paths [s], text b=true (UTF-8, else bytes)           single; "\n" and "\r\n" end a
@@ -77,6 +79,8 @@ struct Definition {
 // Of one definition: `definition_nodes_max`, `definition_bytes_max` (with the arrays in it).
 inline constexpr size_t kNodesMax = 256;
 inline constexpr size_t kDefinitionBytesMax = size_t{32} << 20;
+// Of one array: `rank_max`.
+inline constexpr size_t kRankMax = 32;
 
 // A file of a source, as it was when the dataset was resolved.
 struct FileInfo {
