@@ -190,8 +190,7 @@ def test_segments_do_not_change_the_elements():
 def test_the_spec_is_known_before_anything_is_read():
     assert data.range(3).spec == data.Leaf("int64", ())
     batched = data.array({"x": numpy.zeros((4, 2), "float32"), "y": numpy.zeros(4, "int8")}).batch(2)
-    assert batched.spec == {"x": data.Leaf("float32", (None, 2)), "y": data.Leaf("int8", (None,))} \
-        or batched.spec == {"x": data.Leaf("float32", (2, 2)), "y": data.Leaf("int8", (2,))}
+    assert batched.spec == {"x": data.Leaf("float32", (None, 2)), "y": data.Leaf("int8", (None,))}
     assert str(data.Leaf("float32", (None, 2))) == "float32[?,2]"
 
 
