@@ -3,7 +3,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "lockstep/engine/element.h"
@@ -24,6 +26,11 @@ class DefinitionObject {
 // The leaves in the order of the spec: numbers as lockstep.Tensor, which shares the frame's memory;
 // text as str, bytes as bytes, and lists of them for each dimension. Throws what a damaged frame is.
 nanobind::list LeavesOf(const engine::Element& element);
+
+// The frame of an element: an array or a text, or a dict of them when the spec has names. Throws
+// TypeError or ValueError, which names the leaf, for what is not as the spec says.
+std::string FrameOf(nanobind::handle value, const plan::ElementSpec& spec, int64_t segment,
+                    int64_t index);
 
 // (single, [(name, type, extents)]); an extent that is not known is -1.
 nanobind::object ToObject(const plan::ElementSpec& spec);
