@@ -14,9 +14,8 @@ from lockstep.data._nodes import Attribute, Node, invalid, where
 from lockstep.data._spec import Returns, Spec, fields_of, returns_text, to_spec
 
 if TYPE_CHECKING:
-    from lockstep._member import MemberBase
     from lockstep.data._local import LocalIterator
-    from lockstep.data._read import Reader
+    from lockstep.data._read import At, Reader
 
 #: Ops that a policy for errors may be said of.
 _CAN_FAIL = {"range", "array", "npy", "windows", "records", "lines", "tfrecord", "fill", "map",
@@ -197,6 +196,52 @@ class Dataset:
         from lockstep.data._local import LocalIterator
 
         return LocalIterator(self._defined())
+
+    def read(self, at: At = None, *, name: str = "", repetition: int = 0, order: str = "exact",
+             consumer: int | str | None = None, consumers: int | None = None,
+             cursor: bytes | None = None, ack: str = "auto", visitation: str = "exactly_once",
+             sharding: str = "dynamic", timeout: Timeout = None) -> Reader:
+        """Its elements as workers make them, for one of the consumers that share them.
+
+        Who gives the same name and repetition reads the same iteration: one pass over the dataset,
+        whoever and wherever they are. Workers are started by `lockstep worker --dispatcher ADDRESS`.
+
+        Args:
+          at: a member, whose server it is; HOST:PORT; None: LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
+          name: of the iteration; without one it is of its own.
+          repetition: another pass under the same name.
+          order: "exact": the order of `local`: consumer i of n gets elements i, i+n, i+2n, ...
+            "first_come": each element goes to whoever asks first. "rounds": in each round all
+            consumers get elements of one worker, so that slow ones hold up all alike.
+          consumer: which of them this is, from 0 up; "first_come" takes a name, too: who comes back
+            under it goes on where it was.
+          consumers: how many there are: "exact" and "rounds".
+          cursor: where to begin: what `cursor()` of a reader of this dataset gave, with as many
+            consumers or another number of them. All who open the iteration give the same.
+          ack: "auto": asking for the next element acknowledges the one before. "manual": `ack()` does.
+          visitation: "first_come": what becomes of elements that a consumer got and did not
+            acknowledge when it is lost. "exactly_once": others get them; "at_least_once": with all of
+            their segment; "at_most_once": nobody does.
+          sharding: "dynamic": any worker makes any segment. "off", "first_come" only: each worker
+            makes a whole pass. "static_data", "static_file": the same worker the same part.
+          timeout: seconds that opening it takes at most, and each element after that; None: no limit.
+
+        Raises InvalidArgument "definition_invalid", also for Python functions that only this program
+        has; what the iteration fails with, such as "source_changed" or "record_poisoned", is raised
+        by the iterator.
+        """
+        from lockstep.data._read import open_reader
+
+        definition = self._defined()
+        definition.spec()  # what is wrong with it is told here
+        for node in _nodes.in_order(self._root):
+            function = node.attributes.get("function")
+            if isinstance(function, str) and _functions.is_only_here(function):
+                raise invalid(node, f"workers cannot import {function}, which is in the program itself: "
+                                    "put it into a module of its own")
+        return open_reader(definition, at, name=name, repetition=repetition, order=order,
+                           consumer=consumer, consumers=consumers, cursor=cursor, ack=ack,
+                           visitation=visitation, sharding=sharding, timeout=timeout)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Dataset, (self._root, self._segment)
