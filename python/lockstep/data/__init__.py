@@ -21,7 +21,7 @@ from lockstep.data._spec import Leaf
 from lockstep.data._trace import Column, maximum, minimum, where
 
 __all__ = [
-    "Column", "Dataset", "Leaf", "LocalIterator", "Place", "Reader", "array", "as_jax", "as_torch", "concat", "fill",
-    "lines", "maximum", "minimum", "mix", "npy", "range", "records", "tfrecord",
+    "Column", "Dataset", "Leaf", "LocalIterator", "Place", "Reader", "array", "as_jax", "as_torch",
+    "concat", "fill", "lines", "maximum", "minimum", "mix", "npy", "range", "records", "tfrecord",
     "where", "windows", "zip",
 ]

@@ -71,7 +71,9 @@ class Reader:
             raise StopIteration
         leaves, place = came
         if self._build is None:
-            self._build = builder(self._native.spec())
+            raw = self._native.spec()
+            assert raw is not None  # there is an element
+            self._build = builder(raw)
         self.place = Place(*place)
         return self._build(leaves)
 
