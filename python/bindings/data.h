@@ -3,12 +3,13 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
-#include "lockstep/engine/element.h"
 #include "lockstep/plan/definition.h"
 
 namespace lockstep::python {
@@ -25,7 +26,7 @@ class DefinitionObject {
 
 // The leaves in the order of the spec: numbers as lockstep.Tensor, which shares the frame's memory;
 // text as str, bytes as bytes, and lists of them for each dimension. Throws what a damaged frame is.
-nanobind::list LeavesOf(const engine::Element& element);
+nanobind::list LeavesOf(std::span<const std::byte> frame, std::shared_ptr<const void> keeps);
 
 // The frame of an element: an array or a text, or a dict of them when the spec has names. Throws
 // TypeError or ValueError, which names the leaf, for what is not as the spec says.

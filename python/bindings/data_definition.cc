@@ -1,5 +1,6 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -88,6 +89,13 @@ void BindDataDefinition(nb::module_& module) {
            [](const DefinitionObject& self) {
              const plan::ElementSpec spec = Checked(self);
              return spec.known ? ToObject(spec) : nb::object(nb::none());
+           })
+      .def("names",
+           [](const DefinitionObject& self) {
+             const plan::ElementSpec spec = Checked(self);
+             std::vector<std::string> names;
+             for (const plan::Leaf& leaf : spec.leaves) names.push_back(leaf.name);
+             return std::pair(spec.single, std::move(names));
            })
       .def("spec_text",
            [](const DefinitionObject& self) -> std::optional<std::string> {

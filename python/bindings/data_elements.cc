@@ -13,6 +13,7 @@
 #include "data.h"
 #include "errors.h"
 #include "lockstep/client/rendezvous.h"
+#include "lockstep/engine/element.h"
 #include "lockstep/engine/frame.h"
 #include "tensors.h"
 
@@ -25,11 +26,11 @@ using plan::DType;
 // A part of a frame, which it keeps.
 class FrameMemory : public rendezvous::Memory {
  public:
-  FrameMemory(std::span<const std::byte> bytes, std::shared_ptr<engine::Memory> frame)
+  FrameMemory(std::span<const std::byte> bytes, std::shared_ptr<const void> frame)
       : Memory(bytes.data(), bytes.size()), frame_(std::move(frame)) {}
 
  private:
-  const std::shared_ptr<engine::Memory> frame_;
+  const std::shared_ptr<const void> frame_;
 };
 
 rendezvous::ElementType TypeOf(DType type) {
@@ -156,8 +157,8 @@ nb::object ToLists(const engine::LeafView& leaf, size_t dimension, int64_t& next
 
 }  // namespace
 
-nb::list LeavesOf(const engine::Element& element) {
-  const engine::ElementView view = ValueOrThrow(element.Parse());
+nb::list LeavesOf(std::span<const std::byte> frame, std::shared_ptr<const void> keeps) {
+  const engine::ElementView view = ValueOrThrow(engine::ElementView::Parse(frame));
   nb::list leaves;
   for (size_t i = 0; i < view.leaves(); ++i) {
     const engine::LeafView& leaf = view.leaf(i);
@@ -167,7 +168,7 @@ nb::list LeavesOf(const engine::Element& element) {
       continue;
     }
     Tensor tensor({.type = TypeOf(leaf.type), .shape = {leaf.dims.begin(), leaf.dims.end()}},
-                  std::make_shared<FrameMemory>(leaf.bytes, element.memory()));
+                  std::make_shared<FrameMemory>(leaf.bytes, keeps));
     leaves.append(nb::cast(new ReceivedObject(Received{.tensor = std::move(tensor)}),
                            nb::rv_policy::take_ownership));
   }

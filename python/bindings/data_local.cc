@@ -43,7 +43,7 @@ class LocalObject {
     }
     busy_ = false;
     const auto element = ValueOrThrow(std::move(next));
-    return element ? nb::object(LeavesOf(*element)) : nb::object(nb::none());
+    return element ? nb::object(LeavesOf(element->frame(), element->memory())) : nb::object(nb::none());
   }
 
   std::pair<int64_t, int64_t> Position() const {

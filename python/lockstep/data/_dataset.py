@@ -199,8 +199,9 @@ class Dataset:
 
     def read(self, at: At = None, *, name: str = "", repetition: int = 0, order: str = "exact",
              consumer: int | str | None = None, consumers: int | None = None,
-             cursor: bytes | None = None, ack: str = "auto", visitation: str = "exactly_once",
-             sharding: str = "dynamic", timeout: Timeout = None) -> Reader:
+             cursor: bytes | None = None, rejoin: bytes | None = None, ack: str = "auto",
+             visitation: str = "exactly_once", sharding: str = "dynamic",
+             shares: int | None = None, timeout: Timeout = None) -> Reader:
         """Its elements as workers make them, for one of the consumers that share them.
 
         Who gives the same name and repetition reads the same iteration: one pass over the dataset,
@@ -217,13 +218,17 @@ class Dataset:
             under it goes on where it was.
           consumers: how many there are: "exact" and "rounds".
           cursor: where to begin: what `cursor()` of a reader of this dataset gave, with as many
-            consumers or another number of them. All who open the iteration give the same.
+            consumers or another number of them, in an iteration that did not begin yet: of another
+            name or repetition. All who open it give the same.
+          rejoin: what `cursor()` gave in this same iteration, which the others still read: this
+            consumer died meanwhile and goes on there.
           ack: "auto": asking for the next element acknowledges the one before. "manual": `ack()` does.
           visitation: "first_come": what becomes of elements that a consumer got and did not
             acknowledge when it is lost. "exactly_once": others get them; "at_least_once": with all of
             their segment; "at_most_once": nobody does.
           sharding: "dynamic": any worker makes any segment. "off", "first_come" only: each worker
-            makes a whole pass. "static_data", "static_file": the same worker the same part.
+            makes a whole pass. "static_data", "static_file": each worker one of `shares` parts, of
+            the segments or of the files.
           timeout: seconds that opening it takes at most, and each element after that; None: no limit.
 
         Raises InvalidArgument "definition_invalid", also for Python functions that only this program
@@ -240,8 +245,9 @@ class Dataset:
                 raise invalid(node, f"workers cannot import {function}, which is in the program itself: "
                                     "put it into a module of its own")
         return open_reader(definition, at, name=name, repetition=repetition, order=order,
-                           consumer=consumer, consumers=consumers, cursor=cursor, ack=ack,
-                           visitation=visitation, sharding=sharding, timeout=timeout)
+                           consumer=consumer, consumers=consumers, cursor=cursor, rejoin=rejoin,
+                           ack=ack, visitation=visitation, sharding=sharding, shares=shares,
+                           timeout=timeout)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Dataset, (self._root, self._segment)

@@ -8,18 +8,15 @@ from typing import Any
 
 from lockstep._arrays import to_numpy
 from lockstep._native import Tensor
-from lockstep.data._spec import RawSpec
 
 #: Makes an element of the leaves that the extension gives.
 Build = Callable[[list[Any]], Any]
 
 
-def builder(raw: RawSpec) -> Build:
-    """For elements of this spec: one array, or a dict of them by name."""
-    single, leaves = raw
+def builder(single: bool, names: list[str]) -> Build:
+    """For elements that are one array, or have such fields."""
     if single:
         return lambda values: _to_array(values[0])
-    names = [name for name, _, _ in leaves]
     return lambda values: {name: _to_array(value) for name, value in zip(names, values)}
 
 

@@ -27,7 +27,7 @@ class LocalIterator:
         self._pid = os.getpid()
         self._native: _native.DataLocal | None = _native.open_local_data(definition, 0, 0)
         raw = self._native.spec()
-        self._build = builder(raw)
+        self._build = builder(raw[0], [name for name, _, _ in raw[1]])
         #: What its elements are, files looked at.
         self.spec: Spec | None = to_spec(raw)
 

@@ -12,7 +12,6 @@ from lockstep._errors import forked
 from lockstep._member import MemberBase
 from lockstep._types import Timeout, seconds, text, whole
 from lockstep.data._elements import builder
-from lockstep.data._spec import Spec, to_spec
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -45,11 +44,12 @@ class Reader:
     again, are waited out.
     """
 
-    def __init__(self, native: _native.DataReader, timeout: Timeout) -> None:
+    def __init__(self, native: _native.DataReader, definition: _native.DataDefinition,
+                 timeout: Timeout) -> None:
         self._native = native
         self._pid = os.getpid()
         self._timeout = timeout
-        self._build: Any = None
+        self._build = builder(*definition.names())
         self._reading = threading.Lock()
         #: Of the iteration, as it was made when none was given.
         self.name: str = native.name()
@@ -70,10 +70,6 @@ class Reader:
         if came is None:
             raise StopIteration
         leaves, place = came
-        if self._build is None:
-            raw = self._native.spec()
-            assert raw is not None  # there is an element
-            self._build = builder(raw)
         self.place = Place(*place)
         return self._build(leaves)
 
@@ -82,12 +78,6 @@ class Reader:
 
     def __next__(self) -> Any:
         return self.next(self._timeout)
-
-    @property
-    def spec(self) -> Spec | None:
-        """What its elements are; None before the first, when only the files can tell."""
-        self._check_here()
-        return to_spec(self._native.spec())
 
     def cursor(self) -> bytes:
         """Where the next element is: some hundred bytes for a checkpoint, `cursor=` of another `read`.
@@ -137,8 +127,9 @@ class Reader:
 
 
 def open_reader(definition: _native.DataDefinition, at: At, *, name: str, repetition: int, order: str,
-                consumer: int | str | None, consumers: int | None, cursor: bytes | None, ack: str,
-                visitation: str, sharding: str, timeout: Timeout) -> Reader:
+                consumer: int | str | None, consumers: int | None, cursor: bytes | None,
+                rejoin: bytes | None, ack: str, visitation: str, sharding: str, shares: int | None,
+                timeout: Timeout) -> Reader:
     """What Dataset.read does, once the dataset is known to be one that workers can make."""
     member = at if isinstance(at, MemberBase) else None
     if at is not None and member is None and not isinstance(at, str):
@@ -148,8 +139,9 @@ def open_reader(definition: _native.DataDefinition, at: At, *, name: str, repeti
     _one_of("a visitation", visitation, _VISITATIONS)
     _one_of("a sharding", sharding, _SHARDINGS)
     _one_of("ack", ack, ("auto", "manual"))
-    if cursor is not None and not isinstance(cursor, (bytes, bytearray, memoryview)):
-        raise TypeError(f"a cursor is bytes, not {type(cursor).__name__}")
+    for one in cursor, rejoin:
+        if one is not None and not isinstance(one, (bytes, bytearray, memoryview)):
+            raise TypeError(f"a cursor is bytes, not {type(one).__name__}")
     index, own_name = -1, ""
     count = 1 if consumers is None else whole(consumers, "the number of consumers")
     if isinstance(consumer, str):
@@ -175,8 +167,11 @@ def open_reader(definition: _native.DataDefinition, at: At, *, name: str, repeti
         "ack": ack == "auto",
         "visitation": visitation,
         "sharding": sharding,
+        "shares": 0 if shares is None else whole(shares, "the number of shares"),
+        "rejoin": bytes(rejoin or b""),
     }
-    return Reader(_native.open_data_reader(definition, options, seconds(timeout)), timeout)
+    native = _native.open_data_reader(definition, options, seconds(timeout))
+    return Reader(native, definition, timeout)
 
 
 def _one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
