@@ -12,7 +12,7 @@
 namespace lockstep::engine {
 
 namespace internal {
-class Operator;
+struct RunState;
 }
 
 // The elements of a segment in order: a pure function of (definition, manifest, segment), the same
@@ -33,14 +33,10 @@ class SegmentRun {
   int64_t skipped() const;
 
  private:
-  SegmentRun(std::shared_ptr<const Dataset> dataset, int64_t segment,
-             std::unique_ptr<internal::Operator> last);
+  explicit SegmentRun(std::unique_ptr<internal::RunState> state);
+  absl::Status Refill();
 
-  const std::shared_ptr<const Dataset> dataset_;
-  const int64_t segment_;
-  const std::unique_ptr<internal::Operator> last_;
-  int64_t next_index_ = 0;
-  absl::Status failed_;
+  const std::unique_ptr<internal::RunState> state_;
 };
 
 }  // namespace lockstep::engine
