@@ -309,12 +309,13 @@ def poisoned(tmp_path):
 
 def test_a_poisoned_record_fails_with_its_position(tmp_path):
     elements = poisoned(tmp_path).local()
-    came = [next(elements) for _ in range(3)]
-    assert came == [bytes([n]) * 10 for n in range(3)]
-    for _ in range(2):  # and stays failed
-        with pytest.raises(lockstep.Error, match="3") as caught:
-            next(elements)
-        assert caught.value.reason == "record_poisoned"
+    came = []
+    with pytest.raises(lockstep.DataLoss, match=r"at position 3: .*p\.tfrecord") as caught:
+        came.extend(elements)
+    assert caught.value.reason == "record_poisoned"
+    assert came == [bytes([n]) * 10 for n in range(len(came))]
+    with pytest.raises(lockstep.DataLoss):  # and stays failed
+        next(elements)
 
 
 def test_poisoned_records_are_skipped_where_the_policy_says_so(tmp_path):
@@ -362,7 +363,7 @@ def test_torch_and_jax_see_the_same_memory():
             assert theirs["x"].data_ptr() == address and theirs["n"].tolist() == element["n"].tolist()
             jaxs = data.as_jax(element)
             assert jaxs["x"].unsafe_buffer_pointer() == address
-            assert float(jaxs["x"].sum()) == float(theirs["x"].sum())
+            assert float(jaxs["x"][-1, -1]) == float(theirs["x"][-1, -1]) == element["x"][-1, -1]
         assert data.as_torch({"t": ["a"]}) == {"t": ["a"]}
         print("shared")
         """, python=str(PYTHON), PYTHONPATH=str(PACKAGE)) as program:
