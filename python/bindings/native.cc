@@ -23,4 +23,5 @@ NB_MODULE(_native, module) {
   lockstep::python::BindRendezvous(module);
   lockstep::python::BindDataDefinition(module);
   lockstep::python::BindDataLocal(module);
+  lockstep::python::BindDataReader(module);
 }

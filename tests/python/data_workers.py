@@ -1,9 +1,10 @@
 """Data workers that tests start, kill and wait for."""
 
 import contextlib
-import json
+import ctypes
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import time
@@ -14,29 +15,30 @@ LOCKSTEP = pathlib.Path(lockstep.__file__).parent / "bin" / "lockstep"
 LIMIT_S = 60
 
 
+_libc = ctypes.CDLL(None)
+
+
+def _die_with_parent():
+    _libc.prctl(1, signal.SIGKILL)
+
+
 class Worker:
     """`lockstep worker`, ready to be asked when this is made."""
 
     def __init__(self, address, folder=None, *options, **environment):
-        self._ready = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-worker-")) / "ready.json"
-        self._log = open(self._ready.with_name("log"), "w+", encoding="utf-8")
+        self._log = tempfile.NamedTemporaryFile("w+", encoding="utf-8", prefix="lockstep-worker-")
         self.process = subprocess.Popen(
-            [str(LOCKSTEP), "worker", "--dispatcher", address, "--ready-file", str(self._ready),
-             "--parent", str(os.getpid()), *map(str, options)],
+            [str(LOCKSTEP), "worker", "--dispatcher", address, *map(str, options)],
             stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT, cwd=folder,
-            env={**os.environ, **environment})
+            env={**os.environ, **environment}, preexec_fn=_die_with_parent)
         deadline = time.monotonic() + LIMIT_S
-        while not self._ready.exists():
+        while "answers at" not in self.log():
             assert self.process.poll() is None and time.monotonic() < deadline, self.log()
             time.sleep(0.01)
         self.pid = self.process.pid
 
-    def told(self):
-        return json.loads(self._ready.read_text())
-
     def log(self):
-        self._log.seek(0)
-        return self._log.read()
+        return pathlib.Path(self._log.name).read_text(encoding="utf-8")
 
     def kill(self):
         self.process.kill()

@@ -3,7 +3,6 @@
 import collections
 import itertools
 import os
-import sys
 import threading
 import time
 
@@ -12,7 +11,7 @@ import pytest
 
 import lockstep
 from conftest import LIMIT_S, each
-from data_workers import Cluster
+from data_workers import Cluster, Worker
 from lockstep import data
 from programs import Program
 
@@ -277,7 +276,7 @@ def test_a_path_outside_what_is_allowed_is_refused(tmp_path, name):
     (tmp_path / "secret.txt").write_text("secret\n")
     (inside / "link.txt").symlink_to(tmp_path / "secret.txt")
     (inside / "good.txt").write_text("good\n")
-    with Cluster(1, inside, ("--data-root", inside)) as own:
+    with Cluster(1, inside, ("--allow-path", inside)) as own:
         assert list(data.lines("good.txt").read(own.address, timeout=LIMIT_S)) == ["good"]
         for path in tmp_path / "secret.txt", "../secret.txt", "link.txt":
             with pytest.raises(lockstep.PermissionDenied) as caught:
@@ -317,17 +316,11 @@ def test_a_wait_has_a_time_out_and_goes_on(name):
         with numbers_of().read(server.address, name=name) as reader:
             with pytest.raises(lockstep.DeadlineExceeded):
                 reader.next(timeout=0.05)
-            with Cluster.__new__(Cluster) if False else _worker_of(server):
+            worker = Worker(server.address)
+            try:
                 assert reader.next(timeout=LIMIT_S).tolist() == next(numbers_of().local()).tolist()
-
-
-def _worker_of(server):
-    import contextlib
-
-    from data_workers import Worker
-
-    worker = Worker(server.address)
-    return contextlib.closing(type("Closing", (), {"close": lambda self: worker.stop()})())
+            finally:
+                worker.stop()
 
 
 def test_close_ends_a_wait(name):
