@@ -1,5 +1,6 @@
 #include "lockstep/engine/sources.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -88,12 +89,22 @@ class ArraySource final : public RecordSource {
   const std::vector<std::string> data_;
 };
 
+// What is copied lies in the cache.
+constexpr uint64_t kFillCopy = 128 << 10;
+
 // Item i of record r is r + i + seed, cut to the type; of floats, numbers from 1 to 2.
 template <class T>
 void FillItems(std::byte* to, uint64_t first, uint64_t items, T mask, T set) {
   auto* out = reinterpret_cast<T*>(to);
   auto value = static_cast<T>(first);
-  for (uint64_t i = 0; i < items; ++i) out[i] = static_cast<T>((value++ & mask) | set);
+  // Narrow ones repeat, so that most of them are copied.
+  const uint64_t period = sizeof(T) > 2 ? items : std::min(items, uint64_t{1} << 8 * sizeof(T));
+  for (uint64_t i = 0; i < period; ++i) out[i] = static_cast<T>((value++ & mask) | set);
+  for (uint64_t done = period; done < items;) {
+    const uint64_t more = std::min({done, items - done, std::max(period, kFillCopy / sizeof(T))});
+    std::memcpy(out + done, out, more * sizeof(T));
+    done += more;
+  }
 }
 
 class FillSource final : public RecordSource {
