@@ -356,14 +356,24 @@ absl::StatusOr<Expr> Compiler::Typed(Expr expr, const ExprText& text) {
   return expr;
 }
 
-ElementSpec Unknown() { return {.leaves = {Leaf{}}, .single = true, .known = false}; }
+// Of a record the names are known all the same.
+ElementSpec Unknown(const ExprText& text) {
+  if (text.kind != Kind::kList || text.parts[0].text != "record") {
+    return {.leaves = {Leaf{}}, .single = true, .known = false};
+  }
+  ElementSpec spec{.known = false};
+  for (size_t i = 1; i < text.parts.size(); i += 2) {
+    spec.leaves.push_back({.name = text.parts[i].text});
+  }
+  return spec;
+}
 
 }  // namespace
 
 absl::StatusOr<CompiledExpression> CompileMap(std::string_view text, const ElementSpec& input) {
   const auto parsed = ParseExpression(text);
   if (!parsed.ok()) return parsed.status();
-  if (!input.known) return CompiledExpression{.spec = Unknown()};
+  if (!input.known) return CompiledExpression{.spec = Unknown(*parsed)};
   Compiler compiler(input);
   CompiledExpression compiled;
   const bool record = parsed->kind == Kind::kList && parsed->parts[0].text == "record";
