@@ -44,7 +44,8 @@ def against_the_service(goals, row, title):
                 over(goals.of_ours(row, "per_s"), theirs("per_s")))
     for key, what in (("cpu_us", "CPU time an element"),
                       ("cold_s", "from the start of the service to the first element"),
-                      ("warm_s" if row == "range" else "first_s", "a service that runs, to the first element"),
+                      ("warm_s" if row == "range" else "first_s",
+                       "a service that runs, to the first element"),
                       ("outage_s", "without an element after a worker is killed")):
         goals.least(f"{title}: {what}, tf.data service's by ours", 1,
                     over(theirs(key), goals.of_ours(row, key)))

@@ -21,6 +21,8 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 # The rows' sizes. Every program takes them from here.
 RANGE_BATCH = 100
+SHORT_EPOCHS = 3
+SHORT_ELEMENTS = 10_000
 WINDOW_TOKENS = 2048
 WINDOW_BATCH = 32
 ARRAY_BYTES = 8 << 20
@@ -153,36 +155,43 @@ class Watch:
                 leave({**self.figures, "outage_s": silence, "hung": True})
 
 
-def epochs(make, options, started_s):
-    """Finite: epoch after epoch of `make(number)` until the time is over. Each batch is an array.
+def numbers(make, service, options, begin):
+    """The figures of first come, first served. `make(count)` begins an epoch of range(count).
 
-    Tells also how long it took until a first batch, in the first epoch (with `started_s` before it)
-    and in the others, and from the last batch to the end. All epochs are read whole: a tf.data
-    service whose first reader has gone away gives the next one nothing.
+    `service` has `kill_worker`; `begin` is when it was told to start. A few short epochs come first,
+    for the times until a first batch and from the last one to the end; then long ones until the
+    time is over; then one in which a worker is killed.
     """
-    firsts, ends, count, reads_s, number = [], [], 0, 0.0, 0
-    watch = Stopwatch()
-    while number < 2 or time.perf_counter() - watch.at < options.seconds:
-        begin = last = time.perf_counter()
+    firsts, ends = [], []
+    for _ in range(1 + SHORT_EPOCHS):
+        opened = last = time.perf_counter()
         first = None
-        for batch in make(number):
+        for _ in make(SHORT_ELEMENTS):
             last = time.perf_counter()
             first = last if first is None else first
-            count += len(batch)
-        firsts.append(first - begin)
+        firsts.append(first - opened)
         ends.append(time.perf_counter() - last)
-        reads_s += last - first
-        number += 1
-    span = watch.stop(count)
-    return {**span.figures(), "per_s": count / reads_s, "cold_s": started_s + firsts[0],
-            "warm_s": statistics.median(firsts[1:]), "end_s": statistics.median(ends),
-            "epochs": number}
+        cold_s = firsts[0] + opened - begin if len(firsts) == 1 else cold_s
+    figures = {"cold_s": cold_s, "warm_s": statistics.median(firsts[1:]),
+               "end_s": statistics.median(ends), **long_epochs(make, options)}
+    return epoch_with_outage(make, service.kill_worker, options.elements // 10, figures)
 
 
-def epoch_with_outage(make, kill, options, figures):
-    """One more epoch, of range(options.elements), in which a worker is killed after three tenths."""
-    counts, taken, watch = np.zeros(options.elements, np.uint32), 0, None
-    batches = iter(make("outage"))
+def long_epochs(make, options):
+    """Reads for so long; an epoch that is not read whole by then is left."""
+    count, watch = 0, Stopwatch()
+    while time.perf_counter() - watch.at < options.seconds:
+        for batch in make(options.elements):
+            count += len(batch)
+            if time.perf_counter() - watch.at >= options.seconds:
+                break
+    return watch.stop(count).figures()
+
+
+def epoch_with_outage(make, kill, elements, figures):
+    """One more epoch, of range(elements), in which a worker is killed after three tenths."""
+    counts, taken, watch = np.zeros(elements, np.uint32), 0, None
+    batches = iter(make(elements))
     while True:
         try:
             batch = next(batches)
@@ -194,7 +203,7 @@ def epoch_with_outage(make, kill, options, figures):
             watch.batch()
         np.add.at(counts, batch, 1)
         taken += len(batch)
-        if not watch and taken >= options.elements * 3 // 10:
+        if not watch and taken >= elements * 3 // 10:
             kill()
             watch = Watch(figures)
     if not watch:

@@ -18,7 +18,7 @@ ROOT = HERE.parent.parent
 PYTHON = pathlib.Path(os.environ.get("LOCKSTEP_LOADERS_PYTHON",
                                      ROOT / "build" / "peers" / "loaders" / "bin" / "python"))
 OUR_PACKAGE = ROOT / "build" / "release" / "python"
-LIMIT_S = 180  # beside three times what is measured
+LIMIT_S = 240  # beside three times what is measured
 
 
 class Absent(Exception):

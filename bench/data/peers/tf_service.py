@@ -65,11 +65,10 @@ def read_numbers(options):
     begin = time.perf_counter()
     service = Service(2)
 
-    def make(_):
-        dataset = tf.data.Dataset.range(options.elements).batch(meter.RANGE_BATCH)
+    def make(count):
+        dataset = tf.data.Dataset.range(count).batch(meter.RANGE_BATCH)
         return distributed(dataset, service.address, "distributed_epoch").as_numpy_iterator()
-    figures = meter.epochs(make, options, time.perf_counter() - begin)
-    return meter.epoch_with_outage(make, service.kill_worker, options, figures)
+    return meter.numbers(make, service, options, begin)
 
 
 def read_rounds(options):
