@@ -20,37 +20,42 @@ XLA, TENSORFLOW = "lockstep/wire/xla", "lockstep/wire/tensorflow"
 MAY_INCLUDE = {
     "lockstep/base": set(),
     "lockstep/coord": set(),
+    "lockstep/dispatch": set(),
     "lockstep/journal": set(),
     "lockstep/rendezvous": set(),
+    "lockstep/plan": set(),
     "lockstep/config": set(),
-    NATIVE: {"lockstep/coord", "lockstep/rendezvous"},
-    STORE: {"lockstep/coord", NATIVE},
+    NATIVE: {"lockstep/coord", "lockstep/dispatch", "lockstep/plan", "lockstep/rendezvous"},
+    STORE: {"lockstep/coord", "lockstep/dispatch", NATIVE},
     STOCK: {"lockstep/coord"},
     XLA: {"lockstep/coord", STOCK},
     TENSORFLOW: {"lockstep/coord", STOCK},
     "lockstep/runtime": set(),
+    "lockstep/engine": {"lockstep/plan", "lockstep/runtime"},
     "lockstep/preempt": {"lockstep/runtime"},
     "lockstep/link": {NATIVE, "lockstep/runtime"},
     "lockstep/transport": {"lockstep/rendezvous", NATIVE, "lockstep/runtime", "lockstep/link"},
-    "lockstep/client": {NATIVE, "lockstep/rendezvous", "lockstep/runtime", "lockstep/link",
+    "lockstep/data": {NATIVE, "lockstep/plan", "lockstep/engine", "lockstep/runtime", "lockstep/link",
+                      "lockstep/transport"},
+    "lockstep/client": {NATIVE, "lockstep/dispatch", "lockstep/plan", "lockstep/rendezvous", "lockstep/runtime", "lockstep/link",
                         "lockstep/preempt", "lockstep/transport"},
     "lockstep/observe": {"lockstep/coord", NATIVE},
     "lockstep/launch": {NATIVE, "lockstep/runtime", "lockstep/link"},
     "lockstep/net": {"lockstep/coord", STOCK, XLA, TENSORFLOW, "lockstep/runtime"},
-    "lockstep/server": {"lockstep/coord", NATIVE, STORE, "lockstep/journal", "lockstep/runtime",
+    "lockstep/server": {"lockstep/coord", "lockstep/dispatch", "lockstep/plan", NATIVE, STORE, "lockstep/journal", "lockstep/runtime",
                         "lockstep/link",
                         "lockstep/observe", "lockstep/net", "lockstep/config"},
-    "lockstep/cli": {NATIVE, "lockstep/config", "lockstep/runtime", "lockstep/link",
+    "lockstep/cli": {NATIVE, "lockstep/config", "lockstep/data", "lockstep/runtime", "lockstep/link",
                      "lockstep/client", "lockstep/observe", "lockstep/preempt",
                      "lockstep/launch"},
-    "lockstep/sim": {"lockstep/coord", "lockstep/rendezvous", "lockstep/client",
+    "lockstep/sim": {"lockstep/coord", "lockstep/dispatch", "lockstep/rendezvous", "lockstep/client",
                      "lockstep/wire/native"},
     "lockstep/testing": {"lockstep/coord", "lockstep/rendezvous", NATIVE, "lockstep/runtime", "lockstep/link",
                          "lockstep/preempt"},
 }
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
-PURE = {"lockstep/base", "lockstep/coord", "lockstep/rendezvous"}
+PURE = {"lockstep/base", "lockstep/coord", "lockstep/dispatch", "lockstep/rendezvous", "lockstep/plan"}
 # Says why before it ends the process.
 PURE_EXEMPT = {"lockstep/base/check.h"}
 # Elsewhere a header may say of itself that it is pure by the word `Pure.` in its head comment; then
@@ -82,6 +87,7 @@ WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALT
 MAY_WALL_CLOCK = {"lockstep/cli/events.cc",
                   "lockstep/net/stock_calls.cc", "lockstep/net/stock_door.cc",
                   "lockstep/preempt/watched_source.cc",
+                  "lockstep/server/data_host.cc",
                   "lockstep/server/event_feed.cc", "lockstep/server/job_host.cc",
                   "lockstep/server/job_table.cc", "lockstep/server/saved_state.cc"}
 

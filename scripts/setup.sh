@@ -27,7 +27,7 @@ readonly SETUP_PACKAGES=(
   g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc
   # What the library and the `lockstep` program are made of.
   libabsl-dev libasio-dev libboost-dev libprotozero-dev nlohmann-json3-dev libcli11-dev libspdlog-dev
-  libyaml-cpp-dev
+  libyaml-cpp-dev libxxhash-dev
   # What the server answers browsers and Prometheus with.
   libcpp-httplib-dev prometheus-cpp-dev
   # The doors for stock clients, server only; the rest of the line is what gRPC's CMake files ask for.

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   cli::AddJobs(app, invocation);
   cli::AddEvents(app, invocation);
   cli::AddPreempt(app, invocation);
+  cli::AddWorker(app, invocation);
   cli::AddConfig(app, invocation);
   try {
     app.parse(static_cast<int>(ours_end - argv), argv);

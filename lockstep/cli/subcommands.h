@@ -21,6 +21,7 @@ void AddKv(CLI::App& app, Invocation& invocation);
 void AddJobs(CLI::App& app, Invocation& invocation);  // `jobs` and `job`
 void AddEvents(CLI::App& app, Invocation& invocation);
 void AddPreempt(CLI::App& app, Invocation& invocation);
+void AddWorker(CLI::App& app, Invocation& invocation);
 void AddConfig(CLI::App& app, Invocation& invocation);
 
 // `from_dashes` is the command line from `--` on, which CLI11 does not get to see; may be empty.

@@ -64,6 +64,13 @@ void DeclareTimes(DeclaredOptions& declared) {
                  "member's.");
   table.Duration("job-rest", &declared.options.job_rest,
                  "How long a job that was made while the server runs stays when nobody uses it.");
+  table.Duration("worker-timeout", &declared.options.data.worker_timeout,
+                 "From the last sign of life of a data worker until its work goes to others.");
+  table.Duration("consumer-timeout", &declared.options.data.consumer_timeout,
+                 "From the last sign of life of a consumer of a dataset until what it has not\n"
+                 "acknowledged goes to others.");
+  table.Duration("iteration-timeout", &declared.options.data.iteration_timeout,
+                 "How long an iteration of a dataset stays that nobody reads.");
   table.Duration("watch-interval", &options.watch_interval,
                  "Watches of all members' states are answered at most this often.",
                  /*may_be_zero=*/true);

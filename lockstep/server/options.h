@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "lockstep/coord/options.h"
+#include "lockstep/dispatch/options.h"
 #include "lockstep/link/options.h"
 #include "lockstep/net/stock_door.h"
 #include "lockstep/runtime/address.h"
@@ -39,6 +40,8 @@ struct ServerOptions {
 
   // What all jobs have in common: time-outs and limits.
   coord::CoordinatorOptions coordinator;
+  // Of the data service: time-outs and limits.
+  dispatch::Options data;
   link::LinkOptions link;
   size_t links_max = 4096;
   net::StockDoorOptions door;

@@ -5,9 +5,11 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "lockstep/journal/sqlite_journal.h"
+#include "lockstep/wire/store/data_entry.h"
 #include "lockstep/wire/store/entry.h"
 #include "spdlog/spdlog.h"
 
@@ -31,17 +33,38 @@ size_t ValueBytes(const coord::Record& record) {
   return bytes;
 }
 
-// The jobs one after the other; of each itself, then its records.
+size_t ValueBytes(const dispatch::Record& record) {
+  if (const auto* made = std::get_if<dispatch::record::DatasetRegistered>(&record)) {
+    return made->definition.size();
+  }
+  const auto* resolved = std::get_if<dispatch::record::DatasetResolved>(&record);
+  return resolved == nullptr ? 0 : resolved->manifest.size();
+}
+
+// How many of the records, from the first on, go into one entry.
+template <class TimedRecord>
+size_t CountForEntry(absl::Span<const TimedRecord> records) {
+  size_t count = 0;
+  size_t bytes = 0;
+  while (count < records.size() && count < kRecordsInEntry && bytes < kValueBytesInEntry) {
+    bytes += ValueBytes(records[count].record);
+    ++count;
+  }
+  return count;
+}
+
+// The jobs one after the other; of each itself, then its records. Then the data service.
 class Snapshot {
  public:
   struct Job {
     store::Job job;
     std::vector<coord::TimedRecord> records;
   };
-  Snapshot(std::vector<Job> jobs, store::Moment now) : jobs_(std::move(jobs)), now_(now) {}
+  Snapshot(std::vector<Job> jobs, std::vector<dispatch::TimedRecord> data, store::Moment now)
+      : jobs_(std::move(jobs)), data_(std::move(data)), now_(now) {}
 
   std::optional<std::string> Next() {
-    if (at_ == jobs_.size()) return std::nullopt;
+    if (at_ == jobs_.size()) return NextOfData();
     Job& job = jobs_[at_];
     std::string entry = journal::NewEntry();
     if (!std::exchange(job_written_, true)) {
@@ -62,17 +85,22 @@ class Snapshot {
 
  private:
   absl::Span<const coord::TimedRecord> NextRecords(const Job& job) const {
-    size_t count = 0;
-    size_t bytes = 0;
-    while (record_ + count < job.records.size() && count < kRecordsInEntry &&
-           bytes < kValueBytesInEntry) {
-      bytes += ValueBytes(job.records[record_ + count].record);
-      ++count;
-    }
-    return absl::MakeConstSpan(job.records).subspan(record_, count);
+    const auto left = absl::MakeConstSpan(job.records).subspan(record_);
+    return left.first(CountForEntry(left));
+  }
+
+  std::optional<std::string> NextOfData() {
+    const auto left = absl::MakeConstSpan(data_).subspan(record_);
+    if (left.empty()) return std::nullopt;
+    const auto records = left.first(CountForEntry(left));
+    std::string entry = journal::NewEntry();
+    store::EncodeDataRecords(now_, records, entry);
+    record_ += records.size();
+    return entry;
   }
 
   std::vector<Job> jobs_;
+  std::vector<dispatch::TimedRecord> data_;
   const store::Moment now_;
   size_t at_ = 0;
   size_t record_ = 0;
@@ -82,7 +110,7 @@ class Snapshot {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& directory,
-                                                            JobTable& jobs) {
+                                                            JobTable& jobs, DataHost& data) {
   const Time start = runtime::MonotonicNow();
   const store::Moment now = {.now = start, .wall = absl::Now()};
   auto opened = journal::SqliteJournal::Open({.directory = directory});
@@ -91,7 +119,15 @@ absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& d
   absl::StatusOr<journal::Replayed> replayed =
       journal->Replay([&](std::string_view bytes) -> absl::Status {
         absl::StatusOr<store::ReadEntry> entry = store::DecodeEntry(bytes, now);
-        return entry.ok() ? jobs.Restore(*entry) : entry.status();
+        if (!entry.ok()) return entry.status();
+        for (const dispatch::TimedRecord& record : entry->data) {
+          absl::Status status = data.Apply(record);
+          if (!status.ok()) {
+            return absl::Status(status.code(),
+                                absl::StrCat("the data service: ", std::string(status.message())));
+          }
+        }
+        return entry->data.empty() ? jobs.Restore(*entry) : absl::OkStatus();
       });
   if (!replayed.ok()) return replayed.status();
   if (!replayed->cut.empty()) spdlog::warn("state {}: cut {}", directory, replayed->cut);
@@ -101,10 +137,11 @@ absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& d
   return journal;
 }
 
-journal::SnapshotSource SnapshotOf(const JobTable& jobs) {
+journal::SnapshotSource SnapshotOf(const JobTable& jobs, const DataHost& data) {
   std::vector<Snapshot::Job> all;
   for (const auto& [name, job] : jobs.jobs()) all.push_back({job->saved(), job->Snapshot()});
-  return [snapshot = Snapshot(std::move(all), {runtime::MonotonicNow(), absl::Now()})]() mutable {
+  return [snapshot = Snapshot(std::move(all), data.Snapshot(),
+                              {runtime::MonotonicNow(), absl::Now()})]() mutable {
     return snapshot.Next();
   };
 }

@@ -8,17 +8,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lockstep/journal/journal.h"
+#include "lockstep/server/data_host.h"
 #include "lockstep/server/job_table.h"
 
 namespace lockstep::server {
 
-// Opens the journal in the directory and makes the jobs again that are in it. Says in the log what
-// was there and how long it took. FAILED_PRECONDITION: the directory cannot be used. DATA_LOSS:
-// what is in it is damaged.
+// Opens the journal in the directory and makes the jobs and the data service again that are in it.
+// Says in the log what was there and how long it took. FAILED_PRECONDITION: the directory cannot be
+// used. DATA_LOSS: what is in it is damaged.
 absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& directory,
-                                                            JobTable& jobs);
+                                                            JobTable& jobs, DataHost& data);
 
-// All that the jobs are now. Reads them here; bytes are made of it where the source is used.
-journal::SnapshotSource SnapshotOf(const JobTable& jobs);
+// All that the jobs and the data service are now. Reads them here; bytes are made of it where the
+// source is used.
+journal::SnapshotSource SnapshotOf(const JobTable& jobs, const DataHost& data);
 
 }  // namespace lockstep::server

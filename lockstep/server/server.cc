@@ -66,7 +66,8 @@ Server::Server(const ServerOptions& options)
               [this](link::LinkId link, absl::Status why) {
                 link_->Close(link, std::move(why), "superseded");
               }),
-      jobs_(loop_, options_, commits_, native_, feed_, counters_) {}
+      jobs_(loop_, options_, commits_, native_, feed_, counters_),
+      data_(loop_, options_.data, /*keeps=*/!options_.state_directory.empty(), commits_) {}
 
 Server::~Server() { Stop(); }
 
@@ -114,7 +115,7 @@ absl::StatusOr<wire::native::StatusReply> Server::CurrentStatus() {
 
 absl::Status Server::OpenState() {
   if (options_.state_directory.empty()) return absl::OkStatus();
-  auto journal = server::OpenState(options_.state_directory, jobs_);
+  auto journal = server::OpenState(options_.state_directory, jobs_, data_);
   if (!journal.ok()) {
     return absl::Status(journal.status().code(),
                         absl::StrCat("--state: ", std::string(journal.status().message())));
@@ -124,8 +125,10 @@ absl::Status Server::OpenState() {
     BeginDrain();
   };
   absl::Status status =
-      commits_.Keep(*std::move(journal), failed, [this] { return SnapshotOf(jobs_); });
-  return status.ok() ? jobs_.Resume() : status;
+      commits_.Keep(*std::move(journal), failed, [this] { return SnapshotOf(jobs_, data_); });
+  if (status.ok()) status = jobs_.Resume();
+  if (status.ok()) data_.Resume();
+  return status;
 }
 
 absl::Status Server::StartLink() {
@@ -146,6 +149,9 @@ absl::Status Server::StartLink() {
   link::ServerEvents events;
   events.request = [this, others = link::MakeHandler(std::move(service))](
                        link::Request request, link::Responder responder) {
+    if (DataHost::Takes(request.kind)) {
+      return data_.Take(std::move(request), std::move(responder));
+    }
     if (wire::native::IsSessionRequest(request.kind)) {
       return native_.Take(std::move(request), std::move(responder));
     }
@@ -154,9 +160,15 @@ absl::Status Server::StartLink() {
     }
     others(std::move(request), held_answers_->Hold(std::move(responder)));
   };
-  events.cancelled = [this](link::LinkId link, uint64_t id) { native_.Cancelled(link, id); };
+  events.cancelled = [this](link::LinkId link, uint64_t id) {
+    native_.Cancelled(link, id);
+    data_.Cancelled(link, id);
+  };
   events.answered = [this](link::LinkId link, uint64_t id) { native_.Answered(link, id); };
-  events.ended = [this](link::LinkId link, bool by_peer) { native_.Ended(link, by_peer); };
+  events.ended = [this](link::LinkId link, bool by_peer) {
+    native_.Ended(link, by_peer);
+    data_.Ended(link);
+  };
   link::Server::Options options;
   options.listen = runtime::ToString(options_.listen);
   options.connections_max = options_.links_max;
@@ -275,6 +287,7 @@ void Server::BeginDrain() {
   if (draining_) return;
   draining_ = true;
   parts_to_drain_ = 2;
+  data_.Stop();
   jobs_.Drain([this] { PartDrained(); });
   // After the answers that wait for the journal.
   commits_.Follow([this](bool /*durable*/) { link_->Drain([this] { PartDrained(); }); });

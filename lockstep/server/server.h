@@ -21,6 +21,7 @@
 #include "lockstep/runtime/loop.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
+#include "lockstep/server/data_host.h"
 #include "lockstep/server/event_feed.h"
 #include "lockstep/server/held_answers.h"
 #include "lockstep/server/http_door.h"
@@ -114,6 +115,7 @@ class Server {
   observe::LogLimiter link_notices_;
   NativeDoor native_;
   JobTable jobs_;
+  DataHost data_;
   std::unique_ptr<link::Server> link_;
   std::unique_ptr<HttpDoor> http_;  // null: not served
 

@@ -5,6 +5,9 @@
 
 namespace lockstep::python {
 
+void BindDataDefinition(nanobind::module_& module);
+void BindDataLocal(nanobind::module_& module);
+void BindDataReader(nanobind::module_& module);
 void BindNotices(nanobind::module_& module);
 void BindPreemption(nanobind::module_& module);
 void BindMember(nanobind::module_& module);

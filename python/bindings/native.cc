@@ -21,4 +21,7 @@ NB_MODULE(_native, module) {
   lockstep::python::BindNotices(module);
   lockstep::python::BindTensors(module);
   lockstep::python::BindRendezvous(module);
+  lockstep::python::BindDataDefinition(module);
+  lockstep::python::BindDataLocal(module);
+  lockstep::python::BindDataReader(module);
 }

@@ -65,13 +65,15 @@ class JobWatch:
 class MemberBase:
     """What the two faces of a member have in common: all that does not wait."""
 
-    def __init__(self, native: _native.Member,
+    def __init__(self, native: _native.Member, address: str | None,
                  rendezvous: RendezvousOfMember | None = None) -> None:
         self._native = native
         self._rendezvous = rendezvous or RendezvousOfMember(native)
         self._given_up = False
         self._pid = os.getpid()
         # Said once, so that it can still be asked for after the end.
+        #: HOST:PORT of the server.
+        self.address: str = address or os.environ.get("LOCKSTEP_COORDINATOR") or "127.0.0.1:7070"
         #: The name of the job.
         self.job: str = native.job
         #: The role; "" in a job that has but one, without a name.
@@ -156,8 +158,8 @@ class Member(MemberBase):
     good. In a forked child everything raises FailedPrecondition, reason "forked".
     """
 
-    def __init__(self, native: _native.Member) -> None:
-        super().__init__(native)
+    def __init__(self, native: _native.Member, address: str | None) -> None:
+        super().__init__(native, address)
         self._keys = native.keys()
 
     @property
@@ -170,7 +172,7 @@ class Member(MemberBase):
         """The same member for asyncio: `await me.aio.barrier("loaded")`."""
         from lockstep import aio
 
-        return aio.Member(self._native, self._rendezvous)
+        return aio.Member(self._native, self.address, self._rendezvous)
 
     def barrier(self, id: str, timeout: Timeout = None, members: Sequence[int] = ()) -> None:
         """Waits until all have come here: all members, or those listed, this one among them.
@@ -349,7 +351,7 @@ def join(address: str | None = None, *, job: str | None = None, role: str | None
       NotFound: no such job, and no `size` to make it with.
     """
     return _joined(Member(_native.join(*join_arguments(
-        address, job, role, index, size, attempt, host, labels, timeout, grace))))
+        address, job, role, index, size, attempt, host, labels, timeout, grace)), address))
 
 
 def _joined(member: Member) -> Member:

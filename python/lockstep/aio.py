@@ -184,9 +184,9 @@ class Rendezvous(RendezvousBase):
 class Member(MemberBase):
     """As lockstep.Member."""
 
-    def __init__(self, native: _native.Member,
+    def __init__(self, native: _native.Member, address: str | None,
                  rendezvous: RendezvousOfMember | None = None) -> None:
-        super().__init__(native, rendezvous)
+        super().__init__(native, address, rendezvous)
         self._keys = native.keys()
 
     @property
@@ -278,6 +278,6 @@ async def join(address: str | None = None, *, job: str | None = None, role: str 
                host: str | None = None, timeout: Timeout = 300, grace: Timeout = 60) -> Member:
     """As lockstep.join."""
     member = Member(await result_of(_native.join, *join_arguments(
-        address, job, role, index, size, attempt, host, labels, timeout, grace)))
+        address, job, role, index, size, attempt, host, labels, timeout, grace)), address)
     _dispatch.close_at_exit(member)
     return member

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/data_messages.h"
+#include "lockstep/wire/native/data_service_messages.h"
 #include "lockstep/wire/native/job_messages.h"
 #include "lockstep/wire/native/preemption_messages.h"
 #include "lockstep/wire/native/process_messages.h"
@@ -88,5 +90,28 @@ template <>
 struct KindOf<AnswerFence> : Kind<42, AnswerFenceReply> {};
 template <>
 struct KindOf<ReportSave> : Kind<43, ReportSaveReply> {};
+
+// The data service: to the dispatcher.
+template <>
+struct KindOf<RegisterDataset> : Kind<50, RegisterDatasetReply> {};
+template <>
+struct KindOf<GetDataset> : Kind<51, GetDatasetReply> {};
+template <>
+struct KindOf<OpenIteration> : Kind<52, OpenIterationReply> {};
+template <>
+struct KindOf<ConsumerPoll> : Kind<53, ConsumerPollReply> {};
+template <>
+struct KindOf<CloseConsumer> : Kind<54, CloseConsumerReply> {};
+template <>
+struct KindOf<WorkerPoll> : Kind<55, WorkerPollReply> {};
+
+// The answer to a read is no message of fields (data_chunk.h).
+struct RawReply {};
+
+// To a worker.
+template <>
+struct KindOf<ReadSegment> : Kind<70, RawReply> {};
+template <>
+struct KindOf<ShareMemory> : Kind<71, ShareMemoryReply> {};
 
 }  // namespace lockstep::wire::native

@@ -23,5 +23,30 @@ using Messages = testing::Types<
     Pair<ours::Entry, pbs::Entry>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Store, Contract, Messages);
 
+using DataMessages = testing::Types<
+    Pair<ours::DataError, pbs::DataError>, Pair<ours::DataCountersKept, pbs::DataCountersKept>,
+    Pair<ours::DatasetRegistered, pbs::DatasetRegistered>,
+    Pair<ours::DatasetResolved, pbs::DatasetResolved>,
+    Pair<ours::DatasetRetired, pbs::DatasetRetired>,
+    Pair<ours::DatasetForgotten, pbs::DatasetForgotten>,
+    Pair<ours::IterationOpened, pbs::IterationOpened>,
+    Pair<ours::IterationStarted, pbs::IterationStarted>,
+    Pair<ours::IterationEnded, pbs::IterationEnded>,
+    Pair<ours::IterationCollected, pbs::IterationCollected>,
+    Pair<ours::ConsumerJoined, pbs::ConsumerJoined>,
+    Pair<ours::ConsumerReplaced, pbs::ConsumerReplaced>,
+    Pair<ours::ConsumerFinished, pbs::ConsumerFinished>,
+    Pair<ours::ConsumerGone, pbs::ConsumerGone>, Pair<ours::TaskAdded, pbs::TaskAdded>,
+    Pair<ours::TaskStarted, pbs::TaskStarted>, Pair<ours::SeatingAgreed, pbs::SeatingAgreed>,
+    Pair<ours::SegmentGranted, pbs::SegmentGranted>,
+    Pair<ours::ElementsAcknowledged, pbs::ElementsAcknowledged>,
+    Pair<ours::LaneTrimmed, pbs::LaneTrimmed>, Pair<ours::SeatingsTrimmed, pbs::SeatingsTrimmed>,
+    Pair<ours::LaneClosed, pbs::LaneClosed>, Pair<ours::SegmentCounted, pbs::SegmentCounted>,
+    Pair<ours::SegmentRest, pbs::SegmentRest>, Pair<ours::PoolKept, pbs::PoolKept>,
+    Pair<ours::LaneKept, pbs::LaneKept>, Pair<ours::GrantKept, pbs::GrantKept>,
+    Pair<ours::DataTotalsKept, pbs::DataTotalsKept>, Pair<ours::LeaverKept, pbs::LeaverKept>,
+    Pair<ours::FinishersKept, pbs::FinishersKept>, Pair<ours::DataRecord, pbs::DataRecord>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(DataService, Contract, DataMessages);
+
 }  // namespace
 }  // namespace lockstep::wire::native::contract

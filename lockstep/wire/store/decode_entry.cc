@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/store/data_entry.h"
 #include "lockstep/wire/store/entry.h"
 #include "lockstep/wire/store/messages.h"
 
@@ -276,6 +277,13 @@ absl::StatusOr<ReadEntry> DecodeEntry(std::string_view bytes, const Moment& now)
     read.records.push_back({now.now - (ago + age), RecordOf(record, problem)});
   }
   if (absl::Status status = problem.status(); !status.ok()) return status;
+  read.data.reserve(entry->data.size());
+  for (DataRecord& from : entry->data) {
+    const absl::Duration age = absl::Nanoseconds(std::max<int64_t>(0, from.age_ns));
+    absl::StatusOr<dispatch::Record> record = DataRecordOf(from);
+    if (!record.ok()) return record.status();
+    read.data.push_back({now.now - (ago + age), *std::move(record)});
+  }
   return read;
 }
 

@@ -18,6 +18,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/coord/options.h"
 #include "lockstep/coord/records.h"
+#include "lockstep/dispatch/records.h"
 
 namespace lockstep::wire::store {
 
@@ -54,6 +55,7 @@ struct ReadEntry {
   std::optional<Job> created;
   bool deleted = false;
   std::vector<coord::TimedRecord> records;
+  std::vector<dispatch::TimedRecord> data;  // of the data service; then there is no job
 };
 
 // INVALID_ARGUMENT: not an entry, or one with a record that this program does not know.

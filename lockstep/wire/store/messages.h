@@ -10,12 +10,11 @@
 #include <vector>
 
 #include "lockstep/wire/native/field.h"
+#include "lockstep/wire/store/data_messages.h"
 
 namespace lockstep::wire::store {
 
-using native::Bytes;
 using native::EnumName;
-using native::Field;
 using native::SharedBytes;
 
 enum class MemberState : int32_t { kDisconnected = 0, kConnected = 1, kError = 2 };
@@ -436,6 +435,8 @@ struct Entry {
   std::optional<JobCreated> job_created;
   std::optional<JobDeleted> job_deleted;
   std::vector<Record> records;
+  // Not of a job: `job` is empty.
+  std::vector<DataRecord> data;
 
   friend bool operator==(const Entry&, const Entry&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.Entry";
@@ -443,7 +444,8 @@ struct Entry {
     return std::make_tuple(Field(1, "job", &Entry::job), Field(2, "wall_us", &Entry::wall_us),
                            Field(3, "job_created", &Entry::job_created),
                            Field(4, "job_deleted", &Entry::job_deleted),
-                           Field(5, "records", &Entry::records));
+                           Field(5, "records", &Entry::records),
+                           Field(6, "data", &Entry::data));
   }
 };
 

@@ -1,0 +1,32 @@
+#include "lockstep/client/data_reader.h"
+
+#include "lockstep/client/data_reader_hub.h"
+
+namespace lockstep {
+
+absl::StatusOr<std::unique_ptr<DataReader>> DataReader::Open(DataReaderOptions options) {
+  auto impl = Impl::Open(std::move(options));
+  if (!impl.ok()) return impl.status();
+  return std::unique_ptr<DataReader>(new DataReader(*std::move(impl)));
+}
+
+DataReader::DataReader(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DataReader::~DataReader() { impl_->Close(); }
+
+absl::StatusOr<std::optional<DataElement>> DataReader::Next(CallOptions options) {
+  return impl_->Next(options);
+}
+absl::Status DataReader::Acknowledge(const ElementPlace& place) {
+  return impl_->Acknowledge(place);
+}
+absl::Status DataReader::AcknowledgeAll() { return impl_->AcknowledgeAll(); }
+absl::StatusOr<std::string> DataReader::Cursor() const { return impl_->Cursor(); }
+std::vector<ReadMark> DataReader::Marks() const { return impl_->Marks(); }
+void DataReader::Close() { impl_->Close(); }
+const std::string& DataReader::name() const { return impl_->name(); }
+const std::string& DataReader::consumer() const { return impl_->consumer(); }
+const std::string& DataReader::element_spec() const { return impl_->element_spec(); }
+bool DataReader::lease_had_ended() const { return impl_->lease_had_ended(); }
+DataReaderView DataReader::View() const { return impl_->View(); }
+
+}  // namespace lockstep

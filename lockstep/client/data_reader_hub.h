@@ -1,0 +1,131 @@
+// The shell around a ConsumerMachine: its links, its clock, and the callers' threads.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "asio/steady_timer.hpp"
+#include "lockstep/base/time.h"
+#include "lockstep/client/data_reader.h"
+#include "lockstep/client/loop_driver.h"
+#include "lockstep/client/redialed_link.h"
+#include "lockstep/dispatch/consumer_machine.h"
+#include "lockstep/runtime/address.h"
+
+namespace lockstep {
+
+// Threads: thread-safe. One mutex covers the machine; callers ask it themselves and take what was
+// read ahead without another thread. Links belong to the loop of this process, which whoever waits
+// drives (client::LoopDriver). Ownership: `Close` before letting go.
+class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
+ public:
+  static absl::StatusOr<std::shared_ptr<Impl>> Open(DataReaderOptions options);
+
+  absl::StatusOr<std::optional<DataElement>> Next(const CallOptions& options);
+  absl::Status Acknowledge(const ElementPlace& place);
+  absl::Status AcknowledgeAll();
+  absl::StatusOr<std::string> Cursor() const;
+  std::vector<ReadMark> Marks() const;
+  void Close();
+
+  const std::string& name() const { return name_; }
+  const std::string& consumer() const { return consumer_; }
+  const std::string& element_spec() const { return element_spec_; }
+  bool lease_had_ended() const { return lease_had_ended_; }
+  DataReaderView View() const;
+
+ private:
+  // Who waits for an element, or for the reader to be open or closed.
+  class Waiting;
+  using WaitingPtr = std::shared_ptr<Waiting>;
+
+  Impl(DataReaderOptions options, runtime::Address address);
+
+  absl::StatusOr<std::string> CallServer(link::RequestKind kind, const std::string& payload,
+                                         Time deadline);
+  absl::Status Register(Time deadline);
+  absl::Status OpenIteration(Time deadline);
+  // Waits until somebody has woken it, or `deadline`, or what `interrupted` says. OK also when the
+  // time is over.
+  absl::Status Wait(client::LoopDriver::Turn& turn, Time deadline, const Interrupted& interrupted);
+
+  absl::Status Forked() const;
+  absl::Status Closed() const;
+  absl::Status TimedOut(absl::Duration after) const;
+  bool here() const;
+
+  // With the mutex held: what the machine wants. Hand-outs are given at once, the rest is left to
+  // the loop.
+  void Take(dispatch::ConsumerEffects& effects, bool on_loop);
+  void PostDrain();
+  // On the loop.
+  void Drain();
+  void Send(dispatch::SendToDispatcher request);
+  void Read(dispatch::SendRead read);
+  void Feed(dispatch::ConsumerEvent event);
+  dispatch::ConsumerEvent AnsweredRead(dispatch::ReadId id, absl::StatusOr<std::string> answer,
+                                       bool unreachable);
+  client::RedialedLink& WorkerLink(const std::string& address);
+  void ArmTimer(Time due);
+  void EndOnLoop();
+
+  const uint64_t generation_;
+  const runtime::Address address_;
+  const std::string server_;
+  const DataReaderOptions options_;
+  std::string consumer_;
+  client::LoopDriver& loop_;
+
+  // Known once it is open.
+  std::string name_;
+  std::string element_spec_;
+  std::string identity_;
+  int64_t dataset_ = 0;
+  bool lease_had_ended_ = false;
+
+  mutable std::mutex mutex_;  // covers what follows
+  std::unique_ptr<dispatch::ConsumerMachine> machine_;
+  dispatch::ConsumerEffects scratch_;
+  std::vector<dispatch::SendToDispatcher> requests_;  // for the loop
+  std::vector<dispatch::SendRead> reads_;
+  std::vector<dispatch::ReadId> cancelled_;
+  bool posted_ = false;
+  uint64_t last_ask_ = 0;
+  absl::flat_hash_map<dispatch::AskId, WaitingPtr> asks_;
+  std::optional<dispatch::HandOut> handed_;  // to the caller who asks at this moment
+  dispatch::AskId asking_;
+  WaitingPtr opening_;
+  WaitingPtr closing_;
+  absl::Status open_error_;
+  bool closed_ = false;
+  bool machine_closed_ = false;
+  std::map<int64_t, ElementPlace> last_places_;  // by lane
+  absl::Status server_away_;                     // OK: it was reached last time
+  Time server_away_since_;
+  Time armed_ = Time::Infinite();
+  int64_t elements_ = 0;
+  int64_t bytes_ = 0;
+  int64_t reads_done_ = 0;
+  int64_t stalls_ = 0;
+  absl::Duration stalled_;
+
+  // The loop's.
+  std::shared_ptr<client::RedialedLink> dispatcher_;
+  std::map<std::string, std::shared_ptr<client::RedialedLink>> workers_;
+  asio::steady_timer timer_;
+  bool ended_ = false;
+};
+
+}  // namespace lockstep

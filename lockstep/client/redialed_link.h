@@ -1,0 +1,51 @@
+// A link of a client that is made when it is first needed, and again after it was lost.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "asio/io_context.hpp"
+#include "lockstep/link/client_link.h"
+#include "lockstep/runtime/address.h"
+
+namespace lockstep::client {
+
+// Threads: loop-confined. Bounds: its callers'. Ownership: keep it; `End` before letting go.
+class RedialedLink : public std::enable_shared_from_this<RedialedLink> {
+ public:
+  // `reached`: the other end has answered this; else it could not be reached, or was lost
+  // meanwhile.
+  using Answered = absl::AnyInvocable<void(absl::StatusOr<std::string>, bool reached)>;
+
+  RedialedLink(asio::io_context& io, runtime::Address address, std::string who)
+      : io_(io), address_(std::move(address)), who_(std::move(who)) {}
+
+  // Calls back once, perhaps at once; never after `End`.
+  void Call(link::RequestKind kind, std::string payload, Answered answered);
+  // Says farewell.
+  void End();
+
+ private:
+  struct Waiting {
+    link::RequestKind kind;
+    std::string payload;
+    Answered answered;
+  };
+  void Dial();
+  void Send(Waiting call);
+
+  asio::io_context& io_;
+  const runtime::Address address_;
+  const std::string who_;
+  std::shared_ptr<link::ClientLink> link_;
+  bool ready_ = false;
+  bool ended_ = false;
+  std::deque<Waiting> waiting_;
+};
+
+}  // namespace lockstep::client

@@ -1,0 +1,189 @@
+#include "lockstep/data/read_service.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/data_chunk.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/kinds.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace native = wire::native;
+using native::ChunkHead;
+using native::ChunkWriter;
+using native::kChunkAlignment;
+
+}  // namespace
+
+struct ReadService::Inbox {
+  struct Item {
+    uint64_t number;
+    native::ReadSegment ask;
+    absl::StatusOr<SegmentCache::Found> found;
+  };
+  std::mutex mutex;  // covers what follows
+  std::vector<Item> items;
+  ReadService* service;  // null: it is gone
+  runtime::Loop* loop;
+};
+
+link::Payload AnswerOf(const SegmentCache::Found& found, const native::ReadSegment& ask,
+                       uint64_t& elements) {
+  const native::ChunkView& chunk = found.chunk->view;
+  const ChunkHead& head = chunk.head();
+  const int64_t stride = std::max<uint32_t>(1, ask.stride);
+  // Which of the chunk's elements: those of the stride that are known to have enough behind them.
+  const int64_t ahead = static_cast<int64_t>(ask.ahead);
+  int64_t end = head.next;
+  if (!found.ended) end = std::min(end, found.known - ahead);
+  std::vector<uint32_t> picked;
+  uint64_t bytes = 0;
+  const uint64_t bytes_max = ask.bytes_max == 0 ? ~uint64_t{0} : ask.bytes_max;
+  int64_t at = ask.from;
+  for (; at < end && picked.size() < ask.elements_max; at += stride) {
+    const auto i = static_cast<uint32_t>(at - head.first);
+    const uint64_t more = chunk.element(i).size();
+    if (!picked.empty() && bytes + more > bytes_max) break;
+    bytes += more;
+    picked.push_back(i);
+  }
+  elements = picked.size();
+  const bool to_the_end = at >= head.next;
+  if (stride == 1 && picked.size() == head.count && to_the_end &&
+      head.ended == (found.ended && to_the_end) && ahead == 0) {
+    return {.failed = false, .bytes = {}, .shared = found.chunk->answer};
+  }
+  size_t room = 2 * kChunkAlignment;
+  for (const uint32_t i : picked) room += ChunkWriter::BytesFor(chunk.element(i).size());
+  std::string out(room, '\0');
+  ChunkWriter writer(std::span<char>(out).subspan(kChunkAlignment));
+  for (const uint32_t i : picked) {
+    const std::string_view element = chunk.element(i);
+    std::memcpy(writer.Add(element.size()).data(), element.data(), element.size());
+  }
+  const size_t used = writer.Finish({.segment = head.segment,
+                                     .first = ask.from,
+                                     .stride = static_cast<uint32_t>(stride),
+                                     .next = std::max(at, ask.from),
+                                     .ended = found.ended && at >= found.known,
+                                     .known = found.known});
+  out.resize(kChunkAlignment + used);
+  native::PutInlineHead(out);
+  return {.failed = false, .bytes = std::move(out), .shared = nullptr};
+}
+
+ReadService::ReadService(runtime::Loop& loop, SegmentCache& cache, FindDataset find)
+    : loop_(loop), cache_(cache), find_(std::move(find)), inbox_(std::make_shared<Inbox>()) {
+  inbox_->service = this;
+  inbox_->loop = &loop;
+}
+
+ReadService::~ReadService() {
+  const std::lock_guard lock(inbox_->mutex);
+  inbox_->service = nullptr;
+}
+
+bool ReadService::Takes(link::RequestKind kind) {
+  return kind == native::KindOf<native::ReadSegment>::kKind;
+}
+
+void ReadService::Take(link::Request request, link::Responder responder) {
+  auto ask = native::Decode<native::ReadSegment>(request.payload);
+  absl::Status wrong = ask.status();
+  if (wrong.ok() && (ask->from < 0 || ask->segment < 0)) {
+    wrong = absl::InvalidArgumentError("a segment and an element are counted from 0");
+  }
+  if (!wrong.ok()) {
+    ++stats_.failed;
+    return responder.Fail(native::WithReason(wrong, "invalid_argument"));
+  }
+  const int64_t dataset = ask->dataset;
+  const uint64_t number = ++last_;
+  open_.emplace(number, std::move(responder));
+  find_(dataset, [this, inbox = inbox_, number, ask = *std::move(ask)](
+                     absl::StatusOr<std::shared_ptr<const SegmentSource>> source) mutable {
+    {
+      const std::lock_guard lock(inbox->mutex);
+      if (inbox->service == nullptr) return;
+    }
+    auto open = open_.extract(number);
+    if (open.empty()) return;
+    if (!source.ok()) {
+      ++stats_.failed;
+      return open.mapped().Fail(source.status());
+    }
+    Read(ask, *std::move(source), std::move(open.mapped()));
+  });
+}
+
+void ReadService::Read(const native::ReadSegment& ask, std::shared_ptr<const SegmentSource> source,
+                       link::Responder responder) {
+  ReadRequest request = {.dataset = std::to_string(ask.dataset),
+                         .source = std::move(source),
+                         .segment = ask.segment,
+                         .from = ask.from,
+                         .stride = std::max<uint32_t>(1, ask.stride),
+                         .ahead = static_cast<int64_t>(ask.ahead),
+                         .reader = responder.link().value()};
+  if (ask.elements_max == 0) {
+    cache_.Prepare(std::move(request));
+    return responder.Answer(native::PreparedAnswer());
+  }
+  ++stats_.reads;
+  const uint64_t number = ++last_;
+  open_.emplace(number, std::move(responder));
+  cache_.Read(std::move(request),
+              [inbox = inbox_, number, ask](absl::StatusOr<SegmentCache::Found> found) mutable {
+                const std::lock_guard lock(inbox->mutex);
+                if (inbox->service == nullptr) return;
+                inbox->items.push_back({number, std::move(ask), std::move(found)});
+                if (inbox->items.size() > 1) return;  // somebody has posted already
+                inbox->loop->Post([inbox] {
+                  // On the loop, where the service is destroyed too.
+                  if (inbox->service != nullptr) inbox->service->TakeInbox();
+                });
+              });
+}
+
+void ReadService::TakeInbox() {
+  std::vector<Inbox::Item> items;
+  {
+    const std::lock_guard lock(inbox_->mutex);
+    items.swap(inbox_->items);
+  }
+  for (Inbox::Item& item : items) Answer(item.number, item.ask, std::move(item.found));
+}
+
+void ReadService::Answer(uint64_t number, const native::ReadSegment& ask,
+                         absl::StatusOr<SegmentCache::Found> found) {
+  auto open = open_.extract(number);
+  if (open.empty()) return;
+  if (!found.ok()) {
+    ++stats_.failed;
+    return open.mapped().Fail(found.status());
+  }
+  uint64_t elements = 0;
+  link::Payload payload = AnswerOf(*found, ask, elements);
+  stats_.elements += elements;
+  stats_.bytes += payload.shared != nullptr ? payload.shared->size() : payload.bytes.size();
+  open.mapped().Send(std::move(payload));
+}
+
+void ReadService::Ended(link::LinkId link) {
+  cache_.Forget(link.value());
+  for (auto at = open_.begin(); at != open_.end();) {
+    if (at->second.link() != link) {
+      ++at;
+      continue;
+    }
+    at->second.Answer({});  // nobody hears it
+    at = open_.erase(at);
+  }
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,30 @@
+// What makes the elements of a dataset's segments, as the cache sees it. Pure interface.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace lockstep::data {
+
+// One run of one segment.
+class ElementStream {
+ public:
+  virtual ~ElementStream() = default;
+  // The frame of the next element, good until the next call; nothing: the segment has ended.
+  virtual absl::StatusOr<std::optional<std::string_view>> Next() = 0;
+};
+
+// A dataset. Each run of a segment gives the same elements.
+//
+// Threads: thread-safe; a stream is used by one thread at a time.
+class SegmentSource {
+ public:
+  virtual ~SegmentSource() = default;
+  virtual absl::StatusOr<std::unique_ptr<ElementStream>> Start(int64_t segment) const = 0;
+};
+
+}  // namespace lockstep::data

@@ -1,0 +1,340 @@
+#include "lockstep/data/worker.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/data/engine_source.h"
+#include "lockstep/engine/resolve.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/data_definition.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/kinds.h"
+#include "lockstep/wire/native/utf8.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace native = wire::native;
+using runtime::MonotonicNow;
+
+// Datasets that are known at a time: `worker_datasets_max`. What was used last is kept.
+constexpr size_t kDatasetsMax = 256;
+constexpr absl::Duration kRetry = absl::Milliseconds(200);
+constexpr absl::Duration kDrainLook = absl::Milliseconds(100);
+// On their way at a time: the one that is parked, and one that reports.
+constexpr int kPollsMax = 2;
+
+std::string HostName() {
+  std::array<char, 256> host = {};
+  ::gethostname(host.data(), host.size() - 1);
+  return native::ToUtf8(host.data());
+}
+
+uint64_t RandomUid() {
+  std::random_device random;
+  return (uint64_t{random()} << 32 | random()) | 1;
+}
+
+native::DataError ErrorOf(const absl::Status& status) {
+  return {.code = static_cast<int32_t>(status.code()),
+          .reason = native::ReasonOf(status),
+          .message = {std::string(status.message())}};
+}
+
+// Errors after which polling again makes no sense.
+bool IsRefusal(const absl::Status& status) {
+  const std::string reason = native::ReasonOf(status);
+  return reason == "worker_version" || reason == "worker_replaced";
+}
+
+}  // namespace
+
+// Lists files, one dataset after the other, on a thread of its own; which nobody waits for: it may
+// hang in a file system.
+struct Worker::Resolving {
+  std::mutex mutex;  // covers what follows
+  std::condition_variable changed;
+  std::deque<std::function<void()>> work;
+  bool ends = false;
+
+  static void Run(const std::shared_ptr<Resolving>& self) {
+    std::unique_lock lock(self->mutex);
+    for (;;) {
+      self->changed.wait(lock, [&] { return self->ends || !self->work.empty(); });
+      if (self->ends) return;
+      auto work = std::move(self->work.front());
+      self->work.pop_front();
+      lock.unlock();
+      work();
+      lock.lock();
+    }
+  }
+};
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(runtime::Loop& loop, WorkerOptions options,
+                                                      std::function<void(absl::Status)> failed) {
+  if (options.uid == 0) options.uid = RandomUid();
+  std::unique_ptr<Worker> worker(new Worker(loop, std::move(options), std::move(failed)));
+  if (absl::Status status = worker->Listen(); !status.ok()) return status;
+  worker->SendPoll(/*at_once=*/true);
+  return worker;
+}
+
+Worker::Worker(runtime::Loop& loop, WorkerOptions options, std::function<void(absl::Status)> failed)
+    : loop_(loop),
+      options_(std::move(options)),
+      failed_(std::move(failed)),
+      cache_(std::make_unique<SegmentCache>(options_.cache)),
+      reads_(std::make_unique<ReadService>(
+          loop, *cache_,
+          [this](int64_t id, ReadService::Found found) { FindDataset(id, std::move(found)); })),
+      dispatcher_(std::make_unique<DispatcherLink>(loop, options_.dispatcher, "lockstep worker",
+                                                   options_.link)),
+      resolver_(std::make_shared<Resolving>()),
+      retry_(loop),
+      drain_(loop) {}
+
+Worker::~Worker() {
+  const std::lock_guard lock(resolver_->mutex);
+  resolver_->ends = true;
+  resolver_->changed.notify_all();
+}
+
+absl::Status Worker::Listen() {
+  link::Server::Options options;
+  options.listen = options_.listen;
+  options.link = options_.link;
+  options.service_instance = options_.uid;
+  options.notice = [this](std::string text) { Say(std::move(text)); };
+  link::ServerEvents events;
+  events.request = [this](link::Request request, link::Responder responder) {
+    if (ReadService::Takes(request.kind)) {
+      return reads_->Take(std::move(request), std::move(responder));
+    }
+    responder.Fail(native::WithReason(
+        absl::UnimplementedError(absl::StrFormat(
+            "a worker does not answer requests of kind %d: is that the address of a worker?",
+            request.kind)),
+        "unimplemented"));
+  };
+  events.ended = [this](link::LinkId link, bool /*by_peer*/) { reads_->Ended(link); };
+  auto server = link::Server::Listen(loop_, std::move(options), std::move(events));
+  if (!server.ok()) return server.status();
+  server_ = *std::move(server);
+  return absl::OkStatus();
+}
+
+void Worker::Say(std::string text) const {
+  if (options_.notice) options_.notice(std::move(text));
+}
+
+void Worker::SendPoll(bool at_once) {
+  if (polls_ >= kPollsMax) return;
+  native::WorkerPoll poll{.worker = options_.uid,
+                          .version = kWorkerVersion,
+                          .address = options_.advertise.empty() ? address() : options_.advertise,
+                          .tags = options_.tags,
+                          .host = HostName(),
+                          .pid = ::getpid(),
+                          .service = service_,
+                          .after = at_once ? 0 : version_,
+                          .wait_us = absl::ToInt64Microseconds(options_.poll_wait),
+                          .leaving = drained_ != nullptr};
+  told_.insert(told_.end(), std::make_move_iterator(reports_.begin()),
+               std::make_move_iterator(reports_.end()));
+  reports_.clear();
+  poll.resolved = told_;
+  ReportTimes(poll);
+  ++polls_;
+  dispatcher_->Call(native::KindOf<native::WorkerPoll>::kKind, native::Encode(poll),
+                    [this, alive = std::weak_ptr(alive_),
+                     leaving = poll.leaving](absl::StatusOr<std::string> answer) {
+                      if (alive.expired()) return;
+                      --polls_;
+                      if (answer.ok()) {
+                        told_.clear();
+                        leaving_told_ = leaving_told_ || leaving;
+                      }
+                      Polled(std::move(answer));
+                    });
+}
+
+void Worker::ReportTimes(native::WorkerPoll& poll) {
+  for (const auto& [dataset, totals] : cache_->totals()) {
+    RunTotals& before = reported_[dataset];
+    const int64_t elements = totals.elements - before.elements;
+    if (elements <= 0) continue;
+    poll.times.push_back(
+        {.dataset = std::stoll(dataset),
+         .element_time_ns = absl::ToInt64Nanoseconds((totals.busy - before.busy) / elements)});
+    before = totals;
+  }
+}
+
+void Worker::Polled(absl::StatusOr<std::string> answer) {
+  auto reply = answer.ok() ? native::Decode<native::WorkerPollReply>(*answer)
+                           : absl::StatusOr<native::WorkerPollReply>(answer.status());
+  if (!reply.ok()) {
+    if (IsRefusal(reply.status())) {
+      if (failed_) failed_(reply.status());
+      return;
+    }
+    if (std::exchange(registered_, false)) {
+      Say(absl::StrCat("the dispatcher at ", dispatcher_->address(),
+                       " is away: ", std::string(reply.status().message())));
+    }
+    retry_.Arm(MonotonicNow() + kRetry, [this] {
+      if (polls_ == 0) SendPoll(/*at_once=*/true);
+    });
+    return;
+  }
+  if (!std::exchange(registered_, true)) {
+    Say(absl::StrCat("registered with the dispatcher at ", dispatcher_->address()));
+  }
+  service_ = reply->service;
+  version_ = reply->version;
+  for (const int64_t dataset : reply->resolve) {
+    if (resolving_.insert(dataset).second) Resolve(dataset);
+  }
+  ForgetDatasets();
+  // Another one that is on its way goes on from here.
+  if (polls_ == 0) SendPoll(/*at_once=*/false);
+}
+
+void Worker::FindDataset(int64_t id, ReadService::Found found) {
+  const auto [at, added] = datasets_.try_emplace(id);
+  at->second.last_used = MonotonicNow();
+  if (at->second.source != nullptr) return found(at->second.source);
+  at->second.waiting.push_back(std::move(found));
+  if (added) Load(id);
+}
+
+void Worker::Load(int64_t id) {
+  dispatcher_->Call(native::KindOf<native::GetDataset>::kKind,
+                    native::Encode(native::GetDataset{.dataset = id}),
+                    [this, alive = std::weak_ptr(alive_), id](absl::StatusOr<std::string> answer) {
+                      if (!alive.expired()) Loaded(id, std::move(answer));
+                    });
+}
+
+void Worker::Loaded(int64_t id, absl::StatusOr<std::string> answer) {
+  const auto at = datasets_.find(id);
+  if (at == datasets_.end()) return;
+  const auto open = [&]() -> absl::StatusOr<std::shared_ptr<const SegmentSource>> {
+    if (!answer.ok()) return answer.status();
+    auto reply = native::Decode<native::GetDatasetReply>(*answer);
+    if (!reply.ok()) return reply.status();
+    if (!reply->resolved) {
+      return absl::UnavailableError(
+          absl::StrCat("the files of dataset '", reply->name, "' are not listed yet"));
+    }
+    auto definition = native::DecodeDefinition(reply->definition.data);
+    if (!definition.ok()) return definition.status();
+    auto manifest = native::DecodeManifest(reply->manifest.data);
+    if (!manifest.ok()) return manifest.status();
+    auto dataset = engine::Dataset::Open(*std::move(definition), *std::move(manifest),
+                                         {.roots = options_.allow_paths});
+    if (!dataset.ok()) return dataset.status();
+    return MakeEngineSource(*std::move(dataset));
+  };
+  auto source = open();
+  auto waiting = std::exchange(at->second.waiting, {});
+  if (source.ok()) {
+    at->second.source = *source;
+  } else {
+    datasets_.erase(at);  // whoever asks next has it looked for again
+  }
+  for (ReadService::Found& found : waiting) found(source);
+}
+
+// Those that nobody has read for longest go; what is on its way stays.
+void Worker::ForgetDatasets() {
+  while (datasets_.size() > kDatasetsMax) {
+    auto oldest = datasets_.end();
+    for (auto at = datasets_.begin(); at != datasets_.end(); ++at) {
+      if (at->second.source == nullptr) continue;
+      if (oldest == datasets_.end() || at->second.last_used < oldest->second.last_used) {
+        oldest = at;
+      }
+    }
+    if (oldest == datasets_.end()) return;
+    cache_->Drop(std::to_string(oldest->first));
+    datasets_.erase(oldest);
+  }
+}
+
+void Worker::Resolve(int64_t id) {
+  dispatcher_->Call(native::KindOf<native::GetDataset>::kKind,
+                    native::Encode(native::GetDataset{.dataset = id}),
+                    [this, alive = std::weak_ptr(alive_), id](absl::StatusOr<std::string> answer) {
+                      if (alive.expired()) return;
+                      if (!answer.ok()) {
+                        resolving_.erase(id);  // the next orders say it again
+                        return;
+                      }
+                      auto reply = native::Decode<native::GetDatasetReply>(*answer);
+                      if (!reply.ok()) return Resolved(id, reply.status());
+                      auto definition = native::DecodeDefinition(reply->definition.data);
+                      if (!definition.ok()) return Resolved(id, definition.status());
+                      const std::lock_guard lock(resolver_->mutex);
+                      if (!std::exchange(resolver_runs_, true)) {
+                        std::thread([resolver = resolver_] { Resolving::Run(resolver); }).detach();
+                      }
+                      resolver_->work.push_back([this, alive, resolver = resolver_.get(),
+                                                 loop = &loop_, id, roots = options_.allow_paths,
+                                                 definition = *std::move(definition)] {
+                        auto manifest = engine::Resolve(definition, {.roots = roots});
+                        // Where the worker has gone, the loop has too, or is about to.
+                        const std::lock_guard ends_later(resolver->mutex);
+                        if (resolver->ends) return;
+                        loop->Post([this, alive, id, manifest = std::move(manifest)]() mutable {
+                          if (!alive.expired()) Resolved(id, std::move(manifest));
+                        });
+                      });
+                      resolver_->changed.notify_one();
+                    });
+}
+
+void Worker::Resolved(int64_t id, absl::StatusOr<plan::Manifest> manifest) {
+  resolving_.erase(id);
+  native::ResolveReport report{.dataset = id};
+  if (manifest.ok()) {
+    report.files = static_cast<int64_t>(manifest->files.size());
+    report.manifest = {native::EncodeManifest(*manifest)};
+    Say(absl::StrFormat("listed %d files of dataset %d", report.files, id));
+  } else {
+    report.error = ErrorOf(manifest.status());
+    Say(absl::StrCat("dataset ", id, ": ", std::string(manifest.status().message())));
+  }
+  reports_.push_back(std::move(report));
+  if (registered_) SendPoll(/*at_once=*/true);
+}
+
+void Worker::Drain(std::function<void()> done) {
+  if (drained_ != nullptr) return;
+  drained_ = std::move(done);
+  drain_until_ = MonotonicNow() + options_.drain_time;
+  polls_ = std::min(polls_, kPollsMax - 1);
+  SendPoll(/*at_once=*/true);
+  LookWhetherDrained();
+}
+
+// Consumers that were told go elsewhere, and ask no more here.
+void Worker::LookWhetherDrained() {
+  const bool quiet = reads_->stats().reads == reads_seen_;
+  reads_seen_ = reads_->stats().reads;
+  const bool over = MonotonicNow() >= drain_until_;
+  if (over || (leaving_told_ && quiet) || !registered_) {
+    return server_->Drain(std::exchange(drained_, nullptr));
+  }
+  drain_.Arm(MonotonicNow() + kDrainLook, [this] { LookWhetherDrained(); });
+}
+
+}  // namespace lockstep::data

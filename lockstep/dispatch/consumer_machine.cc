@@ -1,0 +1,457 @@
+#include "lockstep/dispatch/consumer_machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/dispatch/consumer_impl.h"
+
+namespace lockstep::dispatch {
+
+namespace {
+
+ErrorPtr Cancelled(std::string message) {
+  return MakeError(absl::StatusCode::kCancelled, reason::kCancelled, std::move(message));
+}
+
+}  // namespace
+
+ConsumerMachine::Impl::Impl(ConsumerOptions options) : options_(std::move(options)) {
+  start_.mode = options_.spec.mode;
+}
+
+void ConsumerMachine::Impl::Open(Time now, ConsumerEffects& out) {
+  if (state_ != State::kIdle) return;
+  for (const std::string* text : {&options_.spec.cursor, &options_.rejoin}) {
+    if (text->empty()) continue;
+    std::variant<dispatch::Cursor, ErrorPtr> decoded = DecodeCursor(*text);
+    if (std::holds_alternative<ErrorPtr>(decoded)) return Fail(std::get<ErrorPtr>(decoded), out);
+    dispatch::Cursor& cursor = std::get<dispatch::Cursor>(decoded);
+    if (cursor.mode != options_.spec.mode || cursor.definition != options_.definition) {
+      return Fail(
+          MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+                    absl::StrCat("the cursor is of a reading of dataset ", cursor.definition,
+                                 " in order ", std::string(ModeName(cursor.mode)), ", and this is ",
+                                 options_.definition, " in order ",
+                                 std::string(ModeName(options_.spec.mode)))),
+          out);
+    }
+    if (text == &options_.rejoin) {
+      rejoin_ = std::move(cursor);
+    } else {
+      start_ = std::move(cursor);
+    }
+  }
+  state_ = State::kOpening;
+  unanswered_since_ = now;
+  SendOpen(now, out);
+}
+
+void ConsumerMachine::Impl::SendOpen(Time /*now*/, ConsumerEffects& out) {
+  OpenIteration request{.spec = options_.spec,
+                        .consumer = options_.consumer,
+                        .life = options_.life,
+                        .index = options_.index,
+                        .have = options_.have,
+                        .host = options_.host,
+                        .pid = options_.pid};
+  if (rejoin_) request.round = rejoin_->round;
+  const RequestId id(++last_request_);
+  requests_[id] = {.kind = Kind::kOpen};
+  out.requests.push_back({id, std::move(request)});
+}
+
+void ConsumerMachine::Impl::SendClose(Time /*now*/, ConsumerEffects& out) {
+  const RequestId id(++last_request_);
+  requests_[id] = {.kind = Kind::kClose};
+  out.requests.push_back(
+      {id, CloseConsumer{.iteration = opened_->iteration,
+                         .consumer = opened_->consumer,
+                         .life = options_.life,
+                         .acks = first_come() ? Acks() : std::vector<LaneAck>()}});
+}
+
+void ConsumerMachine::Impl::Next(Time now, AskId ask, ConsumerEffects& out) {
+  if (options_.acknowledge_by_itself) AcknowledgeHanded(now);
+  if (handed_out_ > 0 && asks_.empty()) {
+    const absl::Duration sample = now - asked_at_;
+    element_time_ =
+        element_time_ == absl::ZeroDuration() ? sample : element_time_ * 0.9 + sample * 0.1;
+  }
+  asked_at_ = now;
+  asks_.push_back(ask);
+  const int64_t before = handed_out_;
+  Advance(now, out);
+  if (handed_out_ == before && !asks_.empty()) ++stalls_;
+}
+
+void ConsumerMachine::Impl::Cancel(AskId ask, ConsumerEffects& out) {
+  const auto found = std::find(asks_.begin(), asks_.end(), ask);
+  if (found == asks_.end()) return;
+  asks_.erase(found);
+  out.handed_out.push_back({.ask = ask, .error = Cancelled("the request was cancelled")});
+}
+
+void ConsumerMachine::Impl::Acknowledge(Time now, const ElementPlace& place, ConsumerEffects& out) {
+  const auto found = lanes_.find(place.lane);
+  if (!first_come() || found == lanes_.end()) return;
+  for (LaneSegment& segment : found->second.segments) {
+    if (segment.seq < place.seq) NoteAcked(now, segment, segment.handed);
+    if (segment.seq == place.seq) {
+      NoteAcked(now, segment, std::min(segment.handed, place.element + 1));
+    }
+  }
+  Advance(now, out);
+}
+
+void ConsumerMachine::Impl::Close(Time now, ConsumerEffects& out) {
+  if (state_ == State::kClosing || state_ == State::kClosed) return;
+  EndAsks(Cancelled("the consumer was closed"), out);
+  CancelReads(out);
+  if (!opened_ || state_ == State::kFailed) {
+    state_ = State::kClosed;
+    out.closed = true;
+    return;
+  }
+  state_ = State::kClosing;
+  unanswered_since_ = now;
+  SendClose(now, out);
+}
+
+void ConsumerMachine::Impl::EndAsks(const ErrorPtr& error, ConsumerEffects& out) {
+  for (const AskId ask : asks_) {
+    out.handed_out.push_back({.ask = ask, .error = error, .end = error == nullptr});
+  }
+  asks_.clear();
+}
+
+void ConsumerMachine::Impl::Fail(const ErrorPtr& why, ConsumerEffects& out) {
+  if (state_ == State::kFailed || state_ == State::kClosed) return;
+  state_ = State::kFailed;
+  failure_ = why;
+  CancelReads(out);
+  EndAsks(why, out);
+}
+
+void ConsumerMachine::Impl::CancelReads(ConsumerEffects& out) {
+  for (const auto& [id, read] : reads_) out.cancelled_reads.push_back(id);
+  reads_.clear();
+  asked_bytes_ = 0;
+  for (auto& [id, lane] : lanes_) {
+    for (LaneSegment& segment : lane.segments) segment.reading.reset();
+  }
+}
+
+void ConsumerMachine::Impl::Handle(Time now, ConsumerEvent event, ConsumerEffects& out) {
+  std::visit([&](auto& what) { Take(now, what, out); }, event);
+  Advance(now, out);
+}
+
+void ConsumerMachine::Impl::Retry(Time now) {
+  backoff_ = backoff_ == absl::ZeroDuration() ? options_.retry_first
+                                              : std::min(backoff_ * 2, options_.retry_max);
+  retry_at_ = std::min(retry_at_, now + backoff_);
+}
+
+void ConsumerMachine::Impl::Take(Time now, DispatcherAnswered& event, ConsumerEffects& out) {
+  const auto found = requests_.find(event.request);
+  if (found == requests_.end()) return;
+  const InFlight request = found->second;
+  requests_.erase(found);
+  if (state_ == State::kClosed || state_ == State::kFailed) return;
+  if (event.unavailable) {
+    if (now - unanswered_since_ >= options_.give_up_after) {
+      const ErrorPtr why = MakeError(absl::StatusCode::kUnavailable, reason::kUnavailable,
+                                     absl::StrCat("the dispatcher did not answer for ",
+                                                  absl::FormatDuration(now - unanswered_since_)));
+      return Fail(why, out);
+    }
+    return Retry(now);
+  }
+  backoff_ = absl::ZeroDuration();
+  retry_at_ = Time::Infinite();
+  unanswered_since_ = now;
+  if (request.kind == Kind::kClose) {
+    state_ = State::kClosed;
+    out.closed = true;
+    return;
+  }
+  if (event.error != nullptr) {
+    if (state_ == State::kClosing) return;
+    return Fail(event.error, out);
+  }
+  if (auto* opened = std::get_if<IterationOpened>(&event.answer);
+      opened != nullptr && request.kind == Kind::kOpen) {
+    return TakeOpened(now, *opened, out);
+  }
+  auto* assignment = std::get_if<Assignment>(&event.answer);
+  if (assignment == nullptr || state_ != State::kReading) return;
+  const auto forget = [](auto& list, size_t count) {
+    list.erase(list.begin(),
+               list.begin() + static_cast<std::ptrdiff_t>(std::min(count, list.size())));
+  };
+  forget(unreachable_, request.unreachable);
+  forget(failures_, request.failures);
+  for (auto& [id, other] : requests_) {
+    other.unreachable -= std::min(other.unreachable, request.unreachable);
+    other.failures -= std::min(other.failures, request.failures);
+  }
+  // An answer of a former life of the dispatcher, or one that another has overtaken.
+  if (assignment_) {
+    if (assignment->service == assignment_->service) {
+      if (assignment->version < assignment_->version) return;
+    } else if (event.request < newest_answered_) {
+      return;
+    }
+  }
+  newest_answered_ = std::max(newest_answered_, event.request);
+  TakeAssignment(now, std::move(*assignment), out);
+}
+
+void ConsumerMachine::Impl::TakeOpened(Time /*now*/, const IterationOpened& answer,
+                                       ConsumerEffects& /*out*/) {
+  opened_ = answer;
+  if (state_ != State::kOpening) return;
+  state_ = State::kReading;
+  index_ = answer.index;
+  if (exact()) position_ = index_;
+  if (rejoin_ && exact()) position_ = rejoin_->elements - start_.elements + index_;
+  if (rejoin_ && rounds()) {
+    round_ = rejoin_->round;
+    skip_turns_ = rejoin_->place;
+    begun_ = skip_turns_ > 0 ? round_ : round_ - 1;
+  }
+  Urgent();
+}
+
+void ConsumerMachine::Impl::TakeAssignment(Time now, Assignment assignment, ConsumerEffects& out) {
+  assignment_ = std::move(assignment);
+  if (assignment_->phase == Phase::kFailed || assignment_->phase == Phase::kCollected) {
+    ErrorPtr error = assignment_->error;
+    if (error == nullptr) {
+      error = MakeError(absl::StatusCode::kAborted, reason::kIterationCollected,
+                        "the iteration was collected");
+    }
+    return Fail(error, out);
+  }
+  const std::optional<int64_t> before = block_;
+  block_ = assignment_->block_round;
+  // Too late to stop before it: that is what the next poll says.
+  if (block_ && *block_ <= begun_) block_.reset();
+  if (rounds() && (assignment_->block_round || before)) Urgent();
+  TakeLanes(now, *assignment_, out);
+}
+
+void ConsumerMachine::Impl::TakeLanes(Time now, const Assignment& assignment,
+                                      ConsumerEffects& out) {
+  if (assignment.phase != Phase::kReading) return;
+  std::set<LaneId> listed;
+  for (const Lane& from : assignment.lanes) {
+    listed.insert(from.lane);
+    LaneReader& lane = lanes_[from.lane];
+    lane.lane = from.lane;
+    lane.task = from.task;
+    lane.starting_round = from.starting_round;
+    lane.base_round = from.base_round;
+    lane.base_element = from.base_element;
+    lane.closed = from.closed;
+    if (lane.segments.empty() && from.first_element >= 0) lane.begin = from.first_element;
+    for (const Grant& grant : from.grants) TakeGrant(now, lane, from, grant, out);
+    // What is not listed any more, is needed by nobody.
+    const int64_t first = from.grants.empty() ? -1 : from.grants.front().seq;
+    while (!lane.segments.empty()) {
+      LaneSegment& front = lane.segments.front();
+      const bool gone = first_come() ? front.AllAcked() && (first < 0 || front.seq < first)
+                                     : front.seq < first && front.End().has_value() &&
+                                           *front.End() <= NeededFrom(lane);
+      if (!gone) break;
+      if (front.End()) lane.begin = *front.End();
+      for (const auto& [index, element] : front.buffer) buffered_bytes_ -= element.bytes;
+      lane.segments.pop_front();
+    }
+    lane.Number();
+  }
+  for (auto it = lanes_.begin(); it != lanes_.end();) {
+    if (listed.count(it->first) > 0) {
+      ++it;
+      continue;
+    }
+    DropRead(it->second, out);
+    it = lanes_.erase(it);
+  }
+}
+
+void ConsumerMachine::Impl::TakeGrant(Time now, LaneReader& lane, const Lane& from,
+                                      const Grant& grant, ConsumerEffects& out) {
+  LaneSegment* segment = lane.Find(grant.seq);
+  if (segment == nullptr) {
+    if (!lane.segments.empty() && grant.seq < lane.segments.back().seq) return;
+    const bool first = lane.segments.empty();
+    segment = &lane.segments.emplace_back();
+    segment->seq = grant.seq;
+    segment->segment = grant.segment;
+    segment->from = segment->handed = segment->acked = grant.from;
+    lane.next_seq = grant.seq + 1;
+    segment->known = grant.from;
+    if (first && from.first_element >= 0) segment->start = from.first_element;
+    if (first && exact() && rejoin_) {
+      // Of the lane it is only known where the cursor points to.
+      int64_t element = 0;
+      if (!rejoin_->rests.empty() && rejoin_->rests.front().segment == grant.segment) {
+        element = rejoin_->rests.front().from;
+      }
+      segment->start =
+          rejoin_->elements - start_.elements - std::max<int64_t>(0, element - grant.from);
+    }
+    if (!first) lane.Number();
+  }
+  if (grant.elements >= 0) {
+    segment->told_count = true;
+    NoteCount(lane, *segment, grant.elements);
+  }
+  if (segment->worker == grant.worker) return;
+  segment->worker = grant.worker;
+  segment->prepared = false;
+  segment->retry_at = now;
+  segment->backoff = absl::ZeroDuration();
+  if (segment->reading) {
+    out.cancelled_reads.push_back(*segment->reading);
+    asked_bytes_ -= reads_[*segment->reading].bytes;
+    reads_.erase(*segment->reading);
+    segment->reading.reset();
+  }
+}
+
+size_t ConsumerMachine::Impl::PollsInFlight() const {
+  return static_cast<size_t>(
+      std::count_if(requests_.begin(), requests_.end(),
+                    [](const auto& entry) { return entry.second.kind == Kind::kPoll; }));
+}
+
+void ConsumerMachine::Impl::ReportSoon(Time now) {
+  report_at_ = std::min(report_at_, now + options_.report_every);
+}
+
+ConsumerPoll ConsumerMachine::Impl::MakePoll() const {
+  ConsumerPoll poll{.iteration = opened_->iteration,
+                    .consumer = opened_->consumer,
+                    .life = options_.life,
+                    .number = poll_number_,
+                    .wait = options_.poll_wait,
+                    .unreachable = unreachable_,
+                    .failures = failures_,
+                    .round = begun_,
+                    .finished = finished_,
+                    .element_time = element_time_};
+  if (assignment_) {
+    poll.service = assignment_->service;
+    poll.after = assignment_->version;
+  }
+  if (first_come()) {
+    poll.acks = Acks();
+  } else {
+    for (const auto& [id, lane] : lanes_) {
+      poll.progress.push_back(ProgressOf(lane));
+      for (const LaneSegment& segment : lane.segments) {
+        if (segment.count && !segment.told_count) {
+          poll.counts.push_back({.lane = id, .seq = segment.seq, .elements = *segment.count});
+        }
+      }
+    }
+    if (exact() && lanes_.empty()) {
+      LaneProgress progress;
+      const int64_t rests = static_cast<int64_t>(start_.rests.size());
+      if (rejoin_) {
+        const int64_t segment =
+            rejoin_->rests.empty() ? rejoin_->next : rejoin_->rests.front().segment;
+        const bool at_rest = rests > 0 && segment == start_.rests.front().segment;
+        progress.seq = at_rest ? 0 : segment - start_.next + rests;
+      }
+      poll.progress.push_back(progress);
+    }
+  }
+  if (rounds()) poll.blocked_round = block_;
+  if (!asks_.empty()) poll.waits_for = GetView().waits_for;
+  return poll;
+}
+
+void ConsumerMachine::Impl::SendPolls(Time now, ConsumerEffects& out) {
+  if (state_ != State::kReading || retry_at_ != Time::Infinite()) return;
+  if (assignment_ && assignment_->phase == Phase::kFinished) return;
+  const size_t in_flight = PollsInFlight();
+  const bool due = urgent_ || report_at_ <= now;
+  if (in_flight >= 2 || (in_flight == 1 && !due)) return;
+  urgent_ = false;
+  report_at_ = Time::Infinite();
+  ++poll_number_;
+  const RequestId id(++last_request_);
+  requests_[id] = {
+      .kind = Kind::kPoll, .unreachable = unreachable_.size(), .failures = failures_.size()};
+  out.requests.push_back({id, MakePoll()});
+}
+
+void ConsumerMachine::Impl::Advance(Time now, ConsumerEffects& out) {
+  if (state_ == State::kFailed) EndAsks(failure_, out);
+  if (state_ == State::kClosing || state_ == State::kClosed) {
+    EndAsks(Cancelled("the consumer was closed"), out);
+  }
+  if (state_ != State::kReading) return;
+  HandOutAll(now, out);
+  if (state_ == State::kReading) PlanReads(now, out);
+  SendPolls(now, out);
+}
+
+void ConsumerMachine::Impl::ReachDeadline(Time now, ConsumerEffects& out) {
+  if (retry_at_ <= now) {
+    retry_at_ = Time::Infinite();
+    if (state_ == State::kOpening) SendOpen(now, out);
+    if (state_ == State::kClosing) SendClose(now, out);
+    Urgent();
+  }
+  Advance(now, out);
+}
+
+Time ConsumerMachine::Impl::NextDeadline() const {
+  if (state_ == State::kFailed || state_ == State::kClosed) return Time::Infinite();
+  Time next = retry_at_;
+  if (state_ != State::kReading) return next;
+  if (retry_at_ == Time::Infinite() && PollsInFlight() < 2) next = std::min(next, report_at_);
+  for (const auto& [id, lane] : lanes_) {
+    for (const LaneSegment& segment : lane.segments) {
+      if (segment.backoff > absl::ZeroDuration() && !segment.reading) {
+        next = std::min(next, segment.retry_at);
+      }
+    }
+  }
+  return next;
+}
+
+ConsumerMachine::ConsumerMachine(ConsumerOptions options)
+    : impl_(std::make_unique<Impl>(std::move(options))) {}
+ConsumerMachine::~ConsumerMachine() = default;
+void ConsumerMachine::Open(Time now, ConsumerEffects& out) { impl_->Open(now, out); }
+void ConsumerMachine::Next(Time now, AskId ask, ConsumerEffects& out) {
+  impl_->Next(now, ask, out);
+}
+void ConsumerMachine::Cancel(Time /*now*/, AskId ask, ConsumerEffects& out) {
+  impl_->Cancel(ask, out);
+}
+void ConsumerMachine::Acknowledge(Time now, const ElementPlace& place, ConsumerEffects& out) {
+  impl_->Acknowledge(now, place, out);
+}
+void ConsumerMachine::Close(Time now, ConsumerEffects& out) { impl_->Close(now, out); }
+void ConsumerMachine::Handle(Time now, ConsumerEvent event, ConsumerEffects& out) {
+  impl_->Handle(now, std::move(event), out);
+}
+void ConsumerMachine::ReachDeadline(Time now, ConsumerEffects& out) {
+  impl_->ReachDeadline(now, out);
+}
+Time ConsumerMachine::NextDeadline() const { return impl_->NextDeadline(); }
+std::vector<LaneAck> ConsumerMachine::Acks() const { return impl_->Acks(); }
+std::optional<std::string> ConsumerMachine::Cursor(ErrorPtr& why) const {
+  return impl_->CursorText(why);
+}
+ConsumerMachine::View ConsumerMachine::GetView() const { return impl_->GetView(); }
+std::optional<IterationOpened> ConsumerMachine::opened() const { return impl_->opened(); }
+
+}  // namespace lockstep::dispatch

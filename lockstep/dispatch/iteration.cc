@@ -1,0 +1,486 @@
+#include "lockstep/dispatch/iteration.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace lockstep::dispatch {
+
+namespace {
+
+// What does not get better elsewhere.
+bool IsDeterministic(const Error& error) {
+  for (const char* prefix : {"path_", "source_", "record_", "definition_", "element_"}) {
+    if (absl::StartsWith(error.reason, prefix)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Iteration::Iteration(Environment& env, IterationId id, IterationSpec spec, Cursor start)
+    : env_(env), id_(id), spec_(std::move(spec)), start_(std::move(start)) {}
+
+std::string Iteration::Name() const { return absl::StrCat(spec_.name, "#", spec_.repetition); }
+
+bool Iteration::HasConsumer(const std::string& name, ConsumerLife life) const {
+  return std::any_of(consumers_.begin(), consumers_.end(), [&](const auto& entry) {
+    return entry.second.name == name && entry.second.life == life;
+  });
+}
+
+Iteration::Consumer* Iteration::Find(ConsumerId id) {
+  const auto found = consumers_.find(id);
+  return found == consumers_.end() ? nullptr : &found->second;
+}
+
+Iteration::Consumer* Iteration::FindByName(const std::string& name) {
+  for (auto& [id, consumer] : consumers_) {
+    if (consumer.name == name) return &consumer;
+  }
+  return nullptr;
+}
+
+ErrorPtr Iteration::CheckOpen(const OpenIteration& request, const Consumer* known) const {
+  if (phase_ == Phase::kFailed) return error_;
+  if (spec_.mode == Mode::kFirstCome) return nullptr;
+  for (const auto& [id, other] : consumers_) {
+    if (&other != known && request.index >= 0 && other.index == request.index) {
+      return MakeError(absl::StatusCode::kAlreadyExists, reason::kConsumerIndexTaken,
+                       absl::StrCat("consumer ", request.index, " of iteration ", Name(), " is ",
+                                    other.name, " on ", other.host, " (pid ", other.pid,
+                                    "), so it cannot be ", request.consumer));
+    }
+  }
+  if (spec_.mode == Mode::kRounds && known != nullptr && known->life != request.life &&
+      request.round && *request.round < known->round) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+        absl::StrCat("consumer ", request.consumer, " of iteration ", Name(),
+                     " wants to go on with round ", *request.round,
+                     ", but its current round has already reached ", known->round,
+                     ": restore all consumers from their cursors into a new iteration"));
+  }
+  return nullptr;
+}
+
+void Iteration::Open(Time now, const OpenIteration& request, Effects& out) {
+  Mark();
+  Consumer* known = FindByName(request.consumer);
+  if (ErrorPtr error = CheckOpen(request, known); error != nullptr) {
+    return out.Fail(request.call, std::move(error));
+  }
+  if (known == nullptr && consumers_.size() >= env_.options.consumers_max) {
+    return out.Fail(request.call,
+                    MakeError(absl::StatusCode::kResourceExhausted, reason::kLimitReached,
+                              absl::StrCat("iteration ", Name(), " has ", consumers_.size(),
+                                           " consumers (consumers_max)")));
+  }
+  IterationOpened answer{.iteration = id_, .name = spec_.name};
+  if (known != nullptr && known->life != request.life) {
+    FailParked(*known,
+               MakeError(absl::StatusCode::kAborted, reason::kConsumerReplaced,
+                         absl::StrCat("consumer ", request.consumer, " of iteration ", Name(),
+                                      " came back as another process on ", request.host, " (pid ",
+                                      request.pid, ")")),
+               out);
+    // Without its place in the rounds it begins at the next round that all agree on.
+    if (spec_.mode == Mode::kRounds && !request.round && IsSeated(known->id)) {
+      Remove(now, known->id, false, out);
+      known = nullptr;
+    } else {
+      Commit(record::ConsumerReplaced{.consumer = known->id,
+                                      .life = request.life,
+                                      .host = request.host,
+                                      .pid = request.pid},
+             out);
+      known->poll_number = 0;
+      known->progress.clear();
+      known->blocked.reset();
+      agreement_.Forget(known->id);
+      out.Tell(Severity::kInfo, absl::StrCat("consumer ", known->name, " of iteration ", Name(),
+                                             " is another process now"));
+    }
+  }
+  if (known == nullptr) {
+    if (const auto left = leavers_.find(request.consumer); left != leavers_.end()) {
+      answer.lease_had_ended = true;
+      for (size_t i = 0; i < left->second.seqs.size(); ++i) {
+        answer.counted.push_back({.lane = LaneId(left->second.id.value()),
+                                  .seq = left->second.seqs[i],
+                                  .elements = left->second.elements[i]});
+      }
+    }
+    known = &Join(now, request, out);
+  }
+  TakeAcks(request.have, *known, out);
+  Hear(now, *known);
+  Touch(*known);
+  answer.consumer = known->id;
+  answer.index = known->index;
+  out.Succeed(request.call, std::move(answer));
+}
+
+Iteration::Consumer& Iteration::Join(Time now, const OpenIteration& request, Effects& out) {
+  int32_t index = request.index;
+  if (index < 0 && spec_.mode != Mode::kFirstCome) {
+    std::set<int32_t> taken = finished_indices_;
+    for (const auto& [id, other] : consumers_) taken.insert(other.index);
+    for (index = 0; taken.count(index) > 0;) ++index;
+  }
+  const ConsumerId id(env_.NextId());
+  Commit(record::ConsumerJoined{.consumer = id,
+                                .name = request.consumer,
+                                .life = request.life,
+                                .index = index,
+                                .host = request.host,
+                                .pid = request.pid},
+         out);
+  env_.deadlines.Clear(DueOf(DueKind::kIterationIdle));
+  out.Tell(Severity::kInfo,
+           absl::StrCat("consumer ", request.consumer, " reads iteration ", Name()));
+  Consumer& consumer = *Find(id);
+  Hear(now, consumer);
+  TouchAll();
+  return consumer;
+}
+
+void Iteration::Poll(Time now, const ConsumerPoll& request, Effects& out) {
+  Mark();
+  Consumer* consumer = Find(request.consumer);
+  if (consumer == nullptr) {
+    return out.Fail(request.call, MakeError(absl::StatusCode::kNotFound, reason::kUnknownConsumer,
+                                            absl::StrCat("iteration ", Name(), " has no consumer ",
+                                                         request.consumer.value(),
+                                                         ": it left, or its lease ended")));
+  }
+  if (consumer->life != request.life) {
+    return out.Fail(request.call,
+                    MakeError(absl::StatusCode::kAborted, reason::kConsumerReplaced,
+                              absl::StrCat("consumer ", consumer->name, " of iteration ", Name(),
+                                           " is another process now, on ", consumer->host, " (pid ",
+                                           consumer->pid, ")")));
+  }
+  if (consumer->parked) AnswerParked(now, *consumer, out);
+  Hear(now, *consumer);
+  consumer->parked = request.call;
+  env_.parked[request.call] = {.iteration = id_, .consumer = consumer->id};
+  const absl::Duration wait = std::min(request.wait, env_.options.poll_wait_max);
+  env_.deadlines.Set(DueOf(DueKind::kConsumerPark, consumer->id), now + wait);
+  const bool seen = request.service == env_.options.service && request.after == consumer->version;
+  if (!seen || wait <= absl::ZeroDuration()) consumer->dirty = true;
+
+  if (spec_.mode == Mode::kFirstCome && phase_ == Phase::kReading) {
+    TakeAcks(request.acks, *consumer, out);
+  }
+  if (request.number <= consumer->poll_number) return;
+  consumer->poll_number = request.number;
+  consumer->waits_for = request.waits_for;
+  consumer->element_time = request.element_time;
+  for (const WorkerId worker : request.unreachable) {
+    if (env_.workers.Find(worker) == nullptr) continue;
+    consumer->avoid[worker] = now + env_.options.unreachable_for;
+    env_.deadlines.Set(DueOf(DueKind::kConsumerReach, consumer->id),
+                       now + env_.options.unreachable_for);
+    choose_workers_ = true;
+    Touch(*consumer);
+    out.Tell(Severity::kWarning,
+             absl::StrCat("consumer ", consumer->name, " of iteration ", Name(),
+                          " cannot reach the worker at ", env_.workers.Find(worker)->address));
+  }
+  if (phase_ != Phase::kReading) return;
+  for (const SegmentFailure& failure : request.failures) {
+    TakeFailure(now, failure, out);
+    if (phase_ != Phase::kReading) return;
+  }
+  if (spec_.mode == Mode::kFirstCome) return;
+  for (const LaneProgress& progress : request.progress) {
+    int64_t& seq = consumer->progress[progress.lane];
+    seq = std::max(seq, progress.seq);
+  }
+  if (spec_.mode == Mode::kRounds) {
+    for (const SegmentCount& count : request.counts) {
+      const auto lane = lanes_.find(count.lane);
+      if (lane == lanes_.end()) continue;
+      const Given* given = lane->second.Find(count.seq);
+      if (given == nullptr || given->elements >= 0) continue;
+      Commit(record::Counted{.lane = count.lane, .seq = count.seq, .elements = count.elements},
+             out);
+      TouchAll();
+    }
+    TakeRounds(request, *consumer);
+  }
+  if (request.finished && !consumer->finished) {
+    Commit(record::ConsumerFinished{.consumer = consumer->id}, out);
+  }
+}
+
+void Iteration::Close(Time now, const CloseConsumer& request, Effects& out) {
+  Mark();
+  Consumer* consumer = Find(request.consumer);
+  if (consumer != nullptr && consumer->life == request.life) {
+    if (phase_ == Phase::kReading) TakeAcks(request.acks, *consumer, out);
+    FailParked(*consumer,
+               MakeError(absl::StatusCode::kCancelled, reason::kCancelled,
+                         absl::StrCat("consumer ", consumer->name, " has left iteration ", Name())),
+               out);
+    Remove(now, consumer->id, false, out);
+  }
+  out.Succeed(request.call, ConsumerClosed{});
+}
+
+void Iteration::Remove(Time now, ConsumerId id, bool lease_ended, Effects& out) {
+  Consumer& consumer = *Find(id);
+  out.Tell(lease_ended ? Severity::kWarning : Severity::kInfo,
+           absl::StrCat("consumer ", consumer.name, " has left iteration ", Name(),
+                        lease_ended ? ": its lease ended" : ""));
+  Unpark(consumer);
+  for (const DueKind kind : {DueKind::kConsumerLease, DueKind::kConsumerPark,
+                             DueKind::kConsumerQuiet, DueKind::kConsumerReach}) {
+    env_.deadlines.Clear(DueOf(kind, id));
+  }
+  agreement_.Forget(id);
+  if (const auto lane = lanes_.find(LaneId(id.value()));
+      spec_.mode == Mode::kFirstCome && lane != lanes_.end()) {
+    for (Given& given : lane->second.grants) SetWorker(given, WorkerId());
+  }
+  Commit(record::ConsumerGone{.consumer = id, .lease_ended = lease_ended}, out);
+  TouchAll();
+  SetIdle(now);
+}
+
+void Iteration::SetIdle(Time now) {
+  if (!consumers_.empty()) return;
+  absl::Duration after = env_.options.iteration_timeout;
+  if (phase_ == Phase::kFinished) after = env_.options.finished_timeout;
+  if (phase_ == Phase::kFailed) after = env_.options.consumer_timeout;
+  env_.deadlines.Set(DueOf(DueKind::kIterationIdle), now + after);
+}
+
+void Iteration::Hear(Time now, Consumer& consumer) {
+  consumer.heard = now;
+  consumer.link_ended = false;
+  env_.deadlines.Set(DueOf(DueKind::kConsumerLease, consumer.id),
+                     now + env_.options.consumer_timeout);
+  if (spec_.mode == Mode::kRounds) {
+    env_.deadlines.Set(DueOf(DueKind::kConsumerQuiet, consumer.id),
+                       now + env_.options.consumer_grace);
+  }
+}
+
+void Iteration::Touch(Consumer& consumer) {
+  ++consumer.version;
+  consumer.dirty = true;
+  Mark();
+}
+
+void Iteration::TouchAll() {
+  for (auto& [id, consumer] : consumers_) Touch(consumer);
+  Mark();
+}
+
+void Iteration::Unpark(Consumer& consumer) {
+  if (!consumer.parked) return;
+  env_.parked.erase(*consumer.parked);
+  consumer.parked.reset();
+  env_.deadlines.Clear(DueOf(DueKind::kConsumerPark, consumer.id));
+}
+
+void Iteration::AnswerParked(Time now, Consumer& consumer, Effects& out) {
+  const CallId call = *consumer.parked;
+  Unpark(consumer);
+  consumer.dirty = false;
+  // Its lease counts from what it was last told, too.
+  Hear(now, consumer);
+  out.Succeed(call, AssignmentFor(consumer));
+  consumer.sent_version = consumer.version;
+}
+
+void Iteration::FailParked(Consumer& consumer, const ErrorPtr& error, Effects& out) {
+  if (!consumer.parked) return;
+  const CallId call = *consumer.parked;
+  Unpark(consumer);
+  out.Fail(call, error);
+}
+
+void Iteration::TakeFailure(Time now, const SegmentFailure& failure, Effects& out) {
+  if (failure.error == nullptr) return;
+  const Worker* worker = env_.workers.Find(failure.worker);
+  const std::string where =
+      absl::StrCat("segment ", failure.segment, " of iteration ", Name(), " on the worker at ",
+                   worker == nullptr ? "an address that is not known any more" : worker->address);
+  if (IsDeterministic(*failure.error)) {
+    return End(now,
+               MakeError(failure.error->code, failure.error->reason,
+                         absl::StrCat(where, ": ", failure.error->message)),
+               out);
+  }
+  std::map<WorkerId, int32_t>& by_worker = failures_[failure.segment];
+  ++by_worker[failure.worker];
+  int32_t tries = 0;
+  for (const auto& [id, count] : by_worker) tries += count;
+  out.Tell(Severity::kWarning, absl::StrCat(where, " failed: ", failure.error->message));
+  if (tries >= env_.options.segment_tries) {
+    return End(now,
+               MakeError(failure.error->code, reason::kSegmentFailed,
+                         absl::StrCat(where, " failed ", tries, " times, at last with ",
+                                      failure.error->reason, ": ", failure.error->message)),
+               out);
+  }
+  choose_workers_ = true;
+  TouchAll();
+}
+
+void Iteration::Start(Time now, std::shared_ptr<const Shape> shape, Effects& out) {
+  if (phase_ != Phase::kResolving) return;
+  if (spec_.sharding == Sharding::kStaticFile && shape->files() < spec_.shares) {
+    return End(now,
+               MakeError(absl::StatusCode::kInvalidArgument, reason::kTooFewFiles,
+                         absl::StrCat("iteration ", Name(), " is shared out by file to ",
+                                      spec_.shares, " workers, but there are ", shape->files(),
+                                      " files: share it out by data")),
+               out);
+  }
+  const absl::Status applied = ApplyStarted(std::move(shape));
+  LOCKSTEP_CHECK(applied.ok());
+  out.records.push_back(record::IterationStarted{.iteration = id_});
+  out.Tell(Severity::kInfo, absl::StrCat("iteration ", Name(), " begins"));
+  if (spec_.sharding == Sharding::kStaticData || spec_.sharding == Sharding::kStaticFile) {
+    for (int32_t share = 0; share < spec_.shares; ++share) {
+      Commit(record::TaskAdded{.task = TaskId(env_.NextId()), .share = share}, out);
+    }
+  }
+  for (const auto& [id, worker] : env_.workers.all()) AddTaskFor(worker, out);
+  choose_workers_ = true;
+  TouchAll();
+}
+
+void Iteration::End(Time now, ErrorPtr error, Effects& out) {
+  if (phase_ != Phase::kResolving && phase_ != Phase::kReading) return;
+  for (auto& [id, lane] : lanes_) {
+    if (spec_.mode != Mode::kFirstCome) break;
+    for (Given& given : lane.grants) SetWorker(given, WorkerId());
+  }
+  if (error == nullptr) {
+    out.Tell(Severity::kInfo,
+             absl::StrCat("iteration ", Name(), " is finished: ", segments_done_, " segments"));
+  } else {
+    out.Tell(Severity::kError, absl::StrCat("iteration ", Name(), " failed: ", error->message));
+  }
+  Commit(record::IterationEnded{.error = std::move(error)}, out);
+  agreement_.End();
+  change_.reset();
+  shares_.clear();
+  exact_workers_.clear();
+  failures_.clear();
+  env_.workers.TouchAll();
+  TouchAll();
+  SetIdle(now);
+}
+
+void Iteration::Abandon(Time /*now*/, const ErrorPtr& why, Effects& out) {
+  for (auto& [id, consumer] : consumers_) {
+    FailParked(consumer, why, out);
+    for (const DueKind kind : {DueKind::kConsumerLease, DueKind::kConsumerPark,
+                               DueKind::kConsumerQuiet, DueKind::kConsumerReach}) {
+      env_.deadlines.Clear(DueOf(kind, id));
+    }
+  }
+  env_.deadlines.Clear(DueOf(DueKind::kIterationIdle));
+}
+
+void Iteration::ForgetCall(ConsumerId id) {
+  if (Consumer* consumer = Find(id); consumer != nullptr) {
+    consumer->parked.reset();
+    env_.deadlines.Clear(DueOf(DueKind::kConsumerPark, id));
+    Mark();
+  }
+}
+
+void Iteration::ConsumerLinkEnded(Time now, ConsumerId id) {
+  if (Consumer* consumer = Find(id); consumer != nullptr) {
+    consumer->link_ended = true;
+    Unpark(*consumer);
+    if (spec_.mode == Mode::kRounds) {
+      env_.deadlines.Set(DueOf(DueKind::kConsumerQuiet, id), now + env_.options.consumer_grace);
+    }
+    Mark();
+  }
+}
+
+void Iteration::ReachDue(Time now, const Due& due, Effects& out) {
+  Mark();
+  Consumer* consumer = Find(due.consumer);
+  if (consumer == nullptr) return;
+  if (due.kind == DueKind::kConsumerLease) {
+    FailParked(*consumer,
+               MakeError(absl::StatusCode::kAborted, reason::kConsumerLeaseEnded,
+                         absl::StrCat("the lease of consumer ", consumer->name, " ended")),
+               out);
+    Remove(now, consumer->id, true, out);
+  } else if (due.kind == DueKind::kConsumerPark) {
+    if (consumer->parked) AnswerParked(now, *consumer, out);
+  } else if (due.kind == DueKind::kConsumerReach) {
+    Time next = Time::Infinite();
+    for (auto it = consumer->avoid.begin(); it != consumer->avoid.end();) {
+      if (it->second <= now) {
+        it = consumer->avoid.erase(it);
+      } else {
+        next = std::min(next, it->second);
+        ++it;
+      }
+    }
+    env_.deadlines.Set(due, next);
+    choose_workers_ = true;
+    Touch(*consumer);
+  }
+}
+
+void Iteration::Restored(Time now) {
+  for (auto& [id, consumer] : consumers_) Hear(now, consumer);
+  choose_workers_ = true;
+  for (const Seats& seats : seats_) {
+    latest_round_ = std::max(latest_round_, seats.first_round - 1);
+  }
+  for (const auto& [id, task] : tasks_) {
+    latest_round_ = std::max(latest_round_, task.starting_round - 1);
+  }
+  SetIdle(now);
+  Mark();
+}
+
+void Iteration::Settle(Time now, Effects& out) {
+  if (phase_ == Phase::kReading) {
+    switch (spec_.mode) {
+      case Mode::kFirstCome:
+        TopUpFirstCome(out);
+        if (choose_workers_) ChooseWorkers();
+        break;
+      case Mode::kExact: {
+        if (choose_workers_) TouchAll();
+        const int64_t slowest = Slowest();
+        if (slowest != slowest_) {
+          slowest_ = slowest;
+          exact_workers_.erase(exact_workers_.begin(), exact_workers_.lower_bound(slowest));
+          TouchAll();
+        }
+        break;
+      }
+      case Mode::kRounds:
+        if (choose_workers_) TouchAll();
+        Agree(now, out);
+        TrimLanes(out);
+        TopUpRounds(out);
+        break;
+    }
+    choose_workers_ = false;
+    CheckFinished(now, out);
+  }
+  for (auto& [id, consumer] : consumers_) {
+    if (consumer.dirty && consumer.parked) AnswerParked(now, consumer, out);
+  }
+}
+
+}  // namespace lockstep::dispatch

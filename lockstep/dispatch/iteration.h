@@ -1,0 +1,262 @@
+// One iteration: who reads it, and which of its segments are whose. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "lockstep/base/check.h"
+#include "lockstep/base/time.h"
+#include "lockstep/dispatch/cursor.h"
+#include "lockstep/dispatch/deadlines.h"
+#include "lockstep/dispatch/effects.h"
+#include "lockstep/dispatch/events.h"
+#include "lockstep/dispatch/options.h"
+#include "lockstep/dispatch/pool.h"
+#include "lockstep/dispatch/records.h"
+#include "lockstep/dispatch/round_agreement.h"
+#include "lockstep/dispatch/view.h"
+#include "lockstep/dispatch/worker_table.h"
+
+namespace lockstep::dispatch {
+
+// Whose call is parked.
+struct Parked {
+  WorkerId worker;  // 0: a consumer's
+  IterationId iteration;
+  ConsumerId consumer;
+};
+
+// What the parts of one dispatcher share.
+struct Environment {
+  Options options;
+  WorkerTable workers;
+  Deadlines deadlines;
+  absl::flat_hash_map<CallId, Parked> parked;  // looked up only
+  int64_t last_id = 0;
+  std::set<IterationId> touched;  // to be settled after the event
+
+  int64_t NextId() { return ++last_id; }
+  void NoteId(int64_t id) { last_id = std::max(last_id, id); }
+};
+
+// Every durable change is a record that is applied, live as in a restore: `Commit`.
+//
+// Three files: iteration.cc (its life, its consumers), iteration_lanes.cc (what is given to whom),
+// iteration_rounds.cc (agreeing on rounds); iteration_records.cc applies and keeps.
+class Iteration {
+ public:
+  Iteration(Environment& env, IterationId id, IterationSpec spec, Cursor start);
+
+  IterationId id() const { return id_; }
+  const IterationSpec& spec() const { return spec_; }
+  const Cursor& start() const { return start_; }
+  Phase phase() const { return phase_; }
+  const ErrorPtr& error() const { return error_; }
+  bool has_consumers() const { return !consumers_.empty(); }
+  std::string Name() const;  // for texts: train#0
+  bool HasConsumer(const std::string& name, ConsumerLife life) const;
+
+  // --- Requests ---
+  void Open(Time now, const OpenIteration& request, Effects& out);
+  void Poll(Time now, const ConsumerPoll& request, Effects& out);
+  void Close(Time now, const CloseConsumer& request, Effects& out);
+
+  // --- Facts ---
+  void Start(Time now, std::shared_ptr<const Shape> shape, Effects& out);
+  void End(Time now, ErrorPtr error, Effects& out);
+  // All of it is given up: who waits is told.
+  void Abandon(Time now, const ErrorPtr& why, Effects& out);
+  void WorkerCame(Time now, const Worker& worker, Effects& out);
+  void WorkerGone(WorkerId worker, Effects& out);
+  void ForgetCall(ConsumerId consumer);
+  void ConsumerLinkEnded(Time now, ConsumerId consumer);
+  void ReachDue(Time now, const Due& due, Effects& out);
+  void Restored(Time now);
+  // After every event that touched it.
+  void Settle(Time now, Effects& out);
+
+  // Which tasks the worker has here.
+  void ListTasks(WorkerId worker, std::vector<WorkerTask>& out) const;
+  IterationRow Row(Time now) const;
+
+  // --- Records: `shape` may be null while it is not started ---
+  absl::Status ApplyStarted(std::shared_ptr<const Shape> shape);
+  absl::Status Apply(const Record& record);
+  void Snapshot(std::vector<Record>& out) const;
+
+ private:
+  struct Consumer {
+    ConsumerId id;
+    std::string name;
+    ConsumerLife life;
+    int32_t index = -1;
+    std::string host;
+    int64_t pid = 0;
+    bool finished = false;
+    int64_t elements = 0;  // acknowledged
+
+    // Not recorded.
+    Time heard;
+    bool link_ended = false;
+    int64_t version = 1;
+    int64_t sent_version = 0;
+    bool dirty = false;
+    std::optional<CallId> parked;
+    int64_t poll_number = 0;
+    int64_t round = -1;
+    std::optional<int64_t> blocked;
+    std::map<LaneId, int64_t> progress;
+    WorkerTable::Avoid avoid;
+    std::string waits_for;
+    absl::Duration element_time;
+  };
+  struct Given {
+    TaskId task;
+    int64_t segment = 0;
+    int64_t from = 0;
+    int64_t acknowledged = 0;
+    bool done = false;
+    int64_t elements = -1;
+    WorkerId worker;  // first come: who was chosen; not recorded
+  };
+  struct LaneState {
+    TaskId task;
+    int64_t first_seq = 0;  // of grants.front()
+    std::deque<Given> grants;
+    int64_t first_element = 0;
+    int64_t base_round = 0;
+    int64_t base_element = 0;
+    bool closed = false;
+
+    int64_t next_seq() const { return first_seq + static_cast<int64_t>(grants.size()); }
+    Given* Find(int64_t seq);
+  };
+  struct Task {
+    std::string home;
+    int32_t share = -1;
+    int64_t starting_round = 0;
+    std::optional<Pool> pool;
+    WorkerId owner;  // not recorded
+  };
+  struct Leaver {
+    ConsumerId id;
+    std::vector<int64_t> seqs;
+    std::vector<int64_t> elements;
+  };
+  struct Seats {
+    int64_t first_round = 0;
+    std::vector<ConsumerId> consumers;
+  };
+
+  template <class R>
+  void Commit(R record, Effects& out) {
+    record.iteration = id_;
+    const Record kept = std::move(record);
+    const absl::Status applied = Apply(kept);
+    LOCKSTEP_CHECK(applied.ok());
+    out.records.push_back(kept);
+  }
+
+  // iteration.cc
+  Consumer* Find(ConsumerId id);
+  Consumer* FindByName(const std::string& name);
+  ErrorPtr CheckOpen(const OpenIteration& request, const Consumer* known) const;
+  Consumer& Join(Time now, const OpenIteration& request, Effects& out);
+  void Remove(Time now, ConsumerId id, bool lease_ended, Effects& out);
+  void Hear(Time now, Consumer& consumer);
+  void Touch(Consumer& consumer);
+  void TouchAll();
+  void Mark() { env_.touched.insert(id_); }
+  void Unpark(Consumer& consumer);
+  void AnswerParked(Time now, Consumer& consumer, Effects& out);
+  void FailParked(Consumer& consumer, const ErrorPtr& error, Effects& out);
+  void TakeFailure(Time now, const SegmentFailure& failure, Effects& out);
+  void SetIdle(Time now);
+  Due DueOf(DueKind kind, ConsumerId consumer = {}) const {
+    return {.kind = kind, .iteration = id_, .consumer = consumer};
+  }
+
+  // iteration_lanes.cc
+  bool has_pools() const;  // tasks have segments of their own
+  Pool* PoolOf(TaskId task);
+  bool AllGiven() const;
+  void TakeAcks(const std::vector<LaneAck>& acks, Consumer& consumer, Effects& out);
+  void TopUpFirstCome(Effects& out);
+  void ChooseWorkers();
+  void SetWorker(Given& given, WorkerId worker);
+  WorkerTable::Avoid AvoidFor(const Consumer& consumer, int64_t segment) const;
+  WorkerId WorkerOf(const Consumer& consumer, LaneId lane, const LaneState& state, int64_t seq,
+                    const Given& given) const;
+  WorkerId ExactWorker(const Consumer& consumer, int64_t seq, int64_t segment);
+  void AddTaskFor(const Worker& worker, Effects& out);
+  void CheckFinished(Time now, Effects& out);
+  Assignment AssignmentFor(Consumer& consumer);
+  void FillExact(Consumer& consumer, Assignment& assignment);
+  SegmentRest ExactSegment(int64_t seq) const;
+  int64_t ExactSegments() const;  // how many grants the lane has in all
+  int64_t Slowest() const;        // grant that a consumer still needs
+
+  // iteration_rounds.cc
+  struct Change {
+    bool seats = false;
+    TaskId task;
+    bool operator==(const Change&) const = default;
+  };
+  std::optional<Change> NextChange() const;
+  bool IsSeated(ConsumerId id) const;
+  std::vector<const Consumer*> Required() const;  // to agree
+  bool SomebodyQuiet(Time now) const;
+  void Agree(Time now, Effects& out);
+  void CarryOut(const Change& change, int64_t round, Effects& out);
+  std::vector<ConsumerId> NewSeats() const;
+  void TakeRounds(const ConsumerPoll& request, Consumer& consumer);
+  void TopUpRounds(Effects& out);
+  void TrimLanes(Effects& out);
+  std::string AgreeingText() const;
+
+  // iteration_records.cc
+  Share PoolShare(TaskId task) const;
+
+  Environment& env_;
+  const IterationId id_;
+  const IterationSpec spec_;
+  const Cursor start_;
+
+  Phase phase_ = Phase::kResolving;
+  ErrorPtr error_;
+  std::shared_ptr<const Shape> shape_;
+  std::optional<Pool> pool_;
+  std::map<ConsumerId, Consumer> consumers_;
+  std::map<std::string, Leaver> leavers_;
+  std::map<TaskId, Task> tasks_;
+  std::map<LaneId, LaneState> lanes_;
+  std::deque<Seats> seats_;             // rounds: by first round
+  std::set<int32_t> finished_indices_;  // exact
+  int64_t segments_done_ = 0;
+  int64_t elements_done_ = 0;
+  int64_t segments_dropped_ = 0;
+
+  // Not recorded.
+  std::map<WorkerId, TaskId>
+      shares_;  // first come and exact: a task for each worker, with nothing of its own
+  std::map<int64_t, WorkerId> exact_workers_;  // by grant
+  int64_t exact_turn_ = 0;
+  int64_t slowest_ = 0;
+  std::map<int64_t, std::map<WorkerId, int32_t>> failures_;  // by segment
+  bool choose_workers_ = false;
+  RoundAgreement agreement_;
+  std::optional<Change> change_;
+  int64_t latest_round_ = -1;
+};
+
+}  // namespace lockstep::dispatch

@@ -1,0 +1,94 @@
+// One file of a source, read at any place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lockstep/plan/definition.h"
+#include "lockstep/runtime/unique_fd.h"
+
+namespace lockstep::engine {
+
+struct ReadRequest {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  std::byte* to = nullptr;
+};
+
+// Where each record lies; built by reading the whole file once.
+struct RecordIndex {
+  // Of text lines: where each begins, and where the last ends. Of TFRecord: where each record's
+  // head begins, and where the last ends.
+  std::vector<uint64_t> begins;
+  // TFRecord: the last one's head is damaged or cut off, and so is all that would follow.
+  bool broken_end = false;
+
+  int64_t records() const { return static_cast<int64_t>(begins.size()) - 1; }
+};
+
+enum class IndexKind : uint8_t { kLines, kTfRecord };
+
+// The path with symbolic links followed, when one of the roots (none: any) leads to it.
+// PERMISSION_DENIED with kPathRefused; NOT_FOUND with kSourceMissing.
+absl::StatusOr<std::string> AllowedPath(const std::string& path,
+                                        const std::vector<std::string>& roots);
+
+// An open file that must stay what the manifest says. Threads: thread-safe.
+class SourceFile {
+ public:
+  // With `map` it is mapped, and reading it when it has shrunk is an error like any other.
+  static absl::StatusOr<std::shared_ptr<SourceFile>> Open(const std::string& path, bool map);
+  ~SourceFile();
+  SourceFile(const SourceFile&) = delete;
+  SourceFile& operator=(const SourceFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  uint64_t bytes() const { return bytes_; }  // when it was opened
+  int64_t mtime_ns() const { return mtime_ns_; }
+  // FAILED_PRECONDITION with kSourceChanged: it is not, or not any more, as the manifest says.
+  absl::Status Check(const plan::FileInfo& manifest) const;
+
+  // All of them; a place beyond the end is kSourceChanged.
+  absl::Status Read(std::span<const ReadRequest> requests) const;
+  absl::Status Read(uint64_t offset, uint64_t bytes, std::byte* to) const {
+    const ReadRequest request = {offset, bytes, to};
+    return Read({&request, 1});
+  }
+
+  // Made at the first call, and kept.
+  absl::StatusOr<const RecordIndex*> Index(IndexKind kind);
+
+ private:
+  SourceFile(std::string path, runtime::UniqueFd fd, uint64_t bytes, int64_t mtime_ns)
+      : path_(std::move(path)), fd_(std::move(fd)), bytes_(bytes), mtime_ns_(mtime_ns) {}
+  absl::Status Changed(const std::string& how) const;
+  absl::Status ReadPlain(const ReadRequest& request) const;
+
+  const std::string path_;
+  const runtime::UniqueFd fd_;
+  const uint64_t bytes_;
+  const int64_t mtime_ns_;
+  const std::byte* mapped_ = nullptr;
+  std::mutex index_mutex_;
+  std::unique_ptr<RecordIndex> index_;
+};
+
+// What the head of a .npy file says.
+struct NpyHead {
+  plan::DType type = plan::DType::kFloat32;
+  std::vector<int64_t> shape;
+  uint64_t data_at = 0;
+};
+// INVALID_ARGUMENT: it is no such file, or of a kind that is not read: Fortran order, objects,
+// big-endian numbers, structures.
+absl::StatusOr<NpyHead> ReadNpyHead(const SourceFile& file);
+
+}  // namespace lockstep::engine

@@ -1,0 +1,336 @@
+#include "lockstep/server/data_host.h"
+
+#include <random>
+#include <type_traits>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "lockstep/journal/journal.h"
+#include "lockstep/link/kinds.h"
+#include "lockstep/plan/definition.h"
+#include "lockstep/server/data_shape.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/data_definition.h"
+#include "lockstep/wire/native/data_events.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/store/data_entry.h"
+#include "spdlog/spdlog.h"
+
+namespace lockstep::server {
+namespace {
+
+namespace native = wire::native;
+
+// Definitions up to here are checked where they are taken: that costs less than a millisecond.
+constexpr size_t kCheckedAtOnceBytes = size_t{64} << 10;
+// Lines of the log, since whoever reaches the port can cause them.
+constexpr int kNotices = 100;
+constexpr absl::Duration kNoticesInterval = absl::Seconds(10);
+
+dispatch::Options Completed(dispatch::Options options, bool keeps) {
+  std::random_device random;
+  options.make_shape = MakeDataShape;
+  options.service = (uint64_t{random()} << 32 | random()) | 1;
+  if (!keeps) options.first_id = int64_t{random()} << 20;
+  return options;
+}
+
+absl::Status ServerEnds() {
+  return native::WithReason(
+      absl::UnavailableError("the server cannot write its state and ends: nobody knows whether "
+                             "this took effect; ask again when it is back"),
+      "service_stopped");
+}
+
+}  // namespace
+
+// A definition that is to be registered, looked at.
+struct DataHost::Checked {
+  absl::Status status;
+  dispatch::RegisterDataset event;
+};
+
+DataHost::DataHost(runtime::Loop& loop, dispatch::Options options, bool keeps, CommitQueue& commits)
+    : loop_(loop),
+      commits_(commits),
+      dispatcher_(Completed(std::move(options), keeps)),
+      timer_(loop),
+      notices_(kNotices, kNoticesInterval) {}
+
+DataHost::~DataHost() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+    work_.clear();
+  }
+  changed_.notify_all();
+  if (checker_.joinable()) checker_.join();
+}
+
+bool DataHost::Takes(link::RequestKind kind) {
+  return kind >= native::KindOf<native::RegisterDataset>::kKind &&
+         kind <= native::KindOf<native::WorkerPoll>::kKind;
+}
+
+template <class Message, class Then>
+void DataHost::TakeAs(const link::Request& request, link::Responder responder, Then then) {
+  auto message = native::Decode<Message>(request.payload);
+  if (!message.ok()) {
+    ++counters_.refused;
+    return responder.Fail(native::WithReason(message.status(), "invalid_argument"));
+  }
+  const CallId call = Open(request, std::move(responder));
+  auto event = native::EventOf(*message, call);
+  if (!event.ok()) return Refuse(call, native::WithReason(event.status(), "invalid_argument"));
+  then(*event);
+  Handle(*std::move(event));
+}
+
+void DataHost::Take(link::Request request, link::Responder responder) {
+  switch (request.kind) {
+    case native::KindOf<native::RegisterDataset>::kKind:
+      return Register(request, std::move(responder));
+    case native::KindOf<native::GetDataset>::kKind: {
+      auto message = native::Decode<native::GetDataset>(request.payload);
+      if (!message.ok()) {
+        return responder.Fail(native::WithReason(message.status(), "invalid_argument"));
+      }
+      return Handle(dispatch::GetDataset{.call = Open(request, std::move(responder)),
+                                         .dataset = dispatch::DatasetId(message->dataset),
+                                         .name = std::move(message->name)});
+    }
+    case native::KindOf<native::OpenIteration>::kKind:
+      return TakeAs<native::OpenIteration>(request, std::move(responder), [](const auto&) {});
+    case native::KindOf<native::ConsumerPoll>::kKind:
+      return TakeAs<native::ConsumerPoll>(request, std::move(responder),
+                                          [&](const dispatch::ConsumerPoll& poll) {
+                                            ++counters_.polls_of_consumers;
+                                            const ConsumerKey key(poll.iteration, poll.consumer);
+                                            link_of_consumer_[key] = request.link;
+                                            speakers_[request.link].consumers.insert(key);
+                                          });
+    case native::KindOf<native::CloseConsumer>::kKind:
+      return TakeAs<native::CloseConsumer>(request, std::move(responder),
+                                           [&](const dispatch::CloseConsumer& close) {
+                                             const ConsumerKey key(close.iteration, close.consumer);
+                                             link_of_consumer_.erase(key);
+                                             speakers_[request.link].consumers.erase(key);
+                                           });
+    default:
+      return TakeAs<native::WorkerPoll>(request, std::move(responder),
+                                        [&](const dispatch::WorkerPoll& poll) {
+                                          ++counters_.polls_of_workers;
+                                          link_of_worker_[poll.worker] = request.link;
+                                          speakers_[request.link].workers.insert(poll.worker);
+                                        });
+  }
+}
+
+void DataHost::Register(const link::Request& request, link::Responder responder) {
+  auto message = native::Decode<native::RegisterDataset>(request.payload);
+  if (!message.ok()) {
+    return responder.Fail(native::WithReason(message.status(), "invalid_argument"));
+  }
+  const CallId call = Open(request, std::move(responder));
+  const size_t bytes = message->definition.data.size();
+  auto check = [call, message = *std::move(message)]() mutable {
+    Checked checked;
+    auto definition = native::DecodeDefinition(message.definition.data);
+    if (!definition.ok()) {
+      checked.status = native::WithReason(definition.status(), "definition_invalid");
+      return checked;
+    }
+    const auto spec = plan::Check(*definition);
+    if (!spec.ok()) {
+      checked.status = spec.status();
+      return checked;
+    }
+    checked.event = {.call = call,
+                     .name = std::move(message.name),
+                     .identity = plan::Identity(*definition),
+                     .definition = std::move(message.definition.data),
+                     .element_spec = plan::ToText(*spec),
+                     .needs_manifest = plan::NeedsManifest(*definition)};
+    return checked;
+  };
+  if (bytes <= kCheckedAtOnceBytes) return Registered(call, check());
+  OffLoop([this, alive = std::weak_ptr(alive_), call, check = std::move(check)]() mutable {
+    loop_.Post([this, alive = std::move(alive), call, checked = check()]() mutable {
+      if (!alive.expired()) Registered(call, std::move(checked));
+    });
+  });
+}
+
+void DataHost::Registered(CallId call, Checked checked) {
+  const auto found = calls_.find(call);
+  if (found == calls_.end()) return;  // whoever asked has gone
+  if (!checked.status.ok()) return Refuse(call, checked.status);
+  found->second.identity = checked.event.identity;
+  found->second.element_spec = checked.event.element_spec;
+  Handle(std::move(checked.event));
+}
+
+CallId DataHost::Open(const link::Request& request, link::Responder responder) {
+  const CallId call(++last_call_);
+  calls_.emplace(call, Call{.responder = std::move(responder),
+                            .link = request.link,
+                            .identity = {},
+                            .element_spec = {}});
+  speakers_[request.link].calls[request.id] = call;
+  return call;
+}
+
+std::optional<DataHost::Call> DataHost::Close(CallId call) {
+  auto node = calls_.extract(call);
+  if (node.empty()) return std::nullopt;
+  const auto speaker = speakers_.find(node.mapped().link);
+  if (speaker != speakers_.end()) speaker->second.calls.erase(node.mapped().responder.id());
+  return std::move(node.mapped());
+}
+
+void DataHost::Refuse(CallId call, const absl::Status& why) {
+  ++counters_.refused;
+  if (auto open = Close(call)) open->responder.Fail(why);
+}
+
+void DataHost::Cancelled(link::LinkId link, uint64_t id) {
+  const auto speaker = speakers_.find(link);
+  if (speaker == speakers_.end()) return;
+  const auto call = speaker->second.calls.find(id);
+  if (call == speaker->second.calls.end()) return;
+  const CallId gone = call->second;
+  Refuse(gone, native::WithReason(absl::CancelledError("the caller does not wait any more"),
+                                  "cancelled"));
+  Handle(dispatch::CallLeft{gone});
+}
+
+void DataHost::Ended(link::LinkId link) {
+  auto node = speakers_.extract(link);
+  if (node.empty()) return;
+  const Speaker& speaker = node.mapped();
+  for (const auto& [id, call] : speaker.calls) {
+    // Its responder swallows what it is given: the link is gone.
+    if (auto open = calls_.extract(call); !open.empty()) open.mapped().responder.Answer({});
+    Handle(dispatch::CallLeft{call});
+  }
+  // Who has spoken over another link since is not concerned.
+  for (const dispatch::WorkerId worker : speaker.workers) {
+    const auto at = link_of_worker_.find(worker);
+    if (at == link_of_worker_.end() || at->second != link) continue;
+    link_of_worker_.erase(at);
+    Handle(dispatch::WorkerLinkEnded{worker});
+  }
+  for (const ConsumerKey& consumer : speaker.consumers) {
+    const auto at = link_of_consumer_.find(consumer);
+    if (at == link_of_consumer_.end() || at->second != link) continue;
+    link_of_consumer_.erase(at);
+    Handle(dispatch::ConsumerLinkEnded{consumer.first, consumer.second});
+  }
+}
+
+absl::Status DataHost::Apply(const dispatch::TimedRecord& record) {
+  return dispatcher_.Apply(record.at, record.record);
+}
+
+void DataHost::Resume() { Handle(dispatch::Restored{}); }
+
+dispatch::View DataHost::View() const { return dispatcher_.GetView(runtime::MonotonicNow()); }
+
+void DataHost::Stop() {
+  keeps_ = false;
+  Handle(dispatch::Stop{});
+}
+
+void DataHost::Handle(dispatch::Event event) {
+  dispatch::Effects effects;
+  dispatcher_.Handle(runtime::MonotonicNow(), std::move(event), effects);
+  ArmTimer();
+  counters_.records += effects.records.size();
+  if (effects.records.empty() || !keeps_ || !commits_.keeps()) {
+    if (commits_.idle()) return CarryOut(effects, /*durable=*/true);
+    if (effects.replies.empty() && effects.notices.empty()) return;
+    return commits_.Follow(Later(std::move(effects)));
+  }
+  std::string entry = journal::NewEntry();
+  wire::store::EncodeDataRecords(absl::Now(), effects.records, entry);
+  effects.records.clear();
+  commits_.Commit(std::move(entry), Later(std::move(effects)));
+}
+
+CommitQueue::Release DataHost::Later(dispatch::Effects effects) {
+  return [this, alive = std::weak_ptr(alive_), effects = std::move(effects)](bool durable) {
+    if (!alive.expired()) CarryOut(effects, durable);
+  };
+}
+
+void DataHost::CarryOut(const dispatch::Effects& effects, bool durable) {
+  for (const dispatch::Reply& reply : effects.replies) {
+    std::optional<Call> call = Close(reply.call);
+    if (!call) continue;
+    if (!durable) {
+      call->responder.Fail(ServerEnds());
+    } else if (reply.error != nullptr) {
+      ++counters_.refused;
+      call->responder.Fail(native::StatusOf(*reply.error));
+    } else if (const auto* registered = std::get_if<dispatch::DatasetRegistered>(&reply.answer)) {
+      call->responder.Answer(native::Encode(
+          native::RegisterDatasetReply{.dataset = registered->dataset.value(),
+                                       .name = registered->name,
+                                       .identity = std::move(call->identity),
+                                       .element_spec = std::move(call->element_spec)}));
+    } else {
+      call->responder.Answer(native::EncodeAnswer(reply.answer));
+    }
+  }
+  if (!durable) return;
+  for (const dispatch::Notice& notice : effects.notices) {
+    const auto line = notices_.Pass(runtime::MonotonicNow(), notice.text);
+    if (!line) continue;
+    switch (notice.severity) {
+      case dispatch::Severity::kInfo:
+        spdlog::info("data: {}", *line);
+        break;
+      case dispatch::Severity::kWarning:
+        spdlog::warn("data: {}", *line);
+        break;
+      case dispatch::Severity::kError:
+        spdlog::error("data: {}", *line);
+        break;
+    }
+  }
+}
+
+void DataHost::ArmTimer() {
+  const Time next = dispatcher_.NextDeadline();
+  // A timer that is armed for earlier is left: it comes for nothing once.
+  if (next >= armed_for_) return;
+  armed_for_ = next;
+  timer_.Arm(next, [this] {
+    armed_for_ = Time::Infinite();
+    Handle(dispatch::DeadlineReached{});
+  });
+}
+
+void DataHost::OffLoop(absl::AnyInvocable<void()> work) {
+  const std::lock_guard lock(mutex_);
+  work_.push_back(std::move(work));
+  if (!checker_.joinable()) checker_ = std::thread([this] { RunOffLoop(); });
+  changed_.notify_one();
+}
+
+void DataHost::RunOffLoop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return ends_ || !work_.empty(); });
+    if (ends_) return;
+    auto work = std::move(work_.front());
+    work_.pop_front();
+    lock.unlock();
+    work();
+    work = nullptr;
+    lock.lock();
+  }
+}
+
+}  // namespace lockstep::server

@@ -1,0 +1,122 @@
+// The data service's dispatcher as a server runs it: its requests, its timer, its records.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "lockstep/base/ids.h"
+#include "lockstep/base/time.h"
+#include "lockstep/dispatch/dispatcher.h"
+#include "lockstep/link/server.h"
+#include "lockstep/observe/log_limiter.h"
+#include "lockstep/runtime/loop.h"
+#include "lockstep/server/commit_queue.h"
+
+namespace lockstep::server {
+
+// Counted since the start, for metrics.
+struct DataCounters {
+  uint64_t polls_of_workers = 0;
+  uint64_t polls_of_consumers = 0;
+  uint64_t refused = 0;  // requests that were answered with an error
+  uint64_t records = 0;
+};
+
+// Feeds the dispatcher what comes over links and carries out what it wants: the timer at once;
+// replies and lines of the log when the records that came with them, and all before, are durable.
+// A link that ends becomes a CallLeft for each call that it had open, and the end of the worker's
+// or consumers' link that spoke over it last.
+//
+// Threads: loop-confined; checks definitions that are long on a thread of its own. Ownership: loop
+// and queue must outlive it. Bounds: per link, those of the link (requests_in_flight_max); else
+// dispatch::Options.
+class DataHost {
+ public:
+  // `make_shape`, `service` and `first_id` of the options are filled in here.
+  DataHost(runtime::Loop& loop, dispatch::Options options, bool keeps, CommitQueue& commits);
+  ~DataHost();
+  DataHost(const DataHost&) = delete;
+  DataHost& operator=(const DataHost&) = delete;
+
+  // Requests of the data service.
+  static bool Takes(link::RequestKind kind);
+  void Take(link::Request request, link::Responder responder);
+  void Cancelled(link::LinkId link, uint64_t id);
+  void Ended(link::LinkId link);
+
+  // What the journal had of it; then, when all has been given, `Resume`.
+  absl::Status Apply(const dispatch::TimedRecord& record);
+  void Resume();
+  std::vector<dispatch::TimedRecord> Snapshot() const { return dispatcher_.Snapshot(); }
+
+  dispatch::View View() const;
+  const DataCounters& counters() const { return counters_; }
+
+  // Answers every wait; refuses what comes later. Nothing is kept from here on.
+  void Stop();
+
+ private:
+  struct Call {
+    link::Responder responder;
+    link::LinkId link;
+    std::string identity;  // of a dataset that is being registered
+    std::string element_spec;
+  };
+  using ConsumerKey = std::pair<dispatch::IterationId, dispatch::ConsumerId>;
+  // What one link has open, and who speaks over it.
+  struct Speaker {
+    std::map<uint64_t, CallId> calls;  // by the request's id
+    std::set<dispatch::WorkerId> workers;
+    std::set<ConsumerKey> consumers;
+  };
+  struct Checked;
+
+  template <class Message, class Then>
+  void TakeAs(const link::Request& request, link::Responder responder, Then then);
+  void Register(const link::Request& request, link::Responder responder);
+  void Registered(CallId call, Checked checked);
+  CallId Open(const link::Request& request, link::Responder responder);
+  void Refuse(CallId call, const absl::Status& why);
+  std::optional<Call> Close(CallId call);
+  void Handle(dispatch::Event event);
+  CommitQueue::Release Later(dispatch::Effects effects);
+  void CarryOut(const dispatch::Effects& effects, bool durable);
+  void ArmTimer();
+  void OffLoop(absl::AnyInvocable<void()> work);
+  void RunOffLoop();
+
+  runtime::Loop& loop_;
+  CommitQueue& commits_;
+  dispatch::Dispatcher dispatcher_;
+  runtime::Timer timer_;
+  Time armed_for_ = Time::Infinite();
+  bool keeps_ = true;
+  uint64_t last_call_ = 0;
+  absl::flat_hash_map<CallId, Call> calls_;
+  absl::flat_hash_map<link::LinkId, Speaker> speakers_;
+  std::map<dispatch::WorkerId, link::LinkId> link_of_worker_;
+  std::map<ConsumerKey, link::LinkId> link_of_consumer_;
+  DataCounters counters_;
+  observe::LogLimiter notices_;
+  // Gone with this, for what is still held or on its way then.
+  const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
+
+  std::mutex mutex_;  // covers what follows
+  std::condition_variable changed_;
+  std::deque<absl::AnyInvocable<void()>> work_;
+  bool ends_ = false;
+  std::thread checker_;  // started when it is first needed
+};
+
+}  // namespace lockstep::server

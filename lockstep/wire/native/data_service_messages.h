@@ -1,0 +1,624 @@
+// The data service: what consumers, workers and tools say to the dispatcher, which is a part of
+// every server. Contract: proto/lockstep/v1/data.proto; what it means: lockstep/dispatch/events.h
+// and effects.h. Pure.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "lockstep/wire/native/field.h"
+
+namespace lockstep::wire::native {
+
+// --- Datasets ---
+
+// Makes a dataset known. The same definition has always the same id.
+struct RegisterDataset {
+  // Chosen by the client; empty: the identity is its name.
+  std::string name;
+  // An encoded DataDefinition: it is kept as it is.
+  Bytes definition;
+
+  friend bool operator==(const RegisterDataset&, const RegisterDataset&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.RegisterDataset";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "name", &RegisterDataset::name),
+                           Field(2, "definition", &RegisterDataset::definition));
+  }
+};
+
+struct RegisterDatasetReply {
+  int64_t dataset = 0;
+  std::string name;
+  // 32 hexadecimal digits, the same for definitions that mean the same.
+  std::string identity;
+  // Of its elements, as far as it is known without its files.
+  std::string element_spec;
+
+  friend bool operator==(const RegisterDatasetReply&, const RegisterDatasetReply&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.RegisterDatasetReply";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "dataset", &RegisterDatasetReply::dataset),
+                           Field(2, "name", &RegisterDatasetReply::name),
+                           Field(3, "identity", &RegisterDatasetReply::identity),
+                           Field(4, "element_spec", &RegisterDatasetReply::element_spec));
+  }
+};
+
+// What is this dataset? By id, or (0) by name.
+struct GetDataset {
+  int64_t dataset = 0;
+  std::string name;
+
+  friend bool operator==(const GetDataset&, const GetDataset&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.GetDataset";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "dataset", &GetDataset::dataset),
+                           Field(2, "name", &GetDataset::name));
+  }
+};
+
+struct GetDatasetReply {
+  int64_t dataset = 0;
+  std::string name;
+  std::string identity;
+  // An encoded DataDefinition.
+  Bytes definition;
+  std::string element_spec;
+  bool needs_manifest = false;
+  // There is a manifest, or none is needed.
+  bool resolved = false;
+  // An encoded DataManifest.
+  Bytes manifest;
+
+  friend bool operator==(const GetDatasetReply&, const GetDatasetReply&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.GetDatasetReply";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "dataset", &GetDatasetReply::dataset),
+                           Field(2, "name", &GetDatasetReply::name),
+                           Field(3, "identity", &GetDatasetReply::identity),
+                           Field(4, "definition", &GetDatasetReply::definition),
+                           Field(5, "element_spec", &GetDatasetReply::element_spec),
+                           Field(6, "needs_manifest", &GetDatasetReply::needs_manifest),
+                           Field(7, "resolved", &GetDatasetReply::resolved),
+                           Field(8, "manifest", &GetDatasetReply::manifest));
+  }
+};
+
+// --- Iterations and consumers ---
+
+// How the elements go to the consumers.
+enum class ReadingMode : int32_t {
+  // Each element to whoever asks first.
+  kFirstCome = 0,
+  // In the order of a local run: element n to consumer n % consumers.
+  kExact = 1,
+  // In each step all consumers read from the same worker.
+  kRounds = 2,
+};
+
+constexpr std::array<EnumName<ReadingMode>, 3> EnumNames(ReadingMode) {
+  using enum ReadingMode;
+  return {{{kFirstCome, "first_come"}, {kExact, "exact"}, {kRounds, "rounds"}}};
+}
+
+// How the segments go to the workers.
+enum class DataSharding : int32_t {
+  // Each segment to whoever is free.
+  kDynamic = 0,
+  // Each worker makes a whole pass.
+  kOff = 1,
+  // Segment k belongs to share k % shares.
+  kStaticData = 2,
+  // By the file that it begins in.
+  kStaticFile = 3,
+  // Refused, with what to use instead.
+  kHint = 4,
+};
+
+constexpr std::array<EnumName<DataSharding>, 5> EnumNames(DataSharding) {
+  using enum DataSharding;
+  return {{{kDynamic, "dynamic"},
+           {kOff, "off"},
+           {kStaticData, "static_data"},
+           {kStaticFile, "static_file"},
+           {kHint, "hint"}}};
+}
+
+// What becomes of segments that were given to a consumer whose lease ended; first come only.
+enum class DataVisitation : int32_t {
+  kExactlyOnce = 0,
+  kAtLeastOnce = 1,
+  kAtMostOnce = 2,
+};
+
+constexpr std::array<EnumName<DataVisitation>, 3> EnumNames(DataVisitation) {
+  using enum DataVisitation;
+  return {{{kExactlyOnce, "exactly_once"},
+           {kAtLeastOnce, "at_least_once"},
+           {kAtMostOnce, "at_most_once"}}};
+}
+
+// What an iteration is. Compared in full when one of the same name and repetition is opened again.
+struct IterationSpec {
+  // Empty: a name is made for it.
+  std::string name;
+  int64_t repetition = 0;
+  int64_t dataset = 0;
+  ReadingMode mode = ReadingMode{};
+  DataSharding sharding = DataSharding{};
+  DataVisitation visitation = DataVisitation{};
+  // Exact and rounds: how many read; rounds: when it begins.
+  int32_t consumers = 0;
+  // Static sharding: how many; and the workers by share, empty: any worker takes any.
+  int32_t shares = 0;
+  std::vector<std::string> worker_addresses;
+  // Where it starts, when it goes on where another one stopped.
+  Bytes cursor;
+
+  friend bool operator==(const IterationSpec&, const IterationSpec&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.IterationSpec";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "name", &IterationSpec::name), Field(2, "repetition", &IterationSpec::repetition),
+        Field(3, "dataset", &IterationSpec::dataset), Field(4, "mode", &IterationSpec::mode),
+        Field(5, "sharding", &IterationSpec::sharding),
+        Field(6, "visitation", &IterationSpec::visitation),
+        Field(7, "consumers", &IterationSpec::consumers),
+        Field(8, "shares", &IterationSpec::shares),
+        Field(9, "worker_addresses", &IterationSpec::worker_addresses),
+        Field(10, "cursor", &IterationSpec::cursor));
+  }
+};
+
+// What a consumer of a first-come iteration has safely of a grant.
+struct LaneAck {
+  int64_t lane = 0;
+  int64_t seq = 0;
+  // All of the segment before this one.
+  int64_t elements = 0;
+  // The segment has no more.
+  bool done = false;
+
+  friend bool operator==(const LaneAck&, const LaneAck&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.LaneAck";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "lane", &LaneAck::lane), Field(2, "seq", &LaneAck::seq),
+                           Field(3, "elements", &LaneAck::elements),
+                           Field(4, "done", &LaneAck::done));
+  }
+};
+
+// Opens the iteration when there is none, and becomes one of its consumers.
+struct OpenIteration {
+  IterationSpec spec;
+  // Its name within the iteration: the same name is the same consumer.
+  std::string consumer;
+  // Random, of the process that asks: another one replaces the former. Never 0.
+  uint64_t life = 0;
+  // Exact and rounds: which of them it is; absent: any that is free.
+  std::optional<int32_t> index;
+  // More than the dispatcher may have heard of.
+  std::vector<LaneAck> have;
+  // Exact and rounds: where it goes on within this iteration.
+  std::optional<int64_t> round;
+  std::string host;
+  int64_t pid = 0;
+
+  friend bool operator==(const OpenIteration&, const OpenIteration&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.OpenIteration";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "spec", &OpenIteration::spec), Field(2, "consumer", &OpenIteration::consumer),
+        Field(3, "life", &OpenIteration::life), Field(4, "index", &OpenIteration::index),
+        Field(5, "have", &OpenIteration::have), Field(6, "round", &OpenIteration::round),
+        Field(7, "host", &OpenIteration::host), Field(8, "pid", &OpenIteration::pid));
+  }
+};
+
+struct OpenIterationReply {
+  int64_t iteration = 0;
+  int64_t consumer = 0;
+  // Of the iteration, as it was made when none was given.
+  std::string name;
+  // First come: what it had not acknowledged was given to others, and only `counted` counts.
+  bool lease_had_ended = false;
+  std::vector<LaneAck> counted;
+
+  friend bool operator==(const OpenIterationReply&, const OpenIterationReply&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.OpenIterationReply";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "iteration", &OpenIterationReply::iteration),
+                           Field(2, "consumer", &OpenIterationReply::consumer),
+                           Field(3, "name", &OpenIterationReply::name),
+                           Field(4, "lease_had_ended", &OpenIterationReply::lease_had_ended),
+                           Field(5, "counted", &OpenIterationReply::counted));
+  }
+};
+
+// Exact and rounds: grants of the lane before `seq` are needed no more.
+struct LaneProgress {
+  int64_t lane = 0;
+  int64_t seq = 0;
+
+  friend bool operator==(const LaneProgress&, const LaneProgress&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.LaneProgress";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "lane", &LaneProgress::lane),
+                           Field(2, "seq", &LaneProgress::seq));
+  }
+};
+
+// How many elements the segment of a grant turned out to have.
+struct SegmentCount {
+  int64_t lane = 0;
+  int64_t seq = 0;
+  int64_t elements = 0;
+
+  friend bool operator==(const SegmentCount&, const SegmentCount&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.SegmentCount";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "lane", &SegmentCount::lane),
+                           Field(2, "seq", &SegmentCount::seq),
+                           Field(3, "elements", &SegmentCount::elements));
+  }
+};
+
+// An error that travels within a message.
+struct DataError {
+  // As google.rpc.Code; 0: none.
+  int32_t code = 0;
+  std::string reason;
+  Bytes message;
+
+  friend bool operator==(const DataError&, const DataError&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.DataError";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "code", &DataError::code),
+                           Field(2, "reason", &DataError::reason),
+                           Field(3, "message", &DataError::message));
+  }
+};
+
+// The worker cannot make the segment, wherever it is.
+struct SegmentFailure {
+  int64_t lane = 0;
+  int64_t seq = 0;
+  int64_t segment = 0;
+  uint64_t worker = 0;
+  DataError error;
+
+  friend bool operator==(const SegmentFailure&, const SegmentFailure&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.SegmentFailure";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "lane", &SegmentFailure::lane), Field(2, "seq", &SegmentFailure::seq),
+        Field(3, "segment", &SegmentFailure::segment), Field(4, "worker", &SegmentFailure::worker),
+        Field(5, "error", &SegmentFailure::error));
+  }
+};
+
+// A sign of life of a consumer, and what it has to report; parked until its assignment is another
+// than `after`, or for `wait_us`.
+struct ConsumerPoll {
+  int64_t iteration = 0;
+  int64_t consumer = 0;
+  uint64_t life = 0;
+  // Of the poll within the life, from 1 up: reports of an older one are stale.
+  int64_t number = 0;
+  // Of the answer that `after` is from. 0: answer at once.
+  uint64_t service = 0;
+  int64_t after = 0;
+  int64_t wait_us = 0;
+  // First come.
+  std::vector<LaneAck> acks;
+  // Exact and rounds.
+  std::vector<LaneProgress> progress;
+  std::vector<SegmentCount> counts;
+  std::vector<uint64_t> unreachable;
+  std::vector<SegmentFailure> failures;
+  // Rounds: the one it is in, and which it begins only when it is told to.
+  int64_t round = 0;
+  std::optional<int64_t> blocked_round;
+  // Exact and rounds: it has read to the end.
+  bool finished = false;
+  // For people: whom it waits for.
+  std::string waits_for;
+  // Between two elements that the program asked for; 0: not known.
+  int64_t element_time_us = 0;
+
+  friend bool operator==(const ConsumerPoll&, const ConsumerPoll&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.ConsumerPoll";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "iteration", &ConsumerPoll::iteration),
+        Field(2, "consumer", &ConsumerPoll::consumer), Field(3, "life", &ConsumerPoll::life),
+        Field(4, "number", &ConsumerPoll::number), Field(5, "service", &ConsumerPoll::service),
+        Field(6, "after", &ConsumerPoll::after), Field(7, "wait_us", &ConsumerPoll::wait_us),
+        Field(8, "acks", &ConsumerPoll::acks), Field(9, "progress", &ConsumerPoll::progress),
+        Field(10, "counts", &ConsumerPoll::counts),
+        Field(11, "unreachable", &ConsumerPoll::unreachable),
+        Field(12, "failures", &ConsumerPoll::failures), Field(13, "round", &ConsumerPoll::round),
+        Field(14, "blocked_round", &ConsumerPoll::blocked_round),
+        Field(15, "finished", &ConsumerPoll::finished),
+        Field(16, "waits_for", &ConsumerPoll::waits_for),
+        Field(17, "element_time_us", &ConsumerPoll::element_time_us));
+  }
+};
+
+// One segment of a lane: who is to be asked for it, which may change at any time.
+struct SegmentGrant {
+  // From 0 up in the lane.
+  int64_t seq = 0;
+  int64_t segment = 0;
+  // Elements before it belong to somebody else, or are acknowledged.
+  int64_t from = 0;
+  // 0: there is none at the moment.
+  uint64_t worker = 0;
+  // Of the segment; absent: not known.
+  std::optional<int64_t> elements;
+
+  friend bool operator==(const SegmentGrant&, const SegmentGrant&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.SegmentGrant";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "seq", &SegmentGrant::seq), Field(2, "segment", &SegmentGrant::segment),
+        Field(3, "from", &SegmentGrant::from), Field(4, "worker", &SegmentGrant::worker),
+        Field(5, "elements", &SegmentGrant::elements));
+  }
+};
+
+// A run of segments that is read as one stream of elements.
+struct DataLane {
+  int64_t lane = 0;
+  int64_t task = 0;
+  // Rounds: the first in which it is read.
+  int64_t starting_round = 0;
+  std::vector<SegmentGrant> grants;
+  // No grant comes behind these.
+  bool closed = false;
+
+  friend bool operator==(const DataLane&, const DataLane&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.DataLane";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "lane", &DataLane::lane), Field(2, "task", &DataLane::task),
+                           Field(3, "starting_round", &DataLane::starting_round),
+                           Field(4, "grants", &DataLane::grants),
+                           Field(5, "closed", &DataLane::closed));
+  }
+};
+
+// Rounds: from `first_round` on these consumers read.
+struct RoundSeating {
+  int64_t first_round = 0;
+  int32_t consumers = 0;
+  // Of the one who is told; absent: it is not among them.
+  std::optional<int32_t> index;
+
+  friend bool operator==(const RoundSeating&, const RoundSeating&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.RoundSeating";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "first_round", &RoundSeating::first_round),
+                           Field(2, "consumers", &RoundSeating::consumers),
+                           Field(3, "index", &RoundSeating::index));
+  }
+};
+
+struct WorkerAddress {
+  uint64_t worker = 0;
+  std::string address;
+  // An encoded Card; empty: its memory cannot be shared.
+  Bytes host_card;
+
+  friend bool operator==(const WorkerAddress&, const WorkerAddress&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.WorkerAddress";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "worker", &WorkerAddress::worker),
+                           Field(2, "address", &WorkerAddress::address),
+                           Field(3, "host_card", &WorkerAddress::host_card));
+  }
+};
+
+enum class IterationPhase : int32_t {
+  // A worker lists the files, or there is no worker.
+  kResolving = 0,
+  kReading = 1,
+  kFinished = 2,
+  kFailed = 3,
+  // Nobody has read it for long, and it was forgotten.
+  kCollected = 4,
+};
+
+constexpr std::array<EnumName<IterationPhase>, 5> EnumNames(IterationPhase) {
+  using enum IterationPhase;
+  return {{{kResolving, "resolving"},
+           {kReading, "reading"},
+           {kFinished, "finished"},
+           {kFailed, "failed"},
+           {kCollected, "collected"}}};
+}
+
+struct ReturnedSegment {
+  int64_t segment = 0;
+  int64_t from = 0;
+
+  friend bool operator==(const ReturnedSegment&, const ReturnedSegment&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.ReturnedSegment";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "segment", &ReturnedSegment::segment),
+                           Field(2, "from", &ReturnedSegment::from));
+  }
+};
+
+// All that a consumer has to know, each time in full.
+struct ConsumerPollReply {
+  // Which life of the dispatcher; versions of another one say nothing.
+  uint64_t service = 0;
+  int64_t version = 0;
+  IterationPhase phase = IterationPhase{};
+  DataError error;
+  std::vector<DataLane> lanes;
+  // Who is named in the lanes.
+  std::vector<WorkerAddress> workers;
+  // Rounds: begin none from this one on.
+  std::optional<int64_t> block_round;
+  // By first_round.
+  std::vector<RoundSeating> seatings;
+  // No segment from this one on has been granted; some before it are to be granted again.
+  int64_t next_segment = 0;
+  std::vector<ReturnedSegment> returned;
+
+  friend bool operator==(const ConsumerPollReply&, const ConsumerPollReply&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.ConsumerPollReply";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "service", &ConsumerPollReply::service),
+                           Field(2, "version", &ConsumerPollReply::version),
+                           Field(3, "phase", &ConsumerPollReply::phase),
+                           Field(4, "error", &ConsumerPollReply::error),
+                           Field(5, "lanes", &ConsumerPollReply::lanes),
+                           Field(6, "workers", &ConsumerPollReply::workers),
+                           Field(7, "block_round", &ConsumerPollReply::block_round),
+                           Field(8, "seatings", &ConsumerPollReply::seatings),
+                           Field(9, "next_segment", &ConsumerPollReply::next_segment),
+                           Field(10, "returned", &ConsumerPollReply::returned));
+  }
+};
+
+// A consumer has read enough. Succeeds also when there is none (any more).
+struct CloseConsumer {
+  int64_t iteration = 0;
+  int64_t consumer = 0;
+  uint64_t life = 0;
+  std::vector<LaneAck> acks;
+
+  friend bool operator==(const CloseConsumer&, const CloseConsumer&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.CloseConsumer";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "iteration", &CloseConsumer::iteration),
+                           Field(2, "consumer", &CloseConsumer::consumer),
+                           Field(3, "life", &CloseConsumer::life),
+                           Field(4, "acks", &CloseConsumer::acks));
+  }
+};
+
+struct CloseConsumerReply {
+  friend bool operator==(const CloseConsumerReply&, const CloseConsumerReply&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.CloseConsumerReply";
+  static constexpr auto Fields() { return std::make_tuple(); }
+};
+
+// --- Workers ---
+
+// What a worker found when it listed a dataset's files.
+struct ResolveReport {
+  int64_t dataset = 0;
+  // An encoded DataManifest.
+  Bytes manifest;
+  // For people.
+  int64_t files = 0;
+  // There is no manifest.
+  DataError error;
+
+  friend bool operator==(const ResolveReport&, const ResolveReport&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.ResolveReport";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "dataset", &ResolveReport::dataset),
+                           Field(2, "manifest", &ResolveReport::manifest),
+                           Field(3, "files", &ResolveReport::files),
+                           Field(4, "error", &ResolveReport::error));
+  }
+};
+
+// How long the worker takes for an element of a dataset.
+struct ProcessingTime {
+  int64_t dataset = 0;
+  int64_t element_time_ns = 0;
+
+  friend bool operator==(const ProcessingTime&, const ProcessingTime&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.ProcessingTime";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "dataset", &ProcessingTime::dataset),
+                           Field(2, "element_time_ns", &ProcessingTime::element_time_ns));
+  }
+};
+
+// Registers the worker, and is its sign of life; parked until there is other work than `after`, or
+// for `wait_us`.
+struct WorkerPoll {
+  // One life of the process, a random number. Never 0.
+  uint64_t worker = 0;
+  // Of what workers, consumers and dispatcher agree on; refused unless it is the same.
+  int32_t version = 0;
+  // Where consumers reach it.
+  std::string address;
+  Bytes host_card;
+  std::vector<std::string> tags;
+  std::string host;
+  int64_t pid = 0;
+  uint64_t service = 0;
+  int64_t after = 0;
+  int64_t wait_us = 0;
+  std::vector<ResolveReport> resolved;
+  std::vector<ProcessingTime> times;
+  // It wants no work any more: all of it goes to others.
+  bool leaving = false;
+
+  friend bool operator==(const WorkerPoll&, const WorkerPoll&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.WorkerPoll";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "worker", &WorkerPoll::worker), Field(2, "version", &WorkerPoll::version),
+        Field(3, "address", &WorkerPoll::address), Field(4, "host_card", &WorkerPoll::host_card),
+        Field(5, "tags", &WorkerPoll::tags), Field(6, "host", &WorkerPoll::host),
+        Field(7, "pid", &WorkerPoll::pid), Field(8, "service", &WorkerPoll::service),
+        Field(9, "after", &WorkerPoll::after), Field(10, "wait_us", &WorkerPoll::wait_us),
+        Field(11, "resolved", &WorkerPoll::resolved), Field(12, "times", &WorkerPoll::times),
+        Field(13, "leaving", &WorkerPoll::leaving));
+  }
+};
+
+// A worker's share of an iteration.
+struct WorkerTask {
+  int64_t task = 0;
+  int64_t iteration = 0;
+  int64_t dataset = 0;
+  // Rounds: absent while it is pending.
+  std::optional<int64_t> starting_round;
+
+  friend bool operator==(const WorkerTask&, const WorkerTask&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.WorkerTask";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "task", &WorkerTask::task),
+                           Field(2, "iteration", &WorkerTask::iteration),
+                           Field(3, "dataset", &WorkerTask::dataset),
+                           Field(4, "starting_round", &WorkerTask::starting_round));
+  }
+};
+
+struct WorkerPollReply {
+  uint64_t service = 0;
+  int64_t version = 0;
+  // All of them.
+  std::vector<WorkerTask> tasks;
+  // List the files of these datasets, and report.
+  std::vector<int64_t> resolve;
+  // The next poll is due so long after this answer at the latest.
+  int64_t poll_within_us = 0;
+
+  friend bool operator==(const WorkerPollReply&, const WorkerPollReply&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.WorkerPollReply";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "service", &WorkerPollReply::service),
+                           Field(2, "version", &WorkerPollReply::version),
+                           Field(3, "tasks", &WorkerPollReply::tasks),
+                           Field(4, "resolve", &WorkerPollReply::resolve),
+                           Field(5, "poll_within_us", &WorkerPollReply::poll_within_us));
+  }
+};
+
+}  // namespace lockstep::wire::native

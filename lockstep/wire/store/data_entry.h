@@ -1,0 +1,26 @@
+// Records of the dispatcher to entries of the journal and back; otherwise as entry.h. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "lockstep/dispatch/records.h"
+#include "lockstep/wire/store/data_messages.h"
+#include "lockstep/wire/store/entry.h"
+
+namespace lockstep::wire::store {
+
+// Each appends one entry to `out`.
+void EncodeDataRecords(absl::Time wall, absl::Span<const dispatch::Record> records,
+                       std::string& out);
+// Of a snapshot: each record has a time of its own.
+void EncodeDataRecords(const Moment& now, absl::Span<const dispatch::TimedRecord> records,
+                       std::string& out);
+
+// INVALID_ARGUMENT: a record that this program does not know.
+absl::StatusOr<dispatch::Record> DataRecordOf(DataRecord& from);
+
+}  // namespace lockstep::wire::store

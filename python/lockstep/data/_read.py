@@ -1,0 +1,179 @@
+"""A dataset that workers make the elements of, as one of its consumers reads it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Union
+
+from lockstep import _dispatch, _native
+from lockstep._errors import forked
+from lockstep._member import MemberBase
+from lockstep._types import Timeout, seconds, text, whole
+from lockstep.data._elements import builder
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+#: Whose server it is read by: a member, HOST:PORT, or None for LOCKSTEP_COORDINATOR.
+At = Union[MemberBase, str, None]
+
+ORDERS = ("exact", "first_come", "rounds")
+_VISITATIONS = ("exactly_once", "at_least_once", "at_most_once")
+_SHARDINGS = ("dynamic", "off", "static_data", "static_file")
+
+
+class Place(NamedTuple):
+    """What an element is, to keep with what was made of it."""
+
+    segment: int
+    element: int  #: Within the segment.
+    round: int  #: With rounds; else -1.
+    lane: int  #: With rounds one for each worker's share, otherwise of the consumer.
+
+
+class Reader:
+    """The elements that this consumer gets: `for batch in ds.read(me, name="train")`.
+
+    Each is as `local` gives it: NumPy arrays in the memory that they arrived in. The end of the loop is
+    the end of the data. As a context manager it closes at the end of the block. One thread reads at
+    a time; `close` may be called by any.
+
+    Every wait releases the GIL, and Ctrl-C ends it. Workers that die, and a server that is started
+    again, are waited out.
+    """
+
+    def __init__(self, native: _native.DataReader, definition: _native.DataDefinition,
+                 timeout: Timeout) -> None:
+        self._native = native
+        self._pid = os.getpid()
+        self._timeout = timeout
+        self._build = builder(*definition.names())
+        self._reading = threading.Lock()
+        #: Of the iteration, as it was made when none was given.
+        self.name: str = native.name()
+        #: Of the element that came last.
+        self.place: Place | None = None
+        _dispatch.close_at_exit(self)
+
+    def next(self, timeout: Timeout = None) -> Any:
+        """The next element; StopIteration at the end. DeadlineExceeded after `timeout` seconds: then
+        it goes on with the same element."""
+        self._check_here()
+        if not self._reading.acquire(blocking=False):
+            raise RuntimeError("another thread waits for an element of this reader")
+        try:
+            came = self._native.next(seconds(timeout))
+        finally:
+            self._reading.release()
+        if came is None:
+            raise StopIteration
+        leaves, place = came
+        self.place = Place(*place)
+        return self._build(leaves)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self.next(self._timeout)
+
+    def cursor(self) -> bytes:
+        """Where the next element is: some hundred bytes for a checkpoint, `cursor=` of another `read`.
+
+        The same at all consumers that have read equally far. With order "exact" and "rounds"; with
+        "first_come" there is none (FailedPrecondition): acknowledgements decide.
+        """
+        self._check_here()
+        return self._native.cursor()
+
+    def ack(self) -> None:
+        """All elements that came so far are done with, and need not be given to anybody again.
+
+        Needed with ack="manual" only; otherwise asking for the next element says so of the one
+        before. Order "first_come".
+        """
+        self._check_here()
+        self._native.ack()
+
+    def counters(self) -> dict[str, float]:
+        """For metrics of the program's own; docs/data.md says what each is."""
+        self._check_here()
+        return self._native.counters()
+
+    def close(self) -> None:
+        """Reads no more, and says so to the server; a `next` that waits ends with Cancelled."""
+        if self._pid == os.getpid():
+            self._native.close()
+
+    def _check_here(self) -> None:
+        if self._pid != os.getpid():
+            raise forked("a reader of data")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a reader is a living connection and cannot be pickled or copied; the dataset "
+                        "can, and so can reader.cursor()")
+
+    def __repr__(self) -> str:
+        return f"<lockstep.data.Reader of {self.name!r}>"
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+
+def open_reader(definition: _native.DataDefinition, at: At, *, name: str, repetition: int, order: str,
+                consumer: int | str | None, consumers: int | None, cursor: bytes | None,
+                rejoin: bytes | None, ack: str, visitation: str, sharding: str, shares: int | None,
+                timeout: Timeout) -> Reader:
+    """What Dataset.read does, once the dataset is known to be one that workers can make."""
+    member = at if isinstance(at, MemberBase) else None
+    if at is not None and member is None and not isinstance(at, str):
+        raise TypeError("a dataset is read at a member's server or at HOST:PORT, not at "
+                        f"{type(at).__name__}")
+    _one_of("an order", order, ORDERS)
+    _one_of("a visitation", visitation, _VISITATIONS)
+    _one_of("a sharding", sharding, _SHARDINGS)
+    _one_of("ack", ack, ("auto", "manual"))
+    for one in cursor, rejoin:
+        if one is not None and not isinstance(one, (bytes, bytearray, memoryview)):
+            raise TypeError(f"a cursor is bytes, not {type(one).__name__}")
+    index, own_name = -1, ""
+    count = 1 if consumers is None else whole(consumers, "the number of consumers")
+    if isinstance(consumer, str):
+        own_name = text(consumer, "a consumer's name")
+    elif consumer is not None:
+        index = whole(consumer, "a consumer")
+    elif order != "first_come":
+        index = 0 if count == 1 else -1
+    if order == "first_come":
+        if index >= 0:
+            own_name, index = f"consumer-{index}", -1
+    elif index >= count:
+        raise ValueError(f"there is no consumer {index} of {count}")
+    options = {
+        "address": member.address if member else at or "",
+        "name": text(name, "a name"),
+        "repetition": whole(repetition, "a repetition"),
+        "order": order,
+        "consumer": own_name,
+        "index": index,
+        "consumers": 0 if order == "first_come" else count,
+        "cursor": bytes(cursor or b""),
+        "ack": ack == "auto",
+        "visitation": visitation,
+        "sharding": sharding,
+        "shares": 0 if shares is None else whole(shares, "the number of shares"),
+        "rejoin": bytes(rejoin or b""),
+    }
+    native = _native.open_data_reader(definition, options, seconds(timeout))
+    return Reader(native, definition, timeout)
+
+
+def _one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{what} is {' or '.join(repr(one) for one in allowed)}, not {value!r}")

@@ -1,0 +1,407 @@
+"""Datasets that workers make the elements of: real server, real workers, this process's readers."""
+
+import collections
+import itertools
+import os
+import threading
+import time
+
+import numpy
+import pytest
+
+import lockstep
+from conftest import LIMIT_S, each
+from data_workers import Cluster, Worker
+from lockstep import data
+from programs import Program
+
+_names = (f"pass-{n}" for n in itertools.count(1))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Two workers, which run in a folder of their own."""
+    with Cluster(2, tmp_path_factory.mktemp("data")) as one:
+        yield one
+
+
+@pytest.fixture
+def name():
+    return next(_names)
+
+
+def plain(dataset):
+    return [one.tolist() for one in dataset]
+
+
+def numbers_of(size=2000, batch=7):
+    return data.range(size).shuffle(seed=5).map(lambda x: x * 3).batch(batch).segment(64)
+
+
+# --- Orders -------------------------------------------------------------------------------------
+
+
+def test_exact_is_the_order_of_local(cluster, name):
+    dataset = numbers_of()
+    with dataset.read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+        assert plain(reader) == plain(dataset.local())
+
+
+def test_consumers_take_turns_in_exact_order(cluster, name):
+    dataset = numbers_of()
+
+    def read(index):
+        with dataset.read(cluster.address, name=name, consumer=index, consumers=3,
+                          timeout=LIMIT_S) as reader:
+            return plain(reader)
+
+    parts = each(range(3), read)
+    turns = [one for turn in itertools.zip_longest(*parts) for one in turn if one is not None]
+    assert turns == plain(dataset.local())
+
+
+def test_first_come_gives_each_element_once(cluster, name):
+    dataset = numbers_of()
+
+    def read(index):
+        with dataset.read(cluster.address, name=name, order="first_come", consumer=f"c{index}",
+                          timeout=LIMIT_S) as reader:
+            return plain(reader)
+
+    parts = each(range(3), read)
+    came = sorted(one for part in parts for one in part)
+    assert came == sorted(plain(dataset.local()))
+
+
+def test_rounds_give_all_consumers_elements_of_one_worker(cluster, name):
+    dataset = numbers_of(size=4000, batch=4)
+
+    def read(index):
+        came = []
+        with dataset.read(cluster.address, name=name, order="rounds", consumer=index, consumers=2,
+                          timeout=LIMIT_S) as reader:
+            for element in reader:
+                came.append((reader.place.round, reader.place.lane, element.tolist()))
+        return came
+
+    parts = each(range(2), read)
+    assert [one[:2] for one in parts[0]] == [one[:2] for one in parts[1]]
+    assert [one[0] for one in parts[0]] == list(range(len(parts[0])))
+    came = sorted(one[2] for part in parts for one in part)
+    wanted = sorted(plain(dataset.local()))
+    # The last turn of a lane is dropped when it is not whole.
+    assert len(wanted) - 2 <= len(came) <= len(wanted) and all(one in wanted for one in came)
+    assert len({one[1] for one in parts[0]}) == 2  # lanes
+
+
+def test_elements_by_name_and_texts_arrive_as_they_were(cluster, name):
+    rows = {"x": numpy.arange(60, dtype="float32").reshape(20, 3), "n": numpy.arange(20, dtype="uint8")}
+    dataset = data.array(rows).shuffle(seed=2).batch(6)
+    with dataset.read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+        for came, wanted in zip(reader, dataset.local(), strict=True):
+            assert list(came) == ["x", "n"] and not came["x"].flags.writeable
+            assert came["x"].ctypes.data % 64 == 0
+            assert all(came[one].tobytes() == wanted[one].tobytes() for one in came)
+            assert all(came[one].dtype == rows[one].dtype for one in came)
+
+
+def test_files_are_found_where_the_worker_is(cluster, name):
+    (cluster.folder / "l.txt").write_text("eins\nzwei\ndrei\n")
+    numpy.save(cluster.folder / "a.npy", numpy.arange(30).reshape(10, 3))
+    with data.lines("l*.txt").batch(2).read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+        assert list(reader) == [["eins", "zwei"], ["drei"]]
+    with data.npy(cluster.folder / "a.npy").read(cluster.address, timeout=LIMIT_S) as reader:
+        assert numpy.array_equal(numpy.stack(list(reader)), numpy.arange(30).reshape(10, 3))
+        assert reader.name
+
+
+def test_repetitions_are_passes_of_their_own(cluster, name):
+    dataset = numbers_of(100)
+    wanted = plain(dataset.local())
+    for repetition in range(2):
+        with dataset.read(cluster.address, name=name, repetition=repetition,
+                          timeout=LIMIT_S) as reader:
+            assert plain(reader) == wanted
+
+
+# --- Cursors ------------------------------------------------------------------------------------
+
+
+def test_a_cursor_goes_on_with_other_consumers(cluster, name):
+    dataset = numbers_of()
+    wanted = plain(dataset.local())
+    with dataset.read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+        begun = [next(reader).tolist() for _ in range(101)]
+        cursor = reader.cursor()
+    assert begun == wanted[:101] and isinstance(cursor, bytes) and len(cursor) < 1000
+
+    def read(index):
+        with dataset.read(cluster.address, name=f"{name}-again", consumer=index, consumers=2,
+                          cursor=cursor, timeout=LIMIT_S) as again:
+            return plain(again)
+
+    parts = each(range(2), read)
+    turns = [one for turn in itertools.zip_longest(*parts) for one in turn if one is not None]
+    assert turns == wanted[101:]
+
+
+def test_a_cursor_of_another_dataset_is_refused(cluster, name):
+    with numbers_of(100).read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+        next(reader)
+        cursor = reader.cursor()
+    with pytest.raises(lockstep.Error, match="cursor"):
+        list(numbers_of(101).read(cluster.address, cursor=cursor, timeout=LIMIT_S))
+
+
+def test_first_come_has_no_cursor(cluster, name):
+    with numbers_of(100).read(cluster.address, name=name, order="first_come",
+                              timeout=LIMIT_S) as reader:
+        next(reader)
+        with pytest.raises(lockstep.FailedPrecondition):
+            reader.cursor()
+
+
+# --- Deaths -------------------------------------------------------------------------------------
+
+
+def test_exact_order_survives_a_killed_worker(tmp_path, name):
+    dataset = numbers_of(6000)
+    with Cluster(2, tmp_path) as own:
+        with dataset.read(own.address, name=name, timeout=LIMIT_S) as reader:
+            came = [next(reader).tolist() for _ in range(50)]
+            own.workers[0].kill()
+            came += plain(reader)
+        assert came == plain(dataset.local())
+
+
+def test_first_come_survives_a_killed_worker_and_a_new_one(tmp_path, name):
+    dataset = numbers_of(6000)
+    with Cluster(1, tmp_path) as own:
+        with dataset.read(own.address, name=name, order="first_come", timeout=LIMIT_S) as reader:
+            came = [next(reader).tolist() for _ in range(50)]
+            own.workers[0].kill()
+            own.add()
+            came += plain(reader)
+        assert sorted(came) == sorted(plain(dataset.local()))
+
+
+CONSUMER = """
+    import sys
+    from lockstep import data
+    address, name = sys.argv[1:]
+    dataset = data.range(600).batch(1).segment(20)
+    reader = dataset.read(address, name=name, order="first_come", consumer="second", ack="manual")
+    for count, element in enumerate(reader, 1):
+        print("got", int(element[0]), flush=True)
+        if count == 10:
+            reader.ack()
+            next(reader)
+            reader.next()
+            print("acknowledged", flush=True)
+            sys.stdin.readline()
+"""
+
+
+def test_what_a_dead_consumer_did_not_acknowledge_is_given_again(tmp_path, name):
+    with Cluster(2, tmp_path) as own, Program(CONSUMER, own.address, name) as other:
+        other.line("acknowledged")
+        theirs = [int(line.split()[1]) for line in other.lines if line.startswith("got")]
+        other.kill()
+        dataset = data.range(600).batch(1).segment(20)
+        with dataset.read(own.address, name=name, order="first_come", consumer="first",
+                          timeout=LIMIT_S) as reader:
+            came = [int(one[0]) for one in reader]
+    assert len(theirs) == 10
+    assert sorted(came + theirs) == list(range(600))
+
+
+# --- Several who read ---------------------------------------------------------------------------
+
+
+def test_a_slow_trainer_does_not_stall_a_fast_one_and_a_late_one_gets_the_rest(cluster, name):
+    dataset = data.range(3000).batch(1).segment(50)
+    slow = dataset.read(cluster.address, name=name, order="first_come", consumer="slow",
+                        timeout=LIMIT_S)
+    got = {"slow": [int(next(slow)[0]) for _ in range(3)]}  # and does nothing more for now
+    began = time.monotonic()
+    with dataset.read(cluster.address, name=name, order="first_come", consumer="fast",
+                      timeout=LIMIT_S) as fast:
+        # The slow one keeps at most the segments of its window.
+        got["fast"] = [int(next(fast)[0]) for _ in range(2500)]
+        assert time.monotonic() - began < LIMIT_S / 2
+        with dataset.read(cluster.address, name=name, order="first_come", consumer="late",
+                          timeout=LIMIT_S) as late:
+            got["late"] = [int(next(late)[0])]
+            with slow:
+                rest = each([("slow", slow), ("fast", fast), ("late", late)],
+                            lambda one: (one[0], [int(element[0]) for element in one[1]]))
+    for who, came in rest:
+        got[who] += came
+    counts = collections.Counter(itertools.chain(*got.values()))
+    assert set(counts.values()) == {1} and len(counts) == 3000 and len(got["late"]) > 1
+
+
+# --- Bad input ----------------------------------------------------------------------------------
+
+
+def test_a_definition_that_is_wrong_is_told_at_its_line(cluster):
+    with pytest.raises(lockstep.InvalidArgument, match=rf"{os.path.basename(__file__)}:\d+: ") as caught:
+        data.range(3).map(lambda x: x["a"]).read(cluster.address)
+    assert caught.value.reason == "definition_invalid"
+
+
+def test_a_function_of_the_program_itself_is_refused(cluster):
+    with Program("""
+        import sys
+        from lockstep import data
+        def double(x):
+            return x * 2
+        dataset = data.range(3).map(double)
+        print([int(one) for one in dataset.local()], flush=True)
+        dataset.read(sys.argv[1])
+        """, cluster.address) as program:
+        code, said = program.end()
+    assert code == 1 and "[0, 2, 4]" in said and "put it into a module of its own" in said, said
+
+
+def test_missing_files_are_told_to_who_reads(cluster, name):
+    with pytest.raises(lockstep.NotFound, match="nothing-here") as caught:
+        list(data.lines("nothing-here*").read(cluster.address, name=name, timeout=LIMIT_S))
+    assert caught.value.reason == "source_missing"
+
+
+def test_a_path_outside_what_is_allowed_is_refused(tmp_path, name):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "secret.txt").write_text("secret\n")
+    (inside / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (inside / "good.txt").write_text("good\n")
+    with Cluster(1, inside, ("--allow-path", inside)) as own:
+        assert list(data.lines("good.txt").read(own.address, timeout=LIMIT_S)) == ["good"]
+        for path in tmp_path / "secret.txt", "../secret.txt", "link.txt":
+            with pytest.raises(lockstep.PermissionDenied) as caught:
+                list(data.lines(path).read(own.address, timeout=LIMIT_S))
+            assert caught.value.reason == "path_refused"
+
+
+def test_a_file_that_changes_while_it_is_read_is_told(cluster, name):
+    path = cluster.folder / "changing.bin"
+    path.write_bytes(bytes(400_000))
+    with data.records(path, bytes=4).segment(10).read(cluster.address, name=name,
+                                                      timeout=LIMIT_S) as reader:
+        next(reader)
+        path.write_bytes(bytes(200_000))
+        with pytest.raises(lockstep.Error, match="changing") as caught:
+            list(reader)
+    assert caught.value.reason == "source_changed"
+
+
+def test_a_poisoned_record_is_told_or_skipped_by_policy(cluster, name):
+    dataset = data.range(100).map(lambda x: 60 // (x - 30)).segment(10)
+    with dataset.read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+        came = []
+        with pytest.raises(lockstep.Error, match="30") as caught:
+            came.extend(reader)
+    assert caught.value.reason == "record_poisoned"
+    skipping = dataset.on_error("skip")
+    with skipping.read(cluster.address, name=f"{name}-skipping", timeout=LIMIT_S) as reader:
+        assert plain(reader) == plain(skipping.local())
+
+
+# --- Waits and ends -----------------------------------------------------------------------------
+
+
+def test_a_wait_has_a_time_out_and_goes_on(name):
+    with lockstep.serve() as server:  # without a worker
+        with numbers_of().read(server.address, name=name) as reader:
+            with pytest.raises(lockstep.DeadlineExceeded):
+                reader.next(timeout=0.05)
+            worker = Worker(server.address)
+            try:
+                assert reader.next(timeout=LIMIT_S).tolist() == next(numbers_of().local()).tolist()
+            finally:
+                worker.stop()
+
+
+def test_close_ends_a_wait(name):
+    with lockstep.serve() as server, numbers_of().read(server.address, name=name) as reader:
+        ended = []
+
+        def wait():
+            try:
+                next(reader)
+            except lockstep.Error as error:
+                ended.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        time.sleep(0.1)
+        reader.close()
+        thread.join(LIMIT_S)
+        assert isinstance(ended[0], lockstep.Cancelled)
+
+
+def test_ctrl_c_ends_a_wait_at_once(name):
+    with lockstep.serve() as server, Program("""
+        import sys, time
+        from lockstep import data
+        reader = data.range(10).read(sys.argv[1], name=sys.argv[2])
+        print("waiting", flush=True)
+        try:
+            next(reader)
+        except KeyboardInterrupt:
+            print("interrupted", time.monotonic(), flush=True)
+        """, server.address, name) as program:
+        program.line("waiting")
+        time.sleep(0.2)
+        interrupted = time.monotonic()
+        program.interrupt()
+        at = float(program.line("interrupted").split()[1])
+        assert at - interrupted < 1.0
+        assert program.end()[0] == 0
+
+
+def test_a_forked_child_is_told_and_the_parent_goes_on(cluster, name):
+    dataset = numbers_of(500)
+    with dataset.read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+        came = [next(reader).tolist() for _ in range(3)]
+        child = os.fork()
+        if child == 0:
+            try:
+                next(reader)
+            except lockstep.FailedPrecondition as error:
+                os._exit(7 if error.reason == "forked" else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert came + plain(reader) == plain(dataset.local())
+
+
+def test_other_threads_run_while_one_waits(name):
+    with lockstep.serve() as server, numbers_of().read(server.address, name=name) as reader:
+        counted = []
+
+        def count():
+            for number in range(1000):
+                counted.append(number)
+
+        def wait():
+            with pytest.raises(lockstep.DeadlineExceeded):
+                reader.next(timeout=0.5)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        count()
+        assert len(counted) == 1000 and waiting.is_alive()
+        waiting.join(LIMIT_S)
+
+
+@pytest.mark.parametrize(("options", "error"), [
+    ({"order": "random"}, ValueError), ({"ack": "never"}, ValueError), ({"consumer": 3}, ValueError),
+    ({"cursor": "text"}, TypeError), ({"visitation": "twice"}, ValueError),
+    ({"sharding": "hint"}, ValueError), ({"name": 3}, TypeError), ({"timeout": -1}, ValueError),
+], ids=str)
+def test_arguments_that_make_no_sense_are_refused_at_once(options, error):
+    with pytest.raises(error):
+        data.range(3).read("127.0.0.1:1", **options)
+    with pytest.raises(TypeError, match="member's server"):
+        data.range(3).read(3)
