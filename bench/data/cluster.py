@@ -13,34 +13,28 @@ LIMIT_S = 60
 
 
 class Service:
-    """A server without jobs that keeps nothing on disk, and workers; all are up when this is made."""
+    """A server without jobs that keeps nothing on disk, and workers."""
 
     def __init__(self, workers):
         self.folder = tempfile.TemporaryDirectory()
         ready = pathlib.Path(self.folder.name) / "ready.json"
-        self.start("serve", "--listen", "127.0.0.1:0", "--ephemeral", "--ready-file", ready)
+        start("serve", "--listen", "127.0.0.1:0", "--ephemeral", "--ready-file", ready)
         self.address = json.loads(wait_for(ready))["listen"]
-        self.workers = [self.start("worker", "--dispatcher", self.address) for _ in range(workers)]
-        self.wait_for_workers(workers)
+        self.workers = [start("worker", "--dispatcher", self.address) for _ in range(workers)]
 
-    def start(self, *arguments):
-        return subprocess.Popen([BIN / "lockstep", *arguments], stdin=subprocess.DEVNULL,
-                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def wait_for_workers(self, count):
-        end = time.monotonic() + LIMIT_S
-        while time.monotonic() < end:
-            done = subprocess.run([BIN / "lockstep", "data", "workers", "--json",
-                                   "--address", self.address],
-                                  capture_output=True, text=True, check=False, timeout=LIMIT_S)
-            if done.returncode == 0 and len(json.loads(done.stdout)) >= count:
-                return
-            time.sleep(0.005)
-        raise RuntimeError(f"the {count} workers did not come")
+    def wait_for_workers(self):
+        for worker in self.workers:
+            if not worker.stdout.readline():
+                raise RuntimeError("a worker did not start")
 
     def kill_worker(self):
         self.workers[0].kill()
         self.workers[0].wait()
+
+
+def start(*arguments):
+    return subprocess.Popen([BIN / "lockstep", *arguments], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
 def wait_for(path):

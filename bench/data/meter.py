@@ -158,7 +158,7 @@ class Watch:
 def numbers(make, service, options, begin):
     """The figures of first come, first served. `make(count)` begins an epoch of range(count).
 
-    `service` has `kill_worker`; `begin` is when it was told to start. A few short epochs come first,
+    `service` has the workers; `begin` is when it was told to start. A few short epochs come first,
     for the times until a first batch and from the last one to the end; then long ones until the
     time is over; then one in which a worker is killed.
     """
@@ -171,7 +171,9 @@ def numbers(make, service, options, begin):
             first = last if first is None else first
         firsts.append(first - opened)
         ends.append(time.perf_counter() - last)
-        cold_s = firsts[0] + opened - begin if len(firsts) == 1 else cold_s
+        if len(firsts) == 1:
+            cold_s = first - begin
+            service.wait_for_workers()
     figures = {"cold_s": cold_s, "warm_s": statistics.median(firsts[1:]),
                "end_s": statistics.median(ends), **long_epochs(make, options)}
     return epoch_with_outage(make, service.kill_worker, options.elements // 10, figures)
@@ -249,8 +251,9 @@ class Other:
 def rounds(make, service, options, begin):
     """Figures of consumer 0 of two that read in step, with a worker killed at the end.
 
-    `service` has an address and `kill_worker`; `begin` is when it was told to start.
+    `service` has an address and the workers; `begin` is when it was told to start.
     """
+    service.wait_for_workers()
     started_s = time.perf_counter() - begin
     other = Other(service.address)
     other.go()

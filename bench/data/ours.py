@@ -56,6 +56,7 @@ def read_rows(options):
         make = rows.local
     else:
         service = cluster.Service(int(options.variant[1:]))
+        service.wait_for_workers()
 
         def make():
             return rows.read(service.address, order="first_come")

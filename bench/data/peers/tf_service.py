@@ -23,7 +23,10 @@ class Service:
     def __init__(self, workers):
         self.dispatcher, self.address = self.start("dispatcher", str(workers))
         self.workers = [self.start("worker", self.address)[0] for _ in range(workers)]
-        self.dispatcher.stdout.readline()  # all workers are known
+
+    def wait_for_workers(self):
+        """Until the dispatcher knows all of them."""
+        self.dispatcher.stdout.readline()
 
     @staticmethod
     def start(what, argument):
@@ -92,6 +95,7 @@ def read_rows(options):
     """OFF: each worker shuffles all of it, and for ever; so no shard ends before the others."""
     workers, _, batched = options.variant.partition("-")
     service = Service(int(workers[1:]))
+    service.wait_for_workers()
     sharding = tf.data.experimental.service.ShardingPolicy.OFF
 
     def make():
