@@ -21,22 +21,22 @@ class Service:
     """The processes; they end with this one's session."""
 
     def __init__(self, workers):
-        self.dispatcher, self.address = self.start("dispatcher", str(workers))
-        self.workers = [self.start("worker", self.address)[0] for _ in range(workers)]
-
-    def wait_for_workers(self):
-        """Until the dispatcher knows all of them."""
-        self.dispatcher.stdout.readline()
+        self.dispatcher = self.start("dispatcher", str(workers))
+        self.address = self.dispatcher.stdout.readline().strip()
+        if not self.address:
+            raise RuntimeError("the dispatcher did not start")
+        self.workers = [self.start("worker", self.address) for _ in range(workers)]
 
     @staticmethod
     def start(what, argument):
-        process = subprocess.Popen([sys.executable, __file__, "serve", what, argument],
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                   stderr=subprocess.DEVNULL)
-        address = process.stdout.readline().strip()
-        if not address:
-            raise RuntimeError(f"the {what} did not start")
-        return process, address
+        return subprocess.Popen([sys.executable, __file__, "serve", what, argument],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                stderr=subprocess.DEVNULL)
+
+    def wait_for_workers(self):
+        """Until the dispatcher knows all of them."""
+        if not self.dispatcher.stdout.readline():
+            raise RuntimeError("the dispatcher ended")
 
     def kill_worker(self):
         self.workers[0].kill()
@@ -54,7 +54,6 @@ def serve(what, argument):
         print("complete", flush=True)
     else:
         server = service.WorkerServer(service.WorkerConfig(dispatcher_address=argument))
-        print("up", flush=True)
     sys.stdin.read()  # until who has started it ends
 
 
