@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   cli::AddMembers(app, invocation);
   cli::AddBarriers(app, invocation);
   cli::AddRendezvous(app, invocation);
+  cli::AddData(app, invocation);
   cli::AddKv(app, invocation);
   cli::AddJobs(app, invocation);
   cli::AddEvents(app, invocation);

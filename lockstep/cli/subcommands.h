@@ -17,6 +17,7 @@ void AddWhy(CLI::App& app, Invocation& invocation);
 void AddMembers(CLI::App& app, Invocation& invocation);
 void AddBarriers(CLI::App& app, Invocation& invocation);
 void AddRendezvous(CLI::App& app, Invocation& invocation);
+void AddData(CLI::App& app, Invocation& invocation);
 void AddKv(CLI::App& app, Invocation& invocation);
 void AddJobs(CLI::App& app, Invocation& invocation);  // `jobs` and `job`
 void AddEvents(CLI::App& app, Invocation& invocation);

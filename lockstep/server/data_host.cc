@@ -13,6 +13,7 @@
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_definition.h"
 #include "lockstep/wire/native/data_events.h"
+#include "lockstep/wire/native/data_view.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/store/data_entry.h"
 #include "spdlog/spdlog.h"
@@ -70,7 +71,7 @@ DataHost::~DataHost() {
 
 bool DataHost::Takes(link::RequestKind kind) {
   return kind >= native::KindOf<native::RegisterDataset>::kKind &&
-         kind <= native::KindOf<native::WorkerPoll>::kKind;
+         kind <= native::KindOf<native::DataStatus>::kKind;
 }
 
 template <class Message, class Then>
@@ -99,6 +100,13 @@ void DataHost::Take(link::Request request, link::Responder responder) {
       return Handle(dispatch::GetDataset{.call = Open(request, std::move(responder)),
                                          .dataset = dispatch::DatasetId(message->dataset),
                                          .name = std::move(message->name)});
+    }
+    case native::KindOf<native::DataStatus>::kKind: {
+      auto answer = native::Encode(native::FromDataView(View()));
+      return commits_.Follow(
+          [responder = std::move(responder), answer = std::move(answer)](bool durable) mutable {
+            durable ? responder.Answer(std::move(answer)) : responder.Fail(ServerEnds());
+          });
     }
     case native::KindOf<native::OpenIteration>::kKind:
       return TakeAs<native::OpenIteration>(request, std::move(responder), [](const auto&) {});

@@ -4,6 +4,7 @@
 #include "lockstep/wire/native/contract_suite_test.h"
 #include "lockstep/wire/native/data_messages.h"
 #include "lockstep/wire/native/data_service_messages.h"
+#include "lockstep/wire/native/data_status_messages.h"
 
 namespace lockstep::wire::native::contract {
 namespace {
@@ -32,6 +33,13 @@ using Service = testing::Types<
     Pair<WorkerPoll, v1::WorkerPoll>, Pair<WorkerTask, v1::WorkerTask>,
     Pair<WorkerPollReply, v1::WorkerPollReply>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(DataService, Contract, Service);
+
+using Status =
+    testing::Types<Pair<DataStatus, v1::DataStatus>, Pair<DatasetStatus, v1::DatasetStatus>,
+                   Pair<WorkerStatus, v1::WorkerStatus>, Pair<ConsumerStatus, v1::ConsumerStatus>,
+                   Pair<TaskStatus, v1::TaskStatus>, Pair<IterationStatus, v1::IterationStatus>,
+                   Pair<DataStatusReply, v1::DataStatusReply>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(DataStatus, Contract, Status);
 
 }  // namespace
 }  // namespace lockstep::wire::native::contract

@@ -82,19 +82,6 @@ absl::StatusOr<dispatch::IterationSpec> SpecOf(IterationSpec& from) {
                                  .cursor = std::move(from.cursor.data)};
 }
 
-IterationSpec MessageOf(const dispatch::IterationSpec& from) {
-  return {.name = ToUtf8(from.name),
-          .repetition = from.repetition,
-          .dataset = from.dataset.value(),
-          .mode = static_cast<ReadingMode>(from.mode),
-          .sharding = static_cast<DataSharding>(from.sharding),
-          .visitation = static_cast<DataVisitation>(from.visitation),
-          .consumers = from.consumers,
-          .shares = from.shares,
-          .worker_addresses = from.worker_addresses,
-          .cursor = {from.cursor}};
-}
-
 DataLane MessageOf(const dispatch::Lane& from) {
   DataLane to{.lane = from.lane.value(),
               .task = from.task.value(),
@@ -284,6 +271,19 @@ std::string EncodeAnswer(const dispatch::Answer& answer) {
 
 absl::Status StatusOf(const dispatch::Error& error) {
   return WithReason(absl::Status(error.code, error.message), error.reason);
+}
+
+IterationSpec MessageOf(const dispatch::IterationSpec& from) {
+  return {.name = ToUtf8(from.name),
+          .repetition = from.repetition,
+          .dataset = from.dataset.value(),
+          .mode = static_cast<ReadingMode>(from.mode),
+          .sharding = static_cast<DataSharding>(from.sharding),
+          .visitation = static_cast<DataVisitation>(from.visitation),
+          .consumers = from.consumers,
+          .shares = from.shares,
+          .worker_addresses = from.worker_addresses,
+          .cursor = {from.cursor}};
 }
 
 OpenIteration MessageOf(const dispatch::OpenIteration& from) {

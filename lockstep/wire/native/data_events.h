@@ -29,6 +29,7 @@ absl::Status StatusOf(const dispatch::Error& error);
 OpenIteration MessageOf(const dispatch::OpenIteration& from);
 ConsumerPoll MessageOf(const dispatch::ConsumerPoll& from);
 CloseConsumer MessageOf(const dispatch::CloseConsumer& from);
+IterationSpec MessageOf(const dispatch::IterationSpec& from);
 
 // --- What a consumer reads ---
 

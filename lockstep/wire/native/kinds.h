@@ -7,6 +7,7 @@
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/data_messages.h"
 #include "lockstep/wire/native/data_service_messages.h"
+#include "lockstep/wire/native/data_status_messages.h"
 #include "lockstep/wire/native/job_messages.h"
 #include "lockstep/wire/native/preemption_messages.h"
 #include "lockstep/wire/native/process_messages.h"
@@ -104,6 +105,8 @@ template <>
 struct KindOf<CloseConsumer> : Kind<54, CloseConsumerReply> {};
 template <>
 struct KindOf<WorkerPoll> : Kind<55, WorkerPollReply> {};
+template <>
+struct KindOf<DataStatus> : Kind<56, DataStatusReply> {};
 
 // The answer to a read is no message of fields (data_chunk.h).
 struct RawReply {};
