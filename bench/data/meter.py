@@ -22,7 +22,7 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 # The rows' sizes. Every program takes them from here.
 RANGE_BATCH = 100
 SHORT_EPOCHS = 3
-SHORT_ELEMENTS = 10_000
+SHORT_ELEMENTS = 2_000
 WINDOW_TOKENS = 2048
 WINDOW_BATCH = 32
 ARRAY_BYTES = 8 << 20
@@ -155,12 +155,12 @@ class Watch:
                 leave({**self.figures, "outage_s": silence, "hung": True})
 
 
-def numbers(make, service, options, begin):
+def numbers(make, service, options, begin, with_outage):
     """The figures of first come, first served. `make(count)` begins an epoch of range(count).
 
     `service` has the workers; `begin` is when it was told to start. A few short epochs come first,
     for the times until a first batch and from the last one to the end; then long ones until the
-    time is over; then one in which a worker is killed.
+    time is over; then one of `with_outage` elements, in which a worker is killed.
     """
     firsts, ends = [], []
     for _ in range(1 + SHORT_EPOCHS):
@@ -176,7 +176,7 @@ def numbers(make, service, options, begin):
             service.wait_for_workers()
     figures = {"cold_s": cold_s, "warm_s": statistics.median(firsts[1:]),
                "end_s": statistics.median(ends), **long_epochs(make, options)}
-    return epoch_with_outage(make, service.kill_worker, options.elements // 10, figures)
+    return epoch_with_outage(make, service.kill_worker, with_outage, figures)
 
 
 def long_epochs(make, options):

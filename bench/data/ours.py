@@ -34,7 +34,7 @@ def read_numbers(options):
     def make(count):
         numbers = data.range(count).batch(meter.RANGE_BATCH)
         return numbers.read(service.address, order="first_come")
-    return meter.numbers(make, service, options, begin)
+    return meter.numbers(make, service, options, begin, options.elements)
 
 
 def read_rounds(options):
