@@ -17,7 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PYTHON = pathlib.Path(os.environ.get("LOCKSTEP_LOADERS_PYTHON",
                                      ROOT / "build" / "peers" / "loaders" / "bin" / "python"))
-OUR_PACKAGE = ROOT / "build" / "release" / "python"
+OUR_PACKAGE = pathlib.Path(os.environ.get("LOCKSTEP_PACKAGE", ROOT / "build" / "release" / "python"))
 LIMIT_S = 240  # beside three times what is measured
 
 
