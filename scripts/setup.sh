@@ -7,6 +7,7 @@
 #   scripts/setup.sh venvs         only build/venv and build/peers/*
 #   scripts/setup.sh frameworks    build/peers/frameworks: torch, tensorflow and jax in one environment
 #   scripts/setup.sh transfers     peers of bench/rendezvous: UCX and Open MPI
+#   scripts/setup.sh loaders       build/peers/loaders: peers of bench/data: torch, tensorflow and grain
 #   scripts/setup.sh build PRESET [TARGET...]
 #
 # Sourced by other scripts it only defines the setup_* functions. Takes from the environment:
@@ -136,6 +137,11 @@ setup_frameworks() {
   setup_venv "$setup_root/build/peers/frameworks" "$setup_root/tests/python/frameworks.txt"
 }
 
+# Large too, and only for bench/data/run.py.
+setup_loaders() {
+  setup_venv "$setup_root/build/peers/loaders" "$setup_root/bench/data/requirements.txt"
+}
+
 # Makes what the release build lays out importable in build/venv, and its programs runnable there.
 setup_package() {
   local venv=$setup_root/build/venv site program
@@ -194,6 +200,7 @@ setup_main() {
     packages) setup_packages ;;
     venvs) setup_venvs ;;
     frameworks) setup_frameworks ;;
+    loaders) setup_loaders ;;
     transfers) setup_packages "${SETUP_TRANSFER_PACKAGES[@]}" ;;
     build) shift; setup_build "${@:-release}" ;;
     *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; return 2 ;;

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The longer counts, too long for every change: 2,000 seeds of the simulation against the clock, the
 # same under the sanitizers, 10,000 parked calls again and again, the tests that kill and stop stock
-# processes several times over, members of a rendezvous killed under load a thousand times, stock
-# processes stopped and cut off for half a minute, `pip install .`, and the demo run by the wheel
-# where Debian's libraries are not.
+# processes several times over, members of a rendezvous killed under load a thousand times, workers,
+# consumers and dispatchers of the data service killed while epochs are read, 10,000 seeds of it
+# simulated, stock processes stopped and cut off for half a minute, `pip install .`, and the demo run
+# by the wheel where Debian's libraries are not.
 #
 #   scripts/soak.sh [SEEDS]     default 2000; give more for a night
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -13,6 +14,8 @@ readonly LIMIT_S=60  # of 2000 seeds, on two cores
 readonly REPEATS=5
 readonly RESTARTS=200
 readonly KILLS=1000
+readonly DATA_KILLS=300
+readonly CHURN_S=120
 readonly RACES=1000000
 failed=0
 
@@ -91,6 +94,18 @@ kill_members_of_a_rendezvous() {
   LOCKSTEP_KILLS=$KILLS "$setup_root/build/release/tests/rendezvous_stress_test"
 }
 
+simulate_data() {
+  "$setup_root/build/bin/lockstep_sim" --data --seeds=$((5 * SEEDS)) --jobs="$(nproc)"
+}
+
+kill_the_data_service() {  # its workers, its consumers and its dispatcher
+  LOCKSTEP_KILLS=$DATA_KILLS "$setup_root/build/release/tests/data_kills_test" --gtest_brief=1
+}
+
+change_workers_of_rounds() {
+  LOCKSTEP_CHURN_S=$CHURN_S "$setup_root/build/release/tests/data_rounds_test" --gtest_brief=1
+}
+
 race_aborts() {
   LOCKSTEP_ROUNDS=$RACES setarch "$(uname -m)" -R \
     "$setup_root/build/tsan/tests/rendezvous_liars_test" --gtest_brief=1 --gtest_filter='*Row27*'
@@ -115,6 +130,9 @@ soak "pip install . into a fresh environment" install_by_pip
 soak "the demo, from the wheel, without Debian's libraries" run_the_demo_from_the_wheel
 soak "$RESTARTS times: the server killed under load and restarted" restart_the_server
 soak "$KILLS members of a rendezvous killed under load, twice" kill_members_of_a_rendezvous
+soak "the data service: $((5 * SEEDS)) seeds" simulate_data
+soak "$DATA_KILLS kills in the data service: nothing lost, nothing doubled" kill_the_data_service
+soak "workers of four consumers in rounds come and go for $CHURN_S s" change_workers_of_rounds
 soak "$RACES aborts beside sends and receives, thread sanitizer" race_aborts
 
 [ "$failed" -eq 0 ]
