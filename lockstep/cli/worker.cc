@@ -44,6 +44,10 @@ WorkerArguments::WorkerArguments() : table("worker", "LOCKSTEP_WORKER_") {
       "allow-path", &allow_paths, "DIR",
       "Datasets may read files below this directory; without any, all that the process may.");
   table.List("tag", &tags, "TEXT", "For people: shown by `lockstep data`.");
+  table.Text(
+      "python", &options.python, "PROGRAM",
+      "Runs the Python functions of datasets; it must be able to import lockstep, NumPy and\n"
+      "the functions' modules. Empty: datasets with Python functions are refused.");
   table.Count("threads", &threads, "Segments that are run at a time.");
   table.Bytes("cache-bytes", &options.cache.bytes_max,
               "Elements that are made and not read yet; beyond that nothing is made ahead.");

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/data/engine_source.h"
+#include "lockstep/engine/function_pool.h"
 #include "lockstep/engine/resolve.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_definition.h"
@@ -91,6 +92,10 @@ Worker::Worker(runtime::Loop& loop, WorkerOptions options, std::function<void(ab
     : loop_(loop),
       options_(std::move(options)),
       failed_(std::move(failed)),
+      functions_(options_.python.empty()
+                     ? nullptr
+                     : std::make_shared<engine::FunctionPool>(
+                           engine::FunctionPoolOptions{.python = options_.python})),
       cache_(std::make_unique<SegmentCache>(options_.cache)),
       reads_(std::make_unique<ReadService>(
           loop, *cache_,
@@ -239,8 +244,9 @@ void Worker::Loaded(int64_t id, absl::StatusOr<std::string> answer) {
     if (!definition.ok()) return definition.status();
     auto manifest = native::DecodeManifest(reply->manifest.data);
     if (!manifest.ok()) return manifest.status();
-    auto dataset = engine::Dataset::Open(*std::move(definition), *std::move(manifest),
-                                         {.roots = options_.allow_paths});
+    auto dataset = engine::Dataset::Open(
+        *std::move(definition), *std::move(manifest),
+        {.roots = options_.allow_paths, .functions = functions_, .map_files = true});
     if (!dataset.ok()) return dataset.status();
     return MakeEngineSource(*std::move(dataset));
   };

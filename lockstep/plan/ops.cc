@@ -17,95 +17,72 @@ using Ints = std::vector<int64_t>;
 AttrRule Needs(std::string_view name, Attr of_type) { return {name, true, std::move(of_type)}; }
 AttrRule May(std::string_view name, Attr otherwise) { return {name, false, std::move(otherwise)}; }
 
-std::vector<OpRule> MakeTable() {
-  constexpr size_t kMany = std::numeric_limits<size_t>::max();
-  const std::string text;
-  const int64_t whole = 0;
-  // -1, which is no stride: as long as the window.
-  std::vector<OpRule> table = {
-      {Op::kRange,
-       "range",
-       OpKind::kSource,
-       0,
-       0,
-       false,
-       {May("start", int64_t{0}), Needs("stop", whole), May("step", int64_t{1})}},
-      {Op::kArray,
-       "array",
-       OpKind::kSource,
-       0,
-       0,
-       false,
-       {Needs("names", Strings()), Needs("dtypes", Strings()), Needs("shapes", Strings()),
-        Needs("data", Strings())}},
-      {Op::kNpy,
-       "npy",
-       OpKind::kSource,
-       0,
-       0,
-       true,
-       {Needs("paths", Strings()), May("spec", text)}},
-      {Op::kWindows,
-       "windows",
-       OpKind::kSource,
-       0,
-       0,
-       true,
-       {Needs("paths", Strings()), Needs("dtype", text), Needs("length", whole),
-        May("stride", int64_t{-1})}},
-      {Op::kRecords,
-       "records",
-       OpKind::kSource,
-       0,
-       0,
-       true,
-       {Needs("paths", Strings()), Needs("bytes", whole)}},
-      {Op::kLines,
-       "lines",
-       OpKind::kSource,
-       0,
-       0,
-       true,
-       {Needs("paths", Strings()), May("text", true)}},
-      {Op::kTfRecord, "tfrecord", OpKind::kSource, 0, 0, true, {Needs("paths", Strings())}},
-      {Op::kFill,
-       "fill",
-       OpKind::kSource,
-       0,
-       0,
-       false,
-       {Needs("count", whole), Needs("dtype", text), Needs("shape", Ints()),
-        May("seed", int64_t{0})}},
-      {Op::kShuffle,
-       "shuffle",
-       OpKind::kPlan,
-       1,
-       1,
-       false,
-       {Needs("seed", whole), May("reshuffle", true)}},
-      {Op::kRepeat, "repeat", OpKind::kPlan, 1, 1, false, {May("count", int64_t{-1})}},
-      {Op::kTake, "take", OpKind::kPlan, 1, 1, false, {Needs("count", whole)}},
-      {Op::kSkip, "skip", OpKind::kPlan, 1, 1, false, {Needs("count", whole)}},
-      {Op::kConcat, "concat", OpKind::kPlan, 2, kMany, false, {}},
-      {Op::kZip, "zip", OpKind::kPlan, 2, kMany, false, {May("names", Strings())}},
-      {Op::kMix, "mix", OpKind::kPlan, 2, kMany, false, {Needs("weights", Ints())}},
-      {Op::kMap, "map", OpKind::kSegment, 1, 1, false, {Needs("expression", text)}},
-      {Op::kFilter, "filter", OpKind::kSegment, 1, 1, false, {Needs("expression", text)}},
-      {Op::kMapPython,
-       "map_python",
-       OpKind::kSegment,
-       1,
-       1,
-       false,
-       {Needs("function", text), Needs("spec", text), May("timeout_ms", int64_t{60'000})}},
-      {Op::kBatch,
-       "batch",
-       OpKind::kSegment,
-       1,
-       1,
-       false,
-       {Needs("count", whole), May("drop_remainder", false)}},
+// For their types.
+const std::string kText;
+const int64_t kWhole = 0;
+constexpr size_t kMany = std::numeric_limits<size_t>::max();
+
+std::vector<OpRule> Sources() {
+  const auto source = [](Op op, std::string_view name, bool reads_files,
+                         std::vector<AttrRule> attrs) {
+    return OpRule{op, name, OpKind::kSource, 0, 0, reads_files, std::move(attrs)};
   };
+  const AttrRule paths = Needs("paths", Strings());
+  return {
+      source(Op::kRange, "range", false,
+             {May("start", int64_t{0}), Needs("stop", kWhole), May("step", int64_t{1})}),
+      source(Op::kArray, "array", false,
+             {Needs("names", Strings()), Needs("dtypes", Strings()), Needs("shapes", Strings()),
+              Needs("data", Strings())}),
+      source(Op::kNpy, "npy", true, {paths, May("spec", kText)}),
+      // -1, which is no stride: as long as the window.
+      source(Op::kWindows, "windows", true,
+             {paths, Needs("dtype", kText), Needs("length", kWhole), May("stride", int64_t{-1})}),
+      source(Op::kRecords, "records", true, {paths, Needs("bytes", kWhole)}),
+      source(Op::kLines, "lines", true, {paths, May("text", true)}),
+      source(Op::kTfRecord, "tfrecord", true, {paths}),
+      source(Op::kFill, "fill", false,
+             {Needs("count", kWhole), Needs("dtype", kText), Needs("shape", Ints()),
+              May("seed", int64_t{0})}),
+  };
+}
+
+std::vector<OpRule> PlanOps() {
+  const auto one = [](Op op, std::string_view name, std::vector<AttrRule> attrs) {
+    return OpRule{op, name, OpKind::kPlan, 1, 1, false, std::move(attrs)};
+  };
+  const auto several = [](Op op, std::string_view name, std::vector<AttrRule> attrs) {
+    return OpRule{op, name, OpKind::kPlan, 2, kMany, false, std::move(attrs)};
+  };
+  return {
+      one(Op::kShuffle, "shuffle", {Needs("seed", kWhole), May("reshuffle", true)}),
+      one(Op::kRepeat, "repeat", {May("count", int64_t{-1})}),
+      one(Op::kTake, "take", {Needs("count", kWhole)}),
+      one(Op::kSkip, "skip", {Needs("count", kWhole)}),
+      several(Op::kConcat, "concat", {}),
+      several(Op::kZip, "zip", {May("names", Strings())}),
+      several(Op::kMix, "mix", {Needs("weights", Ints())}),
+  };
+}
+
+std::vector<OpRule> SegmentOps() {
+  const auto segment = [](Op op, std::string_view name, std::vector<AttrRule> attrs) {
+    return OpRule{op, name, OpKind::kSegment, 1, 1, false, std::move(attrs)};
+  };
+  return {
+      segment(Op::kMap, "map", {Needs("expression", kText)}),
+      segment(Op::kFilter, "filter", {Needs("expression", kText)}),
+      segment(Op::kMapPython, "map_python",
+              {Needs("function", kText), Needs("spec", kText), May("timeout_ms", int64_t{60'000})}),
+      segment(Op::kBatch, "batch", {Needs("count", kWhole), May("drop_remainder", false)}),
+  };
+}
+
+std::vector<OpRule> MakeTable() {
+  std::vector<OpRule> table = Sources();
+  for (const auto& more : {PlanOps(), SegmentOps()}) {
+    table.insert(table.end(), more.begin(), more.end());
+  }
   for (OpRule& rule : table) {
     if (rule.kind == OpKind::kPlan || rule.op == Op::kBatch) continue;
     rule.attrs.push_back(May("on_error", std::string("fail")));
