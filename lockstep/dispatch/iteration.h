@@ -115,7 +115,7 @@ class Iteration {
     int64_t poll_number = 0;
     int64_t round = -1;
     std::optional<int64_t> blocked;
-    std::map<LaneId, int64_t> progress;
+    std::map<LaneId, LaneProgress> progress;
     WorkerTable::Avoid avoid;
     std::string waits_for;
     absl::Duration element_time;
