@@ -354,6 +354,8 @@ bool ConsumerMachine::Impl::HandOutRound(Time now, ConsumerEffects& out) {
       }
       if (next == kEverything) return false;
     }
+    // What is agreed on meanwhile may begin earlier than what is known now.
+    if (block_ && next >= *block_) return false;
     round_ = next;
     turn_over_ = LaneId(-1);
     place_ = 0;
@@ -520,6 +522,10 @@ std::optional<std::string> ConsumerMachine::Impl::CursorText(ErrorPtr& why) cons
       cursor.rests.push_back({.segment = segment.segment, .from = from});
       behind = true;
     }
+    // The place is in a segment that has not been granted yet.
+    if (!exact() || lane.closed || lane.segments.empty()) continue;
+    const int64_t end = lane.segments.back().End().value_or(needed);
+    if (end < needed) cursor.rests.push_back({.segment = cursor.next++, .from = needed - end});
   }
   std::sort(cursor.rests.begin(), cursor.rests.end());
   while (!cursor.rests.empty() && cursor.rests.back().from == 0 &&

@@ -449,10 +449,10 @@ void Iteration::Restored(Time now) {
   for (auto& [id, consumer] : consumers_) Hear(now, consumer);
   choose_workers_ = true;
   for (const Seats& seats : seats_) {
-    latest_round_ = std::max(latest_round_, seats.first_round - 1);
+    agreed_round_ = std::max(agreed_round_, seats.first_round);
   }
   for (const auto& [id, task] : tasks_) {
-    latest_round_ = std::max(latest_round_, task.starting_round - 1);
+    agreed_round_ = std::max(agreed_round_, task.starting_round);
   }
   SetIdle(now);
   Mark();

@@ -259,6 +259,7 @@ class Iteration {
   RoundAgreement agreement_;
   std::optional<Change> change_;
   int64_t latest_round_ = -1;
+  int64_t agreed_round_ = 0;
 };
 
 }  // namespace lockstep::dispatch
