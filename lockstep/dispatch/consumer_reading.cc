@@ -241,12 +241,18 @@ int64_t ConsumerMachine::Impl::NeededFrom(const LaneReader& lane) const {
 
 LaneProgress ConsumerMachine::Impl::ProgressOf(const LaneReader& lane) const {
   const int64_t needed = NeededFrom(lane);
-  for (const LaneSegment& segment : lane.segments) {
-    const std::optional<int64_t> end = segment.End();
-    // With nothing behind it, a segment that is read to its end may still be the place of a cursor.
-    if (!end || *end > needed) return {.lane = lane.lane, .seq = segment.seq};
+  int64_t width = options_.spec.consumers;
+  if (rounds() && !lane.ended) {
+    const Seating* seating = SeatingAt(NextTurn(lane));
+    width = seating == nullptr ? 1 : seating->consumers;
   }
-  return {.lane = lane.lane, .seq = lane.next_seq};
+  LaneProgress progress{.lane = lane.lane, .seq = lane.next_seq, .needs = lane.next_seq};
+  for (auto segment = lane.segments.rbegin(); segment != lane.segments.rend(); ++segment) {
+    const std::optional<int64_t> end = segment->End();
+    if (!end || *end > needed) progress.seq = segment->seq;
+    if (needed != kEverything && (!end || *end >= needed + width)) progress.needs = segment->seq;
+  }
+  return progress;
 }
 
 // Whether this consumer has a seat in the round that is on.
@@ -348,6 +354,8 @@ bool ConsumerMachine::Impl::HandOutRound(Time now, ConsumerEffects& out) {
       }
       if (next == kEverything) return false;
     }
+    // What is agreed on meanwhile may begin earlier than what is known now.
+    if (block_ && next >= *block_) return false;
     round_ = next;
     turn_over_ = LaneId(-1);
     place_ = 0;
@@ -514,6 +522,10 @@ std::optional<std::string> ConsumerMachine::Impl::CursorText(ErrorPtr& why) cons
       cursor.rests.push_back({.segment = segment.segment, .from = from});
       behind = true;
     }
+    // The place is in a segment that has not been granted yet.
+    if (!exact() || lane.closed || lane.segments.empty()) continue;
+    const int64_t end = lane.segments.back().End().value_or(needed);
+    if (end < needed) cursor.rests.push_back({.segment = cursor.next++, .from = needed - end});
   }
   std::sort(cursor.rests.begin(), cursor.rests.end());
   while (!cursor.rests.empty() && cursor.rests.back().from == 0 &&

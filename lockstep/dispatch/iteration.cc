@@ -199,8 +199,13 @@ void Iteration::Poll(Time now, const ConsumerPoll& request, Effects& out) {
   }
   if (spec_.mode == Mode::kFirstCome) return;
   for (const LaneProgress& progress : request.progress) {
-    int64_t& seq = consumer->progress[progress.lane];
-    seq = std::max(seq, progress.seq);
+    LaneProgress& known = consumer->progress[progress.lane];
+    known.lane = progress.lane;
+    known.seq = std::max(known.seq, progress.seq);
+    if (progress.needs <= known.needs) continue;
+    known.needs = progress.needs;
+    // What it needs is given to it whatever the window is.
+    if (spec_.mode == Mode::kExact) Touch(*consumer);
   }
   if (spec_.mode == Mode::kRounds) {
     for (const SegmentCount& count : request.counts) {
@@ -444,10 +449,10 @@ void Iteration::Restored(Time now) {
   for (auto& [id, consumer] : consumers_) Hear(now, consumer);
   choose_workers_ = true;
   for (const Seats& seats : seats_) {
-    latest_round_ = std::max(latest_round_, seats.first_round - 1);
+    agreed_round_ = std::max(agreed_round_, seats.first_round);
   }
   for (const auto& [id, task] : tasks_) {
-    latest_round_ = std::max(latest_round_, task.starting_round - 1);
+    agreed_round_ = std::max(agreed_round_, task.starting_round);
   }
   SetIdle(now);
   Mark();

@@ -115,7 +115,7 @@ class Iteration {
     int64_t poll_number = 0;
     int64_t round = -1;
     std::optional<int64_t> blocked;
-    std::map<LaneId, int64_t> progress;
+    std::map<LaneId, LaneProgress> progress;
     WorkerTable::Avoid avoid;
     std::string waits_for;
     absl::Duration element_time;
@@ -259,6 +259,7 @@ class Iteration {
   RoundAgreement agreement_;
   std::optional<Change> change_;
   int64_t latest_round_ = -1;
+  int64_t agreed_round_ = 0;
 };
 
 }  // namespace lockstep::dispatch

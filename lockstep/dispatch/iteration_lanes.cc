@@ -29,7 +29,9 @@ bool Iteration::AllGiven() const {
 void Iteration::TakeAcks(const std::vector<LaneAck>& acks, Consumer& consumer, Effects& out) {
   if (spec_.mode != Mode::kFirstCome || phase_ != Phase::kReading) return;
   const LaneId own(consumer.id.value());
-  LaneState& lane = lanes_[own];
+  const auto found = lanes_.find(own);
+  if (found == lanes_.end()) return;
+  LaneState& lane = found->second;
   bool changed = false;  // room for another grant
   for (const LaneAck& ack : acks) {
     if (ack.lane != own) continue;
@@ -228,6 +230,11 @@ void Iteration::CheckFinished(Time now, Effects& out) {
                              }) &&
                  std::any_of(consumers_.begin(), consumers_.end(),
                              [](const auto& entry) { return entry.second.finished; });
+      // There was nothing left when the first task was to begin.
+      finished = finished || (!seats_.empty() && AllGiven() &&
+                              std::all_of(tasks_.begin(), tasks_.end(), [](const auto& entry) {
+                                return entry.second.starting_round < 0;
+                              }));
       break;
   }
   if (finished) End(now, nullptr, out);
@@ -250,7 +257,7 @@ int64_t Iteration::Slowest() const {
   for (const auto& [id, consumer] : consumers_) {
     const auto progress = consumer.progress.find(LaneId());
     if (consumer.finished || progress == consumer.progress.end()) continue;
-    slowest = slowest ? std::min(*slowest, progress->second) : progress->second;
+    slowest = slowest ? std::min(*slowest, progress->second.seq) : progress->second.seq;
   }
   return slowest.value_or(slowest_);
 }
@@ -258,9 +265,11 @@ int64_t Iteration::Slowest() const {
 void Iteration::FillExact(Consumer& consumer, Assignment& assignment) {
   Lane lane;
   const auto progress = consumer.progress.find(LaneId());
-  const int64_t own = progress == consumer.progress.end() ? slowest_ : progress->second;
+  const bool known = progress != consumer.progress.end();
+  const int64_t own = known ? progress->second.seq : slowest_;
+  const int64_t needs = std::max(own, known ? progress->second.needs : 0);
   const int64_t total = ExactSegments();
-  const int64_t end = std::min(total, std::max(own + 1, slowest_ + env_.options.exact_window));
+  const int64_t end = std::min(total, std::max(needs + 1, slowest_ + env_.options.exact_window));
   for (int64_t seq = own; seq < end; ++seq) {
     const SegmentRest rest = ExactSegment(seq);
     lane.grants.push_back({.seq = seq,

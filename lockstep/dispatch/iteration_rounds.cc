@@ -102,13 +102,15 @@ void Iteration::Agree(Time now, Effects& out) {
     }
     if (!agreement_.open() || change_ != next) {
       change_ = next;
-      agreement_.Begin(latest_round_);
+      // Never before what was agreed on last.
+      agreement_.Begin(std::max(latest_round_, agreed_round_ - 1));
       TouchAll();
     }
     for (const Consumer* consumer : Required()) {
       if (!agreement_.ready(consumer->id)) return;
     }
     const int64_t round = agreement_.target();
+    agreed_round_ = round;
     agreement_.End();
     change_.reset();
     CarryOut(*next, round, out);
@@ -145,7 +147,8 @@ void Iteration::TopUpRounds(Effects& out) {
     int64_t fastest = 0;
     for (const auto& [consumer_id, consumer] : consumers_) {
       const auto progress = consumer.progress.find(id);
-      if (progress != consumer.progress.end()) fastest = std::max(fastest, progress->second);
+      if (progress == consumer.progress.end()) continue;
+      fastest = std::max({fastest, progress->second.seq, progress->second.needs});
     }
     bool changed = false;
     while (!lane.closed && lane.next_seq() < fastest + env_.options.lane_window) {
@@ -191,7 +194,7 @@ void Iteration::TrimLanes(Effects& out) {
     int64_t seq = std::numeric_limits<int64_t>::max();
     for (const Consumer* consumer : required) {
       const auto progress = consumer->progress.find(id);
-      seq = std::min(seq, progress == consumer->progress.end() ? 0 : progress->second);
+      seq = std::min(seq, progress == consumer->progress.end() ? 0 : progress->second.seq);
     }
     seq = std::min(seq, lane.next_seq());
     int64_t element = lane.first_element;

@@ -287,7 +287,10 @@ void DataWorld::CheckProgress() {
                     program->machine == nullptr
                         ? std::string(", dead")
                         : absl::StrCat(", ", program->machine->GetView().state, ", waits for ",
-                                       program->machine->GetView().waits_for),
+                                       program->machine->GetView().waits_for, ", round ",
+                                       program->machine->GetView().round, ", ",
+                                       program->machine->GetView().buffered_bytes, " bytes, ",
+                                       program->machine->GetView().reads_in_flight, " reads"),
                     ")");
   }
   Fail(absl::StrCat("the iteration does not end although nothing goes wrong any more:", waiting));
@@ -297,7 +300,7 @@ void DataWorld::CheckVisits() {
   if (scenario_.mode == Mode::kExact) {
     std::vector<int64_t> order;
     const auto weave = [&](const std::vector<std::unique_ptr<Program>>& programs) {
-      for (size_t step = 0;; ++step) {
+      for (size_t step = 0; !programs.empty(); ++step) {
         for (const auto& program : programs) {
           if (step >= program->kept.size()) return;
           order.push_back(program->kept[step].element);

@@ -373,7 +373,7 @@ void DataWorld::Serve(Program& program, uint64_t life, const dispatch::SendRead&
     answer.known = std::min(count, last + read.ahead + random_.Between(0, 2));
     if (read.max_elements == 0) answer.known = 0;
     answer.ended = read.max_elements > 0 && answer.known == count &&
-                   (answer.elements.empty() || random_.Percent(50));
+                   (answer.elements.empty() || last + read.ahead > count || random_.Percent(50));
     const dispatch::WorkerId id = worker->id;
     After(Delay() + absl::Microseconds(random_.Between(0, 3000)), [=, this] {
       // A worker that dies before it has answered has not answered.
