@@ -182,6 +182,7 @@ void Worker::Polled(absl::StatusOr<std::string> answer) {
   auto reply = answer.ok() ? native::Decode<native::WorkerPollReply>(*answer)
                            : absl::StatusOr<native::WorkerPollReply>(answer.status());
   if (!reply.ok()) {
+    if (leaving_told_) return;
     if (IsRefusal(reply.status())) {
       if (failed_) failed_(reply.status());
       return;
@@ -204,6 +205,7 @@ void Worker::Polled(absl::StatusOr<std::string> answer) {
     if (resolving_.insert(dataset).second) Resolve(dataset);
   }
   ForgetDatasets();
+  if (leaving_told_) return;  // it is not known there any more
   // Another one that is on its way goes on from here.
   if (polls_ == 0) SendPoll(/*at_once=*/false);
 }

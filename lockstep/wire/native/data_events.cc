@@ -86,7 +86,10 @@ DataLane MessageOf(const dispatch::Lane& from) {
   DataLane to{.lane = from.lane.value(),
               .task = from.task.value(),
               .starting_round = from.starting_round,
-              .closed = from.closed};
+              .closed = from.closed,
+              .base_round = from.base_round,
+              .base_element = from.base_element};
+  if (from.first_element >= 0) to.first_element = from.first_element;
   to.grants.reserve(from.grants.size());
   for (const dispatch::Grant& grant : from.grants) {
     SegmentGrant& added = to.grants.emplace_back(SegmentGrant{.seq = grant.seq,
@@ -103,6 +106,9 @@ dispatch::Lane LaneOf(const DataLane& from) {
   to.lane = dispatch::LaneId(from.lane);
   to.task = dispatch::TaskId(from.task);
   to.starting_round = from.starting_round;
+  to.base_round = from.base_round;
+  to.base_element = from.base_element;
+  to.first_element = from.first_element.value_or(-1);
   to.closed = from.closed;
   for (const SegmentGrant& grant : from.grants) {
     to.grants.push_back({.seq = grant.seq,
