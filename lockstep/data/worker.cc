@@ -241,8 +241,9 @@ void Worker::Loaded(int64_t id, absl::StatusOr<std::string> answer) {
     if (!definition.ok()) return definition.status();
     auto manifest = native::DecodeManifest(reply->manifest.data);
     if (!manifest.ok()) return manifest.status();
-    auto dataset = engine::Dataset::Open(*std::move(definition), *std::move(manifest),
-                                         {.roots = options_.allow_paths});
+    auto dataset =
+        engine::Dataset::Open(*std::move(definition), *std::move(manifest),
+                              {.roots = options_.allow_paths, .functions = options_.functions});
     if (!dataset.ok()) return dataset.status();
     return MakeEngineSource(*std::move(dataset));
   };
