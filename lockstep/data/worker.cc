@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/data/engine_source.h"
-#include "lockstep/engine/function_pool.h"
 #include "lockstep/engine/resolve.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_definition.h"
@@ -92,10 +91,6 @@ Worker::Worker(runtime::Loop& loop, WorkerOptions options, std::function<void(ab
     : loop_(loop),
       options_(std::move(options)),
       failed_(std::move(failed)),
-      functions_(options_.python.empty()
-                     ? nullptr
-                     : std::make_shared<engine::FunctionPool>(
-                           engine::FunctionPoolOptions{.python = options_.python})),
       cache_(std::make_unique<SegmentCache>(options_.cache)),
       reads_(std::make_unique<ReadService>(
           loop, *cache_,
@@ -187,6 +182,7 @@ void Worker::Polled(absl::StatusOr<std::string> answer) {
   auto reply = answer.ok() ? native::Decode<native::WorkerPollReply>(*answer)
                            : absl::StatusOr<native::WorkerPollReply>(answer.status());
   if (!reply.ok()) {
+    if (leaving_told_) return;
     if (IsRefusal(reply.status())) {
       if (failed_) failed_(reply.status());
       return;
@@ -209,6 +205,7 @@ void Worker::Polled(absl::StatusOr<std::string> answer) {
     if (resolving_.insert(dataset).second) Resolve(dataset);
   }
   ForgetDatasets();
+  if (leaving_told_) return;  // it is not known there any more
   // Another one that is on its way goes on from here.
   if (polls_ == 0) SendPoll(/*at_once=*/false);
 }
@@ -246,7 +243,7 @@ void Worker::Loaded(int64_t id, absl::StatusOr<std::string> answer) {
     if (!manifest.ok()) return manifest.status();
     auto dataset = engine::Dataset::Open(
         *std::move(definition), *std::move(manifest),
-        {.roots = options_.allow_paths, .functions = functions_, .map_files = true});
+        {.roots = options_.allow_paths, .functions = options_.functions, .map_files = true});
     if (!dataset.ok()) return dataset.status();
     return MakeEngineSource(*std::move(dataset));
   };

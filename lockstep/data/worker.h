@@ -40,8 +40,8 @@ struct WorkerOptions {
   // Directories whose files may be read; empty: any.
   std::vector<std::string> allow_paths;
   std::vector<std::string> tags;
-  // The interpreter for Python functions of datasets; empty: such datasets are refused.
-  std::string python = "python3";
+  // What runs Python functions of datasets; null: such datasets are refused.
+  std::shared_ptr<engine::FunctionRunner> functions;
   SegmentCacheOptions cache;
   // Random, and not 0; chosen when it is 0.
   uint64_t uid = 0;
@@ -104,7 +104,6 @@ class Worker {
   runtime::Loop& loop_;
   WorkerOptions options_;
   const std::function<void(absl::Status)> failed_;
-  const std::shared_ptr<engine::FunctionRunner> functions_;
   const std::unique_ptr<SegmentCache> cache_;
   std::unique_ptr<ReadService> reads_;
   std::unique_ptr<link::Server> server_;
