@@ -77,8 +77,8 @@ inline std::pair<int64_t, int64_t> FirstAndCount(std::span<const std::byte> fram
   // Head of 64 bytes, then the leaf's description: its place and length (docs/formats/data.md).
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  std::memcpy(&offset, frame.data() + 64 + 16, sizeof(offset));
-  std::memcpy(&bytes, frame.data() + 64 + 24, sizeof(bytes));
+  std::memcpy(&offset, frame.data() + 64 + 8, sizeof(offset));
+  std::memcpy(&bytes, frame.data() + 64 + 16, sizeof(bytes));
   int64_t first = -1;
   if (offset + sizeof(first) <= frame.size()) {
     std::memcpy(&first, frame.data() + offset, sizeof(first));
