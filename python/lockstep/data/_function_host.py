@@ -48,7 +48,7 @@ class _Leaf(NamedTuple):
         return f"{self.dtype}[{dims}]"
 
 
-class _Spec:
+class Spec:
     """As plan::ToText writes it."""
 
     def __init__(self, text: str) -> None:
@@ -93,7 +93,7 @@ def _texts(frame: memoryview, offset: int, dims: tuple[int, ...], text: bool) ->
     return _lists((str(one, "utf-8") for one in items) if text else items, dims)
 
 
-def read_frame(frame: memoryview, spec: _Spec) -> Any:
+def read_frame(frame: memoryview, spec: Spec) -> Any:
     """The element: arrays that are only to be read, text as str and bytes."""
     numpy = _numpy()
     values: list[Any] = []
@@ -159,7 +159,7 @@ def _round_up(size: int) -> int:
     return (size + 63) & ~63
 
 
-def write_frame(value: Any, spec: _Spec) -> list[Any]:
+def write_frame(value: Any, spec: Spec) -> list[Any]:
     """The element's frame in pieces. Its checksum is left to the other side of the pipe: 0."""
     if not spec.single:
         if not isinstance(value, dict):
@@ -201,7 +201,7 @@ def write_frame(value: Any, spec: _Spec) -> list[Any]:
     return [head, bytes(_round_up(len(head)) - len(head)), *leaves]
 
 
-def _find(reference: str) -> Callable[[Any], Any]:
+def find(reference: str) -> Callable[[Any], Any]:
     module, _, name = reference.partition(":")
     found: Any = importlib.import_module(module)
     for part in name.split("."):
@@ -231,8 +231,8 @@ class _Host:
             return
         reference, taken, returned = str(body[1], "utf-8").split("\n")
         try:
-            function = _find(reference)
-            spec_in, spec_out = _Spec(taken), _Spec(returned)
+            function = find(reference)
+            spec_in, spec_out = Spec(taken), Spec(returned)
             _numpy()
         except BaseException as error:  # also SystemExit, of a module that is a program
             self._send(_REFUSED, 0, [_explain(error)])
@@ -241,8 +241,8 @@ class _Host:
         while (message := self._receive()) is not None:
             self._call(function, message[0], message[1], spec_in, spec_out)
 
-    def _call(self, function: Callable[[Any], Any], count: int, body: memoryview, spec_in: _Spec,
-              spec_out: _Spec) -> None:
+    def _call(self, function: Callable[[Any], Any], count: int, body: memoryview, spec_in: Spec,
+              spec_out: Spec) -> None:
         frames: list[Any] = []
         errors = bytearray()
         at = 0
@@ -263,8 +263,8 @@ class _Host:
         self._send(_RESULTS, count, [head, *frames])
 
     @staticmethod
-    def _one(function: Callable[[Any], Any], frame: memoryview, spec_in: _Spec,
-             spec_out: _Spec) -> list[Any]:
+    def _one(function: Callable[[Any], Any], frame: memoryview, spec_in: Spec,
+             spec_out: Spec) -> list[Any]:
         return write_frame(function(read_frame(frame, spec_in)), spec_out)
 
     def _receive(self) -> tuple[int, memoryview] | None:
