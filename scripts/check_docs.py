@@ -26,6 +26,8 @@ REASON_NAME = re.compile(r"\{Reason::(k\w+),\s*\"(\w+)\"\}")
 # Refused{.reason = "version", ...}.
 GIVES_REASON = re.compile(r"\b(?:WithReason|Close)\(")
 LAST_WORD = re.compile(r',\s*"([a-z_]+)"\s*$')
+# Of the pure machines of data: inline constexpr std::string_view kPathRefused = "path_refused";
+REASON_CONSTANT = re.compile(r'constexpr std::string_view (k\w+) = "([a-z_]+)";')
 REFUSED = re.compile(r'\bRefused\{\.reason = "([a-z_]+)"')
 REASON_ROW = re.compile(r"^\|\s*`(\w+)`\s*\|\s*([^|]*)\|")
 REASON_DOCUMENTS = ("docs/errors.md", "docs/formats/link.md")
@@ -105,7 +107,11 @@ def check_reasons():
         if not names:
             yield f"{source.relative_to(ROOT)}: no reason was found in ReasonName"
         enums.update(names)
-    known, tests = set(enums), ""
+    constants = {}
+    for folder in ("dispatch", "plan"):
+        text = (ROOT / "lockstep" / folder / "error.h").read_text()
+        constants.update({name: constant for constant, name in REASON_CONSTANT.findall(text)})
+    known, tests = set(enums) | set(constants), ""
     for path in [*(ROOT / "lockstep").rglob("*.cc"), *(ROOT / "lockstep").rglob("*.h")]:
         if path.stem.endswith("_test"):
             tests += path.read_text()
@@ -126,7 +132,8 @@ def check_reasons():
     for name in sorted(told - known):
         yield f"docs/errors.md: {name} is not a reason"
     for name in sorted(known & told):
-        named = f'"{name}"' in tests or re.search(rf"\bReason::{enums.get(name, name)}\b", tests)
+        named = f'"{name}"' in tests or re.search(
+            rf"\bReason::{enums.get(name, name)}\b|\b{constants.get(name, name)}\b", tests)
         if not named:
             yield f"docs/errors.md: no test names {name}"
 

@@ -27,6 +27,7 @@ const std::string& DataReader::name() const { return impl_->name(); }
 const std::string& DataReader::consumer() const { return impl_->consumer(); }
 const std::string& DataReader::element_spec() const { return impl_->element_spec(); }
 bool DataReader::lease_had_ended() const { return impl_->lease_had_ended(); }
+const std::vector<ReadMark>& DataReader::counted() const { return impl_->counted(); }
 DataReaderView DataReader::View() const { return impl_->View(); }
 
 }  // namespace lockstep

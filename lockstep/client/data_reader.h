@@ -161,9 +161,11 @@ class DataReader {
   // As plan::ToText says it; unknown sizes in it are known only of each element. Empty: only the
   // dataset's files can tell.
   const std::string& element_spec() const;
-  // What the process had not acknowledged in its former life has been given to others, and
-  // what it did beyond `Marks` is void.
+  // What the process had not acknowledged in its former life has been given to others, and what it
+  // did beyond `counted` is void.
   bool lease_had_ended() const;
+  // Then: of the segments that it had not acknowledged in full, what counts.
+  const std::vector<ReadMark>& counted() const;
   DataReaderView View() const;
 
  private:

@@ -227,6 +227,9 @@ absl::Status DataReader::Impl::OpenIteration(Time deadline) {
   if (!opened) return TimedOut(options_.timeout);
   name_ = opened->name;
   lease_had_ended_ = opened->lease_had_ended;
+  for (const dispatch::LaneAck& ack : opened->counted) {
+    counted_.push_back({ack.lane.value(), ack.seq, ack.elements, ack.done});
+  }
   return absl::OkStatus();
 }
 

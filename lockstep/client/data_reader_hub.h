@@ -44,6 +44,7 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
   const std::string& consumer() const { return consumer_; }
   const std::string& element_spec() const { return element_spec_; }
   bool lease_had_ended() const { return lease_had_ended_; }
+  const std::vector<ReadMark>& counted() const { return counted_; }
   DataReaderView View() const;
 
  private:
@@ -94,6 +95,7 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
   std::string identity_;
   int64_t dataset_ = 0;
   bool lease_had_ended_ = false;
+  std::vector<ReadMark> counted_;
 
   mutable std::mutex mutex_;  // covers what follows
   std::unique_ptr<dispatch::ConsumerMachine> machine_;

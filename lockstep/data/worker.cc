@@ -122,7 +122,7 @@ absl::Status Worker::Listen() {
         absl::UnimplementedError(absl::StrFormat(
             "a worker does not answer requests of kind %d: is that the address of a worker?",
             request.kind)),
-        "unimplemented"));
+        "unknown_request"));
   };
   events.ended = [this](link::LinkId link, bool /*by_peer*/) { reads_->Ended(link); };
   auto server = link::Server::Listen(loop_, std::move(options), std::move(events));

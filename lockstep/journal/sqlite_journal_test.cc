@@ -181,7 +181,23 @@ TEST(SqliteJournal, ANewerFormatIsRefusedWithBothVersions) {
     ASSERT_TRUE((*database)->Execute("PRAGMA user_version=7").ok());
     ASSERT_TRUE((*database)->Checkpoint(true).ok());
   }
-  EXPECT_THAT(WhyNot(options), AllOf(HasSubstr("version 7"), HasSubstr("version 1")));
+  EXPECT_THAT(WhyNot(options), AllOf(HasSubstr("version 7"), HasSubstr("version 2")));
+}
+
+TEST(SqliteJournal, AnOlderFormatIsReadAndBecomesThisOne) {
+  const TemporaryDirectory directory;
+  const SqliteOptions options = {.directory = directory.path()};
+  OpenJournal(options).AppendAndWait("one");
+  {
+    auto database = Database::Open(directory.path("journal.db"), "");
+    ASSERT_TRUE(database.ok());
+    ASSERT_TRUE((*database)->Execute("PRAGMA user_version=1").ok());
+    ASSERT_TRUE((*database)->Checkpoint(true).ok());
+  }
+  OpenJournal(options).AppendAndWait("two");
+  auto database = Database::Open(directory.path("journal.db"), "");
+  ASSERT_TRUE(database.ok());
+  EXPECT_EQ(*(*database)->Ask("PRAGMA user_version"), "2");
 }
 
 TEST(SqliteJournal, AnotherProgramsDatabaseIsLeftAlone) {

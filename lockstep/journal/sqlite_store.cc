@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/journal/framing.h"
@@ -91,7 +92,9 @@ absl::Status SqliteStore::CheckTables() {
   if (*application != absl::StrCat(kApplicationId)) {
     return Damaged("its header", "it is not a journal of Lockstep");
   }
-  if (*version != absl::StrCat(kFormatVersion)) {
+  int number = 0;
+  if (!absl::SimpleAtoi(*version, &number) || number < kFormatVersionMin ||
+      number > kFormatVersion) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "%s: its format is version %s and this program knows version %d: start the version of "
         "lockstep-server that wrote it, or a newer one",
@@ -101,7 +104,9 @@ absl::Status SqliteStore::CheckTables() {
   // What SQLite's own pages look like. Of what is in them, the rows' checksums tell.
   absl::StatusOr<std::string> check = database_->Ask("PRAGMA quick_check(1)");
   if (!check.ok()) return check.status();
-  return *check == "ok" ? absl::OkStatus() : Damaged("its pages", *check);
+  if (*check != "ok") return Damaged("its pages", *check);
+  if (number == kFormatVersion) return absl::OkStatus();
+  return database_->Execute(absl::StrFormat("PRAGMA user_version=%d", kFormatVersion));
 }
 
 absl::Status SqliteStore::PrepareStatements() {

@@ -19,7 +19,10 @@
 namespace lockstep::journal {
 
 inline constexpr std::string_view kDatabaseFile = "journal.db";
-inline constexpr int kFormatVersion = 1;
+// 2: entries of the data service.
+inline constexpr int kFormatVersion = 2;
+// What it reads; a journal of an older version becomes one of this when it is opened.
+inline constexpr int kFormatVersionMin = 1;
 
 struct StoreOptions {
   std::string vfs;        // of SQLite; empty: its own

@@ -193,6 +193,59 @@ void AddRendezvous(prometheus::Registry& registry, const ServerView& view) {
   }
 }
 
+// No label grows with iterations, workers or consumers: `lockstep data` has them one by one.
+void AddData(prometheus::Registry& registry, const ServerView& view) {
+  const wire::native::DataStatusReply& status = view.data.status;
+  Gauges(registry, "lockstep_data_datasets", "Datasets that are registered.")
+      .Set({}, static_cast<double>(status.datasets.size()));
+  Gauges(registry, "lockstep_data_workers", "Data workers that are registered.")
+      .Set({}, static_cast<double>(status.workers.size()));
+  Gauges(registry, "lockstep_data_workers_wanted",
+         "How many workers would keep up with the consumers; 0: not known.")
+      .Set({}, static_cast<double>(status.workers_wanted));
+  Gauges(registry, "lockstep_data_parked", "Polls that wait for something new.")
+      .Set({}, static_cast<double>(status.parked));
+  Gauges iterations(registry, "lockstep_data_iterations", "Iterations, by what they do.");
+  for (const auto& [phase, name] : EnumNames(wire::native::IterationPhase())) {
+    iterations.Set({{"phase", std::string(name)}},
+                   static_cast<double>(std::count_if(
+                       status.iterations.begin(), status.iterations.end(),
+                       [phase = phase](const auto& one) { return one.phase == phase; })));
+  }
+  size_t consumers = 0;
+  size_t waiting = 0;
+  uint64_t backlog = 0;
+  int64_t silent = 0;
+  for (const wire::native::IterationStatus& iteration : status.iterations) {
+    consumers += iteration.consumers.size();
+    for (const wire::native::ConsumerStatus& consumer : iteration.consumers) {
+      if (!consumer.waits_for.empty() && !consumer.finished) ++waiting;
+      backlog += consumer.grants;
+    }
+  }
+  for (const wire::native::WorkerStatus& worker : status.workers) {
+    silent = std::max(silent, worker.silent_us);
+  }
+  Gauges(registry, "lockstep_data_consumers", "Consumers of all iterations.")
+      .Set({}, static_cast<double>(consumers));
+  Gauges(registry, "lockstep_data_consumers_waiting", "Of those, that wait for an element.")
+      .Set({}, static_cast<double>(waiting));
+  Gauges(registry, "lockstep_data_backlog_segments",
+         "Segments that were given to consumers and not acknowledged (first come).")
+      .Set({}, static_cast<double>(backlog));
+  Gauges(registry, "lockstep_data_oldest_worker_poll_seconds",
+         "Since the last sign of life of the worker that is silent longest.")
+      .Set({}, Seconds(silent));
+  Counts polls(registry, "lockstep_data_polls_total", "Signs of life, by who gave them.");
+  polls.Set({{"of", "worker"}}, view.data.polls_of_workers);
+  polls.Set({{"of", "consumer"}}, view.data.polls_of_consumers);
+  Counts(registry, "lockstep_data_refused_total",
+         "Requests to the data service that were answered with an error.")
+      .Set({}, view.data.refused);
+  Counts(registry, "lockstep_data_records_total", "Changes that the data service wrote down.")
+      .Set({}, view.data.records);
+}
+
 }  // namespace
 
 std::string MetricsText(const ServerView& view) {
@@ -202,6 +255,7 @@ std::string MetricsText(const ServerView& view) {
   AddJobs(registry, view);
   AddPreemptions(registry, view);
   AddRendezvous(registry, view);
+  AddData(registry, view);
   return prometheus::TextSerializer().Serialize(registry.Collect());
 }
 

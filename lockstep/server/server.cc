@@ -17,6 +17,7 @@
 #include "lockstep/server/native_requests.h"
 #include "lockstep/server/saved_state.h"
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/data_view.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/from_view.h"
 #include "lockstep/wire/native/to_event.h"
@@ -338,7 +339,12 @@ absl::StatusOr<ServerView> Server::View(const std::string& job) {
   ServerView view{.at = runtime::MonotonicNow(),
                   .status = *std::move(status),
                   .counters = counters_,
-                  .links = link_->connections()};
+                  .links = link_->connections(),
+                  .data = {.status = wire::native::FromDataView(data_.View()),
+                           .polls_of_workers = data_.counters().polls_of_workers,
+                           .polls_of_consumers = data_.counters().polls_of_consumers,
+                           .refused = data_.counters().refused,
+                           .records = data_.counters().records}};
   for (const wire::native::JobStatus& one : view.status.jobs) {
     JobHost* const host = jobs_.Find(one.job);
     view.counts.push_back({.sessions = native_.CountSessions(*host),

@@ -10,6 +10,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/server/counters.h"
 #include "lockstep/server/rendezvous_totals.h"
+#include "lockstep/wire/native/data_status_messages.h"
 #include "lockstep/wire/native/status_messages.h"
 
 namespace lockstep::server {
@@ -26,12 +27,22 @@ struct JournalPlace {
   uint64_t durable = 0;  // this one and all before it
 };
 
+// The data service, and what was counted of it.
+struct DataCounts {
+  wire::native::DataStatusReply status;
+  uint64_t polls_of_workers = 0;
+  uint64_t polls_of_consumers = 0;
+  uint64_t refused = 0;
+  uint64_t records = 0;
+};
+
 struct ServerView {
   Time at;
   wire::native::StatusReply status;
   std::vector<JobCounts> counts;  // of each job of the status
   Counters counters;
   size_t links = 0;
+  DataCounts data;
   std::optional<JournalPlace> journal;  // absent: nothing is kept
   // Why the server should be sent no work now; empty: it is ready.
   std::vector<std::string> not_ready;

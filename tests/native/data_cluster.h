@@ -4,21 +4,25 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "lockstep/client/data_reader.h"
 #include "lockstep/data/worker.h"
 #include "lockstep/engine/element.h"
+#include "lockstep/journal/memory_journal.h"
 #include "lockstep/link/server.h"
 #include "lockstep/link/testing.h"
 #include "lockstep/plan/definition.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/data_host.h"
+#include "lockstep/wire/store/data_entry.h"
 
 namespace lockstep {
 
@@ -82,6 +86,12 @@ class DataCluster {
     workers_[i]->thread.Do([&] { function(*workers_[i]->worker); });
   }
 
+  // The dispatcher is killed, and started again on its address with what it had written down.
+  void Restart() {
+    Stop();
+    Start(address_);
+  }
+
   dispatch::View View() {
     dispatch::View view;
     server_.Do([&] { view = host_->View(); });
@@ -114,6 +124,16 @@ class DataCluster {
       address_ = link_->address();
     });
   }
+  // All records in one entry.
+  journal::SnapshotSource Snapshot() {
+    const wire::store::Moment now = {.now = runtime::MonotonicNow(), .wall = absl::Now()};
+    std::string entry = journal::NewEntry();
+    wire::store::EncodeDataRecords(now, host_->Snapshot(), entry);
+    return [entry = std::optional(std::move(entry))]() mutable {
+      return std::exchange(entry, std::nullopt);
+    };
+  }
+
   void Stop() {
     server_.Do([this] {
       link_.reset();
@@ -123,6 +143,7 @@ class DataCluster {
   }
 
   const dispatch::Options options_;
+  const std::shared_ptr<journal::MemoryDisk> disk_ = std::make_shared<journal::MemoryDisk>();
   std::string address_;
   link::testing::LoopThread server_;
   std::unique_ptr<server::CommitQueue> commits_;

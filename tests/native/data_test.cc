@@ -1,6 +1,11 @@
 // Readers, workers and the dispatcher in one process.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
 #include <numeric>
 #include <set>
 #include <string>
@@ -9,6 +14,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/wire/native/error_reply.h"
 #include "tests/native/data_cluster.h"
 
 namespace lockstep {
@@ -67,6 +73,303 @@ TEST(Data, ThreeReadersShareTheElementsOfThreeWorkers) {
   for (const auto& one : got) all.insert(all.end(), one.begin(), one.end());
   std::sort(all.begin(), all.end());
   EXPECT_EQ(all, Iota(30'000));
+}
+
+// The elements of all consumers of an iteration, one after the other.
+std::vector<std::vector<int64_t>> ReadTogether(const DataReaderOptions& options,
+                                               int32_t consumers) {
+  std::vector<std::vector<int64_t>> got(static_cast<size_t>(consumers));
+  std::vector<std::thread> threads;
+  for (int32_t i = 0; i < consumers; ++i) {
+    threads.emplace_back([&, i] {
+      DataReaderOptions mine = options;
+      mine.index = i;
+      mine.consumers = consumers;
+      const auto reader = MustOpen(std::move(mine));
+      if (reader != nullptr) got[static_cast<size_t>(i)] = ReadAll(*reader);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return got;
+}
+
+TEST(Data, ExactOrderIsThatOfALocalRun) {
+  DataCluster cluster;
+  for (int i = 0; i < 3; ++i) cluster.AddWorker();
+  const auto got = ReadTogether({.address = cluster.address(),
+                                 .definition = Range(5'000, 0, 700),
+                                 .name = "exact",
+                                 .order = ReadOrder::kExact},
+                                3);
+  for (int64_t i = 0; i < 3; ++i) {
+    std::vector<int64_t> expected;
+    for (int64_t n = i; n < 5'000; n += 3) expected.push_back(n);
+    EXPECT_EQ(got[static_cast<size_t>(i)], expected) << "consumer " << i;
+  }
+}
+
+TEST(Data, RoundsAreReadFromOneWorkerByAll) {
+  DataCluster cluster;
+  for (int i = 0; i < 2; ++i) cluster.AddWorker();
+  const auto got = ReadTogether({.address = cluster.address(),
+                                 .definition = Range(4'000, 0, 500),
+                                 .name = "rounds",
+                                 .order = ReadOrder::kRounds},
+                                2);
+  ASSERT_EQ(got[0].size(), got[1].size());
+  EXPECT_GE(got[0].size(), 1'990U);
+  std::vector<int64_t> all;
+  for (size_t round = 0; round < got[0].size(); ++round) {
+    // In a round all read neighbours of the same lane.
+    EXPECT_EQ(got[0][round] + 1, got[1][round]) << "round " << round;
+    all.push_back(got[0][round]);
+    all.push_back(got[1][round]);
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end()) << "an element came twice";
+}
+
+TEST(Data, AWorkerDiesAndNothingIsLost) {
+  DataCluster cluster;
+  for (int i = 0; i < 3; ++i) cluster.AddWorker();
+  const auto reader = MustOpen(
+      {.address = cluster.address(), .definition = Range(200'000, 100, 1000), .name = "dies"});
+  ASSERT_NE(reader, nullptr);
+  std::vector<int64_t> all;
+  int64_t elements = 0;
+  for (;;) {
+    auto element = reader->Next({.timeout = absl::Seconds(20)});
+    ASSERT_TRUE(element.ok()) << element.status();
+    if (!element->has_value()) break;
+    for (const int64_t number : NumbersOf(**element)) all.push_back(number);
+    if (++elements == 300) cluster.KillWorker(0);
+    if (elements == 900) cluster.KillWorker(1);
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, Iota(200'000));
+}
+
+TEST(Data, TheDispatcherIsStartedAgain) {
+  DataCluster cluster;
+  for (int i = 0; i < 2; ++i) cluster.AddWorker();
+  const auto reader = MustOpen(
+      {.address = cluster.address(), .definition = Range(100'000, 100, 1000), .name = "restart"});
+  ASSERT_NE(reader, nullptr);
+  std::vector<int64_t> all;
+  int64_t elements = 0;
+  for (;;) {
+    auto element = reader->Next({.timeout = absl::Seconds(20)});
+    ASSERT_TRUE(element.ok()) << element.status();
+    if (!element->has_value()) break;
+    for (const int64_t number : NumbersOf(**element)) all.push_back(number);
+    if (++elements % 300 == 0) cluster.Restart();
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, Iota(100'000));
+}
+
+TEST(Data, WhatAConsumerDidNotAcknowledgeGoesToAnother) {
+  DataCluster cluster({.consumer_timeout = absl::Seconds(1)});
+  cluster.AddWorker();
+  DataReaderOptions options = {
+      .address = cluster.address(), .definition = Range(1'000, 10, 100), .name = "dies"};
+  options.acknowledge_by_itself = false;
+  options.consumer = "first";
+  auto first = MustOpen(options);
+  options.consumer = "second";
+  const auto second = MustOpen(options);
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(second, nullptr);
+  std::vector<int64_t> all;
+  for (int i = 0; i < 7; ++i) {
+    auto element = first->Next({.timeout = absl::Seconds(20)});
+    ASSERT_TRUE(element.ok() && element->has_value());
+    if (i >= 5) continue;  // these it does not get safely
+    for (const int64_t number : NumbersOf(**element)) all.push_back(number);
+    ASSERT_TRUE(first->Acknowledge((*element)->place()).ok());
+  }
+  first.reset();
+  for (;;) {
+    auto element = second->Next({.timeout = absl::Seconds(20)});
+    ASSERT_TRUE(element.ok()) << element.status();
+    if (!element->has_value()) break;
+    for (const int64_t number : NumbersOf(**element)) all.push_back(number);
+    ASSERT_TRUE(second->AcknowledgeAll().ok());
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, Iota(1'000));
+}
+
+TEST(Data, ACursorGoesOnWithOtherWorkersAndConsumers) {
+  DataCluster cluster;
+  cluster.AddWorker();
+  DataReaderOptions options = {.address = cluster.address(),
+                               .definition = Range(3'000, 0, 250),
+                               .name = "before",
+                               .order = ReadOrder::kExact,
+                               .consumers = 1,
+                               .index = 0};
+  std::string cursor;
+  {
+    const auto reader = MustOpen(options);
+    ASSERT_NE(reader, nullptr);
+    for (int64_t i = 0; i < 1'001; ++i) {
+      auto element = reader->Next({.timeout = absl::Seconds(20)});
+      ASSERT_TRUE(element.ok() && element->has_value());
+      EXPECT_EQ(NumbersOf(**element), std::vector<int64_t>{i});
+    }
+    const auto taken = reader->Cursor();
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    cursor = *taken;
+  }
+  EXPECT_LE(cursor.size(), 500U);
+  cluster.AddWorker();
+  options.name = "after";
+  options.cursor = cursor;
+  const auto got = ReadTogether(options, 2);
+  std::vector<int64_t> all = got[0];
+  all.insert(all.end(), got[1].begin(), got[1].end());
+  std::sort(all.begin(), all.end());
+  std::vector<int64_t> expected;
+  for (int64_t i = 1'001; i < 3'000; ++i) expected.push_back(i);
+  EXPECT_EQ(all, expected);
+}
+
+TEST(Data, SaysWhatItWaitsForWhenThereIsNoWorker) {
+  DataCluster cluster;
+  const auto reader =
+      MustOpen({.address = cluster.address(), .definition = Range(10), .name = "alone"});
+  ASSERT_NE(reader, nullptr);
+  const auto element = reader->Next({.timeout = absl::Milliseconds(300)});
+  ASSERT_FALSE(element.ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(element.status()));
+  EXPECT_THAT(std::string(element.status().message()), testing::HasSubstr("worker"));
+  // It goes on where it was.
+  cluster.AddWorker();
+  EXPECT_EQ(ReadAll(*reader), Iota(10));
+}
+
+TEST(Data, SaysThatTheServerIsNotThere) {
+  const auto reader = DataReader::Open({.address = "127.0.0.1:1",
+                                        .definition = Range(10),
+                                        .name = "nobody",
+                                        .timeout = absl::Milliseconds(500)});
+  ASSERT_FALSE(reader.ok());
+  EXPECT_THAT(std::string(reader.status().message()), testing::HasSubstr("lockstep serve"));
+}
+
+TEST(Data, ADefinitionThatIsWrongIsRefusedWithItsPlace) {
+  DataCluster cluster;
+  plan::Definition definition = Range(10);
+  definition.nodes.push_back({.id = 7, .op = "no_such_op", .inputs = {1}, .where = "train.py:12"});
+  const auto reader =
+      DataReader::Open({.address = cluster.address(), .definition = definition, .name = "wrong"});
+  ASSERT_FALSE(reader.ok());
+  EXPECT_THAT(std::string(reader.status().message()), testing::HasSubstr("train.py:12"));
+}
+
+TEST(Data, FilesAreListedByAWorker) {
+  DataCluster cluster;
+  cluster.AddWorker();
+  const std::string path = testing::TempDir() + "/data_test_lines.txt";
+  {
+    std::ofstream file(path);
+    for (int i = 0; i < 100; ++i) file << "line " << i << "\n";
+  }
+  plan::Definition definition;
+  definition.nodes.push_back(
+      {.id = 1, .op = "lines", .attrs = {{"paths", std::vector<std::string>{path}}}});
+  const auto reader =
+      MustOpen({.address = cluster.address(), .definition = definition, .name = "files"});
+  ASSERT_NE(reader, nullptr);
+  std::set<std::string> lines;
+  for (;;) {
+    auto element = reader->Next({.timeout = absl::Seconds(20)});
+    ASSERT_TRUE(element.ok()) << element.status();
+    if (!element->has_value()) break;
+    const auto view = engine::ElementView::Parse((*element)->frame());
+    ASSERT_TRUE(view.ok()) << view.status();
+    lines.insert(std::string(view->leaf(0).item(0)));
+  }
+  EXPECT_EQ(lines.size(), 100U);
+  EXPECT_TRUE(lines.contains("line 42"));
+}
+
+TEST(Data, APathThatIsNotAllowedIsRefused) {
+  DataCluster cluster;
+  cluster.AddWorker({.allow_paths = {"/nonexistent-allowed"}});
+  plan::Definition definition;
+  definition.nodes.push_back({.id = 1,
+                              .op = "lines",
+                              .attrs = {{"paths", std::vector<std::string>{"/etc/passwd"}}},
+                              .where = "train.py:3"});
+  const auto reader =
+      MustOpen({.address = cluster.address(), .definition = definition, .name = "refused"});
+  ASSERT_NE(reader, nullptr);
+  const auto element = reader->Next({.timeout = absl::Seconds(20)});
+  ASSERT_FALSE(element.ok());
+  EXPECT_EQ(wire::native::ReasonOf(element.status()), "path_refused") << element.status();
+}
+
+TEST(Data, AWorkerThatLeavesIsMissedByNobody) {
+  DataCluster cluster;
+  for (int i = 0; i < 2; ++i) cluster.AddWorker();
+  const auto reader = MustOpen(
+      {.address = cluster.address(), .definition = Range(100'000, 100, 1000), .name = "leaves"});
+  ASSERT_NE(reader, nullptr);
+  std::vector<int64_t> all;
+  std::atomic<bool> drained = false;
+  int64_t elements = 0;
+  for (;;) {
+    auto element = reader->Next({.timeout = absl::Seconds(20)});
+    ASSERT_TRUE(element.ok()) << element.status();
+    if (!element->has_value()) break;
+    for (const int64_t number : NumbersOf(**element)) all.push_back(number);
+    if (++elements == 100) {
+      cluster.OnWorker(0, [&](data::Worker& worker) { worker.Drain([&] { drained = true; }); });
+    }
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, Iota(100'000));
+  for (int i = 0; i < 100 && !drained; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_TRUE(drained);
+}
+
+// Not a test of what is right: prints what it takes. LOCKSTEP_BENCH=1.
+TEST(DataBench, SmallElements) {
+  if (std::getenv("LOCKSTEP_BENCH") == nullptr) GTEST_SKIP() << "set LOCKSTEP_BENCH=1";
+  DataCluster cluster;
+  cluster.AddWorker();
+  constexpr int64_t kElements = 1'000'000;
+  const auto reader = MustOpen(
+      {.address = cluster.address(), .definition = Range(kElements * 100, 100), .name = "bench"});
+  ASSERT_NE(reader, nullptr);
+  const auto cpu = [] {
+    timespec spent = {};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+    return static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) / 1e9;
+  };
+  const auto start = std::chrono::steady_clock::now();
+  const double cpu_start = cpu();
+  int64_t elements = 0;
+  for (;;) {
+    auto element = reader->Next({.timeout = absl::Seconds(20)});
+    ASSERT_TRUE(element.ok()) << element.status();
+    if (!element->has_value()) break;
+    ++elements;
+  }
+  const double took =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const DataReaderView view = reader->View();
+  std::printf(
+      "%lld elements in %.2f s: %.0f/s, %.2f us of CPU each (both ends); %lld reads, %lld "
+      "stalls, stalled %.2f s\n",
+      static_cast<long long>(elements), took, static_cast<double>(elements) / took,
+      (cpu() - cpu_start) / static_cast<double>(elements) * 1e6, static_cast<long long>(view.reads),
+      static_cast<long long>(view.stalls), absl::ToDoubleSeconds(view.stalled));
+  EXPECT_EQ(elements, kElements);
 }
 
 }  // namespace

@@ -1,0 +1,89 @@
+// What a data_consumer writes down, and what that means when it is read again. Tests only.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/client/data_reader.h"
+
+namespace lockstep::faults {
+
+// An element that was taken; or (`counted`) what counted of a segment when the lease had ended.
+struct LogRecord {
+  uint32_t counted = 0;
+  uint32_t done = 0;
+  int64_t lane = 0;
+  int64_t seq = 0;
+  int64_t segment = 0;
+  int64_t element = 0;
+  int64_t first = 0;  // the numbers in the element
+  int64_t count = 0;
+};
+
+// Whole records; one that was being written when the process died does not count.
+inline std::vector<LogRecord> ReadLog(const std::string& path) {
+  std::vector<LogRecord> records;
+  std::ifstream file(path, std::ios::binary);
+  LogRecord record;
+  while (file.read(reinterpret_cast<char*>(&record), sizeof(record))) records.push_back(record);
+  return records;
+}
+
+// Without what was void when the consumer came back, and went to others.
+inline std::vector<LogRecord> WhatCounts(const std::vector<LogRecord>& log) {
+  std::vector<LogRecord> valid;
+  for (const LogRecord& record : log) {
+    if (record.counted == 0) {
+      valid.push_back(record);
+      continue;
+    }
+    if (record.done != 0) continue;
+    std::erase_if(valid, [&](const LogRecord& one) {
+      return one.lane == record.lane && one.seq == record.seq && one.element >= record.element;
+    });
+  }
+  return valid;
+}
+
+inline std::vector<ReadMark> MarksOf(const std::vector<LogRecord>& log) {
+  std::map<std::pair<int64_t, int64_t>, int64_t> until;
+  for (const LogRecord& record : WhatCounts(log)) {
+    int64_t& elements = until[{record.lane, record.seq}];
+    elements = std::max(elements, record.element + 1);
+  }
+  std::vector<ReadMark> marks;
+  for (const auto& [at, elements] : until) marks.push_back({at.first, at.second, elements, false});
+  return marks;
+}
+
+inline plan::Definition NumbersInBatches(int64_t elements, int64_t batch, int64_t segment) {
+  plan::Definition definition;
+  definition.nodes.push_back({.id = 1, .op = "range", .attrs = {{"stop", elements * batch}}});
+  definition.nodes.push_back(
+      {.id = 2, .op = "batch", .inputs = {1}, .attrs = {{"count", batch}, {"segment", segment}}});
+  return definition;
+}
+
+// Of the one leaf of a frame, which stands at its end.
+inline std::pair<int64_t, int64_t> FirstAndCount(std::span<const std::byte> frame) {
+  // Head of 64 bytes, then the leaf's description: its place and length (docs/formats/data.md).
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  std::memcpy(&offset, frame.data() + 64 + 8, sizeof(offset));
+  std::memcpy(&bytes, frame.data() + 64 + 16, sizeof(bytes));
+  int64_t first = -1;
+  if (offset + sizeof(first) <= frame.size()) {
+    std::memcpy(&first, frame.data() + offset, sizeof(first));
+  }
+  return {first, static_cast<int64_t>(bytes / sizeof(int64_t))};
+}
+
+}  // namespace lockstep::faults
