@@ -8,12 +8,11 @@
 
 #include "absl/status/statusor.h"
 #include "lockstep/engine/element.h"
+#include "lockstep/engine/functions.h"
 #include "lockstep/plan/definition.h"
 #include "lockstep/plan/plan.h"
 
 namespace lockstep::engine {
-
-class FunctionPool;
 
 namespace internal {
 struct DatasetParts;
@@ -24,7 +23,7 @@ struct DatasetOptions {
   std::vector<std::string> roots;
   Allocator allocator;  // none: HeapAllocator()
   // What runs `map_python`; none: such a definition is refused with FAILED_PRECONDITION.
-  std::shared_ptr<FunctionPool> functions;
+  std::shared_ptr<FunctionRunner> functions;
   // Files are mapped, and a file that shrinks under us is caught by a handler of SIGBUS that is
   // chained to what was there. False: they are read by pread, which takes a system call a record.
   bool map_files = false;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/engine/dataset_parts.h"
+#include "lockstep/engine/function_operator.h"
 #include "lockstep/engine/operators.h"
 
 namespace lockstep::engine {
@@ -62,12 +63,23 @@ void AddStages(const internal::DatasetParts& parts, Birth birth, RunState& state
         state.piece = 1;
         break;
       }
+      case plan::Op::kMapPython: {
+        Function function = {.reference = node.Text("function"),
+                             .input = *spec,
+                             .output = stages[i].spec,
+                             .timeout = absl::Milliseconds(node.Int("timeout_ms"))};
+        state.last = std::make_unique<internal::FunctionOperator>(
+            std::move(state.last), std::move(function), parts.options.functions, node,
+            state.segment, parts.scratch, state.skipped);
+        break;
+      }
       default:
         state.last = std::make_unique<internal::MapOperator>(
             std::move(state.last), parts.expressions[i], node.op() == plan::Op::kFilter, node,
             parts.scratch, state.skipped);
         break;
     }
+    spec = &stages[i].spec;
   }
 }
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "lockstep/plan/definition.h"
@@ -25,13 +24,12 @@ class DefinitionObject {
 };
 
 // The leaves in the order of the spec: numbers as lockstep.Tensor, which shares the frame's memory;
-// text as str, bytes as bytes, and lists of them for each dimension. Throws what a damaged frame is.
+// text as str, bytes as bytes, and lists of them for each dimension. Throws what a damaged frame
+// is.
 nanobind::list LeavesOf(std::span<const std::byte> frame, std::shared_ptr<const void> keeps);
 
-// The frame of an element: an array or a text, or a dict of them when the spec has names. Throws
-// TypeError or ValueError, which names the leaf, for what is not as the spec says.
-std::string FrameOf(nanobind::handle value, const plan::ElementSpec& spec, int64_t segment,
-                    int64_t index);
+// Those bytes as a lockstep.Tensor of uint8.
+nanobind::object BytesOf(std::span<const std::byte> bytes, std::shared_ptr<const void> keeps);
 
 // (single, [(name, type, extents)]); an extent that is not known is -1.
 nanobind::object ToObject(const plan::ElementSpec& spec);

@@ -107,8 +107,7 @@ void BindDataReader(nb::module_& module) {
       .def("name", [](ReaderHandle& self) { return self.Get()->name(); })
       .def("spec_text", [](ReaderHandle& self) { return self.Get()->element_spec(); })
       .def("next", &Next, nb::arg("timeout").none())
-      .def("cursor",
-           [](ReaderHandle& self) { return ToBytes(ValueOrThrow(self.Get()->Cursor())); })
+      .def("cursor", [](ReaderHandle& self) { return ToBytes(ValueOrThrow(self.Get()->Cursor())); })
       .def("ack", [](ReaderHandle& self) { ThrowUnlessOk(self.Get()->AcknowledgeAll()); })
       .def("counters", &Counters)
       .def("close", &ReaderHandle::Close);

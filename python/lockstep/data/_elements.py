@@ -24,21 +24,6 @@ def _to_array(value: Any) -> Any:
     return to_numpy(value) if isinstance(value, Tensor) else value
 
 
-def as_array(value: Any, dtype: str) -> Any:
-    """What a function returned, as an array of this type. Called by the extension.
-
-    Numbers and lists become it; an array of another type is not converted, since that is not what
-    was said of it.
-    """
-    numpy: Any = importlib.import_module("numpy")
-    if hasattr(value, "dtype") or hasattr(value, "__dlpack__"):
-        return value
-    made = numpy.asarray(value)
-    if not numpy.can_cast(made.dtype, dtype, "same_kind"):
-        raise ValueError(f"it is to be {dtype}, and is {made.dtype}")
-    return made.astype(dtype)
-
-
 def as_torch(element: Any) -> Any:
     """The arrays of an element as torch's, over the same memory; text stays as it is.
 
