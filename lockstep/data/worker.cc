@@ -240,7 +240,7 @@ void Worker::Loaded(int64_t id, absl::StatusOr<std::string> answer) {
     auto manifest = native::DecodeManifest(reply->manifest.data);
     if (!manifest.ok()) return manifest.status();
     auto dataset = engine::Dataset::Open(*std::move(definition), *std::move(manifest),
-                                         {.roots = options_.allow_paths});
+                                         {.roots = options_.allow_paths, .map_files = true});
     if (!dataset.ok()) return dataset.status();
     return MakeEngineSource(*std::move(dataset));
   };
