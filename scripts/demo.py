@@ -25,6 +25,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "jax_digits.py"
 NATIVE_EXAMPLE = ROOT / "examples" / "steps_member.py"
+DATA_EXAMPLE = ROOT / "examples" / "jax_digits_workers.py"
+PACKAGE = ROOT / "build" / "release" / "python"
 
 JOB, SIZE = "digits", 4
 STEPS = 400         # of the native job
@@ -77,13 +79,14 @@ class Story:
 class Command:
     """A running program: its output by line and time, kept in a log too. A thread reads it."""
 
-    def __init__(self, name, command):
+    def __init__(self, name, command, variables=None):
         self.name = name
         self.lines = []  # (time, text)
         self._changed = threading.Condition()
         self._ended = False
         self._log = open(LOGS / f"{name}.log", "w", encoding="utf-8")
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "JAX_PLATFORMS": "cpu"}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "JAX_PLATFORMS": "cpu",
+                       **(variables or {})}
         self.process = subprocess.Popen(
             [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, errors="replace", env=environment, cwd=ROOT)
@@ -481,6 +484,75 @@ def run_while_the_server_dies(story):
     return longest
 
 
+def jax_with_lockstep():
+    """Variables for a Python that has JAX, so that it has our package, too."""
+    if subprocess.run([sys.executable, "-c", "from lockstep import join"], capture_output=True,
+                      check=False).returncode == 0:
+        return {}
+    before = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join([str(PACKAGE), *([before] if before else [])])}
+
+
+def epochs_told(lines):
+    """process -> (examples, epochs in which each was seen once, epochs)"""
+    said = re.compile(r"each of (\d+) examples was seen exactly once in (\d+) of (\d+) epochs")
+    return {process: tuple(int(group) for group in match.groups())
+            for process, text in (of_process(line) for _, line in lines)
+            if process is not None and (match := said.search(text))}
+
+
+def start_workers(story, address):
+    workers = []
+    for number in (1, 2):
+        worker = Command(f"worker-{number}", [LOCKSTEP, "worker", "--dispatcher", address])
+        workers.append(worker)
+        at = worker.wait_for("its address", lambda lines: next(
+            (match[1] for _, line in lines if (match := re.search(r"answers at (\S+)", line))), None), 20)
+        story.tell("worker", f"lockstep worker, pid {worker.process.pid}, at {at}")
+    return workers
+
+
+def run_with_data_workers(story):
+    """The digits come from two data workers, of which one is killed in the middle."""
+    outcome, began = Outcome("run 6, data workers"), time.monotonic()
+    server, address = start_server(story, "server-of-run-6")
+    workers, command = [], None
+    try:
+        workers = start_workers(story, address)
+        command = Command("run-6", [LOCKSTEP, "run", "-n", SIZE, "--job", JOB, "--coordinator", address,
+                                    "--", sys.executable, DATA_EXAMPLE], jax_with_lockstep())
+        story.tell("started", f"lockstep run -n {SIZE} -- python examples/{DATA_EXAMPLE.name}")
+        step, _, _ = command.wait_for(
+            "the middle of the training",
+            lambda lines: (p := progress(lines)) and p[0] >= (p[1] or 2) / 2 and p,
+            TRAINING_LIMIT_S)
+        workers[0].process.kill()
+        story.tell("KILLED", f"the first data worker, by SIGKILL at step {step}")
+        outcome.finals = command.wait_for(
+            f"the final line of {SIZE} processes",
+            lambda lines: len(finals(lines)) == SIZE and finals(lines), TRAINING_LIMIT_S)
+        outcome.step = progress(command.lines)[0]
+        outcome.code = command.end(60)
+        outcome.attempt = 1
+        told = set(epochs_told(command.lines).values())
+        examples, good, epochs = next(iter(told), (0, 0, -1))
+        loss, accuracy = next(iter(outcome.finals.values()))
+        story.tell("ended", f"final loss {loss}, accuracy {accuracy:.4f}; lockstep run exits with "
+                            f"{outcome.code}")
+    finally:
+        for one in (command, *workers, server):
+            if one:
+                one.stop()
+    outcome.took_s = time.monotonic() - began
+    story.claim(outcome.code == 0 and len(told) == 1 and good == epochs,
+                f"run 6: each example seen exactly once per epoch ({examples} examples, {epochs} "
+                f"epochs), though a data worker was killed")
+    story.claim(len(set(outcome.finals.values())) == 1 and accuracy > ACCURACY_MIN,
+                f"run 6: {SIZE} processes print the same final loss ({loss}) and accuracy "
+                f"({accuracy:.4f})")
+    return outcome
+
+
 def shorten(text, most=110):
     start = max(0, text.find(f"task/{VICTIM}"))
     text = text[start:].strip()
@@ -568,6 +640,8 @@ def main():
                                               outcomes[0].finals))
         story.heading("Run 5: members that know Lockstep; the server itself is killed")
         outage_ms = run_while_the_server_dies(story)
+        story.heading("Run 6: the digits come from two data workers; one of them is killed")
+        outcomes.append(run_with_data_workers(story))
         print_figures(outcomes, figures, watch, outage_ms)
     except Trouble as trouble:
         story.tell("TROUBLE", str(trouble))

@@ -2,7 +2,8 @@
 # The main job on real data: four stock JAX processes train on handwritten digits through a Lockstep
 # server; then one of them is killed, and everybody is told who it was; then the job runs again; then
 # the host of one is about to be taken away, all save at one step, and go on from there; then the
-# server itself is killed, and four members that know Lockstep go on.
+# server itself is killed, and four members that know Lockstep go on; then the digits come from two
+# data workers, of which one is killed.
 # Needs nothing but a Debian 12 with its package mirrors. Raw logs: build/demo/.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 

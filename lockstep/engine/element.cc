@@ -1,6 +1,7 @@
 #include "lockstep/engine/element.h"
 
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 
@@ -34,7 +35,7 @@ struct Header {
   uint32_t reserved_too;
   uint32_t crc;  // as if it were 0
 };
-static_assert(sizeof(Header) == kFrameHeaderBytes);
+static_assert(sizeof(Header) == kFrameHeaderBytes && offsetof(Header, bytes) == kFrameBytesAt);
 
 struct Descriptor {
   uint8_t code;
@@ -191,6 +192,15 @@ void WriteHead(std::byte* frame, std::span<const FrameLeaf> leaves, const FrameL
   for (size_t i = 0; i < leaves.size(); ++i) clear(layout.offsets[i] + leaves[i].bytes);
   header.crc = Checksum(frame, layout.meta_bytes);
   std::memcpy(frame, &header, sizeof(header));
+}
+
+void Seal(std::span<std::byte> frame) {
+  if (frame.size() < sizeof(Header)) return;
+  Header header;
+  std::memcpy(&header, frame.data(), sizeof(header));
+  if (header.meta_bytes < sizeof(Header) || header.meta_bytes > frame.size()) return;
+  header.crc = Checksum(frame.data(), header.meta_bytes);
+  std::memcpy(frame.data(), &header, sizeof(header));
 }
 
 int64_t LeafView::items() const { return CountItems(dims); }

@@ -32,6 +32,7 @@ inline constexpr uint32_t kFrameMagic = 0x4645534C;  // "LSEF"
 inline constexpr uint16_t kFrameVersion = 1;
 inline constexpr size_t kFrameAlignment = 64;
 inline constexpr size_t kFrameHeaderBytes = 64;
+inline constexpr size_t kFrameBytesAt = 40;  // where the header says how long the whole is
 inline constexpr size_t kLeafDescriptorBytes = 32;
 // `frame_leaves_max`, `frame_rank_max`.
 inline constexpr size_t kFrameLeavesMax = 1024;

@@ -29,6 +29,10 @@ FrameLayout LayOut(std::span<const FrameLeaf> leaves);
 void WriteHead(std::byte* frame, std::span<const FrameLeaf> leaves, const FrameLayout& layout,
                uint64_t spec_hash, int64_t segment, int64_t index);
 
+// Puts the checksum into a head that somebody else wrote; nothing when its lengths are out of
+// bounds.
+void Seal(std::span<std::byte> frame);
+
 // What so many items of a fixed type take.
 uint64_t BytesOfItems(plan::DType type, std::span<const int64_t> dims);
 int64_t CountItems(std::span<const int64_t> dims);

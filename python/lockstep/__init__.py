@@ -6,10 +6,11 @@
         me.barrier("loaded", timeout=60)
         ports = me.gather("port", b"4711", timeout=60)    # what each member brought, by member
 
-`lockstep.aio` is the same for asyncio, and `lockstep.serve` runs a server for a test or a notebook.
+`lockstep.aio` is the same for asyncio, `lockstep.data` feeds training, and `lockstep.serve` runs a
+server for a test or a notebook.
 """
 
-from lockstep import aio
+from lockstep import aio, data
 from lockstep._errors import (Aborted, AlreadyExists, Cancelled, DataLoss, DeadlineExceeded, Error,
                               FailedPrecondition, Internal, InvalidArgument, NotFound, OutOfRange,
                               PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable,
@@ -32,5 +33,5 @@ __all__ = [
     "NewTensor", "NotFound", "OutOfRange", "PeerTransport", "PermissionDenied", "Preemption",
     "PreemptionNotice", "Rendezvous", "ResourceExhausted", "Server", "SourceState", "Step",
     "SwapResult", "Tensor", "Timeout", "Unauthenticated", "Unavailable", "Unimplemented", "Unknown",
-    "Value", "aio", "join", "serve",
+    "Value", "aio", "data", "join", "serve",
 ]

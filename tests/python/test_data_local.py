@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import os
 import pathlib
 import pickle
 import struct
@@ -9,6 +10,7 @@ import struct
 import numpy
 import pytest
 
+import data_functions
 import lockstep
 from lockstep import data
 from test_imports import PACKAGE, PYTHON, needs_frameworks
@@ -337,6 +339,61 @@ def test_the_policy_holds_for_what_was_said_before_it():
     assert len(list(dataset.local())) == 8
     with pytest.raises(lockstep.Error):
         list(data.range(9).on_error("skip").map(lambda x: 6 // (x - 3)).local())
+
+
+# --- Python functions ---------------------------------------------------------------------------
+
+
+def test_a_python_function_runs_in_this_process():
+    came = numbers(data.range(5).map(data_functions.pid, returns="int64").batch(5))
+    assert came == [[os.getpid()] * 5]
+    assert numbers(data.range(5).map(data_functions.double)) == [0, 2, 4, 6, 8]
+    assert numbers(data.range(5).map("data_functions:double").map(lambda x: x + 1)) == [1, 3, 5, 7, 9]
+
+
+def test_a_python_function_takes_and_gives_fields():
+    source = data.array({"x": numpy.arange(6, dtype="float32").reshape(3, 2), "n": numpy.arange(3)})
+    for returns in ("sum:float64;text:text", {"sum": "float64", "text": data.Leaf("text", ())}):
+        mapped = source.map(data_functions.describe, returns=returns)
+        assert mapped.spec == {"sum": data.Leaf("float64", ()), "text": data.Leaf("text", ())}
+        assert [(float(one["sum"]), one["text"]) for one in mapped.local()] == [
+            (1.0, "row 0"), (5.0, "row 1"), (9.0, "row 2")]
+
+
+def test_what_a_python_function_is_given_cannot_be_written():
+    rows = numpy.arange(6, dtype="int16").reshape(2, 3)
+    assert numbers(data.array(rows).map(data_functions.sees)) == [[2, 1, 0], [5, 4, 3]]
+
+
+def test_what_a_python_function_raises_is_told_with_its_traceback():
+    with pytest.raises(lockstep.Error, match="five is not for me") as caught:
+        list(data.range(9).map(data_functions.fails_at_five).local())
+    assert caught.value.reason == "function_failed"
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert "fails_at_five" in str(caught.value) and f"{HERE}:" in str(caught.value)
+    assert numbers(data.range(9).map(data_functions.fails_at_five).on_error("skip")) == [
+        0, 1, 2, 3, 4, 6, 7, 8]
+
+
+def test_a_python_function_that_returns_something_else_is_told():
+    with pytest.raises(lockstep.Error, match="int64.*float64") as caught:
+        list(data.range(3).map(data_functions.wrong_type).local())
+    assert caught.value.reason == "function_failed"
+
+
+def test_ctrl_c_in_a_python_function_is_ctrl_c():
+    with pytest.raises(KeyboardInterrupt):
+        list(data.range(3).map(data_functions.interrupts).local())
+
+
+def test_a_module_that_is_not_there_is_told():
+    with pytest.raises(lockstep.Error, match="no_such_module"):
+        list(data.range(3).map("no_such_module:f").local())
+
+
+def test_what_a_python_function_returns_is_to_be_said_when_the_files_decide(tmp_path):
+    with pytest.raises(lockstep.InvalidArgument, match="returns="):
+        data.npy(tmp_path / "*.npy").map(data_functions.double)
 
 
 # --- The memory ---------------------------------------------------------------------------------

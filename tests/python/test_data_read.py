@@ -3,17 +3,20 @@
 import collections
 import itertools
 import os
+import sys
 import threading
 import time
 
 import numpy
 import pytest
 
+import data_functions
 import lockstep
 from conftest import LIMIT_S, each
 from data_workers import Cluster, Worker
 from lockstep import data
 from programs import Program
+from test_imports import PACKAGE
 
 _names = (f"pass-{n}" for n in itertools.count(1))
 
@@ -239,6 +242,36 @@ def test_a_slow_trainer_does_not_stall_a_fast_one_and_a_late_one_gets_the_rest(c
         got[who] += came
     counts = collections.Counter(itertools.chain(*got.values()))
     assert set(counts.values()) == {1} and len(counts) == 3000 and len(got["late"]) > 1
+
+
+# --- Python functions ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def with_functions(tmp_path_factory):
+    """A worker whose Python has our package and the functions of these tests."""
+    with Cluster(0, tmp_path_factory.mktemp("functions"), ("--python", sys.executable)) as one:
+        one.add(PYTHONPATH=os.pathsep.join([str(PACKAGE), os.path.dirname(__file__)]))
+        yield one
+
+
+def test_python_functions_run_beside_the_worker(with_functions, name):
+    dataset = data.range(100).map(data_functions.double).batch(8)
+    with dataset.read(with_functions.address, name=name, timeout=LIMIT_S) as reader:
+        assert plain(reader) == plain(dataset.local())
+    pids = data.range(10).map("data_functions:pid", returns="int64")
+    with pids.read(with_functions.address, timeout=LIMIT_S) as reader:
+        assert os.getpid() not in {int(one) for one in reader}
+
+
+def test_a_function_that_kills_its_process_is_told_or_skipped(with_functions, name):
+    dataset = data.range(20).map(data_functions.dies_at_seven)
+    with pytest.raises(lockstep.Error) as caught:
+        list(dataset.read(with_functions.address, name=name, timeout=LIMIT_S))
+    assert caught.value.reason == "function_failed"
+    skipping = dataset.on_error("skip").read(with_functions.address, name=f"{name}-skipping",
+                                             timeout=LIMIT_S)
+    assert plain(skipping) == [n for n in range(20) if n != 7]
 
 
 # --- Bad input ----------------------------------------------------------------------------------

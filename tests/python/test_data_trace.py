@@ -132,7 +132,6 @@ class Kind:
 def test_a_function_of_a_module_is_its_reference():
     assert _functions.reference_of(decode) == f"{__name__}:decode"
     assert _functions.reference_of(Kind.of) == f"{__name__}:Kind.of"
-    assert _functions.function_at("os.path:join") is __import__("os").path.join
 
 
 @pytest.mark.parametrize(("function", "why"), [

@@ -49,9 +49,10 @@ def public_calls():
                lockstep.Preemption, lockstep.Rendezvous, lockstep.Step, lockstep.aio.Rendezvous,
                lockstep.aio.Step,
                lockstep.aio.Member, lockstep.aio.Keys, lockstep.aio.KeyWatch, lockstep.aio.JobWatch]
+    classes += [lockstep.data.Dataset, lockstep.data.LocalIterator, lockstep.data.Reader]
     names = {name for one in classes for name in dir(one) if not name.startswith("_")}
-    return names | {name for name in lockstep.__all__
-                    if inspect.isfunction(getattr(lockstep, name))}
+    return names | {name for module in (lockstep, lockstep.data) for name in module.__all__
+                    if inspect.isfunction(getattr(module, name))}
 
 
 def test_the_program_makes_every_public_call():

@@ -10,6 +10,7 @@ import sys
 from typing import assert_type
 
 import lockstep
+from lockstep import data
 
 SHORT = datetime.timedelta(seconds=30)
 
@@ -128,6 +129,40 @@ async def open_in_asyncio(me: lockstep.aio.Member) -> None:
         assert_type(rendezvous.empty(3), lockstep.NewTensor)
 
 
+def make_datasets() -> data.Dataset:
+    numbers = data.range(10).shuffle(seed=1, reshuffle=False).repeat(2).skip(1).take(18)
+    mapped = numbers.map(lambda x: x * 2).filter(lambda x: x > 3).on_error("skip", budget=1)
+    assert_type(mapped.batch(2, drop_remainder=True).segment(8), data.Dataset)
+    for unread in (data.npy("*.npy"), data.windows("t.bin", "uint16", 8, stride=4), data.lines("*"),
+                   data.records(["r.bin"], bytes=16), data.tfrecord("*.tfrecord"), data.fill(3, "int8", 4)):
+        assert_type(unread.explain(), str)
+    joined = data.zip(x=data.concat(data.range(2), data.range(2)), y=data.array(b"abcd"))
+    assert_type((joined.identity, len(joined)), tuple[str, int])
+    assert_type(joined.spec, data.Leaf | dict[str, data.Leaf] | None)
+    mixed = data.mix([data.range(5), data.range(5)], [2, 1])
+    assert_type(mixed.map("operator:neg", returns="int64", timeout=5), data.Dataset)
+    return mixed.map(lambda x: data.where(x > 1, data.minimum(x, 5), data.maximum(x, 2)))
+
+
+def use_data(me: lockstep.Member) -> None:
+    dataset = make_datasets()
+    with dataset.local() as elements:
+        assert_type(elements, data.LocalIterator)
+        assert_type(elements.spec, data.Leaf | dict[str, data.Leaf] | None)
+        print(data.as_torch("text"), data.as_jax("text")) if sys.argv[1:] else next(elements)
+        elements.close()
+    with dataset.read(me, name="typed", consumer=0, consumers=1, timeout=30) as reader:
+        assert_type(reader, data.Reader)
+        assert_type(reader.place, data.Place | None)
+        try:
+            reader.next(0)  # there is no worker
+            assert_type((reader.cursor(), reader.counters()), tuple[bytes, dict[str, float]])
+            reader.ack()
+        except lockstep.Error as error:
+            print(error.reason)
+        reader.close()
+
+
 def use_member(me: lockstep.Member) -> None:
     assert_type((me.job, me.role, me.index, me.member, me.size, me.name, me.attempt),
                 tuple[str, str, int, int, int, str, int])
@@ -149,6 +184,7 @@ def use_member(me: lockstep.Member) -> None:
         print(type(error).__name__)
     use_keys(me.kv)
     use_tensors(me)
+    use_data(me)
 
 
 async def use_keys_of_asyncio(kv: lockstep.aio.Keys) -> None:

@@ -1,0 +1,118 @@
+#include "lockstep/engine/function_pool.h"
+
+#include <algorithm>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep::engine {
+namespace {
+
+std::string KeyOf(const Function& function) {
+  return absl::StrCat(function.reference, "\n", ToText(function.input), "\n",
+                      ToText(function.output));
+}
+
+FunctionPoolOptions WithDefaults(FunctionPoolOptions options) {
+  if (options.hosts_max == 0) {
+    options.hosts_max = std::max<size_t>(1, std::thread::hardware_concurrency());
+  }
+  return options;
+}
+
+}  // namespace
+
+FunctionPool::FunctionPool(FunctionPoolOptions options)
+    : options_(WithDefaults(std::move(options))) {}
+
+size_t FunctionPool::hosts() const {
+  const std::lock_guard lock(mutex_);
+  return hosts_;
+}
+
+absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionPool::Borrow(const std::string& key,
+                                                                   const Function& function) {
+  std::unique_ptr<FunctionHost> other;  // ended outside of the mutex
+  {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (const auto idle = idle_.find(key); idle != idle_.end()) {
+        std::unique_ptr<FunctionHost> host = std::move(idle->second.back());
+        idle->second.pop_back();
+        if (idle->second.empty()) idle_.erase(idle);
+        return host;
+      }
+      if (hosts_ < options_.hosts_max) {
+        ++hosts_;
+        break;
+      }
+      if (!idle_.empty()) {  // of another function, which makes room
+        const auto first = idle_.begin();
+        other = std::move(first->second.back());
+        first->second.pop_back();
+        if (first->second.empty()) idle_.erase(first);
+        break;
+      }
+      returned_.wait(lock);
+    }
+  }
+  other = nullptr;
+  auto host = FunctionHost::Start(options_.python, function);
+  if (!host.ok()) Return(key, nullptr);
+  return host;
+}
+
+void FunctionPool::Return(const std::string& key, std::unique_ptr<FunctionHost> host) {
+  const std::lock_guard lock(mutex_);
+  if (host == nullptr) {
+    --hosts_;
+  } else {
+    idle_[key].push_back(std::move(host));
+  }
+  returned_.notify_all();
+}
+
+absl::Status FunctionPool::CallInto(const std::string& key, const Function& function,
+                                    std::span<const Element> elements,
+                                    std::span<FunctionResult> results) {
+  absl::Status failed;
+  const int tries = elements.size() == 1 ? 2 : 1;
+  for (int i = 0; i < tries; ++i) {
+    auto host = Borrow(key, function);
+    if (!host.ok()) return host.status();
+    auto called = (*host)->Call(elements, function.timeout, allocator_);
+    if (called.ok()) {
+      Return(key, *std::move(host));
+      std::move(called->begin(), called->end(), results.begin());
+      return absl::OkStatus();
+    }
+    host->reset();
+    Return(key, nullptr);
+    failed = called.status();
+    if (absl::IsDeadlineExceeded(failed)) break;
+  }
+  if (elements.size() == 1) {
+    results[0].error = absl::IsDeadlineExceeded(failed)
+                           ? absl::StrCat(function.reference, " took longer than ",
+                                          absl::FormatDuration(function.timeout), " and was killed")
+                           : absl::StrCat(function.reference, ": ", std::string(failed.message()));
+    return absl::OkStatus();
+  }
+  const size_t half = elements.size() / 2;
+  absl::Status status = CallInto(key, function, elements.first(half), results.first(half));
+  if (!status.ok()) return status;
+  return CallInto(key, function, elements.subspan(half), results.subspan(half));
+}
+
+absl::StatusOr<std::vector<FunctionResult>> FunctionPool::Call(const Function& function,
+                                                               std::span<const Element> elements) {
+  std::vector<FunctionResult> results(elements.size());
+  if (elements.empty()) return results;
+  absl::Status status = CallInto(KeyOf(function), function, elements, results);
+  if (!status.ok()) return status;
+  return results;
+}
+
+}  // namespace lockstep::engine

@@ -1,0 +1,56 @@
+// Python functions in processes of their own.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lockstep/engine/function_host.h"
+#include "lockstep/engine/functions.h"
+
+namespace lockstep::engine {
+
+struct FunctionPoolOptions {
+  std::string python = "python3";
+  // Processes at a time, of all functions; 0: as many as there are cores: `function_hosts_max`.
+  size_t hosts_max = 0;
+};
+
+// Lends each call a process that has the function loaded, and starts one when none is idle. What an
+// element does to its process is found out here: one that kills it, or takes too long, is looked
+// for by halving the chunk, with a new process each time, and becomes that element's error. A
+// process that died is given a second try, for something else may have killed it.
+//
+// Threads: thread-safe, by its mutex, which is not held while a function runs. A call that finds
+// all processes busy waits. Bounds: `function_hosts_max`.
+class FunctionPool final : public FunctionRunner {
+ public:
+  explicit FunctionPool(FunctionPoolOptions options);
+
+  absl::StatusOr<std::vector<FunctionResult>> Call(const Function& function,
+                                                   std::span<const Element> elements) override;
+
+  size_t hosts() const;  // that live now
+
+ private:
+  absl::StatusOr<std::unique_ptr<FunctionHost>> Borrow(const std::string& key,
+                                                       const Function& function);
+  void Return(const std::string& key, std::unique_ptr<FunctionHost> host);
+  absl::Status CallInto(const std::string& key, const Function& function,
+                        std::span<const Element> elements, std::span<FunctionResult> results);
+
+  const FunctionPoolOptions options_;
+  const Allocator allocator_ = HeapAllocator();
+  mutable std::mutex mutex_;
+  std::condition_variable returned_;
+  size_t hosts_ = 0;  // lent and idle
+  std::map<std::string, std::vector<std::unique_ptr<FunctionHost>>> idle_;
+};
+
+}  // namespace lockstep::engine
