@@ -6,7 +6,7 @@ namespace lockstep::engine {
 
 LocalIteration::LocalIteration(std::shared_ptr<const Dataset> dataset, int64_t segment,
                                int64_t from)
-    : dataset_(std::move(dataset)), segment_(segment), skip_(from) {}
+    : dataset_(std::move(dataset)), segment_(segment), index_(from), skip_(from) {}
 
 absl::StatusOr<std::optional<Element>> LocalIteration::Next() {
   while (failed_.ok()) {

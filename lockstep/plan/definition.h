@@ -149,6 +149,9 @@ struct ElementSpec {
 // "int64[]" of a single leaf, "x:float32[3,?];y:text[]" of several; both ways.
 std::string ToText(const ElementSpec& spec);
 absl::StatusOr<ElementSpec> ParseSpec(std::string_view text);
+// What several leaves may be called: 1 to `leaf_name_bytes_max` bytes without ';'.
+inline constexpr size_t kLeafNameBytesMax = 256;
+bool IsLeafName(std::string_view name);
 // Changes when the spec does; carried by each frame.
 uint64_t HashOf(const ElementSpec& spec);
 

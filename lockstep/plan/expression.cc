@@ -394,8 +394,8 @@ absl::StatusOr<CompiledExpression> CompileMap(std::string_view text, const Eleme
         return InvalidExpression(absl::StrCat("two leaves are named '", name.text, "'"), name.at);
       }
     }
-    if (name.kind != Kind::kQuoted || name.text.empty()) {
-      return InvalidExpression("a leaf of a record needs a name in quotes", name.at);
+    if (name.kind != Kind::kQuoted || !IsLeafName(name.text)) {
+      return InvalidExpression("a leaf of a record needs a name in quotes, without ';'", name.at);
     }
     auto expr = compiler.One(parsed->parts[i + 1]);
     if (!expr.ok()) return expr.status();

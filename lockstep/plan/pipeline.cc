@@ -206,6 +206,11 @@ absl::StatusOr<ElementSpec> Maker::ZipSpec(const CheckedNode& node,
                              "each input that is a single array needs a name in names");
         }
         leaf.name = names[next++];
+        if (!IsLeafName(leaf.name)) {
+          return InvalidNode(
+              node.node(), absl::StrCat("'", leaf.name, "' is no name: it is empty, too long, or ",
+                                        "has a ';'"));
+        }
       }
       for (const Leaf& other : spec.leaves) {
         if (other.name == leaf.name) {

@@ -83,8 +83,8 @@ absl::StatusOr<ElementSpec> ArraySpec(const CheckedNode& node) {
                                                    " records, and the one before it ", records));
     }
     if (std::count(names.begin(), names.end(), names[i]) != 1 ||
-        (!spec.single && names[i].empty())) {
-      return InvalidNode(node.node(), "each array needs a name of its own");
+        (!spec.single && !IsLeafName(names[i]))) {
+      return InvalidNode(node.node(), "each array needs a name of its own, without ';'");
     }
     records = dims[0];
     bytes_in_all += data[i].size();

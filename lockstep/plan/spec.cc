@@ -94,7 +94,8 @@ absl::StatusOr<ElementSpec> ParseSpec(std::string_view text) {
     const size_t colon = part.rfind(':');
     const bool named = colon != absl::string_view::npos;
     if (named) leaf.name = std::string(part.substr(0, colon));
-    if (part.empty() || (named && leaf.name.empty()) ||
+    const bool alone = part.size() == text.size();
+    if (part.empty() || (named ? !IsLeafName(leaf.name) : !alone) ||
         !ParseLeaf(named ? part.substr(colon + 1) : part, leaf)) {
       return Invalid(absl::StrCat("'", whole, "' is no spec of an element; write one such as ",
                                   "\"float32[3,?]\", or \"image:uint8[28,28];label:int64[]\""));
@@ -108,6 +109,11 @@ absl::StatusOr<ElementSpec> ParseSpec(std::string_view text) {
     spec.leaves.push_back(std::move(leaf));
   }
   return spec;
+}
+
+bool IsLeafName(std::string_view name) {
+  return !name.empty() && name.size() <= kLeafNameBytesMax &&
+         name.find(';') == std::string_view::npos;
 }
 
 uint64_t HashOf(const ElementSpec& spec) { return Hash64(ToText(spec)); }
