@@ -12,23 +12,24 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "docs" / "conformance.md", ROOT / "docs" / "conformance-preemption.md",
-             ROOT / "docs" / "conformance-rendezvous.md"]
+             ROOT / "docs" / "conformance-rendezvous.md", ROOT / "docs" / "conformance-data.md"]
 # How many rows there are with each prefix, from 1 up.
-COUNTS = {"": 133, "G": 16, "D": 21, "P": 28, "PG": 21, "PD": 23, "PK": 10, "R": 106}
+COUNTS = {"": 133, "G": 16, "D": 21, "P": 28, "PG": 21, "PD": 23, "PK": 10, "R": 106,
+          "S": 155, "SD": 25}
 # Rows of what is not built yet need not be in a document.
-GROWING = {"R"}
+GROWING = {"R", "S", "SD"}
 ROWS = [f"{prefix}{n}" for prefix, count in COUNTS.items() for n in range(1, count + 1)]
 
-ROW = re.compile(r"^\|\s*((?:P?[GDK]?|R)\d+)\s*\|\s*(.+?)\s*\|\s*(.+?)\s*\|$")
+ROW = re.compile(r"^\|\s*((?:P?[GDK]?|R|SD?)\d+)\s*\|\s*(.+?)\s*\|\s*(.+?)\s*\|$")
 CPP_TEST = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
 PYTHON_TEST = re.compile(r"^ *(?:async )?def (test_\w+)\(", re.MULTILINE)
 # `Row083_...`, `Row81Compressed...`, `test_row_083_...`; `PreemptionGap04_...`,
 # `test_preemption_gap_04_...`.
-NUMBER = re.compile(r"^(?:test_)?((?:(?:preemption|rendezvous)_?)?(?:row|defect|gap|killed))_?0*(\d+)(?!\d)",
+NUMBER = re.compile(r"^(?:test_)?((?:(?:preemption|rendezvous|dispatch)_?)?(?:row|defect|gap|killed))_?0*(\d+)(?!\d)",
                     re.IGNORECASE)
 PREFIXES = {"row": "", "defect": "D", "preemptionrow": "P", "preemptiongap": "PG",
             "preemptiondefect": "PD", "preemptionkilled": "PK",
-            "rendezvousrow": "R"}
+            "rendezvousrow": "R", "dispatchrow": "S", "dispatchdefect": "SD"}
 
 
 def tests_in(name, text):

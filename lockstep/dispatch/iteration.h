@@ -107,7 +107,6 @@ class Iteration {
 
     // Not recorded.
     Time heard;
-    bool link_ended = false;
     int64_t version = 1;
     int64_t sent_version = 0;
     bool dirty = false;

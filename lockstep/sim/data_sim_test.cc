@@ -5,12 +5,56 @@
 namespace lockstep::sim {
 namespace {
 
-TEST(DataSimTest, SeedsHold) {
+TEST(DataSimulation, SomeSeedsBreakNoRuleAndSeeEverything) {
+  DataResult sum;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     const DataResult result = RunDataSeed(seed);
-    ASSERT_TRUE(result.ok()) << "seed " << seed << " (" << Describe(DrawDataScenario(seed))
-                             << "): " << result.failure;
+    ASSERT_TRUE(result.ok()) << result.report;
+    sum.elements += result.elements;
+    sum.kills += result.kills;
+    sum.leases_ended += result.leases_ended;
+    sum.agreements += result.agreements;
+    sum.resumed += result.resumed;
   }
+  EXPECT_GT(sum.elements, 5000);
+  EXPECT_GT(sum.kills, 300);
+  EXPECT_GT(sum.leases_ended, 50);
+  EXPECT_GT(sum.agreements, 100);
+  EXPECT_GT(sum.resumed, 30);
+}
+
+TEST(DataSimulation, ASeedAlwaysGoesTheSameWay) {
+  const DataResult first = RunDataSeed(17);
+  const DataResult again = RunDataSeed(17);
+  EXPECT_EQ(first.hash, again.hash);
+  EXPECT_EQ(first.events, again.events);
+}
+
+// Whether one of some seeds notices the mutant.
+bool IsCaught(DataMutant mutant) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    DataScenario scenario = DrawDataScenario(seed);
+    scenario.mutant = mutant;
+    if (mutant == DataMutant::kBlocksLate && scenario.mode != dispatch::Mode::kRounds) continue;
+    if (!RunDataScenario(scenario).ok()) return true;
+  }
+  return false;
+}
+
+TEST(DataMutants, ADispatcherThatSpeaksBeforeItPersistsIsCaught) {
+  EXPECT_TRUE(IsCaught(DataMutant::kSpeaksBeforeItPersists));
+}
+TEST(DataMutants, AConsumerThatAcknowledgesTooMuchIsCaught) {
+  EXPECT_TRUE(IsCaught(DataMutant::kAcknowledgesTooMuch));
+}
+TEST(DataMutants, AJournalThatForgetsWhoIsGoneIsCaught) {
+  EXPECT_TRUE(IsCaught(DataMutant::kForgetsWhoIsGone));
+}
+TEST(DataMutants, AConsumerThatBlocksWhatItHasBegunIsCaught) {
+  EXPECT_TRUE(IsCaught(DataMutant::kBlocksLate));
+}
+TEST(DataMutants, AWorkerThatSkipsAnElementIsCaught) {
+  EXPECT_TRUE(IsCaught(DataMutant::kWorkerSkipsAnElement));
 }
 
 }  // namespace

@@ -1,0 +1,181 @@
+// Datasets: by identity, their plans, and who lists their files.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lockstep/dispatch/dispatcher_impl.h"
+
+namespace lockstep::dispatch {
+
+Dataset* Dispatcher::Impl::FindDataset(DatasetId id) {
+  const auto found = datasets_.find(id);
+  return found == datasets_.end() ? nullptr : &found->second;
+}
+
+const Dataset* Dispatcher::Impl::FindDataset(DatasetId id) const {
+  const auto found = datasets_.find(id);
+  return found == datasets_.end() ? nullptr : &found->second;
+}
+
+void Dispatcher::Impl::On(Time now, const RegisterDataset& request, Effects& out) {
+  const Options& options = env_.options;
+  if (request.name.size() > options.name_bytes_max || request.identity.empty()) {
+    return out.Fail(request.call, InvalidRequest(absl::StrCat("a dataset's name has at most ",
+                                                              options.name_bytes_max, " bytes")));
+  }
+  if (request.definition.size() > options.definition_bytes_max) {
+    return out.Fail(request.call,
+                    LimitReached(absl::StrCat(
+                        "the definition has ", request.definition.size(),
+                        " bytes (definition_bytes_max: ", options.definition_bytes_max, ")")));
+  }
+  const auto& index = request.name.empty() ? by_identity_ : by_name_;
+  const auto found = index.find(request.name.empty() ? request.identity : request.name);
+  if (found != index.end()) {
+    const Dataset& known = *FindDataset(found->second);
+    if (known.identity != request.identity) {
+      return out.Fail(
+          request.call,
+          MakeError(absl::StatusCode::kInvalidArgument, reason::kDatasetDiffers,
+                    absl::StrCat("dataset ", known.name, " is another one: identity ",
+                                 known.identity, " there and ", request.identity, " here")));
+    }
+    SetDatasetIdle(now, known.id);
+    return out.Succeed(request.call, DatasetRegistered{.dataset = known.id, .name = known.name});
+  }
+  if (datasets_.size() >= options.datasets_max) {
+    return out.Fail(request.call, LimitReached(absl::StrCat("there are ", datasets_.size(),
+                                                            " datasets (datasets_max)")));
+  }
+  const DatasetId id(env_.NextId());
+  Commit(now,
+         record::DatasetRegistered{.dataset = id,
+                                   .name = request.name,
+                                   .identity = request.identity,
+                                   .definition = request.definition,
+                                   .element_spec = request.element_spec,
+                                   .needs_manifest = request.needs_manifest},
+         out);
+  SetDatasetIdle(now, id);
+  out.Succeed(request.call, DatasetRegistered{.dataset = id, .name = FindDataset(id)->name});
+}
+
+void Dispatcher::Impl::On(Time /*now*/, const GetDataset& request, Effects& out) {
+  DatasetId id = request.dataset;
+  if (id == DatasetId()) {
+    if (const auto named = by_name_.find(request.name); named != by_name_.end()) {
+      id = named->second;
+    } else if (const auto same = by_identity_.find(request.name); same != by_identity_.end()) {
+      id = same->second;
+    }
+  }
+  const Dataset* dataset = FindDataset(id);
+  if (dataset == nullptr) {
+    return out.Fail(request.call, MakeError(absl::StatusCode::kNotFound, reason::kDatasetUnknown,
+                                            absl::StrCat("there is no dataset ",
+                                                         request.dataset == DatasetId()
+                                                             ? request.name
+                                                             : absl::StrCat(id.value()))));
+  }
+  out.Succeed(request.call, DatasetGiven{.dataset = id,
+                                         .name = dataset->name,
+                                         .identity = dataset->identity,
+                                         .definition = dataset->definition,
+                                         .element_spec = dataset->element_spec,
+                                         .needs_manifest = dataset->needs_manifest,
+                                         .resolved = dataset->ready(),
+                                         .manifest = dataset->manifest});
+}
+
+size_t Dispatcher::Impl::IterationsOf(DatasetId id) const {
+  return static_cast<size_t>(
+      std::count_if(iterations_.begin(), iterations_.end(),
+                    [&](const auto& entry) { return entry.second->spec().dataset == id; }));
+}
+
+void Dispatcher::Impl::SetDatasetIdle(Time now, DatasetId id) {
+  const Due due{.kind = DueKind::kDatasetIdle, .dataset = id};
+  if (IterationsOf(id) > 0) return env_.deadlines.Clear(due);
+  env_.deadlines.Set(due, now + env_.options.dataset_timeout);
+}
+
+std::shared_ptr<const Shape> Dispatcher::Impl::ShapeOf(Dataset& dataset, ErrorPtr& why) {
+  if (dataset.shape == nullptr) {
+    ShapeOrError made = env_.options.make_shape(dataset.definition, dataset.manifest);
+    why = made.error;
+    dataset.shape = std::move(made.shape);
+  }
+  return dataset.shape;
+}
+
+void Dispatcher::Impl::StartIterations(Time now, Dataset& dataset, Effects& out) {
+  if (std::none_of(iterations_.begin(), iterations_.end(), [&](const auto& entry) {
+        return entry.second->spec().dataset == dataset.id &&
+               entry.second->phase() == Phase::kResolving;
+      })) {
+    return;
+  }
+  if (!dataset.ready()) return env_.workers.TouchAll();
+  ErrorPtr why;
+  const std::shared_ptr<const Shape> shape = ShapeOf(dataset, why);
+  if (shape == nullptr) return FailIterations(now, dataset.id, why, out);
+  for (auto& [id, iteration] : iterations_) {
+    if (iteration->spec().dataset != dataset.id) continue;
+    iteration->Start(now, shape, out);
+    env_.touched.insert(id);
+  }
+  env_.workers.TouchAll();
+}
+
+void Dispatcher::Impl::FailIterations(Time now, DatasetId id, const ErrorPtr& error, Effects& out) {
+  for (auto& [iteration_id, iteration] : iterations_) {
+    if (iteration->spec().dataset != id || iteration->phase() != Phase::kResolving) continue;
+    iteration->End(now, error, out);
+    env_.touched.insert(iteration_id);
+  }
+}
+
+bool Dispatcher::Impl::NeedsResolving(const Dataset& dataset) const {
+  if (dataset.ready()) return false;
+  return std::any_of(iterations_.begin(), iterations_.end(), [&](const auto& entry) {
+    return entry.second->spec().dataset == dataset.id && entry.second->phase() == Phase::kResolving;
+  });
+}
+
+WorkerId Dispatcher::Impl::Resolver(const Dataset& dataset) const {
+  WorkerTable::Avoid avoid;
+  for (const auto& [worker, tries] : dataset.resolve_tries) avoid[worker] = Time::Infinite();
+  return env_.workers.ForKey(static_cast<uint64_t>(dataset.id.value()), avoid);
+}
+
+void Dispatcher::Impl::TakeResolved(Time now, WorkerId worker, const ResolveReport& report,
+                                    Effects& out) {
+  Dataset* dataset = FindDataset(report.dataset);
+  // Another worker was faster, or nobody wants it any more.
+  if (dataset == nullptr || !NeedsResolving(*dataset)) return;
+  if (report.error != nullptr) {
+    const bool elsewhere = report.error->code == absl::StatusCode::kUnavailable ||
+                           report.error->code == absl::StatusCode::kCancelled;
+    int32_t tries = ++dataset->resolve_tries[worker];
+    if (elsewhere && tries < env_.options.segment_tries) return env_.workers.TouchAll();
+    dataset->resolve_tries.clear();
+    return FailIterations(now, dataset->id, report.error, out);
+  }
+  if (report.manifest.size() > env_.options.manifest_bytes_max) {
+    return FailIterations(now, dataset->id,
+                          LimitReached(absl::StrCat(
+                              "the list of the ", report.files, " files of dataset ", dataset->name,
+                              " has ", report.manifest.size(), " bytes (manifest_bytes_max)")),
+                          out);
+  }
+  Commit(now, record::DatasetResolved{.dataset = dataset->id, .manifest = report.manifest}, out);
+  out.Tell(Severity::kInfo,
+           absl::StrCat("dataset ", dataset->name, " has ", report.files, " files"));
+  StartIterations(now, *dataset, out);
+}
+
+}  // namespace lockstep::dispatch

@@ -1,0 +1,119 @@
+// The inside of Dispatcher. Pure.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/check.h"
+#include "lockstep/dispatch/dispatcher.h"
+#include "lockstep/dispatch/iteration.h"
+
+namespace lockstep::dispatch {
+
+struct Dataset {
+  DatasetId id;
+  std::string name;
+  std::string identity;
+  std::string definition;
+  std::string element_spec;
+  bool needs_manifest = false;
+  bool resolved = false;
+  bool retired = false;
+  std::string manifest;
+  std::shared_ptr<const Shape> shape;  // not recorded
+  std::map<WorkerId, int32_t> resolve_tries;
+
+  bool ready() const { return resolved || !needs_manifest; }
+};
+
+inline ErrorPtr InvalidRequest(std::string message) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
+                   std::move(message));
+}
+
+inline ErrorPtr LimitReached(std::string message) {
+  return MakeError(absl::StatusCode::kResourceExhausted, reason::kLimitReached, std::move(message));
+}
+
+// Four files: dispatcher.cc (events, records), dispatcher_datasets.cc, dispatcher_iterations.cc and
+// dispatcher_workers.cc.
+class Dispatcher::Impl {
+ public:
+  explicit Impl(Options options) {
+    env_.last_id = options.first_id;
+    env_.options = std::move(options);
+  }
+
+  void Handle(Time now, Event event, Effects& out) {
+    std::visit([&](auto& what) { On(now, what, out); }, event);
+    ReachDeadlines(now, out);
+    Settle(now, out);
+  }
+  Time NextDeadline() const { return env_.deadlines.Next(); }
+  View GetView(Time now) const;
+  absl::Status Apply(Time at, const Record& record);
+  std::vector<TimedRecord> Snapshot() const;
+
+ private:
+  void On(Time now, const RegisterDataset& request, Effects& out);
+  void On(Time now, const GetDataset& request, Effects& out);
+  void On(Time now, const OpenIteration& request, Effects& out);
+  void On(Time now, const ConsumerPoll& request, Effects& out);
+  void On(Time now, const CloseConsumer& request, Effects& out);
+  void On(Time now, const WorkerPoll& request, Effects& out);
+  void On(Time now, const CallLeft& fact, Effects& out);
+  void On(Time now, const WorkerLinkEnded& fact, Effects& out);
+  void On(Time now, const ConsumerLinkEnded& fact, Effects& out);
+  void On(Time /*now*/, const DeadlineReached& /*fact*/, Effects& /*out*/) {}
+  void On(Time now, const Restored& fact, Effects& out);
+  void On(Time now, const Stop& fact, Effects& out);
+
+  void ReachDeadlines(Time now, Effects& out);
+  void Settle(Time now, Effects& out);
+
+  // Datasets.
+  Dataset* FindDataset(DatasetId id);
+  const Dataset* FindDataset(DatasetId id) const;
+  size_t IterationsOf(DatasetId id) const;
+  void SetDatasetIdle(Time now, DatasetId id);
+  // The plan; null and why.
+  std::shared_ptr<const Shape> ShapeOf(Dataset& dataset, ErrorPtr& why);
+  void StartIterations(Time now, Dataset& dataset, Effects& out);
+  void FailIterations(Time now, DatasetId id, const ErrorPtr& error, Effects& out);
+  bool NeedsResolving(const Dataset& dataset) const;
+  WorkerId Resolver(const Dataset& dataset) const;
+  void TakeResolved(Time now, WorkerId worker, const ResolveReport& report, Effects& out);
+
+  // Iterations.
+  Iteration* FindIteration(IterationId id);
+  ErrorPtr CheckSpec(const IterationSpec& spec, const Dataset*& dataset, Cursor& start) const;
+  ErrorPtr CheckSame(const Iteration& iteration, const IterationSpec& spec,
+                     const Cursor& start) const;
+  static ErrorPtr UnknownIteration(IterationId id);
+  void Collect(Time now, IterationId id, Effects& out);
+
+  // Workers.
+  void SetGrace(Time now, const Worker& worker);
+  void AnswerWorker(Time now, Worker& worker, Effects& out);
+  void LoseWorker(Time now, WorkerId id, const std::string& why, Effects& out);
+
+  template <class R>
+  void Commit(Time now, R record, Effects& out) {
+    const Record kept = std::move(record);
+    LOCKSTEP_CHECK(Apply(now, kept).ok());
+    out.records.push_back(kept);
+  }
+
+  Environment env_;
+  std::map<DatasetId, Dataset> datasets_;
+  std::map<std::string, DatasetId> by_name_;
+  std::map<std::string, DatasetId> by_identity_;  // of those without a name of their own
+  std::map<IterationId, std::unique_ptr<Iteration>> iterations_;
+  std::map<std::pair<std::string, int64_t>, IterationId> by_key_;
+  bool stopped_ = false;
+};
+
+}  // namespace lockstep::dispatch
