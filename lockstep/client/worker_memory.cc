@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lockstep/runtime/fork_guard.h"
 #include "lockstep/transport/card.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/rendezvous_messages.h"
@@ -23,6 +24,11 @@ const transport::Card& OwnCard() {
 }
 
 }  // namespace
+
+// A forked child has no part in the socket.
+WorkerMemory::Lent::~Lent() {
+  if (fd >= 0 && generation == runtime::ForkGeneration()) runtime::CloseGuarded(fd);
+}
 
 WorkerMemory::WorkerMemory(asio::io_context& io, const std::string& host_card)
     : io_(io), arena_(transport::PeerArenaOptions{}) {
@@ -48,8 +54,8 @@ void WorkerMemory::Opened(const absl::StatusOr<std::string>& answer) {
 }
 
 std::vector<uint64_t> WorkerMemory::TakeReleased() {
-  const std::lock_guard lock(released_->mutex);
-  return std::exchange(released_->leases, {});
+  const std::lock_guard lock(lent_->mutex);
+  return std::exchange(lent_->released, {});
 }
 
 // What has been told is there already when an answer names it: it was sent before.
@@ -82,19 +88,23 @@ absl::StatusOr<rendezvous::MemoryPtr> WorkerMemory::View(const native::ChunkPlac
                            .offset = place.offset,
                            .bytes = place.bytes,
                            .generation = static_cast<uint32_t>(place.generation)},
-                          [released = released_, lease = place.lease] {
-                            const std::lock_guard lock(released->mutex);
-                            released->leases.push_back(lease);
+                          [lent = lent_, lease = place.lease] {
+                            const std::lock_guard lock(lent->mutex);
+                            lent->released.push_back(lease);
                           });
   if (!view.ok()) GiveUp();
   return view;
 }
 
-// The worker takes back what it lent when the socket closes. What is still looked at here stays
-// mapped, and may be written over: so the socket stays open while anything is.
 void WorkerMemory::GiveUp() {
   memory_ = 0;
-  if (socket_ != nullptr) std::exchange(socket_, nullptr)->Close();
+  if (socket_ == nullptr) return;
+  {
+    const std::lock_guard lock(lent_->mutex);
+    lent_->fd = std::exchange(socket_, nullptr)->Release();
+    lent_->generation = runtime::ForkGeneration();
+  }
+  lent_ = std::make_shared<Lent>();
 }
 
 }  // namespace lockstep::client

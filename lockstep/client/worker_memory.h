@@ -43,9 +43,14 @@ class WorkerMemory {
   absl::StatusOr<rendezvous::MemoryPtr> View(const wire::native::ChunkPlace& place);
 
  private:
-  struct Released {
+  // Outlives us in the hands of what was given out: the worker takes back what it lent when the
+  // socket closes, and that must not be before.
+  struct Lent {
+    ~Lent();
     std::mutex mutex;  // covers what follows
-    std::vector<uint64_t> leases;
+    std::vector<uint64_t> released;
+    int fd = -1;  // of the socket, once we need it no more
+    uint64_t generation = 0;
   };
 
   absl::Status TakeNotices();
@@ -56,7 +61,7 @@ class WorkerMemory {
   uint64_t memory_ = 0;
   std::shared_ptr<transport::UnixSocket> socket_;
   transport::PeerArena arena_;
-  const std::shared_ptr<Released> released_ = std::make_shared<Released>();
+  std::shared_ptr<Lent> lent_ = std::make_shared<Lent>();
 };
 
 }  // namespace lockstep::client
