@@ -209,6 +209,9 @@ void Worker::Polled(absl::StatusOr<std::string> answer) {
   if (!reply.ok()) {
     if (leaving_told_) return;
     if (IsRefusal(reply.status())) {
+      // An older poll may hear first that who leaves is not known any more.
+      leaving_told_ = drained_ != nullptr;
+      if (leaving_told_) return;
       if (failed_) failed_(reply.status());
       return;
     }
