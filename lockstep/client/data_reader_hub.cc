@@ -284,7 +284,8 @@ absl::Status DataReader::Impl::TimedOut(absl::Duration after) const {
                         absl::Floor(MonotonicNow() - server_away_since_, absl::Milliseconds(100))),
                     " (", std::string(server_away_.message()), ")");
   }
-  absl::StrAppend(&text, "; `lockstep data -c ", server_, "` shows workers and iterations");
+  absl::StrAppend(&text, "; `lockstep data --coordinator ", server_,
+                  "` shows workers and iterations");
   return native::WithReason(absl::DeadlineExceededError(text), reason);
 }
 
