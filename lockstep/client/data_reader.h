@@ -121,7 +121,7 @@ struct DataReaderView {
   int64_t stalls = 0;  // elements that had to be waited for
   absl::Duration stalled;
   int64_t dropped = 0;          // rounds: elements of last turns that were not whole
-  int64_t shared_elements = 0;  // of those handed out, in shared memory
+  int64_t shared_elements = 0;  // of those read, in shared memory
 };
 
 // One consumer of one iteration.

@@ -284,7 +284,8 @@ absl::Status DataReader::Impl::TimedOut(absl::Duration after) const {
                         absl::Floor(MonotonicNow() - server_away_since_, absl::Milliseconds(100))),
                     " (", std::string(server_away_.message()), ")");
   }
-  absl::StrAppend(&text, "; `lockstep data -c ", server_, "` shows workers and iterations");
+  absl::StrAppend(&text, "; `lockstep data --coordinator ", server_,
+                  "` shows workers and iterations");
   return native::WithReason(absl::DeadlineExceededError(text), reason);
 }
 
@@ -403,7 +404,8 @@ DataReaderView DataReader::Impl::View() const {
           .reads = reads_done_,
           .stalls = stalls_,
           .stalled = stalled_,
-          .dropped = view.dropped};
+          .dropped = view.dropped,
+          .shared_elements = shared_elements_};
 }
 
 void DataReader::Impl::Close() {
@@ -572,43 +574,58 @@ void DataReader::Impl::Send(dispatch::SendToDispatcher request) {
       });
 }
 
-client::RedialedLink& DataReader::Impl::WorkerLink(const std::string& address) {
-  std::shared_ptr<client::RedialedLink>& link = workers_[address];
-  if (link == nullptr) {
+DataReader::Impl::WorkerEnd& DataReader::Impl::EndOf(const dispatch::WorkerAddress& worker) {
+  WorkerEnd& end = workers_[worker.address];
+  if (end.link == nullptr) {
     // An address that cannot be read is one that cannot be reached.
-    auto parsed = runtime::ParseAddress(address);
-    link = std::make_shared<client::RedialedLink>(
-        loop_.io(), parsed.ok() ? *parsed : runtime::Address{.host = address, .port = 0},
+    auto parsed = runtime::ParseAddress(worker.address);
+    end.link = std::make_shared<client::RedialedLink>(
+        loop_.io(), parsed.ok() ? *parsed : runtime::Address{.host = worker.address, .port = 0},
         "lockstep reader");
+    end.memory = std::make_unique<client::WorkerMemory>(loop_.io(), worker.host_card);
   }
-  return *link;
+  return end;
 }
 
 void DataReader::Impl::Read(dispatch::SendRead read) {
-  const native::ReadSegment ask{
+  WorkerEnd& end = EndOf(read.worker);
+  if (end.memory->TakeWish()) {
+    end.link->Call(native::KindOf<native::ShareMemory>::kKind,
+                   native::Encode(native::ShareMemory{}),
+                   [weak = weak_from_this(), address = read.worker.address](
+                       const absl::StatusOr<std::string>& answer, bool /*reached*/) {
+                     const auto self = weak.lock();
+                     if (self == nullptr || self->ended_) return;
+                     const auto found = self->workers_.find(address);
+                     if (found != self->workers_.end()) found->second.memory->Opened(answer);
+                   });
+  }
+  native::ReadSegment ask{
       .dataset = read.dataset.value(),
       .segment = read.segment,
       .from = read.from,
       .stride = static_cast<uint32_t>(read.stride),
       .elements_max = static_cast<uint32_t>(std::max<int64_t>(0, read.max_elements)),
       .bytes_max = read.max_bytes,
+      .memory = end.memory->memory(),
       .ahead = static_cast<uint64_t>(std::max<int64_t>(0, read.ahead))};
-  WorkerLink(read.worker.address)
-      .Call(native::KindOf<native::ReadSegment>::kKind, native::Encode(ask),
-            [weak = weak_from_this(), id = read.read](absl::StatusOr<std::string> answer,
-                                                      bool reached) {
-              const auto self = weak.lock();
-              if (self == nullptr || self->ended_) return;
-              self->Feed(self->AnsweredRead(id, std::move(answer), !reached));
-            });
+  if (ask.memory != 0) ask.released = end.memory->TakeReleased();
+  end.link->Call(native::KindOf<native::ReadSegment>::kKind, native::Encode(ask),
+                 [weak = weak_from_this(), read = std::move(read)](
+                     absl::StatusOr<std::string> answer, bool reached) mutable {
+                   const auto self = weak.lock();
+                   if (self == nullptr || self->ended_) return;
+                   auto event = self->AnsweredRead(read, std::move(answer), !reached);
+                   if (!event) return self->Read(std::move(read));
+                   self->Feed(*std::move(event));
+                 });
 }
 
-dispatch::ConsumerEvent DataReader::Impl::AnsweredRead(dispatch::ReadId id,
-                                                       absl::StatusOr<std::string> answer,
-                                                       bool unreachable) {
+std::optional<dispatch::ConsumerEvent> DataReader::Impl::AnsweredRead(
+    const dispatch::SendRead& read, absl::StatusOr<std::string> answer, bool unreachable) {
   const auto failed = [&](const absl::Status& why, bool not_there) {
     return dispatch::ReadFailed{
-        .read = id, .error = native::ErrorOf(why), .unreachable = not_there};
+        .read = read.read, .error = native::ErrorOf(why), .unreachable = not_there};
   };
   // A worker that cannot answer now is as good as none.
   if (!answer.ok()) {
@@ -617,21 +634,50 @@ dispatch::ConsumerEvent DataReader::Impl::AnsweredRead(dispatch::ReadId id,
   const auto bytes = std::make_shared<const std::string>(*std::move(answer));
   const auto parsed = native::ParseReadAnswer(*bytes);
   if (!parsed.ok()) return failed(parsed.status(), true);
-  dispatch::ReadAnswered event{.read = id};
+  dispatch::ReadAnswered event{.read = read.read};
   if (parsed->form == native::AnswerForm::kPrepared) return event;
-  const auto view = native::ChunkView::Parse(parsed->chunk);
-  if (!view.ok()) return failed(view.status(), true);
-  event.next = view->head().next;
-  event.known = view->head().known;
-  event.ended = view->head().ended;
-  event.elements.reserve(view->head().count);
-  for (uint32_t i = 0; i < view->head().count; ++i) {
-    const std::string_view element = view->element(i);
-    event.elements.push_back(
-        {.payload = std::shared_ptr<const void>(bytes, element.data()), .bytes = element.size()});
+  const bool shared = parsed->form == native::AnswerForm::kShared;
+  std::shared_ptr<const void> keeps = bytes;
+  std::string_view chunk = parsed->chunk;
+  if (shared) {
+    auto view = EndOf(read.worker).memory->View(parsed->place);
+    if (!view.ok()) return std::nullopt;
+    chunk = {reinterpret_cast<const char*>((*view)->data()), (*view)->bytes()};
+    keeps = *std::move(view);
   }
+  const auto view = native::ChunkView::Parse(chunk);
+  if (!view.ok()) return failed(view.status(), true);
+  const native::ChunkHead& head = view->head();
+  if (shared && (head.stride != 1 || head.next - head.first != head.count)) {
+    return failed(absl::InvalidArgumentError("a place with a part of a chunk"), true);
+  }
+  event.known = shared ? parsed->place.known : head.known;
+  const bool whole = shared ? parsed->place.ended : head.ended;
+  // Of a place one takes what one asked for; what comes as bytes is just that.
+  const int64_t stride = std::max<int64_t>(1, read.stride);
+  const int64_t end = whole ? head.next : std::min(head.next, event.known - read.ahead);
+  int64_t at = read.from;
+  if (!shared) {
+    for (uint32_t i = 0; i < head.count; ++i) {
+      const std::string_view element = view->element(i);
+      event.elements.push_back(
+          {std::shared_ptr<const void>(keeps, element.data()), element.size()});
+    }
+    at = head.next;
+  } else {
+    for (; at >= head.first && at < end &&
+           static_cast<int64_t>(event.elements.size()) < read.max_elements;
+         at += stride) {
+      const std::string_view element = view->element(static_cast<uint32_t>(at - head.first));
+      event.elements.push_back(
+          {std::shared_ptr<const void>(keeps, element.data()), element.size()});
+    }
+  }
+  event.next = at;
+  event.ended = shared ? whole && at >= event.known : head.ended;
   const std::lock_guard lock(mutex_);
   ++reads_done_;
+  if (shared) shared_elements_ += static_cast<int64_t>(event.elements.size());
   return event;
 }
 
@@ -661,7 +707,7 @@ void DataReader::Impl::EndOnLoop() {
   ended_ = true;
   timer_.cancel();
   dispatcher_->End();
-  for (auto& [address, link] : workers_) link->End();
+  for (auto& [address, end] : workers_) end.link->End();
   workers_.clear();
 }
 

@@ -21,6 +21,7 @@
 #include "lockstep/client/data_reader.h"
 #include "lockstep/client/loop_driver.h"
 #include "lockstep/client/redialed_link.h"
+#include "lockstep/client/worker_memory.h"
 #include "lockstep/dispatch/consumer_machine.h"
 #include "lockstep/runtime/address.h"
 
@@ -76,9 +77,16 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
   void Send(dispatch::SendToDispatcher request);
   void Read(dispatch::SendRead read);
   void Feed(dispatch::ConsumerEvent event);
-  dispatch::ConsumerEvent AnsweredRead(dispatch::ReadId id, absl::StatusOr<std::string> answer,
-                                       bool unreachable);
-  client::RedialedLink& WorkerLink(const std::string& address);
+  // How a worker is reached.
+  struct WorkerEnd {
+    std::shared_ptr<client::RedialedLink> link;
+    std::unique_ptr<client::WorkerMemory> memory;
+  };
+  // Nothing: it could not be read where it lies, and is to be asked for again.
+  std::optional<dispatch::ConsumerEvent> AnsweredRead(const dispatch::SendRead& read,
+                                                      absl::StatusOr<std::string> answer,
+                                                      bool unreachable);
+  WorkerEnd& EndOf(const dispatch::WorkerAddress& worker);
   void ArmTimer(Time due);
   void EndOnLoop();
 
@@ -120,12 +128,13 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
   int64_t elements_ = 0;
   int64_t bytes_ = 0;
   int64_t reads_done_ = 0;
+  int64_t shared_elements_ = 0;
   int64_t stalls_ = 0;
   absl::Duration stalled_;
 
   // The loop's.
   std::shared_ptr<client::RedialedLink> dispatcher_;
-  std::map<std::string, std::shared_ptr<client::RedialedLink>> workers_;
+  std::map<std::string, WorkerEnd> workers_;  // by address
   asio::steady_timer timer_;
   bool ended_ = false;
 };

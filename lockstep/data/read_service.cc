@@ -56,7 +56,14 @@ link::Payload AnswerOf(const SegmentCache::Found& found, const native::ReadSegme
   const bool to_the_end = at >= head.next;
   if (stride == 1 && picked.size() == head.count && to_the_end &&
       head.ended == (found.ended && to_the_end) && ahead == 0) {
-    return {.failed = false, .bytes = {}, .shared = found.chunk->answer};
+    if (found.chunk->answer != nullptr) {
+      return {.failed = false, .bytes = {}, .shared = found.chunk->answer};
+    }
+    std::string whole(kChunkAlignment, '\0');
+    whole.reserve(kChunkAlignment + found.chunk->chunk.size());
+    native::PutInlineHead(whole);
+    whole += found.chunk->chunk;
+    return {.failed = false, .bytes = std::move(whole), .shared = nullptr};
   }
   size_t room = 2 * kChunkAlignment;
   for (const uint32_t i : picked) room += ChunkWriter::BytesFor(chunk.element(i).size());
@@ -77,8 +84,13 @@ link::Payload AnswerOf(const SegmentCache::Found& found, const native::ReadSegme
   return {.failed = false, .bytes = std::move(out), .shared = nullptr};
 }
 
-ReadService::ReadService(runtime::Loop& loop, SegmentCache& cache, FindDataset find)
-    : loop_(loop), cache_(cache), find_(std::move(find)), inbox_(std::make_shared<Inbox>()) {
+ReadService::ReadService(runtime::Loop& loop, SegmentCache& cache, MemoryShare* share,
+                         FindDataset find)
+    : loop_(loop),
+      cache_(cache),
+      share_(share),
+      find_(std::move(find)),
+      inbox_(std::make_shared<Inbox>()) {
   inbox_->service = this;
   inbox_->loop = &loop;
 }
@@ -89,10 +101,15 @@ ReadService::~ReadService() {
 }
 
 bool ReadService::Takes(link::RequestKind kind) {
-  return kind == native::KindOf<native::ReadSegment>::kKind;
+  return kind == native::KindOf<native::ReadSegment>::kKind ||
+         kind == native::KindOf<native::ShareMemory>::kKind;
 }
 
 void ReadService::Take(link::Request request, link::Responder responder) {
+  if (request.kind == native::KindOf<native::ShareMemory>::kKind) {
+    return responder.Answer(
+        native::Encode(share_ == nullptr ? native::ShareMemoryReply{} : share_->Open()));
+  }
   auto ask = native::Decode<native::ReadSegment>(request.payload);
   absl::Status wrong = ask.status();
   if (wrong.ok() && (ask->from < 0 || ask->segment < 0)) {
@@ -102,6 +119,7 @@ void ReadService::Take(link::Request request, link::Responder responder) {
     ++stats_.failed;
     return responder.Fail(native::WithReason(wrong, "invalid_argument"));
   }
+  if (share_ != nullptr && !ask->released.empty()) share_->Release(ask->memory, ask->released);
   const int64_t dataset = ask->dataset;
   const uint64_t number = ++last_;
   open_.emplace(number, std::move(responder));
@@ -166,6 +184,14 @@ void ReadService::Answer(uint64_t number, const native::ReadSegment& ask,
   if (!found.ok()) {
     ++stats_.failed;
     return open.mapped().Fail(found.status());
+  }
+  if (share_ != nullptr && ask.memory != 0) {
+    if (auto place = share_->Lend(ask.memory, found->chunk)) {
+      place->known = found->known;
+      place->ended = found->ended;
+      ++stats_.places;
+      return open.mapped().Answer(native::SharedAnswer(*place));
+    }
   }
   uint64_t elements = 0;
   link::Payload payload = AnswerOf(*found, ask, elements);

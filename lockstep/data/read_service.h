@@ -11,6 +11,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "lockstep/data/memory_share.h"
 #include "lockstep/data/segment_cache.h"
 #include "lockstep/link/server.h"
 #include "lockstep/runtime/loop.h"
@@ -22,7 +23,8 @@ struct ReadServiceStats {
   uint64_t reads = 0;
   uint64_t failed = 0;
   uint64_t elements = 0;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;   // sent
+  uint64_t places = 0;  // answers that only said where the elements are
 };
 
 // Between a worker's link server and its cache. Threads: loop-confined; answers that the cache's
@@ -33,7 +35,8 @@ class ReadService {
   // Finds a dataset, and calls back on the loop, perhaps at once.
   using FindDataset = std::function<void(int64_t dataset, Found found)>;
 
-  ReadService(runtime::Loop& loop, SegmentCache& cache, FindDataset find);
+  // `share`: null: everybody gets bytes.
+  ReadService(runtime::Loop& loop, SegmentCache& cache, MemoryShare* share, FindDataset find);
   ~ReadService();
   ReadService(const ReadService&) = delete;
   ReadService& operator=(const ReadService&) = delete;
@@ -56,6 +59,7 @@ class ReadService {
 
   runtime::Loop& loop_;
   SegmentCache& cache_;
+  MemoryShare* const share_;
   const FindDataset find_;
   uint64_t last_ = 0;
   std::map<uint64_t, link::Responder> open_;

@@ -19,24 +19,43 @@ using wire::native::ChunkView;
 using wire::native::ChunkWriter;
 using wire::native::kChunkAlignment;
 
-// The memory of a chunk, with the head of an answer before it.
-StoredChunkPtr Finish(std::shared_ptr<std::string> memory, ChunkWriter& writer,
-                      const ChunkHead& head) {
-  memory->resize(kChunkAlignment + writer.Finish(head));
-  wire::native::PutInlineHead(*memory);
-  auto view = ChunkView::Parse(std::string_view(*memory).substr(kChunkAlignment));
-  LOCKSTEP_CHECK(view.ok());
-  return std::make_shared<const StoredChunk>(
-      StoredChunk{.answer = std::move(memory), .view = *view});
-}
+// Where a chunk is written: a block of the arena, or the memory of an answer behind its head.
+struct ChunkMemory {
+  ChunkMemory(transport::Arena* arena, size_t bytes) {
+    if (arena != nullptr) {
+      if (auto allocated = arena->Allocate(bytes); allocated.ok()) block = *std::move(allocated);
+    }
+    if (block == nullptr) answer = std::make_shared<std::string>(kChunkAlignment + bytes, '\0');
+    room = bytes;
+  }
+  char* data() const {
+    return block != nullptr ? reinterpret_cast<char*>(block->mutable_data())
+                            : answer->data() + kChunkAlignment;
+  }
 
-std::span<char> ChunkOf(std::string& memory) {
-  return std::span<char>(memory).subspan(kChunkAlignment);
+  std::shared_ptr<transport::Block> block;
+  std::shared_ptr<std::string> answer;
+  size_t room = 0;
+};
+
+StoredChunkPtr Finish(ChunkMemory memory, ChunkWriter& writer, const ChunkHead& head) {
+  const size_t bytes = writer.Finish(head);
+  if (memory.answer != nullptr) {
+    memory.answer->resize(kChunkAlignment + bytes);
+    wire::native::PutInlineHead(*memory.answer);
+  }
+  const std::string_view chunk(memory.data(), bytes);
+  auto view = ChunkView::Parse(chunk);
+  LOCKSTEP_CHECK(view.ok());
+  return std::make_shared<const StoredChunk>(StoredChunk{.answer = std::move(memory.answer),
+                                                         .block = std::move(memory.block),
+                                                         .chunk = chunk,
+                                                         .view = *view});
 }
 
 StoredChunkPtr EmptyEnd(int64_t segment, int64_t total) {
-  auto memory = std::make_shared<std::string>(2 * kChunkAlignment, '\0');
-  ChunkWriter writer(ChunkOf(*memory));
+  ChunkMemory memory(nullptr, kChunkAlignment);
+  ChunkWriter writer({memory.data(), memory.room});
   return Finish(std::move(memory), writer,
                 {.segment = segment, .first = total, .next = total, .ended = true, .known = total});
 }
@@ -310,7 +329,7 @@ SegmentCache::Made SegmentCache::MakeChunk(Entry& entry, int64_t produced, int64
     entry.stream = *std::move(stream);
   }
   int64_t first = produced;
-  std::shared_ptr<std::string> memory;
+  std::optional<ChunkMemory> memory;
   std::optional<ChunkWriter> writer;
   for (;;) {
     std::optional<std::string_view> element = std::exchange(entry.pending, std::nullopt);
@@ -330,11 +349,10 @@ SegmentCache::Made SegmentCache::MakeChunk(Entry& entry, int64_t produced, int64
       ++first;
       continue;
     }
-    if (memory == nullptr) {
-      memory = std::make_shared<std::string>();
-      memory->resize(kChunkAlignment +
+    if (!memory) {
+      memory.emplace(options_.arena.get(),
                      std::max(options_.chunk_bytes, ChunkWriter::BytesFor(element->size())));
-      writer.emplace(ChunkOf(*memory));
+      writer.emplace(std::span<char>(memory->data(), memory->room));
     } else if (!writer->Fits(element->size())) {
       entry.pending = element;
       break;
@@ -345,8 +363,8 @@ SegmentCache::Made SegmentCache::MakeChunk(Entry& entry, int64_t produced, int64
     if (entry.awaited && MonotonicNow() - start >= options_.flush_after) break;
   }
   made.busy = MonotonicNow() - start;
-  if (memory != nullptr) {
-    made.chunk = Finish(std::move(memory), *writer,
+  if (memory) {
+    made.chunk = Finish(*std::move(memory), *writer,
                         {.segment = entry.key.second,
                          .first = first,
                          .stride = 1,

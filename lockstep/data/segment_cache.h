@@ -37,6 +37,9 @@ struct SegmentCacheOptions {
   size_t segments_max = 16384;
   // A reader who waits gets what there is after this long, though the chunk is not full.
   absl::Duration flush_after = absl::Milliseconds(2);
+  // Where elements are put, so that others of this host may see them; null, or when it is full: in
+  // this process alone.
+  std::shared_ptr<transport::Arena> arena;
   // What nobody has asked for so long goes when memory is needed.
   absl::Duration idle = absl::Seconds(10);
 };

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/data/engine_source.h"
 #include "lockstep/engine/resolve.h"
+#include "lockstep/transport/card.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_definition.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -26,6 +27,7 @@ using runtime::MonotonicNow;
 
 // Datasets that are known at a time: `worker_datasets_max`. What was used last is kept.
 constexpr size_t kDatasetsMax = 256;
+constexpr uint64_t kArenaBytesMin = uint64_t{256} << 20;
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(100);
 // On their way at a time: the one that is parked, and one that reports.
@@ -89,12 +91,9 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(runtime::Loop& loop, Worke
 
 Worker::Worker(runtime::Loop& loop, WorkerOptions options, std::function<void(absl::Status)> failed)
     : loop_(loop),
-      options_(std::move(options)),
+      options_(WithArena(std::move(options))),
       failed_(std::move(failed)),
       cache_(std::make_unique<SegmentCache>(options_.cache)),
-      reads_(std::make_unique<ReadService>(
-          loop, *cache_,
-          [this](int64_t id, ReadService::Found found) { FindDataset(id, std::move(found)); })),
       dispatcher_(std::make_unique<DispatcherLink>(loop, options_.dispatcher, "lockstep worker",
                                                    options_.link)),
       resolver_(std::make_shared<Resolving>()),
@@ -107,7 +106,32 @@ Worker::~Worker() {
   resolver_->changed.notify_all();
 }
 
+// Twice what is kept: blocks are not filled to their ends, and what consumers hold is not kept.
+WorkerOptions Worker::WithArena(WorkerOptions options) {
+  if (options.share_memory) {
+    options.cache.arena = std::make_shared<transport::Arena>(
+        transport::ArenaOptions{.bytes_max = 2 * options.cache.bytes_max + kArenaBytesMin});
+  }
+  return options;
+}
+
 absl::Status Worker::Listen() {
+  if (options_.cache.arena != nullptr) {
+    auto share = MemoryShare::Start(loop_, *options_.cache.arena);
+    if (share.ok()) {
+      share_ = *std::move(share);
+      transport::Card card = transport::MakeCard();
+      card.unix_address = share_->unix_address();
+      card.transports = {"shm"};
+      host_card_ = native::Encode(card);
+    } else {
+      Say(absl::StrCat("memory is not shared with consumers of this host: ",
+                       std::string(share.status().message())));
+    }
+  }
+  reads_ = std::make_unique<ReadService>(
+      loop_, *cache_, share_.get(),
+      [this](int64_t id, ReadService::Found found) { FindDataset(id, std::move(found)); });
   link::Server::Options options;
   options.listen = options_.listen;
   options.link = options_.link;
@@ -140,6 +164,7 @@ void Worker::SendPoll(bool at_once) {
   native::WorkerPoll poll{.worker = options_.uid,
                           .version = kWorkerVersion,
                           .address = options_.advertise.empty() ? address() : options_.advertise,
+                          .host_card = {host_card_},
                           .tags = options_.tags,
                           .host = HostName(),
                           .pid = ::getpid(),
@@ -184,6 +209,9 @@ void Worker::Polled(absl::StatusOr<std::string> answer) {
   if (!reply.ok()) {
     if (leaving_told_) return;
     if (IsRefusal(reply.status())) {
+      // An older poll may hear first that who leaves is not known any more.
+      leaving_told_ = drained_ != nullptr;
+      if (leaving_told_) return;
       if (failed_) failed_(reply.status());
       return;
     }

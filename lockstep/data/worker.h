@@ -43,6 +43,8 @@ struct WorkerOptions {
   // What runs Python functions of datasets; null: such datasets are refused.
   std::shared_ptr<engine::FunctionRunner> functions;
   SegmentCacheOptions cache;
+  // Consumers of this host read elements where they lie.
+  bool share_memory = true;
   // Random, and not 0; chosen when it is 0.
   uint64_t uid = 0;
   absl::Duration poll_wait = absl::Seconds(2);
@@ -88,6 +90,7 @@ class Worker {
 
   Worker(runtime::Loop& loop, WorkerOptions options, std::function<void(absl::Status)> failed);
   absl::Status Listen();
+  static WorkerOptions WithArena(WorkerOptions options);
 
   void SendPoll(bool at_once);
   void Polled(absl::StatusOr<std::string> answer);
@@ -104,6 +107,9 @@ class Worker {
   runtime::Loop& loop_;
   WorkerOptions options_;
   const std::function<void(absl::Status)> failed_;
+  // Null: memory is not shared.
+  std::unique_ptr<MemoryShare> share_;
+  std::string host_card_;
   const std::unique_ptr<SegmentCache> cache_;
   std::unique_ptr<ReadService> reads_;
   std::unique_ptr<link::Server> server_;

@@ -433,16 +433,24 @@ bool ConsumerMachine::Impl::PlanSegment(Time now, LaneReader& lane, LaneSegment&
   if (prepare && segment.prepared) return true;
   int64_t index = wanted;
   if (!prepare && !segment.buffer.empty()) {
-    // What another seat would have needed, or was passed over.
-    for (auto it = segment.buffer.begin(); it != segment.buffer.end();) {
-      if (it->first >= wanted && (it->first - wanted) % stride == 0) {
-        ++it;
-        continue;
+    if (segment.planned_stride != stride || segment.planned_residue != wanted % stride ||
+        segment.buffer.begin()->first != wanted) {
+      // What another seat would have needed, or was passed over.
+      for (auto it = segment.buffer.begin(); it != segment.buffer.end();) {
+        if (it->first >= wanted && (it->first - wanted) % stride == 0) {
+          ++it;
+          continue;
+        }
+        buffered_bytes_ -= it->second.bytes;
+        it = segment.buffer.erase(it);
       }
-      buffered_bytes_ -= it->second.bytes;
-      it = segment.buffer.erase(it);
+      segment.planned_stride = stride;
+      segment.planned_residue = wanted % stride;
+      segment.have_to = wanted;
     }
+    index = std::max(wanted, segment.have_to);
     while (segment.buffer.count(index) > 0) index += stride;
+    segment.have_to = index;
     if (segment.count && index >= *segment.count) return false;
     const auto buffered = static_cast<int64_t>(segment.buffer.size());
     if (index > wanted && buffered * 2 > options_.read_elements_max) return true;

@@ -28,6 +28,11 @@ struct LaneSegment {
   bool told_count = false;       // the dispatcher knows it
 
   std::map<int64_t, Element> buffer;  // by index
+  // Of the seat for which reads were planned last: its stride, and from which index on the buffer
+  // has nothing more for it. So that planning does not look at all of the buffer each time.
+  int64_t planned_stride = 0;
+  int64_t planned_residue = 0;
+  int64_t have_to = 0;
   std::optional<ReadId> reading;
   bool prepared = false;
   Time retry_at;

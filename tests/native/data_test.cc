@@ -425,10 +425,11 @@ TEST(DataBench, SmallElements) {
   const DataReaderView view = reader->View();
   std::printf(
       "%lld elements in %.2f s: %.0f/s, %.2f us of CPU each (both ends); %lld reads, %lld "
-      "stalls, stalled %.2f s\n",
+      "stalls, stalled %.2f s, %lld in shared memory\n",
       static_cast<long long>(elements), took, static_cast<double>(elements) / took,
       (cpu() - cpu_start) / static_cast<double>(elements) * 1e6, static_cast<long long>(view.reads),
-      static_cast<long long>(view.stalls), absl::ToDoubleSeconds(view.stalled));
+      static_cast<long long>(view.stalls), absl::ToDoubleSeconds(view.stalled),
+      static_cast<long long>(view.shared_elements));
   EXPECT_EQ(elements, kElements);
 }
 

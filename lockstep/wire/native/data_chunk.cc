@@ -43,12 +43,13 @@ struct WireAnswerHead {
   uint16_t version = kVersion;
   uint16_t form = 0;
   uint32_t memory_segment = 0;
-  uint32_t zero = 0;
+  uint32_t ended = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t generation = 0;
   uint64_t lease = 0;
-  uint64_t more_zero[2] = {};
+  int64_t known = 0;
+  uint64_t zero = 0;
 };
 static_assert(sizeof(WireAnswerHead) == kChunkAlignment);
 
@@ -168,10 +169,12 @@ void PutInlineHead(std::span<char> out) {
 std::string SharedAnswer(const ChunkPlace& place) {
   const WireAnswerHead head = {.form = static_cast<uint16_t>(AnswerForm::kShared),
                                .memory_segment = place.memory_segment,
+                               .ended = place.ended ? 1U : 0U,
                                .offset = place.offset,
                                .bytes = place.bytes,
                                .generation = place.generation,
-                               .lease = place.lease};
+                               .lease = place.lease,
+                               .known = place.known};
   return {reinterpret_cast<const char*>(&head), sizeof(head)};
 }
 
@@ -201,7 +204,9 @@ absl::StatusOr<ReadAnswer> ParseReadAnswer(std::string_view bytes) {
                       .offset = head.offset,
                       .bytes = head.bytes,
                       .generation = head.generation,
-                      .lease = head.lease};
+                      .lease = head.lease,
+                      .known = head.known,
+                      .ended = head.ended != 0};
       return answer;
   }
   return Wrong(absl::StrFormat("an answer of form %d", head.form));

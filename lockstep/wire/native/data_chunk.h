@@ -91,6 +91,9 @@ struct ChunkPlace {
   uint64_t generation = 0;
   // Never 0. To be told in `released` of a later request on the same link.
   uint64_t lease = 0;
+  // As the worker knows it now: the chunk's own head says what was known when it was made.
+  int64_t known = 0;
+  bool ended = false;
 
   friend bool operator==(const ChunkPlace&, const ChunkPlace&) = default;
 };

@@ -77,8 +77,13 @@ TEST(Answer, CarriesAChunkOrSaysWhereItIs) {
   EXPECT_EQ(answer->form, AnswerForm::kInline);
   EXPECT_EQ(answer->chunk, "chunk");
 
-  const ChunkPlace place = {
-      .memory_segment = 1, .offset = 64, .bytes = 100, .generation = 9, .lease = 5};
+  const ChunkPlace place = {.memory_segment = 1,
+                            .offset = 64,
+                            .bytes = 100,
+                            .generation = 9,
+                            .lease = 5,
+                            .known = 77,
+                            .ended = true};
   answer = ParseReadAnswer(SharedAnswer(place));
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(answer->form, AnswerForm::kShared);
