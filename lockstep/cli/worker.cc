@@ -15,6 +15,7 @@
 #include "asio/signal_set.hpp"
 #include "lockstep/cli/subcommands.h"
 #include "lockstep/config/option_table.h"
+#include "lockstep/engine/function_pool.h"
 #include "lockstep/runtime/loop.h"
 
 namespace lockstep::cli {
@@ -27,6 +28,7 @@ struct WorkerArguments {
   std::string advertise;
   std::vector<std::string> allow_paths;
   std::vector<std::string> tags;
+  std::string python = "python3";
   int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   data::WorkerOptions options;
   config::OptionTable table;
@@ -45,6 +47,8 @@ WorkerArguments::WorkerArguments() : table("worker", "LOCKSTEP_WORKER_") {
       "Datasets may read files below this directory; without any, all that the process may.");
   table.List("tag", &tags, "TEXT", "For people: shown by `lockstep data`.");
   table.Count("threads", &threads, "Segments that are run at a time.");
+  table.Text("python", &python, "PROGRAM",
+             "What runs the Python functions of datasets; it finds the modules that they name.");
   table.Bytes("cache-bytes", &options.cache.bytes_max,
               "Elements that are made and not read yet; beyond that nothing is made ahead.");
   table.Duration("drain-time", &options.drain_time,
@@ -94,6 +98,8 @@ int RunWorker(WorkerArguments& given, Invocation& invocation) {
   options.allow_paths = given.allow_paths;
   options.tags = given.tags;
   options.cache.threads = given.threads;
+  options.functions =
+      std::make_shared<engine::FunctionPool>(engine::FunctionPoolOptions{.python = given.python});
   options.notice = say;
 
   runtime::Loop loop;

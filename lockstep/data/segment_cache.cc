@@ -198,27 +198,28 @@ void SegmentCache::EnsureRuns(const EntryPtr& entry, bool waits) {
   if (!entry->busy) Queue(entry, waits);
 }
 
-void SegmentCache::Queue(const EntryPtr& entry, bool first) {
+void SegmentCache::Queue(const EntryPtr& entry, bool awaited) {
   if (entry->paused) {
     entry->paused = false;
     --paused_;
   }
   if (entry->queued) {
-    if (!first) return;
-    std::erase(queue_, entry);
+    // Whoever waits keeps his place among those who wait.
+    if (!awaited || std::erase(later_, entry) == 0) return;
   }
   entry->queued = true;
-  first ? queue_.push_front(entry) : queue_.push_back(entry);
+  (awaited ? queue_ : later_).push_back(entry);
   work_.notify_one();
 }
 
 void SegmentCache::RunThread() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    work_.wait(lock, [this] { return stopping_ || !queue_.empty() || !later_.empty(); });
     if (stopping_) return;
-    const EntryPtr entry = queue_.front();
-    queue_.pop_front();
+    std::deque<EntryPtr>& queue = queue_.empty() ? later_ : queue_;
+    const EntryPtr entry = queue.front();
+    queue.pop_front();
     entry->queued = false;
     if (!entry->dropped && !entry->busy) RunEntry(entry, lock);
   }
@@ -261,7 +262,7 @@ void SegmentCache::RunEntry(const EntryPtr& entry, std::unique_lock<std::mutex>&
     }
   }
   entry->busy = false;
-  if (entry->again && !entry->dropped) Queue(entry, /*first=*/true);
+  if (entry->again && !entry->dropped) Queue(entry, /*awaited=*/true);
 }
 
 void SegmentCache::Settle(const EntryPtr& entry, Made made, std::vector<Due>& due) {
@@ -401,7 +402,7 @@ void SegmentCache::ResumePaused() {
   for (auto& [key, entry] : entries_) {
     if (entry->paused && (best == nullptr || entry->last_used > best->last_used)) best = entry;
   }
-  if (best != nullptr) Queue(best, /*first=*/false);
+  if (best != nullptr) Queue(best, /*awaited=*/false);
 }
 
 // What nobody has asked for lately goes.
@@ -429,6 +430,7 @@ void SegmentCache::Erase(const EntryPtr& entry) {
   }
   if (entry->queued) {
     std::erase(queue_, entry);
+    std::erase(later_, entry);
     entry->queued = false;
   }
   const auto at = entries_.find(entry->key);

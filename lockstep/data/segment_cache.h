@@ -161,7 +161,8 @@ class SegmentCache {
   std::optional<Found> Lookup(Entry& entry, const ReadRequest& request);
   void MarkRead(Entry& entry, const ReadRequest& request, int64_t first);
   void EnsureRuns(const EntryPtr& entry, bool waits);
-  void Queue(const EntryPtr& entry, bool first);
+  // `awaited`: somebody waits for what it makes.
+  void Queue(const EntryPtr& entry, bool awaited);
   void Settle(const EntryPtr& entry, Made made, std::vector<Due>& due);
   void RemoveChunk(Entry& entry, std::map<int64_t, Kept>::iterator at);
   void ServeWaiters(Entry& entry, std::vector<Due>& due);
@@ -174,7 +175,9 @@ class SegmentCache {
   mutable std::mutex mutex_;  // covers what follows
   std::condition_variable work_;
   std::map<Key, EntryPtr> entries_;
+  // Those that somebody waits for, and those that are run ahead.
   std::deque<EntryPtr> queue_;
+  std::deque<EntryPtr> later_;
   std::map<std::string, RunTotals> totals_;
   size_t bytes_ = 0;
   size_t chunks_ = 0;

@@ -182,6 +182,7 @@ void Worker::Polled(absl::StatusOr<std::string> answer) {
   auto reply = answer.ok() ? native::Decode<native::WorkerPollReply>(*answer)
                            : absl::StatusOr<native::WorkerPollReply>(answer.status());
   if (!reply.ok()) {
+    if (leaving_told_) return;
     if (IsRefusal(reply.status())) {
       if (failed_) failed_(reply.status());
       return;
@@ -204,6 +205,7 @@ void Worker::Polled(absl::StatusOr<std::string> answer) {
     if (resolving_.insert(dataset).second) Resolve(dataset);
   }
   ForgetDatasets();
+  if (leaving_told_) return;  // it is not known there any more
   // Another one that is on its way goes on from here.
   if (polls_ == 0) SendPoll(/*at_once=*/false);
 }
@@ -239,8 +241,9 @@ void Worker::Loaded(int64_t id, absl::StatusOr<std::string> answer) {
     if (!definition.ok()) return definition.status();
     auto manifest = native::DecodeManifest(reply->manifest.data);
     if (!manifest.ok()) return manifest.status();
-    auto dataset = engine::Dataset::Open(*std::move(definition), *std::move(manifest),
-                                         {.roots = options_.allow_paths});
+    auto dataset =
+        engine::Dataset::Open(*std::move(definition), *std::move(manifest),
+                              {.roots = options_.allow_paths, .functions = options_.functions});
     if (!dataset.ok()) return dataset.status();
     return MakeEngineSource(*std::move(dataset));
   };

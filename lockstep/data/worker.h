@@ -40,6 +40,8 @@ struct WorkerOptions {
   // Directories whose files may be read; empty: any.
   std::vector<std::string> allow_paths;
   std::vector<std::string> tags;
+  // What runs Python functions of datasets; null: such datasets are refused.
+  std::shared_ptr<engine::FunctionRunner> functions;
   SegmentCacheOptions cache;
   // Random, and not 0; chosen when it is 0.
   uint64_t uid = 0;

@@ -122,6 +122,7 @@ class ConsumerMachine::Impl {
   std::vector<WorkerId> unreachable_;
   std::vector<SegmentFailure> failures_;
   bool urgent_ = false;
+  std::map<LaneId, int64_t> told_needs_;
   Time report_at_ = Time::Infinite();
   Time retry_at_ = Time::Infinite();
   absl::Duration backoff_;

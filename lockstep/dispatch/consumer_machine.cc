@@ -277,6 +277,7 @@ void ConsumerMachine::Impl::TakeLanes(Time now, const Assignment& assignment,
       continue;
     }
     DropRead(it->second, out);
+    told_needs_.erase(it->first);
     it = lanes_.erase(it);
   }
 }
@@ -398,6 +399,15 @@ void ConsumerMachine::Impl::Advance(Time now, ConsumerEffects& out) {
   if (state_ != State::kReading) return;
   HandOutAll(now, out);
   if (state_ == State::kReading) PlanReads(now, out);
+  if (!first_come()) {
+    for (const auto& [id, lane] : lanes_) {
+      const LaneProgress progress = ProgressOf(lane);
+      int64_t& told = told_needs_[id];
+      if (progress.needs <= told || progress.needs < lane.next_seq) continue;
+      told = progress.needs;
+      Urgent();
+    }
+  }
   SendPolls(now, out);
 }
 

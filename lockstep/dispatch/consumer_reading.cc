@@ -241,12 +241,18 @@ int64_t ConsumerMachine::Impl::NeededFrom(const LaneReader& lane) const {
 
 LaneProgress ConsumerMachine::Impl::ProgressOf(const LaneReader& lane) const {
   const int64_t needed = NeededFrom(lane);
-  for (const LaneSegment& segment : lane.segments) {
-    const std::optional<int64_t> end = segment.End();
-    // With nothing behind it, a segment that is read to its end may still be the place of a cursor.
-    if (!end || *end > needed) return {.lane = lane.lane, .seq = segment.seq};
+  int64_t width = options_.spec.consumers;
+  if (rounds() && !lane.ended) {
+    const Seating* seating = SeatingAt(NextTurn(lane));
+    width = seating == nullptr ? 1 : seating->consumers;
   }
-  return {.lane = lane.lane, .seq = lane.next_seq};
+  LaneProgress progress{.lane = lane.lane, .seq = lane.next_seq, .needs = lane.next_seq};
+  for (auto segment = lane.segments.rbegin(); segment != lane.segments.rend(); ++segment) {
+    const std::optional<int64_t> end = segment->End();
+    if (!end || *end > needed) progress.seq = segment->seq;
+    if (needed != kEverything && (!end || *end >= needed + width)) progress.needs = segment->seq;
+  }
+  return progress;
 }
 
 // Whether this consumer has a seat in the round that is on.
@@ -257,6 +263,7 @@ bool ConsumerMachine::Impl::JumpToSeat() {
   for (const Seating& later : assignment_->seatings) {
     if (later.first_round <= round_ || later.index < 0) continue;
     round_ = later.first_round;
+    skip_turns_ = 0;
     turn_over_ = LaneId(-1);
     place_ = 0;
     return true;

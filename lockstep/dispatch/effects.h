@@ -38,9 +38,9 @@ struct IterationOpened {
   ConsumerId consumer;
   std::string name;    // of the iteration, as it was made when none was given
   int32_t index = -1;  // exact and rounds: which of the consumers it is
-  // First come: the consumer was here before, and what it had not acknowledged was given to others
-  // when its lease ended. These are the acknowledgements that count: what it did beyond them is
-  // void.
+  // First come: this consumer was here before, and what it had not acknowledged was given to others
+  // when it left or its lease ended. Of those grants so much counted; what it did beyond is void.
+  // Of its lanes of then, what is not listed counted whole up to the last that is; nothing behind.
   bool lease_had_ended = false;
   std::vector<LaneAck> counted;
 };

@@ -68,10 +68,12 @@ struct OpenIteration {
   int64_t pid = 0;
 };
 
-// How far the consumer has come in a lane, exact and rounds: grants before `seq` it needs no more.
+// How far the consumer has come in a lane, exact and rounds: grants before `seq` it needs no more,
+// and up to `needs` it cannot do without for what it hands out next.
 struct LaneProgress {
   LaneId lane;
   int64_t seq = 0;
+  int64_t needs = 0;
 };
 
 // How many elements the segment of a grant has, as its reader found.

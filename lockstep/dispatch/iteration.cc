@@ -55,7 +55,7 @@ ErrorPtr Iteration::CheckOpen(const OpenIteration& request, const Consumer* know
     }
   }
   if (spec_.mode == Mode::kRounds && known != nullptr && known->life != request.life &&
-      request.round && *request.round < known->round) {
+      request.round && *request.round + 1 < known->round) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
         absl::StrCat("consumer ", request.consumer, " of iteration ", Name(),
@@ -105,15 +105,17 @@ void Iteration::Open(Time now, const OpenIteration& request, Effects& out) {
     }
   }
   if (known == nullptr) {
-    if (const auto left = leavers_.find(request.consumer); left != leavers_.end()) {
-      answer.lease_had_ended = true;
-      for (size_t i = 0; i < left->second.seqs.size(); ++i) {
-        answer.counted.push_back({.lane = LaneId(left->second.id.value()),
-                                  .seq = left->second.seqs[i],
-                                  .elements = left->second.elements[i]});
+    known = &Join(now, request, out);
+  }
+  if (const auto left = leavers_.find(request.consumer); left != leavers_.end()) {
+    answer.lease_had_ended = true;
+    for (const Leaver& leaver : left->second) {
+      for (size_t i = 0; i < leaver.seqs.size(); ++i) {
+        answer.counted.push_back({.lane = LaneId(leaver.id.value()),
+                                  .seq = leaver.seqs[i],
+                                  .elements = leaver.elements[i]});
       }
     }
-    known = &Join(now, request, out);
   }
   TakeAcks(request.have, *known, out);
   Hear(now, *known);
@@ -197,8 +199,13 @@ void Iteration::Poll(Time now, const ConsumerPoll& request, Effects& out) {
   }
   if (spec_.mode == Mode::kFirstCome) return;
   for (const LaneProgress& progress : request.progress) {
-    int64_t& seq = consumer->progress[progress.lane];
-    seq = std::max(seq, progress.seq);
+    LaneProgress& known = consumer->progress[progress.lane];
+    known.lane = progress.lane;
+    known.seq = std::max(known.seq, progress.seq);
+    if (progress.needs <= known.needs) continue;
+    known.needs = progress.needs;
+    // What it needs is given to it whatever the window is.
+    if (spec_.mode == Mode::kExact) Touch(*consumer);
   }
   if (spec_.mode == Mode::kRounds) {
     for (const SegmentCount& count : request.counts) {

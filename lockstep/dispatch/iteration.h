@@ -115,7 +115,7 @@ class Iteration {
     int64_t poll_number = 0;
     int64_t round = -1;
     std::optional<int64_t> blocked;
-    std::map<LaneId, int64_t> progress;
+    std::map<LaneId, LaneProgress> progress;
     WorkerTable::Avoid avoid;
     std::string waits_for;
     absl::Duration element_time;
@@ -226,6 +226,7 @@ class Iteration {
 
   // iteration_records.cc
   Share PoolShare(TaskId task) const;
+  void KeepLeaver(const std::string& name, Leaver leaver);
 
   Environment& env_;
   const IterationId id_;
@@ -237,7 +238,8 @@ class Iteration {
   std::shared_ptr<const Shape> shape_;
   std::optional<Pool> pool_;
   std::map<ConsumerId, Consumer> consumers_;
-  std::map<std::string, Leaver> leavers_;
+  std::map<std::string, std::vector<Leaver>> leavers_;  // first come: what of them did not count
+  size_t leavers_count_ = 0;
   std::map<TaskId, Task> tasks_;
   std::map<LaneId, LaneState> lanes_;
   std::deque<Seats> seats_;             // rounds: by first round

@@ -250,7 +250,7 @@ int64_t Iteration::Slowest() const {
   for (const auto& [id, consumer] : consumers_) {
     const auto progress = consumer.progress.find(LaneId());
     if (consumer.finished || progress == consumer.progress.end()) continue;
-    slowest = slowest ? std::min(*slowest, progress->second) : progress->second;
+    slowest = slowest ? std::min(*slowest, progress->second.seq) : progress->second.seq;
   }
   return slowest.value_or(slowest_);
 }
@@ -258,9 +258,11 @@ int64_t Iteration::Slowest() const {
 void Iteration::FillExact(Consumer& consumer, Assignment& assignment) {
   Lane lane;
   const auto progress = consumer.progress.find(LaneId());
-  const int64_t own = progress == consumer.progress.end() ? slowest_ : progress->second;
+  const bool known = progress != consumer.progress.end();
+  const int64_t own = known ? progress->second.seq : slowest_;
+  const int64_t needs = std::max(own, known ? progress->second.needs : 0);
   const int64_t total = ExactSegments();
-  const int64_t end = std::min(total, std::max(own + 1, slowest_ + env_.options.exact_window));
+  const int64_t end = std::min(total, std::max(needs + 1, slowest_ + env_.options.exact_window));
   for (int64_t seq = own; seq < end; ++seq) {
     const SegmentRest rest = ExactSegment(seq);
     lane.grants.push_back({.seq = seq,

@@ -53,7 +53,6 @@ absl::Status Iteration::Apply(const Record& any) {
             consumer.index = r.index;
             consumer.host = r.host;
             consumer.pid = r.pid;
-            leavers_.erase(r.name);
             if (spec_.mode == Mode::kFirstCome) lanes_[LaneId(r.consumer.value())];
             return absl::OkStatus();
           },
@@ -98,10 +97,7 @@ absl::Status Iteration::Apply(const Record& any) {
                     break;
                 }
               }
-              if (leavers_.size() >= env_.options.leavers_max && !leavers_.empty()) {
-                leavers_.erase(leavers_.begin());
-              }
-              leavers_[consumer->name] = std::move(leaver);
+              if (!leaver.seqs.empty()) KeepLeaver(consumer->name, std::move(leaver));
               lanes_.erase(lane);
             }
             consumers_.erase(r.consumer);
@@ -254,7 +250,7 @@ absl::Status Iteration::Apply(const Record& any) {
             return absl::OkStatus();
           },
           [this](const record::LeaverKept& r) {
-            leavers_[r.name] = {.id = r.consumer, .seqs = r.seqs, .elements = r.elements};
+            KeepLeaver(r.name, {.id = r.consumer, .seqs = r.seqs, .elements = r.elements});
             return absl::OkStatus();
           },
           [this](const record::FinishersKept& r) {
@@ -264,6 +260,20 @@ absl::Status Iteration::Apply(const Record& any) {
           [](const auto&) { return Wrong("it is none of an iteration"); },
       },
       any);
+}
+
+// The oldest of the name goes when there are too many: it had its chance to come back.
+void Iteration::KeepLeaver(const std::string& name, Leaver leaver) {
+  std::vector<Leaver>& of_name = leavers_[name];
+  if (leavers_count_ >= env_.options.leavers_max) {
+    std::vector<Leaver>& from = of_name.empty() ? leavers_.begin()->second : of_name;
+    if (!from.empty()) {
+      from.erase(from.begin());
+      --leavers_count_;
+    }
+  }
+  leavers_[name].push_back(std::move(leaver));
+  ++leavers_count_;
 }
 
 Share Iteration::PoolShare(TaskId id) const {
@@ -290,12 +300,14 @@ void Iteration::Snapshot(std::vector<Record>& out) const {
       out.push_back(record::ConsumerFinished{.iteration = id_, .consumer = id});
     }
   }
-  for (const auto& [name, leaver] : leavers_) {
-    out.push_back(record::LeaverKept{.iteration = id_,
-                                     .consumer = leaver.id,
-                                     .name = name,
-                                     .seqs = leaver.seqs,
-                                     .elements = leaver.elements});
+  for (const auto& [name, leavers] : leavers_) {
+    for (const Leaver& leaver : leavers) {
+      out.push_back(record::LeaverKept{.iteration = id_,
+                                       .consumer = leaver.id,
+                                       .name = name,
+                                       .seqs = leaver.seqs,
+                                       .elements = leaver.elements});
+    }
   }
   if (!finished_indices_.empty()) {
     out.push_back(record::FinishersKept{

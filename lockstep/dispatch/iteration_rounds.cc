@@ -145,7 +145,8 @@ void Iteration::TopUpRounds(Effects& out) {
     int64_t fastest = 0;
     for (const auto& [consumer_id, consumer] : consumers_) {
       const auto progress = consumer.progress.find(id);
-      if (progress != consumer.progress.end()) fastest = std::max(fastest, progress->second);
+      if (progress == consumer.progress.end()) continue;
+      fastest = std::max({fastest, progress->second.seq, progress->second.needs});
     }
     bool changed = false;
     while (!lane.closed && lane.next_seq() < fastest + env_.options.lane_window) {
@@ -191,7 +192,7 @@ void Iteration::TrimLanes(Effects& out) {
     int64_t seq = std::numeric_limits<int64_t>::max();
     for (const Consumer* consumer : required) {
       const auto progress = consumer->progress.find(id);
-      seq = std::min(seq, progress == consumer->progress.end() ? 0 : progress->second);
+      seq = std::min(seq, progress == consumer->progress.end() ? 0 : progress->second.seq);
     }
     seq = std::min(seq, lane.next_seq());
     int64_t element = lane.first_element;

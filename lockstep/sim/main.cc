@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/sim/native_simulation.h"
 #include "lockstep/sim/preemption_simulation.h"
+#include "lockstep/sim/data_sim.h"
 #include "lockstep/sim/rendezvous_sim.h"
 #include "lockstep/sim/scenario.h"
 #include "lockstep/sim/simulation.h"
@@ -247,6 +248,45 @@ int RunManyRendezvous(const Seeds& seeds) {
   return tried.failures == 0 ? 0 : 1;
 }
 
+DataResult RunDataNamed(uint64_t seed, bool verbose) {
+  absl::SNPrintF(replay_line, sizeof(replay_line),
+                 "replay: build/bin/lockstep_sim --data --seed=%u --verbose\n", seed);
+  return RunDataSeed(seed, verbose);
+}
+
+int RunOneData(uint64_t seed, bool verbose) {
+  if (verbose) absl::PrintF("data seed %u: %s\n", seed, Describe(DrawDataScenario(seed)));
+  const DataResult result = RunDataNamed(seed, verbose);
+  if (!result.ok()) {
+    absl::FPrintF(stderr, "%s", result.report);
+    return 1;
+  }
+  absl::PrintF("data seed %u: ok, %d events, %d elements, %d kills, trace %016x\n", seed,
+               result.events, result.elements, result.kills, result.hash);
+  return 0;
+}
+
+int RunManyData(const Seeds& seeds) {
+  DataResult sum;
+  const Tried tried = TrySeeds(
+      seeds, [](uint64_t seed) { return RunDataNamed(seed, false); },
+      [&sum](const DataResult& result) {
+        sum.events += result.events;
+        sum.elements += result.elements;
+        sum.kills += result.kills;
+        sum.leases_ended += result.leases_ended;
+        sum.agreements += result.agreements;
+        sum.resumed += result.resumed;
+        sum.hash += result.hash * (2 * result.seed + 1);
+      });
+  absl::PrintF(
+      "%d data seeds, %d failed; %d events, %d elements, %d kills, %d leases ended, %d agreements "
+      "on rounds, %d resumed elsewhere, in %.1f s; trace %016x\n",
+      tried.seeds, tried.failures, sum.events, sum.elements, sum.kills, sum.leases_ended,
+      sum.agreements, sum.resumed, tried.seconds, sum.hash);
+  return tried.failures == 0 ? 0 : 1;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Tries seeds of faults on the coordinator under a virtual clock.");
   Seeds seeds;
@@ -259,6 +299,8 @@ int Main(int argc, char** argv) {
   app.add_flag("--preemption", preemption, "members that are preempted, and a server that dies");
   bool rendezvous = false;
   app.add_flag("--rendezvous", rendezvous, "members that send and receive values in steps");
+  bool data = false;
+  app.add_flag("--data", data, "a dispatcher, its workers and consumers");
   app.add_option("--members", members, "with --preemption: of each job; 0: drawn")
       ->check(CLI::Range(0, 100'000));
   app.add_option("--seeds", seeds.count, "how many seeds to try")->capture_default_str();
@@ -274,6 +316,7 @@ int Main(int argc, char** argv) {
     if (one->count() > 0) return RunOnePreemption(seed, members, verbose);
     return RunManyPreemption(seeds, members);
   }
+  if (data) return one->count() > 0 ? RunOneData(seed, verbose) : RunManyData(seeds);
   if (rendezvous) {
     return one->count() > 0 ? RunOneRendezvous(seed, verbose) : RunManyRendezvous(seeds);
   }

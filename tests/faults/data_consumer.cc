@@ -38,12 +38,10 @@ int main(int argc, char** argv) {
     return ::write(log, &record, sizeof(record)) == sizeof(record);
   };
   if ((*reader)->lease_had_ended()) {
+    if (!append({.kind = LogKind::kLeaseEnded})) return 1;
     for (const ReadMark& mark : (*reader)->counted()) {
-      const LogRecord record = {.counted = 1,
-                                .done = mark.done,
-                                .lane = mark.lane,
-                                .seq = mark.seq,
-                                .element = mark.elements};
+      const LogRecord record = {
+          .kind = LogKind::kCounted, .lane = mark.lane, .seq = mark.seq, .element = mark.elements};
       if (!append(record)) return 1;
     }
   }

@@ -8,9 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -86,100 +89,112 @@ std::string AwaitAddress(const std::string& ready_file) {
   return "";
 }
 
-TEST(DataKills, NothingIsLostAndNothingComesTwice) {
+// Server, three workers and three consumers, as processes; in a directory of their own.
+class DataKills : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = testing::TempDir() + "/data_kills_XXXXXX";
+    ASSERT_NE(::mkdtemp(directory_.data()), nullptr);
+    const std::string ready = directory_ + "/ready.json";
+    std::vector<std::string> serve = {
+        LOCKSTEP_SERVER_PROGRAM, "--listen", "127.0.0.1:0",        "--state", directory_ + "/state",
+        "--ready-file",          ready,      "--consumer-timeout", "5s"};
+    server_ = std::make_unique<Process>(serve);
+    address_ = AwaitAddress(ready);
+    ASSERT_FALSE(address_.empty());
+    // From here on at the same address.
+    server_.reset();
+    serve[2] = address_;
+    server_ = std::make_unique<Process>(serve);
+    for (int i = 0; i < 3; ++i) {
+      workers_.push_back(std::make_unique<Process>(std::vector<std::string>{
+          LOCKSTEP_PROGRAM, "worker", "--dispatcher", address_, "--threads", "1"}));
+      logs_.push_back(absl::StrCat(directory_, "/consumer-", i));
+      consumers_.push_back(std::make_unique<Process>(std::vector<std::string>{
+          LOCKSTEP_CONSUMER_PROGRAM, address_, "kills", absl::StrCat("consumer-", i), logs_.back(),
+          absl::StrCat(kElements), absl::StrCat(kBatch), absl::StrCat(kSegment), "1000"}));
+    }
+  }
+
+  // Whether all consumers have come to their end.
+  bool AllFinished() {
+    size_t done = 0;
+    for (size_t i = 0; i < consumers_.size(); ++i) {
+      const auto ended = consumers_[i]->Ended();
+      if (ended && WIFEXITED(*ended)) {
+        EXPECT_EQ(WEXITSTATUS(*ended), 0) << "consumer " << i;
+        finished_[i] = true;
+      }
+      done += finished_[i] ? 1 : 0;
+    }
+    return done == consumers_.size();
+  }
+
+  // One of the seven. False: that one has finished.
+  bool KillOne(uint64_t dice) {
+    Process* victim = server_.get();
+    if (dice >= 4) {
+      if (finished_[dice - 4]) return false;
+      victim = consumers_[dice - 4].get();
+    } else if (dice >= 1) {
+      victim = workers_[dice - 1].get();
+    }
+    victim->Kill();
+    victim->Start();
+    ++killed_[dice == 0 ? "server" : dice <= 3 ? "worker" : "consumer"];
+    return true;
+  }
+
+  // How often each element was taken.
+  std::vector<int> CountTaken() const {
+    std::vector<int> taken(kElements);
+    for (const std::string& log : logs_) {
+      for (const LogRecord& record : WhatCounts(ReadLog(log))) {
+        EXPECT_EQ(record.count, kBatch);
+        if (record.first < 0 || record.first >= kElements * kBatch) {
+          ADD_FAILURE() << "an element that there is not: " << record.first;
+          continue;
+        }
+        ++taken[static_cast<size_t>(record.first / kBatch)];
+      }
+    }
+    return taken;
+  }
+
+  std::string directory_;
+  std::string address_;
+  std::unique_ptr<Process> server_;
+  std::vector<std::unique_ptr<Process>> workers_;
+  std::vector<std::unique_ptr<Process>> consumers_;
+  std::vector<std::string> logs_;
+  std::array<bool, 3> finished_ = {};
+  std::map<std::string, int> killed_;
+};
+
+TEST_F(DataKills, NothingIsLostAndNothingComesTwice) {
   const auto seed = static_cast<uint64_t>(
       NumberOr("LOCKSTEP_SEED", static_cast<int64_t>(std::random_device()() % 1'000'000)));
   const int64_t kills = NumberOr("LOCKSTEP_KILLS", 8);
   std::printf("LOCKSTEP_SEED=%llu LOCKSTEP_KILLS=%lld\n", static_cast<unsigned long long>(seed),
               static_cast<long long>(kills));
   std::mt19937_64 random(seed);
-  std::string directory = testing::TempDir() + "/data_kills_XXXXXX";
-  ASSERT_NE(::mkdtemp(directory.data()), nullptr);
-  const std::string ready = directory + "/ready.json";
-
-  std::vector<std::string> serve = {
-      LOCKSTEP_SERVER_PROGRAM, "--listen", "127.0.0.1:0",        "--state", directory + "/state",
-      "--ready-file",          ready,      "--consumer-timeout", "5s"};
-  auto server = std::make_unique<Process>(serve);
-  const std::string address = AwaitAddress(ready);
-  ASSERT_FALSE(address.empty());
-  // From here on at the same address.
-  server.reset();
-  serve[2] = address;
-  server = std::make_unique<Process>(serve);
-
-  std::vector<std::unique_ptr<Process>> workers;
-  for (int i = 0; i < 3; ++i) {
-    workers.push_back(std::make_unique<Process>(std::vector<std::string>{
-        LOCKSTEP_PROGRAM, "worker", "--dispatcher", address, "--threads", "1"}));
-  }
-  std::vector<std::string> logs;
-  std::vector<std::unique_ptr<Process>> consumers;
-  for (int i = 0; i < 3; ++i) {
-    logs.push_back(absl::StrCat(directory, "/consumer-", i));
-    consumers.push_back(std::make_unique<Process>(std::vector<std::string>{
-        LOCKSTEP_CONSUMER_PROGRAM, address, "kills", absl::StrCat("consumer-", i), logs.back(),
-        absl::StrCat(kElements), absl::StrCat(kBatch), absl::StrCat(kSegment), "1000"}));
-  }
-
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  std::vector<bool> finished(consumers.size());
+  const auto deadline =
+      std::chrono::steady_clock::now() + kPatience + kills * std::chrono::milliseconds(500);
   int64_t killed = 0;
-  int64_t killed_server = 0;
-  int64_t killed_workers = 0;
-  while (true) {
-    size_t done = 0;
-    for (size_t i = 0; i < consumers.size(); ++i) {
-      const auto ended = consumers[i]->Ended();
-      if (ended && WIFEXITED(*ended)) {
-        EXPECT_EQ(WEXITSTATUS(*ended), 0) << "consumer " << i;
-        finished[i] = true;
-      }
-      done += finished[i] ? 1 : 0;
-    }
-    if (done == consumers.size()) break;
+  while (!AllFinished()) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "it does not come to its end";
     std::this_thread::sleep_for(std::chrono::milliseconds(50 + random() % 300));
-    if (killed >= kills) continue;
-    const uint64_t dice = random() % 7;
-    if (dice == 0) {
-      server->Kill();
-      server->Start();
-      ++killed_server;
-    } else if (dice <= 3) {
-      workers[dice - 1]->Kill();
-      workers[dice - 1]->Start();
-      ++killed_workers;
-    } else if (!finished[dice - 4]) {
-      consumers[dice - 4]->Kill();
-      consumers[dice - 4]->Start();
-    } else {
-      continue;
-    }
-    ++killed;
+    if (killed < kills && KillOne(random() % 7)) ++killed;
   }
-
-  std::vector<int> taken(kElements);
-  int64_t elements = 0;
-  for (const std::string& log : logs) {
-    for (const LogRecord& record : WhatCounts(ReadLog(log))) {
-      ASSERT_EQ(record.count, kBatch);
-      ASSERT_GE(record.first, 0);
-      ASSERT_LT(record.first, kElements * kBatch);
-      ++taken[static_cast<size_t>(record.first / kBatch)];
-      ++elements;
-    }
-  }
-  int64_t lost = 0;
-  int64_t doubled = 0;
-  for (const int times : taken) {
-    lost += times == 0 ? 1 : 0;
-    doubled += times > 1 ? 1 : 0;
-  }
-  std::printf("%lld killed (%lld servers, %lld workers): %lld elements, %lld lost, %lld doubled\n",
-              static_cast<long long>(killed), static_cast<long long>(killed_server),
-              static_cast<long long>(killed_workers), static_cast<long long>(elements),
-              static_cast<long long>(lost), static_cast<long long>(doubled));
+  const std::vector<int> taken = CountTaken();
+  const auto lost = std::count(taken.begin(), taken.end(), 0);
+  const auto doubled =
+      std::count_if(taken.begin(), taken.end(), [](int times) { return times > 1; });
+  std::printf(
+      "killed: %d times the server, %d workers, %d consumers; %lld elements, %lld lost, "
+      "%lld doubled\n",
+      killed_["server"], killed_["worker"], killed_["consumer"], static_cast<long long>(kElements),
+      static_cast<long long>(lost), static_cast<long long>(doubled));
   EXPECT_EQ(lost, 0);
   EXPECT_EQ(doubled, 0);
 }

@@ -16,10 +16,17 @@
 
 namespace lockstep::faults {
 
-// An element that was taken; or (`counted`) what counted of a segment when the lease had ended.
+enum class LogKind : uint32_t {
+  kTaken,
+  // The lease had ended: what came before is void, but for what the next ones say: so much counted
+  // of that segment, and of those before it in the lane all.
+  kLeaseEnded,
+  kCounted,
+};
+
 struct LogRecord {
-  uint32_t counted = 0;
-  uint32_t done = 0;
+  LogKind kind = LogKind::kTaken;
+  uint32_t unused = 0;
   int64_t lane = 0;
   int64_t seq = 0;
   int64_t segment = 0;
@@ -40,14 +47,17 @@ inline std::vector<LogRecord> ReadLog(const std::string& path) {
 // Without what was void when the consumer came back, and went to others.
 inline std::vector<LogRecord> WhatCounts(const std::vector<LogRecord>& log) {
   std::vector<LogRecord> valid;
-  for (const LogRecord& record : log) {
-    if (record.counted == 0) {
-      valid.push_back(record);
-      continue;
+  for (size_t i = 0; i < log.size(); ++i) {
+    if (log[i].kind == LogKind::kTaken) valid.push_back(log[i]);
+    if (log[i].kind != LogKind::kLeaseEnded) continue;
+    std::map<int64_t, std::map<int64_t, int64_t>> counted;  // by lane and seq
+    for (size_t j = i + 1; j < log.size() && log[j].kind == LogKind::kCounted; ++j) {
+      counted[log[j].lane][log[j].seq] = log[j].element;
     }
-    if (record.done != 0) continue;
     std::erase_if(valid, [&](const LogRecord& one) {
-      return one.lane == record.lane && one.seq == record.seq && one.element >= record.element;
+      const auto& lane = counted[one.lane];
+      if (const auto at = lane.find(one.seq); at != lane.end()) return one.element >= at->second;
+      return lane.empty() || one.seq > lane.rbegin()->first;
     });
   }
   return valid;

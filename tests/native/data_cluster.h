@@ -111,7 +111,24 @@ class DataCluster {
     server_.Do([&] {
       commits_ = std::make_unique<server::CommitQueue>(server_.loop());
       host_ =
-          std::make_unique<server::DataHost>(server_.loop(), options_, /*keeps=*/false, *commits_);
+          std::make_unique<server::DataHost>(server_.loop(), options_, /*keeps=*/true, *commits_);
+      auto journal = std::make_unique<journal::MemoryJournal>(disk_);
+      const wire::store::Moment now = {.now = runtime::MonotonicNow(), .wall = absl::Now()};
+      const auto replayed = journal->Replay([&](std::string_view bytes) -> absl::Status {
+        auto entry = wire::store::DecodeEntry(bytes, now);
+        if (!entry.ok()) return entry.status();
+        for (const dispatch::TimedRecord& record : entry->data) {
+          if (absl::Status status = host_->Apply(record); !status.ok()) return status;
+        }
+        return absl::OkStatus();
+      });
+      ASSERT_TRUE(replayed.ok()) << replayed.status();
+      journal->WantSnapshotAt(50);
+      const absl::Status kept = commits_->Keep(
+          std::move(journal), [](const absl::Status& why) { ADD_FAILURE() << why; },
+          [this] { return Snapshot(); });
+      ASSERT_TRUE(kept.ok()) << kept;
+      host_->Resume();
       link::ServerEvents events;
       events.request = [this](link::Request request, link::Responder responder) {
         host_->Take(std::move(request), std::move(responder));

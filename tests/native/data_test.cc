@@ -1,5 +1,6 @@
 // Readers, workers and the dispatcher in one process.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -335,6 +336,65 @@ TEST(Data, AWorkerThatLeavesIsMissedByNobody) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   EXPECT_TRUE(drained);
+}
+
+// Workers come and go while two consumers read rounds: each round is of one lane, none is doubled,
+// and nobody is held up for long.
+TEST(Data, RoundsGoOnWhileWorkersComeAndGo) {
+  DataCluster cluster;
+  for (int i = 0; i < 3; ++i) cluster.AddWorker();
+  constexpr int64_t kNumbers = 60'000;
+  std::array<std::vector<int64_t>, 2> got;
+  std::atomic<int64_t> longest_us = 0;
+  std::atomic<int> reading = 2;
+  std::vector<std::thread> threads;
+  for (int32_t i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      const auto reader = MustOpen({.address = cluster.address(),
+                                    .definition = Range(kNumbers, 0, 1000),
+                                    .name = "churn",
+                                    .order = ReadOrder::kRounds,
+                                    .consumers = 2,
+                                    .index = i});
+      while (reader != nullptr) {
+        const auto began = std::chrono::steady_clock::now();
+        auto element = reader->Next({.timeout = absl::Seconds(30)});
+        EXPECT_TRUE(element.ok()) << element.status();
+        if (!element.ok() || !element->has_value()) break;
+        const int64_t us = std::chrono::duration_cast<std::chrono::microseconds>(
+                               std::chrono::steady_clock::now() - began)
+                               .count();
+        if (us > longest_us) longest_us = us;
+        got[static_cast<size_t>(i)].push_back(NumbersOf(**element).front());
+        if (got[static_cast<size_t>(i)].size() % 10 == 0) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+      }
+      --reading;
+    });
+  }
+  size_t next = 0;
+  int killed = 0;
+  while (reading > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    if (killed >= 6) continue;
+    cluster.KillWorker(next++);
+    cluster.AddWorker();
+    ++killed;
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_EQ(got[0].size(), got[1].size());
+  std::vector<int64_t> all;
+  for (size_t round = 0; round < got[0].size(); ++round) {
+    EXPECT_EQ(got[0][round] + 1, got[1][round]) << "round " << round;
+    all.push_back(got[0][round]);
+    all.push_back(got[1][round]);
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end()) << "an element came twice";
+  EXPECT_EQ(all.size(), static_cast<size_t>(kNumbers));
+  std::printf("%d workers killed and as many added, %zu rounds, longest stall %.1f ms\n", killed,
+              got[0].size(), static_cast<double>(longest_us.load()) / 1e3);
 }
 
 // Not a test of what is right: prints what it takes. LOCKSTEP_BENCH=1.

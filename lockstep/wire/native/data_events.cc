@@ -86,7 +86,10 @@ DataLane MessageOf(const dispatch::Lane& from) {
   DataLane to{.lane = from.lane.value(),
               .task = from.task.value(),
               .starting_round = from.starting_round,
-              .closed = from.closed};
+              .closed = from.closed,
+              .base_round = from.base_round,
+              .base_element = from.base_element};
+  if (from.first_element >= 0) to.first_element = from.first_element;
   to.grants.reserve(from.grants.size());
   for (const dispatch::Grant& grant : from.grants) {
     SegmentGrant& added = to.grants.emplace_back(SegmentGrant{.seq = grant.seq,
@@ -103,6 +106,9 @@ dispatch::Lane LaneOf(const DataLane& from) {
   to.lane = dispatch::LaneId(from.lane);
   to.task = dispatch::TaskId(from.task);
   to.starting_round = from.starting_round;
+  to.base_round = from.base_round;
+  to.base_element = from.base_element;
+  to.first_element = from.first_element.value_or(-1);
   to.closed = from.closed;
   for (const SegmentGrant& grant : from.grants) {
     to.grants.push_back({.seq = grant.seq,
@@ -178,7 +184,7 @@ absl::StatusOr<dispatch::ConsumerPoll> EventOf(ConsumerPoll& from, CallId call) 
   to.wait = DurationOf(from.wait_us);
   to.acks = AcksOf(from.acks);
   for (const LaneProgress& one : from.progress) {
-    to.progress.push_back({dispatch::LaneId(one.lane), one.seq});
+    to.progress.push_back({dispatch::LaneId(one.lane), one.seq, one.needs});
   }
   for (const SegmentCount& one : from.counts) {
     to.counts.push_back({dispatch::LaneId(one.lane), one.seq, one.elements});
@@ -257,11 +263,13 @@ std::string EncodeAnswer(const dispatch::Answer& answer) {
                                         .resolved = from.resolved,
                                         .manifest = {from.manifest}});
         } else if constexpr (std::is_same_v<T, dispatch::IterationOpened>) {
-          return Encode(OpenIterationReply{.iteration = from.iteration.value(),
-                                           .consumer = from.consumer.value(),
-                                           .name = from.name,
-                                           .lease_had_ended = from.lease_had_ended,
-                                           .counted = MessagesOf(from.counted)});
+          OpenIterationReply reply{.iteration = from.iteration.value(),
+                                   .consumer = from.consumer.value(),
+                                   .name = from.name,
+                                   .lease_had_ended = from.lease_had_ended,
+                                   .counted = MessagesOf(from.counted)};
+          if (from.index >= 0) reply.index = from.index;
+          return Encode(reply);
         } else {
           return Encode(MessageOf(from));
         }
@@ -312,7 +320,8 @@ ConsumerPoll MessageOf(const dispatch::ConsumerPoll& from) {
                   .finished = from.finished,
                   .waits_for = ToUtf8(from.waits_for),
                   .element_time_us = absl::ToInt64Microseconds(from.element_time)};
-  for (const auto& one : from.progress) to.progress.push_back({one.lane.value(), one.seq});
+  for (const auto& one : from.progress)
+    to.progress.push_back({one.lane.value(), one.seq, one.needs});
   for (const auto& one : from.counts) {
     to.counts.push_back({one.lane.value(), one.seq, one.elements});
   }
@@ -338,6 +347,7 @@ absl::StatusOr<dispatch::IterationOpened> AnswerOf(OpenIterationReply& from) {
   return dispatch::IterationOpened{.iteration = dispatch::IterationId(from.iteration),
                                    .consumer = dispatch::ConsumerId(from.consumer),
                                    .name = std::move(from.name),
+                                   .index = from.index.value_or(-1),
                                    .lease_had_ended = from.lease_had_ended,
                                    .counted = AcksOf(from.counted)};
 }

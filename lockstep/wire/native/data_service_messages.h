@@ -229,6 +229,8 @@ struct OpenIterationReply {
   // First come: what it had not acknowledged was given to others, and only `counted` counts.
   bool lease_had_ended = false;
   std::vector<LaneAck> counted;
+  // Exact and rounds: which of the consumers it is.
+  std::optional<int32_t> index;
 
   friend bool operator==(const OpenIterationReply&, const OpenIterationReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.OpenIterationReply";
@@ -237,20 +239,24 @@ struct OpenIterationReply {
                            Field(2, "consumer", &OpenIterationReply::consumer),
                            Field(3, "name", &OpenIterationReply::name),
                            Field(4, "lease_had_ended", &OpenIterationReply::lease_had_ended),
-                           Field(5, "counted", &OpenIterationReply::counted));
+                           Field(5, "counted", &OpenIterationReply::counted),
+                           Field(6, "index", &OpenIterationReply::index));
   }
 };
 
-// Exact and rounds: grants of the lane before `seq` are needed no more.
+// Exact and rounds: grants of the lane before `seq` are needed no more, and up to `needs` are
+// needed for what is handed out next.
 struct LaneProgress {
   int64_t lane = 0;
   int64_t seq = 0;
+  int64_t needs = 0;
 
   friend bool operator==(const LaneProgress&, const LaneProgress&) = default;
   static constexpr std::string_view kName = "lockstep.v1.LaneProgress";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "lane", &LaneProgress::lane),
-                           Field(2, "seq", &LaneProgress::seq));
+                           Field(2, "seq", &LaneProgress::seq),
+                           Field(3, "needs", &LaneProgress::needs));
   }
 };
 
@@ -382,6 +388,11 @@ struct DataLane {
   std::vector<SegmentGrant> grants;
   // No grant comes behind these.
   bool closed = false;
+  // Rounds: in round `base_round` its turn begins at element `base_element` of the lane.
+  int64_t base_round = 0;
+  int64_t base_element = 0;
+  // So many elements of the lane stand before its first grant here; absent: whoever reads knows.
+  std::optional<int64_t> first_element;
 
   friend bool operator==(const DataLane&, const DataLane&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DataLane";
@@ -389,7 +400,10 @@ struct DataLane {
     return std::make_tuple(Field(1, "lane", &DataLane::lane), Field(2, "task", &DataLane::task),
                            Field(3, "starting_round", &DataLane::starting_round),
                            Field(4, "grants", &DataLane::grants),
-                           Field(5, "closed", &DataLane::closed));
+                           Field(5, "closed", &DataLane::closed),
+                           Field(6, "base_round", &DataLane::base_round),
+                           Field(7, "base_element", &DataLane::base_element),
+                           Field(8, "first_element", &DataLane::first_element));
   }
 };
 

@@ -1,0 +1,62 @@
+// The memory of one data worker of this host, as a reader sees it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "asio/io_context.hpp"
+#include "lockstep/transport/peer_arena.h"
+#include "lockstep/transport/unix_socket.h"
+#include "lockstep/wire/native/data_chunk.h"
+#include "lockstep/wire/native/data_messages.h"
+
+namespace lockstep::client {
+
+// What is asked for and told here is in docs/formats/data.md. Whenever something does not work, the
+// reader gets bytes instead.
+//
+// Threads: loop-confined; what was given out may go on any thread, also after this.
+class WorkerMemory {
+ public:
+  // `host_card`: the worker's, as the dispatcher told it; empty: it shares none.
+  WorkerMemory(asio::io_context& io, const std::string& host_card);
+  ~WorkerMemory();
+  WorkerMemory(const WorkerMemory&) = delete;
+  WorkerMemory& operator=(const WorkerMemory&) = delete;
+
+  // True once: `ShareMemory` is to be sent, and its answer brought here.
+  bool TakeWish();
+  void Opened(const absl::StatusOr<std::string>& answer);
+
+  // For `ReadSegment`; 0: bytes please.
+  uint64_t memory() const { return memory_; }
+  // Leases of what has gone since the last time.
+  std::vector<uint64_t> TakeReleased();
+
+  // The chunk that lies there; the lease goes back when the last reference has gone. After an error
+  // `memory` is 0.
+  absl::StatusOr<rendezvous::MemoryPtr> View(const wire::native::ChunkPlace& place);
+
+ private:
+  struct Released {
+    std::mutex mutex;  // covers what follows
+    std::vector<uint64_t> leases;
+  };
+
+  absl::Status TakeNotices();
+  void GiveUp();
+
+  asio::io_context& io_;
+  bool wish_ = false;
+  uint64_t memory_ = 0;
+  std::shared_ptr<transport::UnixSocket> socket_;
+  transport::PeerArena arena_;
+  const std::shared_ptr<Released> released_ = std::make_shared<Released>();
+};
+
+}  // namespace lockstep::client

@@ -1,0 +1,113 @@
+#include "lockstep/wire/store/data_entry.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/store/messages.h"
+
+namespace lockstep::wire::store {
+namespace {
+
+using namespace dispatch;  // NOLINT: the records are what this test is about
+namespace record = dispatch::record;
+
+// One of each kind, every field with a value of its own.
+std::vector<Record> OneOfEach() {
+  const IterationId it(1);
+  const ConsumerId consumer(2);
+  const LaneId lane(3);
+  const TaskId task(4);
+  const DatasetId dataset(5);
+  const ConsumerLife life(6);
+  return {
+      record::CountersKept{7},
+      record::DatasetRegistered{dataset, "name", "identity", "definition", "spec", true},
+      record::DatasetResolved{dataset, "manifest"},
+      record::DatasetRetired{dataset},
+      record::DatasetForgotten{dataset},
+      record::IterationOpened{it,
+                              {.name = "n",
+                               .repetition = 8,
+                               .dataset = dataset,
+                               .mode = Mode::kRounds,
+                               .sharding = Sharding::kStaticFile,
+                               .visitation = Visitation::kAtMostOnce,
+                               .consumers = 9,
+                               .shares = 10,
+                               .worker_addresses = {"a", "b"},
+                               .cursor = "c"}},
+      record::IterationStarted{it},
+      record::IterationEnded{it, nullptr},
+      record::IterationEnded{it, MakeError(absl::StatusCode::kDataLoss, "record_poisoned", "why")},
+      record::IterationCollected{it},
+      record::ConsumerJoined{it, consumer, "name", life, 11, "host", 12},
+      record::ConsumerJoined{it, consumer, "name", life, -1, "host", 12},
+      record::ConsumerReplaced{it, consumer, life, "host", 13},
+      record::ConsumerFinished{it, consumer},
+      record::ConsumerGone{it, consumer, true},
+      record::TaskAdded{it, task, "home", 14, 15},
+      record::TaskAdded{it, task, "", -1, -1},
+      record::TaskStarted{it, task, 16},
+      record::SeatingAgreed{it, 17, {consumer, ConsumerId(18)}},
+      record::Granted{it, lane, task, 19, 20, 21},
+      record::Acknowledged{it, lane, 22, 23, true},
+      record::LaneTrimmed{it, lane, 24, 25},
+      record::SeatingsTrimmed{it, 26},
+      record::LaneClosed{it, lane},
+      record::Counted{it, lane, 27, 28},
+      record::PoolKept{it, task, 29, {{30, 31}, {32, 33}}},
+      record::LaneKept{it, lane, task, 34, 35, 36, 37, true},
+      record::GrantKept{it, lane, task, 38, 39, 40, 41, 42, true},
+      record::TotalsKept{it, 43, 44, 45},
+      record::LeaverKept{it, consumer, "name", {46, 47}, {48, 49}},
+      record::FinishersKept{it, {50, 51}},
+  };
+}
+
+TEST(DataEntry, EveryRecordComesBackAsItWas) {
+  const Moment now = {.now = Time::FromNanoseconds(1'000'000'000'000),
+                      .wall = absl::FromUnixSeconds(1'700'000'000)};
+  const std::vector<Record> records = OneOfEach();
+  std::string bytes;
+  EncodeDataRecords(now.wall, records, bytes);
+  const auto read = DecodeEntry(bytes, now);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->job.empty());
+  ASSERT_EQ(read->data.size(), records.size());
+  std::vector<Record> again;
+  for (size_t i = 0; i < records.size(); ++i) {
+    EXPECT_EQ(read->data[i].record.index(), records[i].index()) << i;
+    EXPECT_EQ(read->data[i].at, now.now) << i;
+    again.push_back(read->data[i].record);
+  }
+  std::string bytes_again;
+  EncodeDataRecords(now.wall, again, bytes_again);
+  EXPECT_EQ(bytes_again, bytes);
+}
+
+TEST(DataEntry, RecordsOfASnapshotKeepTheirAge) {
+  const Moment written = {.now = Time::FromNanoseconds(50'000'000'000),
+                          .wall = absl::FromUnixSeconds(1'700'000'000)};
+  const std::vector<TimedRecord> records = {
+      {written.now - absl::Seconds(7), record::CountersKept{1}}};
+  std::string bytes;
+  EncodeDataRecords(written, records, bytes);
+  // Read three seconds later, by another monotonic clock.
+  const Moment read_at = {.now = Time::FromNanoseconds(900'000'000'000),
+                          .wall = written.wall + absl::Seconds(3)};
+  const auto read = DecodeEntry(bytes, read_at);
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->data.size(), 1U);
+  EXPECT_EQ(read->data[0].at, read_at.now - absl::Seconds(10));
+}
+
+TEST(DataEntry, ARecordThatIsNotKnownIsRefused) {
+  const Moment now = {.now = Time(), .wall = absl::FromUnixSeconds(1)};
+  std::string bytes = native::Encode(Entry{.wall_us = 1, .data = {DataRecord{}}});
+  EXPECT_FALSE(DecodeEntry(bytes, now).ok());
+}
+
+}  // namespace
+}  // namespace lockstep::wire::store
