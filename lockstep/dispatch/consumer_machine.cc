@@ -293,6 +293,7 @@ void ConsumerMachine::Impl::TakeGrant(Time now, LaneReader& lane, const Lane& fr
     segment->segment = grant.segment;
     segment->from = segment->handed = segment->acked = grant.from;
     lane.next_seq = grant.seq + 1;
+    lane.last_segment = grant.segment;
     segment->known = grant.from;
     if (first && from.first_element >= 0) segment->start = from.first_element;
     if (first && exact() && rejoin_) {

@@ -354,6 +354,8 @@ bool ConsumerMachine::Impl::HandOutRound(Time now, ConsumerEffects& out) {
       }
       if (next == kEverything) return false;
     }
+    // What is agreed on meanwhile may begin earlier than what is known now.
+    if (block_ && next >= *block_) return false;
     round_ = next;
     turn_over_ = LaneId(-1);
     place_ = 0;
@@ -442,7 +444,8 @@ bool ConsumerMachine::Impl::PlanSegment(Time now, LaneReader& lane, LaneSegment&
     }
     while (segment.buffer.count(index) > 0) index += stride;
     if (segment.count && index >= *segment.count) return false;
-    if (static_cast<int64_t>(segment.buffer.size()) * 2 > options_.read_elements_max) return true;
+    const auto buffered = static_cast<int64_t>(segment.buffer.size());
+    if (index > wanted && buffered * 2 > options_.read_elements_max) return true;
   }
   const bool room =
       static_cast<int32_t>(reads_.size()) < options_.reads_max &&
@@ -505,6 +508,8 @@ std::optional<std::string> ConsumerMachine::Impl::CursorText(ErrorPtr& why) cons
   }
   for (const auto& [id, lane] : lanes_) {
     int64_t needed = NeededFrom(lane);
+    // The window of the dispatcher's latest answer may be smaller than an earlier one.
+    if (exact()) cursor.next = std::max(cursor.next, lane.last_segment + 1);
     if (rounds() && lane.ended) {
       if (lane.ended_after < handed_out_) continue;
       // It was found out in looking for the next element: it is not over for a reader at this
@@ -520,6 +525,11 @@ std::optional<std::string> ConsumerMachine::Impl::CursorText(ErrorPtr& why) cons
       cursor.rests.push_back({.segment = segment.segment, .from = from});
       behind = true;
     }
+    // The place is in a segment that has not been granted yet.
+    if (!exact() || lane.closed) continue;
+    const int64_t end =
+        lane.segments.empty() ? lane.begin : lane.segments.back().End().value_or(needed);
+    if (end < needed) cursor.rests.push_back({.segment = cursor.next++, .from = needed - end});
   }
   std::sort(cursor.rests.begin(), cursor.rests.end());
   while (!cursor.rests.empty() && cursor.rests.back().from == 0 &&

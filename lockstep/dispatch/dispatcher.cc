@@ -111,6 +111,7 @@ class Dispatcher::Impl {
   void Collect(Time now, IterationId id, Effects& out);
 
   // Workers.
+  void SetGrace(Time now, const Worker& worker);
   void AnswerWorker(Time now, Worker& worker, Effects& out);
   void LoseWorker(Time now, WorkerId id, const std::string& why, Effects& out);
 
@@ -531,6 +532,7 @@ void Dispatcher::Impl::On(Time now, const WorkerPoll& request, Effects& out) {
   worker->host = request.host;
   worker->pid = request.pid;
   worker->heard = now;
+  worker->link_ended = false;
   env_.deadlines.Set({.kind = DueKind::kWorkerLost, .worker = worker->id},
                      now + env_.options.worker_timeout);
   for (const ProcessingTime& time : request.times) {
@@ -541,7 +543,9 @@ void Dispatcher::Impl::On(Time now, const WorkerPoll& request, Effects& out) {
   worker->parked = request.call;
   env_.parked[request.call] = {.worker = worker->id};
   const absl::Duration wait = std::min(request.wait, env_.options.poll_wait_max);
-  env_.deadlines.Set({.kind = DueKind::kWorkerPark, .worker = worker->id}, now + wait);
+  if (wait > absl::ZeroDuration()) {
+    env_.deadlines.Set({.kind = DueKind::kWorkerPark, .worker = worker->id}, now + wait);
+  }
   const bool seen = request.service == env_.options.service && request.after == worker->version;
   worker->dirty = worker->dirty || !seen || wait <= absl::ZeroDuration();
   if (came) {
@@ -597,7 +601,7 @@ void Dispatcher::Impl::LoseWorker(Time /*now*/, WorkerId id, const std::string& 
 
 // --- Facts ---
 
-void Dispatcher::Impl::On(Time /*now*/, const CallLeft& fact, Effects& /*out*/) {
+void Dispatcher::Impl::On(Time now, const CallLeft& fact, Effects& /*out*/) {
   const auto found = env_.parked.find(fact.call);
   if (found == env_.parked.end()) return;
   const Parked parked = found->second;
@@ -606,23 +610,25 @@ void Dispatcher::Impl::On(Time /*now*/, const CallLeft& fact, Effects& /*out*/) 
     if (Worker* worker = env_.workers.Find(parked.worker); worker != nullptr) {
       worker->parked.reset();
       env_.deadlines.Clear({.kind = DueKind::kWorkerPark, .worker = parked.worker});
+      if (worker->link_ended) SetGrace(now, *worker);
     }
   } else if (Iteration* iteration = FindIteration(parked.iteration); iteration != nullptr) {
     iteration->ForgetCall(parked.consumer);
   }
 }
 
+void Dispatcher::Impl::SetGrace(Time now, const Worker& worker) {
+  env_.deadlines.Set(
+      {.kind = DueKind::kWorkerLost, .worker = worker.id},
+      std::min(now + env_.options.worker_grace, worker.heard + env_.options.worker_timeout));
+}
+
 void Dispatcher::Impl::On(Time now, const WorkerLinkEnded& fact, Effects& /*out*/) {
   Worker* worker = env_.workers.Find(fact.worker);
   if (worker == nullptr) return;
-  if (worker->parked) {
-    env_.parked.erase(*worker->parked);
-    worker->parked.reset();
-    env_.deadlines.Clear({.kind = DueKind::kWorkerPark, .worker = fact.worker});
-  }
-  env_.deadlines.Set(
-      {.kind = DueKind::kWorkerLost, .worker = fact.worker},
-      std::min(now + env_.options.worker_grace, worker->heard + env_.options.worker_timeout));
+  worker->link_ended = true;
+  // A poll that is parked came over another link, or its `CallLeft` comes.
+  if (!worker->parked) SetGrace(now, *worker);
 }
 
 void Dispatcher::Impl::On(Time now, const ConsumerLinkEnded& fact, Effects& /*out*/) {

@@ -170,7 +170,10 @@ void Iteration::Poll(Time now, const ConsumerPoll& request, Effects& out) {
   consumer->parked = request.call;
   env_.parked[request.call] = {.iteration = id_, .consumer = consumer->id};
   const absl::Duration wait = std::min(request.wait, env_.options.poll_wait_max);
-  env_.deadlines.Set(DueOf(DueKind::kConsumerPark, consumer->id), now + wait);
+  // Without a wait it is answered behind what this very poll changes.
+  if (wait > absl::ZeroDuration()) {
+    env_.deadlines.Set(DueOf(DueKind::kConsumerPark, consumer->id), now + wait);
+  }
   const bool seen = request.service == env_.options.service && request.after == consumer->version;
   if (!seen || wait <= absl::ZeroDuration()) consumer->dirty = true;
 
@@ -268,7 +271,6 @@ void Iteration::SetIdle(Time now) {
 
 void Iteration::Hear(Time now, Consumer& consumer) {
   consumer.heard = now;
-  consumer.link_ended = false;
   env_.deadlines.Set(DueOf(DueKind::kConsumerLease, consumer.id),
                      now + env_.options.consumer_timeout);
   if (spec_.mode == Mode::kRounds) {
@@ -408,8 +410,8 @@ void Iteration::ForgetCall(ConsumerId id) {
 
 void Iteration::ConsumerLinkEnded(Time now, ConsumerId id) {
   if (Consumer* consumer = Find(id); consumer != nullptr) {
-    consumer->link_ended = true;
-    Unpark(*consumer);
+    // A poll that is parked came over another link, or its `CallLeft` comes.
+    if (consumer->parked) return;
     if (spec_.mode == Mode::kRounds) {
       env_.deadlines.Set(DueOf(DueKind::kConsumerQuiet, id), now + env_.options.consumer_grace);
     }
@@ -449,10 +451,10 @@ void Iteration::Restored(Time now) {
   for (auto& [id, consumer] : consumers_) Hear(now, consumer);
   choose_workers_ = true;
   for (const Seats& seats : seats_) {
-    latest_round_ = std::max(latest_round_, seats.first_round - 1);
+    agreed_round_ = std::max(agreed_round_, seats.first_round);
   }
   for (const auto& [id, task] : tasks_) {
-    latest_round_ = std::max(latest_round_, task.starting_round - 1);
+    agreed_round_ = std::max(agreed_round_, task.starting_round);
   }
   SetIdle(now);
   Mark();

@@ -107,7 +107,6 @@ class Iteration {
 
     // Not recorded.
     Time heard;
-    bool link_ended = false;
     int64_t version = 1;
     int64_t sent_version = 0;
     bool dirty = false;
@@ -259,6 +258,7 @@ class Iteration {
   RoundAgreement agreement_;
   std::optional<Change> change_;
   int64_t latest_round_ = -1;
+  int64_t agreed_round_ = 0;
 };
 
 }  // namespace lockstep::dispatch

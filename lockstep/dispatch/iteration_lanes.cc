@@ -29,7 +29,9 @@ bool Iteration::AllGiven() const {
 void Iteration::TakeAcks(const std::vector<LaneAck>& acks, Consumer& consumer, Effects& out) {
   if (spec_.mode != Mode::kFirstCome || phase_ != Phase::kReading) return;
   const LaneId own(consumer.id.value());
-  LaneState& lane = lanes_[own];
+  const auto found = lanes_.find(own);
+  if (found == lanes_.end()) return;
+  LaneState& lane = found->second;
   bool changed = false;  // room for another grant
   for (const LaneAck& ack : acks) {
     if (ack.lane != own) continue;
@@ -228,6 +230,11 @@ void Iteration::CheckFinished(Time now, Effects& out) {
                              }) &&
                  std::any_of(consumers_.begin(), consumers_.end(),
                              [](const auto& entry) { return entry.second.finished; });
+      // There was nothing left when the first task was to begin.
+      finished = finished || (!seats_.empty() && AllGiven() &&
+                              std::all_of(tasks_.begin(), tasks_.end(), [](const auto& entry) {
+                                return entry.second.starting_round < 0;
+                              }));
       break;
   }
   if (finished) End(now, nullptr, out);

@@ -53,7 +53,8 @@ absl::Status Iteration::Apply(const Record& any) {
             consumer.index = r.index;
             consumer.host = r.host;
             consumer.pid = r.pid;
-            if (spec_.mode == Mode::kFirstCome) lanes_[LaneId(r.consumer.value())];
+            const bool over = phase_ == Phase::kFinished || phase_ == Phase::kFailed;
+            if (spec_.mode == Mode::kFirstCome && !over) lanes_[LaneId(r.consumer.value())];
             return absl::OkStatus();
           },
           [this](const record::ConsumerReplaced& r) {
@@ -333,6 +334,7 @@ void Iteration::Snapshot(std::vector<Record>& out) const {
         .iteration = id_, .first_round = seats.first_round, .consumers = seats.consumers});
   }
   for (const auto& [id, lane] : lanes_) {
+    if (!reading) break;
     out.push_back(record::LaneKept{.iteration = id_,
                                    .lane = id,
                                    .task = lane.task,

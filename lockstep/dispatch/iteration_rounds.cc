@@ -102,13 +102,15 @@ void Iteration::Agree(Time now, Effects& out) {
     }
     if (!agreement_.open() || change_ != next) {
       change_ = next;
-      agreement_.Begin(latest_round_);
+      // Never before what was agreed on last.
+      agreement_.Begin(std::max(latest_round_, agreed_round_ - 1));
       TouchAll();
     }
     for (const Consumer* consumer : Required()) {
       if (!agreement_.ready(consumer->id)) return;
     }
     const int64_t round = agreement_.target();
+    agreed_round_ = round;
     agreement_.End();
     change_.reset();
     CarryOut(*next, round, out);

@@ -55,6 +55,7 @@ struct LaneReader {
   int64_t base_element = 0;
   int64_t begin = 0;  // the position of the first segment that is known here
   int64_t next_seq = 0;
+  int64_t last_segment = -1;  // of the last grant that was heard of
   bool closed = false;
   std::deque<LaneSegment> segments;
   // Rounds: it takes no turn any more; decided when so many had been handed out.

@@ -27,8 +27,9 @@ struct Worker {
   Time heard;
   int64_t version = 1;  // of its orders
   std::optional<CallId> parked;
-  bool dirty = false;  // a parked poll is to be answered
-  int64_t load = 0;    // first come: grants that are not acknowledged
+  bool link_ended = false;  // the one of its last poll, as far as is known
+  bool dirty = false;       // a parked poll is to be answered
+  int64_t load = 0;         // first come: grants that are not acknowledged
   std::map<DatasetId, absl::Duration> times;
 };
 

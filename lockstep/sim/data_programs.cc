@@ -27,6 +27,10 @@ std::vector<LaneAck> DataWorld::Have(const Program& program) const {
 }
 
 void DataWorld::StartProgram(Program& program) {
+  // It had begun, and comes back with nothing: its turns up to its new seat are lost.
+  if (scenario_.mode == Mode::kRounds && program.life > 0 && program.kept.empty()) {
+    program.evicted = true;
+  }
   program.life = ++last_id_;
   program.waits = false;
   program.reads.clear();
@@ -252,6 +256,7 @@ bool DataWorld::GoElastic() {
     KillProgram(*program);
     program->kept.resize(steps);
     elastic_cursors_.push_back(program->kept.back().cursor);
+    Say("at " + elastic_cursors_.back());
   }
   past_ = std::move(programs_);
   programs_.clear();
