@@ -103,7 +103,8 @@ kill_the_data_service() {  # its workers, its consumers and its dispatcher
 }
 
 change_workers_of_rounds() {
-  LOCKSTEP_CHURN_S=$CHURN_S "$setup_root/build/release/tests/data_rounds_test" --gtest_brief=1
+  LOCKSTEP_CHURN_S=$CHURN_S "$setup_root/build/peers/jax/bin/python" -m pytest -q -s \
+    -p no:cacheprovider "$setup_root/tests/e2e/test_data_rounds.py"
 }
 
 race_aborts() {

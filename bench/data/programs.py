@@ -12,6 +12,7 @@ import pathlib
 import signal
 import subprocess
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -84,7 +85,7 @@ GROUPS = ("limit", "torch", "tf", "tf-service", "grain", "ours")
 
 
 def kill_session(session):
-    """All processes in it. They are looked up anew until there are none."""
+    """All processes in it. They are looked up anew until there are none, or for some seconds."""
     for _ in range(100):
         left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
                 if session_of(pid) == session]
@@ -93,8 +94,7 @@ def kill_session(session):
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(session, os.WNOHANG)
+        time.sleep(0.01)
 
 
 def session_of(pid):
