@@ -10,11 +10,22 @@
 namespace lockstep::wire::store {
 namespace {
 
-using namespace dispatch;  // NOLINT: the records are what this test is about
 namespace record = dispatch::record;
 
+using dispatch::ConsumerId;
+using dispatch::ConsumerLife;
+using dispatch::DatasetId;
+using dispatch::IterationId;
+using dispatch::LaneId;
+using dispatch::MakeError;
+using dispatch::Mode;
+using dispatch::Sharding;
+using dispatch::TaskId;
+using dispatch::TimedRecord;
+using dispatch::Visitation;
+
 // One of each kind, every field with a value of its own.
-std::vector<Record> OneOfEach() {
+std::vector<dispatch::Record> OneOfEach() {
   const IterationId it(1);
   const ConsumerId consumer(2);
   const LaneId lane(3);
@@ -69,14 +80,14 @@ std::vector<Record> OneOfEach() {
 TEST(DataEntry, EveryRecordComesBackAsItWas) {
   const Moment now = {.now = Time::FromNanoseconds(1'000'000'000'000),
                       .wall = absl::FromUnixSeconds(1'700'000'000)};
-  const std::vector<Record> records = OneOfEach();
+  const std::vector<dispatch::Record> records = OneOfEach();
   std::string bytes;
   EncodeDataRecords(now.wall, records, bytes);
   const auto read = DecodeEntry(bytes, now);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_TRUE(read->job.empty());
   ASSERT_EQ(read->data.size(), records.size());
-  std::vector<Record> again;
+  std::vector<dispatch::Record> again;
   for (size_t i = 0; i < records.size(); ++i) {
     EXPECT_EQ(read->data[i].record.index(), records[i].index()) << i;
     EXPECT_EQ(read->data[i].at, now.now) << i;
