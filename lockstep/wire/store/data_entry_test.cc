@@ -10,8 +10,19 @@
 namespace lockstep::wire::store {
 namespace {
 
-using namespace dispatch;  // NOLINT: the records are what this test is about
 namespace record = dispatch::record;
+
+using dispatch::ConsumerId;
+using dispatch::ConsumerLife;
+using dispatch::DatasetId;
+using dispatch::IterationId;
+using dispatch::LaneId;
+using dispatch::MakeError;
+using dispatch::Mode;
+using dispatch::Sharding;
+using dispatch::TaskId;
+using dispatch::TimedRecord;
+using dispatch::Visitation;
 
 // One of each kind, every field with a value of its own.
 std::vector<dispatch::Record> OneOfEach() {
