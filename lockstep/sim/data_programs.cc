@@ -107,9 +107,9 @@ void DataWorld::CarryRequest(Program& program, const dispatch::SendToDispatcher&
   std::visit(
       [&](auto what) {
         if constexpr (requires { what.blocked_round; }) {
-          if (scenario_.mutant == DataMutant::kAcknowledgesTooMuch && random_.Percent(20)) {
+          if (scenario_.mutant == DataMutant::kAcknowledgesTooMuch) {
             for (LaneAck& ack : what.acks) {
-              if (!ack.done) ++ack.elements;
+              if (!ack.done) ack.elements += 3;
             }
           }
           if (scenario_.mutant == DataMutant::kBlocksLate && what.round >= 0) {
