@@ -25,8 +25,8 @@ CPP_TEST = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
 PYTHON_TEST = re.compile(r"^ *(?:async )?def (test_\w+)\(", re.MULTILINE)
 # `Row083_...`, `Row81Compressed...`, `test_row_083_...`; `PreemptionGap04_...`,
 # `test_preemption_gap_04_...`.
-NUMBER = re.compile(r"^(?:test_)?((?:(?:preemption|rendezvous|dispatch)_?)?(?:row|defect|gap|killed))_?0*(\d+)(?!\d)",
-                    re.IGNORECASE)
+NUMBER = re.compile(r"^(?:test_)?((?:(?:preemption|rendezvous|dispatch)_?)?"
+                    r"(?:row|defect|gap|killed))_?0*(\d+)(?!\d)", re.IGNORECASE)
 PREFIXES = {"row": "", "defect": "D", "preemptionrow": "P", "preemptiongap": "PG",
             "preemptiondefect": "PD", "preemptionkilled": "PK",
             "rendezvousrow": "R", "dispatchrow": "S", "dispatchdefect": "SD"}

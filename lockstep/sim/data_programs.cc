@@ -107,11 +107,6 @@ void DataWorld::CarryRequest(Program& program, const dispatch::SendToDispatcher&
   std::visit(
       [&](auto what) {
         if constexpr (requires { what.blocked_round; }) {
-          if (scenario_.mutant == DataMutant::kAcknowledgesTooMuch && random_.Percent(20)) {
-            for (LaneAck& ack : what.acks) {
-              if (!ack.done) ++ack.elements;
-            }
-          }
           if (scenario_.mutant == DataMutant::kBlocksLate && what.round >= 0) {
             // Says that it has not begun what it has.
             what.blocked_round = what.round;

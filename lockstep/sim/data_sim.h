@@ -14,7 +14,6 @@ namespace lockstep::sim {
 enum class DataMutant {
   kNone,
   kSpeaksBeforeItPersists,  // the dispatcher
-  kAcknowledgesTooMuch,     // a consumer: one element that was not handed out
   kForgetsWhoIsGone,        // the journal: what comes back when a lease ends
   kBlocksLate,              // a consumer says that it is blocked where it has begun already
   kWorkerSkipsAnElement,    // a worker that is asked again begins one further

@@ -44,9 +44,6 @@ bool IsCaught(DataMutant mutant) {
 TEST(DataMutants, ADispatcherThatSpeaksBeforeItPersistsIsCaught) {
   EXPECT_TRUE(IsCaught(DataMutant::kSpeaksBeforeItPersists));
 }
-TEST(DataMutants, AConsumerThatAcknowledgesTooMuchIsCaught) {
-  EXPECT_TRUE(IsCaught(DataMutant::kAcknowledgesTooMuch));
-}
 TEST(DataMutants, AJournalThatForgetsWhoIsGoneIsCaught) {
   EXPECT_TRUE(IsCaught(DataMutant::kForgetsWhoIsGone));
 }
