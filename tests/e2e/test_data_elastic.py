@@ -103,7 +103,7 @@ def read_all(folder, address, name, order, consumers, count=0, cursor=""):
             assert command.end() == 0, command.text()
         cursors = {line.split()[1] for command in commands for line in command.out
                    if line.startswith("cursor ")}
-        assert len(cursors) == 1, cursors
+        assert len(cursors) == 1 or not count, cursors  # at the end some have read one round more
         return [elements_of(command) for command in commands], cursors.pop()
     finally:
         for command in commands:

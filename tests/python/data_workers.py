@@ -11,7 +11,7 @@ import time
 
 import lockstep
 
-LOCKSTEP = pathlib.Path(lockstep.__file__).parent / "bin" / "lockstep"
+LOCKSTEP = pathlib.Path(os.environ.get("LOCKSTEP_PROGRAM") or pathlib.Path(lockstep.__file__).parent / "bin" / "lockstep")
 LIMIT_S = 60
 
 
