@@ -12,6 +12,11 @@
 #include "lockstep/dispatch/workers_wanted.h"
 
 namespace lockstep::dispatch {
+namespace {
+
+absl::Status NoDataset() { return absl::InvalidArgumentError("the dataset is not known"); }
+
+}  // namespace
 
 // --- Facts ---
 
@@ -126,83 +131,76 @@ void Dispatcher::Impl::Settle(Time now, Effects& out) {
 
 // --- Records ---
 
-absl::Status Dispatcher::Impl::Apply(Time /*at*/, const Record& any) {
-  if (const auto* r = std::get_if<record::CountersKept>(&any)) {
-    env_.NoteId(r->next_id - 1);
-    return absl::OkStatus();
+absl::Status Dispatcher::Impl::ApplyDataset(const record::DatasetRegistered& r) {
+  env_.NoteId(r.dataset.value());
+  Dataset& dataset = datasets_[r.dataset];
+  dataset.id = r.dataset;
+  dataset.name = r.name.empty() ? r.identity : r.name;
+  dataset.identity = r.identity;
+  dataset.definition = r.definition;
+  dataset.element_spec = r.element_spec;
+  dataset.needs_manifest = r.needs_manifest;
+  (r.name.empty() ? by_identity_ : by_name_)[dataset.name] = r.dataset;
+  return absl::OkStatus();
+}
+
+absl::Status Dispatcher::Impl::ApplyDataset(const record::DatasetResolved& r) {
+  Dataset* dataset = FindDataset(r.dataset);
+  if (dataset == nullptr) return NoDataset();
+  dataset->resolved = true;
+  dataset->manifest = r.manifest;
+  dataset->shape.reset();
+  dataset->resolve_tries.clear();
+  return absl::OkStatus();
+}
+
+void Dispatcher::Impl::Unlist(const Dataset& dataset) {
+  for (auto* index : {&by_name_, &by_identity_}) {
+    const auto found = index->find(dataset.name);
+    if (found != index->end() && found->second == dataset.id) index->erase(found);
   }
-  if (const auto* r = std::get_if<record::DatasetRegistered>(&any)) {
-    env_.NoteId(r->dataset.value());
-    Dataset& dataset = datasets_[r->dataset];
-    dataset.id = r->dataset;
-    dataset.name = r->name.empty() ? r->identity : r->name;
-    dataset.identity = r->identity;
-    dataset.definition = r->definition;
-    dataset.element_spec = r->element_spec;
-    dataset.needs_manifest = r->needs_manifest;
-    (r->name.empty() ? by_identity_ : by_name_)[dataset.name] = r->dataset;
-    return absl::OkStatus();
-  }
-  const auto no_dataset = [] { return absl::InvalidArgumentError("the dataset is not known"); };
-  if (const auto* r = std::get_if<record::DatasetResolved>(&any)) {
-    Dataset* dataset = FindDataset(r->dataset);
-    if (dataset == nullptr) return no_dataset();
-    dataset->resolved = true;
-    dataset->manifest = r->manifest;
-    dataset->shape.reset();
-    dataset->resolve_tries.clear();
-    return absl::OkStatus();
-  }
-  const auto unlist = [this](const Dataset& dataset) {
-    for (auto* index : {&by_name_, &by_identity_}) {
-      const auto found = index->find(dataset.name);
-      if (found != index->end() && found->second == dataset.id) index->erase(found);
+}
+
+absl::Status Dispatcher::Impl::ApplyDataset(const record::DatasetRetired& r) {
+  Dataset* dataset = FindDataset(r.dataset);
+  if (dataset == nullptr) return NoDataset();
+  dataset->retired = true;
+  Unlist(*dataset);
+  return absl::OkStatus();
+}
+
+absl::Status Dispatcher::Impl::ApplyDataset(const record::DatasetForgotten& r) {
+  const Dataset* dataset = FindDataset(r.dataset);
+  if (dataset == nullptr) return NoDataset();
+  Unlist(*dataset);
+  for (auto& [id, worker] : env_.workers.all()) worker.times.erase(r.dataset);
+  datasets_.erase(r.dataset);
+  return absl::OkStatus();
+}
+
+absl::Status Dispatcher::Impl::ApplyOpened(const record::IterationOpened& r) {
+  env_.NoteId(r.iteration.value());
+  Cursor start{.mode = r.spec.mode};
+  if (!r.spec.cursor.empty()) {
+    const std::variant<Cursor, ErrorPtr> decoded = DecodeCursor(r.spec.cursor);
+    if (!std::holds_alternative<Cursor>(decoded)) {
+      return absl::InvalidArgumentError("an iteration begins at what is no cursor");
     }
-  };
-  if (const auto* r = std::get_if<record::DatasetRetired>(&any)) {
-    Dataset* dataset = FindDataset(r->dataset);
-    if (dataset == nullptr) return no_dataset();
-    dataset->retired = true;
-    unlist(*dataset);
-    return absl::OkStatus();
+    start = std::get<Cursor>(decoded);
   }
-  if (const auto* r = std::get_if<record::DatasetForgotten>(&any)) {
-    const Dataset* dataset = FindDataset(r->dataset);
-    if (dataset == nullptr) return no_dataset();
-    unlist(*dataset);
-    for (auto& [id, worker] : env_.workers.all()) worker.times.erase(r->dataset);
-    datasets_.erase(r->dataset);
-    return absl::OkStatus();
-  }
-  if (const auto* r = std::get_if<record::IterationOpened>(&any)) {
-    env_.NoteId(r->iteration.value());
-    Cursor start{.mode = r->spec.mode};
-    if (!r->spec.cursor.empty()) {
-      const std::variant<Cursor, ErrorPtr> decoded = DecodeCursor(r->spec.cursor);
-      if (!std::holds_alternative<Cursor>(decoded)) {
-        return absl::InvalidArgumentError("an iteration begins at what is no cursor");
-      }
-      start = std::get<Cursor>(decoded);
-    }
-    by_key_[{r->spec.name, r->spec.repetition}] = r->iteration;
-    iterations_[r->iteration] =
-        std::make_unique<Iteration>(env_, r->iteration, r->spec, std::move(start));
-    return absl::OkStatus();
-  }
-  const IterationId id = std::visit(
-      [](const auto& r) {
-        if constexpr (requires { r.iteration; }) {
-          return r.iteration;
-        } else {
-          return IterationId();
-        }
-      },
-      any);
+  by_key_[{r.spec.name, r.spec.repetition}] = r.iteration;
+  iterations_[r.iteration] =
+      std::make_unique<Iteration>(env_, r.iteration, r.spec, std::move(start));
+  return absl::OkStatus();
+}
+
+// Of an iteration that is there.
+absl::Status Dispatcher::Impl::ApplyToIteration(IterationId id, const Record& any) {
   Iteration* iteration = FindIteration(id);
   if (iteration == nullptr) return absl::InvalidArgumentError("the iteration is not known");
   if (std::holds_alternative<record::IterationStarted>(any)) {
     Dataset* dataset = FindDataset(iteration->spec().dataset);
-    if (dataset == nullptr) return no_dataset();
+    if (dataset == nullptr) return NoDataset();
     ErrorPtr why;
     std::shared_ptr<const Shape> shape = ShapeOf(*dataset, why);
     if (shape == nullptr) return absl::InvalidArgumentError(why->message);
@@ -215,6 +213,24 @@ absl::Status Dispatcher::Impl::Apply(Time /*at*/, const Record& any) {
     return absl::OkStatus();
   }
   return iteration->Apply(any);
+}
+
+absl::Status Dispatcher::Impl::Apply(Time /*at*/, const Record& any) {
+  return std::visit(
+      [&](const auto& r) {
+        using R = std::decay_t<decltype(r)>;
+        if constexpr (std::is_same_v<R, record::CountersKept>) {
+          env_.NoteId(r.next_id - 1);
+          return absl::OkStatus();
+        } else if constexpr (std::is_same_v<R, record::IterationOpened>) {
+          return ApplyOpened(r);
+        } else if constexpr (requires { ApplyDataset(r); }) {
+          return ApplyDataset(r);
+        } else {
+          return ApplyToIteration(r.iteration, any);
+        }
+      },
+      any);
 }
 
 std::vector<TimedRecord> Dispatcher::Impl::Snapshot() const {

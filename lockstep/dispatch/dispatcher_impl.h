@@ -100,6 +100,16 @@ class Dispatcher::Impl {
   void AnswerWorker(Time now, Worker& worker, Effects& out);
   void LoseWorker(Time now, WorkerId id, const std::string& why, Effects& out);
 
+  // Records.
+  absl::Status ApplyDataset(const record::DatasetRegistered& r);
+  absl::Status ApplyDataset(const record::DatasetResolved& r);
+  absl::Status ApplyDataset(const record::DatasetRetired& r);
+  absl::Status ApplyDataset(const record::DatasetForgotten& r);
+  absl::Status ApplyOpened(const record::IterationOpened& r);
+  absl::Status ApplyToIteration(IterationId id, const Record& any);
+  // It is not found by its name any more.
+  void Unlist(const Dataset& dataset);
+
   template <class R>
   void Commit(Time now, R record, Effects& out) {
     const Record kept = std::move(record);

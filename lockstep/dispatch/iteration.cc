@@ -201,14 +201,21 @@ void Iteration::Poll(Time now, const ConsumerPoll& request, Effects& out) {
     if (phase_ != Phase::kReading) return;
   }
   if (spec_.mode == Mode::kFirstCome) return;
+  TakeProgress(request, *consumer, out);
+  if (request.finished && !consumer->finished) {
+    Commit(record::ConsumerFinished{.consumer = consumer->id}, out);
+  }
+}
+
+void Iteration::TakeProgress(const ConsumerPoll& request, Consumer& consumer, Effects& out) {
   for (const LaneProgress& progress : request.progress) {
-    LaneProgress& known = consumer->progress[progress.lane];
+    LaneProgress& known = consumer.progress[progress.lane];
     known.lane = progress.lane;
     known.seq = std::max(known.seq, progress.seq);
     if (progress.needs <= known.needs) continue;
     known.needs = progress.needs;
     // What it needs is given to it whatever the window is.
-    if (spec_.mode == Mode::kExact) Touch(*consumer);
+    if (spec_.mode == Mode::kExact) Touch(consumer);
   }
   if (spec_.mode == Mode::kRounds) {
     for (const SegmentCount& count : request.counts) {
@@ -220,10 +227,7 @@ void Iteration::Poll(Time now, const ConsumerPoll& request, Effects& out) {
              out);
       TouchAll();
     }
-    TakeRounds(request, *consumer);
-  }
-  if (request.finished && !consumer->finished) {
-    Commit(record::ConsumerFinished{.consumer = consumer->id}, out);
+    TakeRounds(request, consumer);
   }
 }
 

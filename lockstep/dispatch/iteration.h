@@ -95,6 +95,29 @@ class Iteration {
   void Snapshot(std::vector<Record>& out) const;
 
  private:
+  // One record each, as live so in a restore: iteration_records.cc.
+  absl::Status ApplyOne(const record::IterationEnded& r);
+  absl::Status ApplyOne(const record::ConsumerJoined& r);
+  absl::Status ApplyOne(const record::ConsumerReplaced& r);
+  absl::Status ApplyOne(const record::ConsumerFinished& r);
+  absl::Status ApplyOne(const record::ConsumerGone& r);
+  absl::Status ApplyOne(const record::TaskAdded& r);
+  absl::Status ApplyOne(const record::TaskStarted& r);
+  absl::Status ApplyOne(const record::SeatingAgreed& r);
+  absl::Status ApplyOne(const record::SeatingsTrimmed& r);
+  absl::Status ApplyOne(const record::Granted& r);
+  absl::Status ApplyOne(const record::Acknowledged& r);
+  absl::Status ApplyOne(const record::LaneTrimmed& r);
+  absl::Status ApplyOne(const record::LaneClosed& r);
+  absl::Status ApplyOne(const record::Counted& r);
+  absl::Status ApplyOne(const record::PoolKept& r);
+  absl::Status ApplyOne(const record::LaneKept& r);
+  absl::Status ApplyOne(const record::GrantKept& r);
+  absl::Status ApplyOne(const record::TotalsKept& r);
+  absl::Status ApplyOne(const record::LeaverKept& r);
+  absl::Status ApplyOne(const record::FinishersKept& r);
+  void SnapshotConsumers(std::vector<Record>& out) const;
+  void SnapshotLanes(std::vector<Record>& out) const;
   struct Consumer {
     ConsumerId id;
     std::string name;
@@ -218,6 +241,7 @@ class Iteration {
   void Agree(Time now, Effects& out);
   void CarryOut(const Change& change, int64_t round, Effects& out);
   std::vector<ConsumerId> NewSeats() const;
+  void TakeProgress(const ConsumerPoll& request, Consumer& consumer, Effects& out);
   void TakeRounds(const ConsumerPoll& request, Consumer& consumer);
   void TopUpRounds(Effects& out);
   void TrimLanes(Effects& out);

@@ -12,13 +12,6 @@ absl::Status Wrong(const char* what) {
   return absl::InvalidArgumentError(absl::StrCat("a record of an iteration does not fit: ", what));
 }
 
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
-
 }  // namespace
 
 absl::Status Iteration::ApplyStarted(std::shared_ptr<const Shape> shape) {
@@ -34,233 +27,256 @@ absl::Status Iteration::ApplyStarted(std::shared_ptr<const Shape> shape) {
 
 absl::Status Iteration::Apply(const Record& any) {
   return std::visit(
-      Overloaded{
-          [this](const record::IterationEnded& r) {
-            phase_ = r.error == nullptr ? Phase::kFinished : Phase::kFailed;
-            error_ = r.error;
-            lanes_.clear();
-            tasks_.clear();
-            seats_.clear();
-            pool_.reset();
-            return absl::OkStatus();
-          },
-          [this](const record::ConsumerJoined& r) {
-            env_.NoteId(r.consumer.value());
-            Consumer& consumer = consumers_[r.consumer];
-            consumer.id = r.consumer;
-            consumer.name = r.name;
-            consumer.life = r.life;
-            consumer.index = r.index;
-            consumer.host = r.host;
-            consumer.pid = r.pid;
-            const bool over = phase_ == Phase::kFinished || phase_ == Phase::kFailed;
-            if (spec_.mode == Mode::kFirstCome && !over) lanes_[LaneId(r.consumer.value())];
-            return absl::OkStatus();
-          },
-          [this](const record::ConsumerReplaced& r) {
-            Consumer* consumer = Find(r.consumer);
-            if (consumer == nullptr) return Wrong("the consumer is not known");
-            consumer->life = r.life;
-            consumer->host = r.host;
-            consumer->pid = r.pid;
-            return absl::OkStatus();
-          },
-          [this](const record::ConsumerFinished& r) {
-            Consumer* consumer = Find(r.consumer);
-            if (consumer == nullptr) return Wrong("the consumer is not known");
-            consumer->finished = true;
-            if (spec_.mode == Mode::kExact) finished_indices_.insert(consumer->index);
-            return absl::OkStatus();
-          },
-          [this](const record::ConsumerGone& r) {
-            const Consumer* consumer = Find(r.consumer);
-            if (consumer == nullptr) return Wrong("the consumer is not known");
-            const LaneId id(r.consumer.value());
-            if (const auto lane = lanes_.find(id);
-                spec_.mode == Mode::kFirstCome && lane != lanes_.end()) {
-              Leaver leaver{.id = r.consumer};
-              for (size_t i = 0; i < lane->second.grants.size(); ++i) {
-                const Given& given = lane->second.grants[i];
-                if (given.done) continue;
-                leaver.seqs.push_back(lane->second.first_seq + static_cast<int64_t>(i));
-                leaver.elements.push_back(given.acknowledged);
-                Pool* pool = PoolOf(given.task);
-                if (pool == nullptr) return Wrong("a grant of no pool");
-                switch (spec_.visitation) {
-                  case Visitation::kExactlyOnce:
-                    pool->Return({.segment = given.segment, .from = given.acknowledged});
-                    break;
-                  case Visitation::kAtLeastOnce:
-                    pool->Return({.segment = given.segment, .from = given.from});
-                    break;
-                  case Visitation::kAtMostOnce:
-                    ++segments_dropped_;
-                    break;
-                }
-              }
-              if (!leaver.seqs.empty()) KeepLeaver(consumer->name, std::move(leaver));
-              lanes_.erase(lane);
-            }
-            consumers_.erase(r.consumer);
-            return absl::OkStatus();
-          },
-          [this](const record::TaskAdded& r) {
-            if (!shape_) return Wrong("a task before the iteration began");
-            env_.NoteId(r.task.value());
-            Task& task = tasks_[r.task];
-            task.home = r.home;
-            task.share = r.share;
-            task.starting_round = r.starting_round;
-            if (spec_.sharding == Sharding::kOff) {
-              task.pool.emplace(shape_, Share{});
-            } else if (has_pools()) {
-              task.pool.emplace(shape_, Share{.index = r.share,
-                                              .count = spec_.shares,
-                                              .by_file = spec_.sharding == Sharding::kStaticFile});
-            }
-            if (spec_.mode == Mode::kRounds) {
-              LaneState& lane = lanes_[LaneId(r.task.value())];
-              lane.task = r.task;
-              lane.base_round = std::max<int64_t>(0, r.starting_round);
-            }
-            return absl::OkStatus();
-          },
-          [this](const record::TaskStarted& r) {
-            const auto task = tasks_.find(r.task);
-            if (task == tasks_.end()) return Wrong("the task is not known");
-            task->second.starting_round = r.starting_round;
-            lanes_[LaneId(r.task.value())].base_round = r.starting_round;
-            return absl::OkStatus();
-          },
-          [this](const record::SeatingAgreed& r) {
-            // One that nobody ever sat in is not kept.
-            if (!seats_.empty() && seats_.back().first_round == r.first_round) seats_.pop_back();
-            seats_.push_back({.first_round = r.first_round, .consumers = r.consumers});
-            return absl::OkStatus();
-          },
-          [this](const record::SeatingsTrimmed& r) {
-            while (seats_.size() > 1 && seats_[1].first_round <= r.first_round) {
-              const int64_t until = seats_[1].first_round;
-              const auto width = static_cast<int64_t>(seats_[0].consumers.size());
-              for (auto& [id, lane] : lanes_) {
-                if (lane.base_round >= until) continue;
-                lane.base_element += (until - lane.base_round) * width;
-                lane.base_round = until;
-              }
-              seats_.pop_front();
-            }
-            return absl::OkStatus();
-          },
-          [this](const record::Granted& r) {
-            const auto lane = lanes_.find(r.lane);
-            if (lane == lanes_.end() || lane->second.next_seq() != r.seq) {
-              return Wrong("a grant that is not the next of its lane");
-            }
-            Pool* pool = PoolOf(r.task);
-            if (pool == nullptr || !pool->Take({.segment = r.segment, .from = r.from})) {
-              return Wrong("a grant of what is not in the pool");
-            }
-            lane->second.grants.push_back({.task = r.task,
-                                           .segment = r.segment,
-                                           .from = r.from,
-                                           .acknowledged = r.from,
-                                           .elements = shape_->ElementsOf(r.segment).value_or(-1)});
-            return absl::OkStatus();
-          },
-          [this](const record::Acknowledged& r) {
-            const auto lane = lanes_.find(r.lane);
-            Given* given = lane == lanes_.end() ? nullptr : lane->second.Find(r.seq);
-            if (given == nullptr) return Wrong("an acknowledgement of no grant");
-            const int64_t more = r.elements - given->acknowledged;
-            elements_done_ += more;
-            if (Consumer* consumer = Find(ConsumerId(r.lane.value())); consumer != nullptr) {
-              consumer->elements += more;
-            }
-            given->acknowledged = r.elements;
-            given->done = r.done;
-            if (r.done) ++segments_done_;
-            LaneState& state = lane->second;
-            while (!state.grants.empty() && state.grants.front().done) {
-              state.grants.pop_front();
-              ++state.first_seq;
-            }
-            return absl::OkStatus();
-          },
-          [this](const record::LaneTrimmed& r) {
-            const auto lane = lanes_.find(r.lane);
-            if (lane == lanes_.end() || r.seq > lane->second.next_seq()) {
-              return Wrong("the lane is not so long");
-            }
-            LaneState& state = lane->second;
-            while (state.first_seq < r.seq) {
-              const Given& given = state.grants.front();
-              elements_done_ += std::max<int64_t>(0, given.elements - given.from);
-              ++segments_done_;
-              state.grants.pop_front();
-              ++state.first_seq;
-            }
-            state.first_element = r.first_element;
-            return absl::OkStatus();
-          },
-          [this](const record::LaneClosed& r) {
-            lanes_[r.lane].closed = true;
-            return absl::OkStatus();
-          },
-          [this](const record::Counted& r) {
-            const auto lane = lanes_.find(r.lane);
-            Given* given = lane == lanes_.end() ? nullptr : lane->second.Find(r.seq);
-            if (given == nullptr) return Wrong("a count of no grant");
-            given->elements = r.elements;
-            return absl::OkStatus();
-          },
-          [this](const record::PoolKept& r) {
-            Pool* pool = PoolOf(r.task);
-            if (pool == nullptr) return Wrong("no such pool");
-            *pool = Pool(shape_, PoolShare(r.task));
-            pool->Begin(r.next, r.returned);
-            return absl::OkStatus();
-          },
-          [this](const record::LaneKept& r) {
-            LaneState& lane = lanes_[r.lane];
-            lane.task = r.task;
-            lane.grants.clear();
-            lane.first_seq = r.next_seq;
-            lane.first_element = r.first_element;
-            lane.base_round = r.base_round;
-            lane.base_element = r.base_element;
-            lane.closed = r.closed;
-            return absl::OkStatus();
-          },
-          [this](const record::GrantKept& r) {
-            const auto lane = lanes_.find(r.lane);
-            if (lane == lanes_.end() || lane->second.next_seq() != r.seq) {
-              return Wrong("a grant that is not the next of its lane");
-            }
-            lane->second.grants.push_back({.task = r.task,
-                                           .segment = r.segment,
-                                           .from = r.from,
-                                           .acknowledged = r.acknowledged,
-                                           .done = r.done,
-                                           .elements = r.elements});
-            return absl::OkStatus();
-          },
-          [this](const record::TotalsKept& r) {
-            segments_done_ = r.segments_done;
-            elements_done_ = r.elements_done;
-            segments_dropped_ = r.segments_dropped;
-            return absl::OkStatus();
-          },
-          [this](const record::LeaverKept& r) {
-            KeepLeaver(r.name, {.id = r.consumer, .seqs = r.seqs, .elements = r.elements});
-            return absl::OkStatus();
-          },
-          [this](const record::FinishersKept& r) {
-            finished_indices_.insert(r.indices.begin(), r.indices.end());
-            return absl::OkStatus();
-          },
-          [](const auto&) { return Wrong("it is none of an iteration"); },
+      [this](const auto& r) {
+        if constexpr (requires { ApplyOne(r); }) {
+          return ApplyOne(r);
+        } else {
+          return Wrong("it is none of an iteration");
+        }
       },
       any);
+}
+
+absl::Status Iteration::ApplyOne(const record::IterationEnded& r) {
+  phase_ = r.error == nullptr ? Phase::kFinished : Phase::kFailed;
+  error_ = r.error;
+  lanes_.clear();
+  tasks_.clear();
+  seats_.clear();
+  pool_.reset();
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::ConsumerJoined& r) {
+  env_.NoteId(r.consumer.value());
+  Consumer& consumer = consumers_[r.consumer];
+  consumer.id = r.consumer;
+  consumer.name = r.name;
+  consumer.life = r.life;
+  consumer.index = r.index;
+  consumer.host = r.host;
+  consumer.pid = r.pid;
+  const bool over = phase_ == Phase::kFinished || phase_ == Phase::kFailed;
+  if (spec_.mode == Mode::kFirstCome && !over) lanes_[LaneId(r.consumer.value())];
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::ConsumerReplaced& r) {
+  Consumer* consumer = Find(r.consumer);
+  if (consumer == nullptr) return Wrong("the consumer is not known");
+  consumer->life = r.life;
+  consumer->host = r.host;
+  consumer->pid = r.pid;
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::ConsumerFinished& r) {
+  Consumer* consumer = Find(r.consumer);
+  if (consumer == nullptr) return Wrong("the consumer is not known");
+  consumer->finished = true;
+  if (spec_.mode == Mode::kExact) finished_indices_.insert(consumer->index);
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::ConsumerGone& r) {
+  const Consumer* consumer = Find(r.consumer);
+  if (consumer == nullptr) return Wrong("the consumer is not known");
+  const LaneId id(r.consumer.value());
+  if (const auto lane = lanes_.find(id); spec_.mode == Mode::kFirstCome && lane != lanes_.end()) {
+    Leaver leaver{.id = r.consumer};
+    for (size_t i = 0; i < lane->second.grants.size(); ++i) {
+      const Given& given = lane->second.grants[i];
+      if (given.done) continue;
+      leaver.seqs.push_back(lane->second.first_seq + static_cast<int64_t>(i));
+      leaver.elements.push_back(given.acknowledged);
+      Pool* pool = PoolOf(given.task);
+      if (pool == nullptr) return Wrong("a grant of no pool");
+      switch (spec_.visitation) {
+        case Visitation::kExactlyOnce:
+          pool->Return({.segment = given.segment, .from = given.acknowledged});
+          break;
+        case Visitation::kAtLeastOnce:
+          pool->Return({.segment = given.segment, .from = given.from});
+          break;
+        case Visitation::kAtMostOnce:
+          ++segments_dropped_;
+          break;
+      }
+    }
+    if (!leaver.seqs.empty()) KeepLeaver(consumer->name, std::move(leaver));
+    lanes_.erase(lane);
+  }
+  consumers_.erase(r.consumer);
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::TaskAdded& r) {
+  if (!shape_) return Wrong("a task before the iteration began");
+  env_.NoteId(r.task.value());
+  Task& task = tasks_[r.task];
+  task.home = r.home;
+  task.share = r.share;
+  task.starting_round = r.starting_round;
+  if (spec_.sharding == Sharding::kOff) {
+    task.pool.emplace(shape_, Share{});
+  } else if (has_pools()) {
+    task.pool.emplace(shape_, Share{.index = r.share,
+                                    .count = spec_.shares,
+                                    .by_file = spec_.sharding == Sharding::kStaticFile});
+  }
+  if (spec_.mode == Mode::kRounds) {
+    LaneState& lane = lanes_[LaneId(r.task.value())];
+    lane.task = r.task;
+    lane.base_round = std::max<int64_t>(0, r.starting_round);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::TaskStarted& r) {
+  const auto task = tasks_.find(r.task);
+  if (task == tasks_.end()) return Wrong("the task is not known");
+  task->second.starting_round = r.starting_round;
+  lanes_[LaneId(r.task.value())].base_round = r.starting_round;
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::SeatingAgreed& r) {
+  // One that nobody ever sat in is not kept.
+  if (!seats_.empty() && seats_.back().first_round == r.first_round) seats_.pop_back();
+  seats_.push_back({.first_round = r.first_round, .consumers = r.consumers});
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::SeatingsTrimmed& r) {
+  while (seats_.size() > 1 && seats_[1].first_round <= r.first_round) {
+    const int64_t until = seats_[1].first_round;
+    const auto width = static_cast<int64_t>(seats_[0].consumers.size());
+    for (auto& [id, lane] : lanes_) {
+      if (lane.base_round >= until) continue;
+      lane.base_element += (until - lane.base_round) * width;
+      lane.base_round = until;
+    }
+    seats_.pop_front();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::Granted& r) {
+  const auto lane = lanes_.find(r.lane);
+  if (lane == lanes_.end() || lane->second.next_seq() != r.seq) {
+    return Wrong("a grant that is not the next of its lane");
+  }
+  Pool* pool = PoolOf(r.task);
+  if (pool == nullptr || !pool->Take({.segment = r.segment, .from = r.from})) {
+    return Wrong("a grant of what is not in the pool");
+  }
+  lane->second.grants.push_back({.task = r.task,
+                                 .segment = r.segment,
+                                 .from = r.from,
+                                 .acknowledged = r.from,
+                                 .elements = shape_->ElementsOf(r.segment).value_or(-1)});
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::Acknowledged& r) {
+  const auto lane = lanes_.find(r.lane);
+  Given* given = lane == lanes_.end() ? nullptr : lane->second.Find(r.seq);
+  if (given == nullptr) return Wrong("an acknowledgement of no grant");
+  const int64_t more = r.elements - given->acknowledged;
+  elements_done_ += more;
+  if (Consumer* consumer = Find(ConsumerId(r.lane.value())); consumer != nullptr) {
+    consumer->elements += more;
+  }
+  given->acknowledged = r.elements;
+  given->done = r.done;
+  if (r.done) ++segments_done_;
+  LaneState& state = lane->second;
+  while (!state.grants.empty() && state.grants.front().done) {
+    state.grants.pop_front();
+    ++state.first_seq;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::LaneTrimmed& r) {
+  const auto lane = lanes_.find(r.lane);
+  if (lane == lanes_.end() || r.seq > lane->second.next_seq()) {
+    return Wrong("the lane is not so long");
+  }
+  LaneState& state = lane->second;
+  while (state.first_seq < r.seq) {
+    const Given& given = state.grants.front();
+    elements_done_ += std::max<int64_t>(0, given.elements - given.from);
+    ++segments_done_;
+    state.grants.pop_front();
+    ++state.first_seq;
+  }
+  state.first_element = r.first_element;
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::LaneClosed& r) {
+  lanes_[r.lane].closed = true;
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::Counted& r) {
+  const auto lane = lanes_.find(r.lane);
+  Given* given = lane == lanes_.end() ? nullptr : lane->second.Find(r.seq);
+  if (given == nullptr) return Wrong("a count of no grant");
+  given->elements = r.elements;
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::PoolKept& r) {
+  Pool* pool = PoolOf(r.task);
+  if (pool == nullptr) return Wrong("no such pool");
+  *pool = Pool(shape_, PoolShare(r.task));
+  pool->Begin(r.next, r.returned);
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::LaneKept& r) {
+  LaneState& lane = lanes_[r.lane];
+  lane.task = r.task;
+  lane.grants.clear();
+  lane.first_seq = r.next_seq;
+  lane.first_element = r.first_element;
+  lane.base_round = r.base_round;
+  lane.base_element = r.base_element;
+  lane.closed = r.closed;
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::GrantKept& r) {
+  const auto lane = lanes_.find(r.lane);
+  if (lane == lanes_.end() || lane->second.next_seq() != r.seq) {
+    return Wrong("a grant that is not the next of its lane");
+  }
+  lane->second.grants.push_back({.task = r.task,
+                                 .segment = r.segment,
+                                 .from = r.from,
+                                 .acknowledged = r.acknowledged,
+                                 .done = r.done,
+                                 .elements = r.elements});
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::TotalsKept& r) {
+  segments_done_ = r.segments_done;
+  elements_done_ = r.elements_done;
+  segments_dropped_ = r.segments_dropped;
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::LeaverKept& r) {
+  KeepLeaver(r.name, {.id = r.consumer, .seqs = r.seqs, .elements = r.elements});
+  return absl::OkStatus();
+}
+
+absl::Status Iteration::ApplyOne(const record::FinishersKept& r) {
+  finished_indices_.insert(r.indices.begin(), r.indices.end());
+  return absl::OkStatus();
 }
 
 // The oldest of the name goes when there are too many: it had its chance to come back.
@@ -285,10 +301,33 @@ Share Iteration::PoolShare(TaskId id) const {
           .by_file = spec_.sharding == Sharding::kStaticFile};
 }
 
-void Iteration::Snapshot(std::vector<Record>& out) const {
-  out.push_back(record::IterationOpened{.iteration = id_, .spec = spec_});
-  const bool reading = phase_ == Phase::kReading;
-  if (reading) out.push_back(record::IterationStarted{.iteration = id_});
+void Iteration::SnapshotLanes(std::vector<Record>& out) const {
+  for (const auto& [id, lane] : lanes_) {
+    out.push_back(record::LaneKept{.iteration = id_,
+                                   .lane = id,
+                                   .task = lane.task,
+                                   .next_seq = lane.first_seq,
+                                   .first_element = lane.first_element,
+                                   .base_round = lane.base_round,
+                                   .base_element = lane.base_element,
+                                   .closed = lane.closed});
+    for (size_t i = 0; i < lane.grants.size(); ++i) {
+      const Given& given = lane.grants[i];
+      const int64_t seq = lane.first_seq + static_cast<int64_t>(i);
+      out.push_back(record::GrantKept{.iteration = id_,
+                                      .lane = id,
+                                      .task = given.task,
+                                      .seq = seq,
+                                      .segment = given.segment,
+                                      .from = given.from,
+                                      .acknowledged = given.acknowledged,
+                                      .elements = given.elements,
+                                      .done = given.done});
+    }
+  }
+}
+
+void Iteration::SnapshotConsumers(std::vector<Record>& out) const {
   for (const auto& [id, consumer] : consumers_) {
     out.push_back(record::ConsumerJoined{.iteration = id_,
                                          .consumer = id,
@@ -314,6 +353,13 @@ void Iteration::Snapshot(std::vector<Record>& out) const {
     out.push_back(record::FinishersKept{
         .iteration = id_, .indices = {finished_indices_.begin(), finished_indices_.end()}});
   }
+}
+
+void Iteration::Snapshot(std::vector<Record>& out) const {
+  out.push_back(record::IterationOpened{.iteration = id_, .spec = spec_});
+  const bool reading = phase_ == Phase::kReading;
+  if (reading) out.push_back(record::IterationStarted{.iteration = id_});
+  SnapshotConsumers(out);
   const auto keep_pool = [&](TaskId task, const Pool& pool) {
     out.push_back(record::PoolKept{.iteration = id_,
                                    .task = task,
@@ -333,30 +379,7 @@ void Iteration::Snapshot(std::vector<Record>& out) const {
     out.push_back(record::SeatingAgreed{
         .iteration = id_, .first_round = seats.first_round, .consumers = seats.consumers});
   }
-  for (const auto& [id, lane] : lanes_) {
-    if (!reading) break;
-    out.push_back(record::LaneKept{.iteration = id_,
-                                   .lane = id,
-                                   .task = lane.task,
-                                   .next_seq = lane.first_seq,
-                                   .first_element = lane.first_element,
-                                   .base_round = lane.base_round,
-                                   .base_element = lane.base_element,
-                                   .closed = lane.closed});
-    for (size_t i = 0; i < lane.grants.size(); ++i) {
-      const Given& given = lane.grants[i];
-      const int64_t seq = lane.first_seq + static_cast<int64_t>(i);
-      out.push_back(record::GrantKept{.iteration = id_,
-                                      .lane = id,
-                                      .task = given.task,
-                                      .seq = seq,
-                                      .segment = given.segment,
-                                      .from = given.from,
-                                      .acknowledged = given.acknowledged,
-                                      .elements = given.elements,
-                                      .done = given.done});
-    }
-  }
+  if (reading) SnapshotLanes(out);
   out.push_back(record::TotalsKept{.iteration = id_,
                                    .segments_done = segments_done_,
                                    .elements_done = elements_done_,

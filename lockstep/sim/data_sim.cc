@@ -458,9 +458,15 @@ void DataWorld::OneFault() {
   }
 }
 
-DataResult DataWorld::Run() {
-  calm_from_ = now_ + absl::Milliseconds(scenario_.faults_until_ms);
-  StartDispatcher();
+void DataWorld::Step() {
+  const auto first = queue_.begin();
+  now_ = first->first.first;
+  const std::function<void()> what = std::move(first->second);
+  queue_.erase(first);
+  what();
+}
+
+void DataWorld::Register() {
   // The dataset is registered before anything goes wrong.
   const uint64_t call = ++last_call_;
   Link register_link;
@@ -472,14 +478,10 @@ DataResult DataWorld::Run() {
                                  .identity = "d",
                                  .definition = "definition",
                                  .needs_manifest = scenario_.resolves});
-  const auto step = [this] {
-    const auto first = queue_.begin();
-    now_ = first->first.first;
-    const std::function<void()> what = std::move(first->second);
-    queue_.erase(first);
-    what();
-  };
-  while (dataset_ == dispatch::DatasetId() && !queue_.empty()) step();
+  while (dataset_ == dispatch::DatasetId() && !queue_.empty()) Step();
+}
+
+void DataWorld::Populate() {
   spec_ = {.name = "train",
            .dataset = dataset_,
            .mode = scenario_.mode,
@@ -521,10 +523,17 @@ DataResult DataWorld::Run() {
     At(calm_from_ - absl::Milliseconds(chance_.Between(1, scenario_.faults_until_ms)),
        [this] { GoElastic(); });
   }
+}
+
+DataResult DataWorld::Run() {
+  calm_from_ = now_ + absl::Milliseconds(scenario_.faults_until_ms);
+  StartDispatcher();
+  Register();
+  Populate();
   const Time limit = calm_from_ + absl::Seconds(60);
   bool closing = false;
   while (result_.ok() && !queue_.empty()) {
-    step();
+    Step();
     if (now_ > limit) {
       CheckProgress();
       break;
@@ -545,7 +554,7 @@ DataResult DataWorld::Run() {
         CheckEmpty();
         queue_.clear();
       });
-      while (result_.ok() && !queue_.empty()) step();
+      while (result_.ok() && !queue_.empty()) Step();
       break;
     }
   }

@@ -65,6 +65,10 @@ class DataWorld {
  public:
   DataWorld(const DataScenario& scenario, bool verbose);
   DataResult Run();
+  // What is next in the queue.
+  void Step();
+  void Register();
+  void Populate();
 
  private:
   // One process's way to the dispatcher. What is in flight when it is cut has no answer.
