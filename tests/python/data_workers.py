@@ -11,7 +11,8 @@ import time
 
 import lockstep
 
-LOCKSTEP = pathlib.Path(os.environ.get("LOCKSTEP_PROGRAM") or pathlib.Path(lockstep.__file__).parent / "bin" / "lockstep")
+_INSTALLED = pathlib.Path(lockstep.__file__).parent / "bin" / "lockstep"
+LOCKSTEP = pathlib.Path(os.environ.get("LOCKSTEP_PROGRAM") or _INSTALLED)
 LIMIT_S = 60
 
 
