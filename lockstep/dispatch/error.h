@@ -24,7 +24,6 @@ inline constexpr std::string_view kConsumerLeaseEnded = "consumer_lease_ended";
 inline constexpr std::string_view kConsumerIndexTaken = "consumer_index_taken";
 inline constexpr std::string_view kCursorMismatch = "cursor_mismatch";
 inline constexpr std::string_view kCursorInvalid = "cursor_invalid";
-inline constexpr std::string_view kNotRounds = "not_rounds";
 inline constexpr std::string_view kShardingUnsupported = "sharding_unsupported";
 inline constexpr std::string_view kTooFewFiles = "too_few_files";
 inline constexpr std::string_view kWorkerVersion = "worker_version";

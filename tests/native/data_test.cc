@@ -256,6 +256,7 @@ TEST(Data, SaysThatTheServerIsNotThere) {
                                         .name = "nobody",
                                         .timeout = absl::Milliseconds(500)});
   ASSERT_FALSE(reader.ok());
+  EXPECT_EQ(wire::native::ReasonOf(reader.status()), "server_unavailable");
   EXPECT_THAT(std::string(reader.status().message()), testing::HasSubstr("lockstep serve"));
 }
 
