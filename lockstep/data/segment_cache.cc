@@ -174,7 +174,7 @@ std::optional<SegmentCache::Found> SegmentCache::Lookup(Entry& entry, const Read
       entry.total >= 0 ? entry.total : std::max(entry.produced, chunk->head().next);
   // Whether so many are behind it is not known yet.
   if (entry.total < 0 && request.from + request.ahead >= known) return std::nullopt;
-  return Found{chunk, known, entry.total >= 0 && chunk->head().next >= entry.total};
+  return Found{chunk, known, entry.total >= 0};
 }
 
 void SegmentCache::MarkRead(Entry& entry, const ReadRequest& request, int64_t first) {
