@@ -363,7 +363,7 @@ void Worker::LookWhetherDrained() {
   reads_seen_ = reads_->stats().reads;
   const bool over = MonotonicNow() >= drain_until_;
   if (over || (leaving_told_ && quiet) || !registered_) {
-    return server_->Drain(std::exchange(drained_, nullptr));
+    return server_->Drain(drained_);  // it stays: who leaves does not register again
   }
   drain_.Arm(MonotonicNow() + kDrainLook, [this] { LookWhetherDrained(); });
 }
