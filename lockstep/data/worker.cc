@@ -135,6 +135,10 @@ absl::Status Worker::Listen() {
   link::Server::Options options;
   options.listen = options_.listen;
   options.link = options_.link;
+  // Each of a reader's requests in flight (`reads_max` of them) may be answered with one element as
+  // long as a message; dropping the link for it would only have all of them asked for again.
+  options.link.write_queue_bytes_max =
+      std::max(options.link.write_queue_bytes_max, 10 * options.link.message_bytes_max);
   options.service_instance = options_.uid;
   options.notice = [this](std::string text) { Say(std::move(text)); };
   link::ServerEvents events;
