@@ -38,8 +38,15 @@ struct ChunkMemory {
   size_t room = 0;
 };
 
-StoredChunkPtr Finish(ChunkMemory memory, ChunkWriter& writer, const ChunkHead& head) {
+StoredChunkPtr Finish(transport::Arena* arena, ChunkMemory memory, ChunkWriter& writer,
+                      const ChunkHead& head) {
   const size_t bytes = writer.Finish(head);
+  // One that was flushed early does not keep the memory of a full one.
+  if (bytes <= memory.room / 2) {
+    ChunkMemory fitting(arena, bytes);
+    std::memcpy(fitting.data(), memory.data(), bytes);
+    memory = std::move(fitting);
+  }
   if (memory.answer != nullptr) {
     memory.answer->resize(kChunkAlignment + bytes);
     wire::native::PutInlineHead(*memory.answer);
@@ -56,7 +63,7 @@ StoredChunkPtr Finish(ChunkMemory memory, ChunkWriter& writer, const ChunkHead& 
 StoredChunkPtr EmptyEnd(int64_t segment, int64_t total) {
   ChunkMemory memory(nullptr, kChunkAlignment);
   ChunkWriter writer({memory.data(), memory.room});
-  return Finish(std::move(memory), writer,
+  return Finish(nullptr, std::move(memory), writer,
                 {.segment = segment, .first = total, .next = total, .ended = true, .known = total});
 }
 
@@ -364,7 +371,7 @@ SegmentCache::Made SegmentCache::MakeChunk(Entry& entry, int64_t produced, int64
   }
   made.busy = MonotonicNow() - start;
   if (memory) {
-    made.chunk = Finish(*std::move(memory), *writer,
+    made.chunk = Finish(options_.arena.get(), *std::move(memory), *writer,
                         {.segment = entry.key.second,
                          .first = first,
                          .stride = 1,
