@@ -615,6 +615,13 @@ void DataReader::Impl::Read(dispatch::SendRead read) {
                      absl::StatusOr<std::string> answer, bool reached) mutable {
                    const auto self = weak.lock();
                    if (self == nullptr || self->ended_) return;
+                   // With the link goes what came over it of leases; and who answers there next
+                   // may be another process. What was given out stays good.
+                   if (const auto end = self->workers_.find(read.worker.address);
+                       !reached && end != self->workers_.end()) {
+                     end->second.memory = std::make_unique<client::WorkerMemory>(
+                         self->loop_.io(), read.worker.host_card);
+                   }
                    auto event = self->AnsweredRead(read, std::move(answer), !reached);
                    if (!event) return self->Read(std::move(read));
                    self->Feed(*std::move(event));
