@@ -559,16 +559,18 @@ void DataReader::Impl::Send(dispatch::SendToDispatcher request) {
           event.error = native::ErrorOf(answer.status());
         } else if (!answer.ok()) {
           event.error = native::ErrorOf(answer.status());
-          if (kind == native::KindOf<native::OpenIteration>::kKind) {
-            const std::lock_guard lock(self->mutex_);
-            self->open_error_ = answer.status();
-          }
         } else if (kind == native::KindOf<native::OpenIteration>::kKind) {
           read(native::OpenIterationReply{}, [](auto& reply) { return native::AnswerOf(reply); });
         } else if (kind == native::KindOf<native::ConsumerPoll>::kKind) {
           read(native::ConsumerPollReply{}, [](auto& reply) { return native::AnswerOf(reply); });
         } else {
           event.answer = dispatch::ConsumerClosed{};
+        }
+        // Also an answer that cannot be read: nobody waits for another one.
+        if (kind == native::KindOf<native::OpenIteration>::kKind && event.error != nullptr &&
+            !event.unavailable) {
+          const std::lock_guard lock(self->mutex_);
+          self->open_error_ = StatusOf(event.error);
         }
         self->Feed(std::move(event));
       });
