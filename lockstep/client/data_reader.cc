@@ -11,7 +11,14 @@ absl::StatusOr<std::unique_ptr<DataReader>> DataReader::Open(DataReaderOptions o
 }
 
 DataReader::DataReader(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-DataReader::~DataReader() { impl_->Close(); }
+DataReader::~DataReader() {
+  if (!impl_->here()) {
+    // In a forked child nothing of it may be touched, not even to destroy it.
+    new std::shared_ptr<Impl>(impl_);
+    return;
+  }
+  impl_->Close();
+}
 
 absl::StatusOr<std::optional<DataElement>> DataReader::Next(CallOptions options) {
   return impl_->Next(options);

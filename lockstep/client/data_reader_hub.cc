@@ -559,16 +559,18 @@ void DataReader::Impl::Send(dispatch::SendToDispatcher request) {
           event.error = native::ErrorOf(answer.status());
         } else if (!answer.ok()) {
           event.error = native::ErrorOf(answer.status());
-          if (kind == native::KindOf<native::OpenIteration>::kKind) {
-            const std::lock_guard lock(self->mutex_);
-            self->open_error_ = answer.status();
-          }
         } else if (kind == native::KindOf<native::OpenIteration>::kKind) {
           read(native::OpenIterationReply{}, [](auto& reply) { return native::AnswerOf(reply); });
         } else if (kind == native::KindOf<native::ConsumerPoll>::kKind) {
           read(native::ConsumerPollReply{}, [](auto& reply) { return native::AnswerOf(reply); });
         } else {
           event.answer = dispatch::ConsumerClosed{};
+        }
+        // Also an answer that cannot be read: nobody waits for another one.
+        if (kind == native::KindOf<native::OpenIteration>::kKind && event.error != nullptr &&
+            !event.unavailable) {
+          const std::lock_guard lock(self->mutex_);
+          self->open_error_ = StatusOf(event.error);
         }
         self->Feed(std::move(event));
       });
@@ -615,6 +617,13 @@ void DataReader::Impl::Read(dispatch::SendRead read) {
                      absl::StatusOr<std::string> answer, bool reached) mutable {
                    const auto self = weak.lock();
                    if (self == nullptr || self->ended_) return;
+                   // With the link goes what came over it of leases; and who answers there next
+                   // may be another process. What was given out stays good.
+                   if (const auto end = self->workers_.find(read.worker.address);
+                       !reached && end != self->workers_.end()) {
+                     end->second.memory = std::make_unique<client::WorkerMemory>(
+                         self->loop_.io(), read.worker.host_card);
+                   }
                    auto event = self->AnsweredRead(read, std::move(answer), !reached);
                    if (!event) return self->Read(std::move(read));
                    self->Feed(*std::move(event));

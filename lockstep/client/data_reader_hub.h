@@ -40,6 +40,8 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
   absl::StatusOr<std::string> Cursor() const;
   std::vector<ReadMark> Marks() const;
   void Close();
+  // Not in a forked child.
+  bool here() const;
 
   const std::string& name() const { return name_; }
   const std::string& consumer() const { return consumer_; }
@@ -66,7 +68,6 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
   absl::Status Forked() const;
   absl::Status Closed() const;
   absl::Status TimedOut(absl::Duration after) const;
-  bool here() const;
 
   // With the mutex held: what the machine wants. Hand-outs are given at once, the rest is left to
   // the loop.

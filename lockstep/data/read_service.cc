@@ -55,7 +55,7 @@ link::Payload AnswerOf(const SegmentCache::Found& found, const native::ReadSegme
   elements = picked.size();
   const bool to_the_end = at >= head.next;
   if (stride == 1 && picked.size() == head.count && to_the_end &&
-      head.ended == (found.ended && to_the_end) && ahead == 0) {
+      head.ended == (found.ended && at >= found.known) && ahead == 0) {
     if (found.chunk->answer != nullptr) {
       return {.failed = false, .bytes = {}, .shared = found.chunk->answer};
     }

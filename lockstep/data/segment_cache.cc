@@ -38,8 +38,15 @@ struct ChunkMemory {
   size_t room = 0;
 };
 
-StoredChunkPtr Finish(ChunkMemory memory, ChunkWriter& writer, const ChunkHead& head) {
+StoredChunkPtr Finish(transport::Arena* arena, ChunkMemory memory, ChunkWriter& writer,
+                      const ChunkHead& head) {
   const size_t bytes = writer.Finish(head);
+  // One that was flushed early does not keep the memory of a full one.
+  if (bytes <= memory.room / 2) {
+    ChunkMemory fitting(arena, bytes);
+    std::memcpy(fitting.data(), memory.data(), bytes);
+    memory = std::move(fitting);
+  }
   if (memory.answer != nullptr) {
     memory.answer->resize(kChunkAlignment + bytes);
     wire::native::PutInlineHead(*memory.answer);
@@ -56,7 +63,7 @@ StoredChunkPtr Finish(ChunkMemory memory, ChunkWriter& writer, const ChunkHead& 
 StoredChunkPtr EmptyEnd(int64_t segment, int64_t total) {
   ChunkMemory memory(nullptr, kChunkAlignment);
   ChunkWriter writer({memory.data(), memory.room});
-  return Finish(std::move(memory), writer,
+  return Finish(nullptr, std::move(memory), writer,
                 {.segment = segment, .first = total, .next = total, .ended = true, .known = total});
 }
 
@@ -174,7 +181,7 @@ std::optional<SegmentCache::Found> SegmentCache::Lookup(Entry& entry, const Read
       entry.total >= 0 ? entry.total : std::max(entry.produced, chunk->head().next);
   // Whether so many are behind it is not known yet.
   if (entry.total < 0 && request.from + request.ahead >= known) return std::nullopt;
-  return Found{chunk, known, entry.total >= 0 && chunk->head().next >= entry.total};
+  return Found{chunk, known, entry.total >= 0};
 }
 
 void SegmentCache::MarkRead(Entry& entry, const ReadRequest& request, int64_t first) {
@@ -364,7 +371,7 @@ SegmentCache::Made SegmentCache::MakeChunk(Entry& entry, int64_t produced, int64
   }
   made.busy = MonotonicNow() - start;
   if (memory) {
-    made.chunk = Finish(*std::move(memory), *writer,
+    made.chunk = Finish(options_.arena.get(), *std::move(memory), *writer,
                         {.segment = entry.key.second,
                          .first = first,
                          .stride = 1,

@@ -87,7 +87,7 @@ class SegmentCache {
   struct Found {
     StoredChunkPtr chunk;
     int64_t known = 0;
-    bool ended = false;  // nothing comes behind the chunk
+    bool ended = false;  // the segment has no more than `known`
   };
   using Done = absl::AnyInvocable<void(absl::StatusOr<Found>)>;
 

@@ -135,6 +135,10 @@ absl::Status Worker::Listen() {
   link::Server::Options options;
   options.listen = options_.listen;
   options.link = options_.link;
+  // Each of a reader's requests in flight (`reads_max` of them) may be answered with one element as
+  // long as a message; dropping the link for it would only have all of them asked for again.
+  options.link.write_queue_bytes_max =
+      std::max(options.link.write_queue_bytes_max, 10 * options.link.message_bytes_max);
   options.service_instance = options_.uid;
   options.notice = [this](std::string text) { Say(std::move(text)); };
   link::ServerEvents events;
@@ -172,9 +176,15 @@ void Worker::SendPoll(bool at_once) {
                           .after = at_once ? 0 : version_,
                           .wait_us = absl::ToInt64Microseconds(options_.poll_wait),
                           .leaving = drained_ != nullptr};
-  told_.insert(told_.end(), std::make_move_iterator(reports_.begin()),
-               std::make_move_iterator(reports_.end()));
-  reports_.clear();
+  // What does not fit goes with a later poll.
+  size_t bytes = 0;
+  for (const native::ResolveReport& report : told_) bytes += report.manifest.data.size();
+  while (!reports_.empty()) {
+    bytes += reports_.front().manifest.data.size();
+    if (!told_.empty() && bytes > ManifestBytesMax()) break;
+    told_.push_back(std::move(reports_.front()));
+    reports_.erase(reports_.begin());
+  }
   poll.resolved = told_;
   ReportTimes(poll);
   ++polls_;
@@ -333,12 +343,27 @@ void Worker::Resolve(int64_t id) {
                     });
 }
 
+// One message, with what else is in a poll, and later with the definition.
+size_t Worker::ManifestBytesMax() const { return options_.link.message_bytes_max / 8 * 7; }
+
 void Worker::Resolved(int64_t id, absl::StatusOr<plan::Manifest> manifest) {
   resolving_.erase(id);
   native::ResolveReport report{.dataset = id};
+  std::string list;
+  if (manifest.ok()) {
+    list = native::EncodeManifest(*manifest);
+    // No poll could ever be sent with it.
+    if (list.size() > ManifestBytesMax()) {
+      manifest = native::WithReason(
+          absl::ResourceExhaustedError(absl::StrFormat(
+              "the list of its %d files has %d bytes, %d are allowed: use fewer, larger files",
+              manifest->files.size(), list.size(), ManifestBytesMax())),
+          "limit_exceeded");
+    }
+  }
   if (manifest.ok()) {
     report.files = static_cast<int64_t>(manifest->files.size());
-    report.manifest = {native::EncodeManifest(*manifest)};
+    report.manifest = {std::move(list)};
     Say(absl::StrFormat("listed %d files of dataset %d", report.files, id));
   } else {
     report.error = ErrorOf(manifest.status());
@@ -363,7 +388,7 @@ void Worker::LookWhetherDrained() {
   reads_seen_ = reads_->stats().reads;
   const bool over = MonotonicNow() >= drain_until_;
   if (over || (leaving_told_ && quiet) || !registered_) {
-    return server_->Drain(std::exchange(drained_, nullptr));
+    return server_->Drain(drained_);  // it stays: who leaves does not register again
   }
   drain_.Arm(MonotonicNow() + kDrainLook, [this] { LookWhetherDrained(); });
 }

@@ -101,6 +101,7 @@ class Worker {
   void Resolve(int64_t id);
   void Resolved(int64_t id, absl::StatusOr<plan::Manifest> manifest);
   void ForgetDatasets();
+  size_t ManifestBytesMax() const;
   void LookWhetherDrained();
   void Say(std::string text) const;
 
