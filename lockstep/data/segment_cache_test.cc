@@ -183,7 +183,8 @@ TEST(SegmentCache, WaitsUntilEnoughIsKnownToBeBehind) {
   EXPECT_EQ(ReadAll(cache, source, 0, 2, 4, 3), Expected(0, 10, 100, 2, 4));
 }
 
-// A turn that goes on in the next segment: element 8 is not in the last chunk, and only 9 is behind it.
+// A turn that goes on in the next segment: element 8 is not in the last chunk, and only 9 is behind
+// it.
 TEST(SegmentCache, GivesWhatHasTooFewBehindItBeforeTheEnd) {
   SegmentCache cache({.threads = 1, .chunk_bytes = 200});
   const auto source = std::make_shared<Numbers>(10, 100);
