@@ -224,6 +224,7 @@ absl::Status DataReader::Impl::OpenIteration(Time deadline) {
   if (!status.ok()) return status;
   if (!open_error_.ok()) return open_error_;
   const auto opened = machine_->opened();
+  if (!opened && machine_->failed() != nullptr) return StatusOf(machine_->failed());
   if (!opened) return TimedOut(options_.timeout);
   name_ = opened->name;
   lease_had_ended_ = opened->lease_had_ended;
@@ -501,7 +502,8 @@ void DataReader::Impl::Feed(dispatch::ConsumerEvent event) {
     const std::lock_guard lock(mutex_);
     machine_->Handle(MonotonicNow(), std::move(event), scratch_);
     Take(scratch_, /*on_loop=*/true);
-    if (opening_ != nullptr && !opening_->done && (machine_->opened() || !open_error_.ok())) {
+    if (opening_ != nullptr && !opening_->done &&
+        (machine_->opened() || machine_->failed() != nullptr || !open_error_.ok())) {
       opening_->done = true;
       opening_->Wake();
     }
@@ -619,9 +621,9 @@ void DataReader::Impl::Read(dispatch::SendRead read) {
                    if (self == nullptr || self->ended_) return;
                    // With the link goes what came over it of leases; and who answers there next
                    // may be another process. What was given out stays good.
-                   if (const auto end = self->workers_.find(read.worker.address);
-                       !reached && end != self->workers_.end()) {
-                     end->second.memory = std::make_unique<client::WorkerMemory>(
+                   if (const auto known = self->workers_.find(read.worker.address);
+                       !reached && known != self->workers_.end()) {
+                     known->second.memory = std::make_unique<client::WorkerMemory>(
                          self->loop_.io(), read.worker.host_card);
                    }
                    auto event = self->AnsweredRead(read, std::move(answer), !reached);

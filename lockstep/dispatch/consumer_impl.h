@@ -31,6 +31,7 @@ class ConsumerMachine::Impl {
   std::optional<std::string> CursorText(ErrorPtr& why) const;
   View GetView() const;
   std::optional<IterationOpened> opened() const { return opened_; }
+  ErrorPtr failed() const { return failure_; }
 
  private:
   enum class State { kIdle, kOpening, kReading, kFinished, kFailed, kClosing, kClosed };

@@ -464,5 +464,6 @@ std::optional<std::string> ConsumerMachine::Cursor(ErrorPtr& why) const {
 }
 ConsumerMachine::View ConsumerMachine::GetView() const { return impl_->GetView(); }
 std::optional<IterationOpened> ConsumerMachine::opened() const { return impl_->opened(); }
+ErrorPtr ConsumerMachine::failed() const { return impl_->failed(); }
 
 }  // namespace lockstep::dispatch

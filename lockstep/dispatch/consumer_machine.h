@@ -201,6 +201,8 @@ class ConsumerMachine {
   View GetView() const;
   // The iteration and the consumer, once it is open.
   std::optional<IterationOpened> opened() const;
+  // Why it has failed for good, also before it was open; null: it has not.
+  ErrorPtr failed() const;
 
  private:
   class Impl;

@@ -337,7 +337,11 @@ void Iteration::TakeFailure(Time now, const SegmentFailure& failure, Effects& ou
   out.Tell(Severity::kWarning, absl::StrCat(where, " failed: ", failure.error->message));
   if (tries >= env_.options.segment_tries) {
     return End(now,
-               MakeError(failure.error->code, reason::kSegmentFailed,
+               MakeError(failure.error->code,
+                         // As `local()` says it.
+                         absl::StartsWith(failure.error->reason, "function_")
+                             ? std::string_view(failure.error->reason)
+                             : reason::kSegmentFailed,
                          absl::StrCat(where, " failed ", tries, " times, at last with ",
                                       failure.error->reason, ": ", failure.error->message)),
                out);
