@@ -68,7 +68,9 @@ void ConsumerMachine::Impl::SendClose(Time /*now*/, ConsumerEffects& out) {
       {id, CloseConsumer{.iteration = opened_->iteration,
                          .consumer = opened_->consumer,
                          .life = options_.life,
-                         .acks = first_come() ? Acks() : std::vector<LaneAck>()}});
+                         .acks = first_come() ? Acks() : std::vector<LaneAck>(),
+                         .round = begun_,
+                         .finished = finished_}});
 }
 
 void ConsumerMachine::Impl::Next(Time now, AskId ask, ConsumerEffects& out) {

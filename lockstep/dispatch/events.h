@@ -121,6 +121,9 @@ struct CloseConsumer {
   ConsumerId consumer;
   ConsumerLife life;
   std::vector<LaneAck> acks;  // the last ones
+  // Exact and rounds: how far it came, more than its last poll may have said.
+  int64_t round = 0;
+  bool finished = false;
 };
 
 // --- Workers ---

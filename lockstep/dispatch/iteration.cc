@@ -235,7 +235,16 @@ void Iteration::Close(Time now, const CloseConsumer& request, Effects& out) {
   Mark();
   Consumer* consumer = Find(request.consumer);
   if (consumer != nullptr && consumer->life == request.life) {
-    if (phase_ == Phase::kReading) TakeAcks(request.acks, *consumer, out);
+    if (phase_ == Phase::kReading) {
+      TakeAcks(request.acks, *consumer, out);
+      // What it has read nobody reads again: the others begin a round without it behind this one.
+      consumer->round = std::max(consumer->round, request.round);
+      latest_round_ = std::max(latest_round_, consumer->round);
+      if (request.finished && !consumer->finished) {
+        Commit(record::ConsumerFinished{.consumer = consumer->id}, out);
+        CheckFinished(now, out);
+      }
+    }
     FailParked(*consumer,
                MakeError(absl::StatusCode::kCancelled, reason::kCancelled,
                          absl::StrCat("consumer ", consumer->name, " has left iteration ", Name())),

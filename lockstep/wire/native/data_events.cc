@@ -212,7 +212,9 @@ absl::StatusOr<dispatch::CloseConsumer> EventOf(CloseConsumer& from, CallId call
                                  .iteration = dispatch::IterationId(from.iteration),
                                  .consumer = dispatch::ConsumerId(from.consumer),
                                  .life = dispatch::ConsumerLife(from.life),
-                                 .acks = AcksOf(from.acks)};
+                                 .acks = AcksOf(from.acks),
+                                 .round = from.round,
+                                 .finished = from.finished};
 }
 
 absl::StatusOr<dispatch::WorkerPoll> EventOf(WorkerPoll& from, CallId call) {
@@ -340,7 +342,9 @@ CloseConsumer MessageOf(const dispatch::CloseConsumer& from) {
   return {.iteration = from.iteration.value(),
           .consumer = from.consumer.value(),
           .life = from.life.value(),
-          .acks = MessagesOf(from.acks)};
+          .acks = MessagesOf(from.acks),
+          .round = from.round,
+          .finished = from.finished};
 }
 
 absl::StatusOr<dispatch::IterationOpened> AnswerOf(OpenIterationReply& from) {

@@ -509,14 +509,17 @@ struct CloseConsumer {
   int64_t consumer = 0;
   uint64_t life = 0;
   std::vector<LaneAck> acks;
+  int64_t round = 0;
+  bool finished = false;
 
   friend bool operator==(const CloseConsumer&, const CloseConsumer&) = default;
   static constexpr std::string_view kName = "lockstep.v1.CloseConsumer";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "iteration", &CloseConsumer::iteration),
-                           Field(2, "consumer", &CloseConsumer::consumer),
-                           Field(3, "life", &CloseConsumer::life),
-                           Field(4, "acks", &CloseConsumer::acks));
+    return std::make_tuple(
+        Field(1, "iteration", &CloseConsumer::iteration),
+        Field(2, "consumer", &CloseConsumer::consumer), Field(3, "life", &CloseConsumer::life),
+        Field(4, "acks", &CloseConsumer::acks), Field(5, "round", &CloseConsumer::round),
+        Field(6, "finished", &CloseConsumer::finished));
   }
 };
 
