@@ -126,6 +126,7 @@ class ConsumerMachine::Impl {
   std::map<LaneId, int64_t> told_needs_;
   Time report_at_ = Time::Infinite();
   Time retry_at_ = Time::Infinite();
+  Time advanced_at_;  // when it was looked last at what can be done
   absl::Duration backoff_;
   Time unanswered_since_ = Time::Infinite();
 

@@ -42,6 +42,13 @@ void ConsumerMachine::Impl::Open(Time now, ConsumerEffects& out) {
       start_ = std::move(cursor);
     }
   }
+  if (rejoin_ && exact() && rejoin_->elements < start_.elements) {
+    return Fail(
+        MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+                  absl::StrCat("the cursor to go on from is at element ", rejoin_->elements,
+                               ", and the iteration begins behind it, at ", start_.elements)),
+        out);
+  }
   state_ = State::kOpening;
   unanswered_since_ = now;
   SendOpen(now, out);
@@ -381,7 +388,10 @@ ConsumerPoll ConsumerMachine::Impl::MakePoll() const {
 
 void ConsumerMachine::Impl::SendPolls(Time now, ConsumerEffects& out) {
   if (state_ != State::kReading || retry_at_ != Time::Infinite()) return;
-  if (assignment_ && assignment_->phase == Phase::kFinished) return;
+  if (assignment_ && assignment_->phase == Phase::kFinished) {
+    report_at_ = Time::Infinite();
+    return;
+  }
   const size_t in_flight = PollsInFlight();
   const bool due = urgent_ || report_at_ <= now;
   if (in_flight >= 2 || (in_flight == 1 && !due)) return;
@@ -395,6 +405,7 @@ void ConsumerMachine::Impl::SendPolls(Time now, ConsumerEffects& out) {
 }
 
 void ConsumerMachine::Impl::Advance(Time now, ConsumerEffects& out) {
+  advanced_at_ = now;
   if (state_ == State::kFailed) EndAsks(failure_, out);
   if (state_ == State::kClosing || state_ == State::kClosed) {
     EndAsks(Cancelled("the consumer was closed"), out);
@@ -431,7 +442,9 @@ Time ConsumerMachine::Impl::NextDeadline() const {
   if (retry_at_ == Time::Infinite() && PollsInFlight() < 2) next = std::min(next, report_at_);
   for (const auto& [id, lane] : lanes_) {
     for (const LaneSegment& segment : lane.segments) {
-      if (segment.backoff > absl::ZeroDuration() && !segment.reading) {
+      // What was due when reads were planned last waits for something else: for room, say.
+      if (segment.backoff > absl::ZeroDuration() && !segment.reading &&
+          segment.retry_at > advanced_at_) {
         next = std::min(next, segment.retry_at);
       }
     }

@@ -54,6 +54,17 @@ ErrorPtr Iteration::CheckOpen(const OpenIteration& request, const Consumer* know
                                     "), so it cannot be ", request.consumer));
     }
   }
+  if (spec_.mode == Mode::kExact && phase_ != Phase::kFinished && known == nullptr &&
+      request.index < 0) {
+    std::set<int32_t> taken = finished_indices_;
+    for (const auto& [id, other] : consumers_) taken.insert(other.index);
+    if (static_cast<int32_t>(taken.size()) >= spec_.consumers) {
+      return MakeError(
+          absl::StatusCode::kAlreadyExists, reason::kConsumerIndexTaken,
+          absl::StrCat("iteration ", Name(), " has its ", spec_.consumers,
+                       " consumers in exact order, so there is no place for ", request.consumer));
+    }
+  }
   if (spec_.mode == Mode::kRounds && known != nullptr && known->life != request.life &&
       request.round && *request.round + 1 < known->round) {
     return MakeError(

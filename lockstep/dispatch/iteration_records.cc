@@ -281,13 +281,12 @@ absl::Status Iteration::ApplyOne(const record::FinishersKept& r) {
 
 // The oldest of the name goes when there are too many: it had its chance to come back.
 void Iteration::KeepLeaver(const std::string& name, Leaver leaver) {
-  std::vector<Leaver>& of_name = leavers_[name];
-  if (leavers_count_ >= env_.options.leavers_max) {
-    std::vector<Leaver>& from = of_name.empty() ? leavers_.begin()->second : of_name;
-    if (!from.empty()) {
-      from.erase(from.begin());
-      --leavers_count_;
-    }
+  if (leavers_count_ >= env_.options.leavers_max && !leavers_.empty()) {
+    auto from = leavers_.find(name);
+    if (from == leavers_.end()) from = leavers_.begin();
+    from->second.erase(from->second.begin());
+    --leavers_count_;
+    if (from->second.empty()) leavers_.erase(from);
   }
   leavers_[name].push_back(std::move(leaver));
   ++leavers_count_;

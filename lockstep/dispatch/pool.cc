@@ -41,7 +41,7 @@ void Pool::Skip() {
   int64_t skipped = 0;
   while (next_ < shape_->segments() && !Owns(next_)) {
     ++next_;
-    if (++skipped > kSkippedMax) next_ = shape_->segments();
+    if (++skipped > kSkippedMax && shape_->segments() == kInfinite) next_ = shape_->segments();
   }
 }
 

@@ -46,6 +46,14 @@ TEST(Refusals, MoreWorkersThanTheLimit) {
   ExpectRefused(service.ErrorOf(service.PollWorker(8)), "limit_reached", "workers_max");
 }
 
+TEST(Refusals, OneMoreThanReadsInExactOrder) {
+  Service service;
+  const IterationSpec spec = Exact(service.Register(), 2);
+  service.Get<IterationOpened>(service.Open(spec, "a", 1));
+  service.Get<IterationOpened>(service.Open(spec, "b", 2));
+  ExpectRefused(service.ErrorOf(service.Open(spec, "c", 3)), "consumer_index_taken", "no place");
+}
+
 TEST(Refusals, ShardingThatDoesNotFitTheOrder) {
   Service service;
   const DatasetId dataset = service.Register();

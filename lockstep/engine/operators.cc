@@ -213,6 +213,8 @@ absl::StatusOr<Block> MapOperator::Next(int64_t rows) {
     if (!block.ok() || block->rows == 0) return block;
     auto columns = Evaluate(expression_, *block, scratch_, bad);
     if (!columns.ok()) {
+      // That there is no memory says nothing of the elements.
+      if (columns.status().code() != absl::StatusCode::kInvalidArgument) return columns.status();
       // Shapes that differ are found for all rows at once.
       if (absl::Status status = policy_.Note(plan::kFunctionFailed, block->positions[0],
                                              std::string(columns.status().message()));

@@ -366,7 +366,9 @@ void PlanTree::Fill(size_t at, std::vector<int64_t> places, std::vector<uint64_t
       case Op::kTake:
         break;
       case Op::kSkip:
-        for (int64_t& place : places) place += node.count;
+        // Of what never ends, places beyond what can be counted must not run over: they would lead
+        // out of the source.
+        for (int64_t& place : places) place = std::min(place, kLarge - node.count) + node.count;
         break;
       case Op::kRepeat:
         if (nodes[node.children[0]].size != kInfinite) {

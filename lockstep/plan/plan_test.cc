@@ -1,6 +1,7 @@
 #include "lockstep/plan/plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "gmock/gmock.h"
@@ -233,6 +234,22 @@ TEST(Spec, TextGoesBothWays) {
   for (const char* text : {"", "int64", "int64[", "int63[]", "x:int8[];x:int8[]", "int8[-1]",
                            "int8[];int8[]", ":int8[]"}) {
     EXPECT_FALSE(ParseSpec(text).ok()) << text;
+  }
+}
+
+TEST(Plan, PlacesStayInTheSourceWhateverIsSkipped) {
+  for (const int64_t count : {std::numeric_limits<int64_t>::max(),
+                              std::numeric_limits<int64_t>::max() - 1, int64_t{7}}) {
+    Builder builder;
+    builder.Range(10).Count("repeat", -1).Count("skip", count);
+    const Plan plan = MustMake(builder);
+    const int64_t last = std::numeric_limits<int64_t>::max() / plan.segment_positions() - 2;
+    for (const int64_t segment : {int64_t{0}, last}) {
+      for (const int64_t place : Places(plan, plan.first_of(segment), 20)) {
+        EXPECT_GE(place, 0);
+        EXPECT_LT(place, 10);
+      }
+    }
   }
 }
 
