@@ -34,10 +34,6 @@ PYTEST_LIMIT_S = 1800
 WHEEL_LIMIT_S = 900
 BUILD_LIMIT_S = 3600
 TAIL_LINES = 40
-# The data service is new: its programs have not been tried under the sanitizers yet.
-NOT_SANITIZED = {"plan_test", "dispatch_test", "engine_test", "engine_functions_test", "wire_data_test",
-                 "data_worker_test", "data_native_test", "data_kills_test", "sim_data_test",
-                 "sim_data_seeds", "element_corpus_test"}
 # Of a test program that died, and of its last test only: as long as a sanitizer's report.
 CRASH_LINES = 150
 
@@ -232,7 +228,7 @@ def stage_unit(name_filter):
 
 
 def stage_asan(name_filter):
-    tests = [t for t in ctests("asan") if "lint" not in t.labels and t.name not in NOT_SANITIZED]
+    tests = [t for t in ctests("asan") if "lint" not in t.labels]
     return run_ctests("asan", tests,
                       fixed_addresses(), name_filter,
                       {"UBSAN_OPTIONS": "print_stacktrace=1", "ASAN_OPTIONS": "abort_on_error=1"})
@@ -240,8 +236,7 @@ def stage_asan(name_filter):
 
 def stage_tsan(name_filter):
     # Simulations have one thread each, and are slow here; asan runs them.
-    tests = [t for t in ctests("tsan")
-             if not {"lint", "sim"} & set(t.labels) and t.name not in NOT_SANITIZED]
+    tests = [t for t in ctests("tsan") if not {"lint", "sim"} & set(t.labels)]
     return run_ctests("tsan", tests,
                       fixed_addresses(), name_filter,
                       {"TSAN_OPTIONS": "halt_on_error=1 second_deadlock_stack=1"})

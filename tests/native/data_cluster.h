@@ -155,15 +155,15 @@ class DataCluster {
     server_.Do([this] {
       link_.reset();
       host_.reset();
-      // What it has posted is still to come.
-      retired_.push_back(std::move(commits_));
+      commits_->Close().IgnoreError();
     });
+    // Behind what it had posted.
+    server_.Do([this] { commits_.reset(); });
   }
 
   const dispatch::Options options_;
   const std::shared_ptr<journal::MemoryDisk> disk_ = std::make_shared<journal::MemoryDisk>();
   std::string address_;
-  std::vector<std::unique_ptr<server::CommitQueue>> retired_;
   link::testing::LoopThread server_;
   std::unique_ptr<server::CommitQueue> commits_;
   std::unique_ptr<server::DataHost> host_;
