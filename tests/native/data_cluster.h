@@ -86,6 +86,16 @@ class DataCluster {
     workers_[i]->thread.Do([&] { function(*workers_[i]->worker); });
   }
 
+  // The dispatcher is killed, until `Restart`.
+  void Stop() {
+    server_.Do([this] {
+      link_.reset();
+      host_.reset();
+      // What it has posted is still to come.
+      retired_.push_back(std::move(commits_));
+    });
+  }
+
   // The dispatcher is killed, and started again on its address with what it had written down.
   void Restart() {
     Stop();
@@ -149,15 +159,6 @@ class DataCluster {
     return [entry = std::optional(std::move(entry))]() mutable {
       return std::exchange(entry, std::nullopt);
     };
-  }
-
-  void Stop() {
-    server_.Do([this] {
-      link_.reset();
-      host_.reset();
-      // What it has posted is still to come.
-      retired_.push_back(std::move(commits_));
-    });
   }
 
   const dispatch::Options options_;
