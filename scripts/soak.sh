@@ -15,6 +15,8 @@ readonly REPEATS=5
 readonly RESTARTS=200
 readonly KILLS=1000
 readonly DATA_KILLS=300
+readonly DATA_EPOCHS=40
+readonly DATA_ELEMENTS=100000  # of each epoch
 readonly CHURN_S=120
 readonly RACES=1000000
 failed=0
@@ -99,7 +101,8 @@ simulate_data() {
 }
 
 kill_the_data_service() {  # its workers, its consumers and its dispatcher
-  LOCKSTEP_KILLS=$DATA_KILLS "$setup_root/build/release/tests/data_kills_test" --gtest_brief=1
+  LOCKSTEP_KILLS=$DATA_KILLS LOCKSTEP_EPOCHS=$DATA_EPOCHS LOCKSTEP_ELEMENTS=$DATA_ELEMENTS \
+    "$setup_root/build/release/tests/data_kills_test" --gtest_brief=1
 }
 
 change_workers_of_rounds() {
@@ -132,7 +135,7 @@ soak "the demo, from the wheel, without Debian's libraries" run_the_demo_from_th
 soak "$RESTARTS times: the server killed under load and restarted" restart_the_server
 soak "$KILLS members of a rendezvous killed under load, twice" kill_members_of_a_rendezvous
 soak "the data service: $((5 * SEEDS)) seeds" simulate_data
-soak "$DATA_KILLS kills in the data service: nothing lost, nothing doubled" kill_the_data_service
+soak "data service, $DATA_KILLS kills in $DATA_EPOCHS epochs: none lost, none doubled" kill_the_data_service
 soak "workers of four consumers in rounds come and go for $CHURN_S s" change_workers_of_rounds
 soak "$RACES aborts beside sends and receives, thread sanitizer" race_aborts
 

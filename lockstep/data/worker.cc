@@ -117,7 +117,10 @@ WorkerOptions Worker::WithArena(WorkerOptions options) {
 
 absl::Status Worker::Listen() {
   if (options_.cache.arena != nullptr) {
-    auto share = MemoryShare::Start(loop_, *options_.cache.arena);
+    // A system that forbids such memory is found here, and not with the first element.
+    const auto probe = options_.cache.arena->Allocate(1);
+    auto share = probe.ok() ? MemoryShare::Start(loop_, *options_.cache.arena)
+                            : absl::StatusOr<std::unique_ptr<MemoryShare>>(probe.status());
     if (share.ok()) {
       share_ = *std::move(share);
       transport::Card card = transport::MakeCard();

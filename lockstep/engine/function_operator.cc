@@ -129,7 +129,8 @@ absl::Status FunctionOperator::Refill(int64_t rows) {
       }
       error = std::string(row.status().message());
     }
-    absl::Status status = policy_.Note(plan::kFunctionFailed, block->positions[i], error);
+    absl::Status status = policy_.Note(absl::StatusCode::kInvalidArgument, plan::kFunctionFailed,
+                                       block->positions[i], error);
     if (!status.ok()) return status;
   }
   return join();

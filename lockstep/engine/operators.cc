@@ -33,15 +33,14 @@ ErrorPolicy::ErrorPolicy(const plan::CheckedNode& node, int64_t& skipped)
       budget_(node.Int("error_budget")),
       skipped_(skipped) {}
 
-absl::Status ErrorPolicy::Note(std::string_view reason, int64_t position, const std::string& what) {
+absl::Status ErrorPolicy::Note(absl::StatusCode code, std::string_view reason, int64_t position,
+                               const std::string& what) {
   if (skip_ && budget_ != 0) {
     if (budget_ > 0) --budget_;
     ++skipped_;
     return absl::OkStatus();
   }
   const char* more = skip_ ? "; no more may be left out of this segment (error_budget)" : "";
-  const auto code = reason == plan::kRecordPoisoned ? absl::StatusCode::kDataLoss
-                                                    : absl::StatusCode::kInvalidArgument;
   return plan::Error(code, reason,
                      absl::StrCat(where_, ": at position ", position, ": ", what, more));
 }
@@ -176,7 +175,7 @@ absl::Status SourceOperator::ReadItems(Column& column, int64_t rows, std::vector
       const auto row = std::find_if(input.rows.begin(), input.rows.end(),
                                     [&](const RowOf& r) { return r.row == poison.row; });
       status = input.policy.Note(
-          plan::kRecordPoisoned, next_ + poison.row,
+          absl::StatusCode::kDataLoss, plan::kRecordPoisoned, next_ + poison.row,
           absl::StrCat(input.reader->NameOf(row->index), " is damaged: ", poison.why));
       if (!status.ok()) return status;
       if (keep.empty()) keep.assign(rows, 1);
@@ -216,8 +215,9 @@ absl::StatusOr<Block> MapOperator::Next(int64_t rows) {
       // That there is no memory says nothing of the elements.
       if (columns.status().code() != absl::StatusCode::kInvalidArgument) return columns.status();
       // Shapes that differ are found for all rows at once.
-      if (absl::Status status = policy_.Note(plan::kFunctionFailed, block->positions[0],
-                                             std::string(columns.status().message()));
+      if (absl::Status status =
+              policy_.Note(absl::StatusCode::kInvalidArgument, plan::kRecordPoisoned,
+                           block->positions[0], std::string(columns.status().message()));
           !status.ok()) {
         return status;
       }
@@ -226,7 +226,8 @@ absl::StatusOr<Block> MapOperator::Next(int64_t rows) {
     keep.assign(block->rows, 1);
     for (int64_t i = 0; i < block->rows; ++i) {
       if (bad[i] == nullptr) continue;
-      absl::Status status = policy_.Note(plan::kFunctionFailed, block->positions[i], bad[i]);
+      absl::Status status = policy_.Note(absl::StatusCode::kInvalidArgument, plan::kRecordPoisoned,
+                                         block->positions[i], bad[i]);
       if (!status.ok()) return status;
       keep[i] = 0;
     }

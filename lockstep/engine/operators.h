@@ -28,7 +28,8 @@ class ErrorPolicy {
   ErrorPolicy(const plan::CheckedNode& node, int64_t& skipped);
 
   // OK: the element is left out. Else the error, with the node and the position.
-  absl::Status Note(std::string_view reason, int64_t position, const std::string& what);
+  absl::Status Note(absl::StatusCode code, std::string_view reason, int64_t position,
+                    const std::string& what);
 
  private:
   const std::string where_;

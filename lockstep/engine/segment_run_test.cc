@@ -306,7 +306,7 @@ TEST(SegmentRun, ExpressionsThatFailByPolicy) {
   Builder builder;
   builder.Range(4).Expression("map", "(floordiv 12 (sub _ 2))").At("train.py:9");
   const absl::Status error = ErrorOf(builder);
-  EXPECT_EQ(ReasonOf(error), plan::kFunctionFailed);
+  EXPECT_EQ(ReasonOf(error), plan::kRecordPoisoned);
   EXPECT_THAT(std::string(error.message()),
               HasSubstr("train.py:9: map: at position 2: division by zero"));
   builder.Set("on_error", std::string("skip"));

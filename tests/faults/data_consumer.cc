@@ -1,7 +1,9 @@
-// A consumer of a first-come iteration that may be killed at any moment: it writes each element and
-// its place into a file, in one piece, before it acknowledges it. data_kills_test.cc runs it.
+// A consumer that may be killed at any moment: it writes each element, and where that leaves it,
+// into a file in one piece before it takes the next one. Started again with the same words it goes
+// on where its file ends. data_kills_test.cc runs it.
 //
-//   data_consumer ADDRESS ITERATION NAME FILE ELEMENTS BATCH SEGMENT PAUSE_US
+//   data_consumer ADDRESS ITERATION REPETITION ORDER INDEX CONSUMERS FILE ELEMENTS BATCH SEGMENT
+//                 PAUSE_US
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -9,59 +11,135 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "tests/faults/data_log.h"
 
-int main(int argc, char** argv) {
-  using namespace lockstep;
-  using namespace lockstep::faults;
-  if (argc != 9) return 2;
-  const std::string path = argv[4];
-  DataReaderOptions options = {
-      .address = argv[1],
-      .definition = NumbersInBatches(std::atoll(argv[5]), std::atoll(argv[6]), std::atoll(argv[7])),
-      .name = argv[2],
-      .consumer = argv[3],
-      .acknowledge_by_itself = false,
-      .timeout = absl::Seconds(60)};
-  options.have = MarksOf(ReadLog(path));
-  auto reader = DataReader::Open(options);
-  if (!reader.ok()) {
-    std::fprintf(stderr, "%s: %s\n", argv[3], reader.status().ToString().c_str());
+namespace lockstep::faults {
+namespace {
+
+enum Word {
+  kProgram,
+  kAddress,
+  kIteration,
+  kRepetition,
+  kOrder,
+  kIndex,
+  kConsumers,
+  kFile,
+  kElements,
+  kBatch,
+  kSegment,
+  kPause,
+  kWords
+};
+
+class Consumer {
+ public:
+  Consumer(char** words, ReadOrder order)
+      : path_(words[kFile]),
+        name_(absl::StrCat("consumer-", words[kIndex])),
+        pause_(std::atoll(words[kPause])) {
+    options_ = {
+        .address = words[kAddress],
+        .definition = NumbersInBatches(std::atoll(words[kElements]), std::atoll(words[kBatch]),
+                                       std::atoll(words[kSegment])),
+        .name = words[kIteration],
+        .repetition = std::atoll(words[kRepetition]),
+        .order = order,
+        .consumer = name_,
+        .acknowledge_by_itself = order != ReadOrder::kFirstCome,
+        .timeout = absl::Seconds(60)};
+    if (order == ReadOrder::kFirstCome) {
+      options_.have = MarksOf(ReadLog(path_));
+    } else {
+      options_.consumers = std::atoi(words[kConsumers]);
+      options_.index = std::atoi(words[kIndex]);
+      options_.rejoin = LastCursor(ReadLog<CursorRecord>(path_));
+    }
+  }
+
+  // The program's exit code.
+  int Run() {
+    auto reader = DataReader::Open(options_);
+    if (!reader.ok()) return Fail(reader.status());
+    reader_ = *std::move(reader);
+    log_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (log_ < 0 || !WriteWhatIsVoid()) return 1;
+    for (;;) {
+      auto element = reader_->Next({.timeout = absl::Seconds(60)});
+      if (!element.ok()) return Fail(element.status());
+      if (!element->has_value()) return 0;
+      if (absl::Status status = Take(**element); !status.ok()) return Fail(status);
+      if (pause_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(pause_));
+    }
+  }
+
+ private:
+  int Fail(const absl::Status& why) const {
+    std::fprintf(stderr, "%s: %s\n", name_.c_str(), why.ToString().c_str());
     return 1;
   }
-  const int log = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  if (log < 0) return 1;
-  const auto append = [&](const LogRecord& record) {
-    return ::write(log, &record, sizeof(record)) == sizeof(record);
-  };
-  if ((*reader)->lease_had_ended()) {
-    if (!append({.kind = LogKind::kLeaseEnded})) return 1;
-    for (const ReadMark& mark : (*reader)->counted()) {
+  template <class Record>
+  bool Append(const Record& record) const {
+    return ::write(log_, &record, sizeof(record)) == sizeof(record);
+  }
+
+  bool WriteWhatIsVoid() const {
+    if (!reader_->lease_had_ended()) return true;
+    if (options_.order != ReadOrder::kFirstCome) return true;  // the cursor decides
+    if (!Append(LogRecord{.kind = LogKind::kLeaseEnded})) return false;
+    for (const ReadMark& mark : reader_->counted()) {
       const LogRecord record = {
           .kind = LogKind::kCounted, .lane = mark.lane, .seq = mark.seq, .element = mark.elements};
-      if (!append(record)) return 1;
+      if (!Append(record)) return false;
     }
+    return true;
   }
-  for (;;) {
-    auto element = (*reader)->Next({.timeout = absl::Seconds(60)});
-    if (!element.ok()) {
-      std::fprintf(stderr, "%s: %s\n", argv[3], element.status().ToString().c_str());
-      return 1;
+
+  absl::Status Take(const DataElement& element) {
+    const ElementPlace& place = element.place();
+    const auto [first, count] = FirstAndCount(element.frame());
+    const LogRecord taken = {.lane = place.lane,
+                             .seq = place.seq,
+                             .segment = place.segment,
+                             .element = place.element,
+                             .first = first,
+                             .count = count};
+    if (options_.order == ReadOrder::kFirstCome) {
+      if (!Append(taken)) return absl::DataLossError("the file cannot be written");
+      return reader_->Acknowledge(place);
     }
-    if (!element->has_value()) return 0;
-    const ElementPlace& place = (*element)->place();
-    const auto [first, count] = FirstAndCount((*element)->frame());
-    const LogRecord record = {.lane = place.lane,
-                              .seq = place.seq,
-                              .segment = place.segment,
-                              .element = place.element,
-                              .first = first,
-                              .count = count};
-    if (!append(record)) return 1;
-    if (!(*reader)->Acknowledge(place).ok()) return 1;
-    std::this_thread::sleep_for(std::chrono::microseconds(std::atoll(argv[8])));
+    const auto cursor = reader_->Cursor();
+    if (!cursor.ok()) return cursor.status();
+    CursorRecord record = {.taken = taken};
+    if (cursor->size() > sizeof(record.cursor)) {
+      return absl::OutOfRangeError(absl::StrCat("a cursor of ", cursor->size(), " bytes"));
+    }
+    record.taken.cursor_bytes = static_cast<uint32_t>(cursor->size());
+    std::memcpy(record.cursor, cursor->data(), cursor->size());
+    return Append(record) ? absl::OkStatus() : absl::DataLossError("the file cannot be written");
   }
+
+  const std::string path_;
+  const std::string name_;
+  const int64_t pause_;
+  DataReaderOptions options_;
+  std::unique_ptr<DataReader> reader_;
+  int log_ = -1;
+};
+
+}  // namespace
+}  // namespace lockstep::faults
+
+int main(int argc, char** argv) {
+  using namespace lockstep::faults;
+  if (argc != kWords) return 2;
+  const auto order = OrderOf(argv[kOrder]);
+  return order ? Consumer(argv, *order).Run() : 2;
 }

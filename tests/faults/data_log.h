@@ -1,4 +1,7 @@
 // What a data_consumer writes down, and what that means when it is read again. Tests only.
+//
+// First come: a LogRecord for each element, before it is acknowledged. Exact and rounds: a
+// CursorRecord, with the place behind the element. Both in one write.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +10,10 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,7 +31,7 @@ enum class LogKind : uint32_t {
 
 struct LogRecord {
   LogKind kind = LogKind::kTaken;
-  uint32_t unused = 0;
+  uint32_t cursor_bytes = 0;  // of a CursorRecord
   int64_t lane = 0;
   int64_t seq = 0;
   int64_t segment = 0;
@@ -35,13 +40,33 @@ struct LogRecord {
   int64_t count = 0;
 };
 
+inline constexpr size_t kCursorBytesMax = 960;
+
+struct CursorRecord {
+  LogRecord taken;
+  char cursor[kCursorBytesMax] = {};
+};
+
 // Whole records; one that was being written when the process died does not count.
-inline std::vector<LogRecord> ReadLog(const std::string& path) {
-  std::vector<LogRecord> records;
+template <class Record = LogRecord>
+std::vector<Record> ReadLog(const std::string& path) {
+  std::vector<Record> records;
   std::ifstream file(path, std::ios::binary);
-  LogRecord record;
+  Record record;
   while (file.read(reinterpret_cast<char*>(&record), sizeof(record))) records.push_back(record);
   return records;
+}
+
+// Where its consumer goes on; empty: it has taken nothing.
+inline std::string LastCursor(const std::vector<CursorRecord>& log) {
+  return log.empty() ? "" : std::string(log.back().cursor, log.back().taken.cursor_bytes);
+}
+
+inline std::optional<ReadOrder> OrderOf(std::string_view text) {
+  if (text == "first_come") return ReadOrder::kFirstCome;
+  if (text == "exact") return ReadOrder::kExact;
+  if (text == "rounds") return ReadOrder::kRounds;
+  return std::nullopt;
 }
 
 // Without what was void when the consumer came back, and went to others.

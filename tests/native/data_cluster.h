@@ -86,6 +86,17 @@ class DataCluster {
     workers_[i]->thread.Do([&] { function(*workers_[i]->worker); });
   }
 
+  // The dispatcher is killed, until `Restart`.
+  void Stop() {
+    server_.Do([this] {
+      link_.reset();
+      host_.reset();
+      if (commits_ != nullptr) commits_->Close().IgnoreError();
+    });
+    // Behind what it had posted.
+    server_.Do([this] { commits_.reset(); });
+  }
+
   // The dispatcher is killed, and started again on its address with what it had written down.
   void Restart() {
     Stop();
@@ -149,16 +160,6 @@ class DataCluster {
     return [entry = std::optional(std::move(entry))]() mutable {
       return std::exchange(entry, std::nullopt);
     };
-  }
-
-  void Stop() {
-    server_.Do([this] {
-      link_.reset();
-      host_.reset();
-      commits_->Close().IgnoreError();
-    });
-    // Behind what it had posted.
-    server_.Do([this] { commits_.reset(); });
   }
 
   const dispatch::Options options_;
