@@ -1,8 +1,10 @@
 """Datasets that workers make the elements of: real server, real workers, this process's readers."""
 
+import asyncio
 import collections
 import itertools
 import os
+import signal
 import sys
 import threading
 import time
@@ -406,6 +408,119 @@ def test_a_forked_child_is_told_and_the_parent_goes_on(cluster, name):
             os._exit(2)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert came + plain(reader) == plain(dataset.local())
+
+
+def test_forked_children_drop_what_they_inherit_while_the_parent_reads(cluster, name):
+    dataset = data.range(200_000).batch(10)
+    with dataset.read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+        held = [next(reader) for _ in range(100)]
+        count = len(held)
+
+        def read_on():
+            nonlocal count
+            for _ in reader:
+                count += 1
+
+        reading = threading.Thread(target=read_on)
+        reading.start()
+        children = []
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(LIMIT_S)
+                held.clear()
+                os._exit(0)
+            children.append(child)
+        assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 20
+        reading.join(LIMIT_S)
+        assert count == 20_000
+
+
+def test_a_pool_of_forked_processes_may_read_for_itself(cluster, name):
+    with Program("""
+        import multiprocessing, sys
+        import lockstep
+        from lockstep import data
+
+        address, name = sys.argv[1:]
+        dataset = data.range(100)
+        reader = dataset.read(address, name=name, timeout=60)
+        first = next(reader)
+
+        def work(number):
+            try:
+                next(reader)
+            except lockstep.FailedPrecondition as error:
+                assert error.reason == "forked", error
+            with dataset.read(address, name=f"{name}-{number}", timeout=60) as own:
+                return sorted(int(one) for one in own) == list(range(100))
+
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            print("children", all(pool.map(work, range(4))), flush=True)
+        print("parent", 1 + sum(1 for _ in reader), flush=True)
+        """, cluster.address, name) as program:
+        assert program.line("children") == "children True"
+        assert program.line("parent") == "parent 100"
+        assert program.end()[0] == 0
+
+
+def test_ctrl_c_between_any_two_lines_of_next_leaves_a_reader_that_reads(cluster, name):
+    code = data.Reader.next.__code__
+    with data.range(200).read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+        for line in range(1, 12):
+            left = line
+
+            def interrupt(frame, event, _argument):
+                nonlocal left
+                if frame.f_code is not code:
+                    return None
+                if event == "line":
+                    left -= 1
+                    if left == 0:
+                        raise KeyboardInterrupt
+                return interrupt
+
+            sys.settrace(interrupt)
+            try:
+                reader.next(LIMIT_S)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(None)
+            reader.next(LIMIT_S)
+
+
+def test_a_coroutine_reads_all(cluster, name):
+    async def read():
+        with numbers_of().read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+            return [batch.tolist() async for batch in reader]
+
+    assert asyncio.run(read()) == plain(numbers_of().local())
+
+
+def test_coroutines_go_on_while_one_waits_and_a_cancelled_one_loses_nothing(name):
+    async def read(server):
+        with data.range(3).read(server.address, name=name, timeout=LIMIT_S) as reader:
+            for _ in range(2):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(reader.__anext__(), 0.2)
+            worker = await asyncio.get_running_loop().run_in_executor(None, Worker, server.address)
+            try:
+                return [int(number) async for number in reader]
+            finally:
+                worker.stop()
+
+    with lockstep.serve() as server:
+        assert asyncio.run(read(server)) == [0, 1, 2]
+
+
+def test_a_coroutine_is_told_that_it_takes_too_long(name):
+    async def read(server):
+        with data.range(3).read(server.address, name=name, timeout=0.3) as reader:
+            await reader.__anext__()
+
+    with lockstep.serve() as server, pytest.raises(lockstep.DeadlineExceeded, match="worker"):
+        asyncio.run(read(server))
 
 
 def test_other_threads_run_while_one_waits(name):
