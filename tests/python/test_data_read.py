@@ -5,6 +5,7 @@ import collections
 import itertools
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -15,7 +16,7 @@ import pytest
 import data_functions
 import lockstep
 from conftest import LIMIT_S, each
-from data_workers import Cluster, Worker
+from data_workers import LOCKSTEP, Cluster, Worker
 from lockstep import data
 from programs import Program
 from test_imports import PACKAGE
@@ -552,3 +553,30 @@ def test_arguments_that_make_no_sense_are_refused_at_once(options, error):
         data.range(3).read("127.0.0.1:1", **options)
     with pytest.raises(TypeError, match="member's server"):
         data.range(3).read(3)
+
+
+# --- Workers ------------------------------------------------------------------------------------
+
+
+def test_a_worker_ends_in_time_whatever_it_runs(name):
+    with Cluster(1, None, ("--drain-time", "500ms", "--end-timeout", "5s")) as own:
+        dataset = data.range(100).map("data_functions:takes_for_ever", returns="int64")
+        skipping = data.range(10**12).filter(lambda x: x < 0).segment(10**12)
+        with dataset.read(own.address, name=name, timeout=LIMIT_S) as first, \
+                skipping.read(own.address, name=f"{name}-skips", timeout=LIMIT_S) as second:
+            for reader in first, second:
+                with pytest.raises(lockstep.DeadlineExceeded):
+                    reader.next(1)
+            began = time.monotonic()
+            own.workers[0].process.terminate()
+            assert own.workers[0].process.wait(LIMIT_S) == 0, own.workers[0].log()
+            assert time.monotonic() - began < 5
+            assert "end_timeout" not in own.workers[0].log()
+
+
+def test_a_worker_that_others_can_reach_needs_to_be_allowed(cluster):
+    command = [LOCKSTEP, "worker", "--dispatcher", cluster.address, "--listen", "0.0.0.0:0"]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert refused.returncode == 2
+    assert "--insecure-network" in refused.stderr and "--listen 0.0.0.0:0" in refused.stderr
+    Worker(cluster.address, None, "--listen", "0.0.0.0:0", "--insecure-network").stop()
