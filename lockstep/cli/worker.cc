@@ -2,10 +2,12 @@
 #include "lockstep/data/worker.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,6 +19,8 @@
 #include "lockstep/config/option_table.h"
 #include "lockstep/engine/function_pool.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/loopback.h"
+#include "lockstep/runtime/open_files.h"
 
 namespace lockstep::cli {
 namespace {
@@ -26,6 +30,8 @@ struct WorkerArguments {
   std::string dispatcher = "127.0.0.1:7070";
   std::string listen = "127.0.0.1:0";
   std::string advertise;
+  bool insecure_network = false;
+  absl::Duration end_timeout = absl::Seconds(5);
   std::vector<std::string> allow_paths;
   std::vector<std::string> tags;
   std::string python = "python3";
@@ -37,11 +43,12 @@ struct WorkerArguments {
 WorkerArguments::WorkerArguments() : table("worker", "LOCKSTEP_WORKER_") {
   table.Text("dispatcher", &dispatcher, "HOST:PORT",
              "The server whose data service the worker works for: its --listen address.");
-  table.Text("listen", &listen, "HOST:PORT",
-             "Where consumers call. Port 0: any. Nothing is encrypted or authenticated: whoever\n"
-             "reaches it can read what the worker may read.");
+  table.Text("listen", &listen, "HOST:PORT", "Where consumers call. Port 0: any.");
   table.Text("advertise", &advertise, "HOST:PORT",
              "What consumers are told to call; empty: as it listens.");
+  table.Switch("insecure-network", &insecure_network,
+               "Allow an address that other hosts can reach, although nothing is encrypted or\n"
+               "authenticated: whoever reaches it can read what the worker may read.");
   table.List(
       "allow-path", &allow_paths, "DIR",
       "Datasets may read files below this directory; without any, all that the process may.");
@@ -55,6 +62,8 @@ WorkerArguments::WorkerArguments() : table("worker", "LOCKSTEP_WORKER_") {
               "Elements that are made and not read yet; beyond that nothing is made ahead.");
   table.Duration("drain-time", &options.drain_time,
                  "How long a worker that ends lets its consumers go elsewhere.");
+  table.Duration("end-timeout", &end_timeout,
+                 "How long what it runs may take to stop after that; then it ends without.");
 }
 
 // Ends the worker's loop, at the second signal the process.
@@ -80,6 +89,46 @@ class Signals {
   bool came_ = false;
 };
 
+// Ends the process with this code unless it is gone in time: what hangs in a file system cannot be
+// told to stop, and nothing is lost with it.
+class EndLimit {
+ public:
+  EndLimit(absl::Duration limit, int code, std::function<void()> told)
+      : thread_([this, limit, code, told = std::move(told)] {
+          std::unique_lock lock(mutex_);
+          if (changed_.wait_for(lock, absl::ToChronoMilliseconds(limit),
+                                [this] { return gone_; })) {
+            return;
+          }
+          told();
+          std::_Exit(code);
+        }) {}
+  ~EndLimit() {
+    {
+      const std::lock_guard lock(mutex_);
+      gone_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  EndLimit(const EndLimit&) = delete;
+  EndLimit& operator=(const EndLimit&) = delete;
+
+ private:
+  std::mutex mutex_;  // covers what follows
+  std::condition_variable changed_;
+  bool gone_ = false;
+  std::thread thread_;
+};
+
+// FAILED_PRECONDITION: other hosts could reach it, and that is not allowed.
+absl::Status CheckListen(runtime::Loop& loop, const WorkerArguments& given) {
+  if (given.insecure_network) return absl::OkStatus();
+  // One that cannot be read is complained about by whoever listens there.
+  const auto address = runtime::ParseAddress(given.listen);
+  return address.ok() ? runtime::CheckLoopback(loop.io(), *address) : absl::OkStatus();
+}
+
 int RunWorker(WorkerArguments& given, Invocation& invocation) {
   const auto say = [&](const std::string& text) {
     invocation.err << "lockstep worker: " << text << std::endl;
@@ -100,13 +149,19 @@ int RunWorker(WorkerArguments& given, Invocation& invocation) {
   options.allow_paths = given.allow_paths;
   options.tags = given.tags;
   options.cache.threads = given.threads;
-  if (!given.python.empty()) {
-    options.functions =
-        std::make_shared<engine::FunctionPool>(engine::FunctionPoolOptions{.python = given.python});
-  }
+  const auto functions =
+      std::make_shared<engine::FunctionPool>(engine::FunctionPoolOptions{.python = given.python});
+  if (!given.python.empty()) options.functions = functions;
   options.notice = say;
 
+  if (!runtime::RaiseOpenFilesLimit())
+    say("the limit of open files (RLIMIT_NOFILE) stays as it is");
+
   runtime::Loop loop;
+  if (absl::Status status = CheckListen(loop, given); !status.ok()) {
+    say(absl::StrCat("--listen ", std::string(status.message())));
+    return kExitUsage;
+  }
   absl::Status failed;
   auto worker = data::Worker::Start(loop, std::move(options), [&](absl::Status why) {
     failed = std::move(why);
@@ -122,11 +177,16 @@ int RunWorker(WorkerArguments& given, Invocation& invocation) {
     (*worker)->Drain([&] { loop.Stop(); });
   });
   loop.Run();
-  if (!failed.ok()) {
-    say(std::string(failed.message()));
-    return kExitFailed;
-  }
-  return kExitOk;
+  const int code = failed.ok() ? kExitOk : kExitFailed;
+  if (!failed.ok()) say(std::string(failed.message()));
+  const EndLimit limit(given.end_timeout, code, [&] {
+    say(absl::StrCat("segments that run did not stop within ",
+                     absl::FormatDuration(given.end_timeout),
+                     " (end_timeout): it ends without them; others make them again"));
+  });
+  functions->Stop();
+  worker->reset();
+  return code;
 }
 
 }  // namespace

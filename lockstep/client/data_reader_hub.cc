@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -47,6 +49,42 @@ std::string HostName() {
 }
 
 absl::Status StatusOf(const dispatch::ErrorPtr& error) { return native::StatusOf(*error); }
+
+// Elements lie at multiples of 64 bytes of their chunk, and arrays are made of them without a copy
+// where that is so in memory, too. The answer's head, which is done with, leaves room to move it.
+std::string_view AlignedChunk(std::string& answer, std::string_view chunk) {
+  const auto at = static_cast<size_t>(chunk.data() - answer.data());
+  const size_t over = reinterpret_cast<uintptr_t>(chunk.data()) % native::kChunkAlignment;
+  if (over == 0 || over > at) return chunk;
+  std::memmove(answer.data() + at - over, chunk.data(), chunk.size());
+  return {answer.data() + at - over, chunk.size()};
+}
+
+// Whether these may be the elements that were asked for. Of a chunk in shared memory the reader
+// takes those itself.
+absl::Status CheckChunk(const dispatch::SendRead& read, const native::ChunkHead& head,
+                        bool shared) {
+  const int64_t stride = std::max<int64_t>(1, read.stride);
+  std::string wrong;
+  if (head.segment != read.segment) {
+    wrong = absl::StrCat("elements of segment ", head.segment);
+  } else if (shared && (head.stride != 1 || head.next - head.first != head.count)) {
+    wrong = "the place of a part of a chunk";
+  } else if (shared) {
+    if (head.first > read.from) wrong = absl::StrCat("elements from ", head.first, " on");
+  } else if (head.count == 0) {
+    if (!head.ended) wrong = "no element, and no end";
+  } else if (head.first != read.from || int64_t{head.stride} != stride) {
+    wrong = absl::StrCat("elements from ", head.first, " on, each ", head.stride, ".");
+  } else if (int64_t{head.count} > read.max_elements ||
+             head.next != head.first + int64_t{head.count} * stride) {
+    wrong = absl::StrCat(head.count, " elements, up to ", head.next);
+  }
+  if (wrong.empty()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(wrong, "; asked for ", read.max_elements, " of segment ",
+                                          read.segment, " from ", read.from, " on, each ", stride,
+                                          "."));
+}
 
 }  // namespace
 
@@ -638,18 +676,29 @@ std::optional<dispatch::ConsumerEvent> DataReader::Impl::AnsweredRead(
     return dispatch::ReadFailed{
         .read = read.read, .error = native::ErrorOf(why), .unreachable = not_there};
   };
+  const auto lied = [&](const absl::Status& how) {
+    return failed(
+        native::WithReason(absl::InternalError(absl::StrCat(
+                               "the worker at ", read.worker.address,
+                               " answers what it was not asked for: ", std::string(how.message()))),
+                           "worker_answer_invalid"),
+        false);
+  };
   // A worker that cannot answer now is as good as none.
   if (!answer.ok()) {
     return failed(answer.status(), unreachable || absl::IsUnavailable(answer.status()));
   }
-  const auto bytes = std::make_shared<const std::string>(*std::move(answer));
+  const auto bytes = std::make_shared<std::string>(*std::move(answer));
   const auto parsed = native::ParseReadAnswer(*bytes);
   if (!parsed.ok()) return failed(parsed.status(), true);
   dispatch::ReadAnswered event{.read = read.read};
-  if (parsed->form == native::AnswerForm::kPrepared) return event;
+  if (parsed->form == native::AnswerForm::kPrepared) {
+    if (read.max_elements > 0) return lied(absl::InternalError("that it has prepared something"));
+    return event;
+  }
   const bool shared = parsed->form == native::AnswerForm::kShared;
   std::shared_ptr<const void> keeps = bytes;
-  std::string_view chunk = parsed->chunk;
+  std::string_view chunk = shared ? parsed->chunk : AlignedChunk(*bytes, parsed->chunk);
   if (shared) {
     auto view = EndOf(read.worker).memory->View(parsed->place);
     if (!view.ok()) return std::nullopt;
@@ -659,9 +708,7 @@ std::optional<dispatch::ConsumerEvent> DataReader::Impl::AnsweredRead(
   const auto view = native::ChunkView::Parse(chunk);
   if (!view.ok()) return failed(view.status(), true);
   const native::ChunkHead& head = view->head();
-  if (shared && (head.stride != 1 || head.next - head.first != head.count)) {
-    return failed(absl::InvalidArgumentError("a place with a part of a chunk"), true);
-  }
+  if (absl::Status wrong = CheckChunk(read, head, shared); !wrong.ok()) return lied(wrong);
   event.known = shared ? parsed->place.known : head.known;
   const bool whole = shared ? parsed->place.ended : head.ended;
   // Of a place one takes what one asked for; what comes as bytes is just that.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_chunk.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -17,6 +19,35 @@ namespace native = wire::native;
 using native::ChunkHead;
 using native::ChunkWriter;
 using native::kChunkAlignment;
+
+// Sums of these do not run over.
+constexpr int64_t kIndexMax = std::numeric_limits<int64_t>::max() / 4;
+
+absl::Status CheckAsk(const native::ReadSegment& ask) {
+  if (ask.from < 0 || ask.segment < 0) {
+    return absl::InvalidArgumentError("a segment and an element are counted from 0");
+  }
+  if (ask.from > kIndexMax || ask.segment > kIndexMax || ask.ahead > uint64_t{kIndexMax}) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no segment ", ask.segment,
+                                                   " with an element ", ask.from, " and ",
+                                                   ask.ahead, " behind it"));
+  }
+  return absl::OkStatus();
+}
+
+ReadRequest RequestOf(const native::ReadSegment& ask, link::LinkId reader) {
+  return {.dataset = absl::StrCat(ask.dataset),
+          .source = nullptr,
+          .segment = ask.segment,
+          .from = ask.from,
+          .stride = std::max<uint32_t>(1, ask.stride),
+          .ahead = static_cast<int64_t>(ask.ahead),
+          .elements_max = ask.elements_max,
+          // Who is told the place of a chunk takes of it what it wants.
+          .bytes_max = ask.bytes_max == 0 || ask.memory != 0 ? std::numeric_limits<uint64_t>::max()
+                                                             : ask.bytes_max,
+          .reader = reader.value()};
+}
 
 }  // namespace
 
@@ -32,30 +63,17 @@ struct ReadService::Inbox {
   runtime::Loop* loop;
 };
 
-link::Payload AnswerOf(const SegmentCache::Found& found, const native::ReadSegment& ask,
+link::Payload AnswerOf(const SegmentCache::Found& found, const ReadRequest& request,
                        uint64_t& elements) {
   const native::ChunkView& chunk = found.chunk->view;
   const ChunkHead& head = chunk.head();
-  const int64_t stride = std::max<uint32_t>(1, ask.stride);
-  // Which of the chunk's elements: those of the stride that are known to have enough behind them.
-  const int64_t ahead = static_cast<int64_t>(ask.ahead);
-  int64_t end = head.next;
-  if (!found.ended) end = std::min(end, found.known - ahead);
-  std::vector<uint32_t> picked;
-  uint64_t bytes = 0;
-  const uint64_t bytes_max = ask.bytes_max == 0 ? ~uint64_t{0} : ask.bytes_max;
-  int64_t at = ask.from;
-  for (; at < end && picked.size() < ask.elements_max; at += stride) {
-    const auto i = static_cast<uint32_t>(at - head.first);
-    const uint64_t more = chunk.element(i).size();
-    if (!picked.empty() && bytes + more > bytes_max) break;
-    bytes += more;
-    picked.push_back(i);
-  }
-  elements = picked.size();
-  const bool to_the_end = at >= head.next;
-  if (stride == 1 && picked.size() == head.count && to_the_end &&
-      head.ended == (found.ended && at >= found.known) && ahead == 0) {
+  const int64_t at = TakenUntil(found, request);
+  const int64_t stride = request.stride;
+  const int64_t count = (at - request.from) / stride;
+  elements = static_cast<uint64_t>(count);
+  const bool ended = found.ended && at >= found.known;
+  if (stride == 1 && count == head.count && at >= head.next && head.ended == ended &&
+      request.ahead == 0) {
     if (found.chunk->answer != nullptr) {
       return {.failed = false, .bytes = {}, .shared = found.chunk->answer};
     }
@@ -65,19 +83,22 @@ link::Payload AnswerOf(const SegmentCache::Found& found, const native::ReadSegme
     whole += found.chunk->chunk;
     return {.failed = false, .bytes = std::move(whole), .shared = nullptr};
   }
+  const auto element = [&](int64_t i) {
+    return chunk.element(static_cast<uint32_t>(request.from + i * stride - head.first));
+  };
   size_t room = 2 * kChunkAlignment;
-  for (const uint32_t i : picked) room += ChunkWriter::BytesFor(chunk.element(i).size());
+  for (int64_t i = 0; i < count; ++i) room += ChunkWriter::BytesFor(element(i).size());
   std::string out(room, '\0');
   ChunkWriter writer(std::span<char>(out).subspan(kChunkAlignment));
-  for (const uint32_t i : picked) {
-    const std::string_view element = chunk.element(i);
-    std::memcpy(writer.Add(element.size()).data(), element.data(), element.size());
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string_view one = element(i);
+    std::memcpy(writer.Add(one.size()).data(), one.data(), one.size());
   }
   const size_t used = writer.Finish({.segment = head.segment,
-                                     .first = ask.from,
-                                     .stride = static_cast<uint32_t>(stride),
-                                     .next = std::max(at, ask.from),
-                                     .ended = found.ended && at >= found.known,
+                                     .first = request.from,
+                                     .stride = request.stride,
+                                     .next = at,
+                                     .ended = ended,
                                      .known = found.known});
   out.resize(kChunkAlignment + used);
   native::PutInlineHead(out);
@@ -112,9 +133,7 @@ void ReadService::Take(link::Request request, link::Responder responder) {
   }
   auto ask = native::Decode<native::ReadSegment>(request.payload);
   absl::Status wrong = ask.status();
-  if (wrong.ok() && (ask->from < 0 || ask->segment < 0)) {
-    wrong = absl::InvalidArgumentError("a segment and an element are counted from 0");
-  }
+  if (wrong.ok()) wrong = CheckAsk(*ask);
   if (!wrong.ok()) {
     ++stats_.failed;
     return responder.Fail(native::WithReason(wrong, "invalid_argument"));
@@ -141,13 +160,8 @@ void ReadService::Take(link::Request request, link::Responder responder) {
 
 void ReadService::Read(const native::ReadSegment& ask, std::shared_ptr<const SegmentSource> source,
                        link::Responder responder) {
-  ReadRequest request = {.dataset = std::to_string(ask.dataset),
-                         .source = std::move(source),
-                         .segment = ask.segment,
-                         .from = ask.from,
-                         .stride = std::max<uint32_t>(1, ask.stride),
-                         .ahead = static_cast<int64_t>(ask.ahead),
-                         .reader = responder.link().value()};
+  ReadRequest request = RequestOf(ask, responder.link());
+  request.source = std::move(source);
   if (ask.elements_max == 0) {
     cache_.Prepare(std::move(request));
     return responder.Answer(native::PreparedAnswer());
@@ -194,7 +208,9 @@ void ReadService::Answer(uint64_t number, const native::ReadSegment& ask,
     }
   }
   uint64_t elements = 0;
-  link::Payload payload = AnswerOf(*found, ask, elements);
+  ReadRequest request = RequestOf(ask, open.mapped().link());
+  if (ask.bytes_max != 0) request.bytes_max = ask.bytes_max;
+  link::Payload payload = AnswerOf(*found, request, elements);
   stats_.elements += elements;
   stats_.bytes += payload.shared != nullptr ? payload.shared->size() : payload.bytes.size();
   open.mapped().Send(std::move(payload));

@@ -70,7 +70,7 @@ class ReadService {
 
 // The answer that this reader gets of a chunk: all of it when that is what it asked for, else the
 // elements that it asked for, copied. `elements`: how many those are.
-link::Payload AnswerOf(const SegmentCache::Found& found, const wire::native::ReadSegment& ask,
+link::Payload AnswerOf(const SegmentCache::Found& found, const ReadRequest& request,
                        uint64_t& elements);
 
 }  // namespace lockstep::data

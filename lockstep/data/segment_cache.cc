@@ -69,6 +69,23 @@ StoredChunkPtr EmptyEnd(int64_t segment, int64_t total) {
 
 }  // namespace
 
+int64_t TakenUntil(const SegmentCache::Found& found, const ReadRequest& request) {
+  const ChunkView& chunk = found.chunk->view;
+  const ChunkHead& head = chunk.head();
+  // Those that are known to have enough behind them.
+  const int64_t end = found.ended ? head.next : std::min(head.next, found.known - request.ahead);
+  int64_t taken = 0;
+  uint64_t bytes = 0;
+  int64_t at = request.from;
+  for (; at < end && taken < request.elements_max; at += request.stride) {
+    const uint64_t more = chunk.element(static_cast<uint32_t>(at - head.first)).size();
+    if (taken > 0 && (bytes > request.bytes_max || more > request.bytes_max - bytes)) break;
+    bytes += more;
+    ++taken;
+  }
+  return at;
+}
+
 SegmentCache::SegmentCache(const SegmentCacheOptions& options) : options_(options) {
   for (int i = 0; i < std::max(1, options_.threads); ++i) {
     threads_.emplace_back([this] { RunThread(); });
@@ -92,7 +109,7 @@ void SegmentCache::Read(ReadRequest request, Done done) {
     const std::lock_guard lock(mutex_);
     const EntryPtr entry = Find(request);
     if (auto found = Lookup(*entry, request)) {
-      MarkRead(*entry, request, found->chunk->head().first);
+      MarkRead(*entry, request, *found);
       due.push_back({std::move(done), *std::move(found)});
       ResumePaused();
     } else {
@@ -131,6 +148,7 @@ void SegmentCache::Drop(const std::string& dataset) {
       FailWaiters(*entry, absl::UnavailableError("the worker has dropped the dataset"), due);
       Erase(entry);
     }
+    totals_.erase(dataset);
   }
   for (Due& one : due) one.done(std::move(one.with));
 }
@@ -184,10 +202,11 @@ std::optional<SegmentCache::Found> SegmentCache::Lookup(Entry& entry, const Read
   return Found{chunk, known, entry.total >= 0};
 }
 
-void SegmentCache::MarkRead(Entry& entry, const ReadRequest& request, int64_t first) {
-  const auto at = entry.chunks.find(first);
-  if (at == entry.chunks.end()) return;
-  // It is read by this one only when it got to the chunk's end, but asking again is no harm.
+void SegmentCache::MarkRead(Entry& entry, const ReadRequest& request, const Found& found) {
+  const auto at = entry.chunks.find(found.chunk->head().first);
+  if (at == entry.chunks.end() || at->second.chunk != found.chunk) return;
+  // Who takes a part of it comes back for the rest.
+  if (TakenUntil(found, request) < found.chunk->head().next) return;
   const uint32_t stride = std::max<uint32_t>(1, request.stride);
   at->second.read_by.insert(static_cast<uint32_t>(request.from % stride));
   if (at->second.read_by.size() < std::min<size_t>(stride, at->second.chunk->head().count)) return;
@@ -292,10 +311,10 @@ void SegmentCache::RunEntry(const EntryPtr& entry, std::unique_lock<std::mutex>&
 }
 
 void SegmentCache::Settle(const EntryPtr& entry, Made made, std::vector<Due>& due) {
+  if (entry->dropped) return;
   RunTotals& totals = totals_[entry->key.first];
   totals.elements += made.elements;
   totals.busy += made.busy;
-  if (entry->dropped) return;
   if (!made.failure.ok()) {
     ++totals.failures;
     FailWaiters(*entry, made.failure, due);
@@ -328,7 +347,7 @@ SegmentCache::Made SegmentCache::MakeChunk(Entry& entry, int64_t produced, int64
   Made made;
   const Time start = MonotonicNow();
   if (entry.stream == nullptr) {
-    auto stream = entry.source->Start(entry.key.second);
+    auto stream = entry.source->Start(entry.key.second, entry.dropped);
     if (!stream.ok()) {
       made.failure = stream.status();
       return made;
@@ -354,6 +373,7 @@ SegmentCache::Made SegmentCache::MakeChunk(Entry& entry, int64_t produced, int64
     }
     if (first + made.elements < store_from) {
       ++first;
+      if (entry.dropped) break;
       continue;
     }
     if (!memory) {
@@ -387,17 +407,17 @@ SegmentCache::Made SegmentCache::MakeChunk(Entry& entry, int64_t produced, int64
 void SegmentCache::ServeWaiters(Entry& entry, std::vector<Due>& due) {
   std::vector<Waiter> waiters = std::exchange(entry.waiters, {});
   // All are looked up before any chunk goes.
-  std::vector<std::pair<ReadRequest, int64_t>> read;
+  std::vector<std::pair<ReadRequest, Found>> read;
   for (Waiter& waiter : waiters) {
     auto found = Lookup(entry, waiter.request);
     if (!found) {
       entry.waiters.push_back(std::move(waiter));
       continue;
     }
-    read.emplace_back(std::move(waiter.request), found->chunk->head().first);
+    read.emplace_back(std::move(waiter.request), *found);
     due.push_back({std::move(waiter.done), *std::move(found)});
   }
-  for (const auto& [request, first] : read) MarkRead(entry, request, first);
+  for (const auto& [request, found] : read) MarkRead(entry, request, found);
   entry.last_used = MonotonicNow();
   entry.awaited = !entry.waiters.empty();
   // Of those that are left, some may want what the run has passed.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -54,6 +55,9 @@ struct ReadRequest {
   int64_t from = 0;
   uint32_t stride = 1;
   int64_t ahead = 0;
+  // What it takes of one answer at most; bytes: but for the first element.
+  int64_t elements_max = std::numeric_limits<int64_t>::max();
+  uint64_t bytes_max = std::numeric_limits<uint64_t>::max();
   // Who asks; for `Forget`.
   uint64_t reader = 0;
 };
@@ -105,7 +109,7 @@ class SegmentCache {
   // What is left of a dataset goes.
   void Drop(const std::string& dataset);
 
-  // By dataset; of those that were run here.
+  // By dataset; of those that were run here and not dropped since.
   std::map<std::string, RunTotals> totals() const;
   SegmentCacheStats stats() const;
 
@@ -162,7 +166,7 @@ class SegmentCache {
   // With the mutex held, from here on.
   EntryPtr Find(const ReadRequest& request);
   std::optional<Found> Lookup(Entry& entry, const ReadRequest& request);
-  void MarkRead(Entry& entry, const ReadRequest& request, int64_t first);
+  void MarkRead(Entry& entry, const ReadRequest& request, const Found& found);
   void EnsureRuns(const EntryPtr& entry, bool waits);
   // `awaited`: somebody waits for what it makes.
   void Queue(const EntryPtr& entry, bool awaited);
@@ -190,5 +194,8 @@ class SegmentCache {
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
+
+// The first element of its stride that the reader does not take of what was found.
+int64_t TakenUntil(const SegmentCache::Found& found, const ReadRequest& request);
 
 }  // namespace lockstep::data

@@ -28,7 +28,8 @@ class Numbers final : public SegmentSource {
     return text;
   }
 
-  absl::StatusOr<std::unique_ptr<ElementStream>> Start(int64_t segment) const override {
+  absl::StatusOr<std::unique_ptr<ElementStream>> Start(
+      int64_t segment, const std::atomic<bool>& /*stop*/) const override {
     ++runs;
     if (segment == 13) return absl::DataLossError("poisoned");
     return std::make_unique<Stream>(*this, segment);
@@ -64,31 +65,27 @@ class Numbers final : public SegmentSource {
 
 // As a consumer reads: all elements of its stride.
 std::vector<std::string> ReadAll(SegmentCache& cache, std::shared_ptr<const SegmentSource> source,
-                                 int64_t segment, int64_t from, uint32_t stride,
-                                 uint64_t ahead = 0) {
+                                 int64_t segment, int64_t from, uint32_t stride, uint64_t ahead = 0,
+                                 int64_t elements_max = 1000) {
   std::vector<std::string> all;
   for (;;) {
     std::promise<absl::StatusOr<SegmentCache::Found>> promise;
-    cache.Read({.dataset = "d",
-                .source = source,
-                .segment = segment,
-                .from = from,
-                .stride = stride,
-                .ahead = static_cast<int64_t>(ahead)},
+    const ReadRequest request = {.dataset = "d",
+                                 .source = source,
+                                 .segment = segment,
+                                 .from = from,
+                                 .stride = stride,
+                                 .ahead = static_cast<int64_t>(ahead),
+                                 .elements_max = elements_max};
+    cache.Read(request,
                [&](absl::StatusOr<SegmentCache::Found> found) { promise.set_value(found); });
     const auto found = promise.get_future().get();
     if (!found.ok()) {
       all.push_back(std::string(found.status().message()));
       return all;
     }
-    wire::native::ReadSegment ask{.dataset = 1,
-                                  .segment = segment,
-                                  .from = from,
-                                  .stride = stride,
-                                  .elements_max = 1000,
-                                  .ahead = ahead};
     uint64_t elements = 0;
-    const link::Payload payload = AnswerOf(*found, ask, elements);
+    const link::Payload payload = AnswerOf(*found, request, elements);
     const std::string& bytes = payload.shared != nullptr ? *payload.shared : payload.bytes;
     const auto answer = wire::native::ParseReadAnswer(bytes);
     EXPECT_TRUE(answer.ok());
@@ -142,6 +139,19 @@ TEST(SegmentCache, RunsAgainWhatWasReadAlready) {
   EXPECT_EQ(ReadAll(cache, source, 0, 0, 1), first);
   EXPECT_EQ(ReadAll(cache, source, 0, 50, 1), Expected(0, 100, 100, 50, 1));
   EXPECT_EQ(source->runs, 3);
+}
+
+// A reader that takes a part of a chunk comes back for the rest: that is there.
+TEST(SegmentCache, PartsOfAChunkAreReadOfOneRun) {
+  SegmentCache cache({.threads = 1, .chunk_bytes = 4096});
+  const auto source = std::make_shared<Numbers>(100, 100);
+  EXPECT_EQ(ReadAll(cache, source, 0, 0, 1, 0, 3), Expected(0, 100, 100, 0, 1));
+  EXPECT_EQ(source->runs, 1);
+  EXPECT_EQ(cache.stats().chunks, 0U);
+  EXPECT_EQ(ReadAll(cache, source, 1, 0, 2, 0, 3), Expected(1, 100, 100, 0, 2));
+  EXPECT_EQ(ReadAll(cache, source, 1, 1, 2, 0, 3), Expected(1, 100, 100, 1, 2));
+  EXPECT_EQ(source->runs, 2);
+  EXPECT_EQ(cache.stats().chunks, 0U);
 }
 
 TEST(SegmentCache, StaysWithinItsBytes) {
@@ -216,6 +226,30 @@ TEST(SegmentCache, EndsWhileSomebodyWaits) {
     cache.Forget(7);
   }
   EXPECT_FALSE(called);
+}
+
+// A worker lives long, and datasets come and go.
+TEST(SegmentCache, NothingIsLeftOfADatasetThatWasDropped) {
+  SegmentCache cache({.threads = 1, .chunk_bytes = 1024});
+  const auto source = std::make_shared<Numbers>(100, 100);
+  EXPECT_EQ(ReadAll(cache, source, 0, 0, 1).size(), 100U);
+  EXPECT_EQ(cache.totals().at("d").elements, 100);
+  cache.Drop("d");
+  EXPECT_TRUE(cache.totals().empty());
+  EXPECT_EQ(cache.stats().segments, 0U);
+}
+
+// One that skips to a far element, or makes one that takes long, is not waited for.
+TEST(SegmentCache, EndsWhileARunSkips) {
+  const auto source = std::make_shared<Numbers>(100'000, 10, absl::Milliseconds(1));
+  const auto start = std::chrono::steady_clock::now();
+  {
+    SegmentCache cache({.threads = 1});
+    cache.Read({.dataset = "d", .source = source, .segment = 0, .from = 90'000},
+               [](const auto&) { ADD_FAILURE() << "it is not there"; });
+    while (source->made == 0) std::this_thread::yield();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
 }  // namespace

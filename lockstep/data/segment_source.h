@@ -1,6 +1,7 @@
 // What makes the elements of a dataset's segments, as the cache sees it. Pure interface.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,7 +25,10 @@ class ElementStream {
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
-  virtual absl::StatusOr<std::unique_ptr<ElementStream>> Start(int64_t segment) const = 0;
+  // `stop`: becomes true when nobody wants the elements any more: a call that takes long may end
+  // then, with any error. Outlives the stream.
+  virtual absl::StatusOr<std::unique_ptr<ElementStream>> Start(
+      int64_t segment, const std::atomic<bool>& stop) const = 0;
 };
 
 }  // namespace lockstep::data

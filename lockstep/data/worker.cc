@@ -30,6 +30,8 @@ constexpr size_t kDatasetsMax = 256;
 constexpr uint64_t kArenaBytesMin = uint64_t{256} << 20;
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(100);
+// Datasets whose files are listed at a time: `resolvers_max`.
+constexpr int kResolversMax = 4;
 // On their way at a time: the one that is parked, and one that reports.
 constexpr int kPollsMax = 2;
 
@@ -58,18 +60,32 @@ bool IsRefusal(const absl::Status& status) {
 
 }  // namespace
 
-// Lists files, one dataset after the other, on a thread of its own; which nobody waits for: it may
-// hang in a file system.
+// Lists files on threads of its own, which nobody waits for: they may hang in a file system. A
+// dataset that finds all of them hanging waits; the dispatcher asks another worker then.
 struct Worker::Resolving {
   std::mutex mutex;  // covers what follows
   std::condition_variable changed;
   std::deque<std::function<void()>> work;
+  int threads = 0;
+  int idle = 0;
   bool ends = false;
+
+  static void Add(const std::shared_ptr<Resolving>& self, std::function<void()> work) {
+    const std::lock_guard lock(self->mutex);
+    self->work.push_back(std::move(work));
+    if (self->idle < static_cast<int>(self->work.size()) && self->threads < kResolversMax) {
+      ++self->threads;
+      std::thread([self] { Run(self); }).detach();
+    }
+    self->changed.notify_one();
+  }
 
   static void Run(const std::shared_ptr<Resolving>& self) {
     std::unique_lock lock(self->mutex);
     for (;;) {
+      ++self->idle;
       self->changed.wait(lock, [&] { return self->ends || !self->work.empty(); });
+      --self->idle;
       if (self->ends) return;
       auto work = std::move(self->work.front());
       self->work.pop_front();
@@ -205,7 +221,9 @@ void Worker::SendPoll(bool at_once) {
 }
 
 void Worker::ReportTimes(native::WorkerPoll& poll) {
-  for (const auto& [dataset, totals] : cache_->totals()) {
+  const std::map<std::string, RunTotals> all = cache_->totals();
+  std::erase_if(reported_, [&](const auto& entry) { return !all.contains(entry.first); });
+  for (const auto& [dataset, totals] : all) {
     RunTotals& before = reported_[dataset];
     const int64_t elements = totals.elements - before.elements;
     if (elements <= 0) continue;
@@ -327,11 +345,7 @@ void Worker::Resolve(int64_t id) {
                       if (!reply.ok()) return Resolved(id, reply.status());
                       auto definition = native::DecodeDefinition(reply->definition.data);
                       if (!definition.ok()) return Resolved(id, definition.status());
-                      const std::lock_guard lock(resolver_->mutex);
-                      if (!std::exchange(resolver_runs_, true)) {
-                        std::thread([resolver = resolver_] { Resolving::Run(resolver); }).detach();
-                      }
-                      resolver_->work.push_back([this, alive, resolver = resolver_.get(),
+                      Resolving::Add(resolver_, [this, alive, resolver = resolver_.get(),
                                                  loop = &loop_, id, roots = options_.allow_paths,
                                                  definition = *std::move(definition)] {
                         auto manifest = engine::Resolve(definition, {.roots = roots});
@@ -342,7 +356,6 @@ void Worker::Resolve(int64_t id) {
                           if (!alive.expired()) Resolved(id, std::move(manifest));
                         });
                       });
-                      resolver_->changed.notify_one();
                     });
 }
 

@@ -58,7 +58,7 @@ struct WorkerOptions {
 // Registers with the dispatcher and polls it for as long as it lives; comes back by itself when the
 // dispatcher was away. Holds no promise: whatever it keeps can be made again elsewhere.
 //
-// Threads: loop-confined; segments are run on threads of the cache, files are listed on one of its
+// Threads: loop-confined; segments are run on threads of the cache, files are listed on some of its
 // own. Ownership: the loop must outlive it. Bounds: SegmentCacheOptions, `datasets_max`.
 class Worker {
  public:
@@ -122,7 +122,6 @@ class Worker {
   std::vector<wire::native::ResolveReport> told_;     // with the poll that is on its way
   std::map<std::string, RunTotals> reported_;
   const std::shared_ptr<Resolving> resolver_;
-  bool resolver_runs_ = false;
 
   bool registered_ = false;
   int polls_ = 0;  // on their way

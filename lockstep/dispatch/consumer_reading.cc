@@ -582,7 +582,8 @@ ConsumerMachine::View ConsumerMachine::Impl::GetView() const {
   if (!assignment_) {
     view.waits_for = "the dispatcher";
   } else if (assignment_->phase == Phase::kResolving) {
-    view.waits_for = "the dataset's files to be listed";
+    view.waits_for = assignment_->waits_for.empty() ? "the dataset's files to be listed"
+                                                    : assignment_->waits_for;
   } else if (rounds() && SeatingAt(round_) == nullptr) {
     view.waits_for = "the other consumers";
   } else if (rounds() && block_ && round_ >= *block_ && begun_ < round_) {

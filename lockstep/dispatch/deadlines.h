@@ -22,6 +22,7 @@ enum class DueKind {
   kConsumerReach,  // it may try the workers again that it could not reach
   kIterationIdle,
   kDatasetIdle,
+  kDatasetResolve,  // who lists its files takes long
 };
 
 // One thing that may be due: at most once at a time.

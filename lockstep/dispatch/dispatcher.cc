@@ -100,6 +100,9 @@ void Dispatcher::Impl::ReachDeadlines(Time now, Effects& out) {
           Commit(now, record::DatasetForgotten{.dataset = due->dataset}, out);
         }
         break;
+      case DueKind::kDatasetResolve:
+        ResolveIsLate(now, due->dataset, out);
+        break;
       default:
         if (Iteration* iteration = FindIteration(due->iteration); iteration != nullptr) {
           iteration->ReachDue(now, *due, out);
@@ -150,7 +153,7 @@ absl::Status Dispatcher::Impl::ApplyDataset(const record::DatasetResolved& r) {
   dataset->resolved = true;
   dataset->manifest = r.manifest;
   dataset->shape.reset();
-  dataset->resolve_tries.clear();
+  ForgetResolving(*dataset);
   return absl::OkStatus();
 }
 
@@ -170,9 +173,10 @@ absl::Status Dispatcher::Impl::ApplyDataset(const record::DatasetRetired& r) {
 }
 
 absl::Status Dispatcher::Impl::ApplyDataset(const record::DatasetForgotten& r) {
-  const Dataset* dataset = FindDataset(r.dataset);
+  Dataset* dataset = FindDataset(r.dataset);
   if (dataset == nullptr) return NoDataset();
   Unlist(*dataset);
+  ForgetResolving(*dataset);
   for (auto& [id, worker] : env_.workers.all()) worker.times.erase(r.dataset);
   datasets_.erase(r.dataset);
   return absl::OkStatus();

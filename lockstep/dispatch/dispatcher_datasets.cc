@@ -149,7 +149,53 @@ bool Dispatcher::Impl::NeedsResolving(const Dataset& dataset) const {
 WorkerId Dispatcher::Impl::Resolver(const Dataset& dataset) const {
   WorkerTable::Avoid avoid;
   for (const auto& [worker, tries] : dataset.resolve_tries) avoid[worker] = Time::Infinite();
+  for (const WorkerId worker : dataset.resolve_late) avoid[worker] = Time::Infinite();
   return env_.workers.ForKey(static_cast<uint64_t>(dataset.id.value()), avoid);
+}
+
+void Dispatcher::Impl::AskToResolve(Time now, Dataset& dataset, WorkerId worker) {
+  Resolving& resolving = env_.resolving[dataset.id];
+  if (resolving.worker == worker) return;
+  const auto [asked, first] = dataset.resolve_asked.emplace(worker, now);
+  resolving = {.worker = worker, .since = asked->second};
+  env_.deadlines.Set({.kind = DueKind::kDatasetResolve, .dataset = dataset.id},
+                     now + env_.options.resolve_timeout);
+}
+
+// The one that was asked may hang in its file system, or have much to count.
+void Dispatcher::Impl::ResolveIsLate(Time now, DatasetId id, Effects& out) {
+  Dataset* dataset = FindDataset(id);
+  const auto resolving = env_.resolving.find(id);
+  if (resolving == env_.resolving.end()) return;
+  const auto [worker_id, since] = resolving->second;
+  env_.resolving.erase(resolving);
+  const Worker* worker = env_.workers.Find(worker_id);
+  if (dataset == nullptr || worker == nullptr || !NeedsResolving(*dataset)) return;
+  out.Tell(Severity::kWarning,
+           absl::StrCat("the worker at ", worker->address, " lists the files of dataset ",
+                        dataset->name, " for ", absl::FormatDuration(now - since),
+                        " now (resolve_timeout): another one is asked too, if there is one"));
+  // Where all are late they are asked in turn again: one that was busy may be free.
+  if (dataset->resolve_late.size() + 1 >= env_.workers.size()) dataset->resolve_late.clear();
+  dataset->resolve_late.insert(worker_id);
+  env_.workers.TouchAll();
+}
+
+// It does not list them any more.
+void Dispatcher::Impl::ForgetResolver(Dataset& dataset, WorkerId worker) {
+  dataset.resolve_asked.erase(worker);
+  dataset.resolve_late.erase(worker);
+  const auto resolving = env_.resolving.find(dataset.id);
+  if (resolving == env_.resolving.end() || resolving->second.worker != worker) return;
+  env_.resolving.erase(resolving);
+}
+
+void Dispatcher::Impl::ForgetResolving(Dataset& dataset) {
+  env_.deadlines.Clear({.kind = DueKind::kDatasetResolve, .dataset = dataset.id});
+  env_.resolving.erase(dataset.id);
+  dataset.resolve_asked.clear();
+  dataset.resolve_late.clear();
+  dataset.resolve_tries.clear();
 }
 
 void Dispatcher::Impl::TakeResolved(Time now, WorkerId worker, const ResolveReport& report,
@@ -161,8 +207,11 @@ void Dispatcher::Impl::TakeResolved(Time now, WorkerId worker, const ResolveRepo
     const bool elsewhere = report.error->code == absl::StatusCode::kUnavailable ||
                            report.error->code == absl::StatusCode::kCancelled;
     int32_t tries = ++dataset->resolve_tries[worker];
-    if (elsewhere && tries < env_.options.segment_tries) return env_.workers.TouchAll();
-    dataset->resolve_tries.clear();
+    if (elsewhere && tries < env_.options.segment_tries) {
+      ForgetResolver(*dataset, worker);
+      return env_.workers.TouchAll();
+    }
+    ForgetResolving(*dataset);
     return FailIterations(now, dataset->id, report.error, out);
   }
   if (report.manifest.size() > env_.options.manifest_bytes_max) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,10 @@ struct Dataset {
   std::string manifest;
   std::shared_ptr<const Shape> shape;  // not recorded
   std::map<WorkerId, int32_t> resolve_tries;
+  // Who was asked to list its files, and when first; who of them took too long. Who is asked at the
+  // moment: Environment::resolvers.
+  std::map<WorkerId, Time> resolve_asked;
+  std::set<WorkerId> resolve_late;
 
   bool ready() const { return resolved || !needs_manifest; }
 };
@@ -85,6 +90,10 @@ class Dispatcher::Impl {
   void FailIterations(Time now, DatasetId id, const ErrorPtr& error, Effects& out);
   bool NeedsResolving(const Dataset& dataset) const;
   WorkerId Resolver(const Dataset& dataset) const;
+  void AskToResolve(Time now, Dataset& dataset, WorkerId worker);
+  void ResolveIsLate(Time now, DatasetId id, Effects& out);
+  void ForgetResolver(Dataset& dataset, WorkerId worker);
+  void ForgetResolving(Dataset& dataset);
   void TakeResolved(Time now, WorkerId worker, const ResolveReport& report, Effects& out);
 
   // Iterations.

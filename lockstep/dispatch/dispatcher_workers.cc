@@ -90,8 +90,10 @@ void Dispatcher::Impl::AnswerWorker(Time now, Worker& worker, Effects& out) {
                       .version = worker.version,
                       .poll_within = env_.options.worker_timeout / 2};
   for (const auto& [id, iteration] : iterations_) iteration->ListTasks(worker.id, orders.tasks);
-  for (const auto& [id, dataset] : datasets_) {
-    if (NeedsResolving(dataset) && Resolver(dataset) == worker.id) orders.resolve.push_back(id);
+  for (auto& [id, dataset] : datasets_) {
+    if (!NeedsResolving(dataset) || Resolver(dataset) != worker.id) continue;
+    AskToResolve(now, dataset, worker.id);
+    orders.resolve.push_back(id);
   }
   out.Succeed(call, std::move(orders));
 }
@@ -109,7 +111,10 @@ void Dispatcher::Impl::LoseWorker(Time /*now*/, WorkerId id, const std::string& 
   env_.deadlines.Clear({.kind = DueKind::kWorkerPark, .worker = id});
   env_.deadlines.Clear({.kind = DueKind::kWorkerLost, .worker = id});
   env_.workers.Remove(id);
-  for (auto& [dataset_id, dataset] : datasets_) dataset.resolve_tries.erase(id);
+  for (auto& [dataset_id, dataset] : datasets_) {
+    dataset.resolve_tries.erase(id);
+    ForgetResolver(dataset, id);
+  }
   for (auto& [iteration_id, iteration] : iterations_) {
     iteration->WorkerGone(id, out);
     env_.touched.insert(iteration_id);

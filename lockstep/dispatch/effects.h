@@ -106,7 +106,8 @@ struct Assignment {
   std::vector<Seating> seatings;       // rounds: by first_round
   int64_t next_segment = 0;            // no segment from this one on has been granted
   std::vector<std::pair<int64_t, int64_t>>
-      returned;  // granted before, to be granted again: (segment, from)
+      returned;           // granted before, to be granted again: (segment, from)
+  std::string waits_for;  // in kResolving: for whom, and since when; for people
 };
 
 struct ConsumerClosed {};

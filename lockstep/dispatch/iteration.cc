@@ -327,7 +327,9 @@ void Iteration::AnswerParked(Time now, Consumer& consumer, Effects& out) {
   consumer.dirty = false;
   // Its lease counts from what it was last told, too.
   Hear(now, consumer);
-  out.Succeed(call, AssignmentFor(consumer));
+  Assignment assignment = AssignmentFor(consumer);
+  if (phase_ == Phase::kResolving) assignment.waits_for = WaitsForFiles(now);
+  out.Succeed(call, std::move(assignment));
   consumer.sent_version = consumer.version;
 }
 
@@ -434,6 +436,17 @@ void Iteration::ForgetCall(ConsumerId id) {
     env_.deadlines.Clear(DueOf(DueKind::kConsumerPark, id));
     Mark();
   }
+}
+
+std::string Iteration::WaitsForFiles(Time now) const {
+  if (env_.workers.empty()) return "a worker that lists the dataset's files: there is none";
+  const auto resolving = env_.resolving.find(spec_.dataset);
+  const Worker* worker =
+      resolving == env_.resolving.end() ? nullptr : env_.workers.Find(resolving->second.worker);
+  if (worker == nullptr) return "a worker that lists the dataset's files";
+  return absl::StrCat(
+      "the worker at ", worker->address, ", which lists the dataset's files, for ",
+      absl::FormatDuration(absl::Floor(now - resolving->second.since, absl::Seconds(1))), " now");
 }
 
 void Iteration::ConsumerLinkEnded(Time now, ConsumerId id) {

@@ -36,12 +36,19 @@ struct Parked {
   ConsumerId consumer;
 };
 
+// Who lists a dataset's files, and since when.
+struct Resolving {
+  WorkerId worker;
+  Time since;
+};
+
 // What the parts of one dispatcher share.
 struct Environment {
   Options options;
   WorkerTable workers;
   Deadlines deadlines;
   absl::flat_hash_map<CallId, Parked> parked;  // looked up only
+  std::map<DatasetId, Resolving> resolving;
   int64_t last_id = 0;
   std::set<IterationId> touched;  // to be settled after the event
 
@@ -223,6 +230,7 @@ class Iteration {
   void AddTaskFor(const Worker& worker, Effects& out);
   void CheckFinished(Time now, Effects& out);
   Assignment AssignmentFor(Consumer& consumer);
+  std::string WaitsForFiles(Time now) const;
   void FillExact(Consumer& consumer, Assignment& assignment);
   SegmentRest ExactSegment(int64_t seq) const;
   int64_t ExactSegments() const;  // how many grants the lane has in all

@@ -424,8 +424,7 @@ IterationRow Iteration::Row(Time now) const {
     }
   }
   if (phase_ == Phase::kResolving) {
-    row.waits_for =
-        env_.workers.empty() ? "a worker that lists the files" : "the worker that lists the files";
+    row.waits_for = WaitsForFiles(now);
   } else if (phase_ == Phase::kReading && env_.workers.empty()) {
     row.waits_for = "a worker";
   } else if (spec_.mode == Mode::kRounds && phase_ == Phase::kReading && seats_.empty()) {

@@ -30,6 +30,9 @@ struct Options {
   absl::Duration consumer_grace = absl::Seconds(1);
   // A consumer that cannot reach a worker is given others for so long.
   absl::Duration unreachable_for = absl::Seconds(5);
+  // `resolve_timeout`: when a worker has not listed a dataset's files within so long, another one
+  // is asked too; who is done first is believed.
+  absl::Duration resolve_timeout = absl::Minutes(5);
   // An unfinished iteration that has no consumer is collected after so long, a finished one after
   // the second. A dataset that no iteration uses is forgotten after the third.
   absl::Duration iteration_timeout = absl::Minutes(5);

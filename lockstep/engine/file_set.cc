@@ -1,10 +1,19 @@
 #include "lockstep/engine/file_set.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace lockstep::engine::internal {
+namespace {
+
+// `open_files_total_max`.
+constexpr size_t kOpenFilesTotalMax = 8192;
+
+}  // namespace
 
 FileSet::FileSet(std::vector<plan::FileInfo> files, std::vector<std::string> roots, bool map)
     : files_(std::move(files)), roots_(std::move(roots)), map_(map) {
@@ -15,6 +24,13 @@ FileSet::FileSet(std::vector<plan::FileInfo> files, std::vector<std::string> roo
     begin += std::max<int64_t>(0, file.records);
   }
   begins_.push_back(begin);
+}
+
+bool FileSet::TooManyOpen() {
+  rlimit limit = {};
+  size_t most = kOpenFilesTotalMax;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) most = std::min<size_t>(most, limit.rlim_cur / 2);
+  return SourceFile::CountOpen() >= most;
 }
 
 std::pair<size_t, int64_t> FileSet::Locate(int64_t record, size_t near) const {
@@ -40,7 +56,7 @@ absl::StatusOr<std::shared_ptr<SourceFile>> FileSet::Open(size_t file) const {
   const auto [entry, fresh] = open_.emplace(file, *opened);
   if (!fresh) return entry->second;
   order_.push_back(file);
-  if (order_.size() > kOpenFilesMax) {
+  while (order_.size() > kOpenFilesMax || (order_.size() > 1 && TooManyOpen())) {
     open_.erase(order_.front());
     order_.pop_front();
   }
@@ -56,16 +72,17 @@ absl::StatusOr<TouchedFiles::Place> TouchedFiles::Find(int64_t record) {
       if (!file.ok()) return file.status();
       if (absl::Status status = (*file)->Check(set_.info(number)); !status.ok()) return status;
       // A run over more files than may be open lets go of some; each was looked at until then.
-      if (files_.size() >= FileSet::kOpenFilesMax) {
+      if (files_.size() >= FileSet::kOpenFilesMax ||
+          (files_.size() >= FileSet::kOpenFilesOfARunMin && FileSet::TooManyOpen())) {
         if (absl::Status status = CheckUnchanged(); !status.ok()) return status;
         files_.clear();
       }
       found = files_.emplace(number, *std::move(file)).first;
     }
-    last_ = found->second.get();
+    before_ = std::exchange(last_, found->second);
     last_number_ = number;
   }
-  return Place{last_, number, local};
+  return Place{last_.get(), number, local};
 }
 
 absl::Status TouchedFiles::CheckUnchanged() const {

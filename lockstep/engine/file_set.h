@@ -18,12 +18,17 @@
 namespace lockstep::engine::internal {
 
 // Opens files when they are needed, and keeps the last ones open. Threads: thread-safe. Bounds: of
-// one source so many files are open beside those that runs hold: `open_files_max`.
+// one source so many files are open beside those that runs hold: `open_files_max`; and one each,
+// and a few for each run, when all sources of the process have `open_files_total_max` open.
 class FileSet {
  public:
   static constexpr size_t kOpenFilesMax = 128;
+  static constexpr size_t kOpenFilesOfARunMin = 4;
 
   FileSet(std::vector<plan::FileInfo> files, std::vector<std::string> roots, bool map);
+
+  // Half of what the process may have open, and no more than may be mapped.
+  static bool TooManyOpen();
 
   size_t size() const { return files_.size(); }
   const plan::FileInfo& info(size_t file) const { return files_[file]; }
@@ -48,7 +53,7 @@ class TouchedFiles {
   explicit TouchedFiles(const FileSet& set) : set_(set) {}
 
   struct Place {
-    SourceFile* file = nullptr;
+    SourceFile* file = nullptr;  // good until two other files were found
     size_t number = 0;
     int64_t record = 0;  // of the file
   };
@@ -60,7 +65,8 @@ class TouchedFiles {
   const FileSet& set_;
   std::unordered_map<size_t, std::shared_ptr<SourceFile>> files_;
   size_t last_number_ = 0;
-  SourceFile* last_ = nullptr;
+  std::shared_ptr<SourceFile> last_;
+  std::shared_ptr<SourceFile> before_;
 };
 
 }  // namespace lockstep::engine::internal

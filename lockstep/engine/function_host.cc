@@ -68,7 +68,8 @@ absl::StatusOr<pid_t> Spawn(const std::string& python, int socket) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionHost::Start(const std::string& python,
-                                                                  const Function& function) {
+                                                                  const Function& function,
+                                                                  int stop) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return absl::ResourceExhaustedError("no descriptors are left for a Python function's process");
@@ -83,7 +84,7 @@ absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionHost::Start(const std::str
   const auto pid = Spawn(python, theirs.get());
   if (!pid.ok()) return pid.status();
   theirs.reset();
-  std::unique_ptr<FunctionHost> host(new FunctionHost(*pid, std::move(ours)));
+  std::unique_ptr<FunctionHost> host(new FunctionHost(*pid, std::move(ours), stop));
   absl::Status status = host->Send(
       Kind::kDefine, {},
       absl::StrCat(function.reference, "\n", ToText(function.input), "\n", ToText(function.output)),
@@ -122,6 +123,16 @@ absl::Status FunctionHost::Died() {
   return absl::UnavailableError(absl::StrCat("the process of the Python function ", how));
 }
 
+absl::Status FunctionHost::Await(short events, Time deadline, std::string_view late) {
+  const auto left = absl::ToInt64Milliseconds(deadline - runtime::MonotonicNow());
+  if (left <= 0) return absl::DeadlineExceededError(std::string(late));
+  pollfd ready[2] = {{.fd = socket_.get(), .events = events, .revents = 0},
+                     {.fd = stop_, .events = POLLIN, .revents = 0}};
+  ::poll(ready, 2, static_cast<int>(std::min<int64_t>(left, 60'000)));
+  if (ready[1].revents != 0) return absl::CancelledError("Python functions are not run any more");
+  return absl::OkStatus();
+}
+
 absl::Status FunctionHost::Send(Kind kind, std::span<const Element> elements, std::string_view text,
                                 absl::Duration timeout) {
   Head head = {.kind = kind, .count = static_cast<uint32_t>(elements.size()), .bytes = text.size()};
@@ -140,10 +151,8 @@ absl::Status FunctionHost::Send(Kind kind, std::span<const Element> elements, st
     const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) {
-      const auto left = absl::ToInt64Milliseconds(deadline - runtime::MonotonicNow());
-      if (left <= 0) return absl::DeadlineExceededError("it took no more elements");
-      pollfd writable = {.fd = socket_.get(), .events = POLLOUT, .revents = 0};
-      ::poll(&writable, 1, static_cast<int>(std::min<int64_t>(left, 60'000)));
+      const absl::Status status = Await(POLLOUT, deadline, "it took no more elements");
+      if (!status.ok()) return status;
       continue;
     }
     if (sent < 0) return Died();
@@ -164,10 +173,8 @@ absl::Status FunctionHost::Read(std::byte* to, uint64_t bytes, absl::Duration ti
     const ssize_t n = ::recv(socket_.get(), to + done, bytes - done, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) {
-      const auto left = absl::ToInt64Milliseconds(deadline - runtime::MonotonicNow());
-      if (left <= 0) return absl::DeadlineExceededError("it did not answer");
-      pollfd readable = {.fd = socket_.get(), .events = POLLIN, .revents = 0};
-      ::poll(&readable, 1, static_cast<int>(std::min<int64_t>(left, 60'000)));
+      const absl::Status status = Await(POLLIN, deadline, "it did not answer");
+      if (!status.ok()) return status;
       continue;
     }
     if (n <= 0) return Died();

@@ -23,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/time.h"
 #include "lockstep/engine/functions.h"
 #include "lockstep/runtime/unique_fd.h"
 
@@ -33,9 +34,11 @@ namespace lockstep::engine {
 class FunctionHost {
  public:
   // UNAVAILABLE: no process is to be had, or it ended before it was ready; INVALID_ARGUMENT with
-  // kFunctionFailed: the function cannot be imported, with the traceback.
+  // kFunctionFailed: the function cannot be imported, with the traceback. `stop`: when this
+  // descriptor is readable nobody waits any more, here and in `Call`: CANCELLED; -1: none.
   static absl::StatusOr<std::unique_ptr<FunctionHost>> Start(const std::string& python,
-                                                             const Function& function);
+                                                             const Function& function,
+                                                             int stop = -1);
   ~FunctionHost();
   FunctionHost(const FunctionHost&) = delete;
   FunctionHost& operator=(const FunctionHost&) = delete;
@@ -56,15 +59,19 @@ class FunctionHost {
     uint64_t bytes;
   };
 
-  FunctionHost(pid_t pid, runtime::UniqueFd socket) : pid_(pid), socket_(std::move(socket)) {}
+  FunctionHost(pid_t pid, runtime::UniqueFd socket, int stop)
+      : pid_(pid), socket_(std::move(socket)), stop_(stop) {}
   absl::Status Send(Kind kind, std::span<const Element> elements, std::string_view text,
                     absl::Duration timeout);
   absl::Status Read(std::byte* to, uint64_t bytes, absl::Duration timeout);
+  // Until the socket is ready, the deadline, or the stop. `late`: what to say at the deadline.
+  absl::Status Await(short events, Time deadline, std::string_view late);
   absl::StatusOr<Head> ReadHead(absl::Duration timeout);
   absl::Status Died();
 
   const pid_t pid_;
   const runtime::UniqueFd socket_;
+  const int stop_;
   bool reaped_ = false;
 };
 

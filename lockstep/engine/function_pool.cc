@@ -1,5 +1,7 @@
 #include "lockstep/engine/function_pool.h"
 
+#include <sys/eventfd.h>
+
 #include <algorithm>
 #include <iterator>
 #include <thread>
@@ -22,10 +24,24 @@ FunctionPoolOptions WithDefaults(FunctionPoolOptions options) {
   return options;
 }
 
+absl::Status Stopped() { return absl::CancelledError("Python functions are not run any more"); }
+
 }  // namespace
 
 FunctionPool::FunctionPool(FunctionPoolOptions options)
-    : options_(WithDefaults(std::move(options))) {}
+    : options_(WithDefaults(std::move(options))), stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+FunctionPool::~FunctionPool() = default;
+
+void FunctionPool::Stop() {
+  std::map<std::string, std::vector<std::unique_ptr<FunctionHost>>>
+      idle;  // ended without the mutex
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  for (const auto& [key, hosts] : idle_) hosts_ -= hosts.size();
+  idle.swap(idle_);
+  ::eventfd_write(stop_.get(), 1);
+  returned_.notify_all();
+}
 
 size_t FunctionPool::hosts() const {
   const std::lock_guard lock(mutex_);
@@ -38,6 +54,7 @@ absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionPool::Borrow(const std::st
   {
     std::unique_lock lock(mutex_);
     for (;;) {
+      if (stopped_) return Stopped();
       if (const auto idle = idle_.find(key); idle != idle_.end()) {
         std::unique_ptr<FunctionHost> host = std::move(idle->second.back());
         idle->second.pop_back();
@@ -59,14 +76,14 @@ absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionPool::Borrow(const std::st
     }
   }
   other = nullptr;
-  auto host = FunctionHost::Start(options_.python, function);
+  auto host = FunctionHost::Start(options_.python, function, stop_.get());
   if (!host.ok()) Return(key, nullptr);
   return host;
 }
 
 void FunctionPool::Return(const std::string& key, std::unique_ptr<FunctionHost> host) {
   const std::lock_guard lock(mutex_);
-  if (host == nullptr) {
+  if (host == nullptr || stopped_) {
     --hosts_;
   } else {
     idle_[key].push_back(std::move(host));
@@ -91,6 +108,7 @@ absl::Status FunctionPool::CallInto(const std::string& key, const Function& func
     host->reset();
     Return(key, nullptr);
     failed = called.status();
+    if (absl::IsCancelled(failed)) return failed;
     if (absl::IsDeadlineExceeded(failed)) break;
   }
   if (elements.size() == 1) {

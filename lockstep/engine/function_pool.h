@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "lockstep/engine/function_host.h"
 #include "lockstep/engine/functions.h"
+#include "lockstep/runtime/unique_fd.h"
 
 namespace lockstep::engine {
 
@@ -32,9 +33,13 @@ struct FunctionPoolOptions {
 class FunctionPool final : public FunctionRunner {
  public:
   explicit FunctionPool(FunctionPoolOptions options);
+  ~FunctionPool() override;
 
   absl::StatusOr<std::vector<FunctionResult>> Call(const Function& function,
                                                    std::span<const Element> elements) override;
+
+  // Kills the processes, also those that run.
+  void Stop() override;
 
   size_t hosts() const;  // that live now
 
@@ -49,6 +54,9 @@ class FunctionPool final : public FunctionRunner {
   const Allocator allocator_ = HeapAllocator();
   mutable std::mutex mutex_;
   std::condition_variable returned_;
+  // Readable once it is stopped: those who wait for a process look at it too.
+  const runtime::UniqueFd stop_;
+  bool stopped_ = false;
   size_t hosts_ = 0;  // lent and idle
   std::map<std::string, std::vector<std::unique_ptr<FunctionHost>>> idle_;
 };

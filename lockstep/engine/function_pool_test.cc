@@ -194,6 +194,26 @@ TEST_F(FunctionPoolTest, ThereAreNoMoreProcessesThanAllowed) {
   EXPECT_EQ(pool->hosts(), 1u);
 }
 
+// What runs, what waits for a process, and what comes later.
+TEST_F(FunctionPoolTest, IsStopped) {
+  const auto pool = Pool(1);
+  const auto dataset = *OpenDataset(Mapped(10'000, "spin", "int64[]"), With(pool));
+  std::vector<std::thread> threads;
+  for (int64_t i = 0; i < 2; ++i) {
+    threads.emplace_back([&dataset, i] {
+      auto run = *SegmentRun::Start(dataset, i);
+      EXPECT_TRUE(absl::IsCancelled(run->Next().status()));
+    });
+  }
+  while (pool->hosts() == 0) ::usleep(1000);
+  const Time began = runtime::MonotonicNow();
+  pool->Stop();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LT(runtime::MonotonicNow() - began, absl::Seconds(10));
+  EXPECT_EQ(pool->hosts(), 0u);
+  EXPECT_TRUE(absl::IsCancelled((*SegmentRun::Start(dataset, 0))->Next().status()));
+}
+
 TEST_F(FunctionPoolTest, ProcessesEndWithTheirParent) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

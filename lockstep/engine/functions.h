@@ -34,6 +34,8 @@ class FunctionRunner {
   // A result for each element, in their order. An error: the function cannot be run at all.
   virtual absl::StatusOr<std::vector<FunctionResult>> Call(const Function& function,
                                                            std::span<const Element> elements) = 0;
+  // Calls that run, and those to come, end soon with CANCELLED.
+  virtual void Stop() {}
 };
 
 }  // namespace lockstep::engine

@@ -46,8 +46,13 @@ absl::Status ErrorPolicy::Note(absl::StatusCode code, std::string_view reason, i
 }
 
 SourceOperator::SourceOperator(const DatasetParts& parts, int64_t first, int64_t count, Birth birth,
-                               int64_t& skipped)
-    : parts_(parts), birth_(birth), next_(first), end_(first + count), width_(parts.plan.width()) {
+                               int64_t& skipped, const std::atomic<bool>* stop)
+    : parts_(parts),
+      birth_(birth),
+      next_(first),
+      end_(first + count),
+      width_(parts.plan.width()),
+      stop_(stop) {
   for (size_t i = 0; i < parts.sources.size(); ++i) {
     const plan::Source& source = parts.plan.sources()[i];
     inputs_.push_back({.reader = parts.sources[i]->NewReader(),
@@ -93,6 +98,8 @@ absl::StatusOr<Block> SourceOperator::MakeFixed(int64_t rows) {
 absl::StatusOr<Block> SourceOperator::Next(int64_t rows) {
   for (;;) {
     if (next_ == end_) return Block{};
+    if (stop_ != nullptr && *stop_)
+      return absl::CancelledError("the run of the segment is stopped");
     auto block = Read(std::min(rows, end_ - next_));
     // All of a piece may have been left out.
     if (!block.ok() || block->rows > 0) return block;

@@ -1,6 +1,7 @@
 // The operators of one run of a segment, each of which asks the one before it for rows.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -51,7 +52,8 @@ int64_t PieceOf(const plan::ElementSpec& spec);
 class SourceOperator final : public Operator {
  public:
   SourceOperator(const DatasetParts& parts, int64_t first, int64_t count, Birth birth,
-                 int64_t& skipped);
+                 int64_t& skipped, const std::atomic<bool>* stop);
+  // CANCELLED: the run is to stop. All that others leave out has come through here.
   absl::StatusOr<Block> Next(int64_t rows) override;
   absl::Status CheckUnchanged();
 
@@ -76,6 +78,7 @@ class SourceOperator final : public Operator {
   size_t width_;
   std::vector<plan::Record> records_;  // looked up ahead, of the positions from `next_` on
   size_t records_at_ = 0;
+  const std::atomic<bool>* const stop_;
 };
 
 class MapOperator final : public Operator {

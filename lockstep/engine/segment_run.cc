@@ -89,7 +89,7 @@ SegmentRun::SegmentRun(std::unique_ptr<RunState> state) : state_(std::move(state
 SegmentRun::~SegmentRun() = default;
 
 absl::StatusOr<std::unique_ptr<SegmentRun>> SegmentRun::Start(
-    std::shared_ptr<const Dataset> dataset, int64_t segment) {
+    std::shared_ptr<const Dataset> dataset, int64_t segment, const std::atomic<bool>* stop) {
   const plan::Plan& plan = dataset->plan();
   const int64_t count = plan.positions_of(segment);
   if (count == 0) {
@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<SegmentRun>> SegmentRun::Start(
   state->segment = segment;
   const Birth birth = BirthOf(parts);
   auto source = std::make_unique<internal::SourceOperator>(parts, plan.first_of(segment), count,
-                                                           birth, state->skipped);
+                                                           birth, state->skipped, stop);
   state->source = source.get();
   state->last = std::move(source);
   AddStages(parts, birth, *state);

@@ -1,6 +1,7 @@
 // Runs one segment of a dataset, from its positions to its elements.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,9 +21,11 @@ struct RunState;
 // Python functions. Memory: that of one element, or of some hundred rows where there are maps.
 class SegmentRun {
  public:
-  // OUT_OF_RANGE: there is no such segment.
+  // OUT_OF_RANGE: there is no such segment. `stop`: when it becomes true `Next` ends soon, with
+  // CANCELLED; outlives the run.
   static absl::StatusOr<std::unique_ptr<SegmentRun>> Start(std::shared_ptr<const Dataset> dataset,
-                                                           int64_t segment);
+                                                           int64_t segment,
+                                                           const std::atomic<bool>* stop = nullptr);
   ~SegmentRun();
 
   // Nullopt: the end. After an error always that error. Reasons: kSourceMissing, kSourceChanged,

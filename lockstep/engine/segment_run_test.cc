@@ -1,7 +1,12 @@
 #include "lockstep/engine/segment_run.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <set>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -80,6 +85,23 @@ TEST(SegmentRun, IsAFunctionOfItsNumber) {
   }
   EXPECT_EQ(next, frames.size());
   EXPECT_FALSE(SegmentRun::Start(dataset, dataset->plan().segments()).ok());
+}
+
+// Also where all is left out, so that no element ever comes back.
+TEST(SegmentRun, EndsSoonWhenItIsStopped) {
+  Builder builder;
+  builder.Range(1'000'000'000)
+      .Expression("filter", "(lt _ 0)")
+      .Set("segment", int64_t{500'000'000});
+  const auto dataset = *OpenDataset(builder);
+  std::atomic<bool> stop = false;
+  auto run = *SegmentRun::Start(dataset, 0, &stop);
+  std::thread stopper([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    stop = true;
+  });
+  EXPECT_TRUE(absl::IsCancelled(run->Next().status()));
+  stopper.join();
 }
 
 TEST(SegmentRun, LocalGoesOnInTheMiddle) {
@@ -347,6 +369,73 @@ TEST(SegmentRun, FramesAreBornInTheCallersMemory) {
   };
   EXPECT_EQ(MustRead<uint8_t>(builder, 0, options).size(), size_t{6} << 20);
   EXPECT_EQ(calls, 6);
+}
+
+// One piece of rows of more files than a run keeps open.
+TEST(SegmentRun, APieceMayBeOfMoreFilesThanAreKeptOpen) {
+  const TestFiles files;
+  std::set<std::string> written;
+  for (int i = 0; i < 300; ++i) {
+    files.Write(absl::StrCat("lines-", i), absl::StrCat("line ", i, "\nmore\n"));
+    written.insert(absl::StrCat("line ", i));
+  }
+  Builder builder;
+  builder.Add("lines", {}, {{"paths", Strings{files.Path("lines-*")}}}).Shuffle(1);
+  const Strings lines = MustRead<std::string>(builder);
+  EXPECT_EQ(lines.size(), 600U);
+  std::set<std::string> read(lines.begin(), lines.end());
+  EXPECT_EQ(read.erase("more"), 1U);
+  EXPECT_EQ(read, written);
+}
+
+// The soft limit of open files, until this goes.
+class OpenFilesLimit {
+ public:
+  explicit OpenFilesLimit(rlim_t most) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    rlimit limit = before_;
+    limit.rlim_cur = most;
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  }
+  ~OpenFilesLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_ = {};
+};
+
+// More files, of more datasets, than may be open.
+TEST(SegmentRun, KeepsFewerFilesOpenThanTheProcessMay) {
+  const TestFiles files;
+  for (int i = 0; i < 100; ++i) files.Write(absl::StrCat("lines-", i), absl::StrCat(i, "\n"));
+  std::vector<std::shared_ptr<const Dataset>> datasets;
+  const OpenFilesLimit limit(64);
+  for (int64_t seed = 0; seed < 8; ++seed) {
+    Builder builder;
+    builder.Add("lines", {}, {{"paths", Strings{files.Path("lines-*")}}}).Shuffle(seed);
+    const auto dataset = OpenDataset(builder);
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    LocalIteration iteration(*dataset);
+    int count = 0;
+    for (;; ++count) {
+      const auto element = iteration.Next();
+      ASSERT_TRUE(element.ok()) << element.status();
+      if (!element->has_value()) break;
+    }
+    EXPECT_EQ(count, 100);
+    datasets.push_back(*dataset);
+  }
+}
+
+TEST(SegmentRun, SaysThatNoMoreFilesMayBeOpen) {
+  const TestFiles files;
+  files.Write("lines", "a\n");
+  Builder builder;
+  builder.Add("lines", {}, {{"paths", Strings{files.Path("lines")}}});
+  const auto dataset = *OpenDataset(builder);
+  const OpenFilesLimit limit(0);
+  const absl::Status status = LocalIteration(dataset).Next().status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("RLIMIT_NOFILE"));
 }
 
 }  // namespace

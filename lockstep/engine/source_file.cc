@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,6 +40,13 @@ absl::Status Failed(const std::string& path, int error) {
   }
   if (error == EACCES || error == EPERM) {
     return Error(absl::StatusCode::kPermissionDenied, plan::kPathRefused, text);
+  }
+  if (error == EMFILE) {
+    rlimit limit = {};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    return absl::UnavailableError(
+        absl::StrCat(text, ": this process may have ", limit.rlim_cur,
+                     " open (RLIMIT_NOFILE); raise that limit (ulimit -n)"));
   }
   return absl::UnavailableError(text);
 }
@@ -157,6 +165,7 @@ absl::StatusOr<std::shared_ptr<SourceFile>> SourceFile::Open(const std::string& 
 }
 
 SourceFile::~SourceFile() {
+  --open_;
   if (mapped_ != nullptr) ::munmap(const_cast<std::byte*>(mapped_), bytes_);
 }
 

@@ -1,6 +1,7 @@
 // One file of a source, read at any place.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -53,6 +54,8 @@ class SourceFile {
   const std::string& path() const { return path_; }
   uint64_t bytes() const { return bytes_; }  // when it was opened
   int64_t mtime_ns() const { return mtime_ns_; }
+  // Of all that the process has open now.
+  static size_t CountOpen() { return open_; }
   // FAILED_PRECONDITION with kSourceChanged: it is not, or not any more, as the manifest says.
   absl::Status Check(const plan::FileInfo& manifest) const;
 
@@ -68,9 +71,13 @@ class SourceFile {
 
  private:
   SourceFile(std::string path, runtime::UniqueFd fd, uint64_t bytes, int64_t mtime_ns)
-      : path_(std::move(path)), fd_(std::move(fd)), bytes_(bytes), mtime_ns_(mtime_ns) {}
+      : path_(std::move(path)), fd_(std::move(fd)), bytes_(bytes), mtime_ns_(mtime_ns) {
+    ++open_;
+  }
   absl::Status Changed(const std::string& how) const;
   absl::Status ReadPlain(const ReadRequest& request) const;
+
+  static inline std::atomic<size_t> open_ = 0;
 
   const std::string path_;
   const runtime::UniqueFd fd_;

@@ -247,7 +247,7 @@ class IndexedFileSource final : public RecordSource {
 
  private:
   struct Record {
-    SourceFile* file = nullptr;
+    size_t file = 0;
     uint64_t begin = 0;
     uint64_t bytes = 0;
     bool broken = false;
@@ -294,7 +294,7 @@ absl::StatusOr<IndexedFileSource::Record> IndexedFileSource::Reader::Find(int64_
         absl::StrCat(place->file->path(), " has fewer records than when the dataset ",
                      "was registered: register it anew"));
   }
-  Record record = {.file = place->file, .begin = entries.begins[place->record]};
+  Record record = {.file = place->number, .begin = entries.begins[place->record]};
   record.bytes = entries.begins[place->record + 1] - record.begin;
   record.broken = entries.broken_end && place->record + 1 == entries.records();
   if (record.broken) record.bytes = 0;
@@ -320,13 +320,15 @@ absl::Status IndexedFileSource::Reader::ReadItems(std::span<const RowOf> rows,
                                                   std::vector<Poisoned>& poisoned) {
   LOCKSTEP_CHECK(records_.size() == rows.size());
   for (size_t i = 0; i < rows.size();) {
-    SourceFile* const file = records_[i].file;
+    // Of a piece over many files the first ones may have been let go of.
+    const auto place = files_.Find(rows[i].index);
+    if (!place.ok()) return place.status();
     requests_.clear();
     const size_t first = i;
-    for (; i < rows.size() && records_[i].file == file; ++i) {
+    for (; i < rows.size() && records_[i].file == place->number; ++i) {
       requests_.push_back({records_[i].begin, records_[i].bytes, to[i]});
     }
-    if (absl::Status status = file->Read(requests_); !status.ok()) return status;
+    if (absl::Status status = place->file->Read(requests_); !status.ok()) return status;
     for (size_t k = first; k < i; ++k) {
       const char* why = CheckRecord(records_[k], to[k], lengths[k]);
       if (why == nullptr) continue;

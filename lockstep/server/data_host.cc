@@ -1,5 +1,6 @@
 #include "lockstep/server/data_host.h"
 
+#include <algorithm>
 #include <random>
 #include <type_traits>
 #include <variant>
@@ -16,7 +17,6 @@
 #include "lockstep/wire/native/data_view.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/store/data_entry.h"
-#include "spdlog/spdlog.h"
 
 namespace lockstep::server {
 namespace {
@@ -25,7 +25,7 @@ namespace native = wire::native;
 
 // Definitions up to here are checked where they are taken: that costs less than a millisecond.
 constexpr size_t kCheckedAtOnceBytes = size_t{64} << 10;
-// Lines of the log, since whoever reaches the port can cause them.
+// Events, since whoever reaches the port can cause them.
 constexpr int kNotices = 100;
 constexpr absl::Duration kNoticesInterval = absl::Seconds(10);
 
@@ -52,9 +52,11 @@ struct DataHost::Checked {
   dispatch::RegisterDataset event;
 };
 
-DataHost::DataHost(runtime::Loop& loop, dispatch::Options options, bool keeps, CommitQueue& commits)
+DataHost::DataHost(runtime::Loop& loop, dispatch::Options options, bool keeps, CommitQueue& commits,
+                   Tell tell)
     : loop_(loop),
       commits_(commits),
+      tell_(std::move(tell)),
       dispatcher_(Completed(std::move(options), keeps)),
       timer_(loop),
       notices_(kNotices, kNoticesInterval) {}
@@ -84,8 +86,9 @@ void DataHost::TakeAs(const link::Request& request, link::Responder responder, T
   const CallId call = Open(request, std::move(responder));
   auto event = native::EventOf(*message, call);
   if (!event.ok()) return Refuse(call, native::WithReason(event.status(), "invalid_argument"));
-  then(*event);
-  Handle(*std::move(event));
+  // Who was refused does not speak for the worker or consumer that it names.
+  auto accepted = then(*event);
+  if (Handle(*std::move(event), call)) accepted();
 }
 
 void DataHost::Take(link::Request request, link::Responder responder) {
@@ -97,9 +100,10 @@ void DataHost::Take(link::Request request, link::Responder responder) {
       if (!message.ok()) {
         return responder.Fail(native::WithReason(message.status(), "invalid_argument"));
       }
-      return Handle(dispatch::GetDataset{.call = Open(request, std::move(responder)),
-                                         .dataset = dispatch::DatasetId(message->dataset),
-                                         .name = std::move(message->name)});
+      Handle(dispatch::GetDataset{.call = Open(request, std::move(responder)),
+                                  .dataset = dispatch::DatasetId(message->dataset),
+                                  .name = std::move(message->name)});
+      return;
     }
     case native::KindOf<native::DataStatus>::kKind: {
       auto answer = native::Encode(native::FromDataView(View()));
@@ -109,28 +113,33 @@ void DataHost::Take(link::Request request, link::Responder responder) {
           });
     }
     case native::KindOf<native::OpenIteration>::kKind:
-      return TakeAs<native::OpenIteration>(request, std::move(responder), [](const auto&) {});
+      return TakeAs<native::OpenIteration>(request, std::move(responder),
+                                           [](const auto&) { return [] {}; });
     case native::KindOf<native::ConsumerPoll>::kKind:
-      return TakeAs<native::ConsumerPoll>(request, std::move(responder),
-                                          [&](const dispatch::ConsumerPoll& poll) {
-                                            ++counters_.polls_of_consumers;
-                                            const ConsumerKey key(poll.iteration, poll.consumer);
-                                            link_of_consumer_[key] = request.link;
-                                            speakers_[request.link].consumers.insert(key);
-                                          });
+      ++counters_.polls_of_consumers;
+      return TakeAs<native::ConsumerPoll>(
+          request, std::move(responder), [&](const dispatch::ConsumerPoll& poll) {
+            return [this, link = request.link, key = ConsumerKey(poll.iteration, poll.consumer)] {
+              link_of_consumer_[key] = link;
+              speakers_[link].consumers.insert(key);
+            };
+          });
     case native::KindOf<native::CloseConsumer>::kKind:
-      return TakeAs<native::CloseConsumer>(request, std::move(responder),
-                                           [&](const dispatch::CloseConsumer& close) {
-                                             const ConsumerKey key(close.iteration, close.consumer);
-                                             link_of_consumer_.erase(key);
-                                             speakers_[request.link].consumers.erase(key);
-                                           });
+      return TakeAs<native::CloseConsumer>(
+          request, std::move(responder), [&](const dispatch::CloseConsumer& close) {
+            return [this, link = request.link, key = ConsumerKey(close.iteration, close.consumer)] {
+              link_of_consumer_.erase(key);
+              speakers_[link].consumers.erase(key);
+            };
+          });
     default:
+      ++counters_.polls_of_workers;
       return TakeAs<native::WorkerPoll>(request, std::move(responder),
                                         [&](const dispatch::WorkerPoll& poll) {
-                                          ++counters_.polls_of_workers;
-                                          link_of_worker_[poll.worker] = request.link;
-                                          speakers_[request.link].workers.insert(poll.worker);
+                                          return [this, link = request.link, worker = poll.worker] {
+                                            link_of_worker_[worker] = link;
+                                            speakers_[link].workers.insert(worker);
+                                          };
                                         });
   }
 }
@@ -250,11 +259,19 @@ void DataHost::Stop() {
   Handle(dispatch::Stop{});
 }
 
-void DataHost::Handle(dispatch::Event event) {
+bool DataHost::Handle(dispatch::Event event, CallId asked) {
   dispatch::Effects effects;
   dispatcher_.Handle(runtime::MonotonicNow(), std::move(event), effects);
   ArmTimer();
   counters_.records += effects.records.size();
+  const bool refused = std::any_of(
+      effects.replies.begin(), effects.replies.end(),
+      [&](const dispatch::Reply& reply) { return reply.call == asked && reply.error != nullptr; });
+  Settle(std::move(effects));
+  return !refused;
+}
+
+void DataHost::Settle(dispatch::Effects effects) {
   if (effects.records.empty() || !keeps_ || !commits_.keeps()) {
     if (commits_.idle()) return CarryOut(effects, /*durable=*/true);
     if (effects.replies.empty() && effects.notices.empty()) return;
@@ -294,18 +311,7 @@ void DataHost::CarryOut(const dispatch::Effects& effects, bool durable) {
   if (!durable) return;
   for (const dispatch::Notice& notice : effects.notices) {
     const auto line = notices_.Pass(runtime::MonotonicNow(), notice.text);
-    if (!line) continue;
-    switch (notice.severity) {
-      case dispatch::Severity::kInfo:
-        spdlog::info("data: {}", *line);
-        break;
-      case dispatch::Severity::kWarning:
-        spdlog::warn("data: {}", *line);
-        break;
-      case dispatch::Severity::kError:
-        spdlog::error("data: {}", *line);
-        break;
-    }
+    if (line) tell_(notice.severity, *line);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,7 +35,7 @@ struct DataCounters {
 };
 
 // Feeds the dispatcher what comes over links and carries out what it wants: the timer at once;
-// replies and lines of the log when the records that came with them, and all before, are durable.
+// replies and events when the records that came with them, and all before, are durable.
 // A link that ends becomes a CallLeft for each call that it had open, and the end of the worker's
 // or consumers' link that spoke over it last.
 //
@@ -43,8 +44,12 @@ struct DataCounters {
 // dispatch::Options.
 class DataHost {
  public:
+  // Where the dispatcher's sentences for operators go.
+  using Tell = std::function<void(dispatch::Severity, std::string)>;
+
   // `make_shape`, `service` and `first_id` of the options are filled in here.
-  DataHost(runtime::Loop& loop, dispatch::Options options, bool keeps, CommitQueue& commits);
+  DataHost(runtime::Loop& loop, dispatch::Options options, bool keeps, CommitQueue& commits,
+           Tell tell);
   ~DataHost();
   DataHost(const DataHost&) = delete;
   DataHost& operator=(const DataHost&) = delete;
@@ -89,7 +94,10 @@ class DataHost {
   CallId Open(const link::Request& request, link::Responder responder);
   void Refuse(CallId call, const absl::Status& why);
   std::optional<Call> Close(CallId call);
-  void Handle(dispatch::Event event);
+  // False: the call that asked was refused.
+  bool Handle(dispatch::Event event, CallId asked = {});
+  // Now, or when it is durable.
+  void Settle(dispatch::Effects effects);
   CommitQueue::Release Later(dispatch::Effects effects);
   void CarryOut(const dispatch::Effects& effects, bool durable);
   void ArmTimer();
@@ -98,6 +106,7 @@ class DataHost {
 
   runtime::Loop& loop_;
   CommitQueue& commits_;
+  const Tell tell_;
   dispatch::Dispatcher dispatcher_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();

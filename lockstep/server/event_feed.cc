@@ -21,8 +21,8 @@ void EventFeed::Tell(const std::string& job, const coord::Notice& notice) {
   Note(job, event);
 }
 
-void EventFeed::Tell(EventKind kind, std::string text) {
-  const JobEvent event = {.kind = kind, .severity = EventSeverity::kInfo, .text = std::move(text)};
+void EventFeed::Tell(EventKind kind, std::string text, EventSeverity severity) {
+  const JobEvent event = {.kind = kind, .severity = severity, .text = std::move(text)};
   LogEvent("", event);
   Note("", event);
 }

@@ -25,7 +25,8 @@ class EventFeed {
   // What a job's coordinator says.
   void Tell(const std::string& job, const coord::Notice& notice);
   // What the server itself does.
-  void Tell(wire::native::EventKind kind, std::string text);
+  void Tell(wire::native::EventKind kind, std::string text,
+            wire::native::EventSeverity severity = wire::native::EventSeverity::kInfo);
   // A job came or goes: for who follows the job, and for who follows the server.
   void TellOfJob(const std::string& job, wire::native::EventKind kind, const std::string& text);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/runtime/loopback.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/wire/native/error_reply.h"
 
@@ -210,7 +211,7 @@ absl::Status JobTable::Resume() {
       }
     }
     absl::Status status;
-    if (!options_.insecure_network) status = CheckLoopback(loop_.io(), address);
+    if (!options_.insecure_network) status = runtime::CheckLoopback(loop_.io(), address);
     if (status.ok()) status = job.Listen(address);
     if (!status.ok()) {
       return absl::Status(

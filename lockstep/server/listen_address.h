@@ -1,11 +1,11 @@
-// Where a server may listen, and where it chooses to.
+// Where a server chooses to listen.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "asio/io_context.hpp"
 #include "lockstep/runtime/address.h"
 
 namespace lockstep::server {
@@ -14,10 +14,6 @@ namespace lockstep::server {
 // service that every stock process 0 binds to some port) begin.
 inline constexpr uint16_t kChosenPortFirst = 20000;
 inline constexpr uint16_t kChosenPortLast = 31999;
-
-// FAILED_PRECONDITION when other hosts can reach the address (or its name says nothing about that).
-// May look a name up, which blocks.
-absl::Status CheckLoopback(asio::io_context& io, const runtime::Address& address);
 
 // Tries ports of `host` until `listen` succeeds, a bounded number of times; then the last error.
 absl::Status ListenOnChosenPort(const std::string& host,

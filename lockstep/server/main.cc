@@ -1,13 +1,12 @@
 // `lockstep-server`, which `lockstep serve` executes. Exit codes: 0 drained, 1 could not serve,
 // 2 wrong options.
-#include <sys/resource.h>
-
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <variant>
 
 #include "google/protobuf/stubs/logging.h"
+#include "lockstep/runtime/open_files.h"
 #include "lockstep/server/command_line.h"
 #include "lockstep/server/log.h"
 #include "lockstep/server/parent_watch.h"
@@ -20,14 +19,6 @@ namespace {
 struct LogFlusher {
   ~LogFlusher() { spdlog::shutdown(); }
 };
-
-// Each client is a file descriptor.
-void RaiseOpenFilesLimit() {
-  rlimit files;
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == files.rlim_max) return;
-  files.rlim_cur = files.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &files) != 0) spdlog::warn("the limit of open files stays");
-}
 
 }  // namespace
 
@@ -43,7 +34,8 @@ int main(int argc, char** argv) {
   google::protobuf::SetLogHandler(nullptr);
   const LogFlusher flusher;
   for (const std::string& warning : warnings) spdlog::warn("{}", warning);
-  RaiseOpenFilesLimit();
+  // Each client is a descriptor.
+  if (!lockstep::runtime::RaiseOpenFilesLimit()) spdlog::warn("the limit of open files stays");
   std::signal(SIGPIPE, SIG_IGN);
   std::unique_ptr<lockstep::server::ParentWatch> parent_watch;  // until the server has gone
 

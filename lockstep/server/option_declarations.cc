@@ -71,6 +71,9 @@ void DeclareTimes(DeclaredOptions& declared) {
                  "acknowledged goes to others.");
   table.Duration("iteration-timeout", &declared.options.data.iteration_timeout,
                  "How long an iteration of a dataset stays that nobody reads.");
+  table.Duration("resolve-timeout", &declared.options.data.resolve_timeout,
+                 "How long one data worker may list and count a dataset's files until another one\n"
+                 "is asked too.");
   table.Duration("watch-interval", &options.watch_interval,
                  "Watches of all members' states are answered at most this often.",
                  /*may_be_zero=*/true);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "lockstep/link/native_service.h"
+#include "lockstep/runtime/loopback.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/server/native_requests.h"
 #include "lockstep/server/saved_state.h"
@@ -33,6 +34,18 @@ constexpr absl::Duration kLinkNoticesInterval = absl::Seconds(10);
 uint64_t RandomNumber() {
   std::random_device random;
   return uint64_t{random()} << 32 | random();
+}
+
+wire::native::EventSeverity SeverityOf(dispatch::Severity severity) {
+  switch (severity) {
+    case dispatch::Severity::kInfo:
+      return wire::native::EventSeverity::kInfo;
+    case dispatch::Severity::kWarning:
+      return wire::native::EventSeverity::kWarning;
+    case dispatch::Severity::kError:
+      break;
+  }
+  return wire::native::EventSeverity::kError;
 }
 
 }  // namespace
@@ -68,7 +81,11 @@ Server::Server(const ServerOptions& options)
                 link_->Close(link, std::move(why), "superseded");
               }),
       jobs_(loop_, options_, commits_, native_, feed_, counters_),
-      data_(loop_, options_.data, /*keeps=*/!options_.state_directory.empty(), commits_) {}
+      data_(loop_, options_.data, /*keeps=*/!options_.state_directory.empty(), commits_,
+            [this](dispatch::Severity severity, std::string text) {
+              feed_.Tell(wire::native::EventKind::kDataService, std::move(text),
+                         SeverityOf(severity));
+            }) {}
 
 Server::~Server() { Stop(); }
 
@@ -134,7 +151,7 @@ absl::Status Server::OpenState() {
 
 absl::Status Server::StartLink() {
   if (!options_.insecure_network) {
-    absl::Status status = CheckLoopback(loop_.io(), options_.listen);
+    absl::Status status = runtime::CheckLoopback(loop_.io(), options_.listen);
     if (!status.ok()) {
       return absl::FailedPreconditionError(
           absl::StrCat("--listen ", std::string(status.message())));
@@ -192,7 +209,7 @@ absl::Status Server::StartJobs() {
   for (const JobOptions& options : options_.jobs) {
     absl::Status status;
     if (options.address && !options_.insecure_network) {
-      status = CheckLoopback(loop_.io(), *options.address);
+      status = runtime::CheckLoopback(loop_.io(), *options.address);
     }
     if (status.ok()) {
       const JobHost* const restored = jobs_.Find(options.name);
@@ -214,7 +231,7 @@ absl::Status Server::StartHttp() {
              absl::StrCat("lockstep-server ", LOCKSTEP_VERSION, " serves at ", link_->address()));
   if (!options_.http) return absl::OkStatus();
   if (!options_.insecure_network) {
-    if (absl::Status status = CheckLoopback(loop_.io(), *options_.http); !status.ok()) {
+    if (absl::Status status = runtime::CheckLoopback(loop_.io(), *options_.http); !status.ok()) {
       return absl::FailedPreconditionError(absl::StrCat("--http ", std::string(status.message())));
     }
   }

@@ -1,5 +1,7 @@
 #include "lockstep/transport/peer_arena.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -116,6 +118,9 @@ class PeerView final : public rendezvous::Memory {
         on_gone_(std::move(on_gone)) {}
 
   ~PeerView() override {
+    // A forked child has no part in the loan, and locks that its parent's threads held at the fork
+    // stay locked in it for ever.
+    if (owner_ != ::getpid()) return;
     // First, so that the peer may lend the block again as soon as it hears.
     segment_->Return(place_);
     if (on_gone_) std::move(on_gone_)();
@@ -125,6 +130,7 @@ class PeerView final : public rendezvous::Memory {
   const std::shared_ptr<PeerSegment> segment_;
   const Place place_;
   PeerArena::OnGone on_gone_;
+  const pid_t owner_ = ::getpid();
 };
 
 }  // namespace

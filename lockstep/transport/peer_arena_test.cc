@@ -1,9 +1,11 @@
 #include "lockstep/transport/peer_arena.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -58,6 +60,31 @@ TEST_F(PeerArenaTest, ShowsThePeersBytesUntilTheViewGoes) {
   view->reset();
   EXPECT_EQ(gone, 0);
   copy.reset();
+  EXPECT_EQ(gone, 1);
+}
+
+// Its parent's threads may hold the locks of what it was made of, and the loan is the parent's.
+TEST_F(PeerArenaTest, AForkedChildDropsViewsWithoutALock) {
+  std::mutex mutex;
+  int gone = 0;
+  auto view = theirs_.View(block_->place(), [&] {
+    const std::lock_guard lock(mutex);
+    ++gone;
+  });
+  ASSERT_TRUE(view.ok()) << view.status();
+  mutex.lock();  // as another thread would
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    view->reset();
+    ::_exit(gone);
+  }
+  mutex.unlock();
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  view->reset();
   EXPECT_EQ(gone, 1);
 }
 

@@ -103,6 +103,9 @@ class DataCluster {
     Start(address_);
   }
 
+  // What operators are told, so far.
+  link::testing::Seen<std::string>& events() { return events_; }
+
   dispatch::View View() {
     dispatch::View view;
     server_.Do([&] { view = host_->View(); });
@@ -121,8 +124,9 @@ class DataCluster {
   void Start(const std::string& listen) {
     server_.Do([&] {
       commits_ = std::make_unique<server::CommitQueue>(server_.loop());
-      host_ =
-          std::make_unique<server::DataHost>(server_.loop(), options_, /*keeps=*/true, *commits_);
+      host_ = std::make_unique<server::DataHost>(
+          server_.loop(), options_, /*keeps=*/true, *commits_,
+          [this](dispatch::Severity, std::string text) { events_.Add(std::move(text)); });
       auto journal = std::make_unique<journal::MemoryJournal>(disk_);
       const wire::store::Moment now = {.now = runtime::MonotonicNow(), .wall = absl::Now()};
       const auto replayed = journal->Replay([&](std::string_view bytes) -> absl::Status {
@@ -163,6 +167,7 @@ class DataCluster {
   }
 
   const dispatch::Options options_;
+  link::testing::Seen<std::string> events_;
   const std::shared_ptr<journal::MemoryDisk> disk_ = std::make_shared<journal::MemoryDisk>();
   std::string address_;
   link::testing::LoopThread server_;

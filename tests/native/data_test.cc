@@ -7,15 +7,22 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <future>
 #include <numeric>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/link/client.h"
+#include "lockstep/wire/native/data_chunk.h"
+#include "lockstep/wire/native/data_messages.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/kinds.h"
 #include "tests/native/data_cluster.h"
 
 namespace lockstep {
@@ -337,6 +344,158 @@ TEST(Data, AWorkerThatLeavesIsMissedByNobody) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   EXPECT_TRUE(drained);
+}
+
+// However they come: arrays are made of them without a copy.
+TEST(Data, ElementsLieAtMultiplesOf64Bytes) {
+  DataCluster cluster;
+  cluster.AddWorker({.share_memory = false});
+  for (const int64_t batch : {1, 100, 10'000}) {
+    const auto reader = MustOpen({.address = cluster.address(),
+                                  .definition = Range(20 * batch, batch),
+                                  .name = absl::StrCat("aligned-", batch)});
+    ASSERT_NE(reader, nullptr);
+    for (int i = 0; i < 20; ++i) {
+      const auto element = reader->Next({.timeout = absl::Seconds(20)});
+      ASSERT_TRUE(element.ok() && element->has_value()) << element.status();
+      EXPECT_EQ(reinterpret_cast<uintptr_t>((*element)->frame().data()) % 64, 0U);
+      EXPECT_EQ(NumbersOf(**element).size(), static_cast<size_t>(batch));
+    }
+    EXPECT_EQ(reader->View().shared_elements, 0);
+  }
+}
+
+TEST(Data, OperatorsAreToldWhoCameAndWhatBeganAndEnded) {
+  DataCluster cluster({.worker_grace = absl::Milliseconds(100)});
+  cluster.AddWorker();
+  {
+    const auto reader =
+        MustOpen({.address = cluster.address(), .definition = Range(100), .name = "told"});
+    ASSERT_NE(reader, nullptr);
+    EXPECT_EQ(ReadAll(*reader).size(), 100U);
+  }
+  cluster.KillWorker(0);
+  for (const char* what :
+       {"has come", "consumer", "iteration told#0 begins", "told#0 is finished", "is gone"}) {
+    const auto events = cluster.events().WaitUntil([&](const std::vector<std::string>& all) {
+      return std::any_of(all.begin(), all.end(), [&](const std::string& one) {
+        return one.find(what) != std::string::npos;
+      });
+    });
+    EXPECT_THAT(events, testing::Contains(testing::HasSubstr(what)));
+  }
+}
+
+// A worker of another release: it is told why, and what to do.
+TEST(Data, AWorkerOfAnotherVersionIsRefused) {
+  DataCluster cluster({.worker_version = data::kWorkerVersion + 1});
+  absl::Status refused;
+  link::testing::LoopThread thread;
+  std::promise<absl::Status> told;
+  std::unique_ptr<data::Worker> worker;
+  thread.Do([&] {
+    auto started = data::Worker::Start(thread.loop(),
+                                       {.dispatcher = *runtime::ParseAddress(cluster.address())},
+                                       [&](absl::Status why) { told.set_value(std::move(why)); });
+    ASSERT_TRUE(started.ok()) << started.status();
+    worker = *std::move(started);
+  });
+  auto result = told.get_future();
+  ASSERT_EQ(result.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  const absl::Status why = result.get();
+  EXPECT_EQ(wire::native::ReasonOf(why), "worker_version") << why;
+  EXPECT_THAT(std::string(why.message()), testing::HasSubstr("speaks version 1"));
+  EXPECT_THAT(std::string(why.message()), testing::HasSubstr("from the same release"));
+  EXPECT_TRUE(cluster.View().workers.empty());
+  thread.Do([&] { worker.reset(); });
+}
+
+// Somebody who gives the number of a worker and is refused does not speak for it: that worker's own
+// link still says when it dies.
+TEST(Data, WhoWasRefusedDoesNotSpeakForAWorker) {
+  DataCluster cluster(
+      {.worker_timeout = absl::Minutes(5), .worker_grace = absl::Milliseconds(100)});
+  cluster.AddWorker({.uid = 77});
+  const auto workers = [&] { return cluster.View().workers.size(); };
+  const auto wait_for = [&](size_t count) {
+    for (int i = 0; i < 1000 && workers() != count; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return workers();
+  };
+  ASSERT_EQ(wait_for(1), 1U);
+  {
+    auto impostor = link::Client::Connect(cluster.address(), absl::Seconds(10), {});
+    ASSERT_TRUE(impostor.ok()) << impostor.status();
+    const auto reply = (*impostor)->Call(
+        wire::native::WorkerPoll{.worker = 77, .version = 99, .address = "127.0.0.1:1"},
+        absl::Seconds(10));
+    EXPECT_EQ(wire::native::ReasonOf(reply.status()), "worker_version") << reply.status();
+  }
+  EXPECT_EQ(workers(), 1U);
+  cluster.KillWorker(0);
+  EXPECT_EQ(wait_for(0), 0U);
+}
+
+// Answers every read with the same bytes, whatever it is asked.
+class LyingWorker {
+ public:
+  LyingWorker(const std::string& dispatcher, std::string answer)
+      : answer_(std::move(answer)),
+        server_([this](link::Request request, link::Responder responder) {
+          if (request.kind == wire::native::KindOf<wire::native::ShareMemory>::kKind) {
+            return responder.Answer(wire::native::Encode(wire::native::ShareMemoryReply{}));
+          }
+          responder.Answer(std::string(answer_));
+        }) {
+    auto client = link::Client::Connect(dispatcher, absl::Seconds(10), {});
+    EXPECT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+    const auto reply = client_->Call(
+        wire::native::WorkerPoll{
+            .worker = 5, .version = data::kWorkerVersion, .address = server_.address()},
+        absl::Seconds(10));
+    EXPECT_TRUE(reply.ok()) << reply.status();
+  }
+  const std::string& address() const { return server_.address(); }
+
+ private:
+  const std::string answer_;
+  link::testing::TestServer server_;
+  std::unique_ptr<link::Client> client_;
+};
+
+std::string ChunkAnswer(const wire::native::ChunkHead& head, int elements) {
+  std::string bytes(64 << 10, '\0');
+  wire::native::ChunkWriter writer(std::span<char>(bytes).subspan(wire::native::kChunkAlignment));
+  for (int i = 0; i < elements; ++i) writer.Add(64);
+  bytes.resize(wire::native::kChunkAlignment + writer.Finish(head));
+  wire::native::PutInlineHead(bytes);
+  return bytes;
+}
+
+TEST(Data, AWorkerThatAnswersSomethingElseIsNamed) {
+  const std::pair<const char*, std::string> answers[] = {
+      {"of segment 7", ChunkAnswer({.segment = 7, .next = 2, .known = 2}, 2)},
+      {"from 3 on", ChunkAnswer({.first = 3, .next = 5, .known = 5}, 2)},
+      {"each 2", ChunkAnswer({.stride = 2, .next = 4, .known = 4}, 2)},
+      {"2 elements, up to 9", ChunkAnswer({.next = 9, .known = 9}, 2)},
+      {"no element, and no end", ChunkAnswer({.next = 0, .known = 4}, 0)},
+      {"it has prepared", wire::native::PreparedAnswer()}};
+  for (const auto& [what, answer] : answers) {
+    DataCluster cluster({.worker_timeout = absl::Minutes(5), .worker_grace = absl::Minutes(5)});
+    const LyingWorker worker(cluster.address(), answer);
+    const auto reader =
+        MustOpen({.address = cluster.address(), .definition = Range(100), .name = "lies"});
+    ASSERT_NE(reader, nullptr);
+    const auto element = reader->Next({.timeout = absl::Seconds(30)});
+    ASSERT_FALSE(element.ok()) << what;
+    EXPECT_EQ(wire::native::ReasonOf(element.status()), "segment_failed") << element.status();
+    const std::string message(element.status().message());
+    EXPECT_THAT(message, testing::HasSubstr("worker_answer_invalid"));
+    EXPECT_THAT(message, testing::HasSubstr(worker.address()));
+    EXPECT_THAT(message, testing::HasSubstr(what));
+  }
 }
 
 // Workers come and go while two consumers read rounds: each round is of one lane, none is doubled,

@@ -1,6 +1,7 @@
 """Functions that tests of datasets name by their reference."""
 
 import os
+import time
 
 import numpy
 
@@ -20,6 +21,11 @@ def pid(_):
 def fails_at_five(x):
     if x == 5:
         raise ValueError("five is not for me")
+    return x
+
+
+def takes_for_ever(x):
+    time.sleep(1000)
     return x
 
 

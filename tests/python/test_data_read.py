@@ -1,8 +1,11 @@
 """Datasets that workers make the elements of: real server, real workers, this process's readers."""
 
+import asyncio
 import collections
 import itertools
 import os
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -13,7 +16,7 @@ import pytest
 import data_functions
 import lockstep
 from conftest import LIMIT_S, each
-from data_workers import Cluster, Worker
+from data_workers import LOCKSTEP, Cluster, Worker
 from lockstep import data
 from programs import Program
 from test_imports import PACKAGE
@@ -407,6 +410,119 @@ def test_a_forked_child_is_told_and_the_parent_goes_on(cluster, name):
         assert came + plain(reader) == plain(dataset.local())
 
 
+def test_forked_children_drop_what_they_inherit_while_the_parent_reads(cluster, name):
+    dataset = data.range(200_000).batch(10)
+    with dataset.read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+        held = [next(reader) for _ in range(100)]
+        count = len(held)
+
+        def read_on():
+            nonlocal count
+            for _ in reader:
+                count += 1
+
+        reading = threading.Thread(target=read_on)
+        reading.start()
+        children = []
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(LIMIT_S)
+                held.clear()
+                os._exit(0)
+            children.append(child)
+        assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 20
+        reading.join(LIMIT_S)
+        assert count == 20_000
+
+
+def test_a_pool_of_forked_processes_may_read_for_itself(cluster, name):
+    with Program("""
+        import multiprocessing, sys
+        import lockstep
+        from lockstep import data
+
+        address, name = sys.argv[1:]
+        dataset = data.range(100)
+        reader = dataset.read(address, name=name, timeout=60)
+        first = next(reader)
+
+        def work(number):
+            try:
+                next(reader)
+            except lockstep.FailedPrecondition as error:
+                assert error.reason == "forked", error
+            with dataset.read(address, name=f"{name}-{number}", timeout=60) as own:
+                return sorted(int(one) for one in own) == list(range(100))
+
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            print("children", all(pool.map(work, range(4))), flush=True)
+        print("parent", 1 + sum(1 for _ in reader), flush=True)
+        """, cluster.address, name) as program:
+        assert program.line("children") == "children True"
+        assert program.line("parent") == "parent 100"
+        assert program.end()[0] == 0
+
+
+def test_ctrl_c_between_any_two_lines_of_next_leaves_a_reader_that_reads(cluster, name):
+    code = data.Reader.next.__code__
+    with data.range(200).read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+        for line in range(1, 12):
+            left = line
+
+            def interrupt(frame, event, _argument):
+                nonlocal left
+                if frame.f_code is not code:
+                    return None
+                if event == "line":
+                    left -= 1
+                    if left == 0:
+                        raise KeyboardInterrupt
+                return interrupt
+
+            sys.settrace(interrupt)
+            try:
+                reader.next(LIMIT_S)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(None)
+            reader.next(LIMIT_S)
+
+
+def test_a_coroutine_reads_all(cluster, name):
+    async def read():
+        with numbers_of().read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+            return [batch.tolist() async for batch in reader]
+
+    assert asyncio.run(read()) == plain(numbers_of().local())
+
+
+def test_coroutines_go_on_while_one_waits_and_a_cancelled_one_loses_nothing(name):
+    async def read(server):
+        with data.range(3).read(server.address, name=name, timeout=LIMIT_S) as reader:
+            for _ in range(2):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(reader.__anext__(), 0.2)
+            worker = await asyncio.get_running_loop().run_in_executor(None, Worker, server.address)
+            try:
+                return [int(number) async for number in reader]
+            finally:
+                worker.stop()
+
+    with lockstep.serve() as server:
+        assert asyncio.run(read(server)) == [0, 1, 2]
+
+
+def test_a_coroutine_is_told_that_it_takes_too_long(name):
+    async def read(server):
+        with data.range(3).read(server.address, name=name, timeout=0.3) as reader:
+            await reader.__anext__()
+
+    with lockstep.serve() as server, pytest.raises(lockstep.DeadlineExceeded, match="worker"):
+        asyncio.run(read(server))
+
+
 def test_other_threads_run_while_one_waits(name):
     with lockstep.serve() as server, numbers_of().read(server.address, name=name) as reader:
         counted = []
@@ -436,3 +552,30 @@ def test_arguments_that_make_no_sense_are_refused_at_once(options, error):
         data.range(3).read("127.0.0.1:1", **options)
     with pytest.raises(TypeError, match="member's server"):
         data.range(3).read(3)
+
+
+# --- Workers ------------------------------------------------------------------------------------
+
+
+def test_a_worker_ends_in_time_whatever_it_runs(name):
+    with Cluster(1, None, ("--drain-time", "500ms", "--end-timeout", "5s")) as own:
+        dataset = data.range(100).map("data_functions:takes_for_ever", returns="int64")
+        skipping = data.range(10**12).filter(lambda x: x < 0).segment(10**12)
+        with dataset.read(own.address, name=name, timeout=LIMIT_S) as first, \
+                skipping.read(own.address, name=f"{name}-skips", timeout=LIMIT_S) as second:
+            for reader in first, second:
+                with pytest.raises(lockstep.DeadlineExceeded):
+                    reader.next(1)
+            began = time.monotonic()
+            own.workers[0].process.terminate()
+            assert own.workers[0].process.wait(LIMIT_S) == 0, own.workers[0].log()
+            assert time.monotonic() - began < 5
+            assert "end_timeout" not in own.workers[0].log()
+
+
+def test_a_worker_that_others_can_reach_needs_to_be_allowed(cluster):
+    command = [LOCKSTEP, "worker", "--dispatcher", cluster.address, "--listen", "0.0.0.0:0"]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert refused.returncode == 2
+    assert "--insecure-network" in refused.stderr and "--listen 0.0.0.0:0" in refused.stderr
+    Worker(cluster.address, None, "--listen", "0.0.0.0:0", "--insecure-network").stop()

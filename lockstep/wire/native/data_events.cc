@@ -126,7 +126,8 @@ ConsumerPollReply MessageOf(const dispatch::Assignment& from) {
                        .phase = static_cast<IterationPhase>(from.phase),
                        .error = MessageOf(from.error),
                        .block_round = from.block_round,
-                       .next_segment = from.next_segment};
+                       .next_segment = from.next_segment,
+                       .waits_for = ToUtf8(from.waits_for)};
   for (const dispatch::Lane& lane : from.lanes) to.lanes.push_back(MessageOf(lane));
   for (const dispatch::WorkerAddress& worker : from.workers) {
     to.workers.push_back({.worker = worker.worker.value(),
@@ -376,6 +377,7 @@ absl::StatusOr<dispatch::Assignment> AnswerOf(ConsumerPollReply& from) {
                            .index = seating.index.value_or(-1)});
   }
   to.next_segment = from.next_segment;
+  to.waits_for = std::move(from.waits_for);
   for (const ReturnedSegment& one : from.returned) to.returned.emplace_back(one.segment, one.from);
   return to;
 }

@@ -46,12 +46,14 @@ TEST(DataEvents, AnAssignmentArrivesAsItWas) {
   sent.seatings.push_back({.first_round = 12, .consumers = 13, .index = -1});
   sent.next_segment = 14;
   sent.returned.emplace_back(15, 16);
+  sent.waits_for = "the worker at host:1";
 
   auto reply = Back<ConsumerPollReply>(EncodeAnswer(sent));
   const auto got = AnswerOf(reply);
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(got->service, sent.service);
   EXPECT_EQ(got->version, sent.version);
+  EXPECT_EQ(got->waits_for, sent.waits_for);
   EXPECT_EQ(got->phase, sent.phase);
   ASSERT_NE(got->error, nullptr);
   EXPECT_EQ(got->error->reason, "source_missing");

@@ -486,6 +486,8 @@ struct ConsumerPollReply {
   // No segment from this one on has been granted; some before it are to be granted again.
   int64_t next_segment = 0;
   std::vector<ReturnedSegment> returned;
+  // While the files are listed: by whom, and since when. For people.
+  std::string waits_for;
 
   friend bool operator==(const ConsumerPollReply&, const ConsumerPollReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ConsumerPollReply";
@@ -499,7 +501,8 @@ struct ConsumerPollReply {
                            Field(7, "block_round", &ConsumerPollReply::block_round),
                            Field(8, "seatings", &ConsumerPollReply::seatings),
                            Field(9, "next_segment", &ConsumerPollReply::next_segment),
-                           Field(10, "returned", &ConsumerPollReply::returned));
+                           Field(10, "returned", &ConsumerPollReply::returned),
+                           Field(11, "waits_for", &ConsumerPollReply::waits_for));
   }
 };
 

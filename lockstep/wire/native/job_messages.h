@@ -110,9 +110,11 @@ enum class EventKind : int32_t {
   // A member saved, or failed to.
   kPreemptionSaved = 20,
   kPreemptionEnded = 21,
+  // A data worker came or is gone; an iteration began, ended or failed; a consumer came or is gone.
+  kDataService = 22,
 };
 
-constexpr std::array<EnumName<EventKind>, 22> EnumNames(EventKind) {
+constexpr std::array<EnumName<EventKind>, 23> EnumNames(EventKind) {
   using enum EventKind;
   return {{{kUnspecified, "unspecified"},
            {kServerStarted, "server_started"},
@@ -135,7 +137,8 @@ constexpr std::array<EnumName<EventKind>, 22> EnumNames(EventKind) {
            {kPreemptionNotice, "preemption_notice"},
            {kPreemptionAgreed, "preemption_agreed"},
            {kPreemptionSaved, "preemption_saved"},
-           {kPreemptionEnded, "preemption_ended"}}};
+           {kPreemptionEnded, "preemption_ended"},
+           {kDataService, "data_service"}}};
 }
 
 enum class EventSeverity : int32_t {

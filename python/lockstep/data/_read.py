@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Union
 
 from lockstep import _dispatch, _native
-from lockstep._errors import forked
+from lockstep._errors import DeadlineExceeded, forked
 from lockstep._member import MemberBase
 from lockstep._types import Timeout, seconds, text, whole
 from lockstep.data._elements import builder
@@ -36,7 +38,7 @@ class Place(NamedTuple):
 class Reader:
     """The elements that this consumer gets: `for batch in ds.read(me, name="train")`.
 
-    Each is as `local` gives it: NumPy arrays in the memory that they arrived in. The end of the loop is
+    Or `async for batch in reader`, in a coroutine. Each is as `local` gives it: NumPy arrays in the memory that they arrived in. The end of the loop is
     the end of the data. As a context manager it closes at the end of the block. One thread reads at
     a time; `close` may be called by any.
 
@@ -50,7 +52,11 @@ class Reader:
         self._pid = os.getpid()
         self._timeout = timeout
         self._build = builder(*definition.names())
-        self._reading = threading.Lock()
+        #: The thread that waits for an element, when one does. Ctrl-C may come between any two
+        #: lines: whatever it leaves here, that thread's next call goes on.
+        self._reading: dict[str, int] = {}
+        #: What a coroutine waits for, or waited for until it was cancelled.
+        self._coming: concurrent.futures.Future[tuple[Any] | None] | None = None
         #: Of the iteration, as it was made when none was given.
         self.name: str = native.name()
         #: Of the element that came last.
@@ -61,12 +67,14 @@ class Reader:
         """The next element; StopIteration at the end. DeadlineExceeded after `timeout` seconds: then
         it goes on with the same element."""
         self._check_here()
-        if not self._reading.acquire(blocking=False):
-            raise RuntimeError("another thread waits for an element of this reader")
+        thread = threading.get_ident()
         try:
+            if self._reading.setdefault("thread", thread) != thread:
+                raise RuntimeError("another thread waits for an element of this reader")
             came = self._native.next(seconds(timeout))
         finally:
-            self._reading.release()
+            if self._reading.get("thread") == thread:
+                del self._reading["thread"]
         if came is None:
             raise StopIteration
         leaves, place = came
@@ -78,6 +86,42 @@ class Reader:
 
     def __next__(self) -> Any:
         return self.next(self._timeout)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        """As `next`, while the event loop runs on. One that is cancelled loses nothing: what its wait
+        brings is the next one's."""
+        if self._coming is None:
+            try:
+                return self.next(0)  # what was read ahead is there at once
+            except StopIteration:
+                raise StopAsyncIteration from None
+            except DeadlineExceeded:
+                self._coming = concurrent.futures.Future()
+            # Not a pool's: nobody waits for a daemon at the interpreter's end, which closes us.
+            threading.Thread(target=self._await_next, args=(self._coming,), daemon=True,
+                             name="lockstep-data-reader").start()
+        try:
+            came = await asyncio.shield(asyncio.wrap_future(self._coming))
+        except asyncio.CancelledError:
+            raise
+        except BaseException:
+            self._coming = None
+            raise
+        self._coming = None
+        if came is None:
+            raise StopAsyncIteration
+        return came[0]
+
+    def _await_next(self, coming: concurrent.futures.Future[tuple[Any] | None]) -> None:
+        try:
+            coming.set_result((self.next(self._timeout),))
+        except StopIteration:
+            coming.set_result(None)
+        except BaseException as error:
+            coming.set_exception(error)
 
     def cursor(self) -> bytes:
         """Where the next element is: some hundred bytes for a checkpoint, `cursor=` of another `read`.
