@@ -13,6 +13,7 @@
 #include "lockstep/data/engine_source.h"
 #include "lockstep/engine/resolve.h"
 #include "lockstep/transport/card.h"
+#include "lockstep/transport/memory_segment.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_definition.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -28,6 +29,7 @@ using runtime::MonotonicNow;
 // Datasets that are known at a time: `worker_datasets_max`. What was used last is kept.
 constexpr size_t kDatasetsMax = 256;
 constexpr uint64_t kArenaBytesMin = uint64_t{256} << 20;
+constexpr uint64_t kProofBytes = 4096;
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(100);
 // Datasets whose files are listed at a time: `resolvers_max`.
@@ -134,9 +136,9 @@ WorkerOptions Worker::WithArena(WorkerOptions options) {
 absl::Status Worker::Listen() {
   if (options_.cache.arena != nullptr) {
     // A system that forbids such memory is found here, and not with the first element.
-    const auto probe = options_.cache.arena->Allocate(1);
-    auto share = probe.ok() ? MemoryShare::Start(loop_, *options_.cache.arena)
-                            : absl::StatusOr<std::unique_ptr<MemoryShare>>(probe.status());
+    const auto proof = transport::MemorySegment::CreateShared(kProofBytes);
+    auto share = proof.ok() ? MemoryShare::Start(loop_, *options_.cache.arena)
+                            : absl::StatusOr<std::unique_ptr<MemoryShare>>(proof.status());
     if (share.ok()) {
       share_ = *std::move(share);
       transport::Card card = transport::MakeCard();

@@ -168,6 +168,41 @@ TEST(DispatchLifeRows, DispatchRow119_DatasetsOfAnyLengthOutliveARestart) {
   }
 }
 
+// What a worker fails with may be its own: others try it. What is of the data is told at once.
+TEST(DispatchLifeRows, ASegmentThatNobodyCanMakeFailsItsIteration) {
+  const auto fail = [](Service& service, const IterationOpened& opened, const char* reason) {
+    const Assignment assignment = service.Assigned(opened);
+    const Lane& lane = assignment.lanes.at(0);
+    const Grant& grant = lane.grants.at(0);
+    service.Poll(opened,
+                 {.failures = {{.lane = lane.lane,
+                                .seq = grant.seq,
+                                .segment = grant.segment,
+                                .worker = grant.worker,
+                                .error = MakeError(absl::StatusCode::kInternal, reason, "why")}}});
+  };
+  const auto open = [](Service& service) {
+    for (uint64_t worker = 1; worker <= 3; ++worker) service.PollWorker(worker);
+    return MustOpen(service, FirstCome(service.Register()), "a");
+  };
+  Service tried;
+  const auto a = open(tried);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(tried.Assigned(a).phase, Phase::kReading) << i;
+    fail(tried, a, "worker_broken");
+  }
+  const Assignment given_up = tried.Assigned(a);
+  ASSERT_EQ(given_up.phase, Phase::kFailed);
+  EXPECT_EQ(given_up.error->reason, "segment_failed");
+  EXPECT_NE(given_up.error->message.find("worker_broken: why"), std::string::npos);
+
+  Service poisoned;
+  const auto b = open(poisoned);
+  fail(poisoned, b, "record_poisoned");
+  ASSERT_EQ(poisoned.Assigned(b).phase, Phase::kFailed);
+  EXPECT_EQ(poisoned.Assigned(b).error->reason, "record_poisoned");
+}
+
 // --- What upstream gets wrong ---
 
 TEST(DispatchLifeDefects, DispatchDefect19_ConsumersDoNotAllBeginAtTheSameWorker) {
