@@ -30,8 +30,9 @@ class EngineSource final : public SegmentSource {
   explicit EngineSource(std::shared_ptr<const engine::Dataset> dataset)
       : dataset_(std::move(dataset)) {}
 
-  absl::StatusOr<std::unique_ptr<ElementStream>> Start(int64_t segment) const override {
-    auto run = engine::SegmentRun::Start(dataset_, segment);
+  absl::StatusOr<std::unique_ptr<ElementStream>> Start(int64_t segment,
+                                                       engine::Allocator frames) const override {
+    auto run = engine::SegmentRun::Start(dataset_, segment, std::move(frames));
     if (!run.ok()) return run.status();
     return std::make_unique<EngineStream>(*std::move(run));
   }

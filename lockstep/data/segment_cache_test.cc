@@ -28,7 +28,8 @@ class Numbers final : public SegmentSource {
     return text;
   }
 
-  absl::StatusOr<std::unique_ptr<ElementStream>> Start(int64_t segment) const override {
+  absl::StatusOr<std::unique_ptr<ElementStream>> Start(
+      int64_t segment, engine::Allocator /*frames*/) const override {
     ++runs;
     if (segment == 13) return absl::DataLossError("poisoned");
     return std::make_unique<Stream>(*this, segment);

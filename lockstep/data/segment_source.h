@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "lockstep/engine/element.h"
 
 namespace lockstep::data {
 
@@ -24,7 +25,9 @@ class ElementStream {
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
-  virtual absl::StatusOr<std::unique_ptr<ElementStream>> Start(int64_t segment) const = 0;
+  // `frames`: where its elements should be born.
+  virtual absl::StatusOr<std::unique_ptr<ElementStream>> Start(int64_t segment,
+                                                               engine::Allocator frames) const = 0;
 };
 
 }  // namespace lockstep::data

@@ -47,8 +47,13 @@ absl::Status ErrorPolicy::Note(std::string_view reason, int64_t position, const 
 }
 
 SourceOperator::SourceOperator(const DatasetParts& parts, int64_t first, int64_t count, Birth birth,
-                               int64_t& skipped)
-    : parts_(parts), birth_(birth), next_(first), end_(first + count), width_(parts.plan.width()) {
+                               const Allocator& frames, int64_t& skipped)
+    : parts_(parts),
+      birth_(birth),
+      frames_(frames),
+      next_(first),
+      end_(first + count),
+      width_(parts.plan.width()) {
   for (size_t i = 0; i < parts.sources.size(); ++i) {
     const plan::Source& source = parts.plan.sources()[i];
     inputs_.push_back({.reader = parts.sources[i]->NewReader(),
@@ -79,7 +84,7 @@ absl::StatusOr<Block> SourceOperator::MakeFixed(int64_t rows) {
     columns.push_back({.type = leaf.type, .dims = leaf.dims});
   }
   if (birth_ == Birth::kBatched || (birth_ == Birth::kSingle && rows == 1)) {
-    return NewFrame(std::move(columns), rows, birth_ == Birth::kBatched, parts_.options.allocator);
+    return NewFrame(std::move(columns), rows, birth_ == Birth::kBatched, frames_);
   }
   for (Column& column : columns) {
     if (plan::IsVariable(column.type)) continue;

@@ -20,9 +20,11 @@ struct RunState;
 // Python functions. Memory: that of one element, or of some hundred rows where there are maps.
 class SegmentRun {
  public:
-  // OUT_OF_RANGE: there is no such segment.
+  // `frames`: for the elements' frames; none: as DatasetOptions says. OUT_OF_RANGE: there is no
+  // such segment.
   static absl::StatusOr<std::unique_ptr<SegmentRun>> Start(std::shared_ptr<const Dataset> dataset,
-                                                           int64_t segment);
+                                                           int64_t segment,
+                                                           Allocator frames = nullptr);
   ~SegmentRun();
 
   // Nullopt: the end. After an error always that error. Reasons: kSourceMissing, kSourceChanged,
