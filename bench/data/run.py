@@ -228,7 +228,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", choices=programs.ROWS, help="only these")
     parser.add_argument("--peers", nargs="+", choices=programs.GROUPS, help="only these")
-    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--repetitions", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=1.5, help="of each figure")
     parser.add_argument("--elements", type=int, default=1_000_000, help="of an epoch of `range`")
     parser.add_argument("--data", type=pathlib.Path, default=programs.ROOT / "build" / "bench-data",
