@@ -32,6 +32,7 @@ CONSUMERS = 2
 PAGE = 4096
 SEED = 7
 GIVE_UP_S = 30  # without a batch
+ROUNDS_GIVE_UP_S = 40  # the same, of a row in rounds
 
 
 def session_processes():
@@ -81,9 +82,9 @@ class Stopwatch:
         self.cpu_s, self.own_s, self.at = session_cpu_s(), own_cpu_s(), time.perf_counter()
 
     def stop(self, elements):
-        now = time.perf_counter()
-        return Span(elements, now - self.at, session_cpu_s() - self.cpu_s,
-                    own_cpu_s() - self.own_s)
+        # Before looking at the session's processes, which takes this one's time.
+        now, own_s = time.perf_counter(), own_cpu_s()
+        return Span(elements, now - self.at, session_cpu_s() - self.cpu_s, own_s - self.own_s)
 
 
 def measure(make, of_batch, options, touch=None):
@@ -130,11 +131,12 @@ def touch_of(row):
 class Watch:
     """Tells the longest time without a batch since a worker was killed.
 
-    Gives up when there is none for `GIVE_UP_S`: then the program ends with what it has, since a
+    Gives up when there is none for `give_up_s`: then the program ends with what it has, since a
     call that never returns cannot be ended otherwise.
     """
 
-    def __init__(self, figures):
+    def __init__(self, figures, give_up_s=GIVE_UP_S):
+        self.give_up_s = give_up_s
         self.figures = figures  # what is told when the program ends here
         self.longest_s = 0.0
         self.last_at = time.perf_counter()
@@ -151,7 +153,7 @@ class Watch:
 
     def guard(self):
         while not self.over.wait(0.1):
-            if (silence := time.perf_counter() - self.last_at) >= GIVE_UP_S:
+            if (silence := time.perf_counter() - self.last_at) >= self.give_up_s:
                 leave({**self.figures, "outage_s": silence, "hung": True})
 
 
@@ -176,6 +178,8 @@ def numbers(make, service, options, begin, with_outage):
             service.wait_for_workers()
     figures = {"cold_s": cold_s, "warm_s": statistics.median(firsts[1:]),
                "end_s": statistics.median(ends), **long_epochs(make, options)}
+    if options.no_outage:
+        return figures
     return epoch_with_outage(make, service.kill_worker, with_outage, figures)
 
 
@@ -218,7 +222,7 @@ def epoch_with_outage(make, kill, elements, figures):
 def endless_with_outage(batches, kill, figures, seconds=5):
     """Reads on from an endless iterator for so long, from the moment on at which a worker is killed."""
     kill()
-    watch = Watch(figures)
+    watch = Watch(figures, ROUNDS_GIVE_UP_S)
     try:
         end = watch.last_at + seconds
         while watch.last_at < end:
@@ -266,6 +270,8 @@ def rounds(make, service, options, begin):
     count = read(batches, options.seconds)
     span = watch.stop(CONSUMERS * count * RANGE_BATCH)
     figures = {"cold_s": started_s + first_s, "first_s": first_s, **span.figures()}
+    if options.no_outage:
+        return figures
     return endless_with_outage(batches, service.kill_worker, figures)
 
 
@@ -286,6 +292,7 @@ def arguments(description, rows, variants=("",)):
     parser.add_argument("--data", type=pathlib.Path, help="folder of bench/data/files.py")
     parser.add_argument("--consumer", type=int, default=0, help="of the row `rounds`")
     parser.add_argument("--service", help="an address: do not start one")
+    parser.add_argument("--no-outage", action="store_true", help="kill no worker")
     return parser.parse_args()
 
 

@@ -107,12 +107,13 @@ def session_of(pid):
     return int(session) if state != "Z" else None
 
 
-def run(program, row, seconds, elements, data):
-    """The figures of one run, as the program tells them."""
+def run(program, row, options, no_outage=False):
+    """The figures of one run, as the program tells them. `no_outage`: no worker is killed in it."""
     if not PYTHON.exists():
         raise Absent("there is no build/peers/loaders (scripts/setup.sh loaders)")
     command = [PYTHON, HERE / program.script, "--row", row, "--variant", program.variant,
-               "--seconds", str(seconds), "--elements", str(elements), "--data", data]
+               "--seconds", str(options.seconds), "--elements", str(options.elements),
+               "--data", options.data, *(["--no-outage"] if no_outage else [])]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     if program.group == "ours":
         environment["PYTHONPATH"] = str(OUR_PACKAGE)
@@ -121,7 +122,7 @@ def run(program, row, seconds, elements, data):
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=said,
                                    env=environment, start_new_session=True)
         try:
-            code = process.wait(LIMIT_S + 3 * seconds)
+            code = process.wait(LIMIT_S + 3 * options.seconds)
         except subprocess.TimeoutExpired as error:
             raise Absent(f"took more than {error.timeout:.0f} s") from error
         finally:

@@ -47,6 +47,11 @@ class Results:
                        "consumer_cpu_s_per_gb": 1e-6 * figures["consumer_cpu_us"] / gb}
         self.figures.setdefault((name, row), []).append(figures)
 
+    def gave_up(self, name, row):
+        """Whether a killed worker was the end of it: that is looked at once, since it takes long."""
+        return any(figures.get("hung") or figures.get("failed")
+                   for figures in self.figures.get((name, row), ()))
+
     def all(self, name, row, key):
         return [figures[key] for figures in self.figures.get((name, row), ())
                 if figures.get(key) is not None]
@@ -90,7 +95,7 @@ def measure(results, options):
 
 def measure_one(results, options, row, program):
     try:
-        figures = programs.run(program, row, options.seconds, options.elements, options.data)
+        figures = programs.run(program, row, options, results.gave_up(program.name, row))
     except (programs.Absent, json.JSONDecodeError) as error:
         results.failed[program.name, row] = str(error)
         print(f"{row}: {program.name}: {error}", file=sys.stderr, flush=True)
@@ -146,7 +151,8 @@ def outage(results, name, row):
     wrong = results.median(name, row, "wrong")
     said = seconds(results.median(name, row, "outage_s"))
     if hung:
-        return f"{said}, then given up ({hung} of {len(runs)} runs)"
+        looked = sum("hung" in figures for figures in runs)
+        return f"{said}, then given up ({hung} of {looked} runs)"
     return said if wrong is None else f"{said}; {wrong:.0f} lost or doubled"
 
 
@@ -222,8 +228,8 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", choices=programs.ROWS, help="only these")
     parser.add_argument("--peers", nargs="+", choices=programs.GROUPS, help="only these")
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each figure")
+    parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=1.5, help="of each figure")
     parser.add_argument("--elements", type=int, default=1_000_000, help="of an epoch of `range`")
     parser.add_argument("--data", type=pathlib.Path, default=programs.ROOT / "build" / "bench-data",
                         help="where the files are, or are made")

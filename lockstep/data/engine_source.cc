@@ -31,8 +31,8 @@ class EngineSource final : public SegmentSource {
       : dataset_(std::move(dataset)) {}
 
   absl::StatusOr<std::unique_ptr<ElementStream>> Start(
-      int64_t segment, const std::atomic<bool>& stop) const override {
-    auto run = engine::SegmentRun::Start(dataset_, segment, &stop);
+      int64_t segment, engine::Allocator frames, const std::atomic<bool>& stop) const override {
+    auto run = engine::SegmentRun::Start(dataset_, segment, std::move(frames), &stop);
     if (!run.ok()) return run.status();
     return std::make_unique<EngineStream>(*std::move(run));
   }

@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -14,58 +13,6 @@ namespace lockstep::data {
 namespace {
 
 using runtime::MonotonicNow;
-using wire::native::ChunkHead;
-using wire::native::ChunkView;
-using wire::native::ChunkWriter;
-using wire::native::kChunkAlignment;
-
-// Where a chunk is written: a block of the arena, or the memory of an answer behind its head.
-struct ChunkMemory {
-  ChunkMemory(transport::Arena* arena, size_t bytes) {
-    if (arena != nullptr) {
-      if (auto allocated = arena->Allocate(bytes); allocated.ok()) block = *std::move(allocated);
-    }
-    if (block == nullptr) answer = std::make_shared<std::string>(kChunkAlignment + bytes, '\0');
-    room = bytes;
-  }
-  char* data() const {
-    return block != nullptr ? reinterpret_cast<char*>(block->mutable_data())
-                            : answer->data() + kChunkAlignment;
-  }
-
-  std::shared_ptr<transport::Block> block;
-  std::shared_ptr<std::string> answer;
-  size_t room = 0;
-};
-
-StoredChunkPtr Finish(transport::Arena* arena, ChunkMemory memory, ChunkWriter& writer,
-                      const ChunkHead& head) {
-  const size_t bytes = writer.Finish(head);
-  // One that was flushed early does not keep the memory of a full one.
-  if (bytes <= memory.room / 2) {
-    ChunkMemory fitting(arena, bytes);
-    std::memcpy(fitting.data(), memory.data(), bytes);
-    memory = std::move(fitting);
-  }
-  if (memory.answer != nullptr) {
-    memory.answer->resize(kChunkAlignment + bytes);
-    wire::native::PutInlineHead(*memory.answer);
-  }
-  const std::string_view chunk(memory.data(), bytes);
-  auto view = ChunkView::Parse(chunk);
-  LOCKSTEP_CHECK(view.ok());
-  return std::make_shared<const StoredChunk>(StoredChunk{.answer = std::move(memory.answer),
-                                                         .block = std::move(memory.block),
-                                                         .chunk = chunk,
-                                                         .view = *view});
-}
-
-StoredChunkPtr EmptyEnd(int64_t segment, int64_t total) {
-  ChunkMemory memory(nullptr, kChunkAlignment);
-  ChunkWriter writer({memory.data(), memory.room});
-  return Finish(nullptr, std::move(memory), writer,
-                {.segment = segment, .first = total, .next = total, .ended = true, .known = total});
-}
 
 }  // namespace
 
@@ -278,6 +225,7 @@ void SegmentCache::RunEntry(const EntryPtr& entry, std::unique_lock<std::mutex>&
       if (entry->has_run) ++runs_again_;
       entry->has_run = true;
       entry->stream = nullptr;
+      entry->maker = nullptr;
       entry->pending = std::nullopt;
       entry->produced = 0;
       entry->ended = false;
@@ -338,6 +286,7 @@ void SegmentCache::Settle(const EntryPtr& entry, Made made, std::vector<Due>& du
     entry->ended = true;
     entry->total = entry->produced;
     entry->stream = nullptr;
+    entry->maker = nullptr;
     ++totals.segments;
   }
   ServeWaiters(*entry, due);
@@ -347,7 +296,8 @@ SegmentCache::Made SegmentCache::MakeChunk(Entry& entry, int64_t produced, int64
   Made made;
   const Time start = MonotonicNow();
   if (entry.stream == nullptr) {
-    auto stream = entry.source->Start(entry.key.second, entry.dropped);
+    entry.maker = std::make_unique<ChunkMaker>(options_.arena, options_.chunk_bytes, frames_);
+    auto stream = entry.source->Start(entry.key.second, entry.maker->allocator(), entry.dropped);
     if (!stream.ok()) {
       made.failure = stream.status();
       return made;
@@ -355,8 +305,6 @@ SegmentCache::Made SegmentCache::MakeChunk(Entry& entry, int64_t produced, int64
     entry.stream = *std::move(stream);
   }
   int64_t first = produced;
-  std::optional<ChunkMemory> memory;
-  std::optional<ChunkWriter> writer;
   for (;;) {
     std::optional<std::string_view> element = std::exchange(entry.pending, std::nullopt);
     if (!element) {
@@ -376,28 +324,22 @@ SegmentCache::Made SegmentCache::MakeChunk(Entry& entry, int64_t produced, int64
       if (entry.dropped) break;
       continue;
     }
-    if (!memory) {
-      memory.emplace(options_.arena.get(),
-                     std::max(options_.chunk_bytes, ChunkWriter::BytesFor(element->size())));
-      writer.emplace(std::span<char>(memory->data(), memory->room));
-    } else if (!writer->Fits(element->size())) {
+    if (!entry.maker->Add(*element)) {
       entry.pending = element;
       break;
     }
-    std::memcpy(writer->Add(element->size()).data(), element->data(), element->size());
     ++made.elements;
     if (entry.dropped) break;
     if (entry.awaited && MonotonicNow() - start >= options_.flush_after) break;
   }
   made.busy = MonotonicNow() - start;
-  if (memory) {
-    made.chunk = Finish(options_.arena.get(), *std::move(memory), *writer,
-                        {.segment = entry.key.second,
-                         .first = first,
-                         .stride = 1,
-                         .next = first + made.elements,
-                         .ended = made.ended,
-                         .known = first + made.elements});
+  if (!entry.maker->empty()) {
+    made.chunk = entry.maker->Finish({.segment = entry.key.second,
+                                      .first = first,
+                                      .stride = 1,
+                                      .next = first + made.elements,
+                                      .ended = made.ended,
+                                      .known = first + made.elements});
   } else {
     made.elements = first - produced;
   }

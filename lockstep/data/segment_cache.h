@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
+#include "lockstep/data/chunk_maker.h"
 #include "lockstep/data/segment_source.h"
 #include "lockstep/data/stored_chunk.h"
 
@@ -129,8 +130,9 @@ class SegmentCache {
     std::shared_ptr<const SegmentSource> source;
     std::map<int64_t, Kept> chunks;  // by first element
     std::vector<Waiter> waiters;
-    // The run. While `busy` the stream is a thread's, otherwise the mutex covers it.
+    // The run. While `busy` stream and maker are a thread's, otherwise the mutex covers them.
     std::unique_ptr<ElementStream> stream;
+    std::unique_ptr<ChunkMaker> maker;  // of its chunks
     bool busy = false;
     bool queued = false;
     bool paused = false;  // for want of memory
@@ -179,6 +181,7 @@ class SegmentCache {
   void Erase(const EntryPtr& entry);
 
   const SegmentCacheOptions options_;
+  const engine::Allocator frames_ = engine::HeapAllocator();
   mutable std::mutex mutex_;  // covers what follows
   std::condition_variable work_;
   std::map<Key, EntryPtr> entries_;

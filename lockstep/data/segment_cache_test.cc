@@ -29,7 +29,8 @@ class Numbers final : public SegmentSource {
   }
 
   absl::StatusOr<std::unique_ptr<ElementStream>> Start(
-      int64_t segment, const std::atomic<bool>& /*stop*/) const override {
+      int64_t segment, engine::Allocator /*frames*/,
+      const std::atomic<bool>& /*stop*/) const override {
     ++runs;
     if (segment == 13) return absl::DataLossError("poisoned");
     return std::make_unique<Stream>(*this, segment);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "lockstep/engine/element.h"
 
 namespace lockstep::data {
 
@@ -25,10 +26,10 @@ class ElementStream {
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
-  // `stop`: becomes true when nobody wants the elements any more: a call that takes long may end
-  // then, with any error. Outlives the stream.
+  // `frames`: where its elements should be born. `stop`: becomes true when nobody wants the elements
+  // any more: a call that takes long may end then, with any error. Outlives the stream.
   virtual absl::StatusOr<std::unique_ptr<ElementStream>> Start(
-      int64_t segment, const std::atomic<bool>& stop) const = 0;
+      int64_t segment, engine::Allocator frames, const std::atomic<bool>& stop) const = 0;
 };
 
 }  // namespace lockstep::data

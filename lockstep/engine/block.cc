@@ -220,7 +220,8 @@ absl::StatusOr<Block> NewFrame(std::vector<Column> columns, int64_t rows, bool b
 
 absl::StatusOr<std::vector<Element>> ToElements(const Block& block, uint64_t spec_hash,
                                                 int64_t segment, int64_t index,
-                                                const Allocator& allocator) {
+                                                const Allocator& allocator,
+                                                const Allocator& for_many) {
   std::vector<FrameLeaf> leaves(block.columns.size());
   std::vector<Element> elements;
   elements.reserve(block.rows);
@@ -256,7 +257,7 @@ absl::StatusOr<std::vector<Element>> ToElements(const Block& block, uint64_t spe
   for (int64_t i = 0; i < block.rows; ++i) {
     const FrameLayout& layout = layouts[fixed ? 0 : i];
     if (shared == nullptr || !small) {
-      auto memory = allocator(small ? bytes : layout.bytes);
+      auto memory = small ? for_many(bytes) : allocator(layout.bytes);
       if (!memory.ok()) return memory.status();
       shared = *std::move(memory);
       offset = 0;

@@ -58,9 +58,10 @@ absl::StatusOr<Block> Batch(std::vector<Block> parts, const Allocator& allocator
 absl::StatusOr<Block> NewFrame(std::vector<Column> columns, int64_t rows, bool batched,
                                const Allocator& allocator);
 
-// Row by row, a frame each.
+// Row by row, a frame each. Small ones that lie in one memory get it from `for_many`.
 absl::StatusOr<std::vector<Element>> ToElements(const Block& block, uint64_t spec_hash,
                                                 int64_t segment, int64_t index,
-                                                const Allocator& allocator);
+                                                const Allocator& allocator,
+                                                const Allocator& for_many);
 
 }  // namespace lockstep::engine::internal

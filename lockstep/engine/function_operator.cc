@@ -100,7 +100,8 @@ absl::Status FunctionOperator::Refill(int64_t rows) {
     ended_ = true;
     return absl::OkStatus();
   }
-  const auto elements = ToElements(*block, HashOf(function_.input), segment_, 0, scratch_);
+  const auto elements =
+      ToElements(*block, HashOf(function_.input), segment_, 0, scratch_, scratch_);
   if (!elements.ok()) return elements.status();
   auto results = runner_->Call(function_, *elements);
   if (!results.ok()) return results.status();

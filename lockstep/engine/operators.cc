@@ -46,9 +46,11 @@ absl::Status ErrorPolicy::Note(absl::StatusCode code, std::string_view reason, i
 }
 
 SourceOperator::SourceOperator(const DatasetParts& parts, int64_t first, int64_t count, Birth birth,
-                               int64_t& skipped, const std::atomic<bool>* stop)
+                               const Allocator& frames, int64_t& skipped,
+                               const std::atomic<bool>* stop)
     : parts_(parts),
       birth_(birth),
+      frames_(frames),
       next_(first),
       end_(first + count),
       width_(parts.plan.width()),
@@ -83,7 +85,7 @@ absl::StatusOr<Block> SourceOperator::MakeFixed(int64_t rows) {
     columns.push_back({.type = leaf.type, .dims = leaf.dims});
   }
   if (birth_ == Birth::kBatched || (birth_ == Birth::kSingle && rows == 1)) {
-    return NewFrame(std::move(columns), rows, birth_ == Birth::kBatched, parts_.options.allocator);
+    return NewFrame(std::move(columns), rows, birth_ == Birth::kBatched, frames_);
   }
   for (Column& column : columns) {
     if (plan::IsVariable(column.type)) continue;

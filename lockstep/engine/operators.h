@@ -51,8 +51,9 @@ int64_t PieceOf(const plan::ElementSpec& spec);
 
 class SourceOperator final : public Operator {
  public:
+  // `frames`: for rows that are born in one.
   SourceOperator(const DatasetParts& parts, int64_t first, int64_t count, Birth birth,
-                 int64_t& skipped, const std::atomic<bool>* stop);
+                 const Allocator& frames, int64_t& skipped, const std::atomic<bool>* stop);
   // CANCELLED: the run is to stop. All that others leave out has come through here.
   absl::StatusOr<Block> Next(int64_t rows) override;
   absl::Status CheckUnchanged();
@@ -72,6 +73,7 @@ class SourceOperator final : public Operator {
 
   const DatasetParts& parts_;
   const Birth birth_;
+  const Allocator& frames_;
   int64_t next_;
   const int64_t end_;
   std::vector<Input> inputs_;

@@ -14,6 +14,7 @@ namespace internal {
 
 struct RunState {
   std::shared_ptr<const Dataset> dataset;
+  Allocator frames;
   int64_t segment = 0;
   int64_t skipped = 0;
   std::unique_ptr<Operator> last;
@@ -59,7 +60,7 @@ void AddStages(const internal::DatasetParts& parts, Birth birth, RunState& state
         const bool last = i + 1 == stages.size();
         state.last = std::make_unique<internal::BatchOperator>(
             std::move(state.last), node.Int("count"), node.As<bool>("drop_remainder"), piece,
-            last ? parts.options.allocator : parts.scratch);
+            last ? state.frames : parts.scratch);
         state.piece = 1;
         break;
       }
@@ -89,7 +90,8 @@ SegmentRun::SegmentRun(std::unique_ptr<RunState> state) : state_(std::move(state
 SegmentRun::~SegmentRun() = default;
 
 absl::StatusOr<std::unique_ptr<SegmentRun>> SegmentRun::Start(
-    std::shared_ptr<const Dataset> dataset, int64_t segment, const std::atomic<bool>* stop) {
+    std::shared_ptr<const Dataset> dataset, int64_t segment, Allocator frames,
+    const std::atomic<bool>* stop) {
   const plan::Plan& plan = dataset->plan();
   const int64_t count = plan.positions_of(segment);
   if (count == 0) {
@@ -100,9 +102,11 @@ absl::StatusOr<std::unique_ptr<SegmentRun>> SegmentRun::Start(
   auto state = std::make_unique<RunState>();
   state->dataset = std::move(dataset);
   state->segment = segment;
+  state->frames = frames == nullptr ? parts.options.allocator : std::move(frames);
   const Birth birth = BirthOf(parts);
   auto source = std::make_unique<internal::SourceOperator>(parts, plan.first_of(segment), count,
-                                                           birth, state->skipped, stop);
+                                                           birth, state->frames, state->skipped,
+                                                           stop);
   state->source = source.get();
   state->last = std::move(source);
   AddStages(parts, birth, *state);
@@ -118,8 +122,8 @@ absl::Status SegmentRun::Refill() {
     state.ended = true;
     return state.source->CheckUnchanged();
   }
-  auto elements =
-      ToElements(*block, parts.spec_hash, state.segment, state.index, parts.options.allocator);
+  auto elements = ToElements(*block, parts.spec_hash, state.segment, state.index, state.frames,
+                             parts.options.allocator);
   if (!elements.ok()) return elements.status();
   state.index += block->rows;
   state.ready.assign(std::make_move_iterator(elements->rbegin()),

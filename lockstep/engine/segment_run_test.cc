@@ -95,7 +95,7 @@ TEST(SegmentRun, EndsSoonWhenItIsStopped) {
       .Set("segment", int64_t{500'000'000});
   const auto dataset = *OpenDataset(builder);
   std::atomic<bool> stop = false;
-  auto run = *SegmentRun::Start(dataset, 0, &stop);
+  auto run = *SegmentRun::Start(dataset, 0, nullptr, &stop);
   std::thread stopper([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     stop = true;

@@ -146,7 +146,7 @@ LocalObject* OpenLocal(const DefinitionObject& definition, int64_t segment, int6
         manifest = *std::move(resolved);
       }
       return engine::Dataset::Open(definition.definition(), std::move(manifest),
-                                   {.functions = functions});
+                                   {.functions = functions, .map_files = true});
     }();
   }
   return new LocalObject(ValueOrThrow(std::move(opened)), functions, segment, index);

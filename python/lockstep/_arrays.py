@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Iterable
@@ -26,8 +27,15 @@ def as_bytes(value: Any) -> tuple[Any, str, tuple[int, ...]] | None:
 
 def to_numpy(tensor: Any) -> Any:
     """The memory of a tensor as a numpy.ndarray. Called by the extension."""
+    array, dtype = _numpy_of(tensor.dtype)
+    return array(tensor.shape, dtype, buffer=tensor)
+
+
+@functools.lru_cache(maxsize=64)
+def _numpy_of(name: str) -> tuple[Any, Any]:
+    """NumPy's class of arrays, and its type of this name. To look both up takes longer than the rest."""
     numpy: Any = importlib.import_module("numpy")
-    return numpy.ndarray(tensor.shape, _numpy_type(numpy, tensor.dtype), buffer=tensor)
+    return numpy.ndarray, _numpy_type(numpy, name)
 
 
 def _numpy_type(numpy: Any, name: str) -> Any:

@@ -72,7 +72,7 @@ def read_numbers(options):
     def make(count):
         dataset = tf.data.Dataset.range(count).batch(meter.RANGE_BATCH)
         return distributed(dataset, service.address, "distributed_epoch").as_numpy_iterator()
-    return meter.numbers(make, service, options, begin, options.elements // 50)
+    return meter.numbers(make, service, options, begin, options.elements // 200)
 
 
 def read_rounds(options):

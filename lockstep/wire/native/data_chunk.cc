@@ -1,6 +1,7 @@
 #include "lockstep/wire/native/data_chunk.h"
 
 #include <bit>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 
@@ -82,13 +83,33 @@ ChunkWriter::ChunkWriter(std::span<char> memory) : memory_(memory) {
 
 bool ChunkWriter::Fits(size_t element_bytes) const {
   if (element_bytes > memory_.size()) return false;
-  return used_ + RoundUp(element_bytes) + (places_.size() + 1) * kTableEntryBytes <= memory_.size();
+  const size_t entries = places_.size() + reserved_ + 1;
+  return used_ + RoundUp(element_bytes) + entries * kTableEntryBytes <= memory_.size();
 }
 
 std::span<char> ChunkWriter::Add(size_t element_bytes) {
+  const std::span<char> room = Reserve(element_bytes);
+  AddReserved({room.data(), room.size()});
+  return room;
+}
+
+void ChunkWriter::AddReserved(std::string_view element) {
+  LOCKSTEP_CHECK(reserved_ > 0 && Holds(element));
+  --reserved_;
+  places_.push_back(
+      {.offset = static_cast<uint64_t>(element.data() - memory_.data()), .bytes = element.size()});
+}
+
+bool ChunkWriter::Holds(std::string_view bytes) const {
+  const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
+  const auto at = reinterpret_cast<uintptr_t>(bytes.data());
+  return at >= begin + kChunkAlignment && at < begin + used_ && bytes.size() <= begin + used_ - at;
+}
+
+std::span<char> ChunkWriter::Reserve(size_t element_bytes) {
   LOCKSTEP_CHECK(Fits(element_bytes));
   const std::span<char> room = memory_.subspan(used_, element_bytes);
-  places_.push_back({.offset = used_, .bytes = element_bytes});
+  ++reserved_;
   const size_t end = used_ + element_bytes;
   used_ += RoundUp(element_bytes);
   std::memset(memory_.data() + end, 0, used_ - end);

@@ -52,6 +52,11 @@ class ChunkWriter {
   bool Fits(size_t element_bytes) const;
   // Where the next element goes, of so many bytes; it must fit.
   std::span<char> Add(size_t element_bytes);
+  // The same place, for what becomes an element by `AddReserved` or never: then it stays a gap.
+  std::span<char> Reserve(size_t element_bytes);
+  void AddReserved(std::string_view element);
+  // Whether these bytes lie where something was added or reserved.
+  bool Holds(std::string_view bytes) const;
 
   uint32_t count() const { return static_cast<uint32_t>(places_.size()); }
   // Writes head and table; `head.count` is put in here. Returns how long the chunk is.
@@ -62,8 +67,9 @@ class ChunkWriter {
     uint64_t offset;
     uint64_t bytes;
   };
-  const std::span<char> memory_;
+  std::span<char> memory_;
   size_t used_ = kChunkAlignment;
+  size_t reserved_ = 0;  // and not added yet
   std::vector<Place> places_;
 };
 
