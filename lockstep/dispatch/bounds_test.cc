@@ -155,6 +155,24 @@ TEST(NumbersFromOutside, ACursorBehindTheEndOfTheDatasetEndsTheIteration) {
   EXPECT_EQ(service.Look().iterations[0].error->reason, "cursor_mismatch");
 }
 
+TEST(WhoMakesASegment, IsReachedEvenWhenItFailedBefore) {
+  Service service;
+  service.PollWorker(7);
+  service.PollWorker(8);
+  const auto a = service.Get<IterationOpened>(service.Open(Exact(service.Register(), 1), "a", 1));
+  service.Poll(a, {.failures = {{.segment = 0,
+                                 .worker = WorkerId(7),
+                                 .error = MakeError(absl::StatusCode::kInternal, "oops", "")}}});
+  for (const uint64_t gone : {8, 7}) {
+    const WorkerId other(15 - gone);
+    service.Pass(absl::Seconds(6));
+    service.PollWorker(7);
+    service.PollWorker(8);
+    service.Poll(a, {.unreachable = {WorkerId(gone)}});
+    EXPECT_EQ(service.Assigned(a).lanes.at(0).grants.at(0).worker, other);
+  }
+}
+
 TEST(StaticShares, AreGivenFromTheOneOfWhichFewestAreOut) {
   Service service(12, {.window = 6});
   service.PollWorker(7);

@@ -124,7 +124,11 @@ WorkerTable::Avoid Iteration::AvoidFor(const Consumer& consumer, int64_t segment
   if (const auto failed = failures_.find(segment); failed != failures_.end()) {
     for (const auto& [worker, count] : failed->second) avoid[worker] = Time::Infinite();
   }
-  return avoid;
+  // One that failed may do better; one that cannot be reached does nothing.
+  const auto& all = env_.workers.all();
+  const bool some = std::any_of(all.begin(), all.end(),
+                                [&](const auto& entry) { return avoid.count(entry.first) == 0; });
+  return some ? avoid : consumer.avoid;
 }
 
 // First come: each grant that has no good worker gets one.

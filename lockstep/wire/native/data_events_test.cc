@@ -167,7 +167,6 @@ TEST(DataEvents, AnIterationIsOpenedAsItWasAsked) {
   EXPECT_EQ(got->consumer, "me");
   EXPECT_EQ(got->index, 6);
   EXPECT_EQ(got->have.size(), 1U);
-  EXPECT_EQ(got->round, 10);
   EXPECT_EQ(got->pid, 11);
 
   message.spec.mode = static_cast<ReadingMode>(77);
