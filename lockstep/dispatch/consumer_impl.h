@@ -34,7 +34,7 @@ class ConsumerMachine::Impl {
   ErrorPtr failed() const { return failure_; }
 
  private:
-  enum class State { kIdle, kOpening, kReading, kFinished, kFailed, kClosing, kClosed };
+  enum class State { kIdle, kOpening, kReading, kFailed, kClosing, kClosed };
   enum class Kind { kOpen, kPoll, kClose };
   struct InFlight {
     Kind kind = Kind::kPoll;
@@ -145,6 +145,8 @@ class ConsumerMachine::Impl {
   Time asked_at_;
   absl::Duration element_time_;
   bool finished_ = false;  // exact and rounds: it has read to the end
+  // Exact: the end, once it is there. Rounds: behind what it was given last.
+  ReadingPlace end_;
 
   // Exact: the position of its next element.
   int64_t position_ = 0;

@@ -62,7 +62,10 @@ void ConsumerMachine::Impl::SendOpen(Time /*now*/, ConsumerEffects& out) {
                         .have = options_.have,
                         .host = options_.host,
                         .pid = options_.pid};
-  if (rejoin_) request.round = rejoin_->round;
+  if (rejoin_) {
+    request.from = ReadingPlace{
+        .elements = rejoin_->elements, .round = rejoin_->round, .turns = rejoin_->place};
+  }
   const RequestId id(++last_request_);
   requests_[id] = {.kind = Kind::kOpen};
   out.requests.push_back({id, std::move(request)});
@@ -71,13 +74,13 @@ void ConsumerMachine::Impl::SendOpen(Time /*now*/, ConsumerEffects& out) {
 void ConsumerMachine::Impl::SendClose(Time /*now*/, ConsumerEffects& out) {
   const RequestId id(++last_request_);
   requests_[id] = {.kind = Kind::kClose};
-  out.requests.push_back(
-      {id, CloseConsumer{.iteration = opened_->iteration,
-                         .consumer = opened_->consumer,
-                         .life = options_.life,
-                         .acks = first_come() ? Acks() : std::vector<LaneAck>(),
-                         .round = begun_,
-                         .finished = finished_}});
+  out.requests.push_back({id, CloseConsumer{.iteration = opened_->iteration,
+                                            .consumer = opened_->consumer,
+                                            .life = options_.life,
+                                            .acks = first_come() ? Acks() : std::vector<LaneAck>(),
+                                            .round = begun_,
+                                            .finished = finished_,
+                                            .end = end_}});
 }
 
 void ConsumerMachine::Impl::Next(Time now, AskId ask, ConsumerEffects& out) {
@@ -229,6 +232,7 @@ void ConsumerMachine::Impl::TakeOpened(Time /*now*/, const IterationOpened& answ
     round_ = rejoin_->round;
     skip_turns_ = rejoin_->place;
     begun_ = skip_turns_ > 0 ? round_ : round_ - 1;
+    end_ = {.round = round_, .turns = skip_turns_};
   }
   Urgent();
 }
@@ -353,6 +357,7 @@ ConsumerPoll ConsumerMachine::Impl::MakePoll() const {
                     .failures = failures_,
                     .round = begun_,
                     .finished = finished_,
+                    .end = end_,
                     .element_time = element_time_};
   if (assignment_) {
     poll.service = assignment_->service;

@@ -194,6 +194,7 @@ bool ConsumerMachine::Impl::HandOutExact(Time now, ConsumerEffects& out) {
     const std::optional<int64_t> total = lane.Total();
     if (!total || position_ < *total) return false;
     finished_ = true;
+    end_.elements = start_.elements + *total;
     Urgent();
     return false;
   }
@@ -318,6 +319,7 @@ ConsumerMachine::Impl::Turn ConsumerMachine::Impl::TakeTurns(ConsumerEffects& ou
     Give(lane, *segment, index, round_, out);
     turn_over_ = id;
     ++place_;
+    end_ = {.round = round_, .turns = place_};
     if (ProgressOf(lane).seq != before.seq) Urgent();
     return Turn::kGiven;
   }
@@ -564,9 +566,6 @@ ConsumerMachine::View ConsumerMachine::Impl::GetView() const {
       break;
     case State::kReading:
       view.state = finished_ ? "finished" : "reading";
-      break;
-    case State::kFinished:
-      view.state = "finished";
       break;
     case State::kFailed:
       view.state = "failed";

@@ -22,7 +22,7 @@ ErrorPtr Invalid(std::string_view why) {
 }
 
 bool ReadNumber(absl::string_view text, int64_t& number) {
-  return absl::SimpleAtoi(text, &number) && number >= 0;
+  return absl::SimpleAtoi(text, &number) && IsCount(number);
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ std::string EncodeCursor(const Cursor& cursor) {
 }
 
 std::variant<Cursor, ErrorPtr> DecodeCursor(std::string_view text_in) {
-  constexpr int64_t kRestsMax = 1 << 20;
+  constexpr int64_t kRestsMax = 65'536;
   const std::string text(text_in);
   const std::vector<std::string> parts = absl::StrSplit(text, '.');
   if (parts.front() != kVersion) return Invalid("it begins otherwise");
@@ -96,10 +96,19 @@ std::variant<Cursor, ErrorPtr> DecodeCursor(std::string_view text_in) {
     }
     if (!good) return Invalid("it holds what no version of ours writes");
     for (; rest.segment <= last; ++rest.segment) {
-      if (static_cast<int64_t>(cursor.rests.size()) >= kRestsMax) return Invalid("it is too long");
+      if (static_cast<int64_t>(cursor.rests.size()) >= kRestsMax) {
+        return Invalid(absl::StrCat("it has more than ", kRestsMax, " rests (kRestsMax)"));
+      }
+      if (!cursor.rests.empty() && rest.segment <= cursor.rests.back().segment) {
+        return Invalid("its rests do not rise, so it was altered");
+      }
       cursor.rests.push_back(rest);
     }
   }
+  if (!cursor.rests.empty() && cursor.rests.back().segment >= cursor.next) {
+    return Invalid("it has a rest behind its end, so it was altered");
+  }
+  if (EncodeCursor(cursor) != text) return Invalid("it is not as any version of ours writes it");
   return cursor;
 }
 

@@ -20,6 +20,7 @@ class ToyShape : public Shape {
       : segments_(segments), elements_(elements), files_(files) {}
   int64_t segments() const override { return segments_; }
   std::optional<int64_t> ElementsOf(int64_t /*segment*/) const override { return elements_; }
+  int64_t ElementsMost(int64_t /*segment*/) const override { return elements_; }
   int64_t files() const override { return files_; }
   int64_t FileOf(int64_t segment) const override { return files_ == 0 ? 0 : segment % files_; }
 

@@ -345,7 +345,7 @@ TEST(DispatchRows, DispatchRow128_AConsumerCannotGoBack) {
                                                   .consumer = "a",
                                                   .life = ConsumerLife(2),
                                                   .index = 0,
-                                                  .round = 3});
+                                                  .from = ReadingPlace{.round = 3}});
   ASSERT_NE(service.ErrorOf(again), nullptr);
   EXPECT_EQ(service.ErrorOf(again)->reason, "cursor_mismatch");
   EXPECT_NE(service.ErrorOf(again)->message.find("current round has already reached 17"),

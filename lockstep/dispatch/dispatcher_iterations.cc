@@ -24,6 +24,40 @@ void Compare(std::vector<std::string>& differences, const char* what, const T& t
 
 std::string Text(std::string_view text) { return std::string(text); }
 
+bool AreCounts(const std::vector<LaneAck>& acks) {
+  return std::all_of(acks.begin(), acks.end(),
+                     [](const LaneAck& ack) { return IsCount(ack.seq) && IsCount(ack.elements); });
+}
+
+// -1: it has begun none.
+bool IsRound(int64_t round) { return round == -1 || IsCount(round); }
+
+bool IsPlace(const ReadingPlace& place) {
+  return IsCount(place.elements) && IsCount(place.round) && IsCount(place.turns);
+}
+
+bool AreCounts(const ConsumerPoll& poll) {
+  const auto is_progress = [](const LaneProgress& progress) {
+    return IsCount(progress.seq) && IsCount(progress.needs);
+  };
+  const auto is_count = [](const SegmentCount& count) {
+    return IsCount(count.seq) && IsCount(count.elements);
+  };
+  const auto is_failure = [](const SegmentFailure& failure) {
+    return IsCount(failure.seq) && IsCount(failure.segment);
+  };
+  return AreCounts(poll.acks) && IsRound(poll.round) && IsPlace(poll.end) &&
+         std::all_of(poll.progress.begin(), poll.progress.end(), is_progress) &&
+         std::all_of(poll.counts.begin(), poll.counts.end(), is_count) &&
+         std::all_of(poll.failures.begin(), poll.failures.end(), is_failure);
+}
+
+ErrorPtr NoCounts(std::string_view what) {
+  return InvalidRequest(absl::StrCat("the numbers of ", Text(what),
+                                     " count what there cannot be: they are not negative and "
+                                     "below 2^61 (use the client of this release)"));
+}
+
 }  // namespace
 
 Iteration* Dispatcher::Impl::FindIteration(IterationId id) {
@@ -156,6 +190,10 @@ void Dispatcher::Impl::On(Time now, const OpenIteration& request, Effects& out) 
                                                               request.spec.consumers,
                                                               ": they are counted from 0")));
   }
+  if (!AreCounts(request.have) || !IsPlace(request.from.value_or(ReadingPlace{}))) {
+    return out.Fail(request.call,
+                    NoCounts(absl::StrCat("the request of consumer ", request.consumer)));
+  }
   Iteration* iteration = nullptr;
   if (request.spec.name.empty()) {
     // Asked once more, since the answer was lost.
@@ -192,12 +230,20 @@ void Dispatcher::Impl::On(Time now, const OpenIteration& request, Effects& out) 
 void Dispatcher::Impl::On(Time now, const ConsumerPoll& request, Effects& out) {
   Iteration* iteration = FindIteration(request.iteration);
   if (iteration == nullptr) return out.Fail(request.call, UnknownIteration(request.iteration));
+  if (!AreCounts(request)) {
+    return out.Fail(request.call,
+                    NoCounts(absl::StrCat("a poll of consumer ", request.consumer.value())));
+  }
   iteration->Poll(now, request, out);
 }
 
 void Dispatcher::Impl::On(Time now, const CloseConsumer& request, Effects& out) {
   Iteration* iteration = FindIteration(request.iteration);
   if (iteration == nullptr) return out.Succeed(request.call, ConsumerClosed{});
+  if (!AreCounts(request.acks) || !IsRound(request.round) || !IsPlace(request.end)) {
+    return out.Fail(request.call, NoCounts(absl::StrCat("what consumer ", request.consumer.value(),
+                                                        " says last")));
+  }
   iteration->Close(now, request, out);
 }
 

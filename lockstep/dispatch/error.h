@@ -40,6 +40,7 @@ struct Error {
   absl::StatusCode code = absl::StatusCode::kUnknown;
   std::string reason;
   std::string message;
+  bool operator==(const Error&) const = default;
 };
 
 // Shared, since one failure answers many. Null means success.

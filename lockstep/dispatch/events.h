@@ -63,7 +63,7 @@ struct OpenIteration {
   int32_t index = -1;    // exact and rounds: which of them it is; -1: any that is free
   std::vector<LaneAck> have;
   // Exact and rounds: where it goes on within this iteration, when it has been in it before.
-  std::optional<int64_t> round;
+  std::optional<ReadingPlace> from;
   std::string host;  // for people
   int64_t pid = 0;
 };
@@ -109,7 +109,8 @@ struct ConsumerPoll {
   std::vector<SegmentFailure> failures;
   int64_t round = 0;                     // rounds: the one it is in
   std::optional<int64_t> blocked_round;  // rounds: it begins this one only when it is told to
-  bool finished = false;                 // exact and rounds: it has read to the end
+  bool finished = false;                 // exact and rounds: it has read to the end...
+  ReadingPlace end;                      // ...which is here
   std::string waits_for;                 // for people: "segment 17 of worker ..."
   absl::Duration element_time;  // between two elements that the program asked for; 0: not known
 };
@@ -124,6 +125,7 @@ struct CloseConsumer {
   // Exact and rounds: how far it came, more than its last poll may have said.
   int64_t round = 0;
   bool finished = false;
+  ReadingPlace end;
 };
 
 // --- Workers ---

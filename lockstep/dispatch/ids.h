@@ -20,4 +20,9 @@ using ConsumerLife = Id<struct ConsumerLifeTag, uint64_t>;
 // A run of segments that is read as one stream of elements, within its iteration.
 using LaneId = Id<struct LaneIdTag, int64_t>;
 
+// What is counted (rounds, grants, elements...) stays below it, so that sums do not overflow. From
+// outside nothing beyond it is taken.
+inline constexpr int64_t kNumberMax = int64_t{1} << 61;
+inline bool IsCount(int64_t number) { return number >= 0 && number < kNumberMax; }
+
 }  // namespace lockstep::dispatch

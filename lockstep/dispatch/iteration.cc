@@ -66,13 +66,32 @@ ErrorPtr Iteration::CheckOpen(const OpenIteration& request, const Consumer* know
     }
   }
   if (spec_.mode == Mode::kRounds && known != nullptr && known->life != request.life &&
-      request.round && *request.round + 1 < known->round) {
+      request.from && request.from->round + 1 < known->round) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
         absl::StrCat("consumer ", request.consumer, " of iteration ", Name(),
-                     " wants to go on with round ", *request.round,
+                     " wants to go on with round ", request.from->round,
                      ", but its current round has already reached ", known->round,
                      ": restore all consumers from their cursors into a new iteration"));
+  }
+  if (phase_ == Phase::kFinished && request.from) {
+    const int32_t index = known == nullptr ? request.index : known->index;
+    ReadingPlace place = *request.from;
+    // Its next element is so much behind the cursor, which is that of all.
+    if (spec_.mode == Mode::kExact) place.elements += std::max(0, index);
+    if (place < end_) {
+      const auto text = [&](const ReadingPlace& at) {
+        return spec_.mode == Mode::kExact
+                   ? absl::StrCat("element ", at.elements)
+                   : absl::StrCat("round ", at.round, " behind ", at.turns, " turns");
+      };
+      return MakeError(
+          absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+          absl::StrCat("iteration ", Name(), " is finished, and its end is at ", text(end_),
+                       "; consumer ", request.consumer, " wants to go on at ", text(place),
+                       ", which nobody is given any more: restore all consumers from their "
+                       "cursors into a new iteration"));
+    }
   }
   return nullptr;
 }
@@ -98,7 +117,8 @@ void Iteration::Open(Time now, const OpenIteration& request, Effects& out) {
                                       request.pid, ")")),
                out);
     // Without its place in the rounds it begins at the next round that all agree on.
-    if (spec_.mode == Mode::kRounds && !request.round && IsSeated(known->id)) {
+    if (spec_.mode == Mode::kRounds && !request.from && IsSeated(known->id)) {
+      NoteUnsaid();
       Remove(now, known->id, false, out);
       known = nullptr;
     } else {
@@ -214,17 +234,29 @@ void Iteration::Poll(Time now, const ConsumerPoll& request, Effects& out) {
   if (spec_.mode == Mode::kFirstCome) return;
   TakeProgress(request, *consumer, out);
   if (request.finished && !consumer->finished) {
-    Commit(record::ConsumerFinished{.consumer = consumer->id}, out);
+    Commit(record::ConsumerFinished{.consumer = consumer->id, .end = request.end}, out);
   }
 }
 
 void Iteration::TakeProgress(const ConsumerPoll& request, Consumer& consumer, Effects& out) {
   for (const LaneProgress& progress : request.progress) {
+    int64_t seq = progress.seq;
+    int64_t needs = progress.needs;
+    if (spec_.mode == Mode::kExact) {
+      if (progress.lane != LaneId()) continue;
+      seq = std::min(seq, ExactSegments());
+      needs = std::min(needs, seq + env_.options.exact_needs_max);
+    } else {
+      const auto lane = lanes_.find(progress.lane);
+      if (lane == lanes_.end()) continue;
+      seq = std::min(seq, lane->second.next_seq());
+      needs = std::min(needs, lane->second.next_seq());
+    }
     LaneProgress& known = consumer.progress[progress.lane];
     known.lane = progress.lane;
-    known.seq = std::max(known.seq, progress.seq);
-    if (progress.needs <= known.needs) continue;
-    known.needs = progress.needs;
+    known.seq = std::max(known.seq, seq);
+    if (needs <= known.needs) continue;
+    known.needs = needs;
     // What it needs is given to it whatever the window is.
     if (spec_.mode == Mode::kExact) Touch(consumer);
   }
@@ -234,12 +266,21 @@ void Iteration::TakeProgress(const ConsumerPoll& request, Consumer& consumer, Ef
       if (lane == lanes_.end()) continue;
       const Given* given = lane->second.Find(count.seq);
       if (given == nullptr || given->elements >= 0) continue;
+      if (count.elements > shape_->ElementsMost(given->segment)) continue;
       Commit(record::Counted{.lane = count.lane, .seq = count.seq, .elements = count.elements},
              out);
       TouchAll();
     }
     TakeRounds(request, consumer);
   }
+}
+
+// Which round it has begun: none that nobody can have begun.
+void Iteration::NoteRound(Consumer& consumer, int64_t round) {
+  if (round <= consumer.round) return;
+  if (round > latest_round_) round = std::min(round, std::max(agreed_round_, ReachableRound()));
+  consumer.round = std::max(consumer.round, round);
+  latest_round_ = std::max(latest_round_, consumer.round);
 }
 
 void Iteration::Close(Time now, const CloseConsumer& request, Effects& out) {
@@ -249,10 +290,9 @@ void Iteration::Close(Time now, const CloseConsumer& request, Effects& out) {
     if (phase_ == Phase::kReading) {
       TakeAcks(request.acks, *consumer, out);
       // What it has read nobody reads again: the others begin a round without it behind this one.
-      consumer->round = std::max(consumer->round, request.round);
-      latest_round_ = std::max(latest_round_, consumer->round);
+      NoteRound(*consumer, request.round);
       if (request.finished && !consumer->finished) {
-        Commit(record::ConsumerFinished{.consumer = consumer->id}, out);
+        Commit(record::ConsumerFinished{.consumer = consumer->id, .end = request.end}, out);
         CheckFinished(now, out);
       }
     }
@@ -340,8 +380,20 @@ void Iteration::FailParked(Consumer& consumer, const ErrorPtr& error, Effects& o
   out.Fail(call, error);
 }
 
+// Whether the failure is of a segment that somebody may ask for.
+bool Iteration::IsGranted(const SegmentFailure& failure) {
+  if (spec_.mode == Mode::kExact) {
+    return failure.seq >= slowest_ && failure.seq < ExactSegments() &&
+           failure.seq - slowest_ <= env_.options.exact_needs_max &&
+           ExactSegment(failure.seq).segment == failure.segment;
+  }
+  const auto lane = lanes_.find(failure.lane);
+  const Given* given = lane == lanes_.end() ? nullptr : lane->second.Find(failure.seq);
+  return given != nullptr && !given->done && given->segment == failure.segment;
+}
+
 void Iteration::TakeFailure(Time now, const SegmentFailure& failure, Effects& out) {
-  if (failure.error == nullptr) return;
+  if (failure.error == nullptr || !IsGranted(failure)) return;
   const Worker* worker = env_.workers.Find(failure.worker);
   const std::string where =
       absl::StrCat("segment ", failure.segment, " of iteration ", Name(), " on the worker at ",
@@ -381,6 +433,15 @@ void Iteration::Start(Time now, std::shared_ptr<const Shape> shape, Effects& out
                                       spec_.shares, " workers, but there are ", shape->files(),
                                       " files: share it out by data")),
                out);
+  }
+  if (start_.next > shape->segments()) {
+    return End(
+        now,
+        MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+                  absl::StrCat("the cursor with which iteration ", Name(), " begins is at segment ",
+                               start_.next, ", and its dataset has ", shape->segments(),
+                               ": take the cursor of this dataset as it is now")),
+        out);
   }
   const absl::Status applied = ApplyStarted(std::move(shape));
   LOCKSTEP_CHECK(applied.ok());
@@ -469,6 +530,7 @@ void Iteration::ReachDue(Time now, const Due& due, Effects& out) {
                MakeError(absl::StatusCode::kAborted, reason::kConsumerLeaseEnded,
                          absl::StrCat("the lease of consumer ", consumer->name, " ended")),
                out);
+    NoteUnsaid();
     Remove(now, consumer->id, true, out);
   } else if (due.kind == DueKind::kConsumerPark) {
     if (consumer->parked) AnswerParked(now, *consumer, out);
@@ -497,6 +559,7 @@ void Iteration::Restored(Time now) {
   for (const auto& [id, task] : tasks_) {
     agreed_round_ = std::max(agreed_round_, task.starting_round);
   }
+  NoteUnsaid();
   SetIdle(now);
   Mark();
 }

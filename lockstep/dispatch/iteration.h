@@ -209,6 +209,7 @@ class Iteration {
   void Unpark(Consumer& consumer);
   void AnswerParked(Time now, Consumer& consumer, Effects& out);
   void FailParked(Consumer& consumer, const ErrorPtr& error, Effects& out);
+  bool IsGranted(const SegmentFailure& failure);
   void TakeFailure(Time now, const SegmentFailure& failure, Effects& out);
   void SetIdle(Time now);
   Due DueOf(DueKind kind, ConsumerId consumer = {}) const {
@@ -220,6 +221,7 @@ class Iteration {
   Pool* PoolOf(TaskId task);
   bool AllGiven() const;
   void TakeAcks(const std::vector<LaneAck>& acks, Consumer& consumer, Effects& out);
+  std::set<std::pair<int64_t, TaskId>> GivenByTask() const;
   void TopUpFirstCome(Effects& out);
   void ChooseWorkers();
   void SetWorker(Given& given, WorkerId worker);
@@ -251,6 +253,10 @@ class Iteration {
   std::vector<ConsumerId> NewSeats() const;
   void TakeProgress(const ConsumerPoll& request, Consumer& consumer, Effects& out);
   void TakeRounds(const ConsumerPoll& request, Consumer& consumer);
+  void NoteRound(Consumer& consumer, int64_t round);
+  int64_t ReachableRound() const;
+  void NoteUnsaid();
+  int64_t GrantedUpTo(LaneId id, const LaneState& lane) const;
   void TopUpRounds(Effects& out);
   void TrimLanes(Effects& out);
   std::string AgreeingText() const;
@@ -275,6 +281,7 @@ class Iteration {
   std::map<LaneId, LaneState> lanes_;
   std::deque<Seats> seats_;             // rounds: by first round
   std::set<int32_t> finished_indices_;  // exact
+  ReadingPlace end_;                    // exact and rounds: as who finished said
   int64_t segments_done_ = 0;
   int64_t elements_done_ = 0;
   int64_t segments_dropped_ = 0;
@@ -289,7 +296,9 @@ class Iteration {
   bool choose_workers_ = false;
   RoundAgreement agreement_;
   std::optional<Change> change_;
-  int64_t latest_round_ = -1;
+  int64_t latest_round_ = -1;  // that anybody said
+  // Somebody who says nothing any more may have begun them up to this one.
+  int64_t unsaid_round_ = -1;
   int64_t agreed_round_ = 0;
 };
 

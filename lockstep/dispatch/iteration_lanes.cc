@@ -37,19 +37,35 @@ void Iteration::TakeAcks(const std::vector<LaneAck>& acks, Consumer& consumer, E
     if (ack.lane != own) continue;
     const Given* given = lane.Find(ack.seq);
     if (given == nullptr || given->done) continue;
-    if (ack.elements <= given->acknowledged && !ack.done) continue;
+    const int64_t most =
+        given->elements >= 0 ? given->elements : shape_->ElementsMost(given->segment);
+    const int64_t elements = std::max(given->acknowledged, std::min(ack.elements, most));
+    if (elements <= given->acknowledged && !ack.done) continue;
     if (ack.done) {
       failures_.erase(given->segment);
       SetWorker(*lane.Find(ack.seq), WorkerId());
     }
-    Commit(record::Acknowledged{.lane = own,
-                                .seq = ack.seq,
-                                .elements = std::max(ack.elements, given->acknowledged),
-                                .done = ack.done},
-           out);
+    Commit(
+        record::Acknowledged{.lane = own, .seq = ack.seq, .elements = elements, .done = ack.done},
+        out);
     changed |= ack.done;
   }
   if (changed) Touch(consumer);
+}
+
+// How many grants of each task are not done yet, of those that have segments left.
+std::set<std::pair<int64_t, TaskId>> Iteration::GivenByTask() const {
+  std::map<TaskId, int64_t> given;
+  for (const auto& [id, lane] : lanes_) {
+    for (const Given& grant : lane.grants) ++given[grant.task];
+  }
+  std::set<std::pair<int64_t, TaskId>> by_given;
+  for (const auto& [id, task] : tasks_) {
+    if (task.pool->empty()) continue;
+    const auto found = given.find(id);
+    by_given.emplace(found == given.end() ? 0 : found->second, id);
+  }
+  return by_given;
 }
 
 void Iteration::TopUpFirstCome(Effects& out) {
@@ -58,6 +74,15 @@ void Iteration::TopUpFirstCome(Effects& out) {
   const auto readers = static_cast<int64_t>(consumers_.size());
   const int64_t window = std::clamp((2 * workers + readers - 1) / readers, env_.options.window,
                                     std::max(env_.options.window, env_.options.window_max));
+  // From the task of which fewest are given, and which has any left.
+  std::set<std::pair<int64_t, TaskId>> by_given;
+  if (has_pools()) {
+    const bool full = std::all_of(consumers_.begin(), consumers_.end(), [&](const auto& entry) {
+      return static_cast<int64_t>(lanes_[LaneId(entry.first.value())].grants.size()) >= window;
+    });
+    if (full) return;
+    by_given = GivenByTask();
+  }
   // One grant for each in turn, so that nobody takes what is left alone.
   for (int64_t level = 0; level < window; ++level) {
     for (auto& [id, consumer] : consumers_) {
@@ -65,18 +90,8 @@ void Iteration::TopUpFirstCome(Effects& out) {
       if (static_cast<int64_t>(lane.grants.size()) > level) continue;
       TaskId from;
       if (has_pools()) {
-        int64_t fewest = -1;
-        for (const auto& [task_id, task] : tasks_) {
-          if (task.pool->empty()) continue;
-          int64_t given = 0;
-          for (const auto& [other_id, other] : lanes_) {
-            for (const Given& grant : other.grants) given += grant.task == task_id ? 1 : 0;
-          }
-          if (fewest >= 0 && given >= fewest) continue;
-          fewest = given;
-          from = task_id;
-        }
-        if (fewest < 0) return;
+        if (by_given.empty()) return;
+        from = by_given.begin()->second;
       }
       const std::optional<SegmentRest> head = PoolOf(from)->Head();
       if (!head) return;
@@ -86,6 +101,11 @@ void Iteration::TopUpFirstCome(Effects& out) {
                              .segment = head->segment,
                              .from = head->from},
              out);
+      if (has_pools()) {
+        const int64_t given = by_given.begin()->first;
+        by_given.erase(by_given.begin());
+        if (!PoolOf(from)->empty()) by_given.emplace(given + 1, from);
+      }
       choose_workers_ = true;
       Touch(consumer);
     }
@@ -104,7 +124,11 @@ WorkerTable::Avoid Iteration::AvoidFor(const Consumer& consumer, int64_t segment
   if (const auto failed = failures_.find(segment); failed != failures_.end()) {
     for (const auto& [worker, count] : failed->second) avoid[worker] = Time::Infinite();
   }
-  return avoid;
+  // One that failed may do better; one that cannot be reached does nothing.
+  const auto& all = env_.workers.all();
+  const bool some = std::any_of(all.begin(), all.end(),
+                                [&](const auto& entry) { return avoid.count(entry.first) == 0; });
+  return some ? avoid : consumer.avoid;
 }
 
 // First come: each grant that has no good worker gets one.
@@ -269,7 +293,9 @@ void Iteration::FillExact(Consumer& consumer, Assignment& assignment) {
   const int64_t own = known ? progress->second.seq : slowest_;
   const int64_t needs = std::max(own, known ? progress->second.needs : 0);
   const int64_t total = ExactSegments();
-  const int64_t end = std::min(total, std::max(needs + 1, slowest_ + env_.options.exact_window));
+  // One that came back from an older cursor is the slowest, and not told all up to the others.
+  const int64_t end =
+      std::min(total, std::max(needs + 1, std::min(own, slowest_) + env_.options.exact_window));
   for (int64_t seq = own; seq < end; ++seq) {
     const SegmentRest rest = ExactSegment(seq);
     lane.grants.push_back({.seq = seq,

@@ -56,6 +56,7 @@ absl::Status Iteration::ApplyOne(const record::ConsumerJoined& r) {
   consumer.index = r.index;
   consumer.host = r.host;
   consumer.pid = r.pid;
+  finished_indices_.erase(r.index);
   const bool over = phase_ == Phase::kFinished || phase_ == Phase::kFailed;
   if (spec_.mode == Mode::kFirstCome && !over) lanes_[LaneId(r.consumer.value())];
   return absl::OkStatus();
@@ -67,6 +68,9 @@ absl::Status Iteration::ApplyOne(const record::ConsumerReplaced& r) {
   consumer->life = r.life;
   consumer->host = r.host;
   consumer->pid = r.pid;
+  // It goes on where it says, which may be before the end.
+  consumer->finished = false;
+  finished_indices_.erase(consumer->index);
   return absl::OkStatus();
 }
 
@@ -75,6 +79,7 @@ absl::Status Iteration::ApplyOne(const record::ConsumerFinished& r) {
   if (consumer == nullptr) return Wrong("the consumer is not known");
   consumer->finished = true;
   if (spec_.mode == Mode::kExact) finished_indices_.insert(consumer->index);
+  end_ = std::max(end_, r.end);
   return absl::OkStatus();
 }
 
@@ -276,6 +281,7 @@ absl::Status Iteration::ApplyOne(const record::LeaverKept& r) {
 
 absl::Status Iteration::ApplyOne(const record::FinishersKept& r) {
   finished_indices_.insert(r.indices.begin(), r.indices.end());
+  end_ = r.end;
   return absl::OkStatus();
 }
 
@@ -336,7 +342,7 @@ void Iteration::SnapshotConsumers(std::vector<Record>& out) const {
                                          .host = consumer.host,
                                          .pid = consumer.pid});
     if (consumer.finished) {
-      out.push_back(record::ConsumerFinished{.iteration = id_, .consumer = id});
+      out.push_back(record::ConsumerFinished{.iteration = id_, .consumer = id, .end = end_});
     }
   }
   for (const auto& [name, leavers] : leavers_) {
@@ -348,9 +354,11 @@ void Iteration::SnapshotConsumers(std::vector<Record>& out) const {
                                        .elements = leaver.elements});
     }
   }
-  if (!finished_indices_.empty()) {
-    out.push_back(record::FinishersKept{
-        .iteration = id_, .indices = {finished_indices_.begin(), finished_indices_.end()}});
+  if (!finished_indices_.empty() || end_ != ReadingPlace{}) {
+    out.push_back(
+        record::FinishersKept{.iteration = id_,
+                              .indices = {finished_indices_.begin(), finished_indices_.end()},
+                              .end = end_});
   }
 }
 

@@ -73,8 +73,7 @@ std::optional<Iteration::Change> Iteration::NextChange() const {
 }
 
 void Iteration::TakeRounds(const ConsumerPoll& request, Consumer& consumer) {
-  consumer.round = std::max(consumer.round, request.round);
-  latest_round_ = std::max(latest_round_, consumer.round);
+  NoteRound(consumer, request.round);
   // A block that an answer on its way may lift is none.
   const bool has_heard_all =
       request.service == env_.options.service && request.after == consumer.sent_version;
@@ -100,10 +99,10 @@ void Iteration::Agree(Time now, Effects& out) {
       change_.reset();
       return;
     }
-    if (!agreement_.open() || change_ != next) {
+    if (!agreement_.open() || change_ != next || agreement_.target() <= unsaid_round_) {
       change_ = next;
       // Never before what was agreed on last.
-      agreement_.Begin(std::max(latest_round_, agreed_round_ - 1));
+      agreement_.Begin(std::max({latest_round_, unsaid_round_, agreed_round_ - 1}));
       TouchAll();
     }
     for (const Consumer* consumer : Required()) {
@@ -136,6 +135,66 @@ void Iteration::CarryOut(const Change& change, int64_t round, Effects& out) {
                                          " is read from round ", round, " on"));
 }
 
+// The last round that a consumer can have begun with what was granted so far. A lane that is open
+// stops everybody where its elements end; one that is closed takes no more turns from there on.
+int64_t Iteration::ReachableRound() const {
+  if (seats_.empty()) return -1;
+  std::optional<int64_t> open;
+  int64_t closed = -1;
+  for (const auto& [id, lane] : lanes_) {
+    if (tasks_.at(lane.task).starting_round < 0) continue;
+    int64_t left = lane.first_element - lane.base_element;
+    for (const Given& given : lane.grants) {
+      const int64_t count =
+          given.elements >= 0 ? given.elements : shape_->ElementsMost(given.segment);
+      left += std::max<int64_t>(0, count - given.from);
+    }
+    int64_t round = lane.base_round;
+    for (size_t i = 0; i < seats_.size(); ++i) {
+      const auto width = static_cast<int64_t>(seats_[i].consumers.size());
+      const int64_t turns = std::max<int64_t>(0, left) / std::max<int64_t>(1, width);
+      const bool last = i + 1 == seats_.size();
+      if (!last && seats_[i + 1].first_round <= round) continue;
+      if (last || turns < seats_[i + 1].first_round - round) {
+        round += turns;
+        break;
+      }
+      left -= (seats_[i + 1].first_round - round) * width;
+      round = seats_[i + 1].first_round;
+    }
+    if (lane.closed) {
+      closed = std::max(closed, round);
+    } else {
+      open = std::min(open.value_or(round), round);
+    }
+  }
+  return open.value_or(closed);
+}
+
+// What somebody has read without a word of it nobody reads again.
+void Iteration::NoteUnsaid() {
+  if (spec_.mode != Mode::kRounds || phase_ != Phase::kReading) return;
+  unsaid_round_ = std::max(unsaid_round_, ReachableRound());
+}
+
+// Far enough for the fastest consumer, and no further than the slowest lets the lane grow.
+int64_t Iteration::GrantedUpTo(LaneId id, const LaneState& lane) const {
+  int64_t fastest = 0;
+  std::optional<int64_t> slowest;
+  for (const auto& [consumer_id, consumer] : consumers_) {
+    const auto progress = consumer.progress.find(id);
+    int64_t needs = lane.first_seq;
+    if (progress != consumer.progress.end()) {
+      needs = std::max({needs, progress->second.seq, progress->second.needs});
+      fastest = std::max(fastest, needs);
+    }
+    if (consumer.finished || !IsSeated(consumer_id)) continue;
+    slowest = std::min(slowest.value_or(needs), needs);
+  }
+  return std::min(fastest + env_.options.lane_window,
+                  slowest.value_or(fastest) + env_.options.rounds_window);
+}
+
 void Iteration::TopUpRounds(Effects& out) {
   if (seats_.empty()) return;
   for (const auto& [task_id, task] : tasks_) {
@@ -144,14 +203,9 @@ void Iteration::TopUpRounds(Effects& out) {
     const auto found = lanes_.find(id);
     if (found == lanes_.end() || found->second.closed) continue;
     LaneState& lane = found->second;
-    int64_t fastest = 0;
-    for (const auto& [consumer_id, consumer] : consumers_) {
-      const auto progress = consumer.progress.find(id);
-      if (progress == consumer.progress.end()) continue;
-      fastest = std::max({fastest, progress->second.seq, progress->second.needs});
-    }
+    const int64_t end = GrantedUpTo(id, lane);
     bool changed = false;
-    while (!lane.closed && lane.next_seq() < fastest + env_.options.lane_window) {
+    while (!lane.closed && lane.next_seq() < end) {
       const TaskId from = has_pools() ? task_id : TaskId();
       const std::optional<SegmentRest> head = PoolOf(from)->Head();
       if (head) {

@@ -1,6 +1,7 @@
 // What an iteration is, as whoever opens it says. Pure.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -31,6 +32,15 @@ enum class Visitation {
   kAtMostOnce,   // they are not given again
 };
 
+// How far a reading is. Exact: how many elements of the dataset stand before it, of all consumers;
+// rounds: the round, and how many turns of it are over.
+struct ReadingPlace {
+  int64_t elements = 0;
+  int64_t round = 0;
+  int64_t turns = 0;
+  auto operator<=>(const ReadingPlace&) const = default;
+};
+
 std::string_view ModeName(Mode mode);
 std::string_view ShardingName(Sharding sharding);
 std::string_view VisitationName(Visitation visitation);
@@ -53,6 +63,7 @@ struct IterationSpec {
   std::string cursor;
 
   bool sharding_is_dynamic() const { return sharding == Sharding::kDynamic; }
+  bool operator==(const IterationSpec&) const = default;
 };
 
 }  // namespace lockstep::dispatch

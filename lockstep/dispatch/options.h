@@ -45,9 +45,13 @@ struct Options {
   // than that keeps busy, up to the second.
   int64_t window = 2;
   int64_t window_max = 64;
-  // Exact: segments beyond the slowest consumer. Rounds: of a lane, beyond the fastest.
+  // Exact: segments beyond the slowest consumer. Rounds: of a lane, beyond the fastest, but no more
+  // than the third beyond what the slowest needs.
   int64_t exact_window = 16;
   int64_t lane_window = 2;
+  int64_t rounds_window = 64;
+  // Exact: so many segments one consumer may need at once, most of them empty.
+  int64_t exact_needs_max = 65'536;
 
   // `segment_tries`: a segment fails the iteration when so many workers could not make it.
   int32_t segment_tries = 3;

@@ -38,6 +38,11 @@ bool Pool::Owns(int64_t segment) const {
 }
 
 void Pool::Skip() {
+  if (!share_.by_file) {
+    const int64_t behind = (share_.index - next_ % share_.count + share_.count) % share_.count;
+    next_ = shape_->segments() - behind < next_ ? shape_->segments() : next_ + behind;
+    return;
+  }
   int64_t skipped = 0;
   while (next_ < shape_->segments() && !Owns(next_)) {
     ++next_;

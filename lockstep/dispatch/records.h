@@ -34,6 +34,7 @@ namespace record {
 // Ids below these are used up, whoever had them.
 struct CountersKept {
   int64_t next_id = 0;
+  bool operator==(const CountersKept&) const = default;
 };
 
 struct DatasetRegistered {
@@ -43,35 +44,46 @@ struct DatasetRegistered {
   std::string definition;
   std::string element_spec;
   bool needs_manifest = false;
+  bool operator==(const DatasetRegistered&) const = default;
 };
 // A worker has listed its files.
 struct DatasetResolved {
   DatasetId dataset;
   std::string manifest;
+  bool operator==(const DatasetResolved&) const = default;
 };
 // Its files are not what they were: who registers the definition again gets another dataset.
 struct DatasetRetired {
   DatasetId dataset;
+  bool operator==(const DatasetRetired&) const = default;
 };
 struct DatasetForgotten {
   DatasetId dataset;
+  bool operator==(const DatasetForgotten&) const = default;
 };
 
 struct IterationOpened {
   IterationId iteration;
   IterationSpec spec;
+  bool operator==(const IterationOpened&) const = default;
 };
 // Its dataset is resolved: segments can be given.
 struct IterationStarted {
   IterationId iteration;
+  bool operator==(const IterationStarted&) const = default;
 };
 struct IterationEnded {
   IterationId iteration;
   ErrorPtr error;  // null: all was read
+  bool operator==(const IterationEnded& other) const {
+    return iteration == other.iteration && (error == nullptr) == (other.error == nullptr) &&
+           (error == nullptr || *error == *other.error);
+  }
 };
 // Nothing of it is known any more.
 struct IterationCollected {
   IterationId iteration;
+  bool operator==(const IterationCollected&) const = default;
 };
 
 struct ConsumerJoined {
@@ -82,6 +94,7 @@ struct ConsumerJoined {
   int32_t index = -1;
   std::string host;
   int64_t pid = 0;
+  bool operator==(const ConsumerJoined&) const = default;
 };
 // Another process speaks for it now.
 struct ConsumerReplaced {
@@ -90,17 +103,21 @@ struct ConsumerReplaced {
   ConsumerLife life;
   std::string host;
   int64_t pid = 0;
+  bool operator==(const ConsumerReplaced&) const = default;
 };
-// Exact and rounds: it has read to the end.
+// Exact and rounds: it has read to the end, which is there.
 struct ConsumerFinished {
   IterationId iteration;
   ConsumerId consumer;
+  ReadingPlace end;
+  bool operator==(const ConsumerFinished&) const = default;
 };
 // First come: what it had not acknowledged goes back, as the iteration's visitation says.
 struct ConsumerGone {
   IterationId iteration;
   ConsumerId consumer;
   bool lease_ended = false;  // else it left by itself
+  bool operator==(const ConsumerGone&) const = default;
 };
 
 // A share of the iteration: rounds, and where each worker (or share) has segments of its own.
@@ -110,12 +127,14 @@ struct TaskAdded {
   std::string home;  // the address of the worker that it was made for; empty: of none
   int32_t share = -1;
   int64_t starting_round = 0;  // rounds: -1 while it is pending
+  bool operator==(const TaskAdded&) const = default;
 };
 // Rounds: all consumers begin to read it in this round.
 struct TaskStarted {
   IterationId iteration;
   TaskId task;
   int64_t starting_round = 0;
+  bool operator==(const TaskStarted&) const = default;
 };
 
 // Rounds: from this round on these consumers read; number i is the i-th.
@@ -123,6 +142,7 @@ struct SeatingAgreed {
   IterationId iteration;
   int64_t first_round = 0;
   std::vector<ConsumerId> consumers;
+  bool operator==(const SeatingAgreed&) const = default;
 };
 
 // The next grant of a lane: of rounds, and of first come.
@@ -133,6 +153,7 @@ struct Granted {
   int64_t seq = 0;
   int64_t segment = 0;
   int64_t from = 0;
+  bool operator==(const Granted&) const = default;
 };
 // First come: the consumer has these elements safely.
 struct Acknowledged {
@@ -141,6 +162,7 @@ struct Acknowledged {
   int64_t seq = 0;
   int64_t elements = 0;
   bool done = false;
+  bool operator==(const Acknowledged&) const = default;
 };
 // Rounds: nobody needs grants before `seq` any more.
 struct LaneTrimmed {
@@ -148,16 +170,19 @@ struct LaneTrimmed {
   LaneId lane;
   int64_t seq = 0;
   int64_t first_element = 0;  // of the lane, where grant `seq` begins
+  bool operator==(const LaneTrimmed&) const = default;
 };
 // Rounds: nobody is in a round before this one any more, with which a seating begins.
 struct SeatingsTrimmed {
   IterationId iteration;
   int64_t first_round = 0;
+  bool operator==(const SeatingsTrimmed&) const = default;
 };
 // Rounds: no grant comes behind the last.
 struct LaneClosed {
   IterationId iteration;
   LaneId lane;
+  bool operator==(const LaneClosed&) const = default;
 };
 // Rounds: how many elements the segment of a grant has.
 struct Counted {
@@ -165,6 +190,7 @@ struct Counted {
   LaneId lane;
   int64_t seq = 0;
   int64_t elements = 0;
+  bool operator==(const Counted&) const = default;
 };
 
 // --- Only in snapshots ---
@@ -174,6 +200,7 @@ struct PoolKept {
   TaskId task;  // 0: the iteration's
   int64_t next = 0;
   std::vector<SegmentRest> returned;
+  bool operator==(const PoolKept&) const = default;
 };
 struct LaneKept {
   IterationId iteration;
@@ -184,6 +211,7 @@ struct LaneKept {
   int64_t base_round = 0;
   int64_t base_element = 0;
   bool closed = false;
+  bool operator==(const LaneKept&) const = default;
 };
 struct GrantKept {
   IterationId iteration;
@@ -195,12 +223,14 @@ struct GrantKept {
   int64_t acknowledged = 0;  // first come: all before this one
   int64_t elements = -1;     // of the segment, when known
   bool done = false;
+  bool operator==(const GrantKept&) const = default;
 };
 struct TotalsKept {
   IterationId iteration;
   int64_t segments_done = 0;
   int64_t elements_done = 0;
   int64_t segments_dropped = 0;
+  bool operator==(const TotalsKept&) const = default;
 };
 // First come: a consumer that is gone, and what counted of it.
 struct LeaverKept {
@@ -209,11 +239,14 @@ struct LeaverKept {
   std::string name;
   std::vector<int64_t> seqs;      // of its lane: what was not all acknowledged...
   std::vector<int64_t> elements;  // ...and how many of each were
+  bool operator==(const LeaverKept&) const = default;
 };
-// Exact: these have read to the end, and are gone.
+// These have read to the end, which is there (exact), and may be gone.
 struct FinishersKept {
   IterationId iteration;
   std::vector<int32_t> indices;
+  ReadingPlace end;
+  bool operator==(const FinishersKept&) const = default;
 };
 
 }  // namespace record

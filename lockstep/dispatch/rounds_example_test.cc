@@ -22,7 +22,8 @@ class RoundsExampleTest : public testing::Test {
     return false;
   }
 
-  Service service_;
+  // Enough is granted to be in such rounds.
+  Service service_{100, {.lane_window = 30}};
   IterationOpened opened_[3];
   Assignment heard_[3];
 };

@@ -24,6 +24,8 @@ class Shape {
   virtual int64_t segments() const = 0;
   // How many elements the segment has, when that is arithmetic (nothing filters).
   virtual std::optional<int64_t> ElementsOf(int64_t segment) const = 0;
+  // How many it has at most, whatever is filtered.
+  virtual int64_t ElementsMost(int64_t segment) const = 0;
   // For sharding by file: how many files there are, and which one the segment begins in. 0: the
   // dataset has no files.
   virtual int64_t files() const { return 0; }

@@ -249,11 +249,11 @@ absl::StatusOr<Values> Evaluator::Cast(const Values& a, DType type) {
         to[i] = static_cast<To>(value != From{0} ? 1 : 0);
       } else if constexpr (std::is_floating_point_v<From> && !std::is_floating_point_v<To>) {
         // Of what does not fit C++ says nothing: it is 0 here, on every machine.
-        const bool fits = value > -9.3e18 && value < 1.85e19;
-        to[i] = !fits ? To{0}
-                : value < 0 || value < From(9.2e18)
-                    ? static_cast<To>(static_cast<int64_t>(std::max<From>(value, From(-9.2e18))))
-                    : static_cast<To>(static_cast<uint64_t>(value));
+        constexpr auto k2To63 = From(9223372036854775808.0);
+        const bool fits = value >= -k2To63 && value < 2 * k2To63;
+        to[i] = !fits            ? To{0}
+                : value < k2To63 ? static_cast<To>(static_cast<int64_t>(value))
+                                 : static_cast<To>(static_cast<uint64_t>(value));
       } else {
         to[i] = static_cast<To>(value);
       }

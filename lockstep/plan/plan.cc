@@ -286,6 +286,10 @@ std::optional<int64_t> Plan::elements_of(int64_t segment) const {
   return CountElements(*tree_, positions_of(segment));
 }
 
+int64_t Plan::elements_most(int64_t segment) const {
+  return CountElements(*tree_, positions_of(segment));
+}
+
 std::optional<int64_t> Plan::elements() const {
   if (tree_->may_drop) return std::nullopt;
   if (positions() == kInfinite) return kInfinite;

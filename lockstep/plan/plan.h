@@ -56,6 +56,8 @@ class Plan {
   int64_t positions_of(int64_t segment) const;
   // What the segment yields, when that is arithmetic: no filter, nothing that may be skipped.
   std::optional<int64_t> elements_of(int64_t segment) const;
+  // The most that it can yield: when nothing is filtered or skipped.
+  int64_t elements_most(int64_t segment) const;
   // Of all segments; kInfinite; none as above.
   std::optional<int64_t> elements() const;
   // Positions of one pass, when the last plan operators are a `repeat`; else positions().

@@ -36,6 +36,7 @@ class PlanShape final : public dispatch::Shape {
   std::optional<int64_t> ElementsOf(int64_t segment) const override {
     return plan_.elements_of(segment);
   }
+  int64_t ElementsMost(int64_t segment) const override { return plan_.elements_most(segment); }
   int64_t files() const override { return files_; }
   int64_t FileOf(int64_t segment) const override {
     const plan::Record record = plan_.At(plan_.first_of(segment));

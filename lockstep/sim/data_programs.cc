@@ -33,6 +33,8 @@ void DataWorld::StartProgram(Program& program) {
   }
   program.life = ++last_id_;
   program.waits = false;
+  // Who comes back asks until it is told the end once more.
+  program.done = false;
   program.reads.clear();
   dispatch::ConsumerOptions options{
       .spec = spec_,
@@ -112,6 +114,9 @@ void DataWorld::CarryRequest(Program& program, const dispatch::SendToDispatcher&
             what.blocked_round = what.round;
             --what.round;
           }
+          if (scenario_.mutant == DataMutant::kAcknowledgesAhead) {
+            for (LaneAck& ack : what.acks) ack.elements += 3;
+          }
           if (scenario_.mutant == DataMutant::kNeverSaysUnreachable) what.unreachable.clear();
         }
         Call(program.link, std::move(what), taker);
@@ -162,6 +167,10 @@ void DataWorld::Take(Program& program, const dispatch::HandOut& hand) {
                           reason == dispatch::reason::kConsumerReplaced ||
                           reason == dispatch::reason::kConsumerIndexTaken ||
                           reason == dispatch::reason::kCancelled;
+    if (reason == dispatch::reason::kCursorMismatch && program.ended) {
+      return Fail(
+          absl::StrCat(program.name, " was at the end, and is refused: ", hand.error->message));
+    }
     if (reason == dispatch::reason::kCursorMismatch && scenario_.mode == Mode::kRounds) {
       program.fresh = true;
       program.evicted = true;
@@ -178,6 +187,7 @@ void DataWorld::Take(Program& program, const dispatch::HandOut& hand) {
   if (hand.end) {
     Say(absl::StrCat(program.name, " has all"));
     program.done = true;
+    program.ended = true;
     return;
   }
   const int64_t element = *static_cast<const int64_t*>(hand.element.payload.get());
@@ -331,11 +341,7 @@ void DataWorld::CheckVisits() {
     if (seen < passes) ++missing;
     const bool too_often = seen > passes;
     if (scenario_.mode == Mode::kRounds) {
-      // Which rounds are over is not recorded: it is forgotten with a dispatcher and a consumer
-      // that die together, and those who stay may then read again what that consumer alone had
-      // read.
-      const bool forgotten = scenario_.kills_dispatcher && result_.leases_ended > 0;
-      if (too_often && !forgotten) return Fail(absl::StrCat("element ", element, " is doubled"));
+      if (too_often) return Fail(absl::StrCat("element ", element, " is doubled"));
       continue;
     }
     if (scenario_.visitation != Visitation::kAtLeastOnce && too_often) {

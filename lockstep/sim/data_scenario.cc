@@ -58,6 +58,8 @@ DataScenario DrawDataScenario(uint64_t seed) {
   options.window = random.Between(1, 3);
   options.exact_window = random.Between(1, 6);
   options.lane_window = random.Between(1, 3);
+  options.rounds_window = random.Between(1, 8);
+  scenario.parts = scenario.workers > 1 && random.Percent(20);
   options.segment_tries = scenario.fails ? 1000 : 3;
   return scenario;
 }
@@ -76,6 +78,7 @@ std::string Describe(const DataScenario& scenario) {
                                  {"kills-dispatcher", scenario.kills_dispatcher},
                                  {"cuts", scenario.cuts},
                                  {"churns", scenario.churns},
+                                 {"parts", scenario.parts},
                                  {"fails", scenario.fails},
                                  {"elastic", scenario.elastic}}) {
     if (on) absl::StrAppend(&text, " ", name);

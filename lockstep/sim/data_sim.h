@@ -17,6 +17,7 @@ enum class DataMutant {
   kForgetsWhoIsGone,        // the journal: what comes back when a lease ends
   kBlocksLate,              // a consumer says that it is blocked where it has begun already
   kWorkerSkipsAnElement,    // a worker that is asked again begins one further
+  kAcknowledgesAhead,       // a consumer says that it has what it has only read ahead
   kNeverSaysUnreachable,    // a consumer, and nobody notices that a worker is gone
 };
 
@@ -38,6 +39,7 @@ struct DataScenario {
   bool kills_dispatcher = false;
   bool cuts = false;     // links
   bool churns = false;   // workers and (rounds) consumers come and go for good
+  bool parts = false;    // a consumer never reaches one of the workers
   bool fails = false;    // segments, now and then
   bool elastic = false;  // goes on with other numbers of all, from cursors
   int64_t delay_max_us = 1000;

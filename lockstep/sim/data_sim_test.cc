@@ -36,7 +36,20 @@ bool IsCaught(DataMutant mutant) {
     DataScenario scenario = DrawDataScenario(seed);
     scenario.mutant = mutant;
     if (mutant == DataMutant::kBlocksLate && scenario.mode != dispatch::Mode::kRounds) continue;
-    if (!RunDataScenario(scenario).ok()) return true;
+    if (mutant == DataMutant::kAcknowledgesAhead) {
+      // Only who dies while much is left shows that it had less than it said.
+      if (scenario.mode != dispatch::Mode::kFirstCome) continue;
+      scenario.kills_consumers = true;
+      scenario.segments = 24;
+      scenario.elements = 12;
+      scenario.step_us = 8000;
+      scenario.faults_until_ms = 3000;
+    }
+    if (RunDataScenario(scenario).ok()) continue;
+    // It is the mutant that is noticed.
+    scenario.mutant = DataMutant::kNone;
+    EXPECT_TRUE(RunDataScenario(scenario).ok()) << "seed " << seed;
+    return true;
   }
   return false;
 }
@@ -52,6 +65,13 @@ TEST(DataMutants, AConsumerThatBlocksWhatItHasBegunIsCaught) {
 }
 TEST(DataMutants, AWorkerThatSkipsAnElementIsCaught) {
   EXPECT_TRUE(IsCaught(DataMutant::kWorkerSkipsAnElement));
+}
+
+TEST(DataMutants, AConsumerThatAcknowledgesAheadIsCaught) {
+  EXPECT_TRUE(IsCaught(DataMutant::kAcknowledgesAhead));
+}
+TEST(DataMutants, AConsumerThatDoesNotSayThatAWorkerIsGoneIsCaught) {
+  EXPECT_TRUE(IsCaught(DataMutant::kNeverSaysUnreachable));
 }
 
 }  // namespace

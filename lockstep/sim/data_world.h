@@ -35,6 +35,7 @@ class ToyShape : public dispatch::Shape {
     if (filters_) return std::nullopt;
     return Count(segment);
   }
+  int64_t ElementsMost(int64_t /*segment*/) const override { return elements_; }
   int64_t files() const override { return std::max<int64_t>(files_, 1); }
   int64_t FileOf(int64_t segment) const override { return segment / 2; }
 
@@ -100,6 +101,7 @@ class DataWorld {
     int32_t index = -1;
     bool wanted = true;  // it comes back when it dies
     bool done = false;
+    bool ended = false;  // some life of it was told the end
     std::vector<Entry> kept;
     std::unique_ptr<dispatch::ConsumerMachine> machine;
     uint64_t life = 0;

@@ -23,15 +23,15 @@ using Service = testing::Types<
     Pair<GetDatasetReply, v1::GetDatasetReply>, Pair<IterationSpec, v1::IterationSpec>,
     Pair<LaneAck, v1::LaneAck>, Pair<OpenIteration, v1::OpenIteration>,
     Pair<OpenIterationReply, v1::OpenIterationReply>, Pair<LaneProgress, v1::LaneProgress>,
-    Pair<SegmentCount, v1::SegmentCount>, Pair<DataError, v1::DataError>,
-    Pair<SegmentFailure, v1::SegmentFailure>, Pair<ConsumerPoll, v1::ConsumerPoll>,
-    Pair<SegmentGrant, v1::SegmentGrant>, Pair<DataLane, v1::DataLane>,
-    Pair<RoundSeating, v1::RoundSeating>, Pair<WorkerAddress, v1::WorkerAddress>,
-    Pair<ReturnedSegment, v1::ReturnedSegment>, Pair<ConsumerPollReply, v1::ConsumerPollReply>,
-    Pair<CloseConsumer, v1::CloseConsumer>, Pair<CloseConsumerReply, v1::CloseConsumerReply>,
-    Pair<ResolveReport, v1::ResolveReport>, Pair<ProcessingTime, v1::ProcessingTime>,
-    Pair<WorkerPoll, v1::WorkerPoll>, Pair<WorkerTask, v1::WorkerTask>,
-    Pair<WorkerPollReply, v1::WorkerPollReply>>;
+    Pair<ReadingPlace, v1::ReadingPlace>, Pair<SegmentCount, v1::SegmentCount>,
+    Pair<DataError, v1::DataError>, Pair<SegmentFailure, v1::SegmentFailure>,
+    Pair<ConsumerPoll, v1::ConsumerPoll>, Pair<SegmentGrant, v1::SegmentGrant>,
+    Pair<DataLane, v1::DataLane>, Pair<RoundSeating, v1::RoundSeating>,
+    Pair<WorkerAddress, v1::WorkerAddress>, Pair<ReturnedSegment, v1::ReturnedSegment>,
+    Pair<ConsumerPollReply, v1::ConsumerPollReply>, Pair<CloseConsumer, v1::CloseConsumer>,
+    Pair<CloseConsumerReply, v1::CloseConsumerReply>, Pair<ResolveReport, v1::ResolveReport>,
+    Pair<ProcessingTime, v1::ProcessingTime>, Pair<WorkerPoll, v1::WorkerPoll>,
+    Pair<WorkerTask, v1::WorkerTask>, Pair<WorkerPollReply, v1::WorkerPollReply>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(DataService, Contract, Service);
 
 using Status =

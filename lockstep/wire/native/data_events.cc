@@ -52,6 +52,14 @@ LaneAck MessageOf(const dispatch::LaneAck& from) {
   return {.lane = from.lane.value(), .seq = from.seq, .elements = from.elements, .done = from.done};
 }
 
+dispatch::ReadingPlace PlaceOf(const ReadingPlace& from) {
+  return {.elements = from.elements, .round = from.round, .turns = from.turns};
+}
+
+ReadingPlace MessageOf(const dispatch::ReadingPlace& from) {
+  return {.elements = from.elements, .round = from.round, .turns = from.turns};
+}
+
 std::vector<dispatch::LaneAck> AcksOf(const std::vector<LaneAck>& from) {
   std::vector<dispatch::LaneAck> to;
   to.reserve(from.size());
@@ -162,13 +170,15 @@ WorkerPollReply MessageOf(const dispatch::WorkerOrders& from) {
 absl::StatusOr<dispatch::OpenIteration> EventOf(OpenIteration& from, CallId call) {
   auto spec = SpecOf(from.spec);
   if (!spec.ok()) return spec.status();
+  std::optional<dispatch::ReadingPlace> place;
+  if (from.from) place = PlaceOf(*from.from);
   return dispatch::OpenIteration{.call = call,
                                  .spec = *std::move(spec),
                                  .consumer = std::move(from.consumer),
                                  .life = dispatch::ConsumerLife(from.life),
                                  .index = from.index.value_or(-1),
                                  .have = AcksOf(from.have),
-                                 .round = from.round,
+                                 .from = place,
                                  .host = std::move(from.host),
                                  .pid = from.pid};
 }
@@ -203,6 +213,7 @@ absl::StatusOr<dispatch::ConsumerPoll> EventOf(ConsumerPoll& from, CallId call) 
   to.round = from.round;
   to.blocked_round = from.blocked_round;
   to.finished = from.finished;
+  to.end = PlaceOf(from.end);
   to.waits_for = std::move(from.waits_for);
   to.element_time = DurationOf(from.element_time_us);
   return to;
@@ -215,7 +226,8 @@ absl::StatusOr<dispatch::CloseConsumer> EventOf(CloseConsumer& from, CallId call
                                  .life = dispatch::ConsumerLife(from.life),
                                  .acks = AcksOf(from.acks),
                                  .round = from.round,
-                                 .finished = from.finished};
+                                 .finished = from.finished,
+                                 .end = PlaceOf(from.end)};
 }
 
 absl::StatusOr<dispatch::WorkerPoll> EventOf(WorkerPoll& from, CallId call) {
@@ -302,10 +314,10 @@ OpenIteration MessageOf(const dispatch::OpenIteration& from) {
                    .consumer = ToUtf8(from.consumer),
                    .life = from.life.value(),
                    .have = MessagesOf(from.have),
-                   .round = from.round,
                    .host = ToUtf8(from.host),
                    .pid = from.pid};
   if (from.index >= 0) to.index = from.index;
+  if (from.from) to.from = MessageOf(*from.from);
   return to;
 }
 
@@ -322,7 +334,8 @@ ConsumerPoll MessageOf(const dispatch::ConsumerPoll& from) {
                   .blocked_round = from.blocked_round,
                   .finished = from.finished,
                   .waits_for = ToUtf8(from.waits_for),
-                  .element_time_us = absl::ToInt64Microseconds(from.element_time)};
+                  .element_time_us = absl::ToInt64Microseconds(from.element_time),
+                  .end = MessageOf(from.end)};
   for (const auto& one : from.progress)
     to.progress.push_back({one.lane.value(), one.seq, one.needs});
   for (const auto& one : from.counts) {
@@ -345,7 +358,8 @@ CloseConsumer MessageOf(const dispatch::CloseConsumer& from) {
           .life = from.life.value(),
           .acks = MessagesOf(from.acks),
           .round = from.round,
-          .finished = from.finished};
+          .finished = from.finished,
+          .end = MessageOf(from.end)};
 }
 
 absl::StatusOr<dispatch::IterationOpened> AnswerOf(OpenIterationReply& from) {

@@ -102,6 +102,7 @@ TEST(DataEvents, APollArrivesAsItWas) {
   sent.round = 22;
   sent.blocked_round = 23;
   sent.finished = true;
+  sent.end = {26, 27, 28};
   sent.waits_for = "segment 24";
   sent.element_time = absl::Milliseconds(25);
 
@@ -130,6 +131,7 @@ TEST(DataEvents, APollArrivesAsItWas) {
   EXPECT_EQ(got->round, 22);
   EXPECT_EQ(got->blocked_round, 23);
   EXPECT_TRUE(got->finished);
+  EXPECT_EQ(got->end, sent.end);
   EXPECT_EQ(got->waits_for, "segment 24");
   EXPECT_EQ(got->element_time, sent.element_time);
 }
@@ -150,13 +152,14 @@ TEST(DataEvents, AnIterationIsOpenedAsItWasAsked) {
   sent.life = ConsumerLife(5);
   sent.index = 6;
   sent.have = {{LaneId(7), 8, 9, false}};
-  sent.round = 10;
+  sent.from = dispatch::ReadingPlace{12, 10, 13};
   sent.host = "host";
   sent.pid = 11;
   auto message = Back<OpenIteration>(Encode(MessageOf(sent)));
   const auto got = EventOf(message, CallId(1));
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(got->spec.name, "train");
+  EXPECT_EQ(got->from, sent.from);
   EXPECT_EQ(got->spec.mode, sent.spec.mode);
   EXPECT_EQ(got->spec.sharding, sent.spec.sharding);
   EXPECT_EQ(got->spec.visitation, sent.spec.visitation);
@@ -166,7 +169,6 @@ TEST(DataEvents, AnIterationIsOpenedAsItWasAsked) {
   EXPECT_EQ(got->consumer, "me");
   EXPECT_EQ(got->index, 6);
   EXPECT_EQ(got->have.size(), 1U);
-  EXPECT_EQ(got->round, 10);
   EXPECT_EQ(got->pid, 11);
 
   message.spec.mode = static_cast<ReadingMode>(77);

@@ -194,6 +194,22 @@ struct LaneAck {
   }
 };
 
+// How far a reading is. Exact: elements of the dataset before it, of all consumers; rounds: the
+// round, and how many turns of it are over.
+struct ReadingPlace {
+  int64_t elements = 0;
+  int64_t round = 0;
+  int64_t turns = 0;
+
+  friend bool operator==(const ReadingPlace&, const ReadingPlace&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.ReadingPlace";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "elements", &ReadingPlace::elements),
+                           Field(2, "round", &ReadingPlace::round),
+                           Field(3, "turns", &ReadingPlace::turns));
+  }
+};
+
 // Opens the iteration when there is none, and becomes one of its consumers.
 struct OpenIteration {
   IterationSpec spec;
@@ -206,7 +222,7 @@ struct OpenIteration {
   // More than the dispatcher may have heard of.
   std::vector<LaneAck> have;
   // Exact and rounds: where it goes on within this iteration.
-  std::optional<int64_t> round;
+  std::optional<ReadingPlace> from;
   std::string host;
   int64_t pid = 0;
 
@@ -216,7 +232,7 @@ struct OpenIteration {
     return std::make_tuple(
         Field(1, "spec", &OpenIteration::spec), Field(2, "consumer", &OpenIteration::consumer),
         Field(3, "life", &OpenIteration::life), Field(4, "index", &OpenIteration::index),
-        Field(5, "have", &OpenIteration::have), Field(6, "round", &OpenIteration::round),
+        Field(5, "have", &OpenIteration::have), Field(6, "from", &OpenIteration::from),
         Field(7, "host", &OpenIteration::host), Field(8, "pid", &OpenIteration::pid));
   }
 };
@@ -337,6 +353,8 @@ struct ConsumerPoll {
   std::string waits_for;
   // Between two elements that the program asked for; 0: not known.
   int64_t element_time_us = 0;
+  // Where the end is, when it is finished.
+  ReadingPlace end;
 
   friend bool operator==(const ConsumerPoll&, const ConsumerPoll&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ConsumerPoll";
@@ -353,7 +371,8 @@ struct ConsumerPoll {
         Field(14, "blocked_round", &ConsumerPoll::blocked_round),
         Field(15, "finished", &ConsumerPoll::finished),
         Field(16, "waits_for", &ConsumerPoll::waits_for),
-        Field(17, "element_time_us", &ConsumerPoll::element_time_us));
+        Field(17, "element_time_us", &ConsumerPoll::element_time_us),
+        Field(18, "end", &ConsumerPoll::end));
   }
 };
 
@@ -514,6 +533,7 @@ struct CloseConsumer {
   std::vector<LaneAck> acks;
   int64_t round = 0;
   bool finished = false;
+  ReadingPlace end;
 
   friend bool operator==(const CloseConsumer&, const CloseConsumer&) = default;
   static constexpr std::string_view kName = "lockstep.v1.CloseConsumer";
@@ -522,7 +542,7 @@ struct CloseConsumer {
         Field(1, "iteration", &CloseConsumer::iteration),
         Field(2, "consumer", &CloseConsumer::consumer), Field(3, "life", &CloseConsumer::life),
         Field(4, "acks", &CloseConsumer::acks), Field(5, "round", &CloseConsumer::round),
-        Field(6, "finished", &CloseConsumer::finished));
+        Field(6, "finished", &CloseConsumer::finished), Field(7, "end", &CloseConsumer::end));
   }
 };
 

@@ -24,7 +24,8 @@ using Messages = testing::Types<
 INSTANTIATE_TYPED_TEST_SUITE_P(Store, Contract, Messages);
 
 using DataMessages = testing::Types<
-    Pair<ours::DataError, pbs::DataError>, Pair<ours::DataCountersKept, pbs::DataCountersKept>,
+    Pair<ours::DataError, pbs::DataError>, Pair<ours::ReadingPlace, pbs::ReadingPlace>,
+    Pair<ours::DataCountersKept, pbs::DataCountersKept>,
     Pair<ours::DatasetRegistered, pbs::DatasetRegistered>,
     Pair<ours::DatasetResolved, pbs::DatasetResolved>,
     Pair<ours::DatasetRetired, pbs::DatasetRetired>,

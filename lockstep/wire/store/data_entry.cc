@@ -67,6 +67,12 @@ IterationOpened MessageOf(const record::IterationOpened& from) {
 IterationStarted MessageOf(const record::IterationStarted& from) {
   return {.iteration = from.iteration.value()};
 }
+ReadingPlace PlaceOf(const dispatch::ReadingPlace& from) {
+  return {.elements = from.elements, .round = from.round, .turns = from.turns};
+}
+dispatch::ReadingPlace PlaceOf(const ReadingPlace& from) {
+  return {.elements = from.elements, .round = from.round, .turns = from.turns};
+}
 IterationEnded MessageOf(const record::IterationEnded& from) {
   return {.iteration = from.iteration.value(), .error = ErrorOf(from.error)};
 }
@@ -91,7 +97,9 @@ ConsumerReplaced MessageOf(const record::ConsumerReplaced& from) {
           .pid = from.pid};
 }
 ConsumerFinished MessageOf(const record::ConsumerFinished& from) {
-  return {.iteration = from.iteration.value(), .consumer = from.consumer.value()};
+  return {.iteration = from.iteration.value(),
+          .consumer = from.consumer.value(),
+          .end = PlaceOf(from.end)};
 }
 ConsumerGone MessageOf(const record::ConsumerGone& from) {
   return {.iteration = from.iteration.value(),
@@ -190,7 +198,7 @@ LeaverKept MessageOf(const record::LeaverKept& from) {
           .elements = from.elements};
 }
 FinishersKept MessageOf(const record::FinishersKept& from) {
-  return {.iteration = from.iteration.value(), .indices = from.indices};
+  return {.iteration = from.iteration.value(), .indices = from.indices, .end = PlaceOf(from.end)};
 }
 
 // Puts the message into the field of DataRecord that has its type.
@@ -301,7 +309,8 @@ dispatch::Record RecordOf(ConsumerReplaced& from, Problem&) {
                                   .pid = from.pid};
 }
 dispatch::Record RecordOf(ConsumerFinished& from, Problem&) {
-  return record::ConsumerFinished{IterationId(from.iteration), ConsumerId(from.consumer)};
+  return record::ConsumerFinished{IterationId(from.iteration), ConsumerId(from.consumer),
+                                  PlaceOf(from.end)};
 }
 dispatch::Record RecordOf(ConsumerGone& from, Problem&) {
   return record::ConsumerGone{IterationId(from.iteration), ConsumerId(from.consumer),
@@ -397,7 +406,8 @@ dispatch::Record RecordOf(LeaverKept& from, Problem&) {
                             .elements = std::move(from.elements)};
 }
 dispatch::Record RecordOf(FinishersKept& from, Problem&) {
-  return record::FinishersKept{IterationId(from.iteration), std::move(from.indices)};
+  return record::FinishersKept{IterationId(from.iteration), std::move(from.indices),
+                               PlaceOf(from.end)};
 }
 
 Entry EntryAt(absl::Time wall) { return {.wall_us = absl::ToUnixMicros(wall)}; }

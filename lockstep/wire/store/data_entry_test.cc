@@ -56,7 +56,7 @@ std::vector<dispatch::Record> OneOfEach() {
       record::ConsumerJoined{it, consumer, "name", life, 11, "host", 12},
       record::ConsumerJoined{it, consumer, "name", life, -1, "host", 12},
       record::ConsumerReplaced{it, consumer, life, "host", 13},
-      record::ConsumerFinished{it, consumer},
+      record::ConsumerFinished{it, consumer, {60, 61, 62}},
       record::ConsumerGone{it, consumer, true},
       record::TaskAdded{it, task, "home", 14, 15},
       record::TaskAdded{it, task, "", -1, -1},
@@ -73,7 +73,7 @@ std::vector<dispatch::Record> OneOfEach() {
       record::GrantKept{it, lane, task, 38, 39, 40, 41, 42, true},
       record::TotalsKept{it, 43, 44, 45},
       record::LeaverKept{it, consumer, "name", {46, 47}, {48, 49}},
-      record::FinishersKept{it, {50, 51}},
+      record::FinishersKept{it, {50, 51}, {63, 64, 65}},
   };
 }
 

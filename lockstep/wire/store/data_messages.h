@@ -33,6 +33,22 @@ struct DataError {
   }
 };
 
+// How far a reading is. Exact: elements of the dataset before it, of all consumers; rounds: the
+// round, and how many turns of it are over.
+struct ReadingPlace {
+  int64_t elements = 0;
+  int64_t round = 0;
+  int64_t turns = 0;
+
+  friend bool operator==(const ReadingPlace&, const ReadingPlace&) = default;
+  static constexpr std::string_view kName = "lockstep.store.v1.ReadingPlace";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "elements", &ReadingPlace::elements),
+                           Field(2, "round", &ReadingPlace::round),
+                           Field(3, "turns", &ReadingPlace::turns));
+  }
+};
+
 struct DataCountersKept {
   // Ids below these are used up.
   int64_t next_id = 0;
@@ -204,12 +220,14 @@ struct ConsumerReplaced {
 struct ConsumerFinished {
   int64_t iteration = 0;
   int64_t consumer = 0;
+  ReadingPlace end;
 
   friend bool operator==(const ConsumerFinished&, const ConsumerFinished&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.ConsumerFinished";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "iteration", &ConsumerFinished::iteration),
-                           Field(2, "consumer", &ConsumerFinished::consumer));
+                           Field(2, "consumer", &ConsumerFinished::consumer),
+                           Field(3, "end", &ConsumerFinished::end));
   }
 };
 
@@ -473,12 +491,14 @@ struct LeaverKept {
 struct FinishersKept {
   int64_t iteration = 0;
   std::vector<int32_t> indices;
+  ReadingPlace end;
 
   friend bool operator==(const FinishersKept&, const FinishersKept&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.FinishersKept";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "iteration", &FinishersKept::iteration),
-                           Field(2, "indices", &FinishersKept::indices));
+                           Field(2, "indices", &FinishersKept::indices),
+                           Field(3, "end", &FinishersKept::end));
   }
 };
 
