@@ -13,6 +13,8 @@ namespace lockstep::data {
 namespace {
 
 using runtime::MonotonicNow;
+using wire::native::ChunkHead;
+using wire::native::ChunkView;
 
 }  // namespace
 

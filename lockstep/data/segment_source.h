@@ -26,8 +26,8 @@ class ElementStream {
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
-  // `frames`: where its elements should be born. `stop`: becomes true when nobody wants the elements
-  // any more: a call that takes long may end then, with any error. Outlives the stream.
+  // `frames`: where its elements should be born. `stop`: becomes true when nobody wants the
+  // elements any more: a call that takes long may end then, with any error. Outlives the stream.
   virtual absl::StatusOr<std::unique_ptr<ElementStream>> Start(
       int64_t segment, engine::Allocator frames, const std::atomic<bool>& stop) const = 0;
 };

@@ -104,9 +104,8 @@ absl::StatusOr<std::unique_ptr<SegmentRun>> SegmentRun::Start(
   state->segment = segment;
   state->frames = frames == nullptr ? parts.options.allocator : std::move(frames);
   const Birth birth = BirthOf(parts);
-  auto source = std::make_unique<internal::SourceOperator>(parts, plan.first_of(segment), count,
-                                                           birth, state->frames, state->skipped,
-                                                           stop);
+  auto source = std::make_unique<internal::SourceOperator>(
+      parts, plan.first_of(segment), count, birth, state->frames, state->skipped, stop);
   state->source = source.get();
   state->last = std::move(source);
   AddStages(parts, birth, *state);

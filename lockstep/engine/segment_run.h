@@ -23,9 +23,10 @@ class SegmentRun {
  public:
   // `frames`: for the elements' frames; none: as DatasetOptions says. `stop`: when it becomes true
   // `Next` ends soon, with CANCELLED; outlives the run. OUT_OF_RANGE: there is no such segment.
-  static absl::StatusOr<std::unique_ptr<SegmentRun>> Start(
-      std::shared_ptr<const Dataset> dataset, int64_t segment, Allocator frames = nullptr,
-      const std::atomic<bool>* stop = nullptr);
+  static absl::StatusOr<std::unique_ptr<SegmentRun>> Start(std::shared_ptr<const Dataset> dataset,
+                                                           int64_t segment,
+                                                           Allocator frames = nullptr,
+                                                           const std::atomic<bool>* stop = nullptr);
   ~SegmentRun();
 
   // Nullopt: the end. After an error always that error. Reasons: kSourceMissing, kSourceChanged,
