@@ -103,7 +103,7 @@ void ChunkWriter::AddReserved(std::string_view element) {
 bool ChunkWriter::Holds(std::string_view bytes) const {
   const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
   const auto at = reinterpret_cast<uintptr_t>(bytes.data());
-  return at >= begin + kChunkAlignment && at < begin + used_ && bytes.size() <= begin + used_ - at;
+  return at >= begin + kChunkAlignment && at <= begin + used_ && bytes.size() <= begin + used_ - at;
 }
 
 std::span<char> ChunkWriter::Reserve(size_t element_bytes) {
