@@ -62,10 +62,7 @@ class Seen {
 class LoopThread {
  public:
   LoopThread() : thread_([this] { loop_.Run(); }) {}
-  ~LoopThread() {
-    loop_.Stop();
-    thread_.join();
-  }
+  ~LoopThread() { Stop(); }
   runtime::Loop& loop() { return loop_; }
 
   // Runs `function` on the loop and waits for it.
@@ -75,6 +72,13 @@ class LoopThread {
     auto result = task.get_future();
     loop_.Post([&task] { task(); });
     return result.get();
+  }
+
+  // What is posted and has not run never does. The loop itself stays.
+  void Stop() {
+    if (!thread_.joinable()) return;
+    loop_.Stop();
+    thread_.join();
   }
 
  private:

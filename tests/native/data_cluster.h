@@ -59,6 +59,7 @@ class DataCluster {
   ~DataCluster() {
     workers_.clear();
     Stop();
+    server_.Stop();
   }
 
   const std::string& address() const { return address_; }
@@ -91,10 +92,9 @@ class DataCluster {
     server_.Do([this] {
       link_.reset();
       host_.reset();
-      if (commits_ != nullptr) commits_->Close().IgnoreError();
+      // Stays: what it has posted is still to come.
+      if (commits_ != nullptr) retired_.push_back(std::move(commits_));
     });
-    // Behind what it had posted.
-    server_.Do([this] { commits_.reset(); });
   }
 
   // The dispatcher is killed, and started again on its address with what it had written down.
@@ -171,6 +171,7 @@ class DataCluster {
   const std::shared_ptr<journal::MemoryDisk> disk_ = std::make_shared<journal::MemoryDisk>();
   std::string address_;
   link::testing::LoopThread server_;
+  std::vector<std::unique_ptr<server::CommitQueue>> retired_;
   std::unique_ptr<server::CommitQueue> commits_;
   std::unique_ptr<server::DataHost> host_;
   std::unique_ptr<link::Server> link_;
