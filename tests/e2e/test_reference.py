@@ -7,7 +7,7 @@ import re
 from commands import LOCKSTEP, ROOT, Command
 
 DOCUMENT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-ROW = re.compile(r"^\| `--([a-z-]+) [^`]*` \| `(\w+)` \| [^|]* \| (.*?) \| (.*) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `--([a-z-]+)(?: [^`]*)?` \| `(\w+)` \| [^|]* \| (.*?) \| (.*) \|$", re.MULTILINE)
 OPTION = re.compile(r"^  (?:-\w,)?--([a-z-]+)(?: (\S+))? +(.*)$")
 # What the document says in words, for each host has another.
 IN_WORDS = {"threads": "as many as the host has cores"}
@@ -40,7 +40,8 @@ def helped(text):
         if name == "help":
             continue
         meaning, variable = re.fullmatch(r"(.*) \[(\w+)\]", meaning).groups()
-        default = IN_WORDS.get(name) or (value or "").partition("=")[2]
+        # Without a value it is a switch, and off.
+        default = IN_WORDS.get(name) or (value.partition("=")[2] if value else "false")
         options[name] = (variable, default, " ".join(meaning.split()))
     return options
 
