@@ -154,8 +154,9 @@ int RunWorker(WorkerArguments& given, Invocation& invocation) {
   if (!given.python.empty()) options.functions = functions;
   options.notice = say;
 
-  if (!runtime::RaiseOpenFilesLimit())
+  if (!runtime::RaiseOpenFilesLimit()) {
     say("the limit of open files (RLIMIT_NOFILE) stays as it is");
+  }
 
   runtime::Loop loop;
   if (absl::Status status = CheckListen(loop, given); !status.ok()) {

@@ -60,9 +60,9 @@ std::string_view AlignedChunk(std::string& answer, std::string_view chunk) {
   return {answer.data() + at - over, chunk.size()};
 }
 
-// Whether these may be the elements that were asked for. Of a chunk in shared memory the reader
-// takes those itself.
-absl::Status CheckChunk(const dispatch::SendRead& read, const native::ChunkHead& head,
+// Why these cannot be the elements that were asked for; empty: they may be. Of a chunk in shared
+// memory the reader takes those itself.
+std::string WhyNotAsked(const dispatch::SendRead& read, const native::ChunkHead& head,
                         bool shared) {
   const int64_t stride = std::max<int64_t>(1, read.stride);
   std::string wrong;
@@ -80,10 +80,9 @@ absl::Status CheckChunk(const dispatch::SendRead& read, const native::ChunkHead&
              head.next != head.first + int64_t{head.count} * stride) {
     wrong = absl::StrCat(head.count, " elements, up to ", head.next);
   }
-  if (wrong.empty()) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(wrong, "; asked for ", read.max_elements, " of segment ",
-                                          read.segment, " from ", read.from, " on, each ", stride,
-                                          "."));
+  if (wrong.empty()) return wrong;
+  return absl::StrCat(wrong, "; asked for ", read.max_elements, " of segment ", read.segment,
+                      " from ", read.from, " on, each ", stride, ".");
 }
 
 }  // namespace
@@ -676,13 +675,12 @@ std::optional<dispatch::ConsumerEvent> DataReader::Impl::AnsweredRead(
     return dispatch::ReadFailed{
         .read = read.read, .error = native::ErrorOf(why), .unreachable = not_there};
   };
-  const auto lied = [&](const absl::Status& how) {
-    return failed(
-        native::WithReason(absl::InternalError(absl::StrCat(
-                               "the worker at ", read.worker.address,
-                               " answers what it was not asked for: ", std::string(how.message()))),
-                           "worker_answer_invalid"),
-        false);
+  const auto lied = [&](const std::string& how) {
+    return failed(native::WithReason(absl::InternalError(
+                                         absl::StrCat("the worker at ", read.worker.address,
+                                                      " answers what it was not asked for: ", how)),
+                                     "worker_answer_invalid"),
+                  false);
   };
   // A worker that cannot answer now is as good as none.
   if (!answer.ok()) {
@@ -693,7 +691,7 @@ std::optional<dispatch::ConsumerEvent> DataReader::Impl::AnsweredRead(
   if (!parsed.ok()) return failed(parsed.status(), true);
   dispatch::ReadAnswered event{.read = read.read};
   if (parsed->form == native::AnswerForm::kPrepared) {
-    if (read.max_elements > 0) return lied(absl::InternalError("that it has prepared something"));
+    if (read.max_elements > 0) return lied("that it has prepared something");
     return event;
   }
   const bool shared = parsed->form == native::AnswerForm::kShared;
@@ -708,7 +706,7 @@ std::optional<dispatch::ConsumerEvent> DataReader::Impl::AnsweredRead(
   const auto view = native::ChunkView::Parse(chunk);
   if (!view.ok()) return failed(view.status(), true);
   const native::ChunkHead& head = view->head();
-  if (absl::Status wrong = CheckChunk(read, head, shared); !wrong.ok()) return lied(wrong);
+  if (std::string why = WhyNotAsked(read, head, shared); !why.empty()) return lied(why);
   event.known = shared ? parsed->place.known : head.known;
   const bool whole = shared ? parsed->place.ended : head.ended;
   // Of a place one takes what one asked for; what comes as bytes is just that.

@@ -27,7 +27,7 @@ struct Dataset {
   std::shared_ptr<const Shape> shape;  // not recorded
   std::map<WorkerId, int32_t> resolve_tries;
   // Who was asked to list its files, and when first; who of them took too long. Who is asked at the
-  // moment: Environment::resolvers.
+  // moment: Environment::resolving.
   std::map<WorkerId, Time> resolve_asked;
   std::set<WorkerId> resolve_late;
 

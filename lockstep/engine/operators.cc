@@ -100,8 +100,9 @@ absl::StatusOr<Block> SourceOperator::MakeFixed(int64_t rows) {
 absl::StatusOr<Block> SourceOperator::Next(int64_t rows) {
   for (;;) {
     if (next_ == end_) return Block{};
-    if (stop_ != nullptr && *stop_)
+    if (stop_ != nullptr && *stop_) {
       return absl::CancelledError("the run of the segment is stopped");
+    }
     auto block = Read(std::min(rows, end_ - next_));
     // All of a piece may have been left out.
     if (!block.ok() || block->rows > 0) return block;
