@@ -84,7 +84,9 @@ struct DataReaderOptions {
   // An element is done with when the next one is asked for; otherwise when `Acknowledge` says so.
   bool acknowledge_by_itself = true;
   uint64_t read_bytes_max = uint64_t{64} << 20;  // read ahead
-  absl::Duration timeout = absl::Seconds(30);    // until it is open
+  // Links to workers that are kept although nothing is asked over them.
+  int32_t worker_links_max = 256;
+  absl::Duration timeout = absl::Seconds(30);  // until it is open
   // A reader that reaches nobody fails after so long.
   absl::Duration give_up_after = absl::InfiniteDuration();
   Interrupted interrupted = nullptr;  // while it opens
@@ -128,7 +130,7 @@ struct DataReaderView {
 //
 // Threads: thread-safe; elements go to those who ask in the order of their asking. In a forked
 // child every call fails with `forked`, and the parent's reader is untouched. Bounds:
-// `read_bytes_max`, but for one answer of each worker.
+// `read_bytes_max`, but for one answer of each worker; `worker_links_max`.
 class DataReader {
  public:
   // Registers the dataset, opens the iteration and becomes its consumer.

@@ -253,6 +253,8 @@ absl::Status DataReader::Impl::OpenIteration(Time deadline) {
     machine_ = std::make_unique<dispatch::ConsumerMachine>(std::move(options));
     opening_ = waiting;
     machine_->Open(MonotonicNow(), scratch_);
+    // The cursor is of something else, say: nobody was asked.
+    if (machine_->failed() != nullptr) return StatusOf(machine_->failed());
     Take(scratch_, /*on_loop=*/false);
   }
   absl::Status status = Wait(turn, deadline, options_.interrupted);
@@ -616,20 +618,35 @@ void DataReader::Impl::Send(dispatch::SendToDispatcher request) {
 }
 
 DataReader::Impl::WorkerEnd& DataReader::Impl::EndOf(const dispatch::WorkerAddress& worker) {
-  WorkerEnd& end = workers_[worker.address];
-  if (end.link == nullptr) {
-    // An address that cannot be read is one that cannot be reached.
-    auto parsed = runtime::ParseAddress(worker.address);
-    end.link = std::make_shared<client::RedialedLink>(
-        loop_.io(), parsed.ok() ? *parsed : runtime::Address{.host = worker.address, .port = 0},
-        "lockstep reader");
-    end.memory = std::make_unique<client::WorkerMemory>(loop_.io(), worker.host_card);
+  if (const auto known = workers_.find(worker.address); known != workers_.end()) {
+    return known->second;
   }
+  if (static_cast<int64_t>(workers_.size()) >= options_.worker_links_max) ForgetOneWorker();
+  WorkerEnd& end = workers_[worker.address];
+  // An address that cannot be read is one that cannot be reached.
+  auto parsed = runtime::ParseAddress(worker.address);
+  end.link = std::make_shared<client::RedialedLink>(
+      loop_.io(), parsed.ok() ? *parsed : runtime::Address{.host = worker.address, .port = 0},
+      "lockstep reader");
+  end.memory = std::make_unique<client::WorkerMemory>(loop_.io(), worker.host_card);
   return end;
+}
+
+void DataReader::Impl::ForgetOneWorker() {
+  auto oldest = workers_.end();
+  for (auto it = workers_.begin(); it != workers_.end(); ++it) {
+    if (it->second.reads > 0) continue;
+    if (oldest == workers_.end() || it->second.last_read < oldest->second.last_read) oldest = it;
+  }
+  if (oldest == workers_.end()) return;
+  oldest->second.link->End();
+  workers_.erase(oldest);
 }
 
 void DataReader::Impl::Read(dispatch::SendRead read) {
   WorkerEnd& end = EndOf(read.worker);
+  ++end.reads;
+  end.last_read = ++reads_asked_;
   if (end.memory->TakeWish()) {
     end.link->Call(native::KindOf<native::ShareMemory>::kKind,
                    native::Encode(native::ShareMemory{}),
@@ -656,12 +673,13 @@ void DataReader::Impl::Read(dispatch::SendRead read) {
                      absl::StatusOr<std::string> answer, bool reached) mutable {
                    const auto self = weak.lock();
                    if (self == nullptr || self->ended_) return;
+                   WorkerEnd& asked = self->EndOf(read.worker);
+                   --asked.reads;
                    // With the link goes what came over it of leases; and who answers there next
                    // may be another process. What was given out stays good.
-                   if (const auto known = self->workers_.find(read.worker.address);
-                       !reached && known != self->workers_.end()) {
-                     known->second.memory = std::make_unique<client::WorkerMemory>(
-                         self->loop_.io(), read.worker.host_card);
+                   if (!reached) {
+                     asked.memory = std::make_unique<client::WorkerMemory>(self->loop_.io(),
+                                                                           read.worker.host_card);
                    }
                    auto event = self->AnsweredRead(read, std::move(answer), !reached);
                    if (!event) return self->Read(std::move(read));

@@ -82,12 +82,16 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
   struct WorkerEnd {
     std::shared_ptr<client::RedialedLink> link;
     std::unique_ptr<client::WorkerMemory> memory;
+    int32_t reads = 0;       // under way
+    uint64_t last_read = 0;  // of `reads_asked_`
   };
   // Nothing: it could not be read where it lies, and is to be asked for again.
   std::optional<dispatch::ConsumerEvent> AnsweredRead(const dispatch::SendRead& read,
                                                       absl::StatusOr<std::string> answer,
                                                       bool unreachable);
   WorkerEnd& EndOf(const dispatch::WorkerAddress& worker);
+  // Workers come and go: ends the link that has not been used for the longest time.
+  void ForgetOneWorker();
   void ArmTimer(Time due);
   void EndOnLoop();
 
@@ -136,6 +140,7 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
   // The loop's.
   std::shared_ptr<client::RedialedLink> dispatcher_;
   std::map<std::string, WorkerEnd> workers_;  // by address
+  uint64_t reads_asked_ = 0;
   asio::steady_timer timer_;
   bool ended_ = false;
 };

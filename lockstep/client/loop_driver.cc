@@ -193,8 +193,9 @@ void LoopDriver::RunCallbacks(std::unique_lock<std::mutex>& lock) {
   calling_ = false;
 }
 
-// While others come and go one thread looks again after each `kLinger`; while nothing changes it
-// sleeps until it is told, as the other one does all the time.
+// While others come and go one thread looks again after each `kLinger`, or `kLookAgain` while a
+// caller drives; while nothing changes it sleeps until it is told, as the other one does all the
+// time.
 void LoopDriver::Rest(std::unique_lock<std::mutex>& lock, bool lingers, uint64_t& seen) {
   const bool calm = !lingers && seen == drives_;
   seen = drives_;
@@ -203,7 +204,7 @@ void LoopDriver::Rest(std::unique_lock<std::mutex>& lock, bool lingers, uint64_t
     return;
   }
   watched_ = true;
-  library_.wait_for(lock, kLinger);
+  library_.wait_for(lock, lingers ? kLinger : kLookAgain);
   watched_ = false;
 }
 

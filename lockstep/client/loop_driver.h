@@ -25,7 +25,9 @@ namespace lockstep::client {
 // blocking call, so that it sends its request and reads its answer itself, without a switch to
 // another thread on either way; a thread of the library when nobody waits. Callers who wait while
 // another drives are handed the driving when that one has what it waited for. For a moment
-// (`kLinger`) after the last caller the loop is left to the next, who likely comes at once.
+// (`kLinger`) after the last caller the loop is left to the next, who likely comes at once. It may
+// take `kLookAgain` until the library sees that callers, who came and went, do not come any more:
+// each look costs a switch, which a caller who waits for a millisecond each time would pay for.
 //
 // What runs on the loop is the library's only, and never waits: a caller lends its time to others
 // for the length of a message. Callbacks are the program's and may take their time. So the two
@@ -40,6 +42,7 @@ class LoopDriver {
   using Instant = std::chrono::steady_clock::time_point;
 
   static constexpr auto kLinger = std::chrono::milliseconds(1);
+  static constexpr auto kLookAgain = std::chrono::milliseconds(4);
 
   // What a thread waits for: that somebody on the loop wakes it.
   class Waiter {

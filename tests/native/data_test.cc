@@ -346,6 +346,20 @@ TEST(Data, AWorkerThatLeavesIsMissedByNobody) {
   EXPECT_TRUE(drained);
 }
 
+TEST(Data, MoreWorkersThanLinksAreAllRead) {
+  DataCluster cluster;
+  for (int i = 0; i < 3; ++i) cluster.AddWorker();
+  const auto reader = MustOpen({.address = cluster.address(),
+                                .definition = Range(100'000, 100, 1000),
+                                .name = "links",
+                                .read_bytes_max = 1,
+                                .worker_links_max = 1});
+  ASSERT_NE(reader, nullptr);
+  std::vector<int64_t> all = ReadAll(*reader);
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, Iota(100'000));
+}
+
 // However they come: arrays are made of them without a copy.
 TEST(Data, ElementsLieAtMultiplesOf64Bytes) {
   DataCluster cluster;

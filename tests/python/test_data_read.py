@@ -155,8 +155,11 @@ def test_a_cursor_of_another_dataset_is_refused(cluster, name):
     with numbers_of(100).read(cluster.address, name=name, timeout=LIMIT_S) as reader:
         next(reader)
         cursor = reader.cursor()
-    with pytest.raises(lockstep.Error, match="cursor"):
-        list(numbers_of(101).read(cluster.address, cursor=cursor, timeout=LIMIT_S))
+    begin = time.monotonic()
+    with pytest.raises(lockstep.FailedPrecondition, match="cursor") as refused:
+        numbers_of(101).read(cluster.address, cursor=cursor, timeout=LIMIT_S)
+    assert refused.value.reason == "cursor_mismatch"
+    assert time.monotonic() - begin < LIMIT_S / 2, "it waited for an answer to nothing"
 
 
 def test_first_come_has_no_cursor(cluster, name):

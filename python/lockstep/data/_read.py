@@ -38,9 +38,9 @@ class Place(NamedTuple):
 class Reader:
     """The elements that this consumer gets: `for batch in ds.read(me, name="train")`.
 
-    Or `async for batch in reader`, in a coroutine. Each is as `local` gives it: NumPy arrays in the memory that they arrived in. The end of the loop is
-    the end of the data. As a context manager it closes at the end of the block. One thread reads at
-    a time; `close` may be called by any.
+    Or `async for batch in reader`, in a coroutine. Each is as `local` gives it: NumPy arrays in the
+    memory that they arrived in. The end of the loop is the end of the data. As a context manager it
+    closes at the end of the block. One thread reads at a time; `close` may be called by any.
 
     Every wait releases the GIL, and Ctrl-C ends it. Workers that die, and a server that is started
     again, are waited out.
