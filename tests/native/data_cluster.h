@@ -153,7 +153,8 @@ class DataCluster {
       auto link = link::Server::Listen(server_.loop(), {.listen = listen}, std::move(events));
       ASSERT_TRUE(link.ok()) << link.status();
       link_ = *std::move(link);
-      address_ = link_->address();
+      // Readers of other threads may look at it while we are started again.
+      if (address_.empty()) address_ = link_->address();
     });
   }
   // All records in one entry.
