@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/engine/engine_testing.h"
+#include "lockstep/engine/source_file.h"
 #include "lockstep/plan/error.h"
 
 namespace lockstep::engine {
@@ -259,6 +260,25 @@ TEST(SegmentRun, FilesThatChangeAreSeen) {
     EXPECT_THAT(std::string(error.message()), HasSubstr(files.Path("a")));
     files.Write("a", std::string(1000, 'a'));
   }
+}
+
+// What is read again and again in long pieces is copied from the mapping from some time on.
+TEST(SegmentRun, LongPiecesAreTheSameInEachPass) {
+  const TestFiles files;
+  std::string bytes(1'500'007, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * i >> 7);
+  const auto file = *SourceFile::Open(files.Write("a", bytes), /*map=*/true);
+  std::string got(500'002, '\0');
+  auto* const to = reinterpret_cast<std::byte*>(got.data());
+  for (int pass = 0; pass < 4; ++pass) {
+    for (const uint64_t from : {0, 1'000'005, 499'999}) {
+      ASSERT_TRUE(file->Read(from, got.size(), to).ok());
+      ASSERT_EQ(got, bytes.substr(from, got.size())) << pass << " " << from;
+    }
+  }
+  files.Write("a", std::string(1'000'000, 'b'));
+  EXPECT_EQ(ReasonOf(file->Read(999'999, got.size(), to)), plan::kSourceChanged);
+  EXPECT_EQ(ReasonOf(file->Read(1'400'000, got.size(), to)), plan::kSourceChanged);
 }
 
 TEST(SegmentRun, PathsOutsideAreRefused) {

@@ -25,8 +25,8 @@ namespace {
 using plan::Error;
 
 constexpr size_t kScanBytes = size_t{1} << 20;
-// From here on a system call costs less than the faults of pages that are mapped the first time.
-constexpr uint64_t kLargeRead = 256 << 10;
+// A long piece: from here on a system call costs less than pages that are mapped the first time.
+constexpr uint64_t kLongRead = 256 << 10;
 constexpr size_t kNpyHeadBytesMax = 64 << 10;
 
 int64_t MtimeOf(const struct stat& info) {
@@ -198,16 +198,31 @@ absl::Status SourceFile::ReadPlain(const ReadRequest& request) const {
   return absl::OkStatus();
 }
 
-absl::Status SourceFile::Read(std::span<const ReadRequest> requests) const {
-  const bool large = !requests.empty() && requests[0].bytes >= kLargeRead;
-  if (mapped_ != nullptr && !large) {
-    for (const ReadRequest& request : requests) {
-      if (request.bytes > bytes_ || request.offset > bytes_ - request.bytes) {
-        return Changed("it has become shorter");
-      }
+absl::Status SourceFile::ReadMapped(std::span<const ReadRequest> requests) const {
+  for (const ReadRequest& request : requests) {
+    if (request.bytes > bytes_ || request.offset > bytes_ - request.bytes) {
+      return Changed("it has become shorter");
     }
-    return CopyGuarded(mapped_, requests) ? absl::OkStatus() : Changed("it has become shorter");
   }
+  return CopyGuarded(mapped_, requests) ? absl::OkStatus() : Changed("it has become shorter");
+}
+
+bool SourceFile::CopiesLong(const ReadRequest& request) const {
+  const uint64_t before = read_long_.fetch_add(request.bytes, std::memory_order_relaxed);
+  if (mapped_ == nullptr || before < bytes_) return false;
+  if (request.bytes > bytes_ || request.offset > bytes_ - request.bytes) return false;
+  static const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t from = request.offset / page * page;
+  const uint64_t bytes = request.offset + request.bytes - from;
+  std::vector<unsigned char> there((bytes + page - 1) / page);
+  if (::mincore(const_cast<std::byte*>(mapped_ + from), bytes, there.data()) != 0) return false;
+  return std::all_of(there.begin(), there.end(),
+                     [](unsigned char each) { return (each & 1) != 0; });
+}
+
+absl::Status SourceFile::Read(std::span<const ReadRequest> requests) const {
+  const bool is_long = !requests.empty() && requests[0].bytes >= kLongRead;
+  if (mapped_ != nullptr && !is_long) return ReadMapped(requests);
   // Neighbours that go side by side are read at once.
   for (size_t i = 0; i < requests.size();) {
     ReadRequest request = requests[i++];
@@ -215,7 +230,9 @@ absl::Status SourceFile::Read(std::span<const ReadRequest> requests) const {
            requests[i].to == request.to + request.bytes) {
       request.bytes += requests[i++].bytes;
     }
-    if (absl::Status status = ReadPlain(request); !status.ok()) return status;
+    const bool copies = is_long && CopiesLong(request);
+    absl::Status status = copies ? ReadMapped({&request, 1}) : ReadPlain(request);
+    if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }

@@ -76,6 +76,11 @@ class SourceFile {
   }
   absl::Status Changed(const std::string& how) const;
   absl::Status ReadPlain(const ReadRequest& request) const;
+  absl::Status ReadMapped(std::span<const ReadRequest> requests) const;
+  // Whether a long piece is copied from the mapping. Pages that this process maps the first time
+  // cost more than a system call, later they cost nothing: so from the second pass over the file
+  // on, and only what is still in memory.
+  bool CopiesLong(const ReadRequest& request) const;
 
   static inline std::atomic<size_t> open_ = 0;
 
@@ -84,6 +89,7 @@ class SourceFile {
   const uint64_t bytes_;
   const int64_t mtime_ns_;
   const std::byte* mapped_ = nullptr;
+  mutable std::atomic<uint64_t> read_long_ = 0;  // bytes, in long pieces
   std::mutex index_mutex_;
   std::unique_ptr<RecordIndex> index_;
 };
