@@ -219,7 +219,7 @@ def epoch_with_outage(make, kill, elements, figures):
     return {**watch.done(), "missing": missing, "doubled": doubled, "wrong": missing + doubled}
 
 
-def endless_with_outage(batches, kill, figures, seconds=5):
+def endless_with_outage(batches, kill, figures, seconds=1):
     """Reads on from an endless iterator for so long, from the moment on at which a worker is killed."""
     kill()
     watch = Watch(figures, ROUNDS_GIVE_UP_S)
