@@ -352,6 +352,29 @@ TEST(DispatchRows, DispatchRow128_AConsumerCannotGoBack) {
             std::string::npos);
 }
 
+// It came back behind the last element, began the round from which on it was seated, and found
+// nothing there: its cursor stays where it was, and is the end.
+TEST(DispatchRows, DispatchRow128_AConsumerThatWasAtTheEndComesBackToIt) {
+  Service service;
+  service.PollWorker(7);
+  const auto opened =
+      service.Get<IterationOpened>(service.Open(Rounds(service.Register(), 2), "a", 1, 0));
+  service.Get<IterationOpened>(service.Open(Rounds(DatasetId(1), 2), "b", 5, 1));
+  service.Poll(opened, {.round = 17, .finished = true, .end = {.round = 9, .turns = 1}});
+  const auto back = [&](uint64_t life, int64_t round) {
+    return service.Send(OpenIteration{.spec = Rounds(DatasetId(1), 2),
+                                      .consumer = "a",
+                                      .life = ConsumerLife(life),
+                                      .index = 0,
+                                      .from = ReadingPlace{.round = round, .turns = 1}});
+  };
+  const CallId early = back(2, 8);
+  ASSERT_NE(service.ErrorOf(early), nullptr);
+  EXPECT_EQ(service.ErrorOf(early)->reason, "cursor_mismatch");
+  EXPECT_NE(service.ErrorOf(early)->message.find("its end is at round 9"), std::string::npos);
+  EXPECT_EQ(service.ErrorOf(back(3, 9)), nullptr);
+}
+
 // --- What upstream gets wrong ---
 
 TEST(DispatchDefects, DispatchDefect01_ALostWorkersSegmentsAreMadeByAnother) {

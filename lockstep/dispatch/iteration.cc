@@ -65,8 +65,12 @@ ErrorPtr Iteration::CheckOpen(const OpenIteration& request, const Consumer* know
                        " consumers in exact order, so there is no place for ", request.consumer));
     }
   }
-  if (spec_.mode == Mode::kRounds && known != nullptr && known->life != request.life &&
-      request.from && request.from->round + 1 < known->round) {
+  const bool comes_back = known != nullptr && known->life != request.life;
+  // One that was at the end may have begun rounds in which nobody was given anything: where it
+  // was is compared with the end below.
+  const bool was_at_the_end = comes_back && known->finished && spec_.mode == Mode::kRounds;
+  if (spec_.mode == Mode::kRounds && comes_back && !was_at_the_end && request.from &&
+      request.from->round + 1 < known->round) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
         absl::StrCat("consumer ", request.consumer, " of iteration ", Name(),
@@ -74,7 +78,7 @@ ErrorPtr Iteration::CheckOpen(const OpenIteration& request, const Consumer* know
                      ", but its current round has already reached ", known->round,
                      ": restore all consumers from their cursors into a new iteration"));
   }
-  if (phase_ == Phase::kFinished && request.from) {
+  if ((phase_ == Phase::kFinished || was_at_the_end) && request.from) {
     const int32_t index = known == nullptr ? request.index : known->index;
     ReadingPlace place = *request.from;
     // Its next element is so much behind the cursor, which is that of all.
@@ -87,8 +91,8 @@ ErrorPtr Iteration::CheckOpen(const OpenIteration& request, const Consumer* know
       };
       return MakeError(
           absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-          absl::StrCat("iteration ", Name(), " is finished, and its end is at ", text(end_),
-                       "; consumer ", request.consumer, " wants to go on at ", text(place),
+          absl::StrCat("iteration ", Name(), " is finished for its consumer ", request.consumer,
+                       ", and its end is at ", text(end_), "; it wants to go on at ", text(place),
                        ", which nobody is given any more: restore all consumers from their "
                        "cursors into a new iteration"));
     }
