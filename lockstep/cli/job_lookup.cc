@@ -71,8 +71,10 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
         absl::StrFormat("the server at %s tells no address for stock clients of job \"%s\"",
                         coordinator, found->job));
   }
-  return FoundJob{.address = {.job = found->job, .link = coordinator, .grpc = found->grpc},
-                  .size = found->size};
+  return FoundJob{
+      .address = {.job = found->job, .link = coordinator, .grpc = found->grpc, .store = ""},
+      .size = found->size,
+      .attempt_before = found->started_ago_us ? found->attempt : found->attempt - 1};
 }
 
 namespace {

@@ -15,6 +15,7 @@ namespace lockstep::cli {
 struct FoundJob {
   launch::JobAddress address;
   int32_t size = 0;
+  int64_t attempt_before = 0;  // the number of the last attempt that somebody came into
 };
 
 // Chooses from what the server at `coordinator` told. `job` empty: the only one there is.

@@ -1,6 +1,5 @@
 #include "lockstep/cli/run_session.h"
 
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -16,15 +15,18 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "asio/posix/stream_descriptor.hpp"
 #include "lockstep/cli/job_lookup.h"
 #include "lockstep/cli/run_notices.h"
+#include "lockstep/cli/run_plan.h"
 #include "lockstep/launch/exit_code.h"
-#include "lockstep/launch/find_program.h"
+#include "lockstep/launch/free_ports.h"
 #include "lockstep/launch/guardian.h"
+#include "lockstep/launch/orphans.h"
 #include "lockstep/launch/output_sink.h"
 #include "lockstep/launch/private_server.h"
 #include "lockstep/link/reporter.h"
@@ -36,6 +38,7 @@ namespace {
 // The last report goes out while we end; a server that does not answer does not hold us up.
 constexpr absl::Duration kReportFlushTimeout = absl::Seconds(2);
 
+// Passed on unless the user says which.
 constexpr std::array kForwardedSignals = {SIGINT,  SIGTERM, SIGHUP, SIGUSR1,
                                           SIGUSR2, SIGQUIT, SIGXCPU};
 
@@ -49,29 +52,10 @@ int Fail(int exit_code, const absl::Status& status) {
   return exit_code;
 }
 
-std::string RandomId() {
-  uint64_t value = 0;
-  if (::getrandom(&value, sizeof value, 0) != sizeof value)
-    value = static_cast<uint64_t>(::getpid());
-  return absl::StrFormat("%016x", value);
-}
-
-std::string HostName() {
-  std::array<char, 256> name = {};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
-bool UsesColor(int fd) {
-  const char* const terminal = std::getenv("TERM");
-  return ::isatty(fd) != 0 && std::getenv("NO_COLOR") == nullptr && terminal != nullptr &&
-         std::strcmp(terminal, "dumb") != 0;
-}
-
 // A run of hundreds of processes needs more descriptors than the usual 1024.
 void RaiseDescriptorLimit(int32_t processes) {
   rlimit limit = {};
-  const rlim_t needed = static_cast<rlim_t>(processes) * 3 + 64;
+  const rlim_t needed = static_cast<rlim_t>(processes) * 6 + 64;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(limit.rlim_max, needed);
   ::setrlimit(RLIMIT_NOFILE, &limit);
@@ -79,12 +63,14 @@ void RaiseDescriptorLimit(int32_t processes) {
 
 // Blocks the signals that we read from a descriptor instead, for all threads to come. A signal that
 // was ignored when we started (nohup, a background job of a script) stays so.
-int TakeSignals(launch::InheritedSignals& inherited) {
+int TakeSignals(const std::vector<int>& wanted, launch::InheritedSignals& inherited) {
   sigset_t taken;
   ::sigemptyset(&taken);
   ::sigaddset(&taken, SIGCHLD);
   struct sigaction action = {};
-  for (const int signal : kForwardedSignals) {
+  std::vector<int> passed_on(kForwardedSignals.begin(), kForwardedSignals.end());
+  if (!wanted.empty()) passed_on = wanted;
+  for (const int signal : passed_on) {
     ::sigaction(signal, nullptr, &action);
     if (action.sa_handler != SIG_IGN) ::sigaddset(&taken, signal);
   }
@@ -128,13 +114,6 @@ wire::native::ProcessReport ToWire(const launch::ProcessReport& report, const st
           .signal = report.ending.signal};
 }
 
-// What is settled before the first thread.
-struct Plan {
-  launch::LauncherOptions launcher;  // its address is not set when a server is to be started
-  std::unique_ptr<RunNotices> notices;
-  std::optional<launch::PrivateServerOptions> server;
-};
-
 // Owns everything of one run: signals, output, the server, the processes.
 //
 // It starts the server if there is to be one, then the processes, and when these have ended it
@@ -158,11 +137,14 @@ class Session : public launch::LaunchHost {
   void AskRootCause() override;
   void CheckPreemption() override { notices_->Check(); }
   void NoticeSignal(int signal) override { notices_->TakeSignal(signal); }
-  void Restarting() override { notices_->Restarted(); }
+  void Restarting(int32_t restarts) override;
   void Finished(int exit_code) override { End(exit_code); }
 
   void StartServer();
   void StartProcesses(const launch::JobAddress& address);
+  // What each attempt has for itself, but for its number.
+  void RenewPorts(launch::RunEnvironment& environment);
+  void ReapOrphans();
   void WaitForSignal();
   void OnSignal(int signal);
   void End(int exit_code);
@@ -171,7 +153,6 @@ class Session : public launch::LaunchHost {
 
   Plan plan_;
   launch::Guardian& guardian_;
-  const std::string host_ = HostName();
   runtime::Loop loop_;
   asio::posix::stream_descriptor signals_;
   const std::unique_ptr<RunNotices> notices_;  // posts to the loop
@@ -217,7 +198,7 @@ int Session::Run() {
     if (plan_.server) {
       StartServer();
     } else {
-      StartProcesses(plan_.launcher.address);
+      StartProcesses(plan_.launcher.environment.address);
     }
   });
   loop_.Run();
@@ -252,11 +233,16 @@ void Session::StartServer() {
 }
 
 void Session::StartProcesses(const launch::JobAddress& address) {
-  plan_.launcher.address = address;
+  plan_.launcher.environment.address = address;
+  RenewPorts(plan_.launcher.environment);
   Say(absl::StrFormat("job \"%s\": %d process%s, coordinator %s%s, stock clients at %s",
                       address.job, plan_.launcher.supervisor.size,
                       plan_.launcher.supervisor.size == 1 ? "" : "es", address.link,
                       server_ != nullptr ? " (started for this run)" : "", address.grpc));
+  if (LimitsThreads(plan_.launcher.environment)) {
+    Say("OMP_NUM_THREADS is not set: each of the processes gets 1, so that they do not fight for "
+        "cores; set it to what suits the program");
+  }
   link::Reporter::Options options;
   options.who = "lockstep run";
   options.notice = [this](std::string text) {
@@ -286,13 +272,33 @@ void Session::StartProcesses(const launch::JobAddress& address) {
                        }});
 }
 
+void Session::RenewPorts(launch::RunEnvironment& environment) {
+  environment.tensorflow.clear();
+  const auto ports = launch::FreePorts(environment.placement.local_size);
+  if (!ports.ok()) {
+    return Say(absl::StrCat("TF_CONFIG is not set: ", std::string(ports.status().message())));
+  }
+  for (const uint16_t port : *ports) {
+    environment.tensorflow.push_back(absl::StrCat("127.0.0.1:", port));
+  }
+}
+
+void Session::Restarting(int32_t restarts) {
+  notices_->Restarted();
+  launch::RunEnvironment environment = plan_.launcher.environment;
+  SetAttempt(plan_, restarts, environment);
+  RenewPorts(environment);
+  launcher_->Begin(std::move(environment));
+}
+
 void Session::Report(const launch::ProcessReport& report) {
-  reporter_->Report(ToWire(report, plan_.launcher.address.job, host_));
+  reporter_->Report(ToWire(report, plan_.launcher.environment.address.job, plan_.host));
 }
 
 // On a thread of its own, since it waits for the server.
 void Session::AskRootCause() {
-  asking_ = std::thread([this, address = plan_.launcher.address] {
+  if (asking_.joinable()) asking_.join();  // of an attempt before; it has answered
+  asking_ = std::thread([this, address = plan_.launcher.environment.address] {
     const std::optional<MemberIndex> member = RootCauseOf(address.link, address.job);
     loop_.Post([this, member] {
       if (!exit_code_) launcher_->OnRootCause(member);
@@ -313,9 +319,19 @@ void Session::WaitForSignal() {
                       });
 }
 
+// In a container we may be the process that all orphans are given to.
+void Session::ReapOrphans() {
+  if (::getpid() != 1) return;
+  launch::ReapOrphans([this](pid_t pid) {
+    return pid == guardian_.pid() || (server_ != nullptr && pid == server_->pid()) ||
+           (launcher_ != nullptr && launcher_->Holds(pid));
+  });
+}
+
 void Session::OnSignal(int signal) {
   if (signal == SIGCHLD) {
     if (launcher_ != nullptr) launcher_->OnChildSignal();
+    ReapOrphans();
   } else if (exit_code_) {
     guardian_.Finish();
     ::_exit(*exit_code_);
@@ -337,73 +353,12 @@ void Session::End(int exit_code) {
 }
 
 void Session::FlushOutput() {
-  output_.Flush([this] { errors_.Flush([this] { loop_.Stop(); }); });
-}
-
-// What is wrong with the options is told before anything is started.
-absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
-  Plan plan;
-  failure = launch::kExitUsage;
-  if (options.coordinator.empty() && options.processes == 0) {
-    return absl::InvalidArgumentError(
-        "-n is needed: how many processes? (With --coordinator it is the size of the job.)");
+  const auto flush = [this] { output_.Flush([this] { errors_.Flush([this] { loop_.Stop(); }); }); };
+  if (launcher_ != nullptr) {
+    launcher_->FlushLogs(flush);
+  } else {
+    flush();
   }
-  launch::Environment environment = launch::ParseEnvironment(environ);
-  const auto path = environment.find("PATH");
-  const absl::StatusOr<std::string> program = launch::FindProgram(
-      options.command.front(), path != environment.end() ? path->second : "/usr/bin:/bin");
-  if (!program.ok()) {
-    failure =
-        absl::IsNotFound(program.status()) ? launch::kExitNotFound : launch::kExitCannotExecute;
-    return program.status();
-  }
-  std::vector<std::string> sources = options.notices;
-  std::erase(sources, "none");
-  auto notices = RunNotices::Make(sources);
-  if (!notices.ok()) return notices.status();
-  plan.notices = *std::move(notices);
-  launch::LauncherOptions& launcher = plan.launcher;
-  launcher.supervisor.on_preempt = options.on_preempt;
-  launcher.supervisor.notice_signals = plan.notices->signals();
-  launcher.supervisor.term_grace = options.term_grace;
-  launcher.command = {.path = *program, .arguments = options.command};
-  launcher.supervisor.size = options.processes;
-  launcher.supervisor.role = options.role;
-  launcher.supervisor.grace = options.grace;
-  launcher.supervisor.asks_root_cause = true;
-  launcher.inherited = environment;
-  launcher.run_id = RandomId();
-  launcher.color_output = UsesColor(STDOUT_FILENO);
-  launcher.color_errors = UsesColor(STDERR_FILENO);
-
-  failure = launch::kExitLockstepFailed;
-  if (!options.coordinator.empty()) {
-    const absl::StatusOr<FoundJob> job =
-        LookUpJob(options.coordinator, options.job, options.processes);
-    if (!job.ok()) {
-      if (absl::IsInvalidArgument(job.status())) failure = launch::kExitUsage;
-      return job.status();
-    }
-    launcher.address = job->address;
-    launcher.supervisor.size = job->size;
-    return plan;
-  }
-  const absl::StatusOr<std::string> server = launch::FindServer();
-  if (!server.ok()) return server.status();
-  launch::PrivateServerOptions own;
-  own.job = options.job.empty() ? "job" : options.job;
-  own.command = {.path = *server,
-                 .arguments = {*server, "--listen", "127.0.0.1:0", "--job",
-                               absl::StrCat(own.job, "=", options.processes), "--ephemeral"}};
-  own.command.arguments.insert(own.command.arguments.end(), options.server_arguments.begin(),
-                               options.server_arguments.end());
-  own.environment = launch::WithoutOtherServers(environment);
-  // The processes may start servers of their own, but they are of this job.
-  launcher.inherited.erase("LOCKSTEP_ATTEMPT");
-  own.run_id = launcher.run_id;
-  own.show_log = options.show_server_log;
-  plan.server = std::move(own);
-  return plan;
 }
 
 absl::StatusOr<std::string> MakeFolder() {
@@ -421,8 +376,14 @@ absl::StatusOr<std::string> MakeFolder() {
 
 int RunJob(const RunOptions& options) {
   int failure = launch::kExitLockstepFailed;
+  for (const std::string& sentence : options.without_effect) SayNow(sentence);
   absl::StatusOr<Plan> plan = MakePlan(options, failure);
   if (!plan.ok()) return Fail(failure, plan.status());
+  if (options.print_environment || options.dry_run) {
+    if (options.dry_run) PrintPlan(options, *plan);
+    if (options.print_environment) PrintEnvironment(*plan);
+    return 0;
+  }
   std::string folder;
   if (plan->server) {
     absl::StatusOr<std::string> made = MakeFolder();
@@ -432,7 +393,7 @@ int RunJob(const RunOptions& options) {
   RaiseDescriptorLimit(plan->launcher.supervisor.size);
 
   launch::InheritedSignals signals;
-  const int signal_fd = TakeSignals(signals);
+  const int signal_fd = TakeSignals(plan->signals, signals);
   if (signal_fd < 0) {
     return Fail(launch::kExitLockstepFailed, absl::UnavailableError("cannot make a signalfd"));
   }
@@ -440,7 +401,7 @@ int RunJob(const RunOptions& options) {
   if (plan->server) plan->server->signals = signals;
 
   absl::StatusOr<launch::Guardian> guardian =
-      launch::Guardian::Start(plan->launcher.run_id, folder);
+      launch::Guardian::Start(plan->launcher.environment.run_id, folder);
   if (!guardian.ok()) return Fail(launch::kExitLockstepFailed, guardian.status());
   Session session(*std::move(plan), *guardian, signal_fd);
   return session.Run();
