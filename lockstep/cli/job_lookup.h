@@ -35,4 +35,9 @@ std::optional<MemberIndex> RootCauseOf(const std::string& coordinator, const std
 absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::string& job,
                                    int32_t processes);
 
+// Likewise of a job that several launchers run: one that is not there is made, with this size, which
+// is also what one that is there has to have at least.
+absl::StatusOr<FoundJob> LookUpOrMakeJob(const std::string& coordinator, const std::string& job,
+                                         int32_t size);
+
 }  // namespace lockstep::cli

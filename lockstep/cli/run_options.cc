@@ -100,6 +100,12 @@ void DeclaredRun::DeclareNodes() {
     return absl::OkStatus();
   };
   AsTorchrun(node, "node-rank");
+  table.Duration("join-timeout", &options.join_timeout,
+                 "How long nodes wait for each other before an attempt; then the run fails.");
+  table.Duration("last-call", &options.last_call,
+                 "With MIN:MAX: from the last node that came until the first attempt begins with "
+                 "fewer than MAX.",
+                 /*may_be_zero=*/true);
   table.Text("hosts-file", &options.hosts_file, "PATH",
              "Hosts of the job, one a line, as `gpu-1 slots=8`: the line with this host's name "
              "says which node this is.");

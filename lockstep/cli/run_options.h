@@ -17,6 +17,8 @@ namespace lockstep::cli {
 struct RunOptions {
   launch::NodesWanted nodes;
   std::string hosts_file;
+  absl::Duration join_timeout = absl::Minutes(10);
+  absl::Duration last_call = absl::Seconds(30);
   std::string coordinator;  // empty: a server is started for this run
   std::string job;          // empty: "job", or the only one that the server has
   std::string role = "task";

@@ -31,11 +31,11 @@ constexpr char kDefaultPath[] = "/usr/bin:/bin";
 // Of a hosts file: `hosts_file_bytes_max`.
 constexpr size_t kHostsFileBytesMax = 16 << 20;
 
-std::string RandomId() {
+uint64_t RandomNumber() {
   uint64_t value = 0;
   if (::getrandom(&value, sizeof value, 0) != sizeof value)
     value = static_cast<uint64_t>(::getpid());
-  return absl::StrFormat("%016x", value);
+  return value;
 }
 
 std::string HostName() {
@@ -143,9 +143,6 @@ absl::Status CheckOptions(const RunOptions& options, const launch::Nodes& nodes,
             ? ""
             : absl::StrCat(", for example on ", detected.coordinator_host)));
   }
-  if (!nodes.alone()) {
-    return absl::InvalidArgumentError("several nodes are not served by this version");
-  }
   if (options.routing.redirects && !options.routing.files) {
     return absl::InvalidArgumentError(
         "--redirects needs --log-dir, which says where the files are");
@@ -178,14 +175,17 @@ launch::SupervisorOptions SupervisorOf(const RunOptions& options, const Plan& pl
 
 absl::Status PlanForServer(const RunOptions& options, Plan& plan, int& failure) {
   launch::LauncherOptions& launcher = plan.launcher;
+  const bool alone = plan.nodes.alone();
   const absl::StatusOr<FoundJob> job =
-      LookUpJob(options.coordinator, options.job, plan.nodes.processes);
+      alone ? LookUpJob(options.coordinator, options.job, plan.nodes.processes)
+            : LookUpOrMakeJob(options.coordinator, options.job,
+                              plan.nodes.most * plan.nodes.processes);
   if (!job.ok()) {
     if (absl::IsInvalidArgument(job.status())) failure = launch::kExitUsage;
     return job.status();
   }
   launcher.environment.address = job->address;
-  launcher.supervisor.size = job->size;
+  if (alone) launcher.supervisor.size = job->size;
   if (plan.counts_attempts && !plan.attempt_before) plan.attempt_before = job->attempt_before;
   return absl::OkStatus();
 }
@@ -221,6 +221,7 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
   Plan plan;
   failure = launch::kExitUsage;
   plan.host = HostName();
+  plan.node_id = RandomNumber();
   const launch::Environment environment = launch::ParseEnvironment(environ);
   auto detected = Detect(options, environment, plan.host);
   if (!detected.ok()) return detected.status();
@@ -254,7 +255,7 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
   launcher.environment.inherited = environment;
   launcher.environment.extra = options.extra;
   launcher.environment.role = options.role;
-  launcher.environment.run_id = RandomId();
+  launcher.environment.run_id = absl::StrFormat("%016x", RandomNumber());
   launcher.environment.run_name =
       options.run_name.empty() ? plan.detected.run_name : options.run_name;
   launcher.color_output = UsesColor(STDOUT_FILENO);
@@ -280,6 +281,8 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
   const int32_t size = launcher.supervisor.size;
   launcher.environment.placement = {.size = size, .local_size = size};
   SetAttempt(plan, 0, launcher.environment);
+  plan.join_timeout = options.join_timeout;
+  plan.last_call = options.last_call;
   return plan;
 }
 

@@ -24,7 +24,10 @@ struct Plan {
   launch::Nodes nodes;
   launch::Detected detected;
   std::string host;
+  uint64_t node_id = 0;  // one life of this launcher
   std::vector<int> signals;  // that are passed on
+  absl::Duration join_timeout;
+  absl::Duration last_call;
   // The run says to its processes which attempt of the job they are started for, from the one after
   // this.
   bool counts_attempts = false;

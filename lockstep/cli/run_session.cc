@@ -23,6 +23,7 @@
 #include "lockstep/cli/job_lookup.h"
 #include "lockstep/cli/run_notices.h"
 #include "lockstep/cli/run_plan.h"
+#include "lockstep/launch/crew_link.h"
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/free_ports.h"
 #include "lockstep/launch/guardian.h"
@@ -138,10 +139,21 @@ class Session : public launch::LaunchHost {
   void CheckPreemption() override { notices_->Check(); }
   void NoticeSignal(int signal) override { notices_->TakeSignal(signal); }
   void Restarting(int32_t restarts) override;
+  void TellFailure(const launch::FailureTold& failure) override {
+    crew_->TellFailed(failure.text, failure.exit_code);
+  }
+  void AttemptOver(const launch::AttemptOver& over) override {
+    crew_->TellOver(over.exit_code, over.again);
+  }
   void Finished(int exit_code) override { End(exit_code); }
 
   void StartServer();
   void StartProcesses(const launch::JobAddress& address);
+  void StartNotices();
+  // With other nodes: joins their crew, and begins what that says.
+  void JoinCrew();
+  void TakeFromCrew(const wire::native::PollCrewReply& told);
+  void BeginFromCrew(const wire::native::PollCrewReply& told);
   // What each attempt has for itself, but for its number.
   void RenewPorts(launch::RunEnvironment& environment);
   void ReapOrphans();
@@ -161,6 +173,9 @@ class Session : public launch::LaunchHost {
   std::unique_ptr<link::Reporter> reporter_;
   std::unique_ptr<launch::PrivateServer> server_;
   std::unique_ptr<launch::Launcher> launcher_;
+  std::unique_ptr<launch::CrewLink> crew_;  // null: there are no other nodes
+  bool noticing_ = false;
+  bool left_crew_ = false;
   std::optional<int> exit_code_;
   std::thread asking_;
 };
@@ -234,10 +249,11 @@ void Session::StartServer() {
 
 void Session::StartProcesses(const launch::JobAddress& address) {
   plan_.launcher.environment.address = address;
-  RenewPorts(plan_.launcher.environment);
-  Say(absl::StrFormat("job \"%s\": %d process%s, coordinator %s%s, stock clients at %s",
+  if (plan_.nodes.alone()) RenewPorts(plan_.launcher.environment);
+  Say(absl::StrFormat("job \"%s\": %d process%s%s, coordinator %s%s, stock clients at %s",
                       address.job, plan_.launcher.supervisor.size,
-                      plan_.launcher.supervisor.size == 1 ? "" : "es", address.link,
+                      plan_.launcher.supervisor.size == 1 ? "" : "es",
+                      plan_.nodes.alone() ? "" : " on this node", address.link,
                       server_ != nullptr ? " (started for this run)" : "", address.grpc));
   if (LimitsThreads(plan_.launcher.environment)) {
     Say("OMP_NUM_THREADS is not set: each of the processes gets 1, so that they do not fight for "
@@ -252,8 +268,83 @@ void Session::StartProcesses(const launch::JobAddress& address) {
   };
   reporter_ = std::make_unique<link::Reporter>(address.link, std::move(options));
   launcher_ = std::make_unique<launch::Launcher>(loop_, guardian_, *this, plan_.launcher);
+  if (!plan_.nodes.alone()) return JoinCrew();
   launcher_->Start();
-  notices_->Start(loop_, address, plan_.launcher.supervisor.size,
+  StartNotices();
+}
+
+void Session::JoinCrew() {
+  const launch::LauncherOptions& launcher = plan_.launcher;
+  wire::native::PollCrew self = {
+      .job = launcher.environment.address.job,
+      .node = plan_.node_id,
+      .host = plan_.host,
+      .pid = ::getpid(),
+      .processes = plan_.nodes.processes,
+      .node_rank = plan_.nodes.node,
+      .run = launcher.environment.run_name,
+      .nodes_least = plan_.nodes.least,
+      .nodes_most = plan_.nodes.most,
+      .max_restarts = launcher.supervisor.max_restarts,
+      .join_timeout_us = absl::ToInt64Microseconds(plan_.join_timeout),
+      .last_call_us = absl::ToInt64Microseconds(plan_.last_call)};
+  crew_ = std::make_unique<launch::CrewLink>(
+      loop_, launcher.environment.address.link, std::move(self),
+      launch::CrewLink::Callbacks{
+          .told =
+              [this](const wire::native::PollCrewReply& told) {
+                if (!exit_code_) TakeFromCrew(told);
+              },
+          .refused =
+              [this](const absl::Status& why) {
+                if (exit_code_) return;
+                Say(absl::StrCat("this node cannot take part: ", std::string(why.message())));
+                End(launch::kExitLockstepFailed);
+              },
+          .say =
+              [this](std::string sentence) {
+                if (!exit_code_) Say(std::move(sentence));
+              }});
+  crew_->Start();
+}
+
+void Session::TakeFromCrew(const wire::native::PollCrewReply& told) {
+  using wire::native::CrewStep;
+  if (told.step == CrewStep::kBegin) {
+    BeginFromCrew(told);
+  } else if (told.step == CrewStep::kCalledOff) {
+    launcher_->OnCalledOff(told.why, told.another);
+  } else if (told.step == CrewStep::kEnded) {
+    launcher_->OnRunEnded(told.exit_code, told.why);
+  }
+}
+
+void Session::BeginFromCrew(const wire::native::PollCrewReply& told) {
+  const bool again = told.attempt > 1;
+  launch::RunEnvironment environment = plan_.launcher.environment;
+  environment.placement = {.size = told.size,
+                           .first = told.first_member,
+                           .local_size = plan_.nodes.processes,
+                           .node = told.node_rank,
+                           .nodes = told.nodes};
+  environment.attempt = {.restarts = static_cast<int32_t>(told.attempt - 1),
+                         .max_restarts = plan_.launcher.supervisor.max_restarts,
+                         .number = told.job_attempt};
+  const int32_t last = told.first_member + plan_.nodes.processes - 1;
+  Say(absl::StrFormat("attempt %d: node %d of %d, members %d to %d of %d%s", told.attempt,
+                      told.node_rank, told.nodes, told.first_member, last, told.size,
+                      told.failures > 0 ? absl::StrFormat(" (restart %d of %d)", told.failures,
+                                                          environment.attempt.max_restarts)
+                                        : std::string()));
+  plan_.launcher.environment.placement = environment.placement;
+  if (again && noticing_) notices_->Restarted();
+  launcher_->Begin(std::move(environment), told.failures);
+  if (!std::exchange(noticing_, true)) StartNotices();
+}
+
+void Session::StartNotices() {
+  notices_->Start(loop_, plan_.launcher.environment.address,
+                  plan_.launcher.environment.placement.first, plan_.launcher.supervisor.size,
                   {.say =
                        [this](const std::string& sentence) {
                          if (!exit_code_) Say(sentence);
@@ -353,6 +444,10 @@ void Session::End(int exit_code) {
 }
 
 void Session::FlushOutput() {
+  if (crew_ != nullptr && !left_crew_) {
+    left_crew_ = true;
+    return crew_->Leave([this] { FlushOutput(); });
+  }
   const auto flush = [this] { output_.Flush([this] { errors_.Flush([this] { loop_.Stop(); }); }); };
   if (launcher_ != nullptr) {
     launcher_->FlushLogs(flush);

@@ -107,6 +107,9 @@ void Supervisor::On(Time now, const StartFailed& event, Effects& out) {
   if (!first_failure_) first_failure_ = event.exit_code;
   out.sentences.push_back(absl::StrFormat("%s/%d could not be started: %s", options_.role,
                                           event.member.value(), event.why));
+  if (TellsOthers() && !called_off_) {
+    out.failure = {event.member, out.sentences.back(), event.exit_code};
+  }
   // A job without one of its members cannot succeed: no grace.
   if (escalation_ <= Escalation::kGrace) Escalate(now, Escalation::kTerminated, out);
 }
@@ -467,7 +470,8 @@ void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
   }
   if (AwaitsRootCause(now, out) || AwaitsCheck(now, out) || StartPreemptedAgain(now, out)) return;
   if (!TellsOthers() && RestartFailed(now, out)) return;
-  if (!options_.alone) {
+  // Whoever is told to end goes, and the others are left to their crew.
+  if (!options_.alone && !told_to_end_) {
     between_ = true;
     out.attempt_over = AttemptOver{.exit_code = ExitCodeOfAttempt(), .again = false};
     return;

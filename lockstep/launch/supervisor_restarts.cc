@@ -118,7 +118,7 @@ void Supervisor::On(Time now, const AttemptBegins& event, Effects&) {
 }
 
 void Supervisor::On(Time now, const AttemptCalledOff& event, Effects& out) {
-  if (between_ || called_off_) return;
+  if (between_ || called_off_ || told_to_end_) return;
   const bool failed_here = first_failure_.has_value();
   called_off_ = event.why;
   another_follows_ = event.another;

@@ -234,6 +234,26 @@ TEST_F(NodesTest, WhoIsDoneWaitsAndMayBeNeededAgain) {
   EXPECT_EQ(End(2, {0, 0}).attempt_over.has_value(), false);
 }
 
+TEST_F(NodesTest, WhoIsToldToEndEndsWhateverTheOthersDo) {
+  Start();
+  Do(SignalReceived{SIGTERM});
+  EXPECT_THAT(Do(AttemptCalledOff{"node 1 was told to end", true}).sentences, IsEmpty());
+  EXPECT_TRUE(supervisor_->NextDeadline().is_infinite()) << "it saves";
+  End(2, {0, 0});
+  const Effects last = End(3, {0, 0});
+  EXPECT_FALSE(last.attempt_over.has_value());
+  EXPECT_EQ(last.exit_code, 0);
+}
+
+TEST_F(NodesTest, WhatCannotBeStartedIsToldToo) {
+  supervisor_.emplace(options_);
+  Do(AttemptBegins{.first = 2, .size = 2});
+  const Effects failed = Do(StartFailed{M(2), "no such file", kExitNotFound});
+  ASSERT_TRUE(failed.failure.has_value());
+  EXPECT_EQ(failed.failure->exit_code, kExitNotFound);
+  EXPECT_EQ(failed.attempt_over, (AttemptOver{.exit_code = kExitNotFound, .again = false}));
+}
+
 TEST_F(NodesTest, ANodeOfItsOwnScopeStartsItsProcessesAlone) {
   options_.scope = RestartScope::kNode;
   options_.max_restarts = 1;
