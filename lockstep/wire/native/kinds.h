@@ -39,6 +39,8 @@ struct KindOf<DeleteJob> : Kind<4, DeleteJobReply> {};
 template <>
 struct KindOf<WatchEvents> : Kind<5, WatchEventsReply> {};
 template <>
+struct KindOf<OpenStore> : Kind<6, OpenStoreReply> {};
+template <>
 struct KindOf<PollCrew> : Kind<8, PollCrewReply> {};
 template <>
 struct KindOf<TellCrew> : Kind<9, TellCrewReply> {};
