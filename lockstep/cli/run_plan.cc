@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -186,7 +187,12 @@ absl::Status PlanForServer(const RunOptions& options, Plan& plan, int& failure) 
   }
   launcher.environment.address = job->address;
   if (alone) launcher.supervisor.size = job->size;
-  if (plan.counts_attempts && !plan.attempt_before) plan.attempt_before = job->attempt_before;
+  plan.attempt_before = job->attempt_before;
+  // Whoever started us may count attempts as well: ours go on from theirs.
+  int64_t outer = 0;
+  if (absl::SimpleAtoi(ValueOf(launcher.environment.inherited, "LOCKSTEP_ATTEMPT"), &outer)) {
+    plan.attempt_before = std::max(plan.attempt_before, outer - 1);
+  }
   return absl::OkStatus();
 }
 
@@ -263,15 +269,7 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
   launcher.prefix = options.prefix;
   launcher.routing = options.routing;
   launcher.log_folder = options.log_folder;
-  if (options.max_restarts > 0 && options.scope == launch::RestartScope::kWorld) {
-    plan.counts_attempts = true;
-    // Whoever started us counts attempts as well: ours go on from theirs.
-    int64_t outer = 0;
-    if (absl::SimpleAtoi(ValueOf(environment, "LOCKSTEP_ATTEMPT"), &outer) && outer > 0) {
-      plan.attempt_before = outer - 1;
-    }
-    if (options.coordinator.empty()) plan.attempt_before = 0;
-  }
+  plan.counts_attempts = options.max_restarts > 0 && options.scope == launch::RestartScope::kWorld;
 
   failure = launch::kExitLockstepFailed;
   const absl::Status status = options.coordinator.empty()
@@ -286,10 +284,12 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
   return plan;
 }
 
+int64_t NumberOf(const Plan& plan, int32_t restarts) { return plan.attempt_before + 1 + restarts; }
+
 void SetAttempt(const Plan& plan, int32_t restarts, launch::RunEnvironment& environment) {
   environment.attempt.restarts = restarts;
   environment.attempt.max_restarts = plan.launcher.supervisor.max_restarts;
-  if (plan.attempt_before) environment.attempt.number = *plan.attempt_before + 1 + restarts;
+  if (plan.counts_attempts) environment.attempt.number = NumberOf(plan, restarts);
 }
 
 void PrintEnvironment(const Plan& plan) {

@@ -24,19 +24,20 @@ struct Plan {
   launch::Nodes nodes;
   launch::Detected detected;
   std::string host;
-  uint64_t node_id = 0;  // one life of this launcher
+  uint64_t node_id = 0;      // one life of this launcher
   std::vector<int> signals;  // that are passed on
   absl::Duration join_timeout;
   absl::Duration last_call;
-  // The run says to its processes which attempt of the job they are started for, from the one after
-  // this.
-  bool counts_attempts = false;
-  std::optional<int64_t> attempt_before;
+  int64_t attempt_before = 0;    // of the job; the run's first is the one after it
+  bool counts_attempts = false;  // the processes are told which they are started for
 };
 
 // What is wrong with the options, or with what they name, is told before anything is started;
 // `failure` is then the exit code.
 absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure);
+
+// Of the job's attempt after `restarts` restarts.
+int64_t NumberOf(const Plan& plan, int32_t restarts);
 
 // Sets what belongs to the attempt after `restarts` restarts, but for addresses.
 void SetAttempt(const Plan& plan, int32_t restarts, launch::RunEnvironment& environment);

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -19,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "asio/posix/stream_descriptor.hpp"
 #include "lockstep/cli/job_lookup.h"
 #include "lockstep/cli/run_notices.h"
@@ -136,6 +139,7 @@ class Session : public launch::LaunchHost {
   }
   void Report(const launch::ProcessReport& report) override;
   void AskRootCause() override;
+  void AskWhatIsSeen();
   void CheckPreemption() override { notices_->Check(); }
   void NoticeSignal(int signal) override { notices_->TakeSignal(signal); }
   void Restarting(int32_t restarts) override;
@@ -156,6 +160,11 @@ class Session : public launch::LaunchHost {
   void BeginFromCrew(const wire::native::PollCrewReply& told);
   // What each attempt has for itself, but for its number.
   void RenewPorts(launch::RunEnvironment& environment);
+  // Calls `then` when the attempt of that number has a store of its own, if the server has any.
+  using Opened = std::function<void(absl::StatusOr<launch::RunEnvironment>)>;
+  void OpenStore(int64_t number, launch::RunEnvironment environment, Opened then);
+  void Begin(absl::StatusOr<launch::RunEnvironment> environment,
+             std::optional<int32_t> failures = std::nullopt);
   void ReapOrphans();
   void WaitForSignal();
   void OnSignal(int signal);
@@ -176,8 +185,14 @@ class Session : public launch::LaunchHost {
   std::unique_ptr<launch::CrewLink> crew_;  // null: there are no other nodes
   bool noticing_ = false;
   bool left_crew_ = false;
+  int64_t begun_ = 0;       // the crew's last attempt that was begun here
+  int64_t called_off_ = 0;  // the last that was called off
   std::optional<int> exit_code_;
   std::thread asking_;
+  std::thread seeing_;                  // what the others wait for
+  bool seen_failure_ = false;           // of this attempt
+  std::thread opening_;                 // a store
+  std::atomic<bool> stopping_ = false;  // it need not be opened any more
 };
 
 Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd)
@@ -218,6 +233,9 @@ int Session::Run() {
   });
   loop_.Run();
   if (asking_.joinable()) asking_.join();
+  stopping_ = true;
+  if (opening_.joinable()) opening_.join();
+  if (seeing_.joinable()) seeing_.join();
   // A server of our own has been stopped by now and wants no reports.
   if (reporter_ != nullptr && server_ == nullptr) reporter_->Flush(kReportFlushTimeout);
   return *exit_code_;
@@ -269,42 +287,49 @@ void Session::StartProcesses(const launch::JobAddress& address) {
   reporter_ = std::make_unique<link::Reporter>(address.link, std::move(options));
   launcher_ = std::make_unique<launch::Launcher>(loop_, guardian_, *this, plan_.launcher);
   if (!plan_.nodes.alone()) return JoinCrew();
-  launcher_->Start();
-  StartNotices();
+  if (server_ != nullptr) {
+    launcher_->Start();
+    return StartNotices();
+  }
+  // One that runs already may have had attempts of the job before.
+  OpenStore(NumberOf(plan_, 0), plan_.launcher.environment,
+            [this](absl::StatusOr<launch::RunEnvironment> ready) {
+              Begin(std::move(ready));
+              if (!exit_code_) StartNotices();
+            });
 }
 
 void Session::JoinCrew() {
   const launch::LauncherOptions& launcher = plan_.launcher;
-  wire::native::PollCrew self = {
-      .job = launcher.environment.address.job,
-      .node = plan_.node_id,
-      .host = plan_.host,
-      .pid = ::getpid(),
-      .processes = plan_.nodes.processes,
-      .node_rank = plan_.nodes.node,
-      .run = launcher.environment.run_name,
-      .nodes_least = plan_.nodes.least,
-      .nodes_most = plan_.nodes.most,
-      .max_restarts = launcher.supervisor.max_restarts,
-      .join_timeout_us = absl::ToInt64Microseconds(plan_.join_timeout),
-      .last_call_us = absl::ToInt64Microseconds(plan_.last_call)};
+  wire::native::PollCrew self = {.job = launcher.environment.address.job,
+                                 .node = plan_.node_id,
+                                 .host = plan_.host,
+                                 .pid = ::getpid(),
+                                 .processes = plan_.nodes.processes,
+                                 .node_rank = plan_.nodes.node,
+                                 .run = launcher.environment.run_name,
+                                 .nodes_least = plan_.nodes.least,
+                                 .nodes_most = plan_.nodes.most,
+                                 .max_restarts = launcher.supervisor.max_restarts,
+                                 .join_timeout_us = absl::ToInt64Microseconds(plan_.join_timeout),
+                                 .last_call_us = absl::ToInt64Microseconds(plan_.last_call)};
   crew_ = std::make_unique<launch::CrewLink>(
       loop_, launcher.environment.address.link, std::move(self),
-      launch::CrewLink::Callbacks{
-          .told =
-              [this](const wire::native::PollCrewReply& told) {
-                if (!exit_code_) TakeFromCrew(told);
-              },
-          .refused =
-              [this](const absl::Status& why) {
-                if (exit_code_) return;
-                Say(absl::StrCat("this node cannot take part: ", std::string(why.message())));
-                End(launch::kExitLockstepFailed);
-              },
-          .say =
-              [this](std::string sentence) {
-                if (!exit_code_) Say(std::move(sentence));
-              }});
+      launch::CrewLink::Callbacks{.told =
+                                      [this](const wire::native::PollCrewReply& told) {
+                                        if (!exit_code_) TakeFromCrew(told);
+                                      },
+                                  .refused =
+                                      [this](const absl::Status& why) {
+                                        if (exit_code_) return;
+                                        Say(absl::StrCat("this node cannot take part: ",
+                                                         std::string(why.message())));
+                                        End(launch::kExitLockstepFailed);
+                                      },
+                                  .say =
+                                      [this](std::string sentence) {
+                                        if (!exit_code_) Say(std::move(sentence));
+                                      }});
   crew_->Start();
 }
 
@@ -313,7 +338,8 @@ void Session::TakeFromCrew(const wire::native::PollCrewReply& told) {
   if (told.step == CrewStep::kBegin) {
     BeginFromCrew(told);
   } else if (told.step == CrewStep::kCalledOff) {
-    launcher_->OnCalledOff(told.why, told.another);
+    called_off_ = told.attempt;
+    if (begun_ == told.attempt) launcher_->OnCalledOff(told.why, told.another);
   } else if (told.step == CrewStep::kEnded) {
     launcher_->OnRunEnded(told.exit_code, told.why);
   }
@@ -338,8 +364,17 @@ void Session::BeginFromCrew(const wire::native::PollCrewReply& told) {
                                         : std::string()));
   plan_.launcher.environment.placement = environment.placement;
   if (again && noticing_) notices_->Restarted();
-  launcher_->Begin(std::move(environment), told.failures);
-  if (!std::exchange(noticing_, true)) StartNotices();
+  OpenStore(told.job_attempt, std::move(environment),
+            [this, attempt = told.attempt,
+             failures = told.failures](absl::StatusOr<launch::RunEnvironment> ready) {
+              // It was called off before it began; others may have begun the next one by now.
+              const bool over =
+                  called_off_ >= attempt || absl::IsFailedPrecondition(ready.status());
+              if (over) return crew_->TellOver(0, /*again=*/false);
+              begun_ = attempt;
+              Begin(std::move(ready), failures);
+              if (!exit_code_ && !std::exchange(noticing_, true)) StartNotices();
+            });
 }
 
 void Session::StartNotices() {
@@ -379,10 +414,55 @@ void Session::Restarting(int32_t restarts) {
   launch::RunEnvironment environment = plan_.launcher.environment;
   SetAttempt(plan_, restarts, environment);
   RenewPorts(environment);
-  launcher_->Begin(std::move(environment));
+  OpenStore(NumberOf(plan_, restarts), std::move(environment),
+            [this](absl::StatusOr<launch::RunEnvironment> ready) { Begin(std::move(ready)); });
+}
+
+void Session::Begin(absl::StatusOr<launch::RunEnvironment> environment,
+                    std::optional<int32_t> failures) {
+  seen_failure_ = false;
+  if (environment.ok()) return launcher_->Begin(*std::move(environment), failures);
+  Say(absl::StrCat("the attempt has no store: ", std::string(environment.status().message())));
+  End(launch::kExitLockstepFailed);
+}
+
+// On a thread of its own, since it waits for the server.
+void Session::OpenStore(int64_t number, launch::RunEnvironment environment, Opened then) {
+  if (environment.address.store.empty()) return then(std::move(environment));
+  if (opening_.joinable()) opening_.join();  // of an attempt before; it has answered
+  opening_ = std::thread(
+      [this, number, environment = std::move(environment), then = std::move(then)]() mutable {
+        auto store = OpenStoreOf(environment.address, number, [this] { return stopping_.load(); });
+        if (stopping_) return;
+        loop_.Post([this, store = std::move(store), environment = std::move(environment),
+                    then = std::move(then)]() mutable {
+          if (exit_code_) return;
+          if (!store.ok()) return then(store.status());
+          environment.address.store = *store;
+          then(std::move(environment));
+        });
+      });
+}
+
+// What the others waited for tells more than how they ended. On a thread of its own, since it waits
+// for the server.
+void Session::AskWhatIsSeen() {
+  if (seeing_.joinable()) seeing_.join();  // of an attempt before; it has answered
+  seeing_ = std::thread([this, address = plan_.launcher.environment.address] {
+    std::vector<std::string> seen = WhatIsSeenOf(address);
+    if (seen.empty()) return;
+    loop_.Post([this, seen = std::move(seen)] {
+      if (exit_code_) return;
+      Say(absl::StrCat("when that happened, the others waited:\n  | ",
+                       absl::StrJoin(seen, "\n  | ")));
+    });
+  });
 }
 
 void Session::Report(const launch::ProcessReport& report) {
+  const bool failed =
+      report.kind == launch::ProcessReport::Kind::kEnded && !report.ending.succeeded();
+  if (failed && !std::exchange(seen_failure_, true)) AskWhatIsSeen();
   reporter_->Report(ToWire(report, plan_.launcher.environment.address.job, plan_.host));
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/crew_kinds.h"
 
 namespace lockstep::launch {
 namespace {

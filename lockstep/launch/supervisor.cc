@@ -85,7 +85,7 @@ Time Supervisor::NextDeadline() const {
   next = std::min(next, HeedUntil());
   for (const Process& process : processes_) {
     if (process.state == ProcessState::kEnded) {
-      next = std::min(next, process.ended + options_.helper_grace);
+      next = std::min(next, process.ended + HelperGrace());
     }
   }
   return next;
@@ -186,7 +186,7 @@ void Supervisor::On(Time, const OutputEnded& event, Effects& out) {
 void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
   const int running = CountRunning();
   const std::string name = SignalName(event.signal);
-  if (between_ && event.signal != SIGUSR1 && event.signal != SIGUSR2) {
+  if (Waits() && event.signal != SIGUSR1 && event.signal != SIGUSR2) {
     told_to_end_ = true;
     Finish(kExitSignalBase + event.signal,
            absl::StrCat(name, " while no attempt was on; ended after ", Spell(now - *began_)), out);
@@ -312,7 +312,7 @@ void Supervisor::On(Time now, const DeadlineReached&, Effects& out) {
   }
   for (size_t i = 0; i < processes_.size(); ++i) {
     Process& process = processes_[i];
-    if (process.state == ProcessState::kEnded && now >= process.ended + options_.helper_grace) {
+    if (process.state == ProcessState::kEnded && now >= process.ended + HelperGrace()) {
       const MemberIndex member = Member(i);
       out.sentences.push_back(
           absl::StrFormat("%s left processes behind; they are killed", Name(member, process)));

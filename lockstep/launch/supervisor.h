@@ -335,6 +335,10 @@ class Supervisor {
   // Likewise by starting it alone.
   bool MayRestart(const Process& process) const;
   bool MayStartAlone() const;
+  // No process runs or has run in this attempt: the next one, or the end, is waited for.
+  bool Waits() const;
+  // From the end of a process until its helpers are killed.
+  absl::Duration HelperGrace() const;
   // Whether a failure now concerns the other nodes.
   bool TellsOthers() const;
   bool RestartFailed(Time now, Effects& out);

@@ -25,6 +25,18 @@ bool Supervisor::MayStartAlone() const {
          !server_ended_ && !first_failure_ && !called_off_;
 }
 
+bool Supervisor::Waits() const {
+  return between_ || std::all_of(processes_.begin(), processes_.end(), [](const Process& process) {
+           return process.state == ProcessState::kNotStarted;
+         });
+}
+
+// What helpers clean up is not needed any more when their attempt has failed.
+absl::Duration Supervisor::HelperGrace() const {
+  const bool over = first_failure_ || called_off_;
+  return over && MayRestart() ? options_.settle : options_.helper_grace;
+}
+
 bool Supervisor::TellsOthers() const {
   return !options_.alone && !(options_.scope == RestartScope::kNode && MayRestart());
 }
@@ -105,10 +117,7 @@ void Supervisor::ForgetAttempt() {
 }
 
 void Supervisor::On(Time now, const AttemptBegins& event, Effects&) {
-  const bool nothing_started = std::all_of(
-      processes_.begin(), processes_.end(),
-      [](const Process& process) { return process.state == ProcessState::kNotStarted; });
-  LOCKSTEP_CHECK(between_ || nothing_started);
+  LOCKSTEP_CHECK(Waits());
   ForgetAttempt();
   if (event.failures) failures_ = *event.failures;
   between_ = false;
@@ -118,7 +127,7 @@ void Supervisor::On(Time now, const AttemptBegins& event, Effects&) {
 }
 
 void Supervisor::On(Time now, const AttemptCalledOff& event, Effects& out) {
-  if (between_ || called_off_ || told_to_end_) return;
+  if (Waits() || called_off_ || told_to_end_) return;
   const bool failed_here = first_failure_.has_value();
   called_off_ = event.why;
   another_follows_ = event.another;
@@ -135,7 +144,7 @@ void Supervisor::On(Time now, const AttemptCalledOff& event, Effects& out) {
 }
 
 void Supervisor::On(Time now, const RunEnded& event, Effects& out) {
-  if (!between_) return;
+  if (!Waits()) return;
   Finish(event.exit_code,
          absl::StrFormat("%s after %s, exit code %d", event.why, Spell(now - *began_),
                          event.exit_code),

@@ -74,6 +74,14 @@ TEST_F(RestartsTest, AFailureStopsTheOthersAndStartsAllAgain) {
                           "all 2 succeeded in 3.2 s"));
 }
 
+TEST_F(RestartsTest, HelpersOfAFailedAttemptHoldUpNobody) {
+  options_.size = 1;
+  Start();
+  Do(ProcessEnded{M(0), {0, SIGKILL}});  // its loaders hold its output
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + options_.settle);
+  EXPECT_EQ(Pass(options_.settle).restart, 1);
+}
+
 TEST_F(RestartsTest, WhoDoesNotStopIsKilled) {
   Start();
   End(1, {1, 0});
@@ -213,6 +221,14 @@ TEST_F(NodesTest, WhatAnotherNodeFailedAtStopsOurs) {
   const Effects over = End(3, {0, SIGTERM});
   EXPECT_FALSE(over.failure.has_value()) << "it is not ours to tell";
   EXPECT_TRUE(over.attempt_over.has_value());
+}
+
+TEST_F(NodesTest, ARunThatEndsBeforeItsFirstAttemptEnds) {
+  supervisor_.emplace(options_);
+  EXPECT_THAT(Do(AttemptCalledOff{"node 1 is gone", true}).signals, IsEmpty());
+  const Effects ended = Do(RunEnded{1, "not enough nodes came within 1m"});
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.sentences.back(), HasSubstr("not enough nodes came within 1m after 0.0 s"));
 }
 
 TEST_F(NodesTest, WithoutAnotherAttemptOursHaveTheGrace) {

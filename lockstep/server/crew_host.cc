@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/native/crew_messages.h"
+#include "lockstep/wire/native/crew_kinds.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::server {

@@ -22,6 +22,7 @@
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/from_store_view.h"
 #include "lockstep/wire/native/from_view.h"
+#include "lockstep/wire/native/last_attempt.h"
 #include "lockstep/wire/native/to_event.h"
 #include "spdlog/spdlog.h"
 
@@ -90,11 +91,9 @@ Server::Server(const ServerOptions& options)
       crews_(
           loop_,
           [this](const std::string& job) -> absl::StatusOr<int64_t> {
-            const auto found = jobs_.Get(job);
-            if (!found.ok()) return found.status();
-            const auto job_status = wire::native::FromView(runtime::MonotonicNow(),
-                                                           (*found)->View(), /*grpc=*/"");
-            return job_status.started_ago_us ? job_status.attempt : job_status.attempt - 1;
+            const auto status = Status({.job = job});
+            if (!status.ok()) return status.status();
+            return wire::native::LastAttempt(status->jobs.front());
           },
           [this](const std::string& job, std::string text) {
             feed_.Tell(job, coord::Notice{.text = std::move(text)});
