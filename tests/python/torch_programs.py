@@ -82,3 +82,18 @@ def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
+
+
+LOCKSTEP = PACKAGE / "lockstep" / "bin" / "lockstep"
+
+
+def under_run(size, options, *command):
+    """`lockstep run` of that many processes."""
+    return (LOCKSTEP, "run", "-n", size, *options, "--", "sh", "-c", AS_RANK.format(port=free_port()),
+            "sh", *command)
+
+
+# For torch.distributed's own look into the environment.
+AS_RANK = ("export RANK=${{RANK-$LOCKSTEP_INDEX}} WORLD_SIZE=${{WORLD_SIZE-$LOCKSTEP_SIZE}}"
+           " MASTER_ADDR=${{MASTER_ADDR-127.0.0.1}} MASTER_PORT=${{MASTER_PORT-{port}}};"
+           " exec \"$@\"")
