@@ -167,13 +167,15 @@ def test_whatever_happens_those_who_train_in_one_round_agree_on_their_ranks(seed
             assert len(set(now.nodes)) == len(now.nodes)
     # Left alone, those who live come to train, if they are enough.
     alive = set("abcd"[:bounds.least])
+    few = (A, B, C, D)[:bounds.least]
     for _ in range(20):
-        for node in (A, B, C, D)[:bounds.least]:
+        for node in few:
+            if last.get(node) == now.number and not waiting(now, last[node], alive):
+                continue
             verdict, next_ = decide(now, node, last.get(node, 0), alive, bounds, True)
             if verdict is Verdict.CHANGE:
                 now = next_
             elif verdict is Verdict.JOINED:
                 last[node] = now.number
-        if all(last.get(node) == now.number for node in (A, B, C, D)[:bounds.least]):
-            break
-    assert now.complete and not waiting(now, now.number, alive)
+    assert now.complete and set(now.nodes) == set(few)
+    assert all(last[node] == now.number for node in few)
