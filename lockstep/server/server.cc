@@ -20,6 +20,7 @@
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_view.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/from_store_view.h"
 #include "lockstep/wire/native/from_view.h"
 #include "lockstep/wire/native/to_event.h"
 #include "spdlog/spdlog.h"
@@ -163,7 +164,9 @@ absl::Status Server::StartLink() {
       .create_job =
           [this](const wire::native::CreateJob& request) { return jobs_.Create(request); },
       .delete_job =
-          [this](const wire::native::DeleteJob& request) { return jobs_.Delete(request); }};
+          [this](const wire::native::DeleteJob& request) { return jobs_.Delete(request); },
+      .open_store =
+          [this](const wire::native::OpenStore& request) { return jobs_.OpenStore(request); }};
   link::ServerEvents events;
   events.request = [this, others = link::MakeHandler(std::move(service))](
                        link::Request request, link::Responder responder) {
@@ -259,6 +262,12 @@ std::vector<std::string> Server::AddressLines() const {
   for (const auto& [name, job] : jobs_.jobs()) {
     lines.push_back(absl::StrFormat("job '%s' of %d: stock JAX clients call %s", job->name(),
                                     job->size(), job->grpc_address()));
+    if (const std::string store = job->stores().address(); !store.empty()) {
+      lines.push_back(
+          absl::StrFormat("job '%s': PyTorch's clients call %s (MASTER_ADDR, "
+                          "MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE=True)",
+                          job->name(), store));
+    }
   }
   if (http_) lines.push_back(absl::StrFormat("http://%s/metrics", http_->address()));
   return lines;
@@ -266,9 +275,11 @@ std::vector<std::string> Server::AddressLines() const {
 
 // Whoever calls from here on is answered: the addresses are taken and the loop is about to run.
 absl::Status Server::WriteReadyFile() {
-  std::map<std::string, std::string> grpc_of_job;
-  for (const auto& [name, job] : jobs_.jobs()) grpc_of_job[name] = job->grpc_address();
-  return ready_file_.Write(ReadyText(link_->address(), getpid(), grpc_of_job, http_address()));
+  std::map<std::string, JobAddresses> jobs;
+  for (const auto& [name, job] : jobs_.jobs()) {
+    jobs[name] = {.grpc = job->grpc_address(), .store = job->stores().address()};
+  }
+  return ready_file_.Write(ReadyText(link_->address(), getpid(), jobs, http_address()));
 }
 
 absl::Status Server::Run() {
@@ -331,6 +342,11 @@ absl::StatusOr<wire::native::StatusReply> Server::Status(
   for (const auto& [name, job] : jobs_.jobs()) {
     if (request.job && *request.job != job->name()) continue;
     reply.jobs.push_back(wire::native::FromView(now, job->View(), job->grpc_address()));
+    const StoreHost& stores = job->stores();
+    if (stores.address().empty()) continue;
+    reply.jobs.back().store = stores.address();
+    reply.jobs.back().torch_store =
+        wire::native::FromStoreView(now, stores.View(), stores.attempt(), job->size());
   }
   return reply;
 }
