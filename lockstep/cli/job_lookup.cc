@@ -71,8 +71,10 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
         absl::StrFormat("the server at %s tells no address for stock clients of job \"%s\"",
                         coordinator, found->job));
   }
-  return FoundJob{.address = {.job = found->job, .link = coordinator, .grpc = found->grpc},
-                  .size = found->size};
+  return FoundJob{
+      .address = {.job = found->job, .link = coordinator, .grpc = found->grpc, .store = ""},
+      .size = found->size,
+      .attempt_before = found->started_ago_us ? found->attempt : found->attempt - 1};
 }
 
 namespace {
@@ -108,6 +110,30 @@ std::optional<MemberIndex> RootCauseOf(const std::string& coordinator, const std
   const auto reply = (*client)->Call(wire::native::StatusRequest{.job = job}, kRootCauseTimeout);
   if (!reply.ok() || reply->jobs.empty()) return std::nullopt;
   return RootCauseIn(reply->jobs.front());
+}
+
+absl::StatusOr<FoundJob> LookUpOrMakeJob(const std::string& coordinator, const std::string& job,
+                                         int32_t size) {
+  const auto client = Connect(coordinator);
+  if (!client.ok()) return client.status();
+  auto reply = (*client)->Call(wire::native::StatusRequest{}, kTimeout);
+  if (!reply.ok()) return reply.status();
+  const auto is = [&](const auto& one) { return one.job == job; };
+  if (!job.empty() && std::none_of(reply->jobs.begin(), reply->jobs.end(), is)) {
+    const auto made =
+        (*client)->Call(wire::native::CreateJob{.job = job, .size = size}, kTimeout);
+    if (!made.ok()) return made.status();
+    reply = (*client)->Call(wire::native::StatusRequest{}, kTimeout);
+    if (!reply.ok()) return reply.status();
+  }
+  auto found = ChooseJob(*reply, coordinator, job, 0);
+  if (found.ok() && found->size < size) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "job \"%s\" of the server at %s has size %d, but the nodes have up to %d processes; serve "
+        "it with --job %s=%d",
+        found->address.job, coordinator, found->size, size, found->address.job, size));
+  }
+  return found;
 }
 
 absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::string& job,

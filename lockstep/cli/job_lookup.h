@@ -15,6 +15,7 @@ namespace lockstep::cli {
 struct FoundJob {
   launch::JobAddress address;
   int32_t size = 0;
+  int64_t attempt_before = 0;  // the number of the last attempt that somebody came into
 };
 
 // Chooses from what the server at `coordinator` told. `job` empty: the only one there is.
@@ -33,5 +34,10 @@ std::optional<MemberIndex> RootCauseOf(const std::string& coordinator, const std
 // Asks the server, and chooses. Waits a few seconds at most.
 absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::string& job,
                                    int32_t processes);
+
+// Likewise of a job that several launchers run: one that is not there is made, with this size, which
+// is also what one that is there has to have at least.
+absl::StatusOr<FoundJob> LookUpOrMakeJob(const std::string& coordinator, const std::string& job,
+                                         int32_t size);
 
 }  // namespace lockstep::cli

@@ -86,7 +86,19 @@ Server::Server(const ServerOptions& options)
             [this](dispatch::Severity severity, std::string text) {
               feed_.Tell(wire::native::EventKind::kDataService, std::move(text),
                          SeverityOf(severity));
-            }) {}
+            }),
+      crews_(
+          loop_,
+          [this](const std::string& job) -> absl::StatusOr<int64_t> {
+            const auto found = jobs_.Get(job);
+            if (!found.ok()) return found.status();
+            const auto job_status = wire::native::FromView(runtime::MonotonicNow(),
+                                                           (*found)->View(), /*grpc=*/"");
+            return job_status.started_ago_us ? job_status.attempt : job_status.attempt - 1;
+          },
+          [this](const std::string& job, std::string text) {
+            feed_.Tell(job, coord::Notice{.text = std::move(text)});
+          }) {}
 
 Server::~Server() { Stop(); }
 
@@ -173,6 +185,7 @@ absl::Status Server::StartLink() {
     if (DataHost::Takes(request.kind)) {
       return data_.Take(std::move(request), std::move(responder));
     }
+    if (CrewHost::Takes(request.kind)) return crews_.Take(request, std::move(responder));
     if (wire::native::IsSessionRequest(request.kind)) {
       return native_.Take(std::move(request), std::move(responder));
     }
@@ -184,11 +197,13 @@ absl::Status Server::StartLink() {
   events.cancelled = [this](link::LinkId link, uint64_t id) {
     native_.Cancelled(link, id);
     data_.Cancelled(link, id);
+    crews_.Cancelled(link, id);
   };
   events.answered = [this](link::LinkId link, uint64_t id) { native_.Answered(link, id); };
   events.ended = [this](link::LinkId link, bool by_peer) {
     native_.Ended(link, by_peer);
     data_.Ended(link);
+    crews_.Ended(link);
   };
   link::Server::Options options;
   options.listen = runtime::ToString(options_.listen);
@@ -317,6 +332,7 @@ void Server::BeginDrain() {
   draining_ = true;
   parts_to_drain_ = 2;
   data_.Stop();
+  crews_.Stop();
   jobs_.Drain([this] { PartDrained(); });
   // After the answers that wait for the journal.
   commits_.Follow([this](bool /*durable*/) { link_->Drain([this] { PartDrained(); }); });

@@ -1,6 +1,7 @@
 // Holds every message against proto/lockstep/v1 with real protobuf; those between members are in
 // rendezvous_contract_test.cc.
 #include "lockstep/v1/coordination.pb.h"
+#include "lockstep/v1/crew.pb.h"
 #include "lockstep/v1/jobs.pb.h"
 #include "lockstep/v1/link.pb.h"
 #include "lockstep/v1/preemption.pb.h"
@@ -9,6 +10,7 @@
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/contract_suite_test.h"
 #include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/crew_messages.h"
 #include "lockstep/wire/native/job_messages.h"
 #include "lockstep/wire/native/link_messages.h"
 #include "lockstep/wire/native/preemption_messages.h"
@@ -63,7 +65,9 @@ using Messages = testing::Types<
     Pair<WatchPreemption, v1::WatchPreemption>,
     Pair<WatchPreemptionReply, v1::WatchPreemptionReply>, Pair<AnswerFence, v1::AnswerFence>,
     Pair<AnswerFenceReply, v1::AnswerFenceReply>, Pair<ReportSave, v1::ReportSave>,
-    Pair<ReportSaveReply, v1::ReportSaveReply>>;
+    Pair<ReportSaveReply, v1::ReportSaveReply>, Pair<PollCrew, v1::PollCrew>,
+    Pair<PollCrewReply, v1::PollCrewReply>, Pair<TellCrew, v1::TellCrew>,
+    Pair<TellCrewReply, v1::TellCrewReply>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Native, Contract, Messages);
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/crew_messages.h"
 #include "lockstep/wire/native/data_messages.h"
 #include "lockstep/wire/native/data_service_messages.h"
 #include "lockstep/wire/native/data_status_messages.h"
@@ -39,6 +40,10 @@ template <>
 struct KindOf<WatchEvents> : Kind<5, WatchEventsReply> {};
 template <>
 struct KindOf<OpenStore> : Kind<6, OpenStoreReply> {};
+template <>
+struct KindOf<PollCrew> : Kind<8, PollCrewReply> {};
+template <>
+struct KindOf<TellCrew> : Kind<9, TellCrewReply> {};
 
 template <>
 struct KindOf<OpenSession> : Kind<10, OpenSessionReply> {};
