@@ -273,6 +273,14 @@ void Store::Do(Call& call, const MultiSet& command) {
 }
 
 void Store::Do(Call& call, const CancelWait& /*command*/) {
+  waits_.ForEachOf(call.from, [&](const std::string& key, const StoreWaits::Slot& slot,
+                                  const StoreWaits::Waiter& waiter) {
+    const bool barrier = waiter.barrier_size != 0;
+    GivenUp given_up = {.wait = ViewOf(key, barrier ? slot.at_barrier : slot.waiting),
+                        .since = waiter.since};
+    given_up.wait.first_waiters = {ViewOf(waiter)};
+    call.out.given_up.push_back(std::move(given_up));
+  });
   waits_.Forget(call.from);
   Answer(call, WaitCancelled{});
 }
