@@ -13,7 +13,7 @@ import time
 import pytest
 
 from processes import LIMIT_S
-from servers import ROOT, LockstepServer
+from servers import JOB, ROOT, LockstepServer
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = ROOT / "build" / "peers" / "frameworks" / "bin" / "python"
@@ -91,7 +91,7 @@ def test_the_rank_that_never_comes_is_named(server):
             awaited = server.status()["torch_store"]["awaited"]
         assert sorted(one["rank"] for one in awaited[0]["first_waiters"]) == [0, 1, 3]
         assert "probably of rank 2" in server.ask("status")
-        assert "3 wait at torch's store for rank 2" in server.ask("why")
+        assert "3 wait at torch's store for rank 2" in server.ask("why", JOB)
     finally:
         for rank in ranks:
             rank.kill()
