@@ -1,6 +1,7 @@
 #include "lockstep/server/store_host.h"
 
 #include <utility>
+#include <variant>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
@@ -17,6 +18,13 @@ constexpr absl::Duration kLinesInterval = absl::Seconds(10);
 
 // Who waits for less than this looks whether a key is there, and misses nobody.
 constexpr absl::Duration kWaitToldMin = absl::Seconds(1);
+
+// The others do not look at the time, and there may be a million of them a second.
+bool MayPark(const tcpstore::Command& command) {
+  return std::holds_alternative<tcpstore::Wait>(command) ||
+         std::holds_alternative<tcpstore::Barrier>(command) ||
+         std::holds_alternative<tcpstore::CancelWait>(command);
+}
 
 // "rank 3"; empty: the job has no such rank, or none is known.
 std::string RankText(std::optional<int32_t> rank, int32_t ranks) {
@@ -103,7 +111,7 @@ tcpstore::StoreView StoreHost::View() const {
 
 void StoreHost::Command(tcpstore::ConnectionId from, const tcpstore::Command& command) {
   Space& space = *space_;
-  const Time now = runtime::MonotonicNow();
+  const Time now = MayPark(command) ? runtime::MonotonicNow() : Time();
   space.effects.Clear();
   space.store.Handle(now, from, command, space.effects);
   space.door.CarryOut(space.effects);
