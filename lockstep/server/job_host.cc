@@ -33,12 +33,21 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
           [this](coord::Event event) { Handle(std::move(event)); },
           [this] { return coordinator_.service_incarnation(); },
           [this](std::string text) { spdlog::warn("job '{}': {}", name_, text); }),
-      stores_(
-          loop, stores,
-          [this](std::string text) {
-            feed_.TellOfJob(name_, wire::native::EventKind::kNotice, std::move(text));
-          },
-          [this](std::string text) { spdlog::warn("job '{}', its store: {}", name_, text); }),
+      stores_(loop, stores, coordinator_.options().size,
+              {.notice =
+                   [this](std::string text) {
+                     feed_.Tell(name_, coord::Notice{.text = std::move(text)});
+                   },
+               .given_up =
+                   [this](std::string text) {
+                     feed_.Tell(name_, coord::Notice{.severity = coord::Severity::kWarning,
+                                                     .text = std::move(text),
+                                                     .about = {coord::NoticeKind::kBarrierFailed}});
+                   },
+               .foreign =
+                   [this](std::string text) {
+                     spdlog::warn("job '{}', torch's store: {}", name_, text);
+                   }}),
       timer_(loop),
       last_used_(runtime::MonotonicNow()) {}
 

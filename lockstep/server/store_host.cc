@@ -1,7 +1,9 @@
 #include "lockstep/server/store_host.h"
 
 #include <utility>
+#include <variant>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/runtime/dial.h"
 #include "lockstep/server/listen_address.h"
@@ -10,9 +12,24 @@
 namespace lockstep::server {
 namespace {
 
-// Lines of the log about clients, since whoever reaches the port can cause them.
-constexpr int kComplaints = 10;
-constexpr absl::Duration kComplaintsInterval = absl::Seconds(10);
+// Lines of a kind about clients, since whoever reaches the port can cause them.
+constexpr int kLines = 10;
+constexpr absl::Duration kLinesInterval = absl::Seconds(10);
+
+// Who waits for less than this looks whether a key is there, and misses nobody.
+constexpr absl::Duration kWaitToldMin = absl::Seconds(1);
+
+// The others do not look at the time, and there may be a million of them a second.
+bool MayPark(const tcpstore::Command& command) {
+  return std::holds_alternative<tcpstore::Wait>(command) ||
+         std::holds_alternative<tcpstore::Barrier>(command) ||
+         std::holds_alternative<tcpstore::CancelWait>(command);
+}
+
+// "rank 3"; empty: the job has no such rank, or none is known.
+std::string RankText(std::optional<int32_t> rank, int32_t ranks) {
+  return rank && *rank < ranks ? absl::StrFormat("rank %d", *rank) : std::string();
+}
 
 }  // namespace
 
@@ -26,12 +43,14 @@ StoreHost::Space::Space(StoreHost& host, runtime::Loop& loop, const StoreHostOpt
             .left = [&host](tcpstore::ConnectionId connection) { host.Left(connection); },
             .complain = [&host](std::string text) { host.Complain(std::move(text)); }}) {}
 
-StoreHost::StoreHost(runtime::Loop& loop, const StoreHostOptions& options, Tell tell, Tell warn)
+StoreHost::StoreHost(runtime::Loop& loop, const StoreHostOptions& options, int32_t ranks,
+                     Tellers tell)
     : loop_(loop),
       options_(options),
+      ranks_(ranks),
       tell_(std::move(tell)),
-      warn_(std::move(warn)),
-      complaints_(kComplaints, kComplaintsInterval) {}
+      complaints_(kLines, kLinesInterval),
+      given_up_(kLines, kLinesInterval) {}
 
 absl::StatusOr<std::unique_ptr<StoreHost::Space>> StoreHost::MakeSpace() {
   auto space = std::make_unique<Space>(*this, loop_, options_);
@@ -71,7 +90,7 @@ absl::Status StoreHost::Open(int64_t attempt) {
   space_ = *std::move(next);
   const int64_t before = std::exchange(attempt_, attempt);
   if (started_) space_->door.Start();
-  tell_(
+  tell_.notice(
       absl::StrFormat("attempt %d of the store begins at %s; that of attempt %d is closed, with "
                       "%d connections",
                       attempt, address(), before, connections));
@@ -92,9 +111,11 @@ tcpstore::StoreView StoreHost::View() const {
 
 void StoreHost::Command(tcpstore::ConnectionId from, const tcpstore::Command& command) {
   Space& space = *space_;
+  const Time now = MayPark(command) ? runtime::MonotonicNow() : Time();
   space.effects.Clear();
-  space.store.Handle(runtime::MonotonicNow(), from, command, space.effects);
+  space.store.Handle(now, from, command, space.effects);
   space.door.CarryOut(space.effects);
+  for (const tcpstore::GivenUp& given_up : space.effects.given_up) TellGivenUp(now, given_up);
 }
 
 void StoreHost::Left(tcpstore::ConnectionId connection) {
@@ -103,14 +124,33 @@ void StoreHost::Left(tcpstore::ConnectionId connection) {
   space.store.Left(connection, effects);
   space.door.CarryOut(effects);
   if (space.store.connections() > 0 || space.store.size() == 0) return;
-  tell_(absl::StrFormat("everybody has left the store of attempt %d: its %d keys are forgotten",
-                        attempt_, space.store.size()));
+  tell_.notice(
+      absl::StrFormat("everybody has left the store of attempt %d: its %d keys are forgotten",
+                      attempt_, space.store.size()));
   space.store.Clear();
 }
 
 void StoreHost::Complain(std::string text) {
   const auto line = complaints_.Pass(runtime::MonotonicNow(), std::move(text));
-  if (line) warn_(*line);
+  if (line) tell_.foreign(*line);
+}
+
+void StoreHost::TellGivenUp(Time now, const tcpstore::GivenUp& given_up) {
+  if (now - given_up.since < kWaitToldMin) return;
+  const tcpstore::AwaitedView& wait = given_up.wait;
+  const tcpstore::WaiterView& waiter = wait.first_waiters.front();
+  const std::string who = RankText(waiter.rank, ranks_);
+  const std::string whose = RankText(wait.rank, ranks_);
+  std::string text = absl::StrFormat(
+      "torch's store: %s (%s) gave up waiting %s '%s'%s after %s", who.empty() ? "a client" : who,
+      waiter.peer, wait.barrier_size > 0 ? "at barrier" : "for key", absl::CHexEscape(wait.key),
+      whose.empty() ? "" : ", which is probably for " + whose + " to set,",
+      absl::FormatDuration(absl::Trunc(now - given_up.since, absl::Milliseconds(1))));
+  if (wait.barrier_size > 0) {
+    text += absl::StrFormat("; %d of %d had come", wait.arrived, wait.barrier_size);
+  }
+  if (wait.waiters > 1) text += absl::StrFormat("; %d more wait for it", wait.waiters - 1);
+  if (const auto line = given_up_.Pass(now, std::move(text))) tell_.given_up(*line);
 }
 
 }  // namespace lockstep::server

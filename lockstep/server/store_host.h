@@ -35,10 +35,14 @@ struct StoreHostOptions {
 // Threads: loop-confined, but everything may be called while the loop does not run.
 class StoreHost {
  public:
-  // `tell` is told what an operator should know, `warn` what went wrong with a client.
-  using Tell = std::function<void(std::string)>;
+  struct Tellers {
+    using Tell = std::function<void(std::string)>;
+    Tell notice;    // what an operator should know: an attempt begins
+    Tell given_up;  // somebody gave up waiting, and for whose key
+    Tell foreign;   // what was wrong with a client that was sent away
+  };
 
-  StoreHost(runtime::Loop& loop, const StoreHostOptions& options, Tell tell, Tell warn);
+  StoreHost(runtime::Loop& loop, const StoreHostOptions& options, int32_t ranks, Tellers tell);
 
   // Takes a port of `host` for the first attempt; the later ones have theirs there, too.
   absl::Status Listen(const std::string& host);
@@ -71,12 +75,14 @@ class StoreHost {
   void Command(tcpstore::ConnectionId from, const tcpstore::Command& command);
   void Left(tcpstore::ConnectionId connection);
   void Complain(std::string text);
+  void TellGivenUp(Time now, const tcpstore::GivenUp& given_up);
 
   runtime::Loop& loop_;
   const StoreHostOptions& options_;
-  const Tell tell_;
-  const Tell warn_;
+  const int32_t ranks_;  // of the job
+  const Tellers tell_;
   observe::LogLimiter complaints_;
+  observe::LogLimiter given_up_;
   std::string host_;
   std::unique_ptr<Space> space_;  // null: the job has no store
   int64_t attempt_ = 1;

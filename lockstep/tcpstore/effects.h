@@ -7,7 +7,9 @@
 #include <variant>
 #include <vector>
 
+#include "lockstep/base/time.h"
 #include "lockstep/tcpstore/commands.h"
+#include "lockstep/tcpstore/view.h"
 
 namespace lockstep::tcpstore {
 
@@ -56,14 +58,22 @@ struct Refusal {
   std::string why;
 };
 
+// A client took a wait back, as it does when its own time-out is over.
+struct GivenUp {
+  AwaitedView wait;  // of which the first waiter is the one that gave up
+  Time since;
+};
+
 // Those for one connection go out in this order; what is refused is closed after them.
 struct Effects {
   std::vector<Reply> replies;
   std::vector<Refusal> refusals;
+  std::vector<GivenUp> given_up;
 
   void Clear() {
     replies.clear();
     refusals.clear();
+    given_up.clear();
   }
 };
 

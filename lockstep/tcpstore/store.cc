@@ -146,10 +146,15 @@ void Store::SetValue(Call& call, absl::string_view key, ValuePtr value) {
 }
 
 void Store::Do(Call& call, const Set& command) {
-  const bool is_new = !keys_.contains(command.key);
+  const auto found = keys_.find(command.key);
+  const bool is_new = found == keys_.end();
   if (!HasRoom(call, command.key, is_new ? 1 : 0, command.key.size() + command.value.size()))
     return;
-  SetValue(call, command.key, MakeValue(command.value));
+  if (is_new) return SetValue(call, command.key, MakeValue(command.value));
+  // Nobody waits for a key that has a value.
+  bytes_ += command.value.size();
+  bytes_ -= SizeOf(found->second);
+  found->second = MakeValue(command.value);
 }
 
 void Store::Do(Call& call, const CompareSet& command) {
@@ -273,6 +278,14 @@ void Store::Do(Call& call, const MultiSet& command) {
 }
 
 void Store::Do(Call& call, const CancelWait& /*command*/) {
+  waits_.ForEachOf(call.from, [&](const std::string& key, const StoreWaits::Slot& slot,
+                                  const StoreWaits::Waiter& waiter) {
+    const bool barrier = waiter.barrier_size != 0;
+    GivenUp given_up = {.wait = ViewOf(key, barrier ? slot.at_barrier : slot.waiting),
+                        .since = waiter.since};
+    given_up.wait.first_waiters = {ViewOf(waiter)};
+    call.out.given_up.push_back(std::move(given_up));
+  });
   waits_.Forget(call.from);
   Answer(call, WaitCancelled{});
 }

@@ -142,6 +142,25 @@ TEST_F(StoreTest, ACancelledWaitIsNotAnsweredAndTheCancelAlwaysIs) {
   EXPECT_THAT(Do(1, CancelWait{}), ElementsAre("1: cancelled")) << "it was satisfied first";
 }
 
+TEST_F(StoreTest, SaysWhoGaveUpWaitingForWhat) {
+  Do(1, Set{"/g/0", "address"});
+  Do(1, Wait{{"/g/2"}});
+  Do(2, Wait{{"/g/2"}});
+  Effects effects;
+  store_.Handle(now_ + absl::Seconds(15), Client(1), CancelWait{}, effects);
+  ASSERT_EQ(effects.given_up.size(), 1u);
+  const AwaitedView& wait = effects.given_up[0].wait;
+  EXPECT_EQ(wait.key, "/g/2");
+  EXPECT_EQ(wait.rank, 2);
+  EXPECT_EQ(wait.waiters, 2u) << "it and another";
+  ASSERT_EQ(wait.first_waiters.size(), 1u);
+  EXPECT_EQ(wait.first_waiters[0].rank, 0);
+  EXPECT_EQ(wait.first_waiters[0].peer, "host:1");
+  effects.Clear();
+  store_.Handle(now_, Client(1), CancelWait{}, effects);
+  EXPECT_TRUE(effects.given_up.empty()) << "it waited for nothing";
+}
+
 TEST_F(StoreTest, WhoLeavesIsForgottenWithItsWaits) {
   Do(1, Wait{{"/a"}});
   Do(1, Wait{{"/a", "/b"}});

@@ -125,6 +125,16 @@ void StoreWaits::Forget(ConnectionId connection) {
   }
 }
 
+void StoreWaits::ForEachOf(ConnectionId connection, WaitVisitor visit) const {
+  const auto found = places_.find(connection);
+  if (found == places_.end()) return;
+  for (const Place& place : found->second) {
+    const Slot& slot = place.node->second;
+    visit(place.node->first, slot,
+          (place.barrier ? slot.at_barrier : slot.waiting).at(place.number));
+  }
+}
+
 size_t StoreWaits::Count(ConnectionId connection) const {
   const auto found = places_.find(connection);
   return found == places_.end() ? 0 : found->second.size();

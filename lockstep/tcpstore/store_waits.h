@@ -74,6 +74,11 @@ class StoreWaits {
   // Cancelled, or its connection left: nothing of it is answered.
   void Forget(ConnectionId connection);
 
+  // Each of its waits, with the key that it is kept at.
+  using WaitVisitor =
+      absl::FunctionRef<void(const std::string& key, const Slot& slot, const Waiter& waiter)>;
+  void ForEachOf(ConnectionId connection, WaitVisitor visit) const;
+
   size_t Count(ConnectionId connection) const;
   size_t size() const { return waits_; }
   const absl::node_hash_map<std::string, Slot>& slots() const { return slots_; }
