@@ -50,17 +50,17 @@ void CrewLink::Start() { Dial(); }
 void CrewLink::Dial() {
   const auto address = runtime::ParseAddress(address_);
   if (!address.ok()) return LinkClosed(address.status());
-  link_ = link::ClientLink::Dial(
-      loop_.io(), *address, kDialTimeout, "lockstep run", {},
-      {.ready =
-           [this](const auto&) {
-             ready_ = true;
-             backoff_ = kBackoffFirst;
-             if (std::exchange(troubled_, false)) callbacks_.say("the server answers again");
-             SendWord();
-             Poll();
-           },
-       .closed = [this](const absl::Status& why) { LinkClosed(why); }});
+  link_ = link::ClientLink::Dial(loop_.io(), *address, kDialTimeout, "lockstep run", {},
+                                 {.ready =
+                                      [this](const auto&) {
+                                        ready_ = true;
+                                        backoff_ = kBackoffFirst;
+                                        if (std::exchange(troubled_, false))
+                                          callbacks_.say("the server answers again");
+                                        SendWord();
+                                        Poll();
+                                      },
+                                  .closed = [this](const absl::Status& why) { LinkClosed(why); }});
 }
 
 void CrewLink::LinkClosed(const absl::Status& why) {

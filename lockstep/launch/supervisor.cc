@@ -107,7 +107,7 @@ void Supervisor::On(Time now, const StartFailed& event, Effects& out) {
   if (!first_failure_) first_failure_ = event.exit_code;
   out.sentences.push_back(absl::StrFormat("%s/%d could not be started: %s", options_.role,
                                           event.member.value(), event.why));
-  if (TellsOthers() && !called_off_) {
+  if (TellsOthers()) {
     out.failure = {event.member, out.sentences.back(), event.exit_code};
   }
   // A job without one of its members cannot succeed: no grace.
@@ -143,7 +143,10 @@ void Supervisor::On(Time now, const ProcessEnded& event, Effects& out) {
       absl::StrAppend(&sentence,
                       ", not by lockstep run (the kernel's log tells whether memory ran out)");
     }
-    if (MayRestart(process)) {
+    // What ends once the others have called the attempt off follows from them.
+    if (called_off_) {
+      out.sentences.push_back(std::move(sentence));
+    } else if (MayRestart(process)) {
       process.again = true;
       ++process.restarts;
       out.sentences.push_back(absl::StrFormat("%s; it is started again, for the %s of %d times",
@@ -343,7 +346,7 @@ void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effect
   if (first_failure_) return;
   first_failure_ = exit_code;
   first_failure_text_ = sentence;
-  if (TellsOthers() && !called_off_) out.failure = {first_failed_, sentence, exit_code};
+  if (TellsOthers()) out.failure = {first_failed_, sentence, exit_code};
   const int running = CountRunning();
   if (running > 0 && escalation_ == Escalation::kNone) {
     const std::string others = Others(running);

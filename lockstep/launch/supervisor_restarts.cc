@@ -38,7 +38,8 @@ absl::Duration Supervisor::HelperGrace() const {
 }
 
 bool Supervisor::TellsOthers() const {
-  return !options_.alone && !(options_.scope == RestartScope::kNode && MayRestart());
+  return !options_.alone && !called_off_ && !told_to_end_ &&
+         !(options_.scope == RestartScope::kNode && MayRestart());
 }
 
 std::string Supervisor::AttemptText(int32_t restarts) const {

@@ -255,10 +255,10 @@ TEST_F(NodesTest, WhoIsToldToEndEndsWhateverTheOthersDo) {
   Do(SignalReceived{SIGTERM});
   EXPECT_THAT(Do(AttemptCalledOff{"node 1 was told to end", true}).sentences, IsEmpty());
   EXPECT_TRUE(supervisor_->NextDeadline().is_infinite()) << "it saves";
-  End(2, {0, 0});
+  EXPECT_FALSE(End(2, {0, SIGTERM}).failure.has_value()) << "it leaves, and that is told";
   const Effects last = End(3, {0, 0});
   EXPECT_FALSE(last.attempt_over.has_value());
-  EXPECT_EQ(last.exit_code, 0);
+  EXPECT_EQ(last.exit_code, 128 + SIGTERM);
 }
 
 TEST_F(NodesTest, WhatCannotBeStartedIsToldToo) {
