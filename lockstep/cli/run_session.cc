@@ -23,6 +23,7 @@
 #include "lockstep/cli/job_lookup.h"
 #include "lockstep/cli/run_notices.h"
 #include "lockstep/cli/run_plan.h"
+#include "lockstep/cli/run_stacks.h"
 #include "lockstep/launch/crew_link.h"
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/free_ports.h"
@@ -30,6 +31,7 @@
 #include "lockstep/launch/orphans.h"
 #include "lockstep/launch/output_sink.h"
 #include "lockstep/launch/private_server.h"
+#include "lockstep/launch/stack_taker.h"
 #include "lockstep/link/reporter.h"
 #include "lockstep/runtime/loop.h"
 
@@ -124,7 +126,8 @@ wire::native::ProcessReport ToWire(const launch::ProcessReport& report, const st
 // Threads: constructed and run on one thread, which is the loop.
 class Session : public launch::LaunchHost {
  public:
-  Session(Plan plan, launch::Guardian& guardian, int signal_fd);
+  // `folder` is this run's own.
+  Session(Plan plan, launch::Guardian& guardian, int signal_fd, const std::string& folder);
 
   int Run();
 
@@ -168,6 +171,7 @@ class Session : public launch::LaunchHost {
   runtime::Loop loop_;
   asio::posix::stream_descriptor signals_;
   const std::unique_ptr<RunNotices> notices_;  // posts to the loop
+  RunStacks stacks_;
   launch::OutputSink output_;
   launch::OutputSink errors_;
   std::unique_ptr<link::Reporter> reporter_;
@@ -180,11 +184,12 @@ class Session : public launch::LaunchHost {
   std::thread asking_;
 };
 
-Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd)
+Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd, const std::string& folder)
     : plan_(std::move(plan)),
       guardian_(guardian),
       signals_(loop_.io(), signal_fd),
       notices_(std::move(plan_.notices)),
+      stacks_(folder, plan_.host, plan_.launcher.environment.role),
       output_(MakeSink(STDOUT_FILENO, "output", &launch::Launcher::ResumeOutput)),
       errors_(MakeSink(STDERR_FILENO, "error", &launch::Launcher::ResumeErrors)) {}
 
@@ -268,6 +273,11 @@ void Session::StartProcesses(const launch::JobAddress& address) {
   };
   reporter_ = std::make_unique<link::Reporter>(address.link, std::move(options));
   launcher_ = std::make_unique<launch::Launcher>(loop_, guardian_, *this, plan_.launcher);
+  stacks_.Start(address, [this](std::function<void(RunStacks::LastLines)> told) {
+    loop_.Post([this, told = std::move(told)] {
+      told(launcher_ != nullptr ? launcher_->LastLinesOfAll() : RunStacks::LastLines());
+    });
+  });
   if (!plan_.nodes.alone()) return JoinCrew();
   launcher_->Start();
   StartNotices();
@@ -275,36 +285,35 @@ void Session::StartProcesses(const launch::JobAddress& address) {
 
 void Session::JoinCrew() {
   const launch::LauncherOptions& launcher = plan_.launcher;
-  wire::native::PollCrew self = {
-      .job = launcher.environment.address.job,
-      .node = plan_.node_id,
-      .host = plan_.host,
-      .pid = ::getpid(),
-      .processes = plan_.nodes.processes,
-      .node_rank = plan_.nodes.node,
-      .run = launcher.environment.run_name,
-      .nodes_least = plan_.nodes.least,
-      .nodes_most = plan_.nodes.most,
-      .max_restarts = launcher.supervisor.max_restarts,
-      .join_timeout_us = absl::ToInt64Microseconds(plan_.join_timeout),
-      .last_call_us = absl::ToInt64Microseconds(plan_.last_call)};
+  wire::native::PollCrew self = {.job = launcher.environment.address.job,
+                                 .node = plan_.node_id,
+                                 .host = plan_.host,
+                                 .pid = ::getpid(),
+                                 .processes = plan_.nodes.processes,
+                                 .node_rank = plan_.nodes.node,
+                                 .run = launcher.environment.run_name,
+                                 .nodes_least = plan_.nodes.least,
+                                 .nodes_most = plan_.nodes.most,
+                                 .max_restarts = launcher.supervisor.max_restarts,
+                                 .join_timeout_us = absl::ToInt64Microseconds(plan_.join_timeout),
+                                 .last_call_us = absl::ToInt64Microseconds(plan_.last_call)};
   crew_ = std::make_unique<launch::CrewLink>(
       loop_, launcher.environment.address.link, std::move(self),
-      launch::CrewLink::Callbacks{
-          .told =
-              [this](const wire::native::PollCrewReply& told) {
-                if (!exit_code_) TakeFromCrew(told);
-              },
-          .refused =
-              [this](const absl::Status& why) {
-                if (exit_code_) return;
-                Say(absl::StrCat("this node cannot take part: ", std::string(why.message())));
-                End(launch::kExitLockstepFailed);
-              },
-          .say =
-              [this](std::string sentence) {
-                if (!exit_code_) Say(std::move(sentence));
-              }});
+      launch::CrewLink::Callbacks{.told =
+                                      [this](const wire::native::PollCrewReply& told) {
+                                        if (!exit_code_) TakeFromCrew(told);
+                                      },
+                                  .refused =
+                                      [this](const absl::Status& why) {
+                                        if (exit_code_) return;
+                                        Say(absl::StrCat("this node cannot take part: ",
+                                                         std::string(why.message())));
+                                        End(launch::kExitLockstepFailed);
+                                      },
+                                  .say =
+                                      [this](std::string sentence) {
+                                        if (!exit_code_) Say(std::move(sentence));
+                                      }});
   crew_->Start();
 }
 
@@ -383,6 +392,7 @@ void Session::Restarting(int32_t restarts) {
 }
 
 void Session::Report(const launch::ProcessReport& report) {
+  stacks_.Take(report);
   reporter_->Report(ToWire(report, plan_.launcher.environment.address.job, plan_.host));
 }
 
@@ -479,11 +489,13 @@ int RunJob(const RunOptions& options) {
     if (options.print_environment) PrintEnvironment(*plan);
     return 0;
   }
-  std::string folder;
-  if (plan->server) {
-    absl::StatusOr<std::string> made = MakeFolder();
-    if (!made.ok()) return Fail(launch::kExitLockstepFailed, made.status());
-    folder = plan->server->folder = *std::move(made);
+  // Only a server of our own cannot do without it.
+  absl::StatusOr<std::string> made = MakeFolder();
+  if (plan->server && !made.ok()) return Fail(launch::kExitLockstepFailed, made.status());
+  const std::string folder = made.ok() ? *made : "";
+  if (plan->server) plan->server->folder = folder;
+  if (!options.no_stacks && !folder.empty() && launch::WriteStackHook(folder).ok()) {
+    launch::AddStackHook(folder, plan->launcher.environment);
   }
   RaiseDescriptorLimit(plan->launcher.supervisor.size);
 
@@ -498,7 +510,7 @@ int RunJob(const RunOptions& options) {
   absl::StatusOr<launch::Guardian> guardian =
       launch::Guardian::Start(plan->launcher.environment.run_id, folder);
   if (!guardian.ok()) return Fail(launch::kExitLockstepFailed, guardian.status());
-  Session session(*std::move(plan), *guardian, signal_fd);
+  Session session(*std::move(plan), *guardian, signal_fd, folder);
   return session.Run();
 }
 
