@@ -93,7 +93,7 @@ PURE_BANS = DECIDES_ONLY_BANS + [
 # gRPC takes and gives deadlines by it. Whoever waits goes by the steady clock.
 WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALTIME\b'
               r'|\btime\s*\(\s*(nullptr|NULL|0)\s*\)')
-MAY_WALL_CLOCK = {"lockstep/cli/events.cc",
+MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
                   "lockstep/net/stock_calls.cc", "lockstep/net/stock_door.cc",
                   "lockstep/preempt/watched_source.cc",
                   "lockstep/server/data_host.cc",

@@ -241,6 +241,8 @@ void DeclaredRun::DeclareServer() {
                         "What torch programs find as TORCHELASTIC_RUN_ID; left out: what was "
                         "detected, or the job's name."),
              "rdzv-id");
+  table.Switch("no-stacks", &options.no_stacks,
+               "Do not have Python processes import what answers lockstep stacks.");
   table.Switch("server-log", &options.show_server_log,
                "Show the log of the server that is started for this run.");
   server_times_ = {{"register-timeout", ""}, {"heartbeat-timeout", ""}, {"shutdown-timeout", ""}};

@@ -36,6 +36,7 @@ struct RunOptions {
   std::vector<int> signals;  // that are passed on; empty: those of the documentation
   launch::Environment extra;
   bool show_server_log = false;
+  bool no_stacks = false;
   std::vector<std::string> server_arguments;  // for the server that is started
   bool is_module = false;                     // the command is a Python module
   bool is_program = false;                    // and no Python script, whatever it is called

@@ -26,6 +26,7 @@
 #include "lockstep/cli/job_lookup.h"
 #include "lockstep/cli/run_notices.h"
 #include "lockstep/cli/run_plan.h"
+#include "lockstep/cli/run_stacks.h"
 #include "lockstep/launch/crew_link.h"
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/free_ports.h"
@@ -33,6 +34,7 @@
 #include "lockstep/launch/orphans.h"
 #include "lockstep/launch/output_sink.h"
 #include "lockstep/launch/private_server.h"
+#include "lockstep/launch/stack_taker.h"
 #include "lockstep/link/reporter.h"
 #include "lockstep/runtime/loop.h"
 
@@ -127,7 +129,8 @@ wire::native::ProcessReport ToWire(const launch::ProcessReport& report, const st
 // Threads: constructed and run on one thread, which is the loop.
 class Session : public launch::LaunchHost {
  public:
-  Session(Plan plan, launch::Guardian& guardian, int signal_fd);
+  // `folder` is this run's own.
+  Session(Plan plan, launch::Guardian& guardian, int signal_fd, const std::string& folder);
 
   int Run();
 
@@ -177,6 +180,7 @@ class Session : public launch::LaunchHost {
   runtime::Loop loop_;
   asio::posix::stream_descriptor signals_;
   const std::unique_ptr<RunNotices> notices_;  // posts to the loop
+  RunStacks stacks_;
   launch::OutputSink output_;
   launch::OutputSink errors_;
   std::unique_ptr<link::Reporter> reporter_;
@@ -195,11 +199,12 @@ class Session : public launch::LaunchHost {
   std::atomic<bool> stopping_ = false;  // it need not be opened any more
 };
 
-Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd)
+Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd, const std::string& folder)
     : plan_(std::move(plan)),
       guardian_(guardian),
       signals_(loop_.io(), signal_fd),
       notices_(std::move(plan_.notices)),
+      stacks_(folder, plan_.host, plan_.launcher.environment.role),
       output_(MakeSink(STDOUT_FILENO, "output", &launch::Launcher::ResumeOutput)),
       errors_(MakeSink(STDERR_FILENO, "error", &launch::Launcher::ResumeErrors)) {}
 
@@ -286,6 +291,11 @@ void Session::StartProcesses(const launch::JobAddress& address) {
   };
   reporter_ = std::make_unique<link::Reporter>(address.link, std::move(options));
   launcher_ = std::make_unique<launch::Launcher>(loop_, guardian_, *this, plan_.launcher);
+  stacks_.Start(address, [this](std::function<void(RunStacks::LastLines)> told) {
+    loop_.Post([this, told = std::move(told)] {
+      told(launcher_ != nullptr ? launcher_->LastLinesOfAll() : RunStacks::LastLines());
+    });
+  });
   if (!plan_.nodes.alone()) return JoinCrew();
   if (server_ != nullptr) {
     launcher_->Start();
@@ -460,6 +470,7 @@ void Session::AskWhatIsSeen() {
 }
 
 void Session::Report(const launch::ProcessReport& report) {
+  stacks_.Take(report);
   const bool failed =
       report.kind == launch::ProcessReport::Kind::kEnded && !report.ending.succeeded();
   if (failed && !std::exchange(seen_failure_, true)) AskWhatIsSeen();
@@ -559,11 +570,13 @@ int RunJob(const RunOptions& options) {
     if (options.print_environment) PrintEnvironment(*plan);
     return 0;
   }
-  std::string folder;
-  if (plan->server) {
-    absl::StatusOr<std::string> made = MakeFolder();
-    if (!made.ok()) return Fail(launch::kExitLockstepFailed, made.status());
-    folder = plan->server->folder = *std::move(made);
+  // Only a server of our own cannot do without it.
+  absl::StatusOr<std::string> made = MakeFolder();
+  if (plan->server && !made.ok()) return Fail(launch::kExitLockstepFailed, made.status());
+  const std::string folder = made.ok() ? *made : "";
+  if (plan->server) plan->server->folder = folder;
+  if (!options.no_stacks && !folder.empty() && launch::WriteStackHook(folder).ok()) {
+    launch::AddStackHook(folder, plan->launcher.environment);
   }
   RaiseDescriptorLimit(plan->launcher.supervisor.size);
 
@@ -578,7 +591,7 @@ int RunJob(const RunOptions& options) {
   absl::StatusOr<launch::Guardian> guardian =
       launch::Guardian::Start(plan->launcher.environment.run_id, folder);
   if (!guardian.ok()) return Fail(launch::kExitLockstepFailed, guardian.status());
-  Session session(*std::move(plan), *guardian, signal_fd);
+  Session session(*std::move(plan), *guardian, signal_fd, folder);
   return session.Run();
 }
 

@@ -189,6 +189,14 @@ void Launcher::OnPipeEnd(Slot& slot) {
   Handle(OutputEnded{slot.member});
 }
 
+std::map<int32_t, std::vector<std::string>> Launcher::LastLinesOfAll() const {
+  std::map<int32_t, std::vector<std::string>> lines;
+  for (const auto& slot : slots_) {
+    if (slot != nullptr) lines[slot->member.value()] = slot->last_lines.Take();
+  }
+  return lines;
+}
+
 bool Launcher::Holds(pid_t pid) const {
   const auto holds = [pid](const std::unique_ptr<Slot>& slot) {
     return slot != nullptr && slot->process->held() && slot->process->pid() == pid;

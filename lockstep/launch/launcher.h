@@ -1,6 +1,7 @@
 // Carries out what the supervisor decides, on real processes.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -77,6 +78,9 @@ class Launcher {
 
   // Whether `pid` is a process of ours that has not been released.
   bool Holds(pid_t pid) const;
+
+  // What each of the current processes has written last, by member.
+  std::map<int32_t, std::vector<std::string>> LastLinesOfAll() const;
 
   // SIGCHLD came: somebody may have been stopped or continued.
   void OnChildSignal();

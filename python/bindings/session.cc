@@ -8,6 +8,7 @@
 
 #include "calls.h"
 #include "handles.h"
+#include "lockstep/client/torch_store.h"
 #include "member.h"
 
 namespace lockstep::python {
@@ -31,9 +32,19 @@ nb::object Open(std::string address, std::string job, int32_t size, std::string 
     options.interrupted = without.LooksForEnd();
     session = Session::Open(std::move(options));
   }
-  return nb::cast(
-      new SessionHandle(std::shared_ptr<Session>(ValueOrThrow(std::move(session)))),
-      nb::rv_policy::take_ownership);
+  return nb::cast(new SessionHandle(std::shared_ptr<Session>(ValueOrThrow(std::move(session)))),
+                  nb::rv_policy::take_ownership);
+}
+
+nb::object OpenStore(const std::string& address, const std::string& job, int64_t attempt,
+                     double timeout) {
+  absl::StatusOr<TorchStore> store = absl::UnknownError("");
+  {
+    const WithoutGil without;
+    store = OpenTorchStore(address, job, attempt, absl::Seconds(timeout));
+  }
+  const TorchStore opened = ValueOrThrow(std::move(store));
+  return nb::make_tuple(opened.attempt, opened.address);
 }
 
 }  // namespace
@@ -41,6 +52,8 @@ nb::object Open(std::string address, std::string job, int32_t size, std::string 
 void BindSession(nb::module_& module) {
   module.def("open_session", &Open, nb::arg("address"), nb::arg("job"), nb::arg("size"),
              nb::arg("who"), nb::arg("timeout").none(), nb::arg("grace").none());
+  module.def("open_torch_store", &OpenStore, nb::arg("address"), nb::arg("job"), nb::arg("attempt"),
+             nb::arg("timeout"));
   nb::class_<SessionHandle>(module, "Session")
       .def_prop_ro("job", [](SessionHandle& self) { return self.Get()->job(); })
       .def_prop_ro("size", [](SessionHandle& self) { return self.Get()->size(); })

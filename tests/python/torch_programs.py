@@ -5,7 +5,6 @@ import contextlib
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import tempfile
 
@@ -78,22 +77,9 @@ def run_ranks(text, size, limit_s=LIMIT_S, **variables):
                 for process in processes]
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 LOCKSTEP = PACKAGE / "lockstep" / "bin" / "lockstep"
 
 
 def under_run(size, options, *command):
     """`lockstep run` of that many processes."""
-    return (LOCKSTEP, "run", "-n", size, *options, "--", "sh", "-c", AS_RANK.format(port=free_port()),
-            "sh", *command)
-
-
-# For torch.distributed's own look into the environment.
-AS_RANK = ("export RANK=${{RANK-$LOCKSTEP_INDEX}} WORLD_SIZE=${{WORLD_SIZE-$LOCKSTEP_SIZE}}"
-           " MASTER_ADDR=${{MASTER_ADDR-127.0.0.1}} MASTER_PORT=${{MASTER_PORT-{port}}};"
-           " exec \"$@\"")
+    return (LOCKSTEP, "run", "-n", size, *options, "--", *command)

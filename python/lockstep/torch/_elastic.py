@@ -20,7 +20,8 @@ from torch.distributed.elastic.rendezvous import (  # type: ignore[import-not-fo
     RendezvousInfo, RendezvousParameters, RendezvousStateError, RendezvousStoreInfo,
     RendezvousTimeoutError)
 
-from lockstep._errors import DeadlineExceeded, Error
+from lockstep import _native
+from lockstep._errors import DeadlineExceeded, Error, Unimplemented
 from lockstep._session import Session, session
 from lockstep.torch._rounds import (Bounds, Node, Round, Verdict, decide, decode, waiting,
                                     why_not_complete)
@@ -37,6 +38,7 @@ _SIGNS_PER_TIMEOUT = 5
 _LOOK_INTERVAL = 1.0
 #: Seconds that a request of this module takes at most.
 _REQUEST_MAX = 30.0
+_EVERYWHERE = ("0.0.0.0", "[::]", "::", "")
 
 
 class _Options:
@@ -274,7 +276,7 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
         if rank == 0:
             self._session.kv.delete(f"{_ROUNDS}/{joined.number - 1}", below=True,
                                     timeout=_REQUEST_MAX)
-            self._session.kv.set(f"{place}/workers", json.dumps(self._new_store()),
+            self._session.kv.set(f"{place}/workers", json.dumps(self._new_store(joined)),
                                  timeout=_REQUEST_MAX)
         said = self._session.kv.wait(f"{place}/workers", timeout=self._options.join_timeout)
         host, port = json.loads(said)
@@ -287,8 +289,19 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
         return RendezvousInfo(Store(self._session.kv, f"{place}/agents"), rank, len(joined.nodes),
                               RendezvousStoreInfo(host, port))
 
-    def _new_store(self) -> tuple[str, int]:
-        """Where the workers of this round meet."""
+    def _new_store(self, joined: Round) -> tuple[str, int]:
+        """Where the workers of this round meet: at the server, or else here."""
+        server = self._session.address
+        try:
+            _, address = _native.open_torch_store(server, self._session.job, joined.number,
+                                                  _REQUEST_MAX)
+        except Unimplemented:  # an older server
+            address = ""
+        if address:
+            host, _, port = address.rpartition(":")
+            if host in _EVERYWHERE:  # where it listens is no place to call
+                host = server.rpartition(":")[0]
+            return host.strip("[]"), int(port)
         store = dist.TCPStore("0.0.0.0", 0, is_master=True, wait_for_workers=False)
         self._stores = [store]  # the one of the round before ends
         return self._host, store.port
