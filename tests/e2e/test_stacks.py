@@ -54,9 +54,9 @@ def test_those_at_one_place_are_grouped_and_the_odd_one_is_named(hanging):
     for _ in range(2):  # again and again
         said = ask("stacks", "job", "--coordinator", address)
         first = said.splitlines()[0]
-        assert first.startswith("2 of 3 wait in wait, train.py:11; task/2 (pid "
+        assert first.startswith("2 of 3 wait in wait, train.py:10; task/2 (pid "
                                 f"{pids[2]} on "), said
-        assert first.endswith(" runs load, train.py:5"), said
+        assert first.endswith(" runs load, train.py:4"), said
     told = json.loads(ask("stacks", "job", "--coordinator", address, "-o", "json"))
     assert [(one["member"], one["pid"], one["source"]) for one in told] == [
         (member, pids[member], "faulthandler") for member in range(3)]
@@ -79,7 +79,7 @@ def test_a_bundle_has_all_of_it(hanging, tmp_path_factory):
                    for name in archive.getnames()}
     assert {"status.json", "status.txt", "why.txt", "events.jsonl", "stacks.txt", "stacks.json",
             "output/0.txt"} <= set(content), content.keys()
-    assert "runs load, train.py:5" in content["stacks.txt"]
+    assert "runs load, train.py:4" in content["stacks.txt"]
     assert content["output/1.txt"] == f"up {pids[1]}\n"
     assert json.loads(content["status.json"])["jobs"][0]["job"] == "job"
 
