@@ -15,6 +15,7 @@
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/observe/why_parts.h"
 #include "lockstep/observe/why_preemption.h"
+#include "lockstep/observe/why_processes.h"
 #include "lockstep/wire/native/json.h"
 
 namespace lockstep::observe {
@@ -277,6 +278,7 @@ Diagnosis WaitingToStart(const JobStatus& job) {
   Diagnosis out{.verdict = Verdict::kWaiting};
   const auto missing = MembersThatAre(job, MemberCondition::kMissing);
   if (missing.size() == job.members.size()) {
+    if (TellProcesses(job, out)) return out;
     out.summary = absl::StrFormat("nobody has come yet, and %d members are awaited", job.size);
     out.advice.push_back(
         absl::StrFormat("Start the members; they reach the job at %s.", DoorsText(job)));

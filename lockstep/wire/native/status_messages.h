@@ -82,6 +82,23 @@ struct Label {
   }
 };
 
+enum class ProcessState : int32_t {
+  kUnspecified = 0,  // no launcher told of one
+  kRunning = 1,
+  kStopped = 2,
+  kEnded = 3,
+  kFailed = 4,
+};
+
+constexpr std::array<EnumName<ProcessState>, 5> EnumNames(ProcessState) {
+  using enum ProcessState;
+  return {{{kUnspecified, "unspecified"},
+           {kRunning, "running"},
+           {kStopped, "stopped"},
+           {kEnded, "ended"},
+           {kFailed, "failed"}}};
+}
+
 struct MemberStatus {
   int32_t index = 0;
   std::string name;  // task/4#1
@@ -97,6 +114,9 @@ struct MemberStatus {
   std::vector<Label> labels;
   std::string doing;    // "waits at barrier 'b' for 12s"; empty: not known
   bool native = false;  // it speaks lockstep.v1
+  // What a launcher told of its process.
+  ProcessState process = ProcessState::kUnspecified;
+  int64_t process_since_ago_us = 0;
 
   friend bool operator==(const MemberStatus&, const MemberStatus&) = default;
   static constexpr std::string_view kName = "lockstep.v1.MemberStatus";
@@ -110,7 +130,8 @@ struct MemberStatus {
         Field(8, "host", &MemberStatus::host), Field(9, "pid", &MemberStatus::pid),
         Field(10, "step", &MemberStatus::step), Field(11, "phase", &MemberStatus::phase),
         Field(12, "labels", &MemberStatus::labels), Field(13, "doing", &MemberStatus::doing),
-        Field(14, "native", &MemberStatus::native));
+        Field(14, "native", &MemberStatus::native), Field(15, "process", &MemberStatus::process),
+        Field(16, "process_since_ago_us", &MemberStatus::process_since_ago_us));
   }
 };
 
