@@ -15,20 +15,24 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # what the journal holds.
 NATIVE, STOCK, STORE = "lockstep/wire/native", "lockstep/wire/stock", "lockstep/wire/store"
 XLA, TENSORFLOW = "lockstep/wire/xla", "lockstep/wire/tensorflow"
+TCPSTORE = "lockstep/wire/tcpstore"
 
 # What a folder may include, besides itself. Everything may include lockstep/base.
 MAY_INCLUDE = {
     "lockstep/base": set(),
     "lockstep/coord": set(),
+    "lockstep/tcpstore": set(),
     "lockstep/dispatch": set(),
     "lockstep/journal": set(),
     "lockstep/rendezvous": set(),
     "lockstep/plan": set(),
     "lockstep/config": set(),
-    NATIVE: {"lockstep/coord", "lockstep/dispatch", "lockstep/plan", "lockstep/rendezvous"},
+    NATIVE: {"lockstep/coord", "lockstep/tcpstore", "lockstep/dispatch", "lockstep/plan",
+             "lockstep/rendezvous"},
     STORE: {"lockstep/coord", "lockstep/dispatch", NATIVE},
     STOCK: {"lockstep/coord"},
     XLA: {"lockstep/coord", STOCK},
+    TCPSTORE: {"lockstep/tcpstore"},
     TENSORFLOW: {"lockstep/coord", STOCK},
     "lockstep/runtime": set(),
     "lockstep/engine": {"lockstep/plan", "lockstep/runtime"},
@@ -42,8 +46,10 @@ MAY_INCLUDE = {
                         "lockstep/preempt", "lockstep/transport"},
     "lockstep/observe": {"lockstep/coord", NATIVE},
     "lockstep/launch": {NATIVE, "lockstep/runtime", "lockstep/link"},
-    "lockstep/net": {"lockstep/coord", STOCK, XLA, TENSORFLOW, "lockstep/runtime"},
-    "lockstep/server": {"lockstep/coord", "lockstep/dispatch", "lockstep/plan", NATIVE, STORE,
+    "lockstep/net": {"lockstep/coord", "lockstep/tcpstore", STOCK, XLA, TENSORFLOW, TCPSTORE,
+                     "lockstep/runtime"},
+    "lockstep/server": {"lockstep/coord", "lockstep/tcpstore", "lockstep/dispatch", "lockstep/plan",
+                        NATIVE, STORE,
                         "lockstep/journal", "lockstep/runtime", "lockstep/link",
                         "lockstep/observe", "lockstep/net", "lockstep/config"},
     "lockstep/cli": {NATIVE, "lockstep/config", "lockstep/data", "lockstep/engine",
@@ -57,7 +63,8 @@ MAY_INCLUDE = {
 }
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
-PURE = {"lockstep/base", "lockstep/coord", "lockstep/dispatch", "lockstep/rendezvous", "lockstep/plan"}
+PURE = {"lockstep/base", "lockstep/coord", "lockstep/tcpstore", "lockstep/dispatch",
+        "lockstep/rendezvous", "lockstep/plan"}
 # Says why before it ends the process.
 PURE_EXEMPT = {"lockstep/base/check.h"}
 # Elsewhere a header may say of itself that it is pure by the word `Pure.` in its head comment; then
@@ -86,7 +93,7 @@ PURE_BANS = DECIDES_ONLY_BANS + [
 # gRPC takes and gives deadlines by it. Whoever waits goes by the steady clock.
 WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALTIME\b'
               r'|\btime\s*\(\s*(nullptr|NULL|0)\s*\)')
-MAY_WALL_CLOCK = {"lockstep/cli/events.cc",
+MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
                   "lockstep/net/stock_calls.cc", "lockstep/net/stock_door.cc",
                   "lockstep/preempt/watched_source.cc",
                   "lockstep/server/data_host.cc",

@@ -280,16 +280,23 @@ def run_pytest(stage, folder, name_filter, python=JAX_PYTHON):
     return tally
 
 
-def stage_interop(name_filter):
-    return run_pytest("interop", "tests/interop", name_filter)
-
-
-def stage_python(name_filter):
-    # torch, tensorflow and jax in one environment: without it, those tests would be skipped.
+def make_frameworks(stage):
+    """torch, tensorflow and jax in one environment: without it, tests that need one are skipped."""
     tally = Tally()
     if subprocess.run([str(ROOT / "scripts" / "setup.sh"), "frameworks"], stdin=subprocess.DEVNULL,
                       timeout=BUILD_LIMIT_S, check=False).returncode != 0:
-        tally.fail("python: build/peers/frameworks cannot be made")
+        tally.fail(f"{stage}: build/peers/frameworks cannot be made")
+    return tally
+
+
+def stage_interop(name_filter):
+    tally = make_frameworks("interop")
+    tally.add(run_pytest("interop", "tests/interop", name_filter))
+    return tally
+
+
+def stage_python(name_filter):
+    tally = make_frameworks("python")
     tally.add(run_pytest("python", "tests/python", name_filter, OUR_PYTHON))
     return tally
 

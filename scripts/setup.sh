@@ -7,6 +7,7 @@
 #   scripts/setup.sh venvs         only build/venv and build/peers/*
 #   scripts/setup.sh frameworks    build/peers/frameworks: torch, tensorflow and jax in one environment
 #   scripts/setup.sh transfers     peers of bench/rendezvous: UCX and Open MPI
+#   scripts/setup.sh schedulers    Open MPI and Slurm, for tests/e2e/test_run_schedulers.py
 #   scripts/setup.sh loaders       build/peers/loaders: peers of bench/data: torch, tensorflow and grain
 #   scripts/setup.sh build PRESET [TARGET...]
 #
@@ -44,6 +45,9 @@ readonly SETUP_PACKAGES=(
 
 # What bench/rendezvous/run.py compares with, besides gRPC and torch.
 readonly SETUP_TRANSFER_PACKAGES=(ucx-utils openmpi-bin libopenmpi-dev)
+
+# Real schedulers, which tests/e2e/test_run_schedulers.py starts `lockstep run` by.
+readonly SETUP_SCHEDULER_PACKAGES=(openmpi-bin slurmctld slurmd slurm-client munge)
 
 setup_say() { printf '%s\n' "$*"; }
 
@@ -201,6 +205,7 @@ setup_main() {
     venvs) setup_venvs ;;
     frameworks) setup_frameworks ;;
     loaders) setup_loaders ;;
+    schedulers) setup_packages "${SETUP_SCHEDULER_PACKAGES[@]}" ;;
     transfers) setup_packages "${SETUP_TRANSFER_PACKAGES[@]}" ;;
     build) shift; setup_build "${@:-release}" ;;
     *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; return 2 ;;

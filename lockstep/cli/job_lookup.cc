@@ -10,7 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "lockstep/launch/launcher.h"
 #include "lockstep/link/client.h"
+#include "lockstep/observe/why.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/wire/native/last_attempt.h"
 
 namespace lockstep::cli {
 namespace {
@@ -71,8 +73,12 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
         absl::StrFormat("the server at %s tells no address for stock clients of job \"%s\"",
                         coordinator, found->job));
   }
-  return FoundJob{.address = {.job = found->job, .link = coordinator, .grpc = found->grpc},
-                  .size = found->size};
+  return FoundJob{.address = {.job = found->job,
+                              .link = coordinator,
+                              .grpc = found->grpc,
+                              .store = found->store},
+                  .size = found->size,
+                  .attempt_before = wire::native::LastAttempt(*found)};
 }
 
 namespace {
@@ -108,6 +114,58 @@ std::optional<MemberIndex> RootCauseOf(const std::string& coordinator, const std
   const auto reply = (*client)->Call(wire::native::StatusRequest{.job = job}, kRootCauseTimeout);
   if (!reply.ok() || reply->jobs.empty()) return std::nullopt;
   return RootCauseIn(reply->jobs.front());
+}
+
+std::vector<std::string> WhatIsSeenOf(const launch::JobAddress& address) {
+  const auto client =
+      link::Client::Connect(address.link, kRootCauseTimeout, {.who = "lockstep run"});
+  if (!client.ok()) return {};
+  const auto reply =
+      (*client)->Call(wire::native::StatusRequest{.job = address.job}, kRootCauseTimeout);
+  if (!reply.ok() || reply->jobs.empty()) return {};
+  const wire::native::JobStatus& job = reply->jobs.front();
+  if (!job.torch_store || job.torch_store->awaited.empty()) return {};
+  return observe::Diagnose(job).findings;
+}
+
+absl::StatusOr<std::string> OpenStoreOf(const launch::JobAddress& address, int64_t attempt,
+                                        const std::function<bool()>& interrupted) {
+  for (;;) {
+    const auto client = link::Client::Connect(address.link, kTimeout, {.who = "lockstep run"});
+    absl::Status status = client.status();
+    if (client.ok()) {
+      const auto reply = (*client)->Call(
+          wire::native::OpenStore{.job = address.job, .attempt = attempt}, kTimeout);
+      if (reply.ok()) return reply->store;
+      status = reply.status();
+    }
+    const bool comes_back = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+    if (!comes_back || interrupted()) return status;
+    std::this_thread::sleep_for(absl::ToChronoMilliseconds(kRetryInterval));
+  }
+}
+
+absl::StatusOr<FoundJob> LookUpOrMakeJob(const std::string& coordinator, const std::string& job,
+                                         int32_t size) {
+  const auto client = Connect(coordinator);
+  if (!client.ok()) return client.status();
+  auto reply = (*client)->Call(wire::native::StatusRequest{}, kTimeout);
+  if (!reply.ok()) return reply.status();
+  const auto is = [&](const auto& one) { return one.job == job; };
+  if (!job.empty() && std::none_of(reply->jobs.begin(), reply->jobs.end(), is)) {
+    const auto made = (*client)->Call(wire::native::CreateJob{.job = job, .size = size}, kTimeout);
+    if (!made.ok()) return made.status();
+    reply = (*client)->Call(wire::native::StatusRequest{}, kTimeout);
+    if (!reply.ok()) return reply.status();
+  }
+  auto found = ChooseJob(*reply, coordinator, job, 0);
+  if (found.ok() && found->size < size) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "job \"%s\" of the server at %s has size %d, but the nodes have up to %d processes; serve "
+        "it with --job %s=%d",
+        found->address.job, coordinator, found->size, size, found->address.job, size));
+  }
+  return found;
 }
 
 absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::string& job,

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "lockstep/base/ids.h"
@@ -15,6 +17,8 @@ namespace lockstep::cli {
 struct FoundJob {
   launch::JobAddress address;
   int32_t size = 0;
+  // The number of the last attempt that somebody came into, as a member or at its store.
+  int64_t attempt_before = 0;
 };
 
 // Chooses from what the server at `coordinator` told. `job` empty: the only one there is.
@@ -30,8 +34,23 @@ std::optional<MemberIndex> RootCauseIn(const wire::native::JobStatus& job);
 // Asks the server for it; nothing when it does not answer within a second.
 std::optional<MemberIndex> RootCauseOf(const std::string& coordinator, const std::string& job);
 
+// Who waits for whom at the job's store just now, in sentences; none when nobody does, or the
+// server does not answer within a second.
+std::vector<std::string> WhatIsSeenOf(const launch::JobAddress& address);
+
 // Asks the server, and chooses. Waits a few seconds at most.
 absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::string& job,
                                    int32_t processes);
+
+// The address of the store of an attempt, which begins with that; empty: the server has no stores.
+// Tries again while the server is away, until `interrupted`. FAILED_PRECONDITION: a later attempt
+// has begun.
+absl::StatusOr<std::string> OpenStoreOf(const launch::JobAddress& address, int64_t attempt,
+                                        const std::function<bool()>& interrupted);
+
+// Likewise of a job that several launchers run: one that is not there is made, with this size,
+// which is also what one that is there has to have at least.
+absl::StatusOr<FoundJob> LookUpOrMakeJob(const std::string& coordinator, const std::string& job,
+                                         int32_t size);
 
 }  // namespace lockstep::cli

@@ -28,6 +28,8 @@ int main(int argc, char** argv) {
   cli::AddRun(app, from_dashes, invocation);
   cli::AddStatus(app, invocation);
   cli::AddWhy(app, invocation);
+  cli::AddBundle(app, invocation);
+  cli::AddStacks(app, invocation);
   cli::AddMembers(app, invocation);
   cli::AddBarriers(app, invocation);
   cli::AddRendezvous(app, invocation);

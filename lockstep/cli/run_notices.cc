@@ -116,11 +116,12 @@ const std::vector<int>& RunNotices::signals() const {
   return signals_ != nullptr ? signals_->signals() : none;
 }
 
-void RunNotices::Start(runtime::Loop& loop, const launch::JobAddress& address, int32_t size,
+void RunNotices::Start(runtime::Loop& loop, const launch::JobAddress& address, int32_t first, int32_t size,
                        Callbacks callbacks) {
   loop_ = &loop;
   callbacks_ = std::move(callbacks);
   again_ = std::make_unique<runtime::Timer>(loop);
+  first_ = first;
   size_ = size;
   // On a thread of its own, since it waits for the server, for as long as we run.
   opening_ = std::thread([this, address] {
@@ -146,7 +147,7 @@ void RunNotices::Opened(absl::StatusOr<std::unique_ptr<Session>> session) {
   session_ = *std::move(session);
   WatchJob();
   std::vector<int32_t> members(static_cast<size_t>(size_));
-  std::iota(members.begin(), members.end(), 0);
+  std::iota(members.begin(), members.end(), first_);
   const absl::Status status = sources_->Start(session_->preemptions(), std::move(members), "");
   if (!status.ok()) {
     callbacks_.say(

@@ -46,8 +46,8 @@ class RunNotices {
   // Which signals are notices.
   const std::vector<int>& signals() const;
 
-  // The processes of the job's members 0 to `size` - 1 run here.
-  void Start(runtime::Loop& loop, const launch::JobAddress& address, int32_t size,
+  // The processes of so many of the job's members run here, from member `first`.
+  void Start(runtime::Loop& loop, const launch::JobAddress& address, int32_t first, int32_t size,
              Callbacks callbacks);
   void TakeSignal(int signal);
   // How the job's preemption stands now: `checked`, also when nobody answers.
@@ -64,6 +64,7 @@ class RunNotices {
 
   SignalsOfRun* signals_ = nullptr;  // one of the sources; null when it is not asked for
   runtime::Loop* loop_ = nullptr;
+  int32_t first_ = 0;
   int32_t size_ = 0;
   Callbacks callbacks_;
   std::thread opening_;

@@ -1,14 +1,51 @@
 // The options of `lockstep run`, each declared once.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "lockstep/cli/run_session.h"
+#include "absl/time/time.h"
 #include "lockstep/config/option_table.h"
+#include "lockstep/launch/nodes.h"
+#include "lockstep/launch/output_routing.h"
+#include "lockstep/launch/supervisor.h"
 
 namespace lockstep::cli {
+
+struct RunOptions {
+  launch::NodesWanted nodes;
+  std::string hosts_file;
+  absl::Duration join_timeout = absl::Minutes(10);
+  absl::Duration last_call = absl::Seconds(30);
+  std::string coordinator;  // empty: a server is started for this run
+  std::string job;          // empty: "job", or the only one that the server has
+  std::string role = "task";
+  std::string run_name;  // empty: the job's name
+  absl::Duration grace = absl::Seconds(10);
+  absl::Duration stop_grace = absl::Seconds(5);
+  absl::Duration term_grace = absl::InfiniteDuration();
+  int32_t max_restarts = 0;
+  launch::RestartScope scope = launch::RestartScope::kWorld;
+  std::vector<std::string> notices = {"auto"};  // sources of preemption notices; "none": none
+  launch::OnPreempt on_preempt = launch::OnPreempt::kExit;
+  std::string log_folder;  // empty: none
+  launch::OutputRouting routing;
+  bool prefix = true;
+  std::vector<int> signals;  // that are passed on; empty: those of the documentation
+  launch::Environment extra;
+  bool show_server_log = false;
+  bool no_stacks = false;
+  std::vector<std::string> server_arguments;  // for the server that is started
+  bool is_module = false;                     // the command is a Python module
+  bool is_program = false;                    // and no Python script, whatever it is called
+  std::vector<std::string> command;
+  bool print_environment = false;
+  bool dry_run = false;
+  // Flags of torchrun that were given and do nothing here, each with why.
+  std::vector<std::string> without_effect;
+};
 
 // What the table's options are bound to. Stays where it is made.
 struct DeclaredRun {
@@ -16,12 +53,35 @@ struct DeclaredRun {
   DeclaredRun(const DeclaredRun&) = delete;
   DeclaredRun& operator=(const DeclaredRun&) = delete;
 
+  // Once the table is resolved: fills in what several options say together.
+  void Settle();
+
   RunOptions options;
-  std::string on_preempt = "exit";
-  std::string term_grace_text;
-  // Handed on to the server that is started, if said.
-  std::vector<std::pair<std::string, std::string>> server_times;
   config::OptionTable table;
+
+ private:
+  void DeclareNodes();
+  void DeclareRestarts();
+  void DeclareOutput();
+  void DeclareServer();
+  void DeclareOfTorchrun();
+  // torchrun's names of an option: its own flag, if it is another one, and its variable.
+  static void AsTorchrun(config::Option& option, const std::string& name);
+
+  std::string on_preempt_ = "exit";
+  std::string scope_ = "world";
+  std::string term_grace_text_, node_rank_;
+  std::string redirects_, tee_, shown_, signals_;  // as they were written
+  std::vector<std::string> extra_;
+  bool no_prefix_ = false;
+  bool ignored_switch_ = false;
+  // Handed on to the server that is started, if said.
+  std::vector<std::pair<std::string, std::string>> server_times_;
+  struct WithoutEffect {
+    std::string why;
+    std::string value;
+  };
+  std::vector<std::pair<std::string, WithoutEffect>> without_effect_;
 };
 
 }  // namespace lockstep::cli

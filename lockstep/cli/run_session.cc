@@ -1,32 +1,40 @@
 #include "lockstep/cli/run_session.h"
 
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "asio/posix/stream_descriptor.hpp"
 #include "lockstep/cli/job_lookup.h"
 #include "lockstep/cli/run_notices.h"
+#include "lockstep/cli/run_plan.h"
+#include "lockstep/cli/run_stacks.h"
+#include "lockstep/launch/crew_link.h"
 #include "lockstep/launch/exit_code.h"
-#include "lockstep/launch/find_program.h"
+#include "lockstep/launch/free_ports.h"
 #include "lockstep/launch/guardian.h"
+#include "lockstep/launch/orphans.h"
 #include "lockstep/launch/output_sink.h"
 #include "lockstep/launch/private_server.h"
+#include "lockstep/launch/stack_taker.h"
 #include "lockstep/link/reporter.h"
 #include "lockstep/runtime/loop.h"
 
@@ -36,6 +44,7 @@ namespace {
 // The last report goes out while we end; a server that does not answer does not hold us up.
 constexpr absl::Duration kReportFlushTimeout = absl::Seconds(2);
 
+// Passed on unless the user says which.
 constexpr std::array kForwardedSignals = {SIGINT,  SIGTERM, SIGHUP, SIGUSR1,
                                           SIGUSR2, SIGQUIT, SIGXCPU};
 
@@ -49,29 +58,10 @@ int Fail(int exit_code, const absl::Status& status) {
   return exit_code;
 }
 
-std::string RandomId() {
-  uint64_t value = 0;
-  if (::getrandom(&value, sizeof value, 0) != sizeof value)
-    value = static_cast<uint64_t>(::getpid());
-  return absl::StrFormat("%016x", value);
-}
-
-std::string HostName() {
-  std::array<char, 256> name = {};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
-bool UsesColor(int fd) {
-  const char* const terminal = std::getenv("TERM");
-  return ::isatty(fd) != 0 && std::getenv("NO_COLOR") == nullptr && terminal != nullptr &&
-         std::strcmp(terminal, "dumb") != 0;
-}
-
 // A run of hundreds of processes needs more descriptors than the usual 1024.
 void RaiseDescriptorLimit(int32_t processes) {
   rlimit limit = {};
-  const rlim_t needed = static_cast<rlim_t>(processes) * 3 + 64;
+  const rlim_t needed = static_cast<rlim_t>(processes) * 6 + 64;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(limit.rlim_max, needed);
   ::setrlimit(RLIMIT_NOFILE, &limit);
@@ -79,12 +69,14 @@ void RaiseDescriptorLimit(int32_t processes) {
 
 // Blocks the signals that we read from a descriptor instead, for all threads to come. A signal that
 // was ignored when we started (nohup, a background job of a script) stays so.
-int TakeSignals(launch::InheritedSignals& inherited) {
+int TakeSignals(const std::vector<int>& wanted, launch::InheritedSignals& inherited) {
   sigset_t taken;
   ::sigemptyset(&taken);
   ::sigaddset(&taken, SIGCHLD);
   struct sigaction action = {};
-  for (const int signal : kForwardedSignals) {
+  std::vector<int> passed_on(kForwardedSignals.begin(), kForwardedSignals.end());
+  if (!wanted.empty()) passed_on = wanted;
+  for (const int signal : passed_on) {
     ::sigaction(signal, nullptr, &action);
     if (action.sa_handler != SIG_IGN) ::sigaddset(&taken, signal);
   }
@@ -128,13 +120,6 @@ wire::native::ProcessReport ToWire(const launch::ProcessReport& report, const st
           .signal = report.ending.signal};
 }
 
-// What is settled before the first thread.
-struct Plan {
-  launch::LauncherOptions launcher;  // its address is not set when a server is to be started
-  std::unique_ptr<RunNotices> notices;
-  std::optional<launch::PrivateServerOptions> server;
-};
-
 // Owns everything of one run: signals, output, the server, the processes.
 //
 // It starts the server if there is to be one, then the processes, and when these have ended it
@@ -144,7 +129,8 @@ struct Plan {
 // Threads: constructed and run on one thread, which is the loop.
 class Session : public launch::LaunchHost {
  public:
-  Session(Plan plan, launch::Guardian& guardian, int signal_fd);
+  // `folder` is this run's own.
+  Session(Plan plan, launch::Guardian& guardian, int signal_fd, const std::string& folder);
 
   int Run();
 
@@ -156,13 +142,33 @@ class Session : public launch::LaunchHost {
   }
   void Report(const launch::ProcessReport& report) override;
   void AskRootCause() override;
+  void AskWhatIsSeen();
   void CheckPreemption() override { notices_->Check(); }
   void NoticeSignal(int signal) override { notices_->TakeSignal(signal); }
-  void Restarting() override { notices_->Restarted(); }
+  void Restarting(int32_t restarts) override;
+  void TellFailure(const launch::FailureTold& failure) override {
+    crew_->TellFailed(failure.text, failure.exit_code);
+  }
+  void AttemptOver(const launch::AttemptOver& over) override {
+    crew_->TellOver(over.exit_code, over.again);
+  }
   void Finished(int exit_code) override { End(exit_code); }
 
   void StartServer();
   void StartProcesses(const launch::JobAddress& address);
+  void StartNotices();
+  // With other nodes: joins their crew, and begins what that says.
+  void JoinCrew();
+  void TakeFromCrew(const wire::native::PollCrewReply& told);
+  void BeginFromCrew(const wire::native::PollCrewReply& told);
+  // What each attempt has for itself, but for its number.
+  void RenewPorts(launch::RunEnvironment& environment);
+  // Calls `then` when the attempt of that number has a store of its own, if the server has any.
+  using Opened = std::function<void(absl::StatusOr<launch::RunEnvironment>)>;
+  void OpenStore(int64_t number, launch::RunEnvironment environment, Opened then);
+  void Begin(absl::StatusOr<launch::RunEnvironment> environment,
+             std::optional<int32_t> failures = std::nullopt);
+  void ReapOrphans();
   void WaitForSignal();
   void OnSignal(int signal);
   void End(int exit_code);
@@ -171,24 +177,34 @@ class Session : public launch::LaunchHost {
 
   Plan plan_;
   launch::Guardian& guardian_;
-  const std::string host_ = HostName();
   runtime::Loop loop_;
   asio::posix::stream_descriptor signals_;
   const std::unique_ptr<RunNotices> notices_;  // posts to the loop
+  RunStacks stacks_;
   launch::OutputSink output_;
   launch::OutputSink errors_;
   std::unique_ptr<link::Reporter> reporter_;
   std::unique_ptr<launch::PrivateServer> server_;
   std::unique_ptr<launch::Launcher> launcher_;
+  std::unique_ptr<launch::CrewLink> crew_;  // null: there are no other nodes
+  bool noticing_ = false;
+  bool left_crew_ = false;
+  int64_t begun_ = 0;       // the crew's last attempt that was begun here
+  int64_t called_off_ = 0;  // the last that was called off
   std::optional<int> exit_code_;
   std::thread asking_;
+  std::thread seeing_;                  // what the others wait for
+  bool seen_failure_ = false;           // of this attempt
+  std::thread opening_;                 // a store
+  std::atomic<bool> stopping_ = false;  // it need not be opened any more
 };
 
-Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd)
+Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd, const std::string& folder)
     : plan_(std::move(plan)),
       guardian_(guardian),
       signals_(loop_.io(), signal_fd),
       notices_(std::move(plan_.notices)),
+      stacks_(folder, plan_.host, plan_.launcher.environment.role),
       output_(MakeSink(STDOUT_FILENO, "output", &launch::Launcher::ResumeOutput)),
       errors_(MakeSink(STDERR_FILENO, "error", &launch::Launcher::ResumeErrors)) {}
 
@@ -217,11 +233,14 @@ int Session::Run() {
     if (plan_.server) {
       StartServer();
     } else {
-      StartProcesses(plan_.launcher.address);
+      StartProcesses(plan_.launcher.environment.address);
     }
   });
   loop_.Run();
   if (asking_.joinable()) asking_.join();
+  stopping_ = true;
+  if (opening_.joinable()) opening_.join();
+  if (seeing_.joinable()) seeing_.join();
   // A server of our own has been stopped by now and wants no reports.
   if (reporter_ != nullptr && server_ == nullptr) reporter_->Flush(kReportFlushTimeout);
   return *exit_code_;
@@ -252,11 +271,17 @@ void Session::StartServer() {
 }
 
 void Session::StartProcesses(const launch::JobAddress& address) {
-  plan_.launcher.address = address;
-  Say(absl::StrFormat("job \"%s\": %d process%s, coordinator %s%s, stock clients at %s",
+  plan_.launcher.environment.address = address;
+  if (plan_.nodes.alone()) RenewPorts(plan_.launcher.environment);
+  Say(absl::StrFormat("job \"%s\": %d process%s%s, coordinator %s%s, stock clients at %s",
                       address.job, plan_.launcher.supervisor.size,
-                      plan_.launcher.supervisor.size == 1 ? "" : "es", address.link,
+                      plan_.launcher.supervisor.size == 1 ? "" : "es",
+                      plan_.nodes.alone() ? "" : " on this node", address.link,
                       server_ != nullptr ? " (started for this run)" : "", address.grpc));
+  if (LimitsThreads(plan_.launcher.environment)) {
+    Say("OMP_NUM_THREADS is not set: each of the processes gets 1, so that they do not fight for "
+        "cores; set it to what suits the program");
+  }
   link::Reporter::Options options;
   options.who = "lockstep run";
   options.notice = [this](std::string text) {
@@ -266,8 +291,105 @@ void Session::StartProcesses(const launch::JobAddress& address) {
   };
   reporter_ = std::make_unique<link::Reporter>(address.link, std::move(options));
   launcher_ = std::make_unique<launch::Launcher>(loop_, guardian_, *this, plan_.launcher);
-  launcher_->Start();
-  notices_->Start(loop_, address, plan_.launcher.supervisor.size,
+  stacks_.Start(address, [this](std::function<void(RunStacks::LastLines)> told) {
+    loop_.Post([this, told = std::move(told)] {
+      told(launcher_ != nullptr ? launcher_->LastLinesOfAll() : RunStacks::LastLines());
+    });
+  });
+  if (!plan_.nodes.alone()) return JoinCrew();
+  if (server_ != nullptr) {
+    launcher_->Start();
+    return StartNotices();
+  }
+  // One that runs already may have had attempts of the job before.
+  OpenStore(NumberOf(plan_, 0), plan_.launcher.environment,
+            [this](absl::StatusOr<launch::RunEnvironment> ready) {
+              Begin(std::move(ready));
+              if (!exit_code_) StartNotices();
+            });
+}
+
+void Session::JoinCrew() {
+  const launch::LauncherOptions& launcher = plan_.launcher;
+  wire::native::PollCrew self = {.job = launcher.environment.address.job,
+                                 .node = plan_.node_id,
+                                 .host = plan_.host,
+                                 .pid = ::getpid(),
+                                 .processes = plan_.nodes.processes,
+                                 .node_rank = plan_.nodes.node,
+                                 .run = launcher.environment.run_name,
+                                 .nodes_least = plan_.nodes.least,
+                                 .nodes_most = plan_.nodes.most,
+                                 .max_restarts = launcher.supervisor.max_restarts,
+                                 .join_timeout_us = absl::ToInt64Microseconds(plan_.join_timeout),
+                                 .last_call_us = absl::ToInt64Microseconds(plan_.last_call)};
+  crew_ = std::make_unique<launch::CrewLink>(
+      loop_, launcher.environment.address.link, std::move(self),
+      launch::CrewLink::Callbacks{.told =
+                                      [this](const wire::native::PollCrewReply& told) {
+                                        if (!exit_code_) TakeFromCrew(told);
+                                      },
+                                  .refused =
+                                      [this](const absl::Status& why) {
+                                        if (exit_code_) return;
+                                        Say(absl::StrCat("this node cannot take part: ",
+                                                         std::string(why.message())));
+                                        End(launch::kExitLockstepFailed);
+                                      },
+                                  .say =
+                                      [this](std::string sentence) {
+                                        if (!exit_code_) Say(std::move(sentence));
+                                      }});
+  crew_->Start();
+}
+
+void Session::TakeFromCrew(const wire::native::PollCrewReply& told) {
+  using wire::native::CrewStep;
+  if (told.step == CrewStep::kBegin) {
+    BeginFromCrew(told);
+  } else if (told.step == CrewStep::kCalledOff) {
+    called_off_ = told.attempt;
+    if (begun_ == told.attempt) launcher_->OnCalledOff(told.why, told.another);
+  } else if (told.step == CrewStep::kEnded) {
+    launcher_->OnRunEnded(told.exit_code, told.why);
+  }
+}
+
+void Session::BeginFromCrew(const wire::native::PollCrewReply& told) {
+  const bool again = told.attempt > 1;
+  launch::RunEnvironment environment = plan_.launcher.environment;
+  environment.placement = {.size = told.size,
+                           .first = told.first_member,
+                           .local_size = plan_.nodes.processes,
+                           .node = told.node_rank,
+                           .nodes = told.nodes};
+  environment.attempt = {.restarts = static_cast<int32_t>(told.attempt - 1),
+                         .max_restarts = plan_.launcher.supervisor.max_restarts,
+                         .number = told.job_attempt};
+  const int32_t last = told.first_member + plan_.nodes.processes - 1;
+  Say(absl::StrFormat("attempt %d: node %d of %d, members %d to %d of %d%s", told.attempt,
+                      told.node_rank, told.nodes, told.first_member, last, told.size,
+                      told.failures > 0 ? absl::StrFormat(" (restart %d of %d)", told.failures,
+                                                          environment.attempt.max_restarts)
+                                        : std::string()));
+  plan_.launcher.environment.placement = environment.placement;
+  if (again && noticing_) notices_->Restarted();
+  OpenStore(told.job_attempt, std::move(environment),
+            [this, attempt = told.attempt,
+             failures = told.failures](absl::StatusOr<launch::RunEnvironment> ready) {
+              // It was called off before it began; others may have begun the next one by now.
+              const bool over =
+                  called_off_ >= attempt || absl::IsFailedPrecondition(ready.status());
+              if (over) return crew_->TellOver(0, /*again=*/false);
+              begun_ = attempt;
+              Begin(std::move(ready), failures);
+              if (!exit_code_ && !std::exchange(noticing_, true)) StartNotices();
+            });
+}
+
+void Session::StartNotices() {
+  notices_->Start(loop_, plan_.launcher.environment.address,
+                  plan_.launcher.environment.placement.first, plan_.launcher.supervisor.size,
                   {.say =
                        [this](const std::string& sentence) {
                          if (!exit_code_) Say(sentence);
@@ -286,13 +408,79 @@ void Session::StartProcesses(const launch::JobAddress& address) {
                        }});
 }
 
+void Session::RenewPorts(launch::RunEnvironment& environment) {
+  environment.tensorflow.clear();
+  const auto ports = launch::FreePorts(environment.placement.local_size);
+  if (!ports.ok()) {
+    return Say(absl::StrCat("TF_CONFIG is not set: ", std::string(ports.status().message())));
+  }
+  for (const uint16_t port : *ports) {
+    environment.tensorflow.push_back(absl::StrCat("127.0.0.1:", port));
+  }
+}
+
+void Session::Restarting(int32_t restarts) {
+  notices_->Restarted();
+  launch::RunEnvironment environment = plan_.launcher.environment;
+  SetAttempt(plan_, restarts, environment);
+  RenewPorts(environment);
+  OpenStore(NumberOf(plan_, restarts), std::move(environment),
+            [this](absl::StatusOr<launch::RunEnvironment> ready) { Begin(std::move(ready)); });
+}
+
+void Session::Begin(absl::StatusOr<launch::RunEnvironment> environment,
+                    std::optional<int32_t> failures) {
+  seen_failure_ = false;
+  if (environment.ok()) return launcher_->Begin(*std::move(environment), failures);
+  Say(absl::StrCat("the attempt has no store: ", std::string(environment.status().message())));
+  End(launch::kExitLockstepFailed);
+}
+
+// On a thread of its own, since it waits for the server.
+void Session::OpenStore(int64_t number, launch::RunEnvironment environment, Opened then) {
+  if (environment.address.store.empty()) return then(std::move(environment));
+  if (opening_.joinable()) opening_.join();  // of an attempt before; it has answered
+  opening_ = std::thread(
+      [this, number, environment = std::move(environment), then = std::move(then)]() mutable {
+        auto store = OpenStoreOf(environment.address, number, [this] { return stopping_.load(); });
+        if (stopping_) return;
+        loop_.Post([this, store = std::move(store), environment = std::move(environment),
+                    then = std::move(then)]() mutable {
+          if (exit_code_) return;
+          if (!store.ok()) return then(store.status());
+          environment.address.store = *store;
+          then(std::move(environment));
+        });
+      });
+}
+
+// What the others waited for tells more than how they ended. On a thread of its own, since it waits
+// for the server.
+void Session::AskWhatIsSeen() {
+  if (seeing_.joinable()) seeing_.join();  // of an attempt before; it has answered
+  seeing_ = std::thread([this, address = plan_.launcher.environment.address] {
+    std::vector<std::string> seen = WhatIsSeenOf(address);
+    if (seen.empty()) return;
+    loop_.Post([this, seen = std::move(seen)] {
+      if (exit_code_) return;
+      Say(absl::StrCat("when that happened, the others waited:\n  | ",
+                       absl::StrJoin(seen, "\n  | ")));
+    });
+  });
+}
+
 void Session::Report(const launch::ProcessReport& report) {
-  reporter_->Report(ToWire(report, plan_.launcher.address.job, host_));
+  stacks_.Take(report);
+  const bool failed =
+      report.kind == launch::ProcessReport::Kind::kEnded && !report.ending.succeeded();
+  if (failed && !std::exchange(seen_failure_, true)) AskWhatIsSeen();
+  reporter_->Report(ToWire(report, plan_.launcher.environment.address.job, plan_.host));
 }
 
 // On a thread of its own, since it waits for the server.
 void Session::AskRootCause() {
-  asking_ = std::thread([this, address = plan_.launcher.address] {
+  if (asking_.joinable()) asking_.join();  // of an attempt before; it has answered
+  asking_ = std::thread([this, address = plan_.launcher.environment.address] {
     const std::optional<MemberIndex> member = RootCauseOf(address.link, address.job);
     loop_.Post([this, member] {
       if (!exit_code_) launcher_->OnRootCause(member);
@@ -313,9 +501,19 @@ void Session::WaitForSignal() {
                       });
 }
 
+// In a container we may be the process that all orphans are given to.
+void Session::ReapOrphans() {
+  if (::getpid() != 1) return;
+  launch::ReapOrphans([this](pid_t pid) {
+    return pid == guardian_.pid() || (server_ != nullptr && pid == server_->pid()) ||
+           (launcher_ != nullptr && launcher_->Holds(pid));
+  });
+}
+
 void Session::OnSignal(int signal) {
   if (signal == SIGCHLD) {
     if (launcher_ != nullptr) launcher_->OnChildSignal();
+    ReapOrphans();
   } else if (exit_code_) {
     guardian_.Finish();
     ::_exit(*exit_code_);
@@ -337,73 +535,16 @@ void Session::End(int exit_code) {
 }
 
 void Session::FlushOutput() {
-  output_.Flush([this] { errors_.Flush([this] { loop_.Stop(); }); });
-}
-
-// What is wrong with the options is told before anything is started.
-absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
-  Plan plan;
-  failure = launch::kExitUsage;
-  if (options.coordinator.empty() && options.processes == 0) {
-    return absl::InvalidArgumentError(
-        "-n is needed: how many processes? (With --coordinator it is the size of the job.)");
+  if (crew_ != nullptr && !left_crew_) {
+    left_crew_ = true;
+    return crew_->Leave([this] { FlushOutput(); });
   }
-  launch::Environment environment = launch::ParseEnvironment(environ);
-  const auto path = environment.find("PATH");
-  const absl::StatusOr<std::string> program = launch::FindProgram(
-      options.command.front(), path != environment.end() ? path->second : "/usr/bin:/bin");
-  if (!program.ok()) {
-    failure =
-        absl::IsNotFound(program.status()) ? launch::kExitNotFound : launch::kExitCannotExecute;
-    return program.status();
+  const auto flush = [this] { output_.Flush([this] { errors_.Flush([this] { loop_.Stop(); }); }); };
+  if (launcher_ != nullptr) {
+    launcher_->FlushLogs(flush);
+  } else {
+    flush();
   }
-  std::vector<std::string> sources = options.notices;
-  std::erase(sources, "none");
-  auto notices = RunNotices::Make(sources);
-  if (!notices.ok()) return notices.status();
-  plan.notices = *std::move(notices);
-  launch::LauncherOptions& launcher = plan.launcher;
-  launcher.supervisor.on_preempt = options.on_preempt;
-  launcher.supervisor.notice_signals = plan.notices->signals();
-  launcher.supervisor.term_grace = options.term_grace;
-  launcher.command = {.path = *program, .arguments = options.command};
-  launcher.supervisor.size = options.processes;
-  launcher.supervisor.role = options.role;
-  launcher.supervisor.grace = options.grace;
-  launcher.supervisor.asks_root_cause = true;
-  launcher.inherited = environment;
-  launcher.run_id = RandomId();
-  launcher.color_output = UsesColor(STDOUT_FILENO);
-  launcher.color_errors = UsesColor(STDERR_FILENO);
-
-  failure = launch::kExitLockstepFailed;
-  if (!options.coordinator.empty()) {
-    const absl::StatusOr<FoundJob> job =
-        LookUpJob(options.coordinator, options.job, options.processes);
-    if (!job.ok()) {
-      if (absl::IsInvalidArgument(job.status())) failure = launch::kExitUsage;
-      return job.status();
-    }
-    launcher.address = job->address;
-    launcher.supervisor.size = job->size;
-    return plan;
-  }
-  const absl::StatusOr<std::string> server = launch::FindServer();
-  if (!server.ok()) return server.status();
-  launch::PrivateServerOptions own;
-  own.job = options.job.empty() ? "job" : options.job;
-  own.command = {.path = *server,
-                 .arguments = {*server, "--listen", "127.0.0.1:0", "--job",
-                               absl::StrCat(own.job, "=", options.processes), "--ephemeral"}};
-  own.command.arguments.insert(own.command.arguments.end(), options.server_arguments.begin(),
-                               options.server_arguments.end());
-  own.environment = launch::WithoutOtherServers(environment);
-  // The processes may start servers of their own, but they are of this job.
-  launcher.inherited.erase("LOCKSTEP_ATTEMPT");
-  own.run_id = launcher.run_id;
-  own.show_log = options.show_server_log;
-  plan.server = std::move(own);
-  return plan;
 }
 
 absl::StatusOr<std::string> MakeFolder() {
@@ -421,18 +562,26 @@ absl::StatusOr<std::string> MakeFolder() {
 
 int RunJob(const RunOptions& options) {
   int failure = launch::kExitLockstepFailed;
+  for (const std::string& sentence : options.without_effect) SayNow(sentence);
   absl::StatusOr<Plan> plan = MakePlan(options, failure);
   if (!plan.ok()) return Fail(failure, plan.status());
-  std::string folder;
-  if (plan->server) {
-    absl::StatusOr<std::string> made = MakeFolder();
-    if (!made.ok()) return Fail(launch::kExitLockstepFailed, made.status());
-    folder = plan->server->folder = *std::move(made);
+  if (options.print_environment || options.dry_run) {
+    if (options.dry_run) PrintPlan(options, *plan);
+    if (options.print_environment) PrintEnvironment(*plan);
+    return 0;
+  }
+  // Only a server of our own cannot do without it.
+  absl::StatusOr<std::string> made = MakeFolder();
+  if (plan->server && !made.ok()) return Fail(launch::kExitLockstepFailed, made.status());
+  const std::string folder = made.ok() ? *made : "";
+  if (plan->server) plan->server->folder = folder;
+  if (!options.no_stacks && !folder.empty() && launch::WriteStackHook(folder).ok()) {
+    launch::AddStackHook(folder, plan->launcher.environment);
   }
   RaiseDescriptorLimit(plan->launcher.supervisor.size);
 
   launch::InheritedSignals signals;
-  const int signal_fd = TakeSignals(signals);
+  const int signal_fd = TakeSignals(plan->signals, signals);
   if (signal_fd < 0) {
     return Fail(launch::kExitLockstepFailed, absl::UnavailableError("cannot make a signalfd"));
   }
@@ -440,9 +589,9 @@ int RunJob(const RunOptions& options) {
   if (plan->server) plan->server->signals = signals;
 
   absl::StatusOr<launch::Guardian> guardian =
-      launch::Guardian::Start(plan->launcher.run_id, folder);
+      launch::Guardian::Start(plan->launcher.environment.run_id, folder);
   if (!guardian.ok()) return Fail(launch::kExitLockstepFailed, guardian.status());
-  Session session(*std::move(plan), *guardian, signal_fd);
+  Session session(*std::move(plan), *guardian, signal_fd, folder);
   return session.Run();
 }
 

@@ -14,6 +14,8 @@ namespace lockstep::cli {
 void AddServe(CLI::App& app, Invocation& invocation);
 void AddStatus(CLI::App& app, Invocation& invocation);
 void AddWhy(CLI::App& app, Invocation& invocation);
+void AddBundle(CLI::App& app, Invocation& invocation);
+void AddStacks(CLI::App& app, Invocation& invocation);
 void AddMembers(CLI::App& app, Invocation& invocation);
 void AddBarriers(CLI::App& app, Invocation& invocation);
 void AddRendezvous(CLI::App& app, Invocation& invocation);

@@ -145,8 +145,28 @@ Option& OptionTable::List(std::string name, std::vector<std::string>* value, std
   return option;
 }
 
+void OptionTable::TakeUnderscores() {
+  for (Option& option : options_) {
+    if (option.name.find('-') != std::string::npos) {
+      option.other_flags.push_back("--" + Underscored(option.name));
+    }
+    for (const std::string& flag : std::vector<std::string>(option.other_flags)) {
+      const std::string underscored = "--" + Underscored(flag.substr(2));
+      if (underscored != flag) option.other_flags.push_back(underscored);
+    }
+  }
+}
+
 void OptionTable::AddTo(CLI::App& app) {
   for (Option& option : options_) {
+    for (const std::string& flag : option.other_flags) {
+      CLI::Option* const other =
+          option.is_switch ? app.add_flag(flag)
+                           : app.add_option(flag, [](const CLI::results_t&) { return true; });
+      if (option.repeatable)
+        other->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
+      option.parsed_others.push_back(other->group(""));  // shown in no help
+    }
     option.default_texts = option.get();
     const std::string help = absl::StrCat(option.help, " [", option.variable, "]");
     if (option.is_switch) {
@@ -157,7 +177,7 @@ void OptionTable::AddTo(CLI::App& app) {
         option.flags, [](const CLI::results_t&) { return true; }, help);
     option.parsed->type_name(option.type);
     if (option.repeatable) {
-      option.parsed->expected(1, 1 << 20)->allow_extra_args(false);
+      option.parsed->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
     } else if (!option.default_texts.front().empty()) {
       option.parsed->default_str(option.default_texts.front());
     }
@@ -199,6 +219,14 @@ absl::Status OptionTable::CheckKeys(const std::map<std::string, ConfigValue>& se
   return absl::OkStatus();
 }
 
+const CLI::Option* OptionTable::ParsedOf(const Option& option) {
+  if (option.parsed != nullptr && option.parsed->count() > 0) return option.parsed;
+  for (const CLI::Option* other : option.parsed_others) {
+    if (other->count() > 0) return other;
+  }
+  return nullptr;
+}
+
 absl::Status OptionTable::ResolveOne(Option& option, const Variables& variables,
                                      const ConfigFile& file) {
   const auto set = [&](Origin origin, std::string where, const std::vector<std::string>& texts) {
@@ -213,15 +241,20 @@ absl::Status OptionTable::ResolveOne(Option& option, const Variables& variables,
         origin == Origin::kFile ? absl::StrCat(option.where, ": ", option.key) : option.where;
     return Wrong(absl::StrCat(name, ": ", std::string(status.message())));
   };
-  if (option.parsed != nullptr && option.parsed->count() > 0) {
-    std::vector<std::string> texts = option.parsed->results();
+  if (const CLI::Option* const parsed = ParsedOf(option); parsed != nullptr) {
+    std::vector<std::string> texts = parsed->results();
     // A switch that is given twice is on as well.
     if (option.is_switch) texts = {texts.back()};
-    return set(Origin::kFlag, "--" + option.name, texts);
+    return set(Origin::kFlag,
+               parsed == option.parsed ? "--" + option.name : parsed->get_name(false, true), texts);
   }
-  const char* variable = variables(option.variable.c_str());
-  if (variable != nullptr && *variable != '\0') {
-    return set(Origin::kEnvironment, option.variable, TextsOf(option, variable));
+  std::vector<std::string> names = {option.variable};
+  names.insert(names.end(), option.other_variables.begin(), option.other_variables.end());
+  for (const std::string& name : names) {
+    const char* const variable = variables(name.c_str());
+    if (variable != nullptr && *variable != '\0') {
+      return set(Origin::kEnvironment, name, TextsOf(option, variable));
+    }
   }
   const auto section = file.sections.find(section_);
   if (option.file && section != file.sections.end()) {

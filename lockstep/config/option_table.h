@@ -30,6 +30,10 @@ struct Option {
   bool repeatable = false;
   bool is_switch = false;
   bool file = true;  // may stand in a file
+  // What others call it; taken, but in no help. A flag of ours, and then a variable of ours, beats
+  // them.
+  std::vector<std::string> other_flags;      // "--nproc_per_node"
+  std::vector<std::string> other_variables;  // "PET_NPROC_PER_NODE"
 
   // Checks the texts and stores what they say; one text unless repeatable.
   std::function<absl::Status(const std::vector<std::string>&)> set;
@@ -40,6 +44,7 @@ struct Option {
   std::string where;  // "--listen", "LOCKSTEP_SERVER_LISTEN", "lockstep.yaml:3"; empty for defaults
   std::vector<std::string> default_texts;
   CLI::Option* parsed = nullptr;
+  std::vector<CLI::Option*> parsed_others;
 };
 
 // Declares options bound to variables that outlive the table, whose values are the defaults.
@@ -80,6 +85,9 @@ class OptionTable {
   Option& List(std::string name, std::vector<std::string>* value, std::string type,
                std::string help);
 
+  // Takes each flag with underscores for dashes, too.
+  void TakeUnderscores();
+
   // Adds the flags to a command line. The table must outlive `app`'s parsing.
   void AddTo(CLI::App& app);
 
@@ -97,6 +105,8 @@ class OptionTable {
   absl::Status CheckKeys(const std::map<std::string, ConfigValue>& section,
                          const std::string& path) const;
   absl::Status ResolveOne(Option& option, const Variables& variables, const ConfigFile& file);
+  // Whether a flag said it, and which.
+  static const CLI::Option* ParsedOf(const Option& option);
 
   const std::string section_;
   const std::string prefix_;

@@ -72,6 +72,37 @@ TEST_F(OptionTableTest, KeepsDefaults) {
   EXPECT_EQ(Named("listen").origin, Origin::kDefault);
 }
 
+TEST_F(OptionTableTest, ARepeatableFlagTakesOneValueAtATime) {
+  CLI::App app;
+  app.prefix_command();
+  table_.AddTo(app);
+  const std::vector<const char*> words = {"program", "--job", "a=1", "--job", "b=2", "train.py"};
+  app.parse(static_cast<int>(words.size()), words.data());
+  ASSERT_TRUE(table_.Resolve([](const char*) { return nullptr; }).ok());
+  EXPECT_THAT(jobs_, ElementsAre("a=1", "b=2"));
+  EXPECT_THAT(app.remaining(), ElementsAre("train.py"));
+}
+
+TEST_F(OptionTableTest, OtherNamesOfAnOptionAreTakenBehindItsOwn) {
+  Option& keys = table_.Count("keys-most", &keys_max_, "Keys.");
+  keys.other_flags = {"--keys"};
+  keys.other_variables = {"OTHER_KEYS"};
+  table_.TakeUnderscores();
+  variables_ = {{"OTHER_KEYS", "5"}};
+  ASSERT_TRUE(Resolve({}).ok());
+  EXPECT_EQ(keys_max_, 5U);
+  EXPECT_EQ(Named("keys-most").where, "OTHER_KEYS");
+}
+
+TEST_F(OptionTableTest, UnderscoresAndOtherFlags) {
+  Option& keys = table_.Count("keys-most", &keys_max_, "Keys.");
+  keys.other_flags = {"--most-keys"};
+  table_.TakeUnderscores();
+  ASSERT_TRUE(Resolve({"--most_keys", "6"}).ok());
+  EXPECT_EQ(keys_max_, 6U);
+  EXPECT_EQ(Named("keys-most").where, "--most_keys");
+}
+
 TEST_F(OptionTableTest, AFlagBeatsAVariableBeatsAFileBeatsTheDefault) {
   const std::string path = WriteFile(
       "server:\n  listen: file:1\n  grace: 5s\n  keys_max: 7\n  job: [a=1, b=2]\n  verbose: yes\n");

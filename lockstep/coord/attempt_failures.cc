@@ -1,6 +1,4 @@
 // What goes wrong in an attempt, and who is told.
-#include <string.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -11,13 +9,8 @@
 namespace lockstep::coord {
 namespace {
 
-std::string DescribeEnd(const ProcessEnded& end) {
-  if (end.signal == 0) {
-    return absl::StrCat("its process exited with code ", end.exit_code, " without leaving the job");
-  }
-  const char* name = sigabbrev_np(end.signal);
-  return absl::StrCat("its process was killed by ",
-                      name ? absl::StrCat("SIG", name) : absl::StrCat("signal ", end.signal));
+std::string DescribeLoss(const ProcessEnded& end) {
+  return absl::StrCat(DescribeEnd(end), end.signal == 0 ? " without leaving the job" : "");
 }
 
 }  // namespace
@@ -194,7 +187,7 @@ void Attempt::Handle(Time now, const ProcessEnded& fact, Effects& out) {
   const ErrorPtr error = MakeError(
       Error{.code = absl::StatusCode::kUnavailable,
             .reason = Reason::kProcessEnded,
-            .message = absl::StrCat(job_.Describe(fact.member), " was lost: ", DescribeEnd(fact),
+            .message = absl::StrCat(job_.Describe(fact.member), " was lost: ", DescribeLoss(fact),
                                     "; look at the end of its log"),
             .origin = fact.member});
   // Before everybody is in, nobody but itself is concerned: the others go on waiting for it.
@@ -212,7 +205,7 @@ void Attempt::Handle(Time now, const ProcessEnded& fact, Effects& out) {
   if (!by_connection) return;
   out.Tell(Severity::kWarning,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(fact.member),
-                        ", which was lost by its connection: ", DescribeEnd(fact)),
+                        ", which was lost by its connection: ", DescribeLoss(fact)),
            {NoticeKind::kProcessEnded, fact.member});
 }
 

@@ -55,6 +55,35 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   if (preemption_.state().id > 0) view.preemption = {preemption_.state(), preemption_.Members()};
 }
 
+namespace {
+
+ProcessState StateOf(const ProcessRecord& process) {
+  if (process.pid == 0) return ProcessState::kUnknown;
+  if (process.stopped) return ProcessState::kStopped;
+  if (process.running) return ProcessState::kRunning;
+  return process.failed ? ProcessState::kFailed : ProcessState::kEnded;
+}
+
+// Of a program that knows nothing of us a launcher can tell at least that.
+std::string WhyMissing(Time now, const ProcessRecord& process) {
+  const std::string span = FormatSpan(now - process.since);
+  switch (StateOf(process)) {
+    case ProcessState::kUnknown:
+      return "";
+    case ProcessState::kRunning:
+      return absl::StrCat("its process has run for ", span, ", and has not joined");
+    case ProcessState::kStopped:
+      return absl::StrCat("its process has been stopped (SIGSTOP) for ", span);
+    case ProcessState::kEnded:
+    case ProcessState::kFailed:
+      break;
+  }
+  return absl::StrCat(process.ended.empty() ? "its process ended" : process.ended, " ", span,
+                      " ago");
+}
+
+}  // namespace
+
 MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
   const Membership::Member& member = membership_.Get(index);
   const ProcessRecord& process = job_.processes[index.value()];
@@ -70,7 +99,9 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
                   .phase = member.phase,
                   .labels = member.labels,
                   .doing = job_.waits.Describe(now, index),
-                  .native = member.native()};
+                  .native = member.native(),
+                  .process = StateOf(process),
+                  .process_since = process.since};
   if (member.ever_registered) view.last_heard = member.last_heard;
   auto become = [&view](MemberCondition condition, Time since, std::string why) {
     view.condition = condition;
@@ -92,10 +123,10 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
     } else {
       const bool came = member.ever_registered;
       become(MemberCondition::kMissing, came ? member.since : started_.value_or(now),
-             came ? "it went away while it registered" : "");
+             came ? "it went away while it registered" : WhyMissing(now, process));
     }
   } else if (process.stopped) {
-    become(MemberCondition::kSuspect, process.stopped_at, "its process is stopped (SIGSTOP)");
+    become(MemberCondition::kSuspect, process.since, "its process is stopped (SIGSTOP)");
   } else if (member.link == Membership::Link::kRestarted) {
     become(MemberCondition::kSuspect, member.link_since,
            "the server was restarted, and it has not come back yet");

@@ -331,9 +331,10 @@ void Coordinator::RecordProcess(MemberIndex member, Effects& out) {
   job_->Touch(member);
 }
 
-void Coordinator::HandleOther(Time, const ProcessStarted& fact, Effects& out) {
+void Coordinator::HandleOther(Time now, const ProcessStarted& fact, Effects& out) {
   if (!job_->IsMember(fact.member)) return;
-  job_->processes[fact.member.value()] = {.host = fact.host, .pid = fact.pid, .running = true};
+  job_->processes[fact.member.value()] = {
+      .host = fact.host, .pid = fact.pid, .running = true, .since = now, .ended = ""};
   RecordProcess(fact.member, out);
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_->options.job, "': ", job_->Name(fact.member),
@@ -348,6 +349,9 @@ void Coordinator::HandleOther(Time now, const ProcessEnded& fact, Effects& out) 
   if (process.pid != fact.pid || !process.running) return;
   process.running = false;
   process.stopped = false;
+  process.since = now;
+  process.failed = fact.signal != 0 || fact.exit_code != 0;
+  process.ended = DescribeEnd(fact);
   RecordProcess(fact.member, out);
   if (!stopped_) attempt_->Handle(now, fact, out);
 }
@@ -369,10 +373,10 @@ void Coordinator::SetStopped(Time now, MemberIndex member, int64_t pid, bool sto
            stopped ? absl::StrCat("job '", job_->options.job, "': ", job_->Describe(member),
                                   " is stopped (SIGSTOP); it is lost only by its heartbeat timeout")
                    : absl::StrCat("job '", job_->options.job, "': ", job_->Describe(member),
-                                  " continues after ", FormatSpan(now - process.stopped_at)),
+                                  " continues after ", FormatSpan(now - process.since)),
            {stopped ? NoticeKind::kMemberSuspect : NoticeKind::kMemberRecovered, member});
   process.stopped = stopped;
-  process.stopped_at = now;
+  process.since = now;
   RecordProcess(member, out);
 }
 

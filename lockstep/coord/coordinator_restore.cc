@@ -104,7 +104,7 @@ absl::Status Coordinator::ApplyProcess(Time at, const record::ProcessChanged& re
                                             .pid = record.pid,
                                             .running = record.running,
                                             .stopped = record.stopped,
-                                            .stopped_at = at};
+                                            .since = at};
   return absl::OkStatus();
 }
 
@@ -134,11 +134,11 @@ std::vector<TimedRecord> Coordinator::Snapshot() const {
   for (int32_t i = 0; i < job_->options.size; ++i) {
     const ProcessRecord& process = job_->processes[i];
     if (process.pid == 0) continue;
-    records.push_back({process.stopped_at, record::ProcessChanged{.member = MemberIndex(i),
-                                                                  .host = process.host,
-                                                                  .pid = process.pid,
-                                                                  .running = process.running,
-                                                                  .stopped = process.stopped}});
+    records.push_back({process.since, record::ProcessChanged{.member = MemberIndex(i),
+                                                             .host = process.host,
+                                                             .pid = process.pid,
+                                                             .running = process.running,
+                                                             .stopped = process.stopped}});
   }
   for (const auto& [version, error] : job_->errors) {
     records.push_back({error.at, record::ErrorKept{.code = error.code,

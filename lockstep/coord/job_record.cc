@@ -1,5 +1,7 @@
 #include "lockstep/coord/job_record.h"
 
+#include <string.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +10,13 @@
 #include "lockstep/base/check.h"
 
 namespace lockstep::coord {
+
+std::string DescribeEnd(const ProcessEnded& end) {
+  if (end.signal == 0) return absl::StrCat("its process exited with code ", end.exit_code);
+  const char* const name = sigabbrev_np(end.signal);
+  return absl::StrCat("its process was killed by ",
+                      name ? absl::StrCat("SIG", name) : absl::StrCat("signal ", end.signal));
+}
 
 JobRecord::JobRecord(const CoordinatorOptions& options_in)
     : options(options_in),

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/ids.h"
 #include "lockstep/base/time.h"
+#include "lockstep/coord/events.h"
 #include "lockstep/coord/options.h"
 #include "lockstep/coord/records.h"
 #include "lockstep/coord/view.h"
@@ -24,8 +25,13 @@ struct ProcessRecord {
   int64_t pid = 0;
   bool running = false;
   bool stopped = false;
-  Time stopped_at;
+  bool failed = false;  // of one that has ended, as far as known
+  Time since;           // when that became so
+  std::string ended;    // how, as far as this life of the server was told
 };
+
+// "its process was killed by SIGKILL".
+std::string DescribeEnd(const ProcessEnded& end);
 
 // Where a member said that it runs.
 struct PlaceRecord {

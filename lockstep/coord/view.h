@@ -28,6 +28,14 @@ enum class MemberCondition {
 
 absl::string_view MemberConditionName(MemberCondition condition);
 
+enum class ProcessState {
+  kUnknown,  // nobody told
+  kRunning,
+  kStopped,  // by SIGSTOP or a debugger
+  kEnded,    // with exit code 0
+  kFailed,
+};
+
 struct MemberView {
   MemberIndex member;
   std::string name;  // task/4#1
@@ -44,6 +52,9 @@ struct MemberView {
   std::string
       doing;  // "waits at barrier 'b' for 12s", "waits for key 'k' for 3s"; empty: not known
   bool native = false;
+  // What its launcher told, when one did.
+  ProcessState process = ProcessState::kUnknown;
+  Time process_since;
 };
 
 struct BarrierView {

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -42,6 +43,74 @@ std::string HostOf(absl::string_view address) {
   return std::string(host);
 }
 
+// Which of its own processes an MPI or PMI launcher took `lockstep run` for.
+constexpr const char* kOfMpiLaunchers[] = {"PMI_RANK",
+                                           "PMI_SIZE",
+                                           "PMI_LOCAL_RANK",
+                                           "PMI_LOCAL_SIZE",
+                                           "PMIX_RANK",
+                                           "MPI_LOCALRANKID",
+                                           "MPI_LOCALNRANKS",
+                                           "MV2_COMM_WORLD_RANK",
+                                           "MV2_COMM_WORLD_SIZE",
+                                           "MV2_COMM_WORLD_LOCAL_RANK",
+                                           "MV2_COMM_WORLD_LOCAL_SIZE",
+                                           "OMPI_COMM_WORLD_NODE_RANK"};
+
+// {"cluster": {"worker": ["h:1", "h:2"]}, "task": {"type": "worker", "index": 0}}
+std::string TensorFlowConfig(const std::vector<std::string>& addresses, int32_t index) {
+  return absl::StrCat("{\"cluster\": {\"worker\": [\"", absl::StrJoin(addresses, "\", \""),
+                      "\"]}, \"task\": {\"type\": \"worker\", \"index\": ", index, "}}");
+}
+
+void SetOwn(const RunEnvironment& run, const std::string& index, Environment& environment) {
+  environment["LOCKSTEP_COORDINATOR"] = run.address.link;
+  environment["LOCKSTEP_JOB"] = run.address.job;
+  environment["LOCKSTEP_INDEX"] = index;
+  environment["LOCKSTEP_SIZE"] = absl::StrCat(run.placement.size);
+  environment["LOCKSTEP_ROLE"] = run.role;
+  if (run.attempt.number) environment["LOCKSTEP_ATTEMPT"] = absl::StrCat(*run.attempt.number);
+  std::string& run_ids = environment["LOCKSTEP_RUN_ID"];
+  absl::StrAppend(&run_ids, run_ids.empty() ? "" : ":", run.run_id);
+}
+
+void SetTorch(const RunEnvironment& run, const std::string& index, int32_t local,
+              Environment& environment) {
+  const Placement& place = run.placement;
+  environment["RANK"] = environment["ROLE_RANK"] = index;
+  environment["WORLD_SIZE"] = environment["ROLE_WORLD_SIZE"] = absl::StrCat(place.size);
+  environment["ROLE_NAME"] = run.role;
+  environment["LOCAL_RANK"] = absl::StrCat(local);
+  environment["LOCAL_WORLD_SIZE"] = absl::StrCat(place.local_size);
+  environment["GROUP_RANK"] = environment["NODE_RANK"] = absl::StrCat(place.node);
+  environment["GROUP_WORLD_SIZE"] = absl::StrCat(place.nodes);
+  environment["TORCHELASTIC_RUN_ID"] = run.run_name.empty() ? run.address.job : run.run_name;
+  environment["TORCHELASTIC_RESTART_COUNT"] = absl::StrCat(run.attempt.restarts);
+  environment["TORCHELASTIC_MAX_RESTARTS"] = absl::StrCat(run.attempt.max_restarts);
+  environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  if (LimitsThreads(run)) environment["OMP_NUM_THREADS"] = "1";
+  if (run.address.store.empty()) return;
+  environment["MASTER_ADDR"] = HostOf(run.address.store);
+  environment["MASTER_PORT"] = run.address.store.substr(run.address.store.rfind(':') + 1);
+  // Torch compares with exactly this text.
+  environment["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+}
+
+void SetJax(const RunEnvironment& run, const std::string& index, int32_t local,
+            Environment& environment) {
+  const std::string size = absl::StrCat(run.placement.size);
+  environment["JAX_COORDINATOR_BIND_ADDRESS"] = "127.0.0.1:0";
+  environment["JAX_COORDINATOR_ADDRESS"] = run.address.grpc;
+  environment["JAX_NUM_PROCESSES"] = size;
+  environment["JAX_PROCESS_ID"] = index;
+  // JAX tests only that it is there when it has the coordinator's address already.
+  environment["OMPI_MCA_orte_hnp_uri"] = "lockstep";
+  environment["OMPI_COMM_WORLD_SIZE"] = size;
+  environment["OMPI_COMM_WORLD_RANK"] = index;
+  environment["OMPI_COMM_WORLD_LOCAL_RANK"] = absl::StrCat(local);
+  environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = absl::StrCat(run.placement.local_size);
+}
+
 }  // namespace
 
 Environment ParseEnvironment(const char* const* strings) {
@@ -62,35 +131,22 @@ std::vector<std::string> Format(const Environment& environment) {
   return strings;
 }
 
-Environment MemberEnvironment(Environment inherited, const JobAddress& address,
-                              const std::string& role, MemberIndex member, int32_t size,
-                              const std::string& run_id) {
-  Environment environment = std::move(inherited);
-  const std::string index_text = absl::StrCat(member.value());
-  const std::string size_text = absl::StrCat(size);
+Environment MemberEnvironment(const RunEnvironment& run, int32_t local) {
+  Environment environment = run.inherited;
+  for (const char* name : kOfMpiLaunchers) environment.erase(name);
+  const Placement& place = run.placement;
+  const std::string index = absl::StrCat(place.first + local);
 
-  environment["LOCKSTEP_COORDINATOR"] = address.link;
-  environment["LOCKSTEP_JOB"] = address.job;
-  environment["LOCKSTEP_INDEX"] = index_text;
-  environment["LOCKSTEP_SIZE"] = size_text;
-  environment["LOCKSTEP_ROLE"] = role;
-  std::string& run_ids = environment["LOCKSTEP_RUN_ID"];
-  absl::StrAppend(&run_ids, run_ids.empty() ? "" : ":", run_id);
-
-  environment["JAX_COORDINATOR_BIND_ADDRESS"] = "127.0.0.1:0";
-  environment["JAX_COORDINATOR_ADDRESS"] = address.grpc;
-  environment["JAX_NUM_PROCESSES"] = size_text;
-  environment["JAX_PROCESS_ID"] = index_text;
-  // JAX tests only that it is there when it has the coordinator's address already.
-  environment["OMPI_MCA_orte_hnp_uri"] = "lockstep";
-  environment["OMPI_COMM_WORLD_SIZE"] = size_text;
-  environment["OMPI_COMM_WORLD_RANK"] = index_text;
-  environment["OMPI_COMM_WORLD_LOCAL_RANK"] = index_text;
-
+  SetOwn(run, index, environment);
+  SetTorch(run, index, local, environment);
+  SetJax(run, index, local, environment);
+  if (!run.tensorflow.empty()) {
+    environment["TF_CONFIG"] = TensorFlowConfig(run.tensorflow, place.first + local);
+  }
   environment.emplace("PYTHONUNBUFFERED", "1");
 
   if (HasProxy(environment)) {
-    const std::vector<std::string> hosts = {"127.0.0.1", "localhost", "::1", HostOf(address.grpc)};
+    std::vector<std::string> hosts = {"127.0.0.1", "localhost", "::1", HostOf(run.address.grpc)};
     for (const char* name : {"no_proxy", "NO_PROXY"}) {
       environment[name] = WithHosts(environment[name], hosts);
     }
@@ -99,7 +155,13 @@ Environment MemberEnvironment(Environment inherited, const JobAddress& address,
       own->second = WithHosts(own->second, hosts);
     }
   }
+  for (const auto& [name, value] : run.extra) environment[name] = value;
   return environment;
+}
+
+bool LimitsThreads(const RunEnvironment& run) {
+  return run.placement.local_size > 1 && !run.inherited.contains("OMP_NUM_THREADS") &&
+         !run.extra.contains("OMP_NUM_THREADS");
 }
 
 Environment WithoutOtherServers(Environment inherited) {

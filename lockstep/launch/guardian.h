@@ -45,6 +45,7 @@ class Guardian {
     pid_t group = 0;
     bool watch = false;
   };
+  pid_t pid() const { return pid_; }
   int entry_fd() const { return pipe_.get(); }
 
   // Ends what is left of the run, and waits for that; bounded, since the guardian is.

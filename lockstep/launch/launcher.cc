@@ -1,10 +1,13 @@
 #include "lockstep/launch/launcher.h"
 
+#include <algorithm>
+#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/launch/exit_code.h"
+#include "lockstep/launch/last_lines.h"
 
 namespace lockstep::launch {
 namespace {
@@ -30,6 +33,7 @@ struct Launcher::Slot {
   std::optional<asio::posix::stream_descriptor> end;  // its pidfd
   std::unique_ptr<OutputPipe> output;
   std::unique_ptr<OutputPipe> errors;
+  LastLines last_lines;
   bool output_end_told = false;
   bool retired = false;  // another has taken its place
 };
@@ -41,21 +45,72 @@ Launcher::Launcher(runtime::Loop& loop, Guardian& guardian, LaunchHost& host,
       host_(host),
       options_(std::move(options)),
       supervisor_(options_.supervisor),
-      timer_(loop) {}
+      timer_(loop),
+      environment_(options_.environment) {
+  environment_.role = options_.supervisor.role;
+  if (options_.log_folder.empty()) return;
+  logs_ = std::make_unique<LogWriter>(
+      [this] {
+        loop_.Post([this] {
+          ResumeOutput();
+          ResumeErrors();
+        });
+      },
+      [this](int error) {
+        loop_.Post([this, error] {
+          host_.Say(absl::StrCat("cannot write a file below ", options_.log_folder, ": ",
+                                 std::strerror(error),
+                                 "; what it does not take is dropped, and the processes go on"));
+        });
+      });
+}
 
 Launcher::~Launcher() = default;
 
 void Launcher::Start() {
-  slots_.reserve(static_cast<size_t>(options_.supervisor.size));
-  for (int32_t i = 0; i < options_.supervisor.size; ++i) {
-    if (!StartOne(MemberIndex(i))) return;
+  Handle(AttemptBegins{.first = environment_.placement.first,
+                       .size = environment_.placement.local_size});
+  StartAll();
+}
+
+void Launcher::Begin(RunEnvironment environment, std::optional<int32_t> failures) {
+  // Not here, where one of the slots may be calling; and they stay, since a pipe may yet call.
+  loop_.Post([this, environment = std::move(environment), failures]() mutable {
+    if (finished_) return;
+    for (auto& slot : slots_) Retire(slot);
+    environment_ = std::move(environment);
+    Handle(AttemptBegins{.first = environment_.placement.first,
+                         .size = environment_.placement.local_size,
+                         .failures = failures});
+    StartAll();
+  });
+}
+
+void Launcher::StartAll() {
+  const Placement place = environment_.placement;
+  slots_.clear();
+  slots_.resize(static_cast<size_t>(place.local_size));
+  for (int32_t local = 0; local < place.local_size; ++local) {
+    if (!StartOne(MemberIndex(place.first + local), 0)) return;
   }
 }
 
-bool Launcher::StartOne(MemberIndex member) {
-  const SupervisorOptions& job = options_.supervisor;
-  const std::vector<std::string> environment = Format(MemberEnvironment(
-      options_.inherited, options_.address, job.role, member, job.size, options_.run_id));
+std::unique_ptr<Launcher::Slot>& Launcher::SlotOf(MemberIndex member) {
+  return slots_[static_cast<size_t>(member.value() - environment_.placement.first)];
+}
+
+void Launcher::Retire(std::unique_ptr<Slot>& slot) {
+  if (slot == nullptr) return;
+  slot->retired = true;
+  slot->end.reset();
+  retired_.push_back(std::move(slot));
+}
+
+bool Launcher::StartOne(MemberIndex member, int32_t restarts) {
+  RunEnvironment own = environment_;
+  own.attempt.restarts += restarts;
+  const std::vector<std::string> environment =
+      Format(MemberEnvironment(own, member.value() - environment_.placement.first));
   auto process = Process::Start(options_.command, environment, options_.signals, guardian_);
   if (!process.ok()) {
     Handle(StartFailed{.member = member,
@@ -63,40 +118,68 @@ bool Launcher::StartOne(MemberIndex member) {
                        .exit_code = ExitCodeOfFailedStart(process.status())});
     return false;
   }
-  auto owned = std::make_unique<Slot>();
-  Slot& slot = *owned;
-  slots_.push_back(std::move(owned));
+  std::unique_ptr<Slot>& place = SlotOf(member);
+  Retire(place);
+  place = std::make_unique<Slot>();
+  Slot& slot = *place;
   slot.member = member;
   slot.process = std::move(*process);
-  const std::string name = absl::StrCat(job.role, "/", member.value());
-  const int color = ColorOf(member);
-  slot.output = std::make_unique<OutputPipe>(
-      loop_, slot.process->TakeOutput(), LinePrefixer(name, options_.color_output ? color : -1),
-      [this](std::string lines) { return host_.WriteOutput(std::move(lines)); },
-      [this, &slot] { OnPipeEnd(slot); });
-  slot.errors = std::make_unique<OutputPipe>(
-      loop_, slot.process->TakeErrors(), LinePrefixer(name, options_.color_errors ? color : -1),
-      [this](std::string lines) { return host_.WriteErrors(std::move(lines)); },
-      [this, &slot] { OnPipeEnd(slot); });
+  slot.output = MakePipe(slot, kOutputStream, slot.process->TakeOutput());
+  slot.errors = MakePipe(slot, kErrorStream, slot.process->TakeErrors());
   slot.end.emplace(loop_.io(), slot.process->TakePidfd().release());
   WatchEnd(slot);
   Handle(ProcessStarted{.member = member, .pid = slot.process->pid()});
   return true;
 }
 
+LogWriter::File Launcher::OpenLog(MemberIndex member, const char* name) {
+  auto file =
+      LogWriter::Open(absl::StrCat(options_.log_folder, "/attempt_",
+                                   environment_.attempt.restarts + 1, "/rank_", member.value()),
+                      name);
+  if (file.ok()) return *std::move(file);
+  host_.Say(std::string(file.status().message()));
+  return nullptr;
+}
+
+std::unique_ptr<OutputPipe> Launcher::MakePipe(Slot& slot, Streams stream, runtime::UniqueFd fd) {
+  const bool output = stream == kOutputStream;
+  const int32_t local = slot.member.value() - environment_.placement.first;
+  const std::string name = absl::StrCat(options_.supervisor.role, "/", slot.member.value());
+  const bool color = output ? options_.color_output : options_.color_errors;
+  LogWriter::File file;
+  if (logs_ != nullptr && options_.routing.ToFile(local, stream)) {
+    file = OpenLog(slot.member, output ? "stdout.log" : "stderr.log");
+  }
+  const bool console = options_.routing.ToConsole(local, stream);
+  return std::make_unique<OutputPipe>(
+      loop_, std::move(fd),
+      options_.prefix ? LinePrefixer(name, color ? ColorOf(slot.member) : -1) : LinePrefixer(),
+      [this, output, console](std::string lines) {
+        if (!console) return true;
+        return output ? host_.WriteOutput(std::move(lines)) : host_.WriteErrors(std::move(lines));
+      },
+      [this, &slot, file](std::string_view bytes) {
+        slot.last_lines.Feed(bytes);
+        return file == nullptr || logs_->Push(file, bytes);
+      },
+      [this, &slot] { OnPipeEnd(slot); });
+}
+
 void Launcher::WatchEnd(Slot& slot) {
-  slot.end->async_wait(asio::posix::stream_descriptor::wait_read,
-                       [this, &slot](const asio::error_code& error) {
-                         if (error) return;
-                         const std::optional<Ending> ending = slot.process->PollEnding();
-                         // An event of the descriptor that had this number before.
-                         if (!ending) return WatchEnd(slot);
-                         // First what it said, then that it ended. What else holds its output may
-                         // still write.
-                         slot.output->Drain();
-                         slot.errors->Drain();
-                         Handle(ProcessEnded{.member = slot.member, .ending = *ending});
-                       });
+  slot.end->async_wait(
+      asio::posix::stream_descriptor::wait_read, [this, &slot](const asio::error_code& error) {
+        if (error) return;
+        const std::optional<Ending> ending = slot.process->PollEnding();
+        // An event of the descriptor that had this number before.
+        if (!ending) return WatchEnd(slot);
+        // First what it said, then that it ended. What else holds its output may
+        // still write.
+        slot.output->Drain();
+        slot.errors->Drain();
+        Handle(ProcessEnded{
+            .member = slot.member, .ending = *ending, .last_lines = slot.last_lines.Take()});
+      });
 }
 
 void Launcher::OnPipeEnd(Slot& slot) {
@@ -106,8 +189,25 @@ void Launcher::OnPipeEnd(Slot& slot) {
   Handle(OutputEnded{slot.member});
 }
 
+std::map<int32_t, std::vector<std::string>> Launcher::LastLinesOfAll() const {
+  std::map<int32_t, std::vector<std::string>> lines;
+  for (const auto& slot : slots_) {
+    if (slot != nullptr) lines[slot->member.value()] = slot->last_lines.Take();
+  }
+  return lines;
+}
+
+bool Launcher::Holds(pid_t pid) const {
+  const auto holds = [pid](const std::unique_ptr<Slot>& slot) {
+    return slot != nullptr && slot->process->held() && slot->process->pid() == pid;
+  };
+  return std::any_of(slots_.begin(), slots_.end(), holds) ||
+         std::any_of(retired_.begin(), retired_.end(), holds);
+}
+
 void Launcher::OnChildSignal() {
   for (const auto& slot : slots_) {
+    if (slot == nullptr) continue;
     while (const std::optional<StateChange> change = slot->process->PollStateChange()) {
       if (change->stopped) {
         Handle(ProcessStopped{.member = slot->member, .signal = change->signal});
@@ -131,12 +231,32 @@ void Launcher::OnPreemptionChecked(const std::optional<PreemptionTold>& told) {
   Handle(PreemptionChecked{told});
 }
 
+void Launcher::OnCalledOff(std::string why, bool another) {
+  Handle(AttemptCalledOff{.why = std::move(why), .another = another});
+}
+
+void Launcher::OnRunEnded(int exit_code, std::string why) {
+  Handle(RunEnded{.exit_code = exit_code, .why = std::move(why)});
+}
+
 void Launcher::ResumeOutput() {
-  for (const auto& slot : slots_) slot->output->Resume();
+  for (const auto& slot : slots_) {
+    if (slot != nullptr) slot->output->Resume();
+  }
 }
 
 void Launcher::ResumeErrors() {
-  for (const auto& slot : slots_) slot->errors->Resume();
+  for (const auto& slot : slots_) {
+    if (slot != nullptr) slot->errors->Resume();
+  }
+}
+
+void Launcher::FlushLogs(absl::AnyInvocable<void()> done) {
+  if (logs_ != nullptr) {
+    logs_->Flush(std::move(done));
+  } else {
+    done();
+  }
 }
 
 void Launcher::Handle(const Event& event) {
@@ -149,10 +269,10 @@ void Launcher::Handle(const Event& event) {
 void Launcher::Apply(const Effects& effects) {
   for (const ProcessReport& report : effects.reports) host_.Report(report);
   for (const SignalGroup& signal : effects.signals) {
-    slots_[static_cast<size_t>(signal.member.value())]->process->Signal(signal.signal);
+    SlotOf(signal.member)->process->Signal(signal.signal);
   }
   for (const MemberIndex member : effects.releases) {
-    Slot& slot = *slots_[static_cast<size_t>(member.value())];
+    Slot& slot = *SlotOf(member);
     slot.process->Release();
     slot.output->Close();
     slot.errors->Close();
@@ -161,19 +281,16 @@ void Launcher::Apply(const Effects& effects) {
   if (effects.ask_root_cause) host_.AskRootCause();
   if (effects.check_preemption) host_.CheckPreemption();
   if (effects.notice_signal) host_.NoticeSignal(*effects.notice_signal);
-  if (effects.restart) {
-    host_.Restarting();
-    // Not here, where one of the slots may be calling; and they stay, since a pipe may yet call.
-    loop_.Post([this] {
-      for (auto& slot : slots_) {
-        slot->retired = true;
-        slot->end.reset();
-        retired_.push_back(std::move(slot));
-      }
-      slots_.clear();
-      Start();
+  for (const StartAgain& start : effects.starts) {
+    // Not here, where one of the slots may be calling.
+    loop_.Post([this, start] {
+      if (!finished_) StartOne(start.member, start.restarts);
     });
   }
+  if (effects.failure) host_.TellFailure(*effects.failure);
+  if (effects.attempt_over) host_.AttemptOver(*effects.attempt_over);
+  if (effects.restart) host_.Restarting(*effects.restart);
+  finished_ |= effects.exit_code.has_value();
   if (effects.exit_code) host_.Finished(*effects.exit_code);
 }
 

@@ -1,6 +1,7 @@
 // Carries out what the supervisor decides, on real processes.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,7 +9,9 @@
 #include "asio/posix/stream_descriptor.hpp"
 #include "lockstep/launch/environment.h"
 #include "lockstep/launch/guardian.h"
+#include "lockstep/launch/log_writer.h"
 #include "lockstep/launch/output_pipe.h"
+#include "lockstep/launch/output_routing.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/launch/supervisor.h"
 #include "lockstep/runtime/loop.h"
@@ -21,12 +24,14 @@ inline constexpr int32_t kRunProcessesMax = 1024;
 struct LauncherOptions {
   SupervisorOptions supervisor;
   Command command;
-  Environment inherited;
-  JobAddress address;
-  std::string run_id;
+  RunEnvironment environment;  // of the first attempt
   InheritedSignals signals;
   bool color_output = false;
   bool color_errors = false;
+  bool prefix = true;  // say whose each line is
+  OutputRouting routing;
+  // Files are attempt_1/rank_0/stdout.log and stderr.log below it; empty: none.
+  std::string log_folder;
 };
 
 // What a launcher needs of the program around it. Called on the loop.
@@ -46,8 +51,13 @@ class LaunchHost {
   virtual void CheckPreemption() {}
   // A signal that is a notice to the job came; only with SupervisorOptions::notice_signals.
   virtual void NoticeSignal(int) {}
-  // All processes have ended, and are about to be started again.
-  virtual void Restarting() {}
+  // All processes have ended, and are to be started again: answered by `Launcher::Begin`, sooner or
+  // later. `restarts`: how many there were by then.
+  virtual void Restarting(int32_t restarts) = 0;
+  // What the other nodes should hear; only with several.
+  virtual void TellFailure(const FailureTold&) {}
+  // Answered by `Launcher::Begin` or `OnRunEnded`, sooner or later.
+  virtual void AttemptOver(const launch::AttemptOver&) {}
   // Once, last.
   virtual void Finished(int exit_code) = 0;
 };
@@ -61,7 +71,16 @@ class Launcher {
   Launcher(runtime::Loop& loop, Guardian& guardian, LaunchHost& host, LauncherOptions options);
   ~Launcher();
 
+  // Begins the first attempt, in the environment of the options.
   void Start();
+  // Begins the next attempt; `failures`: see AttemptBegins.
+  void Begin(RunEnvironment environment, std::optional<int32_t> failures = std::nullopt);
+
+  // Whether `pid` is a process of ours that has not been released.
+  bool Holds(pid_t pid) const;
+
+  // What each of the current processes has written last, by member.
+  std::map<int32_t, std::vector<std::string>> LastLinesOfAll() const;
 
   // SIGCHLD came: somebody may have been stopped or continued.
   void OnChildSignal();
@@ -72,14 +91,25 @@ class Launcher {
   void OnPreemption(const PreemptionTold& told);
   void OnHost(const HostTold& told);
   void OnPreemptionChecked(const std::optional<PreemptionTold>& told);
+  void OnCalledOff(std::string why, bool another);
+  void OnRunEnded(int exit_code, std::string why);
 
   void ResumeOutput();
   void ResumeErrors();
 
+  // Calls `done` on some thread when the files have all that was written so far.
+  void FlushLogs(absl::AnyInvocable<void()> done);
+
  private:
   struct Slot;
 
-  bool StartOne(MemberIndex member);
+  void StartAll();
+  // `restarts`: of it alone.
+  bool StartOne(MemberIndex member, int32_t restarts);
+  std::unique_ptr<OutputPipe> MakePipe(Slot& slot, Streams stream, runtime::UniqueFd fd);
+  LogWriter::File OpenLog(MemberIndex member, const char* name);
+  std::unique_ptr<Slot>& SlotOf(MemberIndex member);
+  void Retire(std::unique_ptr<Slot>& slot);
   void WatchEnd(Slot& slot);
   void OnPipeEnd(Slot& slot);
   void Handle(const Event& event);
@@ -91,8 +121,11 @@ class Launcher {
   const LauncherOptions options_;
   Supervisor supervisor_;
   runtime::Timer timer_;
-  std::vector<std::unique_ptr<Slot>> slots_;    // by member index, as far as they were started
+  RunEnvironment environment_;
+  std::unique_ptr<LogWriter> logs_;             // null: no files
+  std::vector<std::unique_ptr<Slot>> slots_;    // by local rank; null: not started
   std::vector<std::unique_ptr<Slot>> retired_;  // of starts before
+  bool finished_ = false;
 };
 
 }  // namespace lockstep::launch

@@ -36,17 +36,19 @@ class LauncherTest : public testing::Test, public LaunchHost {
     // As in a terminal, however the tests are run: in the background these are ignored.
     for (const int signal : {SIGHUP, SIGINT, SIGQUIT}) std::signal(signal, SIG_DFL);
     options_.supervisor.grace = absl::Seconds(30);
-    options_.address = {.job = "j", .link = "127.0.0.1:1", .grpc = "127.0.0.1:2"};
-    options_.inherited = {{"PATH", "/usr/bin:/bin"}};
-    options_.run_id = absl::StrCat("test", ::getpid());
+    options_.environment.address = {
+        .job = "j", .link = "127.0.0.1:1", .grpc = "127.0.0.1:2", .store = ""};
+    options_.environment.inherited = {{"PATH", "/usr/bin:/bin"}};
+    options_.environment.run_id = absl::StrCat("test", ::getpid());
   }
   ~LauncherTest() override { ::sigprocmask(SIG_SETMASK, &options_.signals.mask, nullptr); }
 
   // Returns the exit code.
   int Run(int32_t size, Command command) {
     options_.supervisor.size = size;
+    options_.environment.placement = {.size = size, .local_size = size};
     options_.command = std::move(command);
-    auto guardian = Guardian::Start(options_.run_id, "");
+    auto guardian = Guardian::Start(options_.environment.run_id, "");
     EXPECT_TRUE(guardian.ok());
     runtime::Loop loop;
     loop_ = &loop;
@@ -91,6 +93,11 @@ class LauncherTest : public testing::Test, public LaunchHost {
     if (report.kind == Kind::kStarted)
       pids_[report.member.value()] = static_cast<pid_t>(report.pid);
     if (on_report_) on_report_(report);
+  }
+  void Restarting(int32_t restarts) override {
+    RunEnvironment next = options_.environment;
+    next.attempt.restarts = restarts;
+    launcher_->Begin(next);
   }
   void Finished(int exit_code) override {
     exit_code_ = exit_code;

@@ -20,6 +20,8 @@ inline constexpr size_t kOutputLineBytesMax = 64 << 10;
 // Threads: thread-compatible.
 class LinePrefixer {
  public:
+  // Says of no line whose it is.
+  LinePrefixer() = default;
   // `name` is what stands in the brackets; `color` is a terminal's number for it, negative for
   // none.
   LinePrefixer(std::string_view name, int color);

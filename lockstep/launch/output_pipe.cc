@@ -10,10 +10,12 @@ namespace lockstep::launch {
 
 OutputPipe::OutputPipe(runtime::Loop& loop, runtime::UniqueFd fd, LinePrefixer prefixer,
                        absl::AnyInvocable<bool(std::string)> push,
+                       absl::AnyInvocable<bool(std::string_view)> tap,
                        absl::AnyInvocable<void()> on_end)
     : fd_(loop.io(), fd.release()),
       prefixer_(std::move(prefixer)),
       push_(std::move(push)),
+      tap_(std::move(tap)),
       on_end_(std::move(on_end)) {
   Wait();
 }
@@ -76,6 +78,7 @@ OutputPipe::ReadResult OutputPipe::ReadOnce(size_t& bytes) {
   if (n < 0 && errno == EAGAIN) return ReadResult::kNothing;
   if (n <= 0) return ReadResult::kEnd;
   bytes += static_cast<size_t>(n);
+  if (tap_ && !tap_({buffer.data(), static_cast<size_t>(n)})) room_ = false;
   std::string lines;
   prefixer_.Feed({buffer.data(), static_cast<size_t>(n)}, lines);
   if (!lines.empty() && !push_(std::move(lines))) room_ = false;

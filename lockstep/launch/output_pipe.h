@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "absl/functional/any_invocable.h"
 #include "asio/posix/stream_descriptor.hpp"
@@ -18,14 +19,15 @@ inline constexpr size_t kOutputDrainBytesMax = 1 << 20;
 
 // One reading end. Calls `push` with whole prefixed lines; when that returns false, it reads no
 // further until `Resume`, so that a process which writes faster than we can is slowed down as if it
-// wrote there itself.
+// wrote there itself. `tap` gets all bytes as they are, first, and holds up the reading likewise.
 //
 // Threads: loop-confined. Destroy it when the loop has stopped, not before: `on_end` may be on its
 // way.
 class OutputPipe {
  public:
   OutputPipe(runtime::Loop& loop, runtime::UniqueFd fd, LinePrefixer prefixer,
-             absl::AnyInvocable<bool(std::string)> push, absl::AnyInvocable<void()> on_end);
+             absl::AnyInvocable<bool(std::string)> push,
+             absl::AnyInvocable<bool(std::string_view)> tap, absl::AnyInvocable<void()> on_end);
 
   void Resume();
 
@@ -47,6 +49,7 @@ class OutputPipe {
   asio::posix::stream_descriptor fd_;
   LinePrefixer prefixer_;
   absl::AnyInvocable<bool(std::string)> push_;
+  absl::AnyInvocable<bool(std::string_view)> tap_;  // may be null
   absl::AnyInvocable<void()> on_end_;
   bool room_ = true;
   bool waiting_ = false;

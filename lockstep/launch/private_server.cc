@@ -31,10 +31,12 @@ absl::StatusOr<JobAddress> ParseReadyFile(const std::string& text, const std::st
   };
   // A job's name may hold what a JSON pointer would take for its own.
   std::string grpc;
+  std::string store;
   if (json.is_object() && json.contains("jobs") && json["jobs"].is_object() &&
       json["jobs"].contains(job) && json["jobs"][job].is_object()) {
     const nlohmann::json& entry = json["jobs"][job];
     if (entry.contains("grpc") && entry["grpc"].is_string()) grpc = entry["grpc"];
+    if (entry.contains("store") && entry["store"].is_string()) store = entry["store"];
   }
   const std::string link = json.is_object() ? text_at("/listen") : "";
   if (link.empty() || grpc.empty()) {
@@ -43,7 +45,7 @@ absl::StatusOr<JobAddress> ParseReadyFile(const std::string& text, const std::st
                      "\" is; do lockstep and lockstep-server have the same version? It says: ",
                      text.substr(0, 512)));
   }
-  return JobAddress{.job = job, .link = link, .grpc = grpc};
+  return JobAddress{.job = job, .link = link, .grpc = grpc, .store = store};
 }
 
 PrivateServer::PrivateServer(runtime::Loop& loop, Guardian& guardian, PrivateServerOptions options,
@@ -101,9 +103,9 @@ absl::Status PrivateServer::StartProcess() {
     return true;
   };
   output_ = std::make_unique<OutputPipe>(loop_, process_->TakeOutput(), LinePrefixer("server", -1),
-                                         log, [] {});
+                                         log, nullptr, [] {});
   errors_ = std::make_unique<OutputPipe>(loop_, process_->TakeErrors(), LinePrefixer("server", -1),
-                                         log, [] {});
+                                         log, nullptr, [] {});
   process_end_.emplace(loop_.io(), process_->TakePidfd().release());
   process_end_->async_wait(asio::posix::stream_descriptor::wait_read,
                            [this](const asio::error_code& error) {

@@ -63,6 +63,9 @@ class PrivateServer {
   // once when there is none.
   void Stop(absl::AnyInvocable<void()> done);
 
+  // Of the server, while it has not been reaped; else 0.
+  pid_t pid() const { return process_ != nullptr && process_->held() ? process_->pid() : 0; }
+
   // "last lines of its log: ...", or nothing when it logged nothing.
   std::string LastWords() const;
 

@@ -56,6 +56,8 @@ class Process {
   ~Process();
 
   pid_t pid() const { return pid_; }
+  // Its number is still its own.
+  bool held() const { return guardian_ != nullptr; }
   // Readable when the process has ended. Handed over once.
   runtime::UniqueFd TakePidfd() { return std::move(pidfd_); }
   // The reading ends, non-blocking. Handed over once.

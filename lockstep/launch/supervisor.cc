@@ -7,23 +7,30 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "lockstep/base/check.h"
 #include "lockstep/launch/exit_code.h"
 
 namespace lockstep::launch {
 namespace {
 
-// "12.3 s", "4 min 2 s": what a person wants to know of a duration, and no more.
-std::string Spell(absl::Duration duration) {
-  const double seconds = absl::ToDoubleSeconds(duration);
-  if (seconds < 60) return absl::StrFormat("%.1f s", seconds);
-  const int64_t whole = absl::ToInt64Seconds(duration);
-  if (whole < 3600) return absl::StrFormat("%d min %d s", whole / 60, whole % 60);
-  return absl::StrFormat("%d h %d min", whole / 3600, whole % 3600 / 60);
-}
-
 // Two of the same within this time are one.
 constexpr absl::Duration kOneSignal = absl::Seconds(1);
+
+std::string Ordinal(int32_t number) {
+  const char* const end = number % 100 / 10 == 1 ? "th"
+                          : number % 10 == 1     ? "st"
+                          : number % 10 == 2     ? "nd"
+                          : number % 10 == 3     ? "rd"
+                                                 : "th";
+  return absl::StrCat(number, end);
+}
+
+// Each below the sentence that they follow.
+std::string LastLines(const std::vector<std::string>& lines) {
+  if (lines.empty()) return "";
+  return absl::StrCat("; the last that it wrote:\n  | ", absl::StrJoin(lines, "\n  | "));
+}
 
 std::string Others(int count) {
   return count == 1 ? "the other process" : absl::StrFormat("the other %d processes", count);
@@ -36,6 +43,14 @@ std::string SignalName(int signal) {
   return name != nullptr ? absl::StrCat("SIG", name) : absl::StrCat("signal ", signal);
 }
 
+std::string Spell(absl::Duration duration) {
+  const double seconds = absl::ToDoubleSeconds(duration);
+  if (seconds < 60) return absl::StrFormat("%.1f s", seconds);
+  const int64_t whole = absl::ToInt64Seconds(duration);
+  if (whole < 3600) return absl::StrFormat("%d min %d s", whole / 60, whole % 60);
+  return absl::StrFormat("%d h %d min", whole / 3600, whole % 3600 / 60);
+}
+
 std::string Describe(const Ending& ending) {
   if (ending.signal != 0) return absl::StrCat("was killed by ", SignalName(ending.signal));
   return absl::StrCat("ended with exit code ", ending.exit_code);
@@ -46,12 +61,15 @@ int ExitCode(const Ending& ending) {
 }
 
 Supervisor::Supervisor(SupervisorOptions options)
-    : options_(std::move(options)), processes_(static_cast<size_t>(options_.size)) {}
+    : options_(std::move(options)),
+      first_(options_.first),
+      processes_(static_cast<size_t>(options_.size)) {}
 
 Effects Supervisor::Handle(Time now, const Event& event) {
   Effects out;
   if (finished_) return out;
   if (!began_) began_ = now;
+  if (!attempt_began_) attempt_began_ = now;
   std::visit([&](const auto& e) { On(now, e, out); }, event);
   FinishIfAllReleased(now, out);
   return out;
@@ -60,13 +78,14 @@ Effects Supervisor::Handle(Time now, const Event& event) {
 Time Supervisor::NextDeadline() const {
   if (finished_) return Time::Infinite();
   if (again_at_) return *again_at_;
+  if (between_) return Time::Infinite();
   Time next = escalate_at_;
   if (root_cause_until_ && !root_cause_told_) next = std::min(next, *root_cause_until_);
   if (check_until_ && !checked_) next = std::min(next, *check_until_);
   next = std::min(next, HeedUntil());
   for (const Process& process : processes_) {
     if (process.state == ProcessState::kEnded) {
-      next = std::min(next, process.ended + options_.helper_grace);
+      next = std::min(next, process.ended + HelperGrace());
     }
   }
   return next;
@@ -88,6 +107,9 @@ void Supervisor::On(Time now, const StartFailed& event, Effects& out) {
   if (!first_failure_) first_failure_ = event.exit_code;
   out.sentences.push_back(absl::StrFormat("%s/%d could not be started: %s", options_.role,
                                           event.member.value(), event.why));
+  if (TellsOthers()) {
+    out.failure = {event.member, out.sentences.back(), event.exit_code};
+  }
   // A job without one of its members cannot succeed: no grace.
   if (escalation_ <= Escalation::kGrace) Escalate(now, Escalation::kTerminated, out);
 }
@@ -99,6 +121,7 @@ void Supervisor::On(Time now, const ProcessEnded& event, Effects& out) {
   process.ended = now;
   process.stopped_since.reset();
   process.ending = event.ending;
+  process.last_lines = event.last_lines;
   out.reports.push_back({ProcessReport::Kind::kEnded, event.member, process.pid, event.ending});
 
   if (!event.ending.succeeded() && preempted_.Explains(now) && !first_failure_) {
@@ -120,8 +143,19 @@ void Supervisor::On(Time now, const ProcessEnded& event, Effects& out) {
       absl::StrAppend(&sentence,
                       ", not by lockstep run (the kernel's log tells whether memory ran out)");
     }
-    if (!first_failure_) first_failed_ = event.member;
-    FailFirst(now, ExitCode(event.ending), std::move(sentence), out);
+    // What ends once the others have called the attempt off follows from them.
+    if (called_off_) {
+      out.sentences.push_back(std::move(sentence));
+    } else if (MayRestart(process)) {
+      process.again = true;
+      ++process.restarts;
+      out.sentences.push_back(absl::StrFormat("%s; it is started again, for the %s of %d times",
+                                              sentence, Ordinal(process.restarts),
+                                              options_.max_restarts));
+    } else {
+      if (!first_failure_) first_failed_ = event.member;
+      FailFirst(now, ExitCode(event.ending), std::move(sentence), out);
+    }
   }
   if (process.output_ended) Release(event.member, process, out);
 }
@@ -155,6 +189,12 @@ void Supervisor::On(Time, const OutputEnded& event, Effects& out) {
 void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
   const int running = CountRunning();
   const std::string name = SignalName(event.signal);
+  if (Waits() && event.signal != SIGUSR1 && event.signal != SIGUSR2) {
+    told_to_end_ = true;
+    Finish(kExitSignalBase + event.signal,
+           absl::StrCat(name, " while no attempt was on; ended after ", Spell(now - *began_)), out);
+    return;
+  }
   if (event.signal == SIGINT) {
     const bool again = interrupted_ && now - *interrupted_ <= options_.grace;
     interrupted_ = now;
@@ -174,7 +214,7 @@ void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
   if (notice) return;
   for (size_t i = 0; i < processes_.size(); ++i) {
     if (processes_[i].state != ProcessState::kRunning) continue;
-    out.signals.push_back({MemberIndex(static_cast<int32_t>(i)), event.signal});
+    out.signals.push_back({Member(i), event.signal});
   }
   std::string sentence =
       absl::StrFormat("%s: passed on to %d process%s", name, running, running == 1 ? "" : "es");
@@ -248,6 +288,7 @@ void Supervisor::SettlePreempted(Time now, Effects& out) {
 }
 
 void Supervisor::On(Time now, const ServerEnded& event, Effects& out) {
+  server_ended_ = true;
   FailFirst(now, kExitLockstepFailed,
             absl::StrCat("the coordinator's server ", Describe(event.ending),
                          " although nobody asked it to"),
@@ -274,8 +315,8 @@ void Supervisor::On(Time now, const DeadlineReached&, Effects& out) {
   }
   for (size_t i = 0; i < processes_.size(); ++i) {
     Process& process = processes_[i];
-    if (process.state == ProcessState::kEnded && now >= process.ended + options_.helper_grace) {
-      const MemberIndex member(static_cast<int32_t>(i));
+    if (process.state == ProcessState::kEnded && now >= process.ended + HelperGrace()) {
+      const MemberIndex member = Member(i);
       out.sentences.push_back(
           absl::StrFormat("%s left processes behind; they are killed", Name(member, process)));
       Release(member, process, out);
@@ -284,8 +325,9 @@ void Supervisor::On(Time now, const DeadlineReached&, Effects& out) {
 }
 
 Supervisor::Process& Supervisor::At(MemberIndex member) {
-  LOCKSTEP_CHECK(member.value() >= 0 && member.value() < options_.size);
-  return processes_[static_cast<size_t>(member.value())];
+  const int32_t at = member.value() - first_;
+  LOCKSTEP_CHECK(at >= 0 && static_cast<size_t>(at) < processes_.size());
+  return processes_[static_cast<size_t>(at)];
 }
 
 std::string Supervisor::Name(MemberIndex member, const Process& process) const {
@@ -303,11 +345,20 @@ int Supervisor::CountRunning() const {
 void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effects& out) {
   if (first_failure_) return;
   first_failure_ = exit_code;
+  first_failure_text_ = sentence;
+  if (TellsOthers()) out.failure = {first_failed_, sentence, exit_code};
   const int running = CountRunning();
   if (running > 0 && escalation_ == Escalation::kNone) {
-    absl::StrAppend(&sentence, "; ", Others(running), running == 1 ? " has " : " have ",
-                    Spell(options_.grace), " to end by ", running == 1 ? "itself" : "themselves");
+    const std::string others = Others(running);
     Escalate(now, Escalation::kGrace, out);
+    if (MayRestart()) {
+      escalate_at_ = now + options_.settle;
+      absl::StrAppend(&sentence, "; ", others, running == 1 ? " is" : " are",
+                      " stopped, and all are started again");
+    } else {
+      absl::StrAppend(&sentence, "; ", others, running == 1 ? " has " : " have ",
+                      Spell(options_.grace), " to end by ", running == 1 ? "itself" : "themselves");
+    }
   }
   out.sentences.push_back(std::move(sentence));
 }
@@ -321,9 +372,9 @@ void Supervisor::Escalate(Time now, Escalation to, Effects& out) {
       escalate_at_ = now + options_.grace;
       return;
     case Escalation::kTerminated:
-      escalate_at_ = now + options_.terminate_grace;
+      escalate_at_ = now + (MayRestart() ? options_.stop_grace : options_.terminate_grace);
       if (running == 0) return;
-      out.sentences.push_back(absl::StrCat("the grace is over: SIGTERM to ", left));
+      if (!MayRestart()) out.sentences.push_back("the grace is over: SIGTERM to " + left);
       SignalRunning(SIGTERM, out);
       // A stopped process takes SIGTERM only when it goes on.
       SignalRunning(SIGCONT, out);
@@ -348,7 +399,7 @@ void Supervisor::SignalRunning(int signal, Effects& out) {
     Process& process = processes_[i];
     if (process.state != ProcessState::kRunning) continue;
     if (signal != SIGCONT) process.sent = signal;
-    out.signals.push_back({MemberIndex(static_cast<int32_t>(i)), signal});
+    out.signals.push_back({Member(i), signal});
   }
 }
 
@@ -357,7 +408,7 @@ void Supervisor::GiveUp(Time now, Effects& out) {
   for (size_t i = 0; i < processes_.size(); ++i) {
     Process& process = processes_[i];
     if (process.state != ProcessState::kRunning) continue;
-    const MemberIndex member(static_cast<int32_t>(i));
+    const MemberIndex member = Member(i);
     out.sentences.push_back(
         absl::StrFormat("%s did not end within %s of SIGKILL: it hangs in the kernel, and is left",
                         Name(member, process), Spell(options_.kill_grace)));
@@ -371,13 +422,20 @@ void Supervisor::GiveUp(Time now, Effects& out) {
 void Supervisor::Release(MemberIndex member, Process& process, Effects& out) {
   process.state = ProcessState::kReleased;
   out.releases.push_back(member);
+  if (!process.again) return;
+  process.again = false;
+  if (!MayStartAlone()) return;
+  out.starts.push_back({member, process.restarts});
+  const int32_t restarts = process.restarts;
+  process = Process();
+  process.restarts = restarts;
 }
 
 // Does not wait any longer for what ended processes left behind.
 void Supervisor::ReleaseEnded(Effects& out) {
   for (size_t i = 0; i < processes_.size(); ++i) {
     if (processes_[i].state != ProcessState::kEnded) continue;
-    Release(MemberIndex(static_cast<int32_t>(i)), processes_[i], out);
+    Release(Member(i), processes_[i], out);
   }
 }
 
@@ -397,7 +455,9 @@ bool Supervisor::AwaitsRootCause(Time now, Effects& out) {
 
 void Supervisor::On(Time, const RootCauseTold& event, Effects&) {
   root_cause_told_ = true;
-  if (!event.member || event.member->value() < 0 || event.member->value() >= options_.size) return;
+  if (!event.member) return;
+  const int64_t at = int64_t{event.member->value()} - first_;
+  if (at < 0 || at >= static_cast<int64_t>(processes_.size())) return;
   const Process& process = At(*event.member);
   if (!first_failed_ || !FailedByItself(process)) return;
   first_failed_ = event.member;
@@ -405,18 +465,21 @@ void Supervisor::On(Time, const RootCauseTold& event, Effects&) {
 }
 
 void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
+  if (between_ || finished_) return;
   for (const Process& process : processes_) {
     const bool over = process.state == ProcessState::kReleased ||
                       (start_failed_ && process.state == ProcessState::kNotStarted);
     if (!over) return;
   }
-  if (AwaitsRootCause(now, out) || AwaitsCheck(now, out) || StartAgain(now, out)) return;
-  int exit_code = first_failure_.value_or(0);
-  if (!first_failure_ && first_preempted_) {
-    // Who saved may be killed; who did not lost work by it.
-    exit_code =
-        preempted_exit_code_.value_or(preempted_.saved() ? 0 : ExitCode(*first_preempted_end_));
+  if (AwaitsRootCause(now, out) || AwaitsCheck(now, out) || StartPreemptedAgain(now, out)) return;
+  if (!TellsOthers() && RestartFailed(now, out)) return;
+  // Whoever is told to end goes, and the others are left to their crew.
+  if (!options_.alone && !told_to_end_) {
+    between_ = true;
+    out.attempt_over = AttemptOver{.exit_code = ExitCodeOfAttempt(), .again = false};
+    return;
   }
+  const int exit_code = ExitCodeOfAttempt();
   const std::string after = Spell(now - *began_);
   if (!first_failure_ && WasPreempted(now)) {
     Finish(exit_code,
@@ -424,16 +487,29 @@ void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
                            preempted_.Summary()),
            out);
   } else if (exit_code == 0) {
-    Finish(0, absl::StrFormat("all %d succeeded in %s", options_.size, after), out);
+    Finish(0, absl::StrFormat("all %d succeeded in %s", processes_.size(), after), out);
   } else {
     Finish(exit_code, absl::StrFormat("failed after %s, exit code %d", after, exit_code), out);
   }
 }
 
+int Supervisor::ExitCodeOfAttempt() const {
+  if (first_failure_ || !first_preempted_) return first_failure_.value_or(0);
+  // Who saved may be killed; who did not lost work by it.
+  return preempted_exit_code_.value_or(preempted_.saved() ? 0 : ExitCode(*first_preempted_end_));
+}
+
+// Whose failure the others followed from stands first, with what it said last.
 void Supervisor::Finish(int exit_code, std::string sentence, Effects& out) {
   finished_ = true;
+  for (std::string& past : past_) out.sentences.push_back(std::move(past));
+  if (first_failed_) {
+    const Process& cause = At(*first_failed_);
+    out.sentences.push_back(
+        absl::StrCat(Verdict(*first_failed_, cause), LastLines(cause.last_lines)));
+  }
   for (size_t i = 0; i < processes_.size(); ++i) {
-    out.sentences.push_back(Verdict(MemberIndex(static_cast<int32_t>(i)), processes_[i]));
+    if (Member(i) != first_failed_) out.sentences.push_back(Verdict(Member(i), processes_[i]));
   }
   out.exit_code = exit_code;
   out.sentences.push_back(std::move(sentence));
@@ -457,37 +533,6 @@ bool Supervisor::AwaitsCheck(Time now, Effects& out) {
 void Supervisor::On(Time now, const PreemptionChecked& event, Effects& out) {
   checked_ = true;
   if (event.told) On(now, *event.told, out);
-}
-
-bool Supervisor::StartAgain(Time now, Effects& out) {
-  if (options_.on_preempt == OnPreempt::kExit || first_failure_ || told_to_end_) return false;
-  if (!again_at_) {
-    if (!WasPreempted(now)) return false;
-    again_at_ =
-        options_.on_preempt == OnPreempt::kRestart ? now : std::max(now, preempted_.death());
-    out.sentences.push_back(absl::StrCat(
-        "all have ended; ", preempted_.Summary(),
-        *again_at_ == now
-            ? std::string("; starting them again")
-            : absl::StrCat("; they are started again when this host turns out to live on: ",
-                           again_at_->is_infinite()
-                               ? std::string("when that is withdrawn")
-                               : absl::StrCat("in ", Spell(*again_at_ - now),
-                                              ", or when that is withdrawn"))));
-  }
-  if (now < *again_at_) return true;
-  processes_.assign(processes_.size(), Process());
-  escalation_ = Escalation::kNone;
-  escalate_at_ = Time::Infinite();
-  first_preempted_.reset();
-  first_preempted_end_.reset();
-  preempted_exit_code_.reset();
-  again_at_.reset();
-  check_until_.reset();
-  checked_ = false;
-  preempted_ = PreemptedRun(preempted_.attempt());
-  out.restart = true;
-  return true;
 }
 
 std::string Supervisor::Verdict(MemberIndex member, const Process& process) const {

@@ -33,6 +33,9 @@ std::string Describe(const Ending& ending);
 // As a shell gives it: the exit code, or 128 and the signal.
 int ExitCode(const Ending& ending);
 
+// "12.3 s", "4 min 2 s": what a person wants to know of a duration, and no more.
+std::string Spell(absl::Duration duration);
+
 // "SIGTERM"; "signal 42" for those without a name.
 std::string SignalName(int signal);
 
@@ -51,6 +54,7 @@ struct StartFailed {
 struct ProcessEnded {
   MemberIndex member;
   Ending ending;
+  std::vector<std::string> last_lines = {};  // that it wrote, for people
 };
 struct ProcessStopped {
   MemberIndex member;
@@ -80,13 +84,32 @@ struct RootCauseTold {
 struct PreemptionChecked {
   std::optional<PreemptionTold> told;
 };
+// The host of the launcher is ready for the next attempt, of these members: `Effects::restart` has
+// been asked for, or nothing was started yet.
+struct AttemptBegins {
+  int32_t first = 0;
+  int32_t size = 1;
+  // Restarts that failures of any node have used up; absent: those of this one alone count.
+  std::optional<int32_t> failures = std::nullopt;
+};
+// A process of another node failed, or a node is gone or has come: the attempt is over, and another
+// one follows or not. Only where there are several nodes, as the next.
+struct AttemptCalledOff {
+  std::string why;
+  bool another = false;
+};
+// All nodes are done.
+struct RunEnded {
+  int exit_code = 0;
+  std::string why;
+};
 struct DeadlineReached {};
 
 // PreemptionTold (preempted_run.h) is one as well.
-using Event =
-    std::variant<ProcessStarted, StartFailed, ProcessEnded, ProcessStopped, ProcessContinued,
-                 OutputEnded, SignalReceived, ServerEnded, RootCauseTold, PreemptionTold,
-                 PreemptionChecked, HostTold, DeadlineReached>;
+using Event = std::variant<ProcessStarted, StartFailed, ProcessEnded, ProcessStopped,
+                           ProcessContinued, OutputEnded, SignalReceived, ServerEnded,
+                           RootCauseTold, PreemptionTold, PreemptionChecked, HostTold,
+                           AttemptBegins, AttemptCalledOff, RunEnded, DeadlineReached>;
 
 // ---- What is to be done, in the order of the fields.
 
@@ -109,6 +132,29 @@ struct SignalGroup {
   friend bool operator==(const SignalGroup&, const SignalGroup&) = default;
 };
 
+// Start `member` once more, for the `restarts`th time.
+struct StartAgain {
+  MemberIndex member;
+  int32_t restarts = 0;
+
+  friend bool operator==(const StartAgain&, const StartAgain&) = default;
+};
+
+// The first failure of an attempt, for the other nodes.
+struct FailureTold {
+  std::optional<MemberIndex> member;
+  std::string text;
+  int exit_code = 0;
+};
+
+// How an attempt ended for the processes of this node.
+struct AttemptOver {
+  int exit_code = 0;
+  bool again = false;  // they were preempted, and go on in another attempt
+
+  friend bool operator==(const AttemptOver&, const AttemptOver&) = default;
+};
+
 struct Effects {
   std::vector<ProcessReport> reports;
   std::vector<SignalGroup> signals;
@@ -122,8 +168,16 @@ struct Effects {
   bool check_preemption = false;
   // Tell the coordinator that this signal says that our processes will die.
   std::optional<int> notice_signal;
-  // All have ended and were released: start them all again.
-  bool restart = false;
+  // These were released, and are started again while the others go on.
+  std::vector<StartAgain> starts;
+  // Tell the other nodes. Only where there are several, as the next.
+  std::optional<FailureTold> failure;
+  // All of ours have ended and were released. Answered by AttemptBegins or RunEnded, sooner or
+  // later.
+  std::optional<AttemptOver> attempt_over;
+  // All have ended and were released: prepare the attempt after so many restarts, then
+  // AttemptBegins.
+  std::optional<int32_t> restart;
   // All is over: end with this code.
   std::optional<int> exit_code;
 };
@@ -135,12 +189,31 @@ enum class OnPreempt {
   kWait,     // start them again when the deaths are over or withdrawn: we live, so the host does
 };
 
+// Who is started again when a process fails.
+enum class RestartScope {
+  kWorld,  // all processes of the job
+  kNode,   // those of its node
+  kRank,   // it alone
+};
+
 struct SupervisorOptions {
+  int32_t first = 0;  // member
   int32_t size = 1;
   std::string role = "task";
   // From the first failure until the others get SIGTERM: they learn of it from the coordinator and
   // should end by themselves. Also how soon a second SIGINT must come to kill.
   absl::Duration grace = absl::Seconds(10);
+  // How often failures are answered by starting processes again; with RestartScope::kRank, each.
+  int32_t max_restarts = 0;
+  RestartScope scope = RestartScope::kWorld;
+  // From SIGTERM until SIGKILL for processes that are stopped to be started again. They are no
+  // longer needed, so they get no grace before it but `settle`.
+  absl::Duration stop_grace = absl::Seconds(5);
+  // From the first failure until that SIGTERM: who failed because of another may be the quicker to
+  // end, and what the other one ended with tells more.
+  absl::Duration settle = absl::Milliseconds(200);
+  // Whether there are other nodes, which hear of failures and have a say in what follows.
+  bool alone = true;
   // From SIGTERM until SIGKILL.
   absl::Duration terminate_grace = absl::Seconds(5);
   // From SIGKILL until a process is given up, which only one stuck in the kernel needs.
@@ -172,11 +245,15 @@ struct SupervisorOptions {
 // first process that failed. Where several did, that is not told by who ended first: others may be
 // quicker to end over an error than the one who had it. So the coordinator is asked.
 //
+// While restarts are left a failure ends an attempt, not the run: the others are stopped, and when
+// all have ended the next attempt is asked for. With other nodes the attempt ends when any of them
+// says so, and the run when all are done.
+//
 // An ending that a preemption explains is no failure (preempted_run.h): the others may save before
 // the escalation begins, and what the processes ended with is what we end with, or they are started
 // again.
 //
-// Invariants: each process is released exactly once; every escalation ends; after `exit_code` there
+// Invariants: each start is released exactly once; every escalation ends; after `exit_code` there
 // are no more effects.
 // Threads: thread-compatible. Time: `now` must not go back between calls.
 class Supervisor {
@@ -201,6 +278,9 @@ class Supervisor {
     // The last signal that we sent by our own decision.
     int sent = 0;
     bool given_up = false;
+    int32_t restarts = 0;  // of it alone
+    bool again = false;    // it is started again once it is released
+    std::vector<std::string> last_lines;
   };
   struct TakenSignal {
     Time at;
@@ -221,12 +301,16 @@ class Supervisor {
   void On(Time now, const PreemptionTold& event, Effects& out);
   void On(Time now, const PreemptionChecked& event, Effects& out);
   void On(Time now, const HostTold& event, Effects& out);
+  void On(Time now, const AttemptBegins& event, Effects& out);
+  void On(Time now, const AttemptCalledOff& event, Effects& out);
+  void On(Time now, const RunEnded& event, Effects& out);
   void On(Time now, const DeadlineReached& event, Effects& out);
 
   static bool FailedByItself(const Process& process);
   // Whether the coordinator's word on who failed first is still waited for.
   bool AwaitsRootCause(Time now, Effects& out);
   Process& At(MemberIndex member);
+  MemberIndex Member(size_t at) const { return MemberIndex(first_ + static_cast<int32_t>(at)); }
   std::string Name(MemberIndex member, const Process& process) const;
   int CountRunning() const;
   void FailFirst(Time now, int exit_code, std::string sentence, Effects& out);
@@ -245,14 +329,39 @@ class Supervisor {
   bool WasPreempted(Time now) const;
   bool AwaitsCheck(Time now, Effects& out);
   // False: it is not to be.
-  bool StartAgain(Time now, Effects& out);
+  bool StartPreemptedAgain(Time now, Effects& out);
+  // Whether a failure now is answered by starting all processes again.
+  bool MayRestart() const;
+  // Likewise by starting it alone.
+  bool MayRestart(const Process& process) const;
+  bool MayStartAlone() const;
+  // No process runs or has run in this attempt: the next one, or the end, is waited for.
+  bool Waits() const;
+  // From the end of a process until its helpers are killed.
+  absl::Duration HelperGrace() const;
+  // Whether a failure now concerns the other nodes.
+  bool TellsOthers() const;
+  bool RestartFailed(Time now, Effects& out);
+  void ForgetAttempt();
+  std::string AttemptText(int32_t restarts) const;
+  int ExitCodeOfAttempt() const;
   void Finish(int exit_code, std::string sentence, Effects& out);
   std::string Verdict(MemberIndex member, const Process& process) const;
 
   const SupervisorOptions options_;
+  int32_t first_;
   std::vector<Process> processes_;
-  std::optional<Time> began_;
-  std::optional<int> first_failure_;         // the exit code it gives
+  std::optional<Time> began_;          // the run
+  std::optional<Time> attempt_began_;  // the current or last one
+  int32_t restarts_ = 0;               // of all, for whatever reason
+  int32_t failures_ = 0;               // of those, by a failure
+  bool between_ = false;               // no attempt is on: the next one, or the end, is waited for
+  std::optional<std::string> called_off_;  // by the other nodes, with their reason
+  bool another_follows_ = false;           // as they said
+  bool server_ended_ = false;
+  std::vector<std::string> past_;     // a sentence for each attempt that failed
+  std::optional<int> first_failure_;  // the exit code it gives
+  std::string first_failure_text_;
   std::optional<MemberIndex> first_failed_;  // absent when it was not a process
   std::optional<Time> root_cause_until_;     // set: it was asked for
   bool root_cause_told_ = false;

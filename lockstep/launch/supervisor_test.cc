@@ -358,7 +358,7 @@ TEST_F(SupervisorTest, AFailureBeforeAPreemptionStaysOne) {
   Preempt();
   const Effects last = End(0, {0, SIGKILL});
   EXPECT_EQ(last.exit_code, 3);
-  EXPECT_FALSE(last.restart);
+  EXPECT_FALSE(last.restart.has_value());
 }
 
 TEST_F(SupervisorTest, ThePreemptedAreStartedAgain) {
@@ -368,15 +368,16 @@ TEST_F(SupervisorTest, ThePreemptedAreStartedAgain) {
   EndPreemption("saved");
   End(0, {0, 0});
   const Effects again = End(1, {0, SIGTERM});
-  EXPECT_TRUE(again.restart);
+  EXPECT_TRUE(again.restart.has_value());
   EXPECT_FALSE(again.exit_code.has_value());
   EXPECT_THAT(again.sentences.back(), HasSubstr("starting them again"));
+  Do(AttemptBegins{.size = 2});
   for (int32_t i = 0; i < 2; ++i) Do(ProcessStarted{M(i), 200 + i});
   EndPreemption("saved");  // the word of the attempt before, once more
   End(0, {0, 0});
   const Effects last = End(1, {9, 0});
   EXPECT_EQ(last.exit_code, 9);
-  EXPECT_FALSE(last.restart);
+  EXPECT_FALSE(last.restart.has_value());
 }
 
 TEST_F(SupervisorTest, WorkThatWasDoneBeforeAnybodyWasToSaveIsNotDoneAgain) {
@@ -384,7 +385,7 @@ TEST_F(SupervisorTest, WorkThatWasDoneBeforeAnybodyWasToSaveIsNotDoneAgain) {
   StartAll(1);
   Preempt();
   const Effects last = End(0, {0, 0});
-  EXPECT_FALSE(last.restart);
+  EXPECT_FALSE(last.restart.has_value());
   EXPECT_EQ(last.exit_code, 0);
   EXPECT_EQ(last.sentences.back(), "all 1 succeeded in 0.0 s");
 }
@@ -393,7 +394,7 @@ TEST_F(SupervisorTest, WithoutAPreemptionNobodyIsStartedAgain) {
   on_preempt_ = OnPreempt::kRestart;
   StartAll(1);
   const Effects last = End(0, {0, 0});
-  EXPECT_FALSE(last.restart);
+  EXPECT_FALSE(last.restart.has_value());
   EXPECT_EQ(last.exit_code, 0);
 }
 
@@ -402,11 +403,12 @@ TEST_F(SupervisorTest, WhoEndsBeforeWeHaveHeardWhyIsStartedAgainToo) {
   StartAll(1);
   Preempt();
   EndPreemption("saved");
-  EXPECT_TRUE(End(0, {0, 0}).restart);
+  EXPECT_TRUE(End(0, {0, 0}).restart.has_value());
+  Do(AttemptBegins{});
   Do(ProcessStarted{M(0), 200});
   checked_ = told_;
   checked_->attempt = 2;
-  EXPECT_TRUE(End(0, {0, 0}).restart);
+  EXPECT_TRUE(End(0, {0, 0}).restart.has_value());
 }
 
 TEST_F(SupervisorTest, AServerThatDoesNotSayHowItStandsIsNotWaitedForForever) {
@@ -423,9 +425,9 @@ TEST_F(SupervisorTest, WaitsUntilTheHostHasOutlivedItsDeath) {
   StartAll(1);
   Preempt(absl::Seconds(30));
   EndPreemption("saved");
-  EXPECT_FALSE(End(0, {0, 0}).restart);
+  EXPECT_FALSE(End(0, {0, 0}).restart.has_value());
   EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(30));
-  EXPECT_TRUE(Pass(absl::Seconds(30)).restart);
+  EXPECT_TRUE(Pass(absl::Seconds(30)).restart.has_value());
 }
 
 TEST_F(SupervisorTest, WaitsForAWithdrawalWhenNobodyKnowsWhen) {
@@ -433,10 +435,10 @@ TEST_F(SupervisorTest, WaitsForAWithdrawalWhenNobodyKnowsWhen) {
   StartAll(1);
   Preempt();
   EndPreemption("saved");
-  EXPECT_FALSE(End(0, {0, 0}).restart);
+  EXPECT_FALSE(End(0, {0, 0}).restart.has_value());
   EXPECT_TRUE(supervisor_->NextDeadline().is_infinite());
   told_.withdrawn = true;
-  EXPECT_TRUE(Do(told_).restart);
+  EXPECT_TRUE(Do(told_).restart.has_value());
 }
 
 TEST_F(SupervisorTest, ASignalEndsTheWait) {
@@ -446,7 +448,7 @@ TEST_F(SupervisorTest, ASignalEndsTheWait) {
   EndPreemption("saved");
   End(0, {0, 0});
   const Effects last = Do(SignalReceived{SIGTERM});
-  EXPECT_FALSE(last.restart);
+  EXPECT_FALSE(last.restart.has_value());
   EXPECT_EQ(last.exit_code, 0);
 }
 
@@ -466,7 +468,7 @@ TEST_F(SupervisorTest, ASignalCanBeANotice) {
   Preempt();
   EndPreemption("saved");
   const Effects last = End(0, {0, SIGTERM});
-  EXPECT_FALSE(last.restart) << "whoever sent it wants us to end";
+  EXPECT_FALSE(last.restart.has_value()) << "whoever sent it wants us to end";
   EXPECT_EQ(last.exit_code, 0);
 }
 
@@ -509,10 +511,10 @@ TEST_F(SupervisorTest, AHostThatLivesOnIsNotWaitedForAnyLonger) {
   Do(HostTold{true, absl::Seconds(60)});
   Preempt(absl::Seconds(60));
   EndPreemption("saved");
-  EXPECT_FALSE(End(0, {0, 0}).restart);
+  EXPECT_FALSE(End(0, {0, 0}).restart.has_value());
   Do(HostTold{true, absl::Seconds(90)});
   EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(90));
-  EXPECT_TRUE(Do(HostTold{false, std::nullopt}).restart);
+  EXPECT_TRUE(Do(HostTold{false, std::nullopt}).restart.has_value());
 }
 
 TEST_F(SupervisorTest, WorkThatWentOnBehindAWithdrawalIsNotDoneAgain) {
@@ -524,7 +526,7 @@ TEST_F(SupervisorTest, WorkThatWentOnBehindAWithdrawalIsNotDoneAgain) {
   Do(HostTold{false, std::nullopt});
   checked_ = told_;
   const Effects last = End(0, {0, 0});
-  EXPECT_FALSE(last.restart);
+  EXPECT_FALSE(last.restart.has_value());
   EXPECT_EQ(last.sentences.back(), "all 1 succeeded in 0.0 s");
 }
 

@@ -12,6 +12,7 @@ namespace {
 using wire::native::CreateJob;
 using wire::native::DeleteJob;
 using wire::native::DeleteJobReply;
+using wire::native::OpenStore;
 using wire::native::ProcessReport;
 using wire::native::ProcessReportReply;
 using wire::native::StatusRequest;
@@ -54,6 +55,9 @@ Server::Handler MakeHandler(NativeService service) {
         if (service.delete_job == nullptr) break;
         return Serve<DeleteJob>(request, std::move(responder),
                                 WithEmptyReply<DeleteJobReply>(service.delete_job));
+      case KindOf<OpenStore>::kKind:
+        if (service.open_store == nullptr) break;
+        return Serve<OpenStore>(request, std::move(responder), service.open_store);
       default:
         break;
     }

@@ -20,6 +20,8 @@ struct NativeService {
   std::function<absl::StatusOr<wire::native::CreateJobReply>(const wire::native::CreateJob&)>
       create_job = nullptr;
   std::function<absl::Status(const wire::native::DeleteJob&)> delete_job = nullptr;
+  std::function<absl::StatusOr<wire::native::OpenStoreReply>(const wire::native::OpenStore&)>
+      open_store = nullptr;
 };
 
 // For `Server::Listen`. A kind that it does not know is answered UNIMPLEMENTED, bytes that are not

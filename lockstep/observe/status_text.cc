@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/observe/preemption_text.h"
+#include "lockstep/observe/store_text.h"
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/wire/native/json.h"
 
@@ -157,6 +158,7 @@ std::string JobText(const JobStatus& job) {
   text += PreemptionText(job);
   text += BarriersText(job);
   text += KeyWaitsText(job);
+  text += StoreText(job);
   text += ErrorsText(job);
   return text;
 }

@@ -166,7 +166,8 @@ std::string JobsJson(const StatusReply& status) {
                     {"keys", job.keys},
                     {"key_bytes", job.key_bytes},
                     {"waits", job.waits},
-                    {"grpc", job.grpc}});
+                    {"grpc", job.grpc},
+                    {"store", job.store}});
   }
   return Dump({{"server", ToJson(status.server)}, {"jobs", jobs}});
 }

@@ -11,9 +11,11 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/observe/advice.h"
+#include "lockstep/observe/store_text.h"
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/observe/why_parts.h"
 #include "lockstep/observe/why_preemption.h"
+#include "lockstep/observe/why_processes.h"
 #include "lockstep/wire/native/json.h"
 
 namespace lockstep::observe {
@@ -260,6 +262,7 @@ void TellWaits(const JobStatus& job, Diagnosis& out) {
   if (!job.key_waits.empty()) {
     out.advice.push_back("Find out who was to set the key, and whether it got that far.");
   }
+  TellStore(job, out);
 }
 
 // --- The states of a job in which nothing has gone wrong ---
@@ -267,6 +270,7 @@ void TellWaits(const JobStatus& job, Diagnosis& out) {
 std::string DoorsText(const JobStatus& job) {
   std::string text = "LOCKSTEP_COORDINATOR (native clients)";
   if (!job.grpc.empty()) absl::StrAppend(&text, " or ", CleanText(job.grpc), " (stock clients)");
+  if (!job.store.empty()) absl::StrAppend(&text, " or ", CleanText(job.store), " (PyTorch)");
   return text;
 }
 
@@ -274,6 +278,7 @@ Diagnosis WaitingToStart(const JobStatus& job) {
   Diagnosis out{.verdict = Verdict::kWaiting};
   const auto missing = MembersThatAre(job, MemberCondition::kMissing);
   if (missing.size() == job.members.size()) {
+    if (TellProcesses(job, out)) return out;
     out.summary = absl::StrFormat("nobody has come yet, and %d members are awaited", job.size);
     out.advice.push_back(
         absl::StrFormat("Start the members; they reach the job at %s.", DoorsText(job)));
@@ -317,7 +322,8 @@ std::string StepsText(const JobStatus& job) {
 Diagnosis Running(const JobStatus& job) {
   Diagnosis out;
   const auto suspects = MembersThatAre(job, MemberCondition::kSuspect);
-  const bool waits = !job.barriers.empty() || !job.key_waits.empty();
+  const bool waits = !job.barriers.empty() || !job.key_waits.empty() ||
+                     (job.torch_store && !job.torch_store->awaited.empty());
   if (!suspects.empty()) {
     out.findings.push_back(absl::StrFormat("%d %s suspect, not lost yet:", suspects.size(),
                                            suspects.size() == 1 ? "member is" : "members are"));
@@ -356,7 +362,7 @@ Diagnosis DiagnoseState(const JobStatus& job) {
               .summary = "the server is going away",
               .advice = {"Start it again; on the same state directory the job goes on."}};
     case AttemptState::kWaiting:
-      return WaitingToStart(job);
+      return OnlyTorch(job) ? DiagnoseTorch(job) : WaitingToStart(job);
     default:
       return Running(job);
   }

@@ -134,6 +134,8 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
     if (!status.ok()) return status;
   }
   options.log_format = declared.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
+  // One limit of connections for all kinds of foreign clients.
+  options.stores.door.connections = options.door.connections;
   const absl::Duration heartbeat_timeout = options.coordinator.heartbeat_timeout;
   if (heartbeat_timeout < kStockHeartbeatTimeout) {
     parsed.warnings.push_back(absl::StrFormat(

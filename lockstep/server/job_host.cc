@@ -21,7 +21,7 @@ net::StockDoorOptions WithRoles(net::StockDoorOptions door, std::vector<coord::R
 
 JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, CommitQueue& commits,
                  NativeDoor& native, EventFeed& feed, Counters& counters,
-                 net::StockDoorOptions door)
+                 const StoreHostOptions& stores, net::StockDoorOptions door)
     : name_(coordinator.job),
       coordinator_(std::move(coordinator)),
       commits_(commits),
@@ -33,6 +33,21 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
           [this](coord::Event event) { Handle(std::move(event)); },
           [this] { return coordinator_.service_incarnation(); },
           [this](std::string text) { spdlog::warn("job '{}': {}", name_, text); }),
+      stores_(loop, stores, coordinator_.options().size,
+              {.notice =
+                   [this](std::string text) {
+                     feed_.Tell(name_, coord::Notice{.text = std::move(text)});
+                   },
+               .given_up =
+                   [this](std::string text) {
+                     feed_.Tell(name_, coord::Notice{.severity = coord::Severity::kWarning,
+                                                     .text = std::move(text),
+                                                     .about = {coord::NoticeKind::kBarrierFailed}});
+                   },
+               .foreign =
+                   [this](std::string text) {
+                     spdlog::warn("job '{}', torch's store: {}", name_, text);
+                   }}),
       timer_(loop),
       last_used_(runtime::MonotonicNow()) {}
 
@@ -139,6 +154,7 @@ std::string JobHost::grpc_address() const { return runtime::ToString(door_.addre
 
 void JobHost::Stop() {
   door_.StopAccepting();
+  stores_.Stop();
   keeps_ = false;
   Handle(coord::Stop{});
 }

@@ -18,6 +18,7 @@
 #include "lockstep/server/event_feed.h"
 #include "lockstep/server/native_door.h"
 #include "lockstep/server/rendezvous_totals.h"
+#include "lockstep/server/store_host.h"
 #include "lockstep/wire/store/entry.h"
 
 namespace lockstep::server {
@@ -30,13 +31,19 @@ namespace lockstep::server {
 // after Start. Threads: the loop's, or while it does not run; except `Shutdown`.
 class JobHost final : public NativeJob {
  public:
-  // `commits`, `feed` and `counters` are the server's; they outlive the job.
+  // `commits`, `feed`, `counters` and `stores` are the server's; they outlive the job.
   JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, CommitQueue& commits,
-          NativeDoor& native, EventFeed& feed, Counters& counters, net::StockDoorOptions door = {});
+          NativeDoor& native, EventFeed& feed, Counters& counters, const StoreHostOptions& stores,
+          net::StockDoorOptions door = {});
 
   // Takes the address for stock clients.
   absl::Status Listen(const runtime::Address& at);
-  void Start() { door_.Start(); }
+  // After `Listen`: takes a port of the same host for torch's clients.
+  absl::Status ListenForTorch() { return stores_.Listen(door_.address().address().to_string()); }
+  void Start() {
+    door_.Start();
+    stores_.Start();
+  }
 
   // What the journal had of it, before anything else; then, when all has been given, `Resume`.
   absl::Status Apply(const coord::TimedRecord& record);
@@ -54,6 +61,8 @@ class JobHost final : public NativeJob {
   const coord::CoordinatorOptions& options() const { return coordinator_.options(); }
   int32_t size() const { return options().size; }
   std::string grpc_address() const;
+  StoreHost& stores() { return stores_; }
+  const StoreHost& stores() const { return stores_; }
 
   // Members that are in the current attempt and have not left it.
   size_t CountConnected() const;
@@ -89,6 +98,7 @@ class JobHost final : public NativeJob {
   EventFeed& feed_;
   Counters& counters_;
   net::StockDoor door_;
+  StoreHost stores_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();
   bool keeps_ = true;

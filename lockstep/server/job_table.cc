@@ -139,12 +139,13 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
                       "limit_exceeded");
   }
   auto job = std::make_unique<JobHost>(loop_, CoordinatorOf(options, options_), commits_, door_,
-                                       feed_, counters_, options_.door);
+                                       feed_, counters_, options_.stores, options_.door);
   const runtime::Address address =
       options.address.value_or(runtime::Address{.host = options_.listen.host, .port = 0});
   const auto listen = [&](const runtime::Address& at) { return job->Listen(at); };
   absl::Status status =
       address.port == 0 ? ListenOnChosenPort(address.host, listen) : listen(address);
+  if (status.ok()) status = job->ListenForTorch();
   if (!status.ok()) return status;
   job->set_temporary(options.temporary);
   if (commits_.keeps()) {
@@ -163,7 +164,7 @@ absl::Status JobTable::Restore(const wire::store::ReadEntry& entry) {
         options_);
     options.incarnation_seed = job.incarnation_seed;
     auto host = std::make_unique<JobHost>(loop_, std::move(options), commits_, door_, feed_,
-                                          counters_, options_.door);
+                                          counters_, options_.stores, options_.door);
     host->set_temporary(job.temporary);
     if (!jobs_.emplace(job.name, std::move(host)).second) {
       return absl::InvalidArgumentError(absl::StrCat("job '", job.name, "' is made twice"));
@@ -213,6 +214,7 @@ absl::Status JobTable::Resume() {
     absl::Status status;
     if (!options_.insecure_network) status = runtime::CheckLoopback(loop_.io(), address);
     if (status.ok()) status = job.Listen(address);
+    if (status.ok()) status = job.ListenForTorch();
     if (!status.ok()) {
       return absl::Status(
           status.code(),
@@ -286,14 +288,26 @@ absl::StatusOr<wire::native::CreateJobReply> JobTable::Create(
     const coord::CoordinatorOptions& is = job->options();
     if (is.size == options->size && SameRoles(is.roles, options->roles) &&
         is.recoverable == options->recoverable) {
-      return wire::native::CreateJobReply{.created = false, .grpc = job->grpc_address()};
+      return wire::native::CreateJobReply{
+          .created = false, .grpc = job->grpc_address(), .store = job->stores().address()};
     }
     const coord::CoordinatorOptions asked = CoordinatorOf(*options, options_);
     return AnotherShape(is, ShapeOf(asked) + (asked.recoverable ? " (recoverable)" : ""));
   }
   auto job = Make(*std::move(options));
   if (!job.ok()) return job.status();
-  return wire::native::CreateJobReply{.created = true, .grpc = (*job)->grpc_address()};
+  return wire::native::CreateJobReply{
+      .created = true, .grpc = (*job)->grpc_address(), .store = (*job)->stores().address()};
+}
+
+absl::StatusOr<wire::native::OpenStoreReply> JobTable::OpenStore(
+    const wire::native::OpenStore& request) {
+  auto job = Get(request.job);
+  if (!job.ok()) return job.status();
+  if (request.attempt < 0) return Invalid("attempts are counted from 1");
+  StoreHost& stores = (*job)->stores();
+  if (absl::Status status = stores.Open(request.attempt); !status.ok()) return status;
+  return wire::native::OpenStoreReply{.attempt = stores.attempt(), .store = stores.address()};
 }
 
 absl::Status JobTable::Delete(const wire::native::DeleteJob& request) {
@@ -376,7 +390,8 @@ void JobTable::Drain(std::function<void()> done) {
 }
 
 bool JobTable::InUse(JobHost& job) const {
-  return job.CountStockConnections() > 0 || door_.CountSessions(job) > 0;
+  return job.CountStockConnections() > 0 || job.stores().connections() > 0 ||
+         door_.CountSessions(job) > 0;
 }
 
 void JobTable::ArmSweep() {

@@ -62,6 +62,8 @@ class JobTable {
   absl::StatusOr<NativeJob*> Open(const wire::native::OpenSession& request);
   absl::StatusOr<wire::native::CreateJobReply> Create(const wire::native::CreateJob& request);
   absl::Status Delete(const wire::native::DeleteJob& request);
+  // The store of an attempt of a job, which begins with the first request for it.
+  absl::StatusOr<wire::native::OpenStoreReply> OpenStore(const wire::native::OpenStore& request);
 
   const Jobs& jobs() const { return jobs_; }
 

@@ -28,7 +28,7 @@ void DeclareAddresses(DeclaredOptions& declared) {
   table.Text("ready-file", &options.ready_file, "PATH",
              "Written (whole, by rename) once the server answers; removed when it ends:\n"
              "{\"listen\": ADDRESS, \"pid\": PID, \"http\": ADDRESS, \"jobs\": {NAME: {\"grpc\": "
-             "ADDRESS}}}");
+             "ADDRESS, \"store\": ADDRESS}}}");
   table.Count("parent", &options.parent,
               "The process, by its number, with which this server ends; 0: with none.",
               /*least=*/0);
@@ -145,6 +145,27 @@ void DeclareLimits(DeclaredOptions& declared) {
   table.Count("events-max", &declared.options.events_max, "Events of a job that are remembered.");
 }
 
+// Who goes over one loses its connection.
+void DeclareTorch(DeclaredOptions& declared) {
+  config::OptionTable& table = declared.table;
+  StoreHostOptions& stores = declared.options.stores;
+  tcpstore::StoreOptions& options = stores.store;
+  table.Switch("no-torch-store", &stores.none, "No job has a store for torch's clients.");
+  table.Bytes("torch-key-bytes-max", &options.key_bytes_max, "Of a key in torch's store.");
+  table.Bytes("torch-value-bytes-max", &options.value_bytes_max, "Of a value in torch's store.");
+  table.Count("torch-keys-per-request-max", &options.keys_per_request_max,
+              "Keys of one request to torch's store.");
+  table.Bytes("torch-request-bytes-max", &options.request_bytes_max,
+              "Of one request to torch's store.");
+  table.Bytes("torch-answer-bytes-max", &options.answer_bytes_max,
+              "Of one answer of torch's store.");
+  table.Count("torch-keys-max", &options.keys_max, "Keys and queued values of torch's store.");
+  table.Bytes("torch-store-bytes-max", &options.store_bytes_max,
+              "Keys and values of torch's store together.");
+  table.Count("torch-waits-per-connection-max", &options.waits_per_connection_max,
+              "What one connection to torch's store waits for at a time.");
+}
+
 void DeclareConnections(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;
   link::LinkOptions& link = declared.options.link;
@@ -178,6 +199,7 @@ DeclaredOptions::DeclaredOptions()
   DeclareTimes(*this);
   DeclarePreemption(*this);
   DeclareLimits(*this);
+  DeclareTorch(*this);
   DeclareConnections(*this);
 }
 

@@ -12,6 +12,7 @@
 #include "lockstep/link/options.h"
 #include "lockstep/net/stock_door.h"
 #include "lockstep/runtime/address.h"
+#include "lockstep/server/store_host.h"
 
 namespace lockstep::server {
 
@@ -45,6 +46,8 @@ struct ServerOptions {
   link::LinkOptions link;
   size_t links_max = 4096;
   net::StockDoorOptions door;
+  // Of torch's clients.
+  StoreHostOptions stores;
   // Events that are remembered: of each job, and of the server.
   size_t events_max = 10'000;
   // For browsers, Prometheus and scripts; absent: not served.

@@ -16,10 +16,13 @@
 namespace lockstep::server {
 
 std::string ReadyText(const std::string& listen, int pid,
-                      const std::map<std::string, std::string>& grpc_of_job,
+                      const std::map<std::string, JobAddresses>& addresses_of_jobs,
                       const std::string& http) {
   nlohmann::ordered_json jobs = nlohmann::ordered_json::object();
-  for (const auto& [job, grpc] : grpc_of_job) jobs[job] = {{"grpc", grpc}};
+  for (const auto& [job, addresses] : addresses_of_jobs) {
+    jobs[job] = {{"grpc", addresses.grpc}};
+    if (!addresses.store.empty()) jobs[job]["store"] = addresses.store;
+  }
   nlohmann::ordered_json ready = {{"listen", listen}, {"pid", pid}, {"jobs", jobs}};
   if (!http.empty()) ready["http"] = http;
   return ready.dump() + "\n";

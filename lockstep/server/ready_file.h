@@ -8,10 +8,17 @@
 
 namespace lockstep::server {
 
-// {"listen": "127.0.0.1:27001", "pid": 17, "jobs": {"digits": {"grpc": "127.0.0.1:27002"}}}
+// Where a job's clients call: stock ones, and torch's in its first attempt (empty: nowhere).
+struct JobAddresses {
+  std::string grpc;
+  std::string store;
+};
+
+// {"listen": "127.0.0.1:27001", "pid": 17,
+//  "jobs": {"digits": {"grpc": "127.0.0.1:27002", "store": "127.0.0.1:27003"}}}
 // and "http" where that is served.
 std::string ReadyText(const std::string& listen, int pid,
-                      const std::map<std::string, std::string>& grpc_of_job,
+                      const std::map<std::string, JobAddresses>& addresses_of_jobs,
                       const std::string& http = "");
 
 // Removes the file that it wrote when it goes away, so that nobody takes a dead server's file for

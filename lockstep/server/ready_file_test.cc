@@ -23,9 +23,12 @@ std::string Contents(const std::string& path) {
 }
 
 TEST(ReadyFile, TextIsTheDocumentedJson) {
-  EXPECT_EQ(ReadyText("127.0.0.1:27001", 17, {{"digits", "127.0.0.1:27002"}}),
+  EXPECT_EQ(ReadyText("127.0.0.1:27001", 17,
+                      {{"digits", {.grpc = "127.0.0.1:27002", .store = "127.0.0.1:27003"}},
+                       {"plain", {.grpc = "127.0.0.1:27004", .store = ""}}}),
             "{\"listen\":\"127.0.0.1:27001\",\"pid\":17,"
-            "\"jobs\":{\"digits\":{\"grpc\":\"127.0.0.1:27002\"}}}\n");
+            "\"jobs\":{\"digits\":{\"grpc\":\"127.0.0.1:27002\",\"store\":\"127.0.0.1:27003\"},"
+            "\"plain\":{\"grpc\":\"127.0.0.1:27004\"}}}\n");
 }
 
 TEST(ReadyFile, LivesAsLongAsItsOwner) {

@@ -20,7 +20,9 @@
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_view.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/from_store_view.h"
 #include "lockstep/wire/native/from_view.h"
+#include "lockstep/wire/native/last_attempt.h"
 #include "lockstep/wire/native/to_event.h"
 #include "spdlog/spdlog.h"
 
@@ -85,7 +87,17 @@ Server::Server(const ServerOptions& options)
             [this](dispatch::Severity severity, std::string text) {
               feed_.Tell(wire::native::EventKind::kDataService, std::move(text),
                          SeverityOf(severity));
-            }) {}
+            }),
+      crews_(
+          loop_,
+          [this](const std::string& job) -> absl::StatusOr<int64_t> {
+            const auto status = Status({.job = job});
+            if (!status.ok()) return status.status();
+            return wire::native::LastAttempt(status->jobs.front());
+          },
+          [this](const std::string& job, std::string text) {
+            feed_.Tell(job, coord::Notice{.text = std::move(text)});
+          }) {}
 
 Server::~Server() { Stop(); }
 
@@ -163,13 +175,16 @@ absl::Status Server::StartLink() {
       .create_job =
           [this](const wire::native::CreateJob& request) { return jobs_.Create(request); },
       .delete_job =
-          [this](const wire::native::DeleteJob& request) { return jobs_.Delete(request); }};
+          [this](const wire::native::DeleteJob& request) { return jobs_.Delete(request); },
+      .open_store =
+          [this](const wire::native::OpenStore& request) { return jobs_.OpenStore(request); }};
   link::ServerEvents events;
   events.request = [this, others = link::MakeHandler(std::move(service))](
                        link::Request request, link::Responder responder) {
     if (DataHost::Takes(request.kind)) {
       return data_.Take(std::move(request), std::move(responder));
     }
+    if (CrewHost::Takes(request.kind)) return crews_.Take(request, std::move(responder));
     if (wire::native::IsSessionRequest(request.kind)) {
       return native_.Take(std::move(request), std::move(responder));
     }
@@ -181,11 +196,13 @@ absl::Status Server::StartLink() {
   events.cancelled = [this](link::LinkId link, uint64_t id) {
     native_.Cancelled(link, id);
     data_.Cancelled(link, id);
+    crews_.Cancelled(link, id);
   };
   events.answered = [this](link::LinkId link, uint64_t id) { native_.Answered(link, id); };
   events.ended = [this](link::LinkId link, bool by_peer) {
     native_.Ended(link, by_peer);
     data_.Ended(link);
+    crews_.Ended(link);
   };
   link::Server::Options options;
   options.listen = runtime::ToString(options_.listen);
@@ -259,6 +276,12 @@ std::vector<std::string> Server::AddressLines() const {
   for (const auto& [name, job] : jobs_.jobs()) {
     lines.push_back(absl::StrFormat("job '%s' of %d: stock JAX clients call %s", job->name(),
                                     job->size(), job->grpc_address()));
+    if (const std::string store = job->stores().address(); !store.empty()) {
+      lines.push_back(
+          absl::StrFormat("job '%s': PyTorch's clients call %s (MASTER_ADDR, "
+                          "MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE=True)",
+                          job->name(), store));
+    }
   }
   if (http_) lines.push_back(absl::StrFormat("http://%s/metrics", http_->address()));
   return lines;
@@ -266,9 +289,11 @@ std::vector<std::string> Server::AddressLines() const {
 
 // Whoever calls from here on is answered: the addresses are taken and the loop is about to run.
 absl::Status Server::WriteReadyFile() {
-  std::map<std::string, std::string> grpc_of_job;
-  for (const auto& [name, job] : jobs_.jobs()) grpc_of_job[name] = job->grpc_address();
-  return ready_file_.Write(ReadyText(link_->address(), getpid(), grpc_of_job, http_address()));
+  std::map<std::string, JobAddresses> jobs;
+  for (const auto& [name, job] : jobs_.jobs()) {
+    jobs[name] = {.grpc = job->grpc_address(), .store = job->stores().address()};
+  }
+  return ready_file_.Write(ReadyText(link_->address(), getpid(), jobs, http_address()));
 }
 
 absl::Status Server::Run() {
@@ -306,6 +331,7 @@ void Server::BeginDrain() {
   draining_ = true;
   parts_to_drain_ = 2;
   data_.Stop();
+  crews_.Stop();
   jobs_.Drain([this] { PartDrained(); });
   // After the answers that wait for the journal.
   commits_.Follow([this](bool /*durable*/) { link_->Drain([this] { PartDrained(); }); });
@@ -331,6 +357,11 @@ absl::StatusOr<wire::native::StatusReply> Server::Status(
   for (const auto& [name, job] : jobs_.jobs()) {
     if (request.job && *request.job != job->name()) continue;
     reply.jobs.push_back(wire::native::FromView(now, job->View(), job->grpc_address()));
+    const StoreHost& stores = job->stores();
+    if (stores.address().empty()) continue;
+    reply.jobs.back().store = stores.address();
+    reply.jobs.back().torch_store =
+        wire::native::FromStoreView(now, stores.View(), stores.attempt(), job->size());
   }
   return reply;
 }

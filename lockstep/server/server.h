@@ -21,6 +21,7 @@
 #include "lockstep/runtime/loop.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
+#include "lockstep/server/crew_host.h"
 #include "lockstep/server/data_host.h"
 #include "lockstep/server/event_feed.h"
 #include "lockstep/server/held_answers.h"
@@ -116,6 +117,7 @@ class Server {
   NativeDoor native_;
   JobTable jobs_;
   DataHost data_;
+  CrewHost crews_;
   std::unique_ptr<link::Server> link_;
   std::unique_ptr<HttpDoor> http_;  // null: not served
 

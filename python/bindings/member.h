@@ -13,6 +13,7 @@ void BindPreemption(nanobind::module_& module);
 void BindMember(nanobind::module_& module);
 void BindKeys(nanobind::module_& module);
 void BindRendezvous(nanobind::module_& module);
+void BindSession(nanobind::module_& module);
 void BindTensors(nanobind::module_& module);
 void BindWatches(nanobind::module_& module);
 

@@ -17,6 +17,7 @@ NB_MODULE(_native, module) {
   lockstep::python::BindWatches(module);
   lockstep::python::BindKeys(module);
   lockstep::python::BindMember(module);
+  lockstep::python::BindSession(module);
   lockstep::python::BindPreemption(module);
   lockstep::python::BindNotices(module);
   lockstep::python::BindTensors(module);

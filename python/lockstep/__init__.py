@@ -22,6 +22,7 @@ from lockstep._native import NewTensor, Tensor
 from lockstep._preemption import Preemption
 from lockstep._rendezvous import Rendezvous, Step
 from lockstep._serve import Server, serve
+from lockstep._session import Session, session
 from lockstep._types import (AliveMember, JobChange, JobError, KeyChange, KeyChanges, KeyEntry,
                              MemberInfo, PeerTransport, PreemptionNotice, SourceState, SwapResult,
                              Timeout, Value)
@@ -31,7 +32,7 @@ __all__ = [
     "FailedPrecondition", "HostNotices", "Internal", "InvalidArgument", "JobChange", "JobError",
     "JobWatch", "KeyChange", "KeyChanges", "KeyEntry", "KeyWatch", "Keys", "Member", "MemberInfo",
     "NewTensor", "NotFound", "OutOfRange", "PeerTransport", "PermissionDenied", "Preemption",
-    "PreemptionNotice", "Rendezvous", "ResourceExhausted", "Server", "SourceState", "Step",
+    "PreemptionNotice", "Rendezvous", "ResourceExhausted", "Server", "Session", "SourceState", "Step",
     "SwapResult", "Tensor", "Timeout", "Unauthenticated", "Unavailable", "Unimplemented", "Unknown",
-    "Value", "aio", "data", "join", "serve",
+    "Value", "aio", "data", "join", "serve", "session",
 ]

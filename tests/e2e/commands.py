@@ -23,7 +23,8 @@ for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
 def clean_environment(**more):
     """This process's environment without what an outer run or cluster would bring in."""
     kept = {name: value for name, value in os.environ.items()
-            if not name.startswith(("LOCKSTEP_", "JAX_", "OMPI_", "SLURM_"))}
+            if not name.startswith(("LOCKSTEP_", "JAX_", "OMPI_", "SLURM_", "PMI", "PET_", "OMP_",
+                                    "TORCH", "TF_CONFIG"))}
     return {**kept, **more}
 
 

@@ -124,11 +124,17 @@ def test_environment_is_what_the_documentation_says():
              "LOCKSTEP_COORDINATOR", "LOCKSTEP_RUN_ID", "JAX_COORDINATOR_BIND_ADDRESS",
              "JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID",
              "OMPI_MCA_orte_hnp_uri", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
-             "OMPI_COMM_WORLD_LOCAL_RANK", "PYTHONUNBUFFERED", "no_proxy", "NO_PROXY"]
+             "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PYTHONUNBUFFERED",
+             "no_proxy", "NO_PROXY", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+             "GROUP_RANK", "GROUP_WORLD_SIZE", "NODE_RANK", "ROLE_NAME", "ROLE_RANK",
+             "ROLE_WORLD_SIZE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
+             "TORCHELASTIC_MAX_RESTARTS", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "OMP_NUM_THREADS",
+             "TF_CONFIG"]
     ended = run("-n", "2", "--job", "digits", "--role", "trainer", "--", *python(
         f"import json, os; print(json.dumps({{n: os.environ.get(n) for n in {names}}}))"),
                 env=clean_environment(https_proxy="http://proxy.invalid:3128"))
     assert ended.code == 0, ended.text()
+    assert ended.text().count("OMP_NUM_THREADS is not set") == 1
     found = {line.split(" ", 1)[0]: json.loads(line.split(" ", 1)[1]) for line in ended.out}
     for index in (0, 1):
         e = found[f"[trainer/{index}]"]
@@ -138,7 +144,18 @@ def test_environment_is_what_the_documentation_says():
         assert "127.0.0.1,localhost" in e.pop("no_proxy")
         assert "127.0.0.1,localhost" in e.pop("NO_PROXY")
         assert e.pop("OMPI_MCA_orte_hnp_uri")
+        cluster = json.loads(e.pop("TF_CONFIG"))
+        assert cluster["task"] == {"type": "worker", "index": index}
+        workers = cluster["cluster"]["worker"]
+        assert len(set(workers)) == 2 and all(w.startswith("127.0.0.1:") for w in workers)
+        rank = str(index)
         assert e == {
+            "RANK": rank, "WORLD_SIZE": "2", "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": "2",
+            "GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "NODE_RANK": "0", "ROLE_NAME": "trainer",
+            "ROLE_RANK": rank, "ROLE_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "digits",
+            "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0",
+            "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "OMP_NUM_THREADS": "1",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
             "LOCKSTEP_JOB": "digits", "LOCKSTEP_INDEX": str(index), "LOCKSTEP_SIZE": "2",
             "LOCKSTEP_ROLE": "trainer", "JAX_COORDINATOR_BIND_ADDRESS": "127.0.0.1:0",
             "JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": str(index), "OMPI_COMM_WORLD_SIZE": "2",

@@ -82,6 +82,7 @@ class LockstepServer:
         self.pid = self._process.pid
         told = self._wait_ready(ready)
         self.address = told["jobs"][JOB]["grpc"]
+        self.store = told["jobs"][JOB]["store"]
         self.listen = told["listen"]
 
     def _wait_ready(self, ready):
@@ -92,6 +93,11 @@ class LockstepServer:
             assert time.monotonic() < deadline, f"no {ready} within {LIMIT_S} s"
             time.sleep(0.005)
         return json.loads(ready.read_text())
+
+    def ask(self, *arguments):
+        """What `lockstep` prints."""
+        return subprocess.run([BIN / "lockstep", *arguments, "--coordinator", self.listen],
+                              capture_output=True, text=True, timeout=LIMIT_S, check=False).stdout
 
     def status(self):
         """The job as `lockstep status -o json` shows it."""

@@ -46,7 +46,8 @@ def test_a_mistake_is_found(tmp_path):
 
 def public_calls():
     classes = [lockstep.Member, lockstep.Keys, lockstep.KeyWatch, lockstep.JobWatch, lockstep.Server,
-               lockstep.Preemption, lockstep.Rendezvous, lockstep.Step, lockstep.aio.Rendezvous,
+               lockstep.Session, lockstep.Preemption, lockstep.Rendezvous, lockstep.Step,
+               lockstep.aio.Rendezvous,
                lockstep.aio.Step,
                lockstep.aio.Member, lockstep.aio.Keys, lockstep.aio.KeyWatch, lockstep.aio.JobWatch]
     classes += [lockstep.data.Dataset, lockstep.data.LocalIterator, lockstep.data.Reader]

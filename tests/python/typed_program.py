@@ -241,6 +241,12 @@ def main() -> int:
             use_member(me)
             asyncio.run(use_asyncio(me.aio))
         asyncio.run(join_in_asyncio(server.address))
+        with lockstep.session(server.address, job="watched", size=2, who="a tool", timeout=30,
+                              grace=60) as session:
+            assert_type(session, lockstep.Session)
+            assert_type((session.job, session.size, session.attempt), tuple[str, int, int])
+            assert_type(session.kv.set("a", "1"), int)
+            session.close()
         me = lockstep.join(server.address, job="failing", index=0, size=1)
         me.report_error("cannot go on", timeout=30)
         me.close()

@@ -60,6 +60,22 @@ std::vector<int32_t> Convert(const std::vector<MemberIndex>& members) {
   return indices;
 }
 
+ProcessState Convert(coord::ProcessState state) {
+  switch (state) {
+    case coord::ProcessState::kUnknown:
+      break;
+    case coord::ProcessState::kRunning:
+      return ProcessState::kRunning;
+    case coord::ProcessState::kStopped:
+      return ProcessState::kStopped;
+    case coord::ProcessState::kEnded:
+      return ProcessState::kEnded;
+    case coord::ProcessState::kFailed:
+      return ProcessState::kFailed;
+  }
+  return ProcessState::kUnspecified;
+}
+
 MemberStatus Convert(Time now, const coord::MemberView& member) {
   MemberStatus status = {.index = member.member.value(),
                          .name = ToUtf8(member.name),
@@ -72,7 +88,11 @@ MemberStatus Convert(Time now, const coord::MemberView& member) {
                          .step = member.step,
                          .phase = ToUtf8(member.phase),
                          .doing = ToUtf8(member.doing),
-                         .native = member.native};
+                         .native = member.native,
+                         .process = Convert(member.process)};
+  if (member.process != coord::ProcessState::kUnknown) {
+    status.process_since_ago_us = Ago(now, member.process_since);
+  }
   for (const auto& [name, value] : member.labels) {
     status.labels.push_back({.name = ToUtf8(name), .value = ToUtf8(value)});
   }

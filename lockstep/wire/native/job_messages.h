@@ -47,12 +47,45 @@ struct CreateJobReply {
   bool created = false;
   // HOST:PORT for its stock clients.
   std::string grpc;
+  // HOST:PORT for torch's: what they take for MASTER_ADDR and MASTER_PORT. Empty: none.
+  std::string store;
 
   friend bool operator==(const CreateJobReply&, const CreateJobReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.CreateJobReply";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "created", &CreateJobReply::created),
-                           Field(2, "grpc", &CreateJobReply::grpc));
+                           Field(2, "grpc", &CreateJobReply::grpc),
+                           Field(3, "store", &CreateJobReply::store));
+  }
+};
+
+// The store of one attempt of a job, for torch's clients. Each attempt has its own, counted from 1
+// by whoever starts the processes. The first to ask for an attempt begins it: the store of the one
+// before is closed, with all its connections. FAILED_PRECONDITION (`attempt_over`): a later one has
+// begun.
+struct OpenStore {
+  std::string job;
+  // 0: the current one.
+  int64_t attempt = 0;
+
+  friend bool operator==(const OpenStore&, const OpenStore&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.OpenStore";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "job", &OpenStore::job),
+                           Field(2, "attempt", &OpenStore::attempt));
+  }
+};
+
+struct OpenStoreReply {
+  int64_t attempt = 0;
+  // HOST:PORT. Empty: this server has no stores.
+  std::string store;
+
+  friend bool operator==(const OpenStoreReply&, const OpenStoreReply&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.OpenStoreReply";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "attempt", &OpenStoreReply::attempt),
+                           Field(2, "store", &OpenStoreReply::store));
   }
 };
 

@@ -37,6 +37,8 @@ template <>
 struct KindOf<DeleteJob> : Kind<4, DeleteJobReply> {};
 template <>
 struct KindOf<WatchEvents> : Kind<5, WatchEventsReply> {};
+template <>
+struct KindOf<OpenStore> : Kind<6, OpenStoreReply> {};
 
 template <>
 struct KindOf<OpenSession> : Kind<10, OpenSessionReply> {};

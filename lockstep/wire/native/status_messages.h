@@ -82,6 +82,23 @@ struct Label {
   }
 };
 
+enum class ProcessState : int32_t {
+  kUnspecified = 0,  // no launcher told of one
+  kRunning = 1,
+  kStopped = 2,
+  kEnded = 3,
+  kFailed = 4,
+};
+
+constexpr std::array<EnumName<ProcessState>, 5> EnumNames(ProcessState) {
+  using enum ProcessState;
+  return {{{kUnspecified, "unspecified"},
+           {kRunning, "running"},
+           {kStopped, "stopped"},
+           {kEnded, "ended"},
+           {kFailed, "failed"}}};
+}
+
 struct MemberStatus {
   int32_t index = 0;
   std::string name;  // task/4#1
@@ -97,6 +114,9 @@ struct MemberStatus {
   std::vector<Label> labels;
   std::string doing;    // "waits at barrier 'b' for 12s"; empty: not known
   bool native = false;  // it speaks lockstep.v1
+  // What a launcher told of its process.
+  ProcessState process = ProcessState::kUnspecified;
+  int64_t process_since_ago_us = 0;
 
   friend bool operator==(const MemberStatus&, const MemberStatus&) = default;
   static constexpr std::string_view kName = "lockstep.v1.MemberStatus";
@@ -110,7 +130,8 @@ struct MemberStatus {
         Field(8, "host", &MemberStatus::host), Field(9, "pid", &MemberStatus::pid),
         Field(10, "step", &MemberStatus::step), Field(11, "phase", &MemberStatus::phase),
         Field(12, "labels", &MemberStatus::labels), Field(13, "doing", &MemberStatus::doing),
-        Field(14, "native", &MemberStatus::native));
+        Field(14, "native", &MemberStatus::native), Field(15, "process", &MemberStatus::process),
+        Field(16, "process_since_ago_us", &MemberStatus::process_since_ago_us));
   }
 };
 
@@ -148,6 +169,69 @@ struct KeyWaitStatus {
                            Field(2, "waiters", &KeyWaitStatus::waiters),
                            Field(3, "since_ago_us", &KeyWaitStatus::since_ago_us),
                            Field(4, "members", &KeyWaitStatus::members));
+  }
+};
+
+// Who waits for something in a job's store, as far as can be told of a client that says nothing of
+// itself.
+struct StoreWaiter {
+  std::string peer;             // HOST:PORT it calls from
+  std::optional<int32_t> rank;  // probably: by the first key that it set
+  int64_t since_ago_us = 0;
+
+  friend bool operator==(const StoreWaiter&, const StoreWaiter&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.StoreWaiter";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "peer", &StoreWaiter::peer),
+                           Field(2, "rank", &StoreWaiter::rank),
+                           Field(3, "since_ago_us", &StoreWaiter::since_ago_us));
+  }
+};
+
+// A key of the store that is waited for.
+struct StoreWait {
+  std::string key;
+  int64_t waiters = 0;
+  int64_t since_ago_us = 0;                // of the oldest
+  std::vector<StoreWaiter> first_waiters;  // the oldest of them
+  std::optional<int32_t> rank;             // whose key it probably is: by its name
+  // Of a barrier: how many it waits for, and how many came; else 0.
+  int64_t barrier_size = 0;
+  int64_t arrived = 0;
+
+  friend bool operator==(const StoreWait&, const StoreWait&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.StoreWait";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "key", &StoreWait::key), Field(2, "waiters", &StoreWait::waiters),
+        Field(3, "since_ago_us", &StoreWait::since_ago_us),
+        Field(4, "first_waiters", &StoreWait::first_waiters), Field(5, "rank", &StoreWait::rank),
+        Field(6, "barrier_size", &StoreWait::barrier_size),
+        Field(7, "arrived", &StoreWait::arrived));
+  }
+};
+
+// The store that torch's clients use in the current attempt.
+struct StoreStatus {
+  int64_t attempt = 0;  // as counted by who starts the processes
+  int64_t connections = 0;
+  int64_t keys = 0;
+  int64_t queues = 0;
+  int64_t bytes = 0;
+  int64_t waits = 0;
+  int64_t keys_awaited = 0;        // all of them
+  std::vector<StoreWait> awaited;  // the longest awaited first; cut
+
+  friend bool operator==(const StoreStatus&, const StoreStatus&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.StoreStatus";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "attempt", &StoreStatus::attempt),
+        Field(2, "connections", &StoreStatus::connections), Field(3, "keys", &StoreStatus::keys),
+        Field(4, "queues", &StoreStatus::queues), Field(5, "bytes", &StoreStatus::bytes),
+        Field(6, "waits", &StoreStatus::waits),
+        Field(7, "keys_awaited", &StoreStatus::keys_awaited),
+        Field(8, "awaited", &StoreStatus::awaited));
   }
 };
 
@@ -190,6 +274,8 @@ struct JobStatus {
   int64_t barriers_open = 0;  // all of them, as is the next
   int64_t keys_awaited = 0;
   std::optional<PreemptionStatus> preemption;  // of this attempt: the current one, or the last
+  std::string store;                           // HOST:PORT for torch's clients; empty: none
+  std::optional<StoreStatus> torch_store;      // what they do there
 
   friend bool operator==(const JobStatus&, const JobStatus&) = default;
   static constexpr std::string_view kName = "lockstep.v1.JobStatus";
@@ -205,7 +291,8 @@ struct JobStatus {
         Field(13, "waits", &JobStatus::waits), Field(14, "grpc", &JobStatus::grpc),
         Field(15, "barriers_open", &JobStatus::barriers_open),
         Field(16, "keys_awaited", &JobStatus::keys_awaited),
-        Field(17, "preemption", &JobStatus::preemption));
+        Field(17, "preemption", &JobStatus::preemption), Field(18, "store", &JobStatus::store),
+        Field(19, "torch_store", &JobStatus::torch_store));
   }
 };
 

@@ -1,0 +1,139 @@
+// `lockstep bundle JOB`: all that is known of a job now, in one archive, for whoever looks later.
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "lockstep/cli/gather_stacks.h"
+#include "lockstep/cli/server_command.h"
+#include "lockstep/cli/subcommands.h"
+#include "lockstep/cli/tar.h"
+#include "lockstep/observe/status_text.h"
+#include "lockstep/observe/tables.h"
+#include "lockstep/observe/why.h"
+#include "lockstep/wire/native/job_messages.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct BundleArguments {
+  std::string job;
+  std::string file;
+};
+
+// The archive while it grows; each file's name begins with the folder that it unpacks into.
+class Bundle {
+ public:
+  Bundle(std::string folder, absl::Time at)
+      : folder_(std::move(folder)), seconds_(absl::ToUnixSeconds(at)) {}
+
+  void Add(const std::string& name, const std::string& content) {
+    AppendTarFile(absl::StrCat(folder_, "/", name), content, seconds_, archive_);
+    names_.push_back(name);
+  }
+  // What could not be had.
+  void Miss(const std::string& name, const absl::Status& why) {
+    Add(absl::StrCat(name, ".missing"), absl::StrCat(std::string(why.message()), "\n"));
+  }
+  std::string Finish() {
+    FinishTar(archive_);
+    return std::move(archive_);
+  }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  const std::string folder_;
+  const int64_t seconds_;
+  std::string archive_;
+  std::vector<std::string> names_;
+};
+
+void AddEvents(ServerCommand& self, const std::string& job, Bundle& bundle) {
+  const auto client = self.Connect();
+  if (!client.ok()) return bundle.Miss("events.jsonl", client.status());
+  wire::native::WatchEvents request{.job = job};
+  std::string lines;
+  const int64_t now_us = absl::ToUnixMicros(absl::Now());
+  for (;;) {
+    const auto reply = (*client)->Call(request, self.timeout());
+    if (!reply.ok()) return bundle.Miss("events.jsonl", reply.status());
+    for (const wire::native::JobEvent& event : reply->events) {
+      lines += observe::EventJsonLine(event, job, now_us);
+    }
+    request.log = reply->log;
+    if (reply->events.empty() || reply->next_after == request.after) break;
+    request.after = reply->next_after;
+  }
+  bundle.Add("events.jsonl", lines);
+}
+
+void AddStacks(ServerCommand& self, const wire::native::JobStatus& job, Bundle& bundle) {
+  const auto gathered = GatherStacks(self.coordinator(), job, {}, /*native=*/false, self.timeout());
+  if (!gathered.ok()) return bundle.Miss("stacks.txt", gathered.status());
+  std::string text = launch::StacksText(gathered->processes);
+  if (!gathered->silent.empty()) {
+    absl::StrAppend(&text, "\nno launcher has told of ", absl::StrJoin(gathered->silent, ", "),
+                    "\n");
+  }
+  bundle.Add("stacks.txt", text);
+  bundle.Add("stacks.json", absl::StrCat(launch::EncodeStacks(gathered->processes), "\n"));
+  for (const launch::ProcessStacks& process : gathered->processes) {
+    if (process.last_lines.empty()) continue;
+    bundle.Add(absl::StrCat("output/", process.member, ".txt"),
+               absl::StrCat(absl::StrJoin(process.last_lines, "\n"), "\n"));
+  }
+}
+
+absl::Status Write(const std::string& file, const std::string& archive) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << archive;
+  out.close();
+  if (out.fail()) {
+    return absl::UnknownError(absl::StrCat("cannot write ", file, ": ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+int MakeBundle(ServerCommand& self, const BundleArguments& given) {
+  const auto reply = self.Status(given.job);
+  if (!reply.ok()) return self.Fail(reply.status());
+  if (reply->jobs.size() != 1) {
+    return self.Fail(absl::InternalError("the server told of another job"));
+  }
+  const wire::native::JobStatus& job = reply->jobs.front();
+  const absl::Time now = absl::Now();
+  const std::string name = absl::StrCat(
+      "lockstep-", job.job, "-", absl::FormatTime("%Y%m%dT%H%M%SZ", now, absl::UTCTimeZone()));
+  Bundle bundle(name, now);
+  bundle.Add("status.json", observe::StatusJson(*reply));
+  bundle.Add("status.txt", observe::StatusTable(*reply));
+  bundle.Add("why.txt", observe::WhyText(job));
+  AddEvents(self, job.job, bundle);
+  AddStacks(self, job, bundle);
+  const std::vector<std::string> names = bundle.names();
+  const std::string file = given.file.empty() ? absl::StrCat(name, ".tar") : given.file;
+  if (absl::Status status = Write(file, bundle.Finish()); !status.ok()) return self.Fail(status);
+  self.out() << absl::StrCat(file, ": ", absl::StrJoin(names, ", "), "\n");
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddBundle(CLI::App& app, Invocation& invocation) {
+  CLI::App* const command = app.add_subcommand(
+      "bundle", "All that is known of a job now, in one archive, for whoever looks later");
+  auto given = std::make_shared<BundleArguments>();
+  command->add_option("job", given->job, "Which job")->type_name("JOB")->required();
+  command->add_option("--to", given->file, "The archive; lockstep-JOB-TIME.tar if not given")
+      ->type_name("FILE");
+  AddServerCommand(*command, invocation, "bundle",
+                   [given](ServerCommand& self) { return MakeBundle(self, *given); });
+}
+
+}  // namespace lockstep::cli

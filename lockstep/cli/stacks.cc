@@ -1,0 +1,63 @@
+// `lockstep stacks JOB`: where the processes of a job are in their code.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lockstep/cli/gather_stacks.h"
+#include "lockstep/cli/server_command.h"
+#include "lockstep/cli/subcommands.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct StacksArguments {
+  std::string job;
+  bool missing = false;
+  bool native = false;
+};
+
+int Stacks(ServerCommand& self, const StacksArguments& given) {
+  const auto reply = self.Status(given.job);
+  if (!reply.ok()) return self.Fail(reply.status());
+  if (reply->jobs.size() != 1) {
+    return self.Fail(absl::InternalError("the server told of another job"));
+  }
+  const wire::native::JobStatus& job = reply->jobs.front();
+  std::vector<int32_t> members;
+  if (given.missing) {
+    members = MissingMembers(job);
+    if (members.empty()) {
+      self.Say("nobody is waited for");
+      return kExitOk;
+    }
+  }
+  const auto gathered =
+      GatherStacks(self.coordinator(), job, members, given.native, self.timeout());
+  if (!gathered.ok()) return self.Fail(gathered.status());
+  self.out() << (self.json() ? absl::StrCat(launch::EncodeStacks(gathered->processes), "\n")
+                             : launch::StacksText(gathered->processes));
+  if (!gathered->silent.empty()) {
+    self.Say(absl::StrCat("no launcher has told of ", absl::StrJoin(gathered->silent, ", "),
+                          " within ", absl::FormatDuration(self.timeout()),
+                          ": it is gone, busy, or another program than lockstep run started them"));
+  }
+  return gathered->processes.empty() ? kExitTimeout : kExitOk;
+}
+
+}  // namespace
+
+void AddStacks(CLI::App& app, Invocation& invocation) {
+  CLI::App* const command =
+      app.add_subcommand("stacks", "Where the processes of a job are in their code");
+  auto given = std::make_shared<StacksArguments>();
+  command->add_option("job", given->job, "Which job")->type_name("JOB")->required();
+  command->add_flag("--missing", given->missing, "Only of members that others wait for");
+  command->add_flag("--native", given->native,
+                    "By gdb, of C and C++ too; each process stands still for seconds");
+  AddServerCommand(*command, invocation, "stacks",
+                   [given](ServerCommand& self) { return Stacks(self, *given); });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,17 @@
+#include "lockstep/client/torch_store.h"
+
+#include "lockstep/link/client.h"
+#include "lockstep/wire/native/job_messages.h"
+
+namespace lockstep {
+
+absl::StatusOr<TorchStore> OpenTorchStore(const std::string& address, const std::string& job,
+                                          int64_t attempt, absl::Duration timeout) {
+  const auto client = link::Client::Connect(address, timeout, {.who = "lockstep launcher"});
+  if (!client.ok()) return client.status();
+  auto reply = (*client)->Call(wire::native::OpenStore{.job = job, .attempt = attempt}, timeout);
+  if (!reply.ok()) return reply.status();
+  return TorchStore{.attempt = reply->attempt, .address = std::move(reply->store)};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,174 @@
+#include "lockstep/launch/crew_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/runtime/address.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/crew_kinds.h"
+
+namespace lockstep::launch {
+namespace {
+
+using wire::native::CrewStep;
+using wire::native::CrewWord;
+using wire::native::PollCrew;
+using wire::native::PollCrewReply;
+using wire::native::TellCrew;
+
+constexpr absl::Duration kDialTimeout = absl::Seconds(5);
+// Between attempts to connect: doubled from the first to the last after each failure.
+constexpr absl::Duration kBackoffFirst = absl::Milliseconds(20);
+constexpr absl::Duration kBackoffLast = absl::Seconds(1);
+// A server that does not answer does not keep us from ending.
+constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
+
+// The link will be made again; everything else is the server's word.
+bool IsOfTheLink(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status) || absl::IsInternal(status);
+}
+
+}  // namespace
+
+CrewLink::CrewLink(runtime::Loop& loop, std::string address, PollCrew self, Callbacks callbacks)
+    : loop_(loop),
+      address_(std::move(address)),
+      self_(std::move(self)),
+      callbacks_(std::move(callbacks)),
+      again_(loop),
+      leaving_(loop),
+      backoff_(kBackoffFirst) {}
+
+CrewLink::~CrewLink() {
+  if (link_ != nullptr) link_->Abandon();
+}
+
+void CrewLink::Start() { Dial(); }
+
+void CrewLink::Dial() {
+  const auto address = runtime::ParseAddress(address_);
+  if (!address.ok()) return LinkClosed(address.status());
+  link_ = link::ClientLink::Dial(loop_.io(), *address, kDialTimeout, "lockstep run", {},
+                                 {.ready =
+                                      [this](const auto&) {
+                                        ready_ = true;
+                                        backoff_ = kBackoffFirst;
+                                        if (std::exchange(troubled_, false))
+                                          callbacks_.say("the server answers again");
+                                        SendWord();
+                                        Poll();
+                                      },
+                                  .closed = [this](const absl::Status& why) { LinkClosed(why); }});
+}
+
+void CrewLink::LinkClosed(const absl::Status& why) {
+  ready_ = polling_ = sending_ = false;
+  link_ = nullptr;
+  if (ended_ && words_.empty()) return;
+  if (!ended_ && !std::exchange(troubled_, true)) {
+    callbacks_.say(absl::StrCat("the other nodes are not heard of: ", std::string(why.message()),
+                                "; trying again"));
+  }
+  again_.Arm(runtime::MonotonicNow() + backoff_, [this] { Dial(); });
+  backoff_ = std::min(2 * backoff_, kBackoffLast);
+}
+
+void CrewLink::Poll() {
+  if (!ready_ || polling_ || ended_) return;
+  polling_ = true;
+  link_->Call(link::KindOf<PollCrew>::kKind, wire::native::Encode(self_),
+              [this](absl::StatusOr<std::string> answer) { Polled(std::move(answer)); });
+}
+
+void CrewLink::Polled(absl::StatusOr<std::string> answer) {
+  polling_ = false;
+  if (link_ == nullptr || link_->closed()) return;  // not an answer; `LinkClosed` follows
+  if (ended_) return;
+  if (!answer.ok()) {
+    if (IsOfTheLink(answer.status())) {
+      // The server goes away; its link will, too.
+      again_.Arm(runtime::MonotonicNow() + backoff_, [this] { Poll(); });
+      return;
+    }
+    ended_ = true;
+    callbacks_.refused(answer.status());
+    return;
+  }
+  const auto reply = wire::native::Decode<PollCrewReply>(*answer);
+  if (!reply.ok()) {
+    ended_ = true;
+    callbacks_.refused(reply.status());
+    return;
+  }
+  Take(*reply);
+  Poll();
+}
+
+void CrewLink::Take(const PollCrewReply& reply) {
+  if (reply.step == CrewStep::kWait || reply.step == CrewStep::kUnspecified) {
+    if (!reply.why.empty() && reply.why != waits_for_) callbacks_.say(reply.why);
+    waits_for_ = reply.why;
+    return;
+  }
+  if (reply.number <= self_.seen) return;
+  self_.seen = reply.number;
+  waits_for_.clear();
+  if (reply.step == CrewStep::kBegin) {
+    self_.attempt = reply.attempt;
+    self_.attempt_rank = reply.node_rank;
+    self_.attempt_nodes = reply.nodes;
+    self_.over.reset();
+  }
+  if (reply.step == CrewStep::kEnded) ended_ = true;
+  callbacks_.told(reply);
+}
+
+void CrewLink::TellFailed(std::string text, int32_t exit_code) {
+  Tell({.word = CrewWord::kFailed, .text = std::move(text), .exit_code = exit_code});
+}
+
+void CrewLink::TellOver(int32_t exit_code, bool again) {
+  self_.over = exit_code;
+  Tell({.word = CrewWord::kOver, .exit_code = exit_code, .again = again});
+}
+
+void CrewLink::Tell(TellCrew word) {
+  word.job = self_.job;
+  word.node = self_.node;
+  word.attempt = self_.attempt;
+  words_.push_back(std::move(word));
+  SendWord();
+}
+
+void CrewLink::SendWord() {
+  if (!ready_ || sending_ || words_.empty()) return;
+  sending_ = true;
+  link_->Call(link::KindOf<TellCrew>::kKind, wire::native::Encode(words_.front()),
+              [this](const absl::StatusOr<std::string>& answer) {
+                if (link_ == nullptr || link_->closed()) return;
+                sending_ = false;
+                if (!answer.ok() && IsOfTheLink(answer.status())) return;
+                words_.pop_front();
+                if (words_.empty() && left_) return Left();
+                SendWord();
+              });
+}
+
+void CrewLink::Leave(absl::AnyInvocable<void()> done) {
+  left_ = std::move(done);
+  const bool known = !ended_ && (self_.seen > 0 || ready_);
+  ended_ = true;
+  if (!known) return Left();
+  leaving_.Arm(runtime::MonotonicNow() + kLeaveTimeout, [this] { Left(); });
+  Tell({.word = CrewWord::kLeaves});
+}
+
+void CrewLink::Left() {
+  leaving_.Cancel();
+  again_.Cancel();
+  if (left_) std::exchange(left_, nullptr)();
+}
+
+}  // namespace lockstep::launch

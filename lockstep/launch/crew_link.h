@@ -1,0 +1,75 @@
+// The launcher's side of a crew: what it is told by the server, and what it says there.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "lockstep/link/client_link.h"
+#include "lockstep/runtime/loop.h"
+#include "lockstep/wire/native/crew_messages.h"
+
+namespace lockstep::launch {
+
+// Polls, over a link that it makes and makes again when it breaks, and sends words in order until
+// they are answered.
+//
+// Threads: loop-confined. Destroy it when the loop has stopped. `loop` must outlive it.
+class CrewLink {
+ public:
+  struct Callbacks {
+    // An attempt begins, is called off, or the run has ended; each once and in order.
+    std::function<void(const wire::native::PollCrewReply&)> told;
+    // The server does not take us, or not any more. Nothing follows.
+    std::function<void(const absl::Status&)> refused;
+    // For people: for whom an attempt waits; that the server is away, and back.
+    std::function<void(std::string)> say;
+  };
+
+  // `self`: who we are and what we want of the run.
+  CrewLink(runtime::Loop& loop, std::string address, wire::native::PollCrew self,
+           Callbacks callbacks);
+  ~CrewLink();
+
+  void Start();
+
+  // A process failed, and with it the attempt.
+  void TellFailed(std::string text, int32_t exit_code);
+  // All processes of the attempt have ended.
+  void TellOver(int32_t exit_code, bool again);
+  // We go; calls `done` when the server knows, or in `kLeaveTimeout`.
+  void Leave(absl::AnyInvocable<void()> done);
+
+ private:
+  void Dial();
+  void LinkClosed(const absl::Status& why);
+  void Poll();
+  void Polled(absl::StatusOr<std::string> answer);
+  void Take(const wire::native::PollCrewReply& reply);
+  void Tell(wire::native::TellCrew word);
+  void SendWord();
+  void Left();
+
+  runtime::Loop& loop_;
+  const std::string address_;
+  wire::native::PollCrew self_;
+  Callbacks callbacks_;
+  runtime::Timer again_;
+  runtime::Timer leaving_;
+  absl::Duration backoff_;
+  std::shared_ptr<link::ClientLink> link_;
+  bool ready_ = false;
+  bool polling_ = false;
+  bool sending_ = false;
+  bool ended_ = false;     // nothing more is asked
+  bool troubled_ = false;  // said so already
+  std::deque<wire::native::TellCrew> words_;
+  std::string waits_for_;  // said already
+  absl::AnyInvocable<void()> left_;
+};
+
+}  // namespace lockstep::launch

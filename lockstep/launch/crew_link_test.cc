@@ -1,0 +1,193 @@
+#include "lockstep/launch/crew_link.h"
+
+#include <memory>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/link/testing.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/crew_kinds.h"
+#include "lockstep/wire/native/error_reply.h"
+
+namespace lockstep::launch {
+namespace {
+
+using link::Request;
+using link::Responder;
+using link::testing::LoopThread;
+using link::testing::Seen;
+using link::testing::TestServer;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using wire::native::CrewStep;
+using wire::native::CrewWord;
+using wire::native::PollCrew;
+using wire::native::PollCrewReply;
+using wire::native::TellCrew;
+
+// A server that answers polls from a list, one for each that the launcher has seen, and parks the
+// poll after that.
+class Script {
+ public:
+  explicit Script(std::vector<PollCrewReply> replies) : replies_(std::move(replies)) {}
+
+  void Take(const Request& request, Responder responder) {
+    if (request.kind == link::KindOf<TellCrew>::kKind) {
+      words.Add(*wire::native::Decode<TellCrew>(request.payload));
+      return responder.Answer(wire::native::Encode(wire::native::TellCrewReply{}));
+    }
+    const PollCrew poll = *wire::native::Decode<PollCrew>(request.payload);
+    polls.Add(poll);
+    const auto next = static_cast<size_t>(poll.seen);
+    if (!refusal.ok()) return responder.Fail(refusal);
+    if (next < replies_.size()) return responder.Answer(wire::native::Encode(replies_[next]));
+    parked_.push_back(std::move(responder));
+  }
+
+  Seen<PollCrew> polls;
+  Seen<TellCrew> words;
+  absl::Status refusal;
+
+ private:
+  const std::vector<PollCrewReply> replies_;
+  std::vector<Responder> parked_;
+};
+
+const PollCrewReply kBegin = {
+    .step = CrewStep::kBegin, .number = 1, .attempt = 1, .node_rank = 1, .nodes = 2};
+const PollCrewReply kCalledOff = {.step = CrewStep::kCalledOff,
+                                  .number = 2,
+                                  .attempt = 1,
+                                  .another = true,
+                                  .why = "node 0 is gone"};
+
+class CrewLinkTest : public testing::Test {
+ protected:
+  void Start(const std::string& address) {
+    crew_ = loop_.Do([&] {
+      auto crew = std::make_unique<CrewLink>(
+          loop_.loop(), address, PollCrew{.job = "digits", .node = 7, .processes = 2},
+          CrewLink::Callbacks{.told = [this](const PollCrewReply& told) { told_.Add(told); },
+                              .refused = [this](const absl::Status& why) { refused_.Add(why); },
+                              .say = [this](std::string text) { said_.Add(std::move(text)); }});
+      crew->Start();
+      return crew;
+    });
+  }
+  void TearDown() override {
+    loop_.Stop();
+    crew_.reset();
+  }
+
+  Seen<PollCrewReply> told_;
+  Seen<absl::Status> refused_;
+  Seen<std::string> said_;
+  LoopThread loop_;
+  std::unique_ptr<CrewLink> crew_;
+};
+
+TEST_F(CrewLinkTest, TellsEachStepOnceAndSaysWhereItIs) {
+  Script script({kBegin, kCalledOff});
+  TestServer server([&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
+  Start(server.address());
+  EXPECT_THAT(told_.WaitForCount(2), ElementsAre(kBegin, kCalledOff));
+  const auto polls = script.polls.WaitForCount(3);
+  ASSERT_EQ(polls.size(), 3U);
+  EXPECT_EQ(polls[0].attempt, 0);
+  EXPECT_EQ(polls[2].seen, 2);
+  EXPECT_EQ(polls[2].attempt, 1);
+  EXPECT_EQ(polls[2].attempt_rank, 1);
+  EXPECT_EQ(polls[2].attempt_nodes, 2);
+}
+
+TEST_F(CrewLinkTest, WordsAreSentInOrderWhileAPollIsParked) {
+  Script script({kBegin});
+  TestServer server([&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
+  Start(server.address());
+  told_.WaitForCount(1);
+  loop_.Do([this] {
+    crew_->TellFailed("task/3 died", 137);
+    crew_->TellOver(137, /*again=*/false);
+    return true;
+  });
+  const auto words = script.words.WaitForCount(2);
+  ASSERT_EQ(words.size(), 2U);
+  EXPECT_EQ(words[0].word, CrewWord::kFailed);
+  EXPECT_EQ(words[0].text, "task/3 died");
+  EXPECT_EQ(words[0].attempt, 1);
+  EXPECT_EQ(words[1].word, CrewWord::kOver);
+  EXPECT_EQ(words[1].exit_code, 137);
+}
+
+TEST_F(CrewLinkTest, AServerThatIsStartedAgainIsToldWhereWeAreAndWhatItMissed) {
+  Script script({kBegin});
+  auto first = std::make_unique<TestServer>(
+      [&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
+  const std::string address = first->address();
+  Start(address);
+  told_.WaitForCount(1);
+  script.polls.WaitForCount(2);
+  first.reset();
+  EXPECT_THAT(said_.WaitForCount(1), ElementsAre(HasSubstr("the other nodes are not heard of")));
+  loop_.Do([this] {
+    crew_->TellOver(0, /*again=*/false);
+    return true;
+  });
+  Script after({kBegin});
+  TestServer second([&](const Request& r, Responder to) { after.Take(r, std::move(to)); },
+                    {.listen = address});
+  const auto polls = after.polls.WaitForCount(1);
+  ASSERT_EQ(polls.size(), 1U);
+  EXPECT_EQ(polls[0].seen, 1);
+  EXPECT_EQ(polls[0].attempt, 1);
+  EXPECT_EQ(polls[0].over, 0);
+  EXPECT_EQ(after.words.WaitForCount(1).size(), 1U);
+  EXPECT_EQ(said_.WaitForCount(2).back(), "the server answers again");
+}
+
+TEST_F(CrewLinkTest, ARefusalIsTheEnd) {
+  Script script({});
+  script.refusal = wire::native::WithReason(absl::FailedPreconditionError("node 1 is another"),
+                                            "not_of_the_crew");
+  TestServer server([&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
+  Start(server.address());
+  const auto refused = refused_.WaitForCount(1);
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_EQ(refused[0].code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(script.polls.WaitForCount(1).size(), 1U);
+}
+
+TEST_F(CrewLinkTest, LeavingIsToldAndWaitsForNobodyForLong) {
+  Script script({kBegin});
+  auto server = std::make_unique<TestServer>(
+      [&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
+  Start(server->address());
+  told_.WaitForCount(1);
+  Seen<bool> left;
+  loop_.Do([&] {
+    crew_->Leave([&left] { left.Add(true); });
+    return true;
+  });
+  EXPECT_EQ(left.WaitForCount(1).size(), 1U);
+  EXPECT_EQ(script.words.WaitForCount(1).back().word, CrewWord::kLeaves);
+}
+
+TEST_F(CrewLinkTest, LeavingDoesNotNeedTheServer) {
+  Script script({kBegin});
+  auto server = std::make_unique<TestServer>(
+      [&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
+  Start(server->address());
+  told_.WaitForCount(1);
+  server.reset();
+  said_.WaitForCount(1);
+  Seen<bool> left;
+  loop_.Do([&] {
+    crew_->Leave([&left] { left.Add(true); });
+    return true;
+  });
+  EXPECT_EQ(left.WaitForCount(1).size(), 1U);
+}
+
+}  // namespace
+}  // namespace lockstep::launch

@@ -1,0 +1,103 @@
+#include "lockstep/launch/log_writer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep::launch {
+namespace {
+
+// Returns 0, or the errno that ended it.
+int WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n >= 0) {
+      text.remove_prefix(static_cast<size_t>(n));
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+LogWriter::LogWriter(absl::AnyInvocable<void()> on_room, absl::AnyInvocable<void(int)> on_error)
+    : on_room_(std::move(on_room)), on_error_(std::move(on_error)) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+LogWriter::~LogWriter() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_one();
+  }
+  thread_.join();
+}
+
+absl::StatusOr<LogWriter::File> LogWriter::Open(const std::string& folder,
+                                                const std::string& name) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot make the folder ", folder, ": ", error.message()));
+  }
+  const std::string path = absl::StrCat(folder, "/", name);
+  runtime::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!fd.valid()) {
+    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
+  }
+  return std::make_shared<const runtime::UniqueFd>(std::move(fd));
+}
+
+bool LogWriter::Push(const File& file, std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  if (!queue_.empty() && queue_.back().file == file) {
+    queue_.back().text += text;
+  } else {
+    queue_.push_back({file, std::string(text)});
+  }
+  queued_ += text.size();
+  changed_.notify_one();
+  wants_room_ = queued_ >= kLogQueueBytesMax;
+  return !wants_room_;
+}
+
+void LogWriter::Flush(absl::AnyInvocable<void()> done) {
+  const std::lock_guard lock(mutex_);
+  flushed_ = std::move(done);
+  changed_.notify_one();
+}
+
+void LogWriter::Run() {
+  std::unique_lock lock(mutex_);
+  bool told = false;
+  while (true) {
+    changed_.wait(lock, [this] { return stopping_ || !queue_.empty() || flushed_; });
+    if (stopping_) return;
+    const std::deque<Part> parts = std::exchange(queue_, {});
+    queued_ = 0;
+    const bool wants_room = std::exchange(wants_room_, false);
+    absl::AnyInvocable<void()> flushed = std::exchange(flushed_, nullptr);
+    lock.unlock();
+
+    if (wants_room) on_room_();
+    for (const Part& part : parts) {
+      const int error = WriteAll(part.file->get(), part.text);
+      if (error != 0 && !std::exchange(told, true)) on_error_(error);
+    }
+    if (flushed) flushed();
+    lock.lock();
+  }
+}
+
+}  // namespace lockstep::launch

@@ -1,0 +1,70 @@
+// Writes what processes say into files, without ever holding up the loop.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "lockstep/runtime/unique_fd.h"
+
+namespace lockstep::launch {
+
+// What waits for the disk before its sources are no longer read: `log_queue_bytes_max`.
+inline constexpr size_t kLogQueueBytesMax = 4 << 20;
+
+// One thread for all files, since a file system may hang, and neither a signal nor the end of a
+// process may go unnoticed for that. What a file does not take any more is dropped: a training does
+// not die of its log.
+//
+// Threads: thread-safe.
+class LogWriter {
+ public:
+  // Open files stay so as long as somebody holds one of these.
+  using File = std::shared_ptr<const runtime::UniqueFd>;
+
+  // Both on the writer's thread and not under a lock: `on_room` when there is room again after
+  // `Push` returned false, `on_error` once, with the errno, when text begins to be dropped.
+  LogWriter(absl::AnyInvocable<void()> on_room, absl::AnyInvocable<void(int)> on_error);
+  // Drops what waits: flush before it.
+  ~LogWriter();
+  LogWriter(const LogWriter&) = delete;
+  LogWriter& operator=(const LogWriter&) = delete;
+
+  // Opens `folder`/`name` to be added to; makes the folders on the way to it.
+  static absl::StatusOr<File> Open(const std::string& folder, const std::string& name);
+
+  // Takes the text in any case; false: wait for room before there is more.
+  bool Push(const File& file, std::string_view text);
+
+  // Calls `done` on the writer's thread when all that was pushed so far is written or dropped.
+  void Flush(absl::AnyInvocable<void()> done);
+
+ private:
+  struct Part {
+    File file;
+    std::string text;
+  };
+  void Run();
+
+  absl::AnyInvocable<void()> on_room_;      // the thread's alone
+  absl::AnyInvocable<void(int)> on_error_;  // the thread's alone
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<Part> queue_;
+  size_t queued_ = 0;  // bytes
+  bool wants_room_ = false;
+  bool stopping_ = false;
+  absl::AnyInvocable<void()> flushed_;
+
+  std::thread thread_;
+};
+
+}  // namespace lockstep::launch

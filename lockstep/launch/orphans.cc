@@ -1,0 +1,24 @@
+#include "lockstep/launch/orphans.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep::launch {
+
+void ReapOrphans(absl::FunctionRef<bool(pid_t)> ours) {
+  // Orphans become children of the first thread.
+  std::ifstream children(absl::StrCat("/proc/self/task/", ::getpid(), "/children"));
+  pid_t pid = 0;
+  while (children >> pid) {
+    if (ours(pid)) continue;
+    siginfo_t info = {};
+    ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG);
+  }
+}
+
+}  // namespace lockstep::launch

@@ -1,0 +1,178 @@
+#include "lockstep/launch/stack_taker.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "gtest/gtest.h"
+#include "lockstep/launch/process_test_util.h"
+
+namespace lockstep::launch {
+namespace {
+
+// A child of its own environment; killed at the end.
+class Child {
+ public:
+  Child(const std::vector<std::string>& words, const Environment& environment) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(ends[1], 1);
+      std::vector<std::string> strings = Format(environment);
+      std::vector<char*> arguments, variables;
+      for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+      for (std::string& one : strings) variables.push_back(one.data());
+      arguments.push_back(nullptr);
+      variables.push_back(nullptr);
+      ::execve(words.front().c_str(), arguments.data(), variables.data());
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+    output_ = ends[0];
+  }
+  ~Child() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    ::close(output_);
+  }
+
+  // Waits for its first byte.
+  void AwaitOutput() {
+    char byte = 0;
+    EXPECT_EQ(::read(output_, &byte, 1), 1);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = 0;
+  int output_ = -1;
+};
+
+class StackTaker : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    ASSERT_TRUE(WriteStackHook(folder_).ok());
+    // Whatever tools this host has: the hook is what is tested here.
+    ::setenv("PATH", "/nowhere", 1);
+  }
+  void TearDown() override {
+    const std::string command = "/bin/rm -r " + folder_;
+    EXPECT_EQ(::system(command.c_str()), 0);
+  }
+
+  Environment WithHook(Environment inherited) const {
+    RunEnvironment run{.inherited = std::move(inherited)};
+    AddStackHook(folder_, run);
+    return run.inherited;
+  }
+
+  ProcessStacks Take(pid_t pid) const {
+    return TakeStacks({.member = 2, .name = "task/2", .host = "here", .pid = pid}, folder_);
+  }
+
+  std::string folder_ = "/tmp/lockstep-stacks-XXXXXX";
+};
+
+constexpr char kWaits[] =
+    "import threading\n"
+    "def waits():\n"
+    "    print('x', flush=True)\n"
+    "    threading.Event().wait()\n"
+    "waits()\n";
+
+TEST_F(StackTaker, AStockProgramTellsWhereItIsAgainAndAgain) {
+  const std::string program = folder_ + "/train.py";
+  std::ofstream(program) << kWaits;
+  Child child({"/usr/bin/python3", program}, WithHook({}));
+  child.AwaitOutput();
+  for (int times = 0; times < 2; ++times) {
+    const ProcessStacks taken = Take(child.pid());
+    EXPECT_EQ(taken.source, "faulthandler") << taken.note;
+    ASSERT_EQ(taken.threads.size(), 1u);
+    const StackPlace place = PlaceOf(taken);
+    EXPECT_EQ(place.where, "train.py:4");
+    EXPECT_TRUE(place.what == "wait in wait" || place.what == "run wait") << place.what;
+  }
+}
+
+TEST_F(StackTaker, WithoutTheHookTheKernelTellsAndNothingIsSignalled) {
+  Child child({"/usr/bin/python3", "-c", kWaits}, {});
+  child.AwaitOutput();
+  const ProcessStacks taken = Take(child.pid());
+  EXPECT_EQ(taken.source, "kernel");
+  EXPECT_TRUE(taken.threads.empty());
+  EXPECT_EQ(::waitpid(child.pid(), nullptr, WNOHANG), 0);
+}
+
+TEST_F(StackTaker, AStoppedProcessIsNotWaitedFor) {
+  Child child({"/usr/bin/python3", "-c", kWaits}, WithHook({}));
+  child.AwaitOutput();
+  ASSERT_EQ(::kill(child.pid(), SIGSTOP), 0);
+  ASSERT_EQ(::waitpid(child.pid(), nullptr, WUNTRACED), child.pid());
+  const ProcessStacks taken = Take(child.pid());
+  EXPECT_EQ(taken.state, "stopped");
+  EXPECT_EQ(PlaceOf(taken).what1, "is stopped");
+}
+
+TEST_F(StackTaker, WhatHasEndedIsSaidToHave) {
+  pid_t pid = 0;
+  {
+    Child child({"/bin/true"}, {});
+    pid = child.pid();
+  }
+  EXPECT_EQ(Take(pid).state, "ended");
+}
+
+TEST_F(StackTaker, TheEnvironmentsOwnSitecustomizeIsImportedToo) {
+  std::string other = "/tmp/lockstep-stacks-XXXXXX";
+  ASSERT_NE(::mkdtemp(other.data()), nullptr);
+  std::ofstream(other + "/sitecustomize.py") << "import builtins\nbuiltins.chained = 'yes'\n";
+  Child child({"/usr/bin/python3", "-c",
+               "import sys, signal, sitecustomize\n"
+               "print(chained, flush=True)\nsignal.pause()"},
+              WithHook({{"PYTHONPATH", other}}));
+  child.AwaitOutput();
+  EXPECT_EQ(Take(child.pid()).source, "faulthandler");
+  EXPECT_EQ(::system(("/bin/rm -r " + other).c_str()), 0);
+}
+
+TEST_F(StackTaker, NothingButPlainFilesIsLeftInTheFolder) {
+  Child child({"/usr/bin/python3", "-c", kWaits}, WithHook({}));
+  child.AwaitOutput();
+  EXPECT_NE(
+      ::system(("/usr/bin/find " + folder_ + " -mindepth 1 ! -type f | /bin/grep -q .").c_str()),
+      0);
+}
+
+TEST_F(StackTaker, PySpyIsAskedFirstWhenItIsThere) {
+  const std::string tool = folder_ + "/py-spy";
+  std::ofstream(tool) << "#!/bin/sh\necho 'Thread 1 (active): \"MainThread\"'\n"
+                         "echo \"    pid_$5 (/home/me/train.py:8)\"\n";
+  ASSERT_EQ(::chmod(tool.c_str(), 0755), 0);
+  ::setenv("PATH", folder_.c_str(), 1);
+  Child child({"/usr/bin/python3", "-c", kWaits}, {});
+  child.AwaitOutput();
+  const ProcessStacks taken = Take(child.pid());
+  EXPECT_EQ(taken.source, "py-spy");
+  ASSERT_EQ(taken.threads.size(), 1u);
+  EXPECT_EQ(taken.threads[0].frames.front().function, "pid_" + std::to_string(child.pid()));
+}
+
+TEST_F(StackTaker, AToolThatFailsIsMadeUpFor) {
+  const std::string tool = folder_ + "/py-spy";
+  std::ofstream(tool) << "#!/bin/sh\nexit 1\n";
+  ASSERT_EQ(::chmod(tool.c_str(), 0755), 0);
+  ::setenv("PATH", folder_.c_str(), 1);
+  Child child({"/usr/bin/python3", "-c", kWaits}, WithHook({}));
+  child.AwaitOutput();
+  EXPECT_EQ(Take(child.pid()).source, "faulthandler");
+}
+
+}  // namespace
+}  // namespace lockstep::launch

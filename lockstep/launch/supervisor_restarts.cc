@@ -1,0 +1,155 @@
+// What the supervisor decides about starting processes again.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
+#include "lockstep/launch/supervisor.h"
+
+namespace lockstep::launch {
+
+bool Supervisor::MayRestart() const {
+  if (told_to_end_ || start_failed_ || server_ended_) return false;
+  if (called_off_) return another_follows_;
+  return options_.scope != RestartScope::kRank && failures_ < options_.max_restarts;
+}
+
+bool Supervisor::MayRestart(const Process& process) const {
+  return MayStartAlone() && process.restarts < options_.max_restarts;
+}
+
+// Once it is ending, for whatever reason, nobody is started any more.
+bool Supervisor::MayStartAlone() const {
+  return options_.scope == RestartScope::kRank && !told_to_end_ && !start_failed_ &&
+         !server_ended_ && !first_failure_ && !called_off_;
+}
+
+bool Supervisor::Waits() const {
+  return between_ || std::all_of(processes_.begin(), processes_.end(), [](const Process& process) {
+           return process.state == ProcessState::kNotStarted;
+         });
+}
+
+// What helpers clean up is not needed any more when their attempt has failed.
+absl::Duration Supervisor::HelperGrace() const {
+  const bool over = first_failure_ || called_off_;
+  return over && MayRestart() ? options_.settle : options_.helper_grace;
+}
+
+bool Supervisor::TellsOthers() const {
+  return !options_.alone && !called_off_ && !told_to_end_ &&
+         !(options_.scope == RestartScope::kNode && MayRestart());
+}
+
+std::string Supervisor::AttemptText(int32_t restarts) const {
+  return absl::StrFormat("attempt %d", restarts + 1);
+}
+
+bool Supervisor::RestartFailed(Time now, Effects& out) {
+  if (!first_failure_ || called_off_ || !MayRestart()) return false;
+  ++failures_;
+  std::string cause = first_failure_text_;
+  if (first_failed_) {
+    const Process& process = At(*first_failed_);
+    cause = absl::StrFormat("%s %s after %s", Name(*first_failed_, process),
+                            Describe(process.ending), Spell(process.ended - process.started));
+  }
+  const std::string failed = absl::StrFormat("%s failed after %s: %s", AttemptText(restarts_),
+                                             Spell(now - attempt_began_.value_or(now)), cause);
+  ++restarts_;
+  out.sentences.push_back(absl::StrFormat("%s; %s begins (restart %d of %d)", failed,
+                                          AttemptText(restarts_), failures_,
+                                          options_.max_restarts));
+  past_.push_back(failed);
+  ForgetAttempt();
+  out.restart = restarts_;
+  return true;
+}
+
+bool Supervisor::StartPreemptedAgain(Time now, Effects& out) {
+  if (options_.on_preempt == OnPreempt::kExit || first_failure_ || told_to_end_ || called_off_) {
+    return false;
+  }
+  if (!again_at_) {
+    if (!WasPreempted(now)) return false;
+    again_at_ =
+        options_.on_preempt == OnPreempt::kRestart ? now : std::max(now, preempted_.death());
+    out.sentences.push_back(absl::StrCat(
+        "all have ended; ", preempted_.Summary(),
+        *again_at_ == now
+            ? std::string("; starting them again")
+            : absl::StrCat("; they are started again when this host turns out to live on: ",
+                           again_at_->is_infinite()
+                               ? std::string("when that is withdrawn")
+                               : absl::StrCat("in ", Spell(*again_at_ - now),
+                                              ", or when that is withdrawn"))));
+  }
+  if (now < *again_at_) return true;
+  ++restarts_;
+  if (options_.alone) {
+    out.restart = restarts_;
+  } else {
+    out.attempt_over = AttemptOver{.exit_code = ExitCodeOfAttempt(), .again = true};
+  }
+  ForgetAttempt();
+  return true;
+}
+
+void Supervisor::ForgetAttempt() {
+  between_ = true;
+  processes_.assign(processes_.size(), Process());
+  escalation_ = Escalation::kNone;
+  escalate_at_ = Time::Infinite();
+  first_failure_.reset();
+  first_failure_text_.clear();
+  first_failed_.reset();
+  root_cause_until_.reset();
+  root_cause_told_ = false;
+  called_off_.reset();
+  another_follows_ = false;
+  first_preempted_.reset();
+  first_preempted_end_.reset();
+  preempted_exit_code_.reset();
+  again_at_.reset();
+  check_until_.reset();
+  checked_ = false;
+  if (preempted_.attempt() > 0) preempted_ = PreemptedRun(preempted_.attempt());
+}
+
+void Supervisor::On(Time now, const AttemptBegins& event, Effects&) {
+  LOCKSTEP_CHECK(Waits());
+  ForgetAttempt();
+  if (event.failures) failures_ = *event.failures;
+  between_ = false;
+  first_ = event.first;
+  processes_.assign(static_cast<size_t>(event.size), Process());
+  attempt_began_ = now;
+}
+
+void Supervisor::On(Time now, const AttemptCalledOff& event, Effects& out) {
+  if (Waits() || called_off_ || told_to_end_) return;
+  const bool failed_here = first_failure_.has_value();
+  called_off_ = event.why;
+  another_follows_ = event.another;
+  const int running = CountRunning();
+  if (!failed_here) {
+    out.sentences.push_back(running == 0 || !event.another
+                                ? event.why
+                                : absl::StrCat(event.why, "; our processes are stopped"));
+  }
+  if (running == 0) return;
+  if (escalation_ > Escalation::kGrace) return;
+  if (escalation_ == Escalation::kNone) Escalate(now, Escalation::kGrace, out);
+  if (event.another) escalate_at_ = std::min(escalate_at_, now + options_.settle);
+}
+
+void Supervisor::On(Time now, const RunEnded& event, Effects& out) {
+  if (!Waits()) return;
+  Finish(event.exit_code,
+         absl::StrFormat("%s after %s, exit code %d", event.why, Spell(now - *began_),
+                         event.exit_code),
+         out);
+}
+
+}  // namespace lockstep::launch

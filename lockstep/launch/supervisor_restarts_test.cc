@@ -1,0 +1,285 @@
+#include <csignal>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/launch/exit_code.h"
+#include "lockstep/launch/supervisor.h"
+
+namespace lockstep::launch {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+MemberIndex M(int32_t index) { return MemberIndex(index); }
+
+class RestartsTest : public testing::Test {
+ protected:
+  RestartsTest() {
+    options_.size = 2;
+    options_.max_restarts = 2;
+  }
+  void Start() {
+    supervisor_.emplace(options_);
+    Begin({.first = options_.first, .size = options_.size});
+  }
+  void Begin(AttemptBegins begins) {
+    Do(begins);
+    for (int32_t i = begins.first; i < begins.first + begins.size; ++i) {
+      Do(ProcessStarted{M(i), ++pid_});
+    }
+  }
+  Effects Do(const Event& event) { return supervisor_->Handle(now_, event); }
+  Effects Pass(absl::Duration duration) {
+    now_ = now_ + duration;
+    return Do(DeadlineReached{});
+  }
+  Effects End(int32_t index, Ending ending, std::vector<std::string> last_lines = {}) {
+    Do(OutputEnded{M(index)});
+    return Do(ProcessEnded{M(index), ending, std::move(last_lines)});
+  }
+
+  SupervisorOptions options_;
+  std::optional<Supervisor> supervisor_;
+  int64_t pid_ = 99;
+  Time now_ = Time::FromNanoseconds(1'000'000'000);
+};
+
+TEST_F(RestartsTest, AFailureStopsTheOthersAndStartsAllAgain) {
+  Start();
+  now_ = now_ + absl::Seconds(3);
+  const Effects failed = End(1, {0, SIGKILL});
+  EXPECT_THAT(failed.sentences,
+              ElementsAre(HasSubstr("; the other process is stopped, and all are started again")));
+  EXPECT_THAT(failed.signals, IsEmpty()) << "whose failure it was may show in a moment";
+  const Effects stopped = Pass(options_.settle);
+  EXPECT_THAT(stopped.signals, ElementsAre(SignalGroup{M(0), SIGTERM}, SignalGroup{M(0), SIGCONT}));
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + options_.stop_grace);
+  const Effects over = End(0, {0, SIGTERM});
+  EXPECT_EQ(over.restart, 1);
+  EXPECT_FALSE(over.exit_code.has_value());
+  EXPECT_THAT(over.sentences,
+              ElementsAre("attempt 1 failed after 3.2 s: task/1 (pid 101) was killed by SIGKILL "
+                          "after 3.0 s; attempt 2 begins (restart 1 of 2)"));
+  Begin({.size = 2});
+  End(0, {0, 0});
+  const Effects last = End(1, {0, 0});
+  EXPECT_EQ(last.exit_code, 0);
+  EXPECT_THAT(last.sentences,
+              ElementsAre("attempt 1 failed after 3.2 s: task/1 (pid 101) was killed by SIGKILL "
+                          "after 3.0 s",
+                          HasSubstr("task/0 (pid 102)"), HasSubstr("task/1 (pid 103)"),
+                          "all 2 succeeded in 3.2 s"));
+}
+
+TEST_F(RestartsTest, HelpersOfAFailedAttemptHoldUpNobody) {
+  options_.size = 1;
+  Start();
+  Do(ProcessEnded{M(0), {0, SIGKILL}});  // its loaders hold its output
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + options_.settle);
+  EXPECT_EQ(Pass(options_.settle).restart, 1);
+}
+
+TEST_F(RestartsTest, WhoDoesNotStopIsKilled) {
+  Start();
+  End(1, {1, 0});
+  Pass(options_.settle);
+  EXPECT_THAT(Pass(options_.stop_grace).signals, ElementsAre(SignalGroup{M(0), SIGKILL}));
+  EXPECT_EQ(End(0, {0, SIGKILL}).restart, 1);
+}
+
+TEST_F(RestartsTest, WhenNoneAreLeftItFailsAsWithoutThem) {
+  options_.size = 1;
+  Start();
+  EXPECT_EQ(End(0, {3, 0}).restart, 1);
+  Begin({.size = 1});
+  EXPECT_EQ(End(0, {4, 0}).restart, 2);
+  Begin({.size = 1});
+  const Effects last = End(0, {5, 0}, {"Traceback", "ValueError: no"});
+  EXPECT_FALSE(last.restart.has_value());
+  EXPECT_EQ(last.exit_code, 5);
+  EXPECT_THAT(last.sentences,
+              ElementsAre(HasSubstr("task/0 (pid 102) ended with exit code 5"),
+                          HasSubstr("attempt 1 failed"), HasSubstr("attempt 2 failed"),
+                          "task/0 (pid 102) ended with exit code 5 after 0.0 s <- the first to "
+                          "fail; the last that it wrote:\n  | Traceback\n  | ValueError: no",
+                          "failed after 0.0 s, exit code 5"));
+}
+
+TEST_F(RestartsTest, TheRootCauseStandsFirstInTheTableOfEnds) {
+  options_.max_restarts = 0;
+  options_.size = 3;
+  Start();
+  End(2, {7, 0}, {"boom"});
+  End(0, {0, 0});
+  const Effects last = End(1, {0, 0});
+  ASSERT_EQ(last.sentences.size(), 4U);
+  EXPECT_THAT(last.sentences[0], HasSubstr("task/2 (pid 102) ended with exit code 7"));
+  EXPECT_THAT(last.sentences[0], HasSubstr("  | boom"));
+  EXPECT_THAT(last.sentences[1], HasSubstr("task/0"));
+}
+
+TEST_F(RestartsTest, WhoeverTellsUsToEndWantsNoRestart) {
+  Start();
+  Do(SignalReceived{SIGTERM});
+  End(1, {0, SIGTERM});
+  const Effects last = End(0, {0, SIGTERM});
+  EXPECT_FALSE(last.restart.has_value());
+  EXPECT_EQ(last.exit_code, 128 + SIGTERM);
+}
+
+TEST_F(RestartsTest, ASignalBetweenTwoAttemptsEndsIt) {
+  options_.size = 1;
+  Start();
+  EXPECT_TRUE(End(0, {1, 0}).restart.has_value());
+  EXPECT_EQ(Do(SignalReceived{SIGINT}).exit_code, 128 + SIGINT);
+}
+
+TEST_F(RestartsTest, WhatCannotBeStartedIsNotTriedAgain) {
+  supervisor_.emplace(options_);
+  Do(AttemptBegins{.size = 2});
+  Do(ProcessStarted{M(0), 100});
+  Do(StartFailed{M(1), "no such file", kExitNotFound});
+  const Effects last = End(0, {0, SIGTERM});
+  EXPECT_FALSE(last.restart.has_value());
+  EXPECT_EQ(last.exit_code, kExitNotFound);
+}
+
+TEST_F(RestartsTest, AServerThatEndedIsNotStartedAgain) {
+  Start();
+  Do(ServerEnded{{1, 0}});
+  End(0, {1, 0});
+  EXPECT_EQ(End(1, {1, 0}).exit_code, kExitLockstepFailed);
+}
+
+TEST_F(RestartsTest, ARankAloneIsStartedAgainWhileTheOthersGoOn) {
+  options_.scope = RestartScope::kRank;
+  Start();
+  for (int32_t restarts = 1; restarts <= 2; ++restarts) {
+    const Effects failed = End(1, {0, SIGSEGV});
+    EXPECT_THAT(failed.starts, ElementsAre(StartAgain{M(1), restarts}));
+    EXPECT_THAT(failed.releases, ElementsAre(M(1)));
+    EXPECT_THAT(failed.signals, IsEmpty());
+    Do(ProcessStarted{M(1), ++pid_});
+  }
+  // Each has as many.
+  EXPECT_THAT(End(0, {1, 0}).starts, ElementsAre(StartAgain{M(0), 1}));
+  Do(ProcessStarted{M(0), ++pid_});
+  const Effects third = End(1, {9, 0});
+  EXPECT_THAT(third.starts, IsEmpty());
+  EXPECT_THAT(third.sentences, ElementsAre(HasSubstr("has 10.0 s to end by itself")));
+  EXPECT_EQ(End(0, {0, 0}).exit_code, 9);
+}
+
+TEST_F(RestartsTest, ARankThatWasToBeStartedAgainIsNotOnceWeAreToldToEnd) {
+  options_.scope = RestartScope::kRank;
+  Start();
+  Do(ProcessEnded{M(1), {1, 0}});  // its helpers still write
+  Do(SignalReceived{SIGTERM});
+  EXPECT_THAT(Do(OutputEnded{M(1)}).starts, IsEmpty());
+  EXPECT_TRUE(End(0, {0, SIGTERM}).exit_code.has_value());
+}
+
+// ---- Several nodes.
+
+class NodesTest : public RestartsTest {
+ protected:
+  NodesTest() {
+    options_.alone = false;
+    options_.first = 2;
+  }
+};
+
+TEST_F(NodesTest, TheOthersHearOfAFailureAtOnceAndDecideWhatFollows) {
+  Start();
+  const Effects failed = End(3, {6, 0});
+  ASSERT_TRUE(failed.failure.has_value());
+  EXPECT_EQ(failed.failure->member, M(3));
+  EXPECT_EQ(failed.failure->exit_code, 6);
+  EXPECT_THAT(failed.failure->text, HasSubstr("task/3 (pid 101) ended with exit code 6"));
+  Pass(options_.settle);
+  const Effects over = End(2, {0, SIGTERM});
+  EXPECT_EQ(over.attempt_over, (AttemptOver{.exit_code = 6, .again = false}));
+  EXPECT_FALSE(over.restart.has_value());
+  Begin({.first = 0, .size = 1, .failures = 1});  // the other node is gone
+  const Effects last = End(0, {0, 0});
+  EXPECT_EQ(last.attempt_over, (AttemptOver{.exit_code = 0, .again = false}));
+  const Effects ended = Do(RunEnded{0, "all nodes are done"});
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_THAT(ended.sentences.back(), "all nodes are done after 0.2 s, exit code 0");
+}
+
+TEST_F(NodesTest, WhatAnotherNodeFailedAtStopsOurs) {
+  Start();
+  const Effects called = Do(AttemptCalledOff{"node 1 lost task/7", true});
+  EXPECT_THAT(called.sentences, ElementsAre("node 1 lost task/7; our processes are stopped"));
+  const Effects stopped = Pass(options_.settle);
+  EXPECT_THAT(stopped.signals, Contains(SignalGroup{M(2), SIGTERM}));
+  End(2, {0, SIGTERM});
+  const Effects over = End(3, {0, SIGTERM});
+  EXPECT_FALSE(over.failure.has_value()) << "it is not ours to tell";
+  EXPECT_TRUE(over.attempt_over.has_value());
+}
+
+TEST_F(NodesTest, ARunThatEndsBeforeItsFirstAttemptEnds) {
+  supervisor_.emplace(options_);
+  EXPECT_THAT(Do(AttemptCalledOff{"node 1 is gone", true}).signals, IsEmpty());
+  const Effects ended = Do(RunEnded{1, "not enough nodes came within 1m"});
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.sentences.back(), HasSubstr("not enough nodes came within 1m after 0.0 s"));
+}
+
+TEST_F(NodesTest, WithoutAnotherAttemptOursHaveTheGrace) {
+  Start();
+  Do(AttemptCalledOff{"node 1 is gone", false});
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + options_.grace);
+  End(2, {1, 0});
+  EXPECT_TRUE(End(3, {1, 0}).attempt_over.has_value());
+  EXPECT_EQ(Do(RunEnded{9, "failed"}).exit_code, 9);
+}
+
+TEST_F(NodesTest, WhoIsDoneWaitsAndMayBeNeededAgain) {
+  Start();
+  End(2, {0, 0});
+  EXPECT_EQ(End(3, {0, 0}).attempt_over, (AttemptOver{}));
+  EXPECT_TRUE(supervisor_->NextDeadline().is_infinite());
+  EXPECT_THAT(Do(AttemptCalledOff{"node 1 is gone", true}).signals, IsEmpty());
+  Begin({.first = 2, .size = 2, .failures = 1});
+  EXPECT_EQ(End(2, {0, 0}).attempt_over.has_value(), false);
+}
+
+TEST_F(NodesTest, WhoIsToldToEndEndsWhateverTheOthersDo) {
+  Start();
+  Do(SignalReceived{SIGTERM});
+  EXPECT_THAT(Do(AttemptCalledOff{"node 1 was told to end", true}).sentences, IsEmpty());
+  EXPECT_TRUE(supervisor_->NextDeadline().is_infinite()) << "it saves";
+  EXPECT_FALSE(End(2, {0, SIGTERM}).failure.has_value()) << "it leaves, and that is told";
+  const Effects last = End(3, {0, 0});
+  EXPECT_FALSE(last.attempt_over.has_value());
+  EXPECT_EQ(last.exit_code, 128 + SIGTERM);
+}
+
+TEST_F(NodesTest, WhatCannotBeStartedIsToldToo) {
+  supervisor_.emplace(options_);
+  Do(AttemptBegins{.first = 2, .size = 2});
+  const Effects failed = Do(StartFailed{M(2), "no such file", kExitNotFound});
+  ASSERT_TRUE(failed.failure.has_value());
+  EXPECT_EQ(failed.failure->exit_code, kExitNotFound);
+  EXPECT_EQ(failed.attempt_over, (AttemptOver{.exit_code = kExitNotFound, .again = false}));
+}
+
+TEST_F(NodesTest, ANodeOfItsOwnScopeStartsItsProcessesAlone) {
+  options_.scope = RestartScope::kNode;
+  options_.max_restarts = 1;
+  Start();
+  EXPECT_FALSE(End(2, {1, 0}).failure.has_value());
+  Pass(options_.settle);
+  EXPECT_EQ(End(3, {0, SIGTERM}).restart, 1);
+  Begin({.first = 2, .size = 2});
+  EXPECT_TRUE(End(2, {1, 0}).failure.has_value()) << "none is left";
+}
+
+}  // namespace
+}  // namespace lockstep::launch

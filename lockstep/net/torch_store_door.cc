@@ -1,0 +1,242 @@
+#include "lockstep/net/torch_store_door.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "asio/buffer.hpp"
+#include "lockstep/runtime/dial.h"
+#include "lockstep/wire/tcpstore/command_reader.h"
+#include "lockstep/wire/tcpstore/outbox.h"
+
+namespace lockstep::net {
+namespace {
+
+// With so much unread by it, a connection is not asked for more.
+constexpr size_t kUnreadBytesMax = size_t{256} << 10;
+// Pieces of one system call.
+constexpr size_t kPiecesMax = 16;
+
+}  // namespace
+
+// One client's socket, and what is on its way through it.
+class TorchStoreDoor::Connection {
+ public:
+  Connection(tcpstore::ConnectionId its_id, asio::ip::tcp::socket its_socket, std::string its_peer,
+             const tcpstore::StoreOptions& options)
+      : id(its_id), socket(std::move(its_socket)), peer(std::move(its_peer)), reader(options) {}
+
+  const tcpstore::ConnectionId id;
+  asio::ip::tcp::socket socket;
+  const std::string peer;
+  wire::tcpstore::CommandReader reader;
+  wire::tcpstore::Outbox outbox;
+  bool connected = false;  // the owner knows of it
+  bool unsent = false;     // it is among those with something to be sent
+  bool awaits_room = false;
+  bool reading = false;
+  bool refused = false;  // closed once its last answers are out
+  bool closed = false;
+};
+
+TorchStoreDoor::TorchStoreDoor(runtime::Loop& loop, const tcpstore::StoreOptions& store,
+                               TorchStoreDoorOptions options, Events events)
+    : loop_(loop),
+      store_options_(store),
+      options_(std::move(options)),
+      events_(std::move(events)),
+      acceptor_(
+          loop, options_.connections, [this](int fd) { TakeSocket(fd); },
+          [this](std::string text) { events_.complain(std::move(text)); }),
+      greeting_timer_(loop) {}
+
+TorchStoreDoor::~TorchStoreDoor() { Close(); }
+
+absl::Status TorchStoreDoor::Listen(const runtime::Address& at) { return acceptor_.Listen(at); }
+
+void TorchStoreDoor::Close() {
+  alive_.reset();
+  acceptor_.Stop();
+  greeting_timer_.Cancel();
+  for (auto& [id, connection] : connections_) {
+    connection->closed = true;
+    asio::error_code ignored;
+    connection->socket.close(ignored);
+  }
+  connections_.clear();
+  unsent_.clear();
+}
+
+void TorchStoreDoor::TakeSocket(int fd) {
+  asio::ip::tcp::socket socket(loop_.io());
+  asio::error_code error;
+  socket.assign(acceptor_.address().protocol(), fd, error);
+  if (error) {
+    ::close(fd);
+    return events_.complain(absl::StrCat("a connection was lost: ", error.message()));
+  }
+  socket.non_blocking(true, error);
+  const auto endpoint = socket.remote_endpoint(error);
+  if (error) return;  // it has gone already
+  const tcpstore::ConnectionId id(next_id_++);
+  auto connection = std::make_shared<Connection>(id, std::move(socket), runtime::ToString(endpoint),
+                                                 store_options_);
+  connections_.emplace(id, connection);
+  greetings_.emplace_back(runtime::MonotonicNow(), connection);
+  if (greetings_.size() == 1) CheckGreetings();
+  Read(connection);
+}
+
+void TorchStoreDoor::CheckGreetings() {
+  const Time now = runtime::MonotonicNow();
+  while (!greetings_.empty()) {
+    const ConnectionPtr connection = greetings_.front().second.lock();
+    const bool greets = connection && !connection->closed && !connection->connected;
+    const Time due = greetings_.front().first + options_.greeting_timeout;
+    if (greets && due > now) {
+      return greeting_timer_.Arm(due, [this] { CheckGreetings(); });
+    }
+    greetings_.pop_front();
+    if (greets) {
+      Refuse(connection, absl::StrCat("it did not say VALIDATE within ",
+                                      absl::FormatDuration(options_.greeting_timeout)));
+    }
+  }
+}
+
+void TorchStoreDoor::Read(const ConnectionPtr& connection) {
+  const absl::Span<char> room = connection->reader.Prepare();
+  connection->reading = true;
+  connection->socket.async_read_some(asio::buffer(room.data(), room.size()),
+                                     [this, alive = std::weak_ptr(alive_), connection](
+                                         const asio::error_code& error, size_t bytes) {
+                                       if (!alive.expired()) ReadDone(connection, error, bytes);
+                                     });
+}
+
+void TorchStoreDoor::ReadDone(const ConnectionPtr& connection, const asio::error_code& error,
+                              size_t bytes) {
+  connection->reading = false;
+  if (connection->closed) return;
+  if (error) return Drop(connection);
+  connection->reader.Commit(bytes);
+  TakeCommands(connection);
+}
+
+void TorchStoreDoor::TakeCommands(const ConnectionPtr& connection) {
+  taking_ = true;
+  bool whole = true;
+  while (!connection->closed && !connection->refused &&
+         connection->outbox.bytes() <= kUnreadBytesMax) {
+    const absl::StatusOr<bool> next = connection->reader.Next(command_);
+    if (!next.ok()) {
+      Refuse(connection, {next.status().message().data(), next.status().message().size()});
+      break;
+    }
+    if (!connection->connected && connection->reader.validated()) {
+      connection->connected = true;
+      events_.connected(connection->id, connection->peer);
+    }
+    whole = *next;
+    if (!whole) break;
+    events_.command(connection->id, command_);
+  }
+  taking_ = false;
+  Flush();
+  if (connection->closed || connection->refused || connection->reading) return;
+  if (!whole) return Read(connection);
+  // Its answers filled the outbox. What could leave at once has left; else `AwaitRoom` comes back.
+  if (!connection->awaits_room) {
+    loop_.Post([this, alive = std::weak_ptr(alive_), connection] {
+      if (!alive.expired() && !connection->closed) TakeCommands(connection);
+    });
+  }
+}
+
+void TorchStoreDoor::CarryOut(const tcpstore::Effects& effects) {
+  for (const tcpstore::Reply& reply : effects.replies) {
+    const auto found = connections_.find(reply.to);
+    if (found == connections_.end()) continue;
+    const ConnectionPtr& connection = found->second;
+    if (connection->refused) continue;
+    connection->outbox.Push(reply.answer);
+    if (std::exchange(connection->unsent, true)) continue;
+    unsent_.push_back(connection);
+  }
+  for (const tcpstore::Refusal& refusal : effects.refusals) {
+    const auto found = connections_.find(refusal.connection);
+    if (found == connections_.end()) continue;
+    Refuse(ConnectionPtr(found->second), refusal.why);
+  }
+  if (!taking_) Flush();
+}
+
+void TorchStoreDoor::Flush() {
+  // Who is dropped meanwhile may cause answers to others.
+  for (size_t i = 0; i < unsent_.size(); ++i) {
+    const ConnectionPtr connection = unsent_[i];
+    connection->unsent = false;
+    if (!connection->closed && !connection->awaits_room) Write(connection);
+  }
+  unsent_.clear();
+}
+
+void TorchStoreDoor::Write(const ConnectionPtr& connection) {
+  asio::error_code error;
+  while (!connection->outbox.empty()) {
+    connection->outbox.Peek(kPiecesMax, pieces_);
+    std::array<asio::const_buffer, kPiecesMax> buffers;
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      buffers[i] = asio::const_buffer(pieces_[i].data(), pieces_[i].size());
+    }
+    const size_t sent = connection->socket.write_some(buffers, error);
+    if (error == asio::error::would_block && !connection->refused) return AwaitRoom(connection);
+    if (error) return Drop(connection);
+    connection->outbox.Sent(sent);
+  }
+  if (connection->refused) Drop(connection);
+}
+
+void TorchStoreDoor::AwaitRoom(const ConnectionPtr& connection) {
+  connection->awaits_room = true;
+  connection->socket.async_wait(
+      asio::ip::tcp::socket::wait_write,
+      [this, alive = std::weak_ptr(alive_), connection](const asio::error_code& error) {
+        if (alive.expired() || connection->closed) return;
+        connection->awaits_room = false;
+        if (error) return Drop(connection);
+        taking_ = true;  // what a drop causes goes out with `Flush`
+        Write(connection);
+        taking_ = false;
+        Flush();
+        const bool goes_on = !connection->closed && !connection->refused &&
+                             !connection->awaits_room && !connection->reading;
+        if (goes_on) TakeCommands(connection);
+      });
+}
+
+void TorchStoreDoor::Refuse(const ConnectionPtr& connection, absl::string_view why) {
+  if (connection->closed || std::exchange(connection->refused, true)) return;
+  events_.complain(absl::StrCat("connection from ", connection->peer, " closed: ", why));
+  if (connection->outbox.empty()) return Drop(connection);
+  // Its answers leave first, as far as the kernel takes them.
+  if (!connection->awaits_room && !connection->unsent) {
+    connection->unsent = true;
+    unsent_.push_back(connection);
+  }
+}
+
+void TorchStoreDoor::Drop(const ConnectionPtr& connection) {
+  if (std::exchange(connection->closed, true)) return;
+  asio::error_code ignored;
+  connection->socket.close(ignored);
+  connections_.erase(connection->id);
+  if (connection->connected) events_.left(connection->id);
+}
+
+}  // namespace lockstep::net

@@ -1,0 +1,107 @@
+// The door of one store for torch's TCPStore clients, on an address of its own, since nothing on
+// their wire names a job or an attempt.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "asio/ip/tcp.hpp"
+#include "lockstep/base/time.h"
+#include "lockstep/runtime/acceptor.h"
+#include "lockstep/runtime/address.h"
+#include "lockstep/runtime/loop.h"
+#include "lockstep/tcpstore/commands.h"
+#include "lockstep/tcpstore/effects.h"
+#include "lockstep/tcpstore/options.h"
+
+namespace lockstep::net {
+
+struct TorchStoreDoorOptions {
+  runtime::AcceptorOptions connections = {.descriptors_left_min = 64};
+  // From a connection to its VALIDATE; then it is closed. Long, since a client may be stopped.
+  absl::Duration greeting_timeout = absl::Seconds(60);
+};
+
+// Turns bytes into commands and answers into bytes, in order. What was sent in one piece is taken
+// in one piece, and its answers leave in one. A connection whose answers wait to be read is not
+// read on, so that nobody's answers pile up but of one command. No name is ever looked up here.
+//
+// Threads: loop-confined, but everything may be called while the loop does not run. Ownership: the
+// loop and the options outlive it. Destroying it closes all connections and tells nobody. Bounds:
+// StoreOptions for one request and one answer, AcceptorOptions for connections.
+class TorchStoreDoor {
+ public:
+  // Called on the loop. None may destroy the door.
+  struct Events {
+    // It has said VALIDATE; `peer` is HOST:PORT.
+    std::function<void(tcpstore::ConnectionId, std::string peer)> connected;
+    // `CarryOut` may be called at once.
+    std::function<void(tcpstore::ConnectionId, const tcpstore::Command&)> command;
+    // One that was connected is gone.
+    std::function<void(tcpstore::ConnectionId)> left;
+    // For the log: who was sent away, and why.
+    std::function<void(std::string)> complain;
+  };
+
+  TorchStoreDoor(runtime::Loop& loop, const tcpstore::StoreOptions& store,
+                 TorchStoreDoorOptions options, Events events);
+  ~TorchStoreDoor();
+
+  // Takes the address.
+  absl::Status Listen(const runtime::Address& at);
+  asio::ip::tcp::endpoint address() const { return acceptor_.address(); }
+  void Start() { acceptor_.Start(); }
+
+  // Sends the answers; closes those who are refused once what they were told is out. Answers to
+  // connections that have left are dropped.
+  void CarryOut(const tcpstore::Effects& effects);
+
+  // Takes no more connections and closes those that there are; `left` is told of none.
+  void Close();
+
+ private:
+  class Connection;
+  using ConnectionPtr = std::shared_ptr<Connection>;
+
+  void TakeSocket(int fd);
+  void Read(const ConnectionPtr& connection);
+  void ReadDone(const ConnectionPtr& connection, const asio::error_code& error, size_t bytes);
+  // The commands that have come, as long as their answers can leave.
+  void TakeCommands(const ConnectionPtr& connection);
+  void Flush();
+  void Write(const ConnectionPtr& connection);
+  void AwaitRoom(const ConnectionPtr& connection);
+  void Refuse(const ConnectionPtr& connection, absl::string_view why);
+  void Drop(const ConnectionPtr& connection);
+  void CheckGreetings();
+
+  runtime::Loop& loop_;
+  const tcpstore::StoreOptions& store_options_;
+  const TorchStoreDoorOptions options_;
+  Events events_;
+  runtime::Acceptor acceptor_;
+  absl::flat_hash_map<tcpstore::ConnectionId, ConnectionPtr> connections_;
+  // Those that have something to be sent. Within a turn.
+  std::vector<ConnectionPtr> unsent_;
+  bool taking_ = false;
+  tcpstore::Command command_;
+  std::vector<absl::string_view> pieces_;
+  // Since when those who have not said VALIDATE are here, the oldest first.
+  std::deque<std::pair<Time, std::weak_ptr<Connection>>> greetings_;
+  runtime::Timer greeting_timer_;
+  uint64_t next_id_ = 1;
+  // What Asio has queued looks here first.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace lockstep::net

@@ -1,0 +1,72 @@
+#include "lockstep/observe/why_processes.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "lockstep/observe/text_parts.h"
+#include "lockstep/observe/why_parts.h"
+
+namespace lockstep::observe {
+
+using wire::native::JobStatus;
+using wire::native::MemberStatus;
+using wire::native::ProcessState;
+
+namespace {
+
+// Whose process is in that state, who has been so for longest first.
+std::vector<int32_t> ProcessesThatAre(const JobStatus& job, ProcessState state) {
+  std::vector<const MemberStatus*> found;
+  for (const MemberStatus& member : job.members) {
+    if (member.process == state) found.push_back(&member);
+  }
+  std::stable_sort(found.begin(), found.end(), [](const auto* a, const auto* b) {
+    return a->process_since_ago_us > b->process_since_ago_us;
+  });
+  return IndicesOf(found);
+}
+
+}  // namespace
+
+bool TellProcesses(const JobStatus& job, Diagnosis& out) {
+  const auto unknown = ProcessesThatAre(job, ProcessState::kUnspecified);
+  if (unknown.size() == job.members.size()) return false;
+  const auto failed = ProcessesThatAre(job, ProcessState::kFailed);
+  const auto stopped = ProcessesThatAre(job, ProcessState::kStopped);
+  const auto running = ProcessesThatAre(job, ProcessState::kRunning);
+  const bool all_ended = running.empty() && stopped.empty() && failed.empty();
+
+  out.verdict = Verdict::kFine;
+  out.summary = all_ended ? std::string("the processes have ended; none of them joined")
+                          : absl::StrFormat(
+                                "%d of %d processes run; none of them joined, as programs that "
+                                "know nothing of Lockstep do not",
+                                running.size(), job.size);
+  if (!unknown.empty() && !all_ended) {
+    out.verdict = Verdict::kWaiting;
+    out.findings.push_back(
+        absl::StrFormat("No launcher has started %s.", MembersRangesText(job, unknown)));
+    out.advice.push_back("Start what is missing, or see why its launcher does not.");
+  }
+  if (!stopped.empty()) {
+    out.verdict = Verdict::kWaiting;
+    out.summary = "a process is stopped, and the others may wait for it";
+    TellEach(job, stopped, out.findings);
+    out.advice.push_back("kill -CONT lets a stopped process go on.");
+  }
+  if (!failed.empty()) {
+    out.verdict = Verdict::kTrouble;
+    out.summary = failed.size() == 1 ? std::string("a process failed")
+                                     : absl::StrFormat("%d processes failed", failed.size());
+    std::vector<std::string> first;
+    TellEach(job, failed, first);
+    out.findings.insert(out.findings.begin(), first.begin(), first.end());
+    out.advice.insert(out.advice.begin(),
+                      "Look at the end of the output of the one that failed first.");
+  }
+  return true;
+}
+
+}  // namespace lockstep::observe

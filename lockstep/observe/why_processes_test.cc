@@ -1,0 +1,73 @@
+#include "lockstep/observe/why_processes.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/observe/observe_testing.h"
+
+namespace lockstep::observe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Of four processes that none has joined.
+JobStatus StockJob() {
+  JobStatus job = {.job = "digits", .size = 4, .attempt = 1, .state = AttemptState::kWaiting};
+  for (int32_t i = 0; i < 4; ++i) {
+    job.members.push_back(Member(i, MemberCondition::kMissing));
+    MemberStatus& member = job.members.back();
+    member.host = "host-b";
+    member.pid = 1000 + i;
+    member.process = ProcessState::kRunning;
+    member.process_since_ago_us = 60 * kSecond;
+    member.why = "its process has run for 60s, and has not joined";
+  }
+  return job;
+}
+
+TEST(WhyProcesses, WithoutALauncherNothingIsKnown) {
+  JobStatus job = StockJob();
+  for (MemberStatus& member : job.members) member.process = ProcessState::kUnspecified;
+  Diagnosis out;
+  EXPECT_FALSE(TellProcesses(job, out));
+  EXPECT_THAT(Diagnose(job).summary, HasSubstr("nobody has come yet"));
+}
+
+TEST(WhyProcesses, ProgramsThatKnowNothingOfUsAreNoTrouble) {
+  const Diagnosis out = Diagnose(StockJob());
+  EXPECT_EQ(out.verdict, Verdict::kFine);
+  EXPECT_THAT(out.summary, HasSubstr("4 of 4 processes run"));
+}
+
+TEST(WhyProcesses, TheOneThatFailedFirstStandsFirst) {
+  JobStatus job = StockJob();
+  for (const int32_t i : {1, 3}) {
+    job.members[i].process = ProcessState::kFailed;
+    job.members[i].process_since_ago_us = (i == 3 ? 9 : 2) * kSecond;
+    job.members[i].why = i == 3 ? "its process was killed by SIGKILL 9s ago"
+                                : "its process exited with code 1 2s ago";
+  }
+  job.members[2].process = ProcessState::kStopped;
+  const Diagnosis out = Diagnose(job);
+  EXPECT_EQ(out.verdict, Verdict::kTrouble);
+  ASSERT_GE(out.findings.size(), 3U);
+  EXPECT_THAT(out.findings[0], HasSubstr("task/3"));
+  EXPECT_THAT(out.findings[0], HasSubstr("host-b"));
+  EXPECT_THAT(out.findings[0], HasSubstr("killed by SIGKILL 9s ago"));
+  EXPECT_THAT(out.findings[1], HasSubstr("task/1"));
+  EXPECT_THAT(out.findings[2], HasSubstr("task/2"));
+}
+
+TEST(WhyProcesses, AStoppedOneAndOneThatWasNeverStartedAreNamed) {
+  JobStatus job = StockJob();
+  job.members[2].process = ProcessState::kStopped;
+  job.members[2].why = "its process has been stopped (SIGSTOP) for 12s";
+  job.members[3].process = ProcessState::kUnspecified;
+  const Diagnosis out = Diagnose(job);
+  EXPECT_EQ(out.verdict, Verdict::kWaiting);
+  EXPECT_THAT(out.findings, ElementsAre(HasSubstr("No launcher has started task/3"),
+                                        HasSubstr("stopped (SIGSTOP) for 12s")));
+}
+
+}  // namespace
+}  // namespace lockstep::observe

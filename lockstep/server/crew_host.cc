@@ -1,0 +1,216 @@
+#include "lockstep/server/crew_host.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/crew_kinds.h"
+#include "lockstep/wire/native/error_reply.h"
+
+namespace lockstep::server {
+namespace {
+
+using wire::native::CrewStep;
+using wire::native::CrewWord;
+using wire::native::KindOf;
+using wire::native::PollCrew;
+using wire::native::WithReason;
+
+// The longest that a launcher may wait for the others.
+constexpr absl::Duration kJoinTimeoutMax = absl::Hours(24 * 365);
+
+absl::Duration Bounded(int64_t microseconds) {
+  return std::clamp(absl::Microseconds(microseconds), absl::ZeroDuration(), kJoinTimeoutMax);
+}
+
+coord::CrewPoll ToPoll(const PollCrew& message, CallId call) {
+  return {.call = call,
+          .node = {.id = coord::NodeId(message.node),
+                   .host = message.host,
+                   .pid = message.pid,
+                   .processes = message.processes,
+                   .rank = message.node_rank,
+                   .run = message.run,
+                   .least = message.nodes_least,
+                   .most = message.nodes_most,
+                   .max_restarts = message.max_restarts,
+                   .join_timeout = Bounded(message.join_timeout_us),
+                   .last_call = Bounded(message.last_call_us)},
+          .seen = message.seen,
+          .attempt = message.attempt,
+          .rank = message.attempt_rank,
+          .nodes = message.attempt_nodes,
+          .over = message.over};
+}
+
+CrewStep ToStep(coord::CrewInstruction::Kind kind) {
+  using Kind = coord::CrewInstruction::Kind;
+  switch (kind) {
+    case Kind::kWait:
+      return CrewStep::kWait;
+    case Kind::kBegin:
+      return CrewStep::kBegin;
+    case Kind::kCalledOff:
+      return CrewStep::kCalledOff;
+    case Kind::kEnded:
+      break;
+  }
+  return CrewStep::kEnded;
+}
+
+wire::native::PollCrewReply ToReply(const coord::CrewInstruction& told, int64_t before) {
+  return {.step = ToStep(told.kind),
+          .number = told.number,
+          .attempt = told.attempt,
+          .node_rank = told.rank,
+          .nodes = told.nodes,
+          .first_member = told.first,
+          .size = told.size,
+          .failures = told.failures,
+          .another = told.another,
+          .exit_code = told.exit_code,
+          .why = told.why,
+          .job_attempt = before + told.attempt};
+}
+
+}  // namespace
+
+bool CrewHost::Takes(link::RequestKind kind) {
+  return kind == KindOf<PollCrew>::kKind || kind == KindOf<wire::native::TellCrew>::kKind;
+}
+
+void CrewHost::Take(const link::Request& request, link::Responder responder) {
+  if (stopped_) return responder.Fail(absl::UnavailableError("the server is shutting down"));
+  if (request.kind == KindOf<PollCrew>::kKind) return Poll(request, std::move(responder));
+  TellCrew(request, std::move(responder));
+}
+
+CrewHost::One* CrewHost::Find(const std::string& job) {
+  const auto found = crews_.find(job);
+  return found != crews_.end() ? found->second.get() : nullptr;
+}
+
+void CrewHost::Poll(const link::Request& request, link::Responder responder) {
+  const auto message = wire::native::Decode<PollCrew>(request.payload);
+  if (!message.ok()) return responder.Fail(WithReason(message.status(), "invalid_argument"));
+  One* one = Find(message->job);
+  const bool begins = one == nullptr || one->crew.empty();
+  int64_t attempts_before = 0;
+  if (begins) {
+    const auto last = last_attempt_(message->job);
+    if (!last.ok()) return responder.Fail(last.status());
+    // Attempts of this run may have been counted already, when it comes back.
+    attempts_before = std::max<int64_t>(0, *last - std::max<int64_t>(0, message->attempt));
+  }
+  if (one == nullptr && crews_.size() >= kCrewsMax) {
+    return responder.Fail(WithReason(
+        absl::ResourceExhaustedError(absl::StrCat("there are ", kCrewsMax, " crews (crews_max)")),
+        "limit_exceeded"));
+  }
+  if (one == nullptr) {
+    auto made = std::make_unique<One>(loop_, message->job);
+    one = made.get();
+    crews_.emplace(message->job, std::move(made));
+  }
+  if (begins) one->attempts_before = attempts_before;
+  Speaker& speaker = speakers_[request.link];
+  const coord::NodeId node(message->node);
+  const bool another = speaker.one != nullptr && (speaker.one != one || speaker.node != node);
+  if (another) {
+    return responder.Fail(
+        WithReason(absl::InvalidArgumentError("this link speaks for another launcher already"),
+                   "invalid_argument"));
+  }
+  speaker.one = one;
+  speaker.node = node;
+  const CallId call(++last_call_);
+  speaker.calls[request.id] = call;
+  calls_.emplace(call, Call{one, std::move(responder)});
+  Handle(*one, ToPoll(*message, call));
+}
+
+void CrewHost::TellCrew(const link::Request& request, link::Responder responder) {
+  const auto message = wire::native::Decode<wire::native::TellCrew>(request.payload);
+  if (!message.ok()) return responder.Fail(WithReason(message.status(), "invalid_argument"));
+  const coord::NodeId node(message->node);
+  // Of a crew that is not known nothing can be changed: its launchers come back by themselves.
+  if (One* const one = Find(message->job); one != nullptr) {
+    if (message->word == CrewWord::kFailed) {
+      Handle(*one, coord::CrewNodeFailed{.node = node,
+                                         .attempt = message->attempt,
+                                         .text = message->text,
+                                         .exit_code = message->exit_code});
+    } else if (message->word == CrewWord::kOver) {
+      Handle(*one, coord::CrewNodeOver{.node = node,
+                                       .attempt = message->attempt,
+                                       .exit_code = message->exit_code,
+                                       .again = message->again});
+    } else if (message->word == CrewWord::kLeaves) {
+      Handle(*one, coord::CrewNodeLeaves{node});
+    }
+  }
+  responder.Answer(wire::native::Encode(wire::native::TellCrewReply{}));
+}
+
+void CrewHost::Handle(One& one, const coord::CrewEvent& event) {
+  const coord::CrewEffects effects = one.crew.Handle(runtime::MonotonicNow(), event);
+  one.timer.Arm(one.crew.NextDeadline(), [this, &one] { Handle(one, coord::CrewDeadline{}); });
+  for (const coord::CrewReply& reply : effects.replies) Answer(reply);
+  for (const std::string& sentence : effects.sentences) tell_(one.job, sentence);
+}
+
+void CrewHost::Answer(const coord::CrewReply& reply) {
+  auto node = calls_.extract(reply.call);
+  if (node.empty()) return;
+  link::Responder& responder = node.mapped().responder;
+  if (const auto speaker = speakers_.find(responder.link()); speaker != speakers_.end()) {
+    speaker->second.calls.erase(responder.id());
+  }
+  if (!reply.refusal.empty()) {
+    return responder.Fail(
+        WithReason(absl::FailedPreconditionError(reply.refusal), "not_of_the_crew"));
+  }
+  responder.Answer(wire::native::Encode(ToReply(reply.instruction, node.mapped().one->attempts_before)));
+}
+
+void CrewHost::Cancelled(link::LinkId link, uint64_t id) {
+  const auto speaker = speakers_.find(link);
+  if (speaker == speakers_.end()) return;
+  const auto found = speaker->second.calls.find(id);
+  if (found == speaker->second.calls.end()) return;
+  const CallId call = found->second;
+  speaker->second.calls.erase(found);
+  auto node = calls_.extract(call);
+  if (node.empty()) return;
+  node.mapped().responder.Fail(
+      WithReason(absl::CancelledError("cancelled by the caller"), "cancelled"));
+  Handle(*node.mapped().one, coord::CrewCallLeft{call});
+}
+
+void CrewHost::Ended(link::LinkId link) {
+  auto node = speakers_.extract(link);
+  if (node.empty() || node.mapped().one == nullptr) return;
+  const Speaker& speaker = node.mapped();
+  for (const auto& [id, call] : speaker.calls) {
+    calls_.erase(call);
+    Handle(*speaker.one, coord::CrewCallLeft{call});
+  }
+  // It may have come back over another link already.
+  for (const auto& [other, is] : speakers_) {
+    if (is.one == speaker.one && is.node == speaker.node) return;
+  }
+  Handle(*speaker.one, coord::CrewNodeBroke{speaker.node});
+}
+
+void CrewHost::Stop() {
+  stopped_ = true;
+  for (auto& [call, waits] : calls_) {
+    waits.responder.Fail(absl::UnavailableError("the server is shutting down"));
+  }
+  calls_.clear();
+  for (auto& [job, one] : crews_) one->timer.Cancel();
+}
+
+}  // namespace lockstep::server

@@ -1,0 +1,79 @@
+// The crews of a server's jobs: launchers that run a job on several nodes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "lockstep/base/ids.h"
+#include "lockstep/coord/crew.h"
+#include "lockstep/link/server.h"
+#include "lockstep/runtime/loop.h"
+
+namespace lockstep::server {
+
+// Crews at a time: `crews_max`.
+inline constexpr size_t kCrewsMax = 1000;
+
+// Feeds a machine for each job what its launchers say, and carries out what it wants. A link that
+// ends is the end of the node that polled over it, unless that comes back in time. Nothing of it is
+// kept on disk: launchers that come back to a server that was started again say where they are.
+//
+// Threads: loop-confined. `loop` must outlive it.
+class CrewHost {
+ public:
+  // Where sentences for operators go: of which job.
+  using Tell = std::function<void(const std::string& job, std::string text)>;
+  // The number of the job's last attempt that somebody came into; NOT_FOUND: there is no such job.
+  using LastAttempt = std::function<absl::StatusOr<int64_t>(const std::string& job)>;
+
+  CrewHost(runtime::Loop& loop, LastAttempt last_attempt, Tell tell)
+      : loop_(loop), last_attempt_(std::move(last_attempt)), tell_(std::move(tell)) {}
+
+  static bool Takes(link::RequestKind kind);
+  void Take(const link::Request& request, link::Responder responder);
+  void Cancelled(link::LinkId link, uint64_t id);
+  void Ended(link::LinkId link);
+
+  // Answers every wait; refuses what comes later.
+  void Stop();
+
+ private:
+  struct One {
+    One(runtime::Loop& loop, std::string name) : job(std::move(name)), timer(loop) {}
+    const std::string job;
+    coord::Crew crew{coord::CrewOptions{}};
+    int64_t attempts_before = 0;  // of the job, when the run began
+    runtime::Timer timer;
+  };
+  struct Call {
+    One* one;
+    link::Responder responder;
+  };
+  struct Speaker {
+    One* one = nullptr;
+    coord::NodeId node;
+    std::map<uint64_t, CallId> calls;  // by the request's id
+  };
+
+  void Poll(const link::Request& request, link::Responder responder);
+  void TellCrew(const link::Request& request, link::Responder responder);
+  One* Find(const std::string& job);
+  void Handle(One& one, const coord::CrewEvent& event);
+  void Answer(const coord::CrewReply& reply);
+
+  runtime::Loop& loop_;
+  const LastAttempt last_attempt_;
+  const Tell tell_;
+  uint64_t last_call_ = 0;
+  bool stopped_ = false;
+  std::map<std::string, std::unique_ptr<One>> crews_;  // they stay: one is empty between two runs
+  absl::flat_hash_map<CallId, Call> calls_;
+  absl::flat_hash_map<link::LinkId, Speaker> speakers_;
+};
+
+}  // namespace lockstep::server

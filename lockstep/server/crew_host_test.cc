@@ -1,0 +1,151 @@
+#include "lockstep/server/crew_host.h"
+
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/link/client.h"
+#include "lockstep/wire/native/crew_kinds.h"
+#include "lockstep/server/server.h"
+#include "lockstep/wire/native/error_reply.h"
+
+namespace lockstep::server {
+namespace {
+
+using ::testing::HasSubstr;
+using wire::native::CrewStep;
+using wire::native::CrewWord;
+using wire::native::PollCrew;
+using wire::native::PollCrewReply;
+using wire::native::TellCrew;
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+// A launcher by hand: polls over a link of its own.
+class Node {
+ public:
+  Node(const std::string& address, uint64_t id)
+      : link_(*link::Client::Connect(address, kPatience, {})) {
+    poll_ = {.job = "digits",
+             .node = id,
+             .host = "host",
+             .pid = static_cast<int64_t>(id),
+             .processes = 2,
+             .nodes_least = 2,
+             .nodes_most = 2,
+             .max_restarts = 1,
+             .join_timeout_us = absl::ToInt64Microseconds(kPatience)};
+  }
+
+  // The next that is no kWait.
+  absl::StatusOr<PollCrewReply> Next() {
+    for (;;) {
+      auto reply = link_->Call(poll_, kPatience);
+      if (!reply.ok()) return reply;
+      if (reply->step == CrewStep::kWait) continue;
+      poll_.seen = reply->number;
+      if (reply->step == CrewStep::kBegin) poll_.attempt = reply->attempt;
+      return reply;
+    }
+  }
+  void Say(CrewWord word, int32_t exit_code = 0) {
+    EXPECT_TRUE(link_
+                    ->Call(TellCrew{.job = "digits",
+                                    .node = poll_.node,
+                                    .attempt = poll_.attempt,
+                                    .word = word,
+                                    .text = "task/1 died",
+                                    .exit_code = exit_code},
+                           kPatience)
+                    .ok());
+  }
+  PollCrew& poll() { return poll_; }
+
+ private:
+  std::unique_ptr<link::Client> link_;
+  PollCrew poll_;
+};
+
+class CrewHostTest : public ::testing::Test {
+ protected:
+  CrewHostTest() {
+    ServerOptions options;
+    options.listen = {.host = "127.0.0.1", .port = 0};
+    options.jobs = {{.name = "digits", .size = 4}};
+    auto server = Server::Listen(options);
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    runner_ = std::thread([this] { EXPECT_TRUE(server_->Run().ok()); });
+  }
+  ~CrewHostTest() override {
+    server_->Drain();
+    runner_.join();
+  }
+  std::unique_ptr<Node> Come(uint64_t id) {
+    return std::make_unique<Node>(server_->listen_address(), id);
+  }
+
+  std::unique_ptr<Server> server_;
+  std::thread runner_;
+};
+
+TEST_F(CrewHostTest, TwoLaunchersBeginTogetherAndAFailureReachesTheOther) {
+  auto first = Come(1);
+  auto second = Come(2);
+  absl::StatusOr<PollCrewReply> told;
+  std::thread waits([&] { told = first->Next(); });
+  const auto begun = second->Next();
+  waits.join();
+  ASSERT_TRUE(told.ok() && begun.ok()) << told.status() << begun.status();
+  EXPECT_EQ(told->step, CrewStep::kBegin);
+  EXPECT_EQ(told->size, 4);
+  EXPECT_EQ(told->job_attempt, 1);
+  EXPECT_EQ(told->first_member + begun->first_member, 2);
+
+  std::thread watches([&] { told = first->Next(); });
+  second->Say(CrewWord::kFailed, 137);
+  watches.join();
+  ASSERT_TRUE(told.ok());
+  EXPECT_EQ(told->step, CrewStep::kCalledOff);
+  EXPECT_TRUE(told->another);
+  EXPECT_THAT(told->why, HasSubstr("task/1 died"));
+  first->Say(CrewWord::kOver);
+  second->Say(CrewWord::kOver, 137);
+  EXPECT_EQ(second->Next()->step, CrewStep::kCalledOff);
+  EXPECT_EQ(second->Next()->job_attempt, 2);
+}
+
+TEST_F(CrewHostTest, ALauncherWhoseLinkEndsIsMissed) {
+  auto first = Come(1);
+  auto second = Come(2);
+  std::thread waits([&] { EXPECT_TRUE(first->Next().ok()); });
+  EXPECT_TRUE(second->Next().ok());
+  waits.join();
+  second.reset();
+  const auto told = first->Next();
+  ASSERT_TRUE(told.ok());
+  EXPECT_EQ(told->step, CrewStep::kCalledOff);
+  EXPECT_THAT(told->why, HasSubstr("(lockstep run, pid 2) is gone"));
+}
+
+TEST_F(CrewHostTest, WhoDoesNotFitIsRefusedWithAReason) {
+  auto first = Come(1);
+  auto second = Come(2);
+  std::thread waits([&] { EXPECT_TRUE(first->Next().ok()); });
+  EXPECT_TRUE(second->Next().ok());
+  waits.join();
+  auto third = Come(3);
+  third->poll().max_restarts = 5;
+  const absl::Status refused = third->Next().status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(wire::native::ReasonOf(refused), "not_of_the_crew");
+}
+
+TEST_F(CrewHostTest, OnlyJobsOfTheServerHaveCrews) {
+  auto node = Come(1);
+  node->poll().job = "none";
+  EXPECT_EQ(wire::native::ReasonOf(node->Next().status()), "unknown_job");
+}
+
+}  // namespace
+}  // namespace lockstep::server

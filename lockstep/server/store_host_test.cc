@@ -1,0 +1,225 @@
+#include "lockstep/server/store_host.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "lockstep/link/client.h"
+#include "lockstep/runtime/address.h"
+#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/server/server.h"
+#include "lockstep/wire/native/error_reply.h"
+
+namespace lockstep::server {
+namespace {
+
+using testing::HasSubstr;
+using wire::native::CreateJob;
+using wire::native::DeleteJob;
+using wire::native::EventKind;
+using wire::native::OpenStore;
+using wire::native::OpenStoreReply;
+using wire::native::StatusRequest;
+using wire::native::StoreStatus;
+using wire::native::WatchEvents;
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+constexpr int kPatienceMs = 20'000;
+
+std::string Text(const std::string& text) {
+  const uint64_t size = text.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &size, 8);
+  return bytes + text;
+}
+std::string SetBytes(const std::string& key) { return "\x01" + Text(key) + Text("value"); }
+std::string GetBytes(const std::string& key) { return "\x03" + Text(key); }
+std::string WaitBytes(const std::string& key) {
+  return std::string("\x06\x01\0\0\0\0\0\0\0", 9) + Text(key);
+}
+
+// One of torch's clients, by hand.
+class TorchClient {
+ public:
+  explicit TorchClient(const std::string& address)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const auto parsed = runtime::ParseAddress(address);
+    EXPECT_TRUE(parsed.ok()) << address;
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(parsed->port);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = connect(fd_.get(), reinterpret_cast<sockaddr*>(&at), sizeof(at)) == 0;
+    Send(std::string("\0\xce\xf7\x85\x3c", 5));
+  }
+
+  bool connected() const { return connected_; }
+  void Send(const std::string& bytes) {
+    EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              connected_ ? static_cast<ssize_t>(bytes.size()) : -1);
+  }
+  // Empty: the other end has closed.
+  std::string Receive() {
+    pollfd wanted = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&wanted, 1, kPatienceMs), 1);
+    char bytes[64];
+    const ssize_t n = recv(fd_.get(), bytes, sizeof(bytes), 0);
+    return n <= 0 ? std::string() : std::string(bytes, static_cast<size_t>(n));
+  }
+
+ private:
+  runtime::UniqueFd fd_;
+  bool connected_ = false;
+};
+
+class StoreHostTest : public testing::Test {
+ protected:
+  void Serve(StoreHostOptions stores = {}) {
+    ServerOptions options;
+    options.listen = {.host = "127.0.0.1", .port = 0};
+    options.jobs = {{.name = "digits", .size = 4}};
+    options.stores = std::move(stores);
+    auto server = Server::Start(options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    auto client = link::Client::Connect(server_->listen_address(), kPatience, {});
+    ASSERT_TRUE(client.ok()) << client.status();
+    native_ = *std::move(client);
+  }
+
+  OpenStoreReply Open(int64_t attempt) {
+    const auto reply = native_->Call(OpenStore{.job = "digits", .attempt = attempt}, kPatience);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.ok() ? *reply : OpenStoreReply{};
+  }
+
+  StoreStatus Status() {
+    const auto reply = native_->Call(StatusRequest{.job = "digits"}, kPatience);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply->jobs.at(0).torch_store.value_or(StoreStatus{});
+  }
+
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<link::Client> native_;
+};
+
+TEST_F(StoreHostTest, AJobHasAStoreAndTellsWhere) {
+  Serve();
+  const OpenStoreReply first = Open(0);
+  EXPECT_EQ(first.attempt, 1);
+  EXPECT_EQ(Open(1), first) << "it has begun with the job";
+  EXPECT_EQ(native_->Call(StatusRequest{}, kPatience)->jobs.at(0).store, first.store);
+  const auto made = native_->Call(CreateJob{.job = "other", .size = 1}, kPatience);
+  ASSERT_TRUE(made.ok());
+  EXPECT_NE(made->store, "");
+  EXPECT_NE(made->store, first.store);
+  EXPECT_EQ(native_->Call(CreateJob{.job = "other", .size = 1}, kPatience)->store, made->store);
+}
+
+TEST_F(StoreHostTest, EachAttemptHasAPortAndKeysOfItsOwn) {
+  Serve();
+  const OpenStoreReply first = Open(1);
+  TorchClient old(first.store);
+  old.Send(SetBytes("/stale") + WaitBytes("/never"));
+  while (Status().waits == 0) std::this_thread::yield();
+
+  const OpenStoreReply second = Open(2);
+  EXPECT_EQ(second.attempt, 2);
+  EXPECT_NE(second.store, first.store);
+  EXPECT_EQ(Open(2), second) << "to whoever asks";
+  EXPECT_EQ(Open(0), second);
+  EXPECT_EQ(old.Receive(), "") << "its connection is closed";
+  EXPECT_FALSE(TorchClient(first.store).connected());
+  TorchClient fresh(second.store);
+  fresh.Send(GetBytes("/stale"));
+  EXPECT_EQ(fresh.Receive(), std::string(8, '\0'));
+  EXPECT_EQ(Status().attempt, 2);
+}
+
+TEST_F(StoreHostTest, AnAttemptThatIsOverIsRefused) {
+  Serve();
+  Open(3);
+  const auto late = native_->Call(OpenStore{.job = "digits", .attempt = 2}, kPatience);
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(wire::native::ReasonOf(late.status()), "attempt_over");
+  EXPECT_THAT(std::string(late.status().message()), HasSubstr("attempt 3 has begun"));
+  EXPECT_EQ(native_->Call(OpenStore{.job = "digits", .attempt = -1}, kPatience).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(native_->Call(OpenStore{.job = "none"}, kPatience).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(StoreHostTest, TheStatusSaysWhichRankWaitsForWhoseKey) {
+  Serve();
+  TorchClient rank1(Open(0).store);
+  rank1.Send(SetBytes("/default_pg/0//cpu//0/1") + WaitBytes("/default_pg/0//cpu//0/3"));
+  StoreStatus status = Status();
+  while (status.waits == 0) status = Status();
+  ASSERT_EQ(status.awaited.size(), 1u);
+  EXPECT_EQ(status.awaited[0].key, "/default_pg/0//cpu//0/3");
+  EXPECT_EQ(status.awaited[0].rank, 3);
+  ASSERT_EQ(status.awaited[0].first_waiters.size(), 1u);
+  EXPECT_EQ(status.awaited[0].first_waiters[0].rank, 1);
+  EXPECT_THAT(status.awaited[0].first_waiters[0].peer, HasSubstr("127.0.0.1:"));
+
+  TorchClient other(Open(0).store);
+  other.Send(WaitBytes("/default_pg/0//cpu//0/4"));
+  while (status.waits < 2) status = Status();
+  EXPECT_EQ(status.awaited.at(1).rank, std::nullopt) << "the job has no rank 4";
+}
+
+TEST_F(StoreHostTest, AWaitThatIsGivenUpIsAnEvent) {
+  Serve();
+  TorchClient rank1(Open(0).store);
+  rank1.Send(SetBytes("/g/1") + WaitBytes("/g/2"));
+  while (Status().waits == 0) std::this_thread::yield();
+  // As long as it takes to be told of.
+  while (Status().awaited.at(0).since_ago_us < 1'000'000) std::this_thread::yield();
+  rank1.Send("\x0c");
+  EXPECT_EQ(rank1.Receive(), "\x01");
+  const auto events = native_->Call(WatchEvents{.job = "digits"}, kPatience);
+  ASSERT_TRUE(events.ok());
+  ASSERT_FALSE(events->events.empty());
+  EXPECT_EQ(events->events.back().kind, EventKind::kBarrierFailed);
+  EXPECT_THAT(events->events.back().text,
+              AllOf(HasSubstr("rank 1 (127.0.0.1:"), HasSubstr("gave up waiting for key '/g/2', "
+                                                               "which is probably for rank 2")));
+}
+
+TEST_F(StoreHostTest, AStoreThatEverybodyHasLeftBeginsAnew) {
+  Serve();
+  {
+    TorchClient only(Open(0).store);
+    only.Send(SetBytes("/a") + GetBytes("/a"));
+    EXPECT_EQ(only.Receive(), Text("value"));
+  }
+  while (Status().connections > 0) std::this_thread::yield();
+  EXPECT_EQ(Status().keys, 0);
+  TorchClient next(Open(0).store);
+  next.Send(GetBytes("/a"));
+  EXPECT_EQ(next.Receive(), std::string(8, '\0'));
+}
+
+TEST_F(StoreHostTest, AServerMayDoWithout) {
+  Serve({.none = true});
+  EXPECT_EQ(Open(0).store, "");
+  EXPECT_EQ(Open(2).store, "");
+  EXPECT_FALSE(native_->Call(StatusRequest{}, kPatience)->jobs.at(0).torch_store.has_value());
+}
+
+TEST_F(StoreHostTest, AJobThatIsDeletedClosesItsStore) {
+  Serve();
+  TorchClient client(Open(0).store);
+  client.Send(WaitBytes("/never"));
+  while (Status().waits == 0) std::this_thread::yield();
+  ASSERT_TRUE(native_->Call(DeleteJob{.job = "digits"}, kPatience).ok());
+  EXPECT_EQ(client.Receive(), "");
+}
+
+}  // namespace
+}  // namespace lockstep::server

@@ -1,0 +1,80 @@
+// What a store wants done: answers, and connections that are to be closed. Pure.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lockstep/base/time.h"
+#include "lockstep/tcpstore/commands.h"
+#include "lockstep/tcpstore/view.h"
+
+namespace lockstep::tcpstore {
+
+// Shared with those to whom it is on its way. Null: there is none.
+using ValuePtr = std::shared_ptr<const std::string>;
+
+// Of a wait, a barrier and a check.
+enum class Readiness : uint8_t { kReady = 0, kNotReady = 1 };
+struct WaitCancelled {};
+struct Number {
+  int64_t value = 0;
+};
+struct Echo {
+  uint32_t number = 0;
+};
+struct Value {
+  ValuePtr value;
+};
+// Of CompareSet where nothing was stored and nothing is there: what the client sent.
+struct SentValue {
+  std::string value;
+};
+struct Values {
+  std::vector<ValuePtr> values;
+};
+// How long the queue was; its first value, if it had one.
+struct Popped {
+  int64_t length = 0;
+  ValuePtr value;
+};
+struct KeyNames {
+  std::vector<std::string> keys;
+};
+
+using Answer = std::variant<Readiness, WaitCancelled, Number, Echo, Value, SentValue, Values,
+                            Popped, KeyNames>;
+
+struct Reply {
+  ConnectionId to;
+  Answer answer;
+};
+
+// The protocol has no way to say no.
+struct Refusal {
+  ConnectionId connection;
+  std::string why;
+};
+
+// A client took a wait back, as it does when its own time-out is over.
+struct GivenUp {
+  AwaitedView wait;  // of which the first waiter is the one that gave up
+  Time since;
+};
+
+// Those for one connection go out in this order; what is refused is closed after them.
+struct Effects {
+  std::vector<Reply> replies;
+  std::vector<Refusal> refusals;
+  std::vector<GivenUp> given_up;
+
+  void Clear() {
+    replies.clear();
+    refusals.clear();
+    given_up.clear();
+  }
+};
+
+}  // namespace lockstep::tcpstore

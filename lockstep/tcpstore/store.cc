@@ -1,0 +1,423 @@
+#include "lockstep/tcpstore/store.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
+#include "lockstep/tcpstore/rank_name.h"
+
+namespace lockstep::tcpstore {
+namespace {
+
+constexpr size_t kKeyBytesInText = 128;
+
+ValuePtr MakeValue(absl::string_view bytes) {
+  return std::make_shared<const std::string>(bytes.data(), bytes.size());
+}
+
+size_t SizeOf(const ValuePtr& value) { return value ? value->size() : 0; }
+
+// For a sentence.
+std::string Quoted(absl::string_view key) {
+  return absl::StrCat("'", absl::CHexEscape(key.substr(0, kKeyBytesInText)),
+                      key.size() > kKeyBytesInText ? "..." : "", "'");
+}
+
+// As C's strtoll reads it: blanks, a sign, and as many digits as there are, at least one. Nothing:
+// it is no number, or one beyond 64 bits.
+std::optional<int64_t> NumberIn(absl::string_view text) {
+  text = absl::StripLeadingAsciiWhitespace(text);
+  const bool negative = !text.empty() && text.front() == '-';
+  if (negative || (!text.empty() && text.front() == '+')) text.remove_prefix(1);
+  const uint64_t most = (uint64_t{1} << 63) - (negative ? 0 : 1);
+  uint64_t number = 0;
+  size_t digits = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') break;
+    const uint64_t digit = static_cast<uint64_t>(c - '0');
+    if (number > (most - digit) / 10) return std::nullopt;
+    number = number * 10 + digit;
+    ++digits;
+  }
+  if (digits == 0) return std::nullopt;
+  return static_cast<int64_t>(negative ? ~number + 1 : number);
+}
+
+// Past the last number comes the first, as in torch's server.
+int64_t AddAround(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+
+}  // namespace
+
+void Store::Connected(ConnectionId connection, std::string peer) {
+  connections_[connection].peer = std::move(peer);
+}
+
+void Store::Handle(Time now, ConnectionId from, const Command& command, Effects& out) {
+  const auto found = connections_.find(from);
+  LOCKSTEP_CHECK(found != connections_.end());
+  Connection& connection = found->second;
+  if (connection.woken_for) {
+    const auto* pop = std::get_if<QueuePop>(&command);
+    if (pop != nullptr && pop->key == *connection.woken_for) {
+      connection.woken_for.reset();
+    } else {
+      PassOn(connection, out);
+    }
+  }
+  Call call = {now, from, connection, out};
+  std::visit([&](const auto& is) { Do(call, is); }, command);
+}
+
+void Store::Left(ConnectionId connection, Effects& out) {
+  const auto found = connections_.find(connection);
+  if (found == connections_.end()) return;
+  waits_.Forget(connection);
+  Connection gone = std::move(found->second);
+  connections_.erase(found);
+  PassOn(gone, out);
+}
+
+void Store::Clear() {
+  keys_.clear();
+  queues_.clear();
+  queued_ = 0;
+  bytes_ = 0;
+}
+
+void Store::Answer(Call& call, tcpstore::Answer answer) {
+  call.out.replies.push_back({call.from, std::move(answer)});
+}
+
+void Store::Refuse(Call& call, std::string why) {
+  call.out.refusals.push_back({call.from, std::move(why)});
+}
+
+bool Store::HasRoom(Call& call, absl::string_view key, size_t keys, size_t bytes) {
+  if (size() + keys > options_.keys_max) {
+    Refuse(call, absl::StrCat("key ", Quoted(key), " is over the limit torch_keys_max (",
+                              options_.keys_max, " keys and queued values)"));
+    return false;
+  }
+  if (bytes > options_.store_bytes_max - std::min(bytes_, options_.store_bytes_max)) {
+    Refuse(call, absl::StrCat("key ", Quoted(key), " is over the limit torch_store_bytes_max (",
+                              options_.store_bytes_max, ")"));
+    return false;
+  }
+  return true;
+}
+
+bool Store::MayWait(Call& call, absl::string_view key) {
+  if (waits_.Count(call.from) < options_.waits_per_connection_max) return true;
+  Refuse(call, absl::StrCat("it waits for ", options_.waits_per_connection_max,
+                            " things already (torch_waits_per_connection_max) and now for ",
+                            Quoted(key)));
+  return false;
+}
+
+ValuePtr Store::Lookup(absl::string_view key) const {
+  const auto found = keys_.find(key);
+  return found == keys_.end() ? nullptr : found->second;
+}
+
+bool Store::Exists(absl::string_view key) const {
+  return keys_.contains(key) || queues_.contains(key);
+}
+
+void Store::Put(absl::string_view key, ValuePtr value) {
+  ValuePtr& stored = keys_.try_emplace(key).first->second;
+  if (!stored) bytes_ += key.size();
+  bytes_ += value->size();
+  bytes_ -= SizeOf(stored);
+  stored = std::move(value);
+}
+
+void Store::SetValue(Call& call, absl::string_view key, ValuePtr value) {
+  Put(key, std::move(value));
+  waits_.KeySet(
+      key, [this](absl::string_view other) { return Exists(other); }, call.out);
+  // Whoever starts sets a key of its own first.
+  if (!call.connection.rank) call.connection.rank = RankOfKey(key);
+}
+
+void Store::Do(Call& call, const Set& command) {
+  const auto found = keys_.find(command.key);
+  const bool is_new = found == keys_.end();
+  if (!HasRoom(call, command.key, is_new ? 1 : 0, command.key.size() + command.value.size()))
+    return;
+  if (is_new) return SetValue(call, command.key, MakeValue(command.value));
+  // Nobody waits for a key that has a value.
+  bytes_ += command.value.size();
+  bytes_ -= SizeOf(found->second);
+  found->second = MakeValue(command.value);
+}
+
+void Store::Do(Call& call, const CompareSet& command) {
+  const ValuePtr stored = Lookup(command.key);
+  if (!stored && !command.expected.empty()) {
+    return Answer(call, SentValue{std::string(command.expected)});
+  }
+  if (stored && *stored != command.expected) return Answer(call, Value{stored});
+  if (!HasRoom(call, command.key, stored ? 0 : 1, command.key.size() + command.desired.size())) {
+    return;
+  }
+  const ValuePtr desired = MakeValue(command.desired);
+  Answer(call, Value{desired});
+  SetValue(call, command.key, desired);
+}
+
+void Store::Do(Call& call, const Get& command) { Answer(call, Value{Lookup(command.key)}); }
+
+std::optional<int64_t> Store::AddTo(Call& call, absl::string_view key, int64_t amount) {
+  const ValuePtr stored = Lookup(key);
+  int64_t number = 0;
+  if (stored) {
+    const std::optional<int64_t> parsed = NumberIn(*stored);
+    if (!parsed) {
+      Refuse(call, absl::StrCat("it adds to key ", Quoted(key),
+                                ", whose value is no number: ", Quoted(*stored)));
+      return std::nullopt;
+    }
+    number = *parsed;
+  }
+  number = AddAround(number, amount);
+  std::string text = absl::StrCat(number);
+  if (!HasRoom(call, key, stored ? 0 : 1, key.size() + text.size())) return std::nullopt;
+  Put(key, std::make_shared<const std::string>(std::move(text)));
+  return number;
+}
+
+void Store::Do(Call& call, const Add& command) {
+  const auto number = AddTo(call, command.key, command.amount);
+  if (!number) return;
+  Answer(call, Number{*number});
+  waits_.KeySet(
+      command.key, [this](absl::string_view key) { return Exists(key); }, call.out);
+  waits_.Counted(command.key, *number, call.out);
+}
+
+void Store::Do(Call& call, const Check& command) {
+  const bool all = std::all_of(command.keys.begin(), command.keys.end(),
+                               [this](absl::string_view key) { return Exists(key); });
+  Answer(call, all ? Readiness::kReady : Readiness::kNotReady);
+}
+
+void Store::Do(Call& call, const Wait& command) {
+  const auto missing = StoreWaits::FirstMissing(
+      command.keys, 0, [this](absl::string_view key) { return Exists(key); });
+  if (!missing) return Answer(call, Readiness::kReady);
+  if (!MayWait(call, command.keys[*missing])) return;
+  waits_.Park(call.now, call.from, command.keys, *missing);
+}
+
+void Store::Do(Call& call, const CountKeys& /*command*/) {
+  Answer(call, Number{static_cast<int64_t>(keys_.size())});
+}
+
+void Store::Do(Call& call, const DeleteKey& command) {
+  const auto found = keys_.find(command.key);
+  if (found == keys_.end()) return Answer(call, Number{0});
+  bytes_ -= found->first.size() + SizeOf(found->second);
+  keys_.erase(found);
+  Answer(call, Number{1});
+}
+
+void Store::Do(Call& call, const Append& command) {
+  const ValuePtr stored = Lookup(command.key);
+  const size_t bytes = SizeOf(stored) + command.value.size();
+  if (bytes > options_.value_bytes_max) {
+    return Refuse(call, absl::StrCat("what it appends makes the value of key ", Quoted(command.key),
+                                     " ", bytes, " bytes long, over the limit ",
+                                     "torch_value_bytes_max (", options_.value_bytes_max, ")"));
+  }
+  if (!HasRoom(call, command.key, stored ? 0 : 1, command.key.size() + bytes)) return;
+  std::string value;
+  value.reserve(bytes);
+  if (stored) value = *stored;
+  value.append(command.value.data(), command.value.size());
+  SetValue(call, command.key, std::make_shared<const std::string>(std::move(value)));
+}
+
+void Store::Do(Call& call, const MultiGet& command) {
+  Values values;
+  values.values.reserve(command.keys.size());
+  size_t bytes = 0;
+  for (const absl::string_view key : command.keys) {
+    values.values.push_back(Lookup(key));
+    bytes += SizeOf(values.values.back());
+  }
+  if (bytes > options_.answer_bytes_max) {
+    return Refuse(call, absl::StrCat("the values of ", command.keys.size(), " keys from ",
+                                     Quoted(command.keys.front()), " on are ", bytes,
+                                     " bytes, over the limit torch_answer_bytes_max (",
+                                     options_.answer_bytes_max, "): it may ask for fewer at once"));
+  }
+  Answer(call, std::move(values));
+}
+
+void Store::Do(Call& call, const MultiSet& command) {
+  if (command.pairs.empty()) return;
+  size_t keys = 0;
+  size_t bytes = 0;
+  for (const Set& pair : command.pairs) {
+    if (!keys_.contains(pair.key)) ++keys;
+    bytes += pair.key.size() + pair.value.size();
+  }
+  if (!HasRoom(call, command.pairs.front().key, keys, bytes)) return;
+  // All of them are there before anybody is told of one.
+  for (const Set& pair : command.pairs) Put(pair.key, MakeValue(pair.value));
+  for (const Set& pair : command.pairs) {
+    waits_.KeySet(
+        pair.key, [this](absl::string_view key) { return Exists(key); }, call.out);
+  }
+}
+
+void Store::Do(Call& call, const CancelWait& /*command*/) {
+  waits_.ForEachOf(call.from, [&](const std::string& key, const StoreWaits::Slot& slot,
+                                  const StoreWaits::Waiter& waiter) {
+    const bool barrier = waiter.barrier_size != 0;
+    GivenUp given_up = {.wait = ViewOf(key, barrier ? slot.at_barrier : slot.waiting),
+                        .since = waiter.since};
+    given_up.wait.first_waiters = {ViewOf(waiter)};
+    call.out.given_up.push_back(std::move(given_up));
+  });
+  waits_.Forget(call.from);
+  Answer(call, WaitCancelled{});
+}
+
+void Store::Do(Call& call, const Ping& command) { Answer(call, Echo{command.number}); }
+
+void Store::Do(Call& call, const QueuePush& command) {
+  const bool is_new = !queues_.contains(command.key);
+  const size_t bytes = (is_new ? command.key.size() : 0) + command.value.size();
+  if (!HasRoom(call, command.key, 1, bytes)) return;
+  const auto queue = queues_.try_emplace(command.key).first;
+  queue->second.push_back(MakeValue(command.value));
+  ++queued_;
+  bytes_ += bytes;
+  Offer(std::string(command.key), call.out);
+}
+
+void Store::Offer(const std::string& key, Effects& out) {
+  if (!queues_.contains(key)) return;
+  const auto woken = waits_.QueuePushed(
+      key, [this](absl::string_view other) { return Exists(other); }, out);
+  if (woken) connections_.at(*woken).woken_for = key;
+}
+
+void Store::PassOn(Connection& connection, Effects& out) {
+  if (!connection.woken_for) return;
+  const std::string key = *std::move(connection.woken_for);
+  connection.woken_for.reset();
+  Offer(key, out);
+}
+
+void Store::Do(Call& call, const QueuePop& command) {
+  const auto queue = queues_.find(command.key);
+  if (queue == queues_.end()) return Answer(call, Popped{});
+  Popped popped = {.length = static_cast<int64_t>(queue->second.size()),
+                   .value = std::move(queue->second.front())};
+  queue->second.pop_front();
+  --queued_;
+  bytes_ -= popped.value->size();
+  if (queue->second.empty()) {
+    bytes_ -= queue->first.size();
+    queues_.erase(queue);
+  }
+  Answer(call, std::move(popped));
+}
+
+void Store::Do(Call& call, const QueueLength& command) {
+  const auto queue = queues_.find(command.key);
+  const size_t length = queue == queues_.end() ? 0 : queue->second.size();
+  Answer(call, Number{static_cast<int64_t>(length)});
+}
+
+void Store::Do(Call& call, const ListKeys& /*command*/) {
+  KeyNames names;
+  names.keys.reserve(keys_.size());
+  size_t bytes = 0;
+  for (const auto& [key, value] : keys_) {
+    bytes += key.size();
+    names.keys.push_back(key);
+  }
+  if (bytes > options_.answer_bytes_max) {
+    return Refuse(call, absl::StrCat("the names of ", keys_.size(), " keys are ", bytes,
+                                     " bytes, over the limit torch_answer_bytes_max (",
+                                     options_.answer_bytes_max, ")"));
+  }
+  std::sort(names.keys.begin(), names.keys.end());
+  Answer(call, std::move(names));
+}
+
+void Store::Do(Call& call, const Barrier& command) {
+  // Who would have to wait and may not does not arrive either.
+  if (!MayWait(call, command.key)) return;
+  const auto count = AddTo(call, command.key, 1);
+  if (!count) return;
+  if (*count >= command.size) {
+    Answer(call, Readiness::kReady);
+  } else {
+    waits_.ParkAtBarrier(call.now, call.from, command);
+  }
+  waits_.KeySet(
+      command.key, [this](absl::string_view key) { return Exists(key); }, call.out);
+  waits_.Counted(command.key, *count, call.out);
+}
+
+WaiterView Store::ViewOf(const StoreWaits::Waiter& waiter) const {
+  const Connection& connection = connections_.at(waiter.connection);
+  return {.connection = waiter.connection,
+          .peer = connection.peer,
+          .rank = connection.rank,
+          .since = waiter.since};
+}
+
+AwaitedView Store::ViewOf(const std::string& key, const StoreWaits::Waiters& waiters) const {
+  const StoreWaits::Waiter& oldest = waiters.begin()->second;
+  AwaitedView view = {.key = key, .waiters = waiters.size(), .since = oldest.since};
+  for (const auto& [number, waiter] : waiters) {
+    if (view.first_waiters.size() == kWaitersPerRowMax) break;
+    view.first_waiters.push_back(ViewOf(waiter));
+  }
+  if (oldest.barrier_size != 0) {
+    view.barrier_size = oldest.barrier_size;
+    const ValuePtr count = Lookup(key);
+    view.arrived = count ? NumberIn(*count).value_or(0) : 0;
+  } else {
+    view.rank = RankOfKey(key);
+  }
+  return view;
+}
+
+StoreView Store::View() const {
+  StoreView view = {.connections = connections_.size(),
+                    .keys = keys_.size(),
+                    .queues = queues_.size(),
+                    .bytes = bytes_,
+                    .waits = waits_.size()};
+  using Row = std::pair<const std::string*, const StoreWaits::Waiters*>;
+  std::vector<Row> rows;
+  for (const auto& [key, slot] : waits_.slots()) {
+    if (!slot.waiting.empty()) rows.emplace_back(&key, &slot.waiting);
+    if (!slot.at_barrier.empty()) rows.emplace_back(&key, &slot.at_barrier);
+  }
+  view.keys_awaited = rows.size();
+  const size_t shown = std::min(rows.size(), options_.view_rows_max);
+  std::partial_sort(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(shown), rows.end(),
+                    [](const Row& a, const Row& b) {
+                      // Numbers of waits grow with time: no two rows have the same one.
+                      return a.second->begin()->first < b.second->begin()->first;
+                    });
+  for (size_t i = 0; i < shown; ++i) {
+    view.awaited.push_back(ViewOf(*rows[i].first, *rows[i].second));
+  }
+  return view;
+}
+
+}  // namespace lockstep::tcpstore

@@ -1,0 +1,119 @@
+// One store of torch's clients: what the ranks of one attempt of a job tell each other. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "lockstep/base/time.h"
+#include "lockstep/tcpstore/commands.h"
+#include "lockstep/tcpstore/effects.h"
+#include "lockstep/tcpstore/options.h"
+#include "lockstep/tcpstore/store_waits.h"
+#include "lockstep/tcpstore/view.h"
+
+namespace lockstep::tcpstore {
+
+// Does what torch's TCPStore server does (docs/protocols/tcpstore.md has the rows), and knows who
+// waits for what. Keys are bytes, without order or directories. A queue is kept beside the value
+// under the same key; a queue that holds something counts as the key's existence.
+//
+// Invariants: (1) nobody waits for a key that has a value; (2) `bytes` is the sum over all keys,
+// values and queued values; (3) a queued value for which a waiter was woken that then did not take
+// it wakes the next one.
+//
+// Threads: thread-compatible. Bounds: StoreOptions; what goes over one is refused and changes
+// nothing. Time: only to say since when somebody waits.
+class Store {
+ public:
+  explicit Store(const StoreOptions& options) : options_(options) {}
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // Before the first command; `peer` is where it calls from.
+  void Connected(ConnectionId connection, std::string peer);
+  void Handle(Time now, ConnectionId from, const Command& command, Effects& out);
+  // It is forgotten with its waits.
+  void Left(ConnectionId connection, Effects& out);
+
+  // Forgets all keys and queues.
+  void Clear();
+
+  StoreView View() const;
+  size_t connections() const { return connections_.size(); }
+  // Values and queued values.
+  size_t size() const { return keys_.size() + queued_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  using Queue = std::deque<ValuePtr>;
+  struct Connection {
+    std::string peer;
+    std::optional<int32_t> rank;  // by the first key of its own that it set
+    // The queue for whose value it was woken, until its next command.
+    std::optional<std::string> woken_for;
+  };
+  // What handling a command goes along with.
+  struct Call {
+    Time now;
+    ConnectionId from;
+    Connection& connection;
+    Effects& out;
+  };
+
+  void Do(Call& call, const Set& command);
+  void Do(Call& call, const CompareSet& command);
+  void Do(Call& call, const Get& command);
+  void Do(Call& call, const Add& command);
+  void Do(Call& call, const Check& command);
+  void Do(Call& call, const Wait& command);
+  void Do(Call& call, const CountKeys& command);
+  void Do(Call& call, const DeleteKey& command);
+  void Do(Call& call, const Append& command);
+  void Do(Call& call, const MultiGet& command);
+  void Do(Call& call, const MultiSet& command);
+  void Do(Call& call, const CancelWait& command);
+  void Do(Call& call, const Ping& command);
+  void Do(Call& call, const QueuePush& command);
+  void Do(Call& call, const QueuePop& command);
+  void Do(Call& call, const QueueLength& command);
+  void Do(Call& call, const ListKeys& command);
+  void Do(Call& call, const Barrier& command);
+
+  void Answer(Call& call, Answer answer);
+  void Refuse(Call& call, std::string why);
+  // So many keys and bytes more. False: over a limit, and the connection is refused.
+  bool HasRoom(Call& call, absl::string_view key, size_t keys, size_t bytes);
+  bool MayWait(Call& call, absl::string_view key);
+
+  ValuePtr Lookup(absl::string_view key) const;
+  bool Exists(absl::string_view key) const;
+  // Writes the value; nobody is told yet.
+  void Put(absl::string_view key, ValuePtr value);
+  // The same, and whoever waits for the key is told.
+  void SetValue(Call& call, absl::string_view key, ValuePtr value);
+  // The number after adding; nothing: it was refused.
+  std::optional<int64_t> AddTo(Call& call, absl::string_view key, int64_t amount);
+  // Wakes one who waits for the queue, if it holds anything.
+  void Offer(const std::string& key, Effects& out);
+  // The connection was woken for a queued value and does something else: it is another's.
+  void PassOn(Connection& connection, Effects& out);
+
+  WaiterView ViewOf(const StoreWaits::Waiter& waiter) const;
+  AwaitedView ViewOf(const std::string& key, const StoreWaits::Waiters& waiters) const;
+
+  const StoreOptions options_;
+  absl::flat_hash_map<std::string, ValuePtr> keys_;  // these three: never iterated for effects
+  absl::flat_hash_map<std::string, Queue> queues_;
+  absl::flat_hash_map<ConnectionId, Connection> connections_;
+  StoreWaits waits_;
+  size_t queued_ = 0;
+  size_t bytes_ = 0;
+};
+
+}  // namespace lockstep::tcpstore

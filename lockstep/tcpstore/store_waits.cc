@@ -1,0 +1,143 @@
+#include "lockstep/tcpstore/store_waits.h"
+
+#include <algorithm>
+
+#include "lockstep/base/check.h"
+
+namespace lockstep::tcpstore {
+
+void StoreWaits::Keep(absl::string_view key, uint64_t number, bool barrier, Waiter waiter) {
+  Node& node = *slots_.try_emplace(key).first;
+  places_[waiter.connection].push_back({&node, number, barrier});
+  (barrier ? node.second.at_barrier : node.second.waiting).emplace(number, std::move(waiter));
+  ++waits_;
+}
+
+void StoreWaits::Park(Time now, ConnectionId connection, const Keys& keys, size_t at) {
+  Waiter waiter = {.connection = connection, .since = now, .at = at};
+  if (keys.size() > 1) {
+    waiter.keys.reserve(keys.size());
+    for (const absl::string_view key : keys) waiter.keys.emplace_back(key);
+  }
+  Keep(keys[at], next_number_++, /*barrier=*/false, std::move(waiter));
+}
+
+void StoreWaits::ParkAtBarrier(Time now, ConnectionId connection, const Barrier& barrier) {
+  Keep(barrier.key, next_number_++, /*barrier=*/true,
+       {.connection = connection, .since = now, .barrier_size = barrier.size});
+}
+
+void StoreWaits::Unlink(ConnectionId connection, uint64_t number) {
+  const auto found = places_.find(connection);
+  LOCKSTEP_CHECK(found != places_.end());
+  auto& places = found->second;
+  const auto place = std::find_if(places.begin(), places.end(),
+                                  [&](const Place& p) { return p.number == number; });
+  LOCKSTEP_CHECK(place != places.end());
+  places.erase(place);
+  if (places.empty()) places_.erase(found);
+  --waits_;
+}
+
+void StoreWaits::EraseIfEmpty(Node* node) {
+  if (!node->second.waiting.empty() || !node->second.at_barrier.empty()) return;
+  slots_.erase(slots_.find(node->first));
+}
+
+void StoreWaits::KeySet(absl::string_view key, Exists exists, Effects& out) {
+  if (slots_.empty()) return;
+  const auto found = slots_.find(key);
+  if (found == slots_.end() || found->second.waiting.empty()) return;
+  Waiters woken = std::move(found->second.waiting);
+  found->second.waiting.clear();
+  EraseIfEmpty(&*found);
+  for (auto& [number, waiter] : woken) {
+    Unlink(waiter.connection, number);
+    const auto missing = FirstMissing(waiter.keys, waiter.at, exists);
+    if (!missing) {
+      out.replies.push_back({waiter.connection, Readiness::kReady});
+      continue;
+    }
+    waiter.at = *missing;
+    const std::string next = waiter.keys[*missing];
+    Keep(next, number, /*barrier=*/false, std::move(waiter));
+  }
+}
+
+std::optional<ConnectionId> StoreWaits::QueuePushed(absl::string_view key, Exists exists,
+                                                    Effects& out) {
+  const auto found = slots_.find(key);
+  if (found == slots_.end()) return std::nullopt;
+  Node& node = *found;
+  std::optional<ConnectionId> woken;
+  while (!woken && !node.second.waiting.empty()) {
+    const auto first = node.second.waiting.begin();
+    const uint64_t number = first->first;
+    Waiter waiter = std::move(first->second);
+    node.second.waiting.erase(first);
+    Unlink(waiter.connection, number);
+    if (const auto missing = FirstMissing(waiter.keys, waiter.at, exists)) {
+      waiter.at = *missing;
+      const std::string next = waiter.keys[*missing];
+      Keep(next, number, /*barrier=*/false, std::move(waiter));
+    } else {
+      woken = waiter.connection;
+      out.replies.push_back({*woken, Readiness::kReady});
+    }
+  }
+  EraseIfEmpty(&node);
+  return woken;
+}
+
+void StoreWaits::Counted(absl::string_view key, int64_t count, Effects& out) {
+  if (slots_.empty()) return;
+  const auto found = slots_.find(key);
+  if (found == slots_.end()) return;
+  Waiters& waiters = found->second.at_barrier;
+  for (auto next = waiters.begin(); next != waiters.end();) {
+    if (next->second.barrier_size > count) {
+      ++next;
+      continue;
+    }
+    Unlink(next->second.connection, next->first);
+    out.replies.push_back({next->second.connection, Readiness::kReady});
+    next = waiters.erase(next);
+  }
+  EraseIfEmpty(&*found);
+}
+
+void StoreWaits::Forget(ConnectionId connection) {
+  const auto found = places_.find(connection);
+  if (found == places_.end()) return;
+  const auto places = std::move(found->second);
+  places_.erase(found);
+  waits_ -= places.size();
+  for (const Place& place : places) {
+    Slot& slot = place.node->second;
+    (place.barrier ? slot.at_barrier : slot.waiting).erase(place.number);
+  }
+  for (size_t i = 0; i < places.size(); ++i) {
+    // Two waits at one key share their slot, which goes once.
+    const auto same = [&](const Place& other) { return other.node == places[i].node; };
+    if (std::none_of(places.begin(), places.begin() + static_cast<ptrdiff_t>(i), same)) {
+      EraseIfEmpty(places[i].node);
+    }
+  }
+}
+
+void StoreWaits::ForEachOf(ConnectionId connection, WaitVisitor visit) const {
+  const auto found = places_.find(connection);
+  if (found == places_.end()) return;
+  for (const Place& place : found->second) {
+    const Slot& slot = place.node->second;
+    visit(place.node->first, slot,
+          (place.barrier ? slot.at_barrier : slot.waiting).at(place.number));
+  }
+}
+
+size_t StoreWaits::Count(ConnectionId connection) const {
+  const auto found = places_.find(connection);
+  return found == places_.end() ? 0 : found->second.size();
+}
+
+}  // namespace lockstep::tcpstore

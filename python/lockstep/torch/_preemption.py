@@ -1,0 +1,124 @@
+"""Saving at one step before hosts die, in a training loop of PyTorch."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Union
+
+from lockstep._errors import goes_well
+from lockstep._member import Member, join
+from lockstep._types import Timeout, whole
+from lockstep.torch._launcher import place_of_this_process
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from lockstep._preemption import Preemption
+
+_log = logging.getLogger("lockstep")
+
+#: What a save may return: where it saved, for people who look.
+Saved = Union[str, "os.PathLike[str]", None]
+
+
+class TrainingPreemption:
+    """What `lockstep.torch.preemption` gives: one process's part in the preemptions of its job.
+
+    Without a server, in a program that was started by hand, it says so once, and no step is ever the
+    one to save at: the same program runs everywhere.
+    """
+
+    def __init__(self, member: Member | None, preemption: Preemption | None, owned: bool) -> None:
+        self._preemption = preemption
+        self._owned = owned  # joined for this, so it leaves with this
+        #: This process in its job; None without a server.
+        self.member = member
+
+    def reached(self, step: int) -> bool:
+        """Whether to save after this step, which is done: the same step in all processes.
+
+        Call it for every step, from 0 or from where the program goes on. See
+        lockstep.Preemption.reached.
+        """
+        if self._preemption is None:
+            whole(step, "step")
+            return False
+        return self._preemption.reached(step)
+
+    def saved(self, step: int, path: Saved = None) -> None:
+        """This process has saved at that step."""
+        if self._preemption is not None:
+            self._preemption.saved(step, path or "")
+
+    def failed_to_save(self, step: int, why: str) -> None:
+        """This process could not save at that step."""
+        if self._preemption is not None:
+            self._preemption.failed_to_save(step, why)
+
+    @property
+    def withdrawn(self) -> bool:
+        """Whether nobody dies after all, so that the training goes on behind the save."""
+        return self._preemption is not None and self._preemption.notice().withdrawn
+
+    def save_and_end(self, step: int, save: Callable[[int], Saved]) -> bool:
+        """At the step to save at calls `save(step)`, tells the job how that went, and returns whether
+        the program is to end now: it is, unless nobody dies after all. At any other step: False.
+
+        `save` may return where it saved. What it raises gets out, and the job is told.
+        """
+        if not self.reached(step):
+            return False
+        try:
+            path = save(step)
+        except BaseException as error:
+            self.failed_to_save(step, f"{type(error).__name__}: {error}")
+            raise
+        self.saved(step, path)
+        return not self.withdrawn
+
+    def __enter__(self) -> TrainingPreemption:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if self._preemption is not None:
+            self._preemption.close()
+        if self.member is not None and self._owned:
+            self.member.__exit__(kind, error, trace)
+        elif not goes_well(error):
+            _log.debug("the block of the preemption ended with %r", error)
+
+
+def preemption(*, member: Member | None = None, stride: int = 0, last_step: int | None = None,
+               save_estimate: Timeout = None, wait_max: Timeout = 30,
+               timeout: Timeout = 300) -> TrainingPreemption:
+    """Follows the preemptions of this process's job; `with` it around the training loop.
+
+    Under `lockstep run`, and under `torchrun --rdzv-backend=lockstep`, it joins the job by itself;
+    returns when all processes of the job have come here. Leaves at the end of the block.
+
+    Args:
+      member: this process in its job, if it has joined already; then it is left alone.
+      stride, last_step, save_estimate, wait_max: as Member.preemption takes them.
+      timeout: seconds until all processes must have come here.
+
+    Raises:
+      Unavailable, DeadlineExceeded: no server, or not everybody came; the text names them.
+    """
+    owned = member is None
+    if member is None:
+        place = place_of_this_process()
+        if place is None:
+            _log.info("no LOCKSTEP_COORDINATOR: nobody tells this process of preemptions")
+            return TrainingPreemption(None, None, False)
+        member = join(place.address, job=place.job, index=place.index, size=place.size,
+                      attempt=place.attempt, timeout=timeout)
+    try:
+        follows = member.preemption(stride, last_step, save_estimate, wait_max)
+    except BaseException:
+        if owned:
+            member.close()
+        raise
+    return TrainingPreemption(member, follows, owned)

@@ -1,0 +1,16 @@
+"""The entry point `torchrun.handlers`, which torch loads whenever its launcher is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def handler() -> Callable[[Any], Any]:
+    """What makes a rendezvous handler of torchrun's parameters."""
+    def make(parameters: Any) -> Any:
+        from lockstep.torch._elastic import LockstepRendezvousHandler
+
+        return LockstepRendezvousHandler(parameters)
+
+    return make

@@ -1,0 +1,153 @@
+"""`lockstep run` on several nodes: launchers on one host, with one server."""
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+
+import pytest
+
+from commands import DEADLINE_S, LOCKSTEP, Command, clean_environment
+
+PYTHON = sys.executable
+# Says who it is, then waits until it is stopped, or until there is a file of that name.
+MEMBER = ("import os, sys, time\n"
+          "e = os.environ\n"
+          "print('begun', e['RANK'], 'of', e['WORLD_SIZE'], 'node', e['GROUP_RANK'], 'attempt',"
+          " e['LOCKSTEP_ATTEMPT'], 'restarts', e['TORCHELASTIC_RESTART_COUNT'], os.getpid(),"
+          " 'store', e.get('MASTER_PORT'), flush=True)\n"
+          "while not os.path.exists(e['DONE']): time.sleep(0.02)\n"
+          "sys.exit(int(open(e['DONE']).read() or 0))\n")
+
+
+@pytest.fixture
+def server(tmp_path):
+    ready = tmp_path / "ready.json"
+    with Command(LOCKSTEP, "serve", "--listen", "127.0.0.1:0", "--ephemeral", "--ready-file",
+                 ready) as command:
+        deadline = time.monotonic() + DEADLINE_S
+        while not ready.exists():
+            assert time.monotonic() < deadline and command.process.poll() is None, command.text()
+            time.sleep(0.01)
+        command.address = json.loads(ready.read_text())["listen"]
+        yield command
+        command.signal(signal.SIGTERM)
+        assert command.end() == 0, command.text()
+
+
+@pytest.fixture
+def node(server, tmp_path):
+    """Starts a launcher; all are ended with the test."""
+    started = []
+
+    def start(*options, processes=2, nodes="2", code=MEMBER):
+        script = tmp_path / "member.py"
+        script.write_text(code)
+        command = Command(LOCKSTEP, "run", "--coordinator", server.address, "--job", "digits",
+                          "--nnodes", nodes, "--nproc-per-node", processes, "--grace",
+                          "0s", *options, "--", PYTHON,
+                          script, env=clean_environment(DONE=str(tmp_path / "done")))
+        started.append(command)
+        return command
+
+    yield start
+    for command in started:
+        command.__exit__()
+
+
+def begun(command, attempt, count):
+    """(rank, size, node, pid, store) of each process of that attempt."""
+    found = command.wait_for(rf"begun (\d+) of (\d+) node (\d+) attempt {attempt} restarts \d+ (\d+) "
+                             r"store (\S+)$", count)
+    return sorted((*(int(match[i]) for i in range(1, 5)), match[5]) for match in found)
+
+
+def test_two_nodes_make_one_world_and_end_together(node, tmp_path):
+    first = node("--node-rank", 0)
+    second = node("--node-rank", 1)
+    ranks = [begun(command, 1, 2) for command in (first, second)]
+    assert [[rank[:3] for rank in of] for of in ranks] == [[(0, 4, 0), (1, 4, 0)],
+                                                           [(2, 4, 1), (3, 4, 1)]]
+    assert len({rank[4] for of in ranks for rank in of}) == 1, "one store"
+    (tmp_path / "done").touch()
+    for command in (first, second):
+        assert command.end() == 0, command.text()
+        assert "all 2 nodes succeeded" in command.text()
+
+
+def test_a_failure_on_one_node_starts_all_again_in_an_attempt_of_its_own(node, tmp_path):
+    first = node("--node-rank", 0, "--max-restarts", 1)
+    second = node("--node-rank", 1, "--max-restarts", 1)
+    before = begun(first, 1, 2) + begun(second, 1, 2)
+    killed_at = time.monotonic()
+    os.kill(before[3][3], signal.SIGKILL)
+    first.wait_for(r"node 1 on \S+ \(lockstep run, pid \d+\): task/3 \(pid \d+\) was killed by SIGKILL")
+    told_after = time.monotonic() - killed_at
+    after = begun(first, 2, 2) + begun(second, 2, 2)
+    began_after = time.monotonic() - killed_at
+    print(f"told after {told_after:.2f} s, begun after {began_after:.2f} s")
+    assert [rank[:3] for rank in after] == [(0, 4, 0), (1, 4, 0), (2, 4, 1), (3, 4, 1)]
+    if before[0][4] != "None":
+        assert before[0][4] != after[0][4], "a store of its own"
+    (tmp_path / "done").write_text("7")
+    assert {first.end(), second.end()} == {7}
+
+
+def test_a_launcher_that_is_killed_is_missed_and_the_other_goes_on(node, tmp_path):
+    first = node("--max-restarts", 3, nodes="1:2")
+    second = node("--max-restarts", 3, nodes="1:2")
+    assert {rank[1] for rank in begun(first, 1, 2) + begun(second, 1, 2)} == {4}
+    second.signal(signal.SIGKILL)
+    first.wait_for(r"\(lockstep run, pid \d+\) is gone: it died, or its host")
+    assert [rank[:3] for rank in begun(first, 2, 2)] == [(0, 2, 0), (1, 2, 0)]
+    assert "(restart 1 of 3)" in first.text()
+    # Another one comes, and is let in.
+    third = node("--max-restarts", 3, nodes="1:2")
+    assert [rank[:3] for rank in begun(first, 3, 2)] == [(0, 4, 0), (1, 4, 0)]
+    assert [rank[:3] for rank in begun(third, 3, 2)] == [(2, 4, 1), (3, 4, 1)]
+    assert first.text().count("(restart 1 of 3)") == 2, "who comes uses up none"
+    (tmp_path / "done").touch()
+    assert first.end() == 0 and third.end() == 0
+
+
+def test_a_node_that_does_not_come_is_named(node):
+    only = node("--node-rank", 0, "--join-timeout", "1s")
+    assert only.end() == 1, only.text()
+    assert re.search(r"not enough nodes came within 1s: node 1 of 2 have not come; there: node 0 on",
+                     only.text())
+
+
+def test_a_node_that_says_something_else_is_refused(node, tmp_path):
+    first = node("--node-rank", 0)
+    second = node("--node-rank", 1)
+    begun(first, 1, 2)
+    other = node("--node-rank", 1)
+    assert other.end() == 125
+    assert "has node rank 1 already" in other.text()
+    (tmp_path / "done").touch()
+    assert first.end() == 0 and second.end() == 0
+
+
+def test_a_spare_takes_the_place_of_a_node_that_is_lost(node, tmp_path):
+    nodes = [node("--max-restarts", 1) for _ in range(2)]
+    for command in nodes:
+        begun(command, 1, 2)
+    spare = node("--max-restarts", 1)
+    spare.wait_for("on this node")
+    nodes[0].signal(signal.SIGKILL)
+    assert {rank[1] for rank in begun(nodes[1], 2, 2) + begun(spare, 2, 2)} == {4}
+    (tmp_path / "done").touch()
+    assert nodes[1].end() == 0 and spare.end() == 0
+
+
+def test_a_signal_to_one_node_ends_it_and_is_told_to_the_other(node):
+    first = node("--node-rank", 0)
+    second = node("--node-rank", 1)
+    begun(first, 1, 2)
+    begun(second, 1, 2)
+    second.signal(signal.SIGTERM)
+    assert second.end() == 128 + signal.SIGTERM
+    first.wait_for(r"was told to end")
+    assert first.end() == 1, first.text()

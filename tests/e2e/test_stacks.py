@@ -1,0 +1,97 @@
+"""`lockstep stacks`, `why` and `bundle` of stock programs that hang."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+from commands import DEADLINE_S, LOCKSTEP, Command, clean_environment
+
+# All but the last wait for something; that one is busy with its data.
+PROGRAM = """
+import os, sys, threading
+def load():
+    while True:
+        pass
+def step():
+    print("up", os.getpid(), flush=True)
+    if os.environ["LOCKSTEP_INDEX"] == "2":
+        load()
+    threading.Event().wait()
+step()
+"""
+
+
+def ask(*arguments, code=0):
+    answer = subprocess.run([LOCKSTEP, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
+                            text=True, timeout=DEADLINE_S, check=False)
+    assert answer.returncode == code, answer.stdout + answer.stderr
+    return answer.stdout
+
+
+@pytest.fixture
+def hanging(tmp_path):
+    """(address, pids by member) of a run of three that hang."""
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM)
+    with Command(LOCKSTEP, "run", "-n", 3, "--grace", "0s", "--", sys.executable, program,
+                 env=clean_environment(TMPDIR=str(tmp_path), PATH="/nowhere")) as command:
+        address = command.wait_for(r"coordinator (\S+) \(started for this run\)")[0][1]
+        pids = {int(m[1]): int(m[2]) for m in command.wait_for(r"\[task/(\d)\] up (\d+)", count=3)}
+        yield address, pids
+        for pid in pids.values():
+            os.kill(pid, signal.SIGKILL)
+        command.end()
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"], "nothing is left behind"
+
+
+def test_those_at_one_place_are_grouped_and_the_odd_one_is_named(hanging):
+    address, pids = hanging
+    for _ in range(2):  # again and again
+        said = ask("stacks", "job", "--coordinator", address)
+        first = said.splitlines()[0]
+        assert first.startswith("2 of 3 wait in wait, train.py:10; task/2 (pid "
+                                f"{pids[2]} on "), said
+        assert first.endswith(" runs load, train.py:4"), said
+    told = json.loads(ask("stacks", "job", "--coordinator", address, "-o", "json"))
+    assert [(one["member"], one["pid"], one["source"]) for one in told] == [
+        (member, pids[member], "faulthandler") for member in range(3)]
+
+
+def test_a_stopped_process_is_said_to_be_stopped(hanging):
+    address, pids = hanging
+    os.kill(pids[1], signal.SIGSTOP)
+    said = ask("stacks", "job", "--coordinator", address)
+    assert f"task/1 (pid {pids[1]} on " in said and "is stopped" in said.splitlines()[0], said
+    os.kill(pids[1], signal.SIGCONT)
+
+
+def test_a_bundle_has_all_of_it(hanging, tmp_path_factory):
+    address, pids = hanging
+    file = tmp_path_factory.mktemp("bundles") / "job.tar"
+    assert "stacks.txt" in ask("bundle", "job", "--coordinator", address, "--to", str(file))
+    with tarfile.open(file) as archive:
+        content = {name.split("/", 1)[1]: archive.extractfile(name).read().decode()
+                   for name in archive.getnames()}
+    assert {"status.json", "status.txt", "why.txt", "events.jsonl", "stacks.txt", "stacks.json",
+            "output/0.txt"} <= set(content), content.keys()
+    assert "runs load, train.py:4" in content["stacks.txt"]
+    assert content["output/1.txt"] == f"up {pids[1]}\n"
+    assert json.loads(content["status.json"])["jobs"][0]["job"] == "job"
+
+
+def test_without_launchers_it_says_so(tmp_path):
+    ready = tmp_path / "ready"
+    with Command(LOCKSTEP, "serve", "--ephemeral", "--listen", "127.0.0.1:0", "--job", "alone=1",
+                 "--ready-file", ready) as server:
+        server.wait_for("listen|serves|ready")
+        while not ready.exists():
+            assert server.process.poll() is None
+        address = json.loads(ready.read_text())["listen"]
+        said = ask("stacks", "alone", "--coordinator", address, "--timeout", "200ms", code=4)
+        assert "no process of this job belongs to a launcher that answered" in said
+        ask("stacks", "nobody", "--coordinator", address, code=3)

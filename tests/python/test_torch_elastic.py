@@ -1,0 +1,172 @@
+"""`torchrun --rdzv-backend=lockstep`: nodes of one host, each a torchrun of its own."""
+
+import contextlib
+import importlib.metadata
+import os
+import re
+import signal
+import subprocess
+import threading
+import tomllib
+
+import pytest
+
+from torch_programs import (EXAMPLES, LIMIT_S, ROOT, TORCHRUN, environment, final_losses,
+                            needs_torch, run)
+
+pytestmark = [needs_torch, pytest.mark.timeout(600)]
+
+
+class Node:
+    """A torchrun, and what it says as it comes."""
+
+    def __init__(self, server, job, *arguments, nodes="2", conf="", per_node=1, **variables):
+        conf = f"node_timeout=2,{conf}".rstrip(",")
+        self.lines, self._changed = [], threading.Condition()
+        self.process = subprocess.Popen(
+            [str(word) for word in (
+                *TORCHRUN, "--nnodes", nodes, "--nproc-per-node", per_node, "--rdzv-backend",
+                "lockstep", "--rdzv-endpoint", server.address, "--rdzv-id", job, "--rdzv-conf", conf,
+                *arguments)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=environment(**variables), start_new_session=True)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            with self._changed:
+                self.lines.append(line.rstrip("\n"))
+                self._changed.notify_all()
+
+    def text(self):
+        return "\n".join(self.lines)
+
+    def wait_for(self, pattern):
+        with self._changed:
+            found = self._changed.wait_for(
+                lambda: [match for match in (re.search(pattern, line) for line in self.lines) if match]
+                or not self._reader.is_alive(), LIMIT_S)
+        assert found is not True and found, f"no {pattern!r} in:\n{self.text()}"
+        return found[0]
+
+    def end(self):
+        code = self.process.wait(LIMIT_S)
+        self._reader.join(LIMIT_S)
+        return code
+
+    def kill(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        self.process.wait()
+
+
+def test_the_entry_point_of_the_checkout_is_that_of_the_wheel():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    (found,) = importlib.metadata.entry_points(group="torchrun.handlers", name="lockstep")
+    assert {"torchrun.handlers": {found.name: found.value}} == declared
+
+
+def test_two_nodes_train_and_all_come_to_the_same_loss(server, job):
+    arguments = (EXAMPLES / "torch_digits.py", "--epochs", 3)
+    with Node(server, job, *arguments, per_node=2) as one, \
+            Node(server, job, *arguments, per_node=2) as other:
+        assert (one.end(), other.end()) == (0, 0), one.text() + other.text()
+        losses = final_losses(one.text() + "\n" + other.text())
+        assert sorted(losses) == [0, 1, 2, 3] and len(set(losses.values())) == 1
+
+
+# Fails once: the first time, rank 1 ends behind its first all_reduce.
+FAILS_ONCE = """
+import os, sys
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1)
+dist.all_reduce(total)
+print("round", os.environ["LOCKSTEP_ATTEMPT"], "sum", int(total), "at",
+      os.environ["MASTER_PORT"], flush=True)
+if dist.get_rank() == 1 and os.environ["LOCKSTEP_ATTEMPT"] == "1":
+    os._exit(3)
+dist.barrier()
+print("done in", os.environ["LOCKSTEP_ATTEMPT"], flush=True)
+dist.destroy_process_group()
+"""
+
+
+def test_workers_are_started_again_with_a_store_of_their_own(server, job, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(FAILS_ONCE)
+    with Node(server, job, "--max-restarts", 2, program) as one, \
+            Node(server, job, "--max-restarts", 2, program) as other:
+        assert (one.end(), other.end()) == (0, 0), one.text() + other.text()
+        ports = set()
+        for node in (one, other):
+            first, second = re.findall(r"round (\d) sum 2 at (\d+)", node.text())
+            assert (first[0], second[0]) == ("1", "2") and "done in 2" in node.text()
+            ports.add((first[1], second[1]))
+        ((first, second),) = ports
+        assert first != second
+
+
+GOES_ON = """
+import os, sys, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+print("up", os.environ["LOCKSTEP_ATTEMPT"], dist.get_world_size(), flush=True)
+if dist.get_world_size() == 2:
+    dist.recv(torch.ones(1))  # which nobody sends
+print("alone", flush=True)
+"""
+
+
+def test_a_node_that_is_killed_is_done_without(server, job, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(GOES_ON)
+    with Node(server, job, program, nodes="1:2", conf="last_call_timeout=20") as one, \
+            Node(server, job, program, nodes="1:2", conf="last_call_timeout=20") as other:
+        one.wait_for("up 1 2")
+        other.wait_for("up 1 2")
+        one.kill()
+        other.wait_for("up 2 1")
+        assert other.end() == 0, other.text()
+
+
+def test_a_node_that_is_missing_is_counted_and_one_that_was_there_is_named(server, job, tmp_path):
+    with Node(server, job, "--no-python", "true", conf="join_timeout=2") as alone:
+        assert alone.end() == 1
+        assert re.search(rf"1 of 2 nodes came to round 1 of '{job}' within 2 s: \S+ \(pid \d+\); missing: "
+                         "one more, which has never come", alone.text()), alone.text()
+    program = tmp_path / "program.py"
+    program.write_text(GOES_ON)
+    again = job + "-again"
+    with Node(server, again, program, conf="join_timeout=4") as one, \
+            Node(server, again, program, conf="join_timeout=4") as other:
+        one.wait_for("up 1 2")
+        other.wait_for("up 1 2")
+        one.kill()
+        assert other.end() == 1
+        assert re.search(rf"missing: \S+ \(pid {one.process.pid}\), which was in round 1 and was heard of "
+                         r"last \d+\.\d s ago", other.text()), other.text()
+
+
+def test_a_job_of_the_same_name_can_follow(server, job):
+    for _ in range(2):
+        with Node(server, job, "--no-python", "true", nodes="1") as node:
+            assert node.end() == 0, node.text()
+
+
+@pytest.mark.parametrize("arguments, why", [
+    (("--rdzv-endpoint", "127.0.0.1:1"), "127.0.0.1:1"),
+    ((), "takes --rdzv-endpoint HOST:PORT"),
+    (("--rdzv-endpoint", "127.0.0.1:1", "--rdzv-conf", "join_timeout=soon"), "join_timeout=soon"),
+])
+def test_what_cannot_be_is_told(arguments, why):
+    code, said = run(*TORCHRUN, "--nnodes", 1, "--rdzv-backend", "lockstep", "--rdzv-id", "x",
+                     *arguments, "--no-python", "true")
+    assert code == 1 and why in said, said
