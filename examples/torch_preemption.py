@@ -34,6 +34,7 @@ class Training:
         # After its first backward DistributedDataParallel orders what it adds up anew. Done before
         # the first step, a training that goes on adds in the order of one that was not disturbed.
         self.model(torch.zeros(1, 64)).sum().backward()
+        self.optimizer.zero_grad()
 
     def state(self):
         """As it is saved: the same in all processes, so that any number of them may write it."""
