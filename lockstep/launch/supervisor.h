@@ -55,6 +55,7 @@ struct ProcessEnded {
   MemberIndex member;
   Ending ending;
   std::vector<std::string> last_lines = {};  // that it wrote, for people
+  std::string error = {};                    // what it says of itself; empty: nothing
 };
 struct ProcessStopped {
   MemberIndex member;
@@ -281,6 +282,7 @@ class Supervisor {
     int32_t restarts = 0;  // of it alone
     bool again = false;    // it is started again once it is released
     std::vector<std::string> last_lines;
+    std::string error;
   };
   struct TakenSignal {
     Time at;
@@ -346,6 +348,8 @@ class Supervisor {
   std::string AttemptText(int32_t restarts) const;
   int ExitCodeOfAttempt() const;
   void Finish(int exit_code, std::string sentence, Effects& out);
+  // "task/1 (pid 7) was killed by SIGABRT after 3.2 s", with its error if it told one.
+  std::string EndingText(MemberIndex member, const Process& process) const;
   std::string Verdict(MemberIndex member, const Process& process) const;
 
   const SupervisorOptions options_;

@@ -51,9 +51,7 @@ bool Supervisor::RestartFailed(Time now, Effects& out) {
   ++failures_;
   std::string cause = first_failure_text_;
   if (first_failed_) {
-    const Process& process = At(*first_failed_);
-    cause = absl::StrFormat("%s %s after %s", Name(*first_failed_, process),
-                            Describe(process.ending), Spell(process.ended - process.started));
+    cause = EndingText(*first_failed_, At(*first_failed_));
   }
   const std::string failed = absl::StrFormat("%s failed after %s: %s", AttemptText(restarts_),
                                              Spell(now - attempt_began_.value_or(now)), cause);

@@ -121,6 +121,24 @@ TEST_F(RestartsTest, TheRootCauseStandsFirstInTheTableOfEnds) {
   EXPECT_THAT(last.sentences[1], HasSubstr("task/0"));
 }
 
+TEST_F(RestartsTest, WhatAProcessSaysOfItsErrorStandsBehindItsEnding) {
+  options_.size = 1;
+  options_.max_restarts = 1;
+  Start();
+  Do(OutputEnded{M(0)});
+  const Effects first =
+      Do(ProcessEnded{.member = M(0), .ending = {1, 0}, .error = "ValueError: no gradient"});
+  EXPECT_THAT(
+      first.sentences,
+      Contains("attempt 1 failed after 0.0 s: task/0 (pid 100) ended with exit code 1 after "
+               "0.0 s: ValueError: no gradient; attempt 2 begins (restart 1 of 1)"));
+  Begin({.size = 1});
+  Do(OutputEnded{M(0)});
+  const Effects last = Do(ProcessEnded{.member = M(0), .ending = {1, 0}, .error = "KeyError: 'x'"});
+  EXPECT_THAT(last.sentences, Contains("task/0 (pid 101) ended with exit code 1 after 0.0 s: "
+                                       "KeyError: 'x' <- the first to fail"));
+}
+
 TEST_F(RestartsTest, WhoeverTellsUsToEndWantsNoRestart) {
   Start();
   Do(SignalReceived{SIGTERM});
