@@ -245,8 +245,11 @@ absl::Status OptionTable::ResolveOne(Option& option, const Variables& variables,
     std::vector<std::string> texts = parsed->results();
     // A switch that is given twice is on as well.
     if (option.is_switch) texts = {texts.back()};
+    // The library tells no name of an option that no help shows.
+    const auto& names = parsed->get_lnames();
     return set(Origin::kFlag,
-               parsed == option.parsed ? "--" + option.name : parsed->get_name(false, true), texts);
+               "--" + (parsed == option.parsed || names.empty() ? option.name : names.front()),
+               texts);
   }
   std::vector<std::string> names = {option.variable};
   names.insert(names.end(), option.other_variables.begin(), option.other_variables.end());

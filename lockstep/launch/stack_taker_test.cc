@@ -153,7 +153,7 @@ TEST_F(StackTaker, NothingButPlainFilesIsLeftInTheFolder) {
 TEST_F(StackTaker, PySpyIsAskedFirstWhenItIsThere) {
   const std::string tool = folder_ + "/py-spy";
   std::ofstream(tool) << "#!/bin/sh\necho 'Thread 1 (active): \"MainThread\"'\n"
-                         "echo \"    pid_$5 (/home/me/train.py:8)\"\n";
+                         "echo \"    pid_$4 (/home/me/train.py:8)\"\n";
   ASSERT_EQ(::chmod(tool.c_str(), 0755), 0);
   ::setenv("PATH", folder_.c_str(), 1);
   Child child({"/usr/bin/python3", "-c", kWaits}, {});

@@ -155,7 +155,8 @@ TEST(Json, HasEveryFieldInOrder) {
   EXPECT_EQ(ToJson(member).dump(),
             R"({"index":4,"name":"task/4#1","condition":"lost","since_ago_us":0,)"
             R"("last_heard_ago_us":null,"why":"","peer":"","host":"","pid":0,)"
-            R"("step":null,"phase":"","labels":[],"doing":"","native":false})");
+            R"("step":null,"phase":"","labels":[],"doing":"","native":false,)"
+            R"("process":"unspecified","process_since_ago_us":0})");
 }
 
 TEST(Json, WritesIdsAsTextAndListsAsArrays) {
