@@ -100,8 +100,8 @@ class StatusWatch:
 def kill_one(program, figures, victim, told_by, address=None):
     """Kills a rank that steps; what came of it goes into the figures. False: no restart."""
     before = first_steps(program, 0)
-    own = slowest(before, 1, 3)
-    figures.add("own, at the start", own)
+    group_alone = slowest(before, 2, 3)
+    figures.add("own, at the start", slowest(before, 1, 3))
     time.sleep(0.5)  # all step by then, and nothing else runs
     pid = before[victim][0]
     ends, watching = ends_of([step[0] for rank, step in before.items() if rank != victim])
@@ -113,8 +113,7 @@ def kill_one(program, figures, victim, told_by, address=None):
         figures.add("launcher says so", told - killed)
         after = first_steps(program, 1, RESTART_LIMIT_S)
     except Trouble as trouble:
-        why = [line for _, line in program.lines if re.search(r"Error|refused|closed", line)]
-        figures.add("failure", (why or [str(trouble)])[-1][-200:])
+        figures.add("failure", last_error(program) or str(trouble))
         return False
     finally:
         seen = status.end() if status else None
@@ -128,8 +127,15 @@ def kill_one(program, figures, victim, told_by, address=None):
     figures.add("started", max(step[1] for step in after.values()) - killed)
     figures.add("imports", slowest(after, 1, 2))
     figures.add("group and step", slowest(after, 2, 3))
-    figures.add("beyond its own", stepped - own)
+    figures.add("beyond its own", stepped - slowest(after, 1, 2) - group_alone)
     return True
+
+
+def last_error(program):
+    """What torch itself said last; the launcher's own words tell less."""
+    said = [line for _, line in program.lines if re.search(r"\w+(Error|Exception): ", line)]
+    told = [line for line in said if "ChildFailedError" not in line]
+    return re.sub(r"^\[.*?\]:", "", (told or said or [""])[-1])[:240]
 
 
 def restart_under_lockstep(figures, victim, cores):
@@ -157,8 +163,8 @@ RESTART_ROWS = (
     ("what these need to import torch", "imports"),
     ("and then to make their group and a step", "group and step"),
     ("**until the first step of the next attempt**", "first step"),
-    ("what the program takes by itself: start to first step, before the kill", "own, at the start"),
-    ("**the first step, beyond that**", "beyond its own"),
+    ("before the kill: from the start of the processes to the first step", "own, at the start"),
+    ("**until the first step, beyond importing torch now and making a group then**", "beyond its own"),
 )
 
 

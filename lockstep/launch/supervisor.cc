@@ -350,7 +350,7 @@ void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effect
     const std::string others = Others(running);
     Escalate(now, Escalation::kGrace, out);
     if (MayRestart()) {
-      escalate_at_ = now + options_.settle;
+      escalate_at_ = now + Settle();
       absl::StrAppend(&sentence, "; ", others, running == 1 ? " is" : " are",
                       " stopped, and all are started again");
     } else {

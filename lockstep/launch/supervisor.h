@@ -211,7 +211,8 @@ struct SupervisorOptions {
   // longer needed, so they get no grace before it but `settle`.
   absl::Duration stop_grace = absl::Seconds(5);
   // From the first failure until that SIGTERM: who failed because of another may be the quicker to
-  // end, and what the other one ended with tells more.
+  // end, and what the other one ended with tells more. Nobody is killed by SIGKILL because of
+  // another: after that one there is nothing to wait for.
   absl::Duration settle = absl::Milliseconds(200);
   // Whether there are other nodes, which hear of failures and have a say in what follows.
   bool alone = true;
@@ -309,6 +310,8 @@ class Supervisor {
   void On(Time now, const DeadlineReached& event, Effects& out);
 
   static bool FailedByItself(const Process& process);
+  // From the first failure until the others are stopped.
+  absl::Duration Settle();
   // Whether the coordinator's word on who failed first is still waited for.
   bool AwaitsRootCause(Time now, Effects& out);
   Process& At(MemberIndex member);

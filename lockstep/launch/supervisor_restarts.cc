@@ -1,5 +1,6 @@
 // What the supervisor decides about starting processes again.
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,11 @@ bool Supervisor::Waits() const {
 absl::Duration Supervisor::HelperGrace() const {
   const bool over = first_failure_ || called_off_;
   return over && MayRestart() ? options_.settle : options_.helper_grace;
+}
+
+absl::Duration Supervisor::Settle() {
+  const bool killed = first_failed_ && At(*first_failed_).ending.signal == SIGKILL;
+  return killed ? absl::ZeroDuration() : options_.settle;
 }
 
 bool Supervisor::TellsOthers() const {

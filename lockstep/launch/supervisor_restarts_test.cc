@@ -50,7 +50,7 @@ class RestartsTest : public testing::Test {
 TEST_F(RestartsTest, AFailureStopsTheOthersAndStartsAllAgain) {
   Start();
   now_ = now_ + absl::Seconds(3);
-  const Effects failed = End(1, {0, SIGKILL});
+  const Effects failed = End(1, {0, SIGABRT});
   EXPECT_THAT(failed.sentences,
               ElementsAre(HasSubstr("; the other process is stopped, and all are started again")));
   EXPECT_THAT(failed.signals, IsEmpty()) << "whose failure it was may show in a moment";
@@ -61,17 +61,25 @@ TEST_F(RestartsTest, AFailureStopsTheOthersAndStartsAllAgain) {
   EXPECT_EQ(over.restart, 1);
   EXPECT_FALSE(over.exit_code.has_value());
   EXPECT_THAT(over.sentences,
-              ElementsAre("attempt 1 failed after 3.2 s: task/1 (pid 101) was killed by SIGKILL "
+              ElementsAre("attempt 1 failed after 3.2 s: task/1 (pid 101) was killed by SIGABRT "
                           "after 3.0 s; attempt 2 begins (restart 1 of 2)"));
   Begin({.size = 2});
   End(0, {0, 0});
   const Effects last = End(1, {0, 0});
   EXPECT_EQ(last.exit_code, 0);
   EXPECT_THAT(last.sentences,
-              ElementsAre("attempt 1 failed after 3.2 s: task/1 (pid 101) was killed by SIGKILL "
+              ElementsAre("attempt 1 failed after 3.2 s: task/1 (pid 101) was killed by SIGABRT "
                           "after 3.0 s",
                           HasSubstr("task/0 (pid 102)"), HasSubstr("task/1 (pid 103)"),
                           "all 2 succeeded in 3.2 s"));
+}
+
+TEST_F(RestartsTest, AfterASigkillNothingIsWaitedFor) {
+  Start();
+  End(1, {0, SIGKILL});
+  EXPECT_EQ(supervisor_->NextDeadline(), now_);
+  EXPECT_THAT(Do(DeadlineReached{}).signals,
+              ElementsAre(SignalGroup{M(0), SIGTERM}, SignalGroup{M(0), SIGCONT}));
 }
 
 TEST_F(RestartsTest, HelpersOfAFailedAttemptHoldUpNobody) {
