@@ -30,7 +30,7 @@ DATA_EXAMPLE = ROOT / "examples" / "jax_digits_workers.py"
 PACKAGE = ROOT / "build" / "release" / "python"
 
 JOB, TORCH_JOB, SIZE = "digits", "torch", 4
-TORCH_EPOCHS = 120  # so many that it still trains when JAX has compiled its steps
+TORCH_EPOCHS = 60  # so many that it still trains when JAX has compiled its steps
 STEPS = 400         # of the native job
 VICTIM = 2
 POLL_S = 0.02       # around the kill
@@ -498,7 +498,7 @@ def first_failure(command):
     own = [text for process, text in (of_process(line) for _, line in command.lines)
            if process is None and text.strip()]
     said = [text for text in own if "first to fail" in text] or own or ["(it said nothing)"]
-    return said[-1].removeprefix("lockstep run:").strip()
+    return said[-1].removeprefix("lockstep run:").partition("; the last that it wrote")[0].strip()
 
 
 def who_learned(story, watch, command, killed, victim):
