@@ -26,6 +26,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 JAX = ROOT / "tests" / "interop" / "requirements.txt"
+TORCH = ROOT / "tests" / "interop" / "requirements-torch.txt"
 DEMO_LIMIT_S = 900
 
 # What scripts/setup.sh installs that a wheel could lean on, with what belongs to it.
@@ -194,13 +195,13 @@ def install(environment, wheel, requirements):
     pip = [str(environment / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "--no-index", str(wheel)], check=True)
     if requirements:
-        subprocess.run([*pip, "-r", str(requirements)], check=True)
+        subprocess.run([*pip, *(word for file in requirements for word in ("-r", str(file)))], check=True)
 
 
 def check(wheel, folder, demo):
     environment = folder / "venv"
     with timed("installed into a fresh environment"):
-        install(environment, wheel, JAX if demo else None)
+        install(environment, wheel, [JAX, TORCH] if demo else [])
     for file, line in dependencies(environment):
         yield f"{file}: {line}"
     for symbol in symbols(environment):

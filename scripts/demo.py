@@ -24,11 +24,13 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "jax_digits.py"
+TORCH_EXAMPLE = ROOT / "examples" / "torch_digits.py"
 NATIVE_EXAMPLE = ROOT / "examples" / "steps_member.py"
 DATA_EXAMPLE = ROOT / "examples" / "jax_digits_workers.py"
 PACKAGE = ROOT / "build" / "release" / "python"
 
-JOB, SIZE = "digits", 4
+JOB, TORCH_JOB, SIZE = "digits", "torch", 4
+TORCH_EPOCHS = 60  # so many that it still trains when JAX has compiled its steps
 STEPS = 400         # of the native job
 VICTIM = 2
 POLL_S = 0.02       # around the kill
@@ -204,6 +206,7 @@ class Outcome:
     step: int = 0
     code: int = 0
     finals: dict = dataclasses.field(default_factory=dict)  # process -> (loss, accuracy)
+    trained: tuple = (0.0, 0.0)  # from when until when
 
 
 def of_process(line):
@@ -263,15 +266,21 @@ def wait_until_training(story, watch, command, attempts_before):
     return job["attempt"]
 
 
+def wait_for_finals(command):
+    """What each process came to, once all have said so."""
+    return command.wait_for(f"the final line of {SIZE} processes",
+                            lambda lines: len(finals(lines)) == SIZE and finals(lines), TRAINING_LIMIT_S)
+
+
 def run_to_the_end(story, watch, address, title, name, attempts_before):
     """A run that nothing disturbs."""
     outcome, began = Outcome(title), time.monotonic()
     command = start_run(story, address, name)
     try:
         outcome.attempt = wait_until_training(story, watch, command, attempts_before)
-        outcome.finals = command.wait_for(
-            f"the final line of {SIZE} processes",
-            lambda lines: len(finals(lines)) == SIZE and finals(lines), TRAINING_LIMIT_S)
+        training_since = time.monotonic()
+        outcome.finals = wait_for_finals(command)
+        outcome.trained = (training_since, time.monotonic())
         outcome.step = progress(command.lines)[0]
         for process, (loss, accuracy) in sorted(outcome.finals.items()):
             story.tell("finished", f"task/{process}: loss {loss}, held-out accuracy {accuracy:.4f}")
@@ -290,6 +299,97 @@ def run_to_the_end(story, watch, address, title, name, attempts_before):
     story.claim(worst > ACCURACY_MIN,
                 f"{title}: held-out accuracy {worst:.4f}, above {ACCURACY_MIN}")
     return outcome
+
+
+def torch_python():
+    """The one that runs this, when it has torch; else one that scripts/setup.sh has made; else None."""
+    pythons = [pathlib.Path(sys.executable),
+               *(ROOT / "build" / "peers" / peer / "bin" / "python" for peer in ("torch", "frameworks"))]
+    for python in pythons:
+        looks = [python, "-c", "import importlib.util as u, sys; sys.exit(not u.find_spec('torch'))"]
+        if python.exists() and subprocess.run(looks, capture_output=True, check=False).returncode == 0:
+            return python
+    return None
+
+
+def store_of(address, job):
+    """What `lockstep status` shows of torch's store of that job."""
+    answer = subprocess.run([str(LOCKSTEP), "status", job, "--coordinator", address, "-o", "json"],
+                            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
+                            check=False)
+    return json.loads(answer.stdout)["jobs"][0]["torch_store"]
+
+
+class TorchRun:
+    """Four processes of stock PyTorch, told of on a thread of its own while something else runs."""
+
+    def __init__(self, story, address, python):
+        self.outcome = Outcome("run 3, PyTorch beside it")
+        self.trouble, self.store, self.trained = None, {}, (0.0, 0.0)
+        self._story, self._address, self._began = story, address, time.monotonic()
+        self._command = Command("run-3-torch", [
+            LOCKSTEP, "run", "-n", SIZE, "--job", TORCH_JOB, "--coordinator", address, "--", python,
+            TORCH_EXAMPLE, "--epochs", TORCH_EPOCHS])
+        story.tell("started", f"lockstep run -n {SIZE} --job {TORCH_JOB} -- python "
+                              f"examples/{TORCH_EXAMPLE.name}, on the same server")
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def _follow(self):
+        try:
+            self._tell()
+        except (Trouble, subprocess.SubprocessError, ValueError, LookupError) as trouble:
+            self.trouble = trouble
+
+    def _tell(self):
+        outcome, story, command = self.outcome, self._story, self._command
+        step, _, loss = command.wait_for("torch's first training step", progress, TRAINING_LIMIT_S)
+        began = time.monotonic()
+        self.store = store_of(self._address, TORCH_JOB)
+        story.tell("training", f"torch: step {step}, loss {loss}; lockstep status: its store has "
+                               f"{self.store['connections']} connections, {self.store['keys']} keys")
+        outcome.finals = wait_for_finals(command)
+        self.trained = (began, time.monotonic())
+        outcome.step, outcome.attempt = progress(command.lines)[0], self.store["attempt"]
+        outcome.code = command.end(60)
+        loss, accuracy = next(iter(outcome.finals.values()))
+        story.tell("ended", f"torch: final loss {loss}, accuracy {accuracy:.4f} in {SIZE} processes; "
+                            f"lockstep run exits with {outcome.code}")
+        outcome.took_s = time.monotonic() - self._began
+
+    def end(self):
+        self._thread.join(2 * TRAINING_LIMIT_S)
+        self.stop()
+        if self.trouble:
+            raise Trouble(str(self.trouble))
+        return self.outcome
+
+    def stop(self):
+        self._command.stop()
+
+
+def run_beside_torch(story, watch, address, attempts_before):
+    """The JAX job once more, and a PyTorch job at the same time, on one server."""
+    python = torch_python()
+    if python is None:
+        raise Trouble("no Python here has torch; scripts/setup.sh torch makes one that has")
+    torch = TorchRun(story, address, python)
+    try:
+        jax = run_to_the_end(story, watch, address, "run 3, on the same server", "run-3", attempts_before)
+        outcome = torch.end()
+    finally:
+        torch.stop()
+    (began, ended), losses = torch.trained, {loss for loss, _ in outcome.finals.values()}
+    worst = min(accuracy for _, accuracy in outcome.finals.values())
+    both = min(ended, jax.trained[1]) - max(began, jax.trained[0])
+    story.claim(outcome.code == 0 and len(losses) == 1 and worst > ACCURACY_MIN,
+                f"run 3: beside it {SIZE} stock PyTorch processes print the same final loss "
+                f"({', '.join(losses)}), accuracy {worst:.4f}")
+    story.claim(torch.store["connections"] >= SIZE,
+                f"run 3: they met at the server's store of their job "
+                f"({torch.store['connections']} connections)")
+    story.claim(both > 0, f"run 3: both jobs trained at the same time, for {max(both, 0):.1f} s")
+    return [jax, outcome]
 
 
 def steps_told(lines, text):
@@ -331,9 +431,7 @@ def run_with_a_preemption(story, watch, address, attempts_before, undisturbed):
             TRAINING_LIMIT_S)
         story.tell("resumed", f"task/0-{SIZE - 1} after step "
                               f"{', '.join(map(str, set(resumed.values())))}")
-        outcome.finals = command.wait_for(
-            f"the final line of {SIZE} processes",
-            lambda lines: len(finals(lines)) == SIZE and finals(lines), TRAINING_LIMIT_S)
+        outcome.finals = wait_for_finals(command)
         outcome.step = progress(command.lines)[0]
         outcome.code = command.end(60)
         _, job = watch.wait_for("the attempt's end", lambda j: j["state"] == "ended", 30)
@@ -400,7 +498,7 @@ def first_failure(command):
     own = [text for process, text in (of_process(line) for _, line in command.lines)
            if process is None and text.strip()]
     said = [text for text in own if "first to fail" in text] or own or ["(it said nothing)"]
-    return said[-1].removeprefix("lockstep run:").strip()
+    return said[-1].removeprefix("lockstep run:").partition("; the last that it wrote")[0].strip()
 
 
 def who_learned(story, watch, command, killed, victim):
@@ -528,9 +626,7 @@ def run_with_data_workers(story):
             TRAINING_LIMIT_S)
         workers[0].process.kill()
         story.tell("KILLED", f"the first data worker, by SIGKILL at step {step}")
-        outcome.finals = command.wait_for(
-            f"the final line of {SIZE} processes",
-            lambda lines: len(finals(lines)) == SIZE and finals(lines), TRAINING_LIMIT_S)
+        outcome.finals = wait_for_finals(command)
         outcome.step = progress(command.lines)[0]
         outcome.code = command.end(60)
         outcome.attempt = 1
@@ -609,9 +705,12 @@ def shown(path):
 
 def print_next():
     lockstep, python = shown(LOCKSTEP), shown(pathlib.Path(sys.executable))
+    torch = shown(torch_python() or pathlib.Path("python"))
     print(f"""
 What to try next
   {lockstep} run -n 4 -- {python} examples/{EXAMPLE.name}
+  {lockstep} run -n 4 --max-restarts 1 -- {torch} examples/{TORCH_EXAMPLE.name} --epochs 1000
+                                                      and kill -9 one of the processes
   {lockstep} run -n 4 -- {shown(pathlib.Path(python_with_lockstep()))} examples/hello_member.py
   {lockstep} serve --ephemeral --job digits=4          then, elsewhere:
   LOCKSTEP_COORDINATOR=127.0.0.1:7070 {lockstep} status
@@ -625,18 +724,17 @@ def main():
     story, outcomes, figures, server, watch = Story(), [], {}, None, None
     print(f"Four stock JAX processes on {socket.gethostname()}; they know nothing of Lockstep.\n")
     try:
-        server, address = start_server(story)
+        server, address = start_server(story, keep=("--ephemeral", "--job", f"{TORCH_JOB}={SIZE}"))
         watch = Watch(address)
         story.heading("Run 1: nothing goes wrong")
         outcomes.append(run_to_the_end(story, watch, address, "run 1, undisturbed", "run-1", 0))
         story.heading("Run 2: one process is killed in the middle")
         outcome, figures = run_with_a_death(story, watch, address, outcomes[-1].attempt)
         outcomes.append(outcome)
-        story.heading("Run 3: the same job again, on the same server")
-        outcomes.append(run_to_the_end(story, watch, address, "run 3, on the same server", "run-3",
-                                       outcomes[-1].attempt))
+        story.heading("Run 3: the same job again, and a PyTorch job beside it, on the same server")
+        outcomes += run_beside_torch(story, watch, address, outcomes[-1].attempt)
         story.heading("Run 4: the host of one process is taken away, and they are told before")
-        outcomes.append(run_with_a_preemption(story, watch, address, outcomes[-1].attempt,
+        outcomes.append(run_with_a_preemption(story, watch, address, outcomes[-2].attempt,
                                               outcomes[0].finals))
         story.heading("Run 5: members that know Lockstep; the server itself is killed")
         outage_ms = run_while_the_server_dies(story)

@@ -5,6 +5,7 @@
 #   scripts/setup.sh               everything that demo.sh and test.sh need (preset: release)
 #   scripts/setup.sh packages      only the Debian packages
 #   scripts/setup.sh venvs         only build/venv and build/peers/*
+#   scripts/setup.sh torch         build/peers/torch: what the demo's PyTorch job runs with
 #   scripts/setup.sh frameworks    build/peers/frameworks: torch, tensorflow and jax in one environment
 #   scripts/setup.sh transfers     peers of bench/rendezvous: UCX and Open MPI
 #   scripts/setup.sh schedulers    Open MPI and Slurm, for tests/e2e/test_run_schedulers.py
@@ -136,6 +137,11 @@ setup_venvs() {
     "$setup_root/tests/interop/requirements-tensorflow.txt"
 }
 
+# Only for the demo.
+setup_torch() {
+  setup_venv "$setup_root/build/peers/torch" "$setup_root/tests/interop/requirements-torch.txt"
+}
+
 # Large, and only for tests/python/test_imports.py: made by the tests of the Python package.
 setup_frameworks() {
   setup_venv "$setup_root/build/peers/frameworks" "$setup_root/tests/python/frameworks.txt"
@@ -203,6 +209,7 @@ setup_main() {
     all) setup_packages; setup_venvs; setup_build release ;;
     packages) setup_packages ;;
     venvs) setup_venvs ;;
+    torch) setup_torch ;;
     frameworks) setup_frameworks ;;
     loaders) setup_loaders ;;
     schedulers) setup_packages "${SETUP_SCHEDULER_PACKAGES[@]}" ;;

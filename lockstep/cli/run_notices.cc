@@ -116,8 +116,8 @@ const std::vector<int>& RunNotices::signals() const {
   return signals_ != nullptr ? signals_->signals() : none;
 }
 
-void RunNotices::Start(runtime::Loop& loop, const launch::JobAddress& address, int32_t first, int32_t size,
-                       Callbacks callbacks) {
+void RunNotices::Start(runtime::Loop& loop, const launch::JobAddress& address, int32_t first,
+                       int32_t size, Callbacks callbacks) {
   loop_ = &loop;
   callbacks_ = std::move(callbacks);
   again_ = std::make_unique<runtime::Timer>(loop);
@@ -146,13 +146,17 @@ void RunNotices::Opened(absl::StatusOr<std::unique_ptr<Session>> session) {
   }
   session_ = *std::move(session);
   WatchJob();
-  std::vector<int32_t> members(static_cast<size_t>(size_));
-  std::iota(members.begin(), members.end(), first_);
-  const absl::Status status = sources_->Start(session_->preemptions(), std::move(members), "");
+  const absl::Status status = sources_->Start(session_->preemptions(), Members(), "");
   if (!status.ok()) {
     callbacks_.say(
         absl::StrCat("a source of --notice does not run: ", std::string(status.message())));
   }
+}
+
+std::vector<int32_t> RunNotices::Members() const {
+  std::vector<int32_t> members(static_cast<size_t>(size_));
+  std::iota(members.begin(), members.end(), first_);
+  return members;
 }
 
 void RunNotices::WatchJob() {
@@ -210,7 +214,10 @@ void RunNotices::TakeSignal(int signal) {
   if (signals_ != nullptr) signals_->Take(signal);
 }
 
-void RunNotices::Restarted() {
+void RunNotices::Restarted(int32_t first, int32_t size) {
+  first_ = first;
+  size_ = size;
+  sources_->SetMembers(Members());
   WatchJob();
   sources_->TellAgain();
 }

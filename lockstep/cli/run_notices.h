@@ -52,12 +52,14 @@ class RunNotices {
   void TakeSignal(int signal);
   // How the job's preemption stands now: `checked`, also when nobody answers.
   void Check();
-  // Processes are started again: another attempt, that knows nothing of the former one's notices.
-  void Restarted();
+  // Processes are started again: another attempt, that knows nothing of the former one's notices,
+  // and in which other members may run here.
+  void Restarted(int32_t first, int32_t size);
 
  private:
   RunNotices() = default;
   void Opened(absl::StatusOr<std::unique_ptr<Session>> session);
+  std::vector<int32_t> Members() const;
   void WatchJob();
   void Take(absl::StatusOr<PreemptionNotice> notice);
   launch::PreemptionTold ToTold(const PreemptionNotice& notice) const;

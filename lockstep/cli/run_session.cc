@@ -373,7 +373,7 @@ void Session::BeginFromCrew(const wire::native::PollCrewReply& told) {
                                                           environment.attempt.max_restarts)
                                         : std::string()));
   plan_.launcher.environment.placement = environment.placement;
-  if (again && noticing_) notices_->Restarted();
+  if (again && noticing_) notices_->Restarted(told.first_member, plan_.nodes.processes);
   OpenStore(told.job_attempt, std::move(environment),
             [this, attempt = told.attempt,
              failures = told.failures](absl::StatusOr<launch::RunEnvironment> ready) {
@@ -420,7 +420,8 @@ void Session::RenewPorts(launch::RunEnvironment& environment) {
 }
 
 void Session::Restarting(int32_t restarts) {
-  notices_->Restarted();
+  const launch::Placement& place = plan_.launcher.environment.placement;
+  notices_->Restarted(place.first, place.local_size);
   launch::RunEnvironment environment = plan_.launcher.environment;
   SetAttempt(plan_, restarts, environment);
   RenewPorts(environment);
@@ -578,6 +579,7 @@ int RunJob(const RunOptions& options) {
   if (!options.no_stacks && !folder.empty() && launch::WriteStackHook(folder).ok()) {
     launch::AddStackHook(folder, plan->launcher.environment);
   }
+  plan->launcher.environment.error_folder = folder;
   RaiseDescriptorLimit(plan->launcher.supervisor.size);
 
   launch::InheritedSignals signals;

@@ -105,6 +105,11 @@ void HostSources::TellAgain() {
   }
 }
 
+void HostSources::SetMembers(std::vector<int32_t> members) {
+  const std::lock_guard lock(mutex_);
+  members_ = std::move(members);
+}
+
 void HostSources::PreemptionEnded(bool saved) {
   std::vector<std::pair<std::string, std::string>> over;
   {

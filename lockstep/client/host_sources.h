@@ -55,6 +55,8 @@ class HostSources {
   void PreemptionEnded(bool saved);
   // Another attempt has begun.
   void TellAgain();
+  // From now on other members run here.
+  void SetMembers(std::vector<int32_t> members);
 
   std::vector<preempt::SourceHealth> health() const { return sources_->health(); }
 

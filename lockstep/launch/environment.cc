@@ -87,6 +87,7 @@ void SetTorch(const RunEnvironment& run, const std::string& index, int32_t local
   environment["TORCHELASTIC_RUN_ID"] = run.run_name.empty() ? run.address.job : run.run_name;
   environment["TORCHELASTIC_RESTART_COUNT"] = absl::StrCat(run.attempt.restarts);
   environment["TORCHELASTIC_MAX_RESTARTS"] = absl::StrCat(run.attempt.max_restarts);
+  if (!run.error_folder.empty()) environment["TORCHELASTIC_ERROR_FILE"] = ErrorFileOf(run, local);
   environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   if (LimitsThreads(run)) environment["OMP_NUM_THREADS"] = "1";
   if (run.address.store.empty()) return;
@@ -157,6 +158,12 @@ Environment MemberEnvironment(const RunEnvironment& run, int32_t local) {
   }
   for (const auto& [name, value] : run.extra) environment[name] = value;
   return environment;
+}
+
+std::string ErrorFileOf(const RunEnvironment& run, int32_t local) {
+  if (run.error_folder.empty()) return "";
+  return absl::StrCat(run.error_folder, "/error-", run.attempt.restarts, "-",
+                      run.placement.first + local, ".json");
 }
 
 bool LimitsThreads(const RunEnvironment& run) {

@@ -57,6 +57,8 @@ struct RunEnvironment {
   RunAttempt attempt;
   // HOST:PORT of each member for TensorFlow's own servers; empty: no TF_CONFIG.
   std::vector<std::string> tensorflow;
+  // Where a process may leave a file on its own error; empty: nowhere.
+  std::string error_folder;
   // What the user wants besides; it wins.
   Environment extra;
 };
@@ -75,6 +77,8 @@ struct RunEnvironment {
 //   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, NODE_RANK,
 //   ROLE_NAME, ROLE_RANK, ROLE_WORLD_SIZE, TORCHELASTIC_RUN_ID, _RESTART_COUNT, _MAX_RESTARTS
 //       what torchrun gives its workers;
+//   TORCHELASTIC_ERROR_FILE
+//       where torch's `record` leaves the error that ends a process;
 //   MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE
 //       where there is a store: with the last each rank is a client of it only;
 //   TORCH_NCCL_ASYNC_ERROR_HANDLING; OMP_NUM_THREADS with several processes
@@ -97,6 +101,9 @@ struct RunEnvironment {
 // What an MPI launcher said of `lockstep run` itself (PMI_RANK, PMIX_RANK, MV2_COMM_WORLD_RANK and
 // their like) is taken away: it is not true of the processes, and some libraries believe it first.
 Environment MemberEnvironment(const RunEnvironment& run, int32_t local);
+
+// TORCHELASTIC_ERROR_FILE of process number `local`; flat in its folder. Empty: there is none.
+std::string ErrorFileOf(const RunEnvironment& run, int32_t local);
 
 // Whether MemberEnvironment sets OMP_NUM_THREADS, which the user should hear of.
 bool LimitsThreads(const RunEnvironment& run);

@@ -28,6 +28,7 @@ Environment Of(Environment inherited) { return MemberEnvironment(RunOf(std::move
 TEST(EnvironmentTest, EveryVariableOfTheTable) {
   RunEnvironment run = RunOf({{"HOME", "/home/kim"}});
   run.attempt.number = 2;
+  run.error_folder = "/tmp/run";
   run.tensorflow = {"a:1", "a:2", "b:1", "b:2"};
   run.extra = {{"NCCL_DEBUG", "INFO"}, {"ROLE_NAME", "mine"}};
   EXPECT_THAT(
@@ -40,7 +41,8 @@ TEST(EnvironmentTest, EveryVariableOfTheTable) {
           "ROLE_WORLD_SIZE=4", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=27003",
           "TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_RUN_ID=digits",
           "TORCHELASTIC_RESTART_COUNT=1", "TORCHELASTIC_MAX_RESTARTS=3",
-          "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "OMP_NUM_THREADS=1",
+          "TORCHELASTIC_ERROR_FILE=/tmp/run/error-1-3.json", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
+          "OMP_NUM_THREADS=1",
           "TF_CONFIG={\"cluster\": {\"worker\": [\"a:1\", \"a:2\", \"b:1\", \"b:2\"]}, "
           "\"task\": {\"type\": \"worker\", \"index\": 3}}",
           "JAX_COORDINATOR_BIND_ADDRESS=127.0.0.1:0", "JAX_COORDINATOR_ADDRESS=10.0.0.1:27002",

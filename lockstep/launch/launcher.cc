@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/launch/error_file.h"
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/last_lines.h"
 
@@ -34,6 +35,7 @@ struct Launcher::Slot {
   std::unique_ptr<OutputPipe> output;
   std::unique_ptr<OutputPipe> errors;
   LastLines last_lines;
+  std::string error_file;
   bool output_end_told = false;
   bool retired = false;  // another has taken its place
 };
@@ -124,6 +126,7 @@ bool Launcher::StartOne(MemberIndex member, int32_t restarts) {
   Slot& slot = *place;
   slot.member = member;
   slot.process = std::move(*process);
+  slot.error_file = ErrorFileOf(own, member.value() - environment_.placement.first);
   slot.output = MakePipe(slot, kOutputStream, slot.process->TakeOutput());
   slot.errors = MakePipe(slot, kErrorStream, slot.process->TakeErrors());
   slot.end.emplace(loop_.io(), slot.process->TakePidfd().release());
@@ -177,8 +180,10 @@ void Launcher::WatchEnd(Slot& slot) {
         // still write.
         slot.output->Drain();
         slot.errors->Drain();
-        Handle(ProcessEnded{
-            .member = slot.member, .ending = *ending, .last_lines = slot.last_lines.Take()});
+        Handle(ProcessEnded{.member = slot.member,
+                            .ending = *ending,
+                            .last_lines = slot.last_lines.Take(),
+                            .error = ending->succeeded() ? "" : ReadErrorFile(slot.error_file)});
       });
 }
 

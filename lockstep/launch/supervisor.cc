@@ -122,12 +122,11 @@ void Supervisor::On(Time now, const ProcessEnded& event, Effects& out) {
   process.stopped_since.reset();
   process.ending = event.ending;
   process.last_lines = event.last_lines;
+  process.error = event.error;
   out.reports.push_back({ProcessReport::Kind::kEnded, event.member, process.pid, event.ending});
 
   if (!event.ending.succeeded() && preempted_.Explains(now) && !first_failure_) {
-    out.sentences.push_back(absl::StrFormat("%s %s after %s, preempted",
-                                            Name(event.member, process), Describe(event.ending),
-                                            Spell(now - process.started)));
+    out.sentences.push_back(absl::StrCat(EndingText(event.member, process), ", preempted"));
     if (!first_preempted_) {
       first_preempted_ = now;
       first_preempted_end_ = event.ending;
@@ -137,8 +136,7 @@ void Supervisor::On(Time now, const ProcessEnded& event, Effects& out) {
     }
     SettlePreempted(now, out);
   } else if (!event.ending.succeeded()) {
-    std::string sentence = absl::StrFormat("%s %s after %s", Name(event.member, process),
-                                           Describe(event.ending), Spell(now - process.started));
+    std::string sentence = EndingText(event.member, process);
     if (event.ending.signal == SIGKILL && process.sent != SIGKILL) {
       absl::StrAppend(&sentence,
                       ", not by lockstep run (the kernel's log tells whether memory ran out)");
@@ -352,7 +350,7 @@ void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effect
     const std::string others = Others(running);
     Escalate(now, Escalation::kGrace, out);
     if (MayRestart()) {
-      escalate_at_ = now + options_.settle;
+      escalate_at_ = now + Settle();
       absl::StrAppend(&sentence, "; ", others, running == 1 ? " is" : " are",
                       " stopped, and all are started again");
     } else {
@@ -535,14 +533,19 @@ void Supervisor::On(Time now, const PreemptionChecked& event, Effects& out) {
   if (event.told) On(now, *event.told, out);
 }
 
+std::string Supervisor::EndingText(MemberIndex member, const Process& process) const {
+  const std::string text =
+      absl::StrFormat("%s %s after %s", Name(member, process),
+                      process.given_up ? "did not end even by SIGKILL" : Describe(process.ending),
+                      Spell(process.ended - process.started));
+  return process.error.empty() ? text : absl::StrCat(text, ": ", process.error);
+}
+
 std::string Supervisor::Verdict(MemberIndex member, const Process& process) const {
   if (process.state == ProcessState::kNotStarted) {
     return absl::StrFormat("%s/%d was not started", options_.role, member.value());
   }
-  std::string text =
-      absl::StrFormat("%s %s after %s", Name(member, process),
-                      process.given_up ? "did not end even by SIGKILL" : Describe(process.ending),
-                      Spell(process.ended - process.started));
+  std::string text = EndingText(member, process);
   if (process.ending.signal != 0 && process.ending.signal == process.sent) {
     absl::StrAppend(&text, " (sent by lockstep run)");
   }

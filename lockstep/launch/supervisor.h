@@ -55,6 +55,7 @@ struct ProcessEnded {
   MemberIndex member;
   Ending ending;
   std::vector<std::string> last_lines = {};  // that it wrote, for people
+  std::string error = {};                    // what it says of itself; empty: nothing
 };
 struct ProcessStopped {
   MemberIndex member;
@@ -210,7 +211,8 @@ struct SupervisorOptions {
   // longer needed, so they get no grace before it but `settle`.
   absl::Duration stop_grace = absl::Seconds(5);
   // From the first failure until that SIGTERM: who failed because of another may be the quicker to
-  // end, and what the other one ended with tells more.
+  // end, and what the other one ended with tells more. Nobody is killed by SIGKILL because of
+  // another: after that one there is nothing to wait for.
   absl::Duration settle = absl::Milliseconds(200);
   // Whether there are other nodes, which hear of failures and have a say in what follows.
   bool alone = true;
@@ -281,6 +283,7 @@ class Supervisor {
     int32_t restarts = 0;  // of it alone
     bool again = false;    // it is started again once it is released
     std::vector<std::string> last_lines;
+    std::string error;
   };
   struct TakenSignal {
     Time at;
@@ -307,6 +310,8 @@ class Supervisor {
   void On(Time now, const DeadlineReached& event, Effects& out);
 
   static bool FailedByItself(const Process& process);
+  // From the first failure until the others are stopped.
+  absl::Duration Settle();
   // Whether the coordinator's word on who failed first is still waited for.
   bool AwaitsRootCause(Time now, Effects& out);
   Process& At(MemberIndex member);
@@ -346,6 +351,8 @@ class Supervisor {
   std::string AttemptText(int32_t restarts) const;
   int ExitCodeOfAttempt() const;
   void Finish(int exit_code, std::string sentence, Effects& out);
+  // "task/1 (pid 7) was killed by SIGABRT after 3.2 s", with its error if it told one.
+  std::string EndingText(MemberIndex member, const Process& process) const;
   std::string Verdict(MemberIndex member, const Process& process) const;
 
   const SupervisorOptions options_;

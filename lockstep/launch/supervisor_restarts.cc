@@ -1,5 +1,6 @@
 // What the supervisor decides about starting processes again.
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,6 +38,11 @@ absl::Duration Supervisor::HelperGrace() const {
   return over && MayRestart() ? options_.settle : options_.helper_grace;
 }
 
+absl::Duration Supervisor::Settle() {
+  const bool killed = first_failed_ && At(*first_failed_).ending.signal == SIGKILL;
+  return killed ? absl::ZeroDuration() : options_.settle;
+}
+
 bool Supervisor::TellsOthers() const {
   return !options_.alone && !called_off_ && !told_to_end_ &&
          !(options_.scope == RestartScope::kNode && MayRestart());
@@ -51,9 +57,7 @@ bool Supervisor::RestartFailed(Time now, Effects& out) {
   ++failures_;
   std::string cause = first_failure_text_;
   if (first_failed_) {
-    const Process& process = At(*first_failed_);
-    cause = absl::StrFormat("%s %s after %s", Name(*first_failed_, process),
-                            Describe(process.ending), Spell(process.ended - process.started));
+    cause = EndingText(*first_failed_, At(*first_failed_));
   }
   const std::string failed = absl::StrFormat("%s failed after %s: %s", AttemptText(restarts_),
                                              Spell(now - attempt_began_.value_or(now)), cause);

@@ -50,7 +50,7 @@ class RestartsTest : public testing::Test {
 TEST_F(RestartsTest, AFailureStopsTheOthersAndStartsAllAgain) {
   Start();
   now_ = now_ + absl::Seconds(3);
-  const Effects failed = End(1, {0, SIGKILL});
+  const Effects failed = End(1, {0, SIGABRT});
   EXPECT_THAT(failed.sentences,
               ElementsAre(HasSubstr("; the other process is stopped, and all are started again")));
   EXPECT_THAT(failed.signals, IsEmpty()) << "whose failure it was may show in a moment";
@@ -61,17 +61,25 @@ TEST_F(RestartsTest, AFailureStopsTheOthersAndStartsAllAgain) {
   EXPECT_EQ(over.restart, 1);
   EXPECT_FALSE(over.exit_code.has_value());
   EXPECT_THAT(over.sentences,
-              ElementsAre("attempt 1 failed after 3.2 s: task/1 (pid 101) was killed by SIGKILL "
+              ElementsAre("attempt 1 failed after 3.2 s: task/1 (pid 101) was killed by SIGABRT "
                           "after 3.0 s; attempt 2 begins (restart 1 of 2)"));
   Begin({.size = 2});
   End(0, {0, 0});
   const Effects last = End(1, {0, 0});
   EXPECT_EQ(last.exit_code, 0);
   EXPECT_THAT(last.sentences,
-              ElementsAre("attempt 1 failed after 3.2 s: task/1 (pid 101) was killed by SIGKILL "
+              ElementsAre("attempt 1 failed after 3.2 s: task/1 (pid 101) was killed by SIGABRT "
                           "after 3.0 s",
                           HasSubstr("task/0 (pid 102)"), HasSubstr("task/1 (pid 103)"),
                           "all 2 succeeded in 3.2 s"));
+}
+
+TEST_F(RestartsTest, AfterASigkillNothingIsWaitedFor) {
+  Start();
+  End(1, {0, SIGKILL});
+  EXPECT_EQ(supervisor_->NextDeadline(), now_);
+  EXPECT_THAT(Do(DeadlineReached{}).signals,
+              ElementsAre(SignalGroup{M(0), SIGTERM}, SignalGroup{M(0), SIGCONT}));
 }
 
 TEST_F(RestartsTest, HelpersOfAFailedAttemptHoldUpNobody) {
@@ -119,6 +127,24 @@ TEST_F(RestartsTest, TheRootCauseStandsFirstInTheTableOfEnds) {
   EXPECT_THAT(last.sentences[0], HasSubstr("task/2 (pid 102) ended with exit code 7"));
   EXPECT_THAT(last.sentences[0], HasSubstr("  | boom"));
   EXPECT_THAT(last.sentences[1], HasSubstr("task/0"));
+}
+
+TEST_F(RestartsTest, WhatAProcessSaysOfItsErrorStandsBehindItsEnding) {
+  options_.size = 1;
+  options_.max_restarts = 1;
+  Start();
+  Do(OutputEnded{M(0)});
+  const Effects first =
+      Do(ProcessEnded{.member = M(0), .ending = {1, 0}, .error = "ValueError: no gradient"});
+  EXPECT_THAT(
+      first.sentences,
+      Contains("attempt 1 failed after 0.0 s: task/0 (pid 100) ended with exit code 1 after "
+               "0.0 s: ValueError: no gradient; attempt 2 begins (restart 1 of 1)"));
+  Begin({.size = 1});
+  Do(OutputEnded{M(0)});
+  const Effects last = Do(ProcessEnded{.member = M(0), .ending = {1, 0}, .error = "KeyError: 'x'"});
+  EXPECT_THAT(last.sentences, Contains("task/0 (pid 101) ended with exit code 1 after 0.0 s: "
+                                       "KeyError: 'x' <- the first to fail"));
 }
 
 TEST_F(RestartsTest, WhoeverTellsUsToEndWantsNoRestart) {

@@ -4,12 +4,14 @@ import json
 import os
 import re
 import signal
+import socket
+import struct
 import sys
 import time
 
 import pytest
 
-from commands import DEADLINE_S, LOCKSTEP, Command, clean_environment
+from commands import DEADLINE_S, LOCKSTEP, Command, Watched, clean_environment
 
 PYTHON = sys.executable
 # Says who it is, then waits until it is stopped, or until there is a file of that name.
@@ -64,6 +66,46 @@ def begun(command, attempt, count):
     return sorted((*(int(match[i]) for i in range(1, 5)), match[5]) for match in found)
 
 
+class StoreClient:
+    """What a process of an attempt has of its store: a connection of torch's TCPStore protocol."""
+
+    def __init__(self, port):
+        self._socket = socket.create_connection(("127.0.0.1", int(port)), DEADLINE_S)
+        self._socket.sendall(b"\0" + struct.pack("<I", 0x3C85F7CE))
+
+    def set(self, key, value):
+        self._socket.sendall(b"\1" + self._text(key) + self._text(value))
+
+    def has(self, key):
+        self._socket.sendall(b"\5" + struct.pack("<Q", 1) + self._text(key))
+        return self._socket.recv(1) == b"\0"
+
+    def wait_closed(self):
+        """Whether the server ends the connection; nothing was asked."""
+        try:
+            return self._socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._socket.close()
+
+    @staticmethod
+    def _text(text):
+        return struct.pack("<Q", len(text)) + text
+
+
+def refuses(port):
+    try:
+        socket.create_connection(("127.0.0.1", int(port)), DEADLINE_S).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 def test_two_nodes_make_one_world_and_end_together(node, tmp_path):
     first = node("--node-rank", 0)
     second = node("--node-rank", 1)
@@ -98,9 +140,12 @@ def test_a_failure_on_one_node_starts_all_again_in_an_attempt_of_its_own(node, t
 def test_a_launcher_that_is_killed_is_missed_and_the_other_goes_on(node, tmp_path):
     first = node("--max-restarts", 3, nodes="1:2")
     second = node("--max-restarts", 3, nodes="1:2")
-    assert {rank[1] for rank in begun(first, 1, 2) + begun(second, 1, 2)} == {4}
+    before = begun(first, 1, 2) + begun(second, 1, 2)
+    assert {rank[1] for rank in before} == {4}
+    killed = [Watched(int(rank[3])) for rank in begun(second, 1, 2)]
     second.signal(signal.SIGKILL)
     first.wait_for(r"\(lockstep run, pid \d+\) is gone: it died, or its host")
+    assert all(process.wait_gone() for process in killed), "they die with their launcher"
     assert [rank[:3] for rank in begun(first, 2, 2)] == [(0, 2, 0), (1, 2, 0)]
     assert "(restart 1 of 3)" in first.text()
     # Another one comes, and is let in.
@@ -110,6 +155,45 @@ def test_a_launcher_that_is_killed_is_missed_and_the_other_goes_on(node, tmp_pat
     assert first.text().count("(restart 1 of 3)") == 2, "who comes uses up none"
     (tmp_path / "done").touch()
     assert first.end() == 0 and third.end() == 0
+
+
+def test_a_process_of_an_attempt_that_is_over_touches_nothing_of_the_next(node, tmp_path):
+    first = node("--max-restarts", 1, nodes="1:2")
+    second = node("--max-restarts", 1, nodes="1:2")
+    (old_store,) = {rank[4] for rank in begun(first, 1, 2) + begun(second, 1, 2)}
+    # It stands for a process that outlives its launcher's node: connected, and about to write.
+    with StoreClient(old_store) as survivor:
+        survivor.set(b"/rank/3", b"address")
+        assert survivor.has(b"/rank/3")
+        second.signal(signal.SIGKILL)
+        (new_store,) = {rank[4] for rank in begun(first, 2, 2)}
+        assert new_store != old_store
+        assert survivor.wait_closed()
+    assert refuses(old_store), "nor can it come back"
+    with StoreClient(new_store) as successor:
+        assert not successor.has(b"/rank/3"), "stale keys"
+    (tmp_path / "done").touch()
+    assert first.end() == 0, first.text()
+
+
+def test_a_launcher_that_was_cut_off_stops_what_it_runs_and_comes_again(node, tmp_path):
+    first = node("--max-restarts", 1, nodes="1:2")
+    second = node("--max-restarts", 1, nodes="1:2")
+    begun(first, 1, 2)
+    cut_off = begun(second, 1, 2)
+    # It is silent; its processes go on, in an attempt that the others give up.
+    second.signal(signal.SIGSTOP)
+    processes = [Watched(int(rank[3])) for rank in cut_off]
+    after = begun(first, 2, 2)
+    assert [rank[:3] for rank in after] == [(0, 2, 0), (1, 2, 0)]
+    assert refuses(cut_off[0][4]) and after[0][4] != cut_off[0][4]
+    assert all(os.path.exists(f"/proc/{rank[3]}") for rank in cut_off), "they live on"
+    second.signal(signal.SIGCONT)
+    assert all(process.wait_gone() for process in processes)
+    both = begun(first, 3, 2) + begun(second, 3, 2)
+    assert sorted(rank[0] for rank in both) == [0, 1, 2, 3] and {rank[1] for rank in both} == {4}
+    (tmp_path / "done").touch()
+    assert first.end() == 0 and second.end() == 0
 
 
 def test_a_node_that_does_not_come_is_named(node):

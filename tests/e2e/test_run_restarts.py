@@ -54,6 +54,24 @@ def test_when_no_restart_is_left_the_root_cause_stands_first_with_its_last_words
     assert "  | gradient exploded" in ended.err
 
 
+def test_what_a_process_leaves_in_its_error_file_stands_in_the_table_of_ends(tmp_path):
+    # As torch's `record` does; each attempt has a file of its own.
+    code = ("import json, os, sys\n"
+            "e = os.environ\n"
+            "path = e['TORCHELASTIC_ERROR_FILE']\n"
+            "assert not os.path.exists(path)\n"
+            "if e['RANK'] == '1':\n"
+            "    said = 'ValueError: loss is nan, restart ' + e['TORCHELASTIC_RESTART_COUNT']\n"
+            "    json.dump({'message': {'message': said, 'extraInfo': {}}}, open(path, 'w'))\n"
+            "    sys.exit(1)\n")
+    ended = run("-n", "2", "--max-restarts", "1", script(tmp_path, code))
+    assert ended.code == 1, ended.text()
+    assert re.search(r"attempt 1 failed after .*: task/1 .*: ValueError: loss is nan, restart 0",
+                     ended.text())
+    assert re.search(r"task/1 .* s: ValueError: loss is nan, restart 1 <- the first to fail",
+                     ended.text())
+
+
 def test_a_rank_alone_is_started_again(tmp_path):
     code = ("import os, sys, time, pathlib\n"
             "e = os.environ\n"

@@ -1,5 +1,6 @@
 """Stock torch under `lockstep run`: no import of lockstep, no argument."""
 
+import json
 import os
 import re
 import signal
@@ -7,7 +8,7 @@ import time
 
 import pytest
 
-from commands import LOCKSTEP, ROOT, Command, clean_environment
+from commands import DEADLINE_S, LOCKSTEP, ROOT, Command, Watched, clean_environment
 
 PYTHON = ROOT / "build" / "peers" / "frameworks" / "bin" / "python"
 pytestmark = pytest.mark.skipif(not PYTHON.exists(),
@@ -36,9 +37,9 @@ dist.destroy_process_group()
 """
 
 
-def start(tmp_path, *options, env=None):
+def start(tmp_path, *options, env=None, code=PROGRAM):
     script = tmp_path / "train.py"
-    script.write_text(PROGRAM)
+    script.write_text(code)
     return Command(LOCKSTEP, "run", *options, "--", PYTHON, script,
                    env=clean_environment(DONE=str(tmp_path / "done"), **(env or {})))
 
@@ -84,3 +85,43 @@ def test_an_error_of_the_program_is_the_root_cause_and_shown(tmp_path):
         os.kill(steps[0][1], signal.SIGABRT)
         assert command.end() == 128 + signal.SIGABRT, command.text()
         assert re.search(r"was killed by SIGABRT .* <- the first to fail", command.text())
+
+
+def test_the_error_that_torchs_record_writes_is_told(tmp_path):
+    code = ("import os\n"
+            "from torch.distributed.elastic.multiprocessing.errors import record\n"
+            "@record\n"
+            "def main():\n"
+            "    if os.environ['RANK'] == '1': raise ValueError('loss is nan')\n"
+            "main()\n")
+    with start(tmp_path, "-n", "2", "--grace", "0s", code=code) as command:
+        assert command.end() == 1, command.text()
+        assert re.search(r"task/1 .*: ValueError: loss is nan <- the first to fail", command.text())
+
+
+def test_two_nodes_of_which_one_is_killed_and_the_job_goes_on(tmp_path):
+    ready = tmp_path / "ready.json"
+    with Command(LOCKSTEP, "serve", "--listen", "127.0.0.1:0", "--ephemeral", "--ready-file",
+                 ready) as server:
+        deadline = time.monotonic() + DEADLINE_S
+        while not ready.exists():
+            assert time.monotonic() < deadline and server.process.poll() is None, server.text()
+            time.sleep(0.01)
+        options = ("--coordinator", json.loads(ready.read_text())["listen"], "--job", "digits",
+                   "--nnodes", "1:2", "--nproc-per-node", "2", "--max-restarts", "3")
+        with start(tmp_path, *options) as first, start(tmp_path, *options) as second:
+            before = first_steps(first, 0, 2) + first_steps(second, 0, 2)
+            assert len({port for port, *_ in before}) == 1
+            processes = [Watched(pid) for _, pid, *_ in first_steps(second, 0, 2)]
+            second.signal(signal.SIGKILL)
+            assert all(process.wait_gone() for process in processes)
+            after = first_steps(first, 1, 2)
+            assert {port for port, *_ in before}.isdisjoint({port for port, *_ in after})
+            assert "(restart 1 of 3)" in first.text()
+            # It comes back, and the world is whole again.
+            with start(tmp_path, *options) as third:
+                first_steps(first, 2, 2)
+                first_steps(third, 2, 2)
+                (tmp_path / "done").touch()
+                assert first.end() == 0 and third.end() == 0, first.text() + third.text()
+                assert sum(line.endswith("sum 10") for line in first.out + third.out) == 4

@@ -18,6 +18,14 @@ def test_digits_knows_nothing_of_lockstep_and_runs_under_stock_torchrun():
     assert "import lockstep" not in DIGITS.read_text()
 
 
+def test_digits_runs_under_torchrun_on_our_server(server, job):
+    code, said = run(*TORCHRUN, "--nproc-per-node", 4, "--rdzv-backend=lockstep", "--rdzv-endpoint",
+                     server.address, "--rdzv-id", job, DIGITS, "--epochs", 3)
+    assert code == 0, said
+    losses = final_losses(said)
+    assert sorted(losses) == [0, 1, 2, 3] and len(set(losses.values())) == 1, said
+
+
 def test_digits_runs_under_lockstep_run_and_all_come_to_the_same_loss():
     code, said = run(*under_run(4, (), PYTHON, DIGITS, "--epochs", 3))
     assert code == 0, said

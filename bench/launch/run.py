@@ -1,0 +1,386 @@
+#!/usr/bin/env python3
+"""What `lockstep run` costs, and how soon a job trains again after a kill, beside torchrun's own restart.
+
+    build/peers/frameworks/bin/python bench/launch/run.py --document docs/performance.md
+
+Restarts: four ranks of a stock program of torch step; one is killed by SIGKILL. Steps: torch_digits and
+jax_digits, unchanged, as bare processes and under `lockstep run`, on the same cores, in turns; who begins
+alternates. At rest: what the launcher uses while four ranks sleep. Figures are medians, with the
+smallest and the largest behind them.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+from programs import (LIMIT_S, LOCKSTEP, ROOT, Program, Trouble, children_of, cpu_of, ends_of,
+                      memory_of)
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROGRAM, TIMED = HERE / "program.py", HERE / "timed.py"
+SIZE = 4
+RESTART_LIMIT_S = 90   # from the kill until a restart counts as failed
+TOLD_AIM_S, RESTART_AIM_S = 0.3, 2.0
+HARM_AIM, MEMORY_AIM_MB, CPU_AIM = 0.005, 30, 0.001
+FIRST_STEP = r"first step of rank (\d+) after {} restarts, pid (\d+): (\S+) (\S+) (\S+)"
+
+
+class Figures:
+    """Figures by name, in the order in which they first came."""
+
+    def __init__(self):
+        self.by_name = {}
+
+    def add(self, name, value):
+        self.by_name.setdefault(name, []).append(value)
+
+    def median(self, name):
+        return statistics.median(self.by_name[name])
+
+    def cell(self, name, unit, digits=2):
+        values = self.by_name.get(name)
+        if not values:
+            return "-"
+        text = f"{self.median(name):.{digits}f} {unit}"
+        return text + (f" ({min(values):.{digits}f}..{max(values):.{digits}f})" if len(values) > 1 else "")
+
+
+# --- Restarts -----------------------------------------------------------------------------------
+
+
+def first_steps(program, restarts, limit_s=LIMIT_S):
+    """rank -> (pid, began, imported, stepped)."""
+    found = program.find(FIRST_STEP.format(restarts), SIZE, limit_s)
+    return {int(m[1]): (int(m[2]), float(m[3]), float(m[4]), float(m[5])) for _, m in found}
+
+
+def slowest(steps, since, until):
+    """The longest of the ranks' times between two of (pid, began, imported, stepped)."""
+    return max(step[until] - step[since] for step in steps.values())
+
+
+class StatusWatch:
+    """Asks `lockstep status` again and again until it says that the process has ended."""
+
+    def __init__(self, address, pid):
+        self.seen = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._ask, args=(address, pid), daemon=True)
+        self._thread.start()
+
+    def _ask(self, address, pid):
+        while not self._stop.is_set():
+            answer = subprocess.run([LOCKSTEP, "status", "--coordinator", address, "-o", "json"],
+                                    capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            try:
+                members = [m for job in json.loads(answer.stdout)["jobs"] for m in job["members"]]
+            except ValueError:
+                continue
+            if any(m["pid"] == pid and m["process"] == "failed" for m in members):
+                self.seen = time.time()
+                return
+            self._stop.wait(0.01)
+
+    def end(self):
+        self._stop.set()
+        self._thread.join(LIMIT_S)
+        return self.seen
+
+
+def kill_one(program, figures, victim, told_by, address=None):
+    """Kills a rank that steps; what came of it goes into the figures. False: no restart."""
+    before = first_steps(program, 0)
+    group_alone = slowest(before, 2, 3)
+    figures.add("own, at the start", slowest(before, 1, 3))
+    time.sleep(0.5)  # all step by then, and nothing else runs
+    pid = before[victim][0]
+    ends, watching = ends_of([step[0] for rank, step in before.items() if rank != victim])
+    status = StatusWatch(address, pid) if address else None
+    killed = time.time()
+    os.kill(pid, signal.SIGKILL)
+    try:
+        (told, _), = program.find(told_by.format(pid=pid), 1, RESTART_LIMIT_S)
+        figures.add("launcher says so", told - killed)
+        after = first_steps(program, 1, RESTART_LIMIT_S)
+    except Trouble as trouble:
+        figures.add("failure", last_error(program) or str(trouble))
+        return False
+    finally:
+        seen = status.end() if status else None
+    watching.join(LIMIT_S)
+    if seen:
+        figures.add("status says so", seen - killed)
+    figures.add("the others ended", max(ends.values()) - killed)
+    figures.add("all told", max([told, *ends.values(), *([seen] if seen else [])]) - killed)
+    stepped = max(step[3] for step in after.values()) - killed
+    figures.add("first step", stepped)
+    figures.add("started", max(step[1] for step in after.values()) - killed)
+    figures.add("imports", slowest(after, 1, 2))
+    figures.add("group and step", slowest(after, 2, 3))
+    figures.add("beyond its own", stepped - slowest(after, 1, 2) - group_alone)
+    return True
+
+
+def last_error(program):
+    """What torch itself said last; the launcher's own words tell less."""
+    said = [line for _, line in program.lines if re.search(r"\w+(Error|Exception): ", line)]
+    told = [line for line in said if "ChildFailedError" not in line]
+    return re.sub(r"^\[.*?\]:", "", (told or said or [""])[-1])[:240]
+
+
+def restart_under_lockstep(figures, victim, cores):
+    with Program(LOCKSTEP, "run", "-n", SIZE, "--max-restarts", 1, "--", sys.executable, PROGRAM,
+                 cores=cores) as program:
+        address = program.find(r"coordinator (\S+) \(started for this run\)")[0][1][1]
+        figures.add("restarted", kill_one(program, figures, victim,
+                                          r"lockstep run: .*\(pid {pid}\) was killed by SIGKILL",
+                                          address))
+
+
+def restart_under_torchrun(figures, victim, cores):
+    with Program(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+                 SIZE, "--max-restarts", 1, PROGRAM, cores=cores) as program:
+        figures.add("restarted", kill_one(program, figures, victim, r"exitcode: -9.*pid: {pid}"))
+
+
+RESTARTS = (("lockstep run", restart_under_lockstep), ("torchrun", restart_under_torchrun))
+RESTART_ROWS = (
+    ("until the launcher says which rank was killed", "launcher says so"),
+    ("until `lockstep status` says so", "status says so"),
+    ("until the last of the other processes has ended", "the others ended"),
+    ("**until everybody is told** (the last of these)", "all told"),
+    ("until the processes of the next attempt are started", "started"),
+    ("what these need to import torch", "imports"),
+    ("and then to make their group and a step", "group and step"),
+    ("**until the first step of the next attempt**", "first step"),
+    ("before the kill: from the start of the processes to the first step", "own, at the start"),
+    ("**until the first step, beyond importing torch now and making a group then**", "beyond its own"),
+)
+
+
+def measure_restarts(repetitions, cores):
+    figures = {name: Figures() for name, _ in RESTARTS}
+    for repetition in range(repetitions):
+        victim = repetition % SIZE
+        for name, measure in RESTARTS if repetition % 2 == 0 else RESTARTS[::-1]:
+            measure(figures[name], victim, cores)
+            print(f"  restart {repetition + 1}, rank {victim}, {name}: "
+                  + ", ".join(f"{what} {values[-1]:.2f}" for what, values in
+                              figures[name].by_name.items() if isinstance(values[-1], float)), flush=True)
+    return figures
+
+
+def restart_table(figures):
+    names = [name for name, _ in RESTARTS]
+    rows = [["after `kill -9` of one of four ranks", *names]]
+    rows += [[text, *(figures[name].cell(key, "s") for name in names)] for text, key in RESTART_ROWS]
+    rows.append(["restarts that came to a first step", *(
+        f"{sum(figures[name].by_name['restarted'])} of {len(figures[name].by_name['restarted'])}"
+        for name in names)])
+    notes = [f"{name}: {failure}" for name in names
+             for failure in dict.fromkeys(figures[name].by_name.get("failure", []))]
+    return rows, notes
+
+
+# --- Steps --------------------------------------------------------------------------------------
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def mean_steps(lines):
+    found = [float(m[1]) for line in lines if (m := re.search(r"mean step (\S+) us", line))]
+    if len(found) != SIZE:
+        raise Trouble("not all ranks came to their end: " + " / ".join(lines[-5:]))
+    return statistics.mean(found)
+
+
+def bare(python, example, epochs, cores):
+    """The ranks as their framework's own documents say: a store, or service, in rank 0."""
+    port, ranks = free_port(), []
+    try:
+        for rank in range(SIZE):
+            ranks.append(Program(
+                python, TIMED, ROOT / "examples" / example, "--epochs", epochs, cores=cores,
+                RANK=str(rank), WORLD_SIZE=str(SIZE), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=str(port), JAX_COORDINATOR_ADDRESS=f"127.0.0.1:{port}",
+                OMPI_MCA_orte_hnp_uri="bare", OMPI_COMM_WORLD_SIZE=str(SIZE),
+                OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_LOCAL_RANK=str(rank)))
+        for rank in ranks:
+            rank.end()
+        return mean_steps([line for rank in ranks for _, line in rank.lines])
+    finally:
+        for rank in ranks:
+            rank.__exit__()
+
+
+def under_run(python, example, epochs, cores, figures):
+    with Program(LOCKSTEP, "run", "-n", SIZE, "--", python, TIMED, ROOT / "examples" / example, "--epochs",
+                 epochs, cores=cores) as program:
+        program.find(r"epoch 2/")  # all of them train
+        ours = [program.pid, *(pid for pid, name in children_of(program.pid) if "lockstep" in name)]
+        began, used = time.time(), sum(map(cpu_of, ours))
+        program.find(rf"epoch {epochs - 1}/")
+        figures.add("share", (sum(map(cpu_of, ours)) - used) / (time.time() - began))
+        program.end()
+        return mean_steps([line for _, line in program.lines])
+
+
+def measure_steps(name, python, pairs, epochs, cores):
+    figures, example = Figures(), f"{name}.py"
+    for pair in range(pairs):
+        steps = {}
+        for kind in ("bare", "run") if pair % 2 == 0 else ("run", "bare"):
+            steps[kind] = (bare(python, example, epochs, cores) if kind == "bare"
+                           else under_run(python, example, epochs, cores, figures))
+            figures.add(kind, steps[kind])
+        figures.add("ratio", steps["run"] / steps["bare"])
+        print(f"  {name}, pair {pair + 1}: bare {steps['bare']:.1f} us, lockstep run "
+              f"{steps['run']:.1f} us, ratio {steps['run'] / steps['bare']:.4f}", flush=True)
+    return figures
+
+
+def middle(values):
+    """Between which the middle half lies."""
+    if len(values) < 2:
+        return values[0], values[0]
+    quarter, _, three = statistics.quantiles(values, n=4)
+    return quarter, three
+
+
+def step_table(by_example):
+    rows = [["a step of", "bare", "under `lockstep run`", "ratio, of pairs", "Lockstep's CPU time"]]
+    for name, figures in by_example.items():
+        low, high = middle(figures.by_name["ratio"])
+        rows.append([name, figures.cell("bare", "us", 0), figures.cell("run", "us", 0),
+                     f"{figures.median('ratio'):.4f} (half of {len(figures.by_name['ratio'])}: "
+                     f"{low:.4f}..{high:.4f})",
+                     f"{figures.median('share') * 100:.3f} % of a core"])
+    return rows
+
+
+# --- At rest ------------------------------------------------------------------------------------
+
+
+def at_rest(seconds, coordinator):
+    """(who, RSS, PSS, share of a core) of each of our processes while four ranks sleep."""
+    where = ["--coordinator", coordinator] if coordinator else []
+    with Program(LOCKSTEP, "run", "-n", SIZE, *where, "--", sys.executable, "-c",
+                 "print('up', flush=True); import time; time.sleep(10**6)") as program:
+        program.find(r"\] up$", SIZE)
+        time.sleep(2)  # what a start leaves to be done
+        ours = {"launcher": program.pid}
+        for pid, name in children_of(program.pid):
+            if "lockstep" in name:
+                ours["its server" if "server" in name else "its guardian"] = pid
+        used = {who: cpu_of(pid) for who, pid in ours.items()}
+        began = time.time()
+        time.sleep(seconds)
+        took = time.time() - began
+        return [(who, *memory_of(pid), (cpu_of(pid) - used[who]) / took) for who, pid in ours.items()]
+
+
+def rest_table(seconds):
+    rows = [["at rest, four ranks", "RSS", "PSS", "CPU time"]]
+    with Program(LOCKSTEP, "serve", "--ephemeral", "--listen", "127.0.0.1:0", "--job",
+                 f"rest={SIZE}") as server:
+        address = server.find(r"\b(127\.0\.0\.1:\d+)")[0][1][1]
+        for title, coordinator in (("with a server of its own", None), ("at another server", address)):
+            for who, rss, pss, share in at_rest(seconds, coordinator):
+                rows.append([f"{who}, {title}", f"{rss:.1f} MB", f"{pss:.1f} MB",
+                             f"{share * 100:.3f} % of a core"])
+    return rows
+
+
+# --- The document -------------------------------------------------------------------------------
+
+# What stands between them in a document is replaced.
+BEGIN, END = "<!-- bench/launch: begin -->\n", "<!-- bench/launch: end -->\n"
+
+
+def machine():
+    model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
+                  if line.startswith("model name")), platform.machine())
+    return f"{os.cpu_count()} cores, {model}, {platform.system()} {platform.release()}"
+
+
+def table_text(rows):
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def put_into(document, text):
+    before, _, rest = document.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert end, f"{document} has no {BEGIN.strip()} and {END.strip()}"
+    document.write_text(before + BEGIN + text + END + after, encoding="utf-8")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--restarts", type=int, default=8, metavar="N", help="repetitions")
+    parser.add_argument("--pairs", type=int, default=11, metavar="N", help="of runs whose steps are compared")
+    parser.add_argument("--epochs", type=int, default=300, help="of each of these")
+    parser.add_argument("--rest", type=float, default=60, metavar="SECONDS")
+    parser.add_argument("--jax", type=pathlib.Path, metavar="PYTHON", help="that has JAX",
+                        default=ROOT / "build" / "peers" / "jax" / "bin" / "python")
+    parser.add_argument("--cores", type=int, default=SIZE, help="all run on the first so many")
+    parser.add_argument("--document", type=pathlib.Path, metavar="FILE",
+                        help="a Markdown file whose tables are replaced by this run's")
+    return parser.parse_args()
+
+
+def aims(restarts, steps, rest):
+    """(holds, what) of each aim that was measured."""
+    if restarts:
+        ours = restarts["lockstep run"]
+        yield ours.median("all told") <= TOLD_AIM_S, f"everybody is told within {TOLD_AIM_S} s"
+        yield ours.median("beyond its own") <= RESTART_AIM_S, \
+            f"the next first step takes {RESTART_AIM_S} s more than the program does"
+    for name, figures in steps.items():
+        yield figures.median("ratio") <= 1 + HARM_AIM, f"{name}: at most {HARM_AIM:.1%} above bare"
+    for who, rss, _, cpu in rest[1:]:
+        if who.startswith("launcher"):
+            yield float(rss.split()[0]) <= MEMORY_AIM_MB, f"{who}: at most {MEMORY_AIM_MB} MB"
+            yield float(cpu.split()[0]) < CPU_AIM * 100, f"{who}: under {CPU_AIM:.1%} of a core"
+
+
+def main():
+    options = arguments()
+    cores = set(sorted(os.sched_getaffinity(0))[:options.cores])
+    print(f"{machine()}; load {os.getloadavg()[0]:.1f}", flush=True)
+    text, restarts, steps, rest = [machine() + "\n"], {}, {}, []
+    if options.restarts:
+        restarts = measure_restarts(options.restarts, cores)
+        rows, notes = restart_table(restarts)
+        text.append(table_text(rows))
+        text += [f"How a restart failed: {note}\n" for note in notes]
+    if options.pairs:
+        for name, python in (("torch_digits", sys.executable), ("jax_digits", options.jax)):
+            steps[name] = measure_steps(name, python, options.pairs, options.epochs, cores)
+        text.append(table_text(step_table(steps)))
+    if options.rest:
+        rest = rest_table(options.rest)
+        text.append(table_text(rest))
+    print("\n" + "\n".join(text))
+    for holds, what in aims(restarts, steps, rest):
+        print(f"  {'ok    ' if holds else 'MISSED'}  {what}")
+    if options.document:
+        put_into(options.document, "\n".join(text))
+
+
+if __name__ == "__main__":
+    main()
