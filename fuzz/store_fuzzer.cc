@@ -25,7 +25,8 @@ constexpr tcpstore::StoreOptions kOptions = {.key_bytes_max = 64,
                                              .answer_bytes_max = 2048,
                                              .keys_max = 32,
                                              .store_bytes_max = 4096,
-                                             .waits_per_connection_max = 4};
+                                             .waits_per_connection_max = 4,
+                                             .keeps = true};
 const ConnectionId kUnderTest(1);
 const ConnectionId kOther(2);
 
@@ -39,6 +40,16 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
+// A store with the same keys and queues: what both say in records of themselves is the same.
+void CheckMadeAgain(const tcpstore::Store& store, const std::vector<tcpstore::Record>& records) {
+  tcpstore::Store made(kOptions);
+  for (const tcpstore::Record& record : records) LOCKSTEP_CHECK(made.Apply(record).ok());
+  LOCKSTEP_CHECK(made.size() == store.size() && made.bytes() == store.bytes());
+  tcpstore::Store again(kOptions);
+  for (const tcpstore::Record& record : store.Snapshot()) LOCKSTEP_CHECK(again.Apply(record).ok());
+  LOCKSTEP_CHECK(again.size() == store.size() && again.bytes() == store.bytes());
+}
+
 Outcome Converse(std::string_view bytes, size_t piece) {
   tcpstore::Store store(kOptions);
   store.Connected(kUnderTest, "peer:1");
@@ -47,10 +58,12 @@ Outcome Converse(std::string_view bytes, size_t piece) {
   Outbox outbox;
   Outcome outcome;
   tcpstore::Effects effects;
+  std::vector<tcpstore::Record> records;
   tcpstore::Command command;
   // Somebody else waits for what is written here, and writes what may be waited for.
   store.Handle(Time(), kOther, tcpstore::Wait{{"/a", "/b"}}, effects);
   store.Handle(Time(), kOther, tcpstore::Barrier{"/n", 3}, effects);
+  records = effects.records;
   while (!outcome.refused) {
     const auto next = reader.Next(command);
     if (!next.ok()) outcome.refused = true;
@@ -62,6 +75,7 @@ Outcome Converse(std::string_view bytes, size_t piece) {
         if (reply.to == kUnderTest) outbox.Push(reply.answer);
       }
       outcome.refused = !effects.refusals.empty();
+      records.insert(records.end(), effects.records.begin(), effects.records.end());
       LOCKSTEP_CHECK(store.size() <= kOptions.keys_max);
       LOCKSTEP_CHECK(store.bytes() <= kOptions.store_bytes_max);
       continue;
@@ -84,10 +98,11 @@ Outcome Converse(std::string_view bytes, size_t piece) {
   outcome.keys = store.size();
   outcome.bytes = store.bytes();
   LOCKSTEP_CHECK(store.View().waits <= 2 + kOptions.waits_per_connection_max);
+  CheckMadeAgain(store, records);
   store.Left(kUnderTest, effects);
   store.Left(kOther, effects);
   LOCKSTEP_CHECK(store.View().waits == 0 && store.connections() == 0);
-  store.Clear();
+  store.Clear(effects);
   LOCKSTEP_CHECK(store.bytes() == 0);
   return outcome;
 }

@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     "lockstep/config": set(),
     NATIVE: {"lockstep/coord", "lockstep/tcpstore", "lockstep/dispatch", "lockstep/plan",
              "lockstep/rendezvous"},
-    STORE: {"lockstep/coord", "lockstep/dispatch", NATIVE},
+    STORE: {"lockstep/coord", "lockstep/dispatch", "lockstep/tcpstore", NATIVE},
     STOCK: {"lockstep/coord"},
     XLA: {"lockstep/coord", STOCK},
     TCPSTORE: {"lockstep/tcpstore"},

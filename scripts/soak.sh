@@ -92,6 +92,16 @@ restart_the_server() {
     --gtest_brief=1
 }
 
+restart_durable_stores() {
+  LOCKSTEP_RESTARTS=$RESTARTS "$setup_root/build/release/tests/durability_torch_store_restart_test" \
+    --gtest_brief=1
+}
+
+connect_to_torchs_store() {
+  LOCKSTEP_TORCH_CONNECTIONS=10000 "$setup_root/build/peers/jax/bin/python" -m pytest -q -s \
+    -p no:cacheprovider "$setup_root/tests/interop/test_torch_bytes.py" -k thousands
+}
+
 kill_members_of_a_rendezvous() {
   LOCKSTEP_KILLS=$KILLS "$setup_root/build/release/tests/rendezvous_stress_test"
 }
@@ -133,6 +143,8 @@ soak "every byte of a state directory flipped and cut" damage_the_state
 soak "pip install . into a fresh environment" install_by_pip
 soak "the demo, from the wheel, without Debian's libraries" run_the_demo_from_the_wheel
 soak "$RESTARTS times: the server killed under load and restarted" restart_the_server
+soak "$RESTARTS times: likewise with torch's stores" restart_durable_stores
+soak "10,000 connections to torch's store, released at once" connect_to_torchs_store
 soak "$KILLS members of a rendezvous killed under load, twice" kill_members_of_a_rendezvous
 soak "the data service: $((5 * SEEDS)) seeds" simulate_data
 soak "data service, $DATA_KILLS kills in $DATA_EPOCHS epochs: none lost, none doubled" kill_the_data_service

@@ -19,8 +19,8 @@
 namespace lockstep::journal {
 
 inline constexpr std::string_view kDatabaseFile = "journal.db";
-// 2: entries of the data service.
-inline constexpr int kFormatVersion = 2;
+// 2: entries of the data service; 3: of torch's stores.
+inline constexpr int kFormatVersion = 3;
 // What it reads; a journal of an older version becomes one of this when it is opened.
 inline constexpr int kFormatVersionMin = 1;
 

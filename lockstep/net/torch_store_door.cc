@@ -40,6 +40,8 @@ class TorchStoreDoor::Connection {
   bool unsent = false;     // it is among those with something to be sent
   bool awaits_room = false;
   bool reading = false;
+  bool held_up = false;  // it is among those who wait for `Resume`
+  bool deaf = false;     // its commands are not taken any more
   bool refused = false;  // closed once its last answers are out
   bool closed = false;
 };
@@ -70,6 +72,7 @@ void TorchStoreDoor::Close() {
   }
   connections_.clear();
   unsent_.clear();
+  held_up_.clear();
 }
 
 void TorchStoreDoor::TakeSocket(int fd) {
@@ -131,7 +134,7 @@ void TorchStoreDoor::ReadDone(const ConnectionPtr& connection, const asio::error
 void TorchStoreDoor::TakeCommands(const ConnectionPtr& connection) {
   taking_ = true;
   bool whole = true;
-  while (!connection->closed && !connection->refused &&
+  while (!connection->closed && !connection->refused && !connection->deaf && !paused_ &&
          connection->outbox.bytes() <= kUnreadBytesMax) {
     const absl::StatusOr<bool> next = connection->reader.Next(command_);
     if (!next.ok()) {
@@ -148,14 +151,32 @@ void TorchStoreDoor::TakeCommands(const ConnectionPtr& connection) {
   }
   taking_ = false;
   Flush();
-  if (connection->closed || connection->refused || connection->reading) return;
+  if (connection->closed || connection->refused || connection->deaf) return;
+  if (connection->reading || connection->held_up) return;
   if (!whole) return Read(connection);
-  // Its answers filled the outbox. What could leave at once has left; else `AwaitRoom` comes back.
-  if (!connection->awaits_room) {
-    loop_.Post([this, alive = std::weak_ptr(alive_), connection] {
-      if (!alive.expired() && !connection->closed) TakeCommands(connection);
-    });
+  if (paused_) {
+    connection->held_up = true;
+    held_up_.push_back(connection);
+    return;
   }
+  // Its answers filled the outbox. What could leave at once has left; else `AwaitRoom` comes back.
+  if (connection->awaits_room) return;
+  loop_.Post([this, alive = std::weak_ptr(alive_), connection] {
+    if (!alive.expired() && !connection->closed) TakeCommands(connection);
+  });
+}
+
+void TorchStoreDoor::Resume() {
+  paused_ = false;
+  for (const ConnectionPtr& connection : std::exchange(held_up_, {})) {
+    connection->held_up = false;
+    if (!connection->closed) TakeCommands(connection);
+  }
+}
+
+void TorchStoreDoor::TakeNoMoreOf(tcpstore::ConnectionId connection) {
+  const auto found = connections_.find(connection);
+  if (found != connections_.end()) found->second->deaf = true;
 }
 
 void TorchStoreDoor::CarryOut(const tcpstore::Effects& effects) {

@@ -66,6 +66,12 @@ class TorchStoreDoor {
   // connections that have left are dropped.
   void CarryOut(const tcpstore::Effects& effects);
 
+  // Until `Resume` no commands are taken. What comes meanwhile waits, at those who send it at last.
+  void Pause() { paused_ = true; }
+  void Resume();
+  // No more commands of this one, who will be refused.
+  void TakeNoMoreOf(tcpstore::ConnectionId connection);
+
   // Takes no more connections and closes those that there are; `left` is told of none.
   void Close();
 
@@ -94,6 +100,9 @@ class TorchStoreDoor {
   // Those that have something to be sent. Within a turn.
   std::vector<ConnectionPtr> unsent_;
   bool taking_ = false;
+  bool paused_ = false;
+  // Those with commands that were not taken for that.
+  std::vector<ConnectionPtr> held_up_;
   tcpstore::Command command_;
   std::vector<absl::string_view> pieces_;
   // Since when those who have not said VALIDATE are here, the oldest first.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -26,6 +27,9 @@ constexpr int kKeepaliveProbes = 6;
 
 // When full, how often the open connections are counted anew.
 constexpr absl::Duration kCountInterval = absl::Seconds(1);
+
+// Connections that are taken before others on the loop have their turn.
+constexpr int kAcceptsPerTurn = 64;
 
 void SetOption(int fd, int level, int name, int value) {
   // Fails only on a socket that is already dead, which its owner will find out.
@@ -62,11 +66,15 @@ absl::Status Acceptor::Listen(const Address& at) {
   if (!acceptor.ok()) return acceptor.status();
   acceptor_ = *std::move(acceptor);
   address_ = acceptor_.local_endpoint();
+  asio::error_code error;
+  acceptor_.non_blocking(true, error);
+  // Each connection has them from the listening socket, and costs no call for them.
+  SetConnectionOptions(acceptor_.native_handle());
   spare_ = OpenSpare();
   return absl::OkStatus();
 }
 
-void Acceptor::Start() { AcceptNext(); }
+void Acceptor::Start() { AwaitConnections(); }
 
 void Acceptor::Stop() {
   resume_.Cancel();
@@ -74,54 +82,65 @@ void Acceptor::Stop() {
   acceptor_.close(ignored);
 }
 
-void Acceptor::AcceptNext() {
-  acceptor_.async_accept([this, alive = std::weak_ptr(alive_)](const asio::error_code& error,
-                                                               asio::ip::tcp::socket socket) {
-    if (alive.lock()) OnAccepted(error, std::move(socket));
-  });
+void Acceptor::AwaitConnections() {
+  acceptor_.async_wait(
+      asio::ip::tcp::acceptor::wait_read,
+      [this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+        if (!alive.expired() && error != asio::error::operation_aborted) AcceptWaiting();
+      });
 }
 
-void Acceptor::OnAccepted(const asio::error_code& error, asio::ip::tcp::socket socket) {
-  if (!acceptor_.is_open()) return;
-  if (error == asio::error::no_descriptors || error == std::errc::too_many_files_open_in_system) {
-    return OutOfDescriptors(error);
+void Acceptor::AcceptWaiting() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    if (!acceptor_.is_open()) return;
+    asio::ip::tcp::endpoint peer;
+    auto size = static_cast<socklen_t>(peer.capacity());
+    UniqueFd socket(
+        accept4(acceptor_.native_handle(), peer.data(), &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.valid()) {
+      peer.resize(size);
+      HandOver(std::move(socket), peer.address());
+      continue;
+    }
+    const asio::error_code error(errno, asio::error::get_system_category());
+    if (error == asio::error::would_block) break;
+    if (error == asio::error::no_descriptors || error == std::errc::too_many_files_open_in_system) {
+      // The kernel says so even when there is nobody to be taken.
+      if (!SomebodyWaits()) break;
+      if (!OutOfDescriptors(error)) return;
+    } else if (error == asio::error::no_buffer_space || error == asio::error::no_memory) {
+      return PauseAfter(error);
+    }
+    // Anything else concerns that one connection only (it was reset before we took it).
   }
-  if (error == asio::error::no_buffer_space || error == asio::error::no_memory) {
-    return PauseAfter(error);
-  }
-  // Anything else concerns that one connection only (it was reset before we took it).
-  if (!error) HandOver(std::move(socket));
-  AcceptNext();
+  AwaitConnections();
 }
 
-void Acceptor::HandOver(asio::ip::tcp::socket socket) {
-  asio::error_code error;
-  const asio::ip::address host = socket.remote_endpoint(error).address();
-  if (error) return;  // it is gone already
+bool Acceptor::SomebodyWaits() {
+  pollfd listening = {.fd = acceptor_.native_handle(), .events = POLLIN, .revents = 0};
+  return poll(&listening, 1, 0) == 1;
+}
+
+void Acceptor::HandOver(UniqueFd socket, const asio::ip::address& host) {
   if (const std::string limit = LimitReached(host); !limit.empty()) {
     ComplainNowAndThen(absl::StrFormat(
         "%s: connection from %s refused, %d are open, %d from there (%s)", ToString(address_),
         host.to_string(), handed_.size(), OpenFrom(host), limit));
     return;
   }
-  if (LeavesTooFew(socket.native_handle())) {
+  if (LeavesTooFew(socket.get())) {
     ComplainNowAndThen(
         absl::StrFormat("%s: connections refused: the last file descriptors are for others "
                         "(descriptors_left_min). Raise the limit of open files (ulimit -n).",
                         ToString(address_)));
     return;
   }
-  socket.non_blocking(true, error);
-  const int fd = socket.release(error);
-  if (error) return;
-  fcntl(fd, F_SETFD, FD_CLOEXEC);
-  SetConnectionOptions(fd);
   struct stat status;
-  if (options_.connections_max != 0 && fstat(fd, &status) == 0) {
-    handed_.push_back({fd, status.st_ino, host});
+  if (options_.connections_max != 0 && fstat(socket.get(), &status) == 0) {
+    handed_.push_back({socket.get(), status.st_ino, host});
     ++handed_from_[host];
   }
-  take_(fd);
+  take_(socket.release());
 }
 
 bool Acceptor::LeavesTooFew(int fd) const {
@@ -167,13 +186,16 @@ size_t Acceptor::CountOpenConnections() {
 
 // Who can be spared goes first; otherwise the newest is told that it cannot be taken. Either way
 // the next one behind it comes at once.
-void Acceptor::OutOfDescriptors(const asio::error_code& error) {
-  if (options_.make_room && options_.make_room()) return AcceptNext();
-  if (!RefuseWithSpare()) return PauseAfter(error);
+bool Acceptor::OutOfDescriptors(const asio::error_code& error) {
+  if (options_.make_room && options_.make_room()) return true;
+  if (!RefuseWithSpare()) {
+    PauseAfter(error);
+    return false;
+  }
   ComplainNowAndThen(
       absl::StrFormat("%s: connections refused: %s. Raise the limit of open files (ulimit -n).",
                       ToString(address_), error.message()));
-  AcceptNext();
+  return true;
 }
 
 bool Acceptor::RefuseWithSpare() {
@@ -198,7 +220,7 @@ void Acceptor::PauseAfter(const asio::error_code& error) {
       ToString(address_), error.message()));
   resume_.Arm(MonotonicNow() + options_.pause, [this] {
     if (spare_ < 0) spare_ = OpenSpare();
-    AcceptNext();
+    AcceptWaiting();
   });
 }
 

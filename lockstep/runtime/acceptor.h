@@ -22,6 +22,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/unique_fd.h"
 
 namespace lockstep::runtime {
 
@@ -81,14 +82,17 @@ class Acceptor {
     asio::ip::address host;
   };
 
-  void AcceptNext();
-  void OnAccepted(const asio::error_code& error, asio::ip::tcp::socket socket);
-  void HandOver(asio::ip::tcp::socket socket);
+  void AwaitConnections();
+  // Those that wait, up to a number: others on the loop wait, too.
+  void AcceptWaiting();
+  bool SomebodyWaits();
+  void HandOver(UniqueFd socket, const asio::ip::address& host);
   // The limit that one more connection from there would break; empty: none.
   std::string LimitReached(const asio::ip::address& host);
   size_t OpenFrom(const asio::ip::address& host) const;
   bool LeavesTooFew(int fd) const;
-  void OutOfDescriptors(const asio::error_code& error);
+  // Whether to go on at once.
+  bool OutOfDescriptors(const asio::error_code& error);
   bool RefuseWithSpare();
   void PauseAfter(const asio::error_code& error);
   void ComplainNowAndThen(std::string text);
@@ -105,7 +109,7 @@ class Acceptor {
   std::map<asio::ip::address, size_t> handed_from_;  // how many of them
   Time next_count_;
   Time next_complaint_;
-  // An accept that is complete but not yet run outlives us; it looks here first.
+  // What Asio has queued outlives us; it looks here first.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

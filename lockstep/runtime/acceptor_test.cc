@@ -1,6 +1,7 @@
 #include "lockstep/runtime/acceptor.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -176,6 +177,29 @@ TEST(Acceptor, RefusesTheNewestWithoutDescriptors) {
   for (const int open : fds) close(open);
 }
 
+TEST(Acceptor, TakesAllThatWait) {
+  constexpr int kMany = 200;  // more than it takes at a time
+  Loop loop;
+  Mailbox<int> taken;
+  Acceptor acceptor(
+      loop, {}, [&](int fd) { taken.Put(fd); }, [](std::string) {});
+  ASSERT_TRUE(acceptor.Listen(kAnyPort).ok());
+  std::vector<int> fds;
+  for (int i = 0; i < kMany; ++i) fds.push_back(ConnectTo(acceptor.address()));
+  acceptor.Start();
+  std::thread runner([&] { loop.Run(); });
+  for (int i = 0; i < kMany; ++i) {
+    const auto fd = taken.Take();
+    ASSERT_TRUE(fd.has_value());
+    EXPECT_EQ(fcntl(*fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    EXPECT_EQ(fcntl(*fd, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+    fds.push_back(*fd);
+  }
+  loop.Stop();
+  runner.join();
+  for (const int fd : fds) close(fd);
+}
+
 TEST(Acceptor, LeavesTheLastDescriptorsToOthers) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the undefined-behaviour sanitizer needs descriptors of its own to check objects";
@@ -253,6 +277,7 @@ TEST(Acceptor, SparesWhoeverIsWantedLeast) {
   }
   loop.Stop();
   runner.join();
+  EXPECT_EQ(held.size(), 3u) << "nobody else goes, since nobody else came";
   for (const int fd : held) close(fd);
   close(first);
   close(second);

@@ -129,6 +129,11 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
   absl::Status status = read_address("--listen", declared.listen, options.listen);
   if (status.ok()) status = ReadState(declared.ephemeral, variables, options.state_directory);
   if (!status.ok()) return status;
+  if (options.stores.store.keeps && declared.ephemeral) {
+    return absl::InvalidArgumentError(
+        "--torch-store-durable and --ephemeral: what is to be durable needs a state directory; say "
+        "only one of them");
+  }
   if (!declared.http.empty()) {
     status = read_address("--http", declared.http, options.http.emplace());
     if (!status.ok()) return status;

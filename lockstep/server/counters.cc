@@ -12,15 +12,26 @@ constexpr size_t PlaceOf(const std::variant<Others...>*) {
   return place;
 }
 
+// Of the alternatives of a variant.
+template <class Variant>
 struct Names {
-  std::array<std::string_view, kEventKinds> names = {};
+  std::array<std::string_view, std::variant_size_v<Variant>> names = {};
 
   template <class T>
   constexpr void NameOf(std::string_view name) {
-    names[PlaceOf<T>(static_cast<const coord::Event*>(nullptr))] = name;
+    names[PlaceOf<T>(static_cast<const Variant*>(nullptr))] = name;
   }
 
-  constexpr Names() {
+  constexpr bool Complete() const {
+    for (const std::string_view name : names) {
+      if (name.empty()) return false;
+    }
+    return true;
+  }
+};
+
+struct EventNames : Names<coord::Event> {
+  constexpr EventNames() {
     NameOf<coord::RegisterMember>("register_member");
     NameOf<coord::Heartbeat>("heartbeat");
     NameOf<coord::PollForError>("poll_for_error");
@@ -63,20 +74,39 @@ struct Names {
     NameOf<coord::Restored>("restored");
     NameOf<coord::Stop>("stop");
   }
+};
 
-  constexpr bool Complete() const {
-    for (const std::string_view name : names) {
-      if (name.empty()) return false;
-    }
-    return true;
+struct TorchCommandNames : Names<tcpstore::Command> {
+  constexpr TorchCommandNames() {
+    NameOf<tcpstore::Set>("set");
+    NameOf<tcpstore::CompareSet>("compare_set");
+    NameOf<tcpstore::Get>("get");
+    NameOf<tcpstore::Add>("add");
+    NameOf<tcpstore::Check>("check");
+    NameOf<tcpstore::Wait>("wait");
+    NameOf<tcpstore::CountKeys>("count_keys");
+    NameOf<tcpstore::DeleteKey>("delete_key");
+    NameOf<tcpstore::Append>("append");
+    NameOf<tcpstore::MultiGet>("multi_get");
+    NameOf<tcpstore::MultiSet>("multi_set");
+    NameOf<tcpstore::CancelWait>("cancel_wait");
+    NameOf<tcpstore::Ping>("ping");
+    NameOf<tcpstore::QueuePush>("queue_push");
+    NameOf<tcpstore::QueuePop>("queue_pop");
+    NameOf<tcpstore::QueueLength>("queue_length");
+    NameOf<tcpstore::ListKeys>("list_keys");
+    NameOf<tcpstore::Barrier>("barrier");
   }
 };
 
-constexpr Names kNames;
-static_assert(kNames.Complete(), "name the new event above: metrics are labelled by it");
+constexpr EventNames kEventNames;
+static_assert(kEventNames.Complete(), "name the new event above: metrics are labelled by it");
+constexpr TorchCommandNames kTorchCommandNames;
+static_assert(kTorchCommandNames.Complete(), "name the new command above, likewise");
 
 }  // namespace
 
-std::string_view EventName(size_t index) { return kNames.names.at(index); }
+std::string_view EventName(size_t index) { return kEventNames.names.at(index); }
+std::string_view TorchCommandName(size_t index) { return kTorchCommandNames.names.at(index); }
 
 }  // namespace lockstep::server

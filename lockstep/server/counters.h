@@ -10,12 +10,16 @@
 #include "lockstep/coord/error.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/preemption.h"
+#include "lockstep/tcpstore/commands.h"
 
 namespace lockstep::server {
 
 inline constexpr size_t kEventKinds = std::variant_size_v<coord::Event>;
 inline constexpr size_t kReasonsMax = 64;
 inline constexpr size_t kOutcomesMax = 16;
+
+// Commands that a store of torch's clients has taken, by their place in tcpstore::Command.
+using TorchCommandCounts = std::array<uint64_t, std::variant_size_v<tcpstore::Command>>;
 
 struct Counters {
   // By the index of the event in coord::Event.
@@ -40,5 +44,7 @@ struct Counters {
 
 // "set_key"; of every alternative of coord::Event.
 std::string_view EventName(size_t index);
+// "multi_get"; of every alternative of tcpstore::Command.
+std::string_view TorchCommandName(size_t index);
 
 }  // namespace lockstep::server

@@ -33,7 +33,7 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
           [this](coord::Event event) { Handle(std::move(event)); },
           [this] { return coordinator_.service_incarnation(); },
           [this](std::string text) { spdlog::warn("job '{}': {}", name_, text); }),
-      stores_(loop, stores, coordinator_.options().size,
+      stores_(loop, stores, commits, name_, coordinator_.options().size,
               {.notice =
                    [this](std::string text) {
                      feed_.Tell(name_, coord::Notice{.text = std::move(text)});

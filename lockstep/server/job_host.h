@@ -52,6 +52,7 @@ class JobHost final : public NativeJob {
   // From which the job can be made again, but for its records; and those.
   wire::store::Job saved() const;
   std::vector<coord::TimedRecord> Snapshot() const { return coordinator_.Snapshot(); }
+  std::vector<tcpstore::Record> TorchSnapshot() const { return stores_.Snapshot(); }
 
   // What comes in at the doors, and what a launcher reports.
   void Handle(coord::Event event) override;
@@ -79,7 +80,10 @@ class JobHost final : public NativeJob {
   // story: from here on nothing is kept.
   void Stop();
   // Nothing is kept any more: the job is being deleted.
-  void Forget() { keeps_ = false; }
+  void Forget() {
+    keeps_ = false;
+    stores_.Forget();
+  }
   // Lets the answers go out, then ends the connections. Blocks for seconds, while the loop must
   // run: so not on the loop.
   void Shutdown();

@@ -153,6 +153,7 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
     wire::store::EncodeJob(job->saved(), absl::Now(), entry);
     commits_.Commit(std::move(entry), [](bool) {});
   }
+  job->stores().Keep();
   return jobs_.emplace(options.name, std::move(job)).first->second.get();
 }
 
@@ -180,6 +181,13 @@ absl::Status JobTable::Restore(const wire::store::ReadEntry& entry) {
     if (!status.ok()) {
       return absl::Status(status.code(),
                           absl::StrCat("job '", entry.job, "': ", std::string(status.message())));
+    }
+  }
+  for (const tcpstore::Record& record : entry.torch) {
+    absl::Status status = found->second->stores().Apply(record);
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("job '", entry.job, "', torch's store: ",
+                                                      std::string(status.message())));
     }
   }
   if (entry.deleted) {
@@ -214,7 +222,6 @@ absl::Status JobTable::Resume() {
     absl::Status status;
     if (!options_.insecure_network) status = runtime::CheckLoopback(loop_.io(), address);
     if (status.ok()) status = job.Listen(address);
-    if (status.ok()) status = job.ListenForTorch();
     if (!status.ok()) {
       return absl::Status(
           status.code(),
@@ -222,6 +229,11 @@ absl::Status JobTable::Resume() {
                           "--job %s=%s@HOST:PORT gives it one)",
                           name, std::string(status.message()), name, ShapeOf(job.options())));
     }
+    if (absl::Status torch = job.ListenForTorch(); !torch.ok()) {
+      return absl::Status(torch.code(), absl::StrFormat("job '%s' of the state directory: %s", name,
+                                                        std::string(torch.message())));
+    }
+    job.stores().Keep();
     job.Resume();
   }
   restored_.clear();

@@ -193,6 +193,42 @@ void AddRendezvous(prometheus::Registry& registry, const ServerView& view) {
   }
 }
 
+void AddTorchStores(prometheus::Registry& registry, const ServerView& view) {
+  Gauges attempt(registry, "lockstep_torch_store_attempt",
+                 "Which attempt of a job the store for torch's clients is of.");
+  Gauges connections(registry, "lockstep_torch_store_connections", "Connections to that store.");
+  Gauges keys(registry, "lockstep_torch_store_keys", "Keys in it that have a value.");
+  Gauges queues(registry, "lockstep_torch_store_queues", "Queues in it that hold something.");
+  Gauges bytes(registry, "lockstep_torch_store_bytes", "Keys, values and queued values in it.");
+  Gauges waits(registry, "lockstep_torch_store_waits", "Waits of its clients, barriers included.");
+  Gauges awaited(registry, "lockstep_torch_store_awaited_keys",
+                 "Keys and barriers that they wait for.");
+  Gauges oldest(registry, "lockstep_torch_store_oldest_wait_seconds",
+                "Since the wait that lasts longest began.");
+  Counts commands(registry, "lockstep_torch_store_commands_total",
+                  "Commands that the stores of a job have taken, by kind.");
+  for (size_t i = 0; i < std::min(view.counts.size(), view.status.jobs.size()); ++i) {
+    const JobStatus& job = view.status.jobs[i];
+    if (!job.torch_store) continue;
+    const prometheus::Labels labels = {{"job", job.job}};
+    const wire::native::StoreStatus& store = *job.torch_store;
+    attempt.Set(labels, static_cast<double>(store.attempt));
+    connections.Set(labels, static_cast<double>(store.connections));
+    keys.Set(labels, static_cast<double>(store.keys));
+    queues.Set(labels, static_cast<double>(store.queues));
+    bytes.Set(labels, static_cast<double>(store.bytes));
+    waits.Set(labels, static_cast<double>(store.waits));
+    awaited.Set(labels, static_cast<double>(store.keys_awaited));
+    oldest.Set(labels, store.awaited.empty() ? 0 : Seconds(store.awaited.front().since_ago_us));
+    const TorchCommandCounts& counts = view.counts[i].torch_commands;
+    for (size_t kind = 0; kind < counts.size(); ++kind) {
+      if (counts[kind] == 0) continue;
+      commands.Set({{"job", job.job}, {"command", std::string(TorchCommandName(kind))}},
+                   counts[kind]);
+    }
+  }
+}
+
 // No label grows with iterations, workers or consumers: `lockstep data` has them one by one.
 void AddData(prometheus::Registry& registry, const ServerView& view) {
   const wire::native::DataStatusReply& status = view.data.status;
@@ -255,6 +291,7 @@ std::string MetricsText(const ServerView& view) {
   AddJobs(registry, view);
   AddPreemptions(registry, view);
   AddRendezvous(registry, view);
+  AddTorchStores(registry, view);
   AddData(registry, view);
   return prometheus::TextSerializer().Serialize(registry.Collect());
 }

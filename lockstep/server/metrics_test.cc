@@ -108,6 +108,39 @@ TEST(Metrics, TellOfTheRendezvousAsOfTheLastLook) {
   EXPECT_THAT(text, Not(HasSubstr("lockstep_rendezvous_waits{job=\"quiet\"}"))) << "nobody looked";
 }
 
+TEST(Metrics, TellOfTorchsStores) {
+  ServerView view;
+  view.status.jobs = {{.job = "digits"}, {.job = "none"}};
+  view.status.jobs[0].torch_store = {.attempt = 3,
+                                     .connections = 4,
+                                     .keys = 5,
+                                     .queues = 6,
+                                     .bytes = 700,
+                                     .waits = 8,
+                                     .keys_awaited = 9,
+                                     .awaited = {{.key = "/a", .since_ago_us = 2'500'000}}};
+  view.counts.resize(2);
+  view.counts[0].torch_commands[tcpstore::Command(tcpstore::Set{}).index()] = 10;
+  view.counts[0].torch_commands[tcpstore::Command(tcpstore::Barrier{}).index()] = 11;
+  const std::string text = MetricsText(view);
+  for (const char* line : {
+           "lockstep_torch_store_attempt{job=\"digits\"} 3\n",
+           "lockstep_torch_store_connections{job=\"digits\"} 4\n",
+           "lockstep_torch_store_keys{job=\"digits\"} 5\n",
+           "lockstep_torch_store_queues{job=\"digits\"} 6\n",
+           "lockstep_torch_store_bytes{job=\"digits\"} 700\n",
+           "lockstep_torch_store_waits{job=\"digits\"} 8\n",
+           "lockstep_torch_store_awaited_keys{job=\"digits\"} 9\n",
+           "lockstep_torch_store_oldest_wait_seconds{job=\"digits\"} 2.5\n",
+           "lockstep_torch_store_commands_total{command=\"set\",job=\"digits\"} 10\n",
+           "lockstep_torch_store_commands_total{command=\"barrier\",job=\"digits\"} 11\n",
+       }) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("lockstep_torch_store_keys{job=\"none\"}"))) << "it has none";
+  EXPECT_THAT(text, Not(HasSubstr("command=\"ping\""))) << "only those that came";
+}
+
 TEST(Metrics, SayWhenTheServerIsNotReady) {
   ServerView view;
   view.not_ready = {"the server is shutting down"};

@@ -11,6 +11,7 @@
 #include "lockstep/journal/sqlite_journal.h"
 #include "lockstep/wire/store/data_entry.h"
 #include "lockstep/wire/store/entry.h"
+#include "lockstep/wire/store/torch_entry.h"
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {
@@ -33,6 +34,12 @@ size_t ValueBytes(const coord::Record& record) {
   return bytes;
 }
 
+size_t ValueBytes(const tcpstore::Record& record) {
+  if (const auto* set = std::get_if<tcpstore::record::KeySet>(&record)) return set->value->size();
+  const auto* pushed = std::get_if<tcpstore::record::QueuePushed>(&record);
+  return pushed == nullptr ? 0 : pushed->value->size();
+}
+
 size_t ValueBytes(const dispatch::Record& record) {
   if (const auto* made = std::get_if<dispatch::record::DatasetRegistered>(&record)) {
     return made->definition.size();
@@ -41,24 +48,31 @@ size_t ValueBytes(const dispatch::Record& record) {
   return resolved == nullptr ? 0 : resolved->manifest.size();
 }
 
-// How many of the records, from the first on, go into one entry.
 template <class TimedRecord>
-size_t CountForEntry(absl::Span<const TimedRecord> records) {
+size_t ValueBytes(const TimedRecord& record) {
+  return ValueBytes(record.record);
+}
+
+// How many of the records, from the first on, go into one entry.
+template <class AnyRecord>
+size_t CountForEntry(absl::Span<const AnyRecord> records) {
   size_t count = 0;
   size_t bytes = 0;
   while (count < records.size() && count < kRecordsInEntry && bytes < kValueBytesInEntry) {
-    bytes += ValueBytes(records[count].record);
+    bytes += ValueBytes(records[count]);
     ++count;
   }
   return count;
 }
 
-// The jobs one after the other; of each itself, then its records. Then the data service.
+// The jobs one after the other; of each itself, then its records, then those of its store for
+// torch's clients. Then the data service.
 class Snapshot {
  public:
   struct Job {
     store::Job job;
     std::vector<coord::TimedRecord> records;
+    std::vector<tcpstore::Record> torch;
   };
   Snapshot(std::vector<Job> jobs, std::vector<dispatch::TimedRecord> data, store::Moment now)
       : jobs_(std::move(jobs)), data_(std::move(data)), now_(now) {}
@@ -69,23 +83,28 @@ class Snapshot {
     std::string entry = journal::NewEntry();
     if (!std::exchange(job_written_, true)) {
       store::EncodeJob(job.job, now_.wall, entry);
-    } else {
-      const absl::Span<const coord::TimedRecord> records = NextRecords(job);
+    } else if (record_ < job.records.size()) {
+      const auto records = NextOf(job.records, record_);
       store::EncodeRecords(job.job.name, now_, records, entry);
       record_ += records.size();
+    } else {
+      const auto records = NextOf(job.torch, torch_record_);
+      store::EncodeTorchRecords(job.job.name, now_.wall, records, entry);
+      torch_record_ += records.size();
     }
-    if (record_ == job.records.size()) {
+    if (record_ == job.records.size() && torch_record_ == job.torch.size()) {
       job = {};
       ++at_;
-      record_ = 0;
+      record_ = torch_record_ = 0;
       job_written_ = false;
     }
     return entry;
   }
 
  private:
-  absl::Span<const coord::TimedRecord> NextRecords(const Job& job) const {
-    const auto left = absl::MakeConstSpan(job.records).subspan(record_);
+  template <class AnyRecord>
+  static absl::Span<const AnyRecord> NextOf(const std::vector<AnyRecord>& all, size_t from) {
+    const auto left = absl::MakeConstSpan(all).subspan(from);
     return left.first(CountForEntry(left));
   }
 
@@ -104,6 +123,7 @@ class Snapshot {
   const store::Moment now_;
   size_t at_ = 0;
   size_t record_ = 0;
+  size_t torch_record_ = 0;
   bool job_written_ = false;
 };
 
@@ -139,7 +159,7 @@ absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& d
 
 journal::SnapshotSource SnapshotOf(const JobTable& jobs, const DataHost& data) {
   std::vector<Snapshot::Job> all;
-  for (const auto& [name, job] : jobs.jobs()) all.push_back({job->saved(), job->Snapshot()});
+  for (const auto& [name, job] : jobs.jobs()) all.push_back({job->saved(), job->Snapshot(), job->TorchSnapshot()});
   return [snapshot = Snapshot(std::move(all), data.Snapshot(),
                               {runtime::MonotonicNow(), absl::Now()})]() mutable {
     return snapshot.Next();

@@ -397,7 +397,8 @@ absl::StatusOr<ServerView> Server::View(const std::string& job) {
     JobHost* const host = jobs_.Find(one.job);
     view.counts.push_back({.sessions = native_.CountSessions(*host),
                            .connections = host->CountStockConnections(),
-                           .rendezvous = host->CountRendezvous()});
+                           .rendezvous = host->CountRendezvous(),
+                           .torch_commands = host->stores().commands()});
   }
   if (commits_.keeps()) {
     view.journal = JournalPlace{.newest = commits_.newest(), .durable = commits_.durable()};

@@ -19,6 +19,7 @@ struct JobCounts {
   size_t sessions = 0;     // native ones with a link
   size_t connections = 0;  // of stock clients
   RendezvousTotals rendezvous;
+  TorchCommandCounts torch_commands = {};  // in all attempts since the server was started
 };
 
 // Sequences of the journal.

@@ -1,13 +1,16 @@
 #include "lockstep/server/store_host.h"
 
+#include <iterator>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "lockstep/runtime/dial.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/store/torch_entry.h"
 
 namespace lockstep::server {
 namespace {
@@ -36,17 +39,19 @@ std::string RankText(std::optional<int32_t> rank, int32_t ranks) {
 StoreHost::Space::Space(StoreHost& host, runtime::Loop& loop, const StoreHostOptions& options)
     : store(options.store),
       door(loop, options.store, options.door,
-           {.connected = [this](tcpstore::ConnectionId connection,
-                                std::string peer) { store.Connected(connection, std::move(peer)); },
+           {.connected = [&host](tcpstore::ConnectionId connection,
+                                 std::string peer) { host.Connected(connection, std::move(peer)); },
             .command = [&host](tcpstore::ConnectionId from,
                                const tcpstore::Command& command) { host.Command(from, command); },
             .left = [&host](tcpstore::ConnectionId connection) { host.Left(connection); },
             .complain = [&host](std::string text) { host.Complain(std::move(text)); }}) {}
 
-StoreHost::StoreHost(runtime::Loop& loop, const StoreHostOptions& options, int32_t ranks,
-                     Tellers tell)
+StoreHost::StoreHost(runtime::Loop& loop, const StoreHostOptions& options, CommitQueue& commits,
+                     std::string job, int32_t ranks, Tellers tell)
     : loop_(loop),
       options_(options),
+      commits_(commits),
+      job_(std::move(job)),
       ranks_(ranks),
       tell_(std::move(tell)),
       complaints_(kLines, kLinesInterval),
@@ -54,19 +59,92 @@ StoreHost::StoreHost(runtime::Loop& loop, const StoreHostOptions& options, int32
 
 absl::StatusOr<std::unique_ptr<StoreHost::Space>> StoreHost::MakeSpace() {
   auto space = std::make_unique<Space>(*this, loop_, options_);
-  absl::Status status =
-      ListenOnChosenPort(host_, [&](const runtime::Address& at) { return space->door.Listen(at); });
+  absl::Status status = ListenOnChosenPort(host_, [&](const runtime::Address& at) {
+    if (at.port == former_port_) return absl::UnavailableError("the port of the store before");
+    return space->door.Listen(at);
+  });
   if (!status.ok()) return status;
   return space;
+}
+
+absl::Status StoreHost::Apply(const tcpstore::Record& record) {
+  if (const auto* opened = std::get_if<tcpstore::record::Opened>(&record)) {
+    restored_ = *opened;
+    used_ = false;
+    space_.reset();
+  }
+  if (!restored_) {
+    return absl::InvalidArgumentError("a record of a store for torch's clients that did not begin");
+  }
+  if (std::holds_alternative<tcpstore::record::Used>(record)) used_ = true;
+  if (options_.none || !options_.store.keeps) return absl::OkStatus();
+  if (space_ == nullptr) space_ = std::make_unique<Space>(*this, loop_, options_);
+  return space_->store.Apply(record);
 }
 
 absl::Status StoreHost::Listen(const std::string& host) {
   if (options_.none) return absl::OkStatus();
   host_ = host;
+  const std::optional<tcpstore::record::Opened> had = std::exchange(restored_, std::nullopt);
+  if (had && had->keeps && options_.store.keeps) return ListenAgain(*had);
+  if (had) {
+    // What was in that store is lost, so its number must not be another one's.
+    attempt_ = had->attempt + (used_ ? 1 : 0);
+    former_port_ = had->port;
+    used_ = false;
+  }
   auto space = MakeSpace();
   if (!space.ok()) return space.status();
   space_ = *std::move(space);
   return absl::OkStatus();
+}
+
+absl::Status StoreHost::ListenAgain(const tcpstore::record::Opened& had) {
+  attempt_ = had.attempt;
+  written_ = true;
+  absl::Status status = space_->door.Listen({.host = host_, .port = had.port});
+  if (status.ok()) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrFormat("torch's store, of attempt %d with %d keys: %s (its clients know no other "
+                      "address; without --torch-store-durable it is forgotten, and another begins)",
+                      attempt_, space_->store.size(), std::string(status.message())));
+}
+
+void StoreHost::Keep() {
+  // One that does not keep is of no interest to the next start until somebody knows of it.
+  if (space_ != nullptr && options_.store.keeps && !written_) Write({Opening()});
+}
+
+std::vector<tcpstore::Record> StoreHost::Snapshot() const {
+  if (space_ == nullptr) return {};
+  std::vector<tcpstore::Record> records = space_->store.Snapshot();
+  if (!options_.store.keeps) records.clear();
+  std::vector<tcpstore::Record> all = {Opening()};
+  if (used_) all.push_back(tcpstore::record::Used{});
+  all.insert(all.end(), std::make_move_iterator(records.begin()),
+             std::make_move_iterator(records.end()));
+  return all;
+}
+
+tcpstore::record::Opened StoreHost::Opening() const {
+  return {.attempt = attempt_, .port = space_->door.address().port(), .keeps = options_.store.keeps};
+}
+
+void StoreHost::BecomeUsed() {
+  if (std::exchange(used_, true)) return;
+  std::vector<tcpstore::Record> records;
+  if (!written_) records.push_back(Opening());
+  records.push_back(tcpstore::record::Used{});
+  Write(records);
+}
+
+void StoreHost::Write(const std::vector<tcpstore::Record>& records) {
+  if (!Writes()) return;
+  written_ = true;
+  std::string entry = journal::NewEntry();
+  wire::store::EncodeTorchRecords(job_, absl::Now(), records, entry);
+  commits_.Commit(std::move(entry), [](bool /*durable*/) {});
 }
 
 void StoreHost::Start() {
@@ -75,7 +153,11 @@ void StoreHost::Start() {
 }
 
 absl::Status StoreHost::Open(int64_t attempt) {
-  if (attempt == 0 || attempt == attempt_ || space_ == nullptr) return absl::OkStatus();
+  if (space_ == nullptr) return absl::OkStatus();
+  if (attempt == 0 || attempt == attempt_) {
+    BecomeUsed();
+    return absl::OkStatus();
+  }
   if (attempt < attempt_) {
     return wire::native::WithReason(absl::FailedPreconditionError(absl::StrFormat(
                                         "attempt %d of the store is over: attempt %d has begun, at "
@@ -84,11 +166,15 @@ absl::Status StoreHost::Open(int64_t attempt) {
                                         attempt, attempt_, address())),
                                     "attempt_over");
   }
+  former_port_ = space_->door.address().port();
   auto next = MakeSpace();
   if (!next.ok()) return next.status();
   const size_t connections = space_->store.connections();
   space_ = *std::move(next);
   const int64_t before = std::exchange(attempt_, attempt);
+  written_ = false;
+  used_ = false;
+  BecomeUsed();
   if (started_) space_->door.Start();
   tell_.notice(
       absl::StrFormat("attempt %d of the store begins at %s; that of attempt %d is closed, with "
@@ -109,25 +195,73 @@ tcpstore::StoreView StoreHost::View() const {
   return space_ == nullptr ? tcpstore::StoreView() : space_->store.View();
 }
 
+void StoreHost::Connected(tcpstore::ConnectionId connection, std::string peer) {
+  BecomeUsed();
+  space_->store.Connected(connection, std::move(peer));
+}
+
 void StoreHost::Command(tcpstore::ConnectionId from, const tcpstore::Command& command) {
   Space& space = *space_;
+  ++commands_[command.index()];
   const Time now = MayPark(command) ? runtime::MonotonicNow() : Time();
   space.effects.Clear();
   space.store.Handle(now, from, command, space.effects);
-  space.door.CarryOut(space.effects);
   for (const tcpstore::GivenUp& given_up : space.effects.given_up) TellGivenUp(now, given_up);
+  Finish(space, space.effects);
 }
 
 void StoreHost::Left(tcpstore::ConnectionId connection) {
   Space& space = *space_;
   tcpstore::Effects effects;
   space.store.Left(connection, effects);
-  space.door.CarryOut(effects);
-  if (space.store.connections() > 0 || space.store.size() == 0) return;
-  tell_.notice(
-      absl::StrFormat("everybody has left the store of attempt %d: its %d keys are forgotten",
-                      attempt_, space.store.size()));
-  space.store.Clear();
+  if (space.store.connections() == 0 && space.store.size() > 0) {
+    tell_.notice(
+        absl::StrFormat("everybody has left the store of attempt %d: its %d keys are forgotten",
+                        attempt_, space.store.size()));
+    space.store.Clear(effects);
+  }
+  Finish(space, effects);
+}
+
+void StoreHost::Finish(Space& space, tcpstore::Effects& effects) {
+  // What it tells of may be a change that is not durable yet.
+  const bool waits = (!effects.records.empty() && Writes()) || space.held > 0;
+  waits ? Hold(space, effects) : space.door.CarryOut(effects);
+}
+
+void StoreHost::Hold(Space& space, tcpstore::Effects& effects) {
+  std::string entry = journal::NewEntry();
+  const bool changes = !effects.records.empty() && Writes();
+  if (changes) wire::store::EncodeTorchRecords(job_, absl::Now(), effects.records, entry);
+  effects.records.clear();
+  size_t bytes = entry.size();
+  for (const tcpstore::Reply& reply : effects.replies) bytes += tcpstore::ValueBytesOf(reply.answer);
+  // As it would be if they were closed now.
+  for (const tcpstore::Refusal& refusal : effects.refusals) {
+    space.door.TakeNoMoreOf(refusal.connection);
+  }
+  ++space.held;
+  space.held_bytes += bytes;
+  if (space.held >= kHeldMax || space.held_bytes >= kHeldBytesMax) {
+    space.paused = true;
+    space.door.Pause();
+  }
+  CommitQueue::Release release = [this, &space, bytes, alive = std::weak_ptr(space.alive),
+                                  effects = std::exchange(effects, {})](bool durable) {
+    if (!alive.expired()) LetGo(space, effects, bytes, durable);
+  };
+  if (changes) return commits_.Commit(std::move(entry), std::move(release));
+  commits_.Follow(std::move(release));
+}
+
+// A journal that has failed ends the server, and the connections with it.
+void StoreHost::LetGo(Space& space, const tcpstore::Effects& effects, size_t bytes, bool durable) {
+  --space.held;
+  space.held_bytes -= bytes;
+  if (durable) space.door.CarryOut(effects);
+  if (!space.paused || space.held > kHeldMax / 2 || space.held_bytes > kHeldBytesMax / 2) return;
+  space.paused = false;
+  space.door.Resume();
 }
 
 void StoreHost::Complain(std::string text) {

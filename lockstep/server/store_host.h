@@ -1,17 +1,24 @@
 // The stores of one job as a server runs them: one for torch's clients in each attempt.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lockstep/net/torch_store_door.h"
 #include "lockstep/observe/log_limiter.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/server/commit_queue.h"
+#include "lockstep/server/counters.h"
+#include "lockstep/tcpstore/commands.h"
 #include "lockstep/tcpstore/options.h"
+#include "lockstep/tcpstore/records.h"
 #include "lockstep/tcpstore/store.h"
 #include "lockstep/tcpstore/view.h"
 
@@ -20,6 +27,7 @@ namespace lockstep::server {
 struct StoreHostOptions {
   // No job has a store.
   bool none = false;
+  // `keeps`: what is in them is in the server's journal.
   tcpstore::StoreOptions store;
   net::TorchStoreDoorOptions door;
 };
@@ -30,9 +38,15 @@ struct StoreHostOptions {
 // next.
 //
 // A store that everybody has left begins anew, since who comes then is of another attempt that was
-// started by hand.
+// started by hand. That a server ends is no leaving.
 //
-// Threads: loop-confined, but everything may be called while the loop does not run.
+// Which attempts there were is in the journal of a server that has one, so that no number is given
+// to two stores. Where the stores keep, their keys are there, too: then the same store goes on at
+// its port after a restart, and nobody is answered before what the answer tells of is durable.
+// Else the store is over with the server, and if anybody knew of it, the next attempt begins.
+//
+// Threads: loop-confined, but everything may be called while the loop does not run. Bounds: of what
+// waits for the journal, `kHeldMax` and `kHeldBytesMax`; then no more commands are taken.
 class StoreHost {
  public:
   struct Tellers {
@@ -42,10 +56,24 @@ class StoreHost {
     Tell foreign;   // what was wrong with a client that was sent away
   };
 
-  StoreHost(runtime::Loop& loop, const StoreHostOptions& options, int32_t ranks, Tellers tell);
+  // Effects that wait for the journal, and bytes of their records and answers.
+  static constexpr size_t kHeldMax = 4096;
+  static constexpr size_t kHeldBytesMax = size_t{16} << 20;
 
+  // `commits` outlives it.
+  StoreHost(runtime::Loop& loop, const StoreHostOptions& options, CommitQueue& commits,
+            std::string job, int32_t ranks, Tellers tell);
+
+  // What the journal had of it, in order, before `Listen`.
+  absl::Status Apply(const tcpstore::Record& record);
   // Takes a port of `host` for the first attempt; the later ones have theirs there, too.
   absl::Status Listen(const std::string& host);
+  // After `Listen`, once the job is in the journal: what has to be written down at once, is.
+  void Keep();
+  // From which it is made again.
+  std::vector<tcpstore::Record> Snapshot() const;
+  // Nothing is written down any more: the job is being deleted.
+  void Forget() { keeps_ = false; }
   void Start();
 
   // Begins the attempt, unless it is the current one; 0: gives the current one.
@@ -60,6 +88,7 @@ class StoreHost {
   std::string address() const;
   size_t connections() const { return space_ ? space_->store.connections() : 0; }
   tcpstore::StoreView View() const;
+  const TorchCommandCounts& commands() const { return commands_; }
 
  private:
   // The keys of one attempt, and where they are had.
@@ -68,17 +97,35 @@ class StoreHost {
 
     tcpstore::Store store;
     tcpstore::Effects effects;  // of the command that is handled; here for its memory
+    // What waits for the journal.
+    size_t held = 0;
+    size_t held_bytes = 0;
+    bool paused = false;
+    // Gone with the space, for what is still held then.
+    const std::shared_ptr<const bool> alive = std::make_shared<const bool>(true);
     net::TorchStoreDoor door;
   };
 
   absl::StatusOr<std::unique_ptr<Space>> MakeSpace();
+  absl::Status ListenAgain(const tcpstore::record::Opened& had);
+  void Connected(tcpstore::ConnectionId connection, std::string peer);
   void Command(tcpstore::ConnectionId from, const tcpstore::Command& command);
+  // Carries the effects out: at once, or when what they tell of is durable.
+  void Finish(Space& space, tcpstore::Effects& effects);
+  void Hold(Space& space, tcpstore::Effects& effects);
+  void LetGo(Space& space, const tcpstore::Effects& effects, size_t bytes, bool durable);
+  tcpstore::record::Opened Opening() const;
+  void BecomeUsed();
+  void Write(const std::vector<tcpstore::Record>& records);
+  bool Writes() const { return keeps_ && commits_.keeps(); }
   void Left(tcpstore::ConnectionId connection);
   void Complain(std::string text);
   void TellGivenUp(Time now, const tcpstore::GivenUp& given_up);
 
   runtime::Loop& loop_;
   const StoreHostOptions& options_;
+  CommitQueue& commits_;
+  const std::string job_;
   const int32_t ranks_;  // of the job
   const Tellers tell_;
   observe::LogLimiter complaints_;
@@ -87,6 +134,13 @@ class StoreHost {
   std::unique_ptr<Space> space_;  // null: the job has no store
   int64_t attempt_ = 1;
   bool started_ = false;
+  bool keeps_ = true;
+  bool written_ = false;  // the journal knows of this attempt's store
+  bool used_ = false;     // somebody was told of it, or has come
+  // What the journal knew of the last store, until `Listen`.
+  std::optional<tcpstore::record::Opened> restored_;
+  uint16_t former_port_ = 0;  // of the store before; not taken again
+  TorchCommandCounts commands_ = {};
 };
 
 }  // namespace lockstep::server

@@ -1,18 +1,11 @@
 #include "lockstep/server/store_host.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-
-#include <cstring>
 #include <thread>
 
 #include "gmock/gmock.h"
 #include "lockstep/link/client.h"
-#include "lockstep/runtime/address.h"
-#include "lockstep/runtime/unique_fd.h"
 #include "lockstep/server/server.h"
+#include "lockstep/server/torch_client.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::server {
@@ -29,53 +22,6 @@ using wire::native::StoreStatus;
 using wire::native::WatchEvents;
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
-constexpr int kPatienceMs = 20'000;
-
-std::string Text(const std::string& text) {
-  const uint64_t size = text.size();
-  std::string bytes(8, '\0');
-  std::memcpy(bytes.data(), &size, 8);
-  return bytes + text;
-}
-std::string SetBytes(const std::string& key) { return "\x01" + Text(key) + Text("value"); }
-std::string GetBytes(const std::string& key) { return "\x03" + Text(key); }
-std::string WaitBytes(const std::string& key) {
-  return std::string("\x06\x01\0\0\0\0\0\0\0", 9) + Text(key);
-}
-
-// One of torch's clients, by hand.
-class TorchClient {
- public:
-  explicit TorchClient(const std::string& address)
-      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const auto parsed = runtime::ParseAddress(address);
-    EXPECT_TRUE(parsed.ok()) << address;
-    sockaddr_in at = {};
-    at.sin_family = AF_INET;
-    at.sin_port = htons(parsed->port);
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected_ = connect(fd_.get(), reinterpret_cast<sockaddr*>(&at), sizeof(at)) == 0;
-    Send(std::string("\0\xce\xf7\x85\x3c", 5));
-  }
-
-  bool connected() const { return connected_; }
-  void Send(const std::string& bytes) {
-    EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              connected_ ? static_cast<ssize_t>(bytes.size()) : -1);
-  }
-  // Empty: the other end has closed.
-  std::string Receive() {
-    pollfd wanted = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
-    EXPECT_EQ(poll(&wanted, 1, kPatienceMs), 1);
-    char bytes[64];
-    const ssize_t n = recv(fd_.get(), bytes, sizeof(bytes), 0);
-    return n <= 0 ? std::string() : std::string(bytes, static_cast<size_t>(n));
-  }
-
- private:
-  runtime::UniqueFd fd_;
-  bool connected_ = false;
-};
 
 class StoreHostTest : public testing::Test {
  protected:

@@ -1,20 +1,18 @@
 // What a store wants done: answers, and connections that are to be closed. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "lockstep/base/time.h"
 #include "lockstep/tcpstore/commands.h"
+#include "lockstep/tcpstore/records.h"
 #include "lockstep/tcpstore/view.h"
 
 namespace lockstep::tcpstore {
-
-// Shared with those to whom it is on its way. Null: there is none.
-using ValuePtr = std::shared_ptr<const std::string>;
 
 // Of a wait, a barrier and a check.
 enum class Readiness : uint8_t { kReady = 0, kNotReady = 1 };
@@ -47,6 +45,9 @@ struct KeyNames {
 using Answer = std::variant<Readiness, WaitCancelled, Number, Echo, Value, SentValue, Values,
                             Popped, KeyNames>;
 
+// Of the values and names in it.
+size_t ValueBytesOf(const Answer& answer);
+
 struct Reply {
   ConnectionId to;
   Answer answer;
@@ -64,13 +65,16 @@ struct GivenUp {
   Time since;
 };
 
-// Those for one connection go out in this order; what is refused is closed after them.
+// Those for one connection go out in this order; what is refused is closed after them. Nothing of it
+// is to be seen before the records are kept, nor what is done after it: it may tell of them.
 struct Effects {
+  std::vector<Record> records;  // of a store that keeps them
   std::vector<Reply> replies;
   std::vector<Refusal> refusals;
   std::vector<GivenUp> given_up;
 
   void Clear() {
+    records.clear();
     replies.clear();
     refusals.clear();
     given_up.clear();

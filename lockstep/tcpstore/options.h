@@ -22,6 +22,8 @@ struct StoreOptions {
   size_t waits_per_connection_max = 64;
   // Awaited keys that a view shows.
   size_t view_rows_max = 256;
+  // Whether the store says in records what becomes of its keys.
+  bool keeps = false;
 };
 
 }  // namespace lockstep::tcpstore

@@ -83,11 +83,9 @@ void Store::Left(ConnectionId connection, Effects& out) {
   PassOn(gone, out);
 }
 
-void Store::Clear() {
-  keys_.clear();
-  queues_.clear();
-  queued_ = 0;
-  bytes_ = 0;
+void Store::Clear(Effects& out) {
+  ForgetAll();
+  if (options_.keeps) out.records.emplace_back(record::Cleared{});
 }
 
 void Store::Answer(Call& call, tcpstore::Answer answer) {
@@ -129,32 +127,32 @@ bool Store::Exists(absl::string_view key) const {
   return keys_.contains(key) || queues_.contains(key);
 }
 
-void Store::Put(absl::string_view key, ValuePtr value) {
-  ValuePtr& stored = keys_.try_emplace(key).first->second;
-  if (!stored) bytes_ += key.size();
-  bytes_ += value->size();
-  bytes_ -= SizeOf(stored);
-  stored = std::move(value);
+void Store::Write(Effects& out, absl::string_view key, ValuePtr value) {
+  if (options_.keeps) out.records.push_back(record::KeySet{std::string(key), value});
+  Put(key, std::move(value));
 }
 
-void Store::SetValue(Call& call, absl::string_view key, ValuePtr value) {
-  Put(key, std::move(value));
+void Store::TellWaiters(absl::string_view key, Effects& out) {
   waits_.KeySet(
-      key, [this](absl::string_view other) { return Exists(other); }, call.out);
-  // Whoever starts sets a key of its own first.
-  if (!call.connection.rank) call.connection.rank = RankOfKey(key);
+      key, [this](absl::string_view other) { return Exists(other); }, out);
+}
+
+// Whoever starts sets a key of its own first.
+void Store::KnowRank(Connection& connection, absl::string_view key) {
+  if (!connection.rank) connection.rank = RankOfKey(key);
 }
 
 void Store::Do(Call& call, const Set& command) {
-  const auto found = keys_.find(command.key);
-  const bool is_new = found == keys_.end();
-  if (!HasRoom(call, command.key, is_new ? 1 : 0, command.key.size() + command.value.size()))
+  const size_t keys = keys_.size();
+  if (!HasRoom(call, command.key, keys_.contains(command.key) ? 0 : 1,
+               command.key.size() + command.value.size())) {
     return;
-  if (is_new) return SetValue(call, command.key, MakeValue(command.value));
-  // Nobody waits for a key that has a value.
-  bytes_ += command.value.size();
-  bytes_ -= SizeOf(found->second);
-  found->second = MakeValue(command.value);
+  }
+  Write(call.out, command.key, MakeValue(command.value));
+  // Nobody waits for a key that had a value.
+  if (keys_.size() == keys) return;
+  TellWaiters(command.key, call.out);
+  KnowRank(call.connection, command.key);
 }
 
 void Store::Do(Call& call, const CompareSet& command) {
@@ -168,7 +166,9 @@ void Store::Do(Call& call, const CompareSet& command) {
   }
   const ValuePtr desired = MakeValue(command.desired);
   Answer(call, Value{desired});
-  SetValue(call, command.key, desired);
+  Write(call.out, command.key, desired);
+  TellWaiters(command.key, call.out);
+  KnowRank(call.connection, command.key);
 }
 
 void Store::Do(Call& call, const Get& command) { Answer(call, Value{Lookup(command.key)}); }
@@ -188,7 +188,7 @@ std::optional<int64_t> Store::AddTo(Call& call, absl::string_view key, int64_t a
   number = AddAround(number, amount);
   std::string text = absl::StrCat(number);
   if (!HasRoom(call, key, stored ? 0 : 1, key.size() + text.size())) return std::nullopt;
-  Put(key, std::make_shared<const std::string>(std::move(text)));
+  Write(call.out, key, std::make_shared<const std::string>(std::move(text)));
   return number;
 }
 
@@ -196,8 +196,7 @@ void Store::Do(Call& call, const Add& command) {
   const auto number = AddTo(call, command.key, command.amount);
   if (!number) return;
   Answer(call, Number{*number});
-  waits_.KeySet(
-      command.key, [this](absl::string_view key) { return Exists(key); }, call.out);
+  TellWaiters(command.key, call.out);
   waits_.Counted(command.key, *number, call.out);
 }
 
@@ -220,10 +219,8 @@ void Store::Do(Call& call, const CountKeys& /*command*/) {
 }
 
 void Store::Do(Call& call, const DeleteKey& command) {
-  const auto found = keys_.find(command.key);
-  if (found == keys_.end()) return Answer(call, Number{0});
-  bytes_ -= found->first.size() + SizeOf(found->second);
-  keys_.erase(found);
+  if (!Delete(command.key)) return Answer(call, Number{0});
+  if (options_.keeps) call.out.records.push_back(record::KeyDeleted{std::string(command.key)});
   Answer(call, Number{1});
 }
 
@@ -236,11 +233,14 @@ void Store::Do(Call& call, const Append& command) {
                                      "torch_value_bytes_max (", options_.value_bytes_max, ")"));
   }
   if (!HasRoom(call, command.key, stored ? 0 : 1, command.key.size() + bytes)) return;
-  std::string value;
-  value.reserve(bytes);
-  if (stored) value = *stored;
-  value.append(command.value.data(), command.value.size());
-  SetValue(call, command.key, std::make_shared<const std::string>(std::move(value)));
+  // Not the whole of it: a value that grows by little costs little each time.
+  if (options_.keeps) {
+    call.out.records.push_back(
+        record::ValueAppended{std::string(command.key), MakeValue(command.value)});
+  }
+  Lengthen(command.key, command.value);
+  TellWaiters(command.key, call.out);
+  KnowRank(call.connection, command.key);
 }
 
 void Store::Do(Call& call, const MultiGet& command) {
@@ -270,11 +270,8 @@ void Store::Do(Call& call, const MultiSet& command) {
   }
   if (!HasRoom(call, command.pairs.front().key, keys, bytes)) return;
   // All of them are there before anybody is told of one.
-  for (const Set& pair : command.pairs) Put(pair.key, MakeValue(pair.value));
-  for (const Set& pair : command.pairs) {
-    waits_.KeySet(
-        pair.key, [this](absl::string_view key) { return Exists(key); }, call.out);
-  }
+  for (const Set& pair : command.pairs) Write(call.out, pair.key, MakeValue(pair.value));
+  for (const Set& pair : command.pairs) TellWaiters(pair.key, call.out);
 }
 
 void Store::Do(Call& call, const CancelWait& /*command*/) {
@@ -296,10 +293,11 @@ void Store::Do(Call& call, const QueuePush& command) {
   const bool is_new = !queues_.contains(command.key);
   const size_t bytes = (is_new ? command.key.size() : 0) + command.value.size();
   if (!HasRoom(call, command.key, 1, bytes)) return;
-  const auto queue = queues_.try_emplace(command.key).first;
-  queue->second.push_back(MakeValue(command.value));
-  ++queued_;
-  bytes_ += bytes;
+  ValuePtr value = MakeValue(command.value);
+  if (options_.keeps) {
+    call.out.records.push_back(record::QueuePushed{std::string(command.key), value});
+  }
+  Push(command.key, std::move(value));
   Offer(std::string(command.key), call.out);
 }
 
@@ -320,15 +318,9 @@ void Store::PassOn(Connection& connection, Effects& out) {
 void Store::Do(Call& call, const QueuePop& command) {
   const auto queue = queues_.find(command.key);
   if (queue == queues_.end()) return Answer(call, Popped{});
-  Popped popped = {.length = static_cast<int64_t>(queue->second.size()),
-                   .value = std::move(queue->second.front())};
-  queue->second.pop_front();
-  --queued_;
-  bytes_ -= popped.value->size();
-  if (queue->second.empty()) {
-    bytes_ -= queue->first.size();
-    queues_.erase(queue);
-  }
+  if (options_.keeps) call.out.records.push_back(record::QueuePopped{std::string(command.key)});
+  Popped popped = {.length = static_cast<int64_t>(queue->second.size())};
+  popped.value = Pop(queue);
   Answer(call, std::move(popped));
 }
 
@@ -365,8 +357,7 @@ void Store::Do(Call& call, const Barrier& command) {
   } else {
     waits_.ParkAtBarrier(call.now, call.from, command);
   }
-  waits_.KeySet(
-      command.key, [this](absl::string_view key) { return Exists(key); }, call.out);
+  TellWaiters(command.key, call.out);
   waits_.Counted(command.key, *count, call.out);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "lockstep/base/time.h"
 #include "lockstep/tcpstore/commands.h"
@@ -25,7 +26,8 @@ namespace lockstep::tcpstore {
 //
 // Invariants: (1) nobody waits for a key that has a value; (2) `bytes` is the sum over all keys,
 // values and queued values; (3) a queued value for which a waiter was woken that then did not take
-// it wakes the next one.
+// it wakes the next one; (4) its records, applied in order to a fresh store, make its keys and
+// queues again.
 //
 // Threads: thread-compatible. Bounds: StoreOptions; what goes over one is refused and changes
 // nothing. Time: only to say since when somebody waits.
@@ -42,7 +44,13 @@ class Store {
   void Left(ConnectionId connection, Effects& out);
 
   // Forgets all keys and queues.
-  void Clear();
+  void Clear(Effects& out);
+
+  // What a record says, before the first command. INVALID_ARGUMENT: it cannot follow those before
+  // it.
+  absl::Status Apply(const Record& record);
+  // Records that make a fresh store's keys and queues those of this one; values are shared.
+  std::vector<Record> Snapshot() const;
 
   StoreView View() const;
   size_t connections() const { return connections_.size(); }
@@ -93,10 +101,27 @@ class Store {
 
   ValuePtr Lookup(absl::string_view key) const;
   bool Exists(absl::string_view key) const;
-  // Writes the value; nobody is told yet.
   void Put(absl::string_view key, ValuePtr value);
-  // The same, and whoever waits for the key is told.
-  void SetValue(Call& call, absl::string_view key, ValuePtr value);
+  // Puts the value, and records it; nobody is told yet.
+  void Write(Effects& out, absl::string_view key, ValuePtr value);
+  // There is a value now: whoever waits for the key is told.
+  void TellWaiters(absl::string_view key, Effects& out);
+  void KnowRank(Connection& connection, absl::string_view key);
+  void Lengthen(absl::string_view key, absl::string_view more);
+  void Push(absl::string_view key, ValuePtr value);
+  ValuePtr Pop(absl::flat_hash_map<std::string, Queue>::iterator queue);
+  bool Delete(absl::string_view key);
+  void ForgetAll();
+
+  absl::Status ApplyTo(const record::Opened& record);
+  absl::Status ApplyTo(const record::Used& record);
+  absl::Status ApplyTo(const record::KeySet& record);
+  absl::Status ApplyTo(const record::ValueAppended& record);
+  absl::Status ApplyTo(const record::KeyDeleted& record);
+  absl::Status ApplyTo(const record::QueuePushed& record);
+  absl::Status ApplyTo(const record::QueuePopped& record);
+  absl::Status ApplyTo(const record::Cleared& record);
+
   // The number after adding; nothing: it was refused.
   std::optional<int64_t> AddTo(Call& call, absl::string_view key, int64_t amount);
   // Wakes one who waits for the queue, if it holds anything.

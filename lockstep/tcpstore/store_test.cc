@@ -275,7 +275,8 @@ TEST_F(StoreTest, KnowsItsBytes) {
   Do(1, QueuePop{"/q"});
   Do(1, DeleteKey{"/n"});
   EXPECT_EQ(store_.bytes(), 3u);
-  store_.Clear();
+  Effects effects;
+  store_.Clear(effects);
   EXPECT_EQ(store_.bytes(), 0u);
   EXPECT_EQ(store_.size(), 0u);
 }

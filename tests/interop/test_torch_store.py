@@ -13,7 +13,7 @@ import time
 import pytest
 
 from processes import LIMIT_S
-from servers import JOB, ROOT, LockstepServer
+from servers import BIN, JOB, ROOT, LockstepServer
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = ROOT / "build" / "peers" / "frameworks" / "bin" / "python"
@@ -96,3 +96,64 @@ def test_the_rank_that_never_comes_is_named(server):
         for rank in ranks:
             rank.kill()
             rank.communicate()
+
+
+WRITES = """
+store.set("a", "x")
+store.append("a", "y")
+store.multi_set(["m1", "m2"], ["1", "2"])
+store.queue_push("q", "first")
+store.queue_push("q", "second")
+told = [store.add("n", 41), store.compare_set("c", "", "v").decode(), store.delete_key("m1")]
+"""
+READS = """
+told = [store.get("a").decode(), store.add("n", 1), store.queue_pop("q").decode(), store.queue_len("q"),
+        store.get("c").decode(), store.check(["m1"]), store.get("m2").decode()]
+"""
+
+
+def run_client(store, code):
+    """What torch's client is told by these calls; it ends without leaving in order."""
+    host, port = store.rsplit(":", 1)
+    program = (f"import datetime, json, os\nfrom torch.distributed import TCPStore\n"
+               f"store = TCPStore('{host}', {port}, is_master=False, wait_for_workers=False,\n"
+               f"                 timeout=datetime.timedelta(seconds={LIMIT_S}))\n{code}\n"
+               f"print(json.dumps(told), flush=True)\n")
+    client = subprocess.Popen([PYTHON, "-c", program + "import sys; sys.stdin.read()"], text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | QUIET)
+    return client, json.loads(client.stdout.readline())
+
+
+def start_durable(folder):
+    ready = folder / "ready.json"
+    ready.unlink(missing_ok=True)
+    with open(folder / "durable.log", "ab") as log:
+        server = subprocess.Popen(
+            [BIN / "lockstep-server", "--listen", "127.0.0.1:0", "--job", f"{JOB}=2", "--state",
+             folder / "state", "--torch-store-durable", "--ready-file", ready],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    give_up = time.monotonic() + LIMIT_S
+    while not ready.exists():
+        assert server.poll() is None and time.monotonic() < give_up, (folder / "durable.log").read_text()
+        time.sleep(0.005)
+    return server, json.loads(ready.read_text())["jobs"][JOB]["store"]
+
+
+def test_a_durable_store_is_there_after_a_kill(tmp_path):
+    server, store = start_durable(tmp_path)
+    writer, told = run_client(store, WRITES)
+    assert told == [41, "v", True]
+    server.kill()  # while the client is connected: nobody has left the store
+    server.wait()
+    writer.kill()
+    writer.communicate()
+    server, again = start_durable(tmp_path)
+    try:
+        assert again == store, "at the same port"
+        reader, told = run_client(store, READS)
+        assert told == ["xy", 42, "first", 1, "v", False, "2"]
+        reader.kill()
+        reader.communicate()
+    finally:
+        server.kill()
+        server.wait()

@@ -8,6 +8,7 @@
 #include "lockstep/wire/store/data_entry.h"
 #include "lockstep/wire/store/entry.h"
 #include "lockstep/wire/store/messages.h"
+#include "lockstep/wire/store/torch_entry.h"
 
 namespace lockstep::wire::store {
 namespace {
@@ -283,6 +284,12 @@ absl::StatusOr<ReadEntry> DecodeEntry(std::string_view bytes, const Moment& now)
     absl::StatusOr<dispatch::Record> record = DataRecordOf(from);
     if (!record.ok()) return record.status();
     read.data.push_back({now.now - (ago + age), *std::move(record)});
+  }
+  read.torch.reserve(entry->torch.size());
+  for (TorchRecord& from : entry->torch) {
+    absl::StatusOr<tcpstore::Record> record = TorchRecordOf(from);
+    if (!record.ok()) return record.status();
+    read.torch.push_back(*std::move(record));
   }
   return read;
 }

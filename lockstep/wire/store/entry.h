@@ -19,6 +19,7 @@
 #include "lockstep/coord/options.h"
 #include "lockstep/coord/records.h"
 #include "lockstep/dispatch/records.h"
+#include "lockstep/tcpstore/records.h"
 
 namespace lockstep::wire::store {
 
@@ -55,6 +56,7 @@ struct ReadEntry {
   std::optional<Job> created;
   bool deleted = false;
   std::vector<coord::TimedRecord> records;
+  std::vector<tcpstore::Record> torch;      // of the job's store for torch's clients
   std::vector<dispatch::TimedRecord> data;  // of the data service; then there is no job
 };
 

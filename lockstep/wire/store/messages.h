@@ -11,11 +11,11 @@
 
 #include "lockstep/wire/native/field.h"
 #include "lockstep/wire/store/data_messages.h"
+#include "lockstep/wire/store/torch_messages.h"
 
 namespace lockstep::wire::store {
 
 using native::EnumName;
-using native::SharedBytes;
 
 enum class MemberState : int32_t { kDisconnected = 0, kConnected = 1, kError = 2 };
 
@@ -437,6 +437,7 @@ struct Entry {
   std::vector<Record> records;
   // Not of a job: `job` is empty.
   std::vector<DataRecord> data;
+  std::vector<TorchRecord> torch;
 
   friend bool operator==(const Entry&, const Entry&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.Entry";
@@ -445,7 +446,7 @@ struct Entry {
                            Field(3, "job_created", &Entry::job_created),
                            Field(4, "job_deleted", &Entry::job_deleted),
                            Field(5, "records", &Entry::records),
-                           Field(6, "data", &Entry::data));
+                           Field(6, "data", &Entry::data), Field(7, "torch", &Entry::torch));
   }
 };
 

@@ -1,0 +1,110 @@
+#include "lockstep/wire/store/torch_entry.h"
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_format.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/store/messages.h"
+
+namespace lockstep::wire::store {
+namespace {
+
+namespace record = tcpstore::record;
+
+// --- To messages ---
+
+TorchStoreOpened MessageOf(const record::Opened& from) {
+  return {.attempt = from.attempt, .port = from.port, .keeps = from.keeps};
+}
+TorchStoreUsed MessageOf(const record::Used&) { return {}; }
+TorchKeySet MessageOf(const record::KeySet& from) {
+  return {.key = {from.key}, .value = {from.value}};
+}
+TorchValueAppended MessageOf(const record::ValueAppended& from) {
+  return {.key = {from.key}, .more = {from.more}};
+}
+TorchKeyDeleted MessageOf(const record::KeyDeleted& from) { return {.key = {from.key}}; }
+TorchQueuePushed MessageOf(const record::QueuePushed& from) {
+  return {.key = {from.key}, .value = {from.value}};
+}
+TorchQueuePopped MessageOf(const record::QueuePopped& from) { return {.key = {from.key}}; }
+TorchStoreCleared MessageOf(const record::Cleared&) { return {}; }
+
+// Puts the message into the field of TorchRecord that has its type.
+template <class Message>
+void Put(Message message, TorchRecord& to) {
+  native::ForEachField<TorchRecord>([&](const auto& field) {
+    using T = typename std::decay_t<decltype(field)>::Type;
+    if constexpr (std::is_same_v<T, std::optional<Message>>) to.*field.member = std::move(message);
+  });
+}
+
+// --- And back ---
+
+// What is empty comes as nothing.
+tcpstore::ValuePtr ValueOf(SharedBytes& from) {
+  if (from.data == nullptr) return std::make_shared<const std::string>();
+  return std::move(from.data);
+}
+
+tcpstore::Record RecordOf(TorchStoreOpened& from) {
+  return record::Opened{.attempt = from.attempt,
+                        .port = static_cast<uint16_t>(from.port),
+                        .keeps = from.keeps};
+}
+tcpstore::Record RecordOf(TorchStoreUsed&) { return record::Used{}; }
+tcpstore::Record RecordOf(TorchKeySet& from) {
+  return record::KeySet{std::move(from.key.data), ValueOf(from.value)};
+}
+tcpstore::Record RecordOf(TorchValueAppended& from) {
+  return record::ValueAppended{std::move(from.key.data), ValueOf(from.more)};
+}
+tcpstore::Record RecordOf(TorchKeyDeleted& from) {
+  return record::KeyDeleted{std::move(from.key.data)};
+}
+tcpstore::Record RecordOf(TorchQueuePushed& from) {
+  return record::QueuePushed{std::move(from.key.data), ValueOf(from.value)};
+}
+tcpstore::Record RecordOf(TorchQueuePopped& from) {
+  return record::QueuePopped{std::move(from.key.data)};
+}
+tcpstore::Record RecordOf(TorchStoreCleared&) { return record::Cleared{}; }
+
+}  // namespace
+
+void EncodeTorchRecords(const std::string& job, absl::Time wall,
+                        absl::Span<const tcpstore::Record> records, std::string& out) {
+  Entry entry{.job = job, .wall_us = absl::ToUnixMicros(wall)};
+  entry.torch.reserve(records.size());
+  for (const tcpstore::Record& from : records) {
+    TorchRecord& to = entry.torch.emplace_back();
+    std::visit([&to](const auto& of) { Put(MessageOf(of), to); }, from);
+  }
+  native::EncodeTo(entry, out);
+}
+
+absl::StatusOr<tcpstore::Record> TorchRecordOf(TorchRecord& from) {
+  int set = 0;
+  tcpstore::Record to;
+  native::ForEachField<TorchRecord>([&](const auto& field) {
+    auto& message = from.*field.member;
+    if (!message) return;
+    ++set;
+    to = RecordOf(*message);
+  });
+  if (from.opened && (from.opened->port < 0 || from.opened->port > 65535)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a store for torch's clients at port %d", from.opened->port));
+  }
+  if (set == 1) return to;
+  // None: a kind that was added later.
+  return absl::InvalidArgumentError(
+      absl::StrFormat("a record of torch's store of %d kinds that this program knows, instead of "
+                      "one: a newer version wrote it",
+                      set));
+}
+
+}  // namespace lockstep::wire::store
