@@ -5,19 +5,31 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/client/session.h"
+#include "lockstep/observe/odd_one_out.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/wire/native/stack_question.h"
 
 namespace lockstep::cli {
 namespace {
 
+using wire::native::EncodeQuestion;
 using wire::native::JobStatus;
+using wire::native::kStackKeysLive;
+using wire::native::kStackQuestionKey;
+using wire::native::StackAnswersDirectory;
 using wire::native::MemberCondition;
 using wire::native::MemberStatus;
+
+// Between two looks, so that what both say is no matter of a moment.
+constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
 
 std::string NewId() {
   uint64_t value = 0;
@@ -42,6 +54,52 @@ std::map<int32_t, std::string> Expected(const JobStatus& job, const std::vector<
     if (asked && !over && member.pid > 0) expected[member.index] = member.name;
   }
   return expected;
+}
+
+// Of each member the newest: a launcher may have answered twice, having lost its connection.
+std::vector<launch::ProcessStacks> ByMember(std::vector<launch::ProcessStacks> processes) {
+  std::map<int32_t, launch::ProcessStacks> by_member;
+  for (launch::ProcessStacks& process : processes) {
+    by_member.insert_or_assign(process.member, std::move(process));
+  }
+  std::vector<launch::ProcessStacks> sorted;
+  for (auto& [member, process] : by_member) sorted.push_back(std::move(process));
+  return sorted;
+}
+
+std::vector<launch::ProcessStacks> Decode(const std::vector<KeyEntry>& answers) {
+  std::vector<launch::ProcessStacks> all;
+  for (const KeyEntry& answer : answers) {
+    auto told = launch::DecodeStacks(answer.value);
+    if (!told.ok()) continue;  // of another version
+    for (launch::ProcessStacks& process : *told) all.push_back(std::move(process));
+  }
+  return all;
+}
+
+// What was taken by itself.
+std::optional<observe::Look> LookBack(const std::string& coordinator, const JobStatus& job,
+                                      absl::Duration timeout) {
+  const auto session = Session::Open(
+      {.address = coordinator, .job = job.job, .who = "lockstep why", .timeout = timeout});
+  if (!session.ok()) return std::nullopt;
+  const auto answers =
+      (*session)->keys().List(StackAnswersDirectory(job.stacks->id), {.timeout = timeout});
+  if (!answers.ok() || answers->empty()) return std::nullopt;
+  return observe::Look{.processes = WhereaboutsOf(ByMember(Decode(*answers))),
+                       .because = job.stacks->because,
+                       .ago_us = job.stacks->ago_us};
+}
+
+bool AnyRuns(const JobStatus& job) { return !Expected(job, {}).empty(); }
+
+// Somebody counts by it that it stands still, and nobody knows for how long.
+bool NeedsAnother(const observe::Look& look) {
+  return !observe::FindOddOnes(look).odd.empty() &&
+         std::any_of(look.processes.begin(), look.processes.end(), [](const auto& process) {
+           return process.for_others && (process.doing == observe::Whereabouts::Doing::kRuns ||
+                                         !process.still_us);
+         });
 }
 
 }  // namespace
@@ -96,10 +154,57 @@ absl::StatusOr<GatheredStacks> GatherStacks(const std::string& coordinator, cons
       }
     }
   }
-  std::sort(gathered.processes.begin(), gathered.processes.end(),
-            [](const auto& a, const auto& b) { return a.member < b.member; });
+  gathered.processes = ByMember(std::move(gathered.processes));
   for (const auto& [member, name] : expected) gathered.silent.push_back(name);
   return gathered;
+}
+
+std::vector<observe::Whereabouts> WhereaboutsOf(
+    const std::vector<launch::ProcessStacks>& processes) {
+  using Doing = observe::Whereabouts::Doing;
+  std::vector<observe::Whereabouts> all;
+  for (const launch::ProcessStacks& process : processes) {
+    const launch::StackPlace place = launch::PlaceOf(process);
+    const std::string where = place.where.empty() ? "" : absl::StrCat(", ", place.where);
+    const Doing doing = process.state == "running"   ? Doing::kRuns
+                        : process.state == "stopped" ? Doing::kStopped
+                        : process.state == "ended"   ? Doing::kEnded
+                                                     : Doing::kWaits;
+    all.push_back({.member = process.member,
+                   .name = process.name,
+                   .host = process.host,
+                   .pid = process.pid,
+                   .doing = doing,
+                   .for_others = launch::WaitsForOthers(process),
+                   .place = absl::StrCat(place.function, where),
+                   .one = absl::StrCat(place.what1, where),
+                   .many = absl::StrCat(place.what, where),
+                   .still_us = process.still_us < 0 ? std::nullopt
+                                                    : std::optional(process.still_us)});
+  }
+  return all;
+}
+
+std::vector<observe::Look> LookAtJob(const std::string& coordinator, const JobStatus& job,
+                                     absl::Duration timeout) {
+  std::vector<observe::Look> looks;
+  const auto look = [&] {
+    const auto gathered = GatherStacks(coordinator, job, {}, /*native=*/false, timeout);
+    if (!gathered.ok() || gathered->processes.empty()) return false;
+    looks.insert(looks.begin(), observe::Look{.processes = WhereaboutsOf(gathered->processes)});
+    return true;
+  };
+  if (AnyRuns(job)) {
+    const Time began = runtime::MonotonicNow();
+    if (look() && NeedsAnother(looks.front())) {
+      std::this_thread::sleep_for(absl::ToChronoMilliseconds(kBetweenLooks));
+      if (look()) looks[1].ago_us = absl::ToInt64Microseconds(runtime::MonotonicNow() - began);
+    }
+  }
+  if (job.stacks) {
+    if (auto then = LookBack(coordinator, job, timeout)) looks.push_back(*std::move(then));
+  }
+  return looks;
 }
 
 }  // namespace lockstep::cli

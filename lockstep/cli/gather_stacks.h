@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "lockstep/cli/stack_keys.h"
 #include "lockstep/launch/stacks.h"
+#include "lockstep/observe/suspects.h"
 #include "lockstep/wire/native/status_messages.h"
 
 namespace lockstep::cli {
@@ -26,5 +26,14 @@ absl::StatusOr<GatheredStacks> GatherStacks(const std::string& coordinator,
                                             const wire::native::JobStatus& job,
                                             std::vector<int32_t> members, bool native,
                                             absl::Duration timeout);
+
+// What `lockstep why` goes by: where they are now, twice when the first time does not tell for how
+// long; and where they were when something timed out. Waits for `timeout` at most, and a second
+// between two looks. What cannot be had is left out.
+std::vector<observe::Look> LookAtJob(const std::string& coordinator,
+                                     const wire::native::JobStatus& job, absl::Duration timeout);
+
+std::vector<observe::Whereabouts> WhereaboutsOf(
+    const std::vector<launch::ProcessStacks>& processes);
 
 }  // namespace lockstep::cli

@@ -32,18 +32,37 @@ TEST(MissingMembers, InAJobThatNobodyHasComeIntoNobodyIsMissing) {
       MissingMembers(JobOf({MemberCondition::kMissing, MemberCondition::kMissing})).empty());
 }
 
-TEST(StacksAsked, WhatIsEncodedIsDecoded) {
-  const auto asked = DecodeQuestion(EncodeQuestion({.id = "7", .members = {1, 2}, .native = true}));
-  ASSERT_TRUE(asked.ok());
-  EXPECT_EQ(asked->id, "7");
-  EXPECT_EQ(asked->members, (std::vector<int32_t>{1, 2}));
-  EXPECT_TRUE(asked->native);
+launch::ProcessStacks Process(const char* state, int64_t still_us) {
+  return {.member = 2,
+          .name = "task/2",
+          .host = "host-b",
+          .pid = 17,
+          .state = state,
+          .source = "py-spy",
+          .threads = {{.name = "MainThread", .frames = {{"load", "/home/me/loader.py", 31}}}},
+          .still_us = still_us};
 }
 
-TEST(StacksAsked, WhatIsNoQuestionIsRefused) {
-  for (const char* text : {"", "[]", "{}", R"({"id":1,"members":[],"native":false})", "\xff"}) {
-    EXPECT_EQ(DecodeQuestion(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
-  }
+TEST(Whereabouts, AreWhatTheStackSays) {
+  using Doing = observe::Whereabouts::Doing;
+  const auto all = WhereaboutsOf({Process("sleeping", 5), Process("running", -1),
+                                  Process("stopped", 7), Process("ended", -1)});
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[0], (observe::Whereabouts{.member = 2,
+                                          .name = "task/2",
+                                          .host = "host-b",
+                                          .pid = 17,
+                                          .doing = Doing::kWaits,
+                                          .place = "load, loader.py:31",
+                                          .one = "waits in load, loader.py:31",
+                                          .many = "wait in load, loader.py:31",
+                                          .still_us = 5}));
+  EXPECT_EQ(all[1].doing, Doing::kRuns);
+  // Whoever runs there is at the same place.
+  EXPECT_EQ(all[1].place, all[0].place);
+  EXPECT_FALSE(all[1].still_us);
+  EXPECT_EQ(all[2].one, "is stopped");
+  EXPECT_EQ(all[3].doing, Doing::kEnded);
 }
 
 }  // namespace

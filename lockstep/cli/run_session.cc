@@ -295,6 +295,10 @@ void Session::StartProcesses(const launch::JobAddress& address) {
     loop_.Post([this, told = std::move(told)] {
       told(launcher_ != nullptr ? launcher_->LastLinesOfAll() : RunStacks::LastLines());
     });
+  }, [this](std::string sentence) {
+    loop_.Post([this, sentence = std::move(sentence)] {
+      if (!exit_code_) Say(sentence);
+    });
   });
   if (!plan_.nodes.alone()) return JoinCrew();
   if (server_ != nullptr) {

@@ -5,50 +5,53 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lockstep/cli/stack_keys.h"
 #include "lockstep/launch/stack_taker.h"
-#include "nlohmann/json.hpp"
+#include "lockstep/runtime/loop.h"
 
 namespace lockstep::cli {
 
-using nlohmann::json;
+using wire::native::DecodeQuestion;
+using wire::native::StacksAsked;
 
 namespace {
+
 constexpr std::chrono::seconds kLinesTimeout(1);
+// Each look at a process costs some 40 us.
+constexpr std::chrono::seconds kFollowInterval(1);
+constexpr size_t kFollowedAtOnce = 16;
+
+bool IsAskedFor(const StacksAsked& asked, int32_t member) {
+  const auto& members = asked.members;
+  return members.empty() || std::find(members.begin(), members.end(), member) != members.end();
 }
 
-std::string EncodeQuestion(const StacksAsked& asked) {
-  return json({{"id", asked.id}, {"members", asked.members}, {"native", asked.native}}).dump();
-}
-
-absl::StatusOr<StacksAsked> DecodeQuestion(const std::string& text) {
-  try {
-    const json said = json::parse(text);
-    return StacksAsked{.id = said.at("id").get<std::string>(),
-                       .members = said.at("members").get<std::vector<int32_t>>(),
-                       .native = said.at("native").get<bool>()};
-  } catch (const json::exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat("no question for stacks: ", error.what()));
-  }
-}
+}  // namespace
 
 RunStacks::RunStacks(std::string folder, std::string host, std::string role)
     : folder_(std::move(folder)), host_(std::move(host)), role_(std::move(role)) {}
 
 RunStacks::~RunStacks() {
-  stopping_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stop_.notify_all();
   if (opening_.joinable()) opening_.join();
+  if (following_.joinable()) following_.join();
   watch_.reset();
 }
 
 // On a thread of its own, since it waits for the server.
-void RunStacks::Start(const launch::JobAddress& address, AskLastLines ask_last_lines) {
+void RunStacks::Start(const launch::JobAddress& address, AskLastLines ask_last_lines, Say say) {
   ask_last_lines_ = std::move(ask_last_lines);
+  say_ = std::move(say);
   opening_ = std::thread([this, address] { Open(address); });
+  following_ = std::thread([this] { Follow(); });
 }
 
 void RunStacks::Open(const launch::JobAddress& address) {
@@ -63,7 +66,7 @@ void RunStacks::Open(const launch::JobAddress& address) {
   // Without it the run goes on, and `lockstep stacks` says that nobody answers.
   if (!session.ok()) return;
   session_ = *std::move(session);
-  watch_ = session_->keys().Watch(kStackQuestionKey, [this](absl::StatusOr<KeyChanges> told) {
+  watch_ = session_->keys().Watch(wire::native::kStackQuestionKey, [this](absl::StatusOr<KeyChanges> told) {
     if (!told.ok()) return;
     for (const KeyChange& change : told->changes) {
       if (change.value) Answer(*change.value);
@@ -86,42 +89,80 @@ RunStacks::LastLines RunStacks::WhatWasWritten() {
   return lines.wait_for(kLinesTimeout) == std::future_status::ready ? lines.get() : LastLines();
 }
 
-void RunStacks::Answer(const std::string& question) {
-  const auto asked = DecodeQuestion(question);
-  if (!asked.ok() || asked->id == answered_) return;
-  answered_ = asked->id;
-  std::map<int32_t, int64_t> pids;
+// Looks at a few processes a second, in turn, so that it can be said since when they stand still.
+void RunStacks::Follow() {
+  int32_t next = 0;
+  std::unique_lock lock(mutex_);
+  while (!stop_.wait_for(lock, kFollowInterval, [this] { return stopping_.load(); })) {
+    if (asking_) continue;
+    std::set<int64_t> all;
+    for (const auto& [member, pid] : pids_) all.insert(pid);
+    standstill_.KeepOnly(all);
+    auto at = pids_.lower_bound(next);
+    for (size_t i = 0; i < std::min(kFollowedAtOnce, pids_.size()); ++i) {
+      if (at == pids_.end()) at = pids_.begin();
+      if (const auto runs = launch::RunsOf(at->second)) {
+        standstill_.Seen(runtime::MonotonicNow(), at->second, *runs);
+      }
+      next = at->first + 1;
+      ++at;
+    }
+  }
+}
+
+// All at the same time: they are to be of one moment, and each may take seconds.
+std::vector<launch::ProcessStacks> RunStacks::TakeAll(const StacksAsked& asked) {
+  std::vector<launch::StackQuestion> questions;
+  std::vector<int64_t> still;
   {
     const std::lock_guard lock(mutex_);
-    pids = pids_;
-  }
-  std::vector<launch::StackQuestion> questions;
-  for (const auto& [member, pid] : pids) {
-    const auto& members = asked->members;
-    if (members.empty() || std::find(members.begin(), members.end(), member) != members.end()) {
+    asking_ = true;
+    for (const auto& [member, pid] : pids_) {
+      if (!IsAskedFor(asked, member)) continue;
       questions.push_back({.member = member,
                            .name = absl::StrCat(role_, "/", member),
                            .host = host_,
                            .pid = pid,
-                           .native = asked->native});
+                           .native = asked.native});
+      const Time now = runtime::MonotonicNow();
+      if (const auto runs = launch::RunsOf(pid)) standstill_.Seen(now, pid, *runs);
+      const auto since = standstill_.For(now, pid);
+      still.push_back(since ? absl::ToInt64Microseconds(*since) : -1);
     }
   }
-  // All at the same time: they are to be of one moment, and each may take seconds.
   std::vector<launch::ProcessStacks> taken(questions.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < questions.size(); ++i) {
     threads.emplace_back([&, i] { taken[i] = launch::TakeStacks(questions[i], folder_); });
   }
   for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < questions.size(); ++i) taken[i].still_us = still[i];
+  const std::lock_guard lock(mutex_);
+  for (const launch::StackQuestion& question : questions) standstill_.Disturbed(question.pid);
+  asking_ = false;
+  return taken;
+}
+
+void RunStacks::Answer(const std::string& question) {
+  const auto asked = DecodeQuestion(question);
+  if (!asked.ok() || asked->id == answered_) return;
+  answered_ = asked->id;
+  std::vector<launch::ProcessStacks> taken = TakeAll(*asked);
+  const bool timed_out = !asked->because.empty();
+  if (timed_out && !taken.empty()) {
+    say_(absl::StrCat(asked->because, ": ", launch::StacksSentence(taken)));
+  }
   LastLines lines = WhatWasWritten();
   for (launch::ProcessStacks& process : taken) {
     process.last_lines = std::move(lines[process.member]);
   }
-  const std::string key =
-      absl::StrCat(StackAnswersDirectory(asked->id), "/", host_, "-", ::getpid());
+  const std::string key = absl::StrCat(wire::native::StackAnswersDirectory(asked->id), "/", host_,
+                                       "-", ::getpid());
   // Who asked says so when nothing comes.
-  static_cast<void>(session_->keys().Set(key, launch::EncodeStacks(taken),
-                                         {.ttl = kStackKeysLive, .timeout = absl::Seconds(5)}));
+  static_cast<void>(session_->keys().Set(
+      key, launch::EncodeStacks(taken),
+      {.ttl = timed_out ? wire::native::kStacksOfTimeoutLive : wire::native::kStackKeysLive,
+       .timeout = absl::Seconds(5)}));
 }
 
 }  // namespace lockstep::cli

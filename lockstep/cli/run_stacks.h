@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,14 +14,18 @@
 
 #include "lockstep/client/session.h"
 #include "lockstep/launch/environment.h"
+#include "lockstep/launch/stacks.h"
+#include "lockstep/launch/standstill.h"
 #include "lockstep/launch/supervisor.h"
+#include "lockstep/wire/native/stack_question.h"
 
 namespace lockstep::cli {
 
 // Follows the key of questions, with a session of its own; who asks finds the answer below another
-// key. It comes back by itself when the server does. Costs nothing while nobody asks.
+// key. It comes back by itself when the server does. While nobody asks it only looks whether the
+// processes run: at sixteen of them a second, which is not to be seen in a profile.
 //
-// Threads: `Start` and `Take` on one thread; it has one of its own, and the session's.
+// Threads: `Start` and `Take` on one thread; it has two of its own, and the session's.
 class RunStacks {
  public:
   // `folder` is the one that launch::WriteStackHook was given; empty: Python is asked by py-spy
@@ -33,25 +38,34 @@ class RunStacks {
   // Asked on another thread for what the processes have written last, by member; told whenever.
   using LastLines = std::map<int32_t, std::vector<std::string>>;
   using AskLastLines = std::function<void(std::function<void(LastLines)>)>;
-  void Start(const launch::JobAddress& address, AskLastLines ask_last_lines);
+  // Told on another thread what is seen when something timed out.
+  using Say = std::function<void(std::string)>;
+  void Start(const launch::JobAddress& address, AskLastLines ask_last_lines, Say say);
   void Take(const launch::ProcessReport& report);
 
  private:
   void Open(const launch::JobAddress& address);
+  void Follow();
   void Answer(const std::string& question);
+  std::vector<launch::ProcessStacks> TakeAll(const wire::native::StacksAsked& asked);
   LastLines WhatWasWritten();
 
   const std::string folder_;
   const std::string host_;
   const std::string role_;
   AskLastLines ask_last_lines_;
+  Say say_;
   std::atomic<bool> stopping_ = false;
-  std::mutex mutex_;
-  std::map<int32_t, int64_t> pids_;  // by member, of those that run; guarded by mutex_
+  std::mutex mutex_;                   // guards the next four
+  std::condition_variable stop_;       // with stopping_
+  std::map<int32_t, int64_t> pids_;    // by member, of those that run
+  launch::Standstill standstill_;
+  bool asking_ = false;                // whoever is asked runs for that
   std::string answered_;             // the last question's id; the watch's thread alone
   std::unique_ptr<Session> session_;
   std::unique_ptr<KeyWatch> watch_;
   std::thread opening_;
+  std::thread following_;
 };
 
 }  // namespace lockstep::cli

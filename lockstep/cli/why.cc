@@ -1,11 +1,11 @@
-// `lockstep why JOB`: what is the matter with it, in sentences; and where its processes are.
+// `lockstep why JOB`: what is the matter with it and because of whom, in sentences.
 #include "lockstep/observe/why.h"
 
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "lockstep/cli/gather_stacks.h"
 #include "lockstep/cli/server_command.h"
 #include "lockstep/cli/subcommands.h"
@@ -13,22 +13,8 @@
 namespace lockstep::cli {
 namespace {
 
-// What people wait for at most, for what is only said besides.
+// What people wait for at most, for what launchers tell.
 constexpr absl::Duration kStacksTimeout = absl::Seconds(3);
-
-// "where they are: 3 of 4 wait in all_reduce, ..."; empty when nobody tells.
-std::string WhereTheyAre(ServerCommand& self, const wire::native::JobStatus& job) {
-  const bool runs = std::any_of(job.members.begin(), job.members.end(), [](const auto& member) {
-    return member.pid > 0 && member.condition != wire::native::MemberCondition::kLost &&
-           member.condition != wire::native::MemberCondition::kLeft;
-  });
-  if (!runs) return "";
-  const auto gathered = GatherStacks(self.coordinator(), job, {}, /*native=*/false,
-                                     std::min(self.timeout(), kStacksTimeout));
-  if (!gathered.ok() || gathered->processes.empty()) return "";
-  return absl::StrCat("where they are: ", launch::StacksSentence(gathered->processes),
-                      "\n  (lockstep stacks ", job.job, " shows all of it)\n");
-}
 
 int Why(ServerCommand& self, const std::string& name) {
   const auto reply = self.Status(name);
@@ -37,11 +23,11 @@ int Why(ServerCommand& self, const std::string& name) {
     return self.Fail(absl::InternalError("the server told of another job"));
   }
   const wire::native::JobStatus& job = reply->jobs.front();
-  const observe::Verdict verdict = observe::Diagnose(job).verdict;
-  self.out() << (self.json() ? observe::WhyJson(job) : observe::WhyText(job));
-  self.out().flush();
   // Also when all seems well: of a collective that hangs the server knows nothing.
-  if (!self.json()) self.out() << WhereTheyAre(self, job);
+  const std::vector<observe::Look> looks =
+      LookAtJob(self.coordinator(), job, std::min(self.timeout(), kStacksTimeout));
+  const observe::Verdict verdict = observe::Diagnose(job, looks).verdict;
+  self.out() << (self.json() ? observe::WhyJson(job, looks) : observe::WhyText(job, looks));
   return verdict == observe::Verdict::kTrouble ? kExitFailed : kExitOk;
 }
 

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/launch/find_program.h"
@@ -233,6 +234,17 @@ void AddStackHook(const std::string& folder, RunEnvironment& environment) {
       environment.extra.contains("PYTHONPATH") ? environment.extra : environment.inherited;
   std::string& path = place["PYTHONPATH"];
   path = path.empty() ? folder : absl::StrCat(folder, ":", path);
+}
+
+std::optional<int64_t> RunsOf(int64_t pid) {
+  const std::string status = ReadFile(absl::StrCat("/proc/", pid, "/status"));
+  int64_t voluntary = 0;
+  int64_t involuntary = 0;
+  if (!absl::SimpleAtoi(Line(status, "voluntary_ctxt_switches"), &voluntary) ||
+      !absl::SimpleAtoi(Line(status, "nonvoluntary_ctxt_switches"), &involuntary)) {
+    return std::nullopt;
+  }
+  return voluntary + involuntary;
 }
 
 ProcessStacks TakeStacks(const StackQuestion& question, const std::string& folder) {

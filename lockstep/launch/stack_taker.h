@@ -1,6 +1,8 @@
 // Takes the stacks of a process of ours, by whatever this host has for it.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -29,6 +31,9 @@ struct StackQuestion {
   // By gdb, of threads of C and C++ too: the process stands still for seconds.
   bool native = false;
 };
+
+// How often the kernel has let its main thread run; absent: there is no such process.
+std::optional<int64_t> RunsOf(int64_t pid);
 
 // By py-spy when it is in PATH; else by the hook when the process has it; else what the kernel
 // tells. A process is never harmed: it is signalled only when it catches that signal. Blocks;

@@ -129,6 +129,29 @@ TEST_F(StackTaker, WhatHasEndedIsSaidToHave) {
   EXPECT_EQ(Take(pid).state, "ended");
 }
 
+TEST_F(StackTaker, WhoWaitsDoesNotRunAndWhoWorksDoes) {
+  Child waits({"/usr/bin/python3", "-c", kWaits}, {});
+  waits.AwaitOutput();
+  Child works({"/usr/bin/python3", "-c",
+               "import time\nprint('x', flush=True)\nwhile True: time.sleep(0.001)"},
+              {});
+  works.AwaitOutput();
+  const auto before = RunsOf(works.pid());
+  ASSERT_TRUE(before);
+  while (RunsOf(works.pid()) == before) {
+  }
+  // It goes to sleep at some time after its output, and stays so.
+  std::optional<int64_t> runs;
+  for (int same = 0; same < 20; ++same) {
+    const auto now = RunsOf(waits.pid());
+    if (now != runs) same = 0;
+    runs = now;
+    ::usleep(1000);
+  }
+  EXPECT_TRUE(runs);
+  EXPECT_EQ(RunsOf(0), std::nullopt);
+}
+
 TEST_F(StackTaker, TheEnvironmentsOwnSitecustomizeIsImportedToo) {
   std::string other = "/tmp/lockstep-stacks-XXXXXX";
   ASSERT_NE(::mkdtemp(other.data()), nullptr);

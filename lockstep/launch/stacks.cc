@@ -42,8 +42,10 @@ std::string LineOf(const StackFrame& frame) {
 }
 
 StackPlace Doing(bool runs, const std::string& function, std::string where) {
-  if (runs) return {absl::StrCat("run ", function), absl::StrCat("runs ", function), where};
-  return {absl::StrCat("wait in ", function), absl::StrCat("waits in ", function), where};
+  return runs ? StackPlace{absl::StrCat("run ", function), absl::StrCat("runs ", function),
+                           std::move(where), function}
+              : StackPlace{absl::StrCat("wait in ", function), absl::StrCat("waits in ", function),
+                           std::move(where), function};
 }
 
 json ToJson(const ProcessStacks& process) {
@@ -59,7 +61,8 @@ json ToJson(const ProcessStacks& process) {
           {"host", process.host},          {"pid", process.pid},
           {"state", process.state},        {"waits_in", process.waits_in},
           {"source", process.source},      {"note", process.note},
-          {"threads", std::move(threads)}, {"last_lines", process.last_lines}};
+          {"threads", std::move(threads)}, {"last_lines", process.last_lines},
+          {"still_us", process.still_us}};
 }
 
 ProcessStacks FromJson(const json& said) {
@@ -72,6 +75,7 @@ ProcessStacks FromJson(const json& said) {
                            .source = said.at("source").get<std::string>(),
                            .note = said.at("note").get<std::string>()};
   process.last_lines = said.at("last_lines").get<std::vector<std::string>>();
+  process.still_us = said.value("still_us", int64_t{-1});  // older launchers do not tell
   for (const json& thread : said.at("threads")) {
     ThreadStack stack = {.name = thread.at("name").get<std::string>()};
     for (const json& frame : thread.at("frames")) {
@@ -131,6 +135,25 @@ StackPlace PlaceOf(const ProcessStacks& process) {
     if (!PassesOn(*called)) break;
   }
   return Doing(runs, called->function, LineOf(*own));
+}
+
+bool WaitsForOthers(const ProcessStacks& process) {
+  // They also run in such libraries only as long as they wait, as NCCL's and MPI's do.
+  static constexpr std::array<std::string_view, 5> kAlways = {
+      "/torch/distributed/", "/mpi4py/", "/horovod/", "/lockstep/", "/jax/experimental/multihost_utils"};
+  // In these they wait for what others are to bring, when they do not run.
+  static constexpr std::array<std::string_view, 2> kAsleep = {"/torch/autograd/",
+                                                              "/jax/_src/array.py"};
+  if (process.threads.empty() || process.state == "stopped" || process.state == "ended") return false;
+  const auto in = [&](std::string_view library) {
+    const std::vector<StackFrame>& frames = process.threads.front().frames;
+    return std::any_of(frames.begin(), frames.end(), [&](const StackFrame& frame) {
+      return IsLibrary(frame) && Contains(frame.file, library);
+    });
+  };
+  const bool sleeps = process.state != "running";
+  return std::any_of(kAlways.begin(), kAlways.end(), in) ||
+         (sleeps && std::any_of(kAsleep.begin(), kAsleep.end(), in));
 }
 
 std::vector<StackGroup> Group(const std::vector<ProcessStacks>& processes) {

@@ -42,6 +42,7 @@ struct ProcessStacks {
   std::string note;                  // why there is no more
   std::vector<ThreadStack> threads;  // the main thread first
   std::vector<std::string> last_lines;  // that it has written
+  int64_t still_us = -1;  // for so long its main thread has not run; -1: not known
 
   friend bool operator==(const ProcessStacks&, const ProcessStacks&) = default;
 };
@@ -62,11 +63,15 @@ struct StackPlace {
   std::string what;   // "wait in all_reduce", "run load", "are stopped"
   std::string what1;  // of one: "waits in all_reduce", "runs load", "is stopped"
   std::string where;  // the line of the user's own code: "train.py:88"; empty: none
+  std::string function = {};  // that it runs or waits in: "all_reduce"
 
   friend bool operator==(const StackPlace&, const StackPlace&) = default;
   friend auto operator<=>(const StackPlace&, const StackPlace&) = default;
 };
 StackPlace PlaceOf(const ProcessStacks& process);
+
+// Whether its main thread is in a library by which processes wait for each other.
+bool WaitsForOthers(const ProcessStacks& process);
 
 struct StackGroup {
   StackPlace place;

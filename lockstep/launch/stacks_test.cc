@@ -68,11 +68,46 @@ TEST(Stacks, InLibrariesAloneTheInnermostFunctionIsThePlace) {
   ProcessStacks process = InAllReduce(0);
   process.threads[0].frames.resize(2);
   EXPECT_EQ(PlaceOf(process),
-            (StackPlace{"wait in all_reduce", "waits in all_reduce", "c10d.py:3007"}));
+            (StackPlace{"wait in all_reduce", "waits in all_reduce", "c10d.py:3007", "all_reduce"}));
+}
+
+TEST(Stacks, WhoIsInACollectiveWaitsForOthers) {
+  EXPECT_TRUE(WaitsForOthers(InAllReduce(0)));
+  EXPECT_FALSE(WaitsForOthers(InLoader(0)));
+  ProcessStacks process = InAllReduce(0);
+  process.state = "running";  // as NCCL waits
+  EXPECT_TRUE(WaitsForOthers(process));
+  process.state = "stopped";
+  EXPECT_FALSE(WaitsForOthers(process));
+  // A program of one's own whose folder is called so is no library.
+  process = InLoader(0);
+  process.threads[0].frames[0].file = "/home/me/torch/distributed/loader.py";
+  EXPECT_FALSE(WaitsForOthers(process));
+}
+
+TEST(Stacks, WhoSleepsInBackwardWaitsForOthersAndWhoRunsThereDoesNot) {
+  ProcessStacks process = InAllReduce(0);
+  process.threads[0].frames = {
+      {"_engine_run_backward", "/venv/lib/python3.11/site-packages/torch/autograd/graph.py", 800},
+      {"step", "/home/me/train.py", 80}};
+  EXPECT_TRUE(WaitsForOthers(process));
+  process.state = "running";
+  EXPECT_FALSE(WaitsForOthers(process));
+}
+
+TEST(Stacks, OfAnOlderLauncherItIsNotKnownForHowLongAProcessHasBeenStill) {
+  std::string text = EncodeStacks({InAllReduce(0)});
+  const std::string still = ",\"still_us\":-1";
+  const size_t at = text.find(still);
+  ASSERT_NE(at, std::string::npos) << text;
+  const auto decoded = DecodeStacks(text.erase(at, still.size()));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->front(), InAllReduce(0));
 }
 
 TEST(Stacks, WhatIsEncodedIsDecoded) {
-  const std::vector<ProcessStacks> all = {InAllReduce(0), InLoader(1)};
+  std::vector<ProcessStacks> all = {InAllReduce(0), InLoader(1)};
+  all[0].still_us = 41'000'000;
   const auto decoded = DecodeStacks(EncodeStacks(all));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, all);

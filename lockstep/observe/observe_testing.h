@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "lockstep/observe/suspects.h"
 #include "lockstep/wire/native/status_messages.h"
 
 namespace lockstep::observe {
@@ -169,6 +170,49 @@ inline JobStatus EndedJob(PreemptionOutcome outcome) {
   preemption.members[3] = {
       .member = 3, .state = SyncState::kFailed, .step = 120, .text = "disk full\n\x1B[2J"};
   return job;
+}
+
+// Of four processes that none has joined.
+inline JobStatus StockJob() {
+  JobStatus job = {.job = "digits", .size = 4, .attempt = 1, .state = AttemptState::kWaiting};
+  for (int32_t i = 0; i < 4; ++i) {
+    job.members.push_back(Member(i, MemberCondition::kMissing));
+    MemberStatus& member = job.members.back();
+    member.host = "host-b";
+    member.pid = 1000 + i;
+    member.process = ProcessState::kRunning;
+    member.process_since_ago_us = 60 * kSecond;
+    member.why = "its process has run for 60s, and has not joined";
+  }
+  return job;
+}
+
+// Where its processes may be.
+inline Whereabouts At(int32_t member, Whereabouts::Doing doing, const std::string& place) {
+  const bool runs = doing == Whereabouts::Doing::kRuns;
+  return {.member = member,
+          .name = "task/" + std::to_string(member),
+          .host = "host-b",
+          .pid = 1000 + member,
+          .doing = doing,
+          .place = place,
+          .one = (runs ? "runs " : "waits in ") + place,
+          .many = (runs ? "run " : "wait in ") + place};
+}
+inline Whereabouts Loads(int32_t member) {
+  return At(member, Whereabouts::Doing::kRuns, "load, loader.py:31");
+}
+inline Whereabouts InAllReduce(int32_t member) {
+  Whereabouts process = At(member, Whereabouts::Doing::kWaits, "all_reduce, train.py:88");
+  process.for_others = true;
+  process.still_us = 41 * kSecond;
+  return process;
+}
+inline Whereabouts InBarrier(int32_t member) {
+  Whereabouts process = At(member, Whereabouts::Doing::kWaits, "barrier, train.py:92");
+  process.for_others = true;
+  process.still_us = 40 * kSecond;
+  return process;
 }
 
 }  // namespace lockstep::observe

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/observe/why_parts.h"
+#include "lockstep/observe/why_processes.h"
 
 namespace lockstep::observe {
 namespace {
@@ -145,6 +146,12 @@ void TellStore(const JobStatus& job, Diagnosis& out) {
 Diagnosis DiagnoseTorch(const JobStatus& job) {
   Diagnosis out;
   const StoreStatus& store = *job.torch_store;
+  // Who failed or is stopped is what the others wait for, whatever they wait for at the store.
+  if (TellProcesses(job, out) && out.verdict != Verdict::kFine) {
+    TellStore(job, out);
+    return out;
+  }
+  out = {};
   if (store.awaited.empty()) {
     out.summary = absl::StrFormat(
         "%d connections to torch's store, and nobody waits there (attempt %d, %d keys)",

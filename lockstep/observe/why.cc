@@ -370,29 +370,65 @@ Diagnosis DiagnoseState(const JobStatus& job) {
 
 }  // namespace
 
-Diagnosis Diagnose(const JobStatus& job) {
+namespace {
+
+// Of a collective that hangs the server knows nothing: where the processes are tells of it.
+void TellLooks(const JobStatus& job, const std::vector<Look>& looks, Diagnosis& out) {
+  bool now = false;
+  for (const Look& look : looks) {
+    if (look.processes.empty()) continue;
+    if (!look.because.empty()) {
+      out.places.push_back(absl::StrCat("when ", CleanText(look.because), " ",
+                                        DurationText(look.ago_us), " ago: ", LookText(look)));
+    } else if (!std::exchange(now, true)) {
+      out.places.push_back(absl::StrCat("now: ", LookText(look)));
+    }
+  }
+  if (out.verdict != Verdict::kFine || out.suspects.empty()) return;
+  out.verdict = Verdict::kWaiting;
+  std::vector<int32_t> members;
+  for (const Suspect& suspect : out.suspects) members.push_back(suspect.member);
+  out.summary = absl::StrCat("the others seem to wait for ", MembersRangesText(job, members));
+}
+
+}  // namespace
+
+Diagnosis Diagnose(const JobStatus& job, const std::vector<Look>& looks) {
   Diagnosis out = DiagnoseState(job);
   TellPreemption(job, out);
+  const bool over = job.state == AttemptState::kEnded || job.state == AttemptState::kStopped;
+  if (!over) out.suspects = FindSuspects(job, looks);
+  TellLooks(job, looks, out);
   return out;
 }
 
-std::string WhyText(const JobStatus& job) {
-  const Diagnosis diagnosis = Diagnose(job);
+std::string WhyText(const JobStatus& job) { return WhyText(job, {}); }
+std::string WhyJson(const JobStatus& job) { return WhyJson(job, {}); }
+
+std::string WhyText(const JobStatus& job, const std::vector<Look>& looks) {
+  const Diagnosis diagnosis = Diagnose(job, looks);
   std::string text = absl::StrCat("job ", CleanText(job.job), ": ", diagnosis.summary, "\n");
   const auto tell = [&](const char* title, const std::vector<std::string>& sentences) {
     if (sentences.empty()) return;
     absl::StrAppend(&text, "\n", title, "\n");
     for (const std::string& sentence : sentences) absl::StrAppend(&text, "  ", sentence, "\n");
   };
+  std::vector<std::string> suspects;
+  for (const Suspect& suspect : diagnosis.suspects) suspects.push_back(SuspectText(suspect));
+  if (suspects.empty() && diagnosis.verdict != Verdict::kFine) {
+    suspects.push_back("nobody: nothing tells because of whom");
+  }
+  tell("because of whom", suspects);
   tell(diagnosis.verdict == Verdict::kTrouble ? "what happened" : "what is seen",
        diagnosis.findings);
   tell("what followed", diagnosis.followed);
+  tell("where they are", diagnosis.places);
   tell("what to do", diagnosis.advice);
   return text;
 }
 
-std::string WhyJson(const JobStatus& job) {
-  const Diagnosis diagnosis = Diagnose(job);
+std::string WhyJson(const JobStatus& job, const std::vector<Look>& looks) {
+  const Diagnosis diagnosis = Diagnose(job, looks);
   const char* verdict = diagnosis.verdict == Verdict::kFine      ? "fine"
                         : diagnosis.verdict == Verdict::kWaiting ? "waiting"
                                                                  : "trouble";
@@ -403,13 +439,26 @@ std::string WhyJson(const JobStatus& job) {
     }
     return array;
   };
+  Json suspects = Json::array();
+  for (const Suspect& suspect : diagnosis.suspects) {
+    suspects.push_back({{"member", suspect.member},
+                        {"name", suspect.name},
+                        {"host", suspect.host},
+                        {"pid", suspect.pid},
+                        {"since_ago_us", ToJson(suspect.since_ago_us)},
+                        {"evidence", suspect.evidence},
+                        {"stack_place", suspect.stack_place}});
+  }
   const Json json = {{"job", job.job},
                      {"verdict", verdict},
                      {"summary", diagnosis.summary},
                      {"findings", sentences(diagnosis.findings)},
                      {"followed", sentences(diagnosis.followed)},
-                     {"advice", sentences(diagnosis.advice)}};
-  return json.dump(2) + "\n";
+                     {"advice", sentences(diagnosis.advice)},
+                     {"places", sentences(diagnosis.places)},
+                     {"suspects", std::move(suspects)}};
+  // Functions and files of programs may be any bytes.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace lockstep::observe

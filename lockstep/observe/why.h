@@ -1,9 +1,11 @@
-// What is the matter with a job, in sentences: rules over its status, no guess beyond them. Pure.
+// What is the matter with a job, in sentences: rules over its status, and over where its processes
+// are when somebody told; no guess beyond them. Pure.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "lockstep/observe/suspects.h"
 #include "lockstep/wire/native/status_messages.h"
 
 namespace lockstep::observe {
@@ -20,15 +22,21 @@ struct Diagnosis {
   std::vector<std::string> findings;  // the first thing that went wrong, or who is missing
   std::vector<std::string> followed;  // from it
   std::vector<std::string> advice;    // what to do
+  std::vector<Suspect> suspects;      // because of whom, as far as something tells
+  std::vector<std::string> places;    // where the processes are, now and when something timed out
 };
 
-Diagnosis Diagnose(const wire::native::JobStatus& job);
+// `looks`: where its processes are in their code, the newest first.
+Diagnosis Diagnose(const wire::native::JobStatus& job, const std::vector<Look>& looks = {});
 
 // For people. Ends with a new line.
 std::string WhyText(const wire::native::JobStatus& job);
+std::string WhyText(const wire::native::JobStatus& job, const std::vector<Look>& looks);
 
 // For programs: {"job", "verdict": "fine|waiting|trouble", "summary", "findings", "followed",
-// "advice"}.
+// "advice", "places", "suspects": [{"member", "name", "host", "pid", "since_ago_us", "evidence",
+// "stack_place"}]}.
 std::string WhyJson(const wire::native::JobStatus& job);
+std::string WhyJson(const wire::native::JobStatus& job, const std::vector<Look>& looks);
 
 }  // namespace lockstep::observe

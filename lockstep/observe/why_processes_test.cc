@@ -10,21 +10,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Of four processes that none has joined.
-JobStatus StockJob() {
-  JobStatus job = {.job = "digits", .size = 4, .attempt = 1, .state = AttemptState::kWaiting};
-  for (int32_t i = 0; i < 4; ++i) {
-    job.members.push_back(Member(i, MemberCondition::kMissing));
-    MemberStatus& member = job.members.back();
-    member.host = "host-b";
-    member.pid = 1000 + i;
-    member.process = ProcessState::kRunning;
-    member.process_since_ago_us = 60 * kSecond;
-    member.why = "its process has run for 60s, and has not joined";
-  }
-  return job;
-}
-
 TEST(WhyProcesses, WithoutALauncherNothingIsKnown) {
   JobStatus job = StockJob();
   for (MemberStatus& member : job.members) member.process = ProcessState::kUnspecified;

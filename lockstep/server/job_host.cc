@@ -5,8 +5,10 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "lockstep/runtime/dial.h"
+#include "lockstep/wire/native/stack_question.h"
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {
@@ -15,6 +17,25 @@ namespace {
 net::StockDoorOptions WithRoles(net::StockDoorOptions door, std::vector<coord::RoleOptions> roles) {
   door.roles = std::move(roles);
   return door;
+}
+
+// From one question about stacks that the server asks by itself until the next of the same job:
+// `stacks_interval`.
+constexpr absl::Duration kStacksInterval = absl::Seconds(30);
+
+// What has timed out, when an error says so: "barrier 'x' timed out".
+std::string TimedOut(const coord::Error& error) {
+  switch (error.reason) {
+    case coord::Reason::kBarrierTimedOut:
+      return error.barrier ? absl::StrCat("barrier '", error.barrier->id, "' timed out")
+                           : "a barrier timed out";
+    case coord::Reason::kAgreementTimedOut:
+      return "an agreement timed out";
+    case coord::Reason::kRegistrationFailed:
+      return "the members did not all come in time";
+    default:
+      return "";
+  }
 }
 
 }  // namespace
@@ -40,6 +61,7 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
                    },
                .given_up =
                    [this](std::string text) {
+                     AskForStacks(text);
                      feed_.Tell(name_, coord::Notice{.severity = coord::Severity::kWarning,
                                                      .text = std::move(text),
                                                      .about = {coord::NoticeKind::kBarrierFailed}});
@@ -48,6 +70,7 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
                    [this](std::string text) {
                      spdlog::warn("job '{}', torch's store: {}", name_, text);
                    }}),
+      loop_(loop),
       timer_(loop),
       last_used_(runtime::MonotonicNow()) {}
 
@@ -98,9 +121,13 @@ CommitQueue::Release JobHost::Later(coord::Effects effects) {
 void JobHost::CarryOut(const coord::Effects& effects) {
   door_.Answer(effects.replies);
   native_.Answer(effects.replies);
+  std::string timed_out;
   for (const coord::Reply& reply : effects.replies) {
-    if (reply.error) counters_.Count(*reply.error);
+    if (!reply.error) continue;
+    counters_.Count(*reply.error);
+    if (timed_out.empty()) timed_out = TimedOut(*reply.error);
   }
+  if (!timed_out.empty()) AskForStacks(std::move(timed_out));
   for (const coord::Notice& notice : effects.notices) feed_.Tell(name_, notice);
 }
 
@@ -128,6 +155,38 @@ void JobHost::ArmTimer() {
     armed_for_ = Time::Infinite();
     Handle(coord::DeadlineReached{});
   });
+}
+
+void JobHost::AskForStacks(std::string because) {
+  const Time now = runtime::MonotonicNow();
+  // The first of several tells most: who has given up goes on to somewhere else.
+  if (stacks_ && now - stacks_->at < kStacksInterval) return;
+  const std::vector<coord::MemberView> members = View().members;
+  if (std::none_of(members.begin(), members.end(), [](const coord::MemberView& member) {
+        return member.process == coord::ProcessState::kRunning;
+      })) {
+    return;
+  }
+  stacks_ = Stacks{.id = absl::StrCat("timeout-", absl::ToUnixMicros(absl::Now())),
+                   .because = std::move(because),
+                   .at = now};
+  coord::SetKey question = {
+      .caller = {.service = coordinator_.service_incarnation()},
+      .key = wire::native::kStackQuestionKey,
+      .value = wire::native::EncodeQuestion({.id = stacks_->id, .because = stacks_->because}),
+      .overwrite = true,
+      .lifetime = {.ttl = wire::native::kStackQuestionOfTimeoutLives}};
+  // From the loop: we are in the middle of what another event has brought about.
+  loop_.Post([this, alive = std::weak_ptr(alive_), question = std::move(question)] {
+    if (!alive.expired() && keeps_) Handle(question);
+  });
+}
+
+std::optional<wire::native::StacksTaken> JobHost::LastStacks(Time now) const {
+  if (!stacks_ || now - stacks_->at > wire::native::kStacksOfTimeoutLive) return std::nullopt;
+  return wire::native::StacksTaken{.id = stacks_->id,
+                                   .because = stacks_->because,
+                                   .ago_us = absl::ToInt64Microseconds(now - stacks_->at)};
 }
 
 coord::CoordinatorView JobHost::View() const { return coordinator_.View(runtime::MonotonicNow()); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "lockstep/server/native_door.h"
 #include "lockstep/server/rendezvous_totals.h"
 #include "lockstep/server/store_host.h"
+#include "lockstep/wire/native/status_messages.h"
 #include "lockstep/wire/store/entry.h"
 
 namespace lockstep::server {
@@ -65,6 +67,9 @@ class JobHost final : public NativeJob {
   StoreHost& stores() { return stores_; }
   const StoreHost& stores() const { return stores_; }
 
+  // Where its processes are in their code, asked of launchers when something timed out: the last.
+  std::optional<wire::native::StacksTaken> LastStacks(Time now) const;
+
   // Members that are in the current attempt and have not left it.
   size_t CountConnected() const;
   RendezvousTotals CountRendezvous() const;
@@ -94,6 +99,8 @@ class JobHost final : public NativeJob {
   void CarryOut(const coord::Effects& effects);
   void Refuse(const coord::Effects& effects);
   void ArmTimer();
+  // Asks the launchers of the job, soon, where its processes are: something has timed out.
+  void AskForStacks(std::string because);
 
   const std::string name_;
   coord::Coordinator coordinator_;
@@ -103,6 +110,13 @@ class JobHost final : public NativeJob {
   Counters& counters_;
   net::StockDoor door_;
   StoreHost stores_;
+  struct Stacks {
+    std::string id;
+    std::string because;
+    Time at;
+  };
+  std::optional<Stacks> stacks_;
+  runtime::Loop& loop_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();
   bool keeps_ = true;

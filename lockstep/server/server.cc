@@ -357,6 +357,7 @@ absl::StatusOr<wire::native::StatusReply> Server::Status(
   for (const auto& [name, job] : jobs_.jobs()) {
     if (request.job && *request.job != job->name()) continue;
     reply.jobs.push_back(wire::native::FromView(now, job->View(), job->grpc_address()));
+    reply.jobs.back().stacks = job->LastStacks(now);
     const StoreHost& stores = job->stores();
     if (stores.address().empty()) continue;
     reply.jobs.back().store = stores.address();

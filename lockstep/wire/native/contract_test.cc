@@ -29,6 +29,7 @@ using Messages = testing::Types<
     Pair<BarrierStatus, v1::BarrierStatus>, Pair<KeyWaitStatus, v1::KeyWaitStatus>,
     Pair<ErrorStatus, v1::ErrorStatus>, Pair<StoreWaiter, v1::StoreWaiter>,
     Pair<StoreWait, v1::StoreWait>, Pair<StoreStatus, v1::StoreStatus>,
+    Pair<StacksTaken, v1::StacksTaken>,
     Pair<OpenStore, v1::OpenStore>, Pair<OpenStoreReply, v1::OpenStoreReply>,
     Pair<RoleSize, v1::RoleSize>, Pair<CreateJob, v1::CreateJob>,
     Pair<CreateJobReply, v1::CreateJobReply>, Pair<DeleteJob, v1::DeleteJob>,

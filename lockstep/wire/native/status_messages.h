@@ -256,6 +256,22 @@ struct ErrorStatus {
   }
 };
 
+// Where processes were in their code was asked when something timed out: the answers are keys of the
+// job (stack_question.h).
+struct StacksTaken {
+  std::string id;       // of the question
+  std::string because;  // "barrier 'x' timed out"
+  int64_t ago_us = 0;
+
+  friend bool operator==(const StacksTaken&, const StacksTaken&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.StacksTaken";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "id", &StacksTaken::id),
+                           Field(2, "because", &StacksTaken::because),
+                           Field(3, "ago_us", &StacksTaken::ago_us));
+  }
+};
+
 struct JobStatus {
   std::string job;
   int32_t size = 0;
@@ -276,6 +292,7 @@ struct JobStatus {
   std::optional<PreemptionStatus> preemption;  // of this attempt: the current one, or the last
   std::string store;                           // HOST:PORT for torch's clients; empty: none
   std::optional<StoreStatus> torch_store;      // what they do there
+  std::optional<StacksTaken> stacks;           // the last, as long as the answers live
 
   friend bool operator==(const JobStatus&, const JobStatus&) = default;
   static constexpr std::string_view kName = "lockstep.v1.JobStatus";
@@ -292,7 +309,7 @@ struct JobStatus {
         Field(15, "barriers_open", &JobStatus::barriers_open),
         Field(16, "keys_awaited", &JobStatus::keys_awaited),
         Field(17, "preemption", &JobStatus::preemption), Field(18, "store", &JobStatus::store),
-        Field(19, "torch_store", &JobStatus::torch_store));
+        Field(19, "torch_store", &JobStatus::torch_store), Field(20, "stacks", &JobStatus::stacks));
   }
 };
 
