@@ -256,19 +256,20 @@ struct ErrorStatus {
   }
 };
 
-// Where processes were in their code was asked when something timed out: the answers are keys of the
-// job (stack_question.h).
+// Where processes were in their code was asked when something timed out: the answers are keys of
+// the job (stack_question.h).
 struct StacksTaken {
   std::string id;       // of the question
   std::string because;  // "barrier 'x' timed out"
   int64_t ago_us = 0;
+  std::vector<int32_t> awaited;  // members whom others waited for, when that is known
 
   friend bool operator==(const StacksTaken&, const StacksTaken&) = default;
   static constexpr std::string_view kName = "lockstep.v1.StacksTaken";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "id", &StacksTaken::id),
-                           Field(2, "because", &StacksTaken::because),
-                           Field(3, "ago_us", &StacksTaken::ago_us));
+    return std::make_tuple(
+        Field(1, "id", &StacksTaken::id), Field(2, "because", &StacksTaken::because),
+        Field(3, "ago_us", &StacksTaken::ago_us), Field(4, "awaited", &StacksTaken::awaited));
   }
 };
 
