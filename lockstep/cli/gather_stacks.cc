@@ -24,9 +24,9 @@ using wire::native::EncodeQuestion;
 using wire::native::JobStatus;
 using wire::native::kStackKeysLive;
 using wire::native::kStackQuestionKey;
-using wire::native::StackAnswersDirectory;
 using wire::native::MemberCondition;
 using wire::native::MemberStatus;
+using wire::native::StackAnswersDirectory;
 
 // Between two looks, so that what both say is no matter of a moment.
 constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
@@ -88,7 +88,8 @@ std::optional<observe::Look> LookBack(const std::string& coordinator, const JobS
   if (!answers.ok() || answers->empty()) return std::nullopt;
   return observe::Look{.processes = WhereaboutsOf(ByMember(Decode(*answers))),
                        .because = job.stacks->because,
-                       .ago_us = job.stacks->ago_us};
+                       .ago_us = job.stacks->ago_us,
+                       .awaited = job.stacks->awaited};
 }
 
 bool AnyRuns(const JobStatus& job) { return !Expected(job, {}).empty(); }
@@ -97,8 +98,8 @@ bool AnyRuns(const JobStatus& job) { return !Expected(job, {}).empty(); }
 bool NeedsAnother(const observe::Look& look) {
   return !observe::FindOddOnes(look).odd.empty() &&
          std::any_of(look.processes.begin(), look.processes.end(), [](const auto& process) {
-           return process.for_others && (process.doing == observe::Whereabouts::Doing::kRuns ||
-                                         !process.still_us);
+           return process.for_others &&
+                  (process.doing == observe::Whereabouts::Doing::kRuns || !process.still_us);
          });
 }
 
@@ -170,17 +171,17 @@ std::vector<observe::Whereabouts> WhereaboutsOf(
                         : process.state == "stopped" ? Doing::kStopped
                         : process.state == "ended"   ? Doing::kEnded
                                                      : Doing::kWaits;
-    all.push_back({.member = process.member,
-                   .name = process.name,
-                   .host = process.host,
-                   .pid = process.pid,
-                   .doing = doing,
-                   .for_others = launch::WaitsForOthers(process),
-                   .place = absl::StrCat(place.function, where),
-                   .one = absl::StrCat(place.what1, where),
-                   .many = absl::StrCat(place.what, where),
-                   .still_us = process.still_us < 0 ? std::nullopt
-                                                    : std::optional(process.still_us)});
+    all.push_back(
+        {.member = process.member,
+         .name = process.name,
+         .host = process.host,
+         .pid = process.pid,
+         .doing = doing,
+         .for_others = launch::WaitsForOthers(process),
+         .place = absl::StrCat(place.function, where),
+         .one = absl::StrCat(place.what1, where),
+         .many = absl::StrCat(place.what, where),
+         .still_us = process.still_us < 0 ? std::nullopt : std::optional(process.still_us)});
   }
   return all;
 }

@@ -291,15 +291,18 @@ void Session::StartProcesses(const launch::JobAddress& address) {
   };
   reporter_ = std::make_unique<link::Reporter>(address.link, std::move(options));
   launcher_ = std::make_unique<launch::Launcher>(loop_, guardian_, *this, plan_.launcher);
-  stacks_.Start(address, [this](std::function<void(RunStacks::LastLines)> told) {
-    loop_.Post([this, told = std::move(told)] {
-      told(launcher_ != nullptr ? launcher_->LastLinesOfAll() : RunStacks::LastLines());
-    });
-  }, [this](std::string sentence) {
-    loop_.Post([this, sentence = std::move(sentence)] {
-      if (!exit_code_) Say(sentence);
-    });
-  });
+  stacks_.Start(
+      address,
+      [this](std::function<void(RunStacks::LastLines)> told) {
+        loop_.Post([this, told = std::move(told)] {
+          told(launcher_ != nullptr ? launcher_->LastLinesOfAll() : RunStacks::LastLines());
+        });
+      },
+      [this](std::string sentence) {
+        loop_.Post([this, sentence = std::move(sentence)] {
+          if (!exit_code_) Say(sentence);
+        });
+      });
   if (!plan_.nodes.alone()) return JoinCrew();
   if (server_ != nullptr) {
     launcher_->Start();

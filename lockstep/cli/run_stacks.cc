@@ -16,6 +16,7 @@
 namespace lockstep::cli {
 
 using wire::native::DecodeQuestion;
+using wire::native::EncodeQuestion;
 using wire::native::StacksAsked;
 
 namespace {
@@ -24,6 +25,10 @@ constexpr std::chrono::seconds kLinesTimeout(1);
 // Each look at a process costs some 40 us.
 constexpr std::chrono::seconds kFollowInterval(1);
 constexpr size_t kFollowedAtOnce = 16;
+// From when on a process that has not moved is worth a look: `stacks_standstill`; and until the
+// next one.
+constexpr absl::Duration kLongStill = absl::Seconds(8);
+constexpr absl::Duration kAskAgain = absl::Seconds(45);
 
 bool IsAskedFor(const StacksAsked& asked, int32_t member) {
   const auto& members = asked.members;
@@ -66,12 +71,17 @@ void RunStacks::Open(const launch::JobAddress& address) {
   // Without it the run goes on, and `lockstep stacks` says that nobody answers.
   if (!session.ok()) return;
   session_ = *std::move(session);
-  watch_ = session_->keys().Watch(wire::native::kStackQuestionKey, [this](absl::StatusOr<KeyChanges> told) {
-    if (!told.ok()) return;
-    for (const KeyChange& change : told->changes) {
-      if (change.value) Answer(*change.value);
-    }
-  });
+  {
+    const std::lock_guard lock(mutex_);
+    opened_ = true;
+  }
+  watch_ = session_->keys().Watch(wire::native::kStackQuestionKey,
+                                  [this](absl::StatusOr<KeyChanges> told) {
+                                    if (!told.ok()) return;
+                                    for (const KeyChange& change : told->changes) {
+                                      if (change.value) Answer(*change.value);
+                                    }
+                                  });
 }
 
 void RunStacks::Take(const launch::ProcessReport& report) {
@@ -92,6 +102,7 @@ RunStacks::LastLines RunStacks::WhatWasWritten() {
 // Looks at a few processes a second, in turn, so that it can be said since when they stand still.
 void RunStacks::Follow() {
   int32_t next = 0;
+  Time ask_at;
   std::unique_lock lock(mutex_);
   while (!stop_.wait_for(lock, kFollowInterval, [this] { return stopping_.load(); })) {
     if (asking_) continue;
@@ -107,7 +118,38 @@ void RunStacks::Follow() {
       next = at->first + 1;
       ++at;
     }
+    const auto member = opened_ ? LongStill() : std::nullopt;
+    if (!member || runtime::MonotonicNow() < ask_at) continue;
+    ask_at = runtime::MonotonicNow() + kAskAgain;
+    lock.unlock();
+    AskAll(*member);
+    lock.lock();
   }
+}
+
+std::optional<int32_t> RunStacks::LongStill() const {
+  const Time now = runtime::MonotonicNow();
+  for (const auto& [member, pid] : pids_) {
+    const auto still = standstill_.For(now, pid);
+    if (still && *still >= kLongStill) return member;
+  }
+  return std::nullopt;
+}
+
+// Of all launchers the first: it would be the same question.
+void RunStacks::AskAll(int32_t member) {
+  const Keys keys = session_->keys();
+  const absl::Duration timeout = absl::Seconds(5);
+  const auto first = keys.CompareAndSet(wire::native::kStackAskerKey, KeyMust::NotExist(), host_,
+                                        {.ttl = kAskAgain, .timeout = timeout});
+  if (!first.ok() || !first->swapped) return;
+  const StacksAsked question = {.id = absl::StrCat(host_, "-", ::getpid(), "-", ++asked_),
+                                .because = absl::StrCat(role_, "/", member, " had not moved for ",
+                                                        absl::FormatDuration(kLongStill))};
+  // A look that cannot be had is none.
+  static_cast<void>(
+      keys.Set(wire::native::kStackQuestionKey, EncodeQuestion(question),
+               {.ttl = wire::native::kStackQuestionOfTimeoutLives, .timeout = timeout}));
 }
 
 // All at the same time: they are to be of one moment, and each may take seconds.
@@ -148,21 +190,27 @@ void RunStacks::Answer(const std::string& question) {
   if (!asked.ok() || asked->id == answered_) return;
   answered_ = asked->id;
   std::vector<launch::ProcessStacks> taken = TakeAll(*asked);
-  const bool timed_out = !asked->because.empty();
-  if (timed_out && !taken.empty()) {
+  if (asked->say && !taken.empty()) {
     say_(absl::StrCat(asked->because, ": ", launch::StacksSentence(taken)));
   }
   LastLines lines = WhatWasWritten();
   for (launch::ProcessStacks& process : taken) {
     process.last_lines = std::move(lines[process.member]);
   }
-  const std::string key = absl::StrCat(wire::native::StackAnswersDirectory(asked->id), "/", host_,
-                                       "-", ::getpid());
+  const std::string key =
+      absl::StrCat(wire::native::StackAnswersDirectory(asked->id), "/", host_, "-", ::getpid());
+  // While a process stands still there are many looks, and the last is what counts.
+  const bool one_of_many = !asked->because.empty() && !asked->say;
+  if (one_of_many && !kept_.empty()) {
+    static_cast<void>(session_->keys().Delete(kept_, {.timeout = absl::Seconds(5)}));
+  }
+  if (one_of_many) kept_ = key;
   // Who asked says so when nothing comes.
-  static_cast<void>(session_->keys().Set(
-      key, launch::EncodeStacks(taken),
-      {.ttl = timed_out ? wire::native::kStacksOfTimeoutLive : wire::native::kStackKeysLive,
-       .timeout = absl::Seconds(5)}));
+  static_cast<void>(
+      session_->keys().Set(key, launch::EncodeStacks(taken),
+                           {.ttl = asked->because.empty() ? wire::native::kStackKeysLive
+                                                          : wire::native::kStacksOfTimeoutLive,
+                            .timeout = absl::Seconds(5)}));
 }
 
 }  // namespace lockstep::cli

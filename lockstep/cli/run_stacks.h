@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,7 +24,9 @@ namespace lockstep::cli {
 
 // Follows the key of questions, with a session of its own; who asks finds the answer below another
 // key. It comes back by itself when the server does. While nobody asks it only looks whether the
-// processes run: at sixteen of them a second, which is not to be seen in a profile.
+// processes run: at sixteen of them a second, which is not to be seen in a profile. When one has
+// not moved for long it has all launchers of the job look, so that it is known where the others
+// were if that ends in a failure.
 //
 // Threads: `Start` and `Take` on one thread; it has two of its own, and the session's.
 class RunStacks {
@@ -46,6 +49,10 @@ class RunStacks {
  private:
   void Open(const launch::JobAddress& address);
   void Follow();
+  // One of them has stood still for long. Blocks.
+  void AskAll(int32_t member);
+  // The first that has.
+  std::optional<int32_t> LongStill() const;
   void Answer(const std::string& question);
   std::vector<launch::ProcessStacks> TakeAll(const wire::native::StacksAsked& asked);
   LastLines WhatWasWritten();
@@ -56,12 +63,15 @@ class RunStacks {
   AskLastLines ask_last_lines_;
   Say say_;
   std::atomic<bool> stopping_ = false;
-  std::mutex mutex_;                   // guards the next four
-  std::condition_variable stop_;       // with stopping_
-  std::map<int32_t, int64_t> pids_;    // by member, of those that run
+  std::mutex mutex_;                 // guards the next five
+  std::condition_variable stop_;     // with stopping_
+  std::map<int32_t, int64_t> pids_;  // by member, of those that run
   launch::Standstill standstill_;
-  bool asking_ = false;                // whoever is asked runs for that
-  std::string answered_;             // the last question's id; the watch's thread alone
+  bool asking_ = false;   // whoever is asked runs for that
+  bool opened_ = false;   // there is a session
+  std::string answered_;  // the last question's id; the watch's thread alone
+  std::string kept_;      // the key of the last look at a standstill; the watch's thread alone
+  int64_t asked_ = 0;     // questions of our own; the following thread alone
   std::unique_ptr<Session> session_;
   std::unique_ptr<KeyWatch> watch_;
   std::thread opening_;

@@ -139,12 +139,14 @@ StackPlace PlaceOf(const ProcessStacks& process) {
 
 bool WaitsForOthers(const ProcessStacks& process) {
   // They also run in such libraries only as long as they wait, as NCCL's and MPI's do.
-  static constexpr std::array<std::string_view, 5> kAlways = {
-      "/torch/distributed/", "/mpi4py/", "/horovod/", "/lockstep/", "/jax/experimental/multihost_utils"};
+  static constexpr std::array<std::string_view, 5> kAlways = {"/torch/distributed/", "/mpi4py/",
+                                                              "/horovod/", "/lockstep/",
+                                                              "/jax/experimental/multihost_utils"};
   // In these they wait for what others are to bring, when they do not run.
   static constexpr std::array<std::string_view, 2> kAsleep = {"/torch/autograd/",
                                                               "/jax/_src/array.py"};
-  if (process.threads.empty() || process.state == "stopped" || process.state == "ended") return false;
+  if (process.threads.empty() || process.state == "stopped" || process.state == "ended")
+    return false;
   const auto in = [&](std::string_view library) {
     const std::vector<StackFrame>& frames = process.threads.front().frames;
     return std::any_of(frames.begin(), frames.end(), [&](const StackFrame& frame) {

@@ -42,7 +42,7 @@ struct ProcessStacks {
   std::string note;                  // why there is no more
   std::vector<ThreadStack> threads;  // the main thread first
   std::vector<std::string> last_lines;  // that it has written
-  int64_t still_us = -1;  // for so long its main thread has not run; -1: not known
+  int64_t still_us = -1;                // for so long its main thread has not run; -1: not known
 
   friend bool operator==(const ProcessStacks&, const ProcessStacks&) = default;
 };
@@ -60,9 +60,9 @@ absl::StatusOr<std::vector<ProcessStacks>> DecodeStacks(const std::string& text)
 
 // Where a process is, in a few words: what it does, for itself or in whose function it waits.
 struct StackPlace {
-  std::string what;   // "wait in all_reduce", "run load", "are stopped"
-  std::string what1;  // of one: "waits in all_reduce", "runs load", "is stopped"
-  std::string where;  // the line of the user's own code: "train.py:88"; empty: none
+  std::string what;           // "wait in all_reduce", "run load", "are stopped"
+  std::string what1;          // of one: "waits in all_reduce", "runs load", "is stopped"
+  std::string where;          // the line of the user's own code: "train.py:88"; empty: none
   std::string function = {};  // that it runs or waits in: "all_reduce"
 
   friend bool operator==(const StackPlace&, const StackPlace&) = default;

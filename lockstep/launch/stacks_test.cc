@@ -67,8 +67,8 @@ TEST(Stacks, WithoutAStackTheKernelTellsWhereItWaits) {
 TEST(Stacks, InLibrariesAloneTheInnermostFunctionIsThePlace) {
   ProcessStacks process = InAllReduce(0);
   process.threads[0].frames.resize(2);
-  EXPECT_EQ(PlaceOf(process),
-            (StackPlace{"wait in all_reduce", "waits in all_reduce", "c10d.py:3007", "all_reduce"}));
+  EXPECT_EQ(PlaceOf(process), (StackPlace{"wait in all_reduce", "waits in all_reduce",
+                                          "c10d.py:3007", "all_reduce"}));
 }
 
 TEST(Stacks, WhoIsInACollectiveWaitsForOthers) {

@@ -45,7 +45,8 @@ bool AreFew(size_t named, size_t all) { return named > 0 && 2 * named <= all; }
 struct Trouble {
   Suspect suspect;
   int64_t ago_us = 0;
-  bool stops = false;  // it holds others up, and fails by nothing
+  bool stops = false;   // it holds others up, and fails by nothing
+  bool killed = false;  // by a signal, so not by what it waited for
 };
 
 std::string WhyOr(const MemberStatus& member, const char* otherwise) {
@@ -79,16 +80,19 @@ std::optional<Trouble> FirstTrouble(const JobStatus& job) {
   for (const MemberStatus& member : job.members) {
     const int64_t ago = member.process_since_ago_us;
     if (!error && member.process == ProcessState::kFailed) {
-      troubles.push_back({Of(member, ago, WhyOr(member, "its process failed")), ago});
+      const bool killed = member.why.find("killed by ") != std::string::npos;
+      troubles.push_back({.suspect = Of(member, ago, WhyOr(member, "its process failed")),
+                          .ago_us = ago,
+                          .killed = killed});
     } else if (member.process == ProcessState::kStopped) {
       troubles.push_back(
           {Of(member, ago, WhyOr(member, "its process is stopped (SIGSTOP)")), ago, true});
-    } else if (member.condition == MemberCondition::kSuspect) {
+    } else if (!error && member.condition == MemberCondition::kSuspect) {
       troubles.push_back({Of(member, member.since_ago_us, WhyOr(member, "it is silent")),
                           member.since_ago_us, true});
     } else if (!error && member.condition == MemberCondition::kLost) {
-      troubles.push_back({Of(member, member.since_ago_us, WhyOr(member, "it was lost")),
-                          member.since_ago_us});
+      troubles.push_back(
+          {Of(member, member.since_ago_us, WhyOr(member, "it was lost")), member.since_ago_us});
     }
   }
   const auto first =
@@ -134,12 +138,12 @@ std::vector<Suspect> AwaitedAtStore(const JobStatus& job) {
     // Who waits itself is held up by another.
     if (member == nullptr || waiters.contains(rank)) continue;
     const std::string key = CleanText(wait->key, kKeyBytesMax);
-    suspects.push_back(Of(
-        *member, wait->since_ago_us,
-        absl::StrFormat("%d %s %s '%s' of torch's store, which it %s", wait->waiters,
-                        wait->waiters == 1 ? "waits" : "wait",
-                        wait->barrier_size > 0 ? "at barrier" : "for key", key,
-                        wait->barrier_size > 0 ? "has not come to" : "has not set")));
+    suspects.push_back(
+        Of(*member, wait->since_ago_us,
+           absl::StrFormat("%d %s %s '%s' of torch's store, which it %s", wait->waiters,
+                           wait->waiters == 1 ? "waits" : "wait",
+                           wait->barrier_size > 0 ? "at barrier" : "for key", key,
+                           wait->barrier_size > 0 ? "has not come to" : "has not set")));
   }
   return AreFew(suspects.size(), job.members.size()) ? suspects : std::vector<Suspect>();
 }
@@ -165,9 +169,9 @@ std::vector<Suspect> AwaitedAtBarriers(const JobStatus& job) {
   for (const auto& [index, one] : awaited) {
     const MemberStatus* member = MemberAt(job, index);
     if (one.by < most || member == nullptr) continue;
-    std::string evidence = absl::StrFormat(
-        "%d %s for it at barrier '%s'", one.by, one.by == 1 ? "waits" : "wait",
-        CleanText(one.longest->id, kKeyBytesMax));
+    std::string evidence =
+        absl::StrFormat("%d %s for it at barrier '%s'", one.by, one.by == 1 ? "waits" : "wait",
+                        CleanText(one.longest->id, kKeyBytesMax));
     if (const std::string doing = DoingText(job, *member); !doing.empty()) {
       absl::StrAppend(&evidence, ", and it ", doing);
     }
@@ -207,10 +211,10 @@ std::vector<Suspect> NeverCame(const JobStatus& job) {
 
 Suspect Of(const JobStatus& job, const Whereabouts& odd, const Look& look, const OddOnes& found) {
   const MemberStatus* member = MemberAt(job, odd.member);
-  const std::string when = look.because.empty()
-                               ? std::string()
-                               : absl::StrFormat("when %s %s ago: ", CleanText(look.because),
-                                                 DurationText(look.ago_us));
+  const std::string when =
+      look.because.empty()
+          ? std::string()
+          : absl::StrFormat("when %s %s ago: ", CleanText(look.because), DurationText(look.ago_us));
   std::optional<int64_t> since = found.since_us;
   if (since || look.ago_us > 0) since = since.value_or(0) + look.ago_us;
   return {.member = odd.member,
@@ -222,10 +226,30 @@ Suspect Of(const JobStatus& job, const Whereabouts& odd, const Look& look, const
           .stack_place = odd.one};
 }
 
+// Of a time-out: those who were waited for, when they are few.
+std::vector<Suspect> Awaited(const JobStatus& job, const Look& look) {
+  std::vector<Suspect> suspects;
+  for (const int32_t index : look.awaited) {
+    const MemberStatus* member = MemberAt(job, index);
+    if (member == nullptr) continue;
+    suspects.push_back(Of(*member, look.ago_us,
+                          absl::StrFormat("others waited for it when this happened %s ago: %s",
+                                          DurationText(look.ago_us), CleanText(look.because))));
+    for (const Whereabouts& process : look.processes) {
+      if (process.member != index || process.doing == Whereabouts::Doing::kEnded) continue;
+      suspects.back().pid = process.pid;
+      suspects.back().host = process.host;
+      suspects.back().stack_place = process.one;
+    }
+  }
+  return AreFew(suspects.size(), job.members.size()) ? suspects : std::vector<Suspect>();
+}
+
 // In the newest moment that tells.
 std::vector<Suspect> InLooks(const JobStatus& job, const std::vector<Look>& looks) {
   for (size_t i = 0; i < looks.size(); ++i) {
     const Look& look = looks[i];
+    if (auto awaited = Awaited(job, look); !awaited.empty()) return awaited;
     const OddOnes found = FindOddOnes(look);
     std::vector<Suspect> suspects;
     for (const Whereabouts* odd : found.odd) suspects.push_back(Of(job, *odd, look, found));
@@ -262,17 +286,31 @@ void AddPlaces(const std::vector<Look>& looks, std::vector<Suspect>& suspects) {
   }
 }
 
-// Whom a failure that came soon after a time-out is to be blamed on.
+// Whether that look says that the member was there and waited for others.
+bool WaitedIn(const Look& look, int32_t member) {
+  const auto is = [member](const Whereabouts& process) {
+    return process.member == member && process.for_others;
+  };
+  return std::any_of(look.processes.begin(), look.processes.end(), is) &&
+         std::find(look.awaited.begin(), look.awaited.end(), member) == look.awaited.end();
+}
+
+// Who failed while it waited for others failed by that, as torch's do when their time is out: then
+// those are to blame who were waited for.
 std::vector<Suspect> BehindFailure(const JobStatus& job, const Trouble& failed,
                                    const std::vector<Look>& looks) {
   std::vector<Look> before;
   for (const Look& look : looks) {
     const int64_t gap = look.ago_us - failed.ago_us;
-    if (!look.because.empty() && gap >= -kSuspectPatienceUs && gap <= kSuspectCauseWindowUs) {
-      before.push_back(look);
-    }
+    const bool close = gap >= -kSuspectPatienceUs && gap <= kSuspectCauseWindowUs;
+    const bool waited = WaitedIn(look, failed.suspect.member) || !look.awaited.empty();
+    if (!look.because.empty() && close && waited) before.push_back(look);
   }
-  return InLooks(job, before);
+  std::vector<Suspect> behind = InLooks(job, before);
+  const bool itself = std::any_of(behind.begin(), behind.end(), [&](const Suspect& suspect) {
+    return suspect.member == failed.suspect.member;
+  });
+  return itself ? std::vector<Suspect>() : behind;
 }
 
 }  // namespace
@@ -280,7 +318,7 @@ std::vector<Suspect> BehindFailure(const JobStatus& job, const Trouble& failed,
 std::vector<Suspect> FindSuspects(const JobStatus& job, const std::vector<Look>& looks) {
   std::vector<Suspect> suspects;
   if (const auto first = FirstTrouble(job)) {
-    if (!first->stops) suspects = BehindFailure(job, *first, looks);
+    if (!first->stops && !first->killed) suspects = BehindFailure(job, *first, looks);
     if (suspects.empty()) suspects.push_back(first->suspect);
   }
   if (suspects.empty()) suspects = AwaitedAtStore(job);
@@ -313,10 +351,10 @@ std::string LookText(const Look& look) {
   for (const auto& group : sorted) {
     if (parts.size() == kGroupsTold) break;
     const Whereabouts& first = *group.front();
-    parts.push_back(group.size() == 1
-                        ? absl::StrCat(Named(first.name, first.pid, first.host), " ", first.one)
-                        : absl::StrFormat("%d of %d %s", group.size(), look.processes.size(),
-                                          first.many));
+    parts.push_back(
+        group.size() == 1
+            ? absl::StrCat(Named(first.name, first.pid, first.host), " ", first.one)
+            : absl::StrFormat("%d of %d %s", group.size(), look.processes.size(), first.many));
   }
   if (sorted.size() > kGroupsTold) {
     parts.push_back(absl::StrFormat("+%d more places", sorted.size() - kGroupsTold));

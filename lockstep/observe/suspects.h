@@ -45,6 +45,7 @@ struct Look {
   // Taken by itself when this happened: "barrier 'x' timed out"; empty: just now.
   std::string because;
   int64_t ago_us = 0;
+  std::vector<int32_t> awaited;  // whom others waited for then, when that is known
 };
 
 struct Suspect {

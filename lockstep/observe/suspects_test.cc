@@ -31,6 +31,11 @@ void Fail(JobStatus& job, int32_t member, int64_t ago_us) {
   job.members[member].why = "its process was killed by SIGKILL 9s ago";
 }
 
+void Exit(JobStatus& job, int32_t member, int64_t ago_us) {
+  Fail(job, member, ago_us);
+  job.members[member].why = "its process exited with code 1 9s ago";
+}
+
 // Three ranks wait for the key of that one.
 void AwaitKeyOf(JobStatus& job, int32_t rank, int64_t since_ago_us) {
   StoreStatus& store = job.torch_store.emplace();
@@ -68,6 +73,19 @@ TEST(Suspects, TheStoppedOneWhoseStopOthersFailedBy) {
   // Stopped after the failure: that is another matter.
   job.members[1].process_since_ago_us = 2 * kSecond;
   EXPECT_THAT(SuspectsOf(job), ElementsAre(0));
+}
+
+TEST(Suspects, WhoTheFirstErrorOfTheAttemptIsAbout) {
+  const auto suspects = FindSuspects(BrokenJob(), {});
+  ASSERT_EQ(suspects.size(), 1u);
+  EXPECT_EQ(suspects[0].name, "task/2#1");
+  EXPECT_EQ(suspects[0].since_ago_us, 340000);
+  // All is well again.
+  JobStatus job = BrokenJob();
+  job.state = AttemptState::kRunning;
+  for (auto& member : job.members) member.condition = MemberCondition::kConnected;
+  job.barriers.clear();
+  EXPECT_THAT(SuspectsOf(job), IsEmpty());
 }
 
 TEST(Suspects, WhoseKeyOfTorchsStoreIsAwaited) {
@@ -129,10 +147,8 @@ TEST(Suspects, WhoIsAwaitedAtABarrierByTheMost) {
   job.barriers = {{.id = "a", .opened_ago_us = 5 * kSecond, .waiting = {0, 1, 2}, .awaited = {3}},
                   {.id = "b", .opened_ago_us = 6 * kSecond, .waiting = {3}, .awaited = {0, 1, 2}}};
   EXPECT_THAT(SuspectsOf(job), ElementsAre(3));
-  job.barriers[0] = {
-      .id = "a", .opened_ago_us = 5 * kSecond, .waiting = {0, 1}, .awaited = {2, 3}};
-  job.barriers[1] = {
-      .id = "b", .opened_ago_us = 6 * kSecond, .waiting = {2, 3}, .awaited = {0, 1}};
+  job.barriers[0] = {.id = "a", .opened_ago_us = 5 * kSecond, .waiting = {0, 1}, .awaited = {2, 3}};
+  job.barriers[1] = {.id = "b", .opened_ago_us = 6 * kSecond, .waiting = {2, 3}, .awaited = {0, 1}};
   EXPECT_THAT(SuspectsOf(job), IsEmpty());
 }
 
@@ -181,10 +197,33 @@ TEST(Suspects, WhatWasSeenWhenSomethingTimedOutCountsWhenNothingIsSeenNow) {
                           "train.py:88; task/2 (pid 1002 on host-b) runs load, loader.py:31"));
 }
 
+TEST(Suspects, WhomOthersWaitedForWhenTheyGaveUp) {
+  // Who gives up goes on, and then its stack tells nothing any more.
+  Look then = Hang(3, "barrier 'x' timed out", 12 * kSecond);
+  for (Whereabouts& process : then.processes) process.still_us = 0;
+  JobStatus job = StockJob();
+  Exit(job, 0, 11 * kSecond);
+  EXPECT_THAT(SuspectsOf(job, {then}), ElementsAre(0));
+  then.awaited = {3};
+  const auto suspects = FindSuspects(job, {then});
+  ASSERT_EQ(suspects.size(), 1u);
+  EXPECT_EQ(SuspectText(suspects[0]),
+            "task/3 (pid 1003 on host-b), for 12s: others waited for it when this happened 12s "
+            "ago: barrier 'x' timed out; it runs load, loader.py:31");
+  then.awaited = {0, 1, 3};
+  EXPECT_THAT(SuspectsOf(job, {then}), ElementsAre(0));
+}
+
 TEST(Suspects, WhoFailedSoonAfterATimeOutFailedByIt) {
   JobStatus job = StockJob();
-  Fail(job, 0, 10 * kSecond);
+  Exit(job, 0, 10 * kSecond);
   EXPECT_THAT(SuspectsOf(job, {Hang(2, "barrier 'x' timed out", 12 * kSecond)}), ElementsAre(2));
+  // The odd one itself failed, or one was killed while it waited.
+  EXPECT_THAT(SuspectsOf(job, {Hang(0, "task/1 had not moved for 8s", 12 * kSecond)}),
+              ElementsAre(0));
+  job.members[0].why = "its process was killed by SIGKILL 10s ago";
+  EXPECT_THAT(SuspectsOf(job, {Hang(2, "barrier 'x' timed out", 12 * kSecond)}), ElementsAre(0));
+  Exit(job, 0, 10 * kSecond);
   // Long before, or after it: the failure is a matter of its own.
   EXPECT_THAT(SuspectsOf(job, {Hang(2, "barrier 'x' timed out", 300 * kSecond)}), ElementsAre(0));
   EXPECT_THAT(SuspectsOf(job, {Hang(2, "barrier 'x' timed out", kSecond)}), ElementsAre(0));
@@ -196,7 +235,7 @@ TEST(Suspects, ATrainingThatGoesOnHasNoneAndOneThatNothingTellsOfAccusesNobody) 
   job.torch_store = {.connections = 4,
                      .awaited = {{.key = "x", .waiters = 4, .since_ago_us = 9 * kSecond}}};
   EXPECT_THAT(SuspectsOf(job), IsEmpty());
-  EXPECT_THAT(WhyText(job), HasSubstr("nobody: nothing tells because of whom"));
+  EXPECT_THAT(WhyText(job), HasSubstr("nobody: nothing tells who it is"));
 }
 
 TEST(Suspects, ForPrograms) {

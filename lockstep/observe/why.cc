@@ -395,9 +395,13 @@ void TellLooks(const JobStatus& job, const std::vector<Look>& looks, Diagnosis& 
 
 Diagnosis Diagnose(const JobStatus& job, const std::vector<Look>& looks) {
   Diagnosis out = DiagnoseState(job);
-  TellPreemption(job, out);
   const bool over = job.state == AttemptState::kEnded || job.state == AttemptState::kStopped;
   if (!over) out.suspects = FindSuspects(job, looks);
+  const bool anybody = std::any_of(job.members.begin(), job.members.end(), [](const auto& member) {
+    return member.pid != 0 || member.condition != MemberCondition::kMissing;
+  });
+  out.nobody_suspected = !over && anybody && out.verdict != Verdict::kFine && out.suspects.empty();
+  TellPreemption(job, out);
   TellLooks(job, looks, out);
   return out;
 }
@@ -414,10 +418,13 @@ std::string WhyText(const JobStatus& job, const std::vector<Look>& looks) {
     for (const std::string& sentence : sentences) absl::StrAppend(&text, "  ", sentence, "\n");
   };
   std::vector<std::string> suspects;
-  for (const Suspect& suspect : diagnosis.suspects) suspects.push_back(SuspectText(suspect));
-  if (suspects.empty() && diagnosis.verdict != Verdict::kFine) {
-    suspects.push_back("nobody: nothing tells because of whom");
+  for (const Suspect& suspect : diagnosis.suspects) {
+    if (suspects.size() < kNamesInErrorMax) suspects.push_back(SuspectText(suspect));
   }
+  if (diagnosis.suspects.size() > suspects.size()) {
+    suspects.push_back(absl::StrFormat("+%d more", diagnosis.suspects.size() - suspects.size()));
+  }
+  if (diagnosis.nobody_suspected) suspects.push_back("nobody: nothing tells who it is");
   tell("because of whom", suspects);
   tell(diagnosis.verdict == Verdict::kTrouble ? "what happened" : "what is seen",
        diagnosis.findings);

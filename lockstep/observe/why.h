@@ -23,6 +23,7 @@ struct Diagnosis {
   std::vector<std::string> followed;  // from it
   std::vector<std::string> advice;    // what to do
   std::vector<Suspect> suspects;      // because of whom, as far as something tells
+  bool nobody_suspected = false;      // all is not well, and nothing tells because of whom
   std::vector<std::string> places;    // where the processes are, now and when something timed out
 };
 

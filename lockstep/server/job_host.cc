@@ -1,11 +1,13 @@
 #include "lockstep/server/job_host.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "lockstep/runtime/dial.h"
 #include "lockstep/wire/native/stack_question.h"
@@ -19,8 +21,8 @@ net::StockDoorOptions WithRoles(net::StockDoorOptions door, std::vector<coord::R
   return door;
 }
 
-// From one question about stacks that the server asks by itself until the next of the same job:
-// `stacks_interval`.
+// From one question about stacks that the server asks by itself until the next of the same job,
+// also by launchers: `stacks_interval`.
 constexpr absl::Duration kStacksInterval = absl::Seconds(30);
 
 // What has timed out, when an error says so: "barrier 'x' timed out".
@@ -60,8 +62,9 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
                      feed_.Tell(name_, coord::Notice{.text = std::move(text)});
                    },
                .given_up =
-                   [this](std::string text) {
-                     AskForStacks(text);
+                   [this](std::string text, std::optional<int32_t> rank) {
+                     AskForStacks(text,
+                                  rank ? std::vector<int32_t>{*rank} : std::vector<int32_t>());
                      feed_.Tell(name_, coord::Notice{.severity = coord::Severity::kWarning,
                                                      .text = std::move(text),
                                                      .about = {coord::NoticeKind::kBarrierFailed}});
@@ -92,7 +95,19 @@ wire::store::Job JobHost::saved() const {
           .incarnation_seed = is.incarnation_seed};
 }
 
+void JobHost::NoteStacks(const coord::Event& event) {
+  const auto* set = std::get_if<coord::SetKey>(&event);
+  if (set == nullptr || set->key != wire::native::kStackQuestionKey) return;
+  const auto asked = wire::native::DecodeQuestion(set->value);
+  if (!asked.ok() || asked->because.empty() || (stacks_ && stacks_->id == asked->id)) return;
+  const Time now = runtime::MonotonicNow();
+  // What was seen at a time-out tells more.
+  if (now < ask_for_stacks_at_) return;
+  stacks_ = Stacks{.id = asked->id, .because = asked->because, .at = now, .awaited = {}};
+}
+
 void JobHost::Handle(coord::Event event) {
+  NoteStacks(event);
   counters_.Count(event);
   coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), std::move(event));
   ArmTimer();
@@ -121,13 +136,13 @@ CommitQueue::Release JobHost::Later(coord::Effects effects) {
 void JobHost::CarryOut(const coord::Effects& effects) {
   door_.Answer(effects.replies);
   native_.Answer(effects.replies);
-  std::string timed_out;
+  const coord::Error* timed_out = nullptr;
   for (const coord::Reply& reply : effects.replies) {
     if (!reply.error) continue;
     counters_.Count(*reply.error);
-    if (timed_out.empty()) timed_out = TimedOut(*reply.error);
+    if (timed_out == nullptr && !TimedOut(*reply.error).empty()) timed_out = reply.error.get();
   }
-  if (!timed_out.empty()) AskForStacks(std::move(timed_out));
+  if (timed_out) AskForStacks(TimedOut(*timed_out), MembersNamed(timed_out->missing));
   for (const coord::Notice& notice : effects.notices) feed_.Tell(name_, notice);
 }
 
@@ -157,25 +172,40 @@ void JobHost::ArmTimer() {
   });
 }
 
-void JobHost::AskForStacks(std::string because) {
+// As errors list them: "task/2,task/3".
+std::vector<int32_t> JobHost::MembersNamed(const std::string& names) const {
+  if (names.empty()) return {};
+  const std::set<std::string> named = absl::StrSplit(names, ',');
+  std::vector<int32_t> members;
+  for (const coord::MemberView& member : View().members) {
+    if (named.contains(member.name.substr(0, member.name.find('#')))) {
+      members.push_back(member.member.value());
+    }
+  }
+  return members;
+}
+
+void JobHost::AskForStacks(std::string because, std::vector<int32_t> awaited) {
   const Time now = runtime::MonotonicNow();
   // The first of several tells most: who has given up goes on to somewhere else.
-  if (stacks_ && now - stacks_->at < kStacksInterval) return;
+  if (now < ask_for_stacks_at_) return;
   const std::vector<coord::MemberView> members = View().members;
   if (std::none_of(members.begin(), members.end(), [](const coord::MemberView& member) {
         return member.process == coord::ProcessState::kRunning;
       })) {
     return;
   }
+  ask_for_stacks_at_ = now + kStacksInterval;
   stacks_ = Stacks{.id = absl::StrCat("timeout-", absl::ToUnixMicros(absl::Now())),
                    .because = std::move(because),
-                   .at = now};
-  coord::SetKey question = {
-      .caller = {.service = coordinator_.service_incarnation()},
-      .key = wire::native::kStackQuestionKey,
-      .value = wire::native::EncodeQuestion({.id = stacks_->id, .because = stacks_->because}),
-      .overwrite = true,
-      .lifetime = {.ttl = wire::native::kStackQuestionOfTimeoutLives}};
+                   .at = now,
+                   .awaited = std::move(awaited)};
+  coord::SetKey question = {.caller = {.service = coordinator_.service_incarnation()},
+                            .key = wire::native::kStackQuestionKey,
+                            .value = wire::native::EncodeQuestion(
+                                {.id = stacks_->id, .because = stacks_->because, .say = true}),
+                            .overwrite = true,
+                            .lifetime = {.ttl = wire::native::kStackQuestionOfTimeoutLives}};
   // From the loop: we are in the middle of what another event has brought about.
   loop_.Post([this, alive = std::weak_ptr(alive_), question = std::move(question)] {
     if (!alive.expired() && keeps_) Handle(question);
@@ -186,7 +216,8 @@ std::optional<wire::native::StacksTaken> JobHost::LastStacks(Time now) const {
   if (!stacks_ || now - stacks_->at > wire::native::kStacksOfTimeoutLive) return std::nullopt;
   return wire::native::StacksTaken{.id = stacks_->id,
                                    .because = stacks_->because,
-                                   .ago_us = absl::ToInt64Microseconds(now - stacks_->at)};
+                                   .ago_us = absl::ToInt64Microseconds(now - stacks_->at),
+                                   .awaited = stacks_->awaited};
 }
 
 coord::CoordinatorView JobHost::View() const { return coordinator_.View(runtime::MonotonicNow()); }

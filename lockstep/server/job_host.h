@@ -100,7 +100,11 @@ class JobHost final : public NativeJob {
   void Refuse(const coord::Effects& effects);
   void ArmTimer();
   // Asks the launchers of the job, soon, where its processes are: something has timed out.
-  void AskForStacks(std::string because);
+  // `awaited`: members whom others waited for, as far as that is known.
+  void AskForStacks(std::string because, std::vector<int32_t> awaited);
+  // A launcher asks for them since a process does not move.
+  void NoteStacks(const coord::Event& event);
+  std::vector<int32_t> MembersNamed(const std::string& names) const;
 
   const std::string name_;
   coord::Coordinator coordinator_;
@@ -114,8 +118,10 @@ class JobHost final : public NativeJob {
     std::string id;
     std::string because;
     Time at;
+    std::vector<int32_t> awaited;
   };
   std::optional<Stacks> stacks_;
+  Time ask_for_stacks_at_;
   runtime::Loop& loop_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();

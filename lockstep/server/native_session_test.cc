@@ -17,6 +17,8 @@
 #include "lockstep/link/client.h"
 #include "lockstep/server/server.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/process_messages.h"
+#include "lockstep/wire/native/stack_question.h"
 #include "lockstep/wire/native/to_event.h"
 
 namespace lockstep::server {
@@ -100,6 +102,34 @@ TEST_F(NativeSessionTest, MembersMeetAtABarrier) {
   EXPECT_THAT(passed.values,
               ElementsAre(native::BarrierValue{0, {"a"}}, native::BarrierValue{1, {"b"}}));
   EXPECT_EQ(other.get(), passed);
+}
+
+TEST_F(NativeSessionTest, ABarrierThatTimesOutHasLaunchersAskedForStacks) {
+  Serve({{.name = "digits", .size = 2}});
+  auto me = Join("digits", 0);
+  const native::Barrier barrier = {.id = "x", .timeout_us = 1000};
+  EXPECT_EQ(Reason(*me, barrier), "barrier_timed_out");
+  EXPECT_EQ(server_->CurrentStatus()->jobs[0].stacks, std::nullopt) << "no launcher told of any";
+
+  Ask(*Connect(), native::ProcessReport{.job = "digits",
+                                        .member = 1,
+                                        .event = native::ProcessEvent::kStarted,
+                                        .host = "here",
+                                        .pid = 17});
+  EXPECT_EQ(Reason(*me, native::Barrier{.id = "y", .timeout_us = 1000}), "barrier_timed_out");
+  const auto stacks = server_->CurrentStatus()->jobs[0].stacks;
+  ASSERT_TRUE(stacks);
+  EXPECT_EQ(stacks->because, "barrier 'y' timed out");
+  EXPECT_THAT(stacks->awaited, ElementsAre(1));
+  const auto read = Ask(*me, native::GetKey{.key = native::kStackQuestionKey, .wait = true});
+  const auto asked = native::DecodeQuestion(read.entry.value.data);
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_EQ(*asked,
+            (native::StacksAsked{.id = stacks->id, .because = stacks->because, .say = true}));
+
+  // What times out comes in bursts, and the first tells most.
+  EXPECT_EQ(Reason(*me, native::Barrier{.id = "z", .timeout_us = 1000}), "barrier_timed_out");
+  EXPECT_EQ(server_->CurrentStatus()->jobs[0].stacks->id, stacks->id);
 }
 
 TEST_F(NativeSessionTest, JobsAreMadeListedAndDeleted) {

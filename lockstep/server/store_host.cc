@@ -284,7 +284,9 @@ void StoreHost::TellGivenUp(Time now, const tcpstore::GivenUp& given_up) {
     text += absl::StrFormat("; %d of %d had come", wait.arrived, wait.barrier_size);
   }
   if (wait.waiters > 1) text += absl::StrFormat("; %d more wait for it", wait.waiters - 1);
-  if (const auto line = given_up_.Pass(now, std::move(text))) tell_.given_up(*line);
+  if (const auto line = given_up_.Pass(now, std::move(text))) {
+    tell_.given_up(*line, whose.empty() ? std::nullopt : wait.rank);
+  }
 }
 
 }  // namespace lockstep::server

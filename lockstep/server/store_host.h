@@ -51,9 +51,10 @@ class StoreHost {
  public:
   struct Tellers {
     using Tell = std::function<void(std::string)>;
-    Tell notice;    // what an operator should know: an attempt begins
-    Tell given_up;  // somebody gave up waiting, and for whose key
-    Tell foreign;   // what was wrong with a client that was sent away
+    Tell notice;  // what an operator should know: an attempt begins
+    // Somebody gave up waiting, and for whose key, when that is known.
+    std::function<void(std::string, std::optional<int32_t> rank)> given_up;
+    Tell foreign;  // what was wrong with a client that was sent away
   };
 
   // Effects that wait for the journal, and bytes of their records and answers.

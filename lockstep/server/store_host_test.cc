@@ -135,6 +135,30 @@ TEST_F(StoreHostTest, AWaitThatIsGivenUpIsAnEvent) {
   EXPECT_THAT(events->events.back().text,
               AllOf(HasSubstr("rank 1 (127.0.0.1:"), HasSubstr("gave up waiting for key '/g/2', "
                                                                "which is probably for rank 2")));
+  EXPECT_FALSE(native_->Call(StatusRequest{}, kPatience)->jobs.at(0).stacks)
+      << "no launcher told of any process";
+}
+
+TEST_F(StoreHostTest, AWaitThatIsGivenUpHasLaunchersAskedForStacks) {
+  Serve();
+  ASSERT_TRUE(native_
+                  ->Call(wire::native::ProcessReport{.job = "digits",
+                                                     .member = 2,
+                                                     .event = wire::native::ProcessEvent::kStarted,
+                                                     .host = "here",
+                                                     .pid = 17},
+                         kPatience)
+                  .ok());
+  TorchClient rank1(Open(0).store);
+  rank1.Send(SetBytes("/g/1") + WaitBytes("/g/2"));
+  while (Status().waits == 0) std::this_thread::yield();
+  while (Status().awaited.at(0).since_ago_us < 1'000'000) std::this_thread::yield();
+  rank1.Send("\x0c");
+  EXPECT_EQ(rank1.Receive(), "\x01");
+  const auto stacks = native_->Call(StatusRequest{}, kPatience)->jobs.at(0).stacks;
+  ASSERT_TRUE(stacks);
+  EXPECT_THAT(stacks->because, HasSubstr("gave up waiting for key '/g/2'"));
+  EXPECT_EQ(stacks->awaited, std::vector<int32_t>{2});
 }
 
 TEST_F(StoreHostTest, AStoreThatEverybodyHasLeftBeginsAnew) {

@@ -6,10 +6,13 @@ import signal
 import subprocess
 import sys
 import tarfile
+import time
 
 import pytest
 
-from commands import DEADLINE_S, LOCKSTEP, Command, clean_environment
+from commands import DEADLINE_S, LOCKSTEP, ROOT, Command, clean_environment
+
+FRAMEWORKS = ROOT / "build" / "peers" / "frameworks" / "bin" / "python"
 
 # All but the last wait for something; that one is busy with its data.
 PROGRAM = """
@@ -68,6 +71,78 @@ def test_a_stopped_process_is_said_to_be_stopped(hanging):
     said = ask("stacks", "job", "--coordinator", address)
     assert f"task/1 (pid {pids[1]} on " in said and "is stopped" in said.splitlines()[0], said
     os.kill(pids[1], signal.SIGCONT)
+
+
+def suspects_of(address, job="job"):
+    """What `lockstep why` says of whom, once it names somebody."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        why = json.loads(subprocess.run(
+            [LOCKSTEP, "why", job, "--coordinator", address, "-o", "json"], capture_output=True,
+            text=True, timeout=DEADLINE_S, check=False).stdout)
+        if why["suspects"]:
+            return why["suspects"], why
+        time.sleep(0.2)
+    raise AssertionError(f"nobody is suspected: {why}")
+
+
+def test_why_names_the_odd_one_since_when_and_where_it_is(hanging):
+    address, pids = hanging
+    suspects, why = suspects_of(address)
+    assert [(one["member"], one["pid"], one["name"]) for one in suspects] == [(2, pids[2], "task/2")]
+    assert suspects[0]["host"] == os.uname().nodename
+    assert suspects[0]["stack_place"] == "runs load, train.py:4"
+    assert suspects[0]["evidence"].endswith("while 2 of 3 wait in wait, train.py:10")
+    assert suspects[0]["since_ago_us"] >= 2_000_000, "what is younger is no hang"
+    assert why["verdict"] == "waiting" and why["summary"] == "the others seem to wait for task/2"
+    said = ask("why", "job", "--coordinator", address)
+    assert f"task/2 (pid {pids[2]} on " in said and "runs load, train.py:4" in said, said
+
+
+def test_why_names_the_one_that_is_stopped(hanging):
+    address, pids = hanging
+    os.kill(pids[0], signal.SIGSTOP)
+    try:
+        while [one["member"] for one in suspects_of(address)[0]] != [0]:
+            time.sleep(0.1)  # its launcher has not seen it yet
+        suspects, _ = suspects_of(address)
+        assert "stopped" in suspects[0]["evidence"] and suspects[0]["pid"] == pids[0]
+    finally:
+        os.kill(pids[0], signal.SIGCONT)
+
+
+# Rank 2 does not come, and the others give up soon.
+TORCH_PROGRAM = """
+import datetime, os
+import torch.distributed as dist
+def load():
+    while True:
+        pass
+if os.environ["RANK"] == "2":
+    print("up", os.getpid(), flush=True)
+    load()
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=8))
+"""
+
+
+@pytest.mark.skipif(not FRAMEWORKS.exists(), reason="scripts/setup.sh frameworks makes the environment")
+def test_when_a_wait_at_torchs_store_is_given_up_stacks_are_taken_and_kept(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(TORCH_PROGRAM)
+    with Command(LOCKSTEP, "run", "-n", 3, "--grace", "60s", "--", FRAMEWORKS, program,
+                 env=clean_environment(TMPDIR=str(tmp_path))) as command:
+        address = command.wait_for(r"coordinator (\S+) \(started for this run\)")[0][1]
+        pid = int(command.wait_for(r"up (\d+)")[0][1])
+        said = command.wait_for(r"lockstep run: torch's store: rank \d.*gave up waiting.*: (.*)")[0][1]
+        assert f"task/2 (pid {pid} on " in said and "runs load, train.py:6" in said, said
+        # The others have failed by it, or are about to: that tells nothing.
+        command.wait_for(r"task/[01] .*(failed|exit code)")
+        suspects, why = suspects_of(address)
+        assert [(one["member"], one["pid"]) for one in suspects] == [(2, pid)], why
+        assert suspects[0]["stack_place"] == "runs load, train.py:6"
+        assert any(place.startswith("when torch's store: rank ") for place in why["places"]), why
+        os.kill(pid, signal.SIGKILL)
+        command.end()
 
 
 def test_a_bundle_has_all_of_it(hanging, tmp_path_factory):

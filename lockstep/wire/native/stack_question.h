@@ -24,6 +24,7 @@ struct StacksAsked {
   std::vector<int32_t> members;  // empty: all
   bool native = false;
   std::string because;  // it was asked when this happened; empty: somebody wants to know
+  bool say = false;     // launchers say in their own output what they saw
 
   friend bool operator==(const StacksAsked&, const StacksAsked&) = default;
 };
@@ -33,6 +34,8 @@ std::string EncodeQuestion(const StacksAsked& asked);
 absl::StatusOr<StacksAsked> DecodeQuestion(const std::string& text);
 
 inline constexpr char kStackQuestionKey[] = "_stacks/question";
+// Set by the launcher that asks since a process has not moved: of all of a job one asks at a time.
+inline constexpr char kStackAskerKey[] = "_stacks/asker";
 inline std::string StackAnswersDirectory(const std::string& id) {
   return absl::StrCat("_stacks/answers/", id);
 }

@@ -8,7 +8,7 @@ namespace {
 TEST(StacksAsked, WhatIsEncodedIsDecoded) {
   for (const StacksAsked& asked :
        {StacksAsked{.id = "7", .members = {1, 2}, .native = true},
-        StacksAsked{.id = "8", .because = "barrier 'x' timed out"}}) {
+        StacksAsked{.id = "8", .because = "barrier 'x' timed out", .say = true}}) {
     const auto decoded = DecodeQuestion(EncodeQuestion(asked));
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(*decoded, asked);
