@@ -135,7 +135,7 @@ def last_error(program):
     """What torch itself said last; the launcher's own words tell less."""
     said = [line for _, line in program.lines if re.search(r"\w+(Error|Exception): ", line)]
     told = [line for line in said if "ChildFailedError" not in line]
-    return re.sub(r"^\[.*?\]:", "", (told or said or [""])[-1])[:240]
+    return re.sub(r"^\[.*?\]:|,? *(remote=)?\[127\.0\.0\.1\].*", "", (told or said or [""])[-1])
 
 
 def restart_under_lockstep(figures, victim, cores):
