@@ -31,6 +31,10 @@ class Training:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=LEARNING_RATE,
                                          momentum=MOMENTUM)
         self.losses = torch.zeros(steps, dtype=torch.float64)
+        # After its first backward DistributedDataParallel orders what it adds up anew. Done before
+        # the first step, a training that goes on adds in the order of one that was not disturbed.
+        self.model(torch.zeros(1, 64)).sum().backward()
+        self.optimizer.zero_grad()
 
     def state(self):
         """As it is saved: the same in all processes, so that any number of them may write it."""

@@ -280,13 +280,18 @@ def run_pytest(stage, folder, name_filter, python=JAX_PYTHON):
     return tally
 
 
-def make_frameworks(stage):
-    """torch, tensorflow and jax in one environment: without it, tests that need one are skipped."""
+def set_up(stage, what, missing):
+    """What tests of the stage need, and would be skipped without."""
     tally = Tally()
-    if subprocess.run([str(ROOT / "scripts" / "setup.sh"), "frameworks"], stdin=subprocess.DEVNULL,
+    if subprocess.run([str(ROOT / "scripts" / "setup.sh"), what], stdin=subprocess.DEVNULL,
                       timeout=BUILD_LIMIT_S, check=False).returncode != 0:
-        tally.fail(f"{stage}: build/peers/frameworks cannot be made")
+        tally.fail(f"{stage}: {missing}")
     return tally
+
+
+def make_frameworks(stage):
+    """torch, tensorflow and jax in one environment."""
+    return set_up(stage, "frameworks", "build/peers/frameworks cannot be made")
 
 
 def stage_interop(name_filter):
@@ -310,7 +315,10 @@ def stage_wheel(name_filter):
 
 
 def stage_e2e(name_filter):
-    return run_pytest("e2e", "tests/e2e", name_filter)
+    tally = make_frameworks("e2e")
+    tally.add(set_up("e2e", "schedulers", "Open MPI and Slurm cannot be installed"))
+    tally.add(run_pytest("e2e", "tests/e2e", name_filter))
+    return tally
 
 
 # Name, preset that it needs, function; in order of cost, so that what is quick fails first.

@@ -47,7 +47,7 @@ readonly SETUP_PACKAGES=(
 # What bench/rendezvous/run.py compares with, besides gRPC and torch.
 readonly SETUP_TRANSFER_PACKAGES=(ucx-utils openmpi-bin libopenmpi-dev)
 
-# Real schedulers, which tests/e2e/test_run_schedulers.py starts `lockstep run` by.
+# Real schedulers, by which tests/e2e/test_run_schedulers.py starts `lockstep run`.
 readonly SETUP_SCHEDULER_PACKAGES=(openmpi-bin slurmctld slurmd slurm-client munge)
 
 setup_say() { printf '%s\n' "$*"; }

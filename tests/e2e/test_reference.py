@@ -8,7 +8,7 @@ from commands import LOCKSTEP, ROOT, Command
 
 DOCUMENT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `--([a-z-]+)(?: [^`]*)?` \| `(\w+)` \| [^|]* \| (.*?) \| (.*) \|$", re.MULTILINE)
-OPTION = re.compile(r"^  (?:-\w,)?--([a-z-]+)(?: (\S+))? +(.*)$")
+OPTION = re.compile(r"^  (?:-\w,)?--([a-z-]+)(?: (\S+))?(?: \.\.\.)? +(.*)$")
 # What the document says in words, for each host has another.
 IN_WORDS = {"threads": "as many as the host has cores"}
 

@@ -114,8 +114,10 @@ def test_workers_are_started_again_with_a_store_of_their_own(server, job, tmp_pa
         assert first != second
 
 
+# It dies with its torchrun, as with its host: torchrun gives workers sessions of their own.
 GOES_ON = """
-import os, sys, time
+import ctypes, os
+ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
 print("up", os.environ["LOCKSTEP_ATTEMPT"], dist.get_world_size(), flush=True)
