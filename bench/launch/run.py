@@ -64,9 +64,9 @@ def first_steps(program, restarts, limit_s=LIMIT_S):
     return {int(m[1]): (int(m[2]), float(m[3]), float(m[4]), float(m[5])) for _, m in found}
 
 
-def slowest(steps, since, until):
-    """The longest of the ranks' times between two of (pid, began, imported, stepped)."""
-    return max(step[until] - step[since] for step in steps.values())
+def last(steps, what):
+    """When the last rank had it, of (pid, began, imported, stepped)."""
+    return max(step[what] for step in steps.values())
 
 
 class StatusWatch:
@@ -100,8 +100,8 @@ class StatusWatch:
 def kill_one(program, figures, victim, told_by, address=None):
     """Kills a rank that steps; what came of it goes into the figures. False: no restart."""
     before = first_steps(program, 0)
-    group_alone = slowest(before, 2, 3)
-    figures.add("own, at the start", slowest(before, 1, 3))
+    group_before = last(before, 3) - last(before, 2)
+    figures.add("own, at the start", last(before, 3) - last(before, 1))
     time.sleep(0.5)  # all step by then, and nothing else runs
     pid = before[victim][0]
     ends, watching = ends_of([step[0] for rank, step in before.items() if rank != victim])
@@ -122,12 +122,12 @@ def kill_one(program, figures, victim, told_by, address=None):
         figures.add("status says so", seen - killed)
     figures.add("the others ended", max(ends.values()) - killed)
     figures.add("all told", max([told, *ends.values(), *([seen] if seen else [])]) - killed)
-    stepped = max(step[3] for step in after.values()) - killed
-    figures.add("first step", stepped)
-    figures.add("started", max(step[1] for step in after.values()) - killed)
-    figures.add("imports", slowest(after, 1, 2))
-    figures.add("group and step", slowest(after, 2, 3))
-    figures.add("beyond its own", stepped - slowest(after, 1, 2) - group_alone)
+    imports = last(after, 2) - last(after, 1)
+    figures.add("first step", last(after, 3) - killed)
+    figures.add("started", last(after, 1) - killed)
+    figures.add("imports", imports)
+    figures.add("group and step", last(after, 3) - last(after, 2))
+    figures.add("beyond its own", last(after, 3) - killed - imports - group_before)
     return True
 
 
@@ -135,7 +135,7 @@ def last_error(program):
     """What torch itself said last; the launcher's own words tell less."""
     said = [line for _, line in program.lines if re.search(r"\w+(Error|Exception): ", line)]
     told = [line for line in said if "ChildFailedError" not in line]
-    return re.sub(r"^\[.*?\]:", "", (told or said or [""])[-1])[:240]
+    return re.sub(r"^\[.*?\]:|,? *(remote=)?\[127\.0\.0\.1\].*", "", (told or said or [""])[-1])
 
 
 def restart_under_lockstep(figures, victim, cores):
@@ -159,9 +159,9 @@ RESTART_ROWS = (
     ("until `lockstep status` says so", "status says so"),
     ("until the last of the other processes has ended", "the others ended"),
     ("**until everybody is told** (the last of these)", "all told"),
-    ("until the processes of the next attempt are started", "started"),
-    ("what these need to import torch", "imports"),
-    ("and then to make their group and a step", "group and step"),
+    ("until the last process of the next attempt is started", "started"),
+    ("from then until all have imported torch", "imports"),
+    ("from then until all have made their group and a step", "group and step"),
     ("**until the first step of the next attempt**", "first step"),
     ("before the kill: from the start of the processes to the first step", "own, at the start"),
     ("**until the first step, beyond importing torch now and making a group then**", "beyond its own"),
@@ -208,23 +208,21 @@ def mean_steps(lines):
     return statistics.mean(found)
 
 
+# One shell for all, so that they are one session to the scheduler, as they are under a launcher.
+BARE = """for rank in $RANKS; do
+  RANK=$rank LOCAL_RANK=$rank OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_LOCAL_RANK=$rank "$@" &
+done; wait"""
+
+
 def bare(python, example, epochs, cores):
     """The ranks as their framework's own documents say: a store, or service, in rank 0."""
-    port, ranks = free_port(), []
-    try:
-        for rank in range(SIZE):
-            ranks.append(Program(
-                python, TIMED, ROOT / "examples" / example, "--epochs", epochs, cores=cores,
-                RANK=str(rank), WORLD_SIZE=str(SIZE), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
-                MASTER_PORT=str(port), JAX_COORDINATOR_ADDRESS=f"127.0.0.1:{port}",
-                OMPI_MCA_orte_hnp_uri="bare", OMPI_COMM_WORLD_SIZE=str(SIZE),
-                OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_LOCAL_RANK=str(rank)))
-        for rank in ranks:
-            rank.end()
-        return mean_steps([line for rank in ranks for _, line in rank.lines])
-    finally:
-        for rank in ranks:
-            rank.__exit__()
+    port = free_port()
+    with Program("sh", "-c", BARE, "sh", python, TIMED, ROOT / "examples" / example, "--epochs", epochs,
+                 cores=cores, RANKS=" ".join(map(str, range(SIZE))), WORLD_SIZE=str(SIZE),
+                 MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMPI_MCA_orte_hnp_uri="bare",
+                 JAX_COORDINATOR_ADDRESS=f"127.0.0.1:{port}", OMPI_COMM_WORLD_SIZE=str(SIZE)) as ranks:
+        ranks.end()
+        return mean_steps([line for _, line in ranks.lines])
 
 
 def under_run(python, example, epochs, cores, figures):
