@@ -83,11 +83,11 @@ void Acceptor::Stop() {
 }
 
 void Acceptor::AwaitConnections() {
-  acceptor_.async_wait(
-      asio::ip::tcp::acceptor::wait_read,
-      [this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-        if (!alive.expired() && error != asio::error::operation_aborted) AcceptWaiting();
-      });
+  acceptor_.async_wait(asio::ip::tcp::acceptor::wait_read,
+                       [this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+                         if (!alive.expired() && error != asio::error::operation_aborted)
+                           AcceptWaiting();
+                       });
 }
 
 void Acceptor::AcceptWaiting() {

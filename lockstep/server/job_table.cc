@@ -186,8 +186,9 @@ absl::Status JobTable::Restore(const wire::store::ReadEntry& entry) {
   for (const tcpstore::Record& record : entry.torch) {
     absl::Status status = found->second->stores().Apply(record);
     if (!status.ok()) {
-      return absl::Status(status.code(), absl::StrCat("job '", entry.job, "', torch's store: ",
-                                                      std::string(status.message())));
+      return absl::Status(
+          status.code(),
+          absl::StrCat("job '", entry.job, "', torch's store: ", std::string(status.message())));
     }
   }
   if (entry.deleted) {

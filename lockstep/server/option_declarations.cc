@@ -151,9 +151,10 @@ void DeclareTorch(DeclaredOptions& declared) {
   StoreHostOptions& stores = declared.options.stores;
   tcpstore::StoreOptions& options = stores.store;
   table.Switch("no-torch-store", &stores.none, "No job has a store for torch's clients.");
-  table.Switch("torch-store-durable", &options.keeps,
-               "What is in torch's stores is in the state directory, too, and survives the server's\n"
-               "death: each change is synced before its answer.");
+  table.Switch(
+      "torch-store-durable", &options.keeps,
+      "What is in torch's stores is in the state directory, too, and survives the server's\n"
+      "death: each change is synced before its answer.");
   table.Bytes("torch-key-bytes-max", &options.key_bytes_max, "Of a key in torch's store.");
   table.Bytes("torch-value-bytes-max", &options.value_bytes_max, "Of a value in torch's store.");
   table.Count("torch-keys-per-request-max", &options.keys_per_request_max,

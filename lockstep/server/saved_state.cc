@@ -159,7 +159,8 @@ absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& d
 
 journal::SnapshotSource SnapshotOf(const JobTable& jobs, const DataHost& data) {
   std::vector<Snapshot::Job> all;
-  for (const auto& [name, job] : jobs.jobs()) all.push_back({job->saved(), job->Snapshot(), job->TorchSnapshot()});
+  for (const auto& [name, job] : jobs.jobs())
+    all.push_back({job->saved(), job->Snapshot(), job->TorchSnapshot()});
   return [snapshot = Snapshot(std::move(all), data.Snapshot(),
                               {runtime::MonotonicNow(), absl::Now()})]() mutable {
     return snapshot.Next();

@@ -40,8 +40,10 @@ class HeldStoreTest : public testing::Test {
     auto journal = std::make_unique<journal::MemoryJournal>(
         std::make_shared<journal::MemoryDisk>(), journal::MemoryJournal::Syncs::kWhenTold);
     journal_ = journal.get();
-    EXPECT_TRUE(
-        commits_.Keep(std::move(journal), [](absl::Status) {}, [] { return nullptr; }).ok());
+    EXPECT_TRUE(commits_
+                    .Keep(
+                        std::move(journal), [](absl::Status) {}, [] { return nullptr; })
+                    .ok());
     EXPECT_TRUE(host_.Listen("127.0.0.1").ok());
     host_.Keep();
     journal_->Sync();
@@ -274,8 +276,7 @@ TEST_F(DurableStoreTest, ALongHistoryIsCutDown) {
   Serve(/*durable=*/true);
   TorchClient client(store.store);
   client.Send(AddBytes("/n", 1) + PopBytes("/q") + PopBytes("/q"));
-  const std::string expected =
-      Number(91) + Number(2) + Text("first") + Number(1) + Text("second");
+  const std::string expected = Number(91) + Number(2) + Text("first") + Number(1) + Text("second");
   EXPECT_EQ(client.Receive(expected.size()), expected);
   client.Send(GetBytes("/long"));
   EXPECT_EQ(client.Receive(8 + (1 << 20)).size(), 8u + (1 << 20));
@@ -344,7 +345,8 @@ TEST_F(DurableStoreTest, APortThatIsTakenIsSaid) {
   const std::string address = Open(0).store;
   End();
   runtime::Loop loop;
-  runtime::Acceptor other(loop, {}, [](int) {}, [](std::string) {});
+  runtime::Acceptor other(
+      loop, {}, [](int) {}, [](std::string) {});
   ASSERT_TRUE(other.Listen(*runtime::ParseAddress(address)).ok());
   const auto server = Server::Listen(Options(/*durable=*/true));
   ASSERT_FALSE(server.ok());

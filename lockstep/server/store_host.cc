@@ -128,7 +128,8 @@ std::vector<tcpstore::Record> StoreHost::Snapshot() const {
 }
 
 tcpstore::record::Opened StoreHost::Opening() const {
-  return {.attempt = attempt_, .port = space_->door.address().port(), .keeps = options_.store.keeps};
+  return {
+      .attempt = attempt_, .port = space_->door.address().port(), .keeps = options_.store.keeps};
 }
 
 void StoreHost::BecomeUsed() {
@@ -235,7 +236,8 @@ void StoreHost::Hold(Space& space, tcpstore::Effects& effects) {
   if (changes) wire::store::EncodeTorchRecords(job_, absl::Now(), effects.records, entry);
   effects.records.clear();
   size_t bytes = entry.size();
-  for (const tcpstore::Reply& reply : effects.replies) bytes += tcpstore::ValueBytesOf(reply.answer);
+  for (const tcpstore::Reply& reply : effects.replies)
+    bytes += tcpstore::ValueBytesOf(reply.answer);
   // As it would be if they were closed now.
   for (const tcpstore::Refusal& refusal : effects.refusals) {
     space.door.TakeNoMoreOf(refusal.connection);

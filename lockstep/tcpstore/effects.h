@@ -65,8 +65,8 @@ struct GivenUp {
   Time since;
 };
 
-// Those for one connection go out in this order; what is refused is closed after them. Nothing of it
-// is to be seen before the records are kept, nor what is done after it: it may tell of them.
+// Those for one connection go out in this order; what is refused is closed after them. Nothing of
+// it is to be seen before the records are kept, nor what is done after it: it may tell of them.
 struct Effects {
   std::vector<Record> records;  // of a store that keeps them
   std::vector<Reply> replies;

@@ -151,11 +151,11 @@ TEST_F(StoreRecordsTest, AnyHistoryIsMadeAgain) {
     const std::string value = absl::StrCat(pick(100));
     const uint64_t client = 1 + pick(3);
     const std::vector<Command> commands = {
-        Set{key, value},         CompareSet{key, other, value},
-        Add{key, pick(9)},       DeleteKey{key},
-        Append{key, value},      MultiSet{{{key, value}, {other, value}}},
-        QueuePush{key, value},   QueuePop{key},
-        Barrier{key, pick(4)},   Wait{{key, other}},
+        Set{key, value},       CompareSet{key, other, value},
+        Add{key, pick(9)},     DeleteKey{key},
+        Append{key, value},    MultiSet{{{key, value}, {other, value}}},
+        QueuePush{key, value}, QueuePop{key},
+        Barrier{key, pick(4)}, Wait{{key, other}},
         CancelWait{}};
     const size_t before = records_.size();
     DoKept(client, commands[pick(static_cast<uint32_t>(commands.size()))]);

@@ -97,8 +97,7 @@ TEST(TorchStoreRestart, WhatWasAcknowledgedIsThereOnce) {
       if (client->Receive(8).size() < 8) break;
       last = value;
       ++sum;
-      client->TrySend(PushBytes("/queue", absl::StrCat(pushed)) + "\x10" +
-                      server::Text("/queue"));
+      client->TrySend(PushBytes("/queue", absl::StrCat(pushed)) + "\x10" + server::Text("/queue"));
       if (client->Receive(8).size() < 8) break;
       ++pushed;
     }

@@ -49,15 +49,15 @@ using DataMessages = testing::Types<
     Pair<ours::FinishersKept, pbs::FinishersKept>, Pair<ours::DataRecord, pbs::DataRecord>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(DataService, Contract, DataMessages);
 
-using TorchMessages = testing::Types<
-    Pair<ours::TorchStoreOpened, pbs::TorchStoreOpened>,
-    Pair<ours::TorchStoreUsed, pbs::TorchStoreUsed>, Pair<ours::TorchKeySet, pbs::TorchKeySet>,
-    Pair<ours::TorchValueAppended, pbs::TorchValueAppended>,
-    Pair<ours::TorchKeyDeleted, pbs::TorchKeyDeleted>,
-    Pair<ours::TorchQueuePushed, pbs::TorchQueuePushed>,
-    Pair<ours::TorchQueuePopped, pbs::TorchQueuePopped>,
-    Pair<ours::TorchStoreCleared, pbs::TorchStoreCleared>,
-    Pair<ours::TorchRecord, pbs::TorchRecord>>;
+using TorchMessages = testing::Types<Pair<ours::TorchStoreOpened, pbs::TorchStoreOpened>,
+                                     Pair<ours::TorchStoreUsed, pbs::TorchStoreUsed>,
+                                     Pair<ours::TorchKeySet, pbs::TorchKeySet>,
+                                     Pair<ours::TorchValueAppended, pbs::TorchValueAppended>,
+                                     Pair<ours::TorchKeyDeleted, pbs::TorchKeyDeleted>,
+                                     Pair<ours::TorchQueuePushed, pbs::TorchQueuePushed>,
+                                     Pair<ours::TorchQueuePopped, pbs::TorchQueuePopped>,
+                                     Pair<ours::TorchStoreCleared, pbs::TorchStoreCleared>,
+                                     Pair<ours::TorchRecord, pbs::TorchRecord>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(TorchStore, Contract, TorchMessages);
 
 }  // namespace

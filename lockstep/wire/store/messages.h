@@ -445,8 +445,8 @@ struct Entry {
     return std::make_tuple(Field(1, "job", &Entry::job), Field(2, "wall_us", &Entry::wall_us),
                            Field(3, "job_created", &Entry::job_created),
                            Field(4, "job_deleted", &Entry::job_deleted),
-                           Field(5, "records", &Entry::records),
-                           Field(6, "data", &Entry::data), Field(7, "torch", &Entry::torch));
+                           Field(5, "records", &Entry::records), Field(6, "data", &Entry::data),
+                           Field(7, "torch", &Entry::torch));
   }
 };
 

@@ -51,9 +51,8 @@ tcpstore::ValuePtr ValueOf(SharedBytes& from) {
 }
 
 tcpstore::Record RecordOf(TorchStoreOpened& from) {
-  return record::Opened{.attempt = from.attempt,
-                        .port = static_cast<uint16_t>(from.port),
-                        .keeps = from.keeps};
+  return record::Opened{
+      .attempt = from.attempt, .port = static_cast<uint16_t>(from.port), .keeps = from.keeps};
 }
 tcpstore::Record RecordOf(TorchStoreUsed&) { return record::Used{}; }
 tcpstore::Record RecordOf(TorchKeySet& from) {

@@ -24,7 +24,11 @@ struct TorchStoreOpened {
 
   friend bool operator==(const TorchStoreOpened&, const TorchStoreOpened&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.TorchStoreOpened";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "attempt", &TorchStoreOpened::attempt), Field(2, "port", &TorchStoreOpened::port), Field(3, "keeps", &TorchStoreOpened::keeps)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "attempt", &TorchStoreOpened::attempt),
+                           Field(2, "port", &TorchStoreOpened::port),
+                           Field(3, "keeps", &TorchStoreOpened::keeps));
+  }
 };
 
 // Somebody was told of it, or has come.
@@ -40,7 +44,10 @@ struct TorchKeySet {
 
   friend bool operator==(const TorchKeySet&, const TorchKeySet&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.TorchKeySet";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "key", &TorchKeySet::key), Field(2, "value", &TorchKeySet::value)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "key", &TorchKeySet::key),
+                           Field(2, "value", &TorchKeySet::value));
+  }
 };
 
 struct TorchValueAppended {
@@ -49,7 +56,10 @@ struct TorchValueAppended {
 
   friend bool operator==(const TorchValueAppended&, const TorchValueAppended&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.TorchValueAppended";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "key", &TorchValueAppended::key), Field(2, "more", &TorchValueAppended::more)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "key", &TorchValueAppended::key),
+                           Field(2, "more", &TorchValueAppended::more));
+  }
 };
 
 struct TorchKeyDeleted {
@@ -66,7 +76,10 @@ struct TorchQueuePushed {
 
   friend bool operator==(const TorchQueuePushed&, const TorchQueuePushed&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.TorchQueuePushed";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "key", &TorchQueuePushed::key), Field(2, "value", &TorchQueuePushed::value)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "key", &TorchQueuePushed::key),
+                           Field(2, "value", &TorchQueuePushed::value));
+  }
 };
 
 // The first value of the queue was taken.
@@ -75,7 +88,9 @@ struct TorchQueuePopped {
 
   friend bool operator==(const TorchQueuePopped&, const TorchQueuePopped&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.TorchQueuePopped";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "key", &TorchQueuePopped::key)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "key", &TorchQueuePopped::key));
+  }
 };
 
 struct TorchStoreCleared {
@@ -97,7 +112,16 @@ struct TorchRecord {
 
   friend bool operator==(const TorchRecord&, const TorchRecord&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.TorchRecord";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "opened", &TorchRecord::opened), Field(2, "used", &TorchRecord::used), Field(3, "key_set", &TorchRecord::key_set), Field(4, "value_appended", &TorchRecord::value_appended), Field(5, "key_deleted", &TorchRecord::key_deleted), Field(6, "queue_pushed", &TorchRecord::queue_pushed), Field(7, "queue_popped", &TorchRecord::queue_popped), Field(8, "cleared", &TorchRecord::cleared)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "opened", &TorchRecord::opened),
+                           Field(2, "used", &TorchRecord::used),
+                           Field(3, "key_set", &TorchRecord::key_set),
+                           Field(4, "value_appended", &TorchRecord::value_appended),
+                           Field(5, "key_deleted", &TorchRecord::key_deleted),
+                           Field(6, "queue_pushed", &TorchRecord::queue_pushed),
+                           Field(7, "queue_popped", &TorchRecord::queue_popped),
+                           Field(8, "cleared", &TorchRecord::cleared));
+  }
 };
 
 }  // namespace lockstep::wire::store
