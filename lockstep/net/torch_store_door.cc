@@ -22,19 +22,6 @@ constexpr size_t kUnreadBytesMax = size_t{256} << 10;
 // Pieces of one system call.
 constexpr size_t kPiecesMax = 16;
 
-// Nearly always it is one piece, for which the kernel has a cheaper call.
-size_t SendSome(asio::ip::tcp::socket& socket, const std::vector<absl::string_view>& pieces,
-                asio::error_code& error) {
-  if (pieces.size() == 1) {
-    return socket.write_some(asio::const_buffer(pieces[0].data(), pieces[0].size()), error);
-  }
-  std::array<asio::const_buffer, kPiecesMax> buffers;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    buffers[i] = asio::const_buffer(pieces[i].data(), pieces[i].size());
-  }
-  return socket.write_some(buffers, error);
-}
-
 }  // namespace
 
 // One client's socket, and what is on its way through it.
@@ -224,7 +211,11 @@ void TorchStoreDoor::Write(const ConnectionPtr& connection) {
   asio::error_code error;
   while (!connection->outbox.empty()) {
     connection->outbox.Peek(kPiecesMax, pieces_);
-    const size_t sent = SendSome(connection->socket, pieces_, error);
+    std::array<asio::const_buffer, kPiecesMax> buffers;
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      buffers[i] = asio::const_buffer(pieces_[i].data(), pieces_[i].size());
+    }
+    const size_t sent = connection->socket.write_some(buffers, error);
     if (error == asio::error::would_block && !connection->refused) return AwaitRoom(connection);
     if (error) return Drop(connection);
     connection->outbox.Sent(sent);

@@ -272,9 +272,9 @@ TEST_F(DurableStoreTest, ALongHistoryGoesByASnapshot) {
     End();
   }
   {
-    auto journal = journal::SqliteJournal::Open({.directory = directory_});
-    ASSERT_TRUE(journal.ok()) << journal.status();
-    const auto found = (*journal)->Replay([](std::string_view) { return absl::OkStatus(); });
+    auto kept = journal::SqliteJournal::Open({.directory = directory_});
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    const auto found = (*kept)->Replay([](std::string_view) { return absl::OkStatus(); });
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_GT(found->snapshot_entries, 0u);
     EXPECT_LT(found->bytes, uint64_t{64} << 20) << "of 90 MiB that were written";
