@@ -98,7 +98,8 @@ MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
                   "lockstep/preempt/watched_source.cc",
                   "lockstep/server/data_host.cc",
                   "lockstep/server/event_feed.cc", "lockstep/server/job_host.cc",
-                  "lockstep/server/job_table.cc", "lockstep/server/saved_state.cc"}
+                  "lockstep/server/job_table.cc", "lockstep/server/saved_state.cc",
+                  "lockstep/server/store_host.cc"}
 
 # Where gRPC and libprotobuf may appear. Programs of users carry neither, so the client side does not.
 GRPC = r'#include\s*["<]grpc(pp)?/'

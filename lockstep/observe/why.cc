@@ -406,9 +406,6 @@ Diagnosis Diagnose(const JobStatus& job, const std::vector<Look>& looks) {
   return out;
 }
 
-std::string WhyText(const JobStatus& job) { return WhyText(job, {}); }
-std::string WhyJson(const JobStatus& job) { return WhyJson(job, {}); }
-
 std::string WhyText(const JobStatus& job, const std::vector<Look>& looks) {
   const Diagnosis diagnosis = Diagnose(job, looks);
   std::string text = absl::StrCat("job ", CleanText(job.job), ": ", diagnosis.summary, "\n");

@@ -31,13 +31,11 @@ struct Diagnosis {
 Diagnosis Diagnose(const wire::native::JobStatus& job, const std::vector<Look>& looks = {});
 
 // For people. Ends with a new line.
-std::string WhyText(const wire::native::JobStatus& job);
-std::string WhyText(const wire::native::JobStatus& job, const std::vector<Look>& looks);
+std::string WhyText(const wire::native::JobStatus& job, const std::vector<Look>& looks = {});
 
 // For programs: {"job", "verdict": "fine|waiting|trouble", "summary", "findings", "followed",
 // "advice", "places", "suspects": [{"member", "name", "host", "pid", "since_ago_us", "evidence",
 // "stack_place"}]}.
-std::string WhyJson(const wire::native::JobStatus& job);
-std::string WhyJson(const wire::native::JobStatus& job, const std::vector<Look>& looks);
+std::string WhyJson(const wire::native::JobStatus& job, const std::vector<Look>& looks = {});
 
 }  // namespace lockstep::observe

@@ -250,7 +250,8 @@ class HttpDoor::Impl {
     AddStatusPage("/v1/jobs.json", observe::JobsJson);
     AddJobPage("/v1/members.json", observe::MembersJson);
     AddJobPage("/v1/barriers.json", observe::BarriersJson);
-    AddJobPage("/v1/why.json", observe::WhyJson);
+    AddJobPage("/v1/why.json",
+               [](const wire::native::JobStatus& job) { return observe::WhyJson(job); });
     Add("/v1/events.json", [this](const httplib::Request& request, httplib::Response& response) {
       WatchEvents ask{.job = request.get_param_value("job")};
       const std::string after = request.get_param_value("after");

@@ -1,6 +1,7 @@
 """Every command of the protocol of torch's TCPStore, byte by byte, against torch's own server and ours.
 
-Torch's server needs build/peers/frameworks (scripts/setup.sh frameworks); ours is held against the bytes anyway.
+Torch's server needs build/peers/frameworks (scripts/setup.sh frameworks); ours is held against the bytes
+anyway.
 """
 
 import os
