@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -37,7 +38,8 @@ class HeldStoreTest : public testing::Test {
  protected:
   HeldStoreTest()
       : commits_(loop_),
-        host_(loop_, options_, commits_, "digits", 4, {Ignore(), Ignore(), Ignore()}) {
+        host_(loop_, options_, commits_, "digits", 4,
+              {Ignore(), [](std::string, std::optional<int32_t>) {}, Ignore()}) {
     auto journal = std::make_unique<journal::MemoryJournal>(
         std::make_shared<journal::MemoryDisk>(), journal::MemoryJournal::Syncs::kWhenTold);
     journal_ = journal.get();
