@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """What torchrun says when one of four ranks goes wrong, and what Lockstep says; and when.
 
-    build/peers/frameworks/bin/python bench/faults/run.py [FAULT...] [--random 20] [--document docs/pytorch.md]
+    build/peers/frameworks/bin/python bench/faults/run.py --random 20 --document docs/pytorch.md
 
-For each fault first torchrun, whose first line about an error is told; then `lockstep run` on a server, where
-`lockstep why -o json` is asked every half second. It counts as right only when the first suspects that it
-names are the faulty rank and nobody else, with the pid and the host of that process and since when.
+For each fault first torchrun, whose first line about an error is told; then `lockstep run` on a server,
+where `lockstep why -o json` is asked every half second. It counts as right only when the first suspects
+that it names are the faulty rank and nobody else, with the pid and the host of that process and since when.
 """
 
 import argparse
@@ -31,8 +31,8 @@ STEP = 18
 TIMEOUT_S = 15  # of torch's process group; its own default is 30 minutes
 LIMIT_S = 90  # of one fault with one launcher
 ASK_EVERY_S = 0.5
-# How far what is said of the time may be from the truth: the fault is told a moment before it happens, and
-# since when others wait is looked at once a second.
+# How far what is said of the time may be from the truth: the fault is told a moment before it happens,
+# and since when others wait is looked at once a second.
 SINCE_SLACK_S = 3.0
 
 # What the table has: the rank, and whether its process has a stack to show.
@@ -80,19 +80,22 @@ class Watched:
         with self.changed:
             return self.changed.wait_for(found, LIMIT_S)
 
+    def started(self):
+        """Pids of the ranks that have come so far that they print."""
+        return [int(match[1]) for _, line in self.lines if (match := STARTED.search(line))]
+
     def fault(self):
-        """(when, pid), once all ranks have come so far that they print: until then they wait for whom it takes
-        longest to import torch."""
+        """(when, pid), once all ranks print: until then they wait for whom it takes longest to import
+        torch."""
         with self.changed:
-            self.changed.wait_for(lambda: sum(bool(STARTED.search(line)) for _, line in self.lines) == SIZE, LIMIT_S)
+            self.changed.wait_for(lambda: len(self.started()) == SIZE, LIMIT_S)
         found = self.find(FAULT_AT)
         assert found, "the fault never came:\n" + "\n".join(line for _, line in self.lines[-30:])
         return float(found[1][1]), int(found[1][2])
 
     def stop(self):
         """Ends the launcher and whatever it leaves behind."""
-        pids = [int(match[1]) for _, line in self.lines if (match := STARTED.search(line))]
-        for kill, pid in [(os.killpg, self.process.pid), *((os.kill, pid) for pid in pids)]:
+        for kill, pid in [(os.killpg, self.process.pid), *((os.kill, pid) for pid in self.started())]:
             try:
                 kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -167,8 +170,8 @@ def ask_why(address):
 
 
 def under_lockstep(fault, rank, step, has_stack, folder, timeout_s=TIMEOUT_S, afterwards=False):
-    """(seconds, what was said, what is wrong with it). `afterwards`: it must be told as well when torch's time-out
-    has ended the others."""
+    """(seconds, what was said, what is wrong with it). `afterwards`: it must be told as well when torch's
+    time-out has ended the others."""
     with Server(folder) as address:
         watched = Watched(LOCKSTEP, "run", "-n", SIZE, "--coordinator", address, "--grace", "60s", "--",
                           sys.executable, PROGRAM, fault, rank, step, timeout_s=timeout_s)
@@ -185,7 +188,8 @@ def under_lockstep(fault, rank, step, has_stack, folder, timeout_s=TIMEOUT_S, af
                         why = ask_why(address)
                         print(f"  afterwards, {time.time() - at:.1f} s: "
                               f"{'; '.join(said_of(one) for one in why['suspects'])}", flush=True)
-                        wrong = what_is_wrong_with(why["suspects"], fault, rank, pid, time.time() - at, has_stack)
+                        wrong = what_is_wrong_with(why["suspects"], fault, rank, pid, time.time() - at,
+                                                   has_stack)
                         wrong = wrong and f"afterwards {wrong}"
                     return elapsed, said, wrong
                 time.sleep(ASK_EVERY_S)
@@ -225,9 +229,11 @@ def draw(count, seed, folder):
     """How many of so many faults were told right."""
     drawn, right = random.Random(seed), 0
     for number in range(count):
-        fault, rank, step = drawn.choice(sorted(RANDOM_FAULTS)), drawn.randrange(SIZE), drawn.randrange(2, 40)
+        fault = drawn.choice(sorted(RANDOM_FAULTS))
+        rank, step = drawn.randrange(SIZE), drawn.randrange(2, 40)
         # Long enough to be asked while it hangs: here it is not the time-out that is looked at.
-        seconds, said, wrong = under_lockstep(fault, rank, step, RANDOM_FAULTS[fault], folder, timeout_s=LIMIT_S)
+        seconds, said, wrong = under_lockstep(fault, rank, step, RANDOM_FAULTS[fault], folder,
+                                              timeout_s=LIMIT_S)
         right += not wrong
         print(f"{number + 1}: rank {rank} {fault}, step {step}: {'WRONG: ' + wrong if wrong else 'right'}; "
               f"{seconds:.1f} s: {said}", flush=True)
@@ -244,8 +250,10 @@ def put_into(document, text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"of {', '.join(FAULTS)}; else all of them")
-    parser.add_argument("--random", type=int, default=0, metavar="N", help="and so many drawn at random")
+    parser.add_argument("faults", nargs="*", metavar="FAULT",
+                        help=f"of {', '.join(FAULTS)}; else all of them")
+    parser.add_argument("--random", type=int, default=0, metavar="N",
+                        help="and so many drawn at random")
     parser.add_argument("--seed", type=int, default=8)
     parser.add_argument("--no-table", action="store_true", help="only those that are drawn")
     parser.add_argument("--document", type=pathlib.Path, metavar="FILE",
@@ -253,11 +261,14 @@ def main():
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as folder:
-        rows, failures = ([], 0) if options.no_table else table(options.faults or FAULTS, folder)
+        rows, failures = [], 0
+        if not options.no_table:
+            rows, failures = table(options.faults or FAULTS, folder)
         right = draw(options.random, options.seed, folder) if options.random else 0
     if options.document:
-        text = (f"Four ranks on one host, torch's time-out set to {TIMEOUT_S} s (its default: 30 minutes); the first "
-                "line about an error, and what `lockstep why` says; both with the time since the fault.\n\n"
+        text = (f"Four ranks on one host, torch's time-out set to {TIMEOUT_S} s (its default: 30 minutes); "
+                "the first line about an error, and what `lockstep why` says; both with the time since the "
+                "fault.\n\n"
                 "| what happens | torch and torchrun | Lockstep |\n|---|---|---|\n" + "".join(rows))
         if options.random:
             text += (f"\nOf {options.random} faults drawn at random (`--random {options.random} --seed "

@@ -106,7 +106,16 @@ TEST_F(NativeSessionTest, MembersMeetAtABarrier) {
 
 TEST_F(NativeSessionTest, ABarrierThatTimesOutHasLaunchersAskedForStacks) {
   Serve({{.name = "digits", .size = 2}});
+  // A member is in when all are.
+  auto joins = std::async(std::launch::async, [&] {
+    auto client = Connect();
+    Ask(*client,
+        native::OpenSession{.session = native::ToBytes({.high = 1, .low = 1}), .job = "digits"});
+    Ask(*client, native::JoinJob{.index = 1, .incarnation = 1});
+    return client;
+  });
   auto me = Join("digits", 0);
+  const auto other = joins.get();
   const native::Barrier barrier = {.id = "x", .timeout_us = 1000};
   EXPECT_EQ(Reason(*me, barrier), "barrier_timed_out");
   EXPECT_EQ(server_->CurrentStatus()->jobs[0].stacks, std::nullopt) << "no launcher told of any";

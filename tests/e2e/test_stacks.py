@@ -1,5 +1,6 @@
 """`lockstep stacks`, `why` and `bundle` of stock programs that hang."""
 
+import contextlib
 import json
 import os
 import signal
@@ -18,8 +19,7 @@ FRAMEWORKS = ROOT / "build" / "peers" / "frameworks" / "bin" / "python"
 PROGRAM = """
 import os, sys, threading
 def load():
-    while True:
-        pass
+    while True: pass  # one line, which is where it is
 def step():
     print("up", os.getpid(), flush=True)
     if os.environ["LOCKSTEP_INDEX"] == "2":
@@ -45,9 +45,13 @@ def hanging(tmp_path):
                  env=clean_environment(TMPDIR=str(tmp_path), PATH="/nowhere")) as command:
         address = command.wait_for(r"coordinator (\S+) \(started for this run\)")[0][1]
         pids = {int(m[1]): int(m[2]) for m in command.wait_for(r"\[task/(\d)\] up (\d+)", count=3)}
+        deadline = time.monotonic() + DEADLINE_S
+        while "2 of 3 wait in wait" not in ask("stacks", "job", "--coordinator", address):
+            assert time.monotonic() < deadline  # they have printed, and are about to hang
         yield address, pids
         for pid in pids.values():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # the launcher kills them too
+                os.kill(pid, signal.SIGKILL)
         command.end()
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"], "nothing is left behind"
 
@@ -57,7 +61,7 @@ def test_those_at_one_place_are_grouped_and_the_odd_one_is_named(hanging):
     for _ in range(2):  # again and again
         said = ask("stacks", "job", "--coordinator", address)
         first = said.splitlines()[0]
-        assert first.startswith("2 of 3 wait in wait, train.py:10; task/2 (pid "
+        assert first.startswith("2 of 3 wait in wait, train.py:9; task/2 (pid "
                                 f"{pids[2]} on "), said
         assert first.endswith(" runs load, train.py:4"), said
     told = json.loads(ask("stacks", "job", "--coordinator", address, "-o", "json"))
@@ -92,7 +96,7 @@ def test_why_names_the_odd_one_since_when_and_where_it_is(hanging):
     assert [(one["member"], one["pid"], one["name"]) for one in suspects] == [(2, pids[2], "task/2")]
     assert suspects[0]["host"] == os.uname().nodename
     assert suspects[0]["stack_place"] == "runs load, train.py:4"
-    assert suspects[0]["evidence"].endswith("while 2 of 3 wait in wait, train.py:10")
+    assert suspects[0]["evidence"].endswith("while 2 of 3 wait in wait, train.py:9")
     assert suspects[0]["since_ago_us"] >= 2_000_000, "what is younger is no hang"
     assert why["verdict"] == "waiting" and why["summary"] == "the others seem to wait for task/2"
     said = ask("why", "job", "--coordinator", address)
@@ -116,8 +120,7 @@ TORCH_PROGRAM = """
 import datetime, os
 import torch.distributed as dist
 def load():
-    while True:
-        pass
+    while True: pass  # one line, which is where it is
 if os.environ["RANK"] == "2":
     print("up", os.getpid(), flush=True)
     load()
@@ -134,12 +137,12 @@ def test_when_a_wait_at_torchs_store_is_given_up_stacks_are_taken_and_kept(tmp_p
         address = command.wait_for(r"coordinator (\S+) \(started for this run\)")[0][1]
         pid = int(command.wait_for(r"up (\d+)")[0][1])
         said = command.wait_for(r"lockstep run: torch's store: rank \d.*gave up waiting.*: (.*)")[0][1]
-        assert f"task/2 (pid {pid} on " in said and "runs load, train.py:6" in said, said
+        assert f"task/2 (pid {pid} on " in said and "runs load, train.py:5" in said, said
         # The others have failed by it, or are about to: that tells nothing.
         command.wait_for(r"task/[01] .*(failed|exit code)")
         suspects, why = suspects_of(address)
         assert [(one["member"], one["pid"]) for one in suspects] == [(2, pid)], why
-        assert suspects[0]["stack_place"] == "runs load, train.py:6"
+        assert suspects[0]["stack_place"] == "runs load, train.py:5"
         assert any(place.startswith("when torch's store: rank ") for place in why["places"]), why
         os.kill(pid, signal.SIGKILL)
         command.end()
