@@ -105,7 +105,8 @@ TEST_F(StackTaker, AStockProgramTellsWhereItIsAgainAndAgain) {
     const ProcessStacks taken = TakeOnceItWaits(child.pid());
     EXPECT_EQ(taken.source, "faulthandler") << taken.note;
     ASSERT_EQ(taken.threads.size(), 1u);
-    EXPECT_EQ(PlaceOf(taken), (StackPlace{"wait in wait", "waits in wait", "train.py:5"}));
+    EXPECT_EQ(PlaceOf(taken).what, "wait in wait");
+    EXPECT_EQ(PlaceOf(taken).where, "train.py:5");
   }
 }
 
