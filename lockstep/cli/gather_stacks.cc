@@ -26,6 +26,7 @@ using wire::native::kStackKeysLive;
 using wire::native::kStackQuestionKey;
 using wire::native::MemberCondition;
 using wire::native::MemberStatus;
+using wire::native::ProcessState;
 using wire::native::StackAnswersDirectory;
 
 // Between two looks, so that what both say is no matter of a moment.
@@ -49,9 +50,7 @@ std::map<int32_t, std::string> Expected(const JobStatus& job, const std::vector<
   for (const MemberStatus& member : job.members) {
     const bool asked =
         members.empty() || std::find(members.begin(), members.end(), member.index) != members.end();
-    const bool over =
-        member.condition == MemberCondition::kLost || member.condition == MemberCondition::kLeft;
-    if (asked && !over && member.pid > 0) expected[member.index] = member.name;
+    if (asked && MayAnswer(member)) expected[member.index] = member.name;
   }
   return expected;
 }
@@ -104,6 +103,13 @@ bool NeedsAnother(const observe::Look& look) {
 }
 
 }  // namespace
+
+bool MayAnswer(const MemberStatus& member) {
+  const bool over =
+      member.condition == MemberCondition::kLost || member.condition == MemberCondition::kLeft ||
+      member.process == ProcessState::kEnded || member.process == ProcessState::kFailed;
+  return !over && member.pid > 0;
+}
 
 std::vector<int32_t> MissingMembers(const JobStatus& job) {
   std::set<int32_t> missing;

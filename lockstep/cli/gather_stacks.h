@@ -17,6 +17,9 @@ struct GatheredStacks {
   std::vector<std::string> silent;  // members that are known to run and whom nobody told of
 };
 
+// Whether a launcher may still have a process of it to tell of.
+bool MayAnswer(const wire::native::MemberStatus& member);
+
 // Members that others wait for: at open barriers, in torch's store, or since they are not there.
 std::vector<int32_t> MissingMembers(const wire::native::JobStatus& job);
 

@@ -32,6 +32,25 @@ TEST(MissingMembers, InAJobThatNobodyHasComeIntoNobodyIsMissing) {
       MissingMembers(JobOf({MemberCondition::kMissing, MemberCondition::kMissing})).empty());
 }
 
+TEST(MayAnswer, SaysThatNobodyWaitsForTheStacksOfTheDead) {
+  using wire::native::ProcessState;
+  wire::native::MemberStatus member = {.condition = MemberCondition::kMissing};
+  EXPECT_FALSE(MayAnswer(member)) << "nobody has told of a process";
+  member.pid = 17;
+  for (const auto state :
+       {ProcessState::kUnspecified, ProcessState::kRunning, ProcessState::kStopped}) {
+    member.process = state;
+    EXPECT_TRUE(MayAnswer(member));
+  }
+  for (const auto state : {ProcessState::kEnded, ProcessState::kFailed}) {
+    member.process = state;
+    EXPECT_FALSE(MayAnswer(member));
+  }
+  member.process = ProcessState::kRunning;
+  member.condition = MemberCondition::kLost;
+  EXPECT_FALSE(MayAnswer(member));
+}
+
 launch::ProcessStacks Process(const char* state, int64_t still_us) {
   return {.member = 2,
           .name = "task/2",
