@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/client/session.h"
+#include "lockstep/link/client.h"
 #include "lockstep/observe/odd_one_out.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/stack_question.h"
@@ -31,6 +32,8 @@ using wire::native::StackAnswersDirectory;
 
 // Between two looks, so that what both say is no matter of a moment.
 constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
+// While answers are waited for.
+constexpr absl::Duration kLookForTheEnded = absl::Milliseconds(300);
 
 std::string NewId() {
   uint64_t value = 0;
@@ -53,6 +56,19 @@ std::map<int32_t, std::string> Expected(const JobStatus& job, const std::vector<
     if (asked && MayAnswer(member)) expected[member.index] = member.name;
   }
   return expected;
+}
+
+// Who has ended meanwhile is told of by nobody: its launcher may have ended too.
+void ForgetTheEnded(const std::string& coordinator, const std::string& job,
+                    std::map<int32_t, std::string>& expected) {
+  const auto client =
+      link::Client::Connect(coordinator, kLookForTheEnded, {.who = "lockstep stacks"});
+  if (!client.ok()) return;
+  const auto reply = (*client)->Call(wire::native::StatusRequest{.job = job}, kLookForTheEnded);
+  if (!reply.ok() || reply->jobs.empty()) return;
+  for (const MemberStatus& member : reply->jobs.front().members) {
+    if (!MayAnswer(member)) expected.erase(member.index);
+  }
 }
 
 // Of each member the newest: a launcher may have answered twice, having lost its connection.
@@ -148,8 +164,13 @@ absl::StatusOr<GatheredStacks> GatherStacks(const std::string& coordinator, cons
   GatheredStacks gathered;
   const bool known = !expected.empty();
   while (!known || !expected.empty()) {
-    const auto changes = watch->Next({.timeout = deadline - runtime::MonotonicNow()});
-    if (absl::IsDeadlineExceeded(changes.status())) break;
+    const absl::Duration left = deadline - runtime::MonotonicNow();
+    const auto changes = watch->Next({.timeout = std::min(left, kLookForTheEnded)});
+    if (absl::IsDeadlineExceeded(changes.status())) {
+      if (left <= kLookForTheEnded) break;
+      ForgetTheEnded(coordinator, job.job, expected);
+      continue;
+    }
     if (!changes.ok()) return changes.status();
     for (const KeyChange& change : changes->changes) {
       if (!change.value) continue;

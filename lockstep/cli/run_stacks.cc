@@ -87,8 +87,16 @@ void RunStacks::Open(const launch::JobAddress& address) {
 void RunStacks::Take(const launch::ProcessReport& report) {
   using Kind = launch::ProcessReport::Kind;
   const std::lock_guard lock(mutex_);
-  if (report.kind == Kind::kStarted) pids_[report.member.value()] = report.pid;
-  if (report.kind == Kind::kEnded) pids_.erase(report.member.value());
+  const int32_t member = report.member.value();
+  if (report.kind == Kind::kStarted) {
+    // The next attempt, in which members may be other nodes'.
+    if (pids_.empty()) ended_.clear();
+    pids_[member] = report.pid;
+    ended_.erase(member);
+  } else if (report.kind == Kind::kEnded) {
+    pids_.erase(member);
+    ended_[member] = report.pid;
+  }
 }
 
 RunStacks::LastLines RunStacks::WhatWasWritten() {
@@ -182,6 +190,16 @@ std::vector<launch::ProcessStacks> RunStacks::TakeAll(const StacksAsked& asked) 
   const std::lock_guard lock(mutex_);
   for (const launch::StackQuestion& question : questions) standstill_.Disturbed(question.pid);
   asking_ = false;
+  // So that who asked does not wait for them.
+  for (const auto& [member, pid] : ended_) {
+    if (!IsAskedFor(asked, member) || pids_.contains(member)) continue;
+    taken.push_back({.member = member,
+                     .name = absl::StrCat(role_, "/", member),
+                     .host = host_,
+                     .pid = pid,
+                     .state = "ended",
+                     .source = "launcher"});
+  }
   return taken;
 }
 

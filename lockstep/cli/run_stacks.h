@@ -63,9 +63,10 @@ class RunStacks {
   AskLastLines ask_last_lines_;
   Say say_;
   std::atomic<bool> stopping_ = false;
-  std::mutex mutex_;                 // guards the next five
-  std::condition_variable stop_;     // with stopping_
-  std::map<int32_t, int64_t> pids_;  // by member, of those that run
+  std::mutex mutex_;                  // guards the next five
+  std::condition_variable stop_;      // with stopping_
+  std::map<int32_t, int64_t> pids_;   // by member, of those that run
+  std::map<int32_t, int64_t> ended_;  // likewise, of this attempt
   launch::Standstill standstill_;
   bool asking_ = false;   // whoever is asked runs for that
   bool opened_ = false;   // there is a session

@@ -38,7 +38,7 @@ struct ProcessStacks {
   int64_t pid = 0;
   std::string state;                 // of its main thread: "running", "sleeping", "stopped", ...
   std::string waits_in;              // the kernel's function; empty: not known, or it does not wait
-  std::string source;                // "py-spy", "faulthandler", "kernel"
+  std::string source;                // "py-spy", "faulthandler", "kernel", "launcher"
   std::string note;                  // why there is no more
   std::vector<ThreadStack> threads;  // the main thread first
   std::vector<std::string> last_lines;  // that it has written
