@@ -203,7 +203,8 @@ BEGIN, END = "<!-- bench/faults: begin -->\n", "<!-- bench/faults: end -->\n"
 
 
 def cell(text):
-    return text.replace("|", "\\|").replace("<", "&lt;")[:300]
+    """What can stand in a table, without where this checkout is."""
+    return text.replace(f"{ROOT}/", "").replace("|", "\\|").replace("<", "&lt;")[:300]
 
 
 def table(faults, folder):

@@ -109,6 +109,12 @@ std::optional<observe::Look> LookBack(const std::string& coordinator, const JobS
 
 bool AnyRuns(const JobStatus& job) { return !Expected(job, {}).empty(); }
 
+bool AnyFailed(const JobStatus& job) {
+  return std::any_of(job.members.begin(), job.members.end(), [](const MemberStatus& member) {
+    return member.process == ProcessState::kFailed || member.condition == MemberCondition::kLost;
+  });
+}
+
 // Somebody counts by it that it stands still, and nobody knows for how long.
 bool NeedsAnother(const observe::Look& look) {
   return !observe::FindOddOnes(look).odd.empty() &&
@@ -222,7 +228,8 @@ std::vector<observe::Look> LookAtJob(const std::string& coordinator, const JobSt
     looks.insert(looks.begin(), observe::Look{.processes = WhereaboutsOf(gathered->processes)});
     return true;
   };
-  if (AnyRuns(job)) {
+  // Who has failed is known, and the others are about to end: there is nothing to wait for.
+  if (AnyRuns(job) && !AnyFailed(job)) {
     const Time began = runtime::MonotonicNow();
     if (look() && NeedsAnother(looks.front())) {
       std::this_thread::sleep_for(absl::ToChronoMilliseconds(kBetweenLooks));

@@ -30,9 +30,9 @@ absl::StatusOr<GatheredStacks> GatherStacks(const std::string& coordinator,
                                             std::vector<int32_t> members, bool native,
                                             absl::Duration timeout);
 
-// What `lockstep why` goes by: where they are now, twice when the first time does not tell for how
-// long; and where they were when something timed out. Waits for `timeout` at most, and a second
-// between two looks. What cannot be had is left out.
+// What `lockstep why` goes by: where they are now, unless one has failed, and twice when the first
+// time does not tell for how long; and where they were when something timed out. Waits for
+// `timeout` at most, and a second between two looks. What cannot be had is left out.
 std::vector<observe::Look> LookAtJob(const std::string& coordinator,
                                      const wire::native::JobStatus& job, absl::Duration timeout);
 
