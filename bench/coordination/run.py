@@ -13,17 +13,17 @@ import contextlib
 import json
 import os
 import pathlib
-import platform
 import statistics
 import sys
 import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "interop"))
+sys.path[:0] = [str(ROOT / "tests" / "interop"), str(ROOT / "bench")]
 
 # After the path, since they live beside the interop tests, which start the same servers.
 from clients import Clients  # noqa: E402
+from document import machine, put_into, table  # noqa: E402
 from processes import Process  # noqa: E402
 from servers import SERVERS  # noqa: E402
 
@@ -184,28 +184,11 @@ def rows(with_detection):
     return found
 
 
-# What stands between them in a document is replaced by the table.
-BEGIN, END = "<!-- bench/coordination: begin -->\n", "<!-- bench/coordination: end -->\n"
-
 HEADER = ["row", "jaxlib's own service", "lockstep serve", "ratio"]
 
 
-def machine():
-    model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
-                  if line.startswith("model name")), platform.machine())
-    return f"{os.cpu_count()} cores, {model}, {platform.system()}"
-
-
 def markdown(done):
-    lines = [HEADER, ["---", "---", "---", "---:"], *(row.cells() for row in done)]
-    return f"{machine()}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def put_into(document, table):
-    before, _, rest = document.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    assert end, f"{document} has no {BEGIN.strip()} and {END.strip()}"
-    document.write_text(before + BEGIN + table + END + after, encoding="utf-8")
+    return f"{machine()}\n\n" + table([HEADER, *(row.cells() for row in done)], numbers=True)
 
 
 def main():
@@ -230,7 +213,7 @@ def main():
         done.append(row)
 
     if options.document:
-        put_into(options.document, markdown(done))
+        put_into(options.document, "bench/coordination", markdown(done))
     if options.json:
         options.json.write_text(json.dumps({"machine": machine(), "rows": [
             {"name": row.name, "unit": row.unit, "ratio": row.ratio(), **row.figures}

@@ -22,6 +22,9 @@ import tempfile
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from document import put_into  # noqa: E402
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROGRAM = HERE / "program.py"
@@ -198,10 +201,6 @@ def under_lockstep(fault, rank, step, has_stack, folder, timeout_s=TIMEOUT_S, af
             watched.stop()
 
 
-# What stands between them in a document is replaced.
-BEGIN, END = "<!-- bench/faults: begin -->\n", "<!-- bench/faults: end -->\n"
-
-
 def cell(text):
     """What can stand in a table, without where this checkout is."""
     return text.replace(f"{ROOT}/", "").replace("|", "\\|").replace("<", "&lt;")[:300]
@@ -242,13 +241,6 @@ def draw(count, seed, folder):
     return right
 
 
-def put_into(document, text):
-    before, _, rest = document.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    assert end, f"{document} has no {BEGIN.strip()} and {END.strip()}"
-    document.write_text(before + BEGIN + text + END + after, encoding="utf-8")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("faults", nargs="*", metavar="FAULT",
@@ -274,7 +266,7 @@ def main():
         if options.random:
             text += (f"\nOf {options.random} faults drawn at random (`--random {options.random} --seed "
                      f"{options.seed}`), `lockstep why` named the right rank, and no other, in {right}.\n")
-        put_into(options.document, text)
+        put_into(options.document, "bench/faults", text)
     return 1 if failures or right < 0.95 * options.random else 0
 
 

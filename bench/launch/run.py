@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import re
 import signal
 import socket
@@ -23,6 +22,8 @@ import sys
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from document import machine, put_into, table  # noqa: E402
 from programs import (LIMIT_S, LOCKSTEP, ROOT, Program, Trouble, children_of, cpu_of, ends_of,
                       memory_of)
 
@@ -305,28 +306,6 @@ def rest_table(seconds):
 
 # --- The document -------------------------------------------------------------------------------
 
-# What stands between them in a document is replaced.
-BEGIN, END = "<!-- bench/launch: begin -->\n", "<!-- bench/launch: end -->\n"
-
-
-def machine():
-    model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
-                  if line.startswith("model name")), platform.machine())
-    return f"{os.cpu_count()} cores, {model}, {platform.system()} {platform.release()}"
-
-
-def table_text(rows):
-    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def put_into(document, text):
-    before, _, rest = document.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    assert end, f"{document} has no {BEGIN.strip()} and {END.strip()}"
-    document.write_text(before + BEGIN + text + END + after, encoding="utf-8")
-
-
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--restarts", type=int, default=8, metavar="N", help="repetitions")
@@ -364,20 +343,20 @@ def main():
     if options.restarts:
         restarts = measure_restarts(options.restarts, cores)
         rows, notes = restart_table(restarts)
-        text.append(table_text(rows))
+        text.append(table(rows))
         text += [f"How a restart failed: {note}\n" for note in notes]
     if options.pairs:
         for name, python in (("torch_digits", sys.executable), ("jax_digits", options.jax)):
             steps[name] = measure_steps(name, python, options.pairs, options.epochs, cores)
-        text.append(table_text(step_table(steps)))
+        text.append(table(step_table(steps)))
     if options.rest:
         rest = rest_table(options.rest)
-        text.append(table_text(rest))
+        text.append(table(rest))
     print("\n" + "\n".join(text))
     for holds, what in aims(restarts, steps, rest):
         print(f"  {'ok    ' if holds else 'MISSED'}  {what}")
     if options.document:
-        put_into(options.document, "\n".join(text))
+        put_into(options.document, "bench/launch", "\n".join(text))
 
 
 if __name__ == "__main__":

@@ -14,12 +14,14 @@ import contextlib
 import json
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from document import machine, put_into, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -132,28 +134,11 @@ def rows():
     return found
 
 
-# What stands between them in a document is replaced by the table.
-BEGIN, END = "<!-- bench/store: begin -->\n", "<!-- bench/store: end -->\n"
-
 HEADER = ["row", "torch's TCPStore server", "lockstep-server", "ratio"]
 
 
-def machine():
-    model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
-                  if line.startswith("model name")), platform.machine())
-    return f"{os.cpu_count()} cores, {model}, {platform.system()} {platform.release()}"
-
-
 def markdown(done):
-    lines = [HEADER, ["---", "---", "---", "---:"], *(row.cells() for row in done)]
-    return f"{machine()}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def put_into(document, table):
-    before, _, rest = document.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    assert end, f"{document} has no {BEGIN.strip()} and {END.strip()}"
-    document.write_text(before + BEGIN + table + END + after, encoding="utf-8")
+    return f"{machine()}\n\n" + table([HEADER, *(row.cells() for row in done)], numbers=True)
 
 
 def main():
@@ -180,7 +165,7 @@ def main():
         done.append(row)
 
     if options.document:
-        put_into(options.document, markdown(done))
+        put_into(options.document, "bench/store", markdown(done))
     if options.json:
         options.json.write_text(json.dumps({"machine": machine(), "rows": [
             {"name": row.name, "unit": row.unit, "ratio": row.ratio(), **row.figures}

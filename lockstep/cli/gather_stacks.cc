@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/cli/job_lookup.h"
 #include "lockstep/client/session.h"
-#include "lockstep/link/client.h"
 #include "lockstep/observe/odd_one_out.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/stack_question.h"
@@ -61,12 +61,9 @@ std::map<int32_t, std::string> Expected(const JobStatus& job, const std::vector<
 // Who has ended meanwhile is told of by nobody: its launcher may have ended too.
 void ForgetTheEnded(const std::string& coordinator, const std::string& job,
                     std::map<int32_t, std::string>& expected) {
-  const auto client =
-      link::Client::Connect(coordinator, kLookForTheEnded, {.who = "lockstep stacks"});
-  if (!client.ok()) return;
-  const auto reply = (*client)->Call(wire::native::StatusRequest{.job = job}, kLookForTheEnded);
-  if (!reply.ok() || reply->jobs.empty()) return;
-  for (const MemberStatus& member : reply->jobs.front().members) {
+  const auto status = StatusOf(coordinator, job, kLookForTheEnded, "lockstep stacks");
+  if (!status) return;
+  for (const MemberStatus& member : status->members) {
     if (!MayAnswer(member)) expected.erase(member.index);
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -107,25 +108,25 @@ std::optional<MemberIndex> RootCauseIn(const wire::native::JobStatus& job) {
   return std::nullopt;
 }
 
-std::optional<MemberIndex> RootCauseOf(const std::string& coordinator, const std::string& job) {
-  const auto client =
-      link::Client::Connect(coordinator, kRootCauseTimeout, {.who = "lockstep run"});
+std::optional<wire::native::JobStatus> StatusOf(const std::string& coordinator,
+                                                const std::string& job, absl::Duration timeout,
+                                                const std::string& who) {
+  const auto client = link::Client::Connect(coordinator, timeout, {.who = who});
   if (!client.ok()) return std::nullopt;
-  const auto reply = (*client)->Call(wire::native::StatusRequest{.job = job}, kRootCauseTimeout);
+  auto reply = (*client)->Call(wire::native::StatusRequest{.job = job}, timeout);
   if (!reply.ok() || reply->jobs.empty()) return std::nullopt;
-  return RootCauseIn(reply->jobs.front());
+  return std::move(reply->jobs.front());
+}
+
+std::optional<MemberIndex> RootCauseOf(const std::string& coordinator, const std::string& job) {
+  const auto status = StatusOf(coordinator, job, kRootCauseTimeout, "lockstep run");
+  return status ? RootCauseIn(*status) : std::nullopt;
 }
 
 std::vector<std::string> WhatIsSeenOf(const launch::JobAddress& address) {
-  const auto client =
-      link::Client::Connect(address.link, kRootCauseTimeout, {.who = "lockstep run"});
-  if (!client.ok()) return {};
-  const auto reply =
-      (*client)->Call(wire::native::StatusRequest{.job = address.job}, kRootCauseTimeout);
-  if (!reply.ok() || reply->jobs.empty()) return {};
-  const wire::native::JobStatus& job = reply->jobs.front();
-  if (!job.torch_store || job.torch_store->awaited.empty()) return {};
-  return observe::Diagnose(job).findings;
+  const auto job = StatusOf(address.link, address.job, kRootCauseTimeout, "lockstep run");
+  if (!job || !job->torch_store || job->torch_store->awaited.empty()) return {};
+  return observe::Diagnose(*job).findings;
 }
 
 absl::StatusOr<std::string> OpenStoreOf(const launch::JobAddress& address, int64_t attempt,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/launch/environment.h"
 #include "lockstep/wire/native/status_messages.h"
@@ -30,6 +31,11 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
 // The member whose error the others of the current attempt followed from; nothing when there is
 // none or it is about no member. Pure.
 std::optional<MemberIndex> RootCauseIn(const wire::native::JobStatus& job);
+
+// The job's status; nothing when the server does not answer in that time, or has no such job.
+std::optional<wire::native::JobStatus> StatusOf(const std::string& coordinator,
+                                                const std::string& job, absl::Duration timeout,
+                                                const std::string& who);
 
 // Asks the server for it; nothing when it does not answer within a second.
 std::optional<MemberIndex> RootCauseOf(const std::string& coordinator, const std::string& job);

@@ -1,6 +1,8 @@
 """Runs programs for the end-to-end tests: their lines as they come, and their end. Waits on events
 with one generous deadline."""
 
+import contextlib
+import json
 import os
 import pathlib
 import re
@@ -114,6 +116,22 @@ class Watched:
         gone = bool(select.select([self._fd], [], [], DEADLINE_S)[0])
         os.close(self._fd)
         return gone
+
+
+@contextlib.contextmanager
+def serving(folder, *arguments):
+    """A server of its own, with the address at which it listens; ended, which has to go well."""
+    ready = folder / "ready.json"
+    with Command(LOCKSTEP, "serve", "--listen", "127.0.0.1:0", "--ephemeral", "--ready-file", ready,
+                 *arguments) as server:
+        deadline = time.monotonic() + DEADLINE_S
+        while not ready.exists():
+            assert time.monotonic() < deadline and server.process.poll() is None, server.text()
+            time.sleep(0.01)
+        server.address = json.loads(ready.read_text())["listen"]
+        yield server
+        server.signal(signal.SIGTERM)
+        assert server.end() == 0, server.text()
 
 
 def run(*arguments, env=None):

@@ -1,6 +1,5 @@
 """`lockstep run` on several nodes: launchers on one host, with one server."""
 
-import json
 import os
 import re
 import signal
@@ -11,7 +10,7 @@ import time
 
 import pytest
 
-from commands import DEADLINE_S, LOCKSTEP, Command, Watched, clean_environment
+from commands import DEADLINE_S, LOCKSTEP, Command, Watched, clean_environment, serving
 
 PYTHON = sys.executable
 # Says who it is, then waits until it is stopped, or until there is a file of that name.
@@ -26,17 +25,8 @@ MEMBER = ("import os, sys, time\n"
 
 @pytest.fixture
 def server(tmp_path):
-    ready = tmp_path / "ready.json"
-    with Command(LOCKSTEP, "serve", "--listen", "127.0.0.1:0", "--ephemeral", "--ready-file",
-                 ready) as command:
-        deadline = time.monotonic() + DEADLINE_S
-        while not ready.exists():
-            assert time.monotonic() < deadline and command.process.poll() is None, command.text()
-            time.sleep(0.01)
-        command.address = json.loads(ready.read_text())["listen"]
+    with serving(tmp_path) as command:
         yield command
-        command.signal(signal.SIGTERM)
-        assert command.end() == 0, command.text()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 `scripts/setup.sh schedulers` installs them; without them these tests are skipped."""
 
 import getpass
-import json
 import os
 import re
 import shutil
@@ -14,7 +13,7 @@ import time
 
 import pytest
 
-from commands import DEADLINE_S, LOCKSTEP, Command, clean_environment
+from commands import DEADLINE_S, LOCKSTEP, Command, clean_environment, serving
 
 PYTHON = sys.executable
 MEMBER = ("import os\n"
@@ -32,16 +31,8 @@ def free_port():
 
 @pytest.fixture
 def server(tmp_path):
-    ready = tmp_path / "ready.json"
-    with Command(LOCKSTEP, "serve", "--listen", "127.0.0.1:0", "--ephemeral", "--ready-file",
-                 ready) as command:
-        deadline = time.monotonic() + DEADLINE_S
-        while not ready.exists():
-            assert time.monotonic() < deadline and command.process.poll() is None, command.text()
-            time.sleep(0.01)
-        yield json.loads(ready.read_text())["listen"]
-        command.signal(signal.SIGTERM)
-        assert command.end() == 0, command.text()
+    with serving(tmp_path) as command:
+        yield command.address
 
 
 def lockstep_run(server, tmp_path):

@@ -1,6 +1,5 @@
 """Stock torch under `lockstep run`: no import of lockstep, no argument."""
 
-import json
 import os
 import re
 import signal
@@ -8,7 +7,7 @@ import time
 
 import pytest
 
-from commands import DEADLINE_S, LOCKSTEP, ROOT, Command, Watched, clean_environment
+from commands import LOCKSTEP, ROOT, Command, Watched, clean_environment, serving
 
 PYTHON = ROOT / "build" / "peers" / "frameworks" / "bin" / "python"
 pytestmark = pytest.mark.skipif(not PYTHON.exists(),
@@ -100,15 +99,9 @@ def test_the_error_that_torchs_record_writes_is_told(tmp_path):
 
 
 def test_two_nodes_of_which_one_is_killed_and_the_job_goes_on(tmp_path):
-    ready = tmp_path / "ready.json"
-    with Command(LOCKSTEP, "serve", "--listen", "127.0.0.1:0", "--ephemeral", "--ready-file",
-                 ready) as server:
-        deadline = time.monotonic() + DEADLINE_S
-        while not ready.exists():
-            assert time.monotonic() < deadline and server.process.poll() is None, server.text()
-            time.sleep(0.01)
-        options = ("--coordinator", json.loads(ready.read_text())["listen"], "--job", "digits",
-                   "--nnodes", "1:2", "--nproc-per-node", "2", "--max-restarts", "3")
+    with serving(tmp_path) as server:
+        options = ("--coordinator", server.address, "--job", "digits", "--nnodes", "1:2",
+                   "--nproc-per-node", "2", "--max-restarts", "3")
         with start(tmp_path, *options) as first, start(tmp_path, *options) as second:
             before = first_steps(first, 0, 2) + first_steps(second, 0, 2)
             assert len({port for port, *_ in before}) == 1
