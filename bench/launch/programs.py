@@ -124,6 +124,12 @@ def children_of(pid):
     return found
 
 
+def descendants_of(pid):
+    """Its children, and theirs."""
+    children = [child for child, _ in children_of(pid)]
+    return children + [one for child in children for one in descendants_of(child)]
+
+
 def cpu_of(pid):
     """Seconds of CPU time that it has used, to the nanosecond, its threads of now together."""
     total = 0

@@ -4,9 +4,10 @@
     build/peers/frameworks/bin/python bench/launch/run.py --document docs/performance.md
 
 Restarts: four ranks of a stock program of torch step; one is killed by SIGKILL. Steps: torch_digits and
-jax_digits, unchanged, as bare processes and under `lockstep run`, on the same cores, in turns; who begins
-alternates. At rest: what the launcher uses while four ranks sleep. Figures are medians, with the
-smallest and the largest behind them.
+jax_digits, unchanged, as bare processes and under `lockstep run`, on the same cores, in turns of a
+fifth of a second (steps.py). At rest: what the launcher uses while four ranks sleep. Figures are
+medians, with the smallest and the largest behind them; behind a ratio, where its median lies in 95 of
+100 cases.
 """
 
 import argparse
@@ -26,10 +27,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from document import machine, put_into, table  # noqa: E402
 from programs import (LIMIT_S, LOCKSTEP, ROOT, Program, Trouble, children_of, cpu_of, ends_of,
                       memory_of)
+from steps import compare, interval
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROGRAM, TIMED = HERE / "program.py", HERE / "timed.py"
+PROGRAM = HERE / "program.py"
 SIZE = 4
+# Of the steps that are compared: more of them than cores, and the scheduler's choices are all one sees.
+TRAINERS = min(SIZE, len(os.sched_getaffinity(0)))
 RESTART_LIMIT_S = 90   # from the kill until a restart counts as failed
 TOLD_AIM_S, RESTART_AIM_S = 0.3, 2.0
 HARM_AIM, MEMORY_AIM_MB, CPU_AIM = 0.005, 30, 0.001
@@ -196,77 +200,25 @@ def restart_table(figures):
 # --- Steps --------------------------------------------------------------------------------------
 
 
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
-def mean_steps(lines):
-    found = [float(m[1]) for line in lines if (m := re.search(r"mean step (\S+) us", line))]
-    if len(found) != SIZE:
-        raise Trouble("not all ranks came to their end: " + " / ".join(lines[-5:]))
-    return statistics.mean(found)
-
-
-# One shell for all, so that they are one session to the scheduler, as they are under a launcher.
-BARE = """for rank in $RANKS; do
-  RANK=$rank LOCAL_RANK=$rank OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_LOCAL_RANK=$rank "$@" &
-done; wait"""
-
-
-def bare(python, example, epochs, cores):
-    """The ranks as their framework's own documents say: a store, or service, in rank 0."""
-    port = free_port()
-    with Program("sh", "-c", BARE, "sh", python, TIMED, ROOT / "examples" / example, "--epochs", epochs,
-                 cores=cores, RANKS=" ".join(map(str, range(SIZE))), WORLD_SIZE=str(SIZE),
-                 MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMPI_MCA_orte_hnp_uri="bare",
-                 JAX_COORDINATOR_ADDRESS=f"127.0.0.1:{port}", OMPI_COMM_WORLD_SIZE=str(SIZE)) as ranks:
-        ranks.end()
-        return mean_steps([line for _, line in ranks.lines])
-
-
-def under_run(python, example, epochs, cores, figures):
-    with Program(LOCKSTEP, "run", "-n", SIZE, "--", python, TIMED, ROOT / "examples" / example, "--epochs",
-                 epochs, cores=cores) as program:
-        program.find(r"epoch 2/")  # all of them train
-        ours = [program.pid, *(pid for pid, name in children_of(program.pid) if "lockstep" in name)]
-        began, used = time.time(), sum(map(cpu_of, ours))
-        program.find(rf"epoch {epochs - 1}/")
-        figures.add("share", (sum(map(cpu_of, ours)) - used) / (time.time() - began))
-        program.end()
-        return mean_steps([line for _, line in program.lines])
-
-
-def measure_steps(name, python, pairs, epochs, cores):
-    figures, example = Figures(), f"{name}.py"
-    for pair in range(pairs):
-        steps = {}
-        for kind in ("bare", "run") if pair % 2 == 0 else ("run", "bare"):
-            steps[kind] = (bare(python, example, epochs, cores) if kind == "bare"
-                           else under_run(python, example, epochs, cores, figures))
-            figures.add(kind, steps[kind])
-        figures.add("ratio", steps["run"] / steps["bare"])
-        print(f"  {name}, pair {pair + 1}: bare {steps['bare']:.1f} us, lockstep run "
-              f"{steps['run']:.1f} us, ratio {steps['run'] / steps['bare']:.4f}", flush=True)
+def measure_steps(name, python, options, cores):
+    figures = Figures()
+    steps, ratios, share = compare(f"{name}.py", python, TRAINERS, options.pairs, options.slice, cores)
+    for kind, found in (*steps.items(), ("ratio", ratios)):
+        for one in found:
+            figures.add(kind, one)
+    figures.add("share", share)
+    print(f"  {name}: ratio {figures.median('ratio'):.4f} of {len(ratios)} pairs", flush=True)
     return figures
 
 
-def middle(values):
-    """Between which the middle half lies."""
-    if len(values) < 2:
-        return values[0], values[0]
-    quarter, _, three = statistics.quantiles(values, n=4)
-    return quarter, three
-
-
 def step_table(by_example):
-    rows = [["a step of", "bare", "under `lockstep run`", "ratio, of pairs", "Lockstep's CPU time"]]
+    rows = [["a step of", "bare", "under `lockstep run`", "ratio: median of the pairs",
+             "Lockstep's CPU time"]]
     for name, figures in by_example.items():
-        low, high = middle(figures.by_name["ratio"])
-        rows.append([name, figures.cell("bare", "us", 0), figures.cell("run", "us", 0),
-                     f"{figures.median('ratio'):.4f} (half of {len(figures.by_name['ratio'])}: "
-                     f"{low:.4f}..{high:.4f})",
+        low, high = interval(figures.by_name["ratio"])
+        rows.append([f"{name}, {TRAINERS} ranks", f"{figures.median('bare'):.0f} us",
+                     f"{figures.median('run'):.0f} us",
+                     f"{figures.median('ratio'):.4f} ({low:.4f}..{high:.4f})",
                      f"{figures.median('share') * 100:.3f} % of a core"])
     return rows
 
@@ -309,8 +261,9 @@ def rest_table(seconds):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--restarts", type=int, default=8, metavar="N", help="repetitions")
-    parser.add_argument("--pairs", type=int, default=11, metavar="N", help="of runs whose steps are compared")
-    parser.add_argument("--epochs", type=int, default=300, help="of each of these")
+    parser.add_argument("--pairs", type=int, default=600, metavar="N",
+                        help="of slices whose steps are compared")
+    parser.add_argument("--slice", type=float, default=0.2, metavar="SECONDS", help="each of these")
     parser.add_argument("--rest", type=float, default=60, metavar="SECONDS")
     parser.add_argument("--jax", type=pathlib.Path, metavar="PYTHON", help="that has JAX",
                         default=ROOT / "build" / "peers" / "jax" / "bin" / "python")
@@ -347,7 +300,7 @@ def main():
         text += [f"How a restart failed: {note}\n" for note in notes]
     if options.pairs:
         for name, python in (("torch_digits", sys.executable), ("jax_digits", options.jax)):
-            steps[name] = measure_steps(name, python, options.pairs, options.epochs, cores)
+            steps[name] = measure_steps(name, python, options, cores)
         text.append(table(step_table(steps)))
     if options.rest:
         rest = rest_table(options.rest)

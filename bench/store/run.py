@@ -144,7 +144,8 @@ def markdown(done):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--only", default="", metavar="TEXT", help="rows with TEXT in their name")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT",
+                        help="rows with one of these in their name")
     parser.add_argument("--document", type=pathlib.Path, metavar="FILE",
                         help="a Markdown file whose table is replaced by this run's")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
@@ -158,7 +159,7 @@ def main():
     print("{:<46}{:>30}{:>30}{:>8}".format(*HEADER))
     done = []
     for row in rows():
-        if options.only not in row.name:
+        if not any(one in row.name for one in options.only):
             continue
         row.run(options.repetitions)
         print("{:<46}{:>30}{:>30}{:>8}".format(*row.cells()), flush=True)

@@ -347,6 +347,8 @@ void Session::JoinCrew() {
                                       [this](std::string sentence) {
                                         if (!exit_code_) Say(std::move(sentence));
                                       }});
+  auto ports = launch::FreePorts(plan_.nodes.processes, /*loopback=*/false);
+  if (ports.ok()) crew_->OfferPorts(*std::move(ports));
   crew_->Start();
 }
 
@@ -373,6 +375,7 @@ void Session::BeginFromCrew(const wire::native::PollCrewReply& told) {
   environment.attempt = {.restarts = static_cast<int32_t>(told.attempt - 1),
                          .max_restarts = plan_.launcher.supervisor.max_restarts,
                          .number = told.job_attempt};
+  environment.tensorflow = told.addresses;
   const int32_t last = told.first_member + plan_.nodes.processes - 1;
   Say(absl::StrFormat("attempt %d: node %d of %d, members %d to %d of %d%s", told.attempt,
                       told.node_rank, told.nodes, told.first_member, last, told.size,
@@ -417,7 +420,7 @@ void Session::StartNotices() {
 
 void Session::RenewPorts(launch::RunEnvironment& environment) {
   environment.tensorflow.clear();
-  const auto ports = launch::FreePorts(environment.placement.local_size);
+  const auto ports = launch::FreePorts(environment.placement.local_size, /*loopback=*/true);
   if (!ports.ok()) {
     return Say(absl::StrCat("TF_CONFIG is not set: ", std::string(ports.status().message())));
   }

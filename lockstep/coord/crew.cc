@@ -91,6 +91,7 @@ void Crew::On(Time now, const CrewPoll& event, CrewEffects& out) {
   if (found == nodes_.end()) return Come(now, event, out);
   Node& node = found->second;
   node.broke_at.reset();
+  node.is.addresses = event.node.addresses;  // another link may come from another address
   if (node.call) Answer(node, {}, out);
   node.call = event.call;
   node.called_at = now;
@@ -316,6 +317,17 @@ bool Crew::MayBegin(Time now) const {
   return attempt_ > 0 || now >= LastCallDeadline();
 }
 
+std::vector<std::string> Crew::AddressesOf(const std::vector<Node*>& nodes, int32_t size) {
+  std::vector<std::string> all;
+  if (size > kCrewAddressesMax) return all;
+  for (const Node* node : nodes) {
+    const std::vector<std::string>& its = node->is.addresses;
+    if (its.size() != static_cast<size_t>(node->is.processes)) return {};
+    all.insert(all.end(), its.begin(), its.end());
+  }
+  return all;
+}
+
 void Crew::Begin(CrewEffects& out) {
   std::vector<Node*> nodes;
   for (auto& [id, node] : nodes_) {
@@ -339,6 +351,7 @@ void Crew::Begin(CrewEffects& out) {
   waits_since_.reset();
   int32_t size = 0;
   for (const Node* node : nodes) size += node->is.processes;
+  const std::vector<std::string> addresses = AddressesOf(nodes, size);
   int32_t first = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
     Node& node = *nodes[i];
@@ -350,7 +363,8 @@ void Crew::Begin(CrewEffects& out) {
                 .nodes = static_cast<int32_t>(nodes.size()),
                 .first = first,
                 .size = size,
-                .failures = failures_});
+                .failures = failures_,
+                .addresses = addresses});
     first += node.is.processes;
   }
   out.sentences.push_back(

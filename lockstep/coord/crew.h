@@ -19,6 +19,9 @@ namespace lockstep::coord {
 // Nodes of one crew, those that wait in readiness included: `crew_nodes_max`.
 inline constexpr int32_t kCrewNodesMax = 16384;
 
+// Members of an attempt up to which each is told the addresses of all, as it is in its environment.
+inline constexpr int32_t kCrewAddressesMax = 1024;
+
 // One life of a launcher: the random number that it chose for itself.
 using NodeId = Id<struct NodeIdTag, uint64_t>;
 
@@ -29,6 +32,8 @@ struct CrewNode {
   int64_t pid = 0;  // of the launcher
   int32_t processes = 1;
   std::optional<int32_t> rank;  // that it asks for; absent: any
+  // HOST:PORT at which each of its processes may listen to the others; empty: it has none.
+  std::vector<std::string> addresses;
 
   std::string run;           // its name; empty: whichever
   int32_t least = 1;         // nodes that an attempt needs
@@ -104,6 +109,7 @@ struct CrewInstruction {
   int32_t first = 0;  // member
   int32_t size = 0;   // of the world
   int32_t failures = 0;
+  std::vector<std::string> addresses;  // of each member; empty: not all have some, or too many
   // Of the others.
   bool another = false;  // of kCalledOff: an attempt follows
   int32_t exit_code = 0;
@@ -196,6 +202,8 @@ class Crew {
   void Settle(Time now, CrewEffects& out);
   void SettleOver(Time now, CrewEffects& out);
   bool MayBegin(Time now) const;
+  // In the order of members.
+  static std::vector<std::string> AddressesOf(const std::vector<Node*>& nodes, int32_t size);
   void Begin(CrewEffects& out);
   void End(int32_t exit_code, const std::string& why, CrewEffects& out);
   void Tell(Node& node, CrewInstruction instruction);

@@ -137,6 +137,34 @@ TEST_F(CrewTest, AllBeginTogetherWithRanksCountedThrough) {
   EXPECT_EQ(nodes_[5].last().rank, 1);
 }
 
+TEST_F(CrewTest, EachIsToldTheAddressesOfAllMembers) {
+  template_.addresses = {"b:1", "b:2"};
+  Come(1, /*rank=*/1);
+  template_.addresses = {"a:1", "a:2"};
+  Come(2, /*rank=*/0);
+  const std::vector<std::string> all = {"a:1", "a:2", "b:1", "b:2"};
+  EXPECT_EQ(nodes_[1].last().addresses, all);
+  EXPECT_EQ(nodes_[2].last().addresses, all);
+}
+
+TEST_F(CrewTest, AddressesThatNotAllHaveAreToldToNobody) {
+  template_.addresses = {"a:1", "a:2"};
+  Come(1);
+  template_.addresses = {"b:1"};  // of two processes
+  Come(2);
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
+  EXPECT_THAT(nodes_[1].last().addresses, IsEmpty());
+}
+
+TEST_F(CrewTest, AddressesOfTooManyMembersAreToldToNobody) {
+  template_.processes = kCrewAddressesMax / 2 + 1;
+  template_.addresses.assign(static_cast<size_t>(template_.processes), "a:1");
+  Come(1);
+  Come(2);
+  EXPECT_EQ(nodes_[2].last().kind, Kind::kBegin);
+  EXPECT_THAT(nodes_[2].last().addresses, IsEmpty());
+}
+
 TEST_F(CrewTest, RanksThatAreAskedForAreGiven) {
   Come(1, 1);
   Come(2, 0);

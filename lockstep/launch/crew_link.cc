@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "asio/ip/tcp.hpp"
 #include "lockstep/runtime/address.h"
+#include "lockstep/runtime/dial.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/crew_kinds.h"
 
@@ -54,6 +56,7 @@ void CrewLink::Dial() {
                                  {.ready =
                                       [this](const auto&) {
                                         ready_ = true;
+                                        NameAddresses();
                                         backoff_ = kBackoffFirst;
                                         if (std::exchange(troubled_, false))
                                           callbacks_.say("the server answers again");
@@ -61,6 +64,14 @@ void CrewLink::Dial() {
                                         Poll();
                                       },
                                   .closed = [this](const absl::Status& why) { LinkClosed(why); }});
+}
+
+void CrewLink::NameAddresses() {
+  self_.addresses.clear();
+  for (const uint16_t port : ports_) {
+    self_.addresses.push_back(
+        runtime::ToString(asio::ip::tcp::endpoint(link_->local_address(), port)));
+  }
 }
 
 void CrewLink::LinkClosed(const absl::Status& why) {

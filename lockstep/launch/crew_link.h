@@ -1,11 +1,14 @@
 // The launcher's side of a crew: what it is told by the server, and what it says there.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -35,6 +38,10 @@ class CrewLink {
            Callbacks callbacks);
   ~CrewLink();
 
+  // Free ports of this host for each process, by which those of other nodes reach it: at the address
+  // that the server reaches us at. Before `Start`.
+  void OfferPorts(std::vector<uint16_t> ports) { ports_ = std::move(ports); }
+
   void Start();
 
   // A process failed, and with it the attempt.
@@ -46,6 +53,7 @@ class CrewLink {
 
  private:
   void Dial();
+  void NameAddresses();
   void LinkClosed(const absl::Status& why);
   void Poll();
   void Polled(absl::StatusOr<std::string> answer);
@@ -57,6 +65,7 @@ class CrewLink {
   runtime::Loop& loop_;
   const std::string address_;
   wire::native::PollCrew self_;
+  std::vector<uint16_t> ports_;
   Callbacks callbacks_;
   runtime::Timer again_;
   runtime::Timer leaving_;

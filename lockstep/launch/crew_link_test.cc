@@ -64,13 +64,14 @@ const PollCrewReply kCalledOff = {.step = CrewStep::kCalledOff,
 
 class CrewLinkTest : public testing::Test {
  protected:
-  void Start(const std::string& address) {
+  void Start(const std::string& address, std::vector<uint16_t> ports = {}) {
     crew_ = loop_.Do([&] {
       auto crew = std::make_unique<CrewLink>(
           loop_.loop(), address, PollCrew{.job = "digits", .node = 7, .processes = 2},
           CrewLink::Callbacks{.told = [this](const PollCrewReply& told) { told_.Add(told); },
                               .refused = [this](const absl::Status& why) { refused_.Add(why); },
                               .say = [this](std::string text) { said_.Add(std::move(text)); }});
+      crew->OfferPorts(std::move(ports));
       crew->Start();
       return crew;
     });
@@ -99,6 +100,15 @@ TEST_F(CrewLinkTest, TellsEachStepOnceAndSaysWhereItIs) {
   EXPECT_EQ(polls[2].attempt, 1);
   EXPECT_EQ(polls[2].attempt_rank, 1);
   EXPECT_EQ(polls[2].attempt_nodes, 2);
+}
+
+TEST_F(CrewLinkTest, OffersItsPortsAtTheAddressThatTheServerReaches) {
+  Script script({kBegin});
+  TestServer server([&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
+  Start(server.address(), {7001, 7002});
+  const auto polls = script.polls.WaitForCount(1);
+  ASSERT_EQ(polls.size(), 1U);
+  EXPECT_THAT(polls[0].addresses, ElementsAre("127.0.0.1:7001", "127.0.0.1:7002"));
 }
 
 TEST_F(CrewLinkTest, WordsAreSentInOrderWhileAPollIsParked) {

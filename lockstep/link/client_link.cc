@@ -46,6 +46,8 @@ std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io, const runtime
 
 void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket,
                            const std::string& who) {
+  asio::error_code gone;  // then it is closed soon
+  local_address_ = socket.local_endpoint(gone).address();
   connection_ =
       Connection::Start(io, std::move(socket), options_,
                         {.message =

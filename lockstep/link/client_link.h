@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "asio/io_context.hpp"
+#include "asio/ip/address.hpp"
 #include "lockstep/link/connection.h"
 #include "lockstep/link/kinds.h"
 #include "lockstep/runtime/address.h"
@@ -53,6 +54,8 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
   // Closes at once and calls nobody back any more.
   void Abandon();
 
+  // Of this end: how the other one's host reaches ours.
+  const asio::ip::address& local_address() const { return local_address_; }
   bool closed() const { return !closed_.ok(); }
   // OK until it is closed.
   const absl::Status& why() const { return closed_; }
@@ -69,6 +72,7 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
 
   const std::string address_;
   const LinkOptions options_;
+  asio::ip::address local_address_;
   Events events_;
   std::shared_ptr<Connection> connection_;
   bool welcomed_ = false;

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/types/span.h"
 #include "asio/buffer.hpp"
 #include "lockstep/runtime/dial.h"
 #include "lockstep/wire/tcpstore/command_reader.h"
@@ -36,7 +37,7 @@ class TorchStoreDoor::Connection {
   const std::string peer;
   wire::tcpstore::CommandReader reader;
   wire::tcpstore::Outbox outbox;
-  bool connected = false;  // the owner knows of it
+  bool connected = false;  // the owner was told of it
   bool unsent = false;     // it is among those with something to be sent
   bool awaits_room = false;
   bool reading = false;
@@ -127,8 +128,15 @@ void TorchStoreDoor::ReadDone(const ConnectionPtr& connection, const asio::error
   connection->reading = false;
   if (connection->closed) return;
   if (error) return Drop(connection);
+  StayAwake();
   connection->reader.Commit(bytes);
   TakeCommands(connection);
+}
+
+void TorchStoreDoor::StayAwake() {
+  const Time now = runtime::MonotonicNow();
+  const Time before = std::exchange(last_read_, now);
+  if (now - before < options_.busy_poll) loop_.StayAwakeUntil(now + options_.busy_poll);
 }
 
 void TorchStoreDoor::TakeCommands(const ConnectionPtr& connection) {
@@ -215,7 +223,8 @@ void TorchStoreDoor::Write(const ConnectionPtr& connection) {
     for (size_t i = 0; i < pieces_.size(); ++i) {
       buffers[i] = asio::const_buffer(pieces_[i].data(), pieces_[i].size());
     }
-    const size_t sent = connection->socket.write_some(buffers, error);
+    const size_t sent = connection->socket.write_some(
+        absl::MakeConstSpan(buffers.data(), pieces_.size()), error);
     if (error == asio::error::would_block && !connection->refused) return AwaitRoom(connection);
     if (error) return Drop(connection);
     connection->outbox.Sent(sent);
@@ -257,7 +266,7 @@ void TorchStoreDoor::Drop(const ConnectionPtr& connection) {
   asio::error_code ignored;
   connection->socket.close(ignored);
   connections_.erase(connection->id);
-  if (connection->connected) events_.left(connection->id);
+  events_.left(connection->id);
 }
 
 }  // namespace lockstep::net

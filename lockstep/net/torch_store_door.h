@@ -30,6 +30,9 @@ struct TorchStoreDoorOptions {
   runtime::AcceptorOptions connections = {.descriptors_left_min = 64};
   // From a connection to its VALIDATE; then it is closed. Long, since a client may be stopped.
   absl::Duration greeting_timeout = absl::Seconds(60);
+  // While commands come closer together than this, the loop stays awake for so long behind each:
+  // most of the time of a short answer is the waking of who gives it. Zero: never.
+  absl::Duration busy_poll = absl::Microseconds(200);
 };
 
 // Turns bytes into commands and answers into bytes, in order. What was sent in one piece is taken
@@ -47,7 +50,7 @@ class TorchStoreDoor {
     std::function<void(tcpstore::ConnectionId, std::string peer)> connected;
     // `CarryOut` may be called at once.
     std::function<void(tcpstore::ConnectionId, const tcpstore::Command&)> command;
-    // One that was connected is gone.
+    // One is gone, whether or not it was connected.
     std::function<void(tcpstore::ConnectionId)> left;
     // For the log: who was sent away, and why.
     std::function<void(std::string)> complain;
@@ -72,6 +75,9 @@ class TorchStoreDoor {
   // No more commands of this one, who will be refused.
   void TakeNoMoreOf(tcpstore::ConnectionId connection);
 
+  // Nobody is here, not even one who has yet to say VALIDATE.
+  bool empty() const { return connections_.empty(); }
+
   // Takes no more connections and closes those that there are; `left` is told of none.
   void Close();
 
@@ -90,6 +96,7 @@ class TorchStoreDoor {
   void Refuse(const ConnectionPtr& connection, absl::string_view why);
   void Drop(const ConnectionPtr& connection);
   void CheckGreetings();
+  void StayAwake();
 
   runtime::Loop& loop_;
   const tcpstore::StoreOptions& store_options_;
@@ -99,6 +106,7 @@ class TorchStoreDoor {
   absl::flat_hash_map<tcpstore::ConnectionId, ConnectionPtr> connections_;
   // Those that have something to be sent. Within a turn.
   std::vector<ConnectionPtr> unsent_;
+  Time last_read_;
   bool taking_ = false;
   bool paused_ = false;
   // Those with commands that were not taken for that.

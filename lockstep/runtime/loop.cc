@@ -22,7 +22,18 @@ void Loop::Post(Function function) { asio::post(io_, std::move(function)); }
 void Loop::Run() {
   std::thread::id nobody;
   LOCKSTEP_CHECK(runner_.compare_exchange_strong(nobody, std::this_thread::get_id()));
-  io_.run();
+  while (io_.run_one() > 0) {
+    if (awake_until_ != Time()) StayAwake();
+  }
+}
+
+void Loop::StayAwake() {
+  while (!io_.stopped()) {
+    if (io_.poll() > 0) continue;
+    if (MonotonicNow() >= awake_until_) break;
+    std::this_thread::yield();
+  }
+  awake_until_ = Time();
 }
 
 void Loop::Stop() { io_.stop(); }

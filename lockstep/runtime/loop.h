@@ -1,6 +1,7 @@
 // The one loop of a server or client: everything that a machine decides happens on it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -34,6 +35,11 @@ class Loop {
   // Runs until `Stop`; once only.
   void Run();
 
+  // Until then `Run` asks for what is new instead of sleeping, so that what comes soon does not
+  // have to wake the thread, which costs more than most of what is done here. Others who want the
+  // core get it meanwhile. On the loop only.
+  void StayAwakeUntil(Time until) { awake_until_ = std::max(awake_until_, until); }
+
   // Makes `Run` return after the function that runs now.
   void Stop();
 
@@ -43,9 +49,12 @@ class Loop {
   asio::io_context& io() { return io_; }
 
  private:
+  void StayAwake();
+
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> keep_running_;
   std::atomic<std::thread::id> runner_;
+  Time awake_until_;
 };
 
 // One pending call at a point in time. Loop-confined. Destroying it cancels.

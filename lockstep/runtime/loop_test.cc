@@ -56,6 +56,37 @@ TEST(Loop, TakesFunctionsFromManyThreads) {
   EXPECT_EQ(ran, kThreads * kPosts);
 }
 
+TEST(Loop, GoesOnWhileItStaysAwakeAndAfter) {
+  Loop loop;
+  std::vector<int> ran;
+  Timer soon(loop);
+  Timer later(loop);
+  loop.Post([&] {
+    const Time until = In(absl::Milliseconds(5));
+    loop.StayAwakeUntil(until);
+    loop.StayAwakeUntil(In(absl::Milliseconds(1)));  // makes it no shorter
+    soon.Arm(In(absl::Milliseconds(2)), [&] { ran.push_back(1); });
+    later.Arm(until + absl::Milliseconds(20), [&] {
+      ran.push_back(2);
+      loop.Stop();
+    });
+  });
+  loop.Run();
+  EXPECT_THAT(ran, ElementsAre(1, 2));
+}
+
+TEST(Loop, StopsWhileItStaysAwake) {
+  Loop loop;
+  std::thread thread([&] { loop.Run(); });
+  loop.Post([&] { loop.StayAwakeUntil(Time::Infinite()); });
+  std::vector<int> ran;
+  loop.Post([&] { ran.push_back(1); });
+  loop.Post([&] { loop.Stop(); });
+  loop.Post([&] { ran.push_back(99); });
+  thread.join();
+  EXPECT_THAT(ran, ElementsAre(1));
+}
+
 TEST(Loop, KnowsItsThread) {
   Loop loop;
   EXPECT_FALSE(loop.InLoop());

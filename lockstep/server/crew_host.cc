@@ -32,6 +32,7 @@ coord::CrewPoll ToPoll(const PollCrew& message, CallId call) {
                    .pid = message.pid,
                    .processes = message.processes,
                    .rank = message.node_rank,
+                   .addresses = message.addresses,
                    .run = message.run,
                    .least = message.nodes_least,
                    .most = message.nodes_most,
@@ -72,7 +73,8 @@ wire::native::PollCrewReply ToReply(const coord::CrewInstruction& told, int64_t 
           .another = told.another,
           .exit_code = told.exit_code,
           .why = told.why,
-          .job_attempt = before + told.attempt};
+          .job_attempt = before + told.attempt,
+          .addresses = told.addresses};
 }
 
 }  // namespace

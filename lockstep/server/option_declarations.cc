@@ -168,6 +168,10 @@ void DeclareTorch(DeclaredOptions& declared) {
               "Keys and values of torch's store together.");
   table.Count("torch-waits-per-connection-max", &options.waits_per_connection_max,
               "What one connection to torch's store waits for at a time.");
+  table.Duration("torch-busy-poll", &stores.door.busy_poll,
+                 "While commands to torch's stores come closer together than this, the server stays\n"
+                 "awake for so long behind each instead of sleeping. 0: never.",
+                 /*may_be_zero=*/true);
 }
 
 void DeclareConnections(DeclaredOptions& declared) {

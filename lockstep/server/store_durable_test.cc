@@ -247,6 +247,24 @@ TEST_F(DurableStoreTest, KeysCountersAndQueuesGoOnAtTheSamePort) {
   EXPECT_EQ(Open(0), next);
 }
 
+TEST_F(DurableStoreTest, WhoIsSentAwayAfterARestartLeavesTheKeys) {
+  Serve(/*durable=*/true);
+  const OpenStoreReply store = Open(0);
+  {
+    TorchClient only(store.store);
+    only.Send(SetBytes("/a") + GetBytes("/a"));
+    ASSERT_EQ(only.Receive(13), Text("value"));
+    End();
+  }
+  Serve(/*durable=*/true);
+  TorchClient stray(store.store, TorchClient::Silent());
+  stray.Send("GET / HTTP/1.1");
+  ASSERT_EQ(stray.Receive(), "") << "it is sent away";
+  TorchClient next(store.store);
+  next.Send(GetBytes("/a"));
+  EXPECT_EQ(next.Receive(13), Text("value"));
+}
+
 TEST_F(DurableStoreTest, AStoreThatEverybodyHasLeftStaysEmpty) {
   Serve(/*durable=*/true);
   {

@@ -198,6 +198,7 @@ tcpstore::StoreView StoreHost::View() const {
 
 void StoreHost::Connected(tcpstore::ConnectionId connection, std::string peer) {
   BecomeUsed();
+  space_->visited = true;
   space_->store.Connected(connection, std::move(peer));
 }
 
@@ -215,7 +216,7 @@ void StoreHost::Left(tcpstore::ConnectionId connection) {
   Space& space = *space_;
   tcpstore::Effects effects;
   space.store.Left(connection, effects);
-  if (space.store.connections() == 0 && space.store.size() > 0) {
+  if (space.door.empty() && std::exchange(space.visited, false) && space.store.size() > 0) {
     tell_.notice(
         absl::StrFormat("everybody has left the store of attempt %d: its %d keys are forgotten",
                         attempt_, space.store.size()));

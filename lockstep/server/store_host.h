@@ -38,7 +38,7 @@ struct StoreHostOptions {
 // next.
 //
 // A store that everybody has left begins anew, since who comes then is of another attempt that was
-// started by hand. That a server ends is no leaving.
+// started by hand. Who is about to connect has not left; that a server ends is no leaving.
 //
 // Which attempts there were is in the journal of a server that has one, so that no number is given
 // to two stores. Where the stores keep, their keys are there, too: then the same store goes on at
@@ -97,6 +97,7 @@ class StoreHost {
     Space(StoreHost& host, runtime::Loop& loop, const StoreHostOptions& options);
 
     tcpstore::Store store;
+    bool visited = false;       // since its keys were last forgotten, by this server
     tcpstore::Effects effects;  // of the command that is handled; here for its memory
     // What waits for the journal.
     size_t held = 0;

@@ -168,11 +168,35 @@ TEST_F(StoreHostTest, AStoreThatEverybodyHasLeftBeginsAnew) {
     only.Send(SetBytes("/a") + GetBytes("/a"));
     EXPECT_EQ(only.Receive(), Text("value"));
   }
-  while (Status().connections > 0) std::this_thread::yield();
-  EXPECT_EQ(Status().keys, 0);
+  while (Status().keys > 0) std::this_thread::yield();
   TorchClient next(Open(0).store);
   next.Send(GetBytes("/a"));
   EXPECT_EQ(next.Receive(), std::string(8, '\0'));
+}
+
+TEST_F(StoreHostTest, WhoIsAboutToConnectHasNotLeft) {
+  Serve();
+  TorchClient slow(Open(0).store, TorchClient::Silent());
+  {
+    TorchClient first(Open(0).store);
+    first.Send(SetBytes("/a") + GetBytes("/a"));
+    EXPECT_EQ(first.Receive(), Text("value"));
+  }
+  while (Status().connections > 0) std::this_thread::yield();
+  EXPECT_EQ(Status().keys, 1);
+  slow.Send(TorchClient::kHello + GetBytes("/a"));
+  EXPECT_EQ(slow.Receive(), Text("value"));
+}
+
+TEST_F(StoreHostTest, WhoOnlyLookedInDoesNotKeepTheKeys) {
+  Serve();
+  {
+    TorchClient silent(Open(0).store, TorchClient::Silent());
+    TorchClient first(Open(0).store);
+    first.Send(SetBytes("/a") + GetBytes("/a"));
+    EXPECT_EQ(first.Receive(), Text("value"));
+  }
+  while (Status().keys > 0) std::this_thread::yield();
 }
 
 TEST_F(StoreHostTest, AServerMayDoWithout) {

@@ -1,5 +1,6 @@
 """`lockstep run` on several nodes: launchers on one host, with one server."""
 
+import json
 import os
 import re
 import signal
@@ -107,6 +108,20 @@ def test_two_nodes_make_one_world_and_end_together(node, tmp_path):
     for command in (first, second):
         assert command.end() == 0, command.text()
         assert "all 2 nodes succeeded" in command.text()
+
+
+def test_tensorflow_is_told_of_the_processes_of_all_nodes(node):
+    code = "import json, os; print('told', os.environ['RANK'], os.environ['TF_CONFIG'], flush=True)"
+    nodes = [node(code=code), node(code=code)]
+    told = {int(match[1]): json.loads(match[2])
+            for one in nodes for match in one.wait_for(r"told (\d) (.*)$", 2)}
+    assert sorted(told) == [0, 1, 2, 3]
+    workers = told[0]["cluster"]["worker"]
+    assert len(set(workers)) == 4 and all(re.fullmatch(r"127\.0\.0\.1:\d+", one) for one in workers)
+    for rank, config in told.items():
+        assert config == {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
+    for one in nodes:
+        assert one.end() == 0, one.text()
 
 
 def test_a_failure_on_one_node_starts_all_again_in_an_attempt_of_its_own(node, tmp_path):

@@ -60,6 +60,7 @@ struct PollCrew {
   int32_t attempt_rank = 0;
   int32_t attempt_nodes = 0;
   std::optional<int32_t> over;
+  std::vector<std::string> addresses;
 
   friend bool operator==(const PollCrew&, const PollCrew&) = default;
   static constexpr std::string_view kName = "lockstep.v1.PollCrew";
@@ -75,7 +76,8 @@ struct PollCrew {
         Field(12, "last_call_us", &PollCrew::last_call_us), Field(13, "seen", &PollCrew::seen),
         Field(14, "attempt", &PollCrew::attempt),
         Field(15, "attempt_rank", &PollCrew::attempt_rank),
-        Field(16, "attempt_nodes", &PollCrew::attempt_nodes), Field(17, "over", &PollCrew::over));
+        Field(16, "attempt_nodes", &PollCrew::attempt_nodes), Field(17, "over", &PollCrew::over),
+        Field(18, "addresses", &PollCrew::addresses));
   }
 };
 
@@ -92,6 +94,7 @@ struct PollCrewReply {
   int32_t exit_code = 0;
   std::string why;
   int64_t job_attempt = 0;
+  std::vector<std::string> addresses;
 
   friend bool operator==(const PollCrewReply&, const PollCrewReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.PollCrewReply";
@@ -104,7 +107,8 @@ struct PollCrewReply {
         Field(7, "size", &PollCrewReply::size), Field(8, "failures", &PollCrewReply::failures),
         Field(9, "another", &PollCrewReply::another),
         Field(10, "exit_code", &PollCrewReply::exit_code), Field(11, "why", &PollCrewReply::why),
-        Field(12, "job_attempt", &PollCrewReply::job_attempt));
+        Field(12, "job_attempt", &PollCrewReply::job_attempt),
+        Field(13, "addresses", &PollCrewReply::addresses));
   }
 };
 
