@@ -13,6 +13,7 @@
 #include "lockstep/link/client.h"
 #include "lockstep/observe/why.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/reached_at.h"
 #include "lockstep/wire/native/last_attempt.h"
 
 namespace lockstep::cli {
@@ -76,8 +77,8 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
   }
   return FoundJob{.address = {.job = found->job,
                               .link = coordinator,
-                              .grpc = found->grpc,
-                              .store = found->store},
+                              .grpc = runtime::ReachedAt(found->grpc, coordinator),
+                              .store = runtime::ReachedAt(found->store, coordinator)},
                   .size = found->size,
                   .attempt_before = wire::native::LastAttempt(*found)};
 }
@@ -137,7 +138,7 @@ absl::StatusOr<std::string> OpenStoreOf(const launch::JobAddress& address, int64
     if (client.ok()) {
       const auto reply = (*client)->Call(
           wire::native::OpenStore{.job = address.job, .attempt = attempt}, kTimeout);
-      if (reply.ok()) return reply->store;
+      if (reply.ok()) return runtime::ReachedAt(reply->store, address.link);
       status = reply.status();
     }
     const bool comes_back = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);

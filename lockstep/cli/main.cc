@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "lockstep/cli/subcommands.h"
+#include "lockstep/runtime/standard_files.h"
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  runtime::OpenStandardFiles();
   if (argc >= 2 && std::strcmp(argv[1], "serve") == 0) {
     return cli::ExecuteServer("serve", {argv + 2, argv + argc});
   }

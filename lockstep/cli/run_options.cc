@@ -94,6 +94,7 @@ void DeclaredRun::DeclareNodes() {
   node.set = [this](const Texts& texts) -> absl::Status {
     const auto rank = config::ParseCount(texts.front());
     if (!rank.ok()) return rank.status();
+    if (*rank < 0) return absl::InvalidArgumentError("must be 0 or more");
     if (*rank > launch::kRunProcessesMax) return absl::InvalidArgumentError("too large");
     options.nodes.node = static_cast<int32_t>(*rank);
     node_rank_ = texts.front();

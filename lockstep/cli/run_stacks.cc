@@ -30,6 +30,9 @@ constexpr size_t kFollowedAtOnce = 16;
 constexpr absl::Duration kLongStill = absl::Seconds(8);
 constexpr absl::Duration kAskAgain = absl::Seconds(45);
 
+// By a launcher, or the server, and not by a person.
+bool IsByItself(const StacksAsked& asked) { return !asked.because.empty(); }
+
 bool IsAskedFor(const StacksAsked& asked, int32_t member) {
   const auto& members = asked.members;
   return members.empty() || std::find(members.begin(), members.end(), member) != members.end();
@@ -164,31 +167,48 @@ void RunStacks::AskAll(int32_t member) {
 std::vector<launch::ProcessStacks> RunStacks::TakeAll(const StacksAsked& asked) {
   std::vector<launch::StackQuestion> questions;
   std::vector<int64_t> still;
+  std::vector<launch::ProcessStacks> taken;
   {
     const std::lock_guard lock(mutex_);
     asking_ = true;
     for (const auto& [member, pid] : pids_) {
       if (!IsAskedFor(asked, member)) continue;
+      const Time now = runtime::MonotonicNow();
+      if (const auto runs = launch::RunsOf(pid)) standstill_.Seen(now, pid, *runs);
+      const auto since = standstill_.For(now, pid);
+      const int64_t since_us = since ? absl::ToInt64Microseconds(*since) : -1;
+      // Who has not moved is where it was, and a look has a price: the system call in which the
+      // process waits is interrupted, and programs begin its time-out anew.
+      const auto seen = seen_.find(pid);
+      if (IsByItself(asked) && seen != seen_.end() && standstill_.IsKnown(pid)) {
+        taken.push_back(seen->second);
+        taken.back().still_us = since_us;
+        continue;
+      }
       questions.push_back({.member = member,
                            .name = absl::StrCat(role_, "/", member),
                            .host = host_,
                            .pid = pid,
                            .native = asked.native});
-      const Time now = runtime::MonotonicNow();
-      if (const auto runs = launch::RunsOf(pid)) standstill_.Seen(now, pid, *runs);
-      const auto since = standstill_.For(now, pid);
-      still.push_back(since ? absl::ToInt64Microseconds(*since) : -1);
+      still.push_back(since_us);
     }
   }
-  std::vector<launch::ProcessStacks> taken(questions.size());
+  const size_t known = taken.size();
+  taken.resize(known + questions.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < questions.size(); ++i) {
-    threads.emplace_back([&, i] { taken[i] = launch::TakeStacks(questions[i], folder_); });
+    threads.emplace_back([&, i] { taken[known + i] = launch::TakeStacks(questions[i], folder_); });
   }
   for (std::thread& thread : threads) thread.join();
-  for (size_t i = 0; i < questions.size(); ++i) taken[i].still_us = still[i];
   const std::lock_guard lock(mutex_);
-  for (const launch::StackQuestion& question : questions) standstill_.Disturbed(question.pid);
+  std::erase_if(seen_, [this](const auto& one) { return !standstill_.IsKnown(one.first); });
+  for (size_t i = 0; i < questions.size(); ++i) {
+    launch::ProcessStacks& process = taken[known + i];
+    process.still_us = still[i];
+    const bool stands = still[i] >= absl::ToInt64Microseconds(kLongStill);
+    standstill_.Disturbed(questions[i].pid, stands);
+    if (stands) seen_[questions[i].pid] = process;
+  }
   asking_ = false;
   // So that who asked does not wait for them.
   for (const auto& [member, pid] : ended_) {

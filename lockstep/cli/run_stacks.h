@@ -68,6 +68,7 @@ class RunStacks {
   std::map<int32_t, int64_t> pids_;   // by member, of those that run
   std::map<int32_t, int64_t> ended_;  // likewise, of this attempt
   launch::Standstill standstill_;
+  std::map<int64_t, launch::ProcessStacks> seen_;  // by pid, of those that have not moved since
   bool asking_ = false;   // whoever is asked runs for that
   bool opened_ = false;   // there is a session
   std::string answered_;  // the last question's id; the watch's thread alone

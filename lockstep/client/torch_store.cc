@@ -1,6 +1,7 @@
 #include "lockstep/client/torch_store.h"
 
 #include "lockstep/link/client.h"
+#include "lockstep/runtime/reached_at.h"
 #include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep {
@@ -11,7 +12,8 @@ absl::StatusOr<TorchStore> OpenTorchStore(const std::string& address, const std:
   if (!client.ok()) return client.status();
   auto reply = (*client)->Call(wire::native::OpenStore{.job = job, .attempt = attempt}, timeout);
   if (!reply.ok()) return reply.status();
-  return TorchStore{.attempt = reply->attempt, .address = std::move(reply->store)};
+  return TorchStore{.attempt = reply->attempt,
+                    .address = runtime::ReachedAt(reply->store, address)};
 }
 
 }  // namespace lockstep

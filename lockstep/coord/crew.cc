@@ -107,7 +107,7 @@ void Crew::Come(Time now, const CrewPoll& event, CrewEffects& out) {
     out.replies.push_back({.call = event.call, .instruction = {}, .refusal = std::move(refusal)});
     return;
   }
-  if (event.over) {
+  if (event.over && nodes_.empty()) {
     // The run ended, and the answer that said so was lost.
     return out.replies.push_back(
         {.call = event.call,
@@ -148,10 +148,14 @@ void Crew::Return(Time now, const CrewPoll& event, Node& node, CrewEffects& out)
   }
   out.sentences.push_back(
       absl::StrCat(Name(node), " has come back, in attempt ", event.attempt, " of the run"));
+  const bool others_wait = event.over && (!on_ || event.attempt != attempt_ || !return_until_);
+  if (others_wait) return Welcome(node, out);  // ready for the next one: nothing of it runs
   if (on_ && !called_off_ && event.attempt == attempt_ && return_until_) {
     node.state = State::kTakesPart;
     if (--to_return_ == 0) return_until_.reset();
-    return;
+    if (!event.over) return;
+    return On(now, CrewNodeOver{.node = node.is.id, .attempt = attempt_, .exit_code = *event.over},
+              out);
   }
   node.state = State::kStale;
   Tell(node, {.kind = CrewInstruction::Kind::kCalledOff,
@@ -320,11 +324,15 @@ bool Crew::MayBegin(Time now) const {
 std::vector<std::string> Crew::AddressesOf(const std::vector<Node*>& nodes, int32_t size) {
   std::vector<std::string> all;
   if (size > kCrewAddressesMax) return all;
+  size_t loopback = 0;
   for (const Node* node : nodes) {
     const std::vector<std::string>& its = node->is.addresses;
     if (its.size() != static_cast<size_t>(node->is.processes)) return {};
     all.insert(all.end(), its.begin(), its.end());
+    if (its.front().starts_with("127.") || its.front().starts_with("[::1]")) ++loopback;
   }
+  // A node on the server's own host may know itself by an address that the others cannot reach.
+  if (loopback > 0 && loopback < nodes.size()) return {};
   return all;
 }
 

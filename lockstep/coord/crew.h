@@ -109,7 +109,8 @@ struct CrewInstruction {
   int32_t first = 0;  // member
   int32_t size = 0;   // of the world
   int32_t failures = 0;
-  std::vector<std::string> addresses;  // of each member; empty: not all have some, or too many
+  // Of each member. Empty: they are too many, or not all have one that the others reach.
+  std::vector<std::string> addresses;
   // Of the others.
   bool another = false;  // of kCalledOff: an attempt follows
   int32_t exit_code = 0;

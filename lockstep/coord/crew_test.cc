@@ -156,6 +156,14 @@ TEST_F(CrewTest, AddressesThatNotAllHaveAreToldToNobody) {
   EXPECT_THAT(nodes_[1].last().addresses, IsEmpty());
 }
 
+TEST_F(CrewTest, AddressesThatNotAllReachAreToldToNobody) {
+  template_.addresses = {"127.0.0.1:1", "127.0.0.1:2"};
+  Come(1);
+  template_.addresses = {"10.0.0.7:1", "10.0.0.7:2"};
+  Come(2);
+  EXPECT_THAT(nodes_[2].last().addresses, IsEmpty());
+}
+
 TEST_F(CrewTest, AddressesOfTooManyMembersAreToldToNobody) {
   template_.processes = kCrewAddressesMax / 2 + 1;
   template_.addresses.assign(static_cast<size_t>(template_.processes), "a:1");
@@ -381,6 +389,35 @@ TEST_F(CrewTest, AServerThatWasStartedAgainTakesUpTheAttempt) {
   Over(2);
   EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
   EXPECT_EQ(nodes_[1].last().exit_code, 0);
+}
+
+TEST_F(CrewTest, WhoIsDoneAndComesBackToAnotherServerIsDone) {
+  Come(1);
+  Come(2);
+  Over(1);
+  crew_ = Crew(CrewOptions{});
+  Poll(2);
+  Poll(1);
+  EXPECT_EQ(nodes_[1].told.size(), 1U) << "the other one still runs";
+  Over(2);
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
+  EXPECT_EQ(nodes_[1].last().exit_code, 0);
+}
+
+// Its launcher was stopped, say, while its processes went on.
+TEST_F(CrewTest, WhoIsDoneAndWasTakenForLostTakesPartInTheNextAttempt) {
+  template_.max_restarts = 1;
+  Come(1);
+  Come(2);
+  Die(1);
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(nodes_[2].last().kind, Kind::kCalledOff);
+  Over(2);
+  nodes_[1].over = 0;  // said to nobody
+  Poll(1);
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
+  EXPECT_EQ(nodes_[1].last().attempt, 2);
+  EXPECT_EQ(nodes_[2].last().attempt, 2);
 }
 
 TEST_F(CrewTest, WhoDoesNotComeBackToItIsLost) {

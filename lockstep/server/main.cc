@@ -7,6 +7,7 @@
 
 #include "google/protobuf/stubs/logging.h"
 #include "lockstep/runtime/open_files.h"
+#include "lockstep/runtime/standard_files.h"
 #include "lockstep/server/command_line.h"
 #include "lockstep/server/log.h"
 #include "lockstep/server/parent_watch.h"
@@ -23,6 +24,7 @@ struct LogFlusher {
 }  // namespace
 
 int main(int argc, char** argv) {
+  lockstep::runtime::OpenStandardFiles();
   auto parsed = lockstep::server::ParseCommandLine(argc, argv);
   if (auto* end = std::get_if<lockstep::server::EndNow>(&parsed)) {
     std::fputs(end->text.c_str(), end->exit_code == 0 ? stdout : stderr);

@@ -1,7 +1,17 @@
 #include "lockstep/server/option_declarations.h"
 
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
 namespace lockstep::server {
 namespace {
+
+// A client that is answered later than this is no faster for it.
+constexpr absl::Duration kBusyPollMax = absl::Milliseconds(10);
 
 void DeclareAddresses(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;
@@ -168,10 +178,17 @@ void DeclareTorch(DeclaredOptions& declared) {
               "Keys and values of torch's store together.");
   table.Count("torch-waits-per-connection-max", &options.waits_per_connection_max,
               "What one connection to torch's store waits for at a time.");
-  table.Duration("torch-busy-poll", &stores.door.busy_poll,
-                 "While commands to torch's stores come closer together than this, the server stays\n"
-                 "awake for so long behind each instead of sleeping. 0: never.",
-                 /*may_be_zero=*/true);
+  config::Option& busy_poll = table.Duration(
+      "torch-busy-poll", &stores.door.busy_poll,
+      "While commands to torch's stores come closer together than this, the server stays\n"
+      "awake for so long behind each instead of sleeping. 0: never; at most 10ms.",
+      /*may_be_zero=*/true);
+  busy_poll.set = [&stores, set = busy_poll.set](const std::vector<std::string>& texts) {
+    absl::Status status = set(texts);
+    if (!status.ok() || stores.door.busy_poll <= kBusyPollMax) return status;
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", texts.front(), "': at most ", absl::FormatDuration(kBusyPollMax)));
+  };
 }
 
 void DeclareConnections(DeclaredOptions& declared) {

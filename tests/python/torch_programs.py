@@ -66,6 +66,18 @@ def final_losses(said):
             re.findall(r"rank (\d+)/\d+: final loss (\d\.\d+)", said)}
 
 
+# Of torch's threads, which outlive its process groups, when Python ends before they do: on a slow
+# host, after all that the program did, under any launcher (pytorch's issue 190489).
+ABORTED_AT_THE_END = "terminate called without an active exception"
+
+
+def assert_one_loss(code, said, ranks):
+    """All ranks came to their end, with the same loss."""
+    losses = final_losses(said)
+    assert sorted(losses) == list(range(ranks)) and len(set(losses.values())) == 1, said
+    assert code == 0 or ABORTED_AT_THE_END in said, said
+
+
 def run_ranks(text, size, limit_s=LIMIT_S, **variables):
     """A Python program of torch in `size` processes with RANK and WORLD_SIZE: what each came to."""
     with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
