@@ -56,7 +56,7 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
                                  [&](const auto& candidate) { return candidate.job == job; });
   if (found == jobs.end()) {
     return absl::NotFoundError(absl::StrFormat(
-        "the server at %s has no job \"%s\": %s; a job is added by lockstep serve --job NAME=SIZE",
+        "the server at %s has no job \"%s\": %s; a job is added by lockstep job create NAME=SIZE",
         coordinator, job, NameJobs(jobs)));
   }
   if (processes != 0 && processes != found->size) {
