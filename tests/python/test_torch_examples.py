@@ -2,8 +2,7 @@
 
 import pytest
 
-from torch_programs import (EXAMPLES, PYTHON, TORCHRUN, assert_one_loss, needs_torch, run,
-                            under_run)
+from torch_programs import EXAMPLES, PYTHON, TORCHRUN, assert_one_loss, needs_torch, under_run
 
 pytestmark = [needs_torch, pytest.mark.timeout(600)]
 
@@ -11,17 +10,14 @@ DIGITS = EXAMPLES / "torch_digits.py"
 
 
 def test_digits_knows_nothing_of_lockstep_and_runs_under_stock_torchrun():
-    code, said = run(*TORCHRUN, "--standalone", "--nproc-per-node", 4, DIGITS, "--epochs", 3)
-    assert_one_loss(code, said, ranks=4)
+    assert_one_loss(4, *TORCHRUN, "--standalone", "--nproc-per-node", 4, DIGITS, "--epochs", 3)
     assert "import lockstep" not in DIGITS.read_text()
 
 
 def test_digits_runs_under_torchrun_on_our_server(server, job):
-    code, said = run(*TORCHRUN, "--nproc-per-node", 4, "--rdzv-backend=lockstep", "--rdzv-endpoint",
-                     server.address, "--rdzv-id", job, DIGITS, "--epochs", 3)
-    assert_one_loss(code, said, ranks=4)
+    assert_one_loss(4, *TORCHRUN, "--nproc-per-node", 4, "--rdzv-backend=lockstep",
+                    "--rdzv-endpoint", server.address, "--rdzv-id", job, DIGITS, "--epochs", 3)
 
 
 def test_digits_runs_under_lockstep_run_and_all_come_to_the_same_loss():
-    code, said = run(*under_run(4, (), PYTHON, DIGITS, "--epochs", 3))
-    assert_one_loss(code, said, ranks=4)
+    assert_one_loss(4, *under_run(4, (), PYTHON, DIGITS, "--epochs", 3))
