@@ -305,6 +305,9 @@ TEST(Words, ThatNameNoSubcommandAreNamed) {
   EXPECT_THAT(RunWith({}, {"kv", "put", "digits"}).err,
               HasSubstr("lockstep kv: there is no subcommand 'put'"));
   EXPECT_THAT(RunWith({}, {}).err, HasSubstr("subcommand is required"));
+  EXPECT_EQ(RunWith({}, {"job", "create"}).err,
+            "lockstep job create: job is required; `lockstep job create --help` tells what it "
+            "takes\n");
   EXPECT_EQ(RunWith({}, {"--help"}).code, kExitOk);
   EXPECT_EQ(RunWith({}, {"kv", "--help"}).code, kExitOk);
 }

@@ -20,7 +20,7 @@ int Show(Invocation& invocation, config::OptionTable& table, const std::vector<s
   try {
     app.parse(words);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error, invocation.out, invocation.err) == 0 ? kExitOk : kExitUsage;
+    return ExitOfParsing(app, error, invocation.out, invocation.err);
   }
   if (absl::Status status = table.Resolve(invocation.variables); !status.ok()) {
     invocation.err << "lockstep config show: " << std::string(status.message()) << "\n";

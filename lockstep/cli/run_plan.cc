@@ -22,6 +22,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lockstep/cli/job_lookup.h"
+#include "lockstep/cli/server_command.h"
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/find_program.h"
 
@@ -183,7 +184,7 @@ absl::Status PlanForServer(const RunOptions& options, Plan& plan, int& failure) 
                               plan.nodes.most * plan.nodes.processes);
   if (!job.ok()) {
     if (absl::IsInvalidArgument(job.status())) failure = launch::kExitUsage;
-    return job.status();
+    return absl::Status(job.status().code(), TextOfServerError(job.status()));
   }
   launcher.environment.address = job->address;
   if (alone) launcher.supervisor.size = job->size;

@@ -57,14 +57,18 @@ absl::StatusOr<wire::native::StatusReply> ServerCommand::Status(const std::strin
   return (*client)->Call(request, options_.timeout);
 }
 
-int ServerCommand::Fail(const absl::Status& status) {
+std::string TextOfServerError(const absl::Status& status) {
   std::string text = observe::CleanText(std::string(status.message()), 4096);
   if (absl::IsUnavailable(status)) {
     absl::StrAppend(&text,
                     "; is `lockstep serve` running there? --coordinator HOST:PORT or "
                     "LOCKSTEP_COORDINATOR says where to ask");
   }
-  Say(text);
+  return text;
+}
+
+int ServerCommand::Fail(const absl::Status& status) {
+  Say(TextOfServerError(status));
   return ExitCodeOf(status);
 }
 
@@ -88,7 +92,9 @@ int ExitOfParsing(const CLI::App& app, const CLI::ParseError& error, std::ostrea
         << path << " --help` lists those that there are\n";
     return kExitUsage;
   }
-  return app.exit(error, out, err) == 0 ? kExitOk : kExitUsage;
+  if (help) return app.exit(error, out, err) == 0 ? kExitOk : kExitUsage;
+  err << path << ": " << error.what() << "; `" << path << " --help` tells what it takes\n";
+  return kExitUsage;
 }
 
 void AddServerCommand(CLI::App& command, Invocation& invocation, const std::string& name,

@@ -83,6 +83,9 @@ class ServerCommand {
   ClientOptions options_;
 };
 
+// What the error says, and what to do when no server was there.
+std::string TextOfServerError(const absl::Status& status);
+
 // Says what is wrong with the command line, or prints the help that it asks for; the exit code.
 int ExitOfParsing(const CLI::App& app, const CLI::ParseError& error, std::ostream& out,
                   std::ostream& err);

@@ -58,6 +58,7 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
 namespace {
 
 ProcessState StateOf(const ProcessRecord& process) {
+  if (process.left_out) return ProcessState::kLeftOut;
   if (process.pid == 0) return ProcessState::kUnknown;
   if (process.stopped) return ProcessState::kStopped;
   if (process.running) return ProcessState::kRunning;
@@ -74,6 +75,8 @@ std::string WhyMissing(Time now, const ProcessRecord& process) {
       return absl::StrCat("its process has run for ", span, ", and has not joined");
     case ProcessState::kStopped:
       return absl::StrCat("its process has been stopped (SIGSTOP) for ", span);
+    case ProcessState::kLeftOut:
+      return absl::StrCat("the run has been without it for ", span);
     case ProcessState::kEnded:
     case ProcessState::kFailed:
       break;

@@ -327,7 +327,8 @@ void Coordinator::RecordProcess(MemberIndex member, Effects& out) {
                                                .host = process.host,
                                                .pid = process.pid,
                                                .running = process.running,
-                                               .stopped = process.stopped});
+                                               .stopped = process.stopped,
+                                               .left_out = process.left_out});
   job_->Touch(member);
 }
 
@@ -378,6 +379,16 @@ void Coordinator::SetStopped(Time now, MemberIndex member, int64_t pid, bool sto
   process.stopped = stopped;
   process.since = now;
   RecordProcess(member, out);
+}
+
+void Coordinator::HandleOther(Time now, const RunBegan& fact, Effects& out) {
+  for (int32_t i = 0; i < job_->options.size; ++i) {
+    ProcessRecord& process = job_->processes[i];
+    const bool left_out = i >= fact.size;
+    if (process.left_out == left_out) continue;
+    process = {.left_out = left_out, .since = now};
+    RecordProcess(MemberIndex(i), out);
+  }
 }
 
 void Coordinator::HandleOther(Time now, const Stop& fact, Effects& out) {

@@ -97,6 +97,7 @@ class Coordinator {
   void HandleOther(Time now, const ProcessEnded& fact, Effects& out);
   void HandleOther(Time now, const ProcessStopped& fact, Effects& out);
   void HandleOther(Time now, const ProcessContinued& fact, Effects& out);
+  void HandleOther(Time now, const RunBegan& fact, Effects& out);
   void HandleOther(Time now, const Restored& fact, Effects& out);
   void HandleOther(Time now, const Stop& fact, Effects& out);
   void SetStopped(Time now, MemberIndex member, int64_t pid, bool stopped, Effects& out);

@@ -104,6 +104,7 @@ absl::Status Coordinator::ApplyProcess(Time at, const record::ProcessChanged& re
                                             .pid = record.pid,
                                             .running = record.running,
                                             .stopped = record.stopped,
+                                            .left_out = record.left_out,
                                             .since = at};
   return absl::OkStatus();
 }
@@ -133,12 +134,13 @@ std::vector<TimedRecord> Coordinator::Snapshot() const {
   }
   for (int32_t i = 0; i < job_->options.size; ++i) {
     const ProcessRecord& process = job_->processes[i];
-    if (process.pid == 0) continue;
+    if (process.pid == 0 && !process.left_out) continue;
     records.push_back({process.since, record::ProcessChanged{.member = MemberIndex(i),
                                                              .host = process.host,
                                                              .pid = process.pid,
                                                              .running = process.running,
-                                                             .stopped = process.stopped}});
+                                                             .stopped = process.stopped,
+                                                             .left_out = process.left_out}});
   }
   for (const auto& [version, error] : job_->errors) {
     records.push_back({error.at, record::ErrorKept{.code = error.code,

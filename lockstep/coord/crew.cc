@@ -375,6 +375,7 @@ void Crew::Begin(CrewEffects& out) {
                 .addresses = addresses});
     first += node.is.processes;
   }
+  out.begins = size;
   out.sentences.push_back(
       absl::StrCat("attempt ", attempt_, " of the run begins with ", Plural(nodes.size(), "node"),
                    " and ", size, " members",

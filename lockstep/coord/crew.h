@@ -129,6 +129,8 @@ struct CrewEffects {
   std::vector<CrewReply> replies;
   // For the log.
   std::vector<std::string> sentences;
+  // An attempt begins, with so many members.
+  std::optional<int32_t> begins;
 };
 
 struct CrewOptions {

@@ -373,6 +373,12 @@ struct ProcessContinued {
   int64_t pid = 0;
 };
 
+// Fact from the crew of launchers: an attempt of the run begins, with members 0 to `size - 1`. What
+// was told of processes beyond is of an attempt before, and nobody will tell more of them.
+struct RunBegan {
+  int32_t size = 0;
+};
+
 // `NextDeadline()` has passed.
 struct DeadlineReached {};
 
@@ -392,7 +398,7 @@ using Event =
                  WatchJob, AgreeOnIndex, CompareAndSetKey, MaxKey, GetKeys, WatchKeys,
                  NotifyPreemption, WatchPreemption, AnswerFence, ReportSave,
                  // Facts:
-                 ProcessStarted, ProcessEnded, ProcessStopped, ProcessContinued, DeadlineReached,
-                 Restored, Stop>;
+                 ProcessStarted, ProcessEnded, ProcessStopped, ProcessContinued, RunBegan,
+                 DeadlineReached, Restored, Stop>;
 
 }  // namespace lockstep::coord

@@ -25,9 +25,10 @@ struct ProcessRecord {
   int64_t pid = 0;
   bool running = false;
   bool stopped = false;
-  bool failed = false;  // of one that has ended, as far as known
-  Time since;           // when that became so
-  std::string ended;    // how, as far as this life of the server was told
+  bool failed = false;    // of one that has ended, as far as known
+  bool left_out = false;  // there is none, and none is awaited: the run is of fewer
+  Time since;             // when that became so
+  std::string ended;      // how, as far as this life of the server was told
 };
 
 // "its process was killed by SIGKILL".

@@ -81,6 +81,7 @@ struct ProcessChanged {
   int64_t pid = 0;
   bool running = false;
   bool stopped = false;
+  bool left_out = false;  // nothing else holds then
 };
 
 // For people: what went wrong, as kept in the job's history.

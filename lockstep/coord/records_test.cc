@@ -220,6 +220,27 @@ TEST_P(RecordsTest, RolesAndProcessesAreRemembered) {
   EXPECT_THAT(h.Member(1).why, HasSubstr("SIGSTOP"));
 }
 
+TEST_P(RecordsTest, WhomARunLeavesOutIsRememberedUntilALargerOneBegins) {
+  CoordinatorHarness h({.size = 3});
+  for (int member = 0; member < 3; ++member) h.ProcessStarted(member, 51 + member);
+  h.ProcessEnded(2, 53, /*exit_code=*/0, /*signal=*/15);
+  h.Handle(RunBegan{.size = 2});
+  h.ProcessEnded(2, 53, 0, 15);  // told late
+  h.Restart(FromSnapshot());
+
+  EXPECT_EQ(h.Member(1).process, ProcessState::kRunning);
+  EXPECT_EQ(h.Member(2).process, ProcessState::kLeftOut);
+  EXPECT_EQ(h.Member(2).pid, 0);
+  EXPECT_THAT(h.Member(2).why, HasSubstr("the run has been without it"));
+
+  h.Handle(RunBegan{.size = 3});
+  h.Restart(FromSnapshot());
+  EXPECT_EQ(h.Member(1).process, ProcessState::kRunning);
+  EXPECT_EQ(h.Member(2).process, ProcessState::kUnknown);
+  h.ProcessStarted(2, 54);
+  EXPECT_EQ(h.Member(2).process, ProcessState::kRunning);
+}
+
 TEST_P(RecordsTest, AStockMemberThatIsHeardAgainIsBack) {
   CoordinatorHarness h({.size = 2});
   h.RegisterAll();

@@ -297,6 +297,7 @@ class Walk {
       }
       case 6:
         Tell(ProcessStarted{.member = MemberIndex(who), .host = "h", .pid = ++pids_});
+        if (random_() % 4 == 0) Tell(RunBegan{.size = who});
         if (random_() % 2 == 0) Tell(ProcessStopped{.member = MemberIndex(who), .pid = pids_});
         return;
       default:

@@ -34,6 +34,7 @@ enum class ProcessState {
   kStopped,  // by SIGSTOP or a debugger
   kEnded,    // with exit code 0
   kFailed,
+  kLeftOut,  // there is none: the run goes on with fewer members than the job has
 };
 
 struct MemberView {

@@ -150,9 +150,9 @@ void Supervisor::On(Time now, const AttemptCalledOff& event, Effects& out) {
 
 void Supervisor::On(Time now, const RunEnded& event, Effects& out) {
   if (!Waits()) return;
-  Finish(event.exit_code,
-         absl::StrFormat("%s after %s, exit code %d", event.why, Spell(now - *began_),
-                         event.exit_code),
+  // Where nothing ever ran, `why` says how long we waited.
+  const std::string after = now == *began_ ? "" : absl::StrCat(" after ", Spell(now - *began_));
+  Finish(event.exit_code, absl::StrFormat("%s%s, exit code %d", event.why, after, event.exit_code),
          out);
 }
 

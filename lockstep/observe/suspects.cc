@@ -108,12 +108,15 @@ using Members = std::set<int32_t>;
 // Of a barrier of torch's store: those who are not there, when all who are there are known.
 Members AbsentFrom(const JobStatus& job, const StoreWait& barrier) {
   Members absent;
-  for (const MemberStatus& member : job.members) absent.insert(member.index);
+  for (const MemberStatus& member : job.members) {
+    if (member.process != ProcessState::kLeftOut) absent.insert(member.index);
+  }
+  const size_t expected = absent.size();
   for (const StoreWaiter& waiter : barrier.first_waiters) {
     if (!waiter.rank) return {};
     absent.erase(*waiter.rank);
   }
-  const auto known = static_cast<int64_t>(job.members.size() - absent.size());
+  const auto known = static_cast<int64_t>(expected - absent.size());
   return known == barrier.arrived ? absent : Members();
 }
 

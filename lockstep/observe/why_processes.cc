@@ -32,7 +32,9 @@ std::vector<int32_t> ProcessesThatAre(const JobStatus& job, ProcessState state) 
 
 bool TellProcesses(const JobStatus& job, Diagnosis& out) {
   const auto unknown = ProcessesThatAre(job, ProcessState::kUnspecified);
-  if (unknown.size() == job.members.size()) return false;
+  const auto left_out = ProcessesThatAre(job, ProcessState::kLeftOut);
+  const size_t expected = job.members.size() - left_out.size();
+  if (unknown.size() == expected) return false;
   const auto failed = ProcessesThatAre(job, ProcessState::kFailed);
   const auto stopped = ProcessesThatAre(job, ProcessState::kStopped);
   const auto running = ProcessesThatAre(job, ProcessState::kRunning);
@@ -43,7 +45,11 @@ bool TellProcesses(const JobStatus& job, Diagnosis& out) {
                           : absl::StrFormat(
                                 "%d of %d processes run; none of them joined, as programs that "
                                 "know nothing of Lockstep do not",
-                                running.size(), job.size);
+                                running.size(), expected);
+  if (!left_out.empty() && !all_ended) {
+    out.summary += absl::StrFormat("; without %s, as the run has fewer members than the job",
+                                   MembersRangesText(job, left_out));
+  }
   if (!unknown.empty() && !all_ended) {
     out.verdict = Verdict::kWaiting;
     out.findings.push_back(

@@ -9,6 +9,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(WhyProcesses, WithoutALauncherNothingIsKnown) {
   JobStatus job = StockJob();
@@ -52,6 +53,18 @@ TEST(WhyProcesses, AStoppedOneAndOneThatWasNeverStartedAreNamed) {
   EXPECT_EQ(out.verdict, Verdict::kWaiting);
   EXPECT_THAT(out.findings, ElementsAre(HasSubstr("No launcher has started task/3"),
                                         HasSubstr("stopped (SIGSTOP) for 12s")));
+}
+
+TEST(WhyProcesses, WhomTheRunGoesOnWithoutIsNoTrouble) {
+  JobStatus job = StockJob();
+  job.members[3].process = ProcessState::kLeftOut;
+  job.members[3].why = "the run has been without it for 9s";
+  const Diagnosis out = Diagnose(job);
+  EXPECT_EQ(out.verdict, Verdict::kFine);
+  EXPECT_THAT(out.summary, HasSubstr("3 of 3 processes run"));
+  EXPECT_THAT(out.summary, HasSubstr("without task/3, as the run has fewer members"));
+  EXPECT_THAT(out.findings, IsEmpty());
+  EXPECT_THAT(out.suspects, IsEmpty());
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ struct EventNames : Names<coord::Event> {
     NameOf<coord::ProcessEnded>("process_ended");
     NameOf<coord::ProcessStopped>("process_stopped");
     NameOf<coord::ProcessContinued>("process_continued");
+    NameOf<coord::RunBegan>("run_began");
     NameOf<coord::DeadlineReached>("deadline_reached");
     NameOf<coord::Restored>("restored");
     NameOf<coord::Stop>("stop");

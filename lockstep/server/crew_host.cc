@@ -159,6 +159,7 @@ void CrewHost::TellCrew(const link::Request& request, link::Responder responder)
 void CrewHost::Handle(One& one, const coord::CrewEvent& event) {
   const coord::CrewEffects effects = one.crew.Handle(runtime::MonotonicNow(), event);
   one.timer.Arm(one.crew.NextDeadline(), [this, &one] { Handle(one, coord::CrewDeadline{}); });
+  if (effects.begins) began_(one.job, {.size = *effects.begins});
   for (const coord::CrewReply& reply : effects.replies) Answer(reply);
   for (const std::string& sentence : effects.sentences) tell_(one.job, sentence);
 }
@@ -174,7 +175,8 @@ void CrewHost::Answer(const coord::CrewReply& reply) {
     return responder.Fail(
         WithReason(absl::FailedPreconditionError(reply.refusal), "not_of_the_crew"));
   }
-  responder.Answer(wire::native::Encode(ToReply(reply.instruction, node.mapped().one->attempts_before)));
+  responder.Answer(
+      wire::native::Encode(ToReply(reply.instruction, node.mapped().one->attempts_before)));
 }
 
 void CrewHost::Cancelled(link::LinkId link, uint64_t id) {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/coord/crew.h"
+#include "lockstep/coord/events.h"
 #include "lockstep/link/server.h"
 #include "lockstep/runtime/loop.h"
 
@@ -30,9 +31,14 @@ class CrewHost {
   using Tell = std::function<void(const std::string& job, std::string text)>;
   // The number of the job's last attempt that somebody came into; NOT_FOUND: there is no such job.
   using LastAttempt = std::function<absl::StatusOr<int64_t>(const std::string& job)>;
+  // What the job has to know, before the launchers do.
+  using Began = std::function<void(const std::string& job, const coord::RunBegan& fact)>;
 
-  CrewHost(runtime::Loop& loop, LastAttempt last_attempt, Tell tell)
-      : loop_(loop), last_attempt_(std::move(last_attempt)), tell_(std::move(tell)) {}
+  CrewHost(runtime::Loop& loop, LastAttempt last_attempt, Began began, Tell tell)
+      : loop_(loop),
+        last_attempt_(std::move(last_attempt)),
+        began_(std::move(began)),
+        tell_(std::move(tell)) {}
 
   static bool Takes(link::RequestKind kind);
   void Take(const link::Request& request, link::Responder responder);
@@ -68,6 +74,7 @@ class CrewHost {
 
   runtime::Loop& loop_;
   const LastAttempt last_attempt_;
+  const Began began_;
   const Tell tell_;
   uint64_t last_call_ = 0;
   bool stopped_ = false;

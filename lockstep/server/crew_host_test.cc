@@ -5,8 +5,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/link/client.h"
-#include "lockstep/wire/native/crew_kinds.h"
 #include "lockstep/server/server.h"
+#include "lockstep/wire/native/crew_kinds.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::server {
@@ -72,21 +72,15 @@ class CrewHostTest : public ::testing::Test {
     ServerOptions options;
     options.listen = {.host = "127.0.0.1", .port = 0};
     options.jobs = {{.name = "digits", .size = 4}};
-    auto server = Server::Listen(options);
+    auto server = Server::Start(options);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    runner_ = std::thread([this] { EXPECT_TRUE(server_->Run().ok()); });
-  }
-  ~CrewHostTest() override {
-    server_->Drain();
-    runner_.join();
   }
   std::unique_ptr<Node> Come(uint64_t id) {
     return std::make_unique<Node>(server_->listen_address(), id);
   }
 
   std::unique_ptr<Server> server_;
-  std::thread runner_;
 };
 
 TEST_F(CrewHostTest, TwoLaunchersBeginTogetherAndAFailureReachesTheOther) {
@@ -126,6 +120,39 @@ TEST_F(CrewHostTest, ALauncherWhoseLinkEndsIsMissed) {
   ASSERT_TRUE(told.ok());
   EXPECT_EQ(told->step, CrewStep::kCalledOff);
   EXPECT_THAT(told->why, HasSubstr("(lockstep run, pid 2) is gone"));
+}
+
+TEST_F(CrewHostTest, AJobKnowsWhomARunThatShrankLeavesOut) {
+  using wire::native::ProcessState;
+  auto first = Come(1);
+  auto second = Come(2);
+  for (auto* node : {first.get(), second.get()}) {
+    node->poll().nodes_least = 1;
+    node->poll().last_call_us = absl::ToInt64Microseconds(kPatience);
+  }
+  std::thread waits([&] { EXPECT_TRUE(first->Next().ok()); });
+  EXPECT_TRUE(second->Next().ok());
+  waits.join();
+  const auto process_of = [this](size_t member) {
+    return server_->CurrentStatus()->jobs.front().members.at(member).process;
+  };
+  EXPECT_EQ(process_of(3), ProcessState::kUnspecified);
+  second.reset();
+  EXPECT_EQ(first->Next()->step, CrewStep::kCalledOff);
+  first->Say(CrewWord::kOver, 137);
+  EXPECT_EQ(first->Next()->size, 2);
+  EXPECT_EQ(process_of(1), ProcessState::kUnspecified);
+  EXPECT_EQ(process_of(2), ProcessState::kLeftOut);
+  EXPECT_EQ(process_of(3), ProcessState::kLeftOut);
+
+  auto third = Come(3);
+  third->poll().nodes_least = 1;
+  third->poll().last_call_us = absl::ToInt64Microseconds(kPatience);
+  std::thread comes([&] { EXPECT_EQ(third->Next()->size, 4); });
+  EXPECT_EQ(first->Next()->step, CrewStep::kCalledOff);
+  first->Say(CrewWord::kOver);
+  comes.join();
+  EXPECT_EQ(process_of(3), ProcessState::kUnspecified);
 }
 
 TEST_F(CrewHostTest, WhoDoesNotFitIsRefusedWithAReason) {

@@ -10,7 +10,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "lockstep/runtime/dial.h"
-#include "lockstep/wire/native/stack_question.h"
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {
@@ -20,10 +19,6 @@ net::StockDoorOptions WithRoles(net::StockDoorOptions door, std::vector<coord::R
   door.roles = std::move(roles);
   return door;
 }
-
-// From one question about stacks that the server asks by itself until the next of the same job,
-// also by launchers: `stacks_interval`.
-constexpr absl::Duration kStacksInterval = absl::Seconds(30);
 
 // What has timed out, when an error says so: "barrier 'x' timed out".
 std::string TimedOut(const coord::Error& error) {
@@ -99,11 +94,9 @@ void JobHost::NoteStacks(const coord::Event& event) {
   const auto* set = std::get_if<coord::SetKey>(&event);
   if (set == nullptr || set->key != wire::native::kStackQuestionKey) return;
   const auto asked = wire::native::DecodeQuestion(set->value);
-  if (!asked.ok() || asked->because.empty() || (stacks_ && stacks_->id == asked->id)) return;
-  const Time now = runtime::MonotonicNow();
-  // What was seen at a time-out tells more.
-  if (now < ask_for_stacks_at_) return;
-  stacks_ = Stacks{.id = asked->id, .because = asked->because, .at = now, .awaited = {}};
+  if (!asked.ok() || asked->because.empty()) return;
+  stack_looks_.Asked(
+      {.id = asked->id, .because = asked->because, .at = runtime::MonotonicNow(), .awaited = {}});
 }
 
 void JobHost::Handle(coord::Event event) {
@@ -187,25 +180,22 @@ std::vector<int32_t> JobHost::MembersNamed(const std::string& names) const {
 
 void JobHost::AskForStacks(std::string because, std::vector<int32_t> awaited) {
   const Time now = runtime::MonotonicNow();
-  // The first of several tells most: who has given up goes on to somewhere else.
-  if (now < ask_for_stacks_at_) return;
+  if (!stack_looks_.Wants(now)) return;
   const std::vector<coord::MemberView> members = View().members;
   if (std::none_of(members.begin(), members.end(), [](const coord::MemberView& member) {
         return member.process == coord::ProcessState::kRunning;
       })) {
     return;
   }
-  ask_for_stacks_at_ = now + kStacksInterval;
-  stacks_ = Stacks{.id = absl::StrCat("timeout-", absl::ToUnixMicros(absl::Now())),
-                   .because = std::move(because),
-                   .at = now,
-                   .awaited = std::move(awaited)};
-  coord::SetKey question = {.caller = {.service = coordinator_.service_incarnation()},
-                            .key = wire::native::kStackQuestionKey,
-                            .value = wire::native::EncodeQuestion(
-                                {.id = stacks_->id, .because = stacks_->because, .say = true}),
-                            .overwrite = true,
-                            .lifetime = {.ttl = wire::native::kStackQuestionOfTimeoutLives}};
+  const std::string id = absl::StrCat("timeout-", absl::ToUnixMicros(absl::Now()));
+  coord::SetKey question = {
+      .caller = {.service = coordinator_.service_incarnation()},
+      .key = wire::native::kStackQuestionKey,
+      .value = wire::native::EncodeQuestion({.id = id, .because = because, .say = true}),
+      .overwrite = true,
+      .lifetime = {.ttl = wire::native::kStackQuestionOfTimeoutLives}};
+  stack_looks_.Asks(
+      {.id = id, .because = std::move(because), .at = now, .awaited = std::move(awaited)});
   // From the loop: we are in the middle of what another event has brought about.
   loop_.Post([this, alive = std::weak_ptr(alive_), question = std::move(question)] {
     if (!alive.expired() && keeps_) Handle(question);
@@ -213,11 +203,12 @@ void JobHost::AskForStacks(std::string because, std::vector<int32_t> awaited) {
 }
 
 std::optional<wire::native::StacksTaken> JobHost::LastStacks(Time now) const {
-  if (!stacks_ || now - stacks_->at > wire::native::kStacksOfTimeoutLive) return std::nullopt;
-  return wire::native::StacksTaken{.id = stacks_->id,
-                                   .because = stacks_->because,
-                                   .ago_us = absl::ToInt64Microseconds(now - stacks_->at),
-                                   .awaited = stacks_->awaited};
+  const coord::StackLook* const last = stack_looks_.Last(now);
+  if (last == nullptr) return std::nullopt;
+  return wire::native::StacksTaken{.id = last->id,
+                                   .because = last->because,
+                                   .ago_us = absl::ToInt64Microseconds(now - last->at),
+                                   .awaited = last->awaited};
 }
 
 coord::CoordinatorView JobHost::View() const { return coordinator_.View(runtime::MonotonicNow()); }

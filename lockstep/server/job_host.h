@@ -10,6 +10,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/coord/coordinator.h"
 #include "lockstep/coord/events.h"
+#include "lockstep/coord/stack_looks.h"
 #include "lockstep/coord/view.h"
 #include "lockstep/net/stock_door.h"
 #include "lockstep/runtime/address.h"
@@ -20,6 +21,7 @@
 #include "lockstep/server/native_door.h"
 #include "lockstep/server/rendezvous_totals.h"
 #include "lockstep/server/store_host.h"
+#include "lockstep/wire/native/stack_question.h"
 #include "lockstep/wire/native/status_messages.h"
 #include "lockstep/wire/store/entry.h"
 
@@ -114,14 +116,7 @@ class JobHost final : public NativeJob {
   Counters& counters_;
   net::StockDoor door_;
   StoreHost stores_;
-  struct Stacks {
-    std::string id;
-    std::string because;
-    Time at;
-    std::vector<int32_t> awaited;
-  };
-  std::optional<Stacks> stacks_;
-  Time ask_for_stacks_at_;
+  coord::StackLooks stack_looks_{{.kept = wire::native::kStacksOfTimeoutLive}};
   runtime::Loop& loop_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();

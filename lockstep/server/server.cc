@@ -95,6 +95,9 @@ Server::Server(const ServerOptions& options)
             if (!status.ok()) return status.status();
             return wire::native::LastAttempt(status->jobs.front());
           },
+          [this](const std::string& job, const coord::RunBegan& fact) {
+            if (JobHost* const host = jobs_.Find(job)) host->Handle(fact);
+          },
           [this](const std::string& job, std::string text) {
             feed_.Tell(job, coord::Notice{.text = std::move(text)});
           }) {}

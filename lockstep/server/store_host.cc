@@ -55,12 +55,13 @@ StoreHost::StoreHost(runtime::Loop& loop, const StoreHostOptions& options, Commi
       ranks_(ranks),
       tell_(std::move(tell)),
       complaints_(kLines, kLinesInterval),
-      given_up_(kLines, kLinesInterval) {}
+      given_up_(kLines, kLinesInterval),
+      attempts_(options.store.keeps) {}
 
-absl::StatusOr<std::unique_ptr<StoreHost::Space>> StoreHost::MakeSpace() {
+absl::StatusOr<std::unique_ptr<StoreHost::Space>> StoreHost::MakeSpace(uint16_t but) {
   auto space = std::make_unique<Space>(*this, loop_, options_);
   absl::Status status = ListenOnChosenPort(host_, [&](const runtime::Address& at) {
-    if (at.port == former_port_) return absl::UnavailableError("the port of the store before");
+    if (at.port == but) return absl::UnavailableError("the port of the store before");
     return space->door.Listen(at);
   });
   if (!status.ok()) return status;
@@ -68,15 +69,8 @@ absl::StatusOr<std::unique_ptr<StoreHost::Space>> StoreHost::MakeSpace() {
 }
 
 absl::Status StoreHost::Apply(const tcpstore::Record& record) {
-  if (const auto* opened = std::get_if<tcpstore::record::Opened>(&record)) {
-    restored_ = *opened;
-    used_ = false;
-    space_.reset();
-  }
-  if (!restored_) {
-    return absl::InvalidArgumentError("a record of a store for torch's clients that did not begin");
-  }
-  if (std::holds_alternative<tcpstore::record::Used>(record)) used_ = true;
+  if (absl::Status applied = attempts_.Apply(record); !applied.ok()) return applied;
+  if (std::holds_alternative<tcpstore::record::Opened>(record)) space_.reset();
   if (options_.none || !options_.store.keeps) return absl::OkStatus();
   if (space_ == nullptr) space_ = std::make_unique<Space>(*this, loop_, options_);
   return space_->store.Apply(record);
@@ -85,64 +79,42 @@ absl::Status StoreHost::Apply(const tcpstore::Record& record) {
 absl::Status StoreHost::Listen(const std::string& host) {
   if (options_.none) return absl::OkStatus();
   host_ = host;
-  const std::optional<tcpstore::record::Opened> had = std::exchange(restored_, std::nullopt);
-  if (had && had->keeps && options_.store.keeps) return ListenAgain(*had);
-  if (had) {
-    // What was in that store is lost, so its number must not be another one's.
-    attempt_ = had->attempt + (used_ ? 1 : 0);
-    former_port_ = had->port;
-    used_ = false;
-  }
-  auto space = MakeSpace();
+  const tcpstore::Attempts::Begin begin = attempts_.Start();
+  if (begin.again) return ListenAgain(begin.port);
+  auto space = MakeSpace(begin.port);
   if (!space.ok()) return space.status();
   space_ = *std::move(space);
+  attempts_.Listens(space_->door.address().port());
   return absl::OkStatus();
 }
 
-absl::Status StoreHost::ListenAgain(const tcpstore::record::Opened& had) {
-  attempt_ = had.attempt;
-  written_ = true;
-  absl::Status status = space_->door.Listen({.host = host_, .port = had.port});
+absl::Status StoreHost::ListenAgain(uint16_t port) {
+  attempts_.Listens(port);
+  absl::Status status = space_->door.Listen({.host = host_, .port = port});
   if (status.ok()) return status;
   return absl::Status(
       status.code(),
       absl::StrFormat("torch's store, of attempt %d with %d keys: %s (its clients know no other "
                       "address; without --torch-store-durable it is forgotten, and another begins)",
-                      attempt_, space_->store.size(), std::string(status.message())));
+                      attempt(), space_->store.size(), std::string(status.message())));
 }
 
 void StoreHost::Keep() {
-  // One that does not keep is of no interest to the next start until somebody knows of it.
-  if (space_ != nullptr && options_.store.keeps && !written_) Write({Opening()});
+  if (space_ != nullptr) Write(attempts_.Keep());
 }
 
 std::vector<tcpstore::Record> StoreHost::Snapshot() const {
   if (space_ == nullptr) return {};
+  std::vector<tcpstore::Record> all = attempts_.Snapshot();
+  if (!options_.store.keeps) return all;
   std::vector<tcpstore::Record> records = space_->store.Snapshot();
-  if (!options_.store.keeps) records.clear();
-  std::vector<tcpstore::Record> all = {Opening()};
-  if (used_) all.push_back(tcpstore::record::Used{});
   all.insert(all.end(), std::make_move_iterator(records.begin()),
              std::make_move_iterator(records.end()));
   return all;
 }
 
-tcpstore::record::Opened StoreHost::Opening() const {
-  return {
-      .attempt = attempt_, .port = space_->door.address().port(), .keeps = options_.store.keeps};
-}
-
-void StoreHost::BecomeUsed() {
-  if (std::exchange(used_, true)) return;
-  std::vector<tcpstore::Record> records;
-  if (!written_) records.push_back(Opening());
-  records.push_back(tcpstore::record::Used{});
-  Write(records);
-}
-
 void StoreHost::Write(const std::vector<tcpstore::Record>& records) {
-  if (!Writes()) return;
-  written_ = true;
+  if (records.empty() || !Writes()) return;
   std::string entry = journal::NewEntry();
   wire::store::EncodeTorchRecords(job_, absl::Now(), records, entry);
   commits_.Commit(std::move(entry), [](bool /*durable*/) {});
@@ -155,27 +127,25 @@ void StoreHost::Start() {
 
 absl::Status StoreHost::Open(int64_t attempt) {
   if (space_ == nullptr) return absl::OkStatus();
-  if (attempt == 0 || attempt == attempt_) {
-    BecomeUsed();
+  const tcpstore::Attempts::Wish wish = attempts_.Asked(attempt);
+  if (wish == tcpstore::Attempts::Wish::kCurrent) {
+    Write(attempts_.Told());
     return absl::OkStatus();
   }
-  if (attempt < attempt_) {
+  const int64_t before = attempts_.current();
+  if (wish == tcpstore::Attempts::Wish::kOver) {
     return wire::native::WithReason(absl::FailedPreconditionError(absl::StrFormat(
                                         "attempt %d of the store is over: attempt %d has begun, at "
                                         "%s. Whoever asks was started "
                                         "for an attempt that others have given up: end it",
-                                        attempt, attempt_, address())),
+                                        attempt, before, address())),
                                     "attempt_over");
   }
-  former_port_ = space_->door.address().port();
-  auto next = MakeSpace();
+  auto next = MakeSpace(space_->door.address().port());
   if (!next.ok()) return next.status();
   const size_t connections = space_->store.connections();
   space_ = *std::move(next);
-  const int64_t before = std::exchange(attempt_, attempt);
-  written_ = false;
-  used_ = false;
-  BecomeUsed();
+  Write(attempts_.Next(attempt, space_->door.address().port()));
   if (started_) space_->door.Start();
   tell_.notice(
       absl::StrFormat("attempt %d of the store begins at %s; that of attempt %d is closed, with "
@@ -197,8 +167,7 @@ tcpstore::StoreView StoreHost::View() const {
 }
 
 void StoreHost::Connected(tcpstore::ConnectionId connection, std::string peer) {
-  BecomeUsed();
-  space_->visited = true;
+  Write(attempts_.Visited());
   space_->store.Connected(connection, std::move(peer));
 }
 
@@ -216,10 +185,10 @@ void StoreHost::Left(tcpstore::ConnectionId connection) {
   Space& space = *space_;
   tcpstore::Effects effects;
   space.store.Left(connection, effects);
-  if (space.door.empty() && std::exchange(space.visited, false) && space.store.size() > 0) {
+  if (space.door.empty() && attempts_.Deserted() && space.store.size() > 0) {
     tell_.notice(
         absl::StrFormat("everybody has left the store of attempt %d: its %d keys are forgotten",
-                        attempt_, space.store.size()));
+                        attempt(), space.store.size()));
     space.store.Clear(effects);
   }
   Finish(space, effects);

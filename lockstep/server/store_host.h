@@ -16,6 +16,7 @@
 #include "lockstep/runtime/loop.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
+#include "lockstep/tcpstore/attempts.h"
 #include "lockstep/tcpstore/commands.h"
 #include "lockstep/tcpstore/options.h"
 #include "lockstep/tcpstore/records.h"
@@ -84,7 +85,7 @@ class StoreHost {
   // Closes the connections, and takes no more.
   void Stop();
 
-  int64_t attempt() const { return attempt_; }
+  int64_t attempt() const { return attempts_.current(); }
   // HOST:PORT; empty: there is none.
   std::string address() const;
   size_t connections() const { return space_ ? space_->store.connections() : 0; }
@@ -97,7 +98,6 @@ class StoreHost {
     Space(StoreHost& host, runtime::Loop& loop, const StoreHostOptions& options);
 
     tcpstore::Store store;
-    bool visited = false;       // since its keys were last forgotten, by this server
     tcpstore::Effects effects;  // of the command that is handled; here for its memory
     // What waits for the journal.
     size_t held = 0;
@@ -108,16 +108,15 @@ class StoreHost {
     net::TorchStoreDoor door;
   };
 
-  absl::StatusOr<std::unique_ptr<Space>> MakeSpace();
-  absl::Status ListenAgain(const tcpstore::record::Opened& had);
+  // At any port but this.
+  absl::StatusOr<std::unique_ptr<Space>> MakeSpace(uint16_t but);
+  absl::Status ListenAgain(uint16_t port);
   void Connected(tcpstore::ConnectionId connection, std::string peer);
   void Command(tcpstore::ConnectionId from, const tcpstore::Command& command);
   // Carries the effects out: at once, or when what they tell of is durable.
   void Finish(Space& space, tcpstore::Effects& effects);
   void Hold(Space& space, tcpstore::Effects& effects);
   void LetGo(Space& space, const tcpstore::Effects& effects, size_t bytes, bool durable);
-  tcpstore::record::Opened Opening() const;
-  void BecomeUsed();
   void Write(const std::vector<tcpstore::Record>& records);
   bool Writes() const { return keeps_ && commits_.keeps(); }
   void Left(tcpstore::ConnectionId connection);
@@ -134,14 +133,9 @@ class StoreHost {
   observe::LogLimiter given_up_;
   std::string host_;
   std::unique_ptr<Space> space_;  // null: the job has no store
-  int64_t attempt_ = 1;
+  tcpstore::Attempts attempts_;
   bool started_ = false;
   bool keeps_ = true;
-  bool written_ = false;  // the journal knows of this attempt's store
-  bool used_ = false;     // somebody was told of it, or has come
-  // What the journal knew of the last store, until `Listen`.
-  std::optional<tcpstore::record::Opened> restored_;
-  uint16_t former_port_ = 0;  // of the store before; not taken again
   TorchCommandCounts commands_ = {};
 };
 

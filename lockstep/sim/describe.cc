@@ -120,52 +120,26 @@ std::string Rest(const coord::ProcessEnded& e) {
 }
 std::string Rest(const coord::ProcessStopped& e) { return absl::StrCat(" pid=", e.pid); }
 std::string Rest(const coord::ProcessContinued& e) { return absl::StrCat(" pid=", e.pid); }
+std::string Rest(const coord::RunBegan& e) { return absl::StrCat(" size=", e.size); }
 template <class E>
 std::string Rest(const E&) {
   return "";
 }
 
-constexpr absl::string_view kNames[] = {"RegisterMember",
-                                        "Heartbeat",
-                                        "PollForError",
-                                        "ReportError",
-                                        "LeaveJob",
-                                        "ResetMember",
-                                        "WatchMembers",
-                                        "GetMemberStates",
-                                        "SetKey",
-                                        "GetKey",
-                                        "TryGetKey",
-                                        "IncrementKey",
-                                        "ListKeys",
-                                        "DeleteKey",
-                                        "ArriveAtBarrier",
-                                        "CancelBarrier",
-                                        "GetAliveMembers",
-                                        "CallLeft",
-                                        "OpenSession",
-                                        "SessionBroke",
-                                        "AnsweredThrough",
-                                        "CloseSession",
-                                        "JoinJob",
-                                        "ReportProgress",
-                                        "WatchJob",
-                                        "AgreeOnIndex",
-                                        "CompareAndSetKey",
-                                        "MaxKey",
-                                        "GetKeys",
-                                        "WatchKeys",
-                                        "NotifyPreemption",
-                                        "WatchPreemption",
-                                        "AnswerFence",
-                                        "ReportSave",
-                                        "ProcessStarted",
-                                        "ProcessEnded",
-                                        "ProcessStopped",
-                                        "ProcessContinued",
-                                        "DeadlineReached",
-                                        "Restored",
-                                        "Stop"};
+constexpr absl::string_view kNames[] = {"RegisterMember",   "Heartbeat",        "PollForError",
+                                        "ReportError",      "LeaveJob",         "ResetMember",
+                                        "WatchMembers",     "GetMemberStates",  "SetKey",
+                                        "GetKey",           "TryGetKey",        "IncrementKey",
+                                        "ListKeys",         "DeleteKey",        "ArriveAtBarrier",
+                                        "CancelBarrier",    "GetAliveMembers",  "CallLeft",
+                                        "OpenSession",      "SessionBroke",     "AnsweredThrough",
+                                        "CloseSession",     "JoinJob",          "ReportProgress",
+                                        "WatchJob",         "AgreeOnIndex",     "CompareAndSetKey",
+                                        "MaxKey",           "GetKeys",          "WatchKeys",
+                                        "NotifyPreemption", "WatchPreemption",  "AnswerFence",
+                                        "ReportSave",       "ProcessStarted",   "ProcessEnded",
+                                        "ProcessStopped",   "ProcessContinued", "RunBegan",
+                                        "DeadlineReached",  "Restored",         "Stop"};
 static_assert(std::size(kNames) == std::variant_size_v<coord::Event>);
 
 std::string Text(std::monostate) { return ""; }

@@ -64,6 +64,9 @@ void Launcher::StartJob(int operations, absl::Duration timeout) {
   }
   program_ = std::make_shared<const std::vector<Operation>>(std::move(program));
   trace_.Note(schedule_.now(), healthy_ ? "a healthy job starts" : "a job starts");
+  // The last member joins the first run late: until its process starts it is left out.
+  const int32_t size = scenario_.coordinator.size;
+  Tell(coord::RunBegan{.size = last_pid_ == 0 ? size - 1 : size});
   for (int32_t i = 0; i < scenario_.coordinator.size; ++i) {
     schedule_.After(random_.Between(absl::ZeroDuration(), absl::Milliseconds(500)),
                     [this, job = job_, i] {

@@ -72,6 +72,8 @@ ProcessState Convert(coord::ProcessState state) {
       return ProcessState::kEnded;
     case coord::ProcessState::kFailed:
       return ProcessState::kFailed;
+    case coord::ProcessState::kLeftOut:
+      return ProcessState::kLeftOut;
   }
   return ProcessState::kUnspecified;
 }

@@ -88,15 +88,17 @@ enum class ProcessState : int32_t {
   kStopped = 2,
   kEnded = 3,
   kFailed = 4,
+  kLeftOut = 5,  // the run goes on without the member
 };
 
-constexpr std::array<EnumName<ProcessState>, 5> EnumNames(ProcessState) {
+constexpr std::array<EnumName<ProcessState>, 6> EnumNames(ProcessState) {
   using enum ProcessState;
   return {{{kUnspecified, "unspecified"},
            {kRunning, "running"},
            {kStopped, "stopped"},
            {kEnded, "ended"},
-           {kFailed, "failed"}}};
+           {kFailed, "failed"},
+           {kLeftOut, "left_out"}}};
 }
 
 struct MemberStatus {

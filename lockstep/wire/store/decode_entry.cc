@@ -115,7 +115,8 @@ coord::Record RecordOf(ProcessChanged& from, Problem&) {
                                 .host = std::move(from.host.data),
                                 .pid = from.pid,
                                 .running = from.running,
-                                .stopped = from.stopped};
+                                .stopped = from.stopped,
+                                .left_out = from.left_out};
 }
 
 coord::Record RecordOf(ErrorKept& from, Problem& problem) {

@@ -87,7 +87,8 @@ ProcessChanged MessageOf(const record::ProcessChanged& from) {
           .host = {from.host},
           .pid = from.pid,
           .running = from.running,
-          .stopped = from.stopped};
+          .stopped = from.stopped,
+          .left_out = from.left_out};
 }
 
 ErrorKept MessageOf(const record::ErrorKept& from) {

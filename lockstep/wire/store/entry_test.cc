@@ -72,6 +72,7 @@ std::vector<coord::Record> Examples() {
                             .session = session},
       record::MemberChanged{},
       record::ProcessChanged{MemberIndex(1), "host", 5, true, true},
+      record::ProcessChanged{.member = MemberIndex(1), .left_out = true},
       record::ErrorKept{absl::StatusCode::kAborted, coord::Reason::kReportedError, "m", "o", true,
                         2},
       record::KeySet{.key = std::string("k\0\xFF", 3),

@@ -191,6 +191,7 @@ struct ProcessChanged {
   int64_t pid = 0;
   bool running = false;
   bool stopped = false;
+  bool left_out = false;
 
   friend bool operator==(const ProcessChanged&, const ProcessChanged&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.ProcessChanged";
@@ -198,7 +199,8 @@ struct ProcessChanged {
     return std::make_tuple(
         Field(1, "member", &ProcessChanged::member), Field(2, "host", &ProcessChanged::host),
         Field(3, "pid", &ProcessChanged::pid), Field(4, "running", &ProcessChanged::running),
-        Field(5, "stopped", &ProcessChanged::stopped));
+        Field(5, "stopped", &ProcessChanged::stopped),
+        Field(6, "left_out", &ProcessChanged::left_out));
   }
 };
 

@@ -1,0 +1,71 @@
+#include "lockstep/tcpstore/attempts.h"
+
+#include <utility>
+#include <variant>
+
+namespace lockstep::tcpstore {
+
+absl::Status Attempts::Apply(const Record& record) {
+  if (const auto* opened = std::get_if<record::Opened>(&record)) {
+    restored_ = *opened;
+    used_ = false;
+  }
+  if (!restored_) {
+    return absl::InvalidArgumentError("a record of a store for torch's clients that did not begin");
+  }
+  if (std::holds_alternative<record::Used>(record)) used_ = true;
+  return absl::OkStatus();
+}
+
+Attempts::Begin Attempts::Start() {
+  const std::optional<record::Opened> had = std::exchange(restored_, std::nullopt);
+  if (!had) return {};
+  attempt_ = had->attempt;
+  if (had->keeps && keeps_) {
+    written_ = true;
+    return {.again = true, .port = had->port};
+  }
+  // What was in that store is lost, so its number must not be another one's.
+  if (std::exchange(used_, false)) ++attempt_;
+  return {.port = had->port};
+}
+
+std::vector<Record> Attempts::Keep() {
+  if (!keeps_ || std::exchange(written_, true)) return {};
+  return {Opening()};
+}
+
+std::vector<Record> Attempts::Snapshot() const {
+  std::vector<Record> records = {Opening()};
+  if (used_) records.emplace_back(record::Used{});
+  return records;
+}
+
+Attempts::Wish Attempts::Asked(int64_t attempt) const {
+  if (attempt == 0 || attempt == attempt_) return Wish::kCurrent;
+  return attempt < attempt_ ? Wish::kOver : Wish::kNext;
+}
+
+std::vector<Record> Attempts::Next(int64_t attempt, uint16_t port) {
+  attempt_ = attempt;
+  port_ = port;
+  written_ = used_ = visited_ = false;
+  return Told();
+}
+
+std::vector<Record> Attempts::Told() {
+  if (std::exchange(used_, true)) return {};
+  std::vector<Record> records;
+  if (!std::exchange(written_, true)) records.emplace_back(Opening());
+  records.emplace_back(record::Used{});
+  return records;
+}
+
+std::vector<Record> Attempts::Visited() {
+  visited_ = true;
+  return Told();
+}
+
+bool Attempts::Deserted() { return std::exchange(visited_, false); }
+
+}  // namespace lockstep::tcpstore
