@@ -29,8 +29,9 @@ def main():
     restarts = os.environ["TORCHELASTIC_RESTART_COUNT"]
     batch = torch.ones(1000)
     dist.all_reduce(batch)
+    # In one piece: torchrun's ranks share a pipe, and their lines would run into each other.
     print(f"first step of rank {dist.get_rank()} after {restarts} restarts, pid {os.getpid()}: "
-          f"{BEGAN:.3f} {IMPORTED:.3f} {time.time():.3f}", flush=True)
+          f"{BEGAN:.3f} {IMPORTED:.3f} {time.time():.3f}\n", end="", flush=True)
     while True:
         dist.all_reduce(batch.fill_(1))
         time.sleep(0.01)
