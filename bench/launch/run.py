@@ -117,7 +117,9 @@ def kill_one(program, figures, victim, told_by, address=None):
         figures.add("launcher says so", told - killed)
         after = first_steps(program, 1, RESTART_LIMIT_S)
     except Trouble as trouble:
-        figures.add("failure", last_error(program) or str(trouble))
+        print(f"  {trouble}", file=sys.stderr)
+        figures.add("failure", last_error(program) or f"no first step within {RESTART_LIMIT_S} s, and "
+                                                      "no error")
         return False
     finally:
         seen = status.end() if status else None
