@@ -9,6 +9,8 @@
 
 #include <array>
 #include <limits>
+#include <mutex>
+#include <shared_mutex>
 #include <vector>
 
 #include "lockstep/base/check.h"
@@ -100,12 +102,11 @@ void FaultProxy::Forward(Pipe& pipe) {
   while (open && !stops_) {
     std::array<pollfd, 2> ready = {
         {{.fd = pipe.near, .events = POLLIN}, {.fd = pipe.far, .events = POLLIN}}};
-    if (held_) {
+    if (Held()) {
       ::poll(nullptr, 0, kLookMs);
       continue;
     }
-    // It may have been held meanwhile.
-    if (::poll(ready.data(), ready.size(), kLookMs) <= 0 || held_) continue;
+    if (::poll(ready.data(), ready.size(), kLookMs) <= 0) continue;
     if (ready[0].revents != 0) open = Move(pipe.near, pipe.far, pipe.left);
     if (open && ready[1].revents != 0) open = Move(pipe.far, pipe.near, pipe.left);
   }
@@ -113,7 +114,20 @@ void FaultProxy::Forward(Pipe& pipe) {
   ::close(pipe.far);
 }
 
+void FaultProxy::Hold(bool hold) {
+  const std::unique_lock lock(forwarding_);
+  held_ = hold;
+}
+
+bool FaultProxy::Held() {
+  const std::shared_lock lock(forwarding_);
+  return held_;
+}
+
 bool FaultProxy::Move(int from, int to, uint64_t& left) {
+  // Else what comes after the call of Hold might be taken for what came before.
+  const std::shared_lock lock(forwarding_);
+  if (held_) return true;
   std::vector<char> piece(kPieceBytes);
   const ssize_t come = ::recv(from, piece.data(), piece.size(), 0);
   if (come <= 0) return false;

@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <random>
+#include <shared_mutex>
 #include <string>
 #include <thread>
 
@@ -38,15 +39,17 @@ class FaultProxy {
   int cuts() const { return cuts_; }
   // That came through, of all connections.
   uint64_t bytes() const { return bytes_; }
-  // Nothing comes through until it is released.
-  void Hold(bool hold) { held_ = hold; }
+  // Nothing comes through until it is released. What was being forwarded has come through when this
+  // returns: what the ends say from then on is held.
+  void Hold(bool hold);
 
  private:
   struct Pipe;
 
   void Accept();
   void Forward(Pipe& pipe);
-  // False: the connection has ended.
+  bool Held();
+  // Unless it is held. False: the connection has ended.
   bool Move(int from, int to, uint64_t& left);
   uint64_t DrawCut();
 
@@ -55,7 +58,8 @@ class FaultProxy {
   std::string address_;
   int listener_ = -1;
   std::atomic<bool> stops_ = false;
-  std::atomic<bool> held_ = false;
+  bool held_ = false;
+  std::shared_mutex forwarding_;  // guards held_; shared by those who forward a piece
   std::atomic<int> cuts_ = 0;
   std::atomic<uint64_t> bytes_ = 0;
   std::mt19937_64 random_;  // the accepting thread's
