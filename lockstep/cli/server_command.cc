@@ -78,22 +78,25 @@ void ServerCommand::Say(const std::string& text) {
 
 int ExitOfParsing(const CLI::App& app, const CLI::ParseError& error, std::ostream& out,
                   std::ostream& err) {
-  // CLI11 says only that a subcommand is required, also when there is one that it does not know.
+  const bool help = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
+  if (help) {
+    app.exit(error, out, err);
+    return kExitOk;
+  }
   std::string path = app.get_name();
   const CLI::App* deepest = &app;
   while (!deepest->get_subcommands().empty()) {
     deepest = deepest->get_subcommands().front();
     absl::StrAppend(&path, " ", deepest->get_name());
   }
+  // CLI11 says only that a subcommand is required, also when there is one that it does not know.
   const std::vector<std::string> unknown = deepest->remaining();
-  const bool help = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
-  if (!help && deepest->get_require_subcommand_min() > 0 && !unknown.empty()) {
+  if (deepest->get_require_subcommand_min() > 0 && !unknown.empty()) {
     err << path << ": there is no subcommand '" << observe::CleanText(unknown.front()) << "'; `"
         << path << " --help` lists those that there are\n";
-    return kExitUsage;
+  } else {
+    err << path << ": " << error.what() << "; `" << path << " --help` tells what it takes\n";
   }
-  if (help) return app.exit(error, out, err) == 0 ? kExitOk : kExitUsage;
-  err << path << ": " << error.what() << "; `" << path << " --help` tells what it takes\n";
   return kExitUsage;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "lockstep/coord/event_names.h"
 
 namespace lockstep::sim {
 namespace {
@@ -126,22 +127,6 @@ std::string Rest(const E&) {
   return "";
 }
 
-constexpr absl::string_view kNames[] = {"RegisterMember",   "Heartbeat",        "PollForError",
-                                        "ReportError",      "LeaveJob",         "ResetMember",
-                                        "WatchMembers",     "GetMemberStates",  "SetKey",
-                                        "GetKey",           "TryGetKey",        "IncrementKey",
-                                        "ListKeys",         "DeleteKey",        "ArriveAtBarrier",
-                                        "CancelBarrier",    "GetAliveMembers",  "CallLeft",
-                                        "OpenSession",      "SessionBroke",     "AnsweredThrough",
-                                        "CloseSession",     "JoinJob",          "ReportProgress",
-                                        "WatchJob",         "AgreeOnIndex",     "CompareAndSetKey",
-                                        "MaxKey",           "GetKeys",          "WatchKeys",
-                                        "NotifyPreemption", "WatchPreemption",  "AnswerFence",
-                                        "ReportSave",       "ProcessStarted",   "ProcessEnded",
-                                        "ProcessStopped",   "ProcessContinued", "RunBegan",
-                                        "DeadlineReached",  "Restored",         "Stop"};
-static_assert(std::size(kNames) == std::variant_size_v<coord::Event>);
-
 std::string Text(std::monostate) { return ""; }
 std::string Text(const coord::Registered& a) {
   return absl::StrCat(" registered service=", Hex(a.service.value()));
@@ -200,7 +185,7 @@ std::string FormatTime(Time time) {
 }
 
 std::string Describe(const coord::Event& event) {
-  std::string text(kNames[event.index()]);
+  std::string text(coord::kEventNames[event.index()]);
   std::visit(
       [&text](const auto& e) {
         if constexpr (requires { e.caller; }) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lockstep/coord/event_names.h"
 #include "lockstep/testing/print_fields.h"
 
 namespace lockstep::testing {
@@ -125,23 +126,6 @@ std::string PrintAnswer(const coord::Answer& answer) {
       answer);
 }
 
-// In the order of `coord::Event`.
-constexpr const char* kEventNames[] = {"RegisterMember",   "Heartbeat",        "PollForError",
-                                       "ReportError",      "LeaveJob",         "ResetMember",
-                                       "WatchMembers",     "GetMemberStates",  "SetKey",
-                                       "GetKey",           "TryGetKey",        "IncrementKey",
-                                       "ListKeys",         "DeleteKey",        "ArriveAtBarrier",
-                                       "CancelBarrier",    "GetAliveMembers",  "CallLeft",
-                                       "OpenSession",      "SessionBroke",     "AnsweredThrough",
-                                       "CloseSession",     "JoinJob",          "ReportProgress",
-                                       "WatchJob",         "AgreeOnIndex",     "CompareAndSetKey",
-                                       "MaxKey",           "GetKeys",          "WatchKeys",
-                                       "NotifyPreemption", "WatchPreemption",  "AnswerFence",
-                                       "ReportSave",       "ProcessStarted",   "ProcessEnded",
-                                       "ProcessStopped",   "ProcessContinued", "RunBegan",
-                                       "DeadlineReached",  "Restored",         "Stop"};
-static_assert(std::size(kEventNames) == std::variant_size_v<coord::Event>);
-
 // In the order of `coord::Record`.
 constexpr const char* kRecordNames[] = {
     "AttemptBegan",   "AttemptRuns",    "AttemptFailed", "ShutdownEnded",     "MemberChanged",
@@ -198,7 +182,7 @@ std::string PrintEffects(const coord::Effects& effects) {
 }
 
 std::string PrintEvent(const coord::Event& event) {
-  return PrintNamed(kEventNames[event.index()], event);
+  return PrintNamed(coord::kEventNames[event.index()], event);
 }
 
 }  // namespace lockstep::testing
