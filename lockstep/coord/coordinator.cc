@@ -322,13 +322,7 @@ void Coordinator::HandleOther(Time now, const DeadlineReached& fact, Effects& ou
 }
 
 void Coordinator::RecordProcess(MemberIndex member, Effects& out) {
-  const ProcessRecord& process = job_->processes[member.value()];
-  out.records.push_back(record::ProcessChanged{.member = member,
-                                               .host = process.host,
-                                               .pid = process.pid,
-                                               .running = process.running,
-                                               .stopped = process.stopped,
-                                               .left_out = process.left_out});
+  out.records.push_back(job_->RecordOfProcess(member));
   job_->Touch(member);
 }
 

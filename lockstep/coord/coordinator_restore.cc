@@ -135,12 +135,7 @@ std::vector<TimedRecord> Coordinator::Snapshot() const {
   for (int32_t i = 0; i < job_->options.size; ++i) {
     const ProcessRecord& process = job_->processes[i];
     if (process.pid == 0 && !process.left_out) continue;
-    records.push_back({process.since, record::ProcessChanged{.member = MemberIndex(i),
-                                                             .host = process.host,
-                                                             .pid = process.pid,
-                                                             .running = process.running,
-                                                             .stopped = process.stopped,
-                                                             .left_out = process.left_out}});
+    records.push_back({process.since, job_->RecordOfProcess(MemberIndex(i))});
   }
   for (const auto& [version, error] : job_->errors) {
     records.push_back({error.at, record::ErrorKept{.code = error.code,

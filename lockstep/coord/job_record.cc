@@ -178,6 +178,16 @@ std::vector<record::MemberChanged> JobRecord::KeptLives(MemberIndex member) cons
   return kept;
 }
 
+record::ProcessChanged JobRecord::RecordOfProcess(MemberIndex member) const {
+  const ProcessRecord& process = processes[member.value()];
+  return {.member = member,
+          .host = process.host,
+          .pid = process.pid,
+          .running = process.running,
+          .stopped = process.stopped,
+          .left_out = process.left_out};
+}
+
 void JobRecord::KeepError(ErrorView error) {
   errors.emplace(++version, std::move(error));
   if (errors.size() <= options.kept_errors_max) return;

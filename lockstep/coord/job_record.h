@@ -103,6 +103,8 @@ class JobRecord {
 
   // The lives of the member that are remembered, oldest first, each as a record of nothing else.
   std::vector<record::MemberChanged> KeptLives(MemberIndex member) const;
+  // What is known of the member's process.
+  record::ProcessChanged RecordOfProcess(MemberIndex member) const;
 
   // Keeps an error for people; the oldest go first (`kept_errors_max`), but an attempt's root cause
   // after its consequences.
