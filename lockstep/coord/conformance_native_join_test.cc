@@ -290,8 +290,10 @@ TEST(Join, WhoIsMissingIsToldShortlyBeforeTheCallersDeadline) {
 
   h.Advance(absl::Seconds(10));
 
-  EXPECT_THAT(h.Reply(joining), HasError(StatusCode::kDeadlineExceeded, Reason::kRegistrationFailed,
-                                         "missing task/1 (never came)"));
+  const auto reply = h.Reply(joining);
+  EXPECT_THAT(reply, HasError(StatusCode::kDeadlineExceeded, Reason::kRegistrationFailed,
+                              "missing task/1 (never came)"));
+  EXPECT_EQ(reply.error->missing, "task/1") << "for programs, and for whoever looks at stacks";
 }
 
 TEST(Join, WhoIsMissingIsNotNamedByItsProcessInAnotherAttempt) {

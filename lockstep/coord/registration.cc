@@ -117,6 +117,7 @@ ErrorPtr Registration::ReachDeadline(Time now, Effects& out) {
 }
 
 ErrorPtr Registration::TimedOut(Time now) const {
+  const std::vector<MemberIndex> awaited = gathering_->Awaited();
   return MakeError(Error{
       .code = absl::StatusCode::kDeadlineExceeded,
       .reason = Reason::kRegistrationFailed,
@@ -124,9 +125,10 @@ ErrorPtr Registration::TimedOut(Time now) const {
                               "' after ", FormatSpan(now - gathering_->opened()), " with ",
                               gathering_->arrived(), "/", gathering_->size(),
                               " members; the first was ", job_.NameWithLife(*gathering_->first()),
-                              "; missing ", membership_.DescribeMissing(now, gathering_->Awaited()),
+                              "; missing ", membership_.DescribeMissing(now, awaited),
                               "; look whether the missing were started and reach this address"),
-      .barrier = BarrierRef{std::string(kBarrierId), 0}});
+      .barrier = BarrierRef{std::string(kBarrierId), 0},
+      .missing = job_.ListNames(awaited)});
 }
 
 void Registration::FailAll(const ErrorPtr& error, Effects& out) {

@@ -15,6 +15,11 @@ void StackLooks::Asked(StackLook look) {
   if (!known && Wants(look.at)) last_ = std::move(look);
 }
 
+void StackLooks::ProcessStarted() {
+  last_.reset();
+  next_ = Time();
+}
+
 const StackLook* StackLooks::Last(Time now) const {
   return last_ && now - last_->at <= options_.kept ? &*last_ : nullptr;
 }

@@ -39,6 +39,9 @@ class StackLooks {
   // A launcher has asked them, since a process of it does not move: taken for the last look, unless
   // one at a time-out is that, which tells more.
   void Asked(StackLook look);
+  // A process was started. What was seen before is of others, or of what these did until then: it
+  // says nothing of why the job does not go on now.
+  void ProcessStarted();
 
   // Null: there is none, or its answers are gone.
   const StackLook* Last(Time now) const;

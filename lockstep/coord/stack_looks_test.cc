@@ -54,5 +54,14 @@ TEST_F(StackLooksTest, OurOwnQuestionThatComesBackIsNoOther) {
   EXPECT_EQ(looks_.Last(At(40))->awaited.size(), 1U);
 }
 
+TEST_F(StackLooksTest, WhatWasSeenBeforeAProcessWasStartedIsOfNoInterest) {
+  looks_.Asks(Look("a", 0));
+  looks_.ProcessStarted();
+  EXPECT_EQ(LastAt(1), "none");
+  EXPECT_TRUE(looks_.Wants(At(1))) << "of those who run now nothing has been seen";
+  looks_.Asks(Look("b", 1));
+  EXPECT_EQ(LastAt(1), "b");
+}
+
 }  // namespace
 }  // namespace lockstep::coord

@@ -141,12 +141,14 @@ std::vector<Suspect> AwaitedAtStore(const JobStatus& job) {
     // Who waits itself is held up by another.
     if (member == nullptr || waiters.contains(rank)) continue;
     const std::string key = CleanText(wait->key, kKeyBytesMax);
-    suspects.push_back(
-        Of(*member, wait->since_ago_us,
-           absl::StrFormat("%d %s %s '%s' of torch's store, which it %s", wait->waiters,
-                           wait->waiters == 1 ? "waits" : "wait",
-                           wait->barrier_size > 0 ? "at barrier" : "for key", key,
-                           wait->barrier_size > 0 ? "has not come to" : "has not set")));
+    std::string evidence = absl::StrFormat(
+        "%d %s %s '%s' of torch's store, which it %s", wait->waiters,
+        wait->waiters == 1 ? "waits" : "wait", wait->barrier_size > 0 ? "at barrier" : "for key",
+        key, wait->barrier_size > 0 ? "has not come to" : "has not set");
+    if (member->process == ProcessState::kEnded) {
+      absl::StrAppend(&evidence, ", and ", WhyOr(*member, "its process has ended"));
+    }
+    suspects.push_back(Of(*member, wait->since_ago_us, std::move(evidence)));
   }
   return AreFew(suspects.size(), job.members.size()) ? suspects : std::vector<Suspect>();
 }
@@ -316,18 +318,53 @@ std::vector<Suspect> BehindFailure(const JobStatus& job, const Trouble& failed,
   return itself ? std::vector<Suspect>() : behind;
 }
 
+// Several failed soon after few had ended well: those may have ended too early, and the others, in
+// whose programs nobody else knows of the end, failed for want of them.
+std::vector<Suspect> EndedBefore(const JobStatus& job, const Trouble& failed) {
+  std::vector<Suspect> suspects;
+  size_t failures = 0;
+  for (const MemberStatus& member : job.members) {
+    failures += member.process == ProcessState::kFailed;
+    const int64_t gap = member.process_since_ago_us - failed.ago_us;
+    const bool before = gap >= 0 && gap <= kSuspectCauseWindowUs;
+    if (member.process != ProcessState::kEnded || !before) continue;
+    suspects.push_back(Of(member, member.process_since_ago_us,
+                          absl::StrCat(WhyOr(member, "its process ended"),
+                                       ", and then the others failed, who may have needed it")));
+  }
+  const bool tells = failures >= 2 && AreFew(suspects.size(), job.members.size());
+  return tells ? suspects : std::vector<Suspect>();
+}
+
+// Whether there is anybody who can be waited for, or wait.
+bool AnybodyIsThere(const JobStatus& job) {
+  return std::any_of(job.members.begin(), job.members.end(), [](const MemberStatus& member) {
+    switch (member.process) {
+      case ProcessState::kRunning:
+      case ProcessState::kStopped:
+        return true;
+      case ProcessState::kEnded:
+      case ProcessState::kFailed:
+        return false;
+      default:  // no launcher told
+        return member.condition != MemberCondition::kMissing;
+    }
+  });
+}
+
 }  // namespace
 
 std::vector<Suspect> FindSuspects(const JobStatus& job, const std::vector<Look>& looks) {
   std::vector<Suspect> suspects;
   if (const auto first = FirstTrouble(job)) {
     if (!first->stops && !first->killed) suspects = BehindFailure(job, *first, looks);
+    if (suspects.empty() && !first->stops && !first->killed) suspects = EndedBefore(job, *first);
     if (suspects.empty()) suspects.push_back(first->suspect);
   }
   if (suspects.empty()) suspects = AwaitedAtStore(job);
   if (suspects.empty()) suspects = AwaitedAtBarriers(job);
   if (suspects.empty()) suspects = NeverCame(job);
-  if (suspects.empty()) suspects = InLooks(job, looks);
+  if (suspects.empty() && AnybodyIsThere(job)) suspects = InLooks(job, looks);
   AddPlaces(looks, suspects);
   return suspects;
 }

@@ -61,9 +61,10 @@ struct Suspect {
 };
 
 // Who is most likely the reason that the job does not go on. The first of these that tells: whose
-// process failed or was stopped first, or whom the first error is about; whom others wait for at
-// torch's store and at barriers; who was never started; who is not where the others wait in their
-// code. `looks`: the newest first; two of one moment count only as far as they agree.
+// process failed or was stopped first, or whom the first error is about, but who was awaited then,
+// or had ended, when others failed by that; whom others wait for at torch's store and at barriers;
+// who was never started; who is not where the others wait in their code. `looks`: the newest first;
+// two of one moment count only as far as they agree.
 std::vector<Suspect> FindSuspects(const wire::native::JobStatus& job,
                                   const std::vector<Look>& looks);
 

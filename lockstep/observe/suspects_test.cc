@@ -75,6 +75,41 @@ TEST(Suspects, TheStoppedOneWhoseStopOthersFailedBy) {
   EXPECT_THAT(SuspectsOf(job), ElementsAre(0));
 }
 
+TEST(Suspects, TheOneThatEndedWellBeforeTheOthersFailed) {
+  JobStatus job = StockJob();
+  job.members[1].process = ProcessState::kEnded;
+  job.members[1].process_since_ago_us = 10 * kSecond;
+  job.members[1].why = "its process exited with code 0 10s ago";
+  for (const int32_t i : {0, 2, 3}) Exit(job, i, 9 * kSecond - i);
+  const auto suspects = FindSuspects(job, {});
+  ASSERT_EQ(suspects.size(), 1U);
+  EXPECT_EQ(suspects[0].member, 1);
+  EXPECT_EQ(suspects[0].evidence,
+            "its process exited with code 0 10s ago, and then the others failed, who may have "
+            "needed it");
+  // At the end of a run one fails after the others have ended: by itself.
+  for (const int32_t i : {2, 3}) job.members[i].process = ProcessState::kEnded;
+  EXPECT_THAT(SuspectsOf(job), ElementsAre(0));
+  // It ended long before, or after.
+  for (const int32_t i : {2, 3}) Exit(job, i, 9 * kSecond - i);
+  job.members[1].process_since_ago_us = 100 * kSecond;
+  EXPECT_THAT(SuspectsOf(job), ElementsAre(0));
+  job.members[1].process_since_ago_us = 8 * kSecond;
+  EXPECT_THAT(SuspectsOf(job), ElementsAre(0));
+  // A signal needs nobody.
+  job.members[1].process_since_ago_us = 10 * kSecond;
+  Fail(job, 0, 9 * kSecond);
+  EXPECT_THAT(SuspectsOf(job), ElementsAre(0));
+}
+
+TEST(Suspects, OfLooksNobodyWhenAllHaveEnded) {
+  JobStatus job = StockJob();
+  const std::vector<Look> looks = {Hang(1, "barrier 'x' timed out", 30 * kSecond)};
+  EXPECT_THAT(SuspectsOf(job, looks), ElementsAre(1));
+  for (MemberStatus& member : job.members) member.process = ProcessState::kEnded;
+  EXPECT_THAT(SuspectsOf(job, looks), IsEmpty());
+}
+
 TEST(Suspects, WhoTheFirstErrorOfTheAttemptIsAbout) {
   const auto suspects = FindSuspects(BrokenJob(), {});
   ASSERT_EQ(suspects.size(), 1u);
@@ -98,6 +133,12 @@ TEST(Suspects, WhoseKeyOfTorchsStoreIsAwaited) {
             "3 wait for key '/default_pg/0//cpu//0/3' of torch's store, which it has not set");
   EXPECT_EQ(suspects[0].stack_place, "runs load, loader.py:31");
   EXPECT_THAT(SuspectText(suspects[0]), HasSubstr("; it runs load, loader.py:31"));
+  // It cannot set it any more.
+  job.members[3].process = ProcessState::kEnded;
+  job.members[3].why = "its process exited with code 0 10s ago";
+  ASSERT_EQ(SuspectsOf(job), std::vector<int32_t>{3});
+  EXPECT_THAT(FindSuspects(job, {})[0].evidence,
+              HasSubstr("which it has not set, and its process exited with code 0 10s ago"));
   // A moment is no hang.
   AwaitKeyOf(job, 3, kSecond / 10);
   EXPECT_THAT(SuspectsOf(job), IsEmpty());

@@ -91,6 +91,7 @@ wire::store::Job JobHost::saved() const {
 }
 
 void JobHost::NoteStacks(const coord::Event& event) {
+  if (std::holds_alternative<coord::ProcessStarted>(event)) stack_looks_.ProcessStarted();
   const auto* set = std::get_if<coord::SetKey>(&event);
   if (set == nullptr || set->key != wire::native::kStackQuestionKey) return;
   const auto asked = wire::native::DecodeQuestion(set->value);

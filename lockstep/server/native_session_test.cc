@@ -139,6 +139,14 @@ TEST_F(NativeSessionTest, ABarrierThatTimesOutHasLaunchersAskedForStacks) {
   // What times out comes in bursts, and the first tells most.
   EXPECT_EQ(Reason(*me, native::Barrier{.id = "z", .timeout_us = 1000}), "barrier_timed_out");
   EXPECT_EQ(server_->CurrentStatus()->jobs[0].stacks->id, stacks->id);
+
+  // In the next run what was seen in this one blames nobody.
+  Ask(*Connect(), native::ProcessReport{.job = "digits",
+                                        .member = 1,
+                                        .event = native::ProcessEvent::kStarted,
+                                        .host = "here",
+                                        .pid = 18});
+  EXPECT_EQ(server_->CurrentStatus()->jobs[0].stacks, std::nullopt);
 }
 
 TEST_F(NativeSessionTest, JobsAreMadeListedAndDeleted) {
