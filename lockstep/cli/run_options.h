@@ -43,6 +43,8 @@ struct RunOptions {
   std::vector<std::string> command;
   bool print_environment = false;
   bool dry_run = false;
+  // Nothing is started, and nothing changed at the server: it is told what would be done.
+  bool only_shows() const { return print_environment || dry_run; }
   // Flags of torchrun that were given and do nothing here, each with why.
   std::vector<std::string> without_effect;
 };

@@ -178,10 +178,11 @@ launch::SupervisorOptions SupervisorOf(const RunOptions& options, const Plan& pl
 absl::Status PlanForServer(const RunOptions& options, Plan& plan, int& failure) {
   launch::LauncherOptions& launcher = plan.launcher;
   const bool alone = plan.nodes.alone();
+  const IfMissing if_missing = options.only_shows() ? IfMissing::kSuppose : IfMissing::kMake;
   const absl::StatusOr<FoundJob> job =
       alone ? LookUpJob(options.coordinator, options.job, plan.nodes.processes)
-            : LookUpOrMakeJob(options.coordinator, options.job,
-                              plan.nodes.most * plan.nodes.processes);
+            : LookUpJobOfNodes(options.coordinator, options.job,
+                               plan.nodes.most * plan.nodes.processes, if_missing);
   if (!job.ok()) {
     if (absl::IsInvalidArgument(job.status())) failure = launch::kExitUsage;
     return absl::Status(job.status().code(), TextOfServerError(job.status()));
@@ -189,6 +190,7 @@ absl::Status PlanForServer(const RunOptions& options, Plan& plan, int& failure) 
   launcher.environment.address = job->address;
   if (alone) launcher.supervisor.size = job->size;
   plan.attempt_before = job->attempt_before;
+  plan.job_missing = job->missing;
   // Whoever started us may count attempts as well: ours go on from theirs.
   int64_t outer = 0;
   if (absl::SimpleAtoi(ValueOf(launcher.environment.inherited, "LOCKSTEP_ATTEMPT"), &outer)) {
@@ -297,9 +299,13 @@ void PrintEnvironment(const Plan& plan) {
   for (const std::string& why : plan.detected.why) std::printf("# %s\n", why.c_str());
   launch::RunEnvironment environment = plan.launcher.environment;
   if (plan.server) {
-    environment.address.link = environment.address.grpc = "HOST:PORT";
-    environment.address.store = "HOST:PORT";
+    environment.address.link = environment.address.grpc = kAddressNotKnown;
+    environment.address.store = kAddressNotKnown;
     std::printf("# HOST and PORT are known once the server of this run has started\n");
+  }
+  if (plan.job_missing) {
+    std::printf("# HOST and PORT are known once the run has made job \"%s\" at the server\n",
+                environment.address.job.c_str());
   }
   for (int32_t local = 0; local < environment.placement.local_size; ++local) {
     std::printf("# %s/%d\n", environment.role.c_str(), environment.placement.first + local);
@@ -321,6 +327,10 @@ void PrintPlan(const RunOptions& options, const Plan& plan) {
   std::printf("server: %s\n", plan.server
                                   ? absl::StrJoin(plan.server->command.arguments, " ").c_str()
                                   : environment.address.link.c_str());
+  if (plan.job_missing) {
+    std::printf("the server does not have the job: it is made, with %d members\n",
+                plan.nodes.most * plan.nodes.processes);
+  }
   std::printf("command: %s (%s)\n", absl::StrJoin(plan.launcher.command.arguments, " ").c_str(),
               plan.launcher.command.path.c_str());
   const launch::SupervisorOptions& supervisor = plan.launcher.supervisor;

@@ -576,7 +576,7 @@ int RunJob(const RunOptions& options) {
   for (const std::string& sentence : options.without_effect) SayNow(sentence);
   absl::StatusOr<Plan> plan = MakePlan(options, failure);
   if (!plan.ok()) return Fail(failure, plan.status());
-  if (options.print_environment || options.dry_run) {
+  if (options.only_shows()) {
     if (options.dry_run) PrintPlan(options, *plan);
     if (options.print_environment) PrintEnvironment(*plan);
     return 0;

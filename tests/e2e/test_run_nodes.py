@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from commands import DEADLINE_S, LOCKSTEP, Command, Watched, clean_environment, serving
+from commands import DEADLINE_S, LOCKSTEP, Command, Watched, clean_environment, run, serving
 
 PYTHON = sys.executable
 # Says who it is, then waits until it is stopped, or until there is a file of that name.
@@ -199,6 +199,16 @@ def test_a_launcher_that_was_cut_off_stops_what_it_runs_and_comes_again(node, tm
     assert sorted(rank[0] for rank in both) == [0, 1, 2, 3] and {rank[1] for rank in both} == {4}
     (tmp_path / "done").touch()
     assert first.end() == 0 and second.end() == 0
+
+
+@pytest.mark.parametrize("look", ["--dry-run", "--print-env"])
+def test_who_only_looks_changes_nothing_at_the_server(server, look):
+    ended = run("--coordinator", server.address, "--job", "looked-at", "--nnodes", "2",
+                "--nproc-per-node", "3", look, "--", "true")
+    assert ended.code == 0, ended.text()
+    assert re.search(r"made.*6 members|made job \"looked-at\"", ended.text()), ended.text()
+    with Command(LOCKSTEP, "jobs", "--coordinator", server.address) as jobs:
+        assert jobs.end() == 0 and "looked-at" not in jobs.text(), jobs.text()
 
 
 def test_a_node_that_does_not_come_is_named(node):
