@@ -224,6 +224,35 @@ absl::Status PlanOwnServer(const RunOptions& options, const launch::Environment&
   return absl::OkStatus();
 }
 
+// The variables of a process that depend on which of these places it gets.
+std::vector<std::string> NotSettled(launch::RunEnvironment run,
+                                    const std::vector<launch::Placement>& places) {
+  run.placement = places.front();
+  const launch::Environment first = MemberEnvironment(run, 0);
+  std::vector<std::string> names;
+  run.placement = places.back();
+  for (const auto& [name, value] : MemberEnvironment(run, 0)) {
+    if (ValueOf(first, name.c_str()) != value) names.push_back(name);
+  }
+  return names;
+}
+
+// What it gets besides what is inherited, but for what is not settled.
+void PrintProcess(const launch::RunEnvironment& run, const std::vector<std::string>& not_settled,
+                  int32_t local) {
+  if (not_settled.empty()) {
+    std::printf("# %s/%d\n", run.role.c_str(), run.placement.first + local);
+  } else {
+    std::printf("# %s of local rank %d\n", run.role.c_str(), local);
+  }
+  for (const auto& [name, value] : MemberEnvironment(run, local)) {
+    const auto before = run.inherited.find(name);
+    if (before != run.inherited.end() && before->second == value) continue;
+    if (std::find(not_settled.begin(), not_settled.end(), name) != not_settled.end()) continue;
+    std::printf("%s=%s\n", name.c_str(), value.c_str());
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
@@ -295,8 +324,9 @@ void SetAttempt(const Plan& plan, int32_t restarts, launch::RunEnvironment& envi
   if (plan.counts_attempts) environment.attempt.number = NumberOf(plan, restarts);
 }
 
-void PrintEnvironment(const Plan& plan) {
+void PrintEnvironment(const RunOptions& options, const Plan& plan) {
   for (const std::string& why : plan.detected.why) std::printf("# %s\n", why.c_str());
+  std::printf("# %s\n", launch::TextOf(plan.nodes, options.nodes).c_str());
   launch::RunEnvironment environment = plan.launcher.environment;
   if (plan.server) {
     environment.address.link = environment.address.grpc = kAddressNotKnown;
@@ -307,13 +337,21 @@ void PrintEnvironment(const Plan& plan) {
     std::printf("# HOST and PORT are known once the run has made job \"%s\" at the server\n",
                 environment.address.job.c_str());
   }
+  std::vector<launch::Placement> places = {environment.placement};
+  if (!plan.nodes.alone()) {
+    places = launch::PossiblePlacements(plan.nodes);
+    std::printf("# supposing %s%d process%s on each node\n",
+                places.size() == 1 ? "that each node says its rank, and " : "",
+                plan.nodes.processes, plan.nodes.processes == 1 ? "" : "es");
+  }
+  const std::vector<std::string> not_settled = NotSettled(environment, places);
+  if (!not_settled.empty()) {
+    std::printf("# known only when the nodes have met: %s\n",
+                absl::StrJoin(not_settled, ", ").c_str());
+  }
+  environment.placement = places.front();
   for (int32_t local = 0; local < environment.placement.local_size; ++local) {
-    std::printf("# %s/%d\n", environment.role.c_str(), environment.placement.first + local);
-    for (const auto& [name, value] : MemberEnvironment(environment, local)) {
-      const auto before = environment.inherited.find(name);
-      if (before != environment.inherited.end() && before->second == value) continue;
-      std::printf("%s=%s\n", name.c_str(), value.c_str());
-    }
+    PrintProcess(environment, not_settled, local);
   }
 }
 
@@ -321,9 +359,9 @@ void PrintPlan(const RunOptions& options, const Plan& plan) {
   const launch::RunEnvironment& environment = plan.launcher.environment;
   const launch::Placement& place = environment.placement;
   for (const std::string& why : plan.detected.why) std::printf("%s\n", why.c_str());
-  std::printf("job \"%s\": %d process%s here, of %d nodes at least and %d at most\n",
-              environment.address.job.c_str(), place.local_size, place.local_size == 1 ? "" : "es",
-              plan.nodes.least, plan.nodes.most);
+  std::printf("%s\n", launch::TextOf(plan.nodes, options.nodes).c_str());
+  std::printf("job \"%s\": %d process%s here\n", environment.address.job.c_str(), place.local_size,
+              place.local_size == 1 ? "" : "es");
   std::printf("server: %s\n", plan.server
                                   ? absl::StrJoin(plan.server->command.arguments, " ").c_str()
                                   : environment.address.link.c_str());

@@ -45,7 +45,7 @@ int64_t NumberOf(const Plan& plan, int32_t restarts);
 void SetAttempt(const Plan& plan, int32_t restarts, launch::RunEnvironment& environment);
 
 // `--print-env`, `--dry-run`: to standard output.
-void PrintEnvironment(const Plan& plan);
+void PrintEnvironment(const RunOptions& options, const Plan& plan);
 void PrintPlan(const RunOptions& options, const Plan& plan);
 
 }  // namespace lockstep::cli

@@ -578,7 +578,7 @@ int RunJob(const RunOptions& options) {
   if (!plan.ok()) return Fail(failure, plan.status());
   if (options.only_shows()) {
     if (options.dry_run) PrintPlan(options, *plan);
-    if (options.print_environment) PrintEnvironment(*plan);
+    if (options.print_environment) PrintEnvironment(options, *plan);
     return 0;
   }
   // Only a server of our own cannot do without it.
