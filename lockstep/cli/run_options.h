@@ -45,7 +45,7 @@ struct RunOptions {
   bool dry_run = false;
   // Nothing is started, and nothing changed at the server: it is told what would be done.
   bool only_shows() const { return print_environment || dry_run; }
-  // Flags of torchrun that were given and do nothing here, each with why.
+  // Flags that were given and do nothing, those of torchrun above all; each with why.
   std::vector<std::string> without_effect;
 };
 

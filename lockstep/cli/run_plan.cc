@@ -145,7 +145,8 @@ absl::Status CheckOptions(const RunOptions& options, const launch::Nodes& nodes,
             ? ""
             : absl::StrCat(", for example on ", detected.coordinator_host)));
   }
-  if (options.routing.redirects && !options.routing.files) {
+  const auto& redirects = options.routing.redirects;
+  if (redirects && !redirects->none() && !options.routing.files) {
     return absl::InvalidArgumentError(
         "--redirects needs --log-dir, which says where the files are");
   }
