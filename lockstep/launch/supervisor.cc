@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "lockstep/base/check.h"
 #include "lockstep/launch/exit_code.h"
 
@@ -24,12 +23,6 @@ std::string Ordinal(int32_t number) {
                           : number % 10 == 3     ? "rd"
                                                  : "th";
   return absl::StrCat(number, end);
-}
-
-// Each below the sentence that they follow.
-std::string LastLines(const std::vector<std::string>& lines) {
-  if (lines.empty()) return "";
-  return absl::StrCat("; the last that it wrote:\n  | ", absl::StrJoin(lines, "\n  | "));
 }
 
 std::string Others(int count) {
@@ -497,22 +490,6 @@ int Supervisor::ExitCodeOfAttempt() const {
   return preempted_exit_code_.value_or(preempted_.saved() ? 0 : ExitCode(*first_preempted_end_));
 }
 
-// Whose failure the others followed from stands first, with what it said last.
-void Supervisor::Finish(int exit_code, std::string sentence, Effects& out) {
-  finished_ = true;
-  for (std::string& past : past_) out.sentences.push_back(std::move(past));
-  if (first_failed_) {
-    const Process& cause = At(*first_failed_);
-    out.sentences.push_back(
-        absl::StrCat(Verdict(*first_failed_, cause), LastLines(cause.last_lines)));
-  }
-  for (size_t i = 0; i < processes_.size(); ++i) {
-    if (Member(i) != first_failed_) out.sentences.push_back(Verdict(Member(i), processes_[i]));
-  }
-  out.exit_code = exit_code;
-  out.sentences.push_back(std::move(sentence));
-}
-
 // Where nobody was to save and all ended well, the work was done before.
 bool Supervisor::WasPreempted(Time now) const {
   return preempted_.Interrupted(now) && (preempted_.step() || first_preempted_);
@@ -531,26 +508,6 @@ bool Supervisor::AwaitsCheck(Time now, Effects& out) {
 void Supervisor::On(Time now, const PreemptionChecked& event, Effects& out) {
   checked_ = true;
   if (event.told) On(now, *event.told, out);
-}
-
-std::string Supervisor::EndingText(MemberIndex member, const Process& process) const {
-  const std::string text =
-      absl::StrFormat("%s %s after %s", Name(member, process),
-                      process.given_up ? "did not end even by SIGKILL" : Describe(process.ending),
-                      Spell(process.ended - process.started));
-  return process.error.empty() ? text : absl::StrCat(text, ": ", process.error);
-}
-
-std::string Supervisor::Verdict(MemberIndex member, const Process& process) const {
-  if (process.state == ProcessState::kNotStarted) {
-    return absl::StrFormat("%s/%d was not started", options_.role, member.value());
-  }
-  std::string text = EndingText(member, process);
-  if (process.ending.signal != 0 && process.ending.signal == process.sent) {
-    absl::StrAppend(&text, " (sent by lockstep run)");
-  }
-  if (first_failed_ == member) absl::StrAppend(&text, " <- the first to fail");
-  return text;
 }
 
 }  // namespace lockstep::launch
