@@ -187,12 +187,9 @@ void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
     return;
   }
   if (event.signal == SIGINT) {
-    const bool again = interrupted_ && now - *interrupted_ <= options_.grace;
-    interrupted_ = now;
-    if (again) {
-      out.sentences.push_back("second SIGINT");
-      Escalate(now, Escalation::kKilled, out);
-      return;
+    const std::optional<Time> before = std::exchange(interrupted_, now);
+    if (before && now - *before <= kSecondInterruptWindow) {
+      return KillInterrupted(now, *before, out);
     }
   }
   const bool notice = TakeAsNotice(now, event.signal, out);
@@ -210,9 +207,23 @@ void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
   std::string sentence =
       absl::StrFormat("%s: passed on to %d process%s", name, running, running == 1 ? "" : "es");
   if (event.signal == SIGINT) {
-    absl::StrAppend(&sentence, "; again within ", Spell(options_.grace), " kills");
+    absl::StrAppend(&sentence, "; again within ", Spell(kSecondInterruptWindow), " kills");
   }
   out.sentences.push_back(std::move(sentence));
+}
+
+// What failed before the user asked for the end stays the failure of the run.
+void Supervisor::KillInterrupted(Time now, Time first_interrupt, Effects& out) {
+  const bool failed_before =
+      first_failure_ && (!first_failure_at_ || *first_failure_at_ < first_interrupt);
+  if (CountRunning() > 0 && !failed_before) {
+    killed_by_interrupt_ = true;
+    first_failure_ = kExitSignalBase + SIGINT;
+    first_failure_at_ = now;
+    first_failed_.reset();
+  }
+  out.sentences.push_back("second SIGINT");
+  Escalate(now, Escalation::kKilled, out);
 }
 
 bool Supervisor::TakeAsNotice(Time now, int signal, Effects& out) {
@@ -336,6 +347,7 @@ int Supervisor::CountRunning() const {
 void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effects& out) {
   if (first_failure_) return;
   first_failure_ = exit_code;
+  first_failure_at_ = now;
   first_failure_text_ = sentence;
   if (TellsOthers()) out.failure = {first_failed_, sentence, exit_code};
   const int running = CountRunning();
@@ -480,7 +492,10 @@ void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
   } else if (exit_code == 0) {
     Finish(0, absl::StrFormat("all %d succeeded in %s", processes_.size(), after), out);
   } else {
-    Finish(exit_code, absl::StrFormat("failed after %s, exit code %d", after, exit_code), out);
+    Finish(exit_code,
+           absl::StrFormat("%s after %s, exit code %d",
+                           killed_by_interrupt_ ? "interrupted" : "failed", after, exit_code),
+           out);
   }
 }
 
