@@ -147,14 +147,22 @@ absl::StatusOr<std::string> OpenStoreOf(const launch::JobAddress& address, int64
   }
 }
 
-absl::StatusOr<FoundJob> LookUpOrMakeJob(const std::string& coordinator, const std::string& job,
-                                         int32_t size) {
+absl::StatusOr<FoundJob> LookUpJobOfNodes(const std::string& coordinator, const std::string& job,
+                                          int32_t size, IfMissing if_missing) {
   const auto client = Connect(coordinator);
   if (!client.ok()) return client.status();
   auto reply = (*client)->Call(wire::native::StatusRequest{}, kTimeout);
   if (!reply.ok()) return reply.status();
   const auto is = [&](const auto& one) { return one.job == job; };
   if (!job.empty() && std::none_of(reply->jobs.begin(), reply->jobs.end(), is)) {
+    if (if_missing == IfMissing::kSuppose) {
+      return FoundJob{.address = {.job = job,
+                                  .link = coordinator,
+                                  .grpc = kAddressNotKnown,
+                                  .store = kAddressNotKnown},
+                      .size = size,
+                      .missing = true};
+    }
     const auto made = (*client)->Call(wire::native::CreateJob{.job = job, .size = size}, kTimeout);
     if (!made.ok()) return made.status();
     reply = (*client)->Call(wire::native::StatusRequest{}, kTimeout);

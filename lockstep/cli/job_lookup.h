@@ -15,11 +15,22 @@
 
 namespace lockstep::cli {
 
+// Stands for an address that is not known yet, where people are shown what would be done.
+inline constexpr char kAddressNotKnown[] = "HOST:PORT";
+
 struct FoundJob {
   launch::JobAddress address;
   int32_t size = 0;
   // The number of the last attempt that somebody came into, as a member or at its store.
   int64_t attempt_before = 0;
+  // The server does not have it; the addresses behind the link are not known.
+  bool missing = false;
+};
+
+// What is done about a job that the server does not have.
+enum class IfMissing {
+  kMake,
+  kSuppose,  // nothing is changed there: what is found is what would be made
 };
 
 // Chooses from what the server at `coordinator` told. `job` empty: the only one there is.
@@ -54,9 +65,9 @@ absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::st
 absl::StatusOr<std::string> OpenStoreOf(const launch::JobAddress& address, int64_t attempt,
                                         const std::function<bool()>& interrupted);
 
-// Likewise of a job that several launchers run: one that is not there is made, with this size,
-// which is also what one that is there has to have at least.
-absl::StatusOr<FoundJob> LookUpOrMakeJob(const std::string& coordinator, const std::string& job,
-                                         int32_t size);
+// Likewise of a job that several launchers run. `size`: of one that is made, and what one that is
+// there has to have at least.
+absl::StatusOr<FoundJob> LookUpJobOfNodes(const std::string& coordinator, const std::string& job,
+                                          int32_t size, IfMissing if_missing);
 
 }  // namespace lockstep::cli

@@ -318,6 +318,11 @@ void DeclaredRun::Settle() {
                                      : launch::RestartScope::kWorld;
   options.prefix = !no_prefix_;
   options.routing.files = !options.log_folder.empty();
+  // torchrun has a folder of its own for it; many say it to it for the prefixes only.
+  if (options.routing.tee && !options.routing.tee->none() && !options.routing.files) {
+    options.without_effect.push_back(
+        "--tee writes no files without --log-dir, which says where they are; all output is shown");
+  }
   // What a cluster's operator sets for torchrun by variables is nobody's mistake.
   for (const config::Option& option : table.options()) {
     if (option.origin != config::Origin::kFlag) continue;

@@ -43,7 +43,9 @@ struct RunOptions {
   std::vector<std::string> command;
   bool print_environment = false;
   bool dry_run = false;
-  // Flags of torchrun that were given and do nothing here, each with why.
+  // Nothing is started, and nothing changed at the server: it is told what would be done.
+  bool only_shows() const { return print_environment || dry_run; }
+  // Flags that were given and do nothing, those of torchrun above all; each with why.
   std::vector<std::string> without_effect;
 };
 

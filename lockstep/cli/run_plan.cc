@@ -145,7 +145,8 @@ absl::Status CheckOptions(const RunOptions& options, const launch::Nodes& nodes,
             ? ""
             : absl::StrCat(", for example on ", detected.coordinator_host)));
   }
-  if (options.routing.redirects && !options.routing.files) {
+  const auto& redirects = options.routing.redirects;
+  if (redirects && !redirects->none() && !options.routing.files) {
     return absl::InvalidArgumentError(
         "--redirects needs --log-dir, which says where the files are");
   }
@@ -178,10 +179,11 @@ launch::SupervisorOptions SupervisorOf(const RunOptions& options, const Plan& pl
 absl::Status PlanForServer(const RunOptions& options, Plan& plan, int& failure) {
   launch::LauncherOptions& launcher = plan.launcher;
   const bool alone = plan.nodes.alone();
+  const IfMissing if_missing = options.only_shows() ? IfMissing::kSuppose : IfMissing::kMake;
   const absl::StatusOr<FoundJob> job =
       alone ? LookUpJob(options.coordinator, options.job, plan.nodes.processes)
-            : LookUpOrMakeJob(options.coordinator, options.job,
-                              plan.nodes.most * plan.nodes.processes);
+            : LookUpJobOfNodes(options.coordinator, options.job,
+                               plan.nodes.most * plan.nodes.processes, if_missing);
   if (!job.ok()) {
     if (absl::IsInvalidArgument(job.status())) failure = launch::kExitUsage;
     return absl::Status(job.status().code(), TextOfServerError(job.status()));
@@ -189,6 +191,7 @@ absl::Status PlanForServer(const RunOptions& options, Plan& plan, int& failure) 
   launcher.environment.address = job->address;
   if (alone) launcher.supervisor.size = job->size;
   plan.attempt_before = job->attempt_before;
+  plan.job_missing = job->missing;
   // Whoever started us may count attempts as well: ours go on from theirs.
   int64_t outer = 0;
   if (absl::SimpleAtoi(ValueOf(launcher.environment.inherited, "LOCKSTEP_ATTEMPT"), &outer)) {
@@ -220,6 +223,35 @@ absl::Status PlanOwnServer(const RunOptions& options, const launch::Environment&
   plan.launcher.environment.address.job = own.job;
   plan.server = std::move(own);
   return absl::OkStatus();
+}
+
+// The variables of a process that depend on which of these places it gets.
+std::vector<std::string> NotSettled(launch::RunEnvironment run,
+                                    const std::vector<launch::Placement>& places) {
+  run.placement = places.front();
+  const launch::Environment first = MemberEnvironment(run, 0);
+  std::vector<std::string> names;
+  run.placement = places.back();
+  for (const auto& [name, value] : MemberEnvironment(run, 0)) {
+    if (ValueOf(first, name.c_str()) != value) names.push_back(name);
+  }
+  return names;
+}
+
+// What it gets besides what is inherited, but for what is not settled.
+void PrintProcess(const launch::RunEnvironment& run, const std::vector<std::string>& not_settled,
+                  int32_t local) {
+  if (not_settled.empty()) {
+    std::printf("# %s/%d\n", run.role.c_str(), run.placement.first + local);
+  } else {
+    std::printf("# %s of local rank %d\n", run.role.c_str(), local);
+  }
+  for (const auto& [name, value] : MemberEnvironment(run, local)) {
+    const auto before = run.inherited.find(name);
+    if (before != run.inherited.end() && before->second == value) continue;
+    if (std::find(not_settled.begin(), not_settled.end(), name) != not_settled.end()) continue;
+    std::printf("%s=%s\n", name.c_str(), value.c_str());
+  }
 }
 
 }  // namespace
@@ -293,21 +325,34 @@ void SetAttempt(const Plan& plan, int32_t restarts, launch::RunEnvironment& envi
   if (plan.counts_attempts) environment.attempt.number = NumberOf(plan, restarts);
 }
 
-void PrintEnvironment(const Plan& plan) {
+void PrintEnvironment(const RunOptions& options, const Plan& plan) {
   for (const std::string& why : plan.detected.why) std::printf("# %s\n", why.c_str());
+  std::printf("# %s\n", launch::TextOf(plan.nodes, options.nodes).c_str());
   launch::RunEnvironment environment = plan.launcher.environment;
   if (plan.server) {
-    environment.address.link = environment.address.grpc = "HOST:PORT";
-    environment.address.store = "HOST:PORT";
+    environment.address.link = environment.address.grpc = kAddressNotKnown;
+    environment.address.store = kAddressNotKnown;
     std::printf("# HOST and PORT are known once the server of this run has started\n");
   }
+  if (plan.job_missing) {
+    std::printf("# HOST and PORT are known once the run has made job \"%s\" at the server\n",
+                environment.address.job.c_str());
+  }
+  std::vector<launch::Placement> places = {environment.placement};
+  if (!plan.nodes.alone()) {
+    places = launch::PossiblePlacements(plan.nodes);
+    std::printf("# supposing %s%d process%s on each node\n",
+                places.size() == 1 ? "that each node says its rank, and " : "",
+                plan.nodes.processes, plan.nodes.processes == 1 ? "" : "es");
+  }
+  const std::vector<std::string> not_settled = NotSettled(environment, places);
+  if (!not_settled.empty()) {
+    std::printf("# known only when the nodes have met: %s\n",
+                absl::StrJoin(not_settled, ", ").c_str());
+  }
+  environment.placement = places.front();
   for (int32_t local = 0; local < environment.placement.local_size; ++local) {
-    std::printf("# %s/%d\n", environment.role.c_str(), environment.placement.first + local);
-    for (const auto& [name, value] : MemberEnvironment(environment, local)) {
-      const auto before = environment.inherited.find(name);
-      if (before != environment.inherited.end() && before->second == value) continue;
-      std::printf("%s=%s\n", name.c_str(), value.c_str());
-    }
+    PrintProcess(environment, not_settled, local);
   }
 }
 
@@ -315,12 +360,16 @@ void PrintPlan(const RunOptions& options, const Plan& plan) {
   const launch::RunEnvironment& environment = plan.launcher.environment;
   const launch::Placement& place = environment.placement;
   for (const std::string& why : plan.detected.why) std::printf("%s\n", why.c_str());
-  std::printf("job \"%s\": %d process%s here, of %d nodes at least and %d at most\n",
-              environment.address.job.c_str(), place.local_size, place.local_size == 1 ? "" : "es",
-              plan.nodes.least, plan.nodes.most);
+  std::printf("%s\n", launch::TextOf(plan.nodes, options.nodes).c_str());
+  std::printf("job \"%s\": %d process%s here\n", environment.address.job.c_str(), place.local_size,
+              place.local_size == 1 ? "" : "es");
   std::printf("server: %s\n", plan.server
                                   ? absl::StrJoin(plan.server->command.arguments, " ").c_str()
                                   : environment.address.link.c_str());
+  if (plan.job_missing) {
+    std::printf("the server does not have the job: it is made, with %d members\n",
+                plan.nodes.most * plan.nodes.processes);
+  }
   std::printf("command: %s (%s)\n", absl::StrJoin(plan.launcher.command.arguments, " ").c_str(),
               plan.launcher.command.path.c_str());
   const launch::SupervisorOptions& supervisor = plan.launcher.supervisor;

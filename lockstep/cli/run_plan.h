@@ -30,10 +30,12 @@ struct Plan {
   absl::Duration last_call;
   int64_t attempt_before = 0;    // of the job; the run's first is the one after it
   bool counts_attempts = false;  // the processes are told which they are started for
+  bool job_missing = false;      // the server does not have it: only looked at, see MakePlan
 };
 
 // What is wrong with the options, or with what they name, is told before anything is started;
-// `failure` is then the exit code.
+// `failure` is then the exit code. A job of several nodes that the server does not have is made,
+// unless the options say that nothing is to be done.
 absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure);
 
 // Of the job's attempt after `restarts` restarts.
@@ -43,7 +45,7 @@ int64_t NumberOf(const Plan& plan, int32_t restarts);
 void SetAttempt(const Plan& plan, int32_t restarts, launch::RunEnvironment& environment);
 
 // `--print-env`, `--dry-run`: to standard output.
-void PrintEnvironment(const Plan& plan);
+void PrintEnvironment(const RunOptions& options, const Plan& plan);
 void PrintPlan(const RunOptions& options, const Plan& plan);
 
 }  // namespace lockstep::cli

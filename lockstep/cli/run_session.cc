@@ -31,6 +31,7 @@
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/free_ports.h"
 #include "lockstep/launch/guardian.h"
+#include "lockstep/launch/log_writer.h"
 #include "lockstep/launch/orphans.h"
 #include "lockstep/launch/output_sink.h"
 #include "lockstep/launch/private_server.h"
@@ -576,10 +577,19 @@ int RunJob(const RunOptions& options) {
   for (const std::string& sentence : options.without_effect) SayNow(sentence);
   absl::StatusOr<Plan> plan = MakePlan(options, failure);
   if (!plan.ok()) return Fail(failure, plan.status());
-  if (options.print_environment || options.dry_run) {
+  if (options.only_shows()) {
     if (options.dry_run) PrintPlan(options, *plan);
-    if (options.print_environment) PrintEnvironment(*plan);
+    if (options.print_environment) PrintEnvironment(options, *plan);
     return 0;
+  }
+  // What goes to files only would be lost.
+  if (!options.log_folder.empty()) {
+    const absl::Status prepared = launch::LogWriter::Prepare(options.log_folder);
+    if (!prepared.ok()) {
+      SayNow(absl::StrCat("--log-dir: ", std::string(prepared.message()),
+                          "; nothing was started, say another folder"));
+      return launch::kExitUsage;
+    }
   }
   // Only a server of our own cannot do without it.
   absl::StatusOr<std::string> made = MakeFolder();

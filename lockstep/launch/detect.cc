@@ -203,7 +203,7 @@ absl::StatusOr<Detected> DetectCluster(const DetectInput& input) {
   if (HasAll(environment, {"LOCKSTEP_RUN_ID"})) {
     Detected none;
     none.nodes = 1;
-    none.why.push_back("within another lockstep run nobody else is looked for: one node");
+    none.why.push_back("within another lockstep run nobody else is looked for");
     return none;
   }
   if (HasAll(environment, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"})) {
@@ -230,7 +230,7 @@ absl::StatusOr<Detected> DetectCluster(const DetectInput& input) {
   none.nodes = 1;
   none.why.push_back(
       "no scheduler is seen (Open MPI, PMI, a step of Slurm, an indexed job of Kubernetes) and no "
-      "hosts file is given: one node");
+      "hosts file is given");
   return none;
 }
 

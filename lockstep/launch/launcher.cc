@@ -141,7 +141,8 @@ LogWriter::File Launcher::OpenLog(MemberIndex member, const char* name) {
                                    environment_.attempt.restarts + 1, "/rank_", member.value()),
                       name);
   if (file.ok()) return *std::move(file);
-  host_.Say(std::string(file.status().message()));
+  host_.Say(absl::StrCat(std::string(file.status().message()), "; what ", options_.supervisor.role,
+                         "/", member.value(), " writes there is shown instead"));
   return nullptr;
 }
 
@@ -151,10 +152,11 @@ std::unique_ptr<OutputPipe> Launcher::MakePipe(Slot& slot, Streams stream, runti
   const std::string name = absl::StrCat(options_.supervisor.role, "/", slot.member.value());
   const bool color = output ? options_.color_output : options_.color_errors;
   LogWriter::File file;
+  bool console = options_.routing.ToConsole(local, stream);
   if (logs_ != nullptr && options_.routing.ToFile(local, stream)) {
     file = OpenLog(slot.member, output ? "stdout.log" : "stderr.log");
+    console |= file == nullptr;
   }
-  const bool console = options_.routing.ToConsole(local, stream);
   return std::make_unique<OutputPipe>(
       loop_, std::move(fd),
       options_.prefix ? LinePrefixer(name, color ? ColorOf(slot.member) : -1) : LinePrefixer(),

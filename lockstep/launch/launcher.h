@@ -107,6 +107,7 @@ class Launcher {
   // `restarts`: of it alone.
   bool StartOne(MemberIndex member, int32_t restarts);
   std::unique_ptr<OutputPipe> MakePipe(Slot& slot, Streams stream, runtime::UniqueFd fd);
+  // Null: it cannot be, which was said.
   LogWriter::File OpenLog(MemberIndex member, const char* name);
   std::unique_ptr<Slot>& SlotOf(MemberIndex member);
   void Retire(std::unique_ptr<Slot>& slot);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -57,6 +58,22 @@ absl::StatusOr<LogWriter::File> LogWriter::Open(const std::string& folder,
     return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
   }
   return std::make_shared<const runtime::UniqueFd>(std::move(fd));
+}
+
+absl::Status LogWriter::Prepare(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot make the folder ", folder, ": ", error.message()));
+  }
+  std::string probe = absl::StrCat(folder, "/.lockstep-run-XXXXXX");
+  if (::mkdtemp(probe.data()) == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot make anything in ", folder, ": ", std::strerror(errno)));
+  }
+  ::rmdir(probe.c_str());
+  return absl::OkStatus();
 }
 
 bool LogWriter::Push(const File& file, std::string_view text) {

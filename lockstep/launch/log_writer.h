@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lockstep/runtime/unique_fd.h"
 
@@ -39,6 +40,10 @@ class LogWriter {
 
   // Opens `folder`/`name` to be added to; makes the folders on the way to it.
   static absl::StatusOr<File> Open(const std::string& folder, const std::string& name);
+
+  // Makes `folder`, and finds out whether anything can be made in it; leaves nothing else behind.
+  // INVALID_ARGUMENT says why not.
+  static absl::Status Prepare(const std::string& folder);
 
   // Takes the text in any case; false: wait for room before there is more.
   bool Push(const File& file, std::string_view text);

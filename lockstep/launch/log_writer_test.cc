@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <sstream>
@@ -62,6 +63,21 @@ TEST(LogWriterTest, AFullDiskIsToldOnceAndHoldsUpNobody) {
     Flush(writer);
   }
   EXPECT_EQ(told, 1);
+}
+
+TEST(LogWriterTest, AFolderIsPreparedOrRefused) {
+  const std::string folder =
+      testing::TempDir() + "/log-writer-prepare-" + std::to_string(::getpid());
+  EXPECT_TRUE(LogWriter::Prepare(folder + "/deep/logs").ok());
+  EXPECT_TRUE(LogWriter::Prepare(folder + "/deep/logs").ok());
+  EXPECT_TRUE(std::filesystem::is_empty(folder + "/deep/logs"));
+  std::ofstream(folder + "/file") << "no folder";
+  for (const std::string& wrong : {folder + "/file", folder + "/file/logs", std::string("/proc")}) {
+    const absl::Status refused = LogWriter::Prepare(wrong);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << wrong;
+    EXPECT_NE(refused.message().find(wrong), std::string::npos) << refused;
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(LogWriterTest, TellsWhenThereIsRoomAgain) {

@@ -98,4 +98,34 @@ absl::StatusOr<Nodes> SettleNodes(const NodesWanted& wanted, const Detected& det
   return nodes;
 }
 
+std::string TextOf(const Nodes& nodes, const NodesWanted& wanted) {
+  const std::string by = wanted.nodes.empty() ? "" : " by --nnodes";
+  if (nodes.alone()) return absl::StrCat("one node", by);
+  if (nodes.least != nodes.most) {
+    return absl::StrCat(nodes.least, " to ", nodes.most, " nodes", by,
+                        "; which of them this is, they settle when they meet");
+  }
+  return absl::StrCat(nodes.most, " nodes", by,
+                      nodes.node ? absl::StrCat(", of which this is node ", *nodes.node)
+                                 : "; which of them this is, they settle when they meet");
+}
+
+std::vector<Placement> PossiblePlacements(const Nodes& nodes) {
+  std::vector<Placement> placements;
+  const auto add = [&](int32_t count, int32_t node) {
+    placements.push_back({.size = count * nodes.processes,
+                          .first = node * nodes.processes,
+                          .local_size = nodes.processes,
+                          .node = node,
+                          .nodes = count});
+  };
+  if (nodes.least == nodes.most && (nodes.node || nodes.alone())) {
+    add(nodes.most, nodes.node.value_or(0));
+    return placements;
+  }
+  add(nodes.least, 0);
+  add(nodes.most, nodes.most - 1);
+  return placements;
+}
+
 }  // namespace lockstep::launch

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "lockstep/launch/detect.h"
+#include "lockstep/launch/environment.h"
 
 namespace lockstep::launch {
 
@@ -40,5 +42,13 @@ absl::Status ParseNodes(const std::string& text, int32_t& least, int32_t& most);
 // something is not known; the message says what to say.
 absl::StatusOr<Nodes> SettleNodes(const NodesWanted& wanted, const Detected& detected,
                                   const HostDevices& devices);
+
+// "2 nodes by --nnodes, of which this is node 1"; `wanted`: what they were settled from.
+std::string TextOf(const Nodes& nodes, const NodesWanted& wanted);
+
+// Where this launcher may come to stand once the nodes have met, supposing that each of them says
+// its rank if this one does, and has as many processes. One placement where that settles it; else
+// some, which differ in all that is not settled.
+std::vector<Placement> PossiblePlacements(const Nodes& nodes);
 
 }  // namespace lockstep::launch

@@ -6,6 +6,7 @@
 namespace lockstep::launch {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 const Detected kNobody = {.nodes = 1};
@@ -61,6 +62,37 @@ TEST(NodesTest, DevicesAreCounted) {
   EXPECT_EQ(SettleNodes({.per_node = "cpu"}, kNobody, devices)->processes, 16);
   EXPECT_EQ(SettleNodes({.per_node = "auto"}, kNobody, {.cpus = 2})->processes, 2);
   EXPECT_THAT(Refusal({.per_node = "gpu"}), HasSubstr("no GPU is seen"));
+}
+
+TEST(NodesTest, TheTextSaysHowManyAndWhichOne) {
+  EXPECT_EQ(TextOf({.processes = 3}, {}), "one node");
+  EXPECT_EQ(TextOf({.processes = 3}, {.nodes = "1"}), "one node by --nnodes");
+  EXPECT_EQ(TextOf({.least = 4, .most = 4, .node = 3}, {}), "4 nodes, of which this is node 3");
+  EXPECT_THAT(TextOf({.least = 2, .most = 2}, {.nodes = "2"}),
+              HasSubstr("2 nodes by --nnodes; which of them this is, they settle"));
+  EXPECT_THAT(TextOf({.least = 2, .most = 4, .node = 1}, {.nodes = "2:4"}),
+              HasSubstr("2 to 4 nodes by --nnodes; which of them this is, they settle"));
+}
+
+TEST(NodesTest, AFixedNumberAndARankSettleThePlace) {
+  EXPECT_THAT(
+      PossiblePlacements({.processes = 3, .least = 2, .most = 2, .node = 1}),
+      ElementsAre(Placement{.size = 6, .first = 3, .local_size = 3, .node = 1, .nodes = 2}));
+  EXPECT_THAT(
+      PossiblePlacements({.processes = 3}),
+      ElementsAre(Placement{.size = 3, .first = 0, .local_size = 3, .node = 0, .nodes = 1}));
+}
+
+TEST(NodesTest, PlacesThatAreNotSettledDifferInAllThatIsNot) {
+  EXPECT_THAT(
+      PossiblePlacements({.processes = 3, .least = 2, .most = 2}),
+      ElementsAre(Placement{.size = 6, .first = 0, .local_size = 3, .node = 0, .nodes = 2},
+                  Placement{.size = 6, .first = 3, .local_size = 3, .node = 1, .nodes = 2}));
+  // Who is missing may be of a lower rank.
+  EXPECT_THAT(
+      PossiblePlacements({.processes = 2, .least = 1, .most = 4, .node = 3}),
+      ElementsAre(Placement{.size = 2, .first = 0, .local_size = 2, .node = 0, .nodes = 1},
+                  Placement{.size = 8, .first = 6, .local_size = 2, .node = 3, .nodes = 4}));
 }
 
 TEST(NodesTest, WhatMakesNoSenseIsRefusedWithWhatToSay) {

@@ -1,5 +1,6 @@
 #include "lockstep/launch/output_routing.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -39,6 +40,11 @@ absl::StatusOr<StreamsOfRanks> StreamsOfRanks::Parse(const std::string& text) {
 Streams StreamsOfRanks::Of(int32_t local) const {
   const auto found = some_.find(local);
   return found != some_.end() ? found->second : all_;
+}
+
+bool StreamsOfRanks::none() const {
+  return all_ == 0 &&
+         std::all_of(some_.begin(), some_.end(), [](const auto& one) { return one.second == 0; });
 }
 
 absl::StatusOr<std::set<int32_t>> ParseRanks(const std::string& text) {

@@ -24,6 +24,8 @@ class StreamsOfRanks {
   static absl::StatusOr<StreamsOfRanks> Parse(const std::string& text);
 
   Streams Of(int32_t local) const;
+  // Of no process any stream: "0".
+  bool none() const;
 
  private:
   Streams all_ = 0;

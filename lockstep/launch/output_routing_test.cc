@@ -35,6 +35,13 @@ TEST(OutputRoutingTest, OnlySomeRanksAreShown) {
   EXPECT_TRUE(routing.ToFile(1, kOutputStream));
 }
 
+TEST(OutputRoutingTest, NoneIsOfNoProcess) {
+  EXPECT_TRUE(StreamsOfRanks::Parse("0")->none());
+  EXPECT_TRUE(StreamsOfRanks::Parse("1:0")->none());
+  EXPECT_FALSE(StreamsOfRanks::Parse("2")->none());
+  EXPECT_FALSE(StreamsOfRanks::Parse("0:0,1:2")->none());
+}
+
 TEST(OutputRoutingTest, WhatMakesNoSenseIsRefused) {
   for (const char* wrong : {"", "4", "x", "0", "0:4", "1:", "a:1", "-1:3", "0:3,", "3,0"}) {
     EXPECT_EQ(StreamsOfRanks::Parse(wrong).ok(), std::string(wrong) == "0") << wrong;

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "lockstep/base/check.h"
 #include "lockstep/launch/exit_code.h"
 
@@ -24,12 +23,6 @@ std::string Ordinal(int32_t number) {
                           : number % 10 == 3     ? "rd"
                                                  : "th";
   return absl::StrCat(number, end);
-}
-
-// Each below the sentence that they follow.
-std::string LastLines(const std::vector<std::string>& lines) {
-  if (lines.empty()) return "";
-  return absl::StrCat("; the last that it wrote:\n  | ", absl::StrJoin(lines, "\n  | "));
 }
 
 std::string Others(int count) {
@@ -194,12 +187,9 @@ void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
     return;
   }
   if (event.signal == SIGINT) {
-    const bool again = interrupted_ && now - *interrupted_ <= options_.grace;
-    interrupted_ = now;
-    if (again) {
-      out.sentences.push_back("second SIGINT");
-      Escalate(now, Escalation::kKilled, out);
-      return;
+    const std::optional<Time> before = std::exchange(interrupted_, now);
+    if (before && now - *before <= kSecondInterruptWindow) {
+      return KillInterrupted(now, *before, out);
     }
   }
   const bool notice = TakeAsNotice(now, event.signal, out);
@@ -217,9 +207,23 @@ void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
   std::string sentence =
       absl::StrFormat("%s: passed on to %d process%s", name, running, running == 1 ? "" : "es");
   if (event.signal == SIGINT) {
-    absl::StrAppend(&sentence, "; again within ", Spell(options_.grace), " kills");
+    absl::StrAppend(&sentence, "; again within ", Spell(kSecondInterruptWindow), " kills");
   }
   out.sentences.push_back(std::move(sentence));
+}
+
+// What failed before the user asked for the end stays the failure of the run.
+void Supervisor::KillInterrupted(Time now, Time first_interrupt, Effects& out) {
+  const bool failed_before =
+      first_failure_ && (!first_failure_at_ || *first_failure_at_ < first_interrupt);
+  if (CountRunning() > 0 && !failed_before) {
+    killed_by_interrupt_ = true;
+    first_failure_ = kExitSignalBase + SIGINT;
+    first_failure_at_ = now;
+    first_failed_.reset();
+  }
+  out.sentences.push_back("second SIGINT");
+  Escalate(now, Escalation::kKilled, out);
 }
 
 bool Supervisor::TakeAsNotice(Time now, int signal, Effects& out) {
@@ -343,6 +347,7 @@ int Supervisor::CountRunning() const {
 void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effects& out) {
   if (first_failure_) return;
   first_failure_ = exit_code;
+  first_failure_at_ = now;
   first_failure_text_ = sentence;
   if (TellsOthers()) out.failure = {first_failed_, sentence, exit_code};
   const int running = CountRunning();
@@ -487,7 +492,10 @@ void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
   } else if (exit_code == 0) {
     Finish(0, absl::StrFormat("all %d succeeded in %s", processes_.size(), after), out);
   } else {
-    Finish(exit_code, absl::StrFormat("failed after %s, exit code %d", after, exit_code), out);
+    Finish(exit_code,
+           absl::StrFormat("%s after %s, exit code %d",
+                           killed_by_interrupt_ ? "interrupted" : "failed", after, exit_code),
+           out);
   }
 }
 
@@ -495,22 +503,6 @@ int Supervisor::ExitCodeOfAttempt() const {
   if (first_failure_ || !first_preempted_) return first_failure_.value_or(0);
   // Who saved may be killed; who did not lost work by it.
   return preempted_exit_code_.value_or(preempted_.saved() ? 0 : ExitCode(*first_preempted_end_));
-}
-
-// Whose failure the others followed from stands first, with what it said last.
-void Supervisor::Finish(int exit_code, std::string sentence, Effects& out) {
-  finished_ = true;
-  for (std::string& past : past_) out.sentences.push_back(std::move(past));
-  if (first_failed_) {
-    const Process& cause = At(*first_failed_);
-    out.sentences.push_back(
-        absl::StrCat(Verdict(*first_failed_, cause), LastLines(cause.last_lines)));
-  }
-  for (size_t i = 0; i < processes_.size(); ++i) {
-    if (Member(i) != first_failed_) out.sentences.push_back(Verdict(Member(i), processes_[i]));
-  }
-  out.exit_code = exit_code;
-  out.sentences.push_back(std::move(sentence));
 }
 
 // Where nobody was to save and all ended well, the work was done before.
@@ -531,26 +523,6 @@ bool Supervisor::AwaitsCheck(Time now, Effects& out) {
 void Supervisor::On(Time now, const PreemptionChecked& event, Effects& out) {
   checked_ = true;
   if (event.told) On(now, *event.told, out);
-}
-
-std::string Supervisor::EndingText(MemberIndex member, const Process& process) const {
-  const std::string text =
-      absl::StrFormat("%s %s after %s", Name(member, process),
-                      process.given_up ? "did not end even by SIGKILL" : Describe(process.ending),
-                      Spell(process.ended - process.started));
-  return process.error.empty() ? text : absl::StrCat(text, ": ", process.error);
-}
-
-std::string Supervisor::Verdict(MemberIndex member, const Process& process) const {
-  if (process.state == ProcessState::kNotStarted) {
-    return absl::StrFormat("%s/%d was not started", options_.role, member.value());
-  }
-  std::string text = EndingText(member, process);
-  if (process.ending.signal != 0 && process.ending.signal == process.sent) {
-    absl::StrAppend(&text, " (sent by lockstep run)");
-  }
-  if (first_failed_ == member) absl::StrAppend(&text, " <- the first to fail");
-  return text;
 }
 
 }  // namespace lockstep::launch

@@ -197,12 +197,16 @@ enum class RestartScope {
   kRank,   // it alone
 };
 
+// How soon after a SIGINT another one kills. Not the grace, which may be shorter than anybody can
+// press a key twice.
+inline constexpr absl::Duration kSecondInterruptWindow = absl::Seconds(10);
+
 struct SupervisorOptions {
   int32_t first = 0;  // member
   int32_t size = 1;
   std::string role = "task";
   // From the first failure until the others get SIGTERM: they learn of it from the coordinator and
-  // should end by themselves. Also how soon a second SIGINT must come to kill.
+  // should end by themselves.
   absl::Duration grace = absl::Seconds(10);
   // How often failures are answered by starting processes again; with RestartScope::kRank, each.
   int32_t max_restarts = 0;
@@ -246,6 +250,9 @@ struct SupervisorOptions {
 // since for a training program SIGTERM can be the notice to save. The exit code is that of the
 // first process that failed. Where several did, that is not told by who ended first: others may be
 // quicker to end over an error than the one who had it. So the coordinator is asked.
+//
+// A second SIGINT kills, and the run was interrupted then: what fails since the first one was told
+// to, so it is no failure that is named.
 //
 // While restarts are left a failure ends an attempt, not the run: the others are stopped, and when
 // all have ended the next attempt is asked for. With other nodes the attempt ends when any of them
@@ -329,6 +336,7 @@ class Supervisor {
   // Until when a step has to be known, else the signals that were taken as notices are passed on.
   Time HeedUntil() const;
   void PassOnTaken(Effects& out);
+  void KillInterrupted(Time now, Time first_interrupt, Effects& out);
   bool TakeAsNotice(Time now, int signal, Effects& out);
   void FinishIfAllReleased(Time now, Effects& out);
   bool WasPreempted(Time now) const;
@@ -366,8 +374,9 @@ class Supervisor {
   std::optional<std::string> called_off_;  // by the other nodes, with their reason
   bool another_follows_ = false;           // as they said
   bool server_ended_ = false;
-  std::vector<std::string> past_;     // a sentence for each attempt that failed
-  std::optional<int> first_failure_;  // the exit code it gives
+  std::vector<std::string> past_;         // a sentence for each attempt that failed
+  std::optional<int> first_failure_;      // the exit code it gives
+  std::optional<Time> first_failure_at_;  // absent when a process could not be started
   std::string first_failure_text_;
   std::optional<MemberIndex> first_failed_;  // absent when it was not a process
   std::optional<Time> root_cause_until_;     // set: it was asked for
@@ -376,6 +385,7 @@ class Supervisor {
   Escalation escalation_ = Escalation::kNone;
   Time escalate_at_ = Time::Infinite();
   std::optional<Time> interrupted_;  // the last SIGINT
+  bool killed_by_interrupt_ = false;
   PreemptedRun preempted_;
   std::optional<Time> first_preempted_;        // when the first process ended badly by it
   std::optional<Ending> first_preempted_end_;  // how

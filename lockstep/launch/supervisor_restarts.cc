@@ -106,6 +106,7 @@ void Supervisor::ForgetAttempt() {
   escalation_ = Escalation::kNone;
   escalate_at_ = Time::Infinite();
   first_failure_.reset();
+  first_failure_at_.reset();
   first_failure_text_.clear();
   first_failed_.reset();
   root_cause_until_.reset();

@@ -27,6 +27,7 @@ class SupervisorTest : public testing::Test {
     options.on_preempt = on_preempt_;
     options.notice_signals = notice_signals_;
     options.term_grace = term_grace_;
+    options.grace = grace_;
     supervisor_.emplace(options);
   }
   // Starts `size` processes with the pids 100, 101, ...
@@ -61,6 +62,7 @@ class SupervisorTest : public testing::Test {
   }
 
   bool asks_ = false;
+  absl::Duration grace_ = absl::Seconds(10);
   OnPreempt on_preempt_ = OnPreempt::kExit;
   std::vector<int> notice_signals_;
   absl::Duration term_grace_ = absl::InfiniteDuration();
@@ -204,21 +206,53 @@ TEST_F(SupervisorTest, SigtermIsANoticeAndStartsNoEscalation) {
   EXPECT_EQ(End(1, {0, 0}).exit_code, 0);
 }
 
-TEST_F(SupervisorTest, SecondInterruptWithinTheGraceKills) {
+TEST_F(SupervisorTest, ASecondInterruptKillsWhateverTheGraceIsAndNobodyHasFailed) {
+  for (const absl::Duration grace : {absl::ZeroDuration(), absl::Seconds(10), absl::Hours(1)}) {
+    grace_ = grace;
+    StartAll(2);
+    const Effects first = Do(SignalReceived{SIGINT});
+    EXPECT_THAT(first.signals, ElementsAre(SignalGroup{M(0), SIGINT}, SignalGroup{M(1), SIGINT}));
+    EXPECT_THAT(first.sentences,
+                ElementsAre("SIGINT: passed on to 2 processes; again within 10.0 s kills"));
+    now_ = now_ + kSecondInterruptWindow;
+    EXPECT_THAT(Do(SignalReceived{SIGINT}).signals,
+                ElementsAre(SignalGroup{M(0), SIGKILL}, SignalGroup{M(1), SIGKILL}));
+    End(0, {0, SIGKILL});
+    const Effects last = End(1, {0, SIGKILL});
+    EXPECT_EQ(last.exit_code, 128 + SIGINT);
+    EXPECT_THAT(last.sentences, Not(Contains(HasSubstr("first to fail"))));
+    EXPECT_EQ(last.sentences.back(), "interrupted after 10.0 s, exit code 130");
+  }
+}
+
+TEST_F(SupervisorTest, WhoEndsByTheFirstOfTwoInterruptsHasNotFailedEither) {
+  asks_ = true;
+  StartAll(3);
+  Do(SignalReceived{SIGINT});
+  End(0, {1, 0});
+  End(1, {1, 0});
+  Do(SignalReceived{SIGINT});
+  const Effects last = End(2, {0, SIGKILL});
+  EXPECT_EQ(last.exit_code, 128 + SIGINT) << "nobody is asked whose failure came first";
+  EXPECT_THAT(last.sentences, Not(Contains(HasSubstr("first to fail"))));
+}
+
+TEST_F(SupervisorTest, WhatFailedBeforeTheInterruptsStaysTheFailure) {
   StartAll(2);
-  EXPECT_THAT(Do(SignalReceived{SIGINT}).signals,
-              ElementsAre(SignalGroup{M(0), SIGINT}, SignalGroup{M(1), SIGINT}));
-  now_ = now_ + absl::Seconds(10);
-  EXPECT_THAT(Do(SignalReceived{SIGINT}).signals,
-              ElementsAre(SignalGroup{M(0), SIGKILL}, SignalGroup{M(1), SIGKILL}));
-  End(0, {0, SIGKILL});
-  EXPECT_EQ(End(1, {0, SIGKILL}).exit_code, 128 + SIGKILL);
+  End(0, {3, 0});
+  now_ = now_ + absl::Seconds(1);
+  Do(SignalReceived{SIGINT});
+  Do(SignalReceived{SIGINT});
+  const Effects last = End(1, {0, SIGKILL});
+  EXPECT_EQ(last.exit_code, 3);
+  EXPECT_THAT(last.sentences, Contains(HasSubstr("task/0 (pid 100) ended with exit code 3 after "
+                                                 "0.0 s <- the first to fail")));
 }
 
 TEST_F(SupervisorTest, LateInterruptIsForwardedAgain) {
   StartAll(1);
   Do(SignalReceived{SIGINT});
-  now_ = now_ + absl::Seconds(10) + absl::Nanoseconds(1);
+  now_ = now_ + kSecondInterruptWindow + absl::Nanoseconds(1);
   EXPECT_THAT(Do(SignalReceived{SIGINT}).signals, ElementsAre(SignalGroup{M(0), SIGINT}));
 }
 

@@ -188,17 +188,19 @@ def test_other_signals_are_passed_on(number):
         assert f"{number.name}: passed on to 1 process" in command.text()
 
 
-def test_second_interrupt_kills():
+@pytest.mark.parametrize("grace", ["0s", "10s"])
+def test_second_interrupt_kills_and_nobody_has_failed(grace):
     code = ("import signal\n"
             "signal.signal(signal.SIGINT, lambda *_: print('no'))\n"
             "print('up')\n"
             "while True: signal.pause()")
-    with Command(LOCKSTEP, "run", "-n", "2", "--", *python(code)) as command:
+    with Command(LOCKSTEP, "run", "-n", "2", "--grace", grace, "--", *python(code)) as command:
         command.wait_for("] up$", count=2)
         command.signal(signal.SIGINT)
         command.wait_for("] no$", count=2)
         command.signal(signal.SIGINT)
-        assert command.end() == 128 + signal.SIGKILL, command.text()
+        assert command.end() == 128 + signal.SIGINT, command.text()
+        assert "first to fail" not in command.text() and "interrupted after" in command.err[-1]
 
 
 def test_signal_before_the_server_is_ready_ends_it(tmp_path):

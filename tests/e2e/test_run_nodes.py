@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from commands import DEADLINE_S, LOCKSTEP, Command, Watched, clean_environment, serving
+from commands import DEADLINE_S, LOCKSTEP, Command, Watched, clean_environment, run, serving
 
 PYTHON = sys.executable
 # Says who it is, then waits until it is stopped, or until there is a file of that name.
@@ -199,6 +199,50 @@ def test_a_launcher_that_was_cut_off_stops_what_it_runs_and_comes_again(node, tm
     assert sorted(rank[0] for rank in both) == [0, 1, 2, 3] and {rank[1] for rank in both} == {4}
     (tmp_path / "done").touch()
     assert first.end() == 0 and second.end() == 0
+
+
+@pytest.mark.parametrize("look", ["--dry-run", "--print-env"])
+def test_who_only_looks_changes_nothing_at_the_server(server, look):
+    ended = run("--coordinator", server.address, "--job", "looked-at", "--nnodes", "2",
+                "--nproc-per-node", "3", look, "--", "true")
+    assert ended.code == 0, ended.text()
+    assert re.search(r"made.*6 members|made job \"looked-at\"", ended.text()), ended.text()
+    with Command(LOCKSTEP, "jobs", "--coordinator", server.address) as jobs:
+        assert jobs.end() == 0 and "looked-at" not in jobs.text(), jobs.text()
+
+
+RANKS = {"LOCKSTEP_INDEX", "NODE_RANK", "GROUP_RANK", "RANK", "JAX_PROCESS_ID"}
+SIZES = {"LOCKSTEP_SIZE", "WORLD_SIZE", "GROUP_WORLD_SIZE", "JAX_NUM_PROCESSES"}
+SLURM = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1",
+         "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NODELIST": "n[1-2]"}
+
+
+def looked_at(server, *options, **environment):
+    return run("--coordinator", server.address, "--job", "digits", "--nproc-per-node", "3",
+               *options, "--print-env", "--", "true", env=clean_environment(**environment))
+
+
+@pytest.mark.parametrize("options, environment, count", [
+    (("--nnodes", "2", "--node-rank", "1"), {}, "2 nodes by --nnodes, of which this is node 1"),
+    ((), SLURM, "2 nodes, of which this is node 1")])
+def test_print_env_knows_the_ranks_of_a_node_that_says_its_own(server, options, environment, count):
+    ended = looked_at(server, *options, **environment)
+    assert ended.code == 0 and f"# {count}" in ended.out and "one node" not in ended.text()
+    assert [line for line in ended.out if line.startswith("RANK=")] == ["RANK=3", "RANK=4", "RANK=5"]
+    for said in ("NODE_RANK=1", "WORLD_SIZE=6", "GROUP_WORLD_SIZE=2", "LOCAL_WORLD_SIZE=3"):
+        assert ended.out.count(said) == 3, ended.text()
+    assert "# supposing that each node says its rank, and 3 processes on each node" in ended.out
+
+
+@pytest.mark.parametrize("nodes, unknown, known", [("2", RANKS, SIZES), ("1:3", RANKS | SIZES, set())])
+def test_print_env_shows_no_rank_that_is_settled_only_when_the_nodes_meet(server, nodes, unknown,
+                                                                          known):
+    ended = looked_at(server, "--nnodes", nodes)
+    assert ended.code == 0, ended.text()
+    line = next(line for line in ended.out if line.startswith("# known only when the nodes have met"))
+    shown = {line.split("=")[0] for line in ended.out}
+    assert unknown <= set(re.findall(r"[A-Z_]+", line)) and not unknown & shown, ended.text()
+    assert known | {"LOCAL_RANK", "LOCAL_WORLD_SIZE"} <= shown, ended.text()
 
 
 def test_a_node_that_does_not_come_is_named(node):

@@ -144,6 +144,32 @@ def test_redirects_tee_and_filter_as_with_torchrun(tmp_path):
                      "attempt_1/rank_1/stdout.log": "out 1\n"}
 
 
+def test_a_folder_that_cannot_be_written_to_is_refused_before_the_start(tmp_path):
+    (tmp_path / "file").touch()
+    for folder in ("/proc/nope", "/proc", tmp_path / "file", tmp_path / "file" / "below"):
+        ended = run("-n", "2", "--log-dir", folder, "--redirects", "3", "--", "touch",
+                    tmp_path / "started")
+        assert ended.code == 2 and "--log-dir: cannot make" in ended.text(), ended.text()
+        assert str(folder) in ended.text() and not (tmp_path / "started").exists()
+
+
+def test_what_a_file_cannot_take_is_shown(tmp_path):
+    (tmp_path / "attempt_1").mkdir()
+    (tmp_path / "attempt_1" / "rank_1").touch()  # no folder
+    ended = run("-n", "2", "--log-dir", tmp_path, "--redirects", "3", "--", "sh", "-c", "echo $RANK")
+    assert ended.code == 0 and ended.out == ["[task/1] 1"], ended.text()
+    assert "what task/1 writes there is shown instead" in ended.text()
+    assert list(path.name for path in tmp_path.iterdir()) == ["attempt_1"]
+
+
+def test_streams_without_a_folder_are_told():
+    ended = run("-n", "1", "--tee", "3", "--", "echo", "shown")
+    assert ended.code == 0 and ended.out == ["[task/0] shown"]
+    assert ended.text().count("--tee writes no files without --log-dir") == 1
+    ended = run("-n", "1", "--tee", "0", "--redirects", "0", "--", "true")
+    assert ended.code == 0 and "--log-dir" not in ended.text()
+
+
 def test_much_output_is_complete_in_files_too(tmp_path):
     ended = run("-n", "2", "--log-dir", tmp_path, "-r", "3", "--", "seq", "1", "300000")
     assert ended.code == 0 and not ended.out
@@ -200,7 +226,7 @@ def test_what_makes_no_sense_is_refused(arguments, text):
 def test_print_env_shows_what_was_detected_and_what_each_process_gets():
     ended = run("-n", "2", "--print-env", "--env", "X=1", "--", "false")
     assert ended.code == 0, ended.text()
-    assert "# no scheduler is seen" in ended.out[0]
+    assert "# no scheduler is seen" in ended.out[0] and ended.out[1] == "# one node"
     at = ended.out.index("# task/1")
     assert {"RANK=1", "WORLD_SIZE=2", "X=1"} <= set(ended.out[at:])
     assert not any(line.startswith("PATH=") for line in ended.out)
