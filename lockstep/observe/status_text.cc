@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/observe/member_groups.h"
 #include "lockstep/observe/preemption_text.h"
 #include "lockstep/observe/store_text.h"
 #include "lockstep/observe/text_parts.h"
@@ -19,59 +20,57 @@ namespace {
 
 using namespace wire::native;  // NOLINT: the messages are what this file is about
 
-bool TellsOfEachMember(MemberCondition condition) {
-  return condition == MemberCondition::kLost || condition == MemberCondition::kFailed ||
-         condition == MemberCondition::kSuspect;
-}
-
 // Before the first member of an attempt has come, nobody is missed yet.
-std::string SinceText(MemberCondition condition, int64_t since_us) {
-  return condition == MemberCondition::kMissing && since_us == 0 ? "" : DurationText(since_us);
+std::string SinceText(const MemberStatus& member, int64_t since_us) {
+  return member.condition == MemberCondition::kMissing && since_us == 0 ? ""
+                                                                        : DurationText(since_us);
 }
 
-Grid::Row OneMember(const MemberStatus& member) {
+Grid::Row OneMember(const MemberGroup& group, const MemberStatus& member) {
   return {CleanText(member.name),
-          std::string(NameOf(member.condition)),
-          SinceText(member.condition, member.since_ago_us),
+          group.state,
+          SinceText(member, group.SinceUs(member)),
           HeardText(member.last_heard_ago_us),
           ProcessText(member),
-          CleanText(member.why)};
+          group.WhyText(member)};
 }
 
-// All members of a condition in one row, with the longest time of any of them.
-Grid::Row ManyMembers(const JobStatus& job, const std::vector<const MemberStatus*>& members) {
+// All members of a group in one row, with the longest time of any of them.
+Grid::Row ManyMembers(const JobStatus& job, const MemberGroup& group) {
   std::vector<int32_t> indices;
   int64_t since = 0;
   std::optional<int64_t> heard;
-  for (const MemberStatus* member : members) {
+  for (const MemberStatus* member : group.members) {
     indices.push_back(member->index);
-    since = std::max(since, member->since_ago_us);
+    since = std::max(since, group.SinceUs(*member));
     if (member->last_heard_ago_us) {
       heard = std::max(heard.value_or(0), *member->last_heard_ago_us);
     }
   }
   return {MembersRangesText(job, indices),
-          std::string(NameOf(members.front()->condition)),
-          SinceText(members.front()->condition, since),
+          group.state,
+          SinceText(*group.members.front(), since),
           HeardText(heard),
           "",
-          absl::StrFormat("%d members; the longest times", members.size())};
+          absl::StrFormat("%d members; the longest times", group.members.size())};
 }
 
 std::string MembersText(const JobStatus& job) {
   Grid grid;
   grid.Add({"MEMBER", "STATE", "SINCE", "HEARD", "PROCESS", "WHY"});
   const bool is_long = job.members.size() > static_cast<size_t>(kMembersListedMax);
-  for (const MemberCondition condition : kConditionsByNeed) {
-    const auto members = MembersThatAre(job, condition);
-    if (is_long && members.size() > 1 && !TellsOfEachMember(condition)) {
-      grid.Add(ManyMembers(job, members));
+  for (const MemberGroup& group : GroupsByNeed(job)) {
+    const auto& members = group.members;
+    if (is_long && members.size() > 1 && !group.tells_of_each) {
+      grid.Add(ManyMembers(job, group));
       continue;
     }
-    for (size_t i = 0; i < members.size() && i < kRowsMax; ++i) grid.Add(OneMember(*members[i]));
+    for (size_t i = 0; i < members.size() && i < kRowsMax; ++i) {
+      grid.Add(OneMember(group, *members[i]));
+    }
     if (members.size() > kRowsMax) {
-      grid.Add({absl::StrFormat("+%d more", members.size() - kRowsMax),
-                std::string(NameOf(condition)), "", "", "", "-o json lists them all"});
+      grid.Add({absl::StrFormat("+%d more", members.size() - kRowsMax), group.state, "", "", "",
+                "-o json lists them all"});
     }
   }
   return grid.Text();
@@ -150,10 +149,12 @@ std::string ErrorsText(const JobStatus& job) {
 
 std::string JobText(const JobStatus& job) {
   std::string text = absl::StrFormat(
-      "job %s  attempt %d %s%s  %d members: %s  stock clients: %s\n", CleanText(job.job),
-      job.attempt, std::string(NameOf(job.state)),
+      "job %s  attempt %d %s%s  %d members: %s%s  stock clients: %s\n", CleanText(job.job),
+      job.attempt, std::string(NameOf(StandingOf(job))),
       job.started_ago_us ? ", began " + DurationText(*job.started_ago_us) + " ago" : "", job.size,
-      CountsText(job), CleanText(job.grpc));
+      StandingText(job),
+      OnlyProcesses(job) ? ", as programs that know nothing of Lockstep do not" : "",
+      CleanText(job.grpc));
   text += MembersText(job);
   text += PreemptionText(job);
   text += BarriersText(job);
@@ -166,7 +167,7 @@ std::string JobText(const JobStatus& job) {
 }  // namespace
 
 bool InTrouble(const JobStatus& job) {
-  return job.state == AttemptState::kFailed ||
+  return StandingOf(job) == AttemptState::kFailed ||
          std::any_of(job.members.begin(), job.members.end(), [](const MemberStatus& member) {
            return member.condition == MemberCondition::kLost ||
                   member.condition == MemberCondition::kFailed;

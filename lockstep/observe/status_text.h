@@ -11,12 +11,13 @@
 
 namespace lockstep::observe {
 
-// Jobs with more members than this have one row for all members of a condition that tells nothing
-// about each of them (connected, left, registering, missing): `members_listed_max`.
+// Jobs with more members than this have one row for all members of a state that tells nothing about
+// each of them (connected, left, registering, missing; process runs or ended):
+// `members_listed_max`.
 inline constexpr int32_t kMembersListedMax = 16;
 
-// Whether somebody should look: the attempt failed, or a member is lost or failed. A suspect member
-// may come back and is no trouble yet.
+// Whether somebody should look: the attempt failed, or a member is lost or failed, or a process of
+// programs that nobody joins from. A suspect member may come back and is no trouble yet.
 bool InTrouble(const wire::native::JobStatus& job);
 
 // For people, about a hundred columns wide; what needs a look comes first. Whatever clients wrote

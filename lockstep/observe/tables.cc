@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/observe/member_groups.h"
 #include "lockstep/observe/preemption_text.h"
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/wire/native/json.h"
@@ -21,9 +22,10 @@ using namespace wire::native;  // NOLINT: the messages are what this file is abo
 
 constexpr size_t kValueBytesShown = 60;
 
-std::string WhyOrDoing(const JobStatus& job, const MemberStatus& member) {
+// `why`: of its state, clean.
+std::string WithDoing(const JobStatus& job, const MemberStatus& member, const std::string& why) {
   std::vector<std::string> parts;
-  if (!member.why.empty()) parts.push_back(CleanText(member.why));
+  if (!why.empty()) parts.push_back(why);
   if (std::string doing = DoingText(job, member); !doing.empty()) parts.push_back(doing);
   return absl::StrJoin(parts, "; ");
 }
@@ -63,17 +65,16 @@ std::string MembersTable(const JobStatus& job) {
   };
   row({"MEMBER", "STATE", "SINCE", "HEARD", "STEP", "PHASE", "PROCESS", "LABELS"}, "PREEMPTION",
       "WHY");
-  for (const MemberCondition condition : kConditionsByNeed) {
-    for (const MemberStatus* member : MembersThatAre(job, condition)) {
-      row({CleanText(member->name), std::string(NameOf(condition)),
-           DurationText(member->since_ago_us), HeardText(member->last_heard_ago_us),
-           member->step ? absl::StrCat(*member->step) : "", CleanText(member->phase, 80),
-           ProcessText(*member), LabelsText(*member)},
-          SyncText(job, member->index), WhyOrDoing(job, *member));
+  for (const MemberGroup& group : GroupsByNeed(job)) {
+    for (const MemberStatus* member : group.members) {
+      row({CleanText(member->name), group.state, DurationText(group.SinceUs(*member)),
+           HeardText(member->last_heard_ago_us), member->step ? absl::StrCat(*member->step) : "",
+           CleanText(member->phase, 80), ProcessText(*member), LabelsText(*member)},
+          SyncText(job, member->index), WithDoing(job, *member, group.WhyText(*member)));
     }
   }
   return absl::StrFormat("job %s  attempt %d %s  %s\n", CleanText(job.job), job.attempt,
-                         std::string(NameOf(job.state)), CountsText(job)) +
+                         std::string(NameOf(StandingOf(job))), StandingText(job)) +
          grid.Text();
 }
 
@@ -106,7 +107,7 @@ std::string BarriersTable(const JobStatus& job) {
       grid.Add({CleanText(member->name), std::string(NameOf(member->condition)),
                 "heard " + HeardText(member->last_heard_ago_us),
                 member->step ? absl::StrCat("step ", *member->step) : "", ProcessText(*member),
-                WhyOrDoing(job, *member)});
+                WithDoing(job, *member, CleanText(member->why))});
     }
     text += grid.Text();
   }
@@ -140,9 +141,9 @@ std::string JobsTable(const StatusReply& status) {
       {"JOB", "SIZE", "ATTEMPT", "STATE", "BEGAN", "MEMBERS", "BARRIERS", "KEYS", "STOCK CLIENTS"});
   for (const JobStatus& job : status.jobs) {
     grid.Add({CleanText(job.job), absl::StrCat(job.size), absl::StrCat(job.attempt),
-              std::string(NameOf(job.state)),
+              std::string(NameOf(StandingOf(job))),
               job.started_ago_us ? DurationText(*job.started_ago_us) + " ago" : "-",
-              CountsText(job), absl::StrCat(job.barriers_open), absl::StrCat(job.keys),
+              StandingText(job), absl::StrCat(job.barriers_open), absl::StrCat(job.keys),
               CleanText(job.grpc)});
   }
   return grid.Text();
@@ -156,12 +157,20 @@ std::string JobsJson(const StatusReply& status) {
       if (condition == MemberCondition::kUnspecified) continue;
       counts[std::string(NameOf(condition))] = MembersThatAre(job, condition).size();
     }
+    // What launchers told, of members that joined as well.
+    Json processes = Json::object();
+    for (const MemberStatus& member : job.members) {
+      if (member.process == ProcessState::kUnspecified) continue;
+      Json& count = processes[std::string(NameOf(member.process))];
+      count = count.is_null() ? 1 : count.get<int64_t>() + 1;
+    }
     jobs.push_back({{"job", job.job},
                     {"size", job.size},
                     {"attempt", job.attempt},
                     {"state", std::string(NameOf(job.state))},
                     {"started_ago_us", ToJson(job.started_ago_us)},
                     {"members", counts},
+                    {"processes", processes},
                     {"barriers_open", job.barriers_open},
                     {"keys", job.keys},
                     {"key_bytes", job.key_bytes},

@@ -23,7 +23,8 @@ std::string BarriersJson(const wire::native::JobStatus& job);
 
 // One row a job.
 std::string JobsTable(const wire::native::StatusReply& status);
-// {"server": {...}, "jobs": [{"job", "size", "attempt", "state", ...}]}: without the members.
+// {"server": {...}, "jobs": [{"job", "size", "attempt", "state", ...}]}: counts for the members, by
+// condition, and for processes that launchers told of.
 std::string JobsJson(const wire::native::StatusReply& status);
 
 // "2026-11-21T05:51:27.123Z  attempt 2  error  member_lost  task/2#1  ...": one line an event.

@@ -1,0 +1,38 @@
+// The members of a job as tables show them: by the state that people see, the worst first. Of
+// programs that know nothing of Lockstep that is what their processes do. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/wire/native/status_messages.h"
+
+namespace lockstep::observe {
+
+// Launchers told of processes of the job, and none of its members has joined the attempt.
+bool OnlyProcesses(const wire::native::JobStatus& job);
+
+// How the attempt stands: as the server says, but of such processes `running`, `failed` or `ended`
+// (all of them, well); `waiting` as long as launchers have not started all.
+wire::native::AttemptState StandingOf(const wire::native::JobStatus& job);
+
+// "1 lost, 63 connected"; of such processes "1 process failed, 3 processes run, none joined".
+std::string StandingText(const wire::native::JobStatus& job);
+
+// Members of one state.
+struct MemberGroup {
+  std::string state;                                       // "connected"; "process runs"
+  bool tells_of_each = false;                              // somebody should look at each of them
+  bool of_processes = false;                               // what follows is told of the process
+  std::vector<const wire::native::MemberStatus*> members;  // by index; there is one
+
+  int64_t SinceUs(const wire::native::MemberStatus& member) const;
+  // Empty where the state says it all.
+  std::string WhyText(const wire::native::MemberStatus& member) const;
+};
+
+// All members, each once. They point into `job`.
+std::vector<MemberGroup> GroupsByNeed(const wire::native::JobStatus& job);
+
+}  // namespace lockstep::observe
