@@ -9,8 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/launch/launcher.h"
 #include "lockstep/link/client.h"
+#include "lockstep/observe/text_parts.h"
 #include "lockstep/observe/why.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/runtime/reached_at.h"
@@ -75,12 +77,33 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
         absl::StrFormat("the server at %s tells no address for stock clients of job \"%s\"",
                         coordinator, found->job));
   }
+  std::vector<std::string> running;
+  for (const wire::native::MemberStatus& member : found->members) {
+    if (member.process != wire::native::ProcessState::kRunning) continue;
+    running.push_back(
+        absl::StrFormat("%s (%s)", observe::CleanText(member.name), observe::ProcessText(member)));
+  }
   return FoundJob{.address = {.job = found->job,
                               .link = coordinator,
                               .grpc = runtime::ReachedAt(found->grpc, coordinator),
                               .store = runtime::ReachedAt(found->store, coordinator)},
                   .size = found->size,
-                  .attempt_before = wire::native::LastAttempt(*found)};
+                  .attempt_before = wire::native::LastAttempt(*found),
+                  .running = std::move(running)};
+}
+
+std::string RunsAlreadyText(const FoundJob& job) {
+  if (job.running.empty()) return "";
+  const size_t named = std::min(job.running.size(), kNamesInErrorMax);
+  std::string names = absl::StrJoin(job.running.begin(), job.running.begin() + named, ", ");
+  if (job.running.size() > named) {
+    absl::StrAppend(&names, ", +", job.running.size() - named, " more");
+  }
+  return absl::StrFormat(
+      "job \"%s\" has processes that run already, as its launcher told last: %s; if that run goes "
+      "on, end one of the two or give it a job of its own (--job): they disturb each other, and "
+      "lockstep status and why know only the processes of the last",
+      job.address.job, names);
 }
 
 namespace {

@@ -23,6 +23,8 @@ struct FoundJob {
   int32_t size = 0;
   // The number of the last attempt that somebody came into, as a member or at its store.
   int64_t attempt_before = 0;
+  // Whose processes run already, as another launcher told: "task/0 (host7:4711)".
+  std::vector<std::string> running;
   // The server does not have it; the addresses behind the link are not known.
   bool missing = false;
 };
@@ -32,6 +34,10 @@ enum class IfMissing {
   kMake,
   kSuppose,  // nothing is changed there: what is found is what would be made
 };
+
+// What is said of a job that somebody else seems to run: two runs of one job disturb each other,
+// and the server knows only the processes of the last. Empty: nobody does. Pure.
+std::string RunsAlreadyText(const FoundJob& job);
 
 // Chooses from what the server at `coordinator` told. `job` empty: the only one there is.
 // `processes` zero: as many as the job has. Pure. The error says what there is instead.

@@ -1,5 +1,6 @@
 #include "lockstep/cli/job_lookup.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -52,6 +53,24 @@ TEST(JobLookupTest, TheRootCauseIsOfThisAttemptAndAboutAMember) {
                 {.origin = "task/0#2", .consequence = true, .attempt = 2},
                 {.origin = "task/1#2", .attempt = 2}};
   EXPECT_EQ(RootCauseIn(job), MemberIndex(1));
+}
+
+TEST(JobLookupTest, AnotherRunOfTheJobIsTold) {
+  wire::native::StatusReply reply = Reply({{"digits", 8}});
+  for (int32_t i = 0; i < 8; ++i) {
+    reply.jobs[0].members.push_back({.index = i,
+                                     .name = absl::StrCat("task/", i),
+                                     .host = "host7",
+                                     .pid = 100 + i,
+                                     .process = wire::native::ProcessState::kEnded});
+  }
+  EXPECT_EQ(RunsAlreadyText(*ChooseJob(reply, "h:7070", "digits", 8)), "");
+  reply.jobs[0].members[5].process = wire::native::ProcessState::kRunning;
+  EXPECT_THAT(RunsAlreadyText(*ChooseJob(reply, "h:7070", "digits", 8)),
+              HasSubstr("told last: task/5 (host7:105); if that run goes on, end one of the two"));
+  for (auto& member : reply.jobs[0].members) member.process = wire::native::ProcessState::kRunning;
+  EXPECT_THAT(RunsAlreadyText(*ChooseJob(reply, "h:7070", "digits", 8)),
+              HasSubstr("task/0 (host7:100), task/1 (host7:101), task/2 (host7:102), +5 more;"));
 }
 
 TEST(JobLookupTest, RefusalsSayWhatThereIs) {

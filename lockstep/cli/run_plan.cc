@@ -192,6 +192,8 @@ absl::Status PlanForServer(const RunOptions& options, Plan& plan, int& failure) 
   if (alone) launcher.supervisor.size = job->size;
   plan.attempt_before = job->attempt_before;
   plan.job_missing = job->missing;
+  // Of several nodes the others may have begun.
+  if (alone) plan.runs_already = RunsAlreadyText(*job);
   // Whoever started us may count attempts as well: ours go on from theirs.
   int64_t outer = 0;
   if (absl::SimpleAtoi(ValueOf(launcher.environment.inherited, "LOCKSTEP_ATTEMPT"), &outer)) {

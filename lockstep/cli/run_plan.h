@@ -30,6 +30,7 @@ struct Plan {
   absl::Duration last_call;
   int64_t attempt_before = 0;    // of the job; the run's first is the one after it
   bool counts_attempts = false;  // the processes are told which they are started for
+  std::string runs_already;      // what to say of another run of the job; empty: nothing
   bool job_missing = false;      // the server does not have it: only looked at, see MakePlan
 };
 

@@ -582,6 +582,7 @@ int RunJob(const RunOptions& options) {
     if (options.print_environment) PrintEnvironment(options, *plan);
     return 0;
   }
+  if (!plan->runs_already.empty()) SayNow(plan->runs_already);
   // What goes to files only would be lost.
   if (!options.log_folder.empty()) {
     const absl::Status prepared = launch::LogWriter::Prepare(options.log_folder);
