@@ -250,3 +250,9 @@ def test_a_limit_from_the_command_line_is_kept(tmp_path):
     with Served(tmp_path, "--job", "digits=2", "--keys-max", "1") as server:
         server.ask("kv", "set", "digits", "a", "1")
         assert "keys_max" in server.ask("kv", "set", "digits", "b", "1", code=1)
+    assert re.search(r"cache_bytes\s+256MiB\s+default", show("worker"))
+
+    path.write_text("worker:\n  cache_bytes: 1MiB\n")
+    assert re.search(rf"cache_bytes\s+1MiB\s+file {re.escape(str(path))}:2", show("worker"))
+    path.write_text("worker:\n  keys_max: 5\n")
+    assert "section 'worker' has no option 'keys_max'" in refused(2, "worker", env=env)
