@@ -73,9 +73,47 @@ void AddEvents(ServerCommand& self, const std::string& job, Bundle& bundle) {
   bundle.Add("events.jsonl", lines);
 }
 
+constexpr char kWhereOutputIs[] =
+    "What processes wrote stands in the output of their `lockstep run`, and below its --log-dir "
+    "where it was given one";
+
+// Only launchers know stacks and last lines, and only as long as they run.
+absl::Status NobodyAnswered(const ServerCommand& self, const std::string& job) {
+  return absl::UnavailableError(absl::StrCat(
+      "no launcher of job '", job, "' answered within ", absl::FormatDuration(self.timeout()),
+      " (--timeout): none is there any more that could be asked where its processes are and for "
+      "their last lines, or it cannot reach the server. ",
+      kWhereOutputIs));
+}
+
+void AddLastLines(const GatheredStacks& gathered, Bundle& bundle) {
+  bool any = false;
+  for (const launch::ProcessStacks& process : gathered.processes) {
+    if (process.last_lines.empty()) continue;
+    any = true;
+    bundle.Add(absl::StrCat("output/", process.member, ".txt"),
+               absl::StrCat(absl::StrJoin(process.last_lines, "\n"), "\n"));
+  }
+  if (!gathered.silent.empty()) {
+    bundle.Miss("output", absl::UnavailableError(absl::StrCat(
+                              "no launcher has told the last lines of ",
+                              absl::StrJoin(gathered.silent, ", "), ". ", kWhereOutputIs)));
+  } else if (!any) {
+    bundle.Miss("output", absl::NotFoundError(absl::StrCat(
+                              "the launchers have no last lines: the processes have written "
+                              "nothing yet, or to files only (--redirects). ",
+                              kWhereOutputIs)));
+  }
+}
+
 void AddStacks(ServerCommand& self, const wire::native::JobStatus& job, Bundle& bundle) {
   const auto gathered = GatherStacks(self.coordinator(), job, {}, /*native=*/false, self.timeout());
-  if (!gathered.ok()) return bundle.Miss("stacks.txt", gathered.status());
+  if (!gathered.ok() || gathered->processes.empty()) {
+    const absl::Status why = gathered.ok() ? NobodyAnswered(self, job.job) : gathered.status();
+    bundle.Miss("stacks.txt", why);
+    bundle.Miss("output", why);
+    return;
+  }
   std::string text = launch::StacksText(gathered->processes);
   if (!gathered->silent.empty()) {
     absl::StrAppend(&text, "\nno launcher has told of ", absl::StrJoin(gathered->silent, ", "),
@@ -83,11 +121,7 @@ void AddStacks(ServerCommand& self, const wire::native::JobStatus& job, Bundle& 
   }
   bundle.Add("stacks.txt", text);
   bundle.Add("stacks.json", absl::StrCat(launch::EncodeStacks(gathered->processes), "\n"));
-  for (const launch::ProcessStacks& process : gathered->processes) {
-    if (process.last_lines.empty()) continue;
-    bundle.Add(absl::StrCat("output/", process.member, ".txt"),
-               absl::StrCat(absl::StrJoin(process.last_lines, "\n"), "\n"));
-  }
+  AddLastLines(*gathered, bundle);
 }
 
 absl::Status Write(const std::string& file, const std::string& archive) {

@@ -319,6 +319,10 @@ TEST(Config, ShowsTheOptionsOfTheCommands) {
   const Ran run = RunWith({}, {"config", "show", "run", "-o", "json", "--grace", "3s"});
   EXPECT_EQ(run.code, kExitOk) << run.err;
   EXPECT_EQ(nlohmann::json::parse(run.out)["run"]["grace"]["origin"], "flag");
+  const Ran worker = RunWith({}, {"config", "show", "worker", "--cache-bytes", "1MiB"});
+  EXPECT_EQ(worker.code, kExitOk) << worker.err;
+  EXPECT_THAT(worker.out, HasSubstr("cache_bytes"));
+  EXPECT_THAT(worker.out, HasSubstr("flag --cache-bytes"));
   EXPECT_EQ(RunWith({}, {"config", "show", "nonsense"}).code, kExitUsage);
 }
 

@@ -1,11 +1,12 @@
-// `lockstep config show [server|run|client] [-o json] [FLAGS...]`: what each option is, and where
-// that came from.
+// `lockstep config show [server|run|client|worker] [-o json] [FLAGS...]`: what each option is, and
+// where that came from.
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/subcommands.h"
+#include "lockstep/cli/worker_options.h"
 #include "lockstep/config/show.h"
 
 namespace lockstep::cli {
@@ -41,8 +42,8 @@ void AddConfig(CLI::App& app, Invocation& invocation) {
   auto output = std::make_shared<std::string>("table");
   show->prefix_command();
   show->add_option("program", *program, "Whose options")
-      ->type_name("server|run|client")
-      ->check(CLI::IsMember({"server", "run", "client"}))
+      ->type_name("server|run|client|worker")
+      ->check(CLI::IsMember({"server", "run", "client", "worker"}))
       ->capture_default_str();
   show->add_option("-o,--output", *output, "For people or for programs")
       ->type_name("table|json")
@@ -57,6 +58,9 @@ void AddConfig(CLI::App& app, Invocation& invocation) {
     } else if (*program == "client") {
       ClientOptions options;
       invocation.exit_code = Show(invocation, options.table, flags, json);
+    } else if (*program == "worker") {
+      DeclaredWorker declared;
+      invocation.exit_code = Show(invocation, declared.table, flags, json);
     } else {
       // The server's options are declared in the server: only it carries what they are about.
       flags.push_back(json ? "--show-config=json" : "--show-config=table");

@@ -40,7 +40,7 @@ class Follower {
   }
 
  private:
-  // OK when all was printed and nothing is to be followed.
+  // OK when nothing is to be followed (any more).
   absl::Status FollowOneLink() {
     auto client = self_.Connect();
     if (!client.ok()) return client.status();
@@ -52,7 +52,8 @@ class Follower {
           (*client)->Call(request_, parks ? absl::InfiniteDuration() : self_.timeout());
       if (!reply.ok()) return reply.status();
       Print(*reply);
-      if (!follow_) return absl::OkStatus();
+      // Where nothing can be printed any more nobody follows; `main` says why.
+      if (!follow_ || !self_.out().good()) return absl::OkStatus();
     }
   }
 

@@ -29,6 +29,10 @@ constexpr absl::Duration kRetryInterval = absl::Milliseconds(50);
 // Jobs that an error names before it counts the rest.
 constexpr size_t kJobsNamedMax = 10;
 
+constexpr char kHowToMakeOne[] =
+    "; lockstep job create NAME=SIZE makes one, and a run of several nodes makes the one that its "
+    "--job NAME says, any new name";
+
 std::string NameJobs(const std::vector<wire::native::JobStatus>& jobs) {
   if (jobs.empty()) return "it has none";
   std::vector<std::string> names;
@@ -49,8 +53,8 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
   const auto& jobs = reply.jobs;
   if (job.empty() && jobs.size() != 1) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("--job is needed to say which job of the server at %s is meant: %s",
-                        coordinator, NameJobs(jobs)));
+        absl::StrFormat("--job is needed to say which job of the server at %s is meant: %s%s",
+                        coordinator, NameJobs(jobs), jobs.empty() ? kHowToMakeOne : ""));
   }
   const auto found =
       job.empty() ? jobs.begin()

@@ -77,7 +77,10 @@ TEST(JobLookupTest, RefusalsSayWhatThereIs) {
   EXPECT_THAT(Refusal(Reply({{"a", 2}, {"b", 3}}), "digits", 4),
               HasSubstr("has no job \"digits\": it has \"a\" (size 2), \"b\" (size 3)"));
   EXPECT_THAT(Refusal(Reply({{"a", 2}, {"b", 3}}), "", 2), HasSubstr("--job is needed"));
-  EXPECT_THAT(Refusal(Reply({}), "", 2), HasSubstr("it has none"));
+  EXPECT_THAT(
+      Refusal(Reply({}), "", 2),
+      HasSubstr("it has none; lockstep job create NAME=SIZE makes one, and a run of several "
+                "nodes makes the one that its --job NAME says"));
   EXPECT_THAT(Refusal(Reply({{"digits", 4}}), "digits", 3),
               HasSubstr("has size 4, but -n asks for 3 processes"));
   EXPECT_THAT(Refusal(Reply({{"digits", 5000}}), "digits", 0), HasSubstr("run_processes_max"));

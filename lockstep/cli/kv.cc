@@ -100,6 +100,7 @@ int Watch(ServerCommand& self, const std::string& job, const std::string& key) {
                    : static_cast<void>(there.erase(change.key));
     }
     self.out().flush();
+    if (!self.out().good()) return kExitOk;  // nobody follows any more; `main` says why
     request.after = reply->revision;
   }
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/cli/standard_output.h"
 #include "lockstep/cli/subcommands.h"
 #include "lockstep/runtime/standard_files.h"
 
@@ -42,10 +43,15 @@ int main(int argc, char** argv) {
   cli::AddPreempt(app, invocation);
   cli::AddWorker(app, invocation);
   cli::AddConfig(app, invocation);
+  cli::StandardOutput output(std::cout);
   try {
     app.parse(static_cast<int>(ours_end - argv), argv);
   } catch (const CLI::ParseError& error) {
-    return cli::ExitOfParsing(app, error, std::cout, std::cerr);
+    invocation.exit_code = cli::ExitOfParsing(app, error, std::cout, std::cerr);
+  }
+  if (const absl::Status status = output.Finish(); !status.ok()) {
+    std::cerr << cli::CommandPath(app) << ": " << std::string(status.message()) << "\n";
+    if (invocation.exit_code == cli::kExitOk) return cli::kExitFailed;
   }
   return invocation.exit_code;
 }

@@ -76,6 +76,25 @@ void ServerCommand::Say(const std::string& text) {
   invocation_.err << "lockstep " << name_ << ": " << text << "\n";
 }
 
+namespace {
+
+const CLI::App& DeepestOf(const CLI::App& app) {
+  const CLI::App* deepest = &app;
+  while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();
+  return *deepest;
+}
+
+}  // namespace
+
+std::string CommandPath(const CLI::App& app) {
+  std::string path = app.get_name();
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    absl::StrAppend(&path, " ", at->get_name());
+  }
+  return path;
+}
+
 int ExitOfParsing(const CLI::App& app, const CLI::ParseError& error, std::ostream& out,
                   std::ostream& err) {
   const bool help = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
@@ -83,15 +102,11 @@ int ExitOfParsing(const CLI::App& app, const CLI::ParseError& error, std::ostrea
     app.exit(error, out, err);
     return kExitOk;
   }
-  std::string path = app.get_name();
-  const CLI::App* deepest = &app;
-  while (!deepest->get_subcommands().empty()) {
-    deepest = deepest->get_subcommands().front();
-    absl::StrAppend(&path, " ", deepest->get_name());
-  }
+  const std::string path = CommandPath(app);
+  const CLI::App& deepest = DeepestOf(app);
   // CLI11 says only that a subcommand is required, also when there is one that it does not know.
-  const std::vector<std::string> unknown = deepest->remaining();
-  if (deepest->get_require_subcommand_min() > 0 && !unknown.empty()) {
+  const std::vector<std::string> unknown = deepest.remaining();
+  if (deepest.get_require_subcommand_min() > 0 && !unknown.empty()) {
     err << path << ": there is no subcommand '" << observe::CleanText(unknown.front()) << "'; `"
         << path << " --help` lists those that there are\n";
   } else {

@@ -21,7 +21,7 @@ namespace lockstep::cli {
 // How these subcommands end; docs/cli.md.
 enum ExitCode {
   kExitOk = 0,
-  kExitFailed = 1,       // the server refused, or a job is in trouble
+  kExitFailed = 1,       // the server refused, a job is in trouble, or the output is not all
   kExitUsage = 2,        // the command line is wrong
   kExitNotFound = 3,     // no such job, no such key
   kExitTimeout = 4,      // the server did not answer, or what was waited for did not come
@@ -85,6 +85,9 @@ class ServerCommand {
 
 // What the error says, and what to do when no server was there.
 std::string TextOfServerError(const absl::Status& status);
+
+// The subcommands that the command line names, with the program: "lockstep kv get".
+std::string CommandPath(const CLI::App& app);
 
 // Says what is wrong with the command line, or prints the help that it asks for; the exit code.
 int ExitOfParsing(const CLI::App& app, const CLI::ParseError& error, std::ostream& out,

@@ -1,7 +1,6 @@
 // `lockstep worker`: a data worker, until it is told to end.
 #include "lockstep/data/worker.h"
 
-#include <algorithm>
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
@@ -16,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "asio/signal_set.hpp"
 #include "lockstep/cli/subcommands.h"
-#include "lockstep/config/option_table.h"
+#include "lockstep/cli/worker_options.h"
 #include "lockstep/engine/function_pool.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/runtime/loopback.h"
@@ -24,47 +23,6 @@
 
 namespace lockstep::cli {
 namespace {
-
-struct WorkerArguments {
-  WorkerArguments();
-  std::string dispatcher = "127.0.0.1:7070";
-  std::string listen = "127.0.0.1:0";
-  std::string advertise;
-  bool insecure_network = false;
-  absl::Duration end_timeout = absl::Seconds(5);
-  std::vector<std::string> allow_paths;
-  std::vector<std::string> tags;
-  std::string python = "python3";
-  int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  data::WorkerOptions options;
-  config::OptionTable table;
-};
-
-WorkerArguments::WorkerArguments() : table("worker", "LOCKSTEP_WORKER_") {
-  table.Text("dispatcher", &dispatcher, "HOST:PORT",
-             "The server whose data service the worker works for: its --listen address.");
-  table.Text("listen", &listen, "HOST:PORT", "Where consumers call. Port 0: any.");
-  table.Text("advertise", &advertise, "HOST:PORT",
-             "What consumers are told to call; empty: as it listens.");
-  table.Switch("insecure-network", &insecure_network,
-               "Allow an address that other hosts can reach, although nothing is encrypted or\n"
-               "authenticated: whoever reaches it can read what the worker may read.");
-  table.List(
-      "allow-path", &allow_paths, "DIR",
-      "Datasets may read files below this directory; without any, all that the process may.");
-  table.List("tag", &tags, "TEXT", "For people: shown by `lockstep data`.");
-  table.Text(
-      "python", &python, "PROGRAM",
-      "Runs the Python functions of datasets; it must be able to import lockstep, NumPy and\n"
-      "the functions' modules. Empty: datasets with Python functions are refused.");
-  table.Count("threads", &threads, "Segments that are run at a time.");
-  table.Bytes("cache-bytes", &options.cache.bytes_max,
-              "Elements that are made and not read yet; beyond that nothing is made ahead.");
-  table.Duration("drain-time", &options.drain_time,
-                 "How long a worker that ends lets its consumers go elsewhere.");
-  table.Duration("end-timeout", &end_timeout,
-                 "How long what it runs may take to stop after that; then it ends without.");
-}
 
 // Ends the worker's loop, at the second signal the process.
 class Signals {
@@ -122,14 +80,14 @@ class EndLimit {
 };
 
 // FAILED_PRECONDITION: other hosts could reach it, and that is not allowed.
-absl::Status CheckListen(runtime::Loop& loop, const WorkerArguments& given) {
+absl::Status CheckListen(runtime::Loop& loop, const DeclaredWorker& given) {
   if (given.insecure_network) return absl::OkStatus();
   // One that cannot be read is complained about by whoever listens there.
   const auto address = runtime::ParseAddress(given.listen);
   return address.ok() ? runtime::CheckLoopback(loop.io(), *address) : absl::OkStatus();
 }
 
-int RunWorker(WorkerArguments& given, Invocation& invocation) {
+int RunWorker(DeclaredWorker& given, Invocation& invocation) {
   const auto say = [&](const std::string& text) {
     invocation.err << "lockstep worker: " << text << std::endl;
   };
@@ -195,7 +153,7 @@ int RunWorker(WorkerArguments& given, Invocation& invocation) {
 void AddWorker(CLI::App& app, Invocation& invocation) {
   CLI::App* const command = app.add_subcommand(
       "worker", "Make elements of datasets for the consumers of a server's data service");
-  auto given = std::make_shared<WorkerArguments>();
+  auto given = std::make_shared<DeclaredWorker>();
   given->table.AddTo(*command);
   command->callback([given, &invocation] { invocation.exit_code = RunWorker(*given, invocation); });
 }

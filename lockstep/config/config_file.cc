@@ -16,7 +16,7 @@
 namespace lockstep::config {
 namespace {
 
-constexpr std::array<std::string_view, 3> kSections = {"server", "run", "client"};
+constexpr std::array<std::string_view, 4> kSections = {"server", "run", "client", "worker"};
 
 absl::Status WrongAt(const std::string& path, const YAML::Mark& mark, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ":", mark.line + 1, ": ", what));
@@ -43,8 +43,9 @@ absl::StatusOr<ConfigValue> ValueOf(const std::string& path, const std::string& 
 
 absl::Status ReadSection(const std::string& name, const YAML::Node& node, ConfigFile& file) {
   if (std::find(kSections.begin(), kSections.end(), name) == kSections.end()) {
-    return WrongAt(file.path, node.Mark(),
-                   absl::StrCat("unknown section '", name, "'; they are server, run and client"));
+    return WrongAt(
+        file.path, node.Mark(),
+        absl::StrCat("unknown section '", name, "'; they are server, run, client and worker"));
   }
   auto& section = file.sections[name];
   if (node.IsNull()) return absl::OkStatus();

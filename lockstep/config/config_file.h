@@ -32,8 +32,8 @@ struct ConfigFile {
   std::map<std::string, std::map<std::string, ConfigValue>> sections;
 };
 
-// INVALID_ARGUMENT names the place: "lockstep.yaml:3: ...". Sections are `server`, `run`, `client`;
-// which keys there are is for the programs to say.
+// INVALID_ARGUMENT names the place: "lockstep.yaml:3: ...". Sections are `server`, `run`, `client`
+// and `worker`; which keys there are is for the programs to say.
 absl::StatusOr<ConfigFile> ParseConfigFile(const std::string& path, const std::string& text);
 
 // NOT_FOUND when it cannot be read.

@@ -51,6 +51,13 @@ TEST(ConfigFile, NamesThePlaceOfWhatIsWrong) {
               HasSubstr("config_file_bytes_max"));
 }
 
+TEST(ConfigFile, HasASectionForEachProgram) {
+  const auto file =
+      ParseConfigFile("l.yaml", "server: {}\nrun: {}\nclient: {}\nworker:\n  cache_bytes: 1MiB\n");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(file->sections.at("worker").at("cache_bytes").texts, ElementsAre("1MiB"));
+}
+
 TEST(ConfigFile, SaysThatItCannotBeRead) {
   const auto file = ReadConfigFile("/nowhere/l.yaml");
   EXPECT_EQ(file.status().code(), absl::StatusCode::kNotFound);

@@ -9,7 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/observe/member_groups.h"
 #include "lockstep/observe/preemption_text.h"
+#include "lockstep/observe/store_text.h"
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/observe/why_parts.h"
 
@@ -107,13 +109,32 @@ std::string AdviceAfter(const JobStatus& job) {
   }
 }
 
+// Whether somebody was there when it ended who may have had something to save. Programs that know
+// nothing of Lockstep have, too, although nobody joins from them.
+bool AnybodyToSave(const JobStatus& job) {
+  if (job.state != AttemptState::kWaiting) return true;
+  if (!OnlyProcesses(job)) return OnlyTorch(job);
+  const int64_t ended_ago_us = job.preemption->state.since_ago_us;
+  return std::any_of(job.members.begin(), job.members.end(), [&](const MemberStatus& member) {
+    switch (member.process) {
+      case ProcessState::kUnspecified:
+      case ProcessState::kLeftOut:
+        return false;
+      case ProcessState::kRunning:
+        // Else it was started by a later run.
+        return member.process_since_ago_us >= ended_ago_us;
+      default:
+        return true;  // nobody told when it was started
+    }
+  });
+}
+
 void TellEnded(const JobStatus& job, const std::string& title, Diagnosis& out) {
   const PreemptionState& state = job.preemption->state;
   out.findings.push_back(absl::StrFormat(
       "%s ended %s ago, %s: %s.", title, DurationText(state.since_ago_us),
       std::string(NameOf(state.outcome)), CleanText(state.text, kErrorTextBytesMax)));
-  // Nobody had anything to save.
-  if (job.state == AttemptState::kWaiting) return;
+  if (!AnybodyToSave(job)) return;
   if (!EndedWell(state.outcome)) {
     for (const std::string& line : SyncLines(job)) out.findings.push_back("  " + line);
     if (out.verdict != Verdict::kTrouble) {

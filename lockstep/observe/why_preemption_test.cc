@@ -64,6 +64,24 @@ TEST(WhyPreemption, OneBeforeTheAttemptBeganIsNoTrouble) {
   EXPECT_THAT(Diagnose(job).findings, Contains(HasSubstr("nobody_answered")));
 }
 
+TEST(WhyPreemption, OneThatNoProcessOfStockProgramsAnsweredIsTrouble) {
+  JobStatus job = StockJob();
+  job.preemption = EndedJob(PreemptionOutcome::kNobodyAnswered).preemption;
+  const Diagnosis why = Diagnose(job);
+  EXPECT_EQ(why.verdict, Verdict::kTrouble);
+  EXPECT_EQ(why.summary, "preemption 2 ended without a checkpoint of all");
+  EXPECT_THAT(why.advice, Contains(HasSubstr("Open a Preemption in each member")));
+  for (MemberStatus& member : job.members) member.process = ProcessState::kEnded;
+  EXPECT_EQ(Diagnose(job).verdict, Verdict::kTrouble);
+}
+
+TEST(WhyPreemption, OneThatEndedBeforeTheProcessesWereStartedIsNoTrouble) {
+  JobStatus job = StockJob();
+  job.preemption = EndedJob(PreemptionOutcome::kNobodyAnswered).preemption;
+  for (MemberStatus& member : job.members) member.process_since_ago_us = kSecond;
+  EXPECT_EQ(Diagnose(job).verdict, Verdict::kFine);
+}
+
 TEST(WhyPreemption, OneThatWentWellIsTold) {
   for (const PreemptionOutcome outcome :
        {PreemptionOutcome::kSaved, PreemptionOutcome::kSynced, PreemptionOutcome::kFinished,

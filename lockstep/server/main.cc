@@ -1,7 +1,9 @@
 // `lockstep-server`, which `lockstep serve` executes. Exit codes: 0 drained, 1 could not serve,
 // 2 wrong options.
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <variant>
 
@@ -27,8 +29,13 @@ int main(int argc, char** argv) {
   lockstep::runtime::OpenStandardFiles();
   auto parsed = lockstep::server::ParseCommandLine(argc, argv);
   if (auto* end = std::get_if<lockstep::server::EndNow>(&parsed)) {
-    std::fputs(end->text.c_str(), end->exit_code == 0 ? stdout : stderr);
-    return end->exit_code;
+    const bool written =
+        std::fputs(end->text.c_str(), end->exit_code == 0 ? stdout : stderr) >= 0 &&
+        std::fflush(stdout) == 0;
+    if (written || errno == EPIPE) return end->exit_code;
+    std::fprintf(stderr, "lockstep-server: cannot write to standard output: %s\n",
+                 std::strerror(errno));
+    return 1;
   }
   const auto& [options, warnings] = std::get<lockstep::server::ParsedOptions>(parsed);
   lockstep::server::SetUpLog(options.log_format, options.verbose);

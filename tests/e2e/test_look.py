@@ -1,6 +1,7 @@
 """The commands that ask a server, and what it answers over HTTP."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -96,6 +97,60 @@ def test_exit_codes(server, tmp_path):
         silent.listen()
         refused(4, "why", "digits", "--timeout", "200ms", "--coordinator",
                 f"127.0.0.1:{silent.getsockname()[1]}")
+
+
+def test_output_that_cannot_be_written_is_an_error(server, tmp_path):
+    server.ask("kv", "set", "digits", "a", "1")
+    env = clean_environment(LOCKSTEP_COORDINATOR=server.address)
+    for words in (["status"], ["status", "-o", "json"], ["why", "digits"], ["kv", "get", "digits", "a"],
+                  ["events", "digits"], ["events", "digits", "--follow"], ["jobs"], ["--help"],
+                  ["kv", "watch", "digits"], ["config", "show", "client"], ["config", "show"],
+                  ["run", "--job", "digits", "--dry-run", "true"],
+                  ["bundle", "digits", "--timeout", "1s", "--to", tmp_path / "b.tar"]):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            ended = subprocess.run([LOCKSTEP, *words], stdin=subprocess.DEVNULL, stdout=full,
+                                   stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S,
+                                   check=False, env=env)
+        assert ended.returncode == 1, (words, ended)
+        assert "cannot write to standard output: No space left on device" in ended.stderr, words
+    assert "lockstep bundle: " in ended.stderr
+
+
+@pytest.mark.parametrize("handling", [signal.SIG_DFL, signal.SIG_IGN])
+def test_a_reader_that_has_gone_is_told_nothing(server, handling):
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run([LOCKSTEP, "status", "-o", "json", "--coordinator", server.address],
+                           stdin=subprocess.DEVNULL, stdout=writing, stderr=subprocess.PIPE,
+                           text=True, timeout=DEADLINE_S, check=False, env=clean_environment(),
+                           restore_signals=False,
+                           preexec_fn=lambda: signal.signal(signal.SIGPIPE, handling))
+    os.close(writing)
+    assert ended.stderr == ""
+    assert ended.returncode == (-signal.SIGPIPE if handling == signal.SIG_DFL else 0)
+
+
+def test_programs_that_never_join_are_told_of_by_their_processes(server):
+    env = clean_environment(LOCKSTEP_COORDINATOR=server.address)
+    with Command(LOCKSTEP, "run", "--job", "digits", "--", "sh", "-c", "echo up; sleep 1000",
+                 env=env) as run:
+        run.wait_for("up", count=2)
+        text = server.ask("status", "digits")
+        assert "attempt 1 running  2 members: 2 processes run, none joined" in text
+        assert "missing" not in text and "waiting" not in text
+        assert re.search(r"task/1\s+process runs", server.ask("members", "digits"))
+        row = server.ask_json("jobs")["jobs"][0]
+        assert row["processes"] == {"running": 2} and row["members"]["missing"] == 2
+        # Somebody may have had something to save, and nobody said that it was.
+        server.ask("preempt", "--job", "digits", "--in", "200ms", "--wait", code=6)
+        why = server.ask_json("why", "digits", code=1)
+        assert why["verdict"] == "trouble" and "without a checkpoint" in why["summary"]
+        run.signal(signal.SIGTERM)
+        run.end()
+    assert re.search(r"task/0\s+process failed", server.ask("status", "digits", code=1))
+    with Command(LOCKSTEP, "run", "--job", "digits", "--", "true", env=env) as run:
+        assert run.end() == 0
+    assert "attempt 1 ended  2 members: 2 processes ended well" in server.ask("status", "digits")
 
 
 def test_jobs_are_created_and_deleted(server):
@@ -241,6 +296,12 @@ def test_config_show_says_where_values_came_from(tmp_path):
     assert re.search(r"register_timeout\s+1h\s+default", show())
     assert re.search(rf"coordinator\s+head:1\s+file {re.escape(str(path))}:5", show("client"))
     assert re.search(r"grace\s+10s\s+default", show("run"))
+    assert re.search(r"cache_bytes\s+256MiB\s+default", show("worker"))
+
+    path.write_text("worker:\n  cache_bytes: 1MiB\n")
+    assert re.search(rf"cache_bytes\s+1MiB\s+file {re.escape(str(path))}:2", show("worker"))
+    path.write_text("worker:\n  keys_max: 5\n")
+    assert "section 'worker' has no option 'keys_max'" in refused(2, "worker", env=env)
 
     path.write_text("server:\n  keys-max: 5\n")
     assert "it is called keys_max" in refused(2, "serve", env=env)

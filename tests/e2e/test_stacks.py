@@ -162,6 +162,27 @@ def test_a_bundle_has_all_of_it(hanging, tmp_path_factory):
     assert json.loads(content["status.json"])["jobs"][0]["job"] == "job"
 
 
+def test_a_bundle_says_that_no_launcher_is_left(tmp_path):
+    ready = tmp_path / "ready"
+    with Command(LOCKSTEP, "serve", "--ephemeral", "--listen", "127.0.0.1:0", "--job", "alone=1",
+                 "--ready-file", ready) as server:
+        server.wait_for("listen|serves|ready")
+        while not ready.exists():
+            assert server.process.poll() is None
+        address = json.loads(ready.read_text())["listen"]
+        with Command(LOCKSTEP, "run", "--coordinator", address, "--job", "alone", "--", "false") as run:
+            assert run.end() == 1
+        file = tmp_path / "job.tar"
+        ask("bundle", "alone", "--coordinator", address, "--to", str(file), "--timeout", "1s")
+    with tarfile.open(file) as archive:
+        content = {name.split("/", 1)[1]: archive.extractfile(name).read().decode()
+                   for name in archive.getnames()}
+    assert "stacks.txt" not in content
+    for name in ("output.missing", "stacks.txt.missing"):
+        assert "no launcher of job 'alone' answered" in content[name]
+        assert "--log-dir" in content[name]
+
+
 def test_without_launchers_it_says_so(tmp_path):
     ready = tmp_path / "ready"
     with Command(LOCKSTEP, "serve", "--ephemeral", "--listen", "127.0.0.1:0", "--job", "alone=1",

@@ -1,0 +1,36 @@
+#include "lockstep/cli/worker_options.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace lockstep::cli {
+
+DeclaredWorker::DeclaredWorker()
+    : threads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))),
+      table("worker", "LOCKSTEP_WORKER_") {
+  table.Text("dispatcher", &dispatcher, "HOST:PORT",
+             "The server whose data service the worker works for: its --listen address.");
+  table.Text("listen", &listen, "HOST:PORT", "Where consumers call. Port 0: any.");
+  table.Text("advertise", &advertise, "HOST:PORT",
+             "What consumers are told to call; empty: as it listens.");
+  table.Switch("insecure-network", &insecure_network,
+               "Allow an address that other hosts can reach, although nothing is encrypted or\n"
+               "authenticated: whoever reaches it can read what the worker may read.");
+  table.List(
+      "allow-path", &allow_paths, "DIR",
+      "Datasets may read files below this directory; without any, all that the process may.");
+  table.List("tag", &tags, "TEXT", "For people: shown by `lockstep data`.");
+  table.Text(
+      "python", &python, "PROGRAM",
+      "Runs the Python functions of datasets; it must be able to import lockstep, NumPy and\n"
+      "the functions' modules. Empty: datasets with Python functions are refused.");
+  table.Count("threads", &threads, "Segments that are run at a time.");
+  table.Bytes("cache-bytes", &options.cache.bytes_max,
+              "Elements that are made and not read yet; beyond that nothing is made ahead.");
+  table.Duration("drain-time", &options.drain_time,
+                 "How long a worker that ends lets its consumers go elsewhere.");
+  table.Duration("end-timeout", &end_timeout,
+                 "How long what it runs may take to stop after that; then it ends without.");
+}
+
+}  // namespace lockstep::cli
