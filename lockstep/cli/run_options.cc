@@ -321,7 +321,7 @@ void DeclaredRun::Settle() {
   // torchrun has a folder of its own for it; many say it to it for the prefixes only.
   if (options.routing.tee && !options.routing.tee->none() && !options.routing.files) {
     options.without_effect.push_back(
-        "--tee writes no files without --log-dir, which says where they are; all output is shown");
+        "--tee writes no files without --log-dir, which says where they are; output is only shown");
   }
   // What a cluster's operator sets for torchrun by variables is nobody's mistake.
   for (const config::Option& option : table.options()) {

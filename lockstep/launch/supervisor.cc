@@ -75,7 +75,7 @@ Time Supervisor::NextDeadline() const {
   Time next = escalate_at_;
   if (root_cause_until_ && !root_cause_told_) next = std::min(next, *root_cause_until_);
   if (check_until_ && !checked_) next = std::min(next, *check_until_);
-  next = std::min(next, HeedUntil());
+  next = std::min({next, HeedUntil(), TellEndedAt()});
   for (const Process& process : processes_) {
     if (process.state == ProcessState::kEnded) {
       next = std::min(next, process.ended + HelperGrace());
@@ -155,6 +155,7 @@ void Supervisor::On(Time now, const ProcessStopped& event, Effects& out) {
   Process& process = At(event.member);
   if (process.state != ProcessState::kRunning) return;
   process.stopped_since = now;
+  process.stop_signal = event.signal;
   out.reports.push_back({ProcessReport::Kind::kStopped, event.member, process.pid, {}});
   out.sentences.push_back(
       absl::StrFormat("%s was stopped by %s; the others wait for it (kill -CONT -%d lets it go on)",
@@ -299,6 +300,7 @@ void Supervisor::On(Time now, const ServerEnded& event, Effects& out) {
 
 void Supervisor::On(Time now, const DeadlineReached&, Effects& out) {
   if (now >= HeedUntil()) PassOnTaken(out);
+  if (now >= TellEndedAt()) TellEnded(now, out);
   if (now >= escalate_at_) {
     switch (escalation_) {
       case Escalation::kGrace:
@@ -364,6 +366,7 @@ void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effect
     }
   }
   out.sentences.push_back(std::move(sentence));
+  LookBack(now, out);
 }
 
 void Supervisor::Escalate(Time now, Escalation to, Effects& out) {
@@ -440,6 +443,12 @@ void Supervisor::ReleaseEnded(Effects& out) {
     if (processes_[i].state != ProcessState::kEnded) continue;
     Release(Member(i), processes_[i], out);
   }
+}
+
+bool Supervisor::EndedWell(const Process& process) {
+  const bool ended =
+      process.state == ProcessState::kEnded || process.state == ProcessState::kReleased;
+  return ended && process.ending.succeeded() && !process.given_up;
 }
 
 bool Supervisor::FailedByItself(const Process& process) {

@@ -235,6 +235,9 @@ struct SupervisorOptions {
   // From a SIGTERM, or a signal that was a notice, until the processes that are left get SIGTERM
   // from us. By default whoever sent it kills.
   absl::Duration term_grace = absl::InfiniteDuration();
+  // From the first end of a process with exit code 0 until it is told that others go on: they may
+  // wait for it. Those that are done end within less of each other, and a framework waits longer.
+  absl::Duration tell_ended = absl::Seconds(10);
   // Whether somebody can answer `ask_root_cause`, and how long that may take.
   bool asks_root_cause = false;
   absl::Duration root_cause_timeout = absl::Seconds(2);
@@ -282,6 +285,7 @@ class Supervisor {
     Time started;
     Time ended;
     std::optional<Time> stopped_since;
+    int stop_signal = 0;
     bool output_ended = false;
     Ending ending;
     // The last signal that we sent by our own decision.
@@ -291,6 +295,9 @@ class Supervisor {
     bool again = false;    // it is started again once it is released
     std::vector<std::string> last_lines;
     std::string error;
+    // What it had done before the first failure that others may have failed by, to go behind what
+    // is said of its end; empty: nothing that is seen.
+    std::string before_failure;
   };
   struct TakenSignal {
     Time at;
@@ -316,6 +323,7 @@ class Supervisor {
   void On(Time now, const RunEnded& event, Effects& out);
   void On(Time now, const DeadlineReached& event, Effects& out);
 
+  static bool EndedWell(const Process& process);
   static bool FailedByItself(const Process& process);
   // From the first failure until the others are stopped.
   absl::Duration Settle();
@@ -323,9 +331,20 @@ class Supervisor {
   bool AwaitsRootCause(Time now, Effects& out);
   Process& At(MemberIndex member);
   MemberIndex Member(size_t at) const { return MemberIndex(first_ + static_cast<int32_t>(at)); }
+  // Of one of `processes_`.
+  MemberIndex MemberOf(const Process& process) const {
+    return Member(static_cast<size_t>(&process - processes_.data()));
+  }
   std::string Name(MemberIndex member, const Process& process) const;
   int CountRunning() const;
   void FailFirst(Time now, int exit_code, std::string sentence, Effects& out);
+  // Notes what the processes had done before the first failure, and says who had ended well.
+  void LookBack(Time now, Effects& out);
+  // The first that ended with exit code 0; null: none has.
+  const Process* FirstEndedWell() const;
+  // When it is told that it did while others go on.
+  Time TellEndedAt() const;
+  void TellEnded(Time now, Effects& out);
   void Escalate(Time now, Escalation to, Effects& out);
   void SignalRunning(int signal, Effects& out);
   void GiveUp(Time now, Effects& out);
@@ -382,6 +401,7 @@ class Supervisor {
   std::optional<Time> root_cause_until_;     // set: it was asked for
   bool root_cause_told_ = false;
   bool start_failed_ = false;
+  bool told_ended_ = false;  // in this attempt, see `tell_ended`
   Escalation escalation_ = Escalation::kNone;
   Time escalate_at_ = Time::Infinite();
   std::optional<Time> interrupted_;  // the last SIGINT

@@ -109,6 +109,7 @@ void Supervisor::ForgetAttempt() {
   first_failure_at_.reset();
   first_failure_text_.clear();
   first_failed_.reset();
+  told_ended_ = false;
   root_cause_until_.reset();
   root_cause_told_ = false;
   called_off_.reset();

@@ -1,4 +1,6 @@
 // What the supervisor says about the ends of processes: the table at the end of a run.
+#include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +35,60 @@ void Supervisor::Finish(int exit_code, std::string sentence, Effects& out) {
   out.sentences.push_back(std::move(sentence));
 }
 
+const Supervisor::Process* Supervisor::FirstEndedWell() const {
+  const Process* first = nullptr;
+  for (const Process& process : processes_) {
+    if (EndedWell(process) && (first == nullptr || process.ended < first->ended)) first = &process;
+  }
+  return first;
+}
+
+// Frameworks fail or wait when a peer is gone, and say nothing of a peer that ended with 0. Whether
+// that is the reason nobody here knows, so it is told as what happened. Who was told to end, and
+// what ends when somebody was killed, needs no such explanation.
+void Supervisor::LookBack(Time now, Effects& out) {
+  if (!first_failed_ || told_to_end_) return;
+  const bool by_kill = At(*first_failed_).ending.signal == SIGKILL;
+  for (Process& process : processes_) {
+    if (EndedWell(process)) {
+      process.before_failure =
+          absl::StrCat(", ", Spell(now - process.ended), " before the first failure",
+                       by_kill ? "" : ": the others may have needed it");
+    } else if (process.stopped_since) {
+      process.before_failure =
+          absl::StrCat("; it was stopped by ", SignalName(process.stop_signal), " ",
+                       Spell(now - *process.stopped_since), " before the first failure",
+                       by_kill ? "" : ": the others may have waited for it");
+    }
+  }
+  const Process* const first = FirstEndedWell();
+  if (first == nullptr || by_kill) return;
+  const auto count = std::count_if(processes_.begin(), processes_.end(), EndedWell);
+  out.sentences.push_back(absl::StrCat(
+      EndingText(MemberOf(*first), *first), first->before_failure,
+      count == 1 ? "" : absl::StrFormat(" (%d more had ended with exit code 0)", count - 1)));
+  told_ended_ = true;
+}
+
+Time Supervisor::TellEndedAt() const {
+  if (told_ended_ || first_failure_ || told_to_end_ || called_off_ || CountRunning() == 0) {
+    return Time::Infinite();
+  }
+  const Process* const first = FirstEndedWell();
+  return first == nullptr ? Time::Infinite() : first->ended + options_.tell_ended;
+}
+
+void Supervisor::TellEnded(Time now, Effects& out) {
+  told_ended_ = true;
+  if (preempted_.Explains(now)) return;
+  const Process& first = *FirstEndedWell();
+  const int running = CountRunning();
+  out.sentences.push_back(absl::StrFormat(
+      "%s ended with exit code 0 %s ago, and %d process%s on: if they wait, it may be for that",
+      Name(MemberOf(first), first), Spell(now - first.ended), running,
+      running == 1 ? " goes" : "es go"));
+}
+
 std::string Supervisor::EndingText(MemberIndex member, const Process& process) const {
   const std::string text =
       absl::StrFormat("%s %s after %s", Name(member, process),
@@ -49,6 +105,7 @@ std::string Supervisor::Verdict(MemberIndex member, const Process& process) cons
   if (process.ending.signal != 0 && process.ending.signal == process.sent) {
     absl::StrAppend(&text, " (sent by lockstep run)");
   }
+  if (first_failed_) absl::StrAppend(&text, process.before_failure);
   if (first_failed_ == member) absl::StrAppend(&text, " <- the first to fail");
   return text;
 }

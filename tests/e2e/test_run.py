@@ -77,6 +77,31 @@ def test_exit_code_and_sentence_of_the_first_failure():
                      ended.text())
 
 
+def test_who_ended_well_before_the_first_failure_is_told(tmp_path):
+    ended = run("-n", "3", "--grace", "0s", "--", "sh", "-c", f"""cd {tmp_path}
+[ $RANK = 1 ] && {{ echo $$ >pid.new; mv pid.new pid; exit 0; }}
+until [ -e pid ]; do sleep 0.02; done
+while [ -e /proc/$(cat pid) ]; do sleep 0.02; done  # until it was reaped, so its end is known
+exit 1""")
+    told = (r"task/1 \(pid \d+\) ended with exit code 0 after [\d.]+ s, [\d.]+ s before the first "
+            "failure: the others may have needed it")
+    assert ended.code == 1 and len(re.findall(told, ended.text())) == 2, ended.text()
+
+
+def test_who_was_stopped_before_the_first_failure_stands_so_in_the_table(tmp_path):
+    fail = tmp_path / "fail"
+    with Command(LOCKSTEP, "run", "-n", "2", "--grace", "0s", "--", *python(
+            "import os, signal, sys, time\n"
+            "if os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGSTOP)\n"
+            f"while not os.path.exists({str(fail)!r}): time.sleep(0.02)\n"
+            "sys.exit(1)\n")) as command:
+        command.wait_for(r"task/1 \(pid \d+\) was stopped by SIGSTOP")
+        fail.touch()
+        assert command.end() == 1, command.text()
+        assert re.search(r"task/1 .*; it was stopped by SIGSTOP [\d.]+ s before the first failure: "
+                         "the others may have waited for it", command.text()), command.text()
+
+
 def test_process_killed_from_outside():
     with Command(LOCKSTEP, "run", "-n", "2", "--grace", "0s", "--", "sh", "-c",
                  "echo pid $$; exec sleep 1000") as command:
