@@ -112,6 +112,16 @@ bool AnyFailed(const JobStatus& job) {
   });
 }
 
+// Of those whose launcher has told that they run: of others there may be none to tell.
+std::vector<int32_t> SilentOf(const JobStatus& job, const std::vector<std::string>& names) {
+  std::vector<int32_t> silent;
+  for (const MemberStatus& member : job.members) {
+    const bool is = std::find(names.begin(), names.end(), member.name) != names.end();
+    if (is && member.process == ProcessState::kRunning) silent.push_back(member.index);
+  }
+  return silent;
+}
+
 // Somebody counts by it that it stands still, and nobody knows for how long.
 bool NeedsAnother(const observe::Look& look) {
   return !observe::FindOddOnes(look).odd.empty() &&
@@ -221,8 +231,11 @@ std::vector<observe::Look> LookAtJob(const std::string& coordinator, const JobSt
   std::vector<observe::Look> looks;
   const auto look = [&] {
     const auto gathered = GatherStacks(coordinator, job, {}, /*native=*/false, timeout);
-    if (!gathered.ok() || gathered->processes.empty()) return false;
-    looks.insert(looks.begin(), observe::Look{.processes = WhereaboutsOf(gathered->processes)});
+    if (!gathered.ok()) return false;
+    observe::Look now = {.processes = WhereaboutsOf(gathered->processes),
+                         .silent = SilentOf(job, gathered->silent)};
+    if (now.processes.empty() && now.silent.empty()) return false;
+    looks.insert(looks.begin(), std::move(now));
     return true;
   };
   // Who has failed is known, and the others are about to end: there is nothing to wait for.

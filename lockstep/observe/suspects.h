@@ -46,6 +46,8 @@ struct Look {
   std::string because;
   int64_t ago_us = 0;
   std::vector<int32_t> awaited;  // whom others waited for then, when that is known
+  // Of whom no launcher told, though one had said that their processes run.
+  std::vector<int32_t> silent;
 };
 
 struct Suspect {

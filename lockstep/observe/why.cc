@@ -375,6 +375,19 @@ namespace {
 // Of a collective that hangs the server knows nothing: where the processes are tells of it.
 void TellLooks(const JobStatus& job, const std::vector<Look>& looks, Diagnosis& out) {
   bool now = false;
+  if (!looks.empty() && !looks.front().silent.empty()) {
+    std::string text =
+        absl::StrCat("no launcher tells of ", MembersRangesText(job, looks.front().silent),
+                     ", whose processes ran when one told last");
+    if (out.verdict == Verdict::kFine) {
+      out.verdict = Verdict::kWaiting;
+      out.summary = text;
+    }
+    out.places.push_back("now: " + std::move(text));
+    out.advice.push_back(
+        "See whether `lockstep run` is still there on their hosts: if it was killed its processes "
+        "have ended, too; else it is cut off or overloaded.");
+  }
   for (const Look& look : looks) {
     if (look.processes.empty()) continue;
     if (!look.because.empty()) {

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from commands import DEADLINE_S, LOCKSTEP, ROOT, Command, clean_environment
+from commands import DEADLINE_S, LOCKSTEP, ROOT, Command, clean_environment, run, serving
 
 FRAMEWORKS = ROOT / "build" / "peers" / "frameworks" / "bin" / "python"
 
@@ -163,17 +163,10 @@ def test_a_bundle_has_all_of_it(hanging, tmp_path_factory):
 
 
 def test_a_bundle_says_that_no_launcher_is_left(tmp_path):
-    ready = tmp_path / "ready"
-    with Command(LOCKSTEP, "serve", "--ephemeral", "--listen", "127.0.0.1:0", "--job", "alone=1",
-                 "--ready-file", ready) as server:
-        server.wait_for("listen|serves|ready")
-        while not ready.exists():
-            assert server.process.poll() is None
-        address = json.loads(ready.read_text())["listen"]
-        with Command(LOCKSTEP, "run", "--coordinator", address, "--job", "alone", "--", "false") as run:
-            assert run.end() == 1
+    with serving(tmp_path, "--job", "alone=1") as server:
+        assert run("--coordinator", server.address, "--job", "alone", "--", "false").code == 1
         file = tmp_path / "job.tar"
-        ask("bundle", "alone", "--coordinator", address, "--to", str(file), "--timeout", "1s")
+        ask("bundle", "alone", "--coordinator", server.address, "--to", str(file), "--timeout", "1s")
     with tarfile.open(file) as archive:
         content = {name.split("/", 1)[1]: archive.extractfile(name).read().decode()
                    for name in archive.getnames()}
@@ -183,14 +176,22 @@ def test_a_bundle_says_that_no_launcher_is_left(tmp_path):
         assert "--log-dir" in content[name]
 
 
+def test_why_says_that_nobody_tells_of_processes_whose_launcher_was_killed(tmp_path):
+    with serving(tmp_path, "--job", "alone=1") as server:
+        with Command(LOCKSTEP, "run", "--coordinator", server.address, "--job", "alone", "--",
+                     "sleep", "1000") as launcher:
+            launcher.wait_for("job \"alone\": 1 process")
+            while "processes run" not in ask("why", "alone", "--coordinator", server.address):
+                time.sleep(0.1)  # the server has not been told yet
+            launcher.signal(signal.SIGKILL)
+            launcher.end()
+        why = json.loads(ask("why", "alone", "--coordinator", server.address, "-o", "json"))
+        assert why["verdict"] == "waiting"
+        assert why["summary"] == ("no launcher tells of task/0, whose processes ran when one told last")
+
+
 def test_without_launchers_it_says_so(tmp_path):
-    ready = tmp_path / "ready"
-    with Command(LOCKSTEP, "serve", "--ephemeral", "--listen", "127.0.0.1:0", "--job", "alone=1",
-                 "--ready-file", ready) as server:
-        server.wait_for("listen|serves|ready")
-        while not ready.exists():
-            assert server.process.poll() is None
-        address = json.loads(ready.read_text())["listen"]
-        said = ask("stacks", "alone", "--coordinator", address, "--timeout", "200ms", code=4)
+    with serving(tmp_path, "--job", "alone=1") as server:
+        said = ask("stacks", "alone", "--coordinator", server.address, "--timeout", "200ms", code=4)
         assert "no process of this job belongs to a launcher that answered" in said
-        ask("stacks", "nobody", "--coordinator", address, code=3)
+        ask("stacks", "nobody", "--coordinator", server.address, code=3)
