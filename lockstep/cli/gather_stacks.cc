@@ -114,10 +114,11 @@ bool AnyFailed(const JobStatus& job) {
 
 // Of those whose launcher has told that they run: of others there may be none to tell.
 std::vector<int32_t> SilentOf(const JobStatus& job, const std::vector<std::string>& names) {
+  const std::set<std::string> named(names.begin(), names.end());
   std::vector<int32_t> silent;
   for (const MemberStatus& member : job.members) {
-    const bool is = std::find(names.begin(), names.end(), member.name) != names.end();
-    if (is && member.process == ProcessState::kRunning) silent.push_back(member.index);
+    const bool runs = member.process == ProcessState::kRunning;
+    if (runs && named.contains(member.name)) silent.push_back(member.index);
   }
   return silent;
 }

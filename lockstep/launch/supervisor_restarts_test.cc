@@ -4,6 +4,7 @@
 #include "gtest/gtest.h"
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/supervisor.h"
+#include "lockstep/launch/supervisor_testing.h"
 
 namespace lockstep::launch {
 namespace {
@@ -13,9 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-MemberIndex M(int32_t index) { return MemberIndex(index); }
-
-class RestartsTest : public testing::Test {
+class RestartsTest : public SupervisorFixture {
  protected:
   RestartsTest() {
     options_.size = 2;
@@ -31,20 +30,13 @@ class RestartsTest : public testing::Test {
       Do(ProcessStarted{M(i), ++pid_});
     }
   }
-  Effects Do(const Event& event) { return supervisor_->Handle(now_, event); }
-  Effects Pass(absl::Duration duration) {
-    now_ = now_ + duration;
-    return Do(DeadlineReached{});
-  }
   Effects End(int32_t index, Ending ending, std::vector<std::string> last_lines = {}) {
     Do(OutputEnded{M(index)});
     return Do(ProcessEnded{M(index), ending, std::move(last_lines)});
   }
 
   SupervisorOptions options_;
-  std::optional<Supervisor> supervisor_;
   int64_t pid_ = 99;
-  Time now_ = Time::FromNanoseconds(1'000'000'000);
 };
 
 TEST_F(RestartsTest, AFailureStopsTheOthersAndStartsAllAgain) {

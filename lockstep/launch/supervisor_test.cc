@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/launch/exit_code.h"
+#include "lockstep/launch/supervisor_testing.h"
 
 namespace lockstep::launch {
 namespace {
@@ -15,10 +16,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-MemberIndex M(int32_t index) { return MemberIndex(index); }
-
 // A supervisor, the time, and everything it has wanted so far.
-class SupervisorTest : public testing::Test {
+class SupervisorTest : public SupervisorFixture {
  protected:
   void Make(int32_t size) {
     SupervisorOptions options;
@@ -34,12 +33,6 @@ class SupervisorTest : public testing::Test {
   void StartAll(int32_t size) {
     Make(size);
     for (int32_t i = 0; i < size; ++i) Do(ProcessStarted{M(i), 100 + i});
-  }
-  // The effects of one event.
-  Effects Do(const Event& event) { return supervisor_->Handle(now_, event); }
-  Effects Pass(absl::Duration duration) {
-    now_ = now_ + duration;
-    return Do(DeadlineReached{});
   }
   // A process that ends with nothing left behind.
   Effects End(int32_t index, Ending ending) {
@@ -68,8 +61,6 @@ class SupervisorTest : public testing::Test {
   absl::Duration term_grace_ = absl::InfiniteDuration();
   PreemptionTold told_;
   std::optional<PreemptionTold> checked_;  // the answer when it is asked how it stands
-  std::optional<Supervisor> supervisor_;
-  Time now_ = Time::FromNanoseconds(1'000'000'000);
 };
 
 TEST_F(SupervisorTest, AllSucceed) {

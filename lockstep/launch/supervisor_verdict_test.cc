@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/launch/supervisor.h"
+#include "lockstep/launch/supervisor_testing.h"
 
 namespace lockstep::launch {
 namespace {
@@ -13,9 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-MemberIndex M(int32_t index) { return MemberIndex(index); }
-
-class VerdictTest : public testing::Test {
+class VerdictTest : public SupervisorFixture {
  protected:
   // Starts `size` processes with the pids 100, 101, ...
   void StartAll(int32_t size) {
@@ -24,19 +23,11 @@ class VerdictTest : public testing::Test {
     supervisor_.emplace(options);
     for (int32_t i = 0; i < size; ++i) Do(ProcessStarted{M(i), 100 + i});
   }
-  Effects Do(const Event& event) { return supervisor_->Handle(now_, event); }
-  Effects Pass(absl::Duration duration) {
-    now_ = now_ + duration;
-    return Do(DeadlineReached{});
-  }
   // A process that ends with nothing left behind.
   Effects End(int32_t index, Ending ending) {
     Do(OutputEnded{M(index)});
     return Do(ProcessEnded{M(index), ending});
   }
-
-  std::optional<Supervisor> supervisor_;
-  Time now_ = Time::FromNanoseconds(1'000'000'000);
 };
 
 TEST_F(VerdictTest, ItIsToldOnceThatOneEndedAndTheOthersGoOn) {
