@@ -107,8 +107,13 @@ int RunWorker(DeclaredWorker& given, Invocation& invocation) {
   options.allow_paths = given.allow_paths;
   options.tags = given.tags;
   options.cache.threads = given.threads;
-  const auto functions =
-      std::make_shared<engine::FunctionPool>(engine::FunctionPoolOptions{.python = given.python});
+  auto allowance = engine::FunctionAllowance::Parse(given.allow_functions);
+  if (!allowance.ok()) {
+    say(absl::StrCat("--allow-function ", std::string(allowance.status().message())));
+    return kExitUsage;
+  }
+  const auto functions = std::make_shared<engine::FunctionPool>(
+      engine::FunctionPoolOptions{.python = given.python, .allowance = *std::move(allowance)});
   if (!given.python.empty()) options.functions = functions;
   options.notice = say;
 
