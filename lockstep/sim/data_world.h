@@ -112,6 +112,7 @@ class DataWorld {
     Time wake = Time::Infinite();
     bool fresh = false;  // begins without its cursor
     bool evicted = false;
+    int64_t held = 0;  // taken since it acknowledged last
     std::vector<uint64_t> cancelled;
     std::set<uint64_t> reads;
   };
@@ -152,6 +153,9 @@ class DataWorld {
   void Take(Program& program, const dispatch::HandOut& hand);
   void Wake(Program& program);
   void AskNext(Program& program);
+  void AcknowledgeAll(Program& program);
+  void TakeError(Program& program, const dispatch::ErrorPtr& error);
+  bool AcknowledgesFirst(Program& program, const dispatch::ErrorPtr& error);
   void ForgetVoid(Program& program, const dispatch::IterationOpened& opened);
   std::vector<dispatch::LaneAck> Have(const Program& program) const;
 
@@ -164,6 +168,13 @@ class DataWorld {
   void CheckRounds();
   void CheckEmpty();
   bool AllDone() const;
+  // Nothing may be missing, whoever was lost and for however long.
+  bool IsStrict() const {
+    return scenario_.mode != dispatch::Mode::kRounds ||
+           scenario_.on_lost == dispatch::OnLost::kWait;
+  }
+  void ForgetSome(Program& program);
+  void TellEnd(const Program& program);
 
   const DataScenario scenario_;
   const bool verbose_;
