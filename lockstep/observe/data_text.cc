@@ -103,6 +103,7 @@ void AppendConsumers(std::string& text, const IterationStatus& iteration) {
   for (size_t i = 0; i < std::min(iteration.consumers.size(), kRowsMax); ++i) {
     const ConsumerStatus& consumer = iteration.consumers[i];
     std::string waits = CleanText(consumer.waits_for);
+    if (consumer.away) waits = "lost: its place waits for its successor";
     if (consumer.finished) waits = "finished";
     grid.Add({CleanText(consumer.name), consumer.index ? absl::StrCat(*consumer.index) : "-",
               ProcessOf(consumer.host, consumer.pid), DurationText(consumer.silent_us),
