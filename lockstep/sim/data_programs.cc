@@ -1,5 +1,6 @@
 // The consumers of the data service's simulation, and the rules.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/sim/data_world.h"
@@ -34,6 +35,21 @@ void DataWorld::ForgetSome(Program& program) {
   // Who was told the end and comes back without a cursor, is told it again.
   const int64_t least = program.ended ? 1 : 0;
   program.kept.resize(static_cast<size_t>(chance_.Between(std::min(least, kept), kept)));
+}
+
+// All is over, and one comes back from an older cursor.
+bool DataWorld::ReadsTheEndAgain() {
+  const bool may = scenario_.older_cursors && IsStrict() && scenario_.mode != Mode::kFirstCome;
+  if (!may || std::exchange(read_again_, true)) return false;
+  Program& program = *programs_[chance_.Index(programs_.size())];
+  if (program.kept.size() < 2) return false;
+  const auto most = static_cast<int64_t>(program.kept.size()) - 1;
+  program.wanted = false;
+  KillProgram(program);
+  program.wanted = true;
+  program.kept.resize(static_cast<size_t>(chance_.Between(1, most)));
+  StartProgram(program);
+  return true;
 }
 
 // Whoever sees that the process has ended, may say so when its successor is there already.

@@ -555,6 +555,7 @@ DataResult DataWorld::Run() {
       break;
     }
     if (!closing && now_ > calm_from_ && AllDone() && dispatcher_ != nullptr) {
+      if (ReadsTheEndAgain()) continue;
       closing = true;
       CheckVisits();
       CheckRounds();

@@ -174,6 +174,7 @@ class DataWorld {
            scenario_.on_lost == dispatch::OnLost::kWait;
   }
   void ForgetSome(Program& program);
+  bool ReadsTheEndAgain();
   void TellEnd(const Program& program);
 
   const DataScenario scenario_;
@@ -205,7 +206,8 @@ class DataWorld {
   uint64_t last_id_ = 100;
   int64_t tasks_added_ = 0;
   bool resumed_ = false;
-  int64_t cut_at_ = 0;  // elements that each had taken when all went on elsewhere
+  bool read_again_ = false;  // by one, when all was over
+  int64_t cut_at_ = 0;       // elements that each had taken when all went on elsewhere
   std::vector<std::string> elastic_cursors_;
   int past_width_ = 0;
 };
