@@ -65,6 +65,9 @@ class ConsumerMachine::Impl {
   void TakeLanes(Time now, const Assignment& assignment, ConsumerEffects& out);
   void TakeGrant(Time now, LaneReader& lane, const Lane& from, const Grant& grant,
                  ConsumerEffects& out);
+  bool FoundPlace(const Lane& from);
+  void AddProgress(ConsumerPoll& poll) const;
+  int64_t PlaceSegment() const;
   void Advance(Time now, ConsumerEffects& out);
   void SendOpen(Time now, ConsumerEffects& out);
   void SendClose(Time now, ConsumerEffects& out);
@@ -172,6 +175,9 @@ class ConsumerMachine::Impl {
 
   // Exact: the position of its next element.
   int64_t position_ = 0;
+  // Exact: where it goes on is found among the grants; which grant that is, once that is known.
+  bool found_place_ = false;
+  int64_t place_seq_ = -1;
   // Rounds.
   int64_t round_ = 0;
   int64_t begun_ = -1;

@@ -262,7 +262,9 @@ void ConsumerMachine::Impl::TakeLanes(Time now, const Assignment& assignment,
     lane.starting_round = from.starting_round;
     lane.base_round = from.base_round;
     lane.base_element = from.base_element;
-    lane.closed = from.closed;
+    const bool found = FoundPlace(from);
+    lane.closed = found && from.closed;
+    if (!found) continue;
     if (lane.segments.empty() && from.first_element >= 0) lane.begin = from.first_element;
     for (const Grant& grant : from.grants) TakeGrant(now, lane, from, grant, out);
     // What is not listed any more, is needed by nobody.
@@ -297,6 +299,7 @@ void ConsumerMachine::Impl::TakeGrant(Time now, LaneReader& lane, const Lane& fr
   LaneSegment* segment = lane.Find(grant.seq);
   if (segment == nullptr) {
     if (!lane.segments.empty() && grant.seq < lane.segments.back().seq) return;
+    if (lane.segments.empty() && exact() && rejoin_ && grant.segment < PlaceSegment()) return;
     const bool first = lane.segments.empty();
     segment = &lane.segments.emplace_back();
     segment->seq = grant.seq;
@@ -344,6 +347,43 @@ void ConsumerMachine::Impl::ReportSoon(Time now) {
   report_at_ = std::min(report_at_, now + options_.report_every);
 }
 
+// Exact: the segment in which the cursor points that this consumer goes on from.
+int64_t ConsumerMachine::Impl::PlaceSegment() const {
+  return rejoin_->rests.empty() ? rejoin_->next : rejoin_->rests.front().segment;
+}
+
+// Exact: whether the grants hold the place that the consumer goes on from. Which of them that is it
+// learns from any of them: the iteration may begin at another cursor of the same place than its
+// own.
+bool ConsumerMachine::Impl::FoundPlace(const Lane& from) {
+  if (!exact() || !rejoin_ || found_place_) return true;
+  if (!from.grants.empty()) {
+    const Grant& last = from.grants.back();
+    place_seq_ = std::max<int64_t>(0, last.seq + PlaceSegment() - last.segment);
+    found_place_ = last.segment >= PlaceSegment();
+  }
+  // Otherwise it is the end.
+  found_place_ = found_place_ || from.closed;
+  if (!found_place_) Urgent();
+  return found_place_;
+}
+
+void ConsumerMachine::Impl::AddProgress(ConsumerPoll& poll) const {
+  if (exact() && rejoin_ && !found_place_) {
+    if (place_seq_ >= 0) poll.progress.push_back({.seq = place_seq_, .needs = place_seq_ + 1});
+    return;
+  }
+  for (const auto& [id, lane] : lanes_) {
+    poll.progress.push_back(ProgressOf(lane));
+    for (const LaneSegment& segment : lane.segments) {
+      if (segment.count && !segment.told_count) {
+        poll.counts.push_back({.lane = id, .seq = segment.seq, .elements = *segment.count});
+      }
+    }
+  }
+  if (exact() && lanes_.empty()) poll.progress.push_back({});
+}
+
 ConsumerPoll ConsumerMachine::Impl::MakePoll() const {
   ConsumerPoll poll{.iteration = opened_->iteration,
                     .consumer = opened_->consumer,
@@ -363,25 +403,7 @@ ConsumerPoll ConsumerMachine::Impl::MakePoll() const {
   if (first_come()) {
     FillAcks(poll);
   } else {
-    for (const auto& [id, lane] : lanes_) {
-      poll.progress.push_back(ProgressOf(lane));
-      for (const LaneSegment& segment : lane.segments) {
-        if (segment.count && !segment.told_count) {
-          poll.counts.push_back({.lane = id, .seq = segment.seq, .elements = *segment.count});
-        }
-      }
-    }
-    if (exact() && lanes_.empty()) {
-      LaneProgress progress;
-      const int64_t rests = static_cast<int64_t>(start_.rests.size());
-      if (rejoin_) {
-        const int64_t segment =
-            rejoin_->rests.empty() ? rejoin_->next : rejoin_->rests.front().segment;
-        const bool at_rest = rests > 0 && segment == start_.rests.front().segment;
-        progress.seq = at_rest ? 0 : segment - start_.next + rests;
-      }
-      poll.progress.push_back(progress);
-    }
+    AddProgress(poll);
   }
   if (rounds()) poll.blocked_round = block_;
   poll.keeps_cursors = keeps_cursors_;

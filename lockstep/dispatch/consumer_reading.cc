@@ -482,6 +482,7 @@ std::optional<std::string> ConsumerMachine::Impl::CursorText(ErrorPtr& why) cons
   }
   if (!assignment_) return none("the reading has not begun");
   keeps_cursors_ = true;
+  if (exact() && rejoin_ && !found_place_) return options_.rejoin;
   dispatch::Cursor cursor{.definition = options_.definition,
                           .mode = options_.spec.mode,
                           .next = assignment_->next_segment};

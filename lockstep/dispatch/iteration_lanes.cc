@@ -150,14 +150,16 @@ void Iteration::TellHolders() {
   for (auto& [id, consumer] : consumers_) {
     const LaneState& lane = lanes_[LaneId(id.value())];
     const bool holds = !lane.grants.empty();
-    const bool rest_is_own = all_given && holders == (holds ? 1U : 0U);
+    // Without sharding, a worker that comes brings another pass.
+    const bool no_more = all_given && spec_.sharding != Sharding::kOff;
+    const bool rest_is_own = no_more && holders == (holds ? 1U : 0U);
     std::string ack_needed;
     if (holds && HasAll(lane, consumer)) {
       if (static_cast<int64_t>(lane.grants.size()) >= env_.options.grants_max) {
         ack_needed = absl::StrCat("grants_max of the server, which is ", env_.options.grants_max);
-      } else if (all_given && all_wait && holders > 1) {
-        ack_needed = absl::StrCat("nothing else is left, and so wait all ", holders,
-                                  " consumers that hold some");
+      } else if (all_given && all_wait && !rest_is_own) {
+        ack_needed = absl::StrCat(
+            "nothing else is left, and so wait all consumers that hold some (", holders, ")");
       }
     }
     if (rest_is_own == consumer.rest_is_own && ack_needed == consumer.ack_needed) continue;
@@ -346,7 +348,8 @@ void Iteration::FillExact(Consumer& consumer, Assignment& assignment) {
   Lane lane;
   const auto progress = consumer.progress.find(LaneId());
   const bool known = progress != consumer.progress.end();
-  const int64_t own = known ? progress->second.seq : slowest_;
+  // One that goes on from a cursor learns by any grants which one it is.
+  const int64_t own = known ? progress->second.seq : 0;
   const int64_t needs = std::max(own, known ? progress->second.needs : 0);
   const int64_t total = ExactSegments();
   // One that came back from an older cursor is the slowest, and not told all up to the others.
