@@ -61,7 +61,7 @@ class DataHost {
   void Ended(link::LinkId link);
 
   // What the journal had of it; then, when all has been given, `Resume`.
-  absl::Status Apply(const dispatch::TimedRecord& record);
+  void Restore(const dispatch::TimedRecord& record);
   void Resume();
   std::vector<dispatch::TimedRecord> Snapshot() const { return dispatcher_.Snapshot(); }
 

@@ -82,6 +82,7 @@ std::vector<coord::Record> Examples() {
                      .owner = MemberIndex(0)},
       record::KeySet{.key = "k", .value = std::make_shared<const std::string>(), .revision = 1},
       record::KeyDeleted{"k", true, 13},
+      record::OwnerGone{MemberIndex(5)},
       record::BarrierEnded{.id = "b",
                            .counter = 1,
                            .members = {MemberIndex(0), MemberIndex(2)},
@@ -208,9 +209,14 @@ TEST(StoreEntry, JobsAreReadBack) {
   EXPECT_EQ(deleted->job, "digits");
 }
 
-TEST(StoreEntry, WhatANewerProgramWroteIsRefused) {
-  const auto why = [](const Entry& entry) {
-    return std::string(DecodeEntry(native::Encode(entry), {}).status().message());
+TEST(StoreEntry, Finding02_WhatANewerProgramWroteOfAJobIsUnfit) {
+  const auto why = [](Entry entry) {
+    entry.job = "digits";
+    const auto read = DecodeEntry(native::Encode(entry), {});
+    EXPECT_TRUE(read.ok()) << "which job it is of is known: " << read.status();
+    EXPECT_EQ(read->job, "digits");
+    EXPECT_TRUE(read->records.empty());
+    return std::string(read->unfit.message());
   };
   EXPECT_THAT(why({.records = {Record{}}}), HasSubstr("a newer version"));
   EXPECT_THAT(why({.records = {Record{.attempt_runs = AttemptRuns{}, .key_set = KeySet{}}}}),
