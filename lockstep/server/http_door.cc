@@ -148,13 +148,23 @@ class HttpDoor::Impl {
   // can be lost any more.
   template <class T>
   absl::StatusOr<T> OnLoop(bool durable, std::function<absl::StatusOr<T>()> ask) {
+    return Await<T>(durable, [ask = std::move(ask)](Told<T> told) { told(ask()); });
+  }
+
+  template <class T>
+  using Told = absl::AnyInvocable<void(absl::StatusOr<T>)>;
+
+  // The same of something that takes the loop several turns.
+  template <class T>
+  absl::StatusOr<T> Await(bool durable, std::function<void(Told<T>)> ask) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<T>>>();
     std::future<absl::StatusOr<T>> answer = promise->get_future();
     loop_.Post([source = source_, durable, promise, ask = std::move(ask)] {
-      absl::StatusOr<T> value = ask();
-      if (!durable) return promise->set_value(std::move(value));
-      source->when_durable([promise, value = std::move(value)](bool is_durable) mutable {
-        promise->set_value(is_durable ? std::move(value) : NeverDurable());
+      ask([source, durable, promise](absl::StatusOr<T> value) {
+        if (!durable) return promise->set_value(std::move(value));
+        source->when_durable([promise, value = std::move(value)](bool is_durable) mutable {
+          promise->set_value(is_durable ? std::move(value) : NeverDurable());
+        });
       });
     });
     // In slices, since a loop that has ended answers nobody any more.
@@ -182,7 +192,12 @@ class HttpDoor::Impl {
   }
 
   absl::StatusOr<ServerView> Look(const std::string& job, bool durable) {
-    return OnLoop<ServerView>(durable, [source = source_, job] { return source->view(job); });
+    auto view = Await<ServerView>(durable, [source = source_, job](Told<ServerView> told) {
+      source->view(job, std::move(told));
+    });
+    if (!view.ok() || view->encoded_status == nullptr) return view;
+    if (absl::Status status = view->DecodeStatus(); !status.ok()) return status;
+    return view;
   }
 
   using Handler = std::function<void(const httplib::Request&, httplib::Response&)>;
@@ -228,12 +243,15 @@ class HttpDoor::Impl {
           alive.ok() ? "ok\n" : absl::StrCat(std::string(alive.status().message()), "\n"), kText);
     });
     Add("/readyz", [this](const httplib::Request&, httplib::Response& response) {
-      const auto view = Look("", false);
+      const auto looked = OnLoop<std::vector<std::string>>(
+          false, [source = source_]() -> absl::StatusOr<std::vector<std::string>> {
+            return source->not_ready();
+          });
       std::vector<std::string> reasons;
-      if (view.ok()) {
-        reasons = view->not_ready;
+      if (looked.ok()) {
+        reasons = *looked;
       } else {
-        reasons.emplace_back(view.status().message());
+        reasons.emplace_back(looked.status().message());
       }
       response.status = reasons.empty() ? 200 : 503;
       response.set_content(reasons.empty()
