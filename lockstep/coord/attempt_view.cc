@@ -18,6 +18,8 @@ size_t Attempt::waits() const {
          registration_.waits() + preemption_.waits() + parked_.size();
 }
 
+size_t Attempt::memory() const { return membership_.memory() + barriers_.memory(); }
+
 void Attempt::FillView(Time now, CoordinatorView& view) const {
   view.service = service_;
   view.started = started_.value_or(now);

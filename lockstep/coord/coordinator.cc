@@ -43,6 +43,12 @@ constexpr bool kTakesEffect =
     std::is_same_v<Request, DeleteKey> || std::is_same_v<Request, ReportError> ||
     std::is_same_v<Request, CancelBarrier>;
 
+// What makes the job hold more when it takes effect.
+template <class Request>
+constexpr bool kWrites =
+    std::is_same_v<Request, SetKey> || std::is_same_v<Request, CompareAndSetKey> ||
+    std::is_same_v<Request, IncrementKey> || std::is_same_v<Request, MaxKey>;
+
 using Wait = std::pair<WaitIndex::Kind, std::string>;
 
 // What a request waits for, should it be parked.
@@ -98,8 +104,9 @@ Coordinator::~Coordinator() = default;
 const CoordinatorOptions& Coordinator::options() const { return job_->options; }
 ServiceIncarnation Coordinator::service_incarnation() const { return attempt_->service(); }
 
-Effects Coordinator::Handle(Time now, Event event) {
+Effects Coordinator::Handle(Time now, Event event, const NoRoom& no_room) {
   Effects out;
+  job_->no_room = no_room;
   if (!begun_) {
     begun_ = true;
     out.records.push_back(record::AttemptBegan{job_->attempt, attempt_->service()});
@@ -144,6 +151,7 @@ void Coordinator::HandleRequest(Time now, Request& request, Effects& out) {
   if (stopped_) return out.Fail(call, Stopped(job_->options.job, request.caller.native()));
   if (request.caller.native()) return HandleNative(now, request, out);
   if (ErrorPtr refusal = CheckCaller(request.caller)) return out.Fail(call, refusal);
+  if (kWrites<Request> && job_->no_room.for_new) return out.Fail(call, job_->no_room.for_new);
   Run(now, request, out);
 }
 
@@ -171,6 +179,7 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
       return out.Succeed(caller.call);
     ErrorPtr refusal = CheckSeat(*session, kForTools<Request>);
     if (!refusal && kTakesEffect<Request>) refusal = sessions_.CheckKeep(*session, caller.number);
+    if (!refusal && kWrites<Request>) refusal = job_->no_room.for_new;
     if (refusal) return out.Fail(caller.call, refusal);
     request.caller.service = attempt_->service();
     if (session->seat) {
@@ -236,6 +245,8 @@ ErrorPtr Coordinator::WrongService(ServiceIncarnation claimed, bool native) cons
 void Coordinator::HandleOther(Time now, const OpenSession& request, Effects& out) {
   if (stopped_) return out.Fail(request.call, Stopped(job_->options.job, true));
   bool resumed = false;
+  const bool known = sessions_.Find(request.session) != nullptr;
+  if (!known && job_->no_room.for_small) return out.Fail(request.call, job_->no_room.for_small);
   if (ErrorPtr refusal = sessions_.Open(now, request, &resumed, out)) {
     return out.Fail(request.call, refusal);
   }
@@ -256,6 +267,9 @@ void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& 
                             .role = request.role,
                             .recoverable = request.recoverable};
   if (!job_->IsMember(request.member)) return attempt_->Admit(now, admission, out);
+  if (job_->no_room.for_small && job_->IsNewLife(request.member, request.incarnation)) {
+    return out.Fail(request.call, job_->no_room.for_small);
+  }
   const bool opens = OpensNext(request.member, request.incarnation);
   if (opens) OpenNextAttempt(now, job_->attempt + 1, out);
   const RoleRecord* role = nullptr;
@@ -328,7 +342,7 @@ void Coordinator::RecordProcess(MemberIndex member, Effects& out) {
 
 void Coordinator::HandleOther(Time now, const ProcessStarted& fact, Effects& out) {
   if (!job_->IsMember(fact.member)) return;
-  job_->processes[fact.member.value()] = {
+  job_->processes.Mutable(fact.member.value()) = {
       .host = fact.host, .pid = fact.pid, .running = true, .since = now, .ended = ""};
   RecordProcess(fact.member, out);
   out.Tell(Severity::kInfo,
@@ -340,7 +354,7 @@ void Coordinator::HandleOther(Time now, const ProcessStarted& fact, Effects& out
 void Coordinator::HandleOther(Time now, const ProcessEnded& fact, Effects& out) {
   // A report about an older process of the member is late, and says nothing about the new one.
   if (!job_->IsMember(fact.member)) return;
-  ProcessRecord& process = job_->processes[fact.member.value()];
+  ProcessRecord& process = job_->processes.Mutable(fact.member.value());
   if (process.pid != fact.pid || !process.running) return;
   process.running = false;
   process.stopped = false;
@@ -362,7 +376,7 @@ void Coordinator::HandleOther(Time now, const ProcessContinued& fact, Effects& o
 void Coordinator::SetStopped(Time now, MemberIndex member, int64_t pid, bool stopped,
                              Effects& out) {
   if (!job_->IsMember(member)) return;
-  ProcessRecord& process = job_->processes[member.value()];
+  ProcessRecord& process = job_->processes.Mutable(member.value());
   if (process.pid != pid || process.stopped == stopped) return;
   out.Tell(Severity::kWarning,
            stopped ? absl::StrCat("job '", job_->options.job, "': ", job_->Describe(member),
@@ -377,10 +391,9 @@ void Coordinator::SetStopped(Time now, MemberIndex member, int64_t pid, bool sto
 
 void Coordinator::HandleOther(Time now, const RunBegan& fact, Effects& out) {
   for (int32_t i = 0; i < job_->options.size; ++i) {
-    ProcessRecord& process = job_->processes[i];
     const bool left_out = i >= fact.size;
-    if (process.left_out == left_out) continue;
-    process = {.left_out = left_out, .since = now};
+    if (job_->processes[i].left_out == left_out) continue;
+    job_->processes.Mutable(i) = {.left_out = left_out, .since = now};
     RecordProcess(MemberIndex(i), out);
   }
 }
@@ -414,6 +427,16 @@ Time Coordinator::NextDeadline() const {
 
 void Coordinator::ForEachKeyBelow(absl::string_view directory, KeyValues::KeyVisitor visit) const {
   attempt_->keys().ForEachBelow(directory, visit);
+}
+
+CoordinatorMemory Coordinator::Memory() const {
+  // The machines, before anybody comes.
+  constexpr size_t kBaseBytes = size_t{16} << 10;
+  constexpr size_t kWaitBytes = 320;
+  return {.keys = attempt_->keys().memory(),
+          .key_count = attempt_->keys().size(),
+          .others = kBaseBytes + job_->memory() + attempt_->memory() + sessions_.memory() +
+                    (attempt_->waits() + job_watch_.waits()) * kWaitBytes};
 }
 
 CoordinatorView Coordinator::View(Time now) const {

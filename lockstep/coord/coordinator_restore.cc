@@ -100,12 +100,12 @@ absl::Status Coordinator::ApplyProcess(Time at, const record::ProcessChanged& re
   if (!job_->IsMember(record.member)) {
     return OutOfPlace(absl::StrCat("process of member ", record.member.value()));
   }
-  job_->processes[record.member.value()] = {.host = record.host,
-                                            .pid = record.pid,
-                                            .running = record.running,
-                                            .stopped = record.stopped,
-                                            .left_out = record.left_out,
-                                            .since = at};
+  job_->processes.Mutable(record.member.value()) = {.host = record.host,
+                                                    .pid = record.pid,
+                                                    .running = record.running,
+                                                    .stopped = record.stopped,
+                                                    .left_out = record.left_out,
+                                                    .since = at};
   return absl::OkStatus();
 }
 

@@ -20,6 +20,7 @@ std::string DescribeEnd(const ProcessEnded& end) {
 
 JobRecord::JobRecord(const CoordinatorOptions& options_in)
     : options(options_in),
+      everybody(AllMembers(options.size)),
       lives(options.size),
       incarnations(options.size),
       processes(options.size),
@@ -96,7 +97,7 @@ void JobRecord::SettleRole(const std::string& name) {
 void JobRecord::BeginAttempt() {
   role_settled_ = false;
   std::fill(recoverable.begin(), recoverable.end(), uint8_t{0});
-  std::fill(places.begin(), places.end(), PlaceRecord{});
+  places.Clear();
   TouchAll();
 }
 
@@ -148,28 +149,28 @@ std::string JobRecord::NameAll() const {
 }
 
 bool JobRecord::NoteLife(MemberIndex member, Incarnation incarnation) {
-  std::deque<Incarnation>& known = incarnations[member.value()];
+  Lives& known = incarnations.Mutable(member.value());
   if (!known.empty() && known.back() == incarnation) return false;
   ++lives[member.value()];
   known.push_back(incarnation);
-  if (known.size() > kLivesKeptMax) known.pop_front();
+  if (known.size() > kLivesKeptMax) known.erase(known.begin());
   return true;
 }
 
 bool JobRecord::IsFormerLife(MemberIndex member, Incarnation incarnation) const {
-  const std::deque<Incarnation>& known = incarnations[member.value()];
+  const Lives& known = incarnations[member.value()];
   return !known.empty() && known.back() != incarnation &&
          std::find(known.begin(), known.end() - 1, incarnation) != known.end() - 1;
 }
 
 bool JobRecord::IsNewLife(MemberIndex member, Incarnation incarnation) const {
   if (!IsMember(member)) return false;
-  const std::deque<Incarnation>& known = incarnations[member.value()];
+  const Lives& known = incarnations[member.value()];
   return std::find(known.begin(), known.end(), incarnation) == known.end();
 }
 
 std::vector<record::MemberChanged> JobRecord::KeptLives(MemberIndex member) const {
-  const std::deque<Incarnation>& known = incarnations[member.value()];
+  const Lives& known = incarnations[member.value()];
   std::vector<record::MemberChanged> kept;
   int32_t life = lives[member.value()] - static_cast<int32_t>(known.size());
   for (Incarnation incarnation : known) {
@@ -186,6 +187,17 @@ record::ProcessChanged JobRecord::RecordOfProcess(MemberIndex member) const {
           .running = process.running,
           .stopped = process.stopped,
           .left_out = process.left_out};
+}
+
+size_t JobRecord::memory() const {
+  // Texts of hosts and ends; nodes of changed_members.
+  constexpr size_t kTextBytes = 128;
+  constexpr size_t kNodeBytes = 64;
+  constexpr size_t kErrorBytes = 4096;
+  return everybody->size() * sizeof(MemberIndex) +
+         lives.size() * (sizeof(lives[0]) + sizeof(recoverable[0]) + sizeof(versions_[0])) +
+         incarnations.memory() + processes.memory() + places.memory() +
+         changed_members.size() * (kNodeBytes + kTextBytes) + errors.size() * kErrorBytes;
 }
 
 void JobRecord::KeepError(ErrorView error) {

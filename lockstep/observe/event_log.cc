@@ -82,11 +82,24 @@ JobEvent EventOf(const std::string& job, const coord::Notice& notice) {
           .text = wire::native::ToUtf8(prefixed ? notice.text.substr(prefix.size()) : notice.text)};
 }
 
+size_t EventLog::CostOf(const JobEvent& event) {
+  return sizeof(Timed) + event.text.size() + event.member.size() + 64;
+}
+
+void EventLog::Forget(const std::string& job) {
+  const auto found = rings_.find(job);
+  if (found == rings_.end()) return;
+  for (const Timed& timed : found->second.events) memory_ -= CostOf(timed.event);
+  rings_.erase(found);
+}
+
 void EventLog::Note(Time now, const std::string& job, JobEvent event) {
   event.sequence = ++last_;
   Ring& ring = rings_[job];
+  memory_ += CostOf(event);
   ring.events.push_back({now, std::move(event)});
   if (ring.events.size() <= events_max_) return;
+  memory_ -= CostOf(ring.events.front().event);
   ring.events.pop_front();
   ++ring.forgotten;
 }

@@ -30,7 +30,9 @@ class EventLog {
 
   // `job` empty: of the server.
   void Note(Time now, const std::string& job, wire::native::JobEvent event);
-  void Forget(const std::string& job) { rings_.erase(job); }
+  void Forget(const std::string& job);
+  // What all rings hold, about as it costs.
+  size_t memory() const { return memory_; }
 
   // Those after `request.after`, if that counts in this log; else from the oldest.
   wire::native::WatchEventsReply After(Time now, const wire::native::WatchEvents& request) const;
@@ -47,6 +49,9 @@ class EventLog {
 
   const uint64_t log_;
   const size_t events_max_;
+  static size_t CostOf(const wire::native::JobEvent& event);
+
+  size_t memory_ = 0;
   int64_t last_ = 0;
   std::map<std::string, Ring> rings_;
 };

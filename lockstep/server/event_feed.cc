@@ -37,6 +37,7 @@ void EventFeed::TellOfJob(const std::string& job, EventKind kind, const std::str
 void EventFeed::Note(const std::string& job, JobEvent event) {
   event.at_unix_us = absl::ToUnixMicros(absl::Now());
   log_.Note(runtime::MonotonicNow(), job, std::move(event));
+  share_.Set(log_.memory());
   for (auto next = watchers_.begin(); next != watchers_.end();) {
     const auto watcher = next++;
     if (watcher->request.job != job) continue;

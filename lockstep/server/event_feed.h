@@ -10,6 +10,7 @@
 #include "lockstep/coord/effects.h"
 #include "lockstep/link/server.h"
 #include "lockstep/observe/event_log.h"
+#include "lockstep/runtime/memory_account.h"
 #include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::server {
@@ -20,7 +21,9 @@ class EventFeed {
  public:
   static constexpr size_t kWatchersMax = 1024;
 
-  EventFeed(uint64_t log, size_t events_max) : log_(log, events_max) {}
+  // What is remembered is in `memory`, which outlives it.
+  EventFeed(uint64_t log, size_t events_max, runtime::MemoryAccount* memory = nullptr)
+      : log_(log, events_max), share_(memory, "events", "events") {}
 
   // What a job's coordinator says.
   void Tell(const std::string& job, const coord::Notice& notice);
@@ -46,6 +49,7 @@ class EventFeed {
   void Note(const std::string& job, wire::native::JobEvent event);
 
   observe::EventLog log_;
+  runtime::MemoryShare share_;
   std::list<Watcher> watchers_;  // oldest first
 };
 

@@ -29,15 +29,15 @@ absl::Status CheckJobName(const std::string& name);
 // that is not used costs its memory and one listening socket: no timer, no thread.
 //
 // Threads: loop-confined, but everything may be called while the loop does not run. Bounds:
-// ServerOptions::jobs_max.
+// ServerOptions::jobs_max, members_total_max; and the memory's account.
 class JobTable {
  public:
   using Jobs = std::map<std::string, std::unique_ptr<JobHost>>;
 
-  // `door` answers native calls, `commits` keeps what happens, `feed` is told of it; all outlive
-  // the table.
+  // `door` answers native calls, `commits` keeps what happens, `feed` is told of it, in `memory` is
+  // what jobs hold; all outlive the table.
   JobTable(runtime::Loop& loop, const ServerOptions& options, CommitQueue& commits,
-           NativeDoor& door, EventFeed& feed, Counters& counters);
+           NativeDoor& door, EventFeed& feed, Counters& counters, runtime::MemoryAccount& memory);
   ~JobTable();
 
   // Makes a job and takes its address. The job serves once `Start` was called on it.
@@ -57,6 +57,9 @@ class JobTable {
   JobHost* Find(const std::string& name) const;
   // The same, or NOT_FOUND (`unknown_job`) with the names that there are.
   absl::StatusOr<JobHost*> Get(const std::string& name) const;
+
+  // Whether the job knows this session already.
+  bool Knows(const wire::native::OpenSession& request) const;
 
   // What clients ask for. A job made here expires.
   absl::StatusOr<NativeJob*> Open(const wire::native::OpenSession& request);
@@ -78,6 +81,8 @@ class JobTable {
   void BeginRetirement(JobHost* job);
   void Retired(const JobHost* job);
   absl::StatusOr<JobHost*> Make(JobOptions options);
+  std::unique_ptr<JobHost> MakeHost(coord::CoordinatorOptions options);
+  absl::Status CheckRoom(const JobOptions& options) const;
   bool InUse(JobHost& job) const;
   void ArmSweep();
   void Sweep();
@@ -88,6 +93,7 @@ class JobTable {
   NativeDoor& door_;
   EventFeed& feed_;
   Counters& counters_;
+  runtime::MemoryAccount& memory_;
   Jobs jobs_;
   // Where restored jobs listened, until they do so again.
   std::map<std::string, runtime::Address> restored_;

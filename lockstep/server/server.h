@@ -19,6 +19,7 @@
 #include "lockstep/link/server.h"
 #include "lockstep/observe/log_limiter.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/memory_account.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
 #include "lockstep/server/crew_host.h"
@@ -97,6 +98,9 @@ class Server {
   absl::StatusOr<wire::native::StatusReply> Status(const wire::native::StatusRequest& request);
   void WatchEvents(const link::Request& request, link::Responder responder);
   absl::Status Report(const wire::native::ProcessReport& report);
+  // Whether a link that has one of the last places may keep it.
+  bool Resumes(const link::Request& request) const;
+  wire::native::MemoryStatus Memory() const;
   absl::StatusOr<ServerView> View(const std::string& job);
   // NOT_FOUND for events of a job that is not there.
   absl::Status CheckFollowed(const std::string& job) const;
@@ -106,6 +110,7 @@ class Server {
 
   const ServerOptions options_;
   const Time started_;
+  runtime::MemoryAccount memory_;
   runtime::Loop loop_;
   asio::signal_set signals_;
   ReadyFile ready_file_;

@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
+#include "lockstep/runtime/memory_account.h"
 #include "lockstep/server/counters.h"
 #include "lockstep/server/rendezvous_totals.h"
 #include "lockstep/wire/native/data_status_messages.h"
@@ -42,6 +43,7 @@ struct ServerView {
   wire::native::StatusReply status;
   std::vector<JobCounts> counts;  // of each job of the status
   Counters counters;
+  std::vector<runtime::MemoryAccount::Holder> memory;  // what each part holds, the largest first
   size_t links = 0;
   DataCounts data;
   std::optional<JournalPlace> journal;  // absent: nothing is kept
