@@ -38,6 +38,12 @@ enum class ReadOrder {
 };
 enum class ReadSharding { kDynamic, kOff, kStaticData, kStaticFile, kHint };
 enum class ReadVisitation { kExactlyOnce, kAtLeastOnce, kAtMostOnce };
+// Rounds: what the others do when a consumer is lost.
+enum class ReadOnLost {
+  kAuto,  // as kWait, when consumers keep cursors or are members of a job; else kGoOn
+  kWait,  // wait for its successor, for which all its elements are kept
+  kGoOn,  // read on without it; what it alone would have read is missing
+};
 
 // Where an element stood, so that a program can keep it with what it made of it.
 struct ElementPlace {
@@ -68,21 +74,28 @@ struct DataReaderOptions {
   ReadOrder order = ReadOrder::kFirstCome;
   ReadSharding sharding = ReadSharding::kDynamic;
   ReadVisitation visitation = ReadVisitation::kExactlyOnce;
-  int32_t consumers = 0;  // exact and rounds: how many read
-  int32_t index = -1;     // exact and rounds: which of them this is; -1: any that is free
-  int32_t shares = 0;     // static sharding
+  ReadOnLost on_lost = ReadOnLost::kAuto;  // rounds
+  int32_t consumers = 0;                   // exact and rounds: how many read
+  int32_t index = -1;  // exact and rounds: which of them this is; -1: any that is free
+  int32_t shares = 0;  // static sharding
   std::vector<std::string> worker_addresses;  // static sharding
   std::string cursor;                         // where it starts: what `Cursor` gave
 
   // This consumer's name within the iteration: under it a process that comes back is the same
   // consumer. Empty: a name of this process's own.
   std::string consumer;
+  // It is a member of a job: who takes its place there takes it here.
+  bool member = false;
   // What the process has safely from its former life (`Marks`); exact and rounds: its cursor.
   std::vector<ReadMark> have;
   std::string rejoin;
 
   // An element is done with when the next one is asked for; otherwise when `Acknowledge` says so.
   bool acknowledge_by_itself = true;
+  // Otherwise: so many elements, of so many bytes, may be handed out and not acknowledged. `Next`
+  // fails then with FAILED_PRECONDITION, reason `ack_needed`, and goes on after `Acknowledge`.
+  int64_t unacknowledged_max = 10'000;
+  uint64_t unacknowledged_bytes_max = uint64_t{1} << 30;
   uint64_t read_bytes_max = uint64_t{64} << 20;  // read ahead
   // Links to workers that are kept although nothing is asked over them.
   int32_t worker_links_max = 256;
@@ -124,6 +137,9 @@ struct DataReaderView {
   absl::Duration stalled;
   int64_t dropped = 0;          // rounds: elements of last turns that were not whole
   int64_t shared_elements = 0;  // of those read, in shared memory
+  // First come, without `acknowledge_by_itself`: handed out and not acknowledged.
+  int64_t unacknowledged = 0;
+  uint64_t unacknowledged_bytes = 0;
 };
 
 // One consumer of one iteration.

@@ -15,6 +15,7 @@
 #include "lockstep/client/threads.h"
 #include "lockstep/runtime/fork_guard.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/process_identity.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_chunk.h"
 #include "lockstep/wire/native/data_definition.h"
@@ -226,14 +227,20 @@ absl::Status DataReader::Impl::OpenIteration(Time deadline) {
                   .consumers = options_.consumers,
                   .shares = options_.shares,
                   .worker_addresses = options_.worker_addresses,
-                  .cursor = options_.cursor};
+                  .cursor = options_.cursor,
+                  .on_lost = static_cast<dispatch::OnLost>(options_.on_lost)};
   options.consumer = consumer_;
   options.life = dispatch::ConsumerLife(client::Engine::RandomBits() | 1);
   options.index = options_.index;
   options.definition = identity_;
   options.host = HostName();
   options.pid = ::getpid();
+  options.machine = runtime::ProcessMachine();
+  options.started = runtime::ProcessStarted(::getpid());
+  options.member = options_.member;
   options.acknowledge_by_itself = options_.acknowledge_by_itself;
+  options.unacknowledged_max = std::max<int64_t>(1, options_.unacknowledged_max);
+  options.unacknowledged_bytes_max = std::max<uint64_t>(1, options_.unacknowledged_bytes_max);
   for (const ReadMark& mark : options_.have) {
     options.have.push_back({.lane = dispatch::LaneId(mark.lane),
                             .seq = mark.seq,
@@ -445,7 +452,9 @@ DataReaderView DataReader::Impl::View() const {
           .stalls = stalls_,
           .stalled = stalled_,
           .dropped = view.dropped,
-          .shared_elements = shared_elements_};
+          .shared_elements = shared_elements_,
+          .unacknowledged = view.unacknowledged,
+          .unacknowledged_bytes = view.unacknowledged_bytes};
 }
 
 void DataReader::Impl::Close() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,7 +15,8 @@
 
 namespace lockstep::dispatch {
 
-// Two files: consumer_machine.cc talks with the dispatcher, consumer_reading.cc reads.
+// Three files: consumer_machine.cc talks with the dispatcher, consumer_reading.cc reads,
+// consumer_acks.cc acknowledges.
 class ConsumerMachine::Impl {
  public:
   explicit Impl(ConsumerOptions options);
@@ -27,7 +29,7 @@ class ConsumerMachine::Impl {
   void Handle(Time now, ConsumerEvent event, ConsumerEffects& out);
   void ReachDeadline(Time now, ConsumerEffects& out);
   Time NextDeadline() const;
-  std::vector<LaneAck> Acks() const;
+  std::vector<LaneAck> Acks() const { return AcksUpTo(std::numeric_limits<size_t>::max()); }
   std::optional<std::string> CursorText(ErrorPtr& why) const;
   View GetView() const;
   std::optional<IterationOpened> opened() const { return opened_; }
@@ -63,6 +65,9 @@ class ConsumerMachine::Impl {
   void TakeLanes(Time now, const Assignment& assignment, ConsumerEffects& out);
   void TakeGrant(Time now, LaneReader& lane, const Lane& from, const Grant& grant,
                  ConsumerEffects& out);
+  bool FoundPlace(const Lane& from);
+  void AddProgress(ConsumerPoll& poll) const;
+  int64_t PlaceSegment() const;
   void Advance(Time now, ConsumerEffects& out);
   void SendOpen(Time now, ConsumerEffects& out);
   void SendClose(Time now, ConsumerEffects& out);
@@ -89,8 +94,23 @@ class ConsumerMachine::Impl {
   bool HandOutRound(Time now, ConsumerEffects& out);
   void Give(LaneReader& lane, LaneSegment& segment, int64_t index, int64_t round,
             ConsumerEffects& out);
+
+  // consumer_acks.cc
+  bool by_hand() const { return first_come() && !options_.acknowledge_by_itself; }
   void AcknowledgeHanded(Time now);
   void NoteAcked(Time now, LaneSegment& segment, int64_t elements);
+  std::vector<LaneAck> AcksUpTo(size_t most) const;
+  // By hand: nobody holds anything but the program itself, which has all of it.
+  bool HasAllThereIs() const;
+  bool HasAllGiven() const;
+  // By hand: why the program gets nothing before it acknowledges; null: it gets more.
+  ErrorPtr WhyAcknowledgeFirst() const;
+  void SkipHanded(LaneReader& lane);
+  void FillAcks(ConsumerPoll& poll) const;
+  bool MoreAcksWait() const;
+  void ForgetFront(LaneReader& lane);
+
+  // consumer_reading.cc
   void NoteCount(LaneReader& lane, LaneSegment& segment, int64_t count);
   void PlanReads(Time now, ConsumerEffects& out);
   void PlanLane(Time now, LaneReader& lane, int64_t wanted, int64_t stride, int64_t ahead,
@@ -142,14 +162,22 @@ class ConsumerMachine::Impl {
   int64_t handed_out_ = 0;
   int64_t stalls_ = 0;
   int64_t dropped_ = 0;
+  int64_t unacknowledged_ = 0;  // by hand
+  uint64_t unacknowledged_bytes_ = 0;
+  bool told_has_all_ = false;
   Time asked_at_;
   absl::Duration element_time_;
-  bool finished_ = false;  // exact and rounds: it has read to the end
+  int64_t timed_ = 0;                   // what was handed out when `asked_at_` was taken
+  mutable bool keeps_cursors_ = false;  // it was asked for one
+  bool finished_ = false;               // exact and rounds: it has read to the end
   // Exact: the end, once it is there. Rounds: behind what it was given last.
   ReadingPlace end_;
 
   // Exact: the position of its next element.
   int64_t position_ = 0;
+  // Exact: where it goes on is found among the grants; which grant that is, once that is known.
+  bool found_place_ = false;
+  int64_t place_seq_ = -1;
   // Rounds.
   int64_t round_ = 0;
   int64_t begun_ = -1;

@@ -61,7 +61,10 @@ void ConsumerMachine::Impl::SendOpen(Time /*now*/, ConsumerEffects& out) {
                         .index = options_.index,
                         .have = options_.have,
                         .host = options_.host,
-                        .pid = options_.pid};
+                        .pid = options_.pid,
+                        .machine = options_.machine,
+                        .started = options_.started,
+                        .member = options_.member};
   if (rejoin_) {
     request.from = ReadingPlace{
         .elements = rejoin_->elements, .round = rejoin_->round, .turns = rejoin_->place};
@@ -85,12 +88,15 @@ void ConsumerMachine::Impl::SendClose(Time /*now*/, ConsumerEffects& out) {
 
 void ConsumerMachine::Impl::Next(Time now, AskId ask, ConsumerEffects& out) {
   if (options_.acknowledge_by_itself) AcknowledgeHanded(now);
-  if (handed_out_ > 0 && asks_.empty()) {
-    const absl::Duration sample = now - asked_at_;
+  // Asking again, after an ask that brought nothing, is no sign of haste.
+  if (handed_out_ > timed_ && asks_.empty()) {
+    const absl::Duration sample = (now - asked_at_) / (handed_out_ - timed_);
     element_time_ =
         element_time_ == absl::ZeroDuration() ? sample : element_time_ * 0.9 + sample * 0.1;
+    timed_ = handed_out_;
+    asked_at_ = now;
   }
-  asked_at_ = now;
+  if (handed_out_ == 0) asked_at_ = now;
   asks_.push_back(ask);
   const int64_t before = handed_out_;
   Advance(now, out);
@@ -102,18 +108,6 @@ void ConsumerMachine::Impl::Cancel(AskId ask, ConsumerEffects& out) {
   if (found == asks_.end()) return;
   asks_.erase(found);
   out.handed_out.push_back({.ask = ask, .error = Cancelled("the request was cancelled")});
-}
-
-void ConsumerMachine::Impl::Acknowledge(Time now, const ElementPlace& place, ConsumerEffects& out) {
-  const auto found = lanes_.find(place.lane);
-  if (!first_come() || found == lanes_.end()) return;
-  for (LaneSegment& segment : found->second.segments) {
-    if (segment.seq < place.seq) NoteAcked(now, segment, segment.handed);
-    if (segment.seq == place.seq) {
-      NoteAcked(now, segment, std::min(segment.handed, place.element + 1));
-    }
-  }
-  Advance(now, out);
 }
 
 void ConsumerMachine::Impl::Close(Time now, ConsumerEffects& out) {
@@ -253,6 +247,7 @@ void ConsumerMachine::Impl::TakeAssignment(Time now, Assignment assignment, Cons
   if (block_ && *block_ <= begun_) block_.reset();
   if (rounds() && (assignment_->block_round || before)) Urgent();
   TakeLanes(now, *assignment_, out);
+  if (MoreAcksWait()) Urgent();
 }
 
 void ConsumerMachine::Impl::TakeLanes(Time now, const Assignment& assignment,
@@ -267,20 +262,24 @@ void ConsumerMachine::Impl::TakeLanes(Time now, const Assignment& assignment,
     lane.starting_round = from.starting_round;
     lane.base_round = from.base_round;
     lane.base_element = from.base_element;
-    lane.closed = from.closed;
+    const bool found = FoundPlace(from);
+    lane.closed = found && from.closed;
+    if (!found) continue;
     if (lane.segments.empty() && from.first_element >= 0) lane.begin = from.first_element;
     for (const Grant& grant : from.grants) TakeGrant(now, lane, from, grant, out);
     // What is not listed any more, is needed by nobody.
     const int64_t first = from.grants.empty() ? -1 : from.grants.front().seq;
+    const auto is_done = [&](int64_t seq) {
+      if (from.done_before >= 0) return seq < from.done_before;
+      return first < 0 || seq < first;
+    };
     while (!lane.segments.empty()) {
       LaneSegment& front = lane.segments.front();
-      const bool gone = first_come() ? front.AllAcked() && (first < 0 || front.seq < first)
+      const bool gone = first_come() ? front.AllAcked() && is_done(front.seq)
                                      : front.seq < first && front.End().has_value() &&
                                            *front.End() <= NeededFrom(lane);
       if (!gone) break;
-      if (front.End()) lane.begin = *front.End();
-      for (const auto& [index, element] : front.buffer) buffered_bytes_ -= element.bytes;
-      lane.segments.pop_front();
+      ForgetFront(lane);
     }
     lane.Number();
   }
@@ -300,6 +299,7 @@ void ConsumerMachine::Impl::TakeGrant(Time now, LaneReader& lane, const Lane& fr
   LaneSegment* segment = lane.Find(grant.seq);
   if (segment == nullptr) {
     if (!lane.segments.empty() && grant.seq < lane.segments.back().seq) return;
+    if (lane.segments.empty() && exact() && rejoin_ && grant.segment < PlaceSegment()) return;
     const bool first = lane.segments.empty();
     segment = &lane.segments.emplace_back();
     segment->seq = grant.seq;
@@ -347,6 +347,43 @@ void ConsumerMachine::Impl::ReportSoon(Time now) {
   report_at_ = std::min(report_at_, now + options_.report_every);
 }
 
+// Exact: the segment in which the cursor points that this consumer goes on from.
+int64_t ConsumerMachine::Impl::PlaceSegment() const {
+  return rejoin_->rests.empty() ? rejoin_->next : rejoin_->rests.front().segment;
+}
+
+// Exact: whether the grants hold the place that the consumer goes on from. Which of them that is it
+// learns from any of them: the iteration may begin at another cursor of the same place than its
+// own.
+bool ConsumerMachine::Impl::FoundPlace(const Lane& from) {
+  if (!exact() || !rejoin_ || found_place_) return true;
+  if (!from.grants.empty()) {
+    const Grant& last = from.grants.back();
+    place_seq_ = std::max<int64_t>(0, last.seq + PlaceSegment() - last.segment);
+    found_place_ = last.segment >= PlaceSegment();
+  }
+  // Otherwise it is the end.
+  found_place_ = found_place_ || from.closed;
+  if (!found_place_) Urgent();
+  return found_place_;
+}
+
+void ConsumerMachine::Impl::AddProgress(ConsumerPoll& poll) const {
+  if (exact() && rejoin_ && !found_place_) {
+    if (place_seq_ >= 0) poll.progress.push_back({.seq = place_seq_, .needs = place_seq_ + 1});
+    return;
+  }
+  for (const auto& [id, lane] : lanes_) {
+    poll.progress.push_back(ProgressOf(lane));
+    for (const LaneSegment& segment : lane.segments) {
+      if (segment.count && !segment.told_count) {
+        poll.counts.push_back({.lane = id, .seq = segment.seq, .elements = *segment.count});
+      }
+    }
+  }
+  if (exact() && lanes_.empty()) poll.progress.push_back({});
+}
+
 ConsumerPoll ConsumerMachine::Impl::MakePoll() const {
   ConsumerPoll poll{.iteration = opened_->iteration,
                     .consumer = opened_->consumer,
@@ -364,29 +401,12 @@ ConsumerPoll ConsumerMachine::Impl::MakePoll() const {
     poll.after = assignment_->version;
   }
   if (first_come()) {
-    poll.acks = Acks();
+    FillAcks(poll);
   } else {
-    for (const auto& [id, lane] : lanes_) {
-      poll.progress.push_back(ProgressOf(lane));
-      for (const LaneSegment& segment : lane.segments) {
-        if (segment.count && !segment.told_count) {
-          poll.counts.push_back({.lane = id, .seq = segment.seq, .elements = *segment.count});
-        }
-      }
-    }
-    if (exact() && lanes_.empty()) {
-      LaneProgress progress;
-      const int64_t rests = static_cast<int64_t>(start_.rests.size());
-      if (rejoin_) {
-        const int64_t segment =
-            rejoin_->rests.empty() ? rejoin_->next : rejoin_->rests.front().segment;
-        const bool at_rest = rests > 0 && segment == start_.rests.front().segment;
-        progress.seq = at_rest ? 0 : segment - start_.next + rests;
-      }
-      poll.progress.push_back(progress);
-    }
+    AddProgress(poll);
   }
   if (rounds()) poll.blocked_round = block_;
+  poll.keeps_cursors = keeps_cursors_;
   if (!asks_.empty()) poll.waits_for = GetView().waits_for;
   return poll;
 }
@@ -418,6 +438,10 @@ void ConsumerMachine::Impl::Advance(Time now, ConsumerEffects& out) {
   if (state_ != State::kReading) return;
   HandOutAll(now, out);
   if (state_ == State::kReading) PlanReads(now, out);
+  if (by_hand()) {
+    const bool has_all = !asks_.empty() && HasAllGiven();
+    if (has_all != std::exchange(told_has_all_, has_all)) Urgent();
+  }
   if (!first_come()) {
     for (const auto& [id, lane] : lanes_) {
       const LaneProgress progress = ProgressOf(lane);

@@ -36,9 +36,16 @@ struct ConsumerOptions {
   std::string definition;  // the identity of the dataset: what cursors are checked against
   std::string host;
   int64_t pid = 0;
+  std::string machine;  // as OpenIteration says
+  int64_t started = 0;
+  bool member = false;
 
   // Elements are acknowledged when the next one is asked for; otherwise by `Acknowledge`.
   bool acknowledge_by_itself = true;
+  // `unacknowledged_max`, `unacknowledged_bytes_max`: without `acknowledge_by_itself`, elements
+  // that the program has and has not acknowledged, before the next one is refused ("ack_needed").
+  int64_t unacknowledged_max = 10'000;
+  uint64_t unacknowledged_bytes_max = uint64_t{1} << 30;
   // First come: what the program has safely from its former life. Exact and rounds: the cursor with
   // which that life was in this same iteration; empty: it was not.
   std::vector<LaneAck> have;
@@ -197,6 +204,9 @@ class ConsumerMachine {
     int32_t reads_in_flight = 0;
     int64_t dropped = 0;  // rounds: elements of last turns that were not whole
     int64_t stalls = 0;   // asks that had to wait
+    // First come, acknowledged by hand: what the program has and has not acknowledged.
+    int64_t unacknowledged = 0;
+    uint64_t unacknowledged_bytes = 0;
   };
   View GetView() const;
   // The iteration and the consumer, once it is open.

@@ -99,38 +99,6 @@ void ConsumerMachine::Impl::DropRead(LaneReader& lane, ConsumerEffects& out) {
   }
 }
 
-// --- Acknowledging ---
-
-void ConsumerMachine::Impl::AcknowledgeHanded(Time now) {
-  if (!first_come()) return;
-  for (auto& [id, lane] : lanes_) {
-    for (LaneSegment& segment : lane.segments) NoteAcked(now, segment, segment.handed);
-  }
-}
-
-void ConsumerMachine::Impl::NoteAcked(Time now, LaneSegment& segment, int64_t elements) {
-  if (elements <= segment.acked) return;
-  segment.acked = elements;
-  // What ends a grant makes room for the next one.
-  if (segment.AllAcked()) {
-    Urgent();
-  } else {
-    ReportSoon(now);
-  }
-}
-
-std::vector<LaneAck> ConsumerMachine::Impl::Acks() const {
-  std::vector<LaneAck> acks;
-  for (const auto& [id, lane] : lanes_) {
-    for (const LaneSegment& segment : lane.segments) {
-      const bool done = segment.AllAcked();
-      if (segment.acked <= segment.from && !done) continue;
-      acks.push_back({.lane = id, .seq = segment.seq, .elements = segment.acked, .done = done});
-    }
-  }
-  return acks;
-}
-
 // --- Handing out ---
 
 void ConsumerMachine::Impl::HandOutAll(Time now, ConsumerEffects& out) {
@@ -141,6 +109,9 @@ void ConsumerMachine::Impl::HandOutAll(Time now, ConsumerEffects& out) {
     bool given = false;
     switch (options_.spec.mode) {
       case Mode::kFirstCome:
+        for (auto& [id, lane] : lanes_) SkipHanded(lane);
+        if (HasAllThereIs()) return EndAsks(nullptr, out);
+        if (const ErrorPtr why = WhyAcknowledgeFirst(); why != nullptr) return EndAsks(why, out);
         given = HandOutFirstCome(now, out);
         break;
       case Mode::kExact:
@@ -168,6 +139,11 @@ void ConsumerMachine::Impl::Give(LaneReader& lane, LaneSegment& segment, int64_t
   buffered_bytes_ -= hand.element.bytes;
   segment.buffer.erase(found);
   segment.handed = index + 1;
+  if (by_hand()) {
+    segment.held_bytes.push_back(hand.element.bytes);
+    ++unacknowledged_;
+    unacknowledged_bytes_ += hand.element.bytes;
+  }
   ++handed_out_;
   asks_.pop_front();
   out.handed_out.push_back(std::move(hand));
@@ -175,12 +151,12 @@ void ConsumerMachine::Impl::Give(LaneReader& lane, LaneSegment& segment, int64_t
 
 bool ConsumerMachine::Impl::HandOutFirstCome(Time /*now*/, ConsumerEffects& out) {
   for (auto& [id, lane] : lanes_) {
-    for (LaneSegment& segment : lane.segments) {
-      if (segment.count && segment.handed >= *segment.count) continue;
-      if (segment.buffer.count(segment.handed) == 0) break;
-      Give(lane, segment, segment.handed, -1, out);
-      return true;
-    }
+    if (lane.passed == lane.segments.size()) continue;
+    LaneSegment& segment = lane.segments[lane.passed];
+    if (segment.buffer.count(segment.handed) == 0) continue;
+    Give(lane, segment, segment.handed, -1, out);
+    SkipHanded(lane);
+    return true;
   }
   return false;
 }
@@ -401,7 +377,8 @@ void ConsumerMachine::Impl::PlanReads(Time now, ConsumerEffects& out) {
 void ConsumerMachine::Impl::PlanLane(Time now, LaneReader& lane, int64_t wanted, int64_t stride,
                                      int64_t ahead, bool first, ConsumerEffects& out) {
   bool needed = first;
-  for (LaneSegment& segment : lane.segments) {
+  for (size_t i = first_come() ? lane.passed : 0; i < lane.segments.size(); ++i) {
+    LaneSegment& segment = lane.segments[i];
     int64_t index = segment.handed;
     if (stride > 1 || !first_come()) {
       if (!segment.start) {
@@ -504,6 +481,8 @@ std::optional<std::string> ConsumerMachine::Impl::CursorText(ErrorPtr& why) cons
     return none("a cursor is of segments that are shared out dynamically");
   }
   if (!assignment_) return none("the reading has not begun");
+  keeps_cursors_ = true;
+  if (exact() && rejoin_ && !found_place_) return options_.rejoin;
   dispatch::Cursor cursor{.definition = options_.definition,
                           .mode = options_.spec.mode,
                           .next = assignment_->next_segment};
@@ -556,7 +535,9 @@ ConsumerMachine::View ConsumerMachine::Impl::GetView() const {
             .buffered_bytes = buffered_bytes_,
             .reads_in_flight = static_cast<int32_t>(reads_.size()),
             .dropped = dropped_,
-            .stalls = stalls_};
+            .stalls = stalls_,
+            .unacknowledged = unacknowledged_,
+            .unacknowledged_bytes = unacknowledged_bytes_};
   switch (state_) {
     case State::kIdle:
       view.state = "idle";
@@ -587,10 +568,13 @@ ConsumerMachine::View ConsumerMachine::Impl::GetView() const {
     view.waits_for = "the other consumers";
   } else if (rounds() && block_ && round_ >= *block_ && begun_ < round_) {
     view.waits_for = absl::StrCat("all consumers to agree on round ", *block_);
+  } else if (unacknowledged_ > 0 && HasAllGiven()) {
+    view.waits_for = absl::StrCat("a segment, or others to acknowledge; holds ", unacknowledged_,
+                                  " elements that it has not acknowledged itself");
   } else {
     for (const auto& [id, lane] : lanes_) {
       for (const LaneSegment& segment : lane.segments) {
-        if (segment.count && segment.handed >= *segment.count) continue;
+        if (segment.AllHanded()) continue;
         view.waits_for =
             segment.worker == WorkerId()
                 ? absl::StrCat("a worker for segment ", segment.segment)

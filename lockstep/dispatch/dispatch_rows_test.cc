@@ -335,13 +335,20 @@ TEST(DispatchRows, DispatchRow125_ARestartRemembersTheMode) {
   }
 }
 
+// Rounds that go on without who is lost.
+IterationSpec GoesOn(DatasetId dataset, int32_t consumers) {
+  IterationSpec spec = Rounds(dataset, consumers);
+  spec.on_lost = OnLost::kGoOn;
+  return spec;
+}
+
 TEST(DispatchRows, DispatchRow128_AConsumerCannotGoBack) {
   Service service;
   service.PollWorker(7);
   const auto opened =
-      service.Get<IterationOpened>(service.Open(Rounds(service.Register(), 1), "a", 1, 0));
+      service.Get<IterationOpened>(service.Open(GoesOn(service.Register(), 1), "a", 1, 0));
   service.Poll(opened, {.round = 17});
-  const CallId again = service.Send(OpenIteration{.spec = Rounds(DatasetId(1), 1),
+  const CallId again = service.Send(OpenIteration{.spec = GoesOn(DatasetId(1), 1),
                                                   .consumer = "a",
                                                   .life = ConsumerLife(2),
                                                   .index = 0,
@@ -358,11 +365,11 @@ TEST(DispatchRows, DispatchRow128_AConsumerThatWasAtTheEndComesBackToIt) {
   Service service;
   service.PollWorker(7);
   const auto opened =
-      service.Get<IterationOpened>(service.Open(Rounds(service.Register(), 2), "a", 1, 0));
-  service.Get<IterationOpened>(service.Open(Rounds(DatasetId(1), 2), "b", 5, 1));
+      service.Get<IterationOpened>(service.Open(GoesOn(service.Register(), 2), "a", 1, 0));
+  service.Get<IterationOpened>(service.Open(GoesOn(DatasetId(1), 2), "b", 5, 1));
   service.Poll(opened, {.round = 17, .finished = true, .end = {.round = 9, .turns = 1}});
   const auto back = [&](uint64_t life, int64_t round) {
-    return service.Send(OpenIteration{.spec = Rounds(DatasetId(1), 2),
+    return service.Send(OpenIteration{.spec = GoesOn(DatasetId(1), 2),
                                       .consumer = "a",
                                       .life = ConsumerLife(life),
                                       .index = 0,

@@ -56,6 +56,12 @@ void Dispatcher::Impl::On(Time now, const ConsumerLinkEnded& fact, Effects& /*ou
   }
 }
 
+void Dispatcher::Impl::On(Time now, const ConsumerEnded& fact, Effects& out) {
+  if (Iteration* iteration = FindIteration(fact.iteration); iteration != nullptr) {
+    iteration->ConsumerEnded(now, fact.consumer, fact.life, out);
+  }
+}
+
 void Dispatcher::Impl::On(Time now, const Restored& /*fact*/, Effects& out) {
   for (auto& [id, iteration] : iterations_) {
     iteration->Restored(now);
@@ -261,6 +267,14 @@ std::vector<TimedRecord> Dispatcher::Impl::Snapshot() const {
   return timed;
 }
 
+std::vector<ConsumerProcess> Dispatcher::Impl::Processes(IterationId only) const {
+  std::vector<ConsumerProcess> processes;
+  for (const auto& [id, iteration] : iterations_) {
+    if (only == IterationId() || id == only) iteration->ListProcesses(processes);
+  }
+  return processes;
+}
+
 View Dispatcher::Impl::GetView(Time now) const {
   View view{.parked = env_.parked.size()};
   for (const auto& [id, dataset] : datasets_) {
@@ -284,7 +298,9 @@ View Dispatcher::Impl::GetView(Time now) const {
       if (time != worker.times.end()) wanted.ReportWorker(worker_id, time->second);
     }
     for (const ConsumerRow& consumer : row.consumers) {
-      if (!consumer.finished) wanted.ReportConsumer(consumer.consumer, consumer.element_time);
+      // Who waits for acknowledgements needs no worker.
+      if (!consumer.finished && !consumer.has_all)
+        wanted.ReportConsumer(consumer.consumer, consumer.element_time);
     }
     if (row.phase == Phase::kReading) {
       if (const std::optional<int64_t> estimate = wanted.Estimate()) {
@@ -317,6 +333,9 @@ void Dispatcher::Handle(Time now, Event event, Effects& out) {
 }
 Time Dispatcher::NextDeadline() const { return impl_->NextDeadline(); }
 View Dispatcher::GetView(Time now) const { return impl_->GetView(now); }
+std::vector<ConsumerProcess> Dispatcher::Processes(IterationId iteration) const {
+  return impl_->Processes(iteration);
+}
 absl::Status Dispatcher::Apply(Time at, const Record& record) { return impl_->Apply(at, record); }
 std::vector<TimedRecord> Dispatcher::Snapshot() const { return impl_->Snapshot(); }
 

@@ -44,6 +44,8 @@ class Dispatcher {
   Time NextDeadline() const;
 
   View GetView(Time now) const;
+  // Of an iteration's consumers that are there; of all when it is 0.
+  std::vector<ConsumerProcess> Processes(IterationId iteration = {}) const;
 
   // Restores what was recorded: `Snapshot` records first, then those of later effects, in order;
   // then `Handle(now, Restored{})`. Only before the first `Handle`.

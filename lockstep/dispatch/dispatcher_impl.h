@@ -59,6 +59,7 @@ class Dispatcher::Impl {
   }
   Time NextDeadline() const { return env_.deadlines.Next(); }
   View GetView(Time now) const;
+  std::vector<ConsumerProcess> Processes(IterationId only) const;
   absl::Status Apply(Time at, const Record& record);
   std::vector<TimedRecord> Snapshot() const;
 
@@ -72,6 +73,7 @@ class Dispatcher::Impl {
   void On(Time now, const CallLeft& fact, Effects& out);
   void On(Time now, const WorkerLinkEnded& fact, Effects& out);
   void On(Time now, const ConsumerLinkEnded& fact, Effects& out);
+  void On(Time now, const ConsumerEnded& fact, Effects& out);
   void On(Time /*now*/, const DeadlineReached& /*fact*/, Effects& /*out*/) {}
   void On(Time now, const Restored& fact, Effects& out);
   void On(Time now, const Stop& fact, Effects& out);

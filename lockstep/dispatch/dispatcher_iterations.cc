@@ -46,11 +46,14 @@ bool AreCounts(const ConsumerPoll& poll) {
   const auto is_failure = [](const SegmentFailure& failure) {
     return IsCount(failure.seq) && IsCount(failure.segment);
   };
-  return AreCounts(poll.acks) && IsRound(poll.round) && IsPlace(poll.end) &&
+  return AreCounts(poll.acks) && IsCount(poll.handed_before) && IsCount(poll.unacknowledged) &&
+         IsRound(poll.round) && IsPlace(poll.end) &&
          std::all_of(poll.progress.begin(), poll.progress.end(), is_progress) &&
          std::all_of(poll.counts.begin(), poll.counts.end(), is_count) &&
          std::all_of(poll.failures.begin(), poll.failures.end(), is_failure);
 }
+
+ErrorPtr OnLostIsOfRounds() { return InvalidRequest("on_lost is of rounds only"); }
 
 ErrorPtr NoCounts(std::string_view what) {
   return InvalidRequest(absl::StrCat("the numbers of ", Text(what),
@@ -87,6 +90,7 @@ ErrorPtr Dispatcher::Impl::CheckSpec(const IterationSpec& spec, const Dataset*& 
     return InvalidRequest("iterations that begin with `anonymous-` are made by the service");
   }
   if (spec.repetition < 0) return InvalidRequest("a repetition is not negative");
+  if (spec.on_lost != OnLost::kAuto && spec.mode != Mode::kRounds) return OnLostIsOfRounds();
   dataset = FindDataset(spec.dataset);
   if (dataset == nullptr) {
     return MakeError(absl::StatusCode::kNotFound, reason::kDatasetUnknown,
@@ -157,6 +161,7 @@ ErrorPtr Dispatcher::Impl::CheckSame(const Iteration& iteration, const Iteration
           Text(ShardingName(spec.sharding)));
   Compare(differences, "the visitation", Text(VisitationName(there.visitation)),
           Text(VisitationName(spec.visitation)));
+  Compare(differences, "on_lost", Text(OnLostName(there.on_lost)), Text(OnLostName(spec.on_lost)));
   Compare(differences, "the number of consumers", there.consumers, spec.consumers);
   Compare(differences, "the number of shares", there.shares, spec.shares);
   Compare(differences, "the list of workers", absl::StrJoin(there.worker_addresses, ","),

@@ -66,6 +66,8 @@ struct Lane {
   int64_t base_element = 0;
   // How many elements of the lane stand before its first grant here; -1: whoever reads knows.
   int64_t first_element = 0;
+  // First come: all grants before this one are acknowledged; -1: those before the first one here.
+  int64_t done_before = -1;
   std::vector<Grant> grants;
   bool closed = false;  // no grant comes behind these
 };
@@ -108,6 +110,10 @@ struct Assignment {
   std::vector<std::pair<int64_t, int64_t>>
       returned;           // granted before, to be granted again: (segment, from)
   std::string waits_for;  // in kResolving: for whom, and since when; for people
+  // First come: all was given, and nobody but this consumer holds what is not acknowledged.
+  bool rest_is_own = false;
+  // First come: why nothing more is given before something is acknowledged; empty: more is given.
+  std::string ack_needed;
 };
 
 struct ConsumerClosed {};

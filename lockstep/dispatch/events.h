@@ -66,6 +66,10 @@ struct OpenIteration {
   std::optional<ReadingPlace> from;
   std::string host;  // for people
   int64_t pid = 0;
+  // Where `pid` means something, and when the process started: by which the shell knows its end.
+  std::string machine;
+  int64_t started = 0;
+  bool member = false;  // of a job: whoever takes its place there takes it here
 };
 
 // How far the consumer has come in a lane, exact and rounds: grants before `seq` it needs no more,
@@ -113,6 +117,13 @@ struct ConsumerPoll {
   ReadingPlace end;                      // ...which is here
   std::string waits_for;                 // for people: "segment 17 of worker ..."
   absl::Duration element_time;  // between two elements that the program asked for; 0: not known
+  // First come, acknowledged by hand: the program has all elements of its grants before this one...
+  int64_t handed_before = 0;
+  // ...holds so many that it has not acknowledged...
+  int64_t unacknowledged = 0;
+  uint64_t unacknowledged_bytes = 0;
+  bool has_all = false;        // ...and waits, although it has all that it was given
+  bool keeps_cursors = false;  // exact and rounds: the program keeps cursors
 };
 
 // Answered with success, also when there is no such consumer (any more).
@@ -177,6 +188,13 @@ struct ConsumerLinkEnded {
   IterationId iteration;
   ConsumerId consumer;
 };
+// The process that spoke for the consumer has ended: whoever could see it says so. Nothing when
+// another process speaks for it by now.
+struct ConsumerEnded {
+  IterationId iteration;
+  ConsumerId consumer;
+  ConsumerLife life;
+};
 struct DeadlineReached {};
 // All records have been applied: who was there has its full time to come back.
 struct Restored {};
@@ -184,7 +202,7 @@ struct Restored {};
 struct Stop {};
 
 using Event = std::variant<RegisterDataset, GetDataset, OpenIteration, ConsumerPoll, CloseConsumer,
-                           WorkerPoll, CallLeft, WorkerLinkEnded, ConsumerLinkEnded,
+                           WorkerPoll, CallLeft, WorkerLinkEnded, ConsumerLinkEnded, ConsumerEnded,
                            DeadlineReached, Restored, Stop>;
 
 }  // namespace lockstep::dispatch

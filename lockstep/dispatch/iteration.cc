@@ -47,7 +47,7 @@ ErrorPtr Iteration::CheckOpen(const OpenIteration& request, const Consumer* know
   if (phase_ == Phase::kFailed) return error_;
   if (spec_.mode == Mode::kFirstCome) return nullptr;
   for (const auto& [id, other] : consumers_) {
-    if (&other != known && request.index >= 0 && other.index == request.index) {
+    if (&other != known && !other.away && request.index >= 0 && other.index == request.index) {
       return MakeError(absl::StatusCode::kAlreadyExists, reason::kConsumerIndexTaken,
                        absl::StrCat("consumer ", request.index, " of iteration ", Name(), " is ",
                                     other.name, " on ", other.host, " (pid ", other.pid,
@@ -65,44 +65,12 @@ ErrorPtr Iteration::CheckOpen(const OpenIteration& request, const Consumer* know
                        " consumers in exact order, so there is no place for ", request.consumer));
     }
   }
-  const bool comes_back = known != nullptr && known->life != request.life;
-  // One that was at the end may have begun rounds in which nobody was given anything: where it
-  // was is compared with the end below.
-  const bool was_at_the_end = comes_back && known->finished && spec_.mode == Mode::kRounds;
-  if (spec_.mode == Mode::kRounds && comes_back && !was_at_the_end && request.from &&
-      request.from->round + 1 < known->round) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-        absl::StrCat("consumer ", request.consumer, " of iteration ", Name(),
-                     " wants to go on with round ", request.from->round,
-                     ", but its current round has already reached ", known->round,
-                     ": restore all consumers from their cursors into a new iteration"));
-  }
-  if ((phase_ == Phase::kFinished || was_at_the_end) && request.from) {
-    const int32_t index = known == nullptr ? request.index : known->index;
-    ReadingPlace place = *request.from;
-    // Its next element is so much behind the cursor, which is that of all.
-    if (spec_.mode == Mode::kExact) place.elements += std::max(0, index);
-    if (place < end_) {
-      const auto text = [&](const ReadingPlace& at) {
-        return spec_.mode == Mode::kExact
-                   ? absl::StrCat("element ", at.elements)
-                   : absl::StrCat("round ", at.round, " behind ", at.turns, " turns");
-      };
-      return MakeError(
-          absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-          absl::StrCat("iteration ", Name(), " is finished for its consumer ", request.consumer,
-                       ", and its end is at ", text(end_), "; it wants to go on at ", text(place),
-                       ", which nobody is given any more: restore all consumers from their "
-                       "cursors into a new iteration"));
-    }
-  }
-  return nullptr;
+  return CheckPlace(request, known);
 }
 
 void Iteration::Open(Time now, const OpenIteration& request, Effects& out) {
   Mark();
-  Consumer* known = FindByName(request.consumer);
+  Consumer* known = Predecessor(request);
   if (ErrorPtr error = CheckOpen(request, known); error != nullptr) {
     return out.Fail(request.call, std::move(error));
   }
@@ -113,31 +81,10 @@ void Iteration::Open(Time now, const OpenIteration& request, Effects& out) {
                                            " consumers (consumers_max)")));
   }
   IterationOpened answer{.iteration = id_, .name = spec_.name};
-  if (known != nullptr && known->life != request.life) {
-    FailParked(*known,
-               MakeError(absl::StatusCode::kAborted, reason::kConsumerReplaced,
-                         absl::StrCat("consumer ", request.consumer, " of iteration ", Name(),
-                                      " came back as another process on ", request.host, " (pid ",
-                                      request.pid, ")")),
-               out);
-    // Without its place in the rounds it begins at the next round that all agree on.
-    if (spec_.mode == Mode::kRounds && !request.from && IsSeated(known->id)) {
-      NoteUnsaid();
-      Remove(now, known->id, false, out);
-      known = nullptr;
-    } else {
-      Commit(record::ConsumerReplaced{.consumer = known->id,
-                                      .life = request.life,
-                                      .host = request.host,
-                                      .pid = request.pid},
-             out);
-      known->poll_number = 0;
-      known->progress.clear();
-      known->blocked.reset();
-      agreement_.Forget(known->id);
-      out.Tell(Severity::kInfo, absl::StrCat("consumer ", known->name, " of iteration ", Name(),
-                                             " is another process now"));
-    }
+  if (request.member || request.from || !spec_.cursor.empty()) AwaitLost(out);
+  if (phase_ == Phase::kFinished && request.from && PlaceOf(request, known) < end_) Reopen(out);
+  if (known != nullptr && (known->life != request.life || known->away)) {
+    known = Replace(now, *known, request, out);
   }
   if (known == nullptr) {
     known = &Join(now, request, out);
@@ -173,7 +120,9 @@ Iteration::Consumer& Iteration::Join(Time now, const OpenIteration& request, Eff
                                 .life = request.life,
                                 .index = index,
                                 .host = request.host,
-                                .pid = request.pid},
+                                .pid = request.pid,
+                                .machine = request.machine,
+                                .started = request.started},
          out);
   env_.deadlines.Clear(DueOf(DueKind::kIterationIdle));
   out.Tell(Severity::kInfo,
@@ -193,6 +142,12 @@ void Iteration::Poll(Time now, const ConsumerPoll& request, Effects& out) {
                                                          request.consumer.value(),
                                                          ": it left, or its lease ended")));
   }
+  if (consumer->life != request.life && consumer->away) {
+    return out.Fail(request.call,
+                    MakeError(absl::StatusCode::kAborted, reason::kConsumerLeaseEnded,
+                              absl::StrCat("consumer ", consumer->name, " of iteration ", Name(),
+                                           " was lost, and its place waits for another process")));
+  }
   if (consumer->life != request.life) {
     return out.Fail(request.call,
                     MakeError(absl::StatusCode::kAborted, reason::kConsumerReplaced,
@@ -200,6 +155,8 @@ void Iteration::Poll(Time now, const ConsumerPoll& request, Effects& out) {
                                            " is another process now, on ", consumer->host, " (pid ",
                                            consumer->pid, ")")));
   }
+  if (consumer->away) TakeBack(*consumer, out);
+  if (request.keeps_cursors) AwaitLost(out);
   if (consumer->parked) AnswerParked(now, *consumer, out);
   Hear(now, *consumer);
   consumer->parked = request.call;
@@ -235,7 +192,7 @@ void Iteration::Poll(Time now, const ConsumerPoll& request, Effects& out) {
     TakeFailure(now, failure, out);
     if (phase_ != Phase::kReading) return;
   }
-  if (spec_.mode == Mode::kFirstCome) return;
+  if (spec_.mode == Mode::kFirstCome) return TakeHeld(request, *consumer);
   TakeProgress(request, *consumer, out);
   if (request.finished && !consumer->finished) {
     Commit(record::ConsumerFinished{.consumer = consumer->id, .end = request.end}, out);
@@ -304,7 +261,9 @@ void Iteration::Close(Time now, const CloseConsumer& request, Effects& out) {
                MakeError(absl::StatusCode::kCancelled, reason::kCancelled,
                          absl::StrCat("consumer ", consumer->name, " has left iteration ", Name())),
                out);
-    Remove(now, consumer->id, false, out);
+    if (!SetAway(now, *consumer, "it has closed its reader", true, out)) {
+      Remove(now, consumer->id, false, out);
+    }
   }
   out.Succeed(request.call, ConsumerClosed{});
 }
@@ -315,10 +274,7 @@ void Iteration::Remove(Time now, ConsumerId id, bool lease_ended, Effects& out) 
            absl::StrCat("consumer ", consumer.name, " has left iteration ", Name(),
                         lease_ended ? ": its lease ended" : ""));
   Unpark(consumer);
-  for (const DueKind kind : {DueKind::kConsumerLease, DueKind::kConsumerPark,
-                             DueKind::kConsumerQuiet, DueKind::kConsumerReach}) {
-    env_.deadlines.Clear(DueOf(kind, id));
-  }
+  ClearDeadlines(id);
   agreement_.Forget(id);
   if (const auto lane = lanes_.find(LaneId(id.value()));
       spec_.mode == Mode::kFirstCome && lane != lanes_.end()) {
@@ -329,8 +285,15 @@ void Iteration::Remove(Time now, ConsumerId id, bool lease_ended, Effects& out) 
   SetIdle(now);
 }
 
+void Iteration::ClearDeadlines(ConsumerId id) {
+  for (const DueKind kind : {DueKind::kConsumerLease, DueKind::kConsumerPark,
+                             DueKind::kConsumerQuiet, DueKind::kConsumerReach}) {
+    env_.deadlines.Clear(DueOf(kind, id));
+  }
+}
+
 void Iteration::SetIdle(Time now) {
-  if (!consumers_.empty()) return;
+  if (has_consumers()) return;
   absl::Duration after = env_.options.iteration_timeout;
   if (phase_ == Phase::kFinished) after = env_.options.finished_timeout;
   if (phase_ == Phase::kFailed) after = env_.options.consumer_timeout;
@@ -487,10 +450,7 @@ void Iteration::End(Time now, ErrorPtr error, Effects& out) {
 void Iteration::Abandon(Time /*now*/, const ErrorPtr& why, Effects& out) {
   for (auto& [id, consumer] : consumers_) {
     FailParked(consumer, why, out);
-    for (const DueKind kind : {DueKind::kConsumerLease, DueKind::kConsumerPark,
-                               DueKind::kConsumerQuiet, DueKind::kConsumerReach}) {
-      env_.deadlines.Clear(DueOf(kind, id));
-    }
+    ClearDeadlines(id);
   }
   env_.deadlines.Clear(DueOf(DueKind::kIterationIdle));
 }
@@ -517,7 +477,7 @@ std::string Iteration::WaitsForFiles(Time now) const {
 void Iteration::ConsumerLinkEnded(Time now, ConsumerId id) {
   if (Consumer* consumer = Find(id); consumer != nullptr) {
     // A poll that is parked came over another link, or its `CallLeft` comes.
-    if (consumer->parked) return;
+    if (consumer->parked || consumer->away) return;
     if (spec_.mode == Mode::kRounds) {
       env_.deadlines.Set(DueOf(DueKind::kConsumerQuiet, id), now + env_.options.consumer_grace);
     }
@@ -530,12 +490,7 @@ void Iteration::ReachDue(Time now, const Due& due, Effects& out) {
   Consumer* consumer = Find(due.consumer);
   if (consumer == nullptr) return;
   if (due.kind == DueKind::kConsumerLease) {
-    FailParked(*consumer,
-               MakeError(absl::StatusCode::kAborted, reason::kConsumerLeaseEnded,
-                         absl::StrCat("the lease of consumer ", consumer->name, " ended")),
-               out);
-    NoteUnsaid();
-    Remove(now, consumer->id, true, out);
+    Lose(now, *consumer, "its lease ended", false, out);
   } else if (due.kind == DueKind::kConsumerPark) {
     if (consumer->parked) AnswerParked(now, *consumer, out);
   } else if (due.kind == DueKind::kConsumerReach) {
@@ -555,7 +510,9 @@ void Iteration::ReachDue(Time now, const Due& due, Effects& out) {
 }
 
 void Iteration::Restored(Time now) {
-  for (auto& [id, consumer] : consumers_) Hear(now, consumer);
+  for (auto& [id, consumer] : consumers_) {
+    if (!consumer.away) Hear(now, consumer);
+  }
   choose_workers_ = true;
   for (const Seats& seats : seats_) {
     agreed_round_ = std::max(agreed_round_, seats.first_round);
@@ -574,6 +531,7 @@ void Iteration::Settle(Time now, Effects& out) {
       case Mode::kFirstCome:
         TopUpFirstCome(out);
         if (choose_workers_) ChooseWorkers();
+        TellHolders();
         break;
       case Mode::kExact: {
         if (choose_workers_) TouchAll();

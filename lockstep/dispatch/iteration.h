@@ -69,7 +69,8 @@ class Iteration {
   const Cursor& start() const { return start_; }
   Phase phase() const { return phase_; }
   const ErrorPtr& error() const { return error_; }
-  bool has_consumers() const { return !consumers_.empty(); }
+  // Whose process is there.
+  bool has_consumers() const;
   std::string Name() const;  // for texts: train#0
   bool HasConsumer(const std::string& name, ConsumerLife life) const;
 
@@ -87,6 +88,7 @@ class Iteration {
   void WorkerGone(WorkerId worker, Effects& out);
   void ForgetCall(ConsumerId consumer);
   void ConsumerLinkEnded(Time now, ConsumerId consumer);
+  void ConsumerEnded(Time now, ConsumerId consumer, ConsumerLife life, Effects& out);
   void ReachDue(Time now, const Due& due, Effects& out);
   void Restored(Time now);
   // After every event that touched it.
@@ -95,6 +97,8 @@ class Iteration {
   // Which tasks the worker has here.
   void ListTasks(WorkerId worker, std::vector<WorkerTask>& out) const;
   IterationRow Row(Time now) const;
+  // Of consumers that are there.
+  void ListProcesses(std::vector<ConsumerProcess>& out) const;
 
   // --- Records: `shape` may be null while it is not started ---
   absl::Status ApplyStarted(std::shared_ptr<const Shape> shape);
@@ -123,8 +127,14 @@ class Iteration {
   absl::Status ApplyOne(const record::TotalsKept& r);
   absl::Status ApplyOne(const record::LeaverKept& r);
   absl::Status ApplyOne(const record::FinishersKept& r);
+  absl::Status ApplyOne(const record::IterationReopened& r);
+  absl::Status ApplyOne(const record::LostAwaited& r);
+  absl::Status ApplyOne(const record::ConsumerAway& r);
+  absl::Status ApplyOne(const record::HistoryReturned& r);
+  absl::Status ApplyOne(const record::PastKept& r);
   void SnapshotConsumers(std::vector<Record>& out) const;
   void SnapshotLanes(std::vector<Record>& out) const;
+  void SnapshotPast(std::vector<Record>& out) const;
   struct Consumer {
     ConsumerId id;
     std::string name;
@@ -132,6 +142,9 @@ class Iteration {
     int32_t index = -1;
     std::string host;
     int64_t pid = 0;
+    std::string machine;
+    int64_t started = 0;
+    bool away = false;  // rounds: lost; its place waits for its successor
     bool finished = false;
     int64_t elements = 0;  // acknowledged
 
@@ -148,6 +161,14 @@ class Iteration {
     WorkerTable::Avoid avoid;
     std::string waits_for;
     absl::Duration element_time;
+    // First come, acknowledged by hand: as the consumer said.
+    int64_t handed_before = 0;
+    int64_t unacknowledged = 0;
+    uint64_t unacknowledged_bytes = 0;
+    bool has_all = false;
+    // What it was told of that.
+    bool rest_is_own = false;
+    std::string ack_needed;
   };
   struct Given {
     TaskId task;
@@ -162,6 +183,7 @@ class Iteration {
     TaskId task;
     int64_t first_seq = 0;  // of grants.front()
     std::deque<Given> grants;
+    std::deque<PastGrant> past;  // rounds: trimmed, just before `first_seq`
     int64_t first_element = 0;
     int64_t base_round = 0;
     int64_t base_element = 0;
@@ -212,9 +234,31 @@ class Iteration {
   bool IsGranted(const SegmentFailure& failure);
   void TakeFailure(Time now, const SegmentFailure& failure, Effects& out);
   void SetIdle(Time now);
+  void ClearDeadlines(ConsumerId id);
   Due DueOf(DueKind kind, ConsumerId consumer = {}) const {
     return {.kind = kind, .iteration = id_, .consumer = consumer};
   }
+
+  // iteration_lost.cc
+  bool keeps_history() const {
+    return spec_.mode == Mode::kRounds && spec_.on_lost != OnLost::kGoOn;
+  }
+  bool waits_for_lost() const {
+    return spec_.mode == Mode::kRounds && (spec_.on_lost == OnLost::kWait || awaits_lost_);
+  }
+  Consumer* Predecessor(const OpenIteration& request);
+  void AwaitLost(Effects& out);
+  void Lose(Time now, Consumer& consumer, const std::string& why, bool ended, Effects& out);
+  bool SetAway(Time now, Consumer& consumer, const std::string& why, bool ended, Effects& out);
+  Consumer* Replace(Time now, Consumer& known, const OpenIteration& request, Effects& out);
+  void TakeBack(Consumer& consumer, Effects& out);
+  int64_t TurnAt(const LaneState& lane, int64_t round) const;
+  bool Covers(int64_t round) const;
+  void ReturnHistory(int64_t round, Effects& out);
+  void KeepPast(LaneState& lane, const PastGrant& grant);
+  void Reopen(Effects& out);
+  ReadingPlace PlaceOf(const OpenIteration& request, const Consumer* known) const;
+  ErrorPtr CheckPlace(const OpenIteration& request, const Consumer* known) const;
 
   // iteration_lanes.cc
   bool has_pools() const;  // tasks have segments of their own
@@ -223,6 +267,14 @@ class Iteration {
   void TakeAcks(const std::vector<LaneAck>& acks, Consumer& consumer, Effects& out);
   std::set<std::pair<int64_t, TaskId>> GivenByTask() const;
   void TopUpFirstCome(Effects& out);
+  // Grants that count for the consumer's window.
+  static int64_t Unread(const LaneState& lane, const Consumer& consumer);
+  // Its program waits, and has all elements of all grants.
+  static bool HasAll(const LaneState& lane, const Consumer& consumer) {
+    return consumer.has_all && Unread(lane, consumer) == 0;
+  }
+  void TakeHeld(const ConsumerPoll& request, Consumer& consumer);
+  void TellHolders();
   void ChooseWorkers();
   void SetWorker(Given& given, WorkerId worker);
   WorkerTable::Avoid AvoidFor(const Consumer& consumer, int64_t segment) const;
@@ -231,6 +283,7 @@ class Iteration {
   WorkerId ExactWorker(const Consumer& consumer, int64_t seq, int64_t segment);
   void AddTaskFor(const Worker& worker, Effects& out);
   void CheckFinished(Time now, Effects& out);
+  void ListGrants(const Consumer& consumer, const LaneState& state, Lane& lane) const;
   Assignment AssignmentFor(Consumer& consumer);
   std::string WaitsForFiles(Time now) const;
   void FillExact(Consumer& consumer, Assignment& assignment);
@@ -282,6 +335,8 @@ class Iteration {
   std::deque<Seats> seats_;             // rounds: by first round
   std::set<int32_t> finished_indices_;  // exact
   ReadingPlace end_;                    // exact and rounds: as who finished said
+  bool awaits_lost_ = false;            // OnLost::kAuto: rounds that wait for who is lost
+  int64_t past_count_ = 0;              // of all lanes
   int64_t segments_done_ = 0;
   int64_t elements_done_ = 0;
   int64_t segments_dropped_ = 0;

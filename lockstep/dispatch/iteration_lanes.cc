@@ -78,7 +78,9 @@ void Iteration::TopUpFirstCome(Effects& out) {
   std::set<std::pair<int64_t, TaskId>> by_given;
   if (has_pools()) {
     const bool full = std::all_of(consumers_.begin(), consumers_.end(), [&](const auto& entry) {
-      return static_cast<int64_t>(lanes_[LaneId(entry.first.value())].grants.size()) >= window;
+      const LaneState& lane = lanes_[LaneId(entry.first.value())];
+      return Unread(lane, entry.second) >= window ||
+             static_cast<int64_t>(lane.grants.size()) >= env_.options.grants_max;
     });
     if (full) return;
     by_given = GivenByTask();
@@ -87,7 +89,10 @@ void Iteration::TopUpFirstCome(Effects& out) {
   for (int64_t level = 0; level < window; ++level) {
     for (auto& [id, consumer] : consumers_) {
       LaneState& lane = lanes_[LaneId(id.value())];
-      if (static_cast<int64_t>(lane.grants.size()) > level) continue;
+      if (Unread(lane, consumer) > level ||
+          static_cast<int64_t>(lane.grants.size()) >= env_.options.grants_max) {
+        continue;
+      }
       TaskId from;
       if (has_pools()) {
         if (by_given.empty()) return;
@@ -109,6 +114,58 @@ void Iteration::TopUpFirstCome(Effects& out) {
       choose_workers_ = true;
       Touch(consumer);
     }
+  }
+}
+
+int64_t Iteration::Unread(const LaneState& lane, const Consumer& consumer) {
+  return lane.next_seq() - std::clamp(consumer.handed_before, lane.first_seq, lane.next_seq());
+}
+
+void Iteration::TakeHeld(const ConsumerPoll& request, Consumer& consumer) {
+  const auto found = lanes_.find(LaneId(consumer.id.value()));
+  if (found == lanes_.end()) return;
+  LaneState& lane = found->second;
+  const int64_t before = std::min(request.handed_before, lane.next_seq());
+  for (int64_t seq = std::max(lane.first_seq, consumer.handed_before); seq < before; ++seq) {
+    SetWorker(*lane.Find(seq), WorkerId());  // which has made all of it
+  }
+  consumer.handed_before = std::max(consumer.handed_before, before);
+  consumer.unacknowledged = request.unacknowledged;
+  consumer.unacknowledged_bytes = request.unacknowledged_bytes;
+  consumer.has_all = request.has_all;
+}
+
+// Who acknowledges by hand is told when nothing is left but what its own program holds, and when
+// it gets no more before it acknowledges.
+void Iteration::TellHolders() {
+  const bool all_given = AllGiven();
+  size_t holders = 0;
+  bool all_wait = true;
+  for (const auto& [id, consumer] : consumers_) {
+    const LaneState& lane = lanes_[LaneId(id.value())];
+    if (lane.grants.empty()) continue;
+    ++holders;
+    all_wait = all_wait && HasAll(lane, consumer);
+  }
+  for (auto& [id, consumer] : consumers_) {
+    const LaneState& lane = lanes_[LaneId(id.value())];
+    const bool holds = !lane.grants.empty();
+    // Without sharding, a worker that comes brings another pass.
+    const bool no_more = all_given && spec_.sharding != Sharding::kOff;
+    const bool rest_is_own = no_more && holders == (holds ? 1U : 0U);
+    std::string ack_needed;
+    if (holds && HasAll(lane, consumer)) {
+      if (static_cast<int64_t>(lane.grants.size()) >= env_.options.grants_max) {
+        ack_needed = absl::StrCat("grants_max of the server, which is ", env_.options.grants_max);
+      } else if (all_given && all_wait && !rest_is_own) {
+        ack_needed = absl::StrCat(
+            "nothing else is left, and so wait all consumers that hold some (", holders, ")");
+      }
+    }
+    if (rest_is_own == consumer.rest_is_own && ack_needed == consumer.ack_needed) continue;
+    consumer.rest_is_own = rest_is_own;
+    consumer.ack_needed = std::move(ack_needed);
+    Touch(consumer);
   }
 }
 
@@ -135,7 +192,8 @@ WorkerTable::Avoid Iteration::AvoidFor(const Consumer& consumer, int64_t segment
 void Iteration::ChooseWorkers() {
   for (auto& [id, consumer] : consumers_) {
     LaneState& lane = lanes_[LaneId(id.value())];
-    for (Given& given : lane.grants) {
+    for (int64_t seq = lane.next_seq() - Unread(lane, consumer); seq < lane.next_seq(); ++seq) {
+      Given& given = *lane.Find(seq);
       const WorkerTable::Avoid avoid = AvoidFor(consumer, given.segment);
       const WorkerId before = given.worker;
       if (has_pools()) {
@@ -290,7 +348,8 @@ void Iteration::FillExact(Consumer& consumer, Assignment& assignment) {
   Lane lane;
   const auto progress = consumer.progress.find(LaneId());
   const bool known = progress != consumer.progress.end();
-  const int64_t own = known ? progress->second.seq : slowest_;
+  // One that goes on from a cursor learns by any grants which one it is.
+  const int64_t own = known ? progress->second.seq : 0;
   const int64_t needs = std::max(own, known ? progress->second.needs : 0);
   const int64_t total = ExactSegments();
   // One that came back from an older cursor is the slowest, and not told all up to the others.
@@ -310,12 +369,40 @@ void Iteration::FillExact(Consumer& consumer, Assignment& assignment) {
   assignment.lanes.push_back(std::move(lane));
 }
 
+// Those that the consumer needs, as far as is known.
+void Iteration::ListGrants(const Consumer& consumer, const LaneState& state, Lane& lane) const {
+  int64_t seq = state.first_seq;
+  if (spec_.mode == Mode::kFirstCome) {
+    lane.done_before = state.first_seq;
+    // What its program holds it does not read again.
+    seq = state.next_seq() - Unread(state, consumer);
+  } else if (const auto own = consumer.progress.find(lane.lane); own != consumer.progress.end()) {
+    // Nor what it needs no more; somebody else may.
+    for (; seq < std::min(own->second.seq, state.next_seq()); ++seq) {
+      const Given& given = state.grants[static_cast<size_t>(seq - state.first_seq)];
+      if (given.elements < 0) break;
+      lane.first_element += std::max<int64_t>(0, given.elements - given.from);
+    }
+  }
+  for (; seq < state.next_seq(); ++seq) {
+    const Given& given = state.grants[static_cast<size_t>(seq - state.first_seq)];
+    if (given.done) continue;
+    lane.grants.push_back({.seq = seq,
+                           .segment = given.segment,
+                           .from = spec_.mode == Mode::kFirstCome ? given.acknowledged : given.from,
+                           .worker = WorkerOf(consumer, lane.lane, state, seq, given),
+                           .elements = given.elements});
+  }
+}
+
 Assignment Iteration::AssignmentFor(Consumer& consumer) {
   Assignment assignment{.service = env_.options.service,
                         .version = consumer.version,
                         .phase = phase_,
                         .error = error_};
   if (phase_ != Phase::kReading) return assignment;
+  assignment.rest_is_own = consumer.rest_is_own;
+  assignment.ack_needed = consumer.ack_needed;
   if (spec_.mode == Mode::kExact) {
     FillExact(consumer, assignment);
   } else {
@@ -330,17 +417,7 @@ Assignment Iteration::AssignmentFor(Consumer& consumer) {
                 .first_element = state.first_element,
                 .closed = state.closed};
       if (spec_.mode == Mode::kRounds) lane.starting_round = task->second.starting_round;
-      for (size_t i = 0; i < state.grants.size(); ++i) {
-        const Given& given = state.grants[i];
-        const int64_t seq = state.first_seq + static_cast<int64_t>(i);
-        if (given.done) continue;
-        lane.grants.push_back(
-            {.seq = seq,
-             .segment = given.segment,
-             .from = spec_.mode == Mode::kFirstCome ? given.acknowledged : given.from,
-             .worker = WorkerOf(consumer, id, state, seq, given),
-             .elements = given.elements});
-      }
+      ListGrants(consumer, state, lane);
       assignment.lanes.push_back(std::move(lane));
     }
   }

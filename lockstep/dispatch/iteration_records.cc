@@ -40,6 +40,8 @@ absl::Status Iteration::Apply(const Record& any) {
 absl::Status Iteration::ApplyOne(const record::IterationEnded& r) {
   phase_ = r.error == nullptr ? Phase::kFinished : Phase::kFailed;
   error_ = r.error;
+  // Whoever comes back from an older place reads on.
+  if (r.error == nullptr && keeps_history()) return absl::OkStatus();
   lanes_.clear();
   tasks_.clear();
   seats_.clear();
@@ -56,8 +58,14 @@ absl::Status Iteration::ApplyOne(const record::ConsumerJoined& r) {
   consumer.index = r.index;
   consumer.host = r.host;
   consumer.pid = r.pid;
-  finished_indices_.erase(r.index);
+  consumer.machine = r.machine;
+  consumer.started = r.started;
   const bool over = phase_ == Phase::kFinished || phase_ == Phase::kFailed;
+  if (over) {
+    consumer.finished = finished_indices_.count(r.index) > 0;
+  } else {
+    finished_indices_.erase(r.index);
+  }
   if (spec_.mode == Mode::kFirstCome && !over) lanes_[LaneId(r.consumer.value())];
   return absl::OkStatus();
 }
@@ -68,7 +76,12 @@ absl::Status Iteration::ApplyOne(const record::ConsumerReplaced& r) {
   consumer->life = r.life;
   consumer->host = r.host;
   consumer->pid = r.pid;
-  // It goes on where it says, which may be before the end.
+  consumer->machine = r.machine;
+  consumer->started = r.started;
+  consumer->away = false;
+  if (!r.name.empty()) consumer->name = r.name;
+  // It goes on where it says, which may be before the end; not when all is over.
+  if (phase_ == Phase::kFinished) return absl::OkStatus();
   consumer->finished = false;
   finished_indices_.erase(consumer->index);
   return absl::OkStatus();
@@ -213,6 +226,9 @@ absl::Status Iteration::ApplyOne(const record::LaneTrimmed& r) {
     const Given& given = state.grants.front();
     elements_done_ += std::max<int64_t>(0, given.elements - given.from);
     ++segments_done_;
+    if (keeps_history()) {
+      KeepPast(state, {.segment = given.segment, .from = given.from, .elements = given.elements});
+    }
     state.grants.pop_front();
     ++state.first_seq;
   }
@@ -340,9 +356,15 @@ void Iteration::SnapshotConsumers(std::vector<Record>& out) const {
                                          .life = consumer.life,
                                          .index = consumer.index,
                                          .host = consumer.host,
-                                         .pid = consumer.pid});
+                                         .pid = consumer.pid,
+                                         .machine = consumer.machine,
+                                         .started = consumer.started});
     if (consumer.finished) {
       out.push_back(record::ConsumerFinished{.iteration = id_, .consumer = id, .end = end_});
+    }
+    if (consumer.away) {
+      out.push_back(record::ConsumerAway{
+          .iteration = id_, .consumer = id, .ended = consumer.life == ConsumerLife(0)});
     }
   }
   for (const auto& [name, leavers] : leavers_) {
@@ -364,8 +386,12 @@ void Iteration::SnapshotConsumers(std::vector<Record>& out) const {
 
 void Iteration::Snapshot(std::vector<Record>& out) const {
   out.push_back(record::IterationOpened{.iteration = id_, .spec = spec_});
-  const bool reading = phase_ == Phase::kReading;
-  if (reading) out.push_back(record::IterationStarted{.iteration = id_});
+  // Exact order needs no more than its shape to be read again.
+  const bool reading = phase_ == Phase::kReading || (phase_ == Phase::kFinished && keeps_history());
+  if (shape_ && (reading || (phase_ == Phase::kFinished && spec_.mode == Mode::kExact))) {
+    out.push_back(record::IterationStarted{.iteration = id_});
+  }
+  if (awaits_lost_) out.push_back(record::LostAwaited{.iteration = id_});
   SnapshotConsumers(out);
   const auto keep_pool = [&](TaskId task, const Pool& pool) {
     out.push_back(record::PoolKept{.iteration = id_,
@@ -386,13 +412,29 @@ void Iteration::Snapshot(std::vector<Record>& out) const {
     out.push_back(record::SeatingAgreed{
         .iteration = id_, .first_round = seats.first_round, .consumers = seats.consumers});
   }
-  if (reading) SnapshotLanes(out);
+  if (reading) {
+    SnapshotLanes(out);
+    SnapshotPast(out);
+  }
   out.push_back(record::TotalsKept{.iteration = id_,
                                    .segments_done = segments_done_,
                                    .elements_done = elements_done_,
                                    .segments_dropped = segments_dropped_});
   if (phase_ == Phase::kFinished || phase_ == Phase::kFailed) {
     out.push_back(record::IterationEnded{.iteration = id_, .error = error_});
+  }
+}
+
+void Iteration::ListProcesses(std::vector<ConsumerProcess>& out) const {
+  for (const auto& [id, consumer] : consumers_) {
+    if (consumer.away) continue;
+    out.push_back({.iteration = id_,
+                   .consumer = id,
+                   .life = consumer.life,
+                   .host = consumer.host,
+                   .pid = consumer.pid,
+                   .machine = consumer.machine,
+                   .started = consumer.started});
   }
 }
 
@@ -419,15 +461,22 @@ IterationRow Iteration::Row(Time now) const {
              .round = consumer.round,
              .blocked_round = consumer.blocked,
              .elements = consumer.elements,
+             .unacknowledged = consumer.unacknowledged,
+             .unacknowledged_bytes = consumer.unacknowledged_bytes,
+             .away = consumer.away,
              .finished = consumer.finished,
-             .silent = consumer.parked ? absl::ZeroDuration() : now - consumer.heard,
+             .silent = consumer.parked || consumer.heard == Time() ? absl::ZeroDuration()
+                                                                   : now - consumer.heard,
              .waits_for = consumer.waits_for,
              .element_time = consumer.element_time};
     const auto lane = lanes_.find(LaneId(id.value()));
     if (spec_.mode == Mode::kFirstCome && lane != lanes_.end()) {
       added.grants = lane->second.grants.size();
+      added.has_all = HasAll(lane->second, consumer);
     }
-    if (row.waits_for.empty() && !consumer.waits_for.empty()) {
+    if (consumer.away && !consumer.finished) {
+      row.waits_for = absl::StrCat("the successor of consumer ", consumer.name, ", which is lost");
+    } else if (row.waits_for.empty() && !consumer.waits_for.empty()) {
       row.waits_for = absl::StrCat(consumer.name, " waits for ", consumer.waits_for);
     }
   }
@@ -441,6 +490,7 @@ IterationRow Iteration::Row(Time now) const {
   } else if (!row.agreeing.empty()) {
     row.waits_for = row.agreeing;
   }
+  if (phase_ != Phase::kReading) return row;
   for (const auto& [worker, task] : shares_) row.tasks.push_back({.task = task, .worker = worker});
   for (const auto& [id, task] : tasks_) {
     TaskRow& added = row.tasks.emplace_back();

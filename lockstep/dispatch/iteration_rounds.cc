@@ -263,7 +263,8 @@ void Iteration::TrimLanes(Effects& out) {
     }
   }
   for (const record::LaneTrimmed& trim : trims) Commit(trim, out);
-  if (seats_.size() > 1 && seats_[1].first_round <= floor) {
+  const bool too_many = !keeps_history() || seats_.size() > env_.options.seatings_max;
+  if (too_many && seats_.size() > 1 && seats_[1].first_round <= floor) {
     Commit(record::SeatingsTrimmed{.first_round = seats_[1].first_round}, out);
   }
 }

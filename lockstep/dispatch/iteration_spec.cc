@@ -46,4 +46,16 @@ std::string_view VisitationName(Visitation visitation) {
   return "?";
 }
 
+std::string_view OnLostName(OnLost on_lost) {
+  switch (on_lost) {
+    case OnLost::kAuto:
+      return "auto";
+    case OnLost::kWait:
+      return "wait";
+    case OnLost::kGoOn:
+      return "go_on";
+  }
+  return "?";
+}
+
 }  // namespace lockstep::dispatch

@@ -32,6 +32,13 @@ enum class Visitation {
   kAtMostOnce,   // they are not given again
 };
 
+// Rounds: whether the others go on without a consumer that is lost.
+enum class OnLost {
+  kAuto,  // they wait when consumers keep cursors or are members of a job
+  kWait,  // for its successor, for which all its elements are kept
+  kGoOn,  // what it alone would have read is missing
+};
+
 // How far a reading is. Exact: how many elements of the dataset stand before it, of all consumers;
 // rounds: the round, and how many turns of it are over.
 struct ReadingPlace {
@@ -44,6 +51,7 @@ struct ReadingPlace {
 std::string_view ModeName(Mode mode);
 std::string_view ShardingName(Sharding sharding);
 std::string_view VisitationName(Visitation visitation);
+std::string_view OnLostName(OnLost on_lost);
 
 // Compared fully when an iteration of the same name and repetition is opened again.
 struct IterationSpec {
@@ -61,6 +69,7 @@ struct IterationSpec {
   // Where it starts, when it goes on where another one stopped: the text of a cursor. All who open
   // the iteration bring the same place.
   std::string cursor;
+  OnLost on_lost = OnLost::kAuto;
 
   bool sharding_is_dynamic() const { return sharding == Sharding::kDynamic; }
   bool operator==(const IterationSpec&) const = default;

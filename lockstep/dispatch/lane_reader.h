@@ -41,7 +41,9 @@ struct LaneSegment {
   // First come.
   int64_t handed = 0;  // all before this index
   int64_t acked = 0;
+  std::deque<uint64_t> held_bytes;  // acknowledged by hand: of each element from `acked` on
 
+  bool AllHanded() const { return count && handed >= *count; }
   bool AllAcked() const { return count && acked >= std::max(from, *count); }
 
   // The position behind its last element, when both are known.
@@ -63,15 +65,16 @@ struct LaneReader {
   int64_t last_segment = -1;  // of the last grant that was heard of
   bool closed = false;
   std::deque<LaneSegment> segments;
+  size_t passed = 0;  // first come: so many of the first segments were handed out in full
   // Rounds: it takes no turn any more; decided when so many had been handed out.
   bool ended = false;
   int64_t ended_after = 0;
 
   LaneSegment* Find(int64_t seq) {
-    for (LaneSegment& segment : segments) {
-      if (segment.seq == seq) return &segment;
-    }
-    return nullptr;
+    const auto found =
+        std::lower_bound(segments.begin(), segments.end(), seq,
+                         [](const LaneSegment& one, int64_t wanted) { return one.seq < wanted; });
+    return found != segments.end() && found->seq == seq ? &*found : nullptr;
   }
 
   // Carries starts on from each segment whose end is known.

@@ -45,11 +45,19 @@ struct Options {
   // than that keeps busy, up to the second.
   int64_t window = 2;
   int64_t window_max = 64;
+  // First come, acknowledged by hand: grants of a consumer that are not acknowledged, those whose
+  // elements its program has all included.
+  int64_t grants_max = 16'384;
   // Exact: segments beyond the slowest consumer. Rounds: of a lane, beyond the fastest, but no more
   // than the third beyond what the slowest needs.
   int64_t exact_window = 16;
   int64_t lane_window = 2;
   int64_t rounds_window = 64;
+  // Rounds, unless they go on without who is lost: grants of an iteration that all have read and
+  // that are kept for one that comes back from an older place; the oldest go first.
+  int64_t rounds_history_max = 65'536;
+  // So many changes of who reads are kept for it.
+  size_t seatings_max = 64;
   // Exact: so many segments one consumer may need at once, most of them empty.
   int64_t exact_needs_max = 65'536;
 

@@ -29,6 +29,14 @@ struct SegmentRest {
   auto operator<=>(const SegmentRest&) const = default;
 };
 
+// A grant of a lane that all have read.
+struct PastGrant {
+  int64_t segment = 0;
+  int64_t from = 0;
+  int64_t elements = 0;  // of the segment
+  bool operator==(const PastGrant&) const = default;
+};
+
 namespace record {
 
 // Ids below these are used up, whoever had them.
@@ -80,6 +88,16 @@ struct IterationEnded {
            (error == nullptr || *error == *other.error);
   }
 };
+// It is read again, from an older place. Exact and rounds.
+struct IterationReopened {
+  IterationId iteration;
+  bool operator==(const IterationReopened&) const = default;
+};
+// Rounds: from here on it waits for consumers that are lost.
+struct LostAwaited {
+  IterationId iteration;
+  bool operator==(const LostAwaited&) const = default;
+};
 // Nothing of it is known any more.
 struct IterationCollected {
   IterationId iteration;
@@ -94,6 +112,8 @@ struct ConsumerJoined {
   int32_t index = -1;
   std::string host;
   int64_t pid = 0;
+  std::string machine;
+  int64_t started = 0;
   bool operator==(const ConsumerJoined&) const = default;
 };
 // Another process speaks for it now.
@@ -103,6 +123,9 @@ struct ConsumerReplaced {
   ConsumerLife life;
   std::string host;
   int64_t pid = 0;
+  std::string machine;
+  int64_t started = 0;
+  std::string name;  // empty: as before
   bool operator==(const ConsumerReplaced&) const = default;
 };
 // Exact and rounds: it has read to the end, which is there.
@@ -118,6 +141,15 @@ struct ConsumerGone {
   ConsumerId consumer;
   bool lease_ended = false;  // else it left by itself
   bool operator==(const ConsumerGone&) const = default;
+};
+
+// Rounds, where it waits for who is lost: its place waits for its successor. It comes back itself
+// under its life unless its process has ended.
+struct ConsumerAway {
+  IterationId iteration;
+  ConsumerId consumer;
+  bool ended = false;
+  bool operator==(const ConsumerAway&) const = default;
 };
 
 // A share of the iteration: rounds, and where each worker (or share) has segments of its own.
@@ -193,6 +225,13 @@ struct Counted {
   bool operator==(const Counted&) const = default;
 };
 
+// Rounds: somebody reads again from this round on; what was trimmed of it stands open again.
+struct HistoryReturned {
+  IterationId iteration;
+  int64_t round = 0;
+  bool operator==(const HistoryReturned&) const = default;
+};
+
 // --- Only in snapshots ---
 
 struct PoolKept {
@@ -224,6 +263,13 @@ struct GrantKept {
   int64_t elements = -1;     // of the segment, when known
   bool done = false;
   bool operator==(const GrantKept&) const = default;
+};
+// Rounds: what was trimmed of the lane, just before its first grant.
+struct PastKept {
+  IterationId iteration;
+  LaneId lane;
+  std::vector<PastGrant> grants;
+  bool operator==(const PastKept&) const = default;
 };
 struct TotalsKept {
   IterationId iteration;
@@ -260,7 +306,8 @@ using Record =
                  record::SeatingAgreed, record::Granted, record::Acknowledged, record::LaneTrimmed,
                  record::SeatingsTrimmed, record::LaneClosed, record::Counted, record::PoolKept,
                  record::LaneKept, record::GrantKept, record::TotalsKept, record::LeaverKept,
-                 record::FinishersKept>;
+                 record::FinishersKept, record::IterationReopened, record::LostAwaited,
+                 record::ConsumerAway, record::HistoryReturned, record::PastKept>;
 
 // A record and when it came to be.
 struct TimedRecord {

@@ -47,10 +47,26 @@ struct ConsumerRow {
   std::optional<int64_t> blocked_round;
   int64_t elements = 0;  // first come: acknowledged
   size_t grants = 0;     // first come: not acknowledged
+  // First come: elements that the program has and has not acknowledged.
+  int64_t unacknowledged = 0;
+  uint64_t unacknowledged_bytes = 0;
+  bool away = false;     // rounds: lost; its place waits for its successor
+  bool has_all = false;  // it waits, and holds all that it was given
   bool finished = false;
   absl::Duration silent;
   std::string waits_for;
   absl::Duration element_time;
+};
+
+// The process that speaks for a consumer, for whom it is to be known that it has ended.
+struct ConsumerProcess {
+  IterationId iteration;
+  ConsumerId consumer;
+  ConsumerLife life;
+  std::string host;
+  int64_t pid = 0;
+  std::string machine;  // as it said of itself, in which `pid` means something; empty: it did not
+  int64_t started = 0;  // ditto
 };
 
 struct TaskRow {

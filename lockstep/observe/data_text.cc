@@ -98,15 +98,21 @@ void AppendIterations(std::string& text, const DataStatusReply& status) {
 
 void AppendConsumers(std::string& text, const IterationStatus& iteration) {
   Grid grid;
-  grid.Add({"CONSUMER", "INDEX", "PROCESS", "HEARD", "ROUND", "ELEMENTS", "BACKLOG", "WAITS FOR"});
+  grid.Add({"CONSUMER", "INDEX", "PROCESS", "HEARD", "ROUND", "ELEMENTS", "BACKLOG", "HOLDS",
+            "WAITS FOR"});
   for (size_t i = 0; i < std::min(iteration.consumers.size(), kRowsMax); ++i) {
     const ConsumerStatus& consumer = iteration.consumers[i];
     std::string waits = CleanText(consumer.waits_for);
+    if (consumer.away) waits = "lost: its place waits for its successor";
     if (consumer.finished) waits = "finished";
     grid.Add({CleanText(consumer.name), consumer.index ? absl::StrCat(*consumer.index) : "-",
               ProcessOf(consumer.host, consumer.pid), DurationText(consumer.silent_us),
               consumer.round ? absl::StrCat(*consumer.round) : "-", absl::StrCat(consumer.elements),
-              absl::StrCat(consumer.grants), waits.empty() ? "-" : waits});
+              absl::StrCat(consumer.grants),
+              consumer.unacknowledged == 0
+                  ? "-"
+                  : absl::StrCat(consumer.unacknowledged, " unacknowledged"),
+              waits.empty() ? "-" : waits});
   }
   text += grid.Text();
   if (iteration.consumers.size() > kRowsMax) {

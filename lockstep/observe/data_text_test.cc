@@ -77,6 +77,15 @@ TEST(DataTable, ShowsOneIterationInFull) {
   ExpectGolden("data_iteration.txt", DataTable(Busy(), "train"));
 }
 
+TEST(DataTable, ShowsWhoHoldsElementsAndWhoseOwnPlaceWaits) {
+  DataStatusReply status = Busy();
+  status.iterations[0].consumers[0].unacknowledged = 120;
+  status.iterations[0].consumers[1].away = true;
+  const std::string text = DataTable(status, "train");
+  EXPECT_NE(text.find("120 unacknowledged"), std::string::npos) << text;
+  EXPECT_NE(text.find("lost: its place waits for its successor"), std::string::npos) << text;
+}
+
 TEST(DataTable, IsShortWhenNothingHappens) { EXPECT_EQ(DataTable({}, ""), "no workers\n"); }
 
 TEST(DataJson, HasEverything) {

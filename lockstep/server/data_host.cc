@@ -28,6 +28,7 @@ constexpr size_t kCheckedAtOnceBytes = size_t{64} << 10;
 // Events, since whoever reaches the port can cause them.
 constexpr int kNotices = 100;
 constexpr absl::Duration kNoticesInterval = absl::Seconds(10);
+constexpr size_t kEndedProcessesMax = 1000;
 
 dispatch::Options Completed(dispatch::Options options, bool keeps) {
   std::random_device random;
@@ -59,6 +60,7 @@ DataHost::DataHost(runtime::Loop& loop, dispatch::Options options, bool keeps, C
       tell_(std::move(tell)),
       dispatcher_(Completed(std::move(options), keeps)),
       timer_(loop),
+      watch_(loop),
       notices_(kNotices, kNoticesInterval) {}
 
 DataHost::~DataHost() {
@@ -120,8 +122,7 @@ void DataHost::Take(link::Request request, link::Responder responder) {
       return TakeAs<native::ConsumerPoll>(
           request, std::move(responder), [&](const dispatch::ConsumerPoll& poll) {
             return [this, link = request.link, key = ConsumerKey(poll.iteration, poll.consumer)] {
-              link_of_consumer_[key] = link;
-              speakers_[link].consumers.insert(key);
+              ConsumerSpeaks(link, key);
             };
           });
     case native::KindOf<native::CloseConsumer>::kKind:
@@ -243,6 +244,46 @@ void DataHost::Ended(link::LinkId link) {
     if (at == link_of_consumer_.end() || at->second != link) continue;
     link_of_consumer_.erase(at);
     Handle(dispatch::ConsumerLinkEnded{consumer.first, consumer.second});
+    for (const dispatch::ConsumerProcess& one : dispatcher_.Processes(consumer.first)) {
+      if (one.consumer == consumer.second) WatchConsumer(one);
+    }
+  }
+}
+
+void DataHost::ConsumerOpened(const Call& call, const dispatch::IterationOpened& opened) {
+  if (!speakers_.contains(call.link)) return;
+  ConsumerSpeaks(call.link, {opened.iteration, opened.consumer});
+  for (const dispatch::ConsumerProcess& one : dispatcher_.Processes(opened.iteration)) {
+    // A new process may have the number of one that ended.
+    if (one.consumer == opened.consumer) ended_processes_.erase({one.host, one.pid});
+  }
+}
+
+void DataHost::ConsumerSpeaks(link::LinkId link, const ConsumerKey& key) {
+  link_of_consumer_[key] = link;
+  speakers_[link].consumers.insert(key);
+  watch_.Forget(static_cast<uint64_t>(key.second.value()));
+}
+
+void DataHost::WatchConsumer(const dispatch::ConsumerProcess& process) {
+  const dispatch::ConsumerEnded fact{process.iteration, process.consumer, process.life};
+  if (ended_processes_.erase({process.host, process.pid}) > 0) {
+    Handle(fact);
+    return;
+  }
+  watch_.Watch(static_cast<uint64_t>(process.consumer.value()), process.machine, process.pid,
+               process.started, [this, fact] { Handle(fact); });
+}
+
+void DataHost::ProcessEnded(const std::string& host, int64_t pid) {
+  for (const dispatch::ConsumerProcess& one : dispatcher_.Processes()) {
+    if (one.host != host || one.pid != pid) continue;
+    // Its link will end, unless another process has its number by now.
+    if (link_of_consumer_.contains({one.iteration, one.consumer})) {
+      if (ended_processes_.size() < kEndedProcessesMax) ended_processes_.emplace(host, pid);
+    } else {
+      Handle(dispatch::ConsumerEnded{one.iteration, one.consumer, one.life});
+    }
   }
 }
 
@@ -250,7 +291,11 @@ absl::Status DataHost::Apply(const dispatch::TimedRecord& record) {
   return dispatcher_.Apply(record.at, record.record);
 }
 
-void DataHost::Resume() { Handle(dispatch::Restored{}); }
+void DataHost::Resume() {
+  Handle(dispatch::Restored{});
+  // Who died while there was no server.
+  for (const dispatch::ConsumerProcess& one : dispatcher_.Processes()) WatchConsumer(one);
+}
 
 dispatch::View DataHost::View() const { return dispatcher_.GetView(runtime::MonotonicNow()); }
 
@@ -305,6 +350,9 @@ void DataHost::CarryOut(const dispatch::Effects& effects, bool durable) {
                                        .identity = std::move(call->identity),
                                        .element_spec = std::move(call->element_spec)}));
     } else {
+      if (const auto* opened = std::get_if<dispatch::IterationOpened>(&reply.answer)) {
+        ConsumerOpened(*call, *opened);
+      }
       call->responder.Answer(native::EncodeAnswer(reply.answer));
     }
   }

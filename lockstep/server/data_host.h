@@ -23,6 +23,7 @@
 #include "lockstep/observe/log_limiter.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/server/commit_queue.h"
+#include "lockstep/server/process_watch.h"
 
 namespace lockstep::server {
 
@@ -59,6 +60,8 @@ class DataHost {
   void Take(link::Request request, link::Responder responder);
   void Cancelled(link::LinkId link, uint64_t id);
   void Ended(link::LinkId link);
+  // Whoever started the process says that it has ended.
+  void ProcessEnded(const std::string& host, int64_t pid);
 
   // What the journal had of it; then, when all has been given, `Resume`.
   absl::Status Apply(const dispatch::TimedRecord& record);
@@ -91,6 +94,10 @@ class DataHost {
   void TakeAs(const link::Request& request, link::Responder responder, Then then);
   void Register(const link::Request& request, link::Responder responder);
   void Registered(CallId call, Checked checked);
+  void ConsumerOpened(const Call& call, const dispatch::IterationOpened& opened);
+  void ConsumerSpeaks(link::LinkId link, const ConsumerKey& key);
+  // Its link is gone: the end of its process is waited for, where that can be seen.
+  void WatchConsumer(const dispatch::ConsumerProcess& process);
   CallId Open(const link::Request& request, link::Responder responder);
   void Refuse(CallId call, const absl::Status& why);
   std::optional<Call> Close(CallId call);
@@ -116,6 +123,9 @@ class DataHost {
   absl::flat_hash_map<link::LinkId, Speaker> speakers_;
   std::map<dispatch::WorkerId, link::LinkId> link_of_worker_;
   std::map<ConsumerKey, link::LinkId> link_of_consumer_;
+  ProcessWatch watch_;  // of consumers without a link
+  // That ended, as who started them says, by host and pid; of consumers whose link still stands.
+  std::set<std::pair<std::string, int64_t>> ended_processes_;
   DataCounters counters_;
   observe::LogLimiter notices_;
   // Gone with this, for what is still held or on its way then.

@@ -422,6 +422,8 @@ absl::Status Server::Report(const wire::native::ProcessReport& report) {
   absl::StatusOr<coord::Event> event = EventOf(report, (*job)->size());
   if (!event.ok()) return event.status();
   (*job)->Handle(*std::move(event));
+  if (report.event == wire::native::ProcessEvent::kEnded)
+    data_.ProcessEnded(report.host, report.pid);
   return absl::OkStatus();
 }
 

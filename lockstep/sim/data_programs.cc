@@ -1,5 +1,6 @@
 // The consumers of the data service's simulation, and the rules.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/sim/data_world.h"
@@ -26,13 +27,57 @@ std::vector<LaneAck> DataWorld::Have(const Program& program) const {
   return have;
 }
 
+// What it kept last is gone with it: it goes on from an older cursor.
+void DataWorld::ForgetSome(Program& program) {
+  if (!scenario_.older_cursors || !IsStrict() || scenario_.mode == Mode::kFirstCome) return;
+  if (!program.wanted || program.kept.empty() || !chance_.Percent(40)) return;
+  const auto kept = static_cast<int64_t>(program.kept.size());
+  // Who was told the end and comes back without a cursor, is told it again.
+  const int64_t least = program.ended ? 1 : 0;
+  program.kept.resize(static_cast<size_t>(chance_.Between(std::min(least, kept), kept)));
+}
+
+// All is over, and one comes back from an older cursor.
+bool DataWorld::ReadsTheEndAgain() {
+  const bool may = scenario_.older_cursors && IsStrict() && scenario_.mode != Mode::kFirstCome;
+  if (!may || std::exchange(read_again_, true)) return false;
+  Program& program = *programs_[chance_.Index(programs_.size())];
+  if (program.kept.size() < 2) return false;
+  const auto most = static_cast<int64_t>(program.kept.size()) - 1;
+  program.wanted = false;
+  KillProgram(program);
+  program.wanted = true;
+  program.kept.resize(static_cast<size_t>(chance_.Between(1, most)));
+  StartProgram(program);
+  return true;
+}
+
+// Whoever sees that the process has ended, may say so when its successor is there already.
+void DataWorld::TellEnd(const Program& program) {
+  if (!scenario_.sees_ends || program.link.consumer == dispatch::ConsumerId()) return;
+  dispatch::ConsumerEnded fact{.iteration = program.link.iteration,
+                               .consumer = program.link.consumer,
+                               .life = dispatch::ConsumerLife(program.life)};
+  const int64_t late_ms = chance_.Percent(50) ? 60 : 2500;
+  After(absl::Milliseconds(chance_.Between(0, late_ms)), [this, fact]() mutable {
+    if (dispatcher_ == nullptr) return;
+    if (scenario_.mutant == DataMutant::kRobsTheLiving) {
+      for (const dispatch::ConsumerProcess& one : dispatcher_->Processes(fact.iteration)) {
+        if (one.consumer == fact.consumer) fact.life = one.life;
+      }
+    }
+    Feed(fact);
+  });
+}
+
 void DataWorld::StartProgram(Program& program) {
   // It had begun, and comes back with nothing: its turns up to its new seat are lost.
-  if (scenario_.mode == Mode::kRounds && program.life > 0 && program.kept.empty()) {
+  if (!IsStrict() && program.life > 0 && program.kept.empty()) {
     program.evicted = true;
   }
   program.life = ++last_id_;
   program.waits = false;
+  program.held = 0;
   // Who comes back asks until it is told the end once more.
   program.done = false;
   program.reads.clear();
@@ -42,7 +87,8 @@ void DataWorld::StartProgram(Program& program) {
       .life = dispatch::ConsumerLife(program.life),
       .index = scenario_.mode == Mode::kFirstCome ? -1 : program.index,
       .definition = "d",
-      .acknowledge_by_itself = scenario_.acknowledges_by_itself};
+      .acknowledge_by_itself = scenario_.acknowledges_by_itself,
+      .unacknowledged_max = scenario_.unacknowledged_max};
   if (resumed_)
     options.spec.cursor =
         elastic_cursors_[static_cast<size_t>(program.index) % elastic_cursors_.size()];
@@ -72,6 +118,8 @@ void DataWorld::KillProgram(Program& program) {
   Say(absl::StrCat(program.name, " dies"));
   ++result_.kills;
   program.machine.reset();
+  TellEnd(program);
+  ForgetSome(program);
   program.life = ++last_id_;
   program.waits = false;
   Cut(program.link, true);
@@ -155,39 +203,72 @@ void DataWorld::Carry(Program& program, dispatch::ConsumerEffects effects) {
   if (program.life == life) Wake(program);
 }
 
+void DataWorld::AcknowledgeAll(Program& program) {
+  if (program.machine == nullptr || program.held == 0) return;
+  program.held = 0;
+  dispatch::ConsumerEffects effects;
+  program.machine->Acknowledge(now_, program.kept.back().place, effects);
+  Carry(program, std::move(effects));
+}
+
+// Whether the program is to acknowledge what it holds, and does so after a while.
+bool DataWorld::AcknowledgesFirst(Program& program, const dispatch::ErrorPtr& error) {
+  if (error->reason != dispatch::reason::kAckNeeded) return false;
+  ++result_.acks_demanded;
+  if (program.held == 0) Fail(program.name + " is to acknowledge what it does not hold");
+  Program* const at = &program;
+  After(absl::Microseconds(random_.Between(0, scenario_.step_us)), [this, at, life = program.life] {
+    if (at->life != life) return;
+    AcknowledgeAll(*at);
+    if (at->life == life) AskNext(*at);
+  });
+  return true;
+}
+
+void DataWorld::TakeError(Program& program, const dispatch::ErrorPtr& error) {
+  Program* const at = &program;
+  const uint64_t life = program.life;
+  const std::string& reason = error->reason;
+  Say(absl::StrCat(program.name, ": ", reason, ": ", error->message));
+  if (AcknowledgesFirst(program, error)) return;
+  if (error->message.find("its process has ended") != std::string::npos ||
+      error->message.find("its place waits for another process") != std::string::npos) {
+    return Fail(program.name + " lives, and is taken for one that has ended");
+  }
+  const bool expected = reason == dispatch::reason::kUnknownConsumer ||
+                        reason == dispatch::reason::kConsumerLeaseEnded ||
+                        reason == dispatch::reason::kConsumerReplaced ||
+                        reason == dispatch::reason::kConsumerIndexTaken ||
+                        reason == dispatch::reason::kCancelled;
+  if (reason == dispatch::reason::kCursorMismatch && program.ended) {
+    return Fail(absl::StrCat(program.name, " was at the end, and is refused: ", error->message));
+  }
+  if (reason == dispatch::reason::kCursorMismatch && !IsStrict()) {
+    program.fresh = true;
+    program.evicted = true;
+  } else if (!expected) {
+    return Fail(absl::StrCat(program.name, " fails with ", reason, ": ", error->message));
+  }
+  After(absl::Milliseconds(random_.Between(1, 30)), [this, at, life] {
+    if (at->life != life || at->done) return;
+    KillProgram(*at);
+    if (at->wanted) StartProgram(*at);
+  });
+}
+
 void DataWorld::Take(Program& program, const dispatch::HandOut& hand) {
   Program* const at = &program;
   const uint64_t life = program.life;
   program.waits = false;
-  if (hand.error != nullptr) {
-    const std::string& reason = hand.error->reason;
-    Say(absl::StrCat(program.name, ": ", reason, ": ", hand.error->message));
-    const bool expected = reason == dispatch::reason::kUnknownConsumer ||
-                          reason == dispatch::reason::kConsumerLeaseEnded ||
-                          reason == dispatch::reason::kConsumerReplaced ||
-                          reason == dispatch::reason::kConsumerIndexTaken ||
-                          reason == dispatch::reason::kCancelled;
-    if (reason == dispatch::reason::kCursorMismatch && program.ended) {
-      return Fail(
-          absl::StrCat(program.name, " was at the end, and is refused: ", hand.error->message));
-    }
-    if (reason == dispatch::reason::kCursorMismatch && scenario_.mode == Mode::kRounds) {
-      program.fresh = true;
-      program.evicted = true;
-    } else if (!expected) {
-      return Fail(absl::StrCat(program.name, " fails with ", reason, ": ", hand.error->message));
-    }
-    After(absl::Milliseconds(random_.Between(1, 30)), [this, at, life] {
-      if (at->life != life || at->done) return;
-      KillProgram(*at);
-      if (at->wanted) StartProgram(*at);
-    });
-    return;
-  }
+  if (hand.error != nullptr) return TakeError(program, hand.error);
   if (hand.end) {
     Say(absl::StrCat(program.name, " has all"));
     program.done = true;
     program.ended = true;
+    // Told so while it holds what it has not acknowledged.
+    After(absl::Microseconds(random_.Between(0, scenario_.step_us)), [this, at, life] {
+      if (at->life == life) AcknowledgeAll(*at);
+    });
     return;
   }
   const int64_t element = *static_cast<const int64_t*>(hand.element.payload.get());
@@ -209,14 +290,10 @@ void DataWorld::Take(Program& program, const dispatch::HandOut& hand) {
   }
   program.kept.push_back(std::move(entry));
   program.fresh = false;
-  const dispatch::ElementPlace place = hand.place;
-  After(absl::Microseconds(random_.Between(0, scenario_.step_us)), [this, at, life, place] {
+  if (!scenario_.acknowledges_by_itself && scenario_.mode == Mode::kFirstCome) ++program.held;
+  After(absl::Microseconds(random_.Between(0, scenario_.step_us)), [this, at, life] {
     if (at->life != life || at->machine == nullptr) return;
-    if (!scenario_.acknowledges_by_itself) {
-      dispatch::ConsumerEffects effects;
-      at->machine->Acknowledge(now_, place, effects);
-      Carry(*at, std::move(effects));
-    }
+    if (at->held >= scenario_.acks_each) AcknowledgeAll(*at);
     if (at->life == life) AskNext(*at);
   });
 }
@@ -352,7 +429,7 @@ void DataWorld::CheckVisits() {
           absl::StrCat("element ", element, " is lost: seen ", seen, " times, not ", passes));
     }
   }
-  if (scenario_.mode != Mode::kRounds || result_.leases_ended > 0) return;
+  if (scenario_.mode != Mode::kRounds || (!IsStrict() && result_.leases_ended > 0)) return;
   int64_t widest = std::max<int64_t>(past_width_, static_cast<int64_t>(programs_.size()));
   for (const auto& program : programs_) {
     if (program->evicted) return;

@@ -61,6 +61,18 @@ DataScenario DrawDataScenario(uint64_t seed) {
   options.rounds_window = random.Between(1, 8);
   scenario.parts = scenario.workers > 1 && random.Percent(20);
   options.segment_tries = scenario.fails ? 1000 : 3;
+  if (scenario.mode == Mode::kRounds) {
+    scenario.on_lost = random.Pick(
+        std::vector<dispatch::OnLost>{dispatch::OnLost::kWait, dispatch::OnLost::kWait,
+                                      dispatch::OnLost::kAuto, dispatch::OnLost::kGoOn});
+  }
+  scenario.sees_ends = random.Percent(50);
+  scenario.older_cursors = random.Percent(50);
+  if (scenario.mode == Mode::kFirstCome && !scenario.acknowledges_by_itself) {
+    scenario.acks_each = random.Pick(std::vector<int64_t>{1, 1, 5, 30, 1'000'000});
+    scenario.unacknowledged_max = random.Pick(std::vector<int64_t>{3, 20, 10'000});
+    options.grants_max = random.Pick(std::vector<int64_t>{4, 16'384});
+  }
   return scenario;
 }
 
@@ -80,6 +92,9 @@ std::string Describe(const DataScenario& scenario) {
                                  {"churns", scenario.churns},
                                  {"parts", scenario.parts},
                                  {"fails", scenario.fails},
+                                 {"sees-ends", scenario.sees_ends},
+                                 {"older-cursors", scenario.older_cursors},
+                                 {"waits-for-lost", scenario.on_lost == dispatch::OnLost::kWait},
                                  {"elastic", scenario.elastic}}) {
     if (on) absl::StrAppend(&text, " ", name);
   }

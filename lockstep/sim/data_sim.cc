@@ -159,6 +159,9 @@ void DataWorld::Watch(const dispatch::Record& record) {
       gone != nullptr && gone->lease_ended) {
     ++result_.leases_ended;
   }
+  if (std::holds_alternative<dispatch::record::ConsumerAway>(record)) ++result_.away;
+  if (std::holds_alternative<dispatch::record::IterationReopened>(record)) ++result_.reopened;
+  if (std::holds_alternative<dispatch::record::HistoryReturned>(record)) ++result_.rewound;
 }
 
 // Records become durable in their order; only then is anything said that depends on them.
@@ -198,6 +201,10 @@ void DataWorld::Persist(dispatch::Effects effects) {
       Watch(record);
       if (scenario_.mutant == DataMutant::kForgetsWhoIsGone &&
           std::holds_alternative<dispatch::record::ConsumerGone>(record)) {
+        continue;
+      }
+      if (scenario_.mutant == DataMutant::kForgetsThePast &&
+          std::holds_alternative<dispatch::record::HistoryReturned>(record)) {
         continue;
       }
       journal_.push_back({.at = now_, .record = std::move(record)});
@@ -493,7 +500,8 @@ void DataWorld::Populate() {
            .mode = scenario_.mode,
            .sharding = scenario_.sharding,
            .visitation = scenario_.visitation,
-           .consumers = scenario_.mode == Mode::kFirstCome ? 0 : scenario_.consumers};
+           .consumers = scenario_.mode == Mode::kFirstCome ? 0 : scenario_.consumers,
+           .on_lost = scenario_.on_lost};
   if (scenario_.sharding == dispatch::Sharding::kStaticData) spec_.shares = 3;
   if (scenario_.sharding == dispatch::Sharding::kStaticFile) spec_.shares = 1;
   for (int i = 0; i < scenario_.workers; ++i) {
@@ -547,6 +555,7 @@ DataResult DataWorld::Run() {
       break;
     }
     if (!closing && now_ > calm_from_ && AllDone() && dispatcher_ != nullptr) {
+      if (ReadsTheEndAgain()) continue;
       closing = true;
       CheckVisits();
       CheckRounds();

@@ -15,12 +15,20 @@ TEST(DataSimulation, SomeSeedsBreakNoRuleAndSeeEverything) {
     sum.leases_ended += result.leases_ended;
     sum.agreements += result.agreements;
     sum.resumed += result.resumed;
+    sum.acks_demanded += result.acks_demanded;
+    sum.away += result.away;
+    sum.reopened += result.reopened;
+    sum.rewound += result.rewound;
   }
   EXPECT_GT(sum.elements, 5000);
   EXPECT_GT(sum.kills, 300);
   EXPECT_GT(sum.leases_ended, 50);
   EXPECT_GT(sum.agreements, 100);
   EXPECT_GT(sum.resumed, 30);
+  EXPECT_GT(sum.acks_demanded, 100);
+  EXPECT_GT(sum.away, 30);
+  EXPECT_GT(sum.reopened, 10);
+  EXPECT_GT(sum.rewound, 10);
 }
 
 TEST(DataSimulation, ASeedAlwaysGoesTheSameWay) {
@@ -69,6 +77,12 @@ TEST(DataMutants, AWorkerThatSkipsAnElementIsCaught) {
 
 TEST(DataMutants, AConsumerThatAcknowledgesAheadIsCaught) {
   EXPECT_TRUE(IsCaught(DataMutant::kAcknowledgesAhead));
+}
+TEST(DataMutants, WhoRobsTheLivingOfTheirPlaceIsCaught) {
+  EXPECT_TRUE(IsCaught(DataMutant::kRobsTheLiving));
+}
+TEST(DataMutants, AJournalThatForgetsThatRoundsStandOpenAgainIsCaught) {
+  EXPECT_TRUE(IsCaught(DataMutant::kForgetsThePast));
 }
 TEST(DataMutants, AConsumerThatDoesNotSayThatAWorkerIsGoneIsCaught) {
   EXPECT_TRUE(IsCaught(DataMutant::kNeverSaysUnreachable));

@@ -112,6 +112,7 @@ class DataWorld {
     Time wake = Time::Infinite();
     bool fresh = false;  // begins without its cursor
     bool evicted = false;
+    int64_t held = 0;  // taken since it acknowledged last
     std::vector<uint64_t> cancelled;
     std::set<uint64_t> reads;
   };
@@ -152,6 +153,9 @@ class DataWorld {
   void Take(Program& program, const dispatch::HandOut& hand);
   void Wake(Program& program);
   void AskNext(Program& program);
+  void AcknowledgeAll(Program& program);
+  void TakeError(Program& program, const dispatch::ErrorPtr& error);
+  bool AcknowledgesFirst(Program& program, const dispatch::ErrorPtr& error);
   void ForgetVoid(Program& program, const dispatch::IterationOpened& opened);
   std::vector<dispatch::LaneAck> Have(const Program& program) const;
 
@@ -164,6 +168,14 @@ class DataWorld {
   void CheckRounds();
   void CheckEmpty();
   bool AllDone() const;
+  // Nothing may be missing, whoever was lost and for however long.
+  bool IsStrict() const {
+    return scenario_.mode != dispatch::Mode::kRounds ||
+           scenario_.on_lost == dispatch::OnLost::kWait;
+  }
+  void ForgetSome(Program& program);
+  bool ReadsTheEndAgain();
+  void TellEnd(const Program& program);
 
   const DataScenario scenario_;
   const bool verbose_;
@@ -194,7 +206,8 @@ class DataWorld {
   uint64_t last_id_ = 100;
   int64_t tasks_added_ = 0;
   bool resumed_ = false;
-  int64_t cut_at_ = 0;  // elements that each had taken when all went on elsewhere
+  bool read_again_ = false;  // by one, when all was over
+  int64_t cut_at_ = 0;       // elements that each had taken when all went on elsewhere
   std::vector<std::string> elastic_cursors_;
   int past_width_ = 0;
 };

@@ -44,6 +44,11 @@ ReadSharding ShardingNamed(const std::string& name) {
   return name == "static_file" ? ReadSharding::kStaticFile : ReadSharding::kDynamic;
 }
 
+ReadOnLost OnLostNamed(const std::string& name) {
+  if (name == "wait") return ReadOnLost::kWait;
+  return name == "go_on" ? ReadOnLost::kGoOn : ReadOnLost::kAuto;
+}
+
 ReaderHandle* Open(const DefinitionObject& definition, const nb::dict& said, Seconds timeout) {
   DataReaderOptions options{
       .address = Option<std::string>(said, "address"),
@@ -53,13 +58,17 @@ ReaderHandle* Open(const DefinitionObject& definition, const nb::dict& said, Sec
       .order = OrderNamed(Option<std::string>(said, "order")),
       .sharding = ShardingNamed(Option<std::string>(said, "sharding")),
       .visitation = VisitationNamed(Option<std::string>(said, "visitation")),
+      .on_lost = OnLostNamed(Option<std::string>(said, "on_lost")),
       .consumers = Option<int32_t>(said, "consumers"),
       .index = Option<int32_t>(said, "index"),
       .shares = Option<int32_t>(said, "shares"),
       .cursor = FromBytes(Option<nb::bytes>(said, "cursor")),
       .consumer = Option<std::string>(said, "consumer"),
+      .member = Option<bool>(said, "member"),
       .rejoin = FromBytes(Option<nb::bytes>(said, "rejoin")),
       .acknowledge_by_itself = Option<bool>(said, "ack"),
+      .unacknowledged_max = Option<int64_t>(said, "unacknowledged_max"),
+      .unacknowledged_bytes_max = Option<uint64_t>(said, "unacknowledged_bytes_max"),
       .timeout = ToDuration(timeout),
   };
   absl::StatusOr<std::unique_ptr<DataReader>> opened = absl::UnknownError("");
@@ -97,6 +106,8 @@ nb::dict Counters(ReaderHandle& self) {
   result["stalled_seconds"] = absl::ToDoubleSeconds(view.stalled);
   result["dropped"] = view.dropped;
   result["shared_elements"] = view.shared_elements;
+  result["unacknowledged"] = view.unacknowledged;
+  result["unacknowledged_bytes"] = view.unacknowledged_bytes;
   return result;
 }
 

@@ -18,10 +18,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/wire/native/error_reply.h"
 #include "tests/faults/data_log.h"
 
 namespace lockstep::faults {
 namespace {
+
+// First come: so many elements are acknowledged at a time.
+constexpr int kAcknowledgedEach = 100;
 
 enum Word {
   kProgram,
@@ -60,6 +64,7 @@ class Consumer {
     } else {
       options_.consumers = std::atoi(words[kConsumers]);
       options_.index = std::atoi(words[kIndex]);
+      if (order == ReadOrder::kRounds) options_.on_lost = ReadOnLost::kWait;
       options_.rejoin = LastCursor(ReadLog<CursorRecord>(path_));
     }
   }
@@ -73,8 +78,15 @@ class Consumer {
     if (log_ < 0 || !WriteWhatIsVoid()) return 1;
     for (;;) {
       auto element = reader_->Next({.timeout = absl::Seconds(60)});
+      if (wire::native::ReasonOf(element.status()) == "ack_needed") {
+        if (absl::Status status = AcknowledgeAll(); !status.ok()) return Fail(status);
+        continue;
+      }
       if (!element.ok()) return Fail(element.status());
-      if (!element->has_value()) return 0;
+      if (!element->has_value()) {
+        const absl::Status status = AcknowledgeAll();
+        return status.ok() ? 0 : Fail(status);
+      }
       if (absl::Status status = Take(**element); !status.ok()) return Fail(status);
       if (pause_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(pause_));
     }
@@ -102,6 +114,11 @@ class Consumer {
     return true;
   }
 
+  absl::Status AcknowledgeAll() {
+    held_ = 0;
+    return options_.order == ReadOrder::kFirstCome ? reader_->AcknowledgeAll() : absl::OkStatus();
+  }
+
   absl::Status Take(const DataElement& element) {
     const ElementPlace& place = element.place();
     const auto [first, count] = FirstAndCount(element.frame());
@@ -113,7 +130,7 @@ class Consumer {
                              .count = count};
     if (options_.order == ReadOrder::kFirstCome) {
       if (!Append(taken)) return absl::DataLossError("the file cannot be written");
-      return reader_->Acknowledge(place);
+      return ++held_ < kAcknowledgedEach ? absl::OkStatus() : AcknowledgeAll();
     }
     const auto cursor = reader_->Cursor();
     if (!cursor.ok()) return cursor.status();
@@ -132,6 +149,7 @@ class Consumer {
   DataReaderOptions options_;
   std::unique_ptr<DataReader> reader_;
   int log_ = -1;
+  int held_ = 0;
 };
 
 }  // namespace

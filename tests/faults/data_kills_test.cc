@@ -1,10 +1,12 @@
 // Server, workers and consumers that are killed at random and started again: no element is lost,
 // and none is taken twice.
 //
-// The epochs are first come, in exact order and in rounds, one after the other.
-// LOCKSTEP_KILLS=N: how many are killed in all (30). LOCKSTEP_EPOCHS=N: 3. LOCKSTEP_ELEMENTS=N: of
-// each epoch (6000). LOCKSTEP_ORDER=...: of all epochs. LOCKSTEP_PAUSE_US=N: of a consumer after an
-// element. LOCKSTEP_SEED=N: kills as that run did, as far as processes allow.
+// The epochs are first come (acknowledged each 100 elements), in exact order and in rounds, one
+// after the other. Some consumers stay away for longer than their lease, and some come back from a
+// cursor that is not their last: also when all is over. LOCKSTEP_KILLS=N: how many are killed in
+// all (30). LOCKSTEP_EPOCHS=N: 3. LOCKSTEP_ELEMENTS=N: of each epoch (6000). LOCKSTEP_ORDER=...: of
+// all epochs. LOCKSTEP_PAUSE_US=N: of a consumer after an element. LOCKSTEP_SEED=N: kills as that
+// run did, as far as processes allow.
 #include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
@@ -45,7 +47,8 @@ constexpr int kConsumers = 4;
 // Of an epoch's elements, the part in which somebody is killed.
 constexpr double kKilledUntil = 0.9;
 constexpr auto kLease = std::chrono::seconds(5);
-constexpr auto kPatience = std::chrono::seconds(120);  // for an epoch
+constexpr auto kPatience = std::chrono::seconds(400);  // for an epoch
+constexpr int64_t kForgottenMost = 60;                 // elements, of a consumer that is killed
 
 class Process {
  public:
@@ -208,6 +211,34 @@ class DataKills : public testing::Test {
     return taken;
   }
 
+  // What it wrote last is lost, and what it made of it: it goes on from an older cursor.
+  void ForgetSome(const Consumer& consumer, const std::string& order, std::mt19937_64& random) {
+    if (order == "first_come") return;
+    const int64_t taken = Taken(consumer, order);
+    const int64_t kept =
+        std::max<int64_t>(0, taken - static_cast<int64_t>(random() % kForgottenMost));
+    if (kept == taken) return;
+    std::filesystem::resize_file(consumer.log, static_cast<uintmax_t>(kept) * sizeof(CursorRecord));
+    ++killed_["older"];
+  }
+
+  // All is over, and one reads its last elements once more.
+  void ReadTheEndAgain(const std::string& order) {
+    Consumer& one = consumers_.back();
+    const int64_t taken = Taken(one, order);
+    if (order == "first_come" || taken <= kForgottenMost) return;
+    std::filesystem::resize_file(
+        one.log, static_cast<uintmax_t>(taken - kForgottenMost) * sizeof(CursorRecord));
+    one.finished = false;
+    one.process->Start();
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (!AllFinished()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << order << "; " << directory_;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    ++killed_["again"];
+  }
+
   // Server, workers and consumers alike. False: that one is dead, or has finished.
   bool KillOne(std::mt19937_64& random, const std::string& order) {
     const size_t victim = random() % (1 + kWorkers + kConsumers);
@@ -221,12 +252,10 @@ class DataKills : public testing::Test {
     }
     Consumer& consumer = consumers_[victim - 1 - kWorkers];
     if (consumer.finished || consumer.away_until) return false;
-    // Who comes back without a cursor is a new consumer of the rounds, from the next one on.
-    if (order == "rounds" && Taken(consumer, order) == 0) return false;
     consumer.process->Kill();
     ++killed_["consumer"];
-    // The others of exact order and rounds would only wait.
-    if (order == "first_come" && away) {
+    if (random() % 4 == 0) ForgetSome(consumer, order, random);
+    if (away) {
       consumer.away_until = std::chrono::steady_clock::now() + kLease + std::chrono::seconds(1);
       ++killed_["away"];
     } else {
@@ -276,6 +305,7 @@ class DataKills : public testing::Test {
       if (at.empty() || Progress(order) < at.front()) continue;
       if (KillOne(random, order)) at.erase(at.begin());
     }
+    ReadTheEndAgain(order);
     Judge(epoch, order, static_cast<int64_t>(at.size()));
   }
 
@@ -325,10 +355,11 @@ TEST_F(DataKills, NothingIsLostAndNothingComesTwice) {
   }
   std::printf(
       "%lld epochs of %lld elements; killed: %d times the server, %d workers, %d consumers (%d for "
-      "longer than their lease); %lld lost, %lld doubled\n",
+      "longer than their lease, %d from an older cursor, %d more after the end); %lld lost, %lld "
+      "doubled\n",
       static_cast<long long>(epoch), static_cast<long long>(plan_.elements), killed_["server"],
-      killed_["worker"], killed_["consumer"], killed_["away"], static_cast<long long>(lost_),
-      static_cast<long long>(doubled_));
+      killed_["worker"], killed_["consumer"], killed_["away"], killed_["older"], killed_["again"],
+      static_cast<long long>(lost_), static_cast<long long>(doubled_));
 }
 
 }  // namespace

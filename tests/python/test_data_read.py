@@ -224,6 +224,51 @@ def test_what_a_dead_consumer_did_not_acknowledge_is_given_again(tmp_path, name)
     assert sorted(came + theirs) == list(range(600))
 
 
+def test_who_may_hold_no_more_is_told_so_at_once_and_goes_on_after_ack(cluster, name):
+    dataset = data.range(300).batch(1).segment(10)
+    with dataset.read(cluster.address, name=name, order="first_come", ack="manual",
+                      unacknowledged_max=40, timeout=LIMIT_S) as reader:
+        came = [int(next(reader)[0]) for _ in range(40)]
+        began = time.monotonic()
+        with pytest.raises(lockstep.FailedPrecondition, match="unacknowledged_max") as caught:
+            next(reader)
+        assert caught.value.reason == "ack_needed" and time.monotonic() - began < LIMIT_S / 4
+        assert reader.counters()["unacknowledged"] == 40
+        while len(came) < 300:
+            reader.ack()
+            came += [int(next(reader)[0]) for _ in range(min(40, 300 - len(came)))]
+        # The end is told, although the last ones are not acknowledged.
+        with pytest.raises(StopIteration):
+            reader.next()
+        reader.ack()
+    assert sorted(came) == list(range(300))
+
+
+def test_a_coroutine_that_may_hold_no_more_is_told_so(cluster, name):
+    dataset = data.range(100).batch(1).segment(10)
+
+    async def read():
+        came = []
+        with dataset.read(cluster.address, name=name, order="first_come", ack="manual",
+                          unacknowledged_max=30, timeout=LIMIT_S) as reader:
+            while True:
+                try:
+                    async for one in reader:
+                        came.append(int(one[0]))
+                    return came
+                except lockstep.FailedPrecondition as error:
+                    assert error.reason == "ack_needed"
+                    reader.ack()
+
+    assert sorted(asyncio.run(read())) == list(range(100))
+
+
+def test_limits_of_what_is_not_acknowledged_are_at_least_one(cluster):
+    for limit in "unacknowledged_max", "unacknowledged_bytes_max":
+        with pytest.raises(ValueError, match=limit):
+            numbers_of(10).read(cluster.address, order="first_come", ack="manual", **{limit: 0})
+
+
 # --- Several who read ---------------------------------------------------------------------------
 
 

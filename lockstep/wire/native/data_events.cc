@@ -25,6 +25,8 @@ static_assert(static_cast<int>(DataVisitation::kExactlyOnce) ==
                   static_cast<int>(dispatch::Visitation::kAtLeastOnce) &&
               static_cast<int>(DataVisitation::kAtMostOnce) ==
                   static_cast<int>(dispatch::Visitation::kAtMostOnce));
+static_assert(static_cast<int>(DataOnLost::kWait) == static_cast<int>(dispatch::OnLost::kWait) &&
+              static_cast<int>(DataOnLost::kGoOn) == static_cast<int>(dispatch::OnLost::kGoOn));
 static_assert(static_cast<int>(IterationPhase::kCollected) ==
               static_cast<int>(dispatch::Phase::kCollected));
 
@@ -78,6 +80,7 @@ absl::StatusOr<dispatch::IterationSpec> SpecOf(IterationSpec& from) {
   if (!IsKnown(from.mode)) return Unknown("the mode of the iteration");
   if (!IsKnown(from.sharding)) return Unknown("the sharding of the iteration");
   if (!IsKnown(from.visitation)) return Unknown("the visitation of the iteration");
+  if (!IsKnown(from.on_lost)) return Unknown("on_lost of the iteration");
   return dispatch::IterationSpec{.name = std::move(from.name),
                                  .repetition = from.repetition,
                                  .dataset = dispatch::DatasetId(from.dataset),
@@ -87,7 +90,8 @@ absl::StatusOr<dispatch::IterationSpec> SpecOf(IterationSpec& from) {
                                  .consumers = from.consumers,
                                  .shares = from.shares,
                                  .worker_addresses = std::move(from.worker_addresses),
-                                 .cursor = std::move(from.cursor.data)};
+                                 .cursor = std::move(from.cursor.data),
+                                 .on_lost = static_cast<dispatch::OnLost>(from.on_lost)};
 }
 
 DataLane MessageOf(const dispatch::Lane& from) {
@@ -98,6 +102,7 @@ DataLane MessageOf(const dispatch::Lane& from) {
               .base_round = from.base_round,
               .base_element = from.base_element};
   if (from.first_element >= 0) to.first_element = from.first_element;
+  if (from.done_before >= 0) to.done_before = from.done_before;
   to.grants.reserve(from.grants.size());
   for (const dispatch::Grant& grant : from.grants) {
     SegmentGrant& added = to.grants.emplace_back(SegmentGrant{.seq = grant.seq,
@@ -117,6 +122,7 @@ dispatch::Lane LaneOf(const DataLane& from) {
   to.base_round = from.base_round;
   to.base_element = from.base_element;
   to.first_element = from.first_element.value_or(-1);
+  to.done_before = from.done_before.value_or(-1);
   to.closed = from.closed;
   for (const SegmentGrant& grant : from.grants) {
     to.grants.push_back({.seq = grant.seq,
@@ -135,7 +141,9 @@ ConsumerPollReply MessageOf(const dispatch::Assignment& from) {
                        .error = MessageOf(from.error),
                        .block_round = from.block_round,
                        .next_segment = from.next_segment,
-                       .waits_for = ToUtf8(from.waits_for)};
+                       .waits_for = ToUtf8(from.waits_for),
+                       .rest_is_own = from.rest_is_own,
+                       .ack_needed = ToUtf8(from.ack_needed)};
   for (const dispatch::Lane& lane : from.lanes) to.lanes.push_back(MessageOf(lane));
   for (const dispatch::WorkerAddress& worker : from.workers) {
     to.workers.push_back({.worker = worker.worker.value(),
@@ -180,7 +188,10 @@ absl::StatusOr<dispatch::OpenIteration> EventOf(OpenIteration& from, CallId call
                                  .have = AcksOf(from.have),
                                  .from = place,
                                  .host = std::move(from.host),
-                                 .pid = from.pid};
+                                 .pid = from.pid,
+                                 .machine = std::move(from.machine),
+                                 .started = from.started,
+                                 .member = from.member};
 }
 
 absl::StatusOr<dispatch::ConsumerPoll> EventOf(ConsumerPoll& from, CallId call) {
@@ -216,6 +227,11 @@ absl::StatusOr<dispatch::ConsumerPoll> EventOf(ConsumerPoll& from, CallId call) 
   to.end = PlaceOf(from.end);
   to.waits_for = std::move(from.waits_for);
   to.element_time = DurationOf(from.element_time_us);
+  to.handed_before = from.handed_before;
+  to.unacknowledged = from.unacknowledged;
+  to.unacknowledged_bytes = from.unacknowledged_bytes;
+  to.has_all = from.has_all;
+  to.keeps_cursors = from.keeps_cursors;
   return to;
 }
 
@@ -306,7 +322,8 @@ IterationSpec MessageOf(const dispatch::IterationSpec& from) {
           .consumers = from.consumers,
           .shares = from.shares,
           .worker_addresses = from.worker_addresses,
-          .cursor = {from.cursor}};
+          .cursor = {from.cursor},
+          .on_lost = static_cast<DataOnLost>(from.on_lost)};
 }
 
 OpenIteration MessageOf(const dispatch::OpenIteration& from) {
@@ -315,7 +332,10 @@ OpenIteration MessageOf(const dispatch::OpenIteration& from) {
                    .life = from.life.value(),
                    .have = MessagesOf(from.have),
                    .host = ToUtf8(from.host),
-                   .pid = from.pid};
+                   .pid = from.pid,
+                   .machine = ToUtf8(from.machine),
+                   .started = from.started,
+                   .member = from.member};
   if (from.index >= 0) to.index = from.index;
   if (from.from) to.from = MessageOf(*from.from);
   return to;
@@ -335,7 +355,12 @@ ConsumerPoll MessageOf(const dispatch::ConsumerPoll& from) {
                   .finished = from.finished,
                   .waits_for = ToUtf8(from.waits_for),
                   .element_time_us = absl::ToInt64Microseconds(from.element_time),
-                  .end = MessageOf(from.end)};
+                  .end = MessageOf(from.end),
+                  .handed_before = from.handed_before,
+                  .unacknowledged = from.unacknowledged,
+                  .unacknowledged_bytes = from.unacknowledged_bytes,
+                  .has_all = from.has_all,
+                  .keeps_cursors = from.keeps_cursors};
   for (const auto& one : from.progress)
     to.progress.push_back({one.lane.value(), one.seq, one.needs});
   for (const auto& one : from.counts) {
@@ -392,6 +417,8 @@ absl::StatusOr<dispatch::Assignment> AnswerOf(ConsumerPollReply& from) {
   }
   to.next_segment = from.next_segment;
   to.waits_for = std::move(from.waits_for);
+  to.rest_is_own = from.rest_is_own;
+  to.ack_needed = std::move(from.ack_needed);
   for (const ReturnedSegment& one : from.returned) to.returned.emplace_back(one.segment, one.from);
   return to;
 }

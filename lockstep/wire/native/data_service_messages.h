@@ -144,6 +144,21 @@ constexpr std::array<EnumName<DataVisitation>, 3> EnumNames(DataVisitation) {
            {kAtMostOnce, "at_most_once"}}};
 }
 
+// Rounds: whether the others go on without a consumer that is lost.
+enum class DataOnLost : int32_t {
+  // They wait when consumers keep cursors or are members of a job.
+  kAuto = 0,
+  // They wait for its successor, for which all its elements are kept.
+  kWait = 1,
+  // They go on, and what it alone would have read is missing.
+  kGoOn = 2,
+};
+
+constexpr std::array<EnumName<DataOnLost>, 3> EnumNames(DataOnLost) {
+  using enum DataOnLost;
+  return {{{kAuto, "auto"}, {kWait, "wait"}, {kGoOn, "go_on"}}};
+}
+
 // What an iteration is. Compared in full when one of the same name and repetition is opened again.
 struct IterationSpec {
   // Empty: a name is made for it.
@@ -160,6 +175,7 @@ struct IterationSpec {
   std::vector<std::string> worker_addresses;
   // Where it starts, when it goes on where another one stopped.
   Bytes cursor;
+  DataOnLost on_lost = DataOnLost{};
 
   friend bool operator==(const IterationSpec&, const IterationSpec&) = default;
   static constexpr std::string_view kName = "lockstep.v1.IterationSpec";
@@ -172,7 +188,7 @@ struct IterationSpec {
         Field(7, "consumers", &IterationSpec::consumers),
         Field(8, "shares", &IterationSpec::shares),
         Field(9, "worker_addresses", &IterationSpec::worker_addresses),
-        Field(10, "cursor", &IterationSpec::cursor));
+        Field(10, "cursor", &IterationSpec::cursor), Field(11, "on_lost", &IterationSpec::on_lost));
   }
 };
 
@@ -225,6 +241,12 @@ struct OpenIteration {
   std::optional<ReadingPlace> from;
   std::string host;
   int64_t pid = 0;
+  // Where `pid` means something: the machine's boot and the namespace; and when the process
+  // started.
+  std::string machine;
+  int64_t started = 0;
+  // It is a member of a job: whoever takes its place there takes it here.
+  bool member = false;
 
   friend bool operator==(const OpenIteration&, const OpenIteration&) = default;
   static constexpr std::string_view kName = "lockstep.v1.OpenIteration";
@@ -233,7 +255,9 @@ struct OpenIteration {
         Field(1, "spec", &OpenIteration::spec), Field(2, "consumer", &OpenIteration::consumer),
         Field(3, "life", &OpenIteration::life), Field(4, "index", &OpenIteration::index),
         Field(5, "have", &OpenIteration::have), Field(6, "from", &OpenIteration::from),
-        Field(7, "host", &OpenIteration::host), Field(8, "pid", &OpenIteration::pid));
+        Field(7, "host", &OpenIteration::host), Field(8, "pid", &OpenIteration::pid),
+        Field(9, "machine", &OpenIteration::machine), Field(10, "started", &OpenIteration::started),
+        Field(11, "member", &OpenIteration::member));
   }
 };
 
@@ -355,6 +379,15 @@ struct ConsumerPoll {
   int64_t element_time_us = 0;
   // Where the end is, when it is finished.
   ReadingPlace end;
+  // First come, acknowledged by hand: the program has all elements of the grants before this one...
+  int64_t handed_before = 0;
+  // ...holds so many that it has not acknowledged, of so many bytes...
+  int64_t unacknowledged = 0;
+  uint64_t unacknowledged_bytes = 0;
+  // ...and waits, although it has all that it was given.
+  bool has_all = false;
+  // Exact and rounds: the program keeps cursors.
+  bool keeps_cursors = false;
 
   friend bool operator==(const ConsumerPoll&, const ConsumerPoll&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ConsumerPoll";
@@ -372,7 +405,12 @@ struct ConsumerPoll {
         Field(15, "finished", &ConsumerPoll::finished),
         Field(16, "waits_for", &ConsumerPoll::waits_for),
         Field(17, "element_time_us", &ConsumerPoll::element_time_us),
-        Field(18, "end", &ConsumerPoll::end));
+        Field(18, "end", &ConsumerPoll::end),
+        Field(19, "handed_before", &ConsumerPoll::handed_before),
+        Field(20, "unacknowledged", &ConsumerPoll::unacknowledged),
+        Field(21, "unacknowledged_bytes", &ConsumerPoll::unacknowledged_bytes),
+        Field(22, "has_all", &ConsumerPoll::has_all),
+        Field(23, "keeps_cursors", &ConsumerPoll::keeps_cursors));
   }
 };
 
@@ -412,6 +450,8 @@ struct DataLane {
   int64_t base_element = 0;
   // So many elements of the lane stand before its first grant here; absent: whoever reads knows.
   std::optional<int64_t> first_element;
+  // First come: all grants before this one are acknowledged; absent: those before the first here.
+  std::optional<int64_t> done_before;
 
   friend bool operator==(const DataLane&, const DataLane&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DataLane";
@@ -422,7 +462,8 @@ struct DataLane {
                            Field(5, "closed", &DataLane::closed),
                            Field(6, "base_round", &DataLane::base_round),
                            Field(7, "base_element", &DataLane::base_element),
-                           Field(8, "first_element", &DataLane::first_element));
+                           Field(8, "first_element", &DataLane::first_element),
+                           Field(9, "done_before", &DataLane::done_before));
   }
 };
 
@@ -507,6 +548,11 @@ struct ConsumerPollReply {
   std::vector<ReturnedSegment> returned;
   // While the files are listed: by whom, and since when. For people.
   std::string waits_for;
+  // First come: nobody but this consumer holds anything that is not acknowledged, and all was
+  // given.
+  bool rest_is_own = false;
+  // First come: why nothing more is given before something is acknowledged; empty: more is given.
+  std::string ack_needed;
 
   friend bool operator==(const ConsumerPollReply&, const ConsumerPollReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ConsumerPollReply";
@@ -521,7 +567,9 @@ struct ConsumerPollReply {
                            Field(8, "seatings", &ConsumerPollReply::seatings),
                            Field(9, "next_segment", &ConsumerPollReply::next_segment),
                            Field(10, "returned", &ConsumerPollReply::returned),
-                           Field(11, "waits_for", &ConsumerPollReply::waits_for));
+                           Field(11, "waits_for", &ConsumerPollReply::waits_for),
+                           Field(12, "rest_is_own", &ConsumerPollReply::rest_is_own),
+                           Field(13, "ack_needed", &ConsumerPollReply::ack_needed));
   }
 };
 

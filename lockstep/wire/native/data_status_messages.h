@@ -90,6 +90,11 @@ struct ConsumerStatus {
   // Whom it waits for; empty: nobody.
   std::string waits_for;
   int64_t element_time_us = 0;
+  // First come: what the program has and has not acknowledged.
+  int64_t unacknowledged = 0;
+  uint64_t unacknowledged_bytes = 0;
+  // Rounds: it is lost, and its place waits for its successor.
+  bool away = false;
 
   friend bool operator==(const ConsumerStatus&, const ConsumerStatus&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ConsumerStatus";
@@ -104,7 +109,10 @@ struct ConsumerStatus {
         Field(10, "finished", &ConsumerStatus::finished),
         Field(11, "silent_us", &ConsumerStatus::silent_us),
         Field(12, "waits_for", &ConsumerStatus::waits_for),
-        Field(13, "element_time_us", &ConsumerStatus::element_time_us));
+        Field(13, "element_time_us", &ConsumerStatus::element_time_us),
+        Field(14, "unacknowledged", &ConsumerStatus::unacknowledged),
+        Field(15, "unacknowledged_bytes", &ConsumerStatus::unacknowledged_bytes),
+        Field(16, "away", &ConsumerStatus::away));
   }
 };
 

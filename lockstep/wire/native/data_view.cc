@@ -42,7 +42,10 @@ ConsumerStatus MessageOf(const dispatch::ConsumerRow& from) {
                     .finished = from.finished,
                     .silent_us = absl::ToInt64Microseconds(from.silent),
                     .waits_for = ToUtf8(from.waits_for),
-                    .element_time_us = absl::ToInt64Microseconds(from.element_time)};
+                    .element_time_us = absl::ToInt64Microseconds(from.element_time),
+                    .unacknowledged = from.unacknowledged,
+                    .unacknowledged_bytes = from.unacknowledged_bytes,
+                    .away = from.away};
   if (from.index >= 0) to.index = from.index;
   if (from.round >= 0) to.round = from.round;
   return to;

@@ -58,7 +58,8 @@ IterationOpened MessageOf(const record::IterationOpened& from) {
                      .visitation = static_cast<int32_t>(from.spec.visitation),
                      .consumers = from.spec.consumers,
                      .shares = from.spec.shares,
-                     .cursor = {from.spec.cursor}};
+                     .cursor = {from.spec.cursor},
+                     .on_lost = static_cast<int32_t>(from.spec.on_lost)};
   for (const std::string& address : from.spec.worker_addresses) {
     to.worker_addresses.push_back({address});
   }
@@ -85,7 +86,9 @@ ConsumerJoined MessageOf(const record::ConsumerJoined& from) {
                     .name = {from.name},
                     .life = from.life.value(),
                     .host = {from.host},
-                    .pid = from.pid};
+                    .pid = from.pid,
+                    .machine = {from.machine},
+                    .started = from.started};
   if (from.index >= 0) to.index = from.index;
   return to;
 }
@@ -94,7 +97,10 @@ ConsumerReplaced MessageOf(const record::ConsumerReplaced& from) {
           .consumer = from.consumer.value(),
           .life = from.life.value(),
           .host = {from.host},
-          .pid = from.pid};
+          .pid = from.pid,
+          .machine = {from.machine},
+          .started = from.started,
+          .name = {from.name}};
 }
 ConsumerFinished MessageOf(const record::ConsumerFinished& from) {
   return {.iteration = from.iteration.value(),
@@ -201,6 +207,29 @@ FinishersKept MessageOf(const record::FinishersKept& from) {
   return {.iteration = from.iteration.value(), .indices = from.indices, .end = PlaceOf(from.end)};
 }
 
+IterationReopened MessageOf(const record::IterationReopened& from) {
+  return {.iteration = from.iteration.value()};
+}
+LostAwaited MessageOf(const record::LostAwaited& from) {
+  return {.iteration = from.iteration.value()};
+}
+ConsumerAway MessageOf(const record::ConsumerAway& from) {
+  return {
+      .iteration = from.iteration.value(), .consumer = from.consumer.value(), .ended = from.ended};
+}
+HistoryReturned MessageOf(const record::HistoryReturned& from) {
+  return {.iteration = from.iteration.value(), .round = from.round};
+}
+PastKept MessageOf(const record::PastKept& from) {
+  PastKept to{.iteration = from.iteration.value(), .lane = from.lane.value()};
+  for (const dispatch::PastGrant& one : from.grants) {
+    to.segments.push_back(one.segment);
+    to.froms.push_back(one.from);
+    to.elements.push_back(one.elements);
+  }
+  return to;
+}
+
 // Puts the message into the field of DataRecord that has its type.
 template <class Message>
 void Put(Message message, DataRecord& to) {
@@ -272,7 +301,9 @@ dispatch::Record RecordOf(IterationOpened& from, Problem& problem) {
                                             "an iteration of visitation"),
                .consumers = from.consumers,
                .shares = from.shares,
-               .cursor = std::move(from.cursor.data)}};
+               .cursor = std::move(from.cursor.data),
+               .on_lost = problem.EnumOf(from.on_lost, dispatch::OnLost::kGoOn,
+                                         "an iteration of on_lost")}};
   for (Bytes& address : from.worker_addresses) {
     to.spec.worker_addresses.push_back(std::move(address.data));
   }
@@ -299,14 +330,19 @@ dispatch::Record RecordOf(ConsumerJoined& from, Problem&) {
                                 .life = ConsumerLife(from.life),
                                 .index = from.index.value_or(-1),
                                 .host = std::move(from.host.data),
-                                .pid = from.pid};
+                                .pid = from.pid,
+                                .machine = std::move(from.machine.data),
+                                .started = from.started};
 }
 dispatch::Record RecordOf(ConsumerReplaced& from, Problem&) {
   return record::ConsumerReplaced{.iteration = IterationId(from.iteration),
                                   .consumer = ConsumerId(from.consumer),
                                   .life = ConsumerLife(from.life),
                                   .host = std::move(from.host.data),
-                                  .pid = from.pid};
+                                  .pid = from.pid,
+                                  .machine = std::move(from.machine.data),
+                                  .started = from.started,
+                                  .name = std::move(from.name.data)};
 }
 dispatch::Record RecordOf(ConsumerFinished& from, Problem&) {
   return record::ConsumerFinished{IterationId(from.iteration), ConsumerId(from.consumer),
@@ -408,6 +444,31 @@ dispatch::Record RecordOf(LeaverKept& from, Problem&) {
 dispatch::Record RecordOf(FinishersKept& from, Problem&) {
   return record::FinishersKept{IterationId(from.iteration), std::move(from.indices),
                                PlaceOf(from.end)};
+}
+
+dispatch::Record RecordOf(IterationReopened& from, Problem&) {
+  return record::IterationReopened{IterationId(from.iteration)};
+}
+dispatch::Record RecordOf(LostAwaited& from, Problem&) {
+  return record::LostAwaited{IterationId(from.iteration)};
+}
+dispatch::Record RecordOf(ConsumerAway& from, Problem&) {
+  return record::ConsumerAway{IterationId(from.iteration), ConsumerId(from.consumer), from.ended};
+}
+dispatch::Record RecordOf(HistoryReturned& from, Problem&) {
+  return record::HistoryReturned{IterationId(from.iteration), from.round};
+}
+dispatch::Record RecordOf(PastKept& from, Problem& problem) {
+  record::PastKept to{.iteration = IterationId(from.iteration), .lane = LaneId(from.lane)};
+  if (from.froms.size() != from.segments.size() || from.elements.size() != from.segments.size()) {
+    problem.Say("a lane's past in lists of different lengths");
+    return to;
+  }
+  for (size_t i = 0; i < from.segments.size(); ++i) {
+    to.grants.push_back(
+        {.segment = from.segments[i], .from = from.froms[i], .elements = from.elements[i]});
+  }
+  return to;
 }
 
 Entry EntryAt(absl::Time wall) { return {.wall_us = absl::ToUnixMicros(wall)}; }

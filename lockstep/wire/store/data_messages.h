@@ -128,6 +128,7 @@ struct IterationOpened {
   int32_t shares = 0;
   std::vector<Bytes> worker_addresses;
   Bytes cursor;
+  int32_t on_lost = 0;
 
   friend bool operator==(const IterationOpened&, const IterationOpened&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.IterationOpened";
@@ -142,7 +143,8 @@ struct IterationOpened {
                            Field(8, "consumers", &IterationOpened::consumers),
                            Field(9, "shares", &IterationOpened::shares),
                            Field(10, "worker_addresses", &IterationOpened::worker_addresses),
-                           Field(11, "cursor", &IterationOpened::cursor));
+                           Field(11, "cursor", &IterationOpened::cursor),
+                           Field(12, "on_lost", &IterationOpened::on_lost));
   }
 };
 
@@ -187,6 +189,8 @@ struct ConsumerJoined {
   std::optional<int32_t> index;
   Bytes host;
   int64_t pid = 0;
+  Bytes machine;
+  int64_t started = 0;
 
   friend bool operator==(const ConsumerJoined&, const ConsumerJoined&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.ConsumerJoined";
@@ -195,7 +199,9 @@ struct ConsumerJoined {
         Field(1, "iteration", &ConsumerJoined::iteration),
         Field(2, "consumer", &ConsumerJoined::consumer), Field(3, "name", &ConsumerJoined::name),
         Field(4, "life", &ConsumerJoined::life), Field(5, "index", &ConsumerJoined::index),
-        Field(6, "host", &ConsumerJoined::host), Field(7, "pid", &ConsumerJoined::pid));
+        Field(6, "host", &ConsumerJoined::host), Field(7, "pid", &ConsumerJoined::pid),
+        Field(8, "machine", &ConsumerJoined::machine),
+        Field(9, "started", &ConsumerJoined::started));
   }
 };
 
@@ -205,15 +211,20 @@ struct ConsumerReplaced {
   uint64_t life = 0;
   Bytes host;
   int64_t pid = 0;
+  Bytes machine;
+  int64_t started = 0;
+  // Empty: as before.
+  Bytes name;
 
   friend bool operator==(const ConsumerReplaced&, const ConsumerReplaced&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.ConsumerReplaced";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "iteration", &ConsumerReplaced::iteration),
-                           Field(2, "consumer", &ConsumerReplaced::consumer),
-                           Field(3, "life", &ConsumerReplaced::life),
-                           Field(4, "host", &ConsumerReplaced::host),
-                           Field(5, "pid", &ConsumerReplaced::pid));
+    return std::make_tuple(
+        Field(1, "iteration", &ConsumerReplaced::iteration),
+        Field(2, "consumer", &ConsumerReplaced::consumer),
+        Field(3, "life", &ConsumerReplaced::life), Field(4, "host", &ConsumerReplaced::host),
+        Field(5, "pid", &ConsumerReplaced::pid), Field(6, "machine", &ConsumerReplaced::machine),
+        Field(7, "started", &ConsumerReplaced::started), Field(8, "name", &ConsumerReplaced::name));
   }
 };
 
@@ -502,6 +513,74 @@ struct FinishersKept {
   }
 };
 
+// Read again, from an older place.
+struct IterationReopened {
+  int64_t iteration = 0;
+
+  friend bool operator==(const IterationReopened&, const IterationReopened&) = default;
+  static constexpr std::string_view kName = "lockstep.store.v1.IterationReopened";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "iteration", &IterationReopened::iteration));
+  }
+};
+
+// Rounds: it waits for consumers that are lost.
+struct LostAwaited {
+  int64_t iteration = 0;
+
+  friend bool operator==(const LostAwaited&, const LostAwaited&) = default;
+  static constexpr std::string_view kName = "lockstep.store.v1.LostAwaited";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "iteration", &LostAwaited::iteration));
+  }
+};
+
+// Rounds: lost, and its place waits for its successor.
+struct ConsumerAway {
+  int64_t iteration = 0;
+  int64_t consumer = 0;
+  bool ended = false;
+
+  friend bool operator==(const ConsumerAway&, const ConsumerAway&) = default;
+  static constexpr std::string_view kName = "lockstep.store.v1.ConsumerAway";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "iteration", &ConsumerAway::iteration),
+                           Field(2, "consumer", &ConsumerAway::consumer),
+                           Field(3, "ended", &ConsumerAway::ended));
+  }
+};
+
+// Rounds: grants that nobody needed any more stand open again, from this round on.
+struct HistoryReturned {
+  int64_t iteration = 0;
+  int64_t round = 0;
+
+  friend bool operator==(const HistoryReturned&, const HistoryReturned&) = default;
+  static constexpr std::string_view kName = "lockstep.store.v1.HistoryReturned";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "iteration", &HistoryReturned::iteration),
+                           Field(2, "round", &HistoryReturned::round));
+  }
+};
+
+// Rounds: the grants of a lane that nobody needs at the moment.
+struct PastKept {
+  int64_t iteration = 0;
+  int64_t lane = 0;
+  std::vector<int64_t> segments;
+  std::vector<int64_t> froms;
+  std::vector<int64_t> elements;
+
+  friend bool operator==(const PastKept&, const PastKept&) = default;
+  static constexpr std::string_view kName = "lockstep.store.v1.PastKept";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "iteration", &PastKept::iteration), Field(2, "lane", &PastKept::lane),
+        Field(3, "segments", &PastKept::segments), Field(4, "froms", &PastKept::froms),
+        Field(5, "elements", &PastKept::elements));
+  }
+};
+
 // What became of a thing of the data service. Exactly one is set, besides the age.
 struct DataRecord {
   int64_t age_ns = 0;
@@ -533,6 +612,11 @@ struct DataRecord {
   std::optional<LeaverKept> leaver_kept;
   std::optional<FinishersKept> finishers_kept;
   std::optional<GrantKept> grant_kept;
+  std::optional<IterationReopened> iteration_reopened;
+  std::optional<LostAwaited> lost_awaited;
+  std::optional<ConsumerAway> consumer_away;
+  std::optional<HistoryReturned> history_returned;
+  std::optional<PastKept> past_kept;
 
   friend bool operator==(const DataRecord&, const DataRecord&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.DataRecord";
@@ -565,7 +649,12 @@ struct DataRecord {
                            Field(26, "totals_kept", &DataRecord::totals_kept),
                            Field(27, "leaver_kept", &DataRecord::leaver_kept),
                            Field(28, "finishers_kept", &DataRecord::finishers_kept),
-                           Field(29, "grant_kept", &DataRecord::grant_kept));
+                           Field(29, "grant_kept", &DataRecord::grant_kept),
+                           Field(30, "iteration_reopened", &DataRecord::iteration_reopened),
+                           Field(31, "lost_awaited", &DataRecord::lost_awaited),
+                           Field(32, "consumer_away", &DataRecord::consumer_away),
+                           Field(33, "history_returned", &DataRecord::history_returned),
+                           Field(34, "past_kept", &DataRecord::past_kept));
   }
 };
 

@@ -200,7 +200,8 @@ class Dataset:
     def read(self, at: At = None, *, name: str = "", repetition: int = 0, order: str = "exact",
              consumer: int | str | None = None, consumers: int | None = None,
              cursor: bytes | None = None, rejoin: bytes | None = None, ack: str = "auto",
-             visitation: str = "exactly_once", sharding: str = "dynamic",
+             unacknowledged_max: int = 10_000, unacknowledged_bytes_max: int = 1 << 30,
+             visitation: str = "exactly_once", on_lost: str = "auto", sharding: str = "dynamic",
              shares: int | None = None, timeout: Timeout = None) -> Reader:
         """Its elements as workers make them, for one of the consumers that share them.
 
@@ -223,9 +224,14 @@ class Dataset:
           rejoin: what `cursor()` gave in this same iteration, which the others still read: this
             consumer died meanwhile and goes on there.
           ack: "auto": asking for the next element acknowledges the one before. "manual": `ack()` does.
+          unacknowledged_max, unacknowledged_bytes_max: with ack="manual", so many elements (of so many
+            bytes) may come without `ack()`; the next one raises FailedPrecondition "ack_needed".
           visitation: "first_come": what becomes of elements that a consumer got and did not
             acknowledge when it is lost. "exactly_once": others get them; "at_least_once": with all of
             their segment; "at_most_once": nobody does.
+          on_lost: "rounds": when a consumer is lost, "wait": the others wait for its successor, for which
+            all its elements are kept; "go_on": they read on, and what it alone would have read is
+            missing. "auto": "wait" when consumers keep cursors or are members of a job.
           sharding: "dynamic": any worker makes any segment. "off", "first_come" only: each worker
             makes a whole pass. "static_data", "static_file": each worker one of `shares` parts, of
             the segments or of the files.
@@ -246,8 +252,9 @@ class Dataset:
                                     "put it into a module of its own")
         return open_reader(definition, at, name=name, repetition=repetition, order=order,
                            consumer=consumer, consumers=consumers, cursor=cursor, rejoin=rejoin,
-                           ack=ack, visitation=visitation, sharding=sharding, shares=shares,
-                           timeout=timeout)
+                           ack=ack, unacknowledged_max=unacknowledged_max,
+                           unacknowledged_bytes_max=unacknowledged_bytes_max, visitation=visitation,
+                           on_lost=on_lost, sharding=sharding, shares=shares, timeout=timeout)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Dataset, (self._root, self._segment)

@@ -23,6 +23,7 @@ At = Union[MemberBase, str, None]
 
 ORDERS = ("exact", "first_come", "rounds")
 _VISITATIONS = ("exactly_once", "at_least_once", "at_most_once")
+_ON_LOST = ("auto", "wait", "go_on")
 _SHARDINGS = ("dynamic", "off", "static_data", "static_file")
 
 
@@ -136,7 +137,9 @@ class Reader:
         """All elements that came so far are done with, and need not be given to anybody again.
 
         Needed with ack="manual" only; otherwise asking for the next element says so of the one
-        before. Order "first_come".
+        before. Order "first_come". Elements that are not acknowledged are counted: from
+        `unacknowledged_max` of them on the reader raises FailedPrecondition, reason "ack_needed", and
+        goes on after `ack()`.
         """
         self._check_here()
         self._native.ack()
@@ -172,8 +175,9 @@ class Reader:
 
 def open_reader(definition: _native.DataDefinition, at: At, *, name: str, repetition: int, order: str,
                 consumer: int | str | None, consumers: int | None, cursor: bytes | None,
-                rejoin: bytes | None, ack: str, visitation: str, sharding: str, shares: int | None,
-                timeout: Timeout) -> Reader:
+                rejoin: bytes | None, ack: str, unacknowledged_max: int,
+                unacknowledged_bytes_max: int, visitation: str, on_lost: str, sharding: str,
+                shares: int | None, timeout: Timeout) -> Reader:
     """What Dataset.read does, once the dataset is known to be one that workers can make."""
     member = at if isinstance(at, MemberBase) else None
     if at is not None and member is None and not isinstance(at, str):
@@ -181,6 +185,7 @@ def open_reader(definition: _native.DataDefinition, at: At, *, name: str, repeti
                         f"{type(at).__name__}")
     _one_of("an order", order, ORDERS)
     _one_of("a visitation", visitation, _VISITATIONS)
+    _one_of("on_lost", on_lost, _ON_LOST)
     _one_of("a sharding", sharding, _SHARDINGS)
     _one_of("ack", ack, ("auto", "manual"))
     for one in cursor, rejoin:
@@ -209,13 +214,23 @@ def open_reader(definition: _native.DataDefinition, at: At, *, name: str, repeti
         "consumers": 0 if order == "first_come" else count,
         "cursor": bytes(cursor or b""),
         "ack": ack == "auto",
+        "unacknowledged_max": _positive(unacknowledged_max, "unacknowledged_max"),
+        "unacknowledged_bytes_max": _positive(unacknowledged_bytes_max, "unacknowledged_bytes_max"),
         "visitation": visitation,
+        "on_lost": on_lost,
+        "member": member is not None,
         "sharding": sharding,
         "shares": 0 if shares is None else whole(shares, "the number of shares"),
         "rejoin": bytes(rejoin or b""),
     }
     native = _native.open_data_reader(definition, options, seconds(timeout))
     return Reader(native, definition, timeout)
+
+
+def _positive(value: int, what: str) -> int:
+    if whole(value, what) < 1:
+        raise ValueError(f"{what} is at least 1, and this is {value}")
+    return value
 
 
 def _one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
