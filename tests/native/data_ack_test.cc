@@ -93,8 +93,12 @@ TEST(DataAcks, TheEndIsToldToWhoHoldsAllThatIsLeft) {
   EXPECT_TRUE(end.ok()) << end;
   EXPECT_EQ(got, 5'000);  // of 500 segments, not those of a window
   EXPECT_EQ(cluster.View().iterations.at(0).phase, dispatch::Phase::kReading);
-  const dispatch::ConsumerRow row = cluster.View().iterations.at(0).consumers.at(0);
-  EXPECT_EQ(row.unacknowledged, 5'000);
+  // The server is told so in the next poll.
+  const auto held = [&] { return cluster.View().iterations.at(0).consumers.at(0).unacknowledged; };
+  for (int i = 0; i < 1'000 && held() < 5'000; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(held(), 5'000);
   EXPECT_EQ(cluster.View().workers_wanted, 0);
   ASSERT_TRUE(reader->AcknowledgeAll().ok());
   for (int i = 0; i < 1'000 && cluster.View().iterations.at(0).phase == dispatch::Phase::kReading;
