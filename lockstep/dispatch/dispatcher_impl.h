@@ -61,6 +61,9 @@ class Dispatcher::Impl {
   View GetView(Time now) const;
   std::vector<ConsumerProcess> Processes(IterationId only) const;
   absl::Status Apply(Time at, const Record& record);
+  // A record of a former life. One that does not fit fails the iteration that it is of, and nothing
+  // else.
+  void Restore(Time at, const Record& record);
   std::vector<TimedRecord> Snapshot() const;
 
  private:
@@ -135,6 +138,9 @@ class Dispatcher::Impl {
   std::map<IterationId, std::unique_ptr<Iteration>> iterations_;
   std::map<std::pair<std::string, int64_t>, IterationId> by_key_;
   bool stopped_ = false;
+  // Of records that did not fit, until `Restored`.
+  std::vector<std::string> misfits_;
+  std::vector<Record> set_aside_;
 };
 
 }  // namespace lockstep::dispatch
