@@ -19,14 +19,14 @@ find_package(SQLite3 REQUIRED)
 
 if(LOCKSTEP_DOORS)
   find_package(gRPC REQUIRED CONFIG)
-  # What the server answers browsers and Prometheus with.
+  # What the server answers Prometheus with.
   find_package(prometheus-cpp REQUIRED CONFIG)
   add_library(lockstep_metrics INTERFACE)
   target_link_libraries(lockstep_metrics INTERFACE prometheus-cpp::core)
   set(of_doors REQUIRED)
 endif()
 
-# For the source `kubernetes`, and what the server answers browsers with. cpp-httplib by its pkg-config
+# OpenSSL for the source `kubernetes`. cpp-httplib only for tests, which talk to our doors and clients with it; by its pkg-config
 # file: the layout of its classes depends on the macros that Debian built it with.
 find_package(PkgConfig ${of_doors})
 find_package(OpenSSL ${of_doors})

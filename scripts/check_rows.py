@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Checks docs/conformance.md and its companions for preemptions and the rendezvous against the tests:
+"""Checks docs/conformance.md and its companions (preemptions, the rendezvous, ...) against the tests:
 each row has a test that carries its number, or a reason why not.
 
 Prints the rows without a test and why, then what is wrong; with --all, the tests of every row.
@@ -12,24 +12,25 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "docs" / "conformance.md", ROOT / "docs" / "conformance-preemption.md",
-             ROOT / "docs" / "conformance-rendezvous.md", ROOT / "docs" / "conformance-data.md"]
+             ROOT / "docs" / "conformance-rendezvous.md", ROOT / "docs" / "conformance-data.md",
+             ROOT / "docs" / "conformance-findings.md"]
 # How many rows there are with each prefix, from 1 up.
 COUNTS = {"": 133, "G": 16, "D": 21, "P": 28, "PG": 21, "PD": 23, "PK": 10, "R": 106,
-          "S": 155, "SD": 25}
+          "S": 155, "SD": 25, "F": 20, "A": 14}
 # Rows of what is not built yet need not be in a document.
-GROWING = {"R", "S", "SD"}
+GROWING = {"R", "S", "SD", "F", "A"}
 ROWS = [f"{prefix}{n}" for prefix, count in COUNTS.items() for n in range(1, count + 1)]
 
-ROW = re.compile(r"^\|\s*((?:P?[GDK]?|R|SD?)\d+)\s*\|\s*(.+?)\s*\|\s*(.+?)\s*\|$")
+ROW = re.compile(r"^\|\s*((?:P?[GDK]?|R|SD?|F|A)\d+)\s*\|\s*(.+?)\s*\|\s*(.+?)\s*\|$")
 CPP_TEST = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
 PYTHON_TEST = re.compile(r"^ *(?:async )?def (test_\w+)\(", re.MULTILINE)
 # `Row083_...`, `Row81Compressed...`, `test_row_083_...`; `PreemptionGap04_...`,
-# `test_preemption_gap_04_...`.
+# `test_preemption_gap_04_...`; `Finding07_...`, `test_use_a03_...`.
 NUMBER = re.compile(r"^(?:test_)?((?:(?:preemption|rendezvous|dispatch)_?)?"
-                    r"(?:row|defect|gap|killed))_?0*(\d+)(?!\d)", re.IGNORECASE)
+                    r"(?:row|defect|gap|killed)|finding|use_?a)_?0*(\d+)(?!\d)", re.IGNORECASE)
 PREFIXES = {"row": "", "defect": "D", "preemptionrow": "P", "preemptiongap": "PG",
             "preemptiondefect": "PD", "preemptionkilled": "PK",
-            "rendezvousrow": "R", "dispatchrow": "S", "dispatchdefect": "SD"}
+            "finding": "F", "usea": "A", "rendezvousrow": "R", "dispatchrow": "S", "dispatchdefect": "SD"}
 
 
 def tests_in(name, text):

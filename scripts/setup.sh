@@ -30,14 +30,14 @@ readonly SETUP_PACKAGES=(
   # What the library and the `lockstep` program are made of.
   libabsl-dev libasio-dev libboost-dev libprotozero-dev nlohmann-json3-dev libcli11-dev libspdlog-dev
   libyaml-cpp-dev libxxhash-dev
-  # What the server answers browsers and Prometheus with.
-  libcpp-httplib-dev prometheus-cpp-dev
+  # What the server answers Prometheus with.
+  prometheus-cpp-dev
   # The doors for stock clients, server only; the rest of the line is what gRPC's CMake files ask for.
   libgrpc++-dev libprotobuf-dev libre2-dev libc-ares-dev zlib1g-dev libssl-dev
   # The journal, server only.
   libsqlite3-dev
   # Tests, and Python for the scripts, the examples and stock JAX.
-  libgtest-dev libgmock-dev python3 python3-venv ca-certificates
+  libgtest-dev libgmock-dev libcpp-httplib-dev python3 python3-venv ca-certificates
   # The Python extension; nm and readelf, by which its test looks at it.
   python3-dev binutils
   # setarch, for the sanitizers.

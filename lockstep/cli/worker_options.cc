@@ -15,7 +15,8 @@ DeclaredWorker::DeclaredWorker()
              "What consumers are told to call; empty: as it listens.");
   table.Switch("insecure-network", &insecure_network,
                "Allow an address that other hosts can reach, although nothing is encrypted or\n"
-               "authenticated: whoever reaches it can read what the worker may read.");
+               "authenticated: whoever reaches it can read what the worker may read, and run what\n"
+               "--allow-function allows.");
   table.List(
       "allow-path", &allow_paths, "DIR",
       "Datasets may read files below this directory; without any, all that the process may.");
@@ -23,7 +24,12 @@ DeclaredWorker::DeclaredWorker()
   table.Text(
       "python", &python, "PROGRAM",
       "Runs the Python functions of datasets; it must be able to import lockstep, NumPy and\n"
-      "the functions' modules. Empty: datasets with Python functions are refused.");
+      "the functions' modules, which it does not look for in the working directory.\n"
+      "Empty: none are run.");
+  table.List("allow-function", &allow_functions, "MODULE[:NAME]",
+             "Datasets may have this Python function run here, or any function that this module\n"
+             "defines. Without any, datasets with Python functions are refused: a dataset is what\n"
+             "anybody who reaches the server sends.");
   table.Count("threads", &threads, "Segments that are run at a time.");
   table.Bytes("cache-bytes", &options.cache.bytes_max,
               "Elements that are made and not read yet; beyond that nothing is made ahead.");

@@ -27,6 +27,14 @@ absl::Status AddStages(DatasetParts& parts) {
                          absl::StrCat(plan::WhereOf(node.node()),
                                       ": map_python: Python functions are not run here"));
     }
+    if (node.op() == plan::Op::kMapPython) {
+      const absl::Status allowed = parts.options.functions->Check(node.Text("function"));
+      if (!allowed.ok()) {
+        return plan::Error(allowed.code(), plan::ReasonOf(allowed),
+                           absl::StrCat(plan::WhereOf(node.node()),
+                                        ": map_python: ", std::string(allowed.message())));
+      }
+    }
     spec = stage.spec;
   }
   return absl::OkStatus();

@@ -15,8 +15,8 @@ constexpr size_t kOpenFilesTotalMax = 8192;
 
 }  // namespace
 
-FileSet::FileSet(std::vector<plan::FileInfo> files, std::vector<std::string> roots, bool map)
-    : files_(std::move(files)), roots_(std::move(roots)), map_(map) {
+FileSet::FileSet(std::vector<plan::FileInfo> files, const std::vector<std::string>& roots, bool map)
+    : files_(std::move(files)), roots_(roots), map_(map) {
   int64_t begin = 0;
   begins_.reserve(files_.size() + 1);
   for (const plan::FileInfo& file : files_) {
@@ -47,9 +47,7 @@ absl::StatusOr<std::shared_ptr<SourceFile>> FileSet::Open(size_t file) const {
     const std::lock_guard lock(mutex_);
     if (const auto found = open_.find(file); found != open_.end()) return found->second;
   }
-  const auto path = AllowedPath(files_[file].path, roots_);
-  if (!path.ok()) return path.status();
-  auto opened = SourceFile::Open(*path, map_);
+  auto opened = SourceFile::Open(roots_, files_[file].path, map_);
   if (!opened.ok()) return opened.status();
   if (absl::Status status = (*opened)->Check(files_[file]); !status.ok()) return status;
   const std::lock_guard lock(mutex_);

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/engine/file_roots.h"
 #include "lockstep/engine/source_file.h"
 #include "lockstep/plan/definition.h"
 
@@ -25,7 +26,7 @@ class FileSet {
   static constexpr size_t kOpenFilesMax = 128;
   static constexpr size_t kOpenFilesOfARunMin = 4;
 
-  FileSet(std::vector<plan::FileInfo> files, std::vector<std::string> roots, bool map);
+  FileSet(std::vector<plan::FileInfo> files, const std::vector<std::string>& roots, bool map);
 
   // Half of what the process may have open, and no more than may be mapped.
   static bool TooManyOpen();
@@ -39,7 +40,7 @@ class FileSet {
 
  private:
   const std::vector<plan::FileInfo> files_;
-  const std::vector<std::string> roots_;
+  const FileRoots roots_;
   const bool map_;
   std::vector<int64_t> begins_;  // the first record of each file, and the end
   mutable std::mutex mutex_;

@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lockstep/engine/frame.h"
 #include "lockstep/plan/error.h"
@@ -51,11 +53,19 @@ absl::StatusOr<pid_t> Spawn(const std::string& python, int socket) {
   ::posix_spawnattr_setflags(
       &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   const std::string parent = absl::StrCat(::getpid());
+  // The working directory may be one of data, where others may write a module of any name.
+  std::vector<char*> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (!absl::StartsWith(*variable, "PYTHONSAFEPATH=")) variables.push_back(*variable);
+  }
+  std::string safe_path = "PYTHONSAFEPATH=1";
+  variables.push_back(safe_path.data());
+  variables.push_back(nullptr);
   const char* const arguments[] = {python.c_str(), "-m", "lockstep.data._function_host",
                                    parent.c_str(), nullptr};
   pid_t pid = 0;
   const int error = ::posix_spawnp(&pid, python.c_str(), &files, &attributes,
-                                   const_cast<char* const*>(arguments), environ);
+                                   const_cast<char* const*>(arguments), variables.data());
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
   if (error != 0) {
@@ -69,7 +79,7 @@ absl::StatusOr<pid_t> Spawn(const std::string& python, int socket) {
 
 absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionHost::Start(const std::string& python,
                                                                   const Function& function,
-                                                                  int stop) {
+                                                                  FunctionGrant grant, int stop) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return absl::ResourceExhaustedError("no descriptors are left for a Python function's process");
@@ -87,7 +97,8 @@ absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionHost::Start(const std::str
   std::unique_ptr<FunctionHost> host(new FunctionHost(*pid, std::move(ours), stop));
   absl::Status status = host->Send(
       Kind::kDefine, {},
-      absl::StrCat(function.reference, "\n", ToText(function.input), "\n", ToText(function.output)),
+      absl::StrCat(function.reference, "\n", ToText(function.input), "\n", ToText(function.output),
+                   "\n", grant == FunctionGrant::kByName ? "name" : "module"),
       kStartTimeout);
   if (!status.ok()) return status;
   const auto head = host->ReadHead(kStartTimeout);

@@ -3,7 +3,8 @@
 // Over a socket pair, in turn; each message is a head of 16 bytes (kind, count, bytes) and its
 // body:
 //
-//   define   reference, '\n', spec of what comes, '\n', spec of what it returns
+//   define   reference, spec of what comes, spec of what it returns, "name" or "module" as it is
+//            allowed (FunctionGrant), with '\n' between them
 //   ready    (empty)
 //   refused  why: the function cannot be found or imported
 //   call     `count` frames
@@ -24,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lockstep/base/time.h"
+#include "lockstep/engine/function_allowance.h"
 #include "lockstep/engine/functions.h"
 #include "lockstep/runtime/unique_fd.h"
 
@@ -33,12 +35,14 @@ namespace lockstep::engine {
 // reaped at the end. Threads: thread-compatible; `Call` waits.
 class FunctionHost {
  public:
-  // UNAVAILABLE: no process is to be had, or it ended before it was ready; INVALID_ARGUMENT with
-  // kFunctionFailed: the function cannot be imported, with the traceback. `stop`: when this
-  // descriptor is readable nobody waits any more, here and in `Call`: CANCELLED; -1: none.
+  // Python is started without the working directory on its path (PYTHONSAFEPATH). UNAVAILABLE: no
+  // process is to be had, or it ended before it was ready; INVALID_ARGUMENT with kFunctionFailed:
+  // the function cannot be imported, with the traceback, or is not one that the grant covers.
+  // `stop`: when this descriptor is readable nobody waits any more, here and in `Call`: CANCELLED;
+  // -1: none.
   static absl::StatusOr<std::unique_ptr<FunctionHost>> Start(const std::string& python,
                                                              const Function& function,
-                                                             int stop = -1);
+                                                             FunctionGrant grant, int stop = -1);
   ~FunctionHost();
   FunctionHost(const FunctionHost&) = delete;
   FunctionHost& operator=(const FunctionHost&) = delete;

@@ -48,8 +48,14 @@ size_t FunctionPool::hosts() const {
   return hosts_;
 }
 
+absl::Status FunctionPool::Check(const std::string& reference) const {
+  return options_.allowance.Find(reference).status();
+}
+
 absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionPool::Borrow(const std::string& key,
                                                                    const Function& function) {
+  const auto grant = options_.allowance.Find(function.reference);
+  if (!grant.ok()) return grant.status();
   std::unique_ptr<FunctionHost> other;  // ended outside of the mutex
   {
     std::unique_lock lock(mutex_);
@@ -76,7 +82,7 @@ absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionPool::Borrow(const std::st
     }
   }
   other = nullptr;
-  auto host = FunctionHost::Start(options_.python, function, stop_.get());
+  auto host = FunctionHost::Start(options_.python, function, *grant, stop_.get());
   if (!host.ok()) Return(key, nullptr);
   return host;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lockstep/engine/function_allowance.h"
 #include "lockstep/engine/function_host.h"
 #include "lockstep/engine/functions.h"
 #include "lockstep/runtime/unique_fd.h"
@@ -19,6 +20,8 @@ namespace lockstep::engine {
 
 struct FunctionPoolOptions {
   std::string python = "python3";
+  // What it may run; by default nothing.
+  FunctionAllowance allowance;
   // Processes at a time, of all functions; 0: as many as there are cores: `function_hosts_max`.
   size_t hosts_max = 0;
 };
@@ -37,6 +40,8 @@ class FunctionPool final : public FunctionRunner {
 
   absl::StatusOr<std::vector<FunctionResult>> Call(const Function& function,
                                                    std::span<const Element> elements) override;
+
+  absl::Status Check(const std::string& reference) const override;
 
   // Kills the processes, also those that run.
   void Stop() override;

@@ -44,6 +44,11 @@ def back(e):
     assert not e["array"].flags.writeable
     return e["text"] + ":" + str(e["array"].sum()) + ":" + str(int(e["small"]))
 
+def _hidden(x):
+    return x
+
+from os.path import basename as borrowed
+
 def wrong(x):
     return np.float32(1)
 
@@ -85,8 +90,11 @@ class FunctionPoolTest : public ::testing::Test {
   }
 
   static std::shared_ptr<FunctionPool> Pool(size_t hosts_max = 2) {
-    return std::make_shared<FunctionPool>(
-        FunctionPoolOptions{.python = Python(), .hosts_max = hosts_max});
+    return std::make_shared<FunctionPool>(FunctionPoolOptions{
+        .python = Python(),
+        .allowance = *FunctionAllowance::Parse(
+            {"user_functions", "user_functions:Classes.method", "broken_module", "planted"}),
+        .hosts_max = hosts_max});
   }
 
   static plan::Builder Mapped(int64_t stop, const std::string& function, const std::string& spec) {
@@ -194,6 +202,50 @@ TEST_F(FunctionPoolTest, ThereAreNoMoreProcessesThanAllowed) {
   EXPECT_EQ(pool->hosts(), 1u);
 }
 
+// Of an allowed module only what it defines itself, and offers.
+TEST_F(FunctionPoolTest, Finding01_WhatAModuleHasImportedIsNotItsOwn) {
+  const auto borrowed = Run<int64_t>(Mapped(1, "borrowed", "int64[]")).status();
+  EXPECT_THAT(std::string(borrowed.message()), HasSubstr("does not define borrowed itself"));
+  for (const char* name : {"_hidden", "os.kill", "double.__class__", "Classes"}) {
+    const absl::Status error = Run<int64_t>(Mapped(1, name, "int64[]")).status();
+    EXPECT_FALSE(error.ok()) << name;
+    if (std::string_view(name) != "Classes") {
+      EXPECT_EQ(plan::ReasonOf(error), plan::kFunctionRefused) << name;
+    }
+  }
+}
+
+// No process is started for a function that nobody allowed, and the dataset does not open.
+TEST_F(FunctionPoolTest, Finding01_WithoutAllowanceNothingRuns) {
+  const auto pool = std::make_shared<FunctionPool>(FunctionPoolOptions{.python = Python()});
+  for (const char* function : {"builtins:exec", "user_functions:double", "os:system", "exec", ""}) {
+    plan::Builder builder;
+    builder.Range(1).Behind(
+        "map_python", {{"function", std::string(function)}, {"spec", std::string("int64[]")}});
+    const auto dataset = OpenDataset(builder, With(pool));
+    EXPECT_FALSE(dataset.ok()) << function;
+  }
+  EXPECT_EQ(pool->hosts(), 0u);
+}
+
+// A module that lies where the worker happens to run is not found.
+TEST_F(FunctionPoolTest, Finding01_TheWorkingDirectoryIsNotSearched) {
+  const TestFiles here;
+  here.Write("planted.py", "def double(x):\n    return x * 2\n");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(here.Path(""));
+  plan::Builder builder;
+  builder.Range(1).Behind("map_python", {{"function", std::string("planted:double")},
+                                         {"spec", std::string("int64[]")}});
+  const absl::Status error = Run<int64_t>(builder).status();
+  std::filesystem::current_path(before);
+  if (std::system(absl::StrCat(Python(), " -c 'import sys; sys.exit(sys.version_info < (3, 11))'")
+                      .c_str()) != 0) {
+    GTEST_SKIP() << "PYTHONSAFEPATH came with Python 3.11";
+  }
+  EXPECT_THAT(std::string(error.message()), HasSubstr("No module named 'planted'"));
+}
+
 // What runs, what waits for a process, and what comes later.
 TEST_F(FunctionPoolTest, IsStopped) {
   const auto pool = Pool(1);
@@ -219,9 +271,11 @@ TEST_F(FunctionPoolTest, ProcessesEndWithTheirParent) {
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    const auto host = FunctionHost::Start(Python(), {.reference = "user_functions:spin",
-                                                     .input = *plan::ParseSpec("int64[]"),
-                                                     .output = *plan::ParseSpec("int64[]")});
+    const auto host = FunctionHost::Start(Python(),
+                                          {.reference = "user_functions:spin",
+                                           .input = *plan::ParseSpec("int64[]"),
+                                           .output = *plan::ParseSpec("int64[]")},
+                                          FunctionGrant::kByModule);
     const pid_t pid = host.ok() ? (*host)->pid() : -1;
     if (::write(ends[1], &pid, sizeof(pid)) != sizeof(pid)) ::_exit(1);
     // Busy for ever, when the parent dies.

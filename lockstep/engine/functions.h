@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lockstep/engine/element.h"
@@ -34,6 +35,8 @@ class FunctionRunner {
   // A result for each element, in their order. An error: the function cannot be run at all.
   virtual absl::StatusOr<std::vector<FunctionResult>> Call(const Function& function,
                                                            std::span<const Element> elements) = 0;
+  // Whether it would be run at all; PERMISSION_DENIED with kFunctionRefused: not here.
+  virtual absl::Status Check(const std::string& reference) const = 0;
   // Calls that run, and those to come, end soon with CANCELLED.
   virtual void Stop() {}
 };

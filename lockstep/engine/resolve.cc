@@ -1,13 +1,9 @@
 #include "lockstep/engine/resolve.h"
 
-#include <glob.h>
-#include <sys/stat.h>
-
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "lockstep/engine/file_roots.h"
 #include "lockstep/engine/source_file.h"
 #include "lockstep/plan/error.h"
 #include "lockstep/plan/ops.h"
@@ -18,31 +14,11 @@ namespace {
 using plan::CheckedNode;
 using plan::Op;
 
-bool IsDirectory(const std::string& path) {
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 // With the node before it.
 absl::Status At(const CheckedNode& node, const absl::Status& status) {
   return plan::Error(status.code(), plan::ReasonOf(status),
                      absl::StrCat(plan::WhereOf(node.node()), ": ", node.node().op, ": ",
                                   std::string(status.message())));
-}
-
-// In the order of their names; directories are left out.
-absl::StatusOr<std::vector<std::string>> Expand(const std::string& pattern) {
-  glob_t found = {};
-  const int result = ::glob(pattern.c_str(), GLOB_BRACE, nullptr, &found);
-  std::vector<std::string> paths;
-  for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
-    if (!IsDirectory(found.gl_pathv[i])) paths.emplace_back(found.gl_pathv[i]);
-  }
-  ::globfree(&found);
-  if (!paths.empty()) return paths;
-  return plan::Error(
-      absl::StatusCode::kNotFound, plan::kSourceMissing,
-      absl::StrCat("no file matches ", pattern, "; paths are those of the data workers' hosts"));
 }
 
 absl::StatusOr<int64_t> CountFixed(const CheckedNode& node, const SourceFile& file) {
@@ -88,31 +64,32 @@ absl::StatusOr<int64_t> Count(const CheckedNode& node, SourceFile& file, plan::M
   }
 }
 
-absl::Status ResolveNode(const CheckedNode& node, const ResolveOptions& options,
+absl::Status ResolveFile(const CheckedNode& node, const FileRoots& roots, const std::string& name,
                          plan::Manifest& manifest) {
+  auto file = SourceFile::Open(roots, name, false);
+  if (!file.ok()) return file.status();
+  const auto records = Count(node, **file, manifest);
+  if (!records.ok()) return records.status();
+  manifest.files.push_back({.node = node.node().id,
+                            .path = (*file)->path(),
+                            .bytes = (*file)->bytes(),
+                            .mtime_ns = (*file)->mtime_ns(),
+                            .records = *records});
+  // As it was all the while that it was counted.
+  return (*file)->Check(manifest.files.back());
+}
+
+absl::Status ResolveNode(const CheckedNode& node, const FileRoots& roots,
+                         const std::string& directory, plan::Manifest& manifest) {
   for (const std::string& path : node.As<std::vector<std::string>>("paths")) {
     const bool relative = path.empty() || path[0] != '/';
-    const auto paths = Expand(
-        relative && !options.directory.empty() ? absl::StrCat(options.directory, "/", path) : path);
-    if (!paths.ok()) return paths.status();
-    for (const std::string& name : *paths) {
-      const auto real = AllowedPath(name, options.roots);
-      if (!real.ok()) return real.status();
-      if (manifest.files.size() == kSourceFilesMax) {
-        return absl::ResourceExhaustedError(
-            absl::StrCat("the dataset has more than ", kSourceFilesMax, " files"));
-      }
-      auto file = SourceFile::Open(*real, false);
-      if (!file.ok()) return file.status();
-      const auto records = Count(node, **file, manifest);
-      if (!records.ok()) return records.status();
-      manifest.files.push_back({.node = node.node().id,
-                                .path = *real,
-                                .bytes = (*file)->bytes(),
-                                .mtime_ns = (*file)->mtime_ns(),
-                                .records = *records});
-      // As it was all the while that it was counted.
-      if (absl::Status status = (*file)->Check(manifest.files.back()); !status.ok()) return status;
+    const auto names =
+        roots.List(relative && !directory.empty() ? absl::StrCat(directory, "/", path) : path,
+                   kSourceFilesMax - manifest.files.size());
+    if (!names.ok()) return names.status();
+    for (const std::string& name : *names) {
+      absl::Status status = ResolveFile(node, roots, name, manifest);
+      if (!status.ok()) return status;
     }
   }
   return absl::OkStatus();
@@ -123,12 +100,14 @@ absl::Status ResolveNode(const CheckedNode& node, const ResolveOptions& options,
 absl::StatusOr<plan::Manifest> Resolve(const plan::Definition& definition,
                                        const ResolveOptions& options) {
   if (const auto spec = Check(definition); !spec.ok()) return spec.status();
+  const FileRoots roots(options.roots);
   plan::Manifest manifest;
   for (const plan::Node& node : definition.nodes) {
     const auto checked = CheckedNode::Make(node, &node == &definition.nodes.back());
     if (!checked.ok()) return checked.status();
     if (!checked->rule().reads_files) continue;
-    if (absl::Status status = ResolveNode(*checked, options, manifest); !status.ok()) {
+    if (absl::Status status = ResolveNode(*checked, roots, options.directory, manifest);
+        !status.ok()) {
       return At(*checked, status);
     }
   }

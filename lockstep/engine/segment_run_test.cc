@@ -267,7 +267,7 @@ TEST(SegmentRun, LongPiecesAreTheSameInEachPass) {
   const TestFiles files;
   std::string bytes(1'500'007, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * i >> 7);
-  const auto file = *SourceFile::Open(files.Write("a", bytes), /*map=*/true);
+  const auto file = *SourceFile::Open(FileRoots({}), files.Write("a", bytes), /*map=*/true);
   std::string got(500'002, '\0');
   auto* const to = reinterpret_cast<std::byte*>(got.data());
   for (int pass = 0; pass < 4; ++pass) {

@@ -1,21 +1,20 @@
 #include "lockstep/engine/source_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lockstep/engine/fault_guard.h"
+#include "lockstep/engine/file_error.h"
 #include "lockstep/engine/tfrecord.h"
 #include "lockstep/plan/error.h"
 
@@ -31,24 +30,6 @@ constexpr size_t kNpyHeadBytesMax = 64 << 10;
 
 int64_t MtimeOf(const struct stat& info) {
   return int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
-}
-
-absl::Status Failed(const std::string& path, int error) {
-  const std::string text = absl::StrCat(path, ": ", std::strerror(error));
-  if (error == ENOENT || error == ENOTDIR) {
-    return Error(absl::StatusCode::kNotFound, plan::kSourceMissing, text);
-  }
-  if (error == EACCES || error == EPERM) {
-    return Error(absl::StatusCode::kPermissionDenied, plan::kPathRefused, text);
-  }
-  if (error == EMFILE) {
-    rlimit limit = {};
-    ::getrlimit(RLIMIT_NOFILE, &limit);
-    return absl::UnavailableError(
-        absl::StrCat(text, ": this process may have ", limit.rlim_cur,
-                     " open (RLIMIT_NOFILE); raise that limit (ulimit -n)"));
-  }
-  return absl::UnavailableError(text);
 }
 
 // The bytes from `at` on, in pieces of a buffer.
@@ -123,39 +104,15 @@ absl::StatusOr<std::unique_ptr<RecordIndex>> IndexTfRecord(const SourceFile& fil
 
 }  // namespace
 
-absl::StatusOr<std::string> AllowedPath(const std::string& path,
-                                        const std::vector<std::string>& roots) {
-  const auto real = [](const std::string& name) -> absl::StatusOr<std::string> {
-    char* resolved = ::realpath(name.c_str(), nullptr);
-    if (resolved == nullptr) return Failed(name, errno);
-    std::string text(resolved);
-    std::free(resolved);
-    return text;
-  };
-  auto resolved = real(path);
-  if (!resolved.ok() || roots.empty()) return resolved;
-  for (const std::string& root : roots) {
-    const auto top = real(root);
-    if (!top.ok()) continue;
-    const std::string prefix = *top == "/" ? *top : absl::StrCat(*top, "/");
-    if (*resolved == *top || resolved->compare(0, prefix.size(), prefix) == 0) return resolved;
-  }
-  std::string text = absl::StrCat(path, " is outside of what this worker may read");
-  if (*resolved != path) absl::StrAppend(&text, " (it leads to ", *resolved, ")");
-  return Error(absl::StatusCode::kPermissionDenied, plan::kPathRefused, text);
-}
-
-absl::StatusOr<std::shared_ptr<SourceFile>> SourceFile::Open(const std::string& path, bool map) {
-  runtime::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  if (fd.get() < 0) return Failed(path, errno);
+absl::StatusOr<std::shared_ptr<SourceFile>> SourceFile::Open(const FileRoots& roots,
+                                                             const std::string& path, bool map) {
+  auto opened = roots.Open(path);
+  if (!opened.ok()) return opened.status();
   struct stat info;
-  if (::fstat(fd.get(), &info) != 0) return Failed(path, errno);
-  if (!S_ISREG(info.st_mode)) {
-    return Error(absl::StatusCode::kInvalidArgument, plan::kSourceMissing,
-                 absl::StrCat(path, " is not a regular file"));
-  }
+  if (::fstat(opened->fd.get(), &info) != 0) return FileError(path, errno);
   const auto bytes = static_cast<uint64_t>(info.st_size);
-  std::shared_ptr<SourceFile> file(new SourceFile(path, std::move(fd), bytes, MtimeOf(info)));
+  std::shared_ptr<SourceFile> file(
+      new SourceFile(std::move(opened->path), std::move(opened->fd), bytes, MtimeOf(info)));
   if (map && bytes != 0) {
     void* mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file->fd_.get(), 0);
     // Where that is not possible it is read.
@@ -177,7 +134,7 @@ absl::Status SourceFile::Changed(const std::string& how) const {
 
 absl::Status SourceFile::Check(const plan::FileInfo& manifest) const {
   struct stat now;
-  if (::fstat(fd_.get(), &now) != 0) return Failed(path_, errno);
+  if (::fstat(fd_.get(), &now) != 0) return FileError(path_, errno);
   if (static_cast<uint64_t>(now.st_size) != manifest.bytes) {
     return Changed(absl::StrCat("it had ", manifest.bytes, " bytes, and has ", now.st_size));
   }
@@ -191,7 +148,7 @@ absl::Status SourceFile::ReadPlain(const ReadRequest& request) const {
     const ssize_t n = ::pread(fd_.get(), request.to + done, request.bytes - done,
                               static_cast<off_t>(request.offset + done));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Failed(path_, errno);
+    if (n < 0) return FileError(path_, errno);
     if (n == 0) return Changed("it has become shorter");
     done += static_cast<uint64_t>(n);
   }

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/engine/file_roots.h"
 #include "lockstep/plan/definition.h"
 #include "lockstep/runtime/unique_fd.h"
 
@@ -37,16 +38,13 @@ struct RecordIndex {
 
 enum class IndexKind : uint8_t { kLines, kTfRecord };
 
-// The path with symbolic links followed, when one of the roots (none: any) leads to it.
-// PERMISSION_DENIED with kPathRefused; NOT_FOUND with kSourceMissing.
-absl::StatusOr<std::string> AllowedPath(const std::string& path,
-                                        const std::vector<std::string>& roots);
-
 // An open file that must stay what the manifest says. Threads: thread-safe.
 class SourceFile {
  public:
   // With `map` it is mapped, and reading it when it has shrunk is an error like any other.
-  static absl::StatusOr<std::shared_ptr<SourceFile>> Open(const std::string& path, bool map);
+  // Errors as FileRoots::Open.
+  static absl::StatusOr<std::shared_ptr<SourceFile>> Open(const FileRoots& roots,
+                                                          const std::string& path, bool map);
   ~SourceFile();
   SourceFile(const SourceFile&) = delete;
   SourceFile& operator=(const SourceFile&) = delete;

@@ -51,7 +51,7 @@ struct StockDoorOptions {
   // From a connection to its first HTTP/2 settings; then it is closed.
   absl::Duration handshake_timeout = absl::Seconds(5);
   // How long `Shutdown` lets answers go out before it cuts what is left.
-  absl::Duration drain_time = absl::Seconds(5);
+  absl::Duration drain_time = absl::Seconds(3);
 };
 
 // Turns every call into an event with a new call id, and every reply into that call's answer. A

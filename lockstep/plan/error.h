@@ -15,6 +15,7 @@ inline constexpr std::string_view kSourceMissing = "source_missing";
 inline constexpr std::string_view kSourceChanged = "source_changed";
 inline constexpr std::string_view kRecordPoisoned = "record_poisoned";
 inline constexpr std::string_view kFunctionFailed = "function_failed";
+inline constexpr std::string_view kFunctionRefused = "function_refused";
 
 // An error that carries its reason where the link's answers look for it (wire::native::ReasonOf).
 absl::Status Error(absl::StatusCode code, std::string_view reason, std::string message);

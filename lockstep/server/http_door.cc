@@ -1,292 +1,324 @@
 #include "lockstep/server/http_door.h"
 
-#include <sys/socket.h>
-
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <future>
+#include <list>
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <vector>
+#include <variant>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "httplib.h"
-#include "lockstep/observe/status_text.h"
-#include "lockstep/observe/tables.h"
-#include "lockstep/observe/why.h"
-#include "lockstep/server/metrics.h"
+#include "asio/ip/tcp.hpp"
+#include "lockstep/runtime/acceptor.h"
+#include "lockstep/server/http_connection.h"
+#include "lockstep/server/http_pages.h"
+#include "lockstep/server/http_request.h"
 #include "lockstep/wire/native/error_reply.h"
-#include "lockstep/wire/native/json.h"
+#include "spdlog/spdlog.h"
 
 namespace lockstep::server {
 namespace {
 
-using wire::native::Json;
-using wire::native::StatusReply;
-using wire::native::WatchEvents;
+using wire::native::WatchEventsReply;
 
-constexpr size_t kRequestBytesMax = 8 << 10;
-constexpr time_t kSocketSeconds = 5;
-constexpr std::chrono::milliseconds kSlice{20};
-constexpr const char* kJson = "application/json";
-constexpr const char* kText = "text/plain; charset=utf-8";
-
-// A fixed number of threads and a queue with an end: who accepts waits until there is room.
-class BoundedThreads final : public httplib::TaskQueue {
+// The door's loop for those who may outlive the door. Thread-safe, by its mutex.
+class Inbox {
  public:
-  BoundedThreads(size_t threads, size_t waiting_max) : waiting_max_(waiting_max) {
-    for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  explicit Inbox(runtime::Loop& loop) : loop_(&loop) {}
+  // Dropped when the door is gone.
+  void Post(runtime::Loop::Function function) {
+    const std::lock_guard lock(mutex_);
+    if (loop_ != nullptr) loop_->Post(std::move(function));
+  }
+  void Close() {
+    const std::lock_guard lock(mutex_);
+    loop_ = nullptr;
   }
 
-  void enqueue(std::function<void()> task) override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return tasks_.size() < waiting_max_ || ending_; });
-    tasks_.push_back(std::move(task));
-    changed_.notify_all();
-  }
+ private:
+  std::mutex mutex_;  // covers what follows
+  runtime::Loop* loop_;
+};
 
-  void shutdown() override {
+// Runs one function after the other on a thread of its own; at the end those that wait are dropped.
+class Writer {
+ public:
+  Writer() : thread_([this] { Work(); }) {}
+  ~Writer() {
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;
-      changed_.notify_all();
     }
-    for (std::thread& thread : threads_) thread.join();
+    changed_.notify_all();
+    thread_.join();
+  }
+  void Push(runtime::Loop::Function function) {
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.push_back(std::move(function));
+    }
+    changed_.notify_all();
   }
 
  private:
   void Work() {
+    std::unique_lock lock(mutex_);
     for (;;) {
-      std::function<void()> task;
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return !tasks_.empty() || ending_; });
-        // What waits is still answered: a task owns a connection, and has to close it.
-        if (tasks_.empty()) return;
-        task = std::move(tasks_.front());
-        tasks_.pop_front();
-        changed_.notify_all();
-      }
-      task();
+      changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+      if (ending_) return;
+      runtime::Loop::Function function = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      function();
+      function = nullptr;
+      lock.lock();
     }
   }
 
-  const size_t waiting_max_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // covers what follows
   std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
+  std::deque<runtime::Loop::Function> waiting_;
   bool ending_ = false;
-  std::vector<std::thread> threads_;
+  std::thread thread_;
 };
 
-int HttpCodeOf(const absl::Status& status) {
-  if (absl::IsNotFound(status)) return 404;
-  if (absl::IsInvalidArgument(status)) return 400;
-  return 503;
-}
-
-void Refuse(const absl::Status& status, httplib::Response& response) {
-  response.status = HttpCodeOf(status);
-  const Json json = {{"reason", wire::native::ReasonOf(status)},
-                     {"message", std::string(status.message())}};
-  response.set_content(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", kJson);
+absl::Status NeverDurable() {
+  return wire::native::WithReason(
+      absl::UnavailableError(
+          "the server cannot write its state and ends; ask again when it is back"),
+      "service_stopped");
 }
 
 }  // namespace
 
 class HttpDoor::Impl {
  public:
-  Impl(runtime::Loop& loop, HttpSource source, absl::Duration patience)
-      : loop_(loop), source_(std::make_shared<HttpSource>(std::move(source))), patience_(patience) {
-    server_.new_task_queue = [] { return new BoundedThreads(kThreads, kWaitingMax); };
-    server_.set_read_timeout(kSocketSeconds);
-    server_.set_write_timeout(kSocketSeconds);
-    server_.set_keep_alive_timeout(1);  // what an idle connection may hold up the end
-    server_.set_payload_max_length(kRequestBytesMax);
-    // The library's own choice, SO_REUSEPORT, would let two servers believe to have the address.
-    server_.set_socket_options([](socket_t socket) {
-      const int yes = 1;
-      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
-    AddRoutes();
-  }
+  Impl(runtime::Loop& loop, Options options, HttpSource source)
+      : server_loop_(loop),
+        options_(std::move(options)),
+        source_(std::make_shared<HttpSource>(std::move(source))),
+        inbox_(std::make_shared<Inbox>(loop_)),
+        events_(
+            {.request = [this](const auto& connection, auto request) { Take(connection, request); },
+             .ended = [this](HttpConnection& connection) { Forget(connection); }}),
+        acceptor_(
+            loop_, {.connections_max = 0, .make_room = [this] { return EndOne(); }},
+            [this](int fd) { Accept(fd); },
+            [](std::string text) { spdlog::warn("http: {}", text); }) {}
 
   ~Impl() {
-    ending_ = true;
-    server_.stop();
-    if (thread_.joinable()) thread_.join();
+    inbox_->Close();
+    if (!thread_.joinable()) return;
+    loop_.Post([this] {
+      acceptor_.Stop();
+      while (!connections_.empty()) {
+        const std::shared_ptr<HttpConnection> each = connections_.front();
+        each->End();
+      }
+      loop_.Stop();
+    });
+    thread_.join();
   }
 
-  absl::Status Listen(const runtime::Address& at) {
-    const int port = at.port == 0 ? server_.bind_to_any_port(at.host.c_str())
-                     : server_.bind_to_port(at.host.c_str(), at.port) ? at.port
-                                                                      : -1;
-    if (port < 0) {
-      return absl::UnavailableError(absl::StrCat(
-          "cannot listen at ", runtime::ToString(at),
-          ": is another program listening there? --http HOST:0 lets the system choose a port"));
+  absl::Status Listen() {
+    if (absl::Status status = acceptor_.Listen(options_.listen); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat(std::string(status.message()),
+                                                      "; --http HOST:0 lets the system choose a "
+                                                      "port"));
     }
-    address_ = {.host = at.host, .port = static_cast<uint16_t>(port)};
-    thread_ = std::thread([this] {
-      server_.listen_after_bind();
-      ended_ = true;
-    });
-    // `stop` before the thread accepts would be lost.
-    while (!server_.is_running() && !ended_) std::this_thread::yield();
+    acceptor_.Start();
+    thread_ = std::thread([this] { loop_.Run(); });
     return absl::OkStatus();
   }
 
-  std::string address() const { return runtime::ToString(address_); }
+  std::string address() const {
+    return runtime::ToString({.host = options_.listen.host, .port = acceptor_.address().port()});
+  }
 
  private:
-  // Asks on the loop and waits for the answer; with `durable` also until nothing that it tells of
-  // can be lost any more.
-  template <class T>
-  absl::StatusOr<T> OnLoop(bool durable, std::function<absl::StatusOr<T>()> ask) {
-    auto promise = std::make_shared<std::promise<absl::StatusOr<T>>>();
-    std::future<absl::StatusOr<T>> answer = promise->get_future();
-    loop_.Post([source = source_, durable, promise, ask = std::move(ask)] {
-      absl::StatusOr<T> value = ask();
-      if (!durable) return promise->set_value(std::move(value));
-      source->when_durable([promise, value = std::move(value)](bool is_durable) mutable {
-        promise->set_value(is_durable ? std::move(value) : NeverDurable());
+  using Connection = std::shared_ptr<HttpConnection>;
+  // As other threads carry it: what it stands for lives and dies on the door's loop.
+  using Ticket = std::weak_ptr<HttpConnection>;
+
+  // Asks that wait for one of a few copies of the state. Those that wait for the disk have a lane
+  // of their own, so that they hold up nobody else while it hangs.
+  struct Lane {
+    std::deque<absl::AnyInvocable<bool()>> turns;  // whether it took one
+    size_t views = 0;
+  };
+  Lane& LaneOf(bool durable) { return durable ? durable_lane_ : lane_; }
+
+  // --- Connections ---
+
+  void Accept(int fd) {
+    if (connections_.size() >= kConnectionsMax) EndOne();
+    asio::ip::tcp::socket socket(loop_.io());
+    asio::error_code error;
+    socket.assign(acceptor_.address().protocol(), fd, error);
+    if (error) return;
+    auto connection = std::make_shared<HttpConnection>(loop_, std::move(socket), events_);
+    connections_.push_back(connection);
+    connection->Start();
+  }
+
+  // The oldest that has not said what it wants; else the oldest.
+  bool EndOne() {
+    if (connections_.empty()) return false;
+    for (const Connection& each : connections_) {
+      if (!each->reading()) continue;
+      const Connection slow = each;
+      slow->End();
+      return true;
+    }
+    const Connection oldest = connections_.front();
+    oldest->End();
+    return true;
+  }
+
+  void Forget(const HttpConnection& connection) {
+    connections_.remove_if([&](const Connection& each) { return each.get() == &connection; });
+  }
+
+  // --- Requests ---
+
+  void Take(const Connection& connection, const HttpConnection::Request& request) {
+    if (request.method != "GET" && request.method != "HEAD") {
+      return connection->Answer(
+          HttpRefusal(405, "method_not_allowed", "pages are only read here: GET or HEAD"));
+    }
+    const std::string host = request.header("host");
+    if (!HostIsOurs(host, options_.names)) {
+      return connection->Answer(HttpRefusal(
+          421, "host_refused",
+          absl::StrCat("this server does not answer as '", host.substr(0, 256),
+                       "', which a web page may have pointed here; call it by its address, or "
+                       "start it with --http-host NAME")));
+    }
+    const auto target = ParseHttpTarget(request.target);
+    if (!target.ok()) return connection->Answer(RefusalOf(target.status()));
+    std::visit([&](auto ask) { Ask(connection, std::move(ask)); }, FindPage(*target));
+  }
+
+  void Ask(const Connection& connection, HttpAnswer answer) {
+    connection->Answer(std::move(answer));
+  }
+
+  void Ask(const Connection& connection, AskForLife) {
+    const std::string late = Late(false);
+    connection->AnswerAfter(options_.patience, TextPage(503, late + "\n"));
+    server_loop_.Post([inbox = inbox_, ticket = Ticket(connection)] {
+      inbox->Post([ticket] {
+        if (const Connection waiting = ticket.lock()) waiting->Answer(TextPage(200, "ok\n"));
       });
     });
-    // In slices, since a loop that has ended answers nobody any more.
-    const auto give_up = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(patience_);
-    std::future_status status = answer.wait_for(kSlice);
-    while (status != std::future_status::ready && !ending_ &&
-           std::chrono::steady_clock::now() < give_up) {
-      status = answer.wait_for(kSlice);
+  }
+
+  void Ask(const Connection& connection, AskForView ask) {
+    const bool durable = ask.durable;
+    AskInTurn<ServerView>(
+        connection, durable,
+        [source = source_, job = std::move(ask.job)] { return source->view(job); },
+        std::move(ask.page));
+  }
+
+  void Ask(const Connection& connection, AskForEvents ask) {
+    AskInTurn<WatchEventsReply>(
+        connection, true,
+        [source = source_, request = std::move(ask.request)] { return source->events(request); },
+        EventsPage);
+  }
+
+  std::string Late(bool durable) const {
+    return absl::StrCat(
+        durable ? "the server did not answer, or its disk did not keep what it would tell, within "
+                : "the server's loop did not answer within ",
+        absl::FormatDuration(options_.patience));
+  }
+
+  // A copy of the server's state may be large: a few at a time, the others wait for theirs.
+  template <class T>
+  void AskInTurn(const Connection& connection, bool durable,
+                 std::function<absl::StatusOr<T>()> look,
+                 std::function<HttpAnswer(const T&)> page) {
+    connection->AnswerAfter(options_.patience, RefusalOf(absl::UnavailableError(Late(durable))));
+    Lane& lane = LaneOf(durable);
+    lane.turns.push_back([this, ticket = Ticket(connection), durable, look = std::move(look),
+                          page = std::move(page)]() mutable {
+      // One that was answered for meanwhile, or has gone, needs none any more.
+      const Connection waiting = ticket.lock();
+      if (waiting == nullptr || !waiting->waits()) return false;
+      Look<T>(std::move(ticket), durable, std::move(look), std::move(page));
+      return true;
+    });
+    TakeTurns(lane);
+  }
+
+  void TakeTurns(Lane& lane) {
+    while (lane.views < kViewsMax && !lane.turns.empty()) {
+      auto turn = std::move(lane.turns.front());
+      lane.turns.pop_front();
+      if (turn()) ++lane.views;
     }
-    if (status != std::future_status::ready) {
-      return absl::UnavailableError(absl::StrCat(
-          durable
-              ? "the server did not answer, or its disk did not keep what it would tell, within "
-              : "the server's loop did not answer within ",
-          absl::FormatDuration(patience_)));
-    }
-    return answer.get();
   }
 
-  static absl::Status NeverDurable() {
-    return wire::native::WithReason(
-        absl::UnavailableError("the server cannot write its state and ends; ask again when it is "
-                               "back"),
-        "service_stopped");
-  }
-
-  absl::StatusOr<ServerView> Look(const std::string& job, bool durable) {
-    return OnLoop<ServerView>(durable, [source = source_, job] { return source->view(job); });
-  }
-
-  using Handler = std::function<void(const httplib::Request&, httplib::Response&)>;
-  void Add(const char* path, Handler handler) {
-    server_.Get(path, [handler = std::move(handler)](const httplib::Request& request,
-                                                     httplib::Response& response) {
-      response.set_header("Cache-Control", "no-store");
-      handler(request, response);
+  template <class T>
+  void Look(Ticket ticket, bool durable, std::function<absl::StatusOr<T>()> look,
+            std::function<HttpAnswer(const T&)> page) {
+    using Seen = std::shared_ptr<const absl::StatusOr<T>>;
+    auto seen = [this, inbox = inbox_, ticket = std::move(ticket), durable,
+                 page = std::move(page)](absl::StatusOr<T> value) mutable {
+      inbox->Post([this, ticket = std::move(ticket), durable, page = std::move(page),
+                   value = Seen(std::make_shared<absl::StatusOr<T>>(std::move(value)))]() mutable {
+        WritePage<T>(std::move(ticket), durable, std::move(page), std::move(value));
+      });
+    };
+    server_loop_.Post([source = source_, durable, look = std::move(look),
+                       seen = std::move(seen)]() mutable {
+      absl::StatusOr<T> value = look();
+      if (!durable) return seen(std::move(value));
+      source->when_durable([seen = std::move(seen), value = std::move(value)](bool kept) mutable {
+        seen(kept ? std::move(value) : NeverDurable());
+      });
     });
   }
 
-  // A page that is made of the status of all jobs, or of the one that `?job=` names.
-  void AddStatusPage(const char* path, std::function<std::string(const StatusReply&)> text) {
-    Add(path, [this, text](const httplib::Request& request, httplib::Response& response) {
-      const auto view = Look(request.get_param_value("job"), true);
-      if (!view.ok()) return Refuse(view.status(), response);
-      response.set_content(text(view->status), kJson);
+  template <class T>
+  void WritePage(Ticket ticket, bool durable, std::function<HttpAnswer(const T&)> page,
+                 std::shared_ptr<const absl::StatusOr<T>> value) {
+    writer_.Push([this, ticket = std::move(ticket), durable, page = std::move(page),
+                  value = std::move(value)]() mutable {
+      HttpAnswer answer = value->ok() ? page(**value) : RefusalOf(value->status());
+      value = nullptr;
+      inbox_->Post(
+          [this, ticket = std::move(ticket), durable, answer = std::move(answer)]() mutable {
+            Lane& lane = LaneOf(durable);
+            --lane.views;
+            if (const Connection waiting = ticket.lock()) waiting->Answer(std::move(answer));
+            TakeTurns(lane);
+          });
     });
   }
 
-  // A page about one job, which must be named.
-  void AddJobPage(const char* path,
-                  std::function<std::string(const wire::native::JobStatus&)> text) {
-    Add(path, [this, text](const httplib::Request& request, httplib::Response& response) {
-      const std::string job = request.get_param_value("job");
-      if (job.empty()) {
-        return Refuse(
-            wire::native::WithReason(absl::InvalidArgumentError("say which job: ?job=NAME"),
-                                     "invalid_argument"),
-            response);
-      }
-      const auto view = Look(job, true);
-      if (!view.ok()) return Refuse(view.status(), response);
-      response.set_content(text(view->status.jobs.at(0)), kJson);
-    });
-  }
-
-  void AddRoutes() {
-    Add("/healthz", [this](const httplib::Request&, httplib::Response& response) {
-      const auto alive = OnLoop<bool>(false, [] { return absl::StatusOr<bool>(true); });
-      response.status = alive.ok() ? 200 : 503;
-      response.set_content(
-          alive.ok() ? "ok\n" : absl::StrCat(std::string(alive.status().message()), "\n"), kText);
-    });
-    Add("/readyz", [this](const httplib::Request&, httplib::Response& response) {
-      const auto view = Look("", false);
-      std::vector<std::string> reasons;
-      if (view.ok()) {
-        reasons = view->not_ready;
-      } else {
-        reasons.emplace_back(view.status().message());
-      }
-      response.status = reasons.empty() ? 200 : 503;
-      response.set_content(reasons.empty()
-                               ? "ready\n"
-                               : absl::StrCat("not ready: ", absl::StrJoin(reasons, "; "), "\n"),
-                           kText);
-    });
-    Add("/metrics", [this](const httplib::Request&, httplib::Response& response) {
-      const auto view = Look("", false);
-      if (!view.ok()) return Refuse(view.status(), response);
-      response.set_content(MetricsText(*view), "text/plain; version=0.0.4; charset=utf-8");
-    });
-    AddStatusPage("/v1/status.json", observe::StatusJson);
-    AddStatusPage("/v1/jobs.json", observe::JobsJson);
-    AddJobPage("/v1/members.json", observe::MembersJson);
-    AddJobPage("/v1/barriers.json", observe::BarriersJson);
-    AddJobPage("/v1/why.json",
-               [](const wire::native::JobStatus& job) { return observe::WhyJson(job); });
-    Add("/v1/events.json", [this](const httplib::Request& request, httplib::Response& response) {
-      WatchEvents ask{.job = request.get_param_value("job")};
-      const std::string after = request.get_param_value("after");
-      const std::string log = request.get_param_value("log");
-      if ((!after.empty() && !absl::SimpleAtoi(after, &ask.after)) ||
-          (!log.empty() && !absl::SimpleAtoi(log, &ask.log))) {
-        return Refuse(
-            wire::native::WithReason(absl::InvalidArgumentError("`after` and `log` are numbers"),
-                                     "invalid_argument"),
-            response);
-      }
-      const auto reply = OnLoop<wire::native::WatchEventsReply>(
-          true, [source = source_, ask] { return source->events(ask); });
-      if (!reply.ok()) return Refuse(reply.status(), response);
-      response.set_content(
-          ToJson(*reply).dump(2, ' ', false, Json::error_handler_t::replace) + "\n", kJson);
-    });
-  }
-
-  runtime::Loop& loop_;
+  runtime::Loop& server_loop_;
+  const Options options_;
   const std::shared_ptr<HttpSource> source_;
-  const absl::Duration patience_;
-  httplib::Server server_;
-  runtime::Address address_;
-  std::atomic<bool> ending_ = false;
-  std::atomic<bool> ended_ = false;
+  runtime::Loop loop_;  // the door's own
+  const std::shared_ptr<Inbox> inbox_;
+  const HttpConnection::Events events_;
+  // On the door's loop from here on.
+  runtime::Acceptor acceptor_;
+  std::list<Connection> connections_;  // the oldest first
+  Lane lane_;
+  Lane durable_lane_;
   std::thread thread_;
+  Writer writer_;  // the first to go
 };
 
-absl::StatusOr<std::unique_ptr<HttpDoor>> HttpDoor::Listen(runtime::Loop& loop,
-                                                           const runtime::Address& at,
-                                                           HttpSource source,
-                                                           absl::Duration patience) {
-  auto impl = std::make_unique<Impl>(loop, std::move(source), patience);
-  if (absl::Status status = impl->Listen(at); !status.ok()) return status;
+absl::StatusOr<std::unique_ptr<HttpDoor>> HttpDoor::Listen(runtime::Loop& loop, Options options,
+                                                           HttpSource source) {
+  auto impl = std::make_unique<Impl>(loop, std::move(options), std::move(source));
+  if (absl::Status status = impl->Listen(); !status.ok()) return status;
   return std::unique_ptr<HttpDoor>(new HttpDoor(std::move(impl)));
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -31,22 +32,31 @@ struct HttpSource {
 // /v1 shows only what is durable, as every answer of the server does. /metrics and the two health
 // pages tell how the server itself is, also while the disk hangs, so they do not wait for it.
 //
-
-// Threads: its own, a few, which wait for the loop to answer and do the rest; the loop only copies
-// its state. Bounds: kThreads requests at a time, kWaitingMax connections behind them (more wait in
-// the kernel's queue), a request has at most 8 KiB and must come within 5 s, and a loop that does
-// not answer within `patience` is answered for with 503.
+// Threads: two of its own. One runs a loop with the connections, so that /healthz is answered
+// however slow others are; one turns the server's state into text. The server's loop only copies
+// its state. Bounds: `kConnectionsMax`, beyond which the one that has been sending its request for
+// longest is closed; `kViewsMax` copies of the state
+// at a time for pages that wait for the disk, and for those that do not; those of HttpConnection
+// for each request; and a server's loop that does not answer within `patience` is answered for with
+// 503.
 class HttpDoor {
  public:
-  static constexpr size_t kThreads = 4;
-  static constexpr size_t kWaitingMax = 256;
+  static constexpr size_t kConnectionsMax = 64;  // `http_connections_max`
+  static constexpr size_t kViewsMax = 2;
+
+  struct Options {
+    runtime::Address listen;
+    // What browsers may call this host, besides numbers and "localhost".
+    std::vector<std::string> names;
+    absl::Duration patience = absl::Seconds(5);
+  };
 
   // Binds and serves at once; the loop may begin later. The loop outlives the door, and what
   // `source` captured as well.
-  static absl::StatusOr<std::unique_ptr<HttpDoor>> Listen(
-      runtime::Loop& loop, const runtime::Address& at, HttpSource source,
-      absl::Duration patience = absl::Seconds(5));
-  // Ends all connections. Not on the loop while the loop runs: a request may wait for it.
+  static absl::StatusOr<std::unique_ptr<HttpDoor>> Listen(runtime::Loop& loop, Options options,
+                                                          HttpSource source);
+  // Ends all connections, whatever they are doing; waits for nobody but the page that is being
+  // written.
   ~HttpDoor();
 
   // With the port that was chosen for port 0.

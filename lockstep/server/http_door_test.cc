@@ -1,5 +1,7 @@
 #include "lockstep/server/http_door.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <chrono>
@@ -12,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "httplib.h"
+#include "lockstep/runtime/unique_fd.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "nlohmann/json.hpp"
 
@@ -62,14 +65,47 @@ class HttpDoorTest : public ::testing::Test {
               if (!disk_hangs_) return release(durable_);
               held_.push_back(std::move(release));
             }};
-    auto door =
-        HttpDoor::Listen(loop_, {.host = "127.0.0.1", .port = 0}, std::move(source), patience);
+    auto door = HttpDoor::Listen(loop_,
+                                 {.listen = {.host = "127.0.0.1", .port = 0},
+                                  .names = {"coordinator.example"},
+                                  .patience = patience},
+                                 std::move(source));
     ASSERT_TRUE(door.ok()) << door.status();
     door_ = *std::move(door);
   }
 
   httplib::Result Get(const std::string& path) {
     return httplib::Client("http://" + door_->address()).Get(path.c_str());
+  }
+
+  // A connection on which nothing was said yet.
+  runtime::UniqueFd Dial() {
+    const auto at = *runtime::ParseAddress(door_->address());
+    runtime::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(at.port), .sin_addr = {}, .sin_zero = {}};
+    ::inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+    return fd;
+  }
+  static bool Say(const runtime::UniqueFd& fd, const std::string& text) {
+    return ::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(text.size());
+  }
+  // All that comes until the other end closes.
+  static std::string Hear(const runtime::UniqueFd& fd) {
+    std::string heard;
+    char some[4096];
+    for (;;) {
+      const ssize_t n = ::recv(fd.get(), some, sizeof(some), 0);
+      if (n <= 0) return heard;
+      heard.append(some, static_cast<size_t>(n));
+    }
+  }
+  std::string Ask(const std::string& request) {
+    const runtime::UniqueFd fd = Dial();
+    Say(fd, request);
+    return Hear(fd);
   }
 
   nlohmann::json Json(const std::string& path) {
@@ -177,11 +213,75 @@ TEST_F(HttpDoorTest, ADiskThatHangsIsAnsweredFor) {
   EXPECT_THAT(response->body, HasSubstr("its disk did not keep"));
 }
 
+// Many more than there were threads, each with half a request that never goes on.
+TEST_F(HttpDoorTest, Finding04_WhoDripsBytesHoldsUpNobody) {
+  Serve();
+  std::vector<runtime::UniqueFd> drippers;
+  for (size_t i = 0; i < 3 * HttpDoor::kConnectionsMax; ++i) {
+    drippers.push_back(Dial());
+    Say(drippers.back(), "GET /healthz HTTP/1.1\r\nHo");
+    if (i % 16 == 0) {
+      EXPECT_EQ(Get("/healthz")->body, "ok\n");
+    }
+  }
+  EXPECT_EQ(Get("/healthz")->body, "ok\n");
+  // The first of them had to make room.
+  EXPECT_EQ(Hear(drippers.front()), "");
+  // And an end waits for none of them.
+  door_.reset();
+}
+
+// Bytes that go on coming move no deadline.
+TEST_F(HttpDoorTest, Finding04_ARequestHasOneDeadline) {
+  Serve();
+  const runtime::UniqueFd fd = Dial();
+  const Time began = runtime::MonotonicNow();
+  std::thread drips([&] {
+    for (int i = 0; i < 1000 && Say(fd, i == 0 ? "GET /healthz HTTP/1.1\r\nX: " : "x"); ++i) {
+      ::usleep(100'000);
+    }
+  });
+  EXPECT_THAT(Hear(fd), HasSubstr("408 Request Timeout"));
+  EXPECT_LT(runtime::MonotonicNow() - began, absl::Seconds(30));
+  ::shutdown(fd.get(), SHUT_RDWR);
+  drips.join();
+}
+
+TEST_F(HttpDoorTest, Finding04_ARequestIsBounded) {
+  Serve();
+  const std::string line(128 << 10, 'a');
+  EXPECT_THAT(Ask("GET /" + line), HasSubstr("431 "));
+  std::string headers = "GET /healthz HTTP/1.1\r\n";
+  for (int i = 0; i < 2000; ++i) headers += "X-" + std::to_string(i) + ": y\r\n";
+  EXPECT_THAT(Ask(headers), HasSubstr("431 "));
+  EXPECT_THAT(Ask("\x16\x03\x01 this is TLS\r\n\r\n"), HasSubstr("400 "));
+  EXPECT_THAT(Ask("POST /healthz HTTP/1.1\r\nContent-Length: 0\r\n\r\n"), HasSubstr("405 "));
+  EXPECT_THAT(Ask("POST /healthz HTTP/1.1\r\nContent-Length: 9999999\r\n\r\n"), HasSubstr("413 "));
+  const std::string head = Ask("HEAD /healthz HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(head, HasSubstr("200 OK"));
+  EXPECT_TRUE(head.ends_with("\r\n\r\n")) << head;
+}
+
+TEST_F(HttpDoorTest, Finding04_ANameThatIsNotOursIsRefused) {
+  Serve();
+  const auto with = [&](const std::string& host) {
+    return Ask("GET /v1/status.json HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+  };
+  for (const char* host : {"evil.example", "evil.example:7070", "127.0.0.1.evil.example"}) {
+    EXPECT_THAT(with(host), HasSubstr("421 ")) << host;
+    EXPECT_THAT(with(host), HasSubstr("host_refused")) << host;
+    EXPECT_THAT(with(host), ::testing::Not(HasSubstr("digits"))) << host;
+  }
+  for (const char* host : {"127.0.0.1:7070", "[::1]:7070", "localhost", "Coordinator.Example:1"}) {
+    EXPECT_THAT(with(host), HasSubstr("200 OK")) << host;
+  }
+}
+
 TEST_F(HttpDoorTest, AnAddressIsHadByOneServer) {
   Serve();
   const auto at = runtime::ParseAddress(door_->address());
   ASSERT_TRUE(at.ok());
-  const auto second = HttpDoor::Listen(loop_, *at, {});
+  const auto second = HttpDoor::Listen(loop_, {.listen = *at}, {});
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(second.status().message()), HasSubstr(door_->address()));
 }

@@ -342,7 +342,26 @@ void JobTable::Start(JobHost& job) {
       job.restored() ? " again: the server was started again" : "", job.grpc_address()));
 }
 
+absl::Status JobTable::CheckNamed(const JobOptions& options) const {
+  for (const JobOptions& named : options_.jobs) {
+    if (named.name != options.name) continue;
+    if (named.size == options.size && SameRoles(named.roles, options.roles) &&
+        named.recoverable == options.recoverable) {
+      return absl::OkStatus();
+    }
+    const coord::CoordinatorOptions is = CoordinatorOf(named, options_);
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrFormat(
+            "the server's command line has job '%s' as %s%s, and would not start with another one: "
+            "make it so, or choose another name",
+            is.job, ShapeOf(is), is.recoverable ? " (recoverable)" : "")),
+        "job_exists");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<JobHost*> JobTable::Make(JobOptions options) {
+  if (absl::Status status = CheckNamed(options); !status.ok()) return status;
   auto job = Add(options);
   if (!job.ok()) return job.status();
   Start(**job);

@@ -103,6 +103,9 @@ class JobTable {
   void BeginRetirement(JobHost* job);
   void Retired(const JobHost* job);
   absl::StatusOr<JobHost*> Make(JobOptions options);
+  // A job that the command line names must not come back as another one: no server would start on
+  // that state.
+  absl::Status CheckNamed(const JobOptions& options) const;
   bool InUse(JobHost& job) const;
   void ArmSweep();
   void Sweep();

@@ -26,6 +26,10 @@ void DeclareAddresses(DeclaredOptions& declared) {
              "Members of this job may die and come back without failing it.");
   table.Text("http", &declared.http, "HOST:PORT",
              "Where /healthz, /readyz, /metrics and /v1/*.json are answered. Empty: nowhere.");
+  table.List("http-host", &options.http_names, "NAME",
+             "What browsers and scrapers may call this host at --http, besides numbers, localhost\n"
+             "and the name in --http. Others are refused, so that no web page can point a name of\n"
+             "its own here and read what it should not.");
   table.Switch("insecure-network", &options.insecure_network,
                "Allow addresses that other hosts can reach, although nothing is encrypted or\n"
                "authenticated: whoever reaches such a port can read and change the job.");
@@ -214,6 +218,9 @@ void DeclareConnections(DeclaredOptions& declared) {
                  "From a stock client's connection to its first HTTP/2 settings.");
   table.Duration("drain-time", &door.drain_time,
                  "How long a server that ends lets its last answers go out.");
+  table.Duration(
+      "end-timeout", &declared.options.end_timeout,
+      "From SIGTERM or SIGINT until the server has ended, whatever clients or the disk do.");
 }
 
 }  // namespace

@@ -52,6 +52,8 @@ struct ServerOptions {
   size_t events_max = 10'000;
   // For browsers, Prometheus and scripts; absent: not served.
   std::optional<runtime::Address> http;
+  // What browsers may call this host beside its numbers: `http_host`.
+  std::vector<std::string> http_names;
 
   // Where the state is kept on disk; empty: only in memory.
   std::string state_directory;
@@ -61,6 +63,8 @@ struct ServerOptions {
   int32_t parent = 0;
   // Addresses that other hosts can reach are allowed.
   bool insecure_network = false;
+  // From the first signal until the process ends, whatever hangs.
+  absl::Duration end_timeout = absl::Seconds(5);
   bool verbose = false;
   LogFormat log_format = LogFormat::kText;
 };

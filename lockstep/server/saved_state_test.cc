@@ -154,6 +154,17 @@ TEST_F(SavedStateTest, AJobIsNotTakenForAnother) {
               AllOf(HasSubstr("--job digits"), HasSubstr("has this job as 4")));
 }
 
+TEST_F(SavedStateTest, Finding02_NobodyMakesANamedJobAnotherOneSoThatNoServerStarts) {
+  Serve({{.name = "digits", .size = 4}});
+  ASSERT_TRUE(Native()->Call(DeleteJob{.job = "digits"}, kPatience).ok());
+  const absl::Status refused =
+      Native()->Call(CreateJob{.job = "digits", .size = 5}, kPatience).status();
+  EXPECT_EQ(wire::native::ReasonOf(refused), "job_exists") << refused;
+  EXPECT_TRUE(Native()->Call(CreateJob{.job = "digits", .size = 4}, kPatience).ok());
+  End();
+  Serve({{.name = "digits", .size = 4}});
+}
+
 TEST_F(SavedStateTest, TheDirectoryHasOneServer) {
   Serve();
   EXPECT_THAT(WhyNot({}), AllOf(HasSubstr("--state: "), HasSubstr("another server's"),

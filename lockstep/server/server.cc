@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <csignal>
-#include <cstdlib>
 #include <future>
 #include <map>
 #include <random>
@@ -32,6 +30,9 @@ namespace {
 // Lines of the log about links, since whoever reaches the port can cause them.
 constexpr int kLinkNotices = 10;
 constexpr absl::Duration kLinkNoticesInterval = absl::Seconds(10);
+
+// Of a server that a signal did not end in time.
+constexpr int kExitNotDrained = 1;
 
 uint64_t RandomNumber() {
   std::random_device random;
@@ -72,7 +73,6 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const ServerOptions& opti
 Server::Server(const ServerOptions& options)
     : options_(options),
       started_(runtime::MonotonicNow()),
-      signals_(loop_.io()),
       ready_file_(options.ready_file),
       commits_(loop_),
       held_answers_(std::make_shared<HeldAnswers>(commits_)),
@@ -271,7 +271,9 @@ absl::Status Server::StartHttp() {
         return feed_.Read(request);
       },
       .when_durable = [this](HttpSource::Release release) { commits_.Follow(std::move(release)); }};
-  auto http = HttpDoor::Listen(loop_, *options_.http, std::move(source));
+  HttpDoor::Options door{.listen = *options_.http, .names = options_.http_names};
+  door.names.push_back(options_.http->host);
+  auto http = HttpDoor::Listen(loop_, std::move(door), std::move(source));
   if (!http.ok()) {
     return absl::Status(http.status().code(),
                         absl::StrCat("--http: ", std::string(http.status().message())));
@@ -322,19 +324,22 @@ void Server::Drain() {
 }
 
 void Server::DrainOnSignals() {
-  signals_.add(SIGTERM);
-  signals_.add(SIGINT);
-  AwaitSignal();
+  signals_ =
+      std::make_unique<runtime::StopSignals>(loop_, [this](int signal) { BeginEnd(signal); });
 }
 
-void Server::AwaitSignal() {
-  signals_.async_wait([this](const asio::error_code& error, int signal) {
-    if (error) return;
-    if (draining_) std::_Exit(128 + signal);
-    spdlog::info("signal {}: draining; a second one ends the server at once", signal);
-    BeginDrain();
-    AwaitSignal();
-  });
+void Server::BeginEnd(int signal) {
+  spdlog::info("signal {}: draining; a second one ends the server at once", signal);
+  // Nothing is lost with what hangs: what was answered is durable.
+  end_limit_ = std::make_unique<runtime::EndLimit>(
+      options_.end_timeout, kExitNotDrained, [limit = options_.end_timeout] {
+        spdlog::error(
+            "the server did not end within {} (end_timeout): it ends now; what it has "
+            "answered is kept",
+            absl::FormatDuration(limit));
+        spdlog::shutdown();
+      });
+  BeginDrain();
 }
 
 void Server::BeginDrain() {

@@ -15,10 +15,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "asio/signal_set.hpp"
 #include "lockstep/link/server.h"
 #include "lockstep/observe/log_limiter.h"
+#include "lockstep/runtime/end_limit.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/stop_signals.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
 #include "lockstep/server/crew_host.h"
@@ -74,7 +75,8 @@ class Server {
 
   // --- For a program that is nothing but a server ---
 
-  // From now on SIGTERM and SIGINT drain; a second one ends the process at once.
+  // From now on SIGTERM and SIGINT drain, and `end_timeout` later the process has ended, whatever
+  // clients or the disk do; a second one ends it at once.
   void DrainOnSignals();
 
   // Runs until drained, or until the state cannot be written any more, which is returned. Writes
@@ -92,7 +94,7 @@ class Server {
   absl::Status WriteReadyFile();
   absl::Status StartHttp();
 
-  void AwaitSignal();
+  void BeginEnd(int signal);
   void BeginDrain();
   void PartDrained();
 
@@ -107,9 +109,10 @@ class Server {
   bool OnLoop(const std::function<void()>& function);
 
   const ServerOptions options_;
+  std::unique_ptr<runtime::EndLimit> end_limit_;  // since a signal; the last to go
   const Time started_;
   runtime::Loop loop_;
-  asio::signal_set signals_;
+  std::unique_ptr<runtime::StopSignals> signals_;  // null: they are not ours
   ReadyFile ready_file_;
   CommitQueue commits_;
   const std::shared_ptr<HeldAnswers> held_answers_;

@@ -143,7 +143,7 @@ TEST(StructuredFuzz, Finding02_NoRequestMakesTheStateUnreadable) {
   const int64_t requests = Count("LOCKSTEP_FUZZ_REQUESTS", kRequestsByDefault);
   const int64_t seed = Count("LOCKSTEP_FUZZ_SEED", 1);
   Filler filler(static_cast<uint64_t>(seed));
-  Server server("base=2", {"--torch-store-durable"});
+  Server server("a=2", {"--torch-store-durable"});
   int64_t most_memory = 0;
   int lives = 0;
   for (int64_t sent = 0; sent < requests; ++lives) {

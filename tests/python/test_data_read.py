@@ -4,6 +4,7 @@ import asyncio
 import collections
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -255,7 +256,8 @@ def test_a_slow_trainer_does_not_stall_a_fast_one_and_a_late_one_gets_the_rest(c
 @pytest.fixture(scope="module")
 def with_functions(tmp_path_factory):
     """A worker whose Python has our package and the functions of these tests."""
-    with Cluster(0, tmp_path_factory.mktemp("functions"), ("--python", sys.executable)) as one:
+    options = ("--python", sys.executable, "--allow-function", "data_functions")
+    with Cluster(0, tmp_path_factory.mktemp("functions"), options) as one:
         one.add(PYTHONPATH=os.pathsep.join([str(PACKAGE), os.path.dirname(__file__)]))
         yield one
 
@@ -277,6 +279,21 @@ def test_a_function_that_kills_its_process_is_told_or_skipped(with_functions, na
     skipping = dataset.on_error("skip").read(with_functions.address, name=f"{name}-skipping",
                                              timeout=LIMIT_S)
     assert plain(skipping) == [n for n in range(20) if n != 7]
+
+
+def test_finding_01_a_worker_runs_no_function_that_its_operator_did_not_allow(cluster, tmp_path, name):
+    proof = tmp_path / "proof"
+    program = numpy.frombuffer(f"open({str(proof)!r}, 'w').close()".encode(), dtype="uint8")
+    attack = data.array(program[None]).map("builtins:exec", returns="uint8[?]")
+    with pytest.raises(lockstep.PermissionDenied, match="--allow-function") as caught:
+        list(attack.read(cluster.address, name=name, timeout=LIMIT_S))
+    assert caught.value.reason == "function_refused" and not proof.exists()
+
+
+def test_finding_01_functions_of_builtins_cannot_be_allowed(cluster):
+    said = subprocess.run([LOCKSTEP, "worker", "--allow-function", "builtins:exec"], text=True,
+                          capture_output=True, timeout=LIMIT_S, check=False)
+    assert said.returncode == 2 and "builtins:exec" in said.stderr, said
 
 
 # --- Bad input ----------------------------------------------------------------------------------
@@ -320,6 +337,28 @@ def test_a_path_outside_what_is_allowed_is_refused(tmp_path, name):
             with pytest.raises(lockstep.PermissionDenied) as caught:
                 list(data.lines(path).read(own.address, timeout=LIMIT_S))
             assert caught.value.reason == "path_refused"
+
+
+def test_finding_16_what_is_refused_tells_nothing_of_what_is_there(tmp_path, name):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "secret.txt").write_text("secret\n")
+    (inside / "way").symlink_to(tmp_path)
+    with Cluster(1, inside, ("--allow-path", inside)) as own:
+        def refused(path):
+            with pytest.raises(lockstep.PermissionDenied) as caught:
+                list(data.lines(path).read(own.address, timeout=LIMIT_S))
+            return re.sub(r"secret|absent", "FILE", str(caught.value).split("lines: ")[1])
+
+        assert refused("../secret.txt") == refused("../absent.txt")
+        assert refused("way/secret.txt") == refused("way/absent.txt")
+        assert refused("../secret*") == refused("../absent*")
+        assert refused("way/secret*") == refused("way/absent*")
+
+
+def test_finding_16_braces_are_bounded(cluster, name):
+    with pytest.raises(lockstep.InvalidArgument, match="brace_expansions_max"):
+        list(data.lines("{a,b}" * 40).read(cluster.address, name=name, timeout=LIMIT_S))
 
 
 def test_a_file_that_changes_while_it_is_read_is_told(cluster, name):
@@ -561,7 +600,8 @@ def test_arguments_that_make_no_sense_are_refused_at_once(options, error):
 
 
 def test_a_worker_ends_in_time_whatever_it_runs(name):
-    with Cluster(1, None, ("--drain-time", "500ms", "--end-timeout", "5s")) as own:
+    options = ("--drain-time", "500ms", "--end-timeout", "5s", "--allow-function", "data_functions")
+    with Cluster(1, None, options) as own:
         dataset = data.range(100).map("data_functions:takes_for_ever", returns="int64")
         with dataset.read(own.address, name=name, timeout=LIMIT_S) as reader:
             with pytest.raises(lockstep.DeadlineExceeded):

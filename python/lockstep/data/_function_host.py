@@ -201,13 +201,19 @@ def write_frame(value: Any, spec: Spec) -> list[Any]:
     return [head, bytes(_round_up(len(head)) - len(head)), *leaves]
 
 
-def find(reference: str) -> Callable[[Any], Any]:
+def find(reference: str, of_module: bool = False) -> Callable[[Any], Any]:
+    """With `of_module` only a function that the module itself defines, not what it has imported."""
     module, _, name = reference.partition(":")
     found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
     if not callable(found):
         raise TypeError(f"{reference} is no function")
+    if of_module and (getattr(found, "__module__", None), getattr(found, "__qualname__", None)) != (
+            module, name):
+        raise PermissionError(
+            f"{module} does not define {name} itself, and this worker may run only what it defines: "
+            f"its operator allows it with --allow-function {reference}")
     result: Callable[[Any], Any] = found
     return result
 
@@ -229,9 +235,9 @@ class _Host:
         body = self._receive()
         if body is None:
             return
-        reference, taken, returned = str(body[1], "utf-8").split("\n")
+        reference, taken, returned, granted = str(body[1], "utf-8").split("\n")
         try:
-            function = find(reference)
+            function = find(reference, granted != "name")
             spec_in, spec_out = Spec(taken), Spec(returned)
             _numpy()
         except BaseException as error:  # also SystemExit, of a module that is a program

@@ -1,0 +1,72 @@
+// One connection of the HTTP door: one request, one answer, and a deadline for each.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "asio/ip/tcp.hpp"
+#include "lockstep/preempt/http_wire.h"
+#include "lockstep/runtime/loop.h"
+#include "lockstep/server/http_request.h"
+
+namespace lockstep::server {
+
+// Reads a request, hands it over, writes the answer, and ends. How many bytes come, and how often,
+// moves no deadline. Loop-confined to the door's own loop. Bounds: `kRequestBytesMax`,
+// `kRequestTime`, `kAnswerTime`.
+class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+ public:
+  // Line, headers and body together: `http_request_bytes_max`.
+  static constexpr size_t kRequestBytesMax = 8 << 10;
+  // From the connection until the request is whole: `http_request_time`.
+  static constexpr absl::Duration kRequestTime = absl::Seconds(5);
+  // For the answer to go out, however slowly it is read: `http_answer_time`.
+  static constexpr absl::Duration kAnswerTime = absl::Seconds(30);
+
+  using Request = preempt::HttpMessage;
+  struct Events {
+    // A whole request; answered by `Answer`, now or later.
+    std::function<void(const std::shared_ptr<HttpConnection>&, Request)> request;
+    // It is over, and forgotten by whoever counts it.
+    std::function<void(HttpConnection&)> ended;
+  };
+
+  HttpConnection(runtime::Loop& loop, asio::ip::tcp::socket socket, const Events& events);
+
+  void Start();
+  // The first answer counts.
+  void Answer(HttpAnswer answer);
+  // This answer unless another one comes first, within that time.
+  void AnswerAfter(absl::Duration time, HttpAnswer answer);
+  // At once, without an answer.
+  void End();
+
+  // Whether its request is not whole yet.
+  bool reading() const { return state_ == State::kReading; }
+  // Whether its answer is still to come.
+  bool waits() const { return state_ == State::kAsked; }
+
+ private:
+  enum class State { kReading, kAsked, kAnswering, kLingering, kEnded };
+
+  void Read();
+  void Took(size_t bytes);
+  // Until the other end has closed, so that no reset overtakes the answer.
+  void Linger();
+
+  asio::ip::tcp::socket socket_;
+  runtime::Timer deadline_;
+  const Events& events_;
+  preempt::HttpReader reader_;
+  std::array<char, 4096> buffer_;
+  size_t received_ = 0;
+  bool head_ = false;
+  std::string answer_;
+  State state_ = State::kReading;
+};
+
+}  // namespace lockstep::server

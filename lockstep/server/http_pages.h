@@ -1,0 +1,37 @@
+// The pages of the HTTP door: what each asks the server for, and how the answer is written.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <variant>
+
+#include "lockstep/server/http_request.h"
+#include "lockstep/server/server_view.h"
+#include "lockstep/wire/native/job_messages.h"
+
+namespace lockstep::server {
+
+// Of this job; of all when it is empty.
+struct AskForView {
+  std::string job;
+  bool durable = true;
+  std::function<HttpAnswer(const ServerView&)> page;
+};
+struct AskForEvents {
+  wire::native::WatchEvents request;
+};
+// Whether the loop runs.
+struct AskForLife {};
+
+// What there is to ask, or the answer when there is nothing.
+using HttpAsk = std::variant<HttpAnswer, AskForLife, AskForView, AskForEvents>;
+
+HttpAsk FindPage(const HttpTarget& target);
+
+HttpAnswer EventsPage(const wire::native::WatchEventsReply& reply);
+// Of a status that an ask ended with: 404, 400 or 503 with its reason.
+HttpAnswer RefusalOf(const absl::Status& status);
+// Text for people: a health page.
+HttpAnswer TextPage(int status, std::string text);
+
+}  // namespace lockstep::server
