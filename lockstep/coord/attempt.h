@@ -142,9 +142,13 @@ class Attempt {
   void Snapshot(std::vector<TimedRecord>& records) const;
 
   Time NextDeadline() const;
+  // All but the members.
   void FillView(Time now, CoordinatorView& view) const;
   MemberView ViewOf(Time now, MemberIndex member) const;
   const KeyValues& keys() const { return keys_; }
+  size_t CountConnected() const;
+  // Its condition is kMissing; much cheaper than ViewOf.
+  bool IsMissing(MemberIndex member) const;
 
  private:
   struct Shutdown {

@@ -22,8 +22,8 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   view.service = service_;
   view.started = started_.value_or(now);
   view.state = state();
-  for (int32_t i = 0; i < membership_.size(); ++i) {
-    view.members.push_back(ViewOf(now, MemberIndex(i)));
+  for (int32_t i = 0; i < membership_.size() && !view.somebody_came; ++i) {
+    view.somebody_came = !IsMissing(MemberIndex(i));
   }
   const size_t rows_max = job_.options.view_rows_max;
   view.barriers = barriers_.View(rows_max);
@@ -86,6 +86,23 @@ std::string WhyMissing(Time now, const ProcessRecord& process) {
 }
 
 }  // namespace
+
+size_t Attempt::CountConnected() const {
+  size_t connected = 0;
+  for (int32_t i = 0; i < membership_.size(); ++i) {
+    const MemberIndex member(i);
+    const bool is = membership_.Get(member).state == MemberState::kConnected;
+    if (is && !told_.contains(member)) ++connected;
+  }
+  return connected;
+}
+
+bool Attempt::IsMissing(MemberIndex index) const {
+  const Membership::Member& member = membership_.Get(index);
+  if (member.state == MemberState::kError) return !member.ever_registered;
+  return member.state == MemberState::kDisconnected && !registration_.Waits(index) &&
+         !member.grace_until;
+}
 
 MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
   const Membership::Member& member = membership_.Get(index);

@@ -412,11 +412,35 @@ Time Coordinator::NextDeadline() const {
   return std::min({attempt_->NextDeadline(), sessions_.NextDeadline(), job_watch_.NextDeadline()});
 }
 
-void Coordinator::ForEachKeyBelow(absl::string_view directory, KeyValues::KeyVisitor visit) const {
-  attempt_->keys().ForEachBelow(directory, visit);
+bool Coordinator::ForEachKeyBelow(absl::string_view directory, absl::string_view after,
+                                  size_t keys_max, KeyValues::KeyVisitor visit) const {
+  return attempt_->keys().ForEachBelow(directory, after, keys_max, visit);
 }
 
 CoordinatorView Coordinator::View(Time now) const {
+  CoordinatorView view = Summary(now);
+  for (int32_t i = 0; i < view.size; ++i) view.members.push_back(ViewOf(now, MemberIndex(i)));
+  return view;
+}
+
+MemberView Coordinator::ViewOf(Time now, MemberIndex member) const {
+  return attempt_->ViewOf(now, member);
+}
+
+int64_t Coordinator::attempt() const { return job_->attempt; }
+
+std::string Coordinator::NameOf(MemberIndex member) const { return job_->Name(member); }
+
+bool Coordinator::AnyProcessRuns() const {
+  return std::any_of(job_->processes.begin(), job_->processes.end(),
+                     [](const ProcessRecord& process) {
+                       return process.running && !process.stopped && !process.left_out;
+                     });
+}
+
+size_t Coordinator::CountConnected() const { return attempt_->CountConnected(); }
+
+CoordinatorView Coordinator::Summary(Time now) const {
   CoordinatorView view{
       .job = job_->options.job, .size = job_->options.size, .attempt = job_->attempt};
   for (const auto& [version, error] : job_->errors) view.errors.push_back(error);

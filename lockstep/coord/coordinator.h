@@ -60,8 +60,19 @@ class Coordinator {
   Time NextDeadline() const;
 
   CoordinatorView View(Time now) const;
-  // The keys of the current attempt below a directory, in order.
-  void ForEachKeyBelow(absl::string_view directory, KeyValues::KeyVisitor visit) const;
+  // The same without the members, of which there may be many: they can be looked at one by one.
+  CoordinatorView Summary(Time now) const;
+  MemberView ViewOf(Time now, MemberIndex member) const;
+  int64_t attempt() const;
+  // As errors list it: "task/2".
+  std::string NameOf(MemberIndex member) const;
+  bool AnyProcessRuns() const;
+  // Members that are in the attempt and have not left it.
+  size_t CountConnected() const;
+  // The first keys of the current attempt below a directory and behind `after`, in order. Returns
+  // whether there are more.
+  bool ForEachKeyBelow(absl::string_view directory, absl::string_view after, size_t keys_max,
+                       KeyValues::KeyVisitor visit) const;
 
   const CoordinatorOptions& options() const;
   // Of the current attempt.

@@ -40,10 +40,11 @@ class HttpDoorTest : public ::testing::Test {
 
   void Serve(absl::Duration patience = absl::Seconds(60)) {
     HttpSource source = {
-        .view = [this](const std::string& job) -> absl::StatusOr<ServerView> {
+        .view = [this](const std::string& job, HttpSource::Viewed viewed) {
           EXPECT_TRUE(loop_.InLoop());
           if (!job.empty() && job != "digits") {
-            return wire::native::WithReason(absl::NotFoundError("no such job"), "unknown_job");
+            return viewed(
+                wire::native::WithReason(absl::NotFoundError("no such job"), "unknown_job"));
           }
           ServerView view;
           view.status.jobs = {
@@ -54,8 +55,9 @@ class HttpDoorTest : public ::testing::Test {
                .barriers = {{.id = "b", .waiting = {0}}}}};
           view.counts = {{}};
           view.not_ready = not_ready_;
-          return view;
+          viewed(std::move(view));
         },
+        .not_ready = [this] { return not_ready_; },
         .events = [](const WatchEvents& request) -> absl::StatusOr<WatchEventsReply> {
           return WatchEventsReply{
               .log = 7, .events = {{.text = request.job}}, .next_after = request.after + 1};

@@ -61,7 +61,12 @@ class JobHost final : public NativeJob {
   // What comes in at the doors, and what a launcher reports.
   void Handle(coord::Event event) override;
 
-  coord::CoordinatorView View() const;
+  // Without the members, of which there may be many: they are looked at one by one.
+  coord::CoordinatorView Summary(Time now) const { return coordinator_.Summary(now); }
+  coord::MemberView MemberAt(Time now, MemberIndex member) const {
+    return coordinator_.ViewOf(now, member);
+  }
+  int64_t attempt() const { return coordinator_.attempt(); }
   const std::string& name() const { return name_; }
   const coord::CoordinatorOptions& options() const { return coordinator_.options(); }
   int32_t size() const { return options().size; }
@@ -74,7 +79,9 @@ class JobHost final : public NativeJob {
 
   // Members that are in the current attempt and have not left it.
   size_t CountConnected() const;
-  RendezvousTotals CountRendezvous() const;
+  // Adds the next keys that tell of a rendezvous to `keys`; `after` is where it goes on. Returns
+  // whether there are more.
+  bool CountRendezvous(RendezvousTotalsOfKeys& keys, std::string& after) const;
   size_t CountStockConnections() { return door_.CountConnections(); }
 
   // Whether it is deleted after a rest, and when somebody was seen to use it.

@@ -12,6 +12,8 @@
 #include "lockstep/runtime/loopback.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/from_store_view.h"
+#include "lockstep/wire/native/from_view.h"
 
 namespace lockstep::server {
 namespace {
@@ -311,6 +313,20 @@ absl::StatusOr<wire::native::CreateJobReply> JobTable::Create(
   if (!job.ok()) return job.status();
   return wire::native::CreateJobReply{
       .created = true, .grpc = (*job)->grpc_address(), .store = (*job)->stores().address()};
+}
+
+absl::StatusOr<wire::native::JobStatus> JobTable::Summary(Time now,
+                                                          const std::string& name) const {
+  const auto job = Get(name);
+  if (!job.ok()) return job.status();
+  auto status = wire::native::FromView(now, (*job)->Summary(now), (*job)->grpc_address());
+  status.stacks = (*job)->LastStacks(now);
+  const StoreHost& stores = (*job)->stores();
+  if (stores.address().empty()) return status;
+  status.store = stores.address();
+  status.torch_store =
+      wire::native::FromStoreView(now, stores.View(), stores.attempt(), (*job)->size());
+  return status;
 }
 
 absl::StatusOr<wire::native::OpenStoreReply> JobTable::OpenStore(
