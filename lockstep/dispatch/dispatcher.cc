@@ -267,12 +267,16 @@ std::vector<TimedRecord> Dispatcher::Impl::Snapshot() const {
   return timed;
 }
 
-std::vector<ConsumerProcess> Dispatcher::Impl::Processes(IterationId only) const {
+std::vector<ConsumerProcess> Dispatcher::Impl::Processes() const {
   std::vector<ConsumerProcess> processes;
-  for (const auto& [id, iteration] : iterations_) {
-    if (only == IterationId() || id == only) iteration->ListProcesses(processes);
-  }
+  for (const auto& [id, iteration] : iterations_) iteration->ListProcesses(processes);
   return processes;
+}
+
+std::optional<ConsumerProcess> Dispatcher::Impl::ProcessOf(IterationId iteration,
+                                                           ConsumerId consumer) const {
+  const auto found = iterations_.find(iteration);
+  return found == iterations_.end() ? std::nullopt : found->second->ProcessOf(consumer);
 }
 
 View Dispatcher::Impl::GetView(Time now) const {
@@ -333,8 +337,10 @@ void Dispatcher::Handle(Time now, Event event, Effects& out) {
 }
 Time Dispatcher::NextDeadline() const { return impl_->NextDeadline(); }
 View Dispatcher::GetView(Time now) const { return impl_->GetView(now); }
-std::vector<ConsumerProcess> Dispatcher::Processes(IterationId iteration) const {
-  return impl_->Processes(iteration);
+std::vector<ConsumerProcess> Dispatcher::Processes() const { return impl_->Processes(); }
+std::optional<ConsumerProcess> Dispatcher::ProcessOf(IterationId iteration,
+                                                     ConsumerId consumer) const {
+  return impl_->ProcessOf(iteration, consumer);
 }
 absl::Status Dispatcher::Apply(Time at, const Record& record) { return impl_->Apply(at, record); }
 std::vector<TimedRecord> Dispatcher::Snapshot() const { return impl_->Snapshot(); }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,8 +45,10 @@ class Dispatcher {
   Time NextDeadline() const;
 
   View GetView(Time now) const;
-  // Of an iteration's consumers that are there; of all when it is 0.
-  std::vector<ConsumerProcess> Processes(IterationId iteration = {}) const;
+  // The processes of all consumers that are there: takes time for each of them.
+  std::vector<ConsumerProcess> Processes() const;
+  // The process of one consumer, if it is there.
+  std::optional<ConsumerProcess> ProcessOf(IterationId iteration, ConsumerId consumer) const;
 
   // Restores what was recorded: `Snapshot` records first, then those of later effects, in order;
   // then `Handle(now, Restored{})`. Only before the first `Handle`.

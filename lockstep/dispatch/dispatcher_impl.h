@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -59,7 +60,8 @@ class Dispatcher::Impl {
   }
   Time NextDeadline() const { return env_.deadlines.Next(); }
   View GetView(Time now) const;
-  std::vector<ConsumerProcess> Processes(IterationId only) const;
+  std::vector<ConsumerProcess> Processes() const;
+  std::optional<ConsumerProcess> ProcessOf(IterationId iteration, ConsumerId consumer) const;
   absl::Status Apply(Time at, const Record& record);
   std::vector<TimedRecord> Snapshot() const;
 

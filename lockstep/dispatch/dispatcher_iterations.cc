@@ -189,6 +189,12 @@ void Dispatcher::Impl::On(Time now, const OpenIteration& request, Effects& out) 
     return out.Fail(request.call,
                     InvalidRequest("a consumer has a name, of at most name_bytes_max bytes"));
   }
+  if (request.host.size() > env_.options.name_bytes_max ||
+      request.machine.size() > env_.options.name_bytes_max) {
+    return out.Fail(request.call,
+                    InvalidRequest("a consumer's host and machine have at most name_bytes_max "
+                                   "bytes each"));
+  }
   if (request.spec.mode != Mode::kFirstCome && request.index >= request.spec.consumers &&
       request.spec.mode == Mode::kExact) {
     return out.Fail(request.call, InvalidRequest(absl::StrCat("consumer ", request.index, " of ",

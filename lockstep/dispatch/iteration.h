@@ -99,6 +99,7 @@ class Iteration {
   IterationRow Row(Time now) const;
   // Of consumers that are there.
   void ListProcesses(std::vector<ConsumerProcess>& out) const;
+  std::optional<ConsumerProcess> ProcessOf(ConsumerId consumer) const;
 
   // --- Records: `shape` may be null while it is not started ---
   absl::Status ApplyStarted(std::shared_ptr<const Shape> shape);

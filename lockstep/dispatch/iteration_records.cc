@@ -427,15 +427,21 @@ void Iteration::Snapshot(std::vector<Record>& out) const {
 
 void Iteration::ListProcesses(std::vector<ConsumerProcess>& out) const {
   for (const auto& [id, consumer] : consumers_) {
-    if (consumer.away) continue;
-    out.push_back({.iteration = id_,
-                   .consumer = id,
-                   .life = consumer.life,
-                   .host = consumer.host,
-                   .pid = consumer.pid,
-                   .machine = consumer.machine,
-                   .started = consumer.started});
+    if (auto process = ProcessOf(id)) out.push_back(*std::move(process));
   }
+}
+
+std::optional<ConsumerProcess> Iteration::ProcessOf(ConsumerId id) const {
+  const auto found = consumers_.find(id);
+  if (found == consumers_.end() || found->second.away) return std::nullopt;
+  const Consumer& consumer = found->second;
+  return ConsumerProcess{.iteration = id_,
+                         .consumer = id,
+                         .life = consumer.life,
+                         .host = consumer.host,
+                         .pid = consumer.pid,
+                         .machine = consumer.machine,
+                         .started = consumer.started};
 }
 
 IterationRow Iteration::Row(Time now) const {

@@ -93,6 +93,20 @@ TEST(Refusals, AnIndexThatSomebodyHas) {
   ExpectRefused(service.ErrorOf(service.Open(spec, "b", 2, 0)), "consumer_index_taken", "is a on");
 }
 
+TEST(Refusals, AHostOrMachineThatIsTooLong) {
+  Service service(100, {.name_bytes_max = 20});
+  OpenIteration request{.spec = Exact(service.Register(), 2),
+                        .consumer = "a",
+                        .life = ConsumerLife(1),
+                        .host = std::string(21, 'h')};
+  ExpectRefused(service.ErrorOf(service.Send(request)), "invalid_argument", "name_bytes_max");
+  request.host = std::string(20, 'h');
+  request.machine = std::string(21, 'm');
+  ExpectRefused(service.ErrorOf(service.Send(request)), "invalid_argument", "name_bytes_max");
+  request.machine = std::string(20, 'm');
+  service.Get<IterationOpened>(service.Send(request));
+}
+
 TEST(Refusals, AFormerLifeOfAConsumer) {
   Service service;
   const IterationSpec spec = Exact(service.Register(), 2);

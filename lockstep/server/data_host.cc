@@ -244,19 +244,17 @@ void DataHost::Ended(link::LinkId link) {
     if (at == link_of_consumer_.end() || at->second != link) continue;
     link_of_consumer_.erase(at);
     Handle(dispatch::ConsumerLinkEnded{consumer.first, consumer.second});
-    for (const dispatch::ConsumerProcess& one : dispatcher_.Processes(consumer.first)) {
-      if (one.consumer == consumer.second) WatchConsumer(one);
-    }
+    const auto process = dispatcher_.ProcessOf(consumer.first, consumer.second);
+    if (process) WatchConsumer(*process);
   }
 }
 
 void DataHost::ConsumerOpened(const Call& call, const dispatch::IterationOpened& opened) {
   if (!speakers_.contains(call.link)) return;
   ConsumerSpeaks(call.link, {opened.iteration, opened.consumer});
-  for (const dispatch::ConsumerProcess& one : dispatcher_.Processes(opened.iteration)) {
-    // A new process may have the number of one that ended.
-    if (one.consumer == opened.consumer) ended_processes_.erase({one.host, one.pid});
-  }
+  // A new process may have the number of one that ended.
+  const auto process = dispatcher_.ProcessOf(opened.iteration, opened.consumer);
+  if (process) ended_processes_.erase({process->host, process->pid});
 }
 
 void DataHost::ConsumerSpeaks(link::LinkId link, const ConsumerKey& key) {

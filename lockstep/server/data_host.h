@@ -124,7 +124,8 @@ class DataHost {
   std::map<dispatch::WorkerId, link::LinkId> link_of_worker_;
   std::map<ConsumerKey, link::LinkId> link_of_consumer_;
   ProcessWatch watch_;  // of consumers without a link
-  // That ended, as who started them says, by host and pid; of consumers whose link still stands.
+  // By host and pid: processes that have ended, as their launcher reports, of consumers whose link
+  // still stands.
   std::set<std::pair<std::string, int64_t>> ended_processes_;
   DataCounters counters_;
   observe::LogLimiter notices_;

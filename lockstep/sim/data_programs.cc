@@ -62,9 +62,8 @@ void DataWorld::TellEnd(const Program& program) {
   After(absl::Milliseconds(chance_.Between(0, late_ms)), [this, fact]() mutable {
     if (dispatcher_ == nullptr) return;
     if (scenario_.mutant == DataMutant::kRobsTheLiving) {
-      for (const dispatch::ConsumerProcess& one : dispatcher_->Processes(fact.iteration)) {
-        if (one.consumer == fact.consumer) fact.life = one.life;
-      }
+      const auto process = dispatcher_->ProcessOf(fact.iteration, fact.consumer);
+      if (process) fact.life = process->life;
     }
     Feed(fact);
   });

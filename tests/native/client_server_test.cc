@@ -288,6 +288,7 @@ int RunMembers(const std::string& address, int32_t size, int32_t from, int32_t c
   Seen<int64_t> told;
   for (int32_t i = 0; i < count; ++i) {
     JoinAsync({.address = address, .job = "digits", .index = from + i}, [&, i](auto member) {
+      if (!member.ok()) std::cerr << "member " << from + i << ": " << member.status() << std::endl;
       if (member.ok()) members[static_cast<size_t>(i)] = *std::move(member);
       joined.Add(member.ok() ? 1 : 0);
     });
