@@ -178,6 +178,7 @@ void Attempt::Connect(Time now, MemberIndex member) {
     membership_.Disconnect(now, member);
   }
   membership_.Connect(now, member);
+  job_.SomebodyJoined();
 }
 
 void Attempt::Restarted(Time now, const Admission& request, Effects& out) {

@@ -18,6 +18,19 @@ size_t Attempt::waits() const {
          registration_.waits() + preemption_.waits() + parked_.size();
 }
 
+void Attempt::NameSilentHosts(Time now, std::vector<MemberView>& members) const {
+  std::map<std::string, Time> heard;
+  for (MemberView& view : members) {
+    const Membership::Member& member = membership_.Get(view.member);
+    const bool silent = view.condition == MemberCondition::kSuspect && member.suspect &&
+                        (member.link == Membership::Link::kUp ||
+                         member.link == Membership::Link::kSilent);
+    if (!silent || job_.processes[view.member.value()].stopped) continue;
+    if (heard.empty()) heard = HostsHeard();
+    view.why += SilentHostText(now, view.member, heard);
+  }
+}
+
 void Attempt::FillView(Time now, CoordinatorView& view) const {
   view.service = service_;
   view.started = started_.value_or(now);
@@ -25,6 +38,7 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   for (int32_t i = 0; i < membership_.size(); ++i) {
     view.members.push_back(ViewOf(now, MemberIndex(i)));
   }
+  NameSilentHosts(now, view.members);
   const size_t rows_max = job_.options.view_rows_max;
   view.barriers = barriers_.View(rows_max);
   view.barriers_open = barriers_.open() + (shutdown_.gathering ? 1 : 0);
@@ -59,7 +73,7 @@ namespace {
 
 ProcessState StateOf(const ProcessRecord& process) {
   if (process.left_out) return ProcessState::kLeftOut;
-  if (process.pid == 0) return ProcessState::kUnknown;
+  if (process.pid == 0 || process.former) return ProcessState::kUnknown;
   if (process.stopped) return ProcessState::kStopped;
   if (process.running) return ProcessState::kRunning;
   return process.failed ? ProcessState::kFailed : ProcessState::kEnded;
@@ -68,6 +82,10 @@ ProcessState StateOf(const ProcessRecord& process) {
 // Of a program that knows nothing of us a launcher can tell at least that.
 std::string WhyMissing(Time now, const ProcessRecord& process) {
   const std::string span = FormatSpan(now - process.since);
+  const std::string ended = absl::StrCat(
+      !process.ended.empty() ? process.ended : process.failed ? "its process failed" : "its process ended",
+      " ", span, " ago");
+  if (process.former) return absl::StrCat("in the run before, ", ended);
   switch (StateOf(process)) {
     case ProcessState::kUnknown:
       return "";
@@ -81,23 +99,62 @@ std::string WhyMissing(Time now, const ProcessRecord& process) {
     case ProcessState::kFailed:
       break;
   }
-  return absl::StrCat(process.ended.empty() ? "its process ended" : process.ended, " ", span,
-                      " ago");
+  return ended;
 }
 
 }  // namespace
+
+std::map<std::string, Time> Attempt::HostsHeard() const {
+  std::map<std::string, Time> heard;
+  for (int32_t i = 0; i < membership_.size(); ++i) {
+    const Membership::Member& member = membership_.Get(MemberIndex(i));
+    if (member.state != MemberState::kConnected) continue;
+    const std::string& host = job_.HostOf(MemberIndex(i));
+    if (host.empty()) continue;
+    Time& last = heard[host];
+    last = std::max(last, member.last_heard);
+  }
+  return heard;
+}
+
+std::string Attempt::SilentHostText(Time now, MemberIndex member,
+                                    const std::map<std::string, Time>& heard) const {
+  const std::string& host = job_.HostOf(member);
+  const auto found = heard.find(host);
+  if (heard.size() < 2 || found == heard.end()) return "";
+  const absl::Duration silent = now - found->second;
+  // Members of one host do not fall silent at the same moment.
+  if (2 * silent < now - membership_.Get(member).last_heard) return "";
+  return absl::StrCat("; ", host, " has not been heard for ", FormatSpan(silent));
+}
+
+MemberView Attempt::ProcessViewOf(Time now, MemberIndex index) const {
+  const ProcessRecord& process = job_.processes[index.value()];
+  MemberView view{
+      .member = index, .name = job_.Name(index), .condition = MemberCondition::kMissing};
+  view.since = now;
+  if (!process.newer && !process.left_out) return view;
+  view.why = WhyMissing(now, process);
+  view.host = process.host;
+  view.pid = process.pid;
+  view.process = StateOf(process);
+  view.process_since = process.since;
+  return view;
+}
 
 MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
   const Membership::Member& member = membership_.Get(index);
   const ProcessRecord& process = job_.processes[index.value()];
   const PlaceRecord& place = job_.places[index.value()];
   const bool told = member.ever_registered && !place.host.empty();  // by itself
+  // A process of another run than the member's says nothing about it.
+  const bool launched = !process.former && !(process.newer && member.ever_registered);
   MemberView view{.member = index,
                   .name = job_.NameWithLife(index),
                   .since = member.since,
                   .peer = member.peer,
-                  .host = told ? place.host : process.host,
-                  .pid = told ? place.pid : process.pid,
+                  .host = told ? place.host : launched ? process.host : "",
+                  .pid = told ? place.pid : launched ? process.pid : 0,
                   .step = member.step,
                   .phase = member.phase,
                   .labels = member.labels,

@@ -299,5 +299,65 @@ TEST(Attempts, AStoppedCoordinatorOpensNone) {
               HasError(StatusCode::kInternal, Reason::kServiceStopped));
 }
 
+// A run whose processes join, which ends well; then another one whose processes do not.
+TEST(Attempts, UseA01_TheNewestRunIsShownOnceItsProcessesExist) {
+  CoordinatorHarness h({.size = 2});
+  for (int member = 0; member < 2; ++member) h.ProcessStarted(member, 50 + member);
+  h.RegisterAll();
+  EXPECT_EQ(h.NewestRun().members[0].pid, 50);
+  LeaveAll(h);
+  for (int member = 0; member < 2; ++member) h.ProcessEnded(member, 50 + member, 0, 0);
+  EXPECT_EQ(h.NewestRun().state, AttemptState::kEnded);
+  EXPECT_EQ(h.NewestRun().attempt, 1);
+
+  h.ProcessStarted(0, 60);
+
+  EXPECT_EQ(h.NewestRun().state, AttemptState::kWaiting);
+  EXPECT_EQ(h.NewestRun().attempt, 2) << "what they join will be";
+  EXPECT_EQ(h.NewestRun().members[0].condition, MemberCondition::kMissing);
+  EXPECT_EQ(h.NewestRun().members[0].name, "task/0") << "not of the life that has left";
+  EXPECT_EQ(h.NewestRun().members[0].pid, 60);
+  EXPECT_EQ(h.NewestRun().members[1].pid, 0) << "the one that ran before is not of this run";
+  EXPECT_EQ(h.NewestRun().members[1].process, ProcessState::kUnknown);
+
+  h.ProcessStarted(1, 61);
+  for (int member = 0; member < 2; ++member) h.ProcessEnded(member, 60 + member, 1, 0);
+
+  EXPECT_EQ(h.NewestRun().state, AttemptState::kWaiting);
+  for (const MemberView& member : h.NewestRun().members) {
+    EXPECT_EQ(member.process, ProcessState::kFailed);
+    EXPECT_THAT(member.why, ::testing::HasSubstr("exited with code 1"));
+  }
+}
+
+TEST(Attempts, UseA01_AProcessOfTheRunBeforeSaysNothingOfTheNextAttempt) {
+  CoordinatorHarness h({.size = 2});
+  for (int member = 0; member < 2; ++member) h.ProcessStarted(member, 50 + member);
+  h.RegisterAll();
+  h.ProcessEnded(1, 51, 1, 0);
+  ASSERT_EQ(h.NewestRun().state, AttemptState::kFailed);
+
+  h.Register(0, 200);  // by hand: no launcher tells
+
+  EXPECT_EQ(h.NewestRun().attempt, 2);
+  EXPECT_EQ(h.NewestRun().members[1].condition, MemberCondition::kMissing);
+  EXPECT_EQ(h.NewestRun().members[1].process, ProcessState::kUnknown);
+  EXPECT_THAT(h.NewestRun().members[1].why, ::testing::HasSubstr("in the run before"));
+}
+
+TEST(Attempts, UseA01_AProcessThatFailedBeforeOthersOfItsRunCameIsStillSeen) {
+  CoordinatorHarness h({.size = 2});
+  h.RegisterAll();
+  LeaveAll(h);
+  for (int member = 0; member < 2; ++member) h.ProcessStarted(member, 60 + member);
+  h.ProcessEnded(1, 61, 1, 0);
+
+  h.Register(0, 200);
+
+  EXPECT_EQ(h.NewestRun().attempt, 2);
+  EXPECT_EQ(h.NewestRun().members[0].condition, MemberCondition::kRegistering);
+  EXPECT_EQ(h.NewestRun().members[1].process, ProcessState::kFailed);
+}
+
 }  // namespace
 }  // namespace lockstep::coord

@@ -328,8 +328,18 @@ void Coordinator::RecordProcess(MemberIndex member, Effects& out) {
 
 void Coordinator::HandleOther(Time now, const ProcessStarted& fact, Effects& out) {
   if (!job_->IsMember(fact.member)) return;
-  job_->processes[fact.member.value()] = {
-      .host = fact.host, .pid = fact.pid, .running = true, .since = now, .ended = ""};
+  ProcessRecord& process = job_->processes[fact.member.value()];
+  // Nobody told of the end of the one before: another launcher started this one.
+  const bool another_run = process.running && process.pid != fact.pid;
+  const bool told_again = process.running && process.pid == fact.pid;
+  const bool newer = told_again ? process.newer : another_run || !attempt_->AnybodyIsIn();
+  process = {.host = fact.host,
+             .pid = fact.pid,
+             .running = true,
+             .newer = newer,
+             .since = now,
+             .ended = ""};
+  job_->newer_run = job_->newer_run || newer;
   RecordProcess(fact.member, out);
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_->options.job, "': ", job_->Name(fact.member),
@@ -423,6 +433,28 @@ CoordinatorView Coordinator::View(Time now) const {
   attempt_->FillView(now, view);
   view.waits += job_watch_.waits();
   if (stopped_) view.state = AttemptState::kStopped;
+  return view;
+}
+
+CoordinatorView Coordinator::NewestRun(Time now) const {
+  CoordinatorView view = View(now);
+  const bool over = attempt_->failed() || attempt_->ended();
+  if (stopped_ || attempt_->AnybodyIsIn() || !job_->HasNewerRun()) return view;
+  if (!over && attempt_->state() != AttemptState::kWaiting) return view;
+  if (over) {
+    // What its processes join begins the next attempt; errors and members of this one are former.
+    ++view.attempt;
+    const bool goes_on =
+        view.preemption && view.preemption->state.phase != PreemptionPhase::kEnded;
+    if (!goes_on) view.preemption.reset();
+  }
+  view.state = AttemptState::kWaiting;
+  view.started = now;
+  view.barriers.clear();
+  view.barriers_open = 0;
+  for (MemberView& member : view.members) {
+    member = attempt_->ProcessViewOf(now, member.member);
+  }
   return view;
 }
 

@@ -59,7 +59,11 @@ class Coordinator {
   // When to call `Handle(now, DeadlineReached{})`; infinite when nothing is pending. May be early.
   Time NextDeadline() const;
 
+  // The current attempt.
   CoordinatorView View(Time now) const;
+  // For people: the newest run. Once processes run that nobody has joined from, it is theirs: what
+  // became of the attempt's members before says nothing about it. Otherwise it is the attempt.
+  CoordinatorView NewestRun(Time now) const;
   // The keys of the current attempt below a directory, in order.
   void ForEachKeyBelow(absl::string_view directory, KeyValues::KeyVisitor visit) const;
 

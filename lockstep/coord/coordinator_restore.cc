@@ -104,8 +104,12 @@ absl::Status Coordinator::ApplyProcess(Time at, const record::ProcessChanged& re
                                             .pid = record.pid,
                                             .running = record.running,
                                             .stopped = record.stopped,
+                                            .failed = record.failed,
                                             .left_out = record.left_out,
+                                            .newer = record.newer,
+                                            .former = record.former,
                                             .since = at};
+  job_->newer_run = job_->newer_run || record.newer;
   return absl::OkStatus();
 }
 

@@ -97,7 +97,21 @@ void JobRecord::BeginAttempt() {
   role_settled_ = false;
   std::fill(recoverable.begin(), recoverable.end(), uint8_t{0});
   std::fill(places.begin(), places.end(), PlaceRecord{});
+  for (ProcessRecord& process : processes) {
+    process.former = process.former || (process.pid != 0 && !process.running && !process.newer);
+  }
   TouchAll();
+}
+
+void JobRecord::SomebodyJoined() {
+  if (!newer_run) return;  // looked at for each of many that join
+  newer_run = false;
+  for (ProcessRecord& process : processes) process.newer = false;
+}
+
+bool JobRecord::HasNewerRun() const {
+  return newer_run && std::any_of(processes.begin(), processes.end(),
+                                  [](const ProcessRecord& process) { return process.newer; });
 }
 
 std::string JobRecord::Name(MemberIndex member) const {
@@ -116,11 +130,16 @@ std::string JobRecord::Describe(MemberIndex member) const {
   const ProcessRecord& process = processes[member.value()];
   const PlaceRecord& place = places[member.value()];
   const bool told = place.pid != 0;
-  const int64_t pid = told ? place.pid : process.pid;
+  const int64_t pid = told ? place.pid : process.former ? 0 : process.pid;
   if (pid != 0) {
     absl::StrAppend(&text, " (pid ", pid, " on ", told ? place.host : process.host, ")");
   }
   return text;
+}
+
+const std::string& JobRecord::HostOf(MemberIndex member) const {
+  const PlaceRecord& place = places[member.value()];
+  return place.host.empty() ? processes[member.value()].host : place.host;
 }
 
 std::string JobRecord::NameSome(const std::vector<MemberIndex>& members) const {
@@ -185,7 +204,10 @@ record::ProcessChanged JobRecord::RecordOfProcess(MemberIndex member) const {
           .pid = process.pid,
           .running = process.running,
           .stopped = process.stopped,
-          .left_out = process.left_out};
+          .left_out = process.left_out,
+          .failed = process.failed,
+          .newer = process.newer,
+          .former = process.former};
 }
 
 void JobRecord::KeepError(ErrorView error) {

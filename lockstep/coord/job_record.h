@@ -27,6 +27,11 @@ struct ProcessRecord {
   bool stopped = false;
   bool failed = false;    // of one that has ended, as far as known
   bool left_out = false;  // there is none, and none is awaited: the run is of fewer
+  // It was started when nobody was in, and nobody has joined since: it belongs to a newer run than
+  // the attempt's members do.
+  bool newer = false;
+  // It ended before the current attempt began, so it says nothing about that attempt's run.
+  bool former = false;
   Time since;             // when that became so
   std::string ended;      // how, as far as this life of the server was told
 };
@@ -67,6 +72,8 @@ class JobRecord {
   std::string NameWithLife(MemberIndex member) const;
   // `task/4#2 (pid 17 on gpu-3)`, as far as that is known.
   std::string Describe(MemberIndex member) const;
+  // Where the member runs, as it said itself or its launcher; empty: not known.
+  const std::string& HostOf(MemberIndex member) const;
   // `task/1, task/2, task/5 +13 more`.
   std::string NameSome(const std::vector<MemberIndex>& members) const;
   // `task/1,task/2`, for programs: at most `kNamesListedMax`, then `+13 more` as the last.
@@ -103,6 +110,11 @@ class JobRecord {
 
   // The lives of the member that are remembered, oldest first, each as a record of nothing else.
   std::vector<record::MemberChanged> KeptLives(MemberIndex member) const;
+  // Members came in: the processes are theirs.
+  void SomebodyJoined();
+  // Whether processes were started that no member of the attempt is of.
+  bool HasNewerRun() const;
+
   // What is known of the member's process.
   record::ProcessChanged RecordOfProcess(MemberIndex member) const;
 
@@ -122,6 +134,7 @@ class JobRecord {
   std::vector<int32_t> lives;                         // by member: how many incarnations it has had
   std::vector<std::deque<Incarnation>> incarnations;  // by member: the last of them, newest last
   std::vector<ProcessRecord> processes;
+  bool newer_run = false;               // some process may be newer than the attempt's members
   std::vector<PlaceRecord> places;      // by member: of its newest life
   std::vector<uint8_t> recoverable;     // by member: it said so itself, in this attempt
   std::map<int64_t, ErrorView> errors;  // oldest first, by the version at which they came

@@ -82,6 +82,9 @@ struct ProcessChanged {
   bool running = false;
   bool stopped = false;
   bool left_out = false;  // nothing else holds then
+  bool failed = false;
+  bool newer = false;   // as in ProcessRecord, as is the next
+  bool former = false;
 };
 
 // For people: what went wrong, as kept in the job's history.

@@ -359,5 +359,21 @@ TEST(Records, OutOfPlaceAreRefused) {
   EXPECT_TRUE(Coordinator({.size = 1}).Snapshot().empty());
 }
 
+TEST_P(RecordsTest, UseA01_TheNewestRunIsStillTheNewestAfterARestart) {
+  CoordinatorHarness h({.size = 2});
+  h.JoinAll();
+  h.Ask(kFirst, ReportError{.code = StatusCode::kInternal, .message = "broken"});
+  ASSERT_EQ(h.NewestRun().state, AttemptState::kFailed);
+  for (int member = 0; member < 2; ++member) h.ProcessStarted(member, 60 + member);
+  h.ProcessEnded(1, 61, 1, 0);
+
+  h.Restart(FromSnapshot());
+
+  EXPECT_EQ(h.NewestRun().state, AttemptState::kWaiting);
+  EXPECT_EQ(h.NewestRun().attempt, 2);
+  EXPECT_EQ(h.NewestRun().members[0].process, ProcessState::kRunning);
+  EXPECT_EQ(h.NewestRun().members[1].process, ProcessState::kFailed);
+}
+
 }  // namespace
 }  // namespace lockstep::coord

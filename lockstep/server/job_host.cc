@@ -212,7 +212,9 @@ std::optional<wire::native::StacksTaken> JobHost::LastStacks(Time now) const {
                                    .awaited = last->awaited};
 }
 
-coord::CoordinatorView JobHost::View() const { return coordinator_.View(runtime::MonotonicNow()); }
+coord::CoordinatorView JobHost::View() const {
+  return coordinator_.NewestRun(runtime::MonotonicNow());
+}
 
 RendezvousTotals JobHost::CountRendezvous() const {
   RendezvousTotalsOfKeys keys;

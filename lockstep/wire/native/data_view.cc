@@ -73,7 +73,8 @@ IterationStatus MessageOf(const dispatch::IterationRow& from) {
                      .waits_for = ToUtf8(from.waits_for),
                      .workers_wanted = from.workers_wanted};
   if (from.error != nullptr) to.error = native::MessageOf(from.error);
-  if (from.segments != dispatch::kInfinite) to.segments = from.segments;
+  // Below zero: not known yet.
+  if (from.segments != dispatch::kInfinite && from.segments >= 0) to.segments = from.segments;
   if (from.round >= 0) to.round = from.round;
   for (const auto& consumer : from.consumers) to.consumers.push_back(MessageOf(consumer));
   for (const auto& task : from.tasks) to.tasks.push_back(MessageOf(task));

@@ -116,7 +116,10 @@ coord::Record RecordOf(ProcessChanged& from, Problem&) {
                                 .pid = from.pid,
                                 .running = from.running,
                                 .stopped = from.stopped,
-                                .left_out = from.left_out};
+                                .left_out = from.left_out,
+                                .failed = from.failed,
+                                .newer = from.newer,
+                                .former = from.former};
 }
 
 coord::Record RecordOf(ErrorKept& from, Problem& problem) {

@@ -88,7 +88,10 @@ ProcessChanged MessageOf(const record::ProcessChanged& from) {
           .pid = from.pid,
           .running = from.running,
           .stopped = from.stopped,
-          .left_out = from.left_out};
+          .left_out = from.left_out,
+          .failed = from.failed,
+          .newer = from.newer,
+          .former = from.former};
 }
 
 ErrorKept MessageOf(const record::ErrorKept& from) {

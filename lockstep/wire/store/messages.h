@@ -192,6 +192,9 @@ struct ProcessChanged {
   bool running = false;
   bool stopped = false;
   bool left_out = false;
+  bool failed = false;
+  bool newer = false;
+  bool former = false;
 
   friend bool operator==(const ProcessChanged&, const ProcessChanged&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.ProcessChanged";
@@ -200,7 +203,9 @@ struct ProcessChanged {
         Field(1, "member", &ProcessChanged::member), Field(2, "host", &ProcessChanged::host),
         Field(3, "pid", &ProcessChanged::pid), Field(4, "running", &ProcessChanged::running),
         Field(5, "stopped", &ProcessChanged::stopped),
-        Field(6, "left_out", &ProcessChanged::left_out));
+        Field(6, "left_out", &ProcessChanged::left_out),
+        Field(7, "failed", &ProcessChanged::failed), Field(8, "newer", &ProcessChanged::newer),
+        Field(9, "former", &ProcessChanged::former));
   }
 };
 
