@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "lockstep/cli/data_waits.h"
 #include "lockstep/cli/gather_stacks.h"
 #include "lockstep/cli/server_command.h"
 #include "lockstep/cli/subcommands.h"
@@ -147,7 +148,8 @@ int MakeBundle(ServerCommand& self, const BundleArguments& given) {
   Bundle bundle(name, now);
   bundle.Add("status.json", observe::StatusJson(*reply));
   bundle.Add("status.txt", observe::StatusTable(*reply));
-  bundle.Add("why.txt", observe::WhyText(job, LookAtJob(self.coordinator(), job, self.timeout())));
+  bundle.Add("why.txt", observe::WhyText(job, LookAtJob(self.coordinator(), job, self.timeout()),
+                                        DataWaitsAt(self.coordinator(), job, self.timeout())));
   AddEvents(self, job.job, bundle);
   AddStacks(self, job, bundle);
   const std::vector<std::string> names = bundle.names();

@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   cli::AddJobs(app, invocation);
   cli::AddEvents(app, invocation);
   cli::AddPreempt(app, invocation);
+  cli::AddTellProcesses(app, invocation);
   cli::AddWorker(app, invocation);
   cli::AddConfig(app, invocation);
   cli::StandardOutput output(std::cout);

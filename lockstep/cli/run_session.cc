@@ -24,6 +24,7 @@
 #include "absl/strings/str_join.h"
 #include "asio/posix/stream_descriptor.hpp"
 #include "lockstep/cli/job_lookup.h"
+#include "lockstep/cli/run_file.h"
 #include "lockstep/cli/run_notices.h"
 #include "lockstep/cli/run_plan.h"
 #include "lockstep/cli/run_stacks.h"
@@ -181,6 +182,7 @@ class Session : public launch::LaunchHost {
   runtime::Loop loop_;
   asio::posix::stream_descriptor signals_;
   const std::unique_ptr<RunNotices> notices_;  // posts to the loop
+  std::optional<RunFile> run_file_;  // tells others on this host that the run goes on
   RunStacks stacks_;
   launch::OutputSink output_;
   launch::OutputSink errors_;
@@ -273,6 +275,10 @@ void Session::StartServer() {
 
 void Session::StartProcesses(const launch::JobAddress& address) {
   plan_.launcher.environment.address = address;
+  // Without it only `lockstep why` has to be told more.
+  if (auto file = RunFile::Write(address.job, address.link); file.ok()) {
+    run_file_.emplace(*std::move(file));
+  }
   if (plan_.nodes.alone()) RenewPorts(plan_.launcher.environment);
   Say(absl::StrFormat("job \"%s\": %d process%s%s, coordinator %s%s, stock clients at %s",
                       address.job, plan_.launcher.supervisor.size,

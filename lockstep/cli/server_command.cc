@@ -1,5 +1,6 @@
 #include "lockstep/cli/server_command.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -42,6 +43,14 @@ int ServerCommand::Run(const std::function<int(ServerCommand&)>& body) {
     return kExitUsage;
   }
   return body(*this);
+}
+
+bool ServerCommand::coordinator_given() const {
+  return std::any_of(options_.table.options().begin(), options_.table.options().end(),
+                     [](const config::Option& option) {
+                       return option.name == "coordinator" &&
+                              option.origin != config::Origin::kDefault;
+                     });
 }
 
 absl::StatusOr<std::unique_ptr<link::Client>> ServerCommand::Connect() {

@@ -67,6 +67,10 @@ class ServerCommand {
   bool json() const { return options_.output == "json"; }
   absl::Duration timeout() const { return options_.timeout; }
   const std::string& coordinator() const { return options_.coordinator; }
+  // Whether flag, variable or file said it.
+  bool coordinator_given() const;
+  // Asks that server from now on.
+  void Use(const std::string& coordinator) { options_.coordinator = coordinator; }
 
   absl::StatusOr<std::unique_ptr<link::Client>> Connect();
 

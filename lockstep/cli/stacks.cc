@@ -1,4 +1,4 @@
-// `lockstep stacks JOB`: where the processes of a job are in their code.
+// `lockstep stacks [JOB]`: where the processes of a job are in their code.
 #include <memory>
 #include <string>
 #include <vector>
@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lockstep/cli/gather_stacks.h"
+#include "lockstep/cli/job_meant.h"
 #include "lockstep/cli/server_command.h"
 #include "lockstep/cli/subcommands.h"
 
@@ -19,12 +20,9 @@ struct StacksArguments {
 };
 
 int Stacks(ServerCommand& self, const StacksArguments& given) {
-  const auto reply = self.Status(given.job);
-  if (!reply.ok()) return self.Fail(reply.status());
-  if (reply->jobs.size() != 1) {
-    return self.Fail(absl::InternalError("the server told of another job"));
-  }
-  const wire::native::JobStatus& job = reply->jobs.front();
+  const auto meant = JobMeant(self, given.job);
+  if (!meant.ok()) return self.Fail(meant.status());
+  const wire::native::JobStatus& job = *meant;
   std::vector<int32_t> members;
   if (given.missing) {
     members = MissingMembers(job);
@@ -52,7 +50,8 @@ void AddStacks(CLI::App& app, Invocation& invocation) {
   CLI::App* const command =
       app.add_subcommand("stacks", "Where the processes of a job are in their code");
   auto given = std::make_shared<StacksArguments>();
-  command->add_option("job", given->job, "Which job")->type_name("JOB")->required();
+  command->add_option("job", given->job, "Which job; the only one if not given")
+      ->type_name("JOB");
   command->add_flag("--missing", given->missing, "Only of members that others wait for");
   command->add_flag("--native", given->native,
                     "By gdb, of C and C++ too; each process stands still for seconds");

@@ -1,4 +1,4 @@
-// `lockstep why JOB`: what is the matter with it and because of whom, in sentences.
+// `lockstep why [JOB]`: what is the matter with it and because of whom, in sentences.
 #include "lockstep/observe/why.h"
 
 #include <algorithm>
@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/cli/data_waits.h"
 #include "lockstep/cli/gather_stacks.h"
+#include "lockstep/cli/job_meant.h"
 #include "lockstep/cli/server_command.h"
 #include "lockstep/cli/subcommands.h"
 
@@ -17,17 +19,17 @@ namespace {
 constexpr absl::Duration kStacksTimeout = absl::Seconds(3);
 
 int Why(ServerCommand& self, const std::string& name) {
-  const auto reply = self.Status(name);
-  if (!reply.ok()) return self.Fail(reply.status());
-  if (reply->jobs.size() != 1) {
-    return self.Fail(absl::InternalError("the server told of another job"));
-  }
-  const wire::native::JobStatus& job = reply->jobs.front();
+  const auto meant = JobMeant(self, name);
+  if (!meant.ok()) return self.Fail(meant.status());
+  const wire::native::JobStatus& job = *meant;
   // Also when all seems well: of a collective that hangs the server knows nothing.
   const std::vector<observe::Look> looks =
       LookAtJob(self.coordinator(), job, std::min(self.timeout(), kStacksTimeout));
-  const observe::Verdict verdict = observe::Diagnose(job, looks).verdict;
-  self.out() << (self.json() ? observe::WhyJson(job, looks) : observe::WhyText(job, looks));
+  const std::vector<observe::DataWait> data =
+      DataWaitsAt(self.coordinator(), job, self.timeout());
+  const observe::Verdict verdict = observe::Diagnose(job, looks, data).verdict;
+  self.out() << (self.json() ? observe::WhyJson(job, looks, data)
+                             : observe::WhyText(job, looks, data));
   return verdict == observe::Verdict::kTrouble ? kExitFailed : kExitOk;
 }
 
@@ -37,7 +39,7 @@ void AddWhy(CLI::App& app, Invocation& invocation) {
   CLI::App* const command = app.add_subcommand(
       "why", "What is the matter with a job: what went wrong first, what followed, what to do");
   auto job = std::make_shared<std::string>();
-  command->add_option("job", *job, "Which job")->type_name("JOB")->required();
+  command->add_option("job", *job, "Which job; the only one if not given")->type_name("JOB");
   AddServerCommand(*command, invocation, "why",
                    [job](ServerCommand& self) { return Why(self, *job); });
 }

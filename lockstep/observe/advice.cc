@@ -3,9 +3,13 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "lockstep/observe/text_parts.h"
+
 namespace lockstep::observe {
 
-std::string AdviceFor(std::string_view reason) {
+std::string AdviceFor(std::string_view reason, std::string_view job) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kAdvice = {{
       {"process_ended",
        "Look at the end of that process's output; signal 9 is often the kernel's "
@@ -15,7 +19,7 @@ std::string AdviceFor(std::string_view reason) {
        "dmesg on its host."},
       {"heartbeat_timeout",
        "Look at that host and the network to it; if the process lives, at its "
-       "stack (py-spy dump --pid PID)."},
+       "stack (lockstep stacks JOB)."},
       {"reported_error", "The member itself gave up: go by its text."},
       {"registration_failed", "See that all members were started and reach the server's address."},
       {"shutdown_failed", "Look at the member that had not finished: the others had."},
@@ -26,7 +30,9 @@ std::string AdviceFor(std::string_view reason) {
       {"limit_exceeded", "The text names the limit; `lockstep config show` says where it is set."},
   }};
   for (const auto& [known, advice] : kAdvice) {
-    if (known == reason) return std::string(advice);
+    if (known != reason) continue;
+    return absl::StrReplaceAll(absl::string_view(advice.data(), advice.size()),
+                               {{"stacks JOB", absl::StrCat("stacks ", CleanText(job))}});
   }
   return "";
 }

@@ -7,6 +7,6 @@
 namespace lockstep::observe {
 
 // A sentence; empty for a reason that says it all.
-std::string AdviceFor(std::string_view reason);
+std::string AdviceFor(std::string_view reason, std::string_view job);
 
 }  // namespace lockstep::observe

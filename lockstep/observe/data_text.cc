@@ -48,8 +48,15 @@ std::string ProgressText(const IterationStatus& iteration) {
   std::string text;
   if (iteration.round) absl::StrAppend(&text, "round ", *iteration.round, ", ");
   const bool counts_done = iteration.spec.mode == ReadingMode::kFirstCome;
-  absl::StrAppend(&text, counts_done ? iteration.done : iteration.granted);
-  if (iteration.segments) absl::StrAppend(&text, " of ", *iteration.segments);
+  const bool finished = iteration.phase == IterationPhase::kFinished;
+  const int64_t count = counts_done ? iteration.done : iteration.granted;
+  // Below zero: not known before the files are listed. What is finished is granted no more.
+  const bool known = iteration.segments && *iteration.segments >= 0;
+  if (finished && !counts_done && known) {
+    return absl::StrCat(text, "all of ", CountText(*iteration.segments, "segment"));
+  }
+  absl::StrAppend(&text, count);
+  if (known) absl::StrAppend(&text, " of ", *iteration.segments);
   absl::StrAppend(&text, counts_done ? " segments" : " segments given");
   if (iteration.dropped > 0) absl::StrAppend(&text, ", ", iteration.dropped, " dropped");
   return text;
@@ -69,6 +76,11 @@ std::string ElementTimeText(int64_t ns) {
   if (ns < 1'000) return absl::StrCat(ns, "ns");
   if (ns < 100'000) return absl::StrFormat("%.1fus", static_cast<double>(ns) / 1e3);
   return DurationText(ns / 1000);
+}
+
+// Of one whose request waits for its answer there is nothing to be heard.
+std::string HeardAgoText(int64_t silent_us) {
+  return silent_us < 1000 ? "now" : DurationText(silent_us);
 }
 
 std::string ProcessOf(const std::string& host, int64_t pid) {
@@ -106,7 +118,7 @@ void AppendConsumers(std::string& text, const IterationStatus& iteration) {
     if (consumer.away) waits = "lost: its place waits for its successor";
     if (consumer.finished) waits = "finished";
     grid.Add({CleanText(consumer.name), consumer.index ? absl::StrCat(*consumer.index) : "-",
-              ProcessOf(consumer.host, consumer.pid), DurationText(consumer.silent_us),
+              ProcessOf(consumer.host, consumer.pid), HeardAgoText(consumer.silent_us),
               consumer.round ? absl::StrCat(*consumer.round) : "-", absl::StrCat(consumer.elements),
               absl::StrCat(consumer.grants),
               consumer.unacknowledged == 0
@@ -154,7 +166,7 @@ void AppendWorkers(std::string& text, const DataStatusReply& status) {
   grid.Add({"WORKER", "PROCESS", "HEARD", "TASKS", "BACKLOG", "PER ELEMENT", "TAGS"});
   for (size_t i = 0; i < std::min(status.workers.size(), kRowsMax); ++i) {
     const WorkerStatus& worker = status.workers[i];
-    std::string heard = DurationText(worker.silent_us);
+    std::string heard = HeardAgoText(worker.silent_us);
     if (worker.silent_us > kSilentUs) heard += " (silent)";
     grid.Add({CleanText(worker.address), ProcessOf(worker.host, worker.pid), heard,
               absl::StrCat(worker.tasks), absl::StrCat(worker.grants),

@@ -97,5 +97,17 @@ TEST(DataJson, HasEverything) {
   EXPECT_EQ(nlohmann::json::parse(DataJson(Busy(), "eval"))["iterations"].size(), 1U);
 }
 
+TEST(DataTable, ANumberOfSegmentsThatIsNotKnownIsNotShown) {
+  DataStatusReply status;
+  IterationStatus& iteration = status.iterations.emplace_back();
+  iteration.spec.name = "train";
+  iteration.spec.mode = wire::native::ReadingMode::kExact;
+  iteration.segments = -1;  // of an older server
+  EXPECT_EQ(DataTable(status, "").find("of -1"), std::string::npos);
+  iteration.segments = 1;
+  iteration.phase = IterationPhase::kFinished;
+  EXPECT_NE(DataTable(status, "").find("all of 1 segment "), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep::observe

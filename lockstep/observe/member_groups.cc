@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "lockstep/observe/preemption_text.h"
 #include "lockstep/observe/text_parts.h"
 
 namespace lockstep::observe {
@@ -67,16 +68,48 @@ bool OnlyProcesses(const JobStatus& job) {
   return job.state == AttemptState::kWaiting && none_joined && told;
 }
 
+std::vector<const MemberStatus*> FailedProcesses(const JobStatus& job) {
+  const bool preempted = job.preemption &&
+                         job.preemption->state.phase == PreemptionPhase::kEnded &&
+                         EndedWell(job.preemption->state.outcome);
+  std::vector<const MemberStatus*> failed;
+  for (const MemberStatus& member : job.members) {
+    if (member.process != ProcessState::kFailed) continue;
+    const int64_t ago_us = member.process_since_ago_us;
+    const bool missing = member.condition == MemberCondition::kMissing;
+    const bool had_left =
+        member.condition == MemberCondition::kLeft && ago_us <= member.since_ago_us;
+    if (!missing && !had_left) continue;
+    if (preempted && ago_us <= job.preemption->state.since_ago_us) continue;
+    failed.push_back(&member);
+  }
+  std::stable_sort(failed.begin(), failed.end(), [](const auto* a, const auto* b) {
+    return a->process_since_ago_us > b->process_since_ago_us;
+  });
+  return failed;
+}
+
 AttemptState StandingOf(const JobStatus& job) {
-  if (!OnlyProcesses(job)) return job.state;
+  if (!OnlyProcesses(job)) {
+    return FailedProcesses(job).empty() ? job.state : AttemptState::kFailed;
+  }
   if (IsAny(job, ProcessState::kFailed)) return AttemptState::kFailed;
   if (IsAny(job, ProcessState::kUnspecified)) return AttemptState::kWaiting;
   const bool goes_on = IsAny(job, ProcessState::kRunning) || IsAny(job, ProcessState::kStopped);
   return goes_on ? AttemptState::kRunning : AttemptState::kEnded;
 }
 
+AttemptState StateForPrograms(const JobStatus& job) {
+  return StandingOf(job) == AttemptState::kFailed ? AttemptState::kFailed : job.state;
+}
+
 std::string StandingText(const JobStatus& job) {
-  if (!OnlyProcesses(job)) return CountsText(job);
+  if (!OnlyProcesses(job)) {
+    const size_t failed = FailedProcesses(job).size();
+    if (failed == 0) return CountsText(job);
+    return absl::StrFormat("%s, %d %s failed", CountsText(job), failed,
+                           failed == 1 ? "process" : "processes");
+  }
   std::vector<std::string> parts;
   for (const ProcessWords& words : kProcessesByNeed) {
     const size_t count = MembersWhoseProcessIs(job, words.state).size();

@@ -13,9 +13,17 @@ namespace lockstep::observe {
 // Launchers told of processes of the job, and none of its members has joined the attempt.
 bool OnlyProcesses(const wire::native::JobStatus& job);
 
-// How the attempt stands: as the server says, but of such processes `running`, `failed` or `ended`
+// Processes of the newest run that failed while their members say nothing of it: those have not
+// come, or had left before. The first to fail first. Not of a run that was preempted and had saved.
+std::vector<const wire::native::MemberStatus*> FailedProcesses(const wire::native::JobStatus& job);
+
+// How the newest run stands: as the server says of the attempt, but `failed` when such processes
+// failed; and of those that nobody joins from `running`, `failed` or `ended`
 // (all of them, well); `waiting` as long as launchers have not started all.
 wire::native::AttemptState StandingOf(const wire::native::JobStatus& job);
+
+// The attempt's own state, as the server says it, but `failed` when the newest run has failed.
+wire::native::AttemptState StateForPrograms(const wire::native::JobStatus& job);
 
 // "1 lost, 63 connected"; of such processes "1 process failed, 3 processes run, none joined".
 std::string StandingText(const wire::native::JobStatus& job);

@@ -149,10 +149,10 @@ std::string ErrorsText(const JobStatus& job) {
 
 std::string JobText(const JobStatus& job) {
   std::string text = absl::StrFormat(
-      "job %s  attempt %d %s%s  %d members: %s%s  stock clients: %s\n", CleanText(job.job),
+      "job %s  attempt %d %s%s  %s: %s%s  stock clients: %s\n", CleanText(job.job),
       job.attempt, std::string(NameOf(StandingOf(job))),
-      job.started_ago_us ? ", began " + DurationText(*job.started_ago_us) + " ago" : "", job.size,
-      StandingText(job),
+      job.started_ago_us ? ", began " + DurationText(*job.started_ago_us) + " ago" : "",
+      CountText(job.size, "member"), StandingText(job),
       OnlyProcesses(job) ? ", as programs that know nothing of Lockstep do not" : "",
       CleanText(job.grpc));
   text += MembersText(job);
@@ -184,6 +184,10 @@ std::string StatusTable(const StatusReply& status) {
   return text;
 }
 
-std::string StatusJson(const StatusReply& status) { return ToJson(status).dump(2) + "\n"; }
+std::string StatusJson(const StatusReply& status) {
+  StatusReply shown = status;
+  for (JobStatus& job : shown.jobs) job.state = StateForPrograms(job);
+  return ToJson(shown).dump(2) + "\n";
+}
 
 }  // namespace lockstep::observe

@@ -105,8 +105,9 @@ std::string StoreText(const JobStatus& job) {
   if (!IsUsed(job)) return "";
   const StoreStatus& store = *job.torch_store;
   std::string text = absl::StrFormat(
-      "  torch store %s, attempt %d: %d connections, %d keys, %d waits\n", CleanText(job.store),
-      store.attempt, store.connections, store.keys, store.waits);
+      "  torch store %s, attempt %d: %s, %s, %s\n", CleanText(job.store), store.attempt,
+      CountText(store.connections, "connection"), CountText(store.keys, "key"),
+      CountText(store.waits, "wait"));
   for (size_t i = 0; i < std::min(store.awaited.size(), kRowsMax); ++i) {
     text += RowText(job, store.awaited[i]);
   }
@@ -138,8 +139,8 @@ void TellStore(const JobStatus& job, Diagnosis& out) {
   } else {
     out.advice.push_back(absl::StrFormat(
         "Look at what rank %s does: was it started, does it import or load for long, has it "
-        "ended? Its output and its stack tell (py-spy dump --pid PID).",
-        RangesText(owners, kRangesMax)));
+        "ended? Its output and its stack tell (lockstep stacks %s).",
+        RangesText(owners, kRangesMax), CleanText(job.job)));
   }
 }
 
@@ -154,8 +155,13 @@ Diagnosis DiagnoseTorch(const JobStatus& job) {
   out = {};
   if (store.awaited.empty()) {
     out.summary = absl::StrFormat(
-        "%d connections to torch's store, and nobody waits there (attempt %d, %d keys)",
-        store.connections, store.attempt, store.keys);
+        "running, no hang seen: %s to torch's store, and nobody waits there (attempt %d, %s)",
+        CountText(store.connections, "connection"), store.attempt, CountText(store.keys, "key"));
+    if (store.connections == 0) {
+      out.summary = absl::StrFormat(
+          "nobody is connected to torch's store, which holds %s of attempt %d",
+          CountText(store.keys, "key"), store.attempt);
+    }
     return out;
   }
   out.verdict = Verdict::kWaiting;

@@ -167,7 +167,7 @@ std::string JobsJson(const StatusReply& status) {
     jobs.push_back({{"job", job.job},
                     {"size", job.size},
                     {"attempt", job.attempt},
-                    {"state", std::string(NameOf(job.state))},
+                    {"state", std::string(NameOf(StateForPrograms(job)))},
                     {"started_ago_us", ToJson(job.started_ago_us)},
                     {"members", counts},
                     {"processes", processes},

@@ -66,6 +66,10 @@ std::string DurationText(int64_t microseconds) {
   return absl::StrFormat("%dd%02dh", us / kDay, us % kDay / kHour);
 }
 
+std::string CountText(int64_t count, std::string_view noun) {
+  return absl::StrCat(count, " ", std::string(noun), count == 1 ? "" : "s");
+}
+
 std::string RangesText(const std::vector<int32_t>& indices, size_t ranges_max) {
   std::vector<std::string> ranges;
   size_t at = 0;

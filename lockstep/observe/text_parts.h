@@ -26,6 +26,9 @@ inline constexpr std::array kConditionsByNeed = {
 // "340us", "12ms", "2.3s", "41s", "5m03s", "3h12m", "4d06h".
 std::string DurationText(int64_t microseconds);
 
+// "1 key", "4 keys".
+std::string CountText(int64_t count, std::string_view noun);
+
 // "0-3,5,7-9"; after `ranges_max` ranges ",+N more", N members. `indices` ascend.
 std::string RangesText(const std::vector<int32_t>& indices, size_t ranges_max);
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/observe/advice.h"
+#include "lockstep/observe/member_groups.h"
 #include "lockstep/observe/store_text.h"
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/observe/why_parts.h"
@@ -141,7 +142,7 @@ Diagnosis Trouble(const JobStatus& job) {
                        : absl::StrFormat("members are lost, and attempt %d goes on", job.attempt);
   if (root != nullptr) {
     TellRootCause(job, *root, out);
-    if (const std::string advice = AdviceFor(root->reason); !advice.empty()) {
+    if (const std::string advice = AdviceFor(root->reason, job.job); !advice.empty()) {
       out.advice.push_back(advice);
     }
   } else {
@@ -243,7 +244,9 @@ void TellWaits(const JobStatus& job, Diagnosis& out) {
   }
   if (!mismatch && !job.barriers.empty()) {
     out.advice.push_back(
-        "Look at what the missing members do: their output, their stacks (py-spy dump --pid PID).");
+        absl::StrFormat("Look at what the missing members do: their output, and where they are in "
+                        "their code (lockstep stacks %s).",
+                        CleanText(job.job)));
   }
   for (size_t i = 0; i < std::min(job.key_waits.size(), kWaitsTold); ++i) {
     const KeyWaitStatus& wait = job.key_waits[i];
@@ -279,7 +282,8 @@ Diagnosis WaitingToStart(const JobStatus& job) {
   const auto missing = MembersThatAre(job, MemberCondition::kMissing);
   if (missing.size() == job.members.size()) {
     if (TellProcesses(job, out)) return out;
-    out.summary = absl::StrFormat("nobody has come yet, and %d members are awaited", job.size);
+    out.summary = absl::StrFormat("nobody has come yet, and %d %s awaited", job.size,
+                                  job.size == 1 ? "member is" : "members are");
     out.advice.push_back(
         absl::StrFormat("Start the members; they reach the job at %s.", DoorsText(job)));
     return out;
@@ -345,14 +349,16 @@ Diagnosis Running(const JobStatus& job) {
 }
 
 Diagnosis DiagnoseState(const JobStatus& job) {
+  Diagnosis out;
   const bool lost = !MembersThatAre(job, MemberCondition::kLost).empty() ||
                     !MembersThatAre(job, MemberCondition::kFailed).empty();
   if (job.state == AttemptState::kFailed || lost) {
-    Diagnosis out = Trouble(job);
+    out = Trouble(job);
     // Those who go on may wait for those who are gone.
     if (job.state != AttemptState::kFailed && !job.barriers.empty()) TellWaits(job, out);
     return out;
   }
+  if (!OnlyProcesses(job) && !OnlyTorch(job) && TellFailedProcesses(job, out)) return out;
   switch (job.state) {
     case AttemptState::kEnded:
       return {.summary =
@@ -406,7 +412,8 @@ void TellLooks(const JobStatus& job, const std::vector<Look>& looks, Diagnosis& 
 
 }  // namespace
 
-Diagnosis Diagnose(const JobStatus& job, const std::vector<Look>& looks) {
+Diagnosis Diagnose(const JobStatus& job, const std::vector<Look>& looks,
+                   const std::vector<DataWait>& data) {
   Diagnosis out = DiagnoseState(job);
   const bool over = job.state == AttemptState::kEnded || job.state == AttemptState::kStopped;
   if (!over) out.suspects = FindSuspects(job, looks);
@@ -415,12 +422,14 @@ Diagnosis Diagnose(const JobStatus& job, const std::vector<Look>& looks) {
   });
   out.nobody_suspected = !over && anybody && out.verdict != Verdict::kFine && out.suspects.empty();
   TellPreemption(job, out);
+  TellData(job, data, out);
   TellLooks(job, looks, out);
   return out;
 }
 
-std::string WhyText(const JobStatus& job, const std::vector<Look>& looks) {
-  const Diagnosis diagnosis = Diagnose(job, looks);
+std::string WhyText(const JobStatus& job, const std::vector<Look>& looks,
+                    const std::vector<DataWait>& data) {
+  const Diagnosis diagnosis = Diagnose(job, looks, data);
   std::string text = absl::StrCat("job ", CleanText(job.job), ": ", diagnosis.summary, "\n");
   const auto tell = [&](const char* title, const std::vector<std::string>& sentences) {
     if (sentences.empty()) return;
@@ -444,8 +453,9 @@ std::string WhyText(const JobStatus& job, const std::vector<Look>& looks) {
   return text;
 }
 
-std::string WhyJson(const JobStatus& job, const std::vector<Look>& looks) {
-  const Diagnosis diagnosis = Diagnose(job, looks);
+std::string WhyJson(const JobStatus& job, const std::vector<Look>& looks,
+                    const std::vector<DataWait>& data) {
+  const Diagnosis diagnosis = Diagnose(job, looks, data);
   const char* verdict = diagnosis.verdict == Verdict::kFine      ? "fine"
                         : diagnosis.verdict == Verdict::kWaiting ? "waiting"
                                                                  : "trouble";

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "lockstep/observe/member_groups.h"
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/observe/why_parts.h"
 
@@ -72,6 +73,17 @@ bool TellProcesses(const JobStatus& job, Diagnosis& out) {
     out.advice.insert(out.advice.begin(),
                       "Look at the end of the output of the one that failed first.");
   }
+  return true;
+}
+
+bool TellFailedProcesses(const JobStatus& job, Diagnosis& out) {
+  const std::vector<const MemberStatus*> failed = FailedProcesses(job);
+  if (failed.empty()) return false;
+  out.verdict = Verdict::kTrouble;
+  out.summary = absl::StrFormat("%d %s failed; of the members: %s", failed.size(),
+                                failed.size() == 1 ? "process" : "processes", CountsText(job));
+  TellEach(job, IndicesOf(failed), out.findings);
+  out.advice.push_back("Look at the end of the output of the one that failed first.");
   return true;
 }
 

@@ -10,4 +10,8 @@ namespace lockstep::observe {
 // are stopped or were never started. False: nobody told of any.
 bool TellProcesses(const wire::native::JobStatus& job, Diagnosis& out);
 
+// Processes of the newest run failed, and nothing that became of their members says so: they have
+// not come, or had left. False, and nothing told, when there are none.
+bool TellFailedProcesses(const wire::native::JobStatus& job, Diagnosis& out);
+
 }  // namespace lockstep::observe

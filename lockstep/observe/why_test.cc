@@ -2,7 +2,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/observe/member_groups.h"
 #include "lockstep/observe/observe_testing.h"
+#include "lockstep/observe/status_text.h"
 #include "nlohmann/json.hpp"
 
 namespace lockstep::observe {
@@ -203,6 +205,48 @@ TEST(Why, ForPrograms) {
   EXPECT_EQ(json["verdict"], "trouble");
   EXPECT_EQ(json["summary"], "attempt 2 failed");
   EXPECT_GT(json["findings"].size(), 0u);
+}
+
+TEST(Why, UseA01_AProcessThatFailedAfterItsMemberHadLeftIsTrouble) {
+  JobStatus job = HealthyJob(2);
+  job.state = AttemptState::kEnded;
+  for (MemberStatus& member : job.members) {
+    member.condition = MemberCondition::kLeft;
+    member.since_ago_us = 9 * kSecond;
+    member.process = ProcessState::kEnded;
+    member.process_since_ago_us = 8 * kSecond;
+  }
+  EXPECT_EQ(Diagnose(job).verdict, Verdict::kFine);
+  job.members[1].process = ProcessState::kFailed;
+  job.members[1].why = "its process exited with code 1";
+  const Diagnosis why = Diagnose(job);
+  EXPECT_EQ(why.verdict, Verdict::kTrouble);
+  EXPECT_EQ(why.summary, "1 process failed; of the members: 2 left");
+  EXPECT_TRUE(InTrouble(job));
+  // That process was of the run before.
+  job.members[1].process_since_ago_us = 100 * kSecond;
+  EXPECT_EQ(Diagnose(job).verdict, Verdict::kFine);
+}
+
+TEST(Why, UseA01_AProcessThatFailedWhileOthersCameIsTrouble) {
+  JobStatus job = HealthyJob(2);
+  job.state = AttemptState::kWaiting;
+  job.members[1] = Member(1, MemberCondition::kMissing);
+  EXPECT_EQ(Diagnose(job).verdict, Verdict::kWaiting);
+  job.members[1].process = ProcessState::kFailed;
+  job.members[1].why = "its process exited with code 1 3.000s ago";
+  EXPECT_EQ(Diagnose(job).verdict, Verdict::kTrouble);
+  EXPECT_EQ(StandingOf(job), AttemptState::kFailed);
+  EXPECT_EQ(StandingText(job), "1 missing, 1 connected, 1 process failed");
+}
+
+TEST(Why, NamesItsOwnCommandAndNoOther) {
+  JobStatus job = BrokenJob();
+  job.state = AttemptState::kRunning;
+  EXPECT_EQ(WhyText(job).find("py-spy"), std::string::npos);
+  JobStatus waiting = HealthyJob(2);
+  waiting.barriers = {{.id = "b", .opened_ago_us = kSecond, .waiting = {0}, .awaited = {1}}};
+  EXPECT_THAT(WhyText(waiting), HasSubstr("lockstep stacks digits"));
 }
 
 }  // namespace

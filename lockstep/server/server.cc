@@ -161,7 +161,21 @@ absl::Status Server::OpenState() {
       commits_.Keep(*std::move(journal), failed, [this] { return SnapshotOf(jobs_, data_); });
   if (status.ok()) status = jobs_.Resume();
   if (status.ok()) data_.Resume();
+  if (status.ok()) SayWhatWasThere();
   return status;
+}
+
+// Whoever gave no --state may not expect jobs of an earlier server.
+void Server::SayWhatWasThere() {
+  constexpr size_t kNamedMax = 10;
+  std::vector<std::string> names;
+  for (const auto& [name, job] : jobs_.jobs()) {
+    if (names.size() < kNamedMax) names.push_back(name);
+  }
+  if (names.empty()) return;
+  const size_t more = jobs_.jobs().size() - names.size();
+  spdlog::info("jobs from the state in {}: {}{}", options_.state_directory,
+               absl::StrJoin(names, ", "), more == 0 ? "" : absl::StrCat(", +", more, " more"));
 }
 
 absl::Status Server::StartLink() {

@@ -87,6 +87,7 @@ class Server {
  private:
   explicit Server(const ServerOptions& options);
   absl::Status OpenState();
+  void SayWhatWasThere();
   absl::Status StartJobs();
   absl::Status StartLink();
   absl::Status WriteReadyFile();
