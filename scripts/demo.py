@@ -50,13 +50,15 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lockstep", type=pathlib.Path, default=ROOT / "build" / "bin" / "lockstep",
                         help="the program")
-    parser.add_argument("--logs", type=pathlib.Path, default=ROOT / "build" / "demo",
-                        help="a folder that is made anew")
+    parser.add_argument("--logs", type=pathlib.Path,
+                        help="a folder for raw logs, new or empty; without it build/demo, made anew")
     return parser.parse_args()
 
 
 ARGUMENTS = arguments()
-LOCKSTEP, LOGS = ARGUMENTS.lockstep.absolute(), ARGUMENTS.logs.absolute()
+LOCKSTEP = ARGUMENTS.lockstep.absolute()
+OWN_LOGS = ROOT / "build" / "demo"  # nobody else's: made anew by each demo
+LOGS = (ARGUMENTS.logs or OWN_LOGS).absolute()
 
 
 class Trouble(Exception):
@@ -718,9 +720,18 @@ What to try next
   kill -STOP one of the processes for half a minute, look at status, kill -CONT it""")
 
 
+def make_logs_folder():
+    """Nothing is removed that the demo did not make."""
+    if ARGUMENTS.logs is None:
+        shutil.rmtree(LOGS, ignore_errors=True)
+    elif LOGS.exists() and (not LOGS.is_dir() or any(LOGS.iterdir())):
+        sys.exit(f"demo: --logs {ARGUMENTS.logs} is there and not empty; say a new folder, or remove "
+                 "it yourself")
+    LOGS.mkdir(parents=True, exist_ok=True)
+
+
 def main():
-    shutil.rmtree(LOGS, ignore_errors=True)
-    LOGS.mkdir(parents=True)
+    make_logs_folder()
     story, outcomes, figures, server, watch = Story(), [], {}, None, None
     print(f"Four stock JAX processes on {socket.gethostname()}; they know nothing of Lockstep.\n")
     try:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lockstep import _dispatch, _native
+from lockstep import _dispatch, _native, _nobody
 from lockstep._errors import Error, error_to_report, forked, goes_well
 from lockstep._keys import Keys
 from lockstep._notices import HostNotices
@@ -350,8 +350,10 @@ def join(address: str | None = None, *, job: str | None = None, role: str | None
       AlreadyExists: another process, named, is that member.
       NotFound: no such job, and no `size` to make it with.
     """
-    return _joined(Member(_native.join(*join_arguments(
-        address, job, role, index, size, attempt, host, labels, timeout, grace)), address))
+    arguments = join_arguments(address, job, role, index, size, attempt, host, labels, timeout, grace)
+    with _nobody.Watch(address):
+        native = _native.join(*arguments)
+    return _joined(Member(native, address))
 
 
 def _joined(member: Member) -> Member:

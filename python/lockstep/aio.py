@@ -15,7 +15,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lockstep import _dispatch, _native
+from lockstep import _dispatch, _native, _nobody
 from lockstep._dispatch import result_of
 from lockstep._errors import Error, error_to_report, goes_well
 from lockstep._keys import _revision
@@ -277,7 +277,8 @@ async def join(address: str | None = None, *, job: str | None = None, role: str 
                labels: Mapping[str, str] | None = None, attempt: int | None = None,
                host: str | None = None, timeout: Timeout = 300, grace: Timeout = 60) -> Member:
     """As lockstep.join."""
-    member = Member(await result_of(_native.join, *join_arguments(
-        address, job, role, index, size, attempt, host, labels, timeout, grace)), address)
+    arguments = join_arguments(address, job, role, index, size, attempt, host, labels, timeout, grace)
+    with _nobody.Watch(address):
+        member = Member(await result_of(_native.join, *arguments), address)
     _dispatch.close_at_exit(member)
     return member

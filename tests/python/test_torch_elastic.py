@@ -2,16 +2,18 @@
 
 import contextlib
 import importlib.metadata
+import json
 import os
 import re
 import signal
 import subprocess
 import threading
+import time
 import tomllib
 
 import pytest
 
-from torch_programs import (EXAMPLES, LIMIT_S, ROOT, TORCHRUN, environment, final_losses,
+from torch_programs import (EXAMPLES, LIMIT_S, PACKAGE, ROOT, TORCHRUN, environment, final_losses,
                             needs_torch, run)
 
 pytestmark = [needs_torch, pytest.mark.timeout(600)]
@@ -172,3 +174,57 @@ def test_what_cannot_be_is_told(arguments, why):
     code, said = run(*TORCHRUN, "--nnodes", 1, "--rdzv-backend", "lockstep", "--rdzv-id", "x",
                      *arguments, "--no-python", "true")
     assert code == 1 and why in said, said
+
+
+
+# Rank 1 sleeps while rank 0 waits for it.
+ONE_SLEEPS = """
+import time, torch.distributed as dist
+dist.init_process_group("gloo")
+print("up", dist.get_rank(), flush=True)
+if dist.get_rank() == 1:
+    time.sleep(600)
+dist.barrier()
+"""
+
+
+def asked(server, *words):
+    """What `lockstep WORDS` says, as JSON."""
+    ended = subprocess.run([str(PACKAGE / "lockstep" / "bin" / "lockstep"), *words, "-o", "json"],
+                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S,
+                           check=False, env=environment(LOCKSTEP_COORDINATOR=server.address))
+    assert ended.stdout, (words, ended.returncode, ended.stderr)
+    return json.loads(ended.stdout)
+
+
+def until(condition):
+    """What it comes to once that is true."""
+    deadline = time.monotonic() + LIMIT_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return found
+
+
+def test_use_a13_status_why_and_stacks_know_the_workers(server, job, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(ONE_SLEEPS)
+
+    def running():
+        (status,) = asked(server, "status", job)["jobs"]
+        members = status["members"]
+        return members if all(one["process"] == "running" for one in members) else None
+
+    with Node(server, job, program, nodes="1", per_node=2) as node:
+        node.wait_for("up 0")
+        node.wait_for("up 1")
+        members = until(running)
+        assert len(members) == 2 and all(one["pid"] > 0 and one["host"] for one in members)
+        assert {one["pid"] for one in members} == {one["pid"] for one in asked(server, "stacks", job)}
+        assert asked(server, "why", job)["verdict"] != "trouble"
+        assert asked(server, "why", f"{job}.nodes")["job"] == job
+        os.kill(members[1]["pid"], signal.SIGKILL)
+        assert node.end() != 0
+        why = until(lambda: (one := asked(server, "why", job))["verdict"] == "trouble" and one)
+        assert any("killed by SIGKILL" in finding for finding in why["findings"]), why
+        assert why["suspects"][0]["pid"] == members[1]["pid"], why

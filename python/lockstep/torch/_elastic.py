@@ -26,6 +26,7 @@ from lockstep._session import Session, session
 from lockstep.torch._rounds import (Bounds, Node, Round, Verdict, decide, decode, waiting,
                                     why_not_complete)
 from lockstep.torch._store import Store
+from lockstep.torch._workers import Workers
 
 _log = logging.getLogger("lockstep")
 
@@ -177,6 +178,7 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
         self._last = 0
         self._stores: list[Any] = []
         self._mirror = _Mirror(self._session.kv)
+        self._workers = Workers(address, self._job, self._run)
         self._ended = threading.Event()
         self._signs = threading.Thread(target=self._give_signs, name="lockstep-sign-of-life",
                                        daemon=True)
@@ -236,6 +238,7 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
             _log.warning("the end of job %r was not told: %s", self._run, error)
             done = False
         self._ended.set()
+        self._workers.close()
         self._mirror.close()
         self._session.close()
         return done

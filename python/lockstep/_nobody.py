@@ -1,0 +1,61 @@
+"""Says early that nobody listens at a server's address, while a call goes on looking for it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from types import TracebackType
+
+_log = logging.getLogger("lockstep")
+
+#: Seconds until the first warning, and between two.
+_FIRST, _AGAIN = 2.0, 30.0
+#: Seconds that one try to connect takes at most.
+_TRY_MAX = 0.5
+
+
+def address_meant(address: str | None) -> str:
+    """As the library finds it."""
+    return address or os.environ.get("LOCKSTEP_COORDINATOR") or "127.0.0.1:7070"
+
+
+def why_nobody(address: str) -> str:
+    """Why no connection can be made; empty: somebody listens, or the address says no place."""
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        return ""
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _TRY_MAX).close()
+    except (OSError, OverflowError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return ""
+
+
+class Watch:
+    """While its block runs, warns when nobody listens. A thread of its own, which holds up nobody."""
+
+    def __init__(self, address: str | None) -> None:
+        self._address = address_meant(address)
+        self._over = threading.Event()
+
+    def __enter__(self) -> Watch:
+        threading.Thread(target=self._follow, name="lockstep-nobody", daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self._over.set()
+
+    def _follow(self) -> None:
+        began = time.monotonic()
+        wait = _FIRST
+        while not self._over.wait(wait):
+            wait = _AGAIN
+            why = why_nobody(self._address)
+            if why and not self._over.is_set():
+                _log.warning("nobody listens at %s (%s); looked for it for %.0f s, and goes on: is "
+                             "`lockstep serve` running there, and is LOCKSTEP_COORDINATOR right?",
+                             self._address, why, time.monotonic() - began)

@@ -1,0 +1,70 @@
+"""What is said while nobody listens at the server's address, and where no package is installed."""
+
+import logging
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+import lockstep
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture
+def nowhere():
+    """An address that nobody listens at: its port is ours, bound and not listened at."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_join_says_within_three_seconds_that_nobody_listens(nowhere, caplog):
+    began = time.monotonic()
+    seen = []
+
+    class Seen(logging.Handler):
+        def emit(self, record):
+            seen.append((time.monotonic() - began, record.getMessage()))
+
+    handler = Seen(logging.WARNING)
+    logging.getLogger("lockstep").addHandler(handler)
+    try:
+        with pytest.raises(lockstep.Error):
+            lockstep.join(nowhere, job="digits", size=1, timeout=4)
+    finally:
+        logging.getLogger("lockstep").removeHandler(handler)
+    warnings = [(at, text) for at, text in seen if f"nobody listens at {nowhere}" in text]
+    assert len(warnings) == 1 and "lockstep serve" in warnings[0][1], seen
+    assert warnings[0][0] < 3.5, warnings
+
+
+def test_join_says_nothing_where_somebody_listens(caplog, server):
+    with lockstep.join(server.address, job=f"heard-{os.getpid()}", size=1):
+        pass
+    assert "nobody listens" not in caplog.text
+
+
+def imported(path):
+    """What `import lockstep` in the checkout's folder comes to."""
+    return subprocess.run(
+        [sys.executable, "-S", "-c", "import lockstep; print(lockstep.__file__, lockstep.join)"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": ""})
+
+
+def test_the_folder_of_sources_is_no_package():
+    ended = imported("")
+    assert ended.returncode != 0
+    assert "ImportError" in ended.stderr and "pip install" in ended.stderr, ended.stderr
+
+
+def test_the_installed_package_is_imported_although_the_sources_come_first():
+    package = pathlib.Path(lockstep.__file__).parent.parent
+    ended = imported(str(package))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith(str(package)), ended.stdout
