@@ -87,6 +87,11 @@ absl::Status SayWhich(const std::vector<Choice>& choices) {
 
 }  // namespace
 
+int FailToFind(ServerCommand& self, const absl::Status& status) {
+  const int code = self.Fail(status);
+  return absl::IsInvalidArgument(status) ? kExitUsage : code;
+}
+
 absl::StatusOr<JobStatus> JobMeant(ServerCommand& self, const std::string& name,
                                    const std::vector<KnownRun>& runs) {
   absl::StatusOr<StatusReply> reply = self.Status(name);

@@ -17,4 +17,7 @@ namespace lockstep::cli {
 absl::StatusOr<wire::native::JobStatus> JobMeant(ServerCommand& self, const std::string& name,
                                                  const std::vector<KnownRun>& runs = LivingRuns());
 
+// Says why none was found, and returns the exit code: to name no job is a wrong command line.
+int FailToFind(ServerCommand& self, const absl::Status& status);
+
 }  // namespace lockstep::cli

@@ -21,7 +21,7 @@ struct StacksArguments {
 
 int Stacks(ServerCommand& self, const StacksArguments& given) {
   const auto meant = JobMeant(self, given.job);
-  if (!meant.ok()) return self.Fail(meant.status());
+  if (!meant.ok()) return FailToFind(self, meant.status());
   const wire::native::JobStatus& job = *meant;
   std::vector<int32_t> members;
   if (given.missing) {

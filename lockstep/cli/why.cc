@@ -20,7 +20,7 @@ constexpr absl::Duration kStacksTimeout = absl::Seconds(3);
 
 int Why(ServerCommand& self, const std::string& name) {
   const auto meant = JobMeant(self, name);
-  if (!meant.ok()) return self.Fail(meant.status());
+  if (!meant.ok()) return FailToFind(self, meant.status());
   const wire::native::JobStatus& job = *meant;
   // Also when all seems well: of a collective that hangs the server knows nothing.
   const std::vector<observe::Look> looks =

@@ -116,7 +116,7 @@ def test_the_file_of_a_run_that_was_killed_is_ignored(tmp_path):
 
 def test_why_without_a_job_asks_for_one_when_there_are_several(tmp_path):
     with Served(tmp_path, "--job", "a=1", "--job", "b=1") as served:
-        text = served.ask("why", code=1)
+        text = served.ask("why", code=2)
         assert f"a --coordinator {served.address}" in text and "b --coordinator" in text
         served.signal(signal.SIGTERM)
         served.end()
