@@ -19,6 +19,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class Notices : public ::testing::Test {
@@ -130,6 +131,27 @@ TEST_F(Notices, TellWhoIsSilentForLong) {
   EXPECT_THAT(Of(NoticeKind::kMemberLost), IsEmpty());
   h.Advance(absl::Seconds(1));
   EXPECT_THAT(Of(NoticeKind::kMemberLost), SizeIs(1));
+}
+
+TEST_F(Notices, TellOfAHostThatFellSilent) {
+  for (int member = 0; member < 3; ++member) {
+    h.Handle(ProcessStarted{.member = MemberIndex(member),
+                            .host = member == 0 ? "h1" : "h2",
+                            .pid = 50 + member});
+  }
+  h.KeepAlive({0, 1});
+  h.Advance(absl::Seconds(60));
+  EXPECT_THAT(Of(NoticeKind::kMemberSuspect),
+              ElementsAre(AllOf(HasSubstr("task/2#1"), Not(HasSubstr("h2 has not")))))
+      << "task/1, of the same host, is heard";
+  h.KeepAlive({0});
+  h.Heartbeat(2);
+  h.Advance(absl::Seconds(60));
+
+  const std::vector<std::string> told = Of(NoticeKind::kMemberSuspect);
+  ASSERT_THAT(told, SizeIs(3));
+  EXPECT_THAT(told.back(), HasSubstr("h2 has not been heard for 1m"));
+  EXPECT_THAT(h.View().members[2].why, HasSubstr("; h2 has not been heard for 1m"));
 }
 
 TEST_F(Notices, TellOnceOfAStoppedOne) {
