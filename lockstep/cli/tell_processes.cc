@@ -1,5 +1,5 @@
-// `lockstep tell-processes JOB`: for launchers other than `lockstep run`. They write what happens to
-// their processes to its standard input; it tells the server, and answers `lockstep stacks`.
+// `lockstep tell-processes JOB`: for launchers other than `lockstep run`. They write what happens
+// to their processes to its standard input; it tells the server, and answers `lockstep stacks`.
 #include <unistd.h>
 
 #include <array>

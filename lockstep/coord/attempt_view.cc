@@ -82,9 +82,9 @@ ProcessState StateOf(const ProcessRecord& process) {
 // Of a program that knows nothing of us a launcher can tell at least that.
 std::string WhyMissing(Time now, const ProcessRecord& process) {
   const std::string span = FormatSpan(now - process.since);
-  const std::string ended = absl::StrCat(
-      !process.ended.empty() ? process.ended : process.failed ? "its process failed" : "its process ended",
-      " ", span, " ago");
+  const char* const how = process.failed ? "its process failed" : "its process ended";
+  const std::string ended =
+      absl::StrCat(process.ended.empty() ? how : process.ended, " ", span, " ago");
   if (process.former) return absl::StrCat("in the run before, ", ended);
   switch (StateOf(process)) {
     case ProcessState::kUnknown:
