@@ -36,7 +36,7 @@ void ReadRow(std::string_view bytes) {
   const absl::Status status = journal::ReadEntries(bytes, [&](std::string_view entry) {
     std::string sealed = journal::NewEntry();
     sealed.append(entry);
-    journal::SealEntry(sealed);
+    LOCKSTEP_CHECK(journal::SealEntry(sealed).ok());
     whole += sealed;
     ReadEntry(entry);
     return absl::OkStatus();

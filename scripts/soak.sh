@@ -3,7 +3,8 @@
 # same under the sanitizers, 10,000 parked calls again and again, the tests that kill and stop stock
 # processes several times over, members of a rendezvous killed under load a thousand times, workers,
 # consumers and dispatchers of the data service killed while epochs are read, 10,000 seeds of it
-# simulated, stock processes stopped and cut off for half a minute, `pip install .`, and the demo run
+# simulated, nearly valid requests to a server that is
+# killed in between, stock processes stopped and cut off for half a minute, `pip install .`, and the demo run
 # by the wheel where Debian's libraries are not.
 #
 #   scripts/soak.sh [SEEDS]     default 2000; give more for a night
@@ -19,6 +20,7 @@ readonly DATA_EPOCHS=40
 readonly DATA_ELEMENTS=100000  # of each epoch
 readonly CHURN_S=120
 readonly RACES=1000000
+readonly FUZZ_REQUESTS=10000000
 failed=0
 
 soak() {  # soak TEXT COMMAND...
@@ -106,6 +108,13 @@ kill_members_of_a_rendezvous() {
   LOCKSTEP_KILLS=$KILLS "$setup_root/build/release/tests/rendezvous_stress_test"
 }
 
+fuzz_and_restart() {
+  LOCKSTEP_FUZZ_REQUESTS=$FUZZ_REQUESTS \
+    "$setup_root/build/release/tests/durability_structured_fuzz_test" --gtest_brief=1 &&
+    LOCKSTEP_FUZZ_EVENTS=$FUZZ_REQUESTS \
+      "$setup_root/build/release/tests/durability_fuzz_restore_test" --gtest_brief=1
+}
+
 simulate_data() {
   "$setup_root/build/bin/lockstep_sim" --data --seeds=$((5 * SEEDS)) --jobs="$(nproc)"
 }
@@ -145,6 +154,7 @@ soak "the demo, from the wheel, without Debian's libraries" run_the_demo_from_th
 soak "$RESTARTS times: the server killed under load and restarted" restart_the_server
 soak "$RESTARTS times: likewise with torch's stores" restart_durable_stores
 soak "10,000 connections to torch's store, released at once" connect_to_torchs_store
+soak "$FUZZ_REQUESTS nearly valid requests, server killed in between" fuzz_and_restart
 soak "$KILLS members of a rendezvous killed under load, twice" kill_members_of_a_rendezvous
 soak "the data service: $((5 * SEEDS)) seeds" simulate_data
 soak "data service, $DATA_KILLS kills in $DATA_EPOCHS epochs: none lost, none doubled" kill_the_data_service

@@ -24,4 +24,25 @@ inline constexpr size_t kNamesInErrorMax = 3;
 // Members of one job: `members_max`.
 inline constexpr int32_t kMembersMax = 65536;
 
+// The highest number of an attempt, of a job, of its store and of a run: `attempt_max`.
+inline constexpr int64_t kAttemptMax = (int64_t{1} << 31) - 1;
+
+// How far a peer's attempt may be ahead of the one that we know of: `attempts_ahead_max`. A run
+// whose launchers went on while the server was away is ahead by its restarts.
+inline constexpr int64_t kAttemptsAheadMax = 1000;
+
+// Whether a peer may name this attempt when `current` is on.
+constexpr bool IsAttemptWithin(int64_t attempt, int64_t current) {
+  return attempt >= 0 && attempt <= kAttemptMax && attempt - current <= kAttemptsAheadMax;
+}
+
+// Records in one entry of the journal come to little more than this; an event that changes more
+// makes several entries, which are kept together: `entry_bytes_soft_max`.
+inline constexpr size_t kEntryBytesSoftMax = size_t{1} << 20;
+
+// Keys that die by themselves go in slices: so many keys, or so many bytes, in one turn. The rest
+// is due at once. `dying_keys_slice_max`, `dying_bytes_slice_max`.
+inline constexpr size_t kDyingKeysSliceMax = 1024;
+inline constexpr size_t kDyingBytesSliceMax = size_t{1} << 20;
+
 }  // namespace lockstep

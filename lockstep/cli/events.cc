@@ -58,12 +58,18 @@ class Follower {
   }
 
   void Print(const WatchEventsReply& reply) {
-    if (answered_ && reply.log != request_.log) self_.Say("the server was restarted");
+    if (answered_ && reply.log != request_.log) {
+      self_.Say("the server was restarted");
+      shown_before_us_ = shown_us_;
+    }
     if (reply.forgotten > 0) {
       self_.Say(absl::StrCat(reply.forgotten, " older events are forgotten (events_max)"));
     }
     const int64_t now_us = absl::ToUnixMicros(absl::Now());
     for (const wire::native::JobEvent& event : reply.events) {
+      // A server with a state tells again what its former life told.
+      if (event.at_unix_us != 0 && event.at_unix_us <= shown_before_us_) continue;
+      shown_us_ = std::max(shown_us_, event.at_unix_us);
       self_.out() << (self_.json() ? observe::EventJsonLine(event, request_.job, now_us)
                                    : observe::EventLine(event, now_us));
     }
@@ -78,6 +84,8 @@ class Follower {
   WatchEvents request_;
   const bool follow_;
   bool answered_ = false;
+  int64_t shown_us_ = 0;         // when the newest event that was shown happened
+  int64_t shown_before_us_ = 0;  // the same, before the server was restarted
   absl::Duration pause_ = kFirstPause;
 };
 

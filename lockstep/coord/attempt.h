@@ -133,6 +133,7 @@ class Attempt {
   absl::Status Apply(Time at, const record::MemberChanged& record);
   absl::Status Apply(Time at, const record::KeySet& record);
   absl::Status Apply(Time at, const record::KeyDeleted& record);
+  absl::Status Apply(Time at, const record::OwnerGone& record);
   absl::Status Apply(Time at, const record::BarrierEnded& record);
   absl::Status Apply(Time at, const record::IndexAgreed& record);
   absl::Status Apply(Time at, const record::PreemptionChanged& record);

@@ -170,6 +170,10 @@ absl::Status Attempt::Apply(Time at, const record::KeySet& record) {
 absl::Status Attempt::Apply(Time at, const record::KeyDeleted& record) {
   return keys_.Apply(at, record);
 }
+absl::Status Attempt::Apply(Time, const record::OwnerGone& record) {
+  keys_.Apply(record);
+  return absl::OkStatus();
+}
 absl::Status Attempt::Apply(Time at, const record::BarrierEnded& record) {
   return barriers_.Apply(at, record);
 }

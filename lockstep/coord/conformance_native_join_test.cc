@@ -144,6 +144,16 @@ TEST_F(JoinForAttempt, NumbersMayBeLeftOut) {
   EXPECT_EQ(h.Brought<Joined>(Ask(4, 1, 0)).attempt, 9);
 }
 
+TEST_F(JoinForAttempt, Finding02_OneThatIsFarAheadIsRefused) {
+  for (const int64_t attempt : {int64_t{1} << 31, INT64_MAX, int64_t{3000}}) {
+    const CallId call = Ask(1, 0, attempt);
+    EXPECT_THAT(h.Reply(call), HasError(StatusCode::kInvalidArgument, Reason::kInvalidArgument,
+                                        "attempts_ahead_max"))
+        << attempt;
+    EXPECT_EQ(h.View().attempt, 1);
+  }
+}
+
 TEST_F(JoinForAttempt, ARetryOfWhoIsInIsAnsweredAlsoWhenItsAttemptFailed) {
   Ask(1, 0, 1);
   Ask(2, 1, 1);

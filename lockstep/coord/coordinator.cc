@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/coord/attempt.h"
 #include "lockstep/coord/job_record.h"
 
@@ -257,6 +258,9 @@ void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& 
                             .recoverable = request.recoverable};
   if (!job_->IsMember(request.member)) return attempt_->Admit(now, admission, out);
   const bool opens = OpensNext(request.member, request.incarnation);
+  if (ErrorPtr refusal = opens ? CheckNextAttempt() : nullptr) {
+    return out.Fail(request.call, refusal);
+  }
   if (opens) OpenNextAttempt(now, job_->attempt + 1, out);
   const RoleRecord* role = nullptr;
   if (ErrorPtr refusal = job_->FindRole(request.role, &role)) {
@@ -288,6 +292,14 @@ bool Coordinator::OpensNext(MemberIndex member, Incarnation incarnation) const {
   if (job_->IsFormerLife(member, incarnation)) return false;
   if (attempt_->failed()) return !attempt_->membership().Knew(member, incarnation);
   return attempt_->ended();
+}
+
+ErrorPtr Coordinator::CheckNextAttempt() const {
+  if (job_->attempt < kAttemptMax) return nullptr;
+  return MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
+                   absl::StrCat("job '", job_->options.job, "' has had ", job_->attempt,
+                                " attempts, which is the limit attempt_max: delete the job and "
+                                "create it again"));
 }
 
 void Coordinator::OpenNextAttempt(Time now, int64_t number, Effects& out) {

@@ -79,6 +79,8 @@ class Coordinator {
   ErrorPtr WrongService(ServiceIncarnation claimed, bool native) const;
   // Whether a life of a member belongs to the attempt after this one.
   bool OpensNext(MemberIndex member, Incarnation incarnation) const;
+  // Null when there is a number left for the attempt after this one.
+  ErrorPtr CheckNextAttempt() const;
   // `number`: at least the one after this.
   void OpenNextAttempt(Time now, int64_t number, Effects& out);
 

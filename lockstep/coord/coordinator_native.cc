@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/coord/coordinator.h"
 
 namespace lockstep::coord {
@@ -125,6 +126,14 @@ ErrorPtr Coordinator::CheckJoin(const JoinJob& request, const RoleRecord** role)
 }
 
 ErrorPtr Coordinator::CheckAttempt(const JoinJob& request, bool known) const {
+  if (!IsAttemptWithin(request.attempt, job_->attempt)) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, Reason::kInvalidArgument,
+        absl::StrCat("this process was started for attempt ", request.attempt, " of job '",
+                     job_->options.job, "' (LOCKSTEP_ATTEMPT), which is at attempt ", job_->attempt,
+                     ": more than ", kAttemptsAheadMax,
+                     " ahead (attempts_ahead_max); correct the number"));
+  }
   if (request.attempt == 0 || request.attempt > job_->attempt) return nullptr;
   const bool over = attempt_->ended() || (attempt_->failed() && !known);
   if (request.attempt == job_->attempt && !over) return nullptr;
@@ -196,6 +205,7 @@ void Coordinator::Join(Time now, SessionTable::Session& session, const JoinJob& 
     }
     if (!known && !over) attempt_->GiveUpBroken(now, member, out);
     const bool opens = attempt_->ended() || (attempt_->failed() && !known);
+    if (ErrorPtr refusal = opens ? CheckNextAttempt() : nullptr) return out.Fail(call, refusal);
     const int64_t next = std::max(job_->attempt + 1, request.attempt);
     if (opens || (request.attempt >= next && attempt_->empty())) OpenNextAttempt(now, next, out);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/coord/coordinator.h"
 
 namespace lockstep::coord {
@@ -65,6 +66,10 @@ absl::Status Coordinator::Apply(Time at, const Record& record) {
 absl::Status Coordinator::ApplyAttempt(const record::AttemptBegan& record) {
   if (begun_ && record.attempt <= job_->attempt) {
     return OutOfPlace(absl::StrCat("attempt ", record.attempt, " after attempt ", job_->attempt));
+  }
+  if (record.attempt < 0 || record.attempt > kAttemptMax) {
+    return OutOfPlace(absl::StrCat("attempt ", record.attempt, " is over attempt_max (",
+                                   kAttemptMax, "), so no attempt can follow it"));
   }
   const int64_t revision = begun_ ? attempt_->revision() + 1 : 1;
   if (begun_) job_->former = {job_->attempt, attempt_->service(), attempt_->root_cause()};

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/coord/key_harness.h"
 
 namespace lockstep::coord {
@@ -292,6 +296,105 @@ TEST_F(KeyLifetimes, AMembersKeysGoWithIt) {
   EXPECT_EQ(keys_.NextDeadline(), Time::Infinite());
   EXPECT_EQ(Text(waiter), "waits");
   EXPECT_EQ(keys_.bytes(), 4u);
+}
+
+// What one turn wrote down, in keys.
+size_t Deleted(const Effects& effects) {
+  return static_cast<size_t>(std::count_if(
+      effects.records.begin(), effects.records.end(),
+      [](const Record& record) { return std::holds_alternative<record::KeyDeleted>(record); }));
+}
+
+TEST_F(KeyLifetimes, Finding03_KeysThatAreDueGoInSlices) {
+  for (int i = 0; i < 5000; ++i) Set(absl::StrCat("k/", i), "v", {.ttl = absl::Seconds(1)});
+  size_t turns = 0;
+  for (; keys_.NextDeadline() <= At(2); ++turns) {
+    out_ = {};
+    keys_.ReachDeadline(At(2), out_);
+    EXPECT_LE(Deleted(out_), kDyingKeysSliceMax);
+    ASSERT_GT(Deleted(out_), 0u);
+  }
+  EXPECT_EQ(keys_.size(), 0u);
+  EXPECT_EQ(turns, 5u);
+}
+
+TEST_F(KeyLifetimes, Finding03_ASliceIsBoundedByBytesToo) {
+  for (int i = 0; i < 10; ++i) {
+    Set(absl::StrCat("k/", i), std::string(kDyingBytesSliceMax, 'v'), {.ttl = absl::Seconds(1)});
+  }
+  out_ = {};
+  keys_.ReachDeadline(At(2), out_);
+  EXPECT_EQ(Deleted(out_), 1u);
+  EXPECT_LE(keys_.NextDeadline(), At(2)) << "the rest is due at once";
+}
+
+TEST_F(KeyLifetimes, Finding03_AMembersKeysGoInSlices) {
+  for (int i = 0; i < 3000; ++i) Set(absl::StrCat("k/", i), "v", {}, 1);
+  Set("k/taken over", "v", {}, 1);
+  Set("other", "v", {}, 2);
+  out_ = {};
+  keys_.MemberGone(MemberIndex(1), out_);
+  EXPECT_EQ(Deleted(out_), kDyingKeysSliceMax);
+  EXPECT_LE(keys_.NextDeadline(), Time());
+  // Its next life has keys of its own, one of them under a name that is about to go.
+  Set("k/2999", "new", {}, 1);
+  Set("k/taken over", "kept");
+  Increment("k/2998", 1);
+  while (keys_.NextDeadline() <= At(1)) keys_.ReachDeadline(At(1), out_);
+  EXPECT_EQ(Text(List("")).substr(0, 11), "k/2999=new@") << Text(List(""));
+  EXPECT_EQ(keys_.size(), 3u);
+  EXPECT_EQ(Text(TryGet("k/taken over")).substr(0, 17), "k/taken over=kept");
+  out_ = {};
+  keys_.MemberGone(MemberIndex(1), out_);
+  EXPECT_EQ(Why(TryGet("k/2999")), Reason::kKeyNotFound) << "the new life's key goes with that";
+}
+
+TEST_F(KeyLifetimes, Finding03_WhoDiesInTheMidstOfSlicesGoesOnWithThem) {
+  Effects all;
+  const auto take = [&] {
+    for (Record& record : out_.records) all.records.push_back(std::move(record));
+    out_ = {};
+  };
+  for (int i = 0; i < 3000; ++i) Set(absl::StrCat("k/", i), "v", {}, 1);
+  keys_.MemberGone(MemberIndex(1), out_);
+  Set("mine", "v", {}, 1);  // of its next life
+  take();
+  for (const bool snapshot : {false, true}) {
+    KeyValues again(options_);
+    std::vector<TimedRecord> records;
+    if (snapshot) {
+      keys_.Snapshot(records);
+    } else {
+      for (const Record& record : all.records) records.push_back({Time(), record});
+    }
+    for (const TimedRecord& timed : records) {
+      if (const auto* set = std::get_if<record::KeySet>(&timed.record)) {
+        ASSERT_TRUE(again.Apply(timed.at, *set).ok());
+      } else if (const auto* gone = std::get_if<record::KeyDeleted>(&timed.record)) {
+        ASSERT_TRUE(again.Apply(timed.at, *gone).ok());
+      } else {
+        again.Apply(std::get<record::OwnerGone>(timed.record));
+      }
+    }
+    EXPECT_EQ(again.size(), keys_.size());
+    Effects out;
+    while (again.NextDeadline() <= At(1)) again.ReachDeadline(At(1), out);
+    EXPECT_EQ(again.size(), 1u) << "snapshot: " << snapshot;
+    out = {};
+    again.MemberGone(MemberIndex(1), out);
+    EXPECT_EQ(again.size(), 0u);
+  }
+}
+
+TEST_F(KeyLifetimes, Finding03_ManyMembersThatGoInOneEventDoNotMakeItLong) {
+  for (int member = 0; member < 5000; ++member) {
+    for (int i = 0; i < 3; ++i) Set(absl::StrCat(member, "/", i), "v", {}, member);
+  }
+  out_ = {};
+  for (int member = 0; member < 5000; ++member) keys_.MemberGone(MemberIndex(member), out_);
+  EXPECT_LE(Deleted(out_), 2 * kDyingKeysSliceMax);
+  while (keys_.NextDeadline() <= At(1)) keys_.ReachDeadline(At(1), out_);
+  EXPECT_EQ(keys_.size(), 0u);
 }
 
 TEST_F(KeyLifetimes, AMillionKeysWork) {

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/coord/key_name.h"
 
 namespace lockstep::coord {
@@ -110,11 +111,7 @@ void KeyValues::Put(Place& place, StoredKeyPtr stored) {
   const std::string& key = place.it->first;
   if (old && old->expires != stored->expires) expiries_.erase({old->expires, key});
   if (!stored->expires.is_infinite()) expiries_.insert({stored->expires, key});
-  if (old && old->owner && old->owner != stored->owner) {
-    auto owned = owned_.find(*old->owner);
-    owned->second.erase(key);
-    if (owned->second.empty()) owned_.erase(owned);
-  }
+  if (old && old->owner && old->owner != stored->owner) Disown(*old->owner, key);
   if (stored->owner) owned_[*stored->owner].insert(key);
 }
 
@@ -123,13 +120,16 @@ KeyValues::Keys::iterator KeyValues::Erase(Keys::iterator it, int64_t revision) 
   const StoredKey& stored = *it->second;
   bytes_ -= key.size() + stored.value.size();
   if (!stored.expires.is_infinite()) expiries_.erase({stored.expires, key});
-  if (stored.owner) {
-    auto owned = owned_.find(*stored.owner);
-    owned->second.erase(key);
-    if (owned->second.empty()) owned_.erase(owned);
-  }
+  if (stored.owner) Disown(*stored.owner, key);
   watch_.Note(key, nullptr, revision);
   return keys_.erase(it);
+}
+
+void KeyValues::Disown(MemberIndex owner, const std::string& key) {
+  const auto owned = owned_.find(owner);
+  if (owned == owned_.end()) return;  // a key that dies
+  owned->second.erase(key);
+  if (owned->second.empty()) owned_.erase(owned);
 }
 
 int64_t KeyValues::EraseAll(absl::string_view key, bool below, int64_t revision) {
@@ -220,6 +220,8 @@ void KeyValues::StoreNumber(Time now, Place& place, int64_t number, const Caller
                             const std::string& asked, Effects& out) {
   Terms terms;
   if (place.there) terms = {place.it->second->expires, place.it->second->owner};
+  // A number that dies stays due: nobody owns it any more.
+  if (place.there && Dies(place.it->first, *place.it->second)) terms = {now, std::nullopt};
   if (ErrorPtr error = Store(now, place, absl::StrCat(number), terms, out)) {
     return out.Fail(caller.call, error);
   }
@@ -435,27 +437,57 @@ bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {
 
 // Keys that die.
 
-void KeyValues::Remove(const std::string& key, Effects& out) {
-  Erase(Find(key).it, ++revision_);
+size_t KeyValues::Remove(const std::string& key, Effects& out) {
+  const Keys::iterator it = Find(key).it;
+  const size_t bytes = key.size() + it->second->value.size();
+  Erase(it, ++revision_);
   out.records.push_back(record::KeyDeleted{key, false, revision_});
+  return bytes;
+}
+
+bool KeyValues::Dies(absl::string_view key, const StoredKey& stored) const {
+  if (!stored.owner) return false;
+  const auto owned = owned_.find(*stored.owner);
+  return owned == owned_.end() || !owned->second.contains(key);
 }
 
 void KeyValues::MemberGone(MemberIndex member, Effects& out) {
-  auto owned = owned_.find(member);
-  if (owned == owned_.end()) return;
-  const absl::btree_set<std::string> keys = owned->second;  // removing one changes the set
-  for (const std::string& key : keys) Remove(key, out);
-  watch_.Publish(out);
+  auto owned = owned_.extract(member);
+  if (owned.empty()) return;
+  dying_.push_back(std::move(owned.mapped()));
+  // Many members may go in one event.
+  if (out.records.size() < kDyingKeysSliceMax) RemoveSlice(Time(), out);
+  if (!dying_.empty()) out.records.push_back(record::OwnerGone{member});
 }
 
 Time KeyValues::NextDeadline() const {
+  if (!dying_.empty()) return Time();
   return expiries_.empty() ? Time::Infinite() : expiries_.begin()->first;
 }
 
-void KeyValues::ReachDeadline(Time now, Effects& out) {
-  while (!expiries_.empty() && expiries_.begin()->first <= now) {
+void KeyValues::ReachDeadline(Time now, Effects& out) { RemoveSlice(now, out); }
+
+void KeyValues::RemoveSlice(Time now, Effects& out) {
+  size_t keys = 0;
+  size_t bytes = 0;
+  const auto full = [&] { return keys >= kDyingKeysSliceMax || bytes >= kDyingBytesSliceMax; };
+  while (!dying_.empty() && !full()) {
+    absl::btree_set<std::string>& set = dying_.front();
+    if (set.empty()) {
+      dying_.pop_front();
+      continue;
+    }
+    ++keys;
+    const std::string key = std::move(set.extract(set.begin()).value());
+    // It may have been deleted meanwhile, or be another's.
+    const Place place = Find(key);
+    if (place.there && Dies(key, *place.it->second)) bytes += Remove(key, out);
+  }
+  while (!dying_.empty() && dying_.front().empty()) dying_.pop_front();
+  while (!expiries_.empty() && expiries_.begin()->first <= now && !full()) {
     const std::string key = expiries_.begin()->second;
-    Remove(key, out);
+    bytes += Remove(key, out);
+    ++keys;
   }
   watch_.Publish(out);
 }
@@ -509,14 +541,21 @@ absl::Status KeyValues::Apply(Time, const record::KeyDeleted& record) {
   return absl::OkStatus();
 }
 
+void KeyValues::Apply(const record::OwnerGone& record) {
+  auto owned = owned_.extract(record.member);
+  if (!owned.empty()) dying_.push_back(std::move(owned.mapped()));
+}
+
 void KeyValues::Snapshot(std::vector<TimedRecord>& out) const {
   if (revision_ == 1) return;
   out.reserve(out.size() + keys_.size() + 1);
   out.push_back({Time(), record::KeyDeleted{"", false, revision_}});
   for (const auto& [key, stored] : keys_) {
-    out.push_back(
-        {stored->set_at, record::KeySet{key, ValueOf(stored), stored->revision,
-                                        stored->expires - stored->set_at, stored->owner}});
+    const bool dies = Dies(key, *stored);
+    out.push_back({stored->set_at,
+                   record::KeySet{key, ValueOf(stored), stored->revision,
+                                  dies ? absl::Nanoseconds(1) : stored->expires - stored->set_at,
+                                  dies ? std::nullopt : stored->owner}});
   }
 }
 

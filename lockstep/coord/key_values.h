@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <set>
 #include <string>
@@ -33,6 +34,9 @@ namespace lockstep::coord {
 //
 // Stock callers are answered as by their own service; native ones with revisions. A native caller
 // must name a key; to a stock one, no key at all is a key, too.
+//
+// What dies by itself goes in slices, a bounded number of keys and bytes in one event; what is left
+// is due at once, and is still read until then.
 //
 // Invariants: (1) nobody waits for a key that has a value; (2) each waiter is answered once, unless
 // it leaves; (3) `bytes` is the sum over all keys and values; (4) every change is in a record.
@@ -68,7 +72,7 @@ class KeyValues {
   bool Get(Time now, const GetKeys& request, bool may_wait, Effects& out);
   bool Watch(const WatchKeys& request, bool may_wait, Effects& out);
 
-  // The member left, was lost or lives anew: its keys die.
+  // The member left, was lost or lives anew: its keys die, the first slice of them now.
   void MemberGone(MemberIndex member, Effects& out);
 
   void ReachDeadline(Time now, Effects& out);
@@ -84,6 +88,7 @@ class KeyValues {
 
   absl::Status Apply(Time at, const record::KeySet& record);
   absl::Status Apply(Time at, const record::KeyDeleted& record);
+  void Apply(const record::OwnerGone& record);
   void Snapshot(std::vector<TimedRecord>& out) const;
 
   // Who waits for which key: the first so many, by key.
@@ -130,8 +135,13 @@ class KeyValues {
   // Writes the number, unless it is `same` already, and answers the caller.
   void StoreNumber(Time now, Place& place, int64_t number, const Caller& caller,
                    const std::string& asked, Effects& out);
-  // Removes a key by itself, at a revision of its own.
-  void Remove(const std::string& key, Effects& out);
+  // Removes a key by itself, at a revision of its own; returns how many bytes went.
+  size_t Remove(const std::string& key, Effects& out);
+  // Whether the key was a member's that is gone, and has not been removed yet.
+  bool Dies(absl::string_view key, const StoredKey& stored) const;
+  void Disown(MemberIndex owner, const std::string& key);
+  // Removes what is due, as far as one turn goes.
+  void RemoveSlice(Time now, Effects& out);
 
   // The changes themselves, live or restored.
   void Put(Place& place, StoredKeyPtr stored);
@@ -144,6 +154,8 @@ class KeyValues {
   Keys keys_;
   absl::btree_set<std::pair<Time, std::string>> expiries_;
   absl::flat_hash_map<MemberIndex, absl::btree_set<std::string>> owned_;  // looked up only
+  // Keys of members that are gone, or were: those that `Dies` tells of are still to be removed.
+  std::deque<absl::btree_set<std::string>> dying_;
   KeyWaits waits_;
   KeyWatch watch_;
   size_t bytes_ = 0;

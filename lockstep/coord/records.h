@@ -112,6 +112,12 @@ struct KeyDeleted {
   int64_t revision = 0;
 };
 
+// Its member is gone, with more keys than go at once: what it owned at this revision goes in
+// slices, each with a KeyDeleted for every key.
+struct OwnerGone {
+  MemberIndex member;
+};
+
 // An instance of a barrier, or an agreement on an index, has its verdict.
 struct BarrierEnded {
   std::string id;
@@ -170,7 +176,7 @@ using Record =
                  record::ShutdownEnded, record::MemberChanged, record::ProcessChanged,
                  record::ErrorKept, record::KeySet, record::KeyDeleted, record::BarrierEnded,
                  record::IndexAgreed, record::SessionChanged, record::AnswerKept,
-                 record::PreemptionChanged, record::SyncMemberChanged>;
+                 record::PreemptionChanged, record::SyncMemberChanged, record::OwnerGone>;
 
 // A record and when it came to be.
 struct TimedRecord {

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/testing/coordinator_harness.h"
 #include "lockstep/testing/matchers.h"
 
@@ -342,6 +343,19 @@ TEST_P(RestoredAfterAJump, ALeaseLastsAsLongAsTheClocksSayAndNeverLongerThanAnew
     EXPECT_EQ(Keys(now_ + left - absl::Milliseconds(1)), 2u);
   }
   EXPECT_EQ(Keys(now_ + left), 1u) << "what has no lease stays";
+}
+
+TEST(Records, Finding02_AnAttemptThatNoneCanFollowIsRefused) {
+  Coordinator c({.size = 2});
+  EXPECT_EQ(c.Apply(Time(), record::AttemptBegan{INT64_MAX, ServiceIncarnation(7)}).code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(c.Apply(Time(), record::AttemptBegan{-1, ServiceIncarnation(7)}).code(),
+            StatusCode::kInvalidArgument);
+  ASSERT_TRUE(c.Apply(Time(), record::AttemptBegan{kAttemptMax, ServiceIncarnation(7)}).ok());
+  c.Handle(Time(), Restored{});
+  c.Handle(Time(), RegisterMember{
+                       .call = CallId(1), .member = MemberIndex(0), .incarnation = Incarnation(5)});
+  EXPECT_EQ(c.View(Time()).attempt, kAttemptMax);
 }
 
 TEST(Records, OutOfPlaceAreRefused) {

@@ -14,6 +14,9 @@
 namespace lockstep::dispatch {
 namespace {
 
+// Of a former life's records, how many are named.
+constexpr size_t kMisfitsToldMax = 10;
+
 absl::Status NoDataset() { return absl::InvalidArgumentError("the dataset is not known"); }
 
 }  // namespace
@@ -63,6 +66,10 @@ void Dispatcher::Impl::On(Time now, const ConsumerEnded& fact, Effects& out) {
 }
 
 void Dispatcher::Impl::On(Time now, const Restored& /*fact*/, Effects& out) {
+  for (std::string& text : std::exchange(misfits_, {})) {
+    out.Tell(Severity::kError, std::move(text));
+  }
+  for (Record& record : std::exchange(set_aside_, {})) out.records.push_back(std::move(record));
   for (auto& [id, iteration] : iterations_) {
     iteration->Restored(now);
     env_.touched.insert(id);
@@ -243,6 +250,37 @@ absl::Status Dispatcher::Impl::Apply(Time /*at*/, const Record& any) {
       any);
 }
 
+void Dispatcher::Impl::Restore(Time at, const Record& any) {
+  const absl::Status applied = Apply(at, any);
+  if (applied.ok()) return;
+  const IterationId id = std::visit(
+      [](const auto& r) {
+        if constexpr (requires { r.iteration; }) {
+          return r.iteration;
+        } else {
+          return IterationId();
+        }
+      },
+      any);
+  Iteration* const iteration = FindIteration(id);
+  const bool over = iteration != nullptr && (iteration->phase() == Phase::kFailed ||
+                                             iteration->phase() == Phase::kFinished);
+  if (over) return;  // what follows the first one
+  const std::string what =
+      iteration != nullptr ? absl::StrCat("iteration '", iteration->spec().name, "', repetition ",
+                                          iteration->spec().repetition, ", is set aside")
+                           : "a record of the data service is left out";
+  std::string text = absl::StrCat(what, ": the state directory has a record that cannot be used: ",
+                                  std::string(applied.message()));
+  if (misfits_.size() < kMisfitsToldMax) misfits_.push_back(text);
+  if (iteration == nullptr) return;
+  const Record ended = record::IterationEnded{
+      .iteration = id,
+      .error = MakeError(absl::StatusCode::kDataLoss, reason::kIterationSetAside,
+                         absl::StrCat(text, "; read it again under another name"))};
+  if (iteration->Apply(ended).ok()) set_aside_.push_back(ended);
+}
+
 std::vector<TimedRecord> Dispatcher::Impl::Snapshot() const {
   std::vector<Record> records;
   records.push_back(record::CountersKept{.next_id = env_.last_id + 1});
@@ -343,6 +381,7 @@ std::optional<ConsumerProcess> Dispatcher::ProcessOf(IterationId iteration,
   return impl_->ProcessOf(iteration, consumer);
 }
 absl::Status Dispatcher::Apply(Time at, const Record& record) { return impl_->Apply(at, record); }
+void Dispatcher::Restore(Time at, const Record& record) { impl_->Restore(at, record); }
 std::vector<TimedRecord> Dispatcher::Snapshot() const { return impl_->Snapshot(); }
 
 }  // namespace lockstep::dispatch

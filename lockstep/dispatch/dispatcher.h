@@ -54,6 +54,9 @@ class Dispatcher {
   // then `Handle(now, Restored{})`. Only before the first `Handle`.
   // INVALID_ARGUMENT: this record cannot follow those before it; the state is of no use then.
   absl::Status Apply(Time at, const Record& record);
+  // The same, where one iteration must not stop all others: what a record that does not fit is of
+  // fails (`iteration_set_aside`), which becomes a record and an event with `Restored`.
+  void Restore(Time at, const Record& record);
 
   // The records from which `Apply` makes this state, in a dispatcher with the same options.
   std::vector<TimedRecord> Snapshot() const;

@@ -63,6 +63,9 @@ class Dispatcher::Impl {
   std::vector<ConsumerProcess> Processes() const;
   std::optional<ConsumerProcess> ProcessOf(IterationId iteration, ConsumerId consumer) const;
   absl::Status Apply(Time at, const Record& record);
+  // A record of a former life. One that does not fit fails the iteration that it is of, and nothing
+  // else.
+  void Restore(Time at, const Record& record);
   std::vector<TimedRecord> Snapshot() const;
 
  private:
@@ -137,6 +140,9 @@ class Dispatcher::Impl {
   std::map<IterationId, std::unique_ptr<Iteration>> iterations_;
   std::map<std::pair<std::string, int64_t>, IterationId> by_key_;
   bool stopped_ = false;
+  // Of records that did not fit, until `Restored`.
+  std::vector<std::string> misfits_;
+  std::vector<Record> set_aside_;
 };
 
 }  // namespace lockstep::dispatch

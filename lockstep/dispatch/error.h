@@ -32,6 +32,7 @@ inline constexpr std::string_view kLimitReached = "limit_reached";
 inline constexpr std::string_view kSegmentFailed = "segment_failed";
 inline constexpr std::string_view kIterationCollected = "iteration_collected";
 inline constexpr std::string_view kAckNeeded = "ack_needed";
+inline constexpr std::string_view kIterationSetAside = "iteration_set_aside";
 inline constexpr std::string_view kUnavailable = "unavailable";
 inline constexpr std::string_view kCancelled = "cancelled";
 inline constexpr std::string_view kStopped = "service_stopped";

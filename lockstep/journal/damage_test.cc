@@ -201,7 +201,7 @@ State StateWithLeftovers() {
   const TemporaryDirectory directory;
   const auto sealed = [](const std::string& text) {
     std::string entry = NewEntry() + text;
-    SealEntry(entry);
+    EXPECT_TRUE(SealEntry(entry).ok());
     return entry;
   };
   auto opened = SqliteStore::Open(directory.path(), {.page_bytes = 512});

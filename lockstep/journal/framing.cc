@@ -24,9 +24,14 @@ constexpr size_t kSnapshotEndBytes = 20;
 
 }  // namespace
 
-void SealEntry(std::string& entry) {
-  LOCKSTEP_CHECK(entry.size() >= kEntryPrefixBytes && entry.size() <= kEntryBytesMax);
+absl::Status SealEntry(std::string& entry) {
+  LOCKSTEP_CHECK(entry.size() >= kEntryPrefixBytes);
+  if (entry.size() > kEntryBytesMax) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "an entry of %d bytes is over entry_bytes_max (%d)", entry.size(), kEntryBytesMax));
+  }
   Put(static_cast<uint32_t>(entry.size() - kEntryPrefixBytes), entry.data());
+  return absl::OkStatus();
 }
 
 absl::Status ReadEntries(std::string_view row,

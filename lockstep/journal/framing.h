@@ -13,7 +13,8 @@
 namespace lockstep::journal {
 
 // Writes the length of what follows it into the first bytes of an entry (see NewEntry).
-void SealEntry(std::string& entry);
+// RESOURCE_EXHAUSTED: it is over `entry_bytes_max`.
+absl::Status SealEntry(std::string& entry);
 
 // Calls `take` with each entry of a row, until that fails. DATA_LOSS: these bytes are not entries;
 // says at which byte.

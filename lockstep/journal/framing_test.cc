@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 std::string Entry(const std::string& text) {
   std::string entry = NewEntry() + text;
-  SealEntry(entry);
+  EXPECT_TRUE(SealEntry(entry).ok());
   return entry;
 }
 

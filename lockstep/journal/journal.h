@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
@@ -62,11 +63,18 @@ class Journal {
   virtual absl::StatusOr<Replayed> Replay(
       absl::FunctionRef<absl::Status(std::string_view entry)> apply) = 0;
 
+  // Gives the same entries once more. Between `Replay` and `Start`.
+  virtual absl::Status ReadAgain(absl::FunctionRef<absl::Status(std::string_view entry)> apply) = 0;
+
   // From now on entries are taken.
   virtual absl::Status Start(Durable durable, Failed failed) = 0;
 
   // Queues the entry; returns which one it is, counted from 1.
   virtual uint64_t Append(std::string entry) = 0;
+
+  // Queues entries that are kept together: after a crash all of them are there, or none. They count
+  // as one.
+  virtual uint64_t AppendTogether(std::vector<std::string> entries) = 0;
 
   // Whether the entries behind the last snapshot are many enough for a new one.
   virtual bool WantsSnapshot() const = 0;

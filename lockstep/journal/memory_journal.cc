@@ -35,6 +35,16 @@ uint64_t MemoryJournal::Append(std::string entry) {
   return appended_;
 }
 
+uint64_t MemoryJournal::AppendTogether(std::vector<std::string> entries) {
+  ++appended_;
+  for (std::string& entry : entries) {
+    queued_bytes_ += entry.size();
+    queued_.push_back(std::move(entry));
+  }
+  if (syncs_ == Syncs::kAtOnce) Sync();
+  return appended_;
+}
+
 void MemoryJournal::Sync() {
   if (!failure_.ok()) {
     if (failed_) std::exchange(failed_, nullptr)(failure_);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -20,6 +21,10 @@ namespace {
 // Of a snapshot, and of what it leaves to be deleted, in each commit: takes about as long again as
 // the sync.
 constexpr size_t kBesideBytes = 64 << 10;
+
+// What is kept together is one row up to here, since SQLite takes no longer ones; above it, rows of
+// one transaction.
+constexpr size_t kTogetherBytesMax = kEntryBytesMax;
 
 // What is found damaged is said with what to do about it.
 absl::Status WithAdvice(const absl::Status& status, const std::string& directory) {
@@ -51,6 +56,25 @@ absl::Status CheckDatabaseFile(const StateDirectory& directory, const Mark& mark
   return absl::OkStatus();
 }
 
+// SQLite makes files as the umask says, and the log with the mode of the database: both are to be
+// their owner's alone, also those that an older version made.
+absl::Status CloseToOthers(const StateDirectory& directory) {
+  for (const bool log : {false, true}) {
+    const std::string name = absl::StrCat(std::string(kDatabaseFile), log ? "-wal" : "");
+    const int make = log ? 0 : O_CREAT;
+    const int fd =
+        openat(directory.fd(), name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | make, 0600);
+    if (fd < 0 && log && errno == ENOENT) continue;
+    const bool closed = fd >= 0 && fchmod(fd, 0600) == 0;
+    const int error = errno;
+    if (fd >= 0) close(fd);
+    if (closed) continue;
+    return absl::InternalError(
+        absl::StrCat(directory.path(), "/", name, ": ", std::strerror(error)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SqliteJournal>> SqliteJournal::Open(SqliteOptions options) {
@@ -77,6 +101,7 @@ absl::StatusOr<Replayed> SqliteJournal::Replay(
   }
   const std::optional<Mark> found = (*mark)->found();
   absl::Status status = CheckDatabaseFile(*directory_, found.value_or(Mark()));
+  if (status.ok()) status = CloseToOthers(*directory_);
   if (!status.ok()) return WithAdvice(status, path);
   auto store = SqliteStore::Open(
       path,
@@ -114,15 +139,36 @@ absl::Status SqliteJournal::Start(Durable durable, Failed failed) {
 }
 
 uint64_t SqliteJournal::Append(std::string entry) {
-  SealEntry(entry);
+  absl::Status sealed = SealEntry(entry);
   const std::lock_guard lock(mutex_);
   ++appended_;
-  if (!failure_.ok()) return appended_;
-  queued_bytes_ += entry.size();
-  log_bytes_ += entry.size();
-  queue_.push_back({std::move(entry), nullptr});
-  changed_.notify_one();
+  if (!sealed.ok()) too_large_ = std::move(sealed);
+  Queue(std::move(entry), /*more=*/false);
   return appended_;
+}
+
+uint64_t SqliteJournal::AppendTogether(std::vector<std::string> entries) {
+  absl::Status sealed;
+  std::vector<std::string> rows(1);
+  for (std::string& entry : entries) {
+    sealed.Update(SealEntry(entry));
+    if (rows.back().size() + entry.size() > kTogetherBytesMax) rows.emplace_back();
+    rows.back().empty() ? rows.back().swap(entry) : static_cast<void>(rows.back() += entry);
+    std::string().swap(entry);
+  }
+  const std::lock_guard lock(mutex_);
+  ++appended_;
+  if (!sealed.ok()) too_large_ = std::move(sealed);
+  for (size_t i = 0; i < rows.size(); ++i) Queue(std::move(rows[i]), i + 1 < rows.size());
+  return appended_;
+}
+
+void SqliteJournal::Queue(std::string bytes, bool more) {
+  if (!failure_.ok()) return;
+  queued_bytes_ += bytes.size();
+  log_bytes_ += bytes.size();
+  queue_.push_back({.bytes = std::move(bytes), .more = more});
+  changed_.notify_one();
 }
 
 bool SqliteJournal::WantsSnapshot() const {
@@ -136,7 +182,7 @@ void SqliteJournal::BeginSnapshot(SnapshotSource source) {
   if (snapshot_running_ || log_bytes_ == 0 || !failure_.ok()) return;
   snapshot_running_ = true;
   log_bytes_ = 0;
-  queue_.push_back({std::string(), std::move(source)});
+  queue_.push_back({.bytes = {}, .snapshot = std::move(source)});
   changed_.notify_one();
 }
 
@@ -172,6 +218,7 @@ void SqliteJournal::Write() {
       queued.swap(queue_);
       closing = closing_;
       status = Said(mark_failure_);
+      if (status.ok()) status = Said(too_large_);
       if (queued_bytes_ > options_.queued_bytes_max) {
         status = absl::ResourceExhaustedError(absl::StrFormat(
             "%s: the disk does not keep up: more than %d bytes wait for it (queued_bytes_max)",
@@ -181,8 +228,8 @@ void SqliteJournal::Write() {
     if (!status.ok()) return Fail(std::move(status));
     size_t bytes = 0;
     for (const Queued& each : queued) {
-      bytes += each.entry.size();
-      if (each.snapshot == nullptr) ++through;
+      bytes += each.bytes.size();
+      if (each.snapshot == nullptr && !each.more) ++through;
     }
     if (!queued.empty() || !Idle()) {
       status = WriteAll(std::move(queued), bytes);
@@ -215,7 +262,7 @@ absl::Status SqliteJournal::WriteAll(std::vector<Queued> queued, size_t bytes) {
   if (absl::Status status = store_->Begin(); !status.ok()) return status;
   std::string row;
   for (Queued& each : queued) {
-    const bool full = row.size() + each.entry.size() > options_.row_bytes_max;
+    const bool full = row.size() + each.bytes.size() > options_.row_bytes_max;
     if (full || each.snapshot != nullptr) {
       if (absl::Status status = WriteRow(row); !status.ok()) return status;
     }
@@ -223,9 +270,9 @@ absl::Status SqliteJournal::WriteAll(std::vector<Queued> queued, size_t bytes) {
       snapshot_ = std::move(each.snapshot);
       store_->BeginSnapshot();
     } else if (row.empty()) {
-      row = std::move(each.entry);  // a large one is not copied
+      row = std::move(each.bytes);  // a large one is not copied
     } else {
-      row += each.entry;
+      row += each.bytes;
     }
   }
   absl::Status status = WriteRow(row);
@@ -257,7 +304,7 @@ absl::Status SqliteJournal::WritePiece(size_t bytes) {
     std::optional<std::string> entry = snapshot_();
     ended = !entry.has_value();
     if (ended) break;
-    SealEntry(*entry);
+    if (absl::Status status = SealEntry(*entry); !status.ok()) return Said(status);
     piece += *entry;
     ++entries;
   }

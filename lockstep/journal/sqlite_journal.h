@@ -53,21 +53,33 @@ class SqliteJournal : public Journal {
   static absl::StatusOr<std::unique_ptr<SqliteJournal>> Open(SqliteOptions options);
   ~SqliteJournal() override;
 
+  // Of the directory: what an operator should change; empty: nothing.
+  const std::string& warning() const { return directory_->warning(); }
+
   absl::StatusOr<Replayed> Replay(
       absl::FunctionRef<absl::Status(std::string_view entry)> apply) override;
+  absl::Status ReadAgain(absl::FunctionRef<absl::Status(std::string_view entry)> apply) override {
+    return store_->ReadAgain(apply);
+  }
   absl::Status Start(Durable durable, Failed failed) override;
   uint64_t Append(std::string entry) override;
+  uint64_t AppendTogether(std::vector<std::string> entries) override;
   bool WantsSnapshot() const override;
   void BeginSnapshot(SnapshotSource source) override;
   size_t queued_bytes() const override;
   absl::Status Close() override;
 
  private:
-  // Entries in their order; where a snapshot begins, its source stands between them.
+  // Entries in their order, those that are kept together as one; where a snapshot begins, its
+  // source stands between them.
   struct Queued {
-    std::string entry;
-    SnapshotSource snapshot;
+    std::string bytes;
+    SnapshotSource snapshot = nullptr;
+    bool more = false;  // the next belongs to it: what is kept together is too long for one row
   };
+
+  // With the mutex held. What is queued at once is committed at once.
+  void Queue(std::string bytes, bool more);
 
   SqliteJournal(SqliteOptions options, std::unique_ptr<StateDirectory> directory);
 
@@ -100,6 +112,7 @@ class SqliteJournal : public Journal {
   bool snapshot_running_ = false;
   bool closing_ = false;
   absl::Status mark_failure_;
+  absl::Status too_large_;  // what could not be queued
   absl::Status failure_;
 
   // The writer's own.

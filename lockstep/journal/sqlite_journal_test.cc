@@ -1,5 +1,6 @@
 #include "lockstep/journal/sqlite_journal.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +60,86 @@ TEST(SqliteJournal, GivesBackWhatWasAppended) {
     EXPECT_EQ(journal.durable(), 1u);
   }
   EXPECT_THAT(Read(options), SizeIs(4));
+}
+
+TEST(SqliteJournal, Finding03_WhatIsKeptTogetherIsOneRowAndCountsAsOne) {
+  const TemporaryDirectory directory;
+  const SqliteOptions options = {.directory = directory.path("state")};
+  {
+    OpenJournal journal(options);
+    std::vector<std::string> entries;
+    // Far more than a row of entries that came one by one.
+    for (int i = 0; i < 4; ++i) {
+      entries.push_back(NewEntry() + std::string(1 << 20, static_cast<char>('a' + i)));
+    }
+    EXPECT_EQ(journal->AppendTogether(std::move(entries)), 1u);
+    EXPECT_TRUE(journal.WaitFor(1));
+    EXPECT_TRUE(journal.AppendAndWait("next"));
+    EXPECT_EQ(journal.durable(), 2u);
+  }
+  EXPECT_THAT(Read(options), SizeIs(5));
+  auto database = Database::Open(directory.path("state/journal.db"), "");
+  ASSERT_TRUE(database.ok());
+  EXPECT_EQ(*(*database)->Ask("SELECT count(*) FROM rows"), "2");
+}
+
+TEST(SqliteJournal, Finding03_AnEntryThatIsTooLongFailsTheJournalAndNotTheProcess) {
+  std::string entry(kEntryBytesMax + 1, '\0');
+  EXPECT_EQ(SealEntry(entry).code(), absl::StatusCode::kResourceExhausted);
+  const TemporaryDirectory directory;
+  OpenJournal journal({.directory = directory.path()});
+  journal->Append(std::move(entry));
+  EXPECT_FALSE(journal.AppendAndWait("behind it"));
+  ASSERT_THAT(journal.failures(), SizeIs(1));
+  EXPECT_THAT(std::string(journal.failures().front().message()), HasSubstr("entry_bytes_max"));
+}
+
+TEST(SqliteJournal, Finding02_TheEntriesAreReadOnceMore) {
+  const TemporaryDirectory directory;
+  const SqliteOptions options = {.directory = directory.path()};
+  {
+    OpenJournal journal(options);
+    journal.AppendAndWait("old");
+    journal.Snapshot({"snapshot 1", "snapshot 2"});
+    journal.AppendAndWait("behind");
+  }
+  auto journal = SqliteJournal::Open(options);
+  ASSERT_TRUE(journal.ok());
+  std::vector<std::string> first;
+  std::vector<std::string> again;
+  const auto into = [](std::vector<std::string>& entries) {
+    return [&entries](std::string_view entry) {
+      entries.emplace_back(entry);
+      return absl::OkStatus();
+    };
+  };
+  ASSERT_TRUE((*journal)->Replay(into(first)).ok());
+  ASSERT_TRUE((*journal)->ReadAgain(into(again)).ok());
+  EXPECT_EQ(first, again);
+  EXPECT_THAT(again, testing::Contains("behind"));
+}
+
+TEST(SqliteJournal, Finding19_TheFilesAreTheirOwnersAlone) {
+  const mode_t before = umask(0);
+  const TemporaryDirectory directory;
+  const SqliteOptions options = {.directory = directory.path("state")};
+  const auto expect_closed = [&](const char* when) {
+    for (const auto& file : std::filesystem::directory_iterator(directory.path("state"))) {
+      struct stat about;
+      ASSERT_EQ(stat(file.path().c_str(), &about), 0);
+      EXPECT_EQ(about.st_mode & 0777, 0600u) << file.path() << " " << when;
+    }
+  };
+  {
+    OpenJournal journal(options);
+    journal.AppendAndWait("one");
+    expect_closed("when it is made");
+    ASSERT_EQ(chmod(directory.path("state/journal.db").c_str(), 0644), 0);
+    ASSERT_EQ(chmod(directory.path("state/journal.db-wal").c_str(), 0644), 0);
+  }
+  OpenJournal(options).AppendAndWait("two");
+  expect_closed("when an older version made it");
+  umask(before);
 }
 
 TEST(SqliteJournal, ClosingWritesWhatIsQueued) {
@@ -181,7 +262,7 @@ TEST(SqliteJournal, ANewerFormatIsRefusedWithBothVersions) {
     ASSERT_TRUE((*database)->Execute("PRAGMA user_version=7").ok());
     ASSERT_TRUE((*database)->Checkpoint(true).ok());
   }
-  EXPECT_THAT(WhyNot(options), AllOf(HasSubstr("version 7"), HasSubstr("version 3")));
+  EXPECT_THAT(WhyNot(options), AllOf(HasSubstr("version 7"), HasSubstr("version 4")));
 }
 
 TEST(SqliteJournal, AnOlderFormatIsReadAndBecomesThisOne) {
@@ -197,7 +278,7 @@ TEST(SqliteJournal, AnOlderFormatIsReadAndBecomesThisOne) {
   OpenJournal(options).AppendAndWait("two");
   auto database = Database::Open(directory.path("journal.db"), "");
   ASSERT_TRUE(database.ok());
-  EXPECT_EQ(*(*database)->Ask("PRAGMA user_version"), "3");
+  EXPECT_EQ(*(*database)->Ask("PRAGMA user_version"), "4");
 }
 
 TEST(SqliteJournal, AnotherProgramsDatabaseIsLeftAlone) {
@@ -275,7 +356,7 @@ TEST(SqliteJournal, WhatASnapshotLeavesIsDeletedBySmallSteps) {
   };
   const auto sealed = [](const std::string& text) {
     std::string entry = NewEntry() + text;
-    SealEntry(entry);
+    EXPECT_TRUE(SealEntry(entry).ok());
     return entry;
   };
   Mark mark;

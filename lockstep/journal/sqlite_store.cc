@@ -258,6 +258,25 @@ absl::Status SqliteStore::ReadRows(const Mark& mark, Apply apply, Replayed& repl
   }
 }
 
+// Their checksums were right a moment ago, when they were read first.
+absl::Status SqliteStore::ReadAgain(Apply apply) {
+  auto all = Statement::Prepare(
+      *database_,
+      "SELECT bytes FROM (SELECT 0 AS part, id AS place, bytes FROM snapshots WHERE id >= ? AND "
+      "id < ? UNION ALL SELECT 1, sequence, bytes FROM rows WHERE sequence > ?) "
+      "ORDER BY part, place");
+  if (!all.ok()) return all.status();
+  (*all)->Bind(1, snapshot_first_id_);
+  (*all)->Bind(2, snapshot_end_id_);
+  (*all)->Bind(3, static_cast<int64_t>(snapshot_through_));
+  while (true) {
+    absl::StatusOr<bool> more = (*all)->Next();
+    if (!more.ok()) return more.status();
+    if (!*more) return absl::OkStatus();
+    if (absl::Status read = ReadEntries((*all)->BytesOf(0), apply); !read.ok()) return read;
+  }
+}
+
 absl::Status SqliteStore::CheckMark(const Mark& mark) const {
   if (mark.through != last_.through || mark.checksum == last_.checksum) return absl::OkStatus();
   return Damaged(absl::StrCat("row ", mark.through),

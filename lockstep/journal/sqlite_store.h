@@ -19,8 +19,8 @@
 namespace lockstep::journal {
 
 inline constexpr std::string_view kDatabaseFile = "journal.db";
-// 2: entries of the data service; 3: of torch's stores.
-inline constexpr int kFormatVersion = 3;
+// 2: entries of the data service; 3: of torch's stores; 4: events, keys whose member is gone.
+inline constexpr int kFormatVersion = 4;
 // What it reads; a journal of an older version becomes one of this when it is opened.
 inline constexpr int kFormatVersionMin = 1;
 
@@ -43,6 +43,9 @@ class SqliteStore {
   // What was begun and had not become durable is deleted. Afterwards all that is there is synced.
   absl::StatusOr<Replayed> Replay(const std::optional<Mark>& mark,
                                   absl::FunctionRef<absl::Status(std::string_view entry)> apply);
+
+  // Gives the same entries once more, after `Replay` and before anything is written.
+  absl::Status ReadAgain(absl::FunctionRef<absl::Status(std::string_view entry)> apply);
 
   // The last row.
   const Mark& last() const { return last_; }

@@ -24,12 +24,24 @@ absl::Status Unfit(const std::string& path, std::string_view what) {
       absl::StrCat("the state directory ", path, " ", std::string(what)));
 }
 
+// So that a name in it is there after a power failure.
+absl::Status SyncDirectory(const std::string& path, const std::string& parent) {
+  const int fd = open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0 && errno == EACCES) return absl::OkStatus();  // not ours to read, so not to sync
+  const bool synced = fd >= 0 && fsync(fd) == 0;
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  if (synced) return absl::OkStatus();
+  return Unfit(path, absl::StrCat("cannot be made: sync of ", parent, ": ", std::strerror(error)));
+}
+
 absl::Status Make(const std::string& path) {
   std::error_code error;
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   if (!parent.empty()) std::filesystem::create_directories(parent, error);
   if (error) return Unfit(path, absl::StrCat("cannot be made: ", error.message()));
-  if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
+  if (mkdir(path.c_str(), 0700) == 0) return SyncDirectory(path, parent.empty() ? "." : parent);
+  if (errno == EEXIST) return absl::OkStatus();
   return Unfit(path, absl::StrCat("cannot be made: ", std::strerror(errno)));
 }
 
@@ -102,7 +114,7 @@ StateDirectory::~StateDirectory() {
   close(directory_fd_);
 }
 
-absl::Status StateDirectory::Check() const {
+absl::Status StateDirectory::Check() {
   struct stat about;
   struct statfs system;
   if (fstat(directory_fd_, &about) != 0 || fstatfs(directory_fd_, &system) != 0) {
@@ -112,6 +124,18 @@ absl::Status StateDirectory::Check() const {
     return Unfit(path_, absl::StrFormat("belongs to user %d and this is user %d: name one of its "
                                         "own, or start the server as that user",
                                         about.st_uid, geteuid()));
+  }
+  const mode_t mode = about.st_mode & 07777;
+  if ((mode & 022) != 0) {
+    return Unfit(path_, absl::StrFormat("has mode %04o, so other users may change what is in it: "
+                                        "chmod 700 %s",
+                                        mode, path_));
+  }
+  if ((mode & 055) != 0) {
+    warning_ = absl::StrFormat(
+        "the state directory %s has mode %04o, so other users see which files are in it, though "
+        "they cannot read them: chmod 700 %s",
+        path_, mode, path_);
   }
   if (const char* kind = NetworkFileSystem(static_cast<uint32_t>(system.f_type))) {
     return Unfit(path_, absl::StrFormat("is on %s, where two hosts could own it at once: name one "

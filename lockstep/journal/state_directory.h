@@ -23,15 +23,18 @@ class StateDirectory {
 
   const std::string& path() const { return path_; }
   int fd() const { return directory_fd_; }
+  // What an operator should change, though it can be used so; empty: nothing.
+  const std::string& warning() const { return warning_; }
 
  private:
   StateDirectory(std::string path, int directory_fd);
-  absl::Status Check() const;
+  absl::Status Check();
   absl::Status Lock();
 
   const std::string path_;
   const int directory_fd_;
   int lock_fd_ = -1;
+  std::string warning_;
 };
 
 // The name of the file system of that statfs(2) type when its files may be another host's too, on

@@ -35,6 +35,27 @@ TEST(StateDirectory, IsMadeForItsOwnerAlone) {
   EXPECT_EQ(about.st_mode & 07777, 0700u);
 }
 
+TEST(StateDirectory, Finding19_OneThatOthersMayWriteIsRefused) {
+  for (const mode_t mode : {0777, 0770, 0720, 0702}) {
+    const TemporaryDirectory temporary;
+    const std::string path = temporary.path("state");
+    ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    EXPECT_THAT(WhyNot(path), AllOf(HasSubstr("other users may change"), HasSubstr("chmod 700")));
+  }
+}
+
+TEST(StateDirectory, Finding19_OneThatOthersMayReadIsUsedAndToldOf) {
+  const TemporaryDirectory temporary;
+  const std::string path = temporary.path("state");
+  ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+  ASSERT_EQ((*StateDirectory::Take(path))->warning(), "");
+  ASSERT_EQ(chmod(path.c_str(), 0755), 0);
+  const auto taken = StateDirectory::Take(path);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_THAT((*taken)->warning(), AllOf(HasSubstr("0755"), HasSubstr("chmod 700")));
+}
+
 TEST(StateDirectory, HasOneOwnerWhoIsNamed) {
   const TemporaryDirectory temporary;
   {

@@ -91,6 +91,22 @@ void EventLog::Note(Time now, const std::string& job, JobEvent event) {
   ++ring.forgotten;
 }
 
+std::vector<JobEvent> EventLog::Newest(const std::string& job, size_t events_max,
+                                       size_t bytes_max) const {
+  const auto found = rings_.find(job);
+  if (found == rings_.end()) return {};
+  const std::deque<Timed>& events = found->second.events;
+  auto first = events.end();
+  for (size_t bytes = 0; first != events.begin(); --first) {
+    const JobEvent& before = std::prev(first)->event;
+    bytes += sizeof(JobEvent) + before.member.size() + before.text.size();
+    if (bytes > bytes_max || static_cast<size_t>(events.end() - first) >= events_max) break;
+  }
+  std::vector<JobEvent> newest;
+  for (; first != events.end(); ++first) newest.push_back(first->event);
+  return newest;
+}
+
 WatchEventsReply EventLog::After(Time now, const WatchEvents& request) const {
   WatchEventsReply reply{.log = log_};
   const int64_t after = request.log == log_ ? request.after : 0;

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "lockstep/base/time.h"
 #include "lockstep/coord/effects.h"
@@ -31,6 +32,10 @@ class EventLog {
   // `job` empty: of the server.
   void Note(Time now, const std::string& job, wire::native::JobEvent event);
   void Forget(const std::string& job) { rings_.erase(job); }
+
+  // Its newest events, oldest first: so many, and so many bytes of texts.
+  std::vector<wire::native::JobEvent> Newest(const std::string& job, size_t events_max,
+                                             size_t bytes_max) const;
 
   // Those after `request.after`, if that counts in this log; else from the oldest.
   wire::native::WatchEventsReply After(Time now, const wire::native::WatchEvents& request) const;

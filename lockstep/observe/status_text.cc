@@ -180,6 +180,11 @@ std::string StatusTable(const StatusReply& status) {
                       CleanText(status.server.version), status.server.pid,
                       DurationText(status.server.started_ago_us));
   if (status.jobs.empty()) text += "\nno jobs\n";
+  for (const wire::native::SetAsideJob& job : status.set_aside) {
+    absl::StrAppend(&text, "\njob ", CleanText(job.job),
+                    " is set aside, and served to nobody: ", CleanText(job.why, kErrorTextBytesMax),
+                    " (lockstep job delete ", CleanText(job.job), " ends it)\n");
+  }
   for (const JobStatus& job : status.jobs) text += "\n" + JobText(job);
   return text;
 }

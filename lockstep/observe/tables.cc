@@ -135,7 +135,13 @@ std::string BarriersJson(const JobStatus& job) {
 }
 
 std::string JobsTable(const StatusReply& status) {
-  if (status.jobs.empty()) return "no jobs\n";
+  std::string set_aside;
+  for (const wire::native::SetAsideJob& job : status.set_aside) {
+    absl::StrAppend(&set_aside, "job ", CleanText(job.job),
+                    " is set aside: ", CleanText(job.why, kErrorTextBytesMax), " (", job.kept_bytes,
+                    " bytes kept; lockstep job delete ", CleanText(job.job), " ends it)\n");
+  }
+  if (status.jobs.empty()) return absl::StrCat("no jobs\n", set_aside);
   Grid grid("");
   grid.Add(
       {"JOB", "SIZE", "ATTEMPT", "STATE", "BEGAN", "MEMBERS", "BARRIERS", "KEYS", "STOCK CLIENTS"});
@@ -146,7 +152,7 @@ std::string JobsTable(const StatusReply& status) {
               StandingText(job), absl::StrCat(job.barriers_open), absl::StrCat(job.keys),
               CleanText(job.grpc)});
   }
-  return grid.Text();
+  return absl::StrCat(grid.Text(), set_aside);
 }
 
 std::string JobsJson(const StatusReply& status) {
@@ -178,7 +184,9 @@ std::string JobsJson(const StatusReply& status) {
                     {"grpc", job.grpc},
                     {"store", job.store}});
   }
-  return Dump({{"server", ToJson(status.server)}, {"jobs", jobs}});
+  Json set_aside = Json::array();
+  for (const wire::native::SetAsideJob& job : status.set_aside) set_aside.push_back(ToJson(job));
+  return Dump({{"server", ToJson(status.server)}, {"jobs", jobs}, {"set_aside", set_aside}});
 }
 
 std::string EventLine(const JobEvent& event, int64_t now_us) {

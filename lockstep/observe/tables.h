@@ -23,8 +23,9 @@ std::string BarriersJson(const wire::native::JobStatus& job);
 
 // One row a job.
 std::string JobsTable(const wire::native::StatusReply& status);
-// {"server": {...}, "jobs": [{"job", "size", "attempt", "state", ...}]}: counts for the members, by
-// condition, and for processes that launchers told of.
+// {"server": {...}, "jobs": [{"job", "size", "attempt", "state", ...}], "set_aside": [{"job",
+// "why", "kept_bytes"}]}: counts for the members, by condition, and for processes that launchers
+// told of.
 std::string JobsJson(const wire::native::StatusReply& status);
 
 // "2026-11-21T05:51:27.123Z  attempt 2  error  member_lost  task/2#1  ...": one line an event.

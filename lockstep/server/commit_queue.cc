@@ -29,7 +29,17 @@ absl::Status CommitQueue::Keep(std::unique_ptr<journal::Journal> journal, Failed
 
 void CommitQueue::Commit(std::string entry, Release release) {
   if (!keeps() || !failure_.ok()) return release(failure_.ok());
-  last_entry_ = journal_->Append(std::move(entry));
+  Hold(journal_->Append(std::move(entry)), std::move(release));
+}
+
+void CommitQueue::Commit(std::vector<std::string> entries, Release release) {
+  if (entries.size() == 1) return Commit(std::move(entries.front()), std::move(release));
+  if (!keeps() || !failure_.ok()) return release(failure_.ok());
+  Hold(journal_->AppendTogether(std::move(entries)), std::move(release));
+}
+
+void CommitQueue::Hold(uint64_t entry, Release release) {
+  last_entry_ = entry;
   held_.push_back({last_entry_, std::move(release)});
   if (!watching_) WatchForStall();
 }

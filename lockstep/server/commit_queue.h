@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -50,6 +51,8 @@ class CommitQueue {
   // `entry` was begun with journal::NewEntry; `release` runs on the loop, from here when nothing is
   // kept.
   void Commit(std::string entry, Release release);
+  // The same for entries that are kept together.
+  void Commit(std::vector<std::string> entries, Release release);
   // After everything that was handed in before; from here when that is nothing.
   void Follow(Release release);
 
@@ -62,6 +65,7 @@ class CommitQueue {
     Release release;
   };
 
+  void Hold(uint64_t entry, Release release);
   void Announce(uint64_t through);  // on the journal's thread
   void ReleaseThrough(uint64_t through);
   void Fail(absl::Status reason);

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/crew_kinds.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -17,6 +19,9 @@ using wire::native::CrewWord;
 using wire::native::KindOf;
 using wire::native::PollCrew;
 using wire::native::WithReason;
+
+// That one launcher may have been told: `instructions_max`.
+constexpr int64_t kInstructionsMax = int64_t{1} << 53;
 
 // The longest that a launcher may wait for the others.
 constexpr absl::Duration kJoinTimeoutMax = absl::Hours(24 * 365);
@@ -97,15 +102,32 @@ CrewHost::One* CrewHost::Find(const std::string& job) {
 void CrewHost::Poll(const link::Request& request, link::Responder responder) {
   const auto message = wire::native::Decode<PollCrew>(request.payload);
   if (!message.ok()) return responder.Fail(WithReason(message.status(), "invalid_argument"));
+  if (message->attempt < 0 || message->attempt > kAttemptMax || message->seen < 0 ||
+      message->seen > kInstructionsMax) {
+    return responder.Fail(WithReason(
+        absl::InvalidArgumentError(absl::StrFormat(
+            "attempt %d of the run, of %d at most (attempt_max), and %d instructions seen",
+            message->attempt, kAttemptMax, message->seen)),
+        "invalid_argument"));
+  }
   One* one = Find(message->job);
   const bool begins = one == nullptr || one->crew.empty();
   int64_t attempts_before = 0;
   if (begins) {
     const auto last = last_attempt_(message->job);
     if (!last.ok()) return responder.Fail(last.status());
+    if (!IsAttemptWithin(message->attempt, *last)) {
+      return responder.Fail(WithReason(
+          absl::InvalidArgumentError(absl::StrFormat(
+              "attempt %d of the run of job '%s' is more than %d ahead of the job's own, %d "
+              "(attempts_ahead_max)",
+              message->attempt, message->job, kAttemptsAheadMax, *last)),
+          "invalid_argument"));
+    }
     // Attempts of this run may have been counted already, when it comes back.
     attempts_before = std::max<int64_t>(0, *last - std::max<int64_t>(0, message->attempt));
   }
+  if (one == nullptr && crews_.size() >= kCrewsMax) FreeEmpty();
   if (one == nullptr && crews_.size() >= kCrewsMax) {
     return responder.Fail(WithReason(
         absl::ResourceExhaustedError(absl::StrCat("there are ", kCrewsMax, " crews (crews_max)")),
@@ -121,10 +143,12 @@ void CrewHost::Poll(const link::Request& request, link::Responder responder) {
   const coord::NodeId node(message->node);
   const bool another = speaker.one != nullptr && (speaker.one != one || speaker.node != node);
   if (another) {
+    FreeIfEmpty(*one);
     return responder.Fail(
         WithReason(absl::InvalidArgumentError("this link speaks for another launcher already"),
                    "invalid_argument"));
   }
+  if (speaker.one == nullptr) ++one->speakers[node];
   speaker.one = one;
   speaker.node = node;
   const CallId call(++last_call_);
@@ -162,6 +186,7 @@ void CrewHost::Handle(One& one, const coord::CrewEvent& event) {
   if (effects.begins) began_(one.job, {.size = *effects.begins});
   for (const coord::CrewReply& reply : effects.replies) Answer(reply);
   for (const std::string& sentence : effects.sentences) tell_(one.job, sentence);
+  FreeIfEmpty(one);
 }
 
 void CrewHost::Answer(const coord::CrewReply& reply) {
@@ -201,11 +226,41 @@ void CrewHost::Ended(link::LinkId link) {
     calls_.erase(call);
     Handle(*speaker.one, coord::CrewCallLeft{call});
   }
+  One& one = *speaker.one;
+  const auto links = one.speakers.find(speaker.node);
   // It may have come back over another link already.
-  for (const auto& [other, is] : speakers_) {
-    if (is.one == speaker.one && is.node == speaker.node) return;
+  if (--links->second > 0) return;
+  one.speakers.erase(links);
+  Handle(one, coord::CrewNodeBroke{speaker.node});
+}
+
+void CrewHost::FreeIfEmpty(const One& one) {
+  if (!one.crew.empty() || !one.speakers.empty() || std::exchange(freeing_, true)) return;
+  // From the loop: somebody may be in the midst of it.
+  loop_.Post([this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) FreeEmpty();
+  });
+}
+
+void CrewHost::FreeEmpty() {
+  freeing_ = false;
+  std::erase_if(crews_, [](const auto& entry) {
+    return entry.second->crew.empty() && entry.second->speakers.empty();
+  });
+}
+
+void CrewHost::JobDeleted(const std::string& job, const absl::Status& why) {
+  const auto found = crews_.find(job);
+  if (found == crews_.end()) return;
+  const std::unique_ptr<One> gone = std::move(found->second);
+  crews_.erase(found);
+  for (auto& [link, speaker] : speakers_) {
+    if (speaker.one != gone.get()) continue;
+    for (const auto& [id, call] : std::exchange(speaker.calls, {})) {
+      if (auto node = calls_.extract(call); !node.empty()) node.mapped().responder.Fail(why);
+    }
+    speaker.one = nullptr;
   }
-  Handle(*speaker.one, coord::CrewNodeBroke{speaker.node});
 }
 
 void CrewHost::Stop() {

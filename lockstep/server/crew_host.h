@@ -24,7 +24,8 @@ inline constexpr size_t kCrewsMax = 1000;
 // ends is the end of the node that polled over it, unless that comes back in time. Nothing of it is
 // kept on disk: launchers that come back to a server that was started again say where they are.
 //
-// Threads: loop-confined. `loop` must outlive it.
+// Threads: loop-confined. `loop` must outlive it. Bounds: kCrewsMax, each a job's in which somebody
+// is; a crew that all have left is forgotten.
 class CrewHost {
  public:
   // Where sentences for operators go: of which job.
@@ -44,6 +45,10 @@ class CrewHost {
   void Take(const link::Request& request, link::Responder responder);
   void Cancelled(link::LinkId link, uint64_t id);
   void Ended(link::LinkId link);
+  // Who waits in its crew is told `why`, and the crew is forgotten.
+  void JobDeleted(const std::string& job, const absl::Status& why);
+
+  size_t size() const { return crews_.size(); }
 
   // Answers every wait; refuses what comes later.
   void Stop();
@@ -55,6 +60,7 @@ class CrewHost {
     coord::Crew crew{coord::CrewOptions{}};
     int64_t attempts_before = 0;  // of the job, when the run began
     runtime::Timer timer;
+    std::map<coord::NodeId, size_t> speakers;  // links that speak for a node
   };
   struct Call {
     One* one;
@@ -71,6 +77,9 @@ class CrewHost {
   One* Find(const std::string& job);
   void Handle(One& one, const coord::CrewEvent& event);
   void Answer(const coord::CrewReply& reply);
+  // Forgets the crew, soon, if nobody is in it and no link speaks for it.
+  void FreeIfEmpty(const One& one);
+  void FreeEmpty();
 
   runtime::Loop& loop_;
   const LastAttempt last_attempt_;
@@ -78,9 +87,12 @@ class CrewHost {
   const Tell tell_;
   uint64_t last_call_ = 0;
   bool stopped_ = false;
-  std::map<std::string, std::unique_ptr<One>> crews_;  // they stay: one is empty between two runs
+  std::map<std::string, std::unique_ptr<One>> crews_;  // each while somebody is in it or speaks
   absl::flat_hash_map<CallId, Call> calls_;
   absl::flat_hash_map<link::LinkId, Speaker> speakers_;
+  bool freeing_ = false;  // soon
+  // Gone with this, for what is on its way then.
+  const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 
 }  // namespace lockstep::server

@@ -2,12 +2,14 @@
 
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/link/client.h"
 #include "lockstep/server/server.h"
 #include "lockstep/wire/native/crew_kinds.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::server {
 namespace {
@@ -166,6 +168,49 @@ TEST_F(CrewHostTest, WhoDoesNotFitIsRefusedWithAReason) {
   const absl::Status refused = third->Next().status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(wire::native::ReasonOf(refused), "not_of_the_crew");
+}
+
+// A run of one node, from its beginning to its end; how it was refused, if it was.
+absl::Status RunAlone(Node& node, const std::string& job) {
+  node.poll().job = job;
+  node.poll().nodes_least = node.poll().nodes_most = 1;
+  const auto begun = node.Next();
+  return begun.status();
+}
+
+TEST_F(CrewHostTest, Finding05_ThousandsOfJobsMayHaveACrewOneAfterTheOther) {
+  auto client = *link::Client::Connect(server_->listen_address(), kPatience, {});
+  for (size_t i = 0; i <= kCrewsMax; ++i) {
+    const std::string job = absl::StrCat("job-", i);
+    ASSERT_TRUE(client->Call(wire::native::CreateJob{.job = job, .size = 2}, kPatience).ok());
+    ASSERT_EQ(RunAlone(*Come(i + 1), job), absl::OkStatus()) << "run " << i;
+    ASSERT_TRUE(client->Call(wire::native::DeleteJob{.job = job}, kPatience).ok());
+  }
+}
+
+TEST_F(CrewHostTest, Finding05_ACrewWhoseJobIsDeletedIsToldSo) {
+  auto node = Come(1);  // the first of two
+  std::thread waits([&] {
+    // Whether its poll comes before the deletion or behind it.
+    const std::string why = wire::native::ReasonOf(node->Next().status());
+    EXPECT_TRUE(why == "job_deleted" || why == "unknown_job") << why;
+  });
+  auto client = *link::Client::Connect(server_->listen_address(), kPatience, {});
+  EXPECT_TRUE(client->Call(wire::native::DeleteJob{.job = "digits"}, kPatience).ok());
+  waits.join();
+}
+
+TEST_F(CrewHostTest, Finding14_AnAttemptThatIsFarAheadIsRefused) {
+  for (const int64_t attempt : {int64_t{5000}, int64_t{1} << 31, INT64_MAX}) {
+    auto node = Come(1);
+    node->poll().attempt = attempt;
+    const absl::Status refused = node->Next().status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << attempt;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("_max)"));
+  }
+  auto node = Come(1);
+  node->poll().seen = INT64_MAX;
+  EXPECT_EQ(node->Next().status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(CrewHostTest, OnlyJobsOfTheServerHaveCrews) {

@@ -11,6 +11,7 @@
 #include "lockstep/link/kinds.h"
 #include "lockstep/plan/definition.h"
 #include "lockstep/server/data_shape.h"
+#include "lockstep/server/entries.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_definition.h"
 #include "lockstep/wire/native/data_events.h"
@@ -285,8 +286,8 @@ void DataHost::ProcessEnded(const std::string& host, int64_t pid) {
   }
 }
 
-absl::Status DataHost::Apply(const dispatch::TimedRecord& record) {
-  return dispatcher_.Apply(record.at, record.record);
+void DataHost::Restore(const dispatch::TimedRecord& record) {
+  dispatcher_.Restore(record.at, record.record);
 }
 
 void DataHost::Resume() {
@@ -320,10 +321,12 @@ void DataHost::Settle(dispatch::Effects effects) {
     if (effects.replies.empty() && effects.notices.empty()) return;
     return commits_.Follow(Later(std::move(effects)));
   }
-  std::string entry = journal::NewEntry();
-  wire::store::EncodeDataRecords(absl::Now(), effects.records, entry);
+  std::vector<std::string> entries =
+      EntriesOf(absl::MakeConstSpan(effects.records), [](auto records, std::string& out) {
+        return wire::store::EncodeDataRecords(absl::Now(), records, out);
+      });
   effects.records.clear();
-  commits_.Commit(std::move(entry), Later(std::move(effects)));
+  commits_.Commit(std::move(entries), Later(std::move(effects)));
 }
 
 CommitQueue::Release DataHost::Later(dispatch::Effects effects) {

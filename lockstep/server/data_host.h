@@ -64,7 +64,7 @@ class DataHost {
   void ProcessEnded(const std::string& host, int64_t pid);
 
   // What the journal had of it; then, when all has been given, `Resume`.
-  absl::Status Apply(const dispatch::TimedRecord& record);
+  void Restore(const dispatch::TimedRecord& record);
   void Resume();
   std::vector<dispatch::TimedRecord> Snapshot() const { return dispatcher_.Snapshot(); }
 

@@ -1,5 +1,6 @@
 #include "lockstep/server/event_feed.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -16,9 +17,17 @@ using wire::native::WatchEvents;
 using wire::native::WatchEventsReply;
 
 void EventFeed::Tell(const std::string& job, const coord::Notice& notice) {
-  const JobEvent event = observe::EventOf(job, notice);
+  Tell(job, observe::EventOf(job, notice));
+}
+
+void EventFeed::Tell(const std::string& job, JobEvent event) {
   LogEvent(job, event);
-  Note(job, event);
+  Note(job, std::move(event));
+}
+
+void EventFeed::Restore(const std::string& job, JobEvent event) {
+  const absl::Duration ago = absl::Now() - absl::FromUnixMicros(event.at_unix_us);
+  log_.Note(runtime::MonotonicNow() - std::max(absl::ZeroDuration(), ago), job, std::move(event));
 }
 
 void EventFeed::Tell(EventKind kind, std::string text, EventSeverity severity) {
@@ -28,14 +37,17 @@ void EventFeed::Tell(EventKind kind, std::string text, EventSeverity severity) {
 }
 
 void EventFeed::TellOfJob(const std::string& job, EventKind kind, const std::string& text) {
-  const JobEvent event = {.kind = kind, .severity = EventSeverity::kInfo, .text = text};
+  TellOfJob(job, {.kind = kind, .severity = EventSeverity::kInfo, .text = text});
+}
+
+void EventFeed::TellOfJob(const std::string& job, const JobEvent& event) {
   LogEvent(job, event);
   Note(job, event);
   Note("", event);
 }
 
 void EventFeed::Note(const std::string& job, JobEvent event) {
-  event.at_unix_us = absl::ToUnixMicros(absl::Now());
+  if (event.at_unix_us == 0) event.at_unix_us = absl::ToUnixMicros(absl::Now());
   log_.Note(runtime::MonotonicNow(), job, std::move(event));
   for (auto next = watchers_.begin(); next != watchers_.end();) {
     const auto watcher = next++;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <list>
 #include <string>
+#include <vector>
 
 #include "lockstep/coord/effects.h"
 #include "lockstep/link/server.h"
@@ -19,16 +20,28 @@ namespace lockstep::server {
 class EventFeed {
  public:
   static constexpr size_t kWatchersMax = 1024;
+  static constexpr size_t kKeptEventsMax = 1000;
+  static constexpr size_t kKeptEventBytesMax = size_t{1} << 20;
 
   EventFeed(uint64_t log, size_t events_max) : log_(log, events_max) {}
 
   // What a job's coordinator says.
   void Tell(const std::string& job, const coord::Notice& notice);
+  // The same, as it happened at its `at_unix_us`.
+  void Tell(const std::string& job, wire::native::JobEvent event);
+  // What a former life of the server told: for who asks later.
+  void Restore(const std::string& job, wire::native::JobEvent event);
+  // Of a job, for a later life of the server: `kept_events_max`, `kept_event_bytes_max`.
+  std::vector<wire::native::JobEvent> Kept(const std::string& job) const {
+    return log_.Newest(job, kKeptEventsMax, kKeptEventBytesMax);
+  }
+
   // What the server itself does.
   void Tell(wire::native::EventKind kind, std::string text,
             wire::native::EventSeverity severity = wire::native::EventSeverity::kInfo);
   // A job came or goes: for who follows the job, and for who follows the server.
   void TellOfJob(const std::string& job, wire::native::EventKind kind, const std::string& text);
+  void TellOfJob(const std::string& job, const wire::native::JobEvent& event);
 
   void Watch(const wire::native::WatchEvents& request, link::Responder responder);
   // Answered at once, whatever it says of waiting.

@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "lockstep/observe/event_log.h"
 #include "lockstep/runtime/dial.h"
+#include "lockstep/server/entries.h"
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {
@@ -52,17 +54,14 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
           [this] { return coordinator_.service_incarnation(); },
           [this](std::string text) { spdlog::warn("job '{}': {}", name_, text); }),
       stores_(loop, stores, commits, name_, coordinator_.options().size,
-              {.notice =
-                   [this](std::string text) {
-                     feed_.Tell(name_, coord::Notice{.text = std::move(text)});
-                   },
+              {.notice = [this](std::string text) { Tell(coord::Notice{.text = std::move(text)}); },
                .given_up =
                    [this](std::string text, std::optional<int32_t> rank) {
                      AskForStacks(text,
                                   rank ? std::vector<int32_t>{*rank} : std::vector<int32_t>());
-                     feed_.Tell(name_, coord::Notice{.severity = coord::Severity::kWarning,
-                                                     .text = std::move(text),
-                                                     .about = {coord::NoticeKind::kBarrierFailed}});
+                     Tell(coord::Notice{.severity = coord::Severity::kWarning,
+                                        .text = std::move(text),
+                                        .about = {coord::NoticeKind::kBarrierFailed}});
                    },
                .foreign =
                    [this](std::string text) {
@@ -109,25 +108,59 @@ void JobHost::Handle(coord::Event event) {
     const auto* changed = std::get_if<coord::record::PreemptionChanged>(&record);
     if (changed != nullptr) counters_.Count(*changed->state);
   }
-  if (effects.records.empty() || !keeps_ || !commits_.keeps()) {
-    if (commits_.idle()) return CarryOut(effects);
-    if (effects.replies.empty() && effects.notices.empty()) return;
-    return commits_.Follow(Later(std::move(effects)));
+  Events events;
+  for (const coord::Notice& notice : effects.notices) {
+    events.push_back(observe::EventOf(name_, notice));
   }
-  std::string entry = journal::NewEntry();
-  wire::store::EncodeRecords(name_, absl::Now(), effects.records, entry);
-  effects.records.clear();
-  commits_.Commit(std::move(entry), Later(std::move(effects)));
+  effects.notices.clear();
+  Settle(std::move(effects), std::move(events));
 }
 
-CommitQueue::Release JobHost::Later(coord::Effects effects) {
-  return [this, alive = std::weak_ptr(alive_), effects = std::move(effects)](bool durable) {
+void JobHost::Tell(const coord::Notice& notice) { Settle({}, {observe::EventOf(name_, notice)}); }
+
+void JobHost::TellServed(const std::string& text) {
+  Settle({}, {{.kind = restored_ ? wire::native::EventKind::kNotice
+                                 : wire::native::EventKind::kJobCreated,
+               .severity = wire::native::EventSeverity::kInfo,
+               .text = text}});
+}
+
+void JobHost::Settle(coord::Effects effects, Events events) {
+  const absl::Time now = absl::Now();
+  for (wire::native::JobEvent& event : events) event.at_unix_us = absl::ToUnixMicros(now);
+  const bool keeps = keeps_ && commits_.keeps();
+  if (!keeps || (effects.records.empty() && events.empty())) {
+    if (commits_.idle() && untold_.empty()) return CarryOut(effects, events);
+    if (effects.replies.empty() && events.empty()) return;
+    untold_.insert(untold_.end(), events.begin(), events.end());
+    return commits_.Follow(Later(std::move(effects), std::move(events)));
+  }
+  std::vector<std::string> entries =
+      EntriesOf(absl::MakeConstSpan(effects.records), [&](auto records, std::string& out) {
+        return wire::store::EncodeRecords(name_, now, records, out);
+      });
+  effects.records.clear();
+  wire::store::AppendEvents(events, entries.back());
+  untold_.insert(untold_.end(), events.begin(), events.end());
+  commits_.Commit(std::move(entries), Later(std::move(effects), std::move(events)));
+}
+
+CommitQueue::Release JobHost::Later(coord::Effects effects, Events events) {
+  return [this, alive = std::weak_ptr(alive_), effects = std::move(effects),
+          events = std::move(events)](bool durable) {
     if (alive.expired()) return;
-    durable ? CarryOut(effects) : Refuse(effects);
+    untold_.erase(untold_.begin(), untold_.begin() + static_cast<ptrdiff_t>(events.size()));
+    durable ? CarryOut(effects, events) : Refuse(effects);
   };
 }
 
-void JobHost::CarryOut(const coord::Effects& effects) {
+std::vector<wire::native::JobEvent> JobHost::KeptEvents() const {
+  std::vector<wire::native::JobEvent> events = feed_.Kept(name_);
+  events.insert(events.end(), untold_.begin(), untold_.end());
+  return events;
+}
+
+void JobHost::CarryOut(const coord::Effects& effects, const Events& events) {
   door_.Answer(effects.replies);
   native_.Answer(effects.replies);
   const coord::Error* timed_out = nullptr;
@@ -137,7 +170,10 @@ void JobHost::CarryOut(const coord::Effects& effects) {
     if (timed_out == nullptr && !TimedOut(*reply.error).empty()) timed_out = reply.error.get();
   }
   if (timed_out) AskForStacks(TimedOut(*timed_out), MembersNamed(timed_out->missing));
-  for (const coord::Notice& notice : effects.notices) feed_.Tell(name_, notice);
+  for (const wire::native::JobEvent& event : events) {
+    const bool for_all = event.kind == wire::native::EventKind::kJobCreated;
+    for_all ? feed_.TellOfJob(name_, event) : feed_.Tell(name_, event);
+  }
 }
 
 // Instead of answers that may not be true after the next start.

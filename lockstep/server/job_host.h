@@ -1,6 +1,7 @@
 // One job as a server runs it: its coordinator, its door for stock clients and its timer.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +58,12 @@ class JobHost final : public NativeJob {
   wire::store::Job saved() const;
   std::vector<coord::TimedRecord> Snapshot() const { return coordinator_.Snapshot(); }
   std::vector<tcpstore::Record> TorchSnapshot() const { return stores_.Snapshot(); }
+  // Its newest events; those that wait for the journal as well.
+  std::vector<wire::native::JobEvent> KeptEvents() const;
+
+  // What others than its coordinator have to tell of it.
+  void Tell(const coord::Notice& notice);
+  void TellServed(const std::string& text);
 
   // What comes in at the doors, and what a launcher reports.
   void Handle(coord::Event event) override;
@@ -80,6 +87,9 @@ class JobHost final : public NativeJob {
   // Whether it is deleted after a rest, and when somebody was seen to use it.
   bool temporary() const { return temporary_; }
   void set_temporary(bool temporary) { temporary_ = temporary; }
+  // Whether a former life of the server made it.
+  bool restored() const { return restored_; }
+  void set_restored(bool restored) { restored_ = restored; }
   Time last_used() const { return last_used_; }
   void set_last_used(Time at) { last_used_ = at; }
 
@@ -97,8 +107,12 @@ class JobHost final : public NativeJob {
   bool shutdown_blocks() const { return door_.anyone_came(); }
 
  private:
-  CommitQueue::Release Later(coord::Effects effects);
-  void CarryOut(const coord::Effects& effects);
+  using Events = std::vector<wire::native::JobEvent>;
+
+  // Carries out now what needs not wait; the events go with the records that brought them about.
+  void Settle(coord::Effects effects, Events events);
+  CommitQueue::Release Later(coord::Effects effects, Events events);
+  void CarryOut(const coord::Effects& effects, const Events& events);
   void Refuse(const coord::Effects& effects);
   void ArmTimer();
   // Asks the launchers of the job, soon, where its processes are: something has timed out.
@@ -124,6 +138,8 @@ class JobHost final : public NativeJob {
   // Gone with the job, for what is still held then.
   const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
   bool temporary_ = false;
+  bool restored_ = false;
+  std::deque<wire::native::JobEvent> untold_;  // they wait for the journal
   Time last_used_;
 };
 

@@ -133,9 +133,11 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
     return WithReason(absl::AlreadyExistsError(absl::StrCat("job '", options.name, "' exists")),
                       "job_exists");
   }
-  if (jobs_.size() >= options_.jobs_max) {
-    return WithReason(absl::ResourceExhaustedError(absl::StrFormat(
-                          "the server has %d jobs already (jobs_max): delete one", jobs_.size())),
+  if (absl::Status status = CheckNotSetAside(options.name); !status.ok()) return status;
+  if (jobs_.size() + set_aside_.size() >= options_.jobs_max) {
+    return WithReason(absl::ResourceExhaustedError(
+                          absl::StrFormat("the server has %d jobs already (jobs_max): delete one",
+                                          jobs_.size() + set_aside_.size())),
                       "limit_exceeded");
   }
   auto job = std::make_unique<JobHost>(loop_, CoordinatorOf(options, options_), commits_, door_,
@@ -158,6 +160,22 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
 }
 
 absl::Status JobTable::Restore(const wire::store::ReadEntry& entry) {
+  if (entry.job.empty()) return absl::InvalidArgumentError("an entry of no job");
+  if (entry.deleted) {
+    restored_.erase(entry.job);
+    restored_events_.erase(entry.job);
+    jobs_.erase(entry.job);
+    set_aside_.erase(entry.job);
+    return absl::OkStatus();
+  }
+  if (set_aside_.contains(entry.job)) return absl::OkStatus();
+  const absl::Status status = entry.unfit.ok() ? Apply(entry) : entry.unfit;
+  // Nobody else has to suffer from it.
+  if (!status.ok()) SetAside(entry.job, status);
+  return absl::OkStatus();
+}
+
+absl::Status JobTable::Apply(const wire::store::ReadEntry& entry) {
   if (entry.created) {
     const wire::store::Job& job = *entry.created;
     coord::CoordinatorOptions options = CoordinatorOf(
@@ -167,35 +185,85 @@ absl::Status JobTable::Restore(const wire::store::ReadEntry& entry) {
     auto host = std::make_unique<JobHost>(loop_, std::move(options), commits_, door_, feed_,
                                           counters_, options_.stores, options_.door);
     host->set_temporary(job.temporary);
-    if (!jobs_.emplace(job.name, std::move(host)).second) {
-      return absl::InvalidArgumentError(absl::StrCat("job '", job.name, "' is made twice"));
+    host->set_restored(true);
+    if (job.name != entry.job || !jobs_.emplace(job.name, std::move(host)).second) {
+      return absl::InvalidArgumentError("it is made twice");
     }
     restored_[job.name] = {.host = job.host, .port = job.port};
   }
   const auto found = jobs_.find(entry.job);
-  if (found == jobs_.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no job '", entry.job, "'"));
-  }
+  if (found == jobs_.end()) return absl::InvalidArgumentError("it was never made");
   for (const coord::TimedRecord& record : entry.records) {
-    absl::Status status = found->second->Apply(record);
-    if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat("job '", entry.job, "': ", std::string(status.message())));
-    }
+    if (absl::Status status = found->second->Apply(record); !status.ok()) return status;
   }
   for (const tcpstore::Record& record : entry.torch) {
     absl::Status status = found->second->stores().Apply(record);
     if (!status.ok()) {
-      return absl::Status(
-          status.code(),
-          absl::StrCat("job '", entry.job, "', torch's store: ", std::string(status.message())));
+      return absl::Status(status.code(),
+                          absl::StrCat("torch's store: ", std::string(status.message())));
     }
   }
-  if (entry.deleted) {
-    restored_.erase(entry.job);
-    jobs_.erase(found);
+  std::deque<wire::native::JobEvent>& events = restored_events_[entry.job];
+  for (const wire::native::JobEvent& event : entry.events) {
+    if (events.size() == options_.events_max) events.pop_front();
+    events.push_back(event);
   }
   return absl::OkStatus();
+}
+
+void JobTable::SetAside(const std::string& name, const absl::Status& why) {
+  restored_.erase(name);
+  restored_events_.erase(name);
+  jobs_.erase(name);
+  set_aside_[name].why = std::string(why.message());
+}
+
+void JobTable::KeepIfSetAside(const wire::store::ReadEntry& entry, std::string_view bytes) {
+  const auto found = set_aside_.find(entry.job);
+  if (found == set_aside_.end()) return;
+  SetAsideJob& job = found->second;
+  if (entry.deleted) {  // one of the same name
+    job.entries->clear();
+    job.bytes = 0;
+    return;
+  }
+  job.bytes += bytes.size();
+  job.entries->push_back(journal::NewEntry().append(bytes));
+}
+
+absl::Status JobTable::CheckNotSetAside(const std::string& name) const {
+  const auto found = set_aside_.find(name);
+  if (found == set_aside_.end()) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrFormat(
+          "job '%s' is set aside since the server was started: its records in the state directory "
+          "cannot be used (%s). They are kept, %d bytes; delete the job (`lockstep job delete %s`) "
+          "or start a server that can use them",
+          name, found->second.why, found->second.bytes, name)),
+      "job_set_aside");
+}
+
+void JobTable::RemoveSetAside(const std::string& name) {
+  set_aside_.erase(name);
+  std::string entry = journal::NewEntry();
+  wire::store::EncodeJobDeleted(name, absl::Now(), entry);
+  commits_.Commit(std::move(entry), [this, name](bool /*durable*/) {
+    feed_.Tell(wire::native::EventKind::kJobDeleted,
+               absl::StrCat("job '", name, "', which was set aside, was deleted by request"));
+  });
+}
+
+// Each job's in its order, and all by the time at which they happened, as they were told.
+void JobTable::RestoreEvents() {
+  std::vector<std::pair<std::string, wire::native::JobEvent>> all;
+  for (auto& [name, events] : restored_events_) {
+    for (wire::native::JobEvent& event : events) all.emplace_back(name, std::move(event));
+  }
+  restored_events_.clear();
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.second.at_unix_us < b.second.at_unix_us;
+  });
+  for (auto& [name, event] : all) feed_.Restore(name, std::move(event));
 }
 
 absl::Status JobTable::CheckRestored(const JobHost& job, const JobOptions& options) const {
@@ -211,6 +279,11 @@ absl::Status JobTable::CheckRestored(const JobHost& job, const JobOptions& optio
 }
 
 absl::Status JobTable::Resume() {
+  RestoreEvents();
+  for (const auto& [name, job] : set_aside_) {
+    feed_.Tell(wire::native::EventKind::kNotice, std::string(CheckNotSetAside(name).message()),
+               wire::native::EventSeverity::kError);
+  }
   for (auto& [name, had] : restored_) {
     JobHost& job = *jobs_.at(name);
     // An address that the command line names anew counts.
@@ -249,6 +322,7 @@ JobHost* JobTable::Find(const std::string& name) const {
 
 absl::StatusOr<JobHost*> JobTable::Get(const std::string& name) const {
   if (JobHost* job = Find(name)) return job;
+  if (absl::Status status = CheckNotSetAside(name); !status.ok()) return status;
   std::vector<std::string> known;
   for (const auto& [other, job] : jobs_) {
     if (known.size() < kNamesInTextMax) known.push_back(other);
@@ -263,15 +337,31 @@ absl::StatusOr<JobHost*> JobTable::Get(const std::string& name) const {
 
 void JobTable::Start(JobHost& job) {
   job.Start();
-  commits_.Follow(
-      [this, name = job.name(),
-       text = absl::StrFormat("job '%s' of %s is served; stock clients call %s", job.name(),
-                              ShapeOf(job.options()), job.grpc_address())](bool durable) {
-        if (durable) feed_.TellOfJob(name, wire::native::EventKind::kJobCreated, text);
-      });
+  job.TellServed(absl::StrFormat(
+      "job '%s' of %s is served%s; stock clients call %s", job.name(), ShapeOf(job.options()),
+      job.restored() ? " again: the server was started again" : "", job.grpc_address()));
+}
+
+absl::Status JobTable::CheckNamed(const JobOptions& options) const {
+  for (const JobOptions& named : options_.jobs) {
+    if (named.name != options.name) continue;
+    if (named.size == options.size && SameRoles(named.roles, options.roles) &&
+        named.recoverable == options.recoverable) {
+      return absl::OkStatus();
+    }
+    const coord::CoordinatorOptions is = CoordinatorOf(named, options_);
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrFormat(
+            "the server's command line has job '%s' as %s%s, and would not start with another one: "
+            "make it so, or choose another name",
+            is.job, ShapeOf(is), is.recoverable ? " (recoverable)" : "")),
+        "job_exists");
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<JobHost*> JobTable::Make(JobOptions options) {
+  if (absl::Status status = CheckNamed(options); !status.ok()) return status;
   auto job = Add(options);
   if (!job.ok()) return job.status();
   Start(**job);
@@ -319,11 +409,16 @@ absl::StatusOr<wire::native::OpenStoreReply> JobTable::OpenStore(
   if (!job.ok()) return job.status();
   if (request.attempt < 0) return Invalid("attempts are counted from 1");
   StoreHost& stores = (*job)->stores();
-  if (absl::Status status = stores.Open(request.attempt); !status.ok()) return status;
+  const int64_t of_job = (*job)->View().attempt;
+  if (absl::Status status = stores.Open(request.attempt, of_job); !status.ok()) return status;
   return wire::native::OpenStoreReply{.attempt = stores.attempt(), .store = stores.address()};
 }
 
 absl::Status JobTable::Delete(const wire::native::DeleteJob& request) {
+  if (set_aside_.contains(request.job)) {
+    RemoveSetAside(request.job);
+    return absl::OkStatus();
+  }
   const auto found = jobs_.find(request.job);
   if (found == jobs_.end()) return Get(request.job).status();
   const size_t connected = found->second->CountConnected();
@@ -352,6 +447,7 @@ void JobTable::Remove(Jobs::iterator found, const absl::Status& why) {
   const auto deleted = [this, host, why](bool /*durable*/) {
     feed_.TellOfJob(host->name(), wire::native::EventKind::kJobDeleted, std::string(why.message()));
     door_.JobDeleted(*host, why);
+    if (on_deleted_) on_deleted_(host->name(), why);
     host->Stop();
     feed_.JobDeleted(host->name(), why);
     BeginRetirement(host);

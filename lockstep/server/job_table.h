@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -24,6 +26,15 @@ namespace lockstep::server {
 
 // Letters, digits, '.', '_' and '-', up to 128; INVALID_ARGUMENT says so.
 absl::Status CheckJobName(const std::string& name);
+
+// A job of a former life of the server whose records cannot be used: it is served to nobody, and
+// its records stay as they are until it is deleted.
+struct SetAsideJob {
+  std::string why;
+  std::shared_ptr<std::vector<std::string>> entries =
+      std::make_shared<std::vector<std::string>>();  // made by journal::NewEntry
+  size_t bytes = 0;
+};
 
 // Jobs that were made while the server runs and that nobody uses for `job_rest` are deleted. A job
 // that is not used costs its memory and one listening socket: no timer, no thread.
@@ -45,9 +56,11 @@ class JobTable {
   absl::StatusOr<JobHost*> Add(const JobOptions& options);
   void Start(JobHost& job);
 
-  // One entry of the journal, in order, before anything else. INVALID_ARGUMENT: it cannot follow
-  // those before it.
+  // One entry of the journal, in order, before anything else. One that cannot follow those before
+  // it sets its job aside. INVALID_ARGUMENT: it is of no job.
   absl::Status Restore(const wire::store::ReadEntry& entry);
+  // The same entries once more, if jobs were set aside: so that theirs stay in the journal.
+  void KeepIfSetAside(const wire::store::ReadEntry& entry, std::string_view bytes);
   // All entries were given: takes the addresses that the jobs had.
   absl::Status Resume();
   // That a restored job is what the command line says it is. FAILED_PRECONDITION: another one.
@@ -66,6 +79,14 @@ class JobTable {
   absl::StatusOr<wire::native::OpenStoreReply> OpenStore(const wire::native::OpenStore& request);
 
   const Jobs& jobs() const { return jobs_; }
+  const std::map<std::string, SetAsideJob>& set_aside() const { return set_aside_; }
+  // FAILED_PRECONDITION (`job_set_aside`): it is, and why.
+  absl::Status CheckNotSetAside(const std::string& name) const;
+
+  // Called with the name of each job that is deleted, and why.
+  void OnDeleted(std::function<void(const std::string&, const absl::Status&)> function) {
+    on_deleted_ = std::move(function);
+  }
 
   // Answers all waits, lets the answers go out and calls `done` on the loop. Nothing is made later.
   void Drain(std::function<void()> done);
@@ -74,10 +95,17 @@ class JobTable {
   // Takes the job out of the table; once that is durable, who waits in it is told `why` and it is
   // shut down.
   void Remove(Jobs::iterator job, const absl::Status& why);
+  absl::Status Apply(const wire::store::ReadEntry& entry);
+  void SetAside(const std::string& name, const absl::Status& why);
+  void RemoveSetAside(const std::string& name);
+  void RestoreEvents();
   void Retire(std::unique_ptr<JobHost> job);
   void BeginRetirement(JobHost* job);
   void Retired(const JobHost* job);
   absl::StatusOr<JobHost*> Make(JobOptions options);
+  // A job that the command line names must not come back as another one: no server would start on
+  // that state.
+  absl::Status CheckNamed(const JobOptions& options) const;
   bool InUse(JobHost& job) const;
   void ArmSweep();
   void Sweep();
@@ -91,6 +119,10 @@ class JobTable {
   Jobs jobs_;
   // Where restored jobs listened, until they do so again.
   std::map<std::string, runtime::Address> restored_;
+  // What had happened in them, until it is told again: the newest, `events_max`.
+  std::map<std::string, std::deque<wire::native::JobEvent>> restored_events_;
+  std::map<std::string, SetAsideJob> set_aside_;
+  std::function<void(const std::string&, const absl::Status&)> on_deleted_;
   // Jobs whose last answers go out, each on a thread, since gRPC's end blocks for seconds.
   struct Retiring {
     std::unique_ptr<JobHost> job;

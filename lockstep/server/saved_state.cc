@@ -2,7 +2,6 @@
 
 #include <optional>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,63 +18,24 @@ namespace {
 
 namespace store = wire::store;
 
-// Of an entry of a snapshot: so many records, and so much in their values.
-constexpr size_t kRecordsInEntry = 128;
-constexpr size_t kValueBytesInEntry = 1 << 20;
-
-size_t ValueBytes(const coord::Record& record) {
-  if (const auto* set = std::get_if<coord::record::KeySet>(&record)) {
-    return set->value == nullptr ? 0 : set->value->size();
-  }
-  const auto* ended = std::get_if<coord::record::BarrierEnded>(&record);
-  if (ended == nullptr || ended->values == nullptr) return 0;
-  size_t bytes = 0;
-  for (const coord::MemberValue& value : *ended->values) bytes += value.value.size();
-  return bytes;
-}
-
-size_t ValueBytes(const tcpstore::Record& record) {
-  if (const auto* set = std::get_if<tcpstore::record::KeySet>(&record)) return set->value->size();
-  const auto* pushed = std::get_if<tcpstore::record::QueuePushed>(&record);
-  return pushed == nullptr ? 0 : pushed->value->size();
-}
-
-size_t ValueBytes(const dispatch::Record& record) {
-  if (const auto* made = std::get_if<dispatch::record::DatasetRegistered>(&record)) {
-    return made->definition.size();
-  }
-  const auto* resolved = std::get_if<dispatch::record::DatasetResolved>(&record);
-  return resolved == nullptr ? 0 : resolved->manifest.size();
-}
-
-template <class TimedRecord>
-size_t ValueBytes(const TimedRecord& record) {
-  return ValueBytes(record.record);
-}
-
-// How many of the records, from the first on, go into one entry.
-template <class AnyRecord>
-size_t CountForEntry(absl::Span<const AnyRecord> records) {
-  size_t count = 0;
-  size_t bytes = 0;
-  while (count < records.size() && count < kRecordsInEntry && bytes < kValueBytesInEntry) {
-    bytes += ValueBytes(records[count]);
-    ++count;
-  }
-  return count;
-}
-
-// The jobs one after the other; of each itself, then its records, then those of its store for
-// torch's clients. Then the data service.
+// The jobs one after the other; of each itself, then its records, those of its store for torch's
+// clients, and its events. Then the data service, and what is of jobs that are set aside. Entries
+// are as long as `entry_bytes_soft_max` allows.
 class Snapshot {
  public:
   struct Job {
     store::Job job;
     std::vector<coord::TimedRecord> records;
     std::vector<tcpstore::Record> torch;
+    std::vector<wire::native::JobEvent> events;
   };
-  Snapshot(std::vector<Job> jobs, std::vector<dispatch::TimedRecord> data, store::Moment now)
-      : jobs_(std::move(jobs)), data_(std::move(data)), now_(now) {}
+  using Entries = std::shared_ptr<const std::vector<std::string>>;
+  Snapshot(std::vector<Job> jobs, std::vector<dispatch::TimedRecord> data,
+           std::vector<Entries> set_aside, store::Moment now)
+      : jobs_(std::move(jobs)),
+        data_(std::move(data)),
+        set_aside_(std::move(set_aside)),
+        now_(now) {}
 
   std::optional<std::string> Next() {
     if (at_ == jobs_.size()) return NextOfData();
@@ -84,15 +44,16 @@ class Snapshot {
     if (!std::exchange(job_written_, true)) {
       store::EncodeJob(job.job, now_.wall, entry);
     } else if (record_ < job.records.size()) {
-      const auto records = NextOf(job.records, record_);
-      store::EncodeRecords(job.job.name, now_, records, entry);
-      record_ += records.size();
+      record_ += store::EncodeRecords(job.job.name, now_, RestOf(job.records, record_), entry);
+    } else if (torch_record_ < job.torch.size()) {
+      torch_record_ += store::EncodeTorchRecords(job.job.name, now_.wall,
+                                                 RestOf(job.torch, torch_record_), entry);
     } else {
-      const auto records = NextOf(job.torch, torch_record_);
-      store::EncodeTorchRecords(job.job.name, now_.wall, records, entry);
-      torch_record_ += records.size();
+      store::EncodeRecords(job.job.name, now_.wall, {}, entry);
+      store::AppendEvents(job.events, entry);
+      job.events.clear();
     }
-    if (record_ == job.records.size() && torch_record_ == job.torch.size()) {
+    if (record_ == job.records.size() && torch_record_ == job.torch.size() && job.events.empty()) {
       job = {};
       ++at_;
       record_ = torch_record_ = 0;
@@ -103,28 +64,35 @@ class Snapshot {
 
  private:
   template <class AnyRecord>
-  static absl::Span<const AnyRecord> NextOf(const std::vector<AnyRecord>& all, size_t from) {
-    const auto left = absl::MakeConstSpan(all).subspan(from);
-    return left.first(CountForEntry(left));
+  static absl::Span<const AnyRecord> RestOf(const std::vector<AnyRecord>& all, size_t from) {
+    return absl::MakeConstSpan(all).subspan(from);
   }
 
   std::optional<std::string> NextOfData() {
-    const auto left = absl::MakeConstSpan(data_).subspan(record_);
-    if (left.empty()) return std::nullopt;
-    const auto records = left.first(CountForEntry(left));
+    if (record_ == data_.size()) return NextSetAside();
     std::string entry = journal::NewEntry();
-    store::EncodeDataRecords(now_, records, entry);
-    record_ += records.size();
+    record_ += store::EncodeDataRecords(now_, RestOf(data_, record_), entry);
     return entry;
+  }
+
+  std::optional<std::string> NextSetAside() {
+    while (!set_aside_.empty() && set_aside_entry_ == set_aside_.back()->size()) {
+      set_aside_.pop_back();
+      set_aside_entry_ = 0;
+    }
+    if (set_aside_.empty()) return std::nullopt;
+    return (*set_aside_.back())[set_aside_entry_++];
   }
 
   std::vector<Job> jobs_;
   std::vector<dispatch::TimedRecord> data_;
+  std::vector<Entries> set_aside_;
   const store::Moment now_;
   size_t at_ = 0;
   size_t record_ = 0;
   size_t torch_record_ = 0;
   bool job_written_ = false;
+  size_t set_aside_entry_ = 0;
 };
 
 }  // namespace
@@ -135,33 +103,40 @@ absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& d
   const store::Moment now = {.now = start, .wall = absl::Now()};
   auto opened = journal::SqliteJournal::Open({.directory = directory});
   if (!opened.ok()) return opened.status();
+  if (!(*opened)->warning().empty()) spdlog::warn("{}", (*opened)->warning());
   std::unique_ptr<journal::Journal> journal = *std::move(opened);
   absl::StatusOr<journal::Replayed> replayed =
       journal->Replay([&](std::string_view bytes) -> absl::Status {
         absl::StatusOr<store::ReadEntry> entry = store::DecodeEntry(bytes, now);
         if (!entry.ok()) return entry.status();
-        for (const dispatch::TimedRecord& record : entry->data) {
-          absl::Status status = data.Apply(record);
-          if (!status.ok()) {
-            return absl::Status(status.code(),
-                                absl::StrCat("the data service: ", std::string(status.message())));
-          }
-        }
+        for (const dispatch::TimedRecord& record : entry->data) data.Restore(record);
         return entry->data.empty() ? jobs.Restore(*entry) : absl::OkStatus();
       });
   if (!replayed.ok()) return replayed.status();
+  if (!jobs.set_aside().empty()) {
+    absl::Status again = journal->ReadAgain([&](std::string_view bytes) -> absl::Status {
+      absl::StatusOr<store::ReadEntry> entry = store::DecodeEntry(bytes, now);
+      if (entry.ok() && entry->data.empty()) jobs.KeepIfSetAside(*entry, bytes);
+      return entry.status();
+    });
+    if (!again.ok()) return again;
+  }
   if (!replayed->cut.empty()) spdlog::warn("state {}: cut {}", directory, replayed->cut);
-  spdlog::info("state {}: jobs: {}, entries: {} of a snapshot and {} behind it, bytes: {}, in {}",
-               directory, jobs.jobs().size(), replayed->snapshot_entries, replayed->entries,
-               replayed->bytes, absl::FormatDuration(runtime::MonotonicNow() - start));
+  spdlog::info(
+      "state {}: jobs: {}, set aside: {}, entries: {} of a snapshot and {} behind it, bytes: {}, "
+      "in {}",
+      directory, jobs.jobs().size(), jobs.set_aside().size(), replayed->snapshot_entries,
+      replayed->entries, replayed->bytes, absl::FormatDuration(runtime::MonotonicNow() - start));
   return journal;
 }
 
 journal::SnapshotSource SnapshotOf(const JobTable& jobs, const DataHost& data) {
   std::vector<Snapshot::Job> all;
   for (const auto& [name, job] : jobs.jobs())
-    all.push_back({job->saved(), job->Snapshot(), job->TorchSnapshot()});
-  return [snapshot = Snapshot(std::move(all), data.Snapshot(),
+    all.push_back({job->saved(), job->Snapshot(), job->TorchSnapshot(), job->KeptEvents()});
+  std::vector<Snapshot::Entries> set_aside;
+  for (const auto& [name, job] : jobs.set_aside()) set_aside.push_back(job.entries);
+  return [snapshot = Snapshot(std::move(all), data.Snapshot(), std::move(set_aside),
                               {runtime::MonotonicNow(), absl::Now()})]() mutable {
     return snapshot.Next();
   };

@@ -11,8 +11,15 @@
 #include "gmock/gmock.h"
 #include "grpcpp/create_channel.h"
 #include "gtest/gtest.h"
+#include "lockstep/journal/sqlite_journal.h"
 #include "lockstep/link/client.h"
 #include "lockstep/server/server.h"
+#include "lockstep/wire/native/crew_kinds.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/store/data_entry.h"
+#include "lockstep/wire/store/entry.h"
+#include "lockstep/wire/store/messages.h"
+#include "lockstep/wire/store/torch_entry.h"
 #include "proto/compat/xla/coordination_service.grpc.pb.h"
 
 namespace lockstep::server {
@@ -147,6 +154,17 @@ TEST_F(SavedStateTest, AJobIsNotTakenForAnother) {
               AllOf(HasSubstr("--job digits"), HasSubstr("has this job as 4")));
 }
 
+TEST_F(SavedStateTest, Finding02_NobodyMakesANamedJobAnotherOneSoThatNoServerStarts) {
+  Serve({{.name = "digits", .size = 4}});
+  ASSERT_TRUE(Native()->Call(DeleteJob{.job = "digits"}, kPatience).ok());
+  const absl::Status refused =
+      Native()->Call(CreateJob{.job = "digits", .size = 5}, kPatience).status();
+  EXPECT_EQ(wire::native::ReasonOf(refused), "job_exists") << refused;
+  EXPECT_TRUE(Native()->Call(CreateJob{.job = "digits", .size = 4}, kPatience).ok());
+  End();
+  Serve({{.name = "digits", .size = 4}});
+}
+
 TEST_F(SavedStateTest, TheDirectoryHasOneServer) {
   Serve();
   EXPECT_THAT(WhyNot({}), AllOf(HasSubstr("--state: "), HasSubstr("another server's"),
@@ -158,6 +176,240 @@ TEST_F(SavedStateTest, DamageIsNotServed) {
   End();
   std::ofstream(directory_ + "/journal.db", std::ios::binary | std::ios::trunc);
   EXPECT_THAT(WhyNot({}), AllOf(HasSubstr("journal.db"), HasSubstr("Nothing was started")));
+}
+
+// Entries as a server of before would have written them.
+void WriteEntries(const std::string& directory, const std::vector<std::string>& entries) {
+  auto journal = journal::SqliteJournal::Open({.directory = directory});
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  ASSERT_TRUE((*journal)->Replay([](std::string_view) { return absl::OkStatus(); }).ok());
+  ASSERT_TRUE((*journal)->Start([](uint64_t) {}, [](const absl::Status&) {}).ok());
+  for (const std::string& entry : entries) (*journal)->Append(entry);
+  ASSERT_TRUE((*journal)->Close().ok());
+}
+
+std::string EntryOf(const std::string& job, const std::vector<coord::Record>& records) {
+  std::string entry = journal::NewEntry();
+  wire::store::EncodeRecords(job, absl::Now(), records, entry);
+  return entry;
+}
+
+class SetAsideTest : public SavedStateTest {
+ protected:
+  // `sick` has records that no server can use; `well` has nothing to do with it.
+  void MakeSick(const std::vector<std::string>& entries) {
+    Serve({{.name = "sick", .size = 2}, {.name = "well", .size = 3}});
+    End();
+    WriteEntries(directory_, entries);
+  }
+  void MakeSick() {
+    MakeSick({EntryOf("sick", {coord::record::AttemptBegan{INT64_MAX, ServiceIncarnation(1)}}),
+              EntryOf("sick", {coord::record::AttemptBegan{0, ServiceIncarnation(2)}})});
+  }
+  StatusReply Status() {
+    const auto reply = Native()->Call(StatusRequest{}, kPatience);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.ok() ? *reply : StatusReply{};
+  }
+  template <class Request>
+  void ExpectRefused(const Request& request) {
+    const absl::Status status = Native()->Call(request, kPatience).status();
+    EXPECT_EQ(wire::native::ReasonOf(status), "job_set_aside") << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("lockstep job delete sick"));
+  }
+  void ExpectSetAside(const std::string& why) {
+    const StatusReply status = Status();
+    ASSERT_EQ(status.set_aside.size(), 1u);
+    EXPECT_EQ(status.set_aside[0].job, "sick");
+    EXPECT_THAT(status.set_aside[0].why, HasSubstr(why));
+    EXPECT_GT(status.set_aside[0].kept_bytes, 0u);
+    ASSERT_EQ(status.jobs.size(), 1u);
+    EXPECT_EQ(status.jobs[0].job, "well");
+  }
+};
+
+TEST_F(SetAsideTest, Finding02_AJobWhoseRecordsCannotBeUsedIsSetAsideAndOthersGoOn) {
+  MakeSick();
+  // Also when the command line names it.
+  Serve({{.name = "sick", .size = 2}, {.name = "well", .size = 3}});
+  ExpectSetAside("attempt 9223372036854775807");
+  ExpectRefused(StatusRequest{.job = "sick"});
+  ExpectRefused(CreateJob{.job = "sick", .size = 2});
+  ExpectRefused(wire::native::OpenStore{.job = "sick"});
+  ExpectRefused(wire::native::PollCrew{.job = "sick", .node = 1});
+  ExpectRefused(wire::native::WatchEvents{.job = "sick"});
+  ExpectRefused(wire::native::OpenSession{.session = {"0123456789abcdef"}, .job = "sick"});
+  ExpectRefused(wire::native::ProcessReport{.job = "sick", .pid = 1});
+  EXPECT_TRUE(Native()->Call(StatusRequest{.job = "well"}, kPatience).ok());
+}
+
+TEST_F(SetAsideTest, Finding02_ItsRecordsStayUntilItIsDeleted) {
+  MakeSick();
+  uint64_t bytes = 0;
+  for (int life = 0; life < 3; ++life) {
+    Serve();
+    ExpectSetAside("attempt 9223372036854775807");
+    const uint64_t now = Status().set_aside[0].kept_bytes;
+    EXPECT_EQ(life == 0 ? now : bytes, now);
+    bytes = now;
+    End();
+  }
+  Serve();
+  ASSERT_TRUE(Native()->Call(DeleteJob{.job = "sick"}, kPatience).ok());
+  EXPECT_TRUE(Status().set_aside.empty());
+  ASSERT_TRUE(Native()->Call(CreateJob{.job = "sick", .size = 5}, kPatience).ok());
+  End();
+  Serve();
+  EXPECT_TRUE(Status().set_aside.empty());
+  EXPECT_EQ(Status().jobs.size(), 2u);
+}
+
+TEST_F(SetAsideTest, Finding02_ASnapshotKeepsItsRecordsAsTheyAre) {
+  MakeSick();
+  Serve();
+  const uint64_t bytes = Status().set_aside[0].kept_bytes;
+  End();
+  // As the journal does when it has grown long.
+  std::vector<std::string> snapshot;
+  {
+    auto server = Server::Listen(Options({}));
+    ASSERT_TRUE(server.ok()) << server.status();
+    journal::SnapshotSource source = (*server)->Snapshot();
+    while (std::optional<std::string> entry = source()) snapshot.push_back(*std::move(entry));
+    (*server)->Drain();
+    ASSERT_TRUE((*server)->Run().ok());
+  }
+  std::filesystem::remove_all(directory_);
+  std::filesystem::create_directory(directory_);
+  std::filesystem::permissions(directory_, std::filesystem::perms::owner_all);
+  WriteEntries(directory_, snapshot);
+  Serve();
+  ExpectSetAside("attempt 9223372036854775807");
+  EXPECT_EQ(Status().set_aside[0].kept_bytes, bytes);
+}
+
+TEST_F(SetAsideTest, Finding02_RecordsOfTorchsStoreAndOfNewerVersionsSetTheirJobAsideToo) {
+  std::string torch = journal::NewEntry();
+  wire::store::EncodeTorchRecords(
+      "sick", absl::Now(),
+      std::vector<tcpstore::Record>{tcpstore::record::Opened{.attempt = INT64_MAX, .port = 1}},
+      torch);
+  MakeSick({torch});
+  Serve();
+  ExpectSetAside("torch's store: attempt 9223372036854775807");
+  End();
+  std::filesystem::remove_all(directory_);
+  MakeSick({journal::NewEntry() +
+            wire::native::Encode(wire::store::Entry{
+                .job = "sick", .wall_us = 1, .records = {wire::store::Record{}}})});
+  Serve();
+  ExpectSetAside("a newer version wrote it");
+}
+
+TEST_F(SetAsideTest, Finding02_AnIterationThatCannotGoOnFailsAlone) {
+  Serve();
+  End();
+  std::string entry = journal::NewEntry();
+  const dispatch::IterationId id(7);
+  wire::store::EncodeDataRecords(
+      absl::Now(),
+      std::vector<dispatch::Record>{
+          dispatch::record::IterationOpened{.iteration = id, .spec = {.name = "train"}},
+          dispatch::record::Granted{.iteration = id, .lane = dispatch::LaneId(1), .seq = 5},
+          dispatch::record::Granted{.iteration = dispatch::IterationId(8)}},
+      entry);
+  WriteEntries(directory_, {entry});
+  for (int life = 0; life < 2; ++life) {
+    Serve();
+    const auto status = Native()->Call(wire::native::DataStatus{}, kPatience);
+    ASSERT_TRUE(status.ok()) << status.status();
+    ASSERT_EQ(status->iterations.size(), 1u);
+    EXPECT_EQ(status->iterations[0].spec.name, "train");
+    EXPECT_EQ(status->iterations[0].phase, wire::native::IterationPhase::kFailed);
+    ASSERT_TRUE(status->iterations[0].error.has_value());
+    EXPECT_EQ(status->iterations[0].error->reason, "iteration_set_aside");
+    End();
+  }
+}
+
+// All of them, once there are so many: the newest may still wait for the disk.
+std::vector<wire::native::JobEvent> EventsOf(link::Client& client, const std::string& job,
+                                             size_t count) {
+  std::vector<wire::native::JobEvent> events;
+  wire::native::WatchEvents request{.job = job, .wait = true};
+  while (events.size() < count) {
+    const auto reply = client.Call(request, kPatience);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    if (!reply.ok()) break;
+    events.insert(events.end(), reply->events.begin(), reply->events.end());
+    request.log = reply->log;
+    request.after = reply->next_after;
+  }
+  return events;
+}
+
+TEST_F(SavedStateTest, UseA12_EventsAreBackWithTheirOwnTimes) {
+  Serve({{.name = "digits", .size = 2}});
+  auto native = Native();
+  for (int member = 0; member < 2; ++member) {
+    ASSERT_TRUE(
+        native
+            ->Call(wire::native::ProcessReport{.job = "digits",
+                                               .member = member,
+                                               .event = wire::native::ProcessEvent::kStarted,
+                                               .host = "host",
+                                               .pid = 100 + member},
+                   kPatience)
+            .ok());
+  }
+  const std::vector<wire::native::JobEvent> before = EventsOf(*native, "digits", 3);
+  ASSERT_EQ(before.size(), 3u);
+  EXPECT_EQ(before[0].kind, wire::native::EventKind::kJobCreated);
+  EXPECT_EQ(before[1].kind, wire::native::EventKind::kProcessStarted);
+  native.reset();
+  End();
+  for (size_t life = 1; life < 3; ++life) {
+    Serve({{.name = "digits", .size = 2}});
+    const std::vector<wire::native::JobEvent> after =
+        EventsOf(*Native(), "digits", before.size() + life);
+    ASSERT_EQ(after.size(), before.size() + life);
+    for (size_t i = 0; i < before.size(); ++i) {
+      EXPECT_EQ(after[i].at_unix_us, before[i].at_unix_us) << "when it happened";
+      EXPECT_EQ(after[i].kind, before[i].kind);
+      EXPECT_EQ(after[i].text, before[i].text);
+      EXPECT_EQ(after[i].severity, before[i].severity);
+    }
+    EXPECT_THAT(after.back().text, HasSubstr("is served again"));
+    EXPECT_EQ(after.back().kind, wire::native::EventKind::kNotice);
+    EXPECT_GT(after.back().at_unix_us, before.back().at_unix_us);
+    End();
+  }
+}
+
+TEST_F(SavedStateTest, UseA12_ASnapshotKeepsEventsAndADeletedJobsAreForgotten) {
+  Serve({{.name = "digits", .size = 2}});
+  ASSERT_TRUE(Native()->Call(CreateJob{.job = "gone", .size = 2}, kPatience).ok());
+  ASSERT_TRUE(Native()->Call(DeleteJob{.job = "gone"}, kPatience).ok());
+  const std::vector<wire::native::JobEvent> before = EventsOf(*Native(), "digits", 1);
+  End();
+  std::vector<std::string> snapshot;
+  {
+    auto server = Server::Listen(Options({}));
+    ASSERT_TRUE(server.ok()) << server.status();
+    journal::SnapshotSource source = (*server)->Snapshot();
+    while (std::optional<std::string> entry = source()) snapshot.push_back(*std::move(entry));
+    (*server)->Drain();
+    ASSERT_TRUE((*server)->Run().ok());
+  }
+  std::filesystem::remove_all(directory_);
+  WriteEntries(directory_, snapshot);
+  Serve();
+  const std::vector<wire::native::JobEvent> after = EventsOf(*Native(), "digits", 3);
+  ASSERT_EQ(after.size(), 3u) << "made, served again, and again";
+  EXPECT_EQ(after[0].text, before[0].text);
+  EXPECT_EQ(after[0].at_unix_us, before[0].at_unix_us);
+  ASSERT_TRUE(Native()->Call(CreateJob{.job = "gone", .size = 2}, kPatience).ok());
+  EXPECT_EQ(EventsOf(*Native(), "gone", 1).size(), 1u);
 }
 
 }  // namespace

@@ -99,8 +99,13 @@ Server::Server(const ServerOptions& options)
             if (JobHost* const host = jobs_.Find(job)) host->Handle(fact);
           },
           [this](const std::string& job, std::string text) {
-            feed_.Tell(job, coord::Notice{.text = std::move(text)});
-          }) {}
+            const coord::Notice notice = {.text = std::move(text)};
+            JobHost* const host = jobs_.Find(job);
+            host != nullptr ? host->Tell(notice) : feed_.Tell(job, notice);
+          }) {
+  jobs_.OnDeleted(
+      [this](const std::string& job, const absl::Status& why) { crews_.JobDeleted(job, why); });
+}
 
 Server::~Server() { Stop(); }
 
@@ -157,8 +162,7 @@ absl::Status Server::OpenState() {
     spdlog::error("{}", std::string(reason.message()));
     BeginDrain();
   };
-  absl::Status status =
-      commits_.Keep(*std::move(journal), failed, [this] { return SnapshotOf(jobs_, data_); });
+  absl::Status status = commits_.Keep(*std::move(journal), failed, [this] { return Snapshot(); });
   if (status.ok()) status = jobs_.Resume();
   if (status.ok()) data_.Resume();
   if (status.ok()) SayWhatWasThere();
@@ -177,6 +181,8 @@ void Server::SayWhatWasThere() {
   spdlog::info("jobs from the state in {}: {}{}", options_.state_directory,
                absl::StrJoin(names, ", "), more == 0 ? "" : absl::StrCat(", +", more, " more"));
 }
+
+journal::SnapshotSource Server::Snapshot() const { return SnapshotOf(jobs_, data_); }
 
 absl::Status Server::StartLink() {
   if (!options_.insecure_network) {
@@ -246,6 +252,8 @@ absl::Status Server::StartJobs() {
       status = runtime::CheckLoopback(loop_.io(), *options.address);
     }
     if (status.ok()) {
+      // The server starts, and says so; the job comes back when it has been deleted and made again.
+      if (jobs_.set_aside().contains(options.name)) continue;
       const JobHost* const restored = jobs_.Find(options.name);
       status = restored != nullptr ? jobs_.CheckRestored(*restored, options)
                                    : jobs_.Add(options).status();
@@ -376,6 +384,11 @@ absl::StatusOr<wire::native::StatusReply> Server::Status(
                   .pid = getpid(),
                   .started_ago_us = absl::ToInt64Microseconds(now - started_),
                   .listen = link_->address()};
+  for (const auto& [name, job] : jobs_.set_aside()) {
+    if (!request.job) {
+      reply.set_aside.push_back({.job = name, .why = job.why, .kept_bytes = job.bytes});
+    }
+  }
   for (const auto& [name, job] : jobs_.jobs()) {
     if (request.job && *request.job != job->name()) continue;
     reply.jobs.push_back(wire::native::FromView(now, job->View(), job->grpc_address()));

@@ -61,6 +61,8 @@ class Server {
   // Empty: not served.
   std::string http_address() const { return http_ ? http_->address() : ""; }
   const JobHost* FindJob(const std::string& name) const { return jobs_.Find(name); }
+  // What the journal would be given in place of all its entries. While the loop does not run.
+  journal::SnapshotSource Snapshot() const;
 
   // Where stock clients call this job; empty when there is no such job. After `Start`.
   std::string GrpcAddress(const std::string& job);

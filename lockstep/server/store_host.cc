@@ -1,5 +1,6 @@
 #include "lockstep/server/store_host.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 #include <variant>
@@ -7,7 +8,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/runtime/dial.h"
+#include "lockstep/server/entries.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/store/torch_entry.h"
@@ -32,6 +35,13 @@ bool MayPark(const tcpstore::Command& command) {
 // "rank 3"; empty: the job has no such rank, or none is known.
 std::string RankText(std::optional<int32_t> rank, int32_t ranks) {
   return rank && *rank < ranks ? absl::StrFormat("rank %d", *rank) : std::string();
+}
+
+std::vector<std::string> EntriesOfRecords(const std::string& job,
+                                          const std::vector<tcpstore::Record>& all) {
+  return EntriesOf(absl::MakeConstSpan(all), [&](auto records, std::string& out) {
+    return wire::store::EncodeTorchRecords(job, absl::Now(), records, out);
+  });
 }
 
 }  // namespace
@@ -115,9 +125,7 @@ std::vector<tcpstore::Record> StoreHost::Snapshot() const {
 
 void StoreHost::Write(const std::vector<tcpstore::Record>& records) {
   if (records.empty() || !Writes()) return;
-  std::string entry = journal::NewEntry();
-  wire::store::EncodeTorchRecords(job_, absl::Now(), records, entry);
-  commits_.Commit(std::move(entry), [](bool /*durable*/) {});
+  commits_.Commit(EntriesOfRecords(job_, records), [](bool /*durable*/) {});
 }
 
 void StoreHost::Start() {
@@ -125,7 +133,7 @@ void StoreHost::Start() {
   space_->door.Start();
 }
 
-absl::Status StoreHost::Open(int64_t attempt) {
+absl::Status StoreHost::Open(int64_t attempt, int64_t of_job) {
   if (space_ == nullptr) return absl::OkStatus();
   const tcpstore::Attempts::Wish wish = attempts_.Asked(attempt);
   if (wish == tcpstore::Attempts::Wish::kCurrent) {
@@ -133,6 +141,14 @@ absl::Status StoreHost::Open(int64_t attempt) {
     return absl::OkStatus();
   }
   const int64_t before = attempts_.current();
+  if (!IsAttemptWithin(attempt, std::max(before, of_job))) {
+    return wire::native::WithReason(
+        absl::InvalidArgumentError(absl::StrFormat(
+            "attempt %d of the store is more than %d ahead of attempt %d, which is on "
+            "(attempts_ahead_max); correct the number",
+            attempt, kAttemptsAheadMax, std::max(before, of_job))),
+        "invalid_argument");
+  }
   if (wish == tcpstore::Attempts::Wish::kOver) {
     return wire::native::WithReason(absl::FailedPreconditionError(absl::StrFormat(
                                         "attempt %d of the store is over: attempt %d has begun, at "
@@ -201,11 +217,12 @@ void StoreHost::Finish(Space& space, tcpstore::Effects& effects) {
 }
 
 void StoreHost::Hold(Space& space, tcpstore::Effects& effects) {
-  std::string entry = journal::NewEntry();
   const bool changes = !effects.records.empty() && Writes();
-  if (changes) wire::store::EncodeTorchRecords(job_, absl::Now(), effects.records, entry);
+  std::vector<std::string> entries;
+  if (changes) entries = EntriesOfRecords(job_, effects.records);
   effects.records.clear();
-  size_t bytes = entry.size();
+  size_t bytes = 0;
+  for (const std::string& entry : entries) bytes += entry.size();
   for (const tcpstore::Reply& reply : effects.replies)
     bytes += tcpstore::ValueBytesOf(reply.answer);
   // As it would be if they were closed now.
@@ -222,7 +239,7 @@ void StoreHost::Hold(Space& space, tcpstore::Effects& effects) {
                                   effects = std::exchange(effects, {})](bool durable) {
     if (!alive.expired()) LetGo(space, effects, bytes, durable);
   };
-  if (changes) return commits_.Commit(std::move(entry), std::move(release));
+  if (changes) return commits_.Commit(std::move(entries), std::move(release));
   commits_.Follow(std::move(release));
 }
 

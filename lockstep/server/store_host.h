@@ -79,8 +79,9 @@ class StoreHost {
   void Start();
 
   // Begins the attempt, unless it is the current one; 0: gives the current one.
-  // FAILED_PRECONDITION (`attempt_over`): a later one has begun.
-  absl::Status Open(int64_t attempt);
+  // FAILED_PRECONDITION (`attempt_over`): a later one has begun. INVALID_ARGUMENT: it is too far
+  // ahead of the current one and of the job's, `of_job`.
+  absl::Status Open(int64_t attempt, int64_t of_job = 0);
 
   // Closes the connections, and takes no more.
   void Stop();

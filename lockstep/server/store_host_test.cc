@@ -67,6 +67,19 @@ TEST_F(StoreHostTest, AJobHasAStoreAndTellsWhere) {
   EXPECT_EQ(native_->Call(CreateJob{.job = "other", .size = 1}, kPatience)->store, made->store);
 }
 
+TEST_F(StoreHostTest, Finding14_AnAttemptThatIsFarAheadDoesNotCloseTheStore) {
+  Serve();
+  const OpenStoreReply first = Open(1);
+  for (const int64_t attempt : {int64_t{5000}, int64_t{1} << 31, INT64_MAX}) {
+    const auto refused =
+        native_->Call(OpenStore{.job = "digits", .attempt = attempt}, kPatience).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << attempt;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("attempts_ahead_max"));
+  }
+  EXPECT_EQ(Open(1), first);
+  EXPECT_EQ(Open(2).attempt, 2);
+}
+
 TEST_F(StoreHostTest, EachAttemptHasAPortAndKeysOfItsOwn) {
   Serve();
   const OpenStoreReply first = Open(1);

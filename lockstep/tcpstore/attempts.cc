@@ -3,10 +3,17 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
+#include "lockstep/base/limits.h"
+
 namespace lockstep::tcpstore {
 
 absl::Status Attempts::Apply(const Record& record) {
   if (const auto* opened = std::get_if<record::Opened>(&record)) {
+    if (opened->attempt < 1 || opened->attempt > kAttemptMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("attempt ", opened->attempt, " of a store, of 1 to ", kAttemptMax));
+    }
     restored_ = *opened;
     used_ = false;
   }
@@ -26,7 +33,7 @@ Attempts::Begin Attempts::Start() {
     return {.again = true, .port = had->port};
   }
   // What was in that store is lost, so its number must not be another one's.
-  if (std::exchange(used_, false)) ++attempt_;
+  if (std::exchange(used_, false) && attempt_ < kAttemptMax) ++attempt_;
   return {.port = had->port};
 }
 

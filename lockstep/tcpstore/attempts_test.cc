@@ -23,6 +23,13 @@ Attempts After(bool keeps, const std::vector<Record>& records) {
   return attempts;
 }
 
+TEST(AttemptsTest, Finding14_ANumberThatNoneCanFollowIsRefused) {
+  Attempts attempts(false);
+  for (const int64_t attempt : {INT64_MAX, int64_t{1} << 31, int64_t{0}, int64_t{-1}}) {
+    EXPECT_FALSE(attempts.Apply(record::Opened{.attempt = attempt, .port = 1}).ok()) << attempt;
+  }
+}
+
 TEST(AttemptsTest, TheFirstNeedsNothingAndIsWrittenWhenSomebodyIsToldOfIt) {
   Attempts attempts(false);
   const Attempts::Begin begin = attempts.Start();

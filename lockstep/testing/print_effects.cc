@@ -128,9 +128,10 @@ std::string PrintAnswer(const coord::Answer& answer) {
 
 // In the order of `coord::Record`.
 constexpr const char* kRecordNames[] = {
-    "AttemptBegan",   "AttemptRuns",    "AttemptFailed", "ShutdownEnded",     "MemberChanged",
-    "ProcessChanged", "ErrorKept",      "KeySet",        "KeyDeleted",        "BarrierEnded",
-    "IndexAgreed",    "SessionChanged", "AnswerKept",    "PreemptionChanged", "SyncMemberChanged"};
+    "AttemptBegan",  "AttemptRuns",       "AttemptFailed",     "ShutdownEnded",
+    "MemberChanged", "ProcessChanged",    "ErrorKept",         "KeySet",
+    "KeyDeleted",    "BarrierEnded",      "IndexAgreed",       "SessionChanged",
+    "AnswerKept",    "PreemptionChanged", "SyncMemberChanged", "OwnerGone"};
 static_assert(std::size(kRecordNames) == std::variant_size_v<coord::Record>);
 
 template <class Variant>

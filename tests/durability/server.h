@@ -61,6 +61,18 @@ class Server {
     waitpid(pid_, nullptr, 0);
   }
   void Restart() { Start(address_); }
+  // False: it has ended by itself, or cannot start.
+  bool Runs() {
+    int status = 0;
+    return waitpid(pid_, &status, WNOHANG) == 0;
+  }
+  // How much memory it has now.
+  int64_t ResidentBytes() const {
+    std::istringstream statm(Read("/proc/" + std::to_string(pid_) + "/statm"));
+    int64_t pages = 0;
+    statm >> pages >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  }
   // As an operator does; returns its exit code.
   int Terminate() {
     kill(pid_, SIGTERM);

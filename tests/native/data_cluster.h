@@ -132,9 +132,7 @@ class DataCluster {
       const auto replayed = journal->Replay([&](std::string_view bytes) -> absl::Status {
         auto entry = wire::store::DecodeEntry(bytes, now);
         if (!entry.ok()) return entry.status();
-        for (const dispatch::TimedRecord& record : entry->data) {
-          if (absl::Status status = host_->Apply(record); !status.ok()) return status;
-        }
+        for (const dispatch::TimedRecord& record : entry->data) host_->Restore(record);
         return absl::OkStatus();
       });
       ASSERT_TRUE(replayed.ok()) << replayed.status();
@@ -161,7 +159,8 @@ class DataCluster {
   journal::SnapshotSource Snapshot() {
     const wire::store::Moment now = {.now = runtime::MonotonicNow(), .wall = absl::Now()};
     std::string entry = journal::NewEntry();
-    wire::store::EncodeDataRecords(now, host_->Snapshot(), entry);
+    const std::vector<dispatch::TimedRecord> records = host_->Snapshot();
+    EXPECT_EQ(wire::store::EncodeDataRecords(now, records, entry), records.size());
     return [entry = std::optional(std::move(entry))]() mutable {
       return std::exchange(entry, std::nullopt);
     };

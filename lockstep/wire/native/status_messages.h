@@ -332,15 +332,34 @@ struct ServerStatus {
   }
 };
 
+// A job of the state directory whose records cannot be used: it is served to nobody.
+struct SetAsideJob {
+  std::string job;
+  // For people.
+  std::string why;
+  // Its records, which stay as they are until it is deleted.
+  uint64_t kept_bytes = 0;
+
+  friend bool operator==(const SetAsideJob&, const SetAsideJob&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.SetAsideJob";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "job", &SetAsideJob::job), Field(2, "why", &SetAsideJob::why),
+                           Field(3, "kept_bytes", &SetAsideJob::kept_bytes));
+  }
+};
+
 struct StatusReply {
   ServerStatus server;
   std::vector<JobStatus> jobs;
+  // In the order of their names; not of one job.
+  std::vector<SetAsideJob> set_aside;
 
   friend bool operator==(const StatusReply&, const StatusReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.StatusReply";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "server", &StatusReply::server),
-                           Field(2, "jobs", &StatusReply::jobs));
+                           Field(2, "jobs", &StatusReply::jobs),
+                           Field(3, "set_aside", &StatusReply::set_aside));
   }
 };
 

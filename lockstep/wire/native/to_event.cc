@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/from_view.h"
@@ -57,6 +58,10 @@ EventOr Convert(JoinJob request, const RequestContext& from) {
   if (!timeout.ok()) return timeout.status();
   if (request.incarnation == 0) return Invalid("incarnation 0: choose a random number");
   if (request.attempt < 0) return Invalid("an attempt below 0: they count from 1");
+  if (request.attempt > kAttemptMax) {
+    return Invalid(absl::StrFormat("attempt %d is over attempt_max (%d): correct LOCKSTEP_ATTEMPT",
+                                   request.attempt, kAttemptMax));
+  }
   coord::JoinJob event{.caller = from.caller,
                        .role = std::move(request.role),
                        .index = request.index,

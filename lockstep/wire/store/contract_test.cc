@@ -19,7 +19,8 @@ using Messages = testing::Types<
     Pair<ours::ErrorKept, pbs::ErrorKept>, Pair<ours::KeySet, pbs::KeySet>,
     Pair<ours::KeyDeleted, pbs::KeyDeleted>, Pair<ours::BarrierEnded, pbs::BarrierEnded>,
     Pair<ours::IndexAgreed, pbs::IndexAgreed>, Pair<ours::SessionChanged, pbs::SessionChanged>,
-    Pair<ours::AnswerKept, pbs::AnswerKept>, Pair<ours::Record, pbs::Record>,
+    Pair<ours::AnswerKept, pbs::AnswerKept>, Pair<ours::OwnerGone, pbs::OwnerGone>,
+    Pair<ours::Record, pbs::Record>, Pair<ours::EventKept, pbs::EventKept>,
     Pair<ours::Entry, pbs::Entry>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Store, Contract, Messages);
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_format.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/store/messages.h"
 
@@ -13,6 +14,9 @@ namespace lockstep::wire::store {
 namespace {
 
 namespace record = dispatch::record;
+
+// Of Entry, as it is listed in messages.h; a test compares.
+constexpr uint32_t kDataField = 6;
 
 using dispatch::ConsumerId;
 using dispatch::ConsumerLife;
@@ -475,23 +479,26 @@ Entry EntryAt(absl::Time wall) { return {.wall_us = absl::ToUnixMicros(wall)}; }
 
 }  // namespace
 
-void EncodeDataRecords(absl::Time wall, absl::Span<const dispatch::Record> records,
-                       std::string& out) {
-  Entry entry = EntryAt(wall);
-  entry.data.reserve(records.size());
-  for (const dispatch::Record& one : records) entry.data.push_back(MessageOf(one, 0));
-  native::EncodeTo(entry, out);
+size_t EncodeDataRecords(absl::Time wall, absl::Span<const dispatch::Record> records,
+                         std::string& out) {
+  native::EncodeTo(EntryAt(wall), out);
+  size_t put = 0;
+  while (put < records.size() && out.size() < kEntryBytesSoftMax) {
+    native::EncodeFieldTo(kDataField, MessageOf(records[put++], 0), out);
+  }
+  return put;
 }
 
-void EncodeDataRecords(const Moment& now, absl::Span<const dispatch::TimedRecord> records,
-                       std::string& out) {
-  Entry entry = EntryAt(now.wall);
-  entry.data.reserve(records.size());
-  for (const dispatch::TimedRecord& one : records) {
-    entry.data.push_back(
-        MessageOf(one.record, std::max<int64_t>(0, absl::ToInt64Nanoseconds(now.now - one.at))));
+size_t EncodeDataRecords(const Moment& now, absl::Span<const dispatch::TimedRecord> records,
+                         std::string& out) {
+  native::EncodeTo(EntryAt(now.wall), out);
+  size_t put = 0;
+  while (put < records.size() && out.size() < kEntryBytesSoftMax) {
+    const dispatch::TimedRecord& one = records[put++];
+    const int64_t age = std::max<int64_t>(0, absl::ToInt64Nanoseconds(now.now - one.at));
+    native::EncodeFieldTo(kDataField, MessageOf(one.record, age), out);
   }
-  native::EncodeTo(entry, out);
+  return put;
 }
 
 absl::StatusOr<dispatch::Record> DataRecordOf(DataRecord& from) {

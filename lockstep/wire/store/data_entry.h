@@ -13,12 +13,12 @@
 
 namespace lockstep::wire::store {
 
-// Each appends one entry to `out`.
-void EncodeDataRecords(absl::Time wall, absl::Span<const dispatch::Record> records,
-                       std::string& out);
+// Each appends one entry to `out`; returns how many records are in it, as EncodeRecords does.
+size_t EncodeDataRecords(absl::Time wall, absl::Span<const dispatch::Record> records,
+                         std::string& out);
 // Of a snapshot: each record has a time of its own.
-void EncodeDataRecords(const Moment& now, absl::Span<const dispatch::TimedRecord> records,
-                       std::string& out);
+size_t EncodeDataRecords(const Moment& now, absl::Span<const dispatch::TimedRecord> records,
+                         std::string& out);
 
 // INVALID_ARGUMENT: a record that this program does not know.
 absl::StatusOr<dispatch::Record> DataRecordOf(DataRecord& from);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/utf8.h"
 #include "lockstep/wire/store/data_entry.h"
 #include "lockstep/wire/store/entry.h"
 #include "lockstep/wire/store/messages.h"
@@ -230,6 +231,10 @@ coord::Record RecordOf(SyncMemberChanged& from, Problem& problem) {
       .text = std::move(from.text.data)};
 }
 
+coord::Record RecordOf(OwnerGone& from, Problem&) {
+  return record::OwnerGone{MemberIndex(from.member)};
+}
+
 coord::Record RecordOf(Record& from, Problem& problem) {
   int set = 0;
   coord::Record to;
@@ -266,6 +271,33 @@ Job JobOf(JobCreated& from, Problem& problem) {
   return to;
 }
 
+// Of a job. What is wrong with them is the job's business alone.
+absl::Status ReadJob(Entry& entry, Time written, ReadEntry& read) {
+  Problem problem;
+  if (entry.job_created) read.created = JobOf(*entry.job_created, problem);
+  read.records.reserve(entry.records.size());
+  for (Record& record : entry.records) {
+    const absl::Duration age = absl::Nanoseconds(std::max<int64_t>(0, record.age_ns));
+    read.records.push_back({written - age, RecordOf(record, problem)});
+  }
+  if (absl::Status status = problem.status(); !status.ok()) return status;
+  read.torch.reserve(entry.torch.size());
+  for (TorchRecord& from : entry.torch) {
+    absl::StatusOr<tcpstore::Record> record = TorchRecordOf(from);
+    if (!record.ok()) return record.status();
+    read.torch.push_back(*std::move(record));
+  }
+  for (EventKept& event : entry.events) {
+    read.events.push_back({.kind = static_cast<native::EventKind>(event.kind),
+                           .severity = static_cast<native::EventSeverity>(event.severity),
+                           .attempt = event.attempt,
+                           .member = native::ToUtf8(event.member.data),
+                           .text = native::ToUtf8(event.text.data),
+                           .at_unix_us = event.at_unix_us});
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<ReadEntry> DecodeEntry(std::string_view bytes, const Moment& now) {
@@ -273,27 +305,17 @@ absl::StatusOr<ReadEntry> DecodeEntry(std::string_view bytes, const Moment& now)
   if (!entry.ok()) return entry.status();
   const absl::Duration ago =
       std::max(absl::ZeroDuration(), now.wall - absl::FromUnixMicros(entry->wall_us));
-  Problem problem;
+  const Time written = now.now - ago;
   ReadEntry read{.job = std::move(entry->job), .deleted = entry->job_deleted.has_value()};
-  if (entry->job_created) read.created = JobOf(*entry->job_created, problem);
-  read.records.reserve(entry->records.size());
-  for (Record& record : entry->records) {
-    const absl::Duration age = absl::Nanoseconds(std::max<int64_t>(0, record.age_ns));
-    read.records.push_back({now.now - (ago + age), RecordOf(record, problem)});
+  if (absl::Status status = ReadJob(*entry, written, read); !status.ok()) {
+    return ReadEntry{.job = std::move(read.job), .deleted = read.deleted, .unfit = status};
   }
-  if (absl::Status status = problem.status(); !status.ok()) return status;
   read.data.reserve(entry->data.size());
   for (DataRecord& from : entry->data) {
     const absl::Duration age = absl::Nanoseconds(std::max<int64_t>(0, from.age_ns));
     absl::StatusOr<dispatch::Record> record = DataRecordOf(from);
     if (!record.ok()) return record.status();
-    read.data.push_back({now.now - (ago + age), *std::move(record)});
-  }
-  read.torch.reserve(entry->torch.size());
-  for (TorchRecord& from : entry->torch) {
-    absl::StatusOr<tcpstore::Record> record = TorchRecordOf(from);
-    if (!record.ok()) return record.status();
-    read.torch.push_back(*std::move(record));
+    read.data.push_back({written - age, *std::move(record)});
   }
   return read;
 }

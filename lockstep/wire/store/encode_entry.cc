@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/store/entry.h"
 #include "lockstep/wire/store/messages.h"
@@ -12,6 +13,7 @@ namespace record = coord::record;
 
 // Fields of Entry and Record, as they are listed in messages.h; a test compares.
 constexpr uint32_t kRecordsField = 5;
+constexpr uint32_t kEventsField = 8;
 constexpr uint32_t kAgeField = 1;
 
 void PutVarint(uint64_t value, std::string& out) {
@@ -185,6 +187,8 @@ SyncMemberChanged MessageOf(const record::SyncMemberChanged& from) {
           .text = {from.text}};
 }
 
+OwnerGone MessageOf(const record::OwnerGone& from) { return {.member = from.member.value()}; }
+
 // The field of Record that holds such a message.
 template <class Message>
 constexpr uint32_t FieldOf() {
@@ -223,18 +227,38 @@ void PutHead(const std::string& job, absl::Time wall, std::string& out) {
 
 }  // namespace
 
-void EncodeRecords(const std::string& job, absl::Time wall, absl::Span<const coord::Record> records,
-                   std::string& out) {
+size_t EncodeRecords(const std::string& job, absl::Time wall,
+                     absl::Span<const coord::Record> records, std::string& out) {
   PutHead(job, wall, out);
-  for (const coord::Record& record : records) PutRecord(record, 0, out);
+  size_t put = 0;
+  while (put < records.size() && out.size() < kEntryBytesSoftMax) {
+    PutRecord(records[put++], 0, out);
+  }
+  return put;
 }
 
-void EncodeRecords(const std::string& job, const Moment& now,
-                   absl::Span<const coord::TimedRecord> records, std::string& out) {
+size_t EncodeRecords(const std::string& job, const Moment& now,
+                     absl::Span<const coord::TimedRecord> records, std::string& out) {
   PutHead(job, now.wall, out);
-  for (const coord::TimedRecord& timed : records) {
+  size_t put = 0;
+  while (put < records.size() && out.size() < kEntryBytesSoftMax) {
+    const coord::TimedRecord& timed = records[put++];
     PutRecord(timed.record, std::max<int64_t>(0, absl::ToInt64Nanoseconds(now.now - timed.at)),
               out);
+  }
+  return put;
+}
+
+void AppendEvents(absl::Span<const native::JobEvent> events, std::string& out) {
+  for (const native::JobEvent& event : events) {
+    native::EncodeFieldTo(kEventsField,
+                          EventKept{.at_unix_us = event.at_unix_us,
+                                    .kind = static_cast<int32_t>(event.kind),
+                                    .severity = static_cast<int32_t>(event.severity),
+                                    .attempt = event.attempt,
+                                    .member = {event.member},
+                                    .text = {event.text.substr(0, kErrorTextBytesMax)}},
+                          out);
   }
 }
 

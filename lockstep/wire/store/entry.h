@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -20,6 +21,7 @@
 #include "lockstep/coord/records.h"
 #include "lockstep/dispatch/records.h"
 #include "lockstep/tcpstore/records.h"
+#include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::wire::store {
 
@@ -41,12 +43,16 @@ struct Job {
   uint64_t incarnation_seed = 0;
 };
 
-// Each appends one entry to `out`.
-void EncodeRecords(const std::string& job, absl::Time wall, absl::Span<const coord::Record> records,
-                   std::string& out);
+// Each appends one entry to `out`: of as many records, from the first on, as `entry_bytes_soft_max`
+// allows, and of one at least if there is one. Returns how many; the others are for the next entry.
+size_t EncodeRecords(const std::string& job, absl::Time wall,
+                     absl::Span<const coord::Record> records, std::string& out);
 // Of a snapshot: each record has a time of its own.
-void EncodeRecords(const std::string& job, const Moment& now,
-                   absl::Span<const coord::TimedRecord> records, std::string& out);
+size_t EncodeRecords(const std::string& job, const Moment& now,
+                     absl::Span<const coord::TimedRecord> records, std::string& out);
+// Adds all of them to an entry; who calls bounds their number. Texts are cut
+// (`error_text_bytes_max`).
+void AppendEvents(absl::Span<const native::JobEvent> events, std::string& out);
 void EncodeJob(const Job& job, absl::Time wall, std::string& out);
 void EncodeJobDeleted(const std::string& name, absl::Time wall, std::string& out);
 
@@ -58,9 +64,13 @@ struct ReadEntry {
   std::vector<coord::TimedRecord> records;
   std::vector<tcpstore::Record> torch;      // of the job's store for torch's clients
   std::vector<dispatch::TimedRecord> data;  // of the data service; then there is no job
+  std::vector<native::JobEvent> events;     // of the job
+  // Why its records cannot be used, such as one that this program does not know; then there are
+  // none here.
+  absl::Status unfit;
 };
 
-// INVALID_ARGUMENT: not an entry, or one with a record that this program does not know.
+// INVALID_ARGUMENT: not an entry, or one of the data service that cannot be used.
 absl::StatusOr<ReadEntry> DecodeEntry(std::string_view bytes, const Moment& now);
 
 }  // namespace lockstep::wire::store

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/testing/print_effects.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/store/messages.h"
@@ -82,6 +83,7 @@ std::vector<coord::Record> Examples() {
                      .owner = MemberIndex(0)},
       record::KeySet{.key = "k", .value = std::make_shared<const std::string>(), .revision = 1},
       record::KeyDeleted{"k", true, 13},
+      record::OwnerGone{MemberIndex(5)},
       record::BarrierEnded{.id = "b",
                            .counter = 1,
                            .members = {MemberIndex(0), MemberIndex(2)},
@@ -208,9 +210,14 @@ TEST(StoreEntry, JobsAreReadBack) {
   EXPECT_EQ(deleted->job, "digits");
 }
 
-TEST(StoreEntry, WhatANewerProgramWroteIsRefused) {
-  const auto why = [](const Entry& entry) {
-    return std::string(DecodeEntry(native::Encode(entry), {}).status().message());
+TEST(StoreEntry, Finding02_WhatANewerProgramWroteOfAJobIsUnfit) {
+  const auto why = [](Entry entry) {
+    entry.job = "digits";
+    const auto read = DecodeEntry(native::Encode(entry), {});
+    EXPECT_TRUE(read.ok()) << "which job it is of is known: " << read.status();
+    EXPECT_EQ(read->job, "digits");
+    EXPECT_TRUE(read->records.empty());
+    return std::string(read->unfit.message());
   };
   EXPECT_THAT(why({.records = {Record{}}}), HasSubstr("a newer version"));
   EXPECT_THAT(why({.records = {Record{.attempt_runs = AttemptRuns{}, .key_set = KeySet{}}}}),
@@ -224,6 +231,56 @@ TEST(StoreEntry, WhatANewerProgramWroteIsRefused) {
   EXPECT_THAT(why({.records = {Record{.member_changed =
                                           MemberChanged{.state = static_cast<MemberState>(9)}}}}),
               HasSubstr("state"));
+}
+
+// As ten thousand open barriers that fail together, whose lists and errors are long.
+TEST(StoreEntry, Finding03_RecordsThatAreTooMuchForOneEntryMakeSeveral) {
+  const auto error = coord::MakeError(absl::StatusCode::kInternal,
+                                      coord::Reason::kBarrierMemberFailed, std::string(3000, 'e'));
+  std::vector<coord::Record> records;
+  for (int64_t i = 0; i < 10'000; ++i) {
+    records.push_back(
+        record::BarrierEnded{.id = "b",
+                             .counter = i,
+                             .members = std::vector<MemberIndex>(1000, MemberIndex(65535)),
+                             .verdict = error});
+  }
+  std::vector<std::string> entries;
+  for (absl::Span<const coord::Record> rest = records; !rest.empty();) {
+    const size_t put = EncodeRecords("job", kWall, rest, entries.emplace_back());
+    ASSERT_GT(put, 0u);
+    rest.remove_prefix(put);
+  }
+  EXPECT_GT(entries.size(), 20u);
+  int64_t next = 0;
+  for (const std::string& entry : entries) {
+    EXPECT_LT(entry.size(), kEntryBytesSoftMax + 10'000) << "one record over it at most";
+    const auto read = DecodeEntry(entry, {At(50), kWall});
+    ASSERT_TRUE(read.ok()) << read.status();
+    for (const coord::TimedRecord& timed : read->records) {
+      EXPECT_EQ(std::get<record::BarrierEnded>(timed.record).counter, next++);
+    }
+  }
+  EXPECT_EQ(next, 10'000);
+}
+
+TEST(StoreEntry, EventsAreReadBackWithTheirTimes) {
+  const native::JobEvent event = {.kind = native::EventKind::kMemberLost,
+                                  .severity = native::EventSeverity::kError,
+                                  .attempt = 3,
+                                  .member = "task/1",
+                                  .text = "task/1 was lost",
+                                  .at_unix_us = 1'700'000'000'000'001};
+  std::string bytes;
+  EXPECT_EQ(EncodeRecords("job", kWall, std::vector<coord::Record>{record::AttemptRuns{}}, bytes),
+            1u);
+  AppendEvents({event}, bytes);
+  const auto read = DecodeEntry(bytes, {At(50), kWall});
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->job, "job");
+  EXPECT_EQ(read->records.size(), 1u);
+  ASSERT_EQ(read->events.size(), 1u);
+  EXPECT_EQ(read->events[0], event);
 }
 
 TEST(StoreEntry, AValueIsNotCopiedToBeEncoded) {

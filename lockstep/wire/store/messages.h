@@ -395,6 +395,15 @@ struct SyncMemberChanged {
   }
 };
 
+// A member is gone with more keys than go at once: what it owns now goes, key by key.
+struct OwnerGone {
+  int32_t member = 0;
+
+  friend bool operator==(const OwnerGone&, const OwnerGone&) = default;
+  static constexpr std::string_view kName = "lockstep.store.v1.OwnerGone";
+  static constexpr auto Fields() { return std::make_tuple(Field(1, "member", &OwnerGone::member)); }
+};
+
 // What became of a thing. Exactly one is set, besides the age.
 struct Record {
   int64_t age_ns = 0;  // How long before its entry was written; in snapshots.
@@ -413,6 +422,7 @@ struct Record {
   std::optional<AnswerKept> answer_kept;
   std::optional<PreemptionChanged> preemption_changed;
   std::optional<SyncMemberChanged> sync_member_changed;
+  std::optional<OwnerGone> owner_gone;
 
   friend bool operator==(const Record&, const Record&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.Record";
@@ -431,7 +441,28 @@ struct Record {
         Field(13, "session_changed", &Record::session_changed),
         Field(14, "answer_kept", &Record::answer_kept),
         Field(15, "preemption_changed", &Record::preemption_changed),
-        Field(16, "sync_member_changed", &Record::sync_member_changed));
+        Field(16, "sync_member_changed", &Record::sync_member_changed),
+        Field(17, "owner_gone", &Record::owner_gone));
+  }
+};
+
+// What has happened in a job, for people who ask later.
+struct EventKept {
+  int64_t at_unix_us = 0;  // When it happened, since 1970.
+  // As in lockstep.v1.JobEvent.
+  int32_t kind = 0;
+  int32_t severity = 0;
+  int64_t attempt = 0;
+  Bytes member;
+  Bytes text;
+
+  friend bool operator==(const EventKept&, const EventKept&) = default;
+  static constexpr std::string_view kName = "lockstep.store.v1.EventKept";
+  static constexpr auto Fields() {
+    return std::make_tuple(
+        Field(1, "at_unix_us", &EventKept::at_unix_us), Field(2, "kind", &EventKept::kind),
+        Field(3, "severity", &EventKept::severity), Field(4, "attempt", &EventKept::attempt),
+        Field(5, "member", &EventKept::member), Field(6, "text", &EventKept::text));
   }
 };
 
@@ -445,6 +476,7 @@ struct Entry {
   // Not of a job: `job` is empty.
   std::vector<DataRecord> data;
   std::vector<TorchRecord> torch;
+  std::vector<EventKept> events;  // What the records of this entry brought about.
 
   friend bool operator==(const Entry&, const Entry&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.Entry";
@@ -453,7 +485,7 @@ struct Entry {
                            Field(3, "job_created", &Entry::job_created),
                            Field(4, "job_deleted", &Entry::job_deleted),
                            Field(5, "records", &Entry::records), Field(6, "data", &Entry::data),
-                           Field(7, "torch", &Entry::torch));
+                           Field(7, "torch", &Entry::torch), Field(8, "events", &Entry::events));
   }
 };
 

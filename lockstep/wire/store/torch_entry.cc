@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_format.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/store/messages.h"
 
@@ -13,6 +14,9 @@ namespace lockstep::wire::store {
 namespace {
 
 namespace record = tcpstore::record;
+
+// Of Entry, as it is listed in messages.h; a test compares.
+constexpr uint32_t kTorchField = 7;
 
 // --- To messages ---
 
@@ -74,15 +78,16 @@ tcpstore::Record RecordOf(TorchStoreCleared&) { return record::Cleared{}; }
 
 }  // namespace
 
-void EncodeTorchRecords(const std::string& job, absl::Time wall,
-                        absl::Span<const tcpstore::Record> records, std::string& out) {
-  Entry entry{.job = job, .wall_us = absl::ToUnixMicros(wall)};
-  entry.torch.reserve(records.size());
-  for (const tcpstore::Record& from : records) {
-    TorchRecord& to = entry.torch.emplace_back();
-    std::visit([&to](const auto& of) { Put(MessageOf(of), to); }, from);
+size_t EncodeTorchRecords(const std::string& job, absl::Time wall,
+                          absl::Span<const tcpstore::Record> records, std::string& out) {
+  native::EncodeTo(Entry{.job = job, .wall_us = absl::ToUnixMicros(wall)}, out);
+  size_t put = 0;
+  while (put < records.size() && out.size() < kEntryBytesSoftMax) {
+    TorchRecord to;
+    std::visit([&to](const auto& of) { Put(MessageOf(of), to); }, records[put++]);
+    native::EncodeFieldTo(kTorchField, to, out);
   }
-  native::EncodeTo(entry, out);
+  return put;
 }
 
 absl::StatusOr<tcpstore::Record> TorchRecordOf(TorchRecord& from) {

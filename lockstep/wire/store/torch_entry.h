@@ -11,9 +11,9 @@
 
 namespace lockstep::wire::store {
 
-// Appends one entry to `out`.
-void EncodeTorchRecords(const std::string& job, absl::Time wall,
-                        absl::Span<const tcpstore::Record> records, std::string& out);
+// Appends one entry to `out`; returns how many records are in it, as EncodeRecords does.
+size_t EncodeTorchRecords(const std::string& job, absl::Time wall,
+                          absl::Span<const tcpstore::Record> records, std::string& out);
 
 // INVALID_ARGUMENT: a record that this program does not know.
 absl::StatusOr<tcpstore::Record> TorchRecordOf(TorchRecord& from);

@@ -77,12 +77,13 @@ TEST(TorchEntry, EachRecordComesBackAsItWas) {
   EXPECT_THAT(found, ElementsAreArray(expected));
 }
 
-TEST(TorchEntry, ARecordOfALaterKindIsRefused) {
+TEST(TorchEntry, Finding02_ARecordOfALaterKindIsUnfit) {
   std::string bytes;
   native::EncodeTo(Entry{.job = "digits", .torch = {TorchRecord{}}}, bytes);
   const auto entry = DecodeEntry(bytes, {});
-  ASSERT_FALSE(entry.ok());
-  EXPECT_THAT(std::string(entry.status().message()), HasSubstr("a newer version wrote it"));
+  ASSERT_TRUE(entry.ok()) << entry.status();
+  EXPECT_EQ(entry->job, "digits");
+  EXPECT_THAT(std::string(entry->unfit.message()), HasSubstr("a newer version wrote it"));
 }
 
 }  // namespace
