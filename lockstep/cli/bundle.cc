@@ -1,7 +1,10 @@
 // `lockstep bundle JOB`: all that is known of a job now, in one archive, for whoever looks later.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,6 +21,7 @@
 #include "lockstep/observe/status_text.h"
 #include "lockstep/observe/tables.h"
 #include "lockstep/observe/why.h"
+#include "lockstep/runtime/unique_fd.h"
 #include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::cli {
@@ -126,10 +130,18 @@ void AddStacks(ServerCommand& self, const wire::native::JobStatus& job, Bundle& 
 }
 
 absl::Status Write(const std::string& file, const std::string& archive) {
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out << archive;
-  out.close();
-  if (out.fail()) {
+  // What processes printed may hold secrets: for the owner alone, also where the file was there.
+  const runtime::UniqueFd out(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  struct stat is = {};
+  bool ok = out.get() >= 0 && ::fstat(out.get(), &is) == 0 &&
+            (!S_ISREG(is.st_mode) || ::fchmod(out.get(), S_IRUSR | S_IWUSR) == 0);
+  for (size_t at = 0; ok && at < archive.size();) {
+    const ssize_t wrote = ::write(out.get(), archive.data() + at, archive.size() - at);
+    if (wrote > 0) at += static_cast<size_t>(wrote);
+    ok = wrote > 0 || (wrote < 0 && errno == EINTR);
+  }
+  if (!ok) {
     return absl::UnknownError(absl::StrCat("cannot write ", file, ": ", std::strerror(errno)));
   }
   return absl::OkStatus();

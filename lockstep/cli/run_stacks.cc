@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/launch/stack_taker.h"
+#include "lockstep/observe/text_parts.h"
 #include "lockstep/runtime/loop.h"
 
 namespace lockstep::cli {
@@ -229,7 +230,8 @@ void RunStacks::Answer(const std::string& question) {
   answered_ = asked->id;
   std::vector<launch::ProcessStacks> taken = TakeAll(*asked);
   if (asked->say && !taken.empty()) {
-    say_(absl::StrCat(asked->because, ": ", launch::StacksSentence(taken)));
+    // Anybody may have asked: a terminal must not obey what the question says.
+    say_(absl::StrCat(observe::CleanText(asked->because), ": ", launch::StacksSentence(taken)));
   }
   LastLines lines = WhatWasWritten();
   for (launch::ProcessStacks& process : taken) {

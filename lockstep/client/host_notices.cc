@@ -1,6 +1,7 @@
 #include "lockstep/client/host_notices.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -30,10 +31,10 @@ constexpr auto kElectEvery = std::chrono::seconds(1);
 class HostLock {
  public:
   explicit HostLock(const std::string& name) {
-    const char* const folder = std::getenv("XDG_RUNTIME_DIR");
+    const std::string folder = Folder();
+    if (folder.empty()) return;
     const std::string path =
-        absl::StrCat(folder != nullptr && *folder != '\0' ? folder : "/tmp", "/lockstep-notices-",
-                     ::getuid(), "-", preempt::HashOf(name));
+        absl::StrCat(folder, "/lockstep-notices-", ::getuid(), "-", preempt::HashOf(name));
     file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   }
   ~HostLock() {
@@ -53,6 +54,19 @@ class HostLock {
   }
 
  private:
+  // One that nobody else can write to; empty: there is none. In /tmp itself another user could hold
+  // the lock of ours first, and so decide that nobody watches.
+  static std::string Folder() {
+    const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
+    if (runtime != nullptr && *runtime != '\0') return runtime;
+    std::string folder = absl::StrCat("/tmp/lockstep-", ::getuid());
+    struct stat is = {};
+    const bool ours = (::mkdir(folder.c_str(), S_IRWXU) == 0 || errno == EEXIST) &&
+                      ::lstat(folder.c_str(), &is) == 0 && S_ISDIR(is.st_mode) &&
+                      is.st_uid == ::getuid() && (is.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+    return ours ? folder : "";
+  }
+
   int file_ = -1;
 };
 

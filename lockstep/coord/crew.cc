@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lockstep/base/limits.h"
 
 namespace lockstep::coord {
 namespace {
@@ -59,6 +60,10 @@ std::string Crew::Refusal(const CrewNode& node) const {
     return absl::StrCat("a crew of ", node.least, " to ", node.most, " nodes with ", node.processes,
                         " processes each cannot be");
   }
+  if (node.processes > kMembersMax) {
+    return absl::StrCat("a node of ", node.processes, " processes is more than the ", kMembersMax,
+                        " members that a job may have (members_max)");
+  }
   if (node.rank && (*node.rank < 0 || *node.rank >= node.most)) {
     return absl::StrCat("node rank ", *node.rank, " is not among ", Plural(node.most, "node"));
   }
@@ -76,6 +81,16 @@ std::string Crew::Refusal(const CrewNode& node) const {
   }
   if (nodes_.size() >= static_cast<size_t>(kCrewNodesMax)) {
     return absl::StrCat("there are ", kCrewNodesMax, " nodes (crew_nodes_max)");
+  }
+  // Nodes in readiness count too: they may all take part once.
+  int64_t members = node.processes;
+  for (const auto& [id, other] : nodes_) {
+    const bool replaced = node.rank && other.is.rank == node.rank;
+    if (!replaced && !other.broke_at) members += other.is.processes;
+  }
+  if (members > kMembersMax) {
+    return absl::StrCat("with this node the run would have ", members, " processes, and a job may ",
+                        "have ", kMembersMax, " members (members_max)");
   }
   for (const auto& [id, other] : nodes_) {
     if (node.rank && other.is.rank == node.rank && !other.broke_at) {

@@ -1,8 +1,11 @@
 #include "lockstep/coord/crew.h"
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/base/limits.h"
 
 namespace lockstep::coord {
 namespace {
@@ -135,6 +138,19 @@ TEST_F(CrewTest, AllBeginTogetherWithRanksCountedThrough) {
                                                .size = 5}));
   EXPECT_EQ(nodes_[5].last().first, 2) << "it came second";
   EXPECT_EQ(nodes_[5].last().rank, 1);
+}
+
+TEST_F(CrewTest, Finding20_SizesOfNodesDoNotOverflow) {
+  template_.processes = std::numeric_limits<int32_t>::max();
+  Come(7);
+  EXPECT_THAT(nodes_[7].refusal, HasSubstr("members_max"));
+  template_.processes = kMembersMax - 1;
+  Come(7);
+  EXPECT_EQ(nodes_[7].refusal, "");
+  template_.processes = 2;
+  Come(5);
+  EXPECT_THAT(nodes_[5].refusal, HasSubstr("would have 65537 processes"));
+  EXPECT_THAT(nodes_[7].told, IsEmpty());
 }
 
 TEST_F(CrewTest, EachIsToldTheAddressesOfAllMembers) {

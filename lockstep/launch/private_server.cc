@@ -1,5 +1,6 @@
 #include "lockstep/launch/private_server.h"
 
+#include <fcntl.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -7,13 +8,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "lockstep/runtime/unique_fd.h"
 #include "nlohmann/json.hpp"
 
 namespace lockstep::launch {
@@ -128,11 +128,17 @@ void PrivateServer::WaitForFolder() {
 }
 
 void PrivateServer::ReadReadyFile() {
-  std::ifstream file(absl::StrCat(options_.folder, "/", kReadyFile));
-  if (!file) return;
-  std::ostringstream text;
-  text << file.rdbuf();
-  BecomeReady(ParseReadyFile(text.str(), options_.job));
+  // With O_CLOEXEC, which a stream has not: processes may start on other threads meanwhile.
+  const std::string path = absl::StrCat(options_.folder, "/", kReadyFile);
+  const runtime::UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return;
+  std::string text;
+  std::array<char, 4096> part;
+  ssize_t count = 0;
+  while ((count = ::read(file.get(), part.data(), part.size())) > 0) {
+    text.append(part.data(), static_cast<size_t>(count));
+  }
+  BecomeReady(ParseReadyFile(text, options_.job));
 }
 
 void PrivateServer::OnProcessEnded() {

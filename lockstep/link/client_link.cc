@@ -23,10 +23,16 @@ using wire::native::Hello;
 using wire::native::Refused;
 using wire::native::Welcome;
 
+// The server takes at most kNameBytes of the whole; programs may call themselves anything.
+std::string Short(const std::string& who) {
+  constexpr size_t kWhoBytesMax = 128;
+  return wire::native::ToUtf8(wire::native::ToUtf8(who).substr(0, kWhoBytesMax));
+}
+
 std::string WithPidAndHost(const std::string& who) {
   std::array<char, 256> host = {};
   ::gethostname(host.data(), host.size() - 1);
-  return wire::native::ToUtf8(absl::StrCat(who, ", pid ", ::getpid(), " on ", host.data()));
+  return wire::native::ToUtf8(absl::StrCat(Short(who), ", pid ", ::getpid(), " on ", host.data()));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/limits.h"
+#include "lockstep/observe/text_parts.h"
 #include "lockstep/wire/native/utf8.h"
 
 namespace lockstep::observe {
@@ -15,6 +17,8 @@ using wire::native::EventSeverity;
 using wire::native::JobEvent;
 using wire::native::WatchEvents;
 using wire::native::WatchEventsReply;
+
+constexpr size_t kMemberBytesMax = 512;
 
 EventKind KindOf(coord::NoticeKind kind) {
   switch (kind) {
@@ -84,11 +88,20 @@ JobEvent EventOf(const std::string& job, const coord::Notice& notice) {
 
 void EventLog::Note(Time now, const std::string& job, JobEvent event) {
   event.sequence = ++last_;
+  event.member = CleanText(event.member, kMemberBytesMax);
+  event.text = CleanText(event.text, kErrorTextBytesMax);
   Ring& ring = rings_[job];
   ring.events.push_back({now, std::move(event)});
-  if (ring.events.size() <= events_max_) return;
-  ring.events.pop_front();
-  ++ring.forgotten;
+  ring.bytes += SizeOf(ring.events.back());
+  while (ring.events.size() > events_max_ || ring.bytes > kRingBytesMax) {
+    ring.bytes -= SizeOf(ring.events.front());
+    ring.events.pop_front();
+    ++ring.forgotten;
+  }
+}
+
+size_t EventLog::SizeOf(const Timed& timed) {
+  return sizeof(Timed) + timed.event.text.capacity() + timed.event.member.capacity();
 }
 
 std::vector<JobEvent> EventLog::Newest(const std::string& job, size_t events_max,

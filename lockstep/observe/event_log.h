@@ -19,12 +19,16 @@ namespace lockstep::observe {
 wire::native::JobEvent EventOf(const std::string& job, const coord::Notice& notice);
 
 // Numbers events from 1 up, one count for the whole log, so that who follows the server's events
-// and a job's can bring both into one order. Thread-compatible. Bounds: `events_max` for each job;
-// the oldest are forgotten. A job's ring is there from its first event until `Forget`.
+// and a job's can bring both into one order. Thread-compatible. Bounds: `events_max` events and
+// kRingBytesMax bytes for each job; the oldest are forgotten. A text is cut at kErrorTextBytesMax
+// and has no control characters. A job's ring is there from its first event until `Forget`.
 class EventLog {
  public:
   // In one answer.
   static constexpr size_t kEventsAnsweredMax = 1000;
+
+  // Of the events of one job, or of the server: `events_bytes_max`.
+  static constexpr size_t kRingBytesMax = size_t{4} << 20;
 
   // `log`: a number that no other log has, other than 0.
   EventLog(uint64_t log, size_t events_max) : log_(log), events_max_(events_max) {}
@@ -47,8 +51,11 @@ class EventLog {
   };
   struct Ring {
     std::deque<Timed> events;
+    size_t bytes = 0;       // of `events`, as SizeOf counts
     int64_t forgotten = 0;  // how many there were before these
   };
+
+  static size_t SizeOf(const Timed& timed);
 
   const uint64_t log_;
   const size_t events_max_;

@@ -53,6 +53,26 @@ TEST(EventLog, ForgetsTheOldestAndSaysSo) {
   EXPECT_THAT(Texts(log.After(At(1), {.job = "a"})), ElementsAre());
 }
 
+TEST(EventLog, Finding08_IsBoundedByBytesToo) {
+  EventLog log(7, 10'000);
+  for (int i = 0; i < 10'000; ++i)
+    log.Note(At(1), "a", {.text = std::string(size_t{4} << 20, 'h')});
+  WatchEventsReply reply = log.After(At(1), {.job = "a"});
+  size_t bytes = 0;
+  for (const JobEvent& event : reply.events) bytes += event.text.size();
+  EXPECT_EQ(reply.events.size(), EventLog::kEventsAnsweredMax);
+  EXPECT_LT(bytes, EventLog::kRingBytesMax);
+  EXPECT_GT(reply.forgotten, 8'000);
+}
+
+TEST(EventLog, Finding08_ATextOfSeveralLinesBecomesOne) {
+  EventLog log(7, 10);
+  log.Note(At(1), "a", {.member = "x\ny", .text = "host\n2026-01-01 error job 'b': forged\x1b[2J"});
+  const JobEvent event = log.After(At(1), {.job = "a"}).events.at(0);
+  EXPECT_EQ(event.text, "host 2026-01-01 error job 'b': forged [2J");
+  EXPECT_EQ(event.member, "x y");
+}
+
 TEST(EventLog, AnswersPageByPage) {
   EventLog log(7, 5000);
   for (int i = 0; i < 2500; ++i) log.Note(At(1), "a", {.text = std::to_string(i)});

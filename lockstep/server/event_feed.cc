@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/server/log.h"
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::server {
 
@@ -68,9 +70,12 @@ void EventFeed::Watch(const WatchEvents& request, link::Responder responder) {
     return responder.Answer(wire::native::Encode(reply));
   }
   if (watchers_.size() == kWatchersMax) {
-    Watcher& oldest = watchers_.front();
-    oldest.responder.Answer(wire::native::Encode(Read(oldest.request)));
-    watchers_.pop_front();
+    // To answer the oldest instead would have it ask again, and so put out the next one.
+    return responder.Fail(wire::native::WithReason(
+        absl::ResourceExhaustedError(absl::StrCat(
+            kWatchersMax, " requests wait for events already (event_watchers_max); ask again ",
+            "without waiting, or end some of `lockstep events --follow`")),
+        "limit_exceeded"));
   }
   watchers_.push_back({request, std::move(responder)});
 }

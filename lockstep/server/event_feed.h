@@ -16,7 +16,7 @@
 namespace lockstep::server {
 
 // Threads: loop-confined. Bounds: `events_max` for each job; kWatchersMax requests are parked, and
-// one more has the oldest answered with nothing new, whereupon its client asks again.
+// one more is refused.
 class EventFeed {
  public:
   static constexpr size_t kWatchersMax = 1024;

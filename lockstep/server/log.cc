@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "lockstep/observe/text_parts.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/async.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
@@ -20,6 +21,9 @@ using wire::native::EventSeverity;
 using wire::native::JobEvent;
 
 constexpr size_t kLogLinesMax = 8192;
+
+// Of one line of the text log: `log_line_bytes_max`.
+constexpr size_t kLineBytesMax = size_t{16} << 10;
 
 // Before a line whose rest is the fields of a transition, already JSON. In no text of ours.
 constexpr char kFieldsMark = '\x01';
@@ -58,6 +62,21 @@ void JsonLines::format(const spdlog::details::log_msg& message, spdlog::memory_b
   out.append(text.data(), text.data() + text.size());
 }
 
+void TextLines::format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) {
+  const std::string clean =
+      observe::CleanText({message.payload.data(), message.payload.size()}, kLineBytesMax);
+  spdlog::details::log_msg cleaned = message;
+  cleaned.payload = clean;
+  pattern_.format(cleaned, out);
+  // Where the pattern puts its colours.
+  message.color_range_start = cleaned.color_range_start;
+  message.color_range_end = cleaned.color_range_end;
+}
+
+std::unique_ptr<spdlog::formatter> TextLines::clone() const {
+  return std::make_unique<TextLines>();
+}
+
 std::unique_ptr<spdlog::formatter> JsonLines::clone() const {
   return std::make_unique<JsonLines>();
 }
@@ -72,7 +91,7 @@ void SetUpLog(LogFormat format, bool verbose) {
   if (format == LogFormat::kJson) {
     spdlog::set_formatter(std::make_unique<JsonLines>());
   } else {
-    spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+    spdlog::set_formatter(std::make_unique<TextLines>());
   }
   spdlog::set_level(verbose ? spdlog::level::debug : spdlog::level::info);
   spdlog::flush_on(spdlog::level::info);

@@ -6,6 +6,7 @@
 #include "lockstep/server/options.h"
 #include "lockstep/wire/native/job_messages.h"
 #include "spdlog/formatter.h"
+#include "spdlog/pattern_formatter.h"
 
 namespace lockstep::server {
 
@@ -26,6 +27,17 @@ class JsonLines final : public spdlog::formatter {
  public:
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override;
   std::unique_ptr<spdlog::formatter> clone() const override;
+};
+
+// "2026-11-21T05:51:27.123 info ...", one line each: control characters, of which peers may have
+// sent some, become blanks. Bounds: 16 KiB of text (`log_line_bytes_max`).
+class TextLines final : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override;
+  std::unique_ptr<spdlog::formatter> clone() const override;
+
+ private:
+  spdlog::pattern_formatter pattern_{"%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v"};
 };
 
 }  // namespace lockstep::server

@@ -25,6 +25,17 @@ TEST(JsonLines, AreOneObjectEach) {
   EXPECT_EQ(out.str().find('\n'), out.str().size() - 1) << "one line";
 }
 
+TEST(TextLines, Finding08_NobodyForgesALine) {
+  std::ostringstream out;
+  spdlog::logger logger("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(out));
+  logger.set_formatter(std::make_unique<TextLines>());
+  logger.info("hello of '{}'", "x\n2026-01-01T00:00:00.000 error job 'other': forged line\x1b[2J");
+  EXPECT_THAT(out.str(), ::testing::MatchesRegex(
+                             "....-..-..T..:..:......? info hello of 'x 2026-01-01T00:00:00.000 "
+                             "error job 'other': forged line .2J'\n"));
+  EXPECT_EQ(out.str().find('\n'), out.str().size() - 1) << "one line";
+}
+
 TEST(JsonLines, TakeTheFieldsOfATransition) {
   std::ostringstream out;
   auto logger = std::make_shared<spdlog::logger>(

@@ -4,7 +4,8 @@
 // numbers packed. `Decode` takes whatever protobuf would take, fields unknown to us included, but
 // refuses a known field of the wrong wire type, which protobuf would quietly skip, and groups.
 //
-// Bounds of what is decoded: kDecodeDepthMax, kDecodeElementsMax; the caller bounds the bytes.
+// Bounds of what is decoded: those that the fields state, kDecodeDepthMax, kDecodeElementsMax; the
+// caller bounds the bytes.
 #pragma once
 
 #include <algorithm>
@@ -260,6 +261,11 @@ T FromVarint(uint64_t raw) {
   }
 }
 
+// "has 4194304 bytes, and may have 256 (host_bytes_max)".
+inline std::string TooMuch(size_t has, std::string_view unit, const Bound& bound) {
+  return absl::StrFormat("has %d %s, and may have %d (%s)", has, unit, bound.max, bound.name);
+}
+
 template <class Message, class F, class T>
 bool ReadOne(protozero::pbf_reader& in, const F& field, T& value, DecodeState& state) {
   if constexpr (IsMessage<T> || kIsText<T>) {
@@ -275,22 +281,22 @@ bool ReadOne(protozero::pbf_reader& in, const F& field, T& value, DecodeState& s
       const bool ok = ReadFields(inner, value, state);
       --state.depth;
       return ok;
-    } else if constexpr (std::same_as<T, Bytes>) {
-      const protozero::data_view view = in.get_view();
-      ReadBytes({view.data(), view.size()}, value.data, state);
-      return true;
-    } else if constexpr (std::same_as<T, SharedBytes>) {
-      const protozero::data_view view = in.get_view();
-      value.data = std::make_shared<const std::string>(view.data(), view.size());
-      return true;
-    } else if constexpr (std::same_as<T, BytesView>) {
-      const protozero::data_view view = in.get_view();
-      value.view = {view.data(), view.size()};
-      return true;
     } else {
       const protozero::data_view view = in.get_view();
-      value.assign(view.data(), view.size());
-      return IsUtf8(value) || state.Fail(Message::kName, field.name, "is not UTF-8");
+      if (view.size() > field.text.max) {
+        return state.Fail(Message::kName, field.name, TooMuch(view.size(), "bytes", field.text));
+      }
+      if constexpr (std::same_as<T, Bytes>) {
+        ReadBytes({view.data(), view.size()}, value.data, state);
+      } else if constexpr (std::same_as<T, SharedBytes>) {
+        value.data = std::make_shared<const std::string>(view.data(), view.size());
+      } else if constexpr (std::same_as<T, BytesView>) {
+        value.view = {view.data(), view.size()};
+      } else {
+        value.assign(view.data(), view.size());
+        return IsUtf8(value) || state.Fail(Message::kName, field.name, "is not UTF-8");
+      }
+      return true;
     }
   } else {
     if (in.wire_type() != protozero::pbf_wire_type::varint) {
@@ -301,6 +307,13 @@ bool ReadOne(protozero::pbf_reader& in, const F& field, T& value, DecodeState& s
   }
 }
 
+// Before one more element of a list is read.
+template <class Message, class F>
+bool HasRoom(const F& field, size_t elements, DecodeState& state) {
+  return elements < field.count.max ||
+         state.Fail(Message::kName, field.name, TooMuch(elements + 1, "elements", field.count));
+}
+
 template <class Message, class F, class T>
 bool ReadRepeated(protozero::pbf_reader& in, const F& field, std::vector<T>& values,
                   DecodeState& state) {
@@ -308,12 +321,17 @@ bool ReadRepeated(protozero::pbf_reader& in, const F& field, std::vector<T>& val
     if (++state.elements > kDecodeElementsMax) {
       return state.Fail(Message::kName, field.name, "has too many elements (decode_elements_max)");
     }
-    return ReadOne<Message>(in, field, values.emplace_back(), state);
+    return HasRoom<Message>(field, values.size(), state) &&
+           ReadOne<Message>(in, field, values.emplace_back(), state);
   } else if (in.wire_type() == protozero::pbf_wire_type::length_delimited) {
-    for (const uint64_t raw : in.get_packed_uint64()) values.push_back(FromVarint<T>(raw));
+    for (const uint64_t raw : in.get_packed_uint64()) {
+      if (!HasRoom<Message>(field, values.size(), state)) return false;
+      values.push_back(FromVarint<T>(raw));
+    }
     return true;
   } else {
     T value = {};
+    if (!HasRoom<Message>(field, values.size(), state)) return false;
     if (!ReadOne<Message>(in, field, value, state)) return false;
     values.push_back(value);
     return true;

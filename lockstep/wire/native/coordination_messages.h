@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/field.h"
 #include "lockstep/wire/native/status_messages.h"
 
@@ -29,8 +30,8 @@ struct OpenSession {
   friend bool operator==(const OpenSession&, const OpenSession&) = default;
   static constexpr std::string_view kName = "lockstep.v1.OpenSession";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "session", &OpenSession::session),
-                           Field(2, "job", &OpenSession::job),
+    return std::make_tuple(Field(1, "session", &OpenSession::session, kIdBytes),
+                           Field(2, "job", &OpenSession::job, kIdBytes),
                            Field(3, "resume", &OpenSession::resume),
                            Field(4, "create_size", &OpenSession::create_size));
   }
@@ -94,12 +95,12 @@ struct JoinJob {
   friend bool operator==(const JoinJob&, const JoinJob&) = default;
   static constexpr std::string_view kName = "lockstep.v1.JoinJob";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "role", &JoinJob::role), Field(2, "index", &JoinJob::index),
-                           Field(3, "incarnation", &JoinJob::incarnation),
-                           Field(4, "timeout_us", &JoinJob::timeout_us),
-                           Field(5, "host", &JoinJob::host), Field(6, "pid", &JoinJob::pid),
-                           Field(7, "labels", &JoinJob::labels),
-                           Field(8, "attempt", &JoinJob::attempt));
+    return std::make_tuple(
+        Field(1, "role", &JoinJob::role, kIdBytes), Field(2, "index", &JoinJob::index),
+        Field(3, "incarnation", &JoinJob::incarnation),
+        Field(4, "timeout_us", &JoinJob::timeout_us), Field(5, "host", &JoinJob::host, kIdBytes),
+        Field(6, "pid", &JoinJob::pid), Field(7, "labels", &JoinJob::labels, {}, kMany),
+        Field(8, "attempt", &JoinJob::attempt));
   }
 };
 
@@ -150,7 +151,7 @@ struct ReportProgress {
   static constexpr std::string_view kName = "lockstep.v1.ReportProgress";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "step", &ReportProgress::step),
-                           Field(2, "phase", &ReportProgress::phase));
+                           Field(2, "phase", &ReportProgress::phase, kIdBytes));
   }
 };
 
@@ -184,7 +185,7 @@ struct ReportError {
   static constexpr std::string_view kName = "lockstep.v1.ReportError";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "code", &ReportError::code),
-                           Field(2, "message", &ReportError::message));
+                           Field(2, "message", &ReportError::message, kValueBytes));
   }
 };
 
@@ -210,10 +211,11 @@ struct Barrier {
   friend bool operator==(const Barrier&, const Barrier&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Barrier";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "id", &Barrier::id), Field(2, "counter", &Barrier::counter),
+    return std::make_tuple(Field(1, "id", &Barrier::id, kIdBytes),
+                           Field(2, "counter", &Barrier::counter),
                            Field(3, "timeout_us", &Barrier::timeout_us),
-                           Field(4, "members", &Barrier::members),
-                           Field(5, "value", &Barrier::value));
+                           Field(4, "members", &Barrier::members, {}, kMany),
+                           Field(5, "value", &Barrier::value, kValueBytes));
   }
 };
 
@@ -250,7 +252,7 @@ struct CancelBarrier {
   friend bool operator==(const CancelBarrier&, const CancelBarrier&) = default;
   static constexpr std::string_view kName = "lockstep.v1.CancelBarrier";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "id", &CancelBarrier::id),
+    return std::make_tuple(Field(1, "id", &CancelBarrier::id, kIdBytes),
                            Field(2, "counter", &CancelBarrier::counter));
   }
 };
@@ -274,11 +276,12 @@ struct AgreeOnIndex {
   friend bool operator==(const AgreeOnIndex&, const AgreeOnIndex&) = default;
   static constexpr std::string_view kName = "lockstep.v1.AgreeOnIndex";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "name", &AgreeOnIndex::name), Field(2, "counter", &AgreeOnIndex::counter),
-        Field(3, "index", &AgreeOnIndex::index), Field(4, "stride", &AgreeOnIndex::stride),
-        Field(5, "timeout_us", &AgreeOnIndex::timeout_us),
-        Field(6, "members", &AgreeOnIndex::members));
+    return std::make_tuple(Field(1, "name", &AgreeOnIndex::name, kIdBytes),
+                           Field(2, "counter", &AgreeOnIndex::counter),
+                           Field(3, "index", &AgreeOnIndex::index),
+                           Field(4, "stride", &AgreeOnIndex::stride),
+                           Field(5, "timeout_us", &AgreeOnIndex::timeout_us),
+                           Field(6, "members", &AgreeOnIndex::members, {}, kMany));
   }
 };
 
@@ -301,7 +304,7 @@ struct GetAliveMembers {
   friend bool operator==(const GetAliveMembers&, const GetAliveMembers&) = default;
   static constexpr std::string_view kName = "lockstep.v1.GetAliveMembers";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "members", &GetAliveMembers::members));
+    return std::make_tuple(Field(1, "members", &GetAliveMembers::members, {}, kMany));
   }
 };
 
@@ -350,7 +353,8 @@ struct GetKey {
   friend bool operator==(const GetKey&, const GetKey&) = default;
   static constexpr std::string_view kName = "lockstep.v1.GetKey";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "key", &GetKey::key), Field(2, "wait", &GetKey::wait));
+    return std::make_tuple(Field(1, "key", &GetKey::key, kIdBytes),
+                           Field(2, "wait", &GetKey::wait));
   }
 };
 
@@ -368,7 +372,9 @@ struct GetKeys {
 
   friend bool operator==(const GetKeys&, const GetKeys&) = default;
   static constexpr std::string_view kName = "lockstep.v1.GetKeys";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "keys", &GetKeys::keys)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "keys", &GetKeys::keys, kIdBytes, kMany));
+  }
 };
 
 struct GetKeysReply {
@@ -395,10 +401,10 @@ struct SetKey {
   friend bool operator==(const SetKey&, const SetKey&) = default;
   static constexpr std::string_view kName = "lockstep.v1.SetKey";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "key", &SetKey::key), Field(2, "value", &SetKey::value),
-                           Field(3, "overwrite", &SetKey::overwrite),
-                           Field(4, "ttl_us", &SetKey::ttl_us),
-                           Field(5, "with_member", &SetKey::with_member));
+    return std::make_tuple(
+        Field(1, "key", &SetKey::key, kIdBytes), Field(2, "value", &SetKey::value, kValueBytes),
+        Field(3, "overwrite", &SetKey::overwrite), Field(4, "ttl_us", &SetKey::ttl_us),
+        Field(5, "with_member", &SetKey::with_member));
   }
 };
 
@@ -426,10 +432,12 @@ struct CompareAndSetKey {
   static constexpr std::string_view kName = "lockstep.v1.CompareAndSetKey";
   static constexpr auto Fields() {
     return std::make_tuple(
-        Field(1, "key", &CompareAndSetKey::key), Field(2, "absent", &CompareAndSetKey::absent),
-        Field(3, "expected_value", &CompareAndSetKey::expected_value),
+        Field(1, "key", &CompareAndSetKey::key, kIdBytes),
+        Field(2, "absent", &CompareAndSetKey::absent),
+        Field(3, "expected_value", &CompareAndSetKey::expected_value, kValueBytes),
         Field(4, "expected_revision", &CompareAndSetKey::expected_revision),
-        Field(5, "value", &CompareAndSetKey::value), Field(6, "ttl_us", &CompareAndSetKey::ttl_us),
+        Field(5, "value", &CompareAndSetKey::value, kValueBytes),
+        Field(6, "ttl_us", &CompareAndSetKey::ttl_us),
         Field(7, "with_member", &CompareAndSetKey::with_member));
   }
 };
@@ -454,7 +462,7 @@ struct IncrementKey {
   friend bool operator==(const IncrementKey&, const IncrementKey&) = default;
   static constexpr std::string_view kName = "lockstep.v1.IncrementKey";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "key", &IncrementKey::key),
+    return std::make_tuple(Field(1, "key", &IncrementKey::key, kIdBytes),
                            Field(2, "increment", &IncrementKey::increment));
   }
 };
@@ -478,7 +486,8 @@ struct MaxKey {
   friend bool operator==(const MaxKey&, const MaxKey&) = default;
   static constexpr std::string_view kName = "lockstep.v1.MaxKey";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "key", &MaxKey::key), Field(2, "value", &MaxKey::value));
+    return std::make_tuple(Field(1, "key", &MaxKey::key, kIdBytes),
+                           Field(2, "value", &MaxKey::value));
   }
 };
 
@@ -504,7 +513,8 @@ struct DeleteKey {
   friend bool operator==(const DeleteKey&, const DeleteKey&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DeleteKey";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "key", &DeleteKey::key), Field(2, "below", &DeleteKey::below),
+    return std::make_tuple(Field(1, "key", &DeleteKey::key, kIdBytes),
+                           Field(2, "below", &DeleteKey::below),
                            Field(3, "expected_revision", &DeleteKey::expected_revision));
   }
 };
@@ -531,9 +541,9 @@ struct ListKeys {
   friend bool operator==(const ListKeys&, const ListKeys&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ListKeys";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "directory", &ListKeys::directory),
+    return std::make_tuple(Field(1, "directory", &ListKeys::directory, kIdBytes),
                            Field(2, "limit", &ListKeys::limit),
-                           Field(3, "after", &ListKeys::after));
+                           Field(3, "after", &ListKeys::after, kIdBytes));
   }
 };
 
@@ -560,7 +570,8 @@ struct WatchKeys {
   friend bool operator==(const WatchKeys&, const WatchKeys&) = default;
   static constexpr std::string_view kName = "lockstep.v1.WatchKeys";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "key", &WatchKeys::key), Field(2, "after", &WatchKeys::after));
+    return std::make_tuple(Field(1, "key", &WatchKeys::key, kIdBytes),
+                           Field(2, "after", &WatchKeys::after));
   }
 };
 

@@ -7,8 +7,8 @@
 namespace lockstep::wire::native {
 
 template <>
-struct KindOf<PollCrew> : Kind<8, PollCrewReply> {};
+struct KindOf<PollCrew> : Kind<8, PollCrewReply, PollCrew> {};
 template <>
-struct KindOf<TellCrew> : Kind<9, TellCrewReply> {};
+struct KindOf<TellCrew> : Kind<9, TellCrewReply, TellCrew> {};
 
 }  // namespace lockstep::wire::native

@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/field.h"
 
 namespace lockstep::wire::native {
@@ -66,10 +67,11 @@ struct PollCrew {
   static constexpr std::string_view kName = "lockstep.v1.PollCrew";
   static constexpr auto Fields() {
     return std::make_tuple(
-        Field(1, "job", &PollCrew::job), Field(2, "node", &PollCrew::node),
-        Field(3, "host", &PollCrew::host), Field(4, "pid", &PollCrew::pid),
+        Field(1, "job", &PollCrew::job, kIdBytes), Field(2, "node", &PollCrew::node),
+        Field(3, "host", &PollCrew::host, kNameBytes), Field(4, "pid", &PollCrew::pid),
         Field(5, "processes", &PollCrew::processes), Field(6, "node_rank", &PollCrew::node_rank),
-        Field(7, "run", &PollCrew::run), Field(8, "nodes_least", &PollCrew::nodes_least),
+        Field(7, "run", &PollCrew::run, kNameBytes),
+        Field(8, "nodes_least", &PollCrew::nodes_least),
         Field(9, "nodes_most", &PollCrew::nodes_most),
         Field(10, "max_restarts", &PollCrew::max_restarts),
         Field(11, "join_timeout_us", &PollCrew::join_timeout_us),
@@ -77,7 +79,7 @@ struct PollCrew {
         Field(14, "attempt", &PollCrew::attempt),
         Field(15, "attempt_rank", &PollCrew::attempt_rank),
         Field(16, "attempt_nodes", &PollCrew::attempt_nodes), Field(17, "over", &PollCrew::over),
-        Field(18, "addresses", &PollCrew::addresses));
+        Field(18, "addresses", &PollCrew::addresses, kAddressBytes, kFew));
   }
 };
 
@@ -125,11 +127,11 @@ struct TellCrew {
   friend bool operator==(const TellCrew&, const TellCrew&) = default;
   static constexpr std::string_view kName = "lockstep.v1.TellCrew";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "job", &TellCrew::job), Field(2, "node", &TellCrew::node),
-                           Field(3, "attempt", &TellCrew::attempt),
-                           Field(4, "word", &TellCrew::word), Field(5, "text", &TellCrew::text),
-                           Field(6, "exit_code", &TellCrew::exit_code),
-                           Field(7, "again", &TellCrew::again));
+    return std::make_tuple(
+        Field(1, "job", &TellCrew::job, kIdBytes), Field(2, "node", &TellCrew::node),
+        Field(3, "attempt", &TellCrew::attempt), Field(4, "word", &TellCrew::word),
+        Field(5, "text", &TellCrew::text, kSentenceBytes),
+        Field(6, "exit_code", &TellCrew::exit_code), Field(7, "again", &TellCrew::again));
   }
 };
 

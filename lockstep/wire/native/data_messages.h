@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/field.h"
 
 namespace lockstep::wire::native {
@@ -166,8 +167,8 @@ struct ReadSegment {
         Field(3, "from", &ReadSegment::from), Field(4, "stride", &ReadSegment::stride),
         Field(5, "elements_max", &ReadSegment::elements_max),
         Field(6, "bytes_max", &ReadSegment::bytes_max),
-        Field(7, "released", &ReadSegment::released), Field(8, "memory", &ReadSegment::memory),
-        Field(9, "ahead", &ReadSegment::ahead));
+        Field(7, "released", &ReadSegment::released, {}, kMany),
+        Field(8, "memory", &ReadSegment::memory), Field(9, "ahead", &ReadSegment::ahead));
   }
 };
 

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/field.h"
 
 namespace lockstep::wire::native {
@@ -27,8 +28,8 @@ struct RegisterDataset {
   friend bool operator==(const RegisterDataset&, const RegisterDataset&) = default;
   static constexpr std::string_view kName = "lockstep.v1.RegisterDataset";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "name", &RegisterDataset::name),
-                           Field(2, "definition", &RegisterDataset::definition));
+    return std::make_tuple(Field(1, "name", &RegisterDataset::name, kIdBytes),
+                           Field(2, "definition", &RegisterDataset::definition, kValueBytes));
   }
 };
 
@@ -59,7 +60,7 @@ struct GetDataset {
   static constexpr std::string_view kName = "lockstep.v1.GetDataset";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "dataset", &GetDataset::dataset),
-                           Field(2, "name", &GetDataset::name));
+                           Field(2, "name", &GetDataset::name, kIdBytes));
   }
 };
 
@@ -181,14 +182,16 @@ struct IterationSpec {
   static constexpr std::string_view kName = "lockstep.v1.IterationSpec";
   static constexpr auto Fields() {
     return std::make_tuple(
-        Field(1, "name", &IterationSpec::name), Field(2, "repetition", &IterationSpec::repetition),
+        Field(1, "name", &IterationSpec::name, kIdBytes),
+        Field(2, "repetition", &IterationSpec::repetition),
         Field(3, "dataset", &IterationSpec::dataset), Field(4, "mode", &IterationSpec::mode),
         Field(5, "sharding", &IterationSpec::sharding),
         Field(6, "visitation", &IterationSpec::visitation),
         Field(7, "consumers", &IterationSpec::consumers),
         Field(8, "shares", &IterationSpec::shares),
-        Field(9, "worker_addresses", &IterationSpec::worker_addresses),
-        Field(10, "cursor", &IterationSpec::cursor), Field(11, "on_lost", &IterationSpec::on_lost));
+        Field(9, "worker_addresses", &IterationSpec::worker_addresses, kAddressBytes, kMany),
+        Field(10, "cursor", &IterationSpec::cursor, kValueBytes),
+        Field(11, "on_lost", &IterationSpec::on_lost));
   }
 };
 
@@ -252,11 +255,13 @@ struct OpenIteration {
   static constexpr std::string_view kName = "lockstep.v1.OpenIteration";
   static constexpr auto Fields() {
     return std::make_tuple(
-        Field(1, "spec", &OpenIteration::spec), Field(2, "consumer", &OpenIteration::consumer),
+        Field(1, "spec", &OpenIteration::spec),
+        Field(2, "consumer", &OpenIteration::consumer, kIdBytes),
         Field(3, "life", &OpenIteration::life), Field(4, "index", &OpenIteration::index),
-        Field(5, "have", &OpenIteration::have), Field(6, "from", &OpenIteration::from),
-        Field(7, "host", &OpenIteration::host), Field(8, "pid", &OpenIteration::pid),
-        Field(9, "machine", &OpenIteration::machine), Field(10, "started", &OpenIteration::started),
+        Field(5, "have", &OpenIteration::have, {}, kMany), Field(6, "from", &OpenIteration::from),
+        Field(7, "host", &OpenIteration::host, kIdBytes), Field(8, "pid", &OpenIteration::pid),
+        Field(9, "machine", &OpenIteration::machine, kIdBytes),
+        Field(10, "started", &OpenIteration::started),
         Field(11, "member", &OpenIteration::member));
   }
 };
@@ -326,8 +331,8 @@ struct DataError {
   static constexpr std::string_view kName = "lockstep.v1.DataError";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "code", &DataError::code),
-                           Field(2, "reason", &DataError::reason),
-                           Field(3, "message", &DataError::message));
+                           Field(2, "reason", &DataError::reason, kIdBytes),
+                           Field(3, "message", &DataError::message, kSentenceBytes));
   }
 };
 
@@ -394,16 +399,19 @@ struct ConsumerPoll {
   static constexpr auto Fields() {
     return std::make_tuple(
         Field(1, "iteration", &ConsumerPoll::iteration),
-        Field(2, "consumer", &ConsumerPoll::consumer), Field(3, "life", &ConsumerPoll::life),
-        Field(4, "number", &ConsumerPoll::number), Field(5, "service", &ConsumerPoll::service),
-        Field(6, "after", &ConsumerPoll::after), Field(7, "wait_us", &ConsumerPoll::wait_us),
-        Field(8, "acks", &ConsumerPoll::acks), Field(9, "progress", &ConsumerPoll::progress),
-        Field(10, "counts", &ConsumerPoll::counts),
-        Field(11, "unreachable", &ConsumerPoll::unreachable),
-        Field(12, "failures", &ConsumerPoll::failures), Field(13, "round", &ConsumerPoll::round),
+        Field(2, "consumer", &ConsumerPoll::consumer, kIdBytes),
+        Field(3, "life", &ConsumerPoll::life), Field(4, "number", &ConsumerPoll::number),
+        Field(5, "service", &ConsumerPoll::service), Field(6, "after", &ConsumerPoll::after),
+        Field(7, "wait_us", &ConsumerPoll::wait_us),
+        Field(8, "acks", &ConsumerPoll::acks, {}, kMany),
+        Field(9, "progress", &ConsumerPoll::progress, {}, kMany),
+        Field(10, "counts", &ConsumerPoll::counts, {}, kMany),
+        Field(11, "unreachable", &ConsumerPoll::unreachable, {}, kMany),
+        Field(12, "failures", &ConsumerPoll::failures, {}, kMany),
+        Field(13, "round", &ConsumerPoll::round),
         Field(14, "blocked_round", &ConsumerPoll::blocked_round),
         Field(15, "finished", &ConsumerPoll::finished),
-        Field(16, "waits_for", &ConsumerPoll::waits_for),
+        Field(16, "waits_for", &ConsumerPoll::waits_for, kSentenceBytes),
         Field(17, "element_time_us", &ConsumerPoll::element_time_us),
         Field(18, "end", &ConsumerPoll::end),
         Field(19, "handed_before", &ConsumerPoll::handed_before),
@@ -588,9 +596,10 @@ struct CloseConsumer {
   static constexpr auto Fields() {
     return std::make_tuple(
         Field(1, "iteration", &CloseConsumer::iteration),
-        Field(2, "consumer", &CloseConsumer::consumer), Field(3, "life", &CloseConsumer::life),
-        Field(4, "acks", &CloseConsumer::acks), Field(5, "round", &CloseConsumer::round),
-        Field(6, "finished", &CloseConsumer::finished), Field(7, "end", &CloseConsumer::end));
+        Field(2, "consumer", &CloseConsumer::consumer, kIdBytes),
+        Field(3, "life", &CloseConsumer::life), Field(4, "acks", &CloseConsumer::acks, {}, kMany),
+        Field(5, "round", &CloseConsumer::round), Field(6, "finished", &CloseConsumer::finished),
+        Field(7, "end", &CloseConsumer::end));
   }
 };
 
@@ -616,7 +625,7 @@ struct ResolveReport {
   static constexpr std::string_view kName = "lockstep.v1.ResolveReport";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "dataset", &ResolveReport::dataset),
-                           Field(2, "manifest", &ResolveReport::manifest),
+                           Field(2, "manifest", &ResolveReport::manifest, kValueBytes),
                            Field(3, "files", &ResolveReport::files),
                            Field(4, "error", &ResolveReport::error));
   }
@@ -661,11 +670,14 @@ struct WorkerPoll {
   static constexpr auto Fields() {
     return std::make_tuple(
         Field(1, "worker", &WorkerPoll::worker), Field(2, "version", &WorkerPoll::version),
-        Field(3, "address", &WorkerPoll::address), Field(4, "host_card", &WorkerPoll::host_card),
-        Field(5, "tags", &WorkerPoll::tags), Field(6, "host", &WorkerPoll::host),
-        Field(7, "pid", &WorkerPoll::pid), Field(8, "service", &WorkerPoll::service),
-        Field(9, "after", &WorkerPoll::after), Field(10, "wait_us", &WorkerPoll::wait_us),
-        Field(11, "resolved", &WorkerPoll::resolved), Field(12, "times", &WorkerPoll::times),
+        Field(3, "address", &WorkerPoll::address, kAddressBytes),
+        Field(4, "host_card", &WorkerPoll::host_card, kHostCardBytes),
+        Field(5, "tags", &WorkerPoll::tags, kNameBytes, kFew),
+        Field(6, "host", &WorkerPoll::host, kNameBytes), Field(7, "pid", &WorkerPoll::pid),
+        Field(8, "service", &WorkerPoll::service), Field(9, "after", &WorkerPoll::after),
+        Field(10, "wait_us", &WorkerPoll::wait_us),
+        Field(11, "resolved", &WorkerPoll::resolved, {}, kMany),
+        Field(12, "times", &WorkerPoll::times, {}, kMany),
         Field(13, "leaving", &WorkerPoll::leaving));
   }
 };

@@ -15,10 +15,14 @@
 // BytesView, an enum with `EnumNames`, a message; std::optional of any of them (presence is told
 // apart from the default), std::vector of any of them (repeated; numbers packed). proto/lockstep/v1
 // is the contract; contract_test.cc holds each list against it.
+//
+// A field may state the longest text and the longest list that the decoder takes (bounds.h). In a
+// request every text and every list must: kinds.h does not compile without.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,16 +61,32 @@ template <class T>
 inline constexpr bool kIsText = std::is_same_v<T, std::string> || std::is_same_v<T, Bytes> ||
                                 std::is_same_v<T, SharedBytes> || std::is_same_v<T, BytesView>;
 
-// One entry of a list: `number` and `name` as in the .proto, and where the value is.
+// The most bytes of a text, or elements of a list, that the decoder takes, and the name of that
+// limit in its error. Without a name there is no limit but the message's own.
+struct Bound {
+  std::string_view name;
+  size_t max = std::numeric_limits<size_t>::max();
+  constexpr bool stated() const { return !name.empty(); }
+};
+
+// One entry of a list: `number` and `name` as in the .proto, where the value is, and its bounds:
+// `text` of each text in it, `count` of the elements of a list.
 template <class Message, class T>
 struct Field {
   using Type = T;
   uint32_t number;
   std::string_view name;
   T Message::*member;
+  Bound text;
+  Bound count;
 
-  constexpr Field(uint32_t field_number, std::string_view field_name, T Message::*pointer)
-      : number(field_number), name(field_name), member(pointer) {}
+  constexpr Field(uint32_t field_number, std::string_view field_name, T Message::*pointer,
+                  Bound text_bound = {}, Bound count_bound = {})
+      : number(field_number),
+        name(field_name),
+        member(pointer),
+        text(text_bound),
+        count(count_bound) {}
 };
 
 // A value of an enum and its name on paper: lower case, as people read it. The name in the .proto
@@ -115,6 +135,29 @@ constexpr bool HoldsViews() {
   } else {
     return std::is_same_v<T, BytesView>;
   }
+}
+
+// Whether each text and each list of this message, and of those in it, states its bound.
+template <class Message>
+constexpr bool StatesItsBounds() {
+  bool stated = true;
+  ForEachField<Message>([&]<class M, class F>(const Field<M, F>& field) {
+    if constexpr (IsVector<F>::value) {
+      using Element = typename F::value_type;
+      stated = stated && field.count.stated();
+      if constexpr (kIsText<Element>) stated = stated && field.text.stated();
+      if constexpr (IsMessage<Element>) stated = stated && StatesItsBounds<Element>();
+    } else if constexpr (IsOptional<F>::value) {
+      using Value = typename F::value_type;
+      if constexpr (kIsText<Value>) stated = stated && field.text.stated();
+      if constexpr (IsMessage<Value>) stated = stated && StatesItsBounds<Value>();
+    } else if constexpr (kIsText<F>) {
+      stated = stated && field.text.stated();
+    } else if constexpr (IsMessage<F>) {
+      stated = stated && StatesItsBounds<F>();
+    }
+  });
+  return stated;
 }
 
 // Canonical encoding is in the order of numbers, and so must the list be.

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/field.h"
 
 namespace lockstep::wire::native {
@@ -19,7 +20,8 @@ struct RoleSize {
   friend bool operator==(const RoleSize&, const RoleSize&) = default;
   static constexpr std::string_view kName = "lockstep.v1.RoleSize";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "name", &RoleSize::name), Field(2, "size", &RoleSize::size));
+    return std::make_tuple(Field(1, "name", &RoleSize::name, kIdBytes),
+                           Field(2, "size", &RoleSize::size));
   }
 };
 
@@ -36,8 +38,9 @@ struct CreateJob {
   friend bool operator==(const CreateJob&, const CreateJob&) = default;
   static constexpr std::string_view kName = "lockstep.v1.CreateJob";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "job", &CreateJob::job), Field(2, "size", &CreateJob::size),
-                           Field(3, "roles", &CreateJob::roles),
+    return std::make_tuple(Field(1, "job", &CreateJob::job, kIdBytes),
+                           Field(2, "size", &CreateJob::size),
+                           Field(3, "roles", &CreateJob::roles, {}, kPerMember),
                            Field(4, "recoverable", &CreateJob::recoverable));
   }
 };
@@ -71,7 +74,7 @@ struct OpenStore {
   friend bool operator==(const OpenStore&, const OpenStore&) = default;
   static constexpr std::string_view kName = "lockstep.v1.OpenStore";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "job", &OpenStore::job),
+    return std::make_tuple(Field(1, "job", &OpenStore::job, kIdBytes),
                            Field(2, "attempt", &OpenStore::attempt));
   }
 };
@@ -98,7 +101,7 @@ struct DeleteJob {
   friend bool operator==(const DeleteJob&, const DeleteJob&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DeleteJob";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "job", &DeleteJob::job),
+    return std::make_tuple(Field(1, "job", &DeleteJob::job, kIdBytes),
                            Field(2, "running_too", &DeleteJob::running_too));
   }
 };
@@ -229,7 +232,7 @@ struct WatchEvents {
   static constexpr std::string_view kName = "lockstep.v1.WatchEvents";
   static constexpr auto Fields() {
     return std::make_tuple(
-        Field(1, "job", &WatchEvents::job), Field(2, "after", &WatchEvents::after),
+        Field(1, "job", &WatchEvents::job, kIdBytes), Field(2, "after", &WatchEvents::after),
         Field(3, "log", &WatchEvents::log), Field(4, "wait", &WatchEvents::wait));
   }
 };

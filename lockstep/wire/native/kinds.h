@@ -17,8 +17,10 @@ namespace lockstep::wire::native {
 
 using RequestKind = uint32_t;
 
-template <RequestKind kNumber, class ReplyMessage>
+template <RequestKind kNumber, class ReplyMessage, class RequestMessage>
 struct Kind {
+  static_assert(StatesItsBounds<RequestMessage>(),
+                "state a bound for each text and list (bounds.h)");
   static constexpr RequestKind kKind = kNumber;
   using Reply = ReplyMessage;
 };
@@ -28,95 +30,95 @@ template <class RequestMessage>
 struct KindOf;
 
 template <>
-struct KindOf<StatusRequest> : Kind<1, StatusReply> {};
+struct KindOf<StatusRequest> : Kind<1, StatusReply, StatusRequest> {};
 template <>
-struct KindOf<ProcessReport> : Kind<2, ProcessReportReply> {};
+struct KindOf<ProcessReport> : Kind<2, ProcessReportReply, ProcessReport> {};
 template <>
-struct KindOf<CreateJob> : Kind<3, CreateJobReply> {};
+struct KindOf<CreateJob> : Kind<3, CreateJobReply, CreateJob> {};
 template <>
-struct KindOf<DeleteJob> : Kind<4, DeleteJobReply> {};
+struct KindOf<DeleteJob> : Kind<4, DeleteJobReply, DeleteJob> {};
 template <>
-struct KindOf<WatchEvents> : Kind<5, WatchEventsReply> {};
+struct KindOf<WatchEvents> : Kind<5, WatchEventsReply, WatchEvents> {};
 template <>
-struct KindOf<OpenStore> : Kind<6, OpenStoreReply> {};
+struct KindOf<OpenStore> : Kind<6, OpenStoreReply, OpenStore> {};
 
 template <>
-struct KindOf<OpenSession> : Kind<10, OpenSessionReply> {};
+struct KindOf<OpenSession> : Kind<10, OpenSessionReply, OpenSession> {};
 template <>
-struct KindOf<CloseSession> : Kind<11, CloseSessionReply> {};
+struct KindOf<CloseSession> : Kind<11, CloseSessionReply, CloseSession> {};
 template <>
-struct KindOf<JoinJob> : Kind<12, JoinJobReply> {};
+struct KindOf<JoinJob> : Kind<12, JoinJobReply, JoinJob> {};
 template <>
-struct KindOf<LeaveJob> : Kind<13, LeaveJobReply> {};
+struct KindOf<LeaveJob> : Kind<13, LeaveJobReply, LeaveJob> {};
 template <>
-struct KindOf<ReportProgress> : Kind<14, ReportProgressReply> {};
+struct KindOf<ReportProgress> : Kind<14, ReportProgressReply, ReportProgress> {};
 template <>
-struct KindOf<PollForError> : Kind<15, PollForErrorReply> {};
+struct KindOf<PollForError> : Kind<15, PollForErrorReply, PollForError> {};
 template <>
-struct KindOf<ReportError> : Kind<16, ReportErrorReply> {};
+struct KindOf<ReportError> : Kind<16, ReportErrorReply, ReportError> {};
 template <>
-struct KindOf<WatchJob> : Kind<17, WatchJobReply> {};
+struct KindOf<WatchJob> : Kind<17, WatchJobReply, WatchJob> {};
 
 template <>
-struct KindOf<Barrier> : Kind<20, BarrierReply> {};
+struct KindOf<Barrier> : Kind<20, BarrierReply, Barrier> {};
 template <>
-struct KindOf<CancelBarrier> : Kind<21, CancelBarrierReply> {};
+struct KindOf<CancelBarrier> : Kind<21, CancelBarrierReply, CancelBarrier> {};
 template <>
-struct KindOf<AgreeOnIndex> : Kind<22, AgreeOnIndexReply> {};
+struct KindOf<AgreeOnIndex> : Kind<22, AgreeOnIndexReply, AgreeOnIndex> {};
 template <>
-struct KindOf<GetAliveMembers> : Kind<23, GetAliveMembersReply> {};
+struct KindOf<GetAliveMembers> : Kind<23, GetAliveMembersReply, GetAliveMembers> {};
 
 template <>
-struct KindOf<GetKey> : Kind<30, GetKeyReply> {};
+struct KindOf<GetKey> : Kind<30, GetKeyReply, GetKey> {};
 template <>
-struct KindOf<GetKeys> : Kind<31, GetKeysReply> {};
+struct KindOf<GetKeys> : Kind<31, GetKeysReply, GetKeys> {};
 template <>
-struct KindOf<SetKey> : Kind<32, SetKeyReply> {};
+struct KindOf<SetKey> : Kind<32, SetKeyReply, SetKey> {};
 template <>
-struct KindOf<CompareAndSetKey> : Kind<33, CompareAndSetKeyReply> {};
+struct KindOf<CompareAndSetKey> : Kind<33, CompareAndSetKeyReply, CompareAndSetKey> {};
 template <>
-struct KindOf<IncrementKey> : Kind<34, IncrementKeyReply> {};
+struct KindOf<IncrementKey> : Kind<34, IncrementKeyReply, IncrementKey> {};
 template <>
-struct KindOf<MaxKey> : Kind<35, MaxKeyReply> {};
+struct KindOf<MaxKey> : Kind<35, MaxKeyReply, MaxKey> {};
 template <>
-struct KindOf<DeleteKey> : Kind<36, DeleteKeyReply> {};
+struct KindOf<DeleteKey> : Kind<36, DeleteKeyReply, DeleteKey> {};
 template <>
-struct KindOf<ListKeys> : Kind<37, ListKeysReply> {};
+struct KindOf<ListKeys> : Kind<37, ListKeysReply, ListKeys> {};
 template <>
-struct KindOf<WatchKeys> : Kind<38, WatchKeysReply> {};
+struct KindOf<WatchKeys> : Kind<38, WatchKeysReply, WatchKeys> {};
 
 template <>
-struct KindOf<NotifyPreemption> : Kind<40, NotifyPreemptionReply> {};
+struct KindOf<NotifyPreemption> : Kind<40, NotifyPreemptionReply, NotifyPreemption> {};
 template <>
-struct KindOf<WatchPreemption> : Kind<41, WatchPreemptionReply> {};
+struct KindOf<WatchPreemption> : Kind<41, WatchPreemptionReply, WatchPreemption> {};
 template <>
-struct KindOf<AnswerFence> : Kind<42, AnswerFenceReply> {};
+struct KindOf<AnswerFence> : Kind<42, AnswerFenceReply, AnswerFence> {};
 template <>
-struct KindOf<ReportSave> : Kind<43, ReportSaveReply> {};
+struct KindOf<ReportSave> : Kind<43, ReportSaveReply, ReportSave> {};
 
 // The data service: to the dispatcher.
 template <>
-struct KindOf<RegisterDataset> : Kind<50, RegisterDatasetReply> {};
+struct KindOf<RegisterDataset> : Kind<50, RegisterDatasetReply, RegisterDataset> {};
 template <>
-struct KindOf<GetDataset> : Kind<51, GetDatasetReply> {};
+struct KindOf<GetDataset> : Kind<51, GetDatasetReply, GetDataset> {};
 template <>
-struct KindOf<OpenIteration> : Kind<52, OpenIterationReply> {};
+struct KindOf<OpenIteration> : Kind<52, OpenIterationReply, OpenIteration> {};
 template <>
-struct KindOf<ConsumerPoll> : Kind<53, ConsumerPollReply> {};
+struct KindOf<ConsumerPoll> : Kind<53, ConsumerPollReply, ConsumerPoll> {};
 template <>
-struct KindOf<CloseConsumer> : Kind<54, CloseConsumerReply> {};
+struct KindOf<CloseConsumer> : Kind<54, CloseConsumerReply, CloseConsumer> {};
 template <>
-struct KindOf<WorkerPoll> : Kind<55, WorkerPollReply> {};
+struct KindOf<WorkerPoll> : Kind<55, WorkerPollReply, WorkerPoll> {};
 template <>
-struct KindOf<DataStatus> : Kind<56, DataStatusReply> {};
+struct KindOf<DataStatus> : Kind<56, DataStatusReply, DataStatus> {};
 
 // The answer to a read is no message of fields (data_chunk.h).
 struct RawReply {};
 
 // To a worker.
 template <>
-struct KindOf<ReadSegment> : Kind<70, RawReply> {};
+struct KindOf<ReadSegment> : Kind<70, RawReply, ReadSegment> {};
 template <>
-struct KindOf<ShareMemory> : Kind<71, ShareMemoryReply> {};
+struct KindOf<ShareMemory> : Kind<71, ShareMemoryReply, ShareMemory> {};
 
 }  // namespace lockstep::wire::native

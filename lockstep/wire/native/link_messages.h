@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/field.h"
 
 namespace lockstep::wire::native {
@@ -21,9 +22,9 @@ struct Hello {
   friend bool operator==(const Hello&, const Hello&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Hello";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "version_min", &Hello::version_min),
-                           Field(2, "version_max", &Hello::version_max),
-                           Field(3, "features", &Hello::features), Field(4, "who", &Hello::who));
+    return std::make_tuple(
+        Field(1, "version_min", &Hello::version_min), Field(2, "version_max", &Hello::version_max),
+        Field(3, "features", &Hello::features), Field(4, "who", &Hello::who, kNameBytes));
   }
 };
 

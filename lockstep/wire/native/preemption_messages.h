@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/field.h"
 
 namespace lockstep::wire::native {
@@ -213,12 +214,13 @@ struct NotifyPreemption {
   friend bool operator==(const NotifyPreemption&, const NotifyPreemption&) = default;
   static constexpr std::string_view kName = "lockstep.v1.NotifyPreemption";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "act", &NotifyPreemption::act), Field(2, "source", &NotifyPreemption::source),
-        Field(3, "event", &NotifyPreemption::event),
-        Field(4, "subjects", &NotifyPreemption::subjects),
-        Field(5, "host", &NotifyPreemption::host), Field(6, "left_us", &NotifyPreemption::left_us),
-        Field(7, "text", &NotifyPreemption::text));
+    return std::make_tuple(Field(1, "act", &NotifyPreemption::act),
+                           Field(2, "source", &NotifyPreemption::source, kIdBytes),
+                           Field(3, "event", &NotifyPreemption::event, kIdBytes),
+                           Field(4, "subjects", &NotifyPreemption::subjects, {}, kMany),
+                           Field(5, "host", &NotifyPreemption::host, kIdBytes),
+                           Field(6, "left_us", &NotifyPreemption::left_us),
+                           Field(7, "text", &NotifyPreemption::text, kSentenceBytes));
   }
 };
 
@@ -298,7 +300,7 @@ struct ReportSave {
   static constexpr auto Fields() {
     return std::make_tuple(
         Field(1, "preemption", &ReportSave::preemption), Field(2, "state", &ReportSave::state),
-        Field(3, "step", &ReportSave::step), Field(4, "text", &ReportSave::text));
+        Field(3, "step", &ReportSave::step), Field(4, "text", &ReportSave::text, kSentenceBytes));
   }
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/field.h"
 
 namespace lockstep::wire::native {
@@ -43,9 +44,10 @@ struct ProcessReport {
   static constexpr std::string_view kName = "lockstep.v1.ProcessReport";
   static constexpr auto Fields() {
     return std::make_tuple(
-        Field(1, "job", &ProcessReport::job), Field(2, "member", &ProcessReport::member),
-        Field(3, "event", &ProcessReport::event), Field(4, "host", &ProcessReport::host),
-        Field(5, "pid", &ProcessReport::pid), Field(6, "exit_code", &ProcessReport::exit_code),
+        Field(1, "job", &ProcessReport::job, kIdBytes), Field(2, "member", &ProcessReport::member),
+        Field(3, "event", &ProcessReport::event),
+        Field(4, "host", &ProcessReport::host, kNameBytes), Field(5, "pid", &ProcessReport::pid),
+        Field(6, "exit_code", &ProcessReport::exit_code),
         Field(7, "signal", &ProcessReport::signal));
   }
 };

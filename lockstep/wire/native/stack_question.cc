@@ -14,7 +14,41 @@ std::string EncodeQuestion(const StacksAsked& asked) {
   return said.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+namespace {
+
+// Counts brackets outside of strings, so that no parser builds what is too deep.
+bool IsTooDeep(const std::string& text) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kStackQuestionDepthMax) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 absl::StatusOr<StacksAsked> DecodeQuestion(const std::string& text) {
+  if (text.size() > kStackQuestionBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("a question for stacks has ", text.size(),
+                                                   " bytes, and may have ", kStackQuestionBytesMax,
+                                                   " (stack_question_bytes_max)"));
+  }
+  if (IsTooDeep(text)) {
+    return absl::InvalidArgumentError(absl::StrCat("a question for stacks is nested deeper than ",
+                                                   kStackQuestionDepthMax,
+                                                   " levels (stack_question_depth_max)"));
+  }
   try {
     const json said = json::parse(text);
     return StacksAsked{.id = said.at("id").get<std::string>(),

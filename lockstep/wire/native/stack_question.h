@@ -19,6 +19,10 @@ inline constexpr absl::Duration kStackQuestionOfTimeoutLives = absl::Seconds(10)
 // The answers to that, for whoever comes to look.
 inline constexpr absl::Duration kStacksOfTimeoutLive = absl::Minutes(10);
 
+// The server and the launchers parse no longer and no deeper question.
+inline constexpr size_t kStackQuestionBytesMax = size_t{64} << 10;
+inline constexpr int kStackQuestionDepthMax = 8;
+
 struct StacksAsked {
   std::string id;                // of this question
   std::vector<int32_t> members;  // empty: all
@@ -30,7 +34,7 @@ struct StacksAsked {
 };
 
 std::string EncodeQuestion(const StacksAsked& asked);
-// INVALID_ARGUMENT: it is none.
+// INVALID_ARGUMENT: it is none, or is longer or deeper than the limits above.
 absl::StatusOr<StacksAsked> DecodeQuestion(const std::string& text);
 
 inline constexpr char kStackQuestionKey[] = "_stacks/question";

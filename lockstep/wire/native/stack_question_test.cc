@@ -1,5 +1,7 @@
 #include "lockstep/wire/native/stack_question.h"
 
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace lockstep::wire::native {
@@ -24,6 +26,23 @@ TEST(StacksAsked, WhatIsNoQuestionIsRefused) {
                            R"({"id":"1","members":[],"native":false,"because":7})", "\xff"}) {
     EXPECT_EQ(DecodeQuestion(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
+}
+
+TEST(StacksAsked, Finding11_EightMegabytesOfBracketsAreRefusedUnparsed) {
+  const absl::Status refused = DecodeQuestion(std::string(8 << 20, '[')).status();
+  EXPECT_EQ(refused.message(),
+            "a question for stacks has 8388608 bytes, and may have 65536 "
+            "(stack_question_bytes_max)");
+}
+
+TEST(StacksAsked, Finding11_ADeepQuestionIsRefusedUnparsed) {
+  const std::string deep =
+      absl::StrCat(R"({"id":"1","members":[],"native":false,"because":"x","a":)",
+                   std::string(8, '['), std::string(8, ']'), "}");
+  EXPECT_THAT(std::string(DecodeQuestion(deep).status().message()),
+              testing::HasSubstr("stack_question_depth_max"));
+  // Brackets in a text are no depth, also behind an escaped quote.
+  EXPECT_TRUE(DecodeQuestion(EncodeQuestion({.id = "1", .because = "\"[[[[[[[[[[{{{{"})).ok());
 }
 
 }  // namespace

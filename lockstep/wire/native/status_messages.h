@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/field.h"
 #include "lockstep/wire/native/preemption_messages.h"
 
@@ -21,7 +22,9 @@ struct StatusRequest {
 
   friend bool operator==(const StatusRequest&, const StatusRequest&) = default;
   static constexpr std::string_view kName = "lockstep.v1.StatusRequest";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "job", &StatusRequest::job)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "job", &StatusRequest::job, kIdBytes));
+  }
 };
 
 // As coord::MemberCondition.
@@ -78,7 +81,8 @@ struct Label {
   friend bool operator==(const Label&, const Label&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Label";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "name", &Label::name), Field(2, "value", &Label::value));
+    return std::make_tuple(Field(1, "name", &Label::name, kIdBytes),
+                           Field(2, "value", &Label::value, kIdBytes));
   }
 };
 
