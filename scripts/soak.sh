@@ -65,6 +65,11 @@ lose_members() {
   done
 }
 
+look_for_a_minute() {
+  LOCKSTEP_TEST_LOOK_SECONDS=20 "$setup_root/build/peers/jax/bin/python" -m pytest -q -x \
+    -p no:cacheprovider "$setup_root/tests/e2e/test_looking.py"
+}
+
 wait_half_a_minute() {
   "$setup_root/build/peers/jax/bin/python" -m pytest -q -x -p no:cacheprovider -m soak \
     "$setup_root/tests/interop"
@@ -148,6 +153,7 @@ soak "simulation, thread sanitizer" simulate "$setup_root/build/tsan/bin"
 soak "10,000 parked calls, 20 times" park_calls
 soak "lost and stopped stock processes, $REPEATS times" lose_members
 soak "stock processes stopped and cut off for half a minute" wait_half_a_minute
+soak "stock processes that wait in C for a minute, looked at" look_for_a_minute
 soak "every byte of a state directory flipped and cut" damage_the_state
 soak "pip install . into a fresh environment" install_by_pip
 soak "the demo, from the wheel, without Debian's libraries" run_the_demo_from_the_wheel

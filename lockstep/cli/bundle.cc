@@ -112,7 +112,7 @@ void AddLastLines(const GatheredStacks& gathered, Bundle& bundle) {
 }
 
 void AddStacks(ServerCommand& self, const wire::native::JobStatus& job, Bundle& bundle) {
-  const auto gathered = GatherStacks(self.coordinator(), job, {}, /*native=*/false, self.timeout());
+  const auto gathered = GatherStacks(self.coordinator(), job, {}, {}, self.timeout());
   if (!gathered.ok() || gathered->processes.empty()) {
     const absl::Status why = gathered.ok() ? NobodyAnswered(self, job.job) : gathered.status();
     bundle.Miss("stacks.txt", why);

@@ -160,7 +160,7 @@ std::vector<int32_t> MissingMembers(const JobStatus& job) {
 }
 
 absl::StatusOr<GatheredStacks> GatherStacks(const std::string& coordinator, const JobStatus& job,
-                                            std::vector<int32_t> members, bool native,
+                                            std::vector<int32_t> members, StackMeans means,
                                             absl::Duration timeout) {
   const Time deadline = runtime::MonotonicNow() + timeout;
   std::map<int32_t, std::string> expected = Expected(job, members);
@@ -169,10 +169,12 @@ absl::StatusOr<GatheredStacks> GatherStacks(const std::string& coordinator, cons
   if (!session.ok()) return session.status();
   const Keys keys = (*session)->keys();
   const std::string id = NewId();
-  const auto asked =
-      keys.Set(kStackQuestionKey,
-               EncodeQuestion({.id = id, .members = std::move(members), .native = native}),
-               {.ttl = kStackKeysLive, .timeout = timeout});
+  const auto asked = keys.Set(kStackQuestionKey,
+                              EncodeQuestion({.id = id,
+                                              .members = std::move(members),
+                                              .native = means.native,
+                                              .signal = means.signal}),
+                              {.ttl = kStackKeysLive, .timeout = timeout});
   if (!asked.ok()) return asked.status();
   const auto watch = keys.Watch(StackAnswersDirectory(id));
   GatheredStacks gathered;
@@ -231,7 +233,7 @@ std::vector<observe::Look> LookAtJob(const std::string& coordinator, const JobSt
                                      absl::Duration timeout) {
   std::vector<observe::Look> looks;
   const auto look = [&] {
-    const auto gathered = GatherStacks(coordinator, job, {}, /*native=*/false, timeout);
+    const auto gathered = GatherStacks(coordinator, job, {}, {}, timeout);
     if (!gathered.ok()) return false;
     observe::Look now = {.processes = WhereaboutsOf(gathered->processes),
                          .silent = SilentOf(job, gathered->silent)};

@@ -23,11 +23,17 @@ bool MayAnswer(const wire::native::MemberStatus& member);
 // Members that others wait for: at open barriers, in torch's store, or since they are not there.
 std::vector<int32_t> MissingMembers(const wire::native::JobStatus& job);
 
+// What a look may do to the processes; by default nothing.
+struct StackMeans {
+  bool native = false;  // gdb stops them for seconds
+  bool signal = false;  // who does not answer otherwise is signalled
+};
+
 // Of the members that are asked for. Waits until all whose process is known have been told of,
 // `timeout` at most.
 absl::StatusOr<GatheredStacks> GatherStacks(const std::string& coordinator,
                                             const wire::native::JobStatus& job,
-                                            std::vector<int32_t> members, bool native,
+                                            std::vector<int32_t> members, StackMeans means,
                                             absl::Duration timeout);
 
 // What `lockstep why` goes by: where they are now, unless one has failed, and twice when the first

@@ -13,7 +13,6 @@
 #include "lockstep/launch/launcher.h"
 #include "lockstep/link/client.h"
 #include "lockstep/observe/text_parts.h"
-#include "lockstep/observe/why.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/runtime/reached_at.h"
 #include "lockstep/wire/native/last_attempt.h"
@@ -144,17 +143,6 @@ std::optional<wire::native::JobStatus> StatusOf(const std::string& coordinator,
   auto reply = (*client)->Call(wire::native::StatusRequest{.job = job}, timeout);
   if (!reply.ok() || reply->jobs.empty()) return std::nullopt;
   return std::move(reply->jobs.front());
-}
-
-std::optional<MemberIndex> RootCauseOf(const std::string& coordinator, const std::string& job) {
-  const auto status = StatusOf(coordinator, job, kRootCauseTimeout, "lockstep run");
-  return status ? RootCauseIn(*status) : std::nullopt;
-}
-
-std::vector<std::string> WhatIsSeenOf(const launch::JobAddress& address) {
-  const auto job = StatusOf(address.link, address.job, kRootCauseTimeout, "lockstep run");
-  if (!job || !job->torch_store || job->torch_store->awaited.empty()) return {};
-  return observe::Diagnose(*job).findings;
 }
 
 absl::StatusOr<std::string> OpenStoreOf(const launch::JobAddress& address, int64_t attempt,

@@ -54,13 +54,6 @@ std::optional<wire::native::JobStatus> StatusOf(const std::string& coordinator,
                                                 const std::string& job, absl::Duration timeout,
                                                 const std::string& who);
 
-// Asks the server for it; nothing when it does not answer within a second.
-std::optional<MemberIndex> RootCauseOf(const std::string& coordinator, const std::string& job);
-
-// Who waits for whom at the job's store just now, in sentences; none when nobody does, or the
-// server does not answer within a second.
-std::vector<std::string> WhatIsSeenOf(const launch::JobAddress& address);
-
 // Asks the server, and chooses. Waits a few seconds at most.
 absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::string& job,
                                    int32_t processes);

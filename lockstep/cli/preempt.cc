@@ -251,6 +251,27 @@ std::string Summary(const PreemptArguments& given, int64_t id) {
   return absl::StrCat("preemption ", id, "; `lockstep status ", given.job, "` shows how it goes");
 }
 
+// Nobody is there who could save, and nobody who could be taken away.
+bool IsIdle(const JobStatus& job) {
+  const bool nobody = std::all_of(job.members.begin(), job.members.end(), [](const auto& member) {
+    using enum MemberCondition;
+    const bool gone = member.condition == kMissing || member.condition == kLost ||
+                      member.condition == kFailed || member.condition == kLeft;
+    const bool runs =
+        member.process == ProcessState::kRunning || member.process == ProcessState::kStopped;
+    return gone && !runs;
+  });
+  return nobody && (!job.torch_store || job.torch_store->connections == 0);
+}
+
+absl::Status RefuseIfIdle(ServerCommand& self, const std::string& name) {
+  const auto status = self.Status(name);
+  if (!status.ok()) return status.status();
+  if (status->jobs.size() != 1 || !IsIdle(status->jobs.front())) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "nobody of job '", name, "' runs, so there is nothing to save; say it again when it runs"));
+}
+
 int Preempt(ServerCommand& self, const PreemptArguments& given) {
   const auto usage = [&](const absl::Status& status) {
     self.Say(std::string(status.message()));
@@ -270,6 +291,10 @@ int Preempt(ServerCommand& self, const PreemptArguments& given) {
 
   const auto client = OpenJob(self, given.job);
   if (!client.ok()) return self.Fail(client.status());
+  if (request->act == NoticeAct::kNotify) {
+    const absl::Status idle = RefuseIfIdle(self, given.job);
+    if (!idle.ok()) return self.Fail(idle);
+  }
   const auto reply = (*client)->Call(*request, self.timeout());
   if (!reply.ok()) return self.Fail(WithRemedy(reply.status(), given.job));
   if (given.waits) return Onlooker(self, given, reply->preemption, request->act).Run(wait);

@@ -38,6 +38,11 @@ class Server {
   const NotifyPreemption& asked() const { return *asked_; }
   bool was_asked() const { return asked_.has_value(); }
   void Refuse(absl::Status status) { refusal_ = std::move(status); }
+  // In this condition are all.
+  void SetCondition(MemberCondition condition, ProcessState process = ProcessState::kUnspecified) {
+    condition_ = condition;
+    process_ = process;
+  }
   void SetMembers(std::vector<SyncMember> members) { members_ = std::move(members); }
 
  private:
@@ -79,6 +84,10 @@ class Server {
     job.members = {{.index = 0, .name = "worker/0#1"},
                    {.index = 1, .name = "worker/1#2"},
                    {.index = 2, .name = "ps/0"}};
+    for (MemberStatus& member : job.members) {
+      member.condition = condition_;
+      member.process = process_;
+    }
     job.preemption = PreemptionStatus{.state = {.id = 3}, .members = members_};
     return job;
   }
@@ -87,6 +96,8 @@ class Server {
   std::optional<NotifyPreemption> asked_;
   absl::Status refusal_;
   std::vector<SyncMember> members_;
+  MemberCondition condition_ = MemberCondition::kUnspecified;
+  ProcessState process_ = ProcessState::kUnspecified;
   std::vector<link::Responder> parked_;
   TestServer server_{[this](const link::Request& request, link::Responder responder) {
     Serve(request, std::move(responder));
@@ -103,6 +114,19 @@ PreemptionState State(int64_t version, PreemptionPhase phase) {
 
 absl::StatusOr<WatchPreemptionReply> Told(PreemptionState state) {
   return WatchPreemptionReply{.state = std::move(state)};
+}
+
+TEST(Preempt, UseA11_OfAJobOfWhichNobodyRunsIsRefused) {
+  Server server;
+  server.SetCondition(MemberCondition::kLeft, ProcessState::kEnded);
+  const Ran ran = server.Run({});
+  EXPECT_EQ(ran.code, kExitFailed);
+  EXPECT_THAT(ran.err, HasSubstr("nobody of job 'digits' runs, so there is nothing to save"));
+  EXPECT_FALSE(server.was_asked());
+  EXPECT_EQ(server.Run({"--cancel"}).code, kExitOk) << "what was said can be taken back";
+  // A stock torch program never joins.
+  server.SetCondition(MemberCondition::kMissing, ProcessState::kRunning);
+  EXPECT_EQ(server.Run({}).code, kExitOk);
 }
 
 TEST(Preempt, TellsWhoDiesAndWhen) {

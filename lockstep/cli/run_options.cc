@@ -120,6 +120,12 @@ void DeclaredRun::DeclareRestarts() {
   table.Choice("restart-scope", &scope_, {"world", "node", "rank"},
                "Who is started again: all processes of the job, those of the node, or the one "
                "that failed (which a job has to allow: see --recoverable of the server).");
+  table.Duration("restart-backoff", &options.restart_backoff,
+                 "How long to wait before a restart, from the second failure in a row within 10 s; "
+                 "doubled after each.",
+                 /*may_be_zero=*/true);
+  table.Duration("restart-backoff-max", &options.restart_backoff_max,
+                 "The longest wait before a restart.", /*may_be_zero=*/true);
   table.Duration("grace", &options.grace,
                  "From the first failure until the processes that are left get SIGTERM, when "
                  "nobody is started again.",
@@ -153,6 +159,8 @@ void DeclaredRun::DeclareRestarts() {
   table.List("notice", &options.notices, "SOURCE",
              "Who may say that this host will be taken away: docs/preemption-sources.md; none for "
              "nobody.");
+  table.Count("preempt-exit-code", &options.preempt_exit_code,
+              "What lockstep run ends with when the job was preempted and saved.", 0, 255);
   table.Choice("on-preempt", &on_preempt_, {"exit", "restart", "wait"},
                "When all have ended because they were preempted: end as well; start them again; or "
                "do that when the host has lived on.");
@@ -197,6 +205,11 @@ void DeclaredRun::DeclareOutput() {
     return absl::OkStatus();
   };
   AsTorchrun(shown, "local-ranks-filter");
+  table.Text("result", &options.result_file, "FILE",
+             "Write how the run ended to this file, as JSON; with --log-dir also to result.json "
+             "there.");
+  table.Text("bundle-on-failure", &options.bundle_folder, "DIR",
+             "When the run fails, write what `lockstep bundle` collects into this folder.");
   table.Switch("no-prefix", &no_prefix_, "Do not say before each line whose it is.");
   config::Option& extra = table.List("env", &extra_, "NAME=VALUE",
                                      "A variable of the processes, besides what they get anyway.");

@@ -26,6 +26,11 @@ struct RunOptions {
   absl::Duration grace = absl::Seconds(10);
   absl::Duration stop_grace = absl::Seconds(5);
   absl::Duration term_grace = absl::InfiniteDuration();
+  int32_t preempt_exit_code = launch::kExitPreempted;
+  absl::Duration restart_backoff = absl::Seconds(1);
+  absl::Duration restart_backoff_max = absl::Minutes(1);
+  std::string result_file;
+  std::string bundle_folder;
   int32_t max_restarts = 0;
   launch::RestartScope scope = launch::RestartScope::kWorld;
   std::vector<std::string> notices = {"auto"};  // sources of preemption notices; "none": none

@@ -173,6 +173,9 @@ launch::SupervisorOptions SupervisorOf(const RunOptions& options, const Plan& pl
   supervisor.scope = options.scope;
   supervisor.alone = plan.nodes.alone();
   supervisor.asks_root_cause = true;
+  supervisor.preempt_exit_code = options.preempt_exit_code;
+  supervisor.restart_backoff = options.restart_backoff;
+  supervisor.restart_backoff_max = options.restart_backoff_max;
   return supervisor;
 }
 
@@ -289,6 +292,15 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
   if (!notices.ok()) return notices.status();
   plan.notices = *std::move(notices);
   plan.signals = options.signals;
+  plan.bundle_folder = options.bundle_folder;
+  if (!options.result_file.empty()) plan.result_files.push_back(options.result_file);
+  if (!options.log_folder.empty()) {
+    // Nodes may share the folder.
+    const std::string name = plan.nodes.alone()
+                                 ? "result.json"
+                                 : absl::StrCat("result.", plan.host, ".", ::getpid(), ".json");
+    plan.result_files.push_back(absl::StrCat(options.log_folder, "/", name));
+  }
 
   launch::LauncherOptions& launcher = plan.launcher;
   launcher.supervisor = SupervisorOf(options, plan);

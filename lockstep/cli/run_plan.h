@@ -24,8 +24,10 @@ struct Plan {
   launch::Nodes nodes;
   launch::Detected detected;
   std::string host;
-  uint64_t node_id = 0;      // one life of this launcher
-  std::vector<int> signals;  // that are passed on
+  uint64_t node_id = 0;                   // one life of this launcher
+  std::vector<int> signals;               // that are passed on
+  std::vector<std::string> result_files;  // where result.json is written
+  std::string bundle_folder;              // empty: no bundle of a failure
   absl::Duration join_timeout;
   absl::Duration last_call;
   int64_t attempt_before = 0;    // of the job; the run's first is the one after it

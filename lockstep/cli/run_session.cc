@@ -26,9 +26,11 @@
 #include "lockstep/cli/job_lookup.h"
 #include "lockstep/cli/run_file.h"
 #include "lockstep/cli/run_notices.h"
+#include "lockstep/cli/run_outcome.h"
 #include "lockstep/cli/run_plan.h"
 #include "lockstep/cli/run_stacks.h"
 #include "lockstep/launch/crew_link.h"
+#include "lockstep/launch/exception_pipe.h"
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/free_ports.h"
 #include "lockstep/launch/guardian.h"
@@ -36,7 +38,8 @@
 #include "lockstep/launch/orphans.h"
 #include "lockstep/launch/output_sink.h"
 #include "lockstep/launch/private_server.h"
-#include "lockstep/launch/stack_taker.h"
+#include "lockstep/launch/python_hook.h"
+#include "lockstep/launch/result_file.h"
 #include "lockstep/link/reporter.h"
 #include "lockstep/runtime/loop.h"
 
@@ -45,6 +48,9 @@ namespace {
 
 // The last report goes out while we end; a server that does not answer does not hold us up.
 constexpr absl::Duration kReportFlushTimeout = absl::Seconds(2);
+
+// From a signal that ends the run until it is passed on, in which `why` is asked.
+constexpr absl::Duration kTellWhyTimeout = absl::Milliseconds(500);
 
 // Passed on unless the user says which.
 constexpr std::array kForwardedSignals = {SIGINT,  SIGTERM, SIGHUP, SIGUSR1,
@@ -112,6 +118,9 @@ wire::native::ProcessReport ToWire(const launch::ProcessReport& report, const st
     case Kind::kContinued:
       event = ProcessEvent::kContinued;
       break;
+    case Kind::kEnding:
+      event = ProcessEvent::kEnding;
+      break;
   }
   return {.job = job,
           .member = report.member.value(),
@@ -119,7 +128,8 @@ wire::native::ProcessReport ToWire(const launch::ProcessReport& report, const st
           .host = host,
           .pid = report.pid,
           .exit_code = report.ending.exit_code,
-          .signal = report.ending.signal};
+          .signal = report.ending.signal,
+          .error = report.error};
 }
 
 // Owns everything of one run: signals, output, the server, the processes.
@@ -145,6 +155,8 @@ class Session : public launch::LaunchHost {
   void Report(const launch::ProcessReport& report) override;
   void AskRootCause() override;
   void AskWhatIsSeen();
+  void TellWhy(std::function<void()> done) override;
+  void EndWithBundle(int exit_code);
   void CheckPreemption() override { notices_->Check(); }
   void NoticeSignal(int signal) override { notices_->TakeSignal(signal); }
   void Restarting(int32_t restarts) override;
@@ -154,7 +166,7 @@ class Session : public launch::LaunchHost {
   void AttemptOver(const launch::AttemptOver& over) override {
     crew_->TellOver(over.exit_code, over.again);
   }
-  void Finished(int exit_code) override { End(exit_code); }
+  void Finished(int exit_code, const launch::RunResult& result) override;
 
   void StartServer();
   void StartProcesses(const launch::JobAddress& address);
@@ -184,6 +196,7 @@ class Session : public launch::LaunchHost {
   const std::unique_ptr<RunNotices> notices_;  // posts to the loop
   std::optional<RunFile> run_file_;  // tells others on this host that the run goes on
   RunStacks stacks_;
+  launch::ExceptionPipe exceptions_;
   launch::OutputSink output_;
   launch::OutputSink errors_;
   std::unique_ptr<link::Reporter> reporter_;
@@ -196,9 +209,14 @@ class Session : public launch::LaunchHost {
   int64_t called_off_ = 0;  // the last that was called off
   std::optional<int> exit_code_;
   std::thread asking_;
-  std::thread seeing_;                  // what the others wait for
-  bool seen_failure_ = false;           // of this attempt
-  std::thread opening_;                 // a store
+  std::thread seeing_;         // what the others wait for
+  bool seen_failure_ = false;  // of this attempt
+  Time attempt_began_;
+  std::thread opening_;              // a store
+  std::thread telling_;              // what they wait for
+  runtime::Timer why_timer_{loop_};  // until the signal is passed on in any case
+  std::function<void()> passing_on_;
+  std::thread bundling_;                // what is known of a failed run
   std::atomic<bool> stopping_ = false;  // it need not be opened any more
 };
 
@@ -208,6 +226,10 @@ Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd, const std
       signals_(loop_.io(), signal_fd),
       notices_(std::move(plan_.notices)),
       stacks_(folder, plan_.host, plan_.launcher.environment.role),
+      exceptions_(loop_, folder,
+                  [this](const launch::RaisedException& raised) {
+                    if (launcher_ != nullptr && !exit_code_) launcher_->OnException(raised);
+                  }),
       output_(MakeSink(STDOUT_FILENO, "output", &launch::Launcher::ResumeOutput)),
       errors_(MakeSink(STDERR_FILENO, "error", &launch::Launcher::ResumeErrors)) {}
 
@@ -244,6 +266,8 @@ int Session::Run() {
   stopping_ = true;
   if (opening_.joinable()) opening_.join();
   if (seeing_.joinable()) seeing_.join();
+  if (telling_.joinable()) telling_.join();
+  if (bundling_.joinable()) bundling_.join();
   // A server of our own has been stopped by now and wants no reports.
   if (reporter_ != nullptr && server_ == nullptr) reporter_->Flush(kReportFlushTimeout);
   return *exit_code_;
@@ -312,6 +336,7 @@ void Session::StartProcesses(const launch::JobAddress& address) {
       });
   if (!plan_.nodes.alone()) return JoinCrew();
   if (server_ != nullptr) {
+    attempt_began_ = runtime::MonotonicNow();
     launcher_->Start();
     return StartNotices();
   }
@@ -449,6 +474,7 @@ void Session::Restarting(int32_t restarts) {
 void Session::Begin(absl::StatusOr<launch::RunEnvironment> environment,
                     std::optional<int32_t> failures) {
   seen_failure_ = false;
+  attempt_began_ = runtime::MonotonicNow();
   if (environment.ok()) return launcher_->Begin(*std::move(environment), failures);
   Say(absl::StrCat("the attempt has no store: ", std::string(environment.status().message())));
   End(launch::kExitLockstepFailed);
@@ -487,6 +513,46 @@ void Session::AskWhatIsSeen() {
   });
 }
 
+// Somebody ends a run that may hang. On a thread of its own, since it waits for the server; once.
+void Session::TellWhy(std::function<void()> done) {
+  passing_on_ = std::move(done);
+  telling_ = std::thread([this, address = plan_.launcher.environment.address] {
+    const std::vector<std::string> why = WhyItWaits(address);
+    loop_.Post([this, why] {
+      if (!passing_on_ || exit_code_) return;  // what is seen now, the signal has caused
+      if (!why.empty()) Say(absl::StrJoin(why, "\n  | "));
+      std::exchange(passing_on_, nullptr)();
+    });
+  });
+  why_timer_.Arm(runtime::MonotonicNow() + kTellWhyTimeout, [this] {
+    if (passing_on_) std::exchange(passing_on_, nullptr)();
+  });
+}
+
+void Session::Finished(int exit_code, const launch::RunResult& result) {
+  for (const std::string& path : plan_.result_files) {
+    const absl::Status written = launch::WriteResult(path, result,
+                                                     {.job = plan_.launcher.environment.address.job,
+                                                      .host = plan_.host,
+                                                      .role = plan_.launcher.environment.role});
+    if (!written.ok()) Say(std::string(written.message()));
+  }
+  const bool failed = result.outcome == "failed" || result.outcome == "signalled";
+  const bool bundles = failed && !plan_.bundle_folder.empty();
+  bundles ? EndWithBundle(exit_code) : End(exit_code);
+}
+
+// While the server lives, if it is ours. On a thread of its own, since it waits for it.
+void Session::EndWithBundle(int exit_code) {
+  bundling_ = std::thread([this, exit_code] {
+    const std::string said = WriteBundle(plan_.launcher.environment.address, plan_.bundle_folder);
+    loop_.Post([this, said, exit_code] {
+      Say(said);
+      End(exit_code);
+    });
+  });
+}
+
 void Session::Report(const launch::ProcessReport& report) {
   stacks_.Take(report);
   const bool failed =
@@ -498,12 +564,13 @@ void Session::Report(const launch::ProcessReport& report) {
 // On a thread of its own, since it waits for the server.
 void Session::AskRootCause() {
   if (asking_.joinable()) asking_.join();  // of an attempt before; it has answered
-  asking_ = std::thread([this, address = plan_.launcher.environment.address] {
-    const std::optional<MemberIndex> member = RootCauseOf(address.link, address.job);
-    loop_.Post([this, member] {
-      if (!exit_code_) launcher_->OnRootCause(member);
-    });
-  });
+  asking_ =
+      std::thread([this, address = plan_.launcher.environment.address, began = attempt_began_] {
+        const launch::RootCauseTold told = RootCauseOf(address, runtime::MonotonicNow() - began);
+        loop_.Post([this, told] {
+          if (!exit_code_) launcher_->OnRootCause(told);
+        });
+      });
 }
 
 void Session::WaitForSignal() {
@@ -603,8 +670,8 @@ int RunJob(const RunOptions& options) {
   if (plan->server && !made.ok()) return Fail(launch::kExitLockstepFailed, made.status());
   const std::string folder = made.ok() ? *made : "";
   if (plan->server) plan->server->folder = folder;
-  if (!options.no_stacks && !folder.empty() && launch::WriteStackHook(folder).ok()) {
-    launch::AddStackHook(folder, plan->launcher.environment);
+  if (!options.no_stacks && !folder.empty() && launch::WritePythonHook(folder).ok()) {
+    launch::AddPythonHook(folder, plan->launcher.environment);
   }
   plan->launcher.environment.error_folder = folder;
   RaiseDescriptorLimit(plan->launcher.supervisor.size);

@@ -178,37 +178,26 @@ std::vector<launch::ProcessStacks> RunStacks::TakeAll(const StacksAsked& asked) 
       if (const auto runs = launch::RunsOf(pid)) standstill_.Seen(now, pid, *runs);
       const auto since = standstill_.For(now, pid);
       const int64_t since_us = since ? absl::ToInt64Microseconds(*since) : -1;
-      // Who has not moved is where it was, and a look has a price: the system call in which the
-      // process waits is interrupted, and programs begin its time-out anew.
-      const auto seen = seen_.find(pid);
-      if (IsByItself(asked) && seen != seen_.end() && standstill_.IsKnown(pid)) {
-        taken.push_back(seen->second);
-        taken.back().still_us = since_us;
-        continue;
-      }
       questions.push_back({.member = member,
                            .name = absl::StrCat(role_, "/", member),
                            .host = host_,
                            .pid = pid,
-                           .native = asked.native});
+                           // What nobody asked for is not to be felt.
+                           .native = asked.native && !IsByItself(asked),
+                           .signal = asked.signal && !IsByItself(asked)});
       still.push_back(since_us);
     }
   }
-  const size_t known = taken.size();
-  taken.resize(known + questions.size());
+  taken.resize(questions.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < questions.size(); ++i) {
-    threads.emplace_back([&, i] { taken[known + i] = launch::TakeStacks(questions[i], folder_); });
+    threads.emplace_back([&, i] { taken[i] = launch::TakeStacks(questions[i], folder_); });
   }
   for (std::thread& thread : threads) thread.join();
   const std::lock_guard lock(mutex_);
-  std::erase_if(seen_, [this](const auto& one) { return !standstill_.IsKnown(one.first); });
   for (size_t i = 0; i < questions.size(); ++i) {
-    launch::ProcessStacks& process = taken[known + i];
-    process.still_us = still[i];
-    const bool stands = still[i] >= absl::ToInt64Microseconds(kLongStill);
-    standstill_.Disturbed(questions[i].pid, stands);
-    if (stands) seen_[questions[i].pid] = process;
+    taken[i].still_us = still[i];
+    if (questions[i].native || questions[i].signal) standstill_.Disturbed(questions[i].pid);
   }
   asking_ = false;
   // So that who asked does not wait for them.

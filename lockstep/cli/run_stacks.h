@@ -31,7 +31,7 @@ namespace lockstep::cli {
 // Threads: `Start` and `Take` on one thread; it has two of its own, and the session's.
 class RunStacks {
  public:
-  // `folder` is the one that launch::WriteStackHook was given; empty: Python is asked by py-spy
+  // `folder` is the one that launch::WritePythonHook was given; empty: Python is asked by py-spy
   // only.
   RunStacks(std::string folder, std::string host, std::string role);
   ~RunStacks();
@@ -63,12 +63,11 @@ class RunStacks {
   AskLastLines ask_last_lines_;
   Say say_;
   std::atomic<bool> stopping_ = false;
-  std::mutex mutex_;                  // guards the next five
+  std::mutex mutex_;                  // guards the next six
   std::condition_variable stop_;      // with stopping_
   std::map<int32_t, int64_t> pids_;   // by member, of those that run
   std::map<int32_t, int64_t> ended_;  // likewise, of this attempt
   launch::Standstill standstill_;
-  std::map<int64_t, launch::ProcessStacks> seen_;  // by pid, of those that have not moved since
   bool asking_ = false;   // whoever is asked runs for that
   bool opened_ = false;   // there is a session
   std::string answered_;  // the last question's id; the watch's thread alone

@@ -17,6 +17,7 @@ struct StacksArguments {
   std::string job;
   bool missing = false;
   bool native = false;
+  bool signal = false;
 };
 
 int Stacks(ServerCommand& self, const StacksArguments& given) {
@@ -32,7 +33,8 @@ int Stacks(ServerCommand& self, const StacksArguments& given) {
     }
   }
   const auto gathered =
-      GatherStacks(self.coordinator(), job, members, given.native, self.timeout());
+      GatherStacks(self.coordinator(), job, members,
+                   {.native = given.native, .signal = given.signal}, self.timeout());
   if (!gathered.ok()) return self.Fail(gathered.status());
   self.out() << (self.json() ? absl::StrCat(launch::EncodeStacks(gathered->processes), "\n")
                              : launch::StacksText(gathered->processes));
@@ -55,6 +57,8 @@ void AddStacks(CLI::App& app, Invocation& invocation) {
   command->add_flag("--missing", given->missing, "Only of members that others wait for");
   command->add_flag("--native", given->native,
                     "By gdb, of C and C++ too; each process stands still for seconds");
+  command->add_flag("--signal", given->signal,
+                    "Signal those whose Python does not answer: a sleep or a wait in C ends early");
   AddServerCommand(*command, invocation, "stacks",
                    [given](ServerCommand& self) { return Stacks(self, *given); });
 }

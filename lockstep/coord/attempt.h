@@ -100,6 +100,7 @@ class Attempt {
   void Handle(Time now, const ReportSave& request, Effects& out);
   void Handle(Time now, const CallLeft& fact, Effects& out);
   void Handle(Time now, const ProcessEnded& fact, Effects& out);
+  void Handle(Time now, const ProcessEnding& fact, Effects& out);
   void Handle(Time now, const DeadlineReached& fact, Effects& out);
   void Handle(Time now, const Stop& fact, Effects& out);
 

@@ -209,6 +209,17 @@ void Attempt::Handle(Time now, const ProcessEnded& fact, Effects& out) {
            {NoticeKind::kProcessEnded, fact.member});
 }
 
+// The member is not lost yet: it may clean up, and until it ends the others wait for it.
+void Attempt::Handle(Time now, const ProcessEnding& fact, Effects& out) {
+  const Error error{.code = absl::StatusCode::kUnknown,
+                    .reason = Reason::kReportedError,
+                    .message = absl::StrCat(job_.Describe(fact.member), " raised ", fact.error),
+                    .origin = fact.member};
+  Keep(now, error, failed(), out);
+  out.Tell(Severity::kError, absl::StrCat("job '", job_.options.job, "': ", error.message),
+           {NoticeKind::kMemberFailed, fact.member});
+}
+
 void Attempt::Handle(Time now, const DeadlineReached&, Effects& out) {
   const std::vector<Membership::Loss> losses = membership_.Overdue(now);
   if (!losses.empty()) Fail(now, Casualties(losses, now), out);

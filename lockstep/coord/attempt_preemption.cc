@@ -65,6 +65,8 @@ void Attempt::ReadAlong(Time now, const SetKey& request, Effects& out) {
   absl::string_view name = request.key;
   if (name == kNoticeKey) {
     const std::optional<MemberIndex> member = membership_.Find(request.caller.incarnation);
+    // JAX takes every SIGTERM for a preemption, also that by which its launcher ends a failed job.
+    if (member && job_.processes[member->value()].ending) return;
     NotifyPreemption notice{.source = "jax", .event = std::string(name)};
     if (member) notice.subjects.push_back(*member);
     Effects unanswered;  // nobody asked

@@ -138,6 +138,20 @@ TEST_F(Loss, ItsExitCodeIsTold) {
   EXPECT_THAT(h.Reply(polls[0]), HasError(StatusCode::kUnavailable, "task/1", "42"));
 }
 
+TEST_F(Loss, UseA07_AnExceptionIsKeptBeforeTheProcessEndsAndComesFirst) {
+  h.ProcessEnding(1, 52, "ValueError: bad sample, train.py:24 in load");
+  h.ProcessEnding(1, 52, "ValueError: bad sample, train.py:24 in load");  // sent again
+  ASSERT_EQ(h.View().errors.size(), 1u);
+  EXPECT_THAT(h.View().errors[0].message, HasSubstr("raised ValueError: bad sample"));
+  EXPECT_FALSE(h.View().errors[0].consequence);
+  EXPECT_EQ(h.notices().back().about.kind, NoticeKind::kMemberFailed);
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected) << "it may clean up";
+
+  h.ProcessEnding(1, 51, "of a process before");
+  h.ProcessEnding(2, 53);
+  EXPECT_EQ(h.View().errors.size(), 1u);
+}
+
 TEST_F(Loss, TheEndOfAProcessTellsMoreThanTheBreakBefore) {
   h.Hangup(polls[1]);
   h.Advance(absl::Milliseconds(3));

@@ -457,6 +457,17 @@ TEST_F(StockPreemption, OfOneThatWasTold) {
   EXPECT_EQ(State().notices.at(0).source, "jax");
 }
 
+TEST_F(StockPreemption, UseA08_OfOneThatItsLauncherEndsIsNone) {
+  h.ProcessStarted(1, 52);
+  h.ProcessEnding(1, 52);
+  h.Set(1, "RECEIVED_PREEMPTION_NOTICE", "2026-01-01T00:00:00+00:00");
+  EXPECT_EQ(State().id, 0) << "the run ends, and nobody is preempted";
+  // Its successor is another process.
+  h.ProcessStarted(1, 53);
+  h.Set(1, "RECEIVED_PREEMPTION_NOTICE", "2026-01-01T00:00:00+00:00", /*overwrite=*/true);
+  EXPECT_EQ(State().id, 1);
+}
+
 TEST_F(StockPreemption, ThatDoNotMeet) {
   Notify();
   h.Arrive(0, "PREEMPTION_SYNC_BARRIER", {.timeout = absl::Seconds(10)});

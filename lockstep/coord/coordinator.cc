@@ -373,6 +373,16 @@ void Coordinator::HandleOther(Time now, const ProcessEnded& fact, Effects& out) 
   if (!stopped_) attempt_->Handle(now, fact, out);
 }
 
+void Coordinator::HandleOther(Time now, const ProcessEnding& fact, Effects& out) {
+  if (!job_->IsMember(fact.member)) return;
+  ProcessRecord& process = job_->processes[fact.member.value()];
+  if (process.pid != fact.pid || !process.running) return;
+  process.ending = true;
+  if (fact.error.empty() || process.raised || stopped_) return;
+  process.raised = true;
+  attempt_->Handle(now, fact, out);
+}
+
 void Coordinator::HandleOther(Time now, const ProcessStopped& fact, Effects& out) {
   SetStopped(now, fact.member, fact.pid, true, out);
 }

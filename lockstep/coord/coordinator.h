@@ -101,6 +101,7 @@ class Coordinator {
   void HandleOther(Time now, const DeadlineReached& fact, Effects& out);
   void HandleOther(Time now, const ProcessStarted& fact, Effects& out);
   void HandleOther(Time now, const ProcessEnded& fact, Effects& out);
+  void HandleOther(Time now, const ProcessEnding& fact, Effects& out);
   void HandleOther(Time now, const ProcessStopped& fact, Effects& out);
   void HandleOther(Time now, const ProcessContinued& fact, Effects& out);
   void HandleOther(Time now, const RunBegan& fact, Effects& out);

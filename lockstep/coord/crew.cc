@@ -209,6 +209,14 @@ Crew::Node* Crew::TakingPart(NodeId id, int64_t attempt) {
 void Crew::On(Time, const CrewNodeFailed& event, CrewEffects& out) {
   Node* const node = TakingPart(event.node, event.attempt);
   if (node == nullptr || called_off_) return;
+  // Whose link broke before is the cause: the others fail by the connections that ended with it,
+  // and do so sooner than it is given up.
+  for (const auto& [id, other] : nodes_) {
+    if (!other.broke_at || other.state != State::kTakesPart || id == event.node) continue;
+    return CallOff(absl::StrCat(Name(other), " is gone: its connection broke; then ", Name(*node),
+                                ": ", event.text),
+                   event.exit_code, /*failure=*/true, out);
+  }
   CallOff(absl::StrCat(Name(*node), ": ", event.text), event.exit_code, /*failure=*/true, out);
 }
 

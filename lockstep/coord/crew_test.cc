@@ -280,6 +280,23 @@ TEST_F(CrewTest, ALostNodeIsReplacedWhereAllAreNeeded) {
   EXPECT_EQ(nodes_[3].last().attempt, 2);
 }
 
+TEST_F(CrewTest, UseA08_WhoseLinkBrokeIsTheCauseAndNotWhoFailedByIt) {
+  template_.max_restarts = 1;
+  Come(1, 0);
+  Come(2, 1);
+  Die(2);
+  Fail(1);  // within the grace, by the connections that are gone
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kCalledOff);
+  EXPECT_THAT(
+      nodes_[1].last().why,
+      testing::StartsWith("node 1 on host-2 (lockstep run, pid 102) is gone: its connection broke; "
+                          "then node 0 on host-1"));
+  Over(1, 1);
+  Come(3, 1);
+  EXPECT_EQ(Begun(1), 2);
+  EXPECT_EQ(nodes_[1].last().failures, 1) << "one loss, one restart";
+}
+
 TEST_F(CrewTest, ANodeThatDoesNotComeIsNamedWhenTimeIsUp) {
   template_.join_timeout = absl::Minutes(1);
   Come(1, 0);

@@ -364,6 +364,13 @@ struct ProcessEnded {
   int exit_code = 0;
   int signal = 0;
 };
+// Its launcher knows that it is about to end: it raised `error`, or, where that is empty, the
+// launcher tells it to end, which is no news of a preemption.
+struct ProcessEnding {
+  MemberIndex member;
+  int64_t pid = 0;
+  std::string error;  // one line
+};
 struct ProcessStopped {  // by SIGSTOP or a debugger
   MemberIndex member;
   int64_t pid = 0;
@@ -398,7 +405,7 @@ using Event =
                  WatchJob, AgreeOnIndex, CompareAndSetKey, MaxKey, GetKeys, WatchKeys,
                  NotifyPreemption, WatchPreemption, AnswerFence, ReportSave,
                  // Facts:
-                 ProcessStarted, ProcessEnded, ProcessStopped, ProcessContinued, RunBegan,
-                 DeadlineReached, Restored, Stop>;
+                 ProcessStarted, ProcessEnded, ProcessEnding, ProcessStopped, ProcessContinued,
+                 RunBegan, DeadlineReached, Restored, Stop>;
 
 }  // namespace lockstep::coord

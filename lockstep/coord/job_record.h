@@ -26,6 +26,8 @@ struct ProcessRecord {
   bool running = false;
   bool stopped = false;
   bool failed = false;    // of one that has ended, as far as known
+  bool ending = false;    // its launcher said that it is about to end
+  bool raised = false;    // and by an exception, which was told
   bool left_out = false;  // there is none, and none is awaited: the run is of fewer
   // It was started when nobody was in, and nobody has joined since: it belongs to a newer run than
   // the attempt's members do.

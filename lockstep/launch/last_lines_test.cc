@@ -27,5 +27,17 @@ TEST(LastLinesTest, LongOnesAreCutAndTerminalsAreNotTold) {
   EXPECT_THAT(lines.Take(), ElementsAre(std::string(kLastLineBytesMax, 'x'), "?[2J\t!"));
 }
 
+TEST(LastLines, UseA09_FramesOfAFailedCheckDoNotPushItOut) {
+  LastLines lines;
+  lines.Feed("F1123 09:01:46 1 client.h:80] Terminating process\n");
+  lines.Feed("*** Check failure stack trace: ***\n");
+  for (int i = 0; i < 30; ++i)
+    lines.Feed("    @     0x7f7d12345678  absl::log_internal::Flush()\n");
+  lines.Feed("@ me\n");
+  EXPECT_EQ(lines.Take(),
+            (std::vector<std::string>{"F1123 09:01:46 1 client.h:80] Terminating process",
+                                      "*** Check failure stack trace: ***", "@ me"}));
+}
+
 }  // namespace
 }  // namespace lockstep::launch

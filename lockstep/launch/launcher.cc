@@ -228,7 +228,14 @@ void Launcher::OnChildSignal() {
 void Launcher::OnSignal(int signal) { Handle(SignalReceived{signal}); }
 
 void Launcher::OnServerEnded(Ending ending) { Handle(ServerEnded{ending}); }
-void Launcher::OnRootCause(std::optional<MemberIndex> member) { Handle(RootCauseTold{member}); }
+void Launcher::OnRootCause(const RootCauseTold& told) { Handle(told); }
+
+void Launcher::OnException(const RaisedException& raised) {
+  for (const auto& slot : slots_) {
+    if (slot == nullptr || !slot->process->held() || slot->process->pid() != raised.pid) continue;
+    return Handle(ExceptionRaised{.member = slot->member, .pid = raised.pid, .text = raised.text});
+  }
+}
 
 void Launcher::OnPreemption(const PreemptionTold& told) { Handle(told); }
 
@@ -272,11 +279,24 @@ void Launcher::Handle(const Event& event) {
   Apply(effects);
 }
 
+void Launcher::Send(const std::vector<SignalGroup>& signals) {
+  for (const SignalGroup& signal : signals) {
+    // They may come late, when there is another attempt.
+    const int64_t at = int64_t{signal.member.value()} - environment_.placement.first;
+    if (at < 0 || at >= static_cast<int64_t>(slots_.size())) continue;
+    const auto& slot = slots_[static_cast<size_t>(at)];
+    if (slot != nullptr && slot->process->held()) slot->process->Signal(signal.signal);
+  }
+}
+
 // Reports first: the coordinator tells the other processes, and each millisecond counts there.
 void Launcher::Apply(const Effects& effects) {
   for (const ProcessReport& report : effects.reports) host_.Report(report);
-  for (const SignalGroup& signal : effects.signals) {
-    SlotOf(signal.member)->process->Signal(signal.signal);
+  if (effects.tell_why) {
+    // Afterwards they are where the signal takes them.
+    host_.TellWhy([this, signals = effects.signals] { Send(signals); });
+  } else {
+    Send(effects.signals);
   }
   for (const MemberIndex member : effects.releases) {
     Slot& slot = *SlotOf(member);
@@ -298,7 +318,7 @@ void Launcher::Apply(const Effects& effects) {
   if (effects.attempt_over) host_.AttemptOver(*effects.attempt_over);
   if (effects.restart) host_.Restarting(*effects.restart);
   finished_ |= effects.exit_code.has_value();
-  if (effects.exit_code) host_.Finished(*effects.exit_code);
+  if (effects.exit_code) host_.Finished(*effects.exit_code, *effects.result);
 }
 
 }  // namespace lockstep::launch

@@ -1,6 +1,7 @@
 // Carries out what the supervisor decides, on real processes.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "lockstep/launch/output_pipe.h"
 #include "lockstep/launch/output_routing.h"
 #include "lockstep/launch/process.h"
+#include "lockstep/launch/python_hook.h"
 #include "lockstep/launch/supervisor.h"
 #include "lockstep/runtime/loop.h"
 
@@ -47,6 +49,8 @@ class LaunchHost {
   // Answered by `Launcher::OnRootCause`, sooner or later; only with
   // SupervisorOptions::asks_root_cause.
   virtual void AskRootCause() {}
+  // Somebody ends the run: says what the processes wait for, then calls `done`, soon in any case.
+  virtual void TellWhy(std::function<void()> done) { done(); }
   // Answered by `Launcher::OnPreemptionChecked`.
   virtual void CheckPreemption() {}
   // A signal that is a notice to the job came; only with SupervisorOptions::notice_signals.
@@ -59,7 +63,7 @@ class LaunchHost {
   // Answered by `Launcher::Begin` or `OnRunEnded`, sooner or later.
   virtual void AttemptOver(const launch::AttemptOver&) {}
   // Once, last.
-  virtual void Finished(int exit_code) = 0;
+  virtual void Finished(int exit_code, const RunResult& result) = 0;
 };
 
 // Starts the processes of a job and sees them through to their end.
@@ -87,7 +91,9 @@ class Launcher {
   // Somebody signalled us.
   void OnSignal(int signal);
   void OnServerEnded(Ending ending);
-  void OnRootCause(std::optional<MemberIndex> member);
+  // The hook of a process told of an exception; of a process that is not ours it is nothing.
+  void OnException(const RaisedException& raised);
+  void OnRootCause(const RootCauseTold& told);
   void OnPreemption(const PreemptionTold& told);
   void OnHost(const HostTold& told);
   void OnPreemptionChecked(const std::optional<PreemptionTold>& told);
@@ -115,6 +121,7 @@ class Launcher {
   void OnPipeEnd(Slot& slot);
   void Handle(const Event& event);
   void Apply(const Effects& effects);
+  void Send(const std::vector<SignalGroup>& signals);
 
   runtime::Loop& loop_;
   Guardian& guardian_;

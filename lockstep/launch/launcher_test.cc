@@ -99,7 +99,7 @@ class LauncherTest : public testing::Test, public LaunchHost {
     next.attempt.restarts = restarts;
     launcher_->Begin(next);
   }
-  void Finished(int exit_code) override {
+  void Finished(int exit_code, const RunResult&) override {
     exit_code_ = exit_code;
     loop_->Stop();
   }

@@ -117,6 +117,23 @@ std::vector<ThreadStack> ParseFaulthandler(std::string_view text) {
   return threads;
 }
 
+std::vector<ThreadStack> ParseThreadDump(std::string_view text) {
+  const auto after = [&](std::string_view word) {
+    const size_t at = text.find(word);
+    if (at == std::string_view::npos || at > text.find('\n', 1)) return std::string();
+    const std::string_view rest = text.substr(at + word.size());
+    return std::string(rest.substr(0, rest.find_first_of(" \n")));
+  };
+  const std::string main = after(" main ");
+  const std::string me = after(" me ");
+  std::vector<ThreadStack> threads = ParseFaulthandler(text);
+  std::erase_if(threads, [&](const ThreadStack& thread) { return thread.name == me; });
+  for (size_t i = 0; i < threads.size(); ++i) {
+    if (threads[i].name == main) BringForward(threads, i);
+  }
+  return threads;
+}
+
 std::vector<ThreadStack> ParsePySpy(std::string_view text) {
   std::vector<ThreadStack> threads;
   size_t main = 0;

@@ -1,18 +1,17 @@
 #include "lockstep/launch/stack_taker.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -23,54 +22,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/launch/find_program.h"
+#include "lockstep/launch/python_hook.h"
+#include "lockstep/launch/tool_output.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 namespace {
 
-// Of one tool's output: `stack_output_bytes_max`.
-constexpr size_t kStackOutputBytesMax = 4 << 20;
+// From the question to a Python thread that answers at once when it gets to run.
+constexpr absl::Duration kThreadTimeout = absl::Seconds(2);
 // faulthandler says nothing at its end: a dump that has not grown for so many looks is whole.
 constexpr int kQuietLooks = 5;
 constexpr absl::Duration kLookInterval = absl::Milliseconds(10);
-
-// A real-time signal, which no program of ours and hardly any other uses.
-int StackSignal() { return SIGRTMAX - 6; }
-
-constexpr char kHook[] =
-    R"(# Written by `lockstep run`, so that `lockstep stacks` can ask this process where it is.
-import os
-import sys
-
-
-def _answer_questions():
-    import faulthandler
-
-    # Closed by the process's end alone; a forked child has another, when it is asked for.
-    path = os.path.join(os.path.dirname(__file__), str(os.getpid()))
-    faulthandler.register(%d, file=open(path, "ab", buffering=0), all_threads=True)
-
-
-def _import_the_next():
-    import importlib.machinery
-    import importlib.util
-
-    here = os.path.dirname(__file__)
-    sys.path[:] = [entry for entry in sys.path if entry != here]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
-    if spec is not None and spec.loader is not None:
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["sitecustomize"] = module
-        spec.loader.exec_module(module)
-
-
-try:
-    _answer_questions()
-except Exception:
-    pass  # no stacks, then: a training does not fail for that
-_import_the_next()
-)";
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -113,61 +77,6 @@ off_t SizeOf(const std::string& path) {
   return ::stat(path.c_str(), &file) == 0 ? file.st_size : -1;
 }
 
-// What a program prints, when it ends well in time.
-std::optional<std::string> OutputOf(const std::vector<std::string>& words, absl::Duration timeout) {
-  std::array<int, 2> ends = {};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
-  const runtime::UniqueFd reading(ends[0]);
-  runtime::UniqueFd writing(ends[1]);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, writing.get(), 1);
-  ::posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  pid_t pid = 0;
-  const int failed =
-      ::posix_spawn(&pid, words.front().c_str(), &actions, &attributes, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (failed != 0) return std::nullopt;
-  writing.reset();
-
-  std::string output;
-  bool whole = false;
-  const Time deadline = runtime::MonotonicNow() + timeout;
-  while (!whole && output.size() < kStackOutputBytesMax) {
-    const auto left =
-        static_cast<int>(absl::ToInt64Milliseconds(deadline - runtime::MonotonicNow()));
-    pollfd ready = {.fd = reading.get(), .events = POLLIN, .revents = 0};
-    const int found = left > 0 ? ::poll(&ready, 1, left) : 0;
-    if (found < 0 && errno == EINTR) continue;
-    if (found <= 0) break;
-    std::array<char, 1 << 16> bytes;
-    const ssize_t count = ::read(reading.get(), bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) break;
-    output.append(bytes.data(), static_cast<size_t>(count));
-    whole = count == 0;
-  }
-  if (!whole) ::kill(pid, SIGKILL);
-  int status = 0;
-  pid_t ended = 0;
-  while ((ended = ::waitpid(pid, &status, 0)) < 0 && errno == EINTR) {
-  }
-  // As PID 1 of a container somebody else may have reaped it; what it said counts.
-  const bool well = ended != pid || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  return whole && well ? std::optional(std::move(output)) : std::nullopt;
-}
-
 std::optional<std::string> Tool(const std::string& name) {
   const char* const path = std::getenv("PATH");
   auto found = FindProgram(name, path != nullptr ? path : "/usr/bin:/bin");
@@ -178,7 +87,8 @@ std::optional<std::vector<ThreadStack>> ByPySpy(int64_t pid) {
   const auto tool = Tool("py-spy");
   if (!tool) return std::nullopt;
   const auto output =
-      OutputOf({*tool, "dump", "--full-filenames", "--pid", absl::StrCat(pid)}, kStackTimeout);
+      OutputOf({*tool, "dump", "--nonblocking", "--full-filenames", "--pid", absl::StrCat(pid)},
+               kStackTimeout);
   if (!output) return std::nullopt;
   auto threads = ParsePySpy(*output);
   if (threads.empty()) return std::nullopt;
@@ -197,10 +107,45 @@ std::optional<std::vector<ThreadStack>> ByGdb(int64_t pid) {
   return threads;
 }
 
-// What the process writes into its file when it is asked.
-std::optional<std::vector<ThreadStack>> ByHook(int64_t pid, const std::string& status,
-                                               const std::string& folder) {
-  const std::string path = absl::StrCat(folder, "/", pid);
+// Names each question of this launcher, so that a late answer is not taken for that to the next.
+int64_t NextQuestion() {
+  static std::atomic<int64_t> last = 0;
+  return ++last;
+}
+
+// What the hook's thread writes into the process's file. Nothing: there is no such thread, or it
+// does not get to run, since C code holds the interpreter.
+std::optional<std::vector<ThreadStack>> ByThread(int64_t pid, const std::string& folder) {
+  const std::string path = AnswerPath(folder, pid);
+  const off_t before = folder.empty() ? -1 : SizeOf(path);
+  if (before < 0) return std::nullopt;
+  const runtime::UniqueFd pipe(
+      ::open(QuestionPipePath(folder, pid).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  const std::string id = absl::StrCat(NextQuestion());
+  const std::string question = absl::StrCat(id, "\n");
+  // Full: it has not answered for long, and the questions before are enough.
+  if (!pipe.valid() || ::write(pipe.get(), question.data(), question.size()) < 0) {
+    return std::nullopt;
+  }
+  const std::string end = absl::StrCat("\ntold ", id, "\n");
+  const Time deadline = runtime::MonotonicNow() + kThreadTimeout;
+  while (runtime::MonotonicNow() < deadline) {
+    std::this_thread::sleep_for(absl::ToChronoMilliseconds(kLookInterval));
+    if (SizeOf(path) <= before) continue;
+    const std::string text = ReadFile(path).substr(static_cast<size_t>(before));
+    const size_t told = text.find(end);
+    if (told == std::string::npos) continue;
+    const size_t begin = text.find(absl::StrCat("\nasked ", id, " "));
+    return begin < told ? ParseThreadDump(text.substr(begin, told - begin))
+                        : std::vector<ThreadStack>();
+  }
+  return std::nullopt;
+}
+
+// What the process writes into its file when it is signalled.
+std::optional<std::vector<ThreadStack>> BySignal(int64_t pid, const std::string& status,
+                                                 const std::string& folder) {
+  const std::string path = AnswerPath(folder, pid);
   const off_t before = folder.empty() ? -1 : SizeOf(path);
   if (before < 0 || !Catches(status, StackSignal())) return std::nullopt;
   if (::kill(static_cast<pid_t>(pid), StackSignal()) != 0) return std::nullopt;
@@ -216,25 +161,40 @@ std::optional<std::vector<ThreadStack>> ByHook(int64_t pid, const std::string& s
   return ParseFaulthandler(ReadFile(path).substr(static_cast<size_t>(before)));
 }
 
+// The system calls in which programs wait, where the kernel does not tell its own function.
+std::string SystemCallOf(const std::string& proc) {
+  static const std::map<int64_t, const char*> kNames = {
+    {SYS_futex, "futex"},
+    {SYS_ppoll, "ppoll"},
+    {SYS_epoll_pwait, "epoll_pwait"},
+    {SYS_read, "read"},
+    {SYS_write, "write"},
+    {SYS_recvfrom, "recvfrom"},
+    {SYS_recvmsg, "recvmsg"},
+    {SYS_sendmsg, "sendmsg"},
+    {SYS_accept, "accept"},
+    {SYS_connect, "connect"},
+    {SYS_nanosleep, "nanosleep"},
+    {SYS_clock_nanosleep, "clock_nanosleep"},
+    {SYS_wait4, "wait4"},
+    {SYS_waitid, "waitid"},
+    {SYS_pselect6, "pselect6"},
+    {SYS_ioctl, "ioctl"},
+#if defined(SYS_poll)
+    {SYS_poll, "poll"},
+    {SYS_select, "select"},
+    {SYS_epoll_wait, "epoll_wait"},
+    {SYS_pause, "pause"},
+#endif
+  };
+  const std::string text = ReadFile(absl::StrCat(proc, "/syscall"));
+  int64_t number = 0;
+  if (!absl::SimpleAtoi(text.substr(0, text.find(' ')), &number)) return "";
+  const auto found = kNames.find(number);
+  return found != kNames.end() ? found->second : absl::StrCat("system call ", number);
+}
+
 }  // namespace
-
-absl::Status WriteStackHook(const std::string& folder) {
-  std::ofstream(absl::StrCat(folder, "/sitecustomize.py")) << absl::StrFormat(kHook, StackSignal());
-  // Python would keep what it compiled in a folder of this name.
-  std::ofstream(absl::StrCat(folder, "/__pycache__"));
-  if (SizeOf(absl::StrCat(folder, "/sitecustomize.py")) <= 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot write in ", folder, ": ", std::strerror(errno)));
-  }
-  return absl::OkStatus();
-}
-
-void AddStackHook(const std::string& folder, RunEnvironment& environment) {
-  Environment& place =
-      environment.extra.contains("PYTHONPATH") ? environment.extra : environment.inherited;
-  std::string& path = place["PYTHONPATH"];
-  path = path.empty() ? folder : absl::StrCat(folder, ":", path);
-}
 
 std::optional<int64_t> RunsOf(int64_t pid) {
   const std::string status = ReadFile(absl::StrCat("/proc/", pid, "/status"));
@@ -259,20 +219,29 @@ ProcessStacks TakeStacks(const StackQuestion& question, const std::string& folde
   if (process.state == "ended") return process;
   process.waits_in = ReadFile(absl::StrCat(proc, "/wchan"));
   if (process.waits_in == "0") process.waits_in.clear();
+  const std::string call = process.state == "running" ? "" : SystemCallOf(proc);
+  if (process.waits_in.empty()) process.waits_in = call;
   const auto take = [&](const char* source, std::optional<std::vector<ThreadStack>> threads) {
-    if (!threads) return false;
+    if (!threads || threads->empty()) return false;
     process.source = source;
     process.threads = *std::move(threads);
     return true;
   };
   if (question.native && take("gdb", ByGdb(question.pid))) return process;
-  if (process.state == "stopped") {
-    process.note = "it cannot answer while it is stopped; py-spy could tell";
+  const bool stopped = process.state == "stopped";
+  if (!stopped && take("faulthandler", ByThread(question.pid, folder))) return process;
+  if (take("py-spy", ByPySpy(question.pid))) return process;
+  if (!stopped && question.signal && take("faulthandler", BySignal(question.pid, status, folder))) {
+    return process;
   }
-  if (take("py-spy", ByPySpy(question.pid))) {
-    process.note.clear();
-  } else if (process.state != "stopped" &&
-             !take("faulthandler", ByHook(question.pid, status, folder))) {
+  if (stopped) {
+    process.note = "it cannot answer while it is stopped; py-spy could tell";
+  } else if (!folder.empty() && SizeOf(AnswerPath(folder, question.pid)) >= 0) {
+    process.note =
+        absl::StrCat("its Python does not answer: C code holds the interpreter",
+                     call.empty() ? "" : absl::StrCat(", in ", call),
+                     "; `lockstep stacks --signal` interrupts it to ask, `--native` asks gdb");
+  } else {
     process.note = "no Python that answers; `lockstep stacks --native` asks gdb";
   }
   return process;

@@ -49,6 +49,9 @@ struct ProcessStacks {
 
 // What faulthandler.dump_traceback writes, as far as it is that.
 std::vector<ThreadStack> ParseFaulthandler(std::string_view text);
+// What the hook's thread writes (python_hook.h): the same below a line that says which thread is
+// the main one, and which the one that tells, which is left out.
+std::vector<ThreadStack> ParseThreadDump(std::string_view text);
 // What `py-spy dump --full-filenames` prints.
 std::vector<ThreadStack> ParsePySpy(std::string_view text);
 // What gdb prints for `thread apply all bt`.

@@ -6,24 +6,15 @@ void Standstill::Seen(Time now, int64_t pid, int64_t count) {
   const auto [found, is_new] = processes_.try_emplace(pid, Process{.count = count, .since = now});
   if (is_new) return;
   Process& process = found->second;
-  if (process.count != count && !process.disturbed) {
-    process.since = now;
-    process.known = false;
-  }
+  if (process.count != count && !process.disturbed) process.since = now;
   process.count = count;
   process.disturbed = false;
 }
 
-void Standstill::Disturbed(int64_t pid, bool known) {
+void Standstill::Disturbed(int64_t pid) {
   if (const auto found = processes_.find(pid); found != processes_.end()) {
     found->second.disturbed = true;
-    if (known) found->second.known = true;
   }
-}
-
-bool Standstill::IsKnown(int64_t pid) const {
-  const auto found = processes_.find(pid);
-  return found != processes_.end() && found->second.known;
 }
 
 void Standstill::KeepOnly(const std::set<int64_t>& pids) {

@@ -20,22 +20,19 @@ class Standstill {
  public:
   // The process has this count now.
   void Seen(Time now, int64_t pid, int64_t count);
-  // We have had it run ourselves, to ask it something: its next count says nothing. `known`: where
-  // it stands still is known now, until it moves.
-  void Disturbed(int64_t pid, bool known);
+  // We have had it run ourselves, to ask it something: its next count says nothing.
+  void Disturbed(int64_t pid);
   // Forgets all others.
   void KeepOnly(const std::set<int64_t>& pids);
 
   // Absent: it was not looked at yet.
   std::optional<absl::Duration> For(Time now, int64_t pid) const;
-  bool IsKnown(int64_t pid) const;
 
  private:
   struct Process {
     int64_t count = 0;
     Time since;
     bool disturbed = false;
-    bool known = false;
   };
   std::map<int64_t, Process> processes_;  // by pid
 };

@@ -24,27 +24,14 @@ TEST(Standstill, CountsFromWhenItLastRan) {
 TEST(Standstill, WhatWeCausedOurselvesDoesNotCount) {
   Standstill still;
   still.Seen(At(1), kPid, 100);
-  still.Disturbed(kPid, /*known=*/false);
+  still.Disturbed(kPid);
   still.Seen(At(4), kPid, 102);
   EXPECT_EQ(still.For(At(5), kPid), absl::Seconds(4));
   // Once only.
   still.Seen(At(6), kPid, 103);
   EXPECT_EQ(still.For(At(6), kPid), absl::ZeroDuration());
-  still.Disturbed(99, /*known=*/true);  // nobody
+  still.Disturbed(99);  // nobody
   EXPECT_EQ(still.For(At(6), 99), std::nullopt);
-}
-
-TEST(Standstill, WhereItStandsIsKnownUntilItMoves) {
-  Standstill still;
-  still.Seen(At(1), kPid, 100);
-  EXPECT_FALSE(still.IsKnown(kPid));
-  still.Disturbed(kPid, /*known=*/true);
-  still.Seen(At(2), kPid, 101);  // which was us
-  still.Disturbed(kPid, /*known=*/false);
-  EXPECT_TRUE(still.IsKnown(kPid));
-  still.Seen(At(3), kPid, 102);
-  still.Seen(At(4), kPid, 103);
-  EXPECT_FALSE(still.IsKnown(kPid));
 }
 
 TEST(Standstill, WhoIsGoneIsForgotten) {

@@ -71,6 +71,7 @@ Effects Supervisor::Handle(Time now, const Event& event) {
 Time Supervisor::NextDeadline() const {
   if (finished_) return Time::Infinite();
   if (again_at_) return *again_at_;
+  if (restart_at_) return *restart_at_;
   if (between_) return Time::Infinite();
   Time next = escalate_at_;
   if (root_cause_until_ && !root_cause_told_) next = std::min(next, *root_cause_until_);
@@ -79,6 +80,8 @@ Time Supervisor::NextDeadline() const {
   for (const Process& process : processes_) {
     if (process.state == ProcessState::kEnded) {
       next = std::min(next, process.ended + HelperGrace());
+    } else if (process.state == ProcessState::kRunning) {
+      next = std::min({next, process.end_by, TellRaisedAt(process)});
     }
   }
   return next;
@@ -115,7 +118,16 @@ void Supervisor::On(Time now, const ProcessEnded& event, Effects& out) {
   process.stopped_since.reset();
   process.ending = event.ending;
   process.last_lines = event.last_lines;
-  process.error = event.error;
+  if (!process.raised) process.error = event.error;
+  // Its own exit code says more than that it raised something.
+  const bool by_itself = event.ending.signal == 0 || event.ending.signal != process.sent;
+  if (process.raised && first_failed_ == event.member && !event.ending.succeeded() && by_itself) {
+    first_failure_ = ExitCode(event.ending);
+  }
+  if (process.raised && first_failed_ == event.member && escalation_ == Escalation::kGrace) {
+    escalate_at_ = std::min(escalate_at_, std::max(now, escalate_meant_));
+  }
+  ReportRaised(process, out);
   out.reports.push_back({ProcessReport::Kind::kEnded, event.member, process.pid, event.ending});
 
   if (!event.ending.succeeded() && preempted_.Explains(now) && !first_failure_) {
@@ -143,8 +155,12 @@ void Supervisor::On(Time now, const ProcessEnded& event, Effects& out) {
       out.sentences.push_back(absl::StrFormat("%s; it is started again, for the %s of %d times",
                                               sentence, Ordinal(process.restarts),
                                               options_.max_restarts));
+    } else if (ServerExplains(now)) {
+      cause_ = server_text_;
+      FailFirst(now, kExitLockstepFailed, absl::StrCat(server_text_, "; then ", sentence), out);
     } else {
-      if (!first_failure_) first_failed_ = event.member;
+      // A signal to us is nobody's failure.
+      if (!first_failure_ && !told_to_end_) first_failed_ = event.member;
       FailFirst(now, ExitCode(event.ending), std::move(sentence), out);
     }
   }
@@ -183,7 +199,7 @@ void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
   const std::string name = SignalName(event.signal);
   if (Waits() && event.signal != SIGUSR1 && event.signal != SIGUSR2) {
     told_to_end_ = true;
-    Finish(kExitSignalBase + event.signal,
+    Finish(now, kExitSignalBase + event.signal,
            absl::StrCat(name, " while no attempt was on; ended after ", Spell(now - *began_)), out);
     return;
   }
@@ -195,6 +211,10 @@ void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
   }
   const bool notice = TakeAsNotice(now, event.signal, out);
   const bool ends = event.signal != SIGUSR1 && event.signal != SIGUSR2;
+  if (ends && !notice && !end_signal_ && running > 0) {
+    end_signal_ = event.signal;
+    out.tell_why = !first_failure_;
+  }
   told_to_end_ |= notice || ends;
   if ((notice || event.signal == SIGTERM) && escalation_ == Escalation::kNone && running > 0) {
     Escalate(now, Escalation::kGrace, out);
@@ -290,17 +310,10 @@ void Supervisor::SettlePreempted(Time now, Effects& out) {
   escalate_at_ = preempted_.OthersUntil(*first_preempted_, options_.grace);
 }
 
-void Supervisor::On(Time now, const ServerEnded& event, Effects& out) {
-  server_ended_ = true;
-  FailFirst(now, kExitLockstepFailed,
-            absl::StrCat("the coordinator's server ", Describe(event.ending),
-                         " although nobody asked it to"),
-            out);
-}
-
 void Supervisor::On(Time now, const DeadlineReached&, Effects& out) {
   if (now >= HeedUntil()) PassOnTaken(out);
   if (now >= TellEndedAt()) TellEnded(now, out);
+  EndRaised(now, out);
   if (now >= escalate_at_) {
     switch (escalation_) {
       case Escalation::kGrace:
@@ -352,9 +365,11 @@ void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effect
   first_failure_at_ = now;
   first_failure_text_ = sentence;
   if (TellsOthers()) out.failure = {first_failed_, sentence, exit_code};
-  const int running = CountRunning();
+  int running = CountRunning();
   if (running > 0 && escalation_ == Escalation::kNone) {
-    const std::string others = Others(running);
+    if (first_failed_ && At(*first_failed_).state == ProcessState::kRunning) --running;
+    const std::string others = running == 0 ? "it" : Others(running);
+    running = std::max(running, 1);
     Escalate(now, Escalation::kGrace, out);
     if (MayRestart()) {
       escalate_at_ = now + Settle();
@@ -363,6 +378,10 @@ void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effect
     } else {
       absl::StrAppend(&sentence, "; ", others, running == 1 ? " has " : " have ",
                       Spell(options_.grace), " to end by ", running == 1 ? "itself" : "themselves");
+    }
+    escalate_meant_ = escalate_at_;
+    if (first_failed_ && At(*first_failed_).state == ProcessState::kRunning) {
+      escalate_at_ = std::max(escalate_at_, now + options_.raised_settle);
     }
   }
   out.sentences.push_back(std::move(sentence));
@@ -381,6 +400,11 @@ void Supervisor::Escalate(Time now, Escalation to, Effects& out) {
       escalate_at_ = now + (MayRestart() ? options_.stop_grace : options_.terminate_grace);
       if (running == 0) return;
       if (!MayRestart()) out.sentences.push_back("the grace is over: SIGTERM to " + left);
+      // JAX takes SIGTERM for a preemption; the server knows better when it is told before.
+      for (size_t i = 0; i < processes_.size(); ++i) {
+        if (processes_[i].state != ProcessState::kRunning) continue;
+        out.reports.push_back({ProcessReport::Kind::kEnding, Member(i), processes_[i].pid, {}});
+      }
       SignalRunning(SIGTERM, out);
       // A stopped process takes SIGTERM only when it goes on.
       SignalRunning(SIGCONT, out);
@@ -451,31 +475,6 @@ bool Supervisor::EndedWell(const Process& process) {
   return ended && process.ending.succeeded() && !process.given_up;
 }
 
-bool Supervisor::FailedByItself(const Process& process) {
-  return process.state == ProcessState::kReleased && !process.ending.succeeded() &&
-         !process.given_up && (process.ending.signal == 0 || process.ending.signal != process.sent);
-}
-
-bool Supervisor::AwaitsRootCause(Time now, Effects& out) {
-  if (!options_.asks_root_cause || !first_failed_ || root_cause_told_) return false;
-  if (std::count_if(processes_.begin(), processes_.end(), FailedByItself) < 2) return false;
-  if (root_cause_until_) return now < *root_cause_until_;
-  root_cause_until_ = now + options_.root_cause_timeout;
-  out.ask_root_cause = true;
-  return true;
-}
-
-void Supervisor::On(Time, const RootCauseTold& event, Effects&) {
-  root_cause_told_ = true;
-  if (!event.member) return;
-  const int64_t at = int64_t{event.member->value()} - first_;
-  if (at < 0 || at >= static_cast<int64_t>(processes_.size())) return;
-  const Process& process = At(*event.member);
-  if (!first_failed_ || !FailedByItself(process)) return;
-  first_failed_ = event.member;
-  first_failure_ = ExitCode(process.ending);
-}
-
 void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
   if (between_ || finished_) return;
   for (const Process& process : processes_) {
@@ -487,31 +486,23 @@ void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
   if (!TellsOthers() && RestartFailed(now, out)) return;
   // Whoever is told to end goes, and the others are left to their crew.
   if (!options_.alone && !told_to_end_) {
+    if (first_failure_ && another_follows_ && BacksOff(now, out)) return;
     between_ = true;
-    out.attempt_over = AttemptOver{.exit_code = ExitCodeOfAttempt(), .again = false};
+    out.attempt_over = AttemptOver{.exit_code = ExitCodeOfAttempt(now), .again = false};
     return;
   }
-  const int exit_code = ExitCodeOfAttempt();
-  const std::string after = Spell(now - *began_);
-  if (!first_failure_ && WasPreempted(now)) {
-    Finish(exit_code,
-           absl::StrFormat("preempted after %s, exit code %d; %s", after, exit_code,
-                           preempted_.Summary()),
-           out);
-  } else if (exit_code == 0) {
-    Finish(0, absl::StrFormat("all %d succeeded in %s", processes_.size(), after), out);
-  } else {
-    Finish(exit_code,
-           absl::StrFormat("%s after %s, exit code %d",
-                           killed_by_interrupt_ ? "interrupted" : "failed", after, exit_code),
-           out);
-  }
+  const int exit_code = ExitCodeOfAttempt(now);
+  Finish(now, exit_code, SentenceOfEnd(now, exit_code), out);
 }
 
-int Supervisor::ExitCodeOfAttempt() const {
-  if (first_failure_ || !first_preempted_) return first_failure_.value_or(0);
-  // Who saved may be killed; who did not lost work by it.
-  return preempted_exit_code_.value_or(preempted_.saved() ? 0 : ExitCode(*first_preempted_end_));
+// A preempted run that saved ends like no other, so that a scheduler starts it again.
+int Supervisor::ExitCodeOfAttempt(Time now) const {
+  if (first_failure_) return *first_failure_;
+  if (!first_preempted_ && !WasPreempted(now)) return 0;
+  // Whoever chose one means it.
+  if (preempted_exit_code_) return *preempted_exit_code_;
+  if (preempted_.saved()) return WasPreempted(now) ? options_.preempt_exit_code : 0;
+  return first_preempted_end_ ? ExitCode(*first_preempted_end_) : options_.preempt_exit_code;
 }
 
 // Where nobody was to save and all ended well, the work was done before.

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/base/time.h"
+#include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/preempted_run.h"
 
 namespace lockstep::launch {
@@ -57,6 +58,12 @@ struct ProcessEnded {
   std::vector<std::string> last_lines = {};  // that it wrote, for people
   std::string error = {};                    // what it says of itself; empty: nothing
 };
+// It told of an exception that nobody caught. It has not ended yet, and exit handlers may hold it.
+struct ExceptionRaised {
+  MemberIndex member;
+  int64_t pid = 0;
+  std::string text;  // "ValueError: bad sample, train.py:24 in load"
+};
 struct ProcessStopped {
   MemberIndex member;
   int signal = 0;
@@ -80,6 +87,8 @@ struct ServerEnded {
 // on that.
 struct RootCauseTold {
   std::optional<MemberIndex> member;
+  // Whether anybody has come into the job's attempt; absent: it does not say.
+  std::optional<bool> joined = std::nullopt;
 };
 // What the coordinator says about the job's preemption now; nothing if it does not answer.
 struct PreemptionChecked {
@@ -107,20 +116,22 @@ struct RunEnded {
 struct DeadlineReached {};
 
 // PreemptionTold (preempted_run.h) is one as well.
-using Event = std::variant<ProcessStarted, StartFailed, ProcessEnded, ProcessStopped,
-                           ProcessContinued, OutputEnded, SignalReceived, ServerEnded,
-                           RootCauseTold, PreemptionTold, PreemptionChecked, HostTold,
+using Event = std::variant<ProcessStarted, StartFailed, ProcessEnded, ExceptionRaised,
+                           ProcessStopped, ProcessContinued, OutputEnded, SignalReceived,
+                           ServerEnded, RootCauseTold, PreemptionTold, PreemptionChecked, HostTold,
                            AttemptBegins, AttemptCalledOff, RunEnded, DeadlineReached>;
 
 // ---- What is to be done, in the order of the fields.
 
 // What the coordinator is told about a process.
 struct ProcessReport {
-  enum class Kind { kStarted, kEnded, kStopped, kContinued };
+  // kEnding: soon, by `error` or, where that is empty, since we tell it to.
+  enum class Kind { kStarted, kEnded, kStopped, kContinued, kEnding };
   Kind kind = Kind::kStarted;
   MemberIndex member;
   int64_t pid = 0;
   Ending ending;  // with kEnded
+  std::string error = {};
 
   friend bool operator==(const ProcessReport&, const ProcessReport&) = default;
 };
@@ -156,6 +167,28 @@ struct AttemptOver {
   friend bool operator==(const AttemptOver&, const AttemptOver&) = default;
 };
 
+// How a run ended, for programs.
+struct RunResult {
+  struct Process {
+    int32_t member = 0;
+    int64_t pid = 0;
+    bool started = false;
+    Ending ending;
+    absl::Duration lasted;
+    std::string error;
+    std::vector<std::string> last_lines;
+  };
+  std::string outcome;  // "succeeded", "failed", "preempted", "interrupted", "signalled"
+  std::string why;      // the sentence that a person reads last
+  std::string cause;    // of a failure: what came first; empty: not known
+  std::optional<int32_t> first_failed;  // member; absent when it was none
+  int exit_code = 0;
+  int32_t attempts = 0;
+  absl::Duration lasted;
+  std::vector<std::string> past;   // a sentence for each attempt before
+  std::vector<Process> processes;  // of the last attempt
+};
+
 struct Effects {
   std::vector<ProcessReport> reports;
   std::vector<SignalGroup> signals;
@@ -165,6 +198,8 @@ struct Effects {
   std::vector<std::string> sentences;
   // Ask the coordinator whose failure came first: RootCauseTold.
   bool ask_root_cause = false;
+  // Say what the others wait for: somebody ends the run, and may want to know why it hung.
+  bool tell_why = false;
   // Ask the coordinator how the job's preemption stands: PreemptionChecked.
   bool check_preemption = false;
   // Tell the coordinator that this signal says that our processes will die.
@@ -181,6 +216,7 @@ struct Effects {
   std::optional<int32_t> restart;
   // All is over: end with this code.
   std::optional<int> exit_code;
+  std::optional<RunResult> result;  // with it
 };
 
 // What to do when all processes have ended because the job was preempted.
@@ -211,6 +247,13 @@ struct SupervisorOptions {
   // How often failures are answered by starting processes again; with RestartScope::kRank, each.
   int32_t max_restarts = 0;
   RestartScope scope = RestartScope::kWorld;
+  // From the second failure in a row within `quick_failure` on, before all are started again:
+  // doubled each time, up to the second.
+  absl::Duration restart_backoff = absl::Seconds(1);
+  absl::Duration restart_backoff_max = absl::Minutes(1);
+  absl::Duration quick_failure = absl::Seconds(10);
+  // After so many failures of the same text before anybody joined nobody is started again.
+  int32_t same_failures_max = 3;
   // From SIGTERM until SIGKILL for processes that are stopped to be started again. They are no
   // longer needed, so they get no grace before it but `settle`.
   absl::Duration stop_grace = absl::Seconds(5);
@@ -220,6 +263,12 @@ struct SupervisorOptions {
   absl::Duration settle = absl::Milliseconds(200);
   // Whether there are other nodes, which hear of failures and have a say in what follows.
   bool alone = true;
+  // From an exception that a process tells of until it counts, unless it or another ends before:
+  // who loses a peer may be quicker to raise than we are to see the peer's end.
+  absl::Duration raised_window = absl::Milliseconds(250);
+  // From then until SIGTERM at the earliest, unless it ends before:
+  // it is about to print it.
+  absl::Duration raised_settle = absl::Seconds(1);
   // From SIGTERM until SIGKILL.
   absl::Duration terminate_grace = absl::Seconds(5);
   // From SIGKILL until a process is given up, which only one stuck in the kernel needs.
@@ -228,6 +277,10 @@ struct SupervisorOptions {
   // output. Python's resource tracker, say, cleans up in that time.
   absl::Duration helper_grace = absl::Seconds(2);
   OnPreempt on_preempt = OnPreempt::kExit;
+  // Of a run that was preempted, and saved where anybody could.
+  int preempt_exit_code = kExitPreempted;
+  // What fails so soon after the server ended follows from that.
+  absl::Duration server_explains = absl::Minutes(1);
   // Of these signals the first is a notice to the job, and is not passed on, unless no step is
   // known `heed_timeout` later.
   std::vector<int> notice_signals;
@@ -295,6 +348,9 @@ class Supervisor {
     bool again = false;    // it is started again once it is released
     std::vector<std::string> last_lines;
     std::string error;
+    std::optional<Time> raised;  // when it told that the error is an exception
+    bool raise_told = false;
+    Time end_by = Time::Infinite();  // then it is signalled: it alone is started again
     // What it had done before the first failure that others may have failed by, to go behind what
     // is said of its end; empty: nothing that is seen.
     std::string before_failure;
@@ -309,6 +365,7 @@ class Supervisor {
   void On(Time now, const ProcessStarted& event, Effects& out);
   void On(Time now, const StartFailed& event, Effects& out);
   void On(Time now, const ProcessEnded& event, Effects& out);
+  void On(Time now, const ExceptionRaised& event, Effects& out);
   void On(Time now, const ProcessStopped& event, Effects& out);
   void On(Time now, const ProcessContinued& event, Effects& out);
   void On(Time now, const OutputEnded& event, Effects& out);
@@ -345,6 +402,20 @@ class Supervisor {
   // When it is told that it did while others go on.
   Time TellEndedAt() const;
   void TellEnded(Time now, Effects& out);
+  // When the exception of a process is to be told; infinite: there is none, or it was.
+  Time TellRaisedAt(const Process& process) const;
+  void TellRaised(Time now, Process& process, Effects& out);
+  void ReportRaised(Process& process, Effects& out);
+  // Tells of exceptions, and signals those that did not end by theirs.
+  void EndRaised(Time now, Effects& out);
+  // Whether the server's end explains a failure now.
+  bool ServerExplains(Time now) const;
+  // How many attempts before failed in a row with the text of this one.
+  int32_t SameFailures() const;
+  std::string FailureText() const;
+  // Whether the next attempt has to wait for a while.
+  bool BacksOff(Time now, Effects& out);
+  RunResult ResultOf(Time now, int exit_code, const std::string& sentence) const;
   void Escalate(Time now, Escalation to, Effects& out);
   void SignalRunning(int signal, Effects& out);
   void GiveUp(Time now, Effects& out);
@@ -376,8 +447,9 @@ class Supervisor {
   bool RestartFailed(Time now, Effects& out);
   void ForgetAttempt();
   std::string AttemptText(int32_t restarts) const;
-  int ExitCodeOfAttempt() const;
-  void Finish(int exit_code, std::string sentence, Effects& out);
+  int ExitCodeOfAttempt(Time now) const;
+  std::string SentenceOfEnd(Time now, int exit_code) const;
+  void Finish(Time now, int exit_code, std::string sentence, Effects& out);
   // "task/1 (pid 7) was killed by SIGABRT after 3.2 s", with its error if it told one.
   std::string EndingText(MemberIndex member, const Process& process) const;
   std::string Verdict(MemberIndex member, const Process& process) const;
@@ -392,7 +464,14 @@ class Supervisor {
   bool between_ = false;               // no attempt is on: the next one, or the end, is waited for
   std::optional<std::string> called_off_;  // by the other nodes, with their reason
   bool another_follows_ = false;           // as they said
-  bool server_ended_ = false;
+  std::optional<Time> server_ended_;
+  std::string server_text_;                 // how
+  std::string cause_;                       // what came first, where that was no process of ours
+  std::vector<std::string> failure_texts_;  // of the attempts that failed, in a row
+  std::optional<bool> joined_;              // somebody came into this attempt
+  int32_t quick_failures_ = 0;              // in a row
+  std::optional<Time> restart_at_;
+  std::string lost_;                      // what a preemption lost that nobody saved before
   std::vector<std::string> past_;         // a sentence for each attempt that failed
   std::optional<int> first_failure_;      // the exit code it gives
   std::optional<Time> first_failure_at_;  // absent when a process could not be started
@@ -404,13 +483,15 @@ class Supervisor {
   bool told_ended_ = false;  // in this attempt, see `tell_ended`
   Escalation escalation_ = Escalation::kNone;
   Time escalate_at_ = Time::Infinite();
-  std::optional<Time> interrupted_;  // the last SIGINT
+  Time escalate_meant_ = Time::Infinite();  // at which it would, but for `raised_settle`
+  std::optional<Time> interrupted_;         // the last SIGINT
   bool killed_by_interrupt_ = false;
   PreemptedRun preempted_;
   std::optional<Time> first_preempted_;        // when the first process ended badly by it
   std::optional<Ending> first_preempted_end_;  // how
   std::optional<int> preempted_exit_code_;     // the first that a process gave by itself
   bool told_to_end_ = false;                   // by a signal
+  std::optional<int> end_signal_;              // the first that did
   std::map<int, TakenSignal> signals_taken_;   // as notices
   std::optional<Time> check_until_;            // set: it was asked for
   bool checked_ = false;

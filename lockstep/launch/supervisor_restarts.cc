@@ -54,6 +54,12 @@ std::string Supervisor::AttemptText(int32_t restarts) const {
 
 bool Supervisor::RestartFailed(Time now, Effects& out) {
   if (!first_failure_ || called_off_ || !MayRestart()) return false;
+  if (SameFailures() + 1 >= options_.same_failures_max && joined_ == false) return false;
+  if (BacksOff(now, out)) return true;
+  failure_texts_.push_back(FailureText());
+  if (failure_texts_.size() > static_cast<size_t>(options_.same_failures_max)) {
+    failure_texts_.erase(failure_texts_.begin());
+  }
   ++failures_;
   std::string cause = first_failure_text_;
   if (first_failed_) {
@@ -90,11 +96,15 @@ bool Supervisor::StartPreemptedAgain(Time now, Effects& out) {
                                               ", or when that is withdrawn"))));
   }
   if (now < *again_at_) return true;
+  if (!preempted_.saved()) {
+    lost_ = absl::StrCat(AttemptText(restarts_), " was preempted without a checkpoint of all (",
+                         preempted_.Summary(), "), so its work since the one before was lost");
+  }
   ++restarts_;
   if (options_.alone) {
     out.restart = restarts_;
   } else {
-    out.attempt_over = AttemptOver{.exit_code = ExitCodeOfAttempt(), .again = true};
+    out.attempt_over = AttemptOver{.exit_code = ExitCodeOfAttempt(now), .again = true};
   }
   ForgetAttempt();
   return true;
@@ -120,6 +130,9 @@ void Supervisor::ForgetAttempt() {
   again_at_.reset();
   check_until_.reset();
   checked_ = false;
+  cause_.clear();
+  joined_.reset();
+  restart_at_.reset();
   if (preempted_.attempt() > 0) preempted_ = PreemptedRun(preempted_.attempt());
 }
 
@@ -139,7 +152,14 @@ void Supervisor::On(Time now, const AttemptCalledOff& event, Effects& out) {
   called_off_ = event.why;
   another_follows_ = event.another;
   const int running = CountRunning();
-  if (!failed_here) {
+  // Somebody else is the cause, and ours failed by that.
+  const bool ours = failed_here && event.why.find(first_failure_text_) != std::string::npos &&
+                    event.why.find(" is gone") == std::string::npos;
+  if (failed_here && !ours) {
+    cause_ = event.why;
+    first_failed_.reset();
+    out.sentences.push_back(event.why);
+  } else if (!failed_here) {
     out.sentences.push_back(running == 0 || !event.another
                                 ? event.why
                                 : absl::StrCat(event.why, "; our processes are stopped"));
@@ -154,8 +174,8 @@ void Supervisor::On(Time now, const RunEnded& event, Effects& out) {
   if (!Waits()) return;
   // Where nothing ever ran, `why` says how long we waited.
   const std::string after = now == *began_ ? "" : absl::StrCat(" after ", Spell(now - *began_));
-  Finish(event.exit_code, absl::StrFormat("%s%s, exit code %d", event.why, after, event.exit_code),
-         out);
+  Finish(now, event.exit_code,
+         absl::StrFormat("%s%s, exit code %d", event.why, after, event.exit_code), out);
 }
 
 }  // namespace lockstep::launch

@@ -19,6 +19,7 @@ class RestartsTest : public SupervisorFixture {
   RestartsTest() {
     options_.size = 2;
     options_.max_restarts = 2;
+    options_.restart_backoff = absl::ZeroDuration();
   }
   void Start() {
     supervisor_.emplace(options_);
@@ -165,6 +166,75 @@ TEST_F(RestartsTest, WhatCannotBeStartedIsNotTriedAgain) {
   EXPECT_EQ(last.exit_code, kExitNotFound);
 }
 
+TEST_F(RestartsTest, UseA07_RestartsThatFailAtOnceComeEverLater) {
+  options_.restart_backoff = absl::Seconds(1);
+  options_.restart_backoff_max = absl::Seconds(3);
+  options_.max_restarts = 9;
+  Start();
+  for (const int wait : {0, 1, 2, 3, 3}) {
+    End(1, {0, SIGKILL});
+    Effects over = End(0, {static_cast<int>(pid_), 0});
+    if (wait > 0) {
+      EXPECT_FALSE(over.restart.has_value());
+      EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(wait));
+      over = Pass(absl::Seconds(wait));
+    }
+    EXPECT_TRUE(over.restart.has_value()) << wait;
+    Begin({.size = 2});
+  }
+  // What ran for long begins anew.
+  now_ = now_ + absl::Minutes(1);
+  End(1, {0, SIGKILL});
+  EXPECT_TRUE(End(0, {1, 0}).restart.has_value());
+}
+
+TEST_F(RestartsTest, TheSameFailureThreeTimesBeforeAnybodyJoinedEndsTheRun) {
+  options_.max_restarts = 9;
+  options_.asks_root_cause = true;
+  for (const bool joined : {false, true}) {
+    Start();
+    for (int times = 0; times < 2; ++times) {
+      End(1, {1, 0}, {"ModuleNotFoundError"});
+      Pass(options_.settle);
+      EXPECT_TRUE(End(0, {0, SIGTERM}).restart.has_value());
+      Begin({.size = 2});
+    }
+    End(1, {1, 0}, {"ModuleNotFoundError"});
+    Pass(options_.settle);
+    EXPECT_TRUE(End(0, {0, SIGTERM}).ask_root_cause);
+    const Effects last = Do(RootCauseTold{.joined = joined});
+    EXPECT_EQ(last.restart.has_value(), joined);
+    if (joined) continue;
+    EXPECT_EQ(last.exit_code, 1);
+    EXPECT_THAT(last.sentences.back(), HasSubstr("giving up: the same failure 3 times before "
+                                                 "anybody joined; failed after"));
+  }
+}
+
+TEST_F(RestartsTest, UseA10_WhatARestartWithoutACheckpointLostStandsInTheLastLine) {
+  options_.on_preempt = OnPreempt::kRestart;
+  Start();
+  Do(PreemptionTold{.attempt = 1, .id = 1, .open = true, .near = true, .sources = {"gce"}});
+  Do(PreemptionTold{.attempt = 1,
+                    .id = 1,
+                    .near = true,
+                    .step = 7,
+                    .outcome = "not_saved",
+                    .text = "nobody saved",
+                    .sources = {"gce"}});
+  End(1, {0, SIGKILL});
+  End(0, {0, SIGKILL});
+  ASSERT_TRUE(Do(PreemptionChecked{}).restart.has_value());
+  Begin({.size = 2});
+  End(0, {0, 0});
+  Effects last = End(1, {0, 0});
+  if (last.check_preemption) last = Do(PreemptionChecked{});
+  EXPECT_EQ(last.exit_code, 0);
+  EXPECT_THAT(last.sentences.back(),
+              HasSubstr("attempt 1 was preempted without a checkpoint of all (preemption 1 (gce): "
+                        "not_saved: nobody saved), so its work since the one before was lost"));
+}
+
 TEST_F(RestartsTest, AServerThatEndedIsNotStartedAgain) {
   Start();
   Do(ServerEnded{{1, 0}});
@@ -227,6 +297,21 @@ TEST_F(NodesTest, TheOthersHearOfAFailureAtOnceAndDecideWhatFollows) {
   const Effects ended = Do(RunEnded{0, "all nodes are done"});
   EXPECT_EQ(ended.exit_code, 0);
   EXPECT_THAT(ended.sentences.back(), "all nodes are done after 0.2 s, exit code 0");
+}
+
+TEST_F(NodesTest, UseA08_ANodeThatIsGoneIsTheCauseAndNotOursThatFailedByIt) {
+  Start();
+  End(3, {1, 0});
+  const Effects called = Do(AttemptCalledOff{
+      "node 1 on h2 is gone: its connection broke; then node 0: task/3 (pid 101) ended with exit "
+      "code 1 after 0.0 s",
+      false});
+  EXPECT_THAT(called.sentences, ElementsAre(HasSubstr("node 1 on h2 is gone")));
+  Pass(options_.grace);
+  End(2, {0, SIGTERM});
+  const Effects last = Do(RunEnded{1, "node 1 on h2 is gone"});
+  EXPECT_THAT(last.sentences, Contains(HasSubstr("<- the first to fail")).Times(1));
+  EXPECT_THAT(last.sentences.front(), HasSubstr("node 1 on h2 is gone: its connection broke"));
 }
 
 TEST_F(NodesTest, WhatAnotherNodeFailedAtStopsOurs) {

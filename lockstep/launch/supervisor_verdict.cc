@@ -20,9 +20,12 @@ std::string LastLines(const std::vector<std::string>& lines) {
 }  // namespace
 
 // Whose failure the others followed from stands first, with what it said last.
-void Supervisor::Finish(int exit_code, std::string sentence, Effects& out) {
+void Supervisor::Finish(Time now, int exit_code, std::string sentence, Effects& out) {
   finished_ = true;
+  if (!lost_.empty()) absl::StrAppend(&sentence, "; ", lost_);
+  out.result = ResultOf(now, exit_code, sentence);
   for (std::string& past : past_) out.sentences.push_back(std::move(past));
+  if (!cause_.empty()) out.sentences.push_back(absl::StrCat(cause_, " <- the first to fail"));
   if (first_failed_) {
     const Process& cause = At(*first_failed_);
     out.sentences.push_back(
@@ -33,6 +36,63 @@ void Supervisor::Finish(int exit_code, std::string sentence, Effects& out) {
   }
   out.exit_code = exit_code;
   out.sentences.push_back(std::move(sentence));
+}
+
+std::string Supervisor::SentenceOfEnd(Time now, int exit_code) const {
+  const std::string after = Spell(now - *began_);
+  if (!first_failure_ && WasPreempted(now)) {
+    return absl::StrFormat("preempted after %s, exit code %d; %s", after, exit_code,
+                           preempted_.Summary());
+  }
+  if (exit_code == 0) return absl::StrFormat("all %d succeeded in %s", processes_.size(), after);
+  std::string what = "failed";
+  if (killed_by_interrupt_) {
+    what = "interrupted";
+  } else if (end_signal_ && !first_failed_ && cause_.empty()) {
+    what = absl::StrCat("ended by ", SignalName(*end_signal_));
+  } else if (SameFailures() + 1 >= options_.same_failures_max && joined_ == false) {
+    what = absl::StrFormat("giving up: the same failure %d times before anybody joined; failed",
+                           SameFailures() + 1);
+  }
+  return absl::StrFormat("%s after %s, exit code %d", what, after, exit_code);
+}
+
+RunResult Supervisor::ResultOf(Time now, int exit_code, const std::string& sentence) const {
+  RunResult result{.outcome = "failed",
+                   .why = sentence,
+                   .cause = cause_,
+                   .exit_code = exit_code,
+                   .attempts = restarts_ + 1,
+                   .lasted = now - *began_,
+                   .past = past_};
+  const bool signalled = end_signal_ && !first_failed_ && cause_.empty();
+  if (!first_failure_ && WasPreempted(now)) {
+    result.outcome = "preempted";
+  } else if (exit_code == 0) {
+    result.outcome = "succeeded";
+  } else if (killed_by_interrupt_) {
+    result.outcome = "interrupted";
+  } else if (signalled) {
+    result.outcome = "signalled";
+  }
+  if (first_failed_) {
+    result.first_failed = first_failed_->value();
+    const auto at = static_cast<size_t>(first_failed_->value() - first_);
+    result.cause = Verdict(*first_failed_, processes_[at]);
+  }
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    const Process& process = processes_[i];
+    const bool started = process.state != ProcessState::kNotStarted;
+    result.processes.push_back(
+        {.member = Member(i).value(),
+         .pid = process.pid,
+         .started = started,
+         .ending = process.ending,
+         .lasted = started ? process.ended - process.started : absl::ZeroDuration(),
+         .error = process.error,
+         .last_lines = process.last_lines});
+  }
+  return result;
 }
 
 const Supervisor::Process* Supervisor::FirstEndedWell() const {
@@ -105,8 +165,12 @@ std::string Supervisor::Verdict(MemberIndex member, const Process& process) cons
   if (process.ending.signal != 0 && process.ending.signal == process.sent) {
     absl::StrAppend(&text, " (sent by lockstep run)");
   }
+  if (first_failed_ == member) {
+    // The others say that they failed by it, and it had not told them that it goes.
+    if (process.ending.succeeded()) absl::StrAppend(&text, " without leaving the job");
+    return absl::StrCat(text, " <- the first to fail");
+  }
   if (first_failed_) absl::StrAppend(&text, process.before_failure);
-  if (first_failed_ == member) absl::StrAppend(&text, " <- the first to fail");
   return text;
 }
 

@@ -68,6 +68,7 @@ struct EventNames : Names<coord::Event> {
     NameOf<coord::ReportSave>("report_save");
     NameOf<coord::ProcessStarted>("process_started");
     NameOf<coord::ProcessEnded>("process_ended");
+    NameOf<coord::ProcessEnding>("process_ending");
     NameOf<coord::ProcessStopped>("process_stopped");
     NameOf<coord::ProcessContinued>("process_continued");
     NameOf<coord::RunBegan>("run_began");

@@ -1,9 +1,26 @@
 #include "lockstep/server/native_requests.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::server {
+
+namespace {
+
+// Of an exception's text: `process_error_bytes_max`.
+constexpr size_t kProcessErrorBytesMax = 512;
+
+std::string OneLine(std::string text) {
+  text.resize(std::min(text.size(), kProcessErrorBytesMax));
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return text;
+}
+
+}  // namespace
 
 absl::StatusOr<coord::Event> EventOf(const wire::native::ProcessReport& report, int32_t size) {
   using wire::native::ProcessEvent;
@@ -22,6 +39,9 @@ absl::StatusOr<coord::Event> EventOf(const wire::native::ProcessReport& report, 
                                  .pid = report.pid,
                                  .exit_code = report.exit_code,
                                  .signal = report.signal};
+    case ProcessEvent::kEnding:
+      return coord::ProcessEnding{
+          .member = member, .pid = report.pid, .error = OneLine(report.error)};
     case ProcessEvent::kStopped:
       return coord::ProcessStopped{.member = member, .pid = report.pid};
     case ProcessEvent::kContinued:

@@ -119,6 +119,7 @@ std::string Rest(const coord::ProcessStarted& e) { return absl::StrCat(" pid=", 
 std::string Rest(const coord::ProcessEnded& e) {
   return absl::StrCat(" pid=", e.pid, " exit=", e.exit_code, " signal=", e.signal);
 }
+std::string Rest(const coord::ProcessEnding& e) { return absl::StrCat(" pid=", e.pid); }
 std::string Rest(const coord::ProcessStopped& e) { return absl::StrCat(" pid=", e.pid); }
 std::string Rest(const coord::ProcessContinued& e) { return absl::StrCat(" pid=", e.pid); }
 std::string Rest(const coord::RunBegan& e) { return absl::StrCat(" size=", e.size); }

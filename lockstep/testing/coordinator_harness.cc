@@ -220,6 +220,11 @@ void CoordinatorHarness::ProcessEnded(int member, int64_t pid, int exit_code, in
       .member = MemberIndex(member), .pid = pid, .exit_code = exit_code, .signal = signal});
 }
 
+void CoordinatorHarness::ProcessEnding(int member, int64_t pid, std::string error) {
+  Handle(
+      coord::ProcessEnding{.member = MemberIndex(member), .pid = pid, .error = std::move(error)});
+}
+
 void CoordinatorHarness::ProcessStopped(int member, int64_t pid) {
   Handle(coord::ProcessStopped{.member = MemberIndex(member), .pid = pid});
 }

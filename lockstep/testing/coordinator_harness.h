@@ -140,6 +140,7 @@ class CoordinatorHarness {
   void ProcessEnded(int member, int64_t pid, int exit_code, int signal = 0);
   void ProcessStopped(int member, int64_t pid);
   void ProcessContinued(int member, int64_t pid);
+  void ProcessEnding(int member, int64_t pid, std::string error = "");
   void Stop();
 
   // Registers all members, as incarnations `first`, `first` + 1, ...; fails the test unless all are

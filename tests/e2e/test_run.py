@@ -328,17 +328,30 @@ def test_server_program_that_is_not_there():
     assert "LOCKSTEP_SERVER names a program that is not there" in ended.text()
 
 
-def test_own_server_that_dies_is_told():
-    with Command(LOCKSTEP, "run", "-n", "1", "--grace", "0s", "--", "sh", "-c",
-                 "echo up; exec sleep 1000") as command:
+# Until its server is gone.
+NEEDS_SERVER = ("import os, socket, sys, time\n"
+                "host, port = os.environ['LOCKSTEP_COORDINATOR'].rsplit(':', 1)\n"
+                "print('up', flush=True)\n"
+                "while True:\n"
+                "    try: socket.create_connection((host, int(port))).close()\n"
+                "    except OSError: sys.exit(int(sys.argv[1]))\n"
+                "    time.sleep(0.05)\n")
+
+
+@pytest.mark.parametrize("own, code", [(3, 125), (0, 0)])
+def test_use_a06_own_server_that_dies_is_the_cause_of_a_failure_only(own, code):
+    with Command(LOCKSTEP, "run", "-n", "1", "--", sys.executable, "-c", NEEDS_SERVER,
+                 own) as command:
         command.wait_for("] up$")
         address = command.wait_for(r"coordinator (\S+) \(started for this run\)")[0][1]
         answer = subprocess.run([LOCKSTEP, "status", "--coordinator", address, "-o", "json"],
                                 stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                 timeout=DEADLINE_S, check=True)
         os.kill(json.loads(answer.stdout)["server"]["pid"], signal.SIGKILL)
-        assert command.end() == 125, command.text()
-        assert "the coordinator's server was killed by SIGKILL although nobody" in command.text()
+        assert command.end() == code, command.text()
+        gone = "the coordinator's server was killed by SIGKILL although nobody asked it to"
+        assert gone in command.text()
+        assert (f"{gone} <- the first to fail" in command.text()) == (code != 0)
 
 
 def test_running_server_gives_size_and_addresses_and_learns_of_the_processes(server):

@@ -95,7 +95,7 @@ def test_the_error_that_torchs_record_writes_is_told(tmp_path):
             "main()\n")
     with start(tmp_path, "-n", "2", "--grace", "0s", code=code) as command:
         assert command.end() == 1, command.text()
-        assert re.search(r"task/1 .*: ValueError: loss is nan <- the first to fail", command.text())
+        assert re.search(r"task/1 .*: ValueError: loss is nan, .* <- the first to fail", command.text())
 
 
 def test_two_nodes_of_which_one_is_killed_and_the_job_goes_on(tmp_path):

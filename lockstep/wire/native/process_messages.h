@@ -18,15 +18,17 @@ enum class ProcessEvent : int32_t {
   kEnded = 2,
   kStopped = 3,  // by SIGSTOP or a debugger
   kContinued = 4,
+  kEnding = 5,  // soon: it raised `error`, or its launcher tells it to end
 };
 
-constexpr std::array<EnumName<ProcessEvent>, 5> EnumNames(ProcessEvent) {
+constexpr std::array<EnumName<ProcessEvent>, 6> EnumNames(ProcessEvent) {
   using enum ProcessEvent;
   return {{{kUnspecified, "unspecified"},
            {kStarted, "started"},
            {kEnded, "ended"},
            {kStopped, "stopped"},
-           {kContinued, "continued"}}};
+           {kContinued, "continued"},
+           {kEnding, "ending"}}};
 }
 
 // May arrive twice: who loses a link before the answer sends again.
@@ -39,6 +41,8 @@ struct ProcessReport {
   // Of an end; exactly one is meaningful: `signal` when it is not zero.
   int32_t exit_code = 0;
   int32_t signal = 0;
+  // Of kEnding: the exception that ends it, on one line; empty: none does.
+  std::string error;
 
   friend bool operator==(const ProcessReport&, const ProcessReport&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ProcessReport";
@@ -48,7 +52,8 @@ struct ProcessReport {
         Field(3, "event", &ProcessReport::event),
         Field(4, "host", &ProcessReport::host, kNameBytes), Field(5, "pid", &ProcessReport::pid),
         Field(6, "exit_code", &ProcessReport::exit_code),
-        Field(7, "signal", &ProcessReport::signal));
+        Field(7, "signal", &ProcessReport::signal),
+        Field(8, "error", &ProcessReport::error, kSentenceBytes));
   }
 };
 

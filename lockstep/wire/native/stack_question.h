@@ -29,6 +29,7 @@ struct StacksAsked {
   bool native = false;
   std::string because;  // it was asked when this happened; empty: somebody wants to know
   bool say = false;     // launchers say in their own output what they saw
+  bool signal = false;  // who does not answer otherwise is signalled
 
   friend bool operator==(const StacksAsked&, const StacksAsked&) = default;
 };
