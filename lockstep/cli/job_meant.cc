@@ -41,8 +41,7 @@ bool StoreIsUsed(const JobStatus& job) {
 // Of a torchrun's workers: with their store. Of its nodes: the workers', when there are any.
 JobStatus WithTorchrun(ServerCommand& self, JobStatus job) {
   if (absl::EndsWith(job.job, kNodesSuffix)) {
-    auto workers =
-        OnlyJobOf(self.Status(std::string(absl::StripSuffix(job.job, kNodesSuffix))));
+    auto workers = OnlyJobOf(self.Status(std::string(absl::StripSuffix(job.job, kNodesSuffix))));
     if (!workers.ok()) return job;
     if (!StoreIsUsed(*workers)) {
       workers->store = job.store;
@@ -67,9 +66,8 @@ absl::StatusOr<JobStatus> WithTorchrun(ServerCommand& self, absl::StatusOr<JobSt
 // Whether the workers of these nodes are a choice, too.
 bool IsNodesOfAnother(const std::vector<Choice>& choices, const Choice& one) {
   const std::string workers(absl::StripSuffix(one.job, kNodesSuffix));
-  return workers != one.job &&
-         std::find(choices.begin(), choices.end(), Choice{one.coordinator, workers}) !=
-             choices.end();
+  return workers != one.job && std::find(choices.begin(), choices.end(),
+                                         Choice{one.coordinator, workers}) != choices.end();
 }
 
 absl::Status SayWhich(const std::vector<Choice>& choices) {

@@ -26,18 +26,22 @@ using namespace wire::native;  // NOLINT: the messages are what this file is abo
 absl::StatusOr<std::map<int32_t, std::string>> WhoTakesPart(ServerCommand& self,
                                                             const std::string& job,
                                                             link::Client& client) {
-  const auto cards = client.Call(
-      ListKeys{.directory = std::string(kRendezvousCards), .limit = kMembersMax}, self.timeout());
-  if (!cards.ok()) return cards.status();
+  std::map<int32_t, std::string> members;
+  ListKeys page{.directory = std::string(kRendezvousCards), .limit = kMembersMax};
+  for (bool more = true; more;) {
+    const auto cards = client.Call(page, self.timeout());
+    if (!cards.ok()) return cards.status();
+    for (const Entry& entry : cards->entries) {
+      int32_t member = 0;
+      if (absl::SimpleAtoi(entry.key.substr(entry.key.rfind('/') + 1), &member)) {
+        members[member] = absl::StrCat("member ", member);
+      }
+      page.after = entry.key;
+    }
+    more = cards->more && !cards->entries.empty();
+  }
   const auto status = self.Status(job);
   if (!status.ok()) return status.status();
-  std::map<int32_t, std::string> members;
-  for (const Entry& entry : cards->entries) {
-    int32_t member = 0;
-    if (absl::SimpleAtoi(entry.key.substr(entry.key.rfind('/') + 1), &member)) {
-      members[member] = absl::StrCat("member ", member);
-    }
-  }
   for (const JobStatus& each : status->jobs) {
     for (const MemberStatus& member : each.members) {
       if (members.contains(member.index)) members[member.index] = member.name;

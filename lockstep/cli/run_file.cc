@@ -87,8 +87,7 @@ bool Prepare(const std::string& folder) {
 absl::Status WriteWhole(const std::string& path, const std::string& text) {
   const std::string part = absl::StrCat(path, ".part");
   ::unlink(part.c_str());
-  const int file =
-      ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   const bool written =
       file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const int error = errno;

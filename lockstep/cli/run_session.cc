@@ -194,7 +194,7 @@ class Session : public launch::LaunchHost {
   runtime::Loop loop_;
   asio::posix::stream_descriptor signals_;
   const std::unique_ptr<RunNotices> notices_;  // posts to the loop
-  std::optional<RunFile> run_file_;  // tells others on this host that the run goes on
+  std::optional<RunFile> run_file_;            // tells others on this host that the run goes on
   RunStacks stacks_;
   launch::ExceptionPipe exceptions_;
   launch::OutputSink output_;

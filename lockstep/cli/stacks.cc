@@ -52,8 +52,7 @@ void AddStacks(CLI::App& app, Invocation& invocation) {
   CLI::App* const command =
       app.add_subcommand("stacks", "Where the processes of a job are in their code");
   auto given = std::make_shared<StacksArguments>();
-  command->add_option("job", given->job, "Which job; the only one if not given")
-      ->type_name("JOB");
+  command->add_option("job", given->job, "Which job; the only one if not given")->type_name("JOB");
   command->add_flag("--missing", given->missing, "Only of members that others wait for");
   command->add_flag("--native", given->native,
                     "By gdb, of C and C++ too; each process stands still for seconds");

@@ -76,14 +76,15 @@ class Teller {
     if (!numbers || numbers->front() < 1 || numbers->front() > INT32_MAX) return false;
     const auto client = self_.Connect();
     if (client.ok()) {
-      (void)(*client)->Call(wire::native::CreateJob{.job = job_,
-                                                    .size = static_cast<int32_t>(numbers->front())},
-                            self_.timeout());
+      (void)(*client)->Call(
+          wire::native::CreateJob{.job = job_, .size = static_cast<int32_t>(numbers->front())},
+          self_.timeout());
     }
     if (started_) return true;
     started_ = true;
-    stacks_.Start({.job = job_, .link = self_.coordinator()},
-                  [](auto told) { told(RunStacks::LastLines()); }, [](const std::string&) {});
+    stacks_.Start(
+        {.job = job_, .link = self_.coordinator()}, [](auto told) { told(RunStacks::LastLines()); },
+        [](const std::string&) {});
     return true;
   }
 

@@ -25,8 +25,7 @@ int Why(ServerCommand& self, const std::string& name) {
   // Also when all seems well: of a collective that hangs the server knows nothing.
   const std::vector<observe::Look> looks =
       LookAtJob(self.coordinator(), job, std::min(self.timeout(), kStacksTimeout));
-  const std::vector<observe::DataWait> data =
-      DataWaitsAt(self.coordinator(), job, self.timeout());
+  const std::vector<observe::DataWait> data = DataWaitsAt(self.coordinator(), job, self.timeout());
   const observe::Verdict verdict = observe::Diagnose(job, looks, data).verdict;
   self.out() << (self.json() ? observe::WhyJson(job, looks, data)
                              : observe::WhyText(job, looks, data));

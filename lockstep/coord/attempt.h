@@ -144,19 +144,24 @@ class Attempt {
   void Snapshot(std::vector<TimedRecord>& records) const;
 
   Time NextDeadline() const;
+  // All but the members.
   void FillView(Time now, CoordinatorView& view) const;
   MemberView ViewOf(Time now, MemberIndex member) const;
+  // Adds to `why` of a member that is silent that its whole host is. Lists `heard` when it is the
+  // first to need it.
+  void NameSilentHost(Time now, MemberView& view, std::optional<HostsHeard>& heard) const;
   // As a member that has not joined, of which only a process of the newest run is known.
   MemberView ProcessViewOf(Time now, MemberIndex member) const;
-  // By host: when any of its members that are in was heard last.
-  std::map<std::string, Time> HostsHeard() const;
+  HostsHeard ListHostsHeard() const;
   // "; host-b has not been heard for 3.2s" of a member that is silent, when all of its host are and
   // others run elsewhere; else empty.
-  std::string SilentHostText(Time now, MemberIndex member,
-                             const std::map<std::string, Time>& heard) const;
+  std::string SilentHostText(Time now, MemberIndex member, const HostsHeard& heard) const;
   // Whether a member is connected, or waits to be let in.
   bool AnybodyIsIn() const { return membership_.connected() > 0 || !registration_.idle(); }
   const KeyValues& keys() const { return keys_; }
+  size_t CountConnected() const;
+  // Its condition is kMissing; much cheaper than ViewOf.
+  bool IsMissing(MemberIndex member) const;
 
  private:
   struct Shutdown {
@@ -226,7 +231,6 @@ class Attempt {
   void TellJoined(MemberIndex member, Effects& out) const;
   // Who became suspect, and who is well again.
   void TellTurns(Time now, Effects& out);
-  void NameSilentHosts(Time now, std::vector<MemberView>& members) const;
 
   JobRecord& job_;
   const ServiceIncarnation service_;

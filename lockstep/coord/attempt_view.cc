@@ -18,27 +18,23 @@ size_t Attempt::waits() const {
          registration_.waits() + preemption_.waits() + parked_.size();
 }
 
-void Attempt::NameSilentHosts(Time now, std::vector<MemberView>& members) const {
-  std::map<std::string, Time> heard;
-  for (MemberView& view : members) {
-    const Membership::Member& member = membership_.Get(view.member);
-    const bool silent = view.condition == MemberCondition::kSuspect && member.suspect &&
-                        (member.link == Membership::Link::kUp ||
-                         member.link == Membership::Link::kSilent);
-    if (!silent || job_.processes[view.member.value()].stopped) continue;
-    if (heard.empty()) heard = HostsHeard();
-    view.why += SilentHostText(now, view.member, heard);
-  }
+void Attempt::NameSilentHost(Time now, MemberView& view, std::optional<HostsHeard>& heard) const {
+  const Membership::Member& member = membership_.Get(view.member);
+  const bool silent =
+      view.condition == MemberCondition::kSuspect && member.suspect &&
+      (member.link == Membership::Link::kUp || member.link == Membership::Link::kSilent);
+  if (!silent || job_.processes[view.member.value()].stopped) return;
+  if (!heard) heard = ListHostsHeard();
+  view.why += SilentHostText(now, view.member, *heard);
 }
 
 void Attempt::FillView(Time now, CoordinatorView& view) const {
   view.service = service_;
   view.started = started_.value_or(now);
   view.state = state();
-  for (int32_t i = 0; i < membership_.size(); ++i) {
-    view.members.push_back(ViewOf(now, MemberIndex(i)));
+  for (int32_t i = 0; i < membership_.size() && !view.somebody_came; ++i) {
+    view.somebody_came = !IsMissing(MemberIndex(i));
   }
-  NameSilentHosts(now, view.members);
   const size_t rows_max = job_.options.view_rows_max;
   view.barriers = barriers_.View(rows_max);
   view.barriers_open = barriers_.open() + (shutdown_.gathering ? 1 : 0);
@@ -104,8 +100,8 @@ std::string WhyMissing(Time now, const ProcessRecord& process) {
 
 }  // namespace
 
-std::map<std::string, Time> Attempt::HostsHeard() const {
-  std::map<std::string, Time> heard;
+HostsHeard Attempt::ListHostsHeard() const {
+  HostsHeard heard;
   for (int32_t i = 0; i < membership_.size(); ++i) {
     const Membership::Member& member = membership_.Get(MemberIndex(i));
     if (member.state != MemberState::kConnected) continue;
@@ -117,8 +113,7 @@ std::map<std::string, Time> Attempt::HostsHeard() const {
   return heard;
 }
 
-std::string Attempt::SilentHostText(Time now, MemberIndex member,
-                                    const std::map<std::string, Time>& heard) const {
+std::string Attempt::SilentHostText(Time now, MemberIndex member, const HostsHeard& heard) const {
   const std::string& host = job_.HostOf(member);
   const auto found = heard.find(host);
   if (heard.size() < 2 || found == heard.end()) return "";
@@ -142,6 +137,23 @@ MemberView Attempt::ProcessViewOf(Time now, MemberIndex index) const {
   return view;
 }
 
+size_t Attempt::CountConnected() const {
+  size_t connected = 0;
+  for (int32_t i = 0; i < membership_.size(); ++i) {
+    const MemberIndex member(i);
+    const bool is = membership_.Get(member).state == MemberState::kConnected;
+    if (is && !told_.contains(member)) ++connected;
+  }
+  return connected;
+}
+
+bool Attempt::IsMissing(MemberIndex index) const {
+  const Membership::Member& member = membership_.Get(index);
+  if (member.state == MemberState::kError) return !member.ever_registered;
+  return member.state == MemberState::kDisconnected && !registration_.Waits(index) &&
+         !member.grace_until;
+}
+
 MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
   const Membership::Member& member = membership_.Get(index);
   const ProcessRecord& process = job_.processes[index.value()];
@@ -153,8 +165,12 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
                   .name = job_.NameWithLife(index),
                   .since = member.since,
                   .peer = member.peer,
-                  .host = told ? place.host : launched ? process.host : "",
-                  .pid = told ? place.pid : launched ? process.pid : 0,
+                  .host = told       ? place.host
+                          : launched ? process.host
+                                     : "",
+                  .pid = told       ? place.pid
+                         : launched ? process.pid
+                                    : 0,
                   .step = member.step,
                   .phase = member.phase,
                   .labels = member.labels,

@@ -566,8 +566,10 @@ std::vector<BarrierView> BarrierTable::View(size_t rows_max) const {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   if (oldest.size() > rows_max) oldest.resize(rows_max);
   std::vector<BarrierView> views;
+  size_t members = 0;
   for (const auto& [opened, pointer] : oldest) {
     const Barrier& barrier = *pointer;
+    if (members >= kViewMembersMax) break;
     BarrierView view{.barrier = {barrier.id, barrier.counter},
                      .opened = barrier.open->opened(),
                      .deadline = barrier.open->deadline(),
@@ -575,6 +577,7 @@ std::vector<BarrierView> BarrierTable::View(size_t rows_max) const {
     for (const Gathering::Arrival& arrival : barrier.open->Waiting()) {
       view.waiting.push_back(arrival.member);
     }
+    members += view.waiting.size() + view.awaited.size();
     views.push_back(std::move(view));
   }
   return views;

@@ -135,9 +135,8 @@ TEST_F(Notices, TellWhoIsSilentForLong) {
 
 TEST_F(Notices, TellOfAHostThatFellSilent) {
   for (int member = 0; member < 3; ++member) {
-    h.Handle(ProcessStarted{.member = MemberIndex(member),
-                            .host = member == 0 ? "h1" : "h2",
-                            .pid = 50 + member});
+    h.Handle(ProcessStarted{
+        .member = MemberIndex(member), .host = member == 0 ? "h1" : "h2", .pid = 50 + member});
   }
   h.KeepAlive({0, 1});
   h.Advance(absl::Seconds(60));

@@ -444,11 +444,24 @@ Time Coordinator::NextDeadline() const {
   return std::min({attempt_->NextDeadline(), sessions_.NextDeadline(), job_watch_.NextDeadline()});
 }
 
-void Coordinator::ForEachKeyBelow(absl::string_view directory, KeyValues::KeyVisitor visit) const {
-  attempt_->keys().ForEachBelow(directory, visit);
+bool Coordinator::ForEachKeyBelow(absl::string_view directory, absl::string_view after,
+                                  size_t keys_max, KeyValues::KeyVisitor visit) const {
+  return attempt_->keys().ForEachBelow(directory, after, keys_max, visit);
 }
 
-CoordinatorView Coordinator::View(Time now) const {
+bool Coordinator::IsOver() const { return attempt_->failed() || attempt_->ended(); }
+
+bool Coordinator::ShowsNewerRun() const {
+  if (stopped_ || attempt_->AnybodyIsIn() || !job_->HasNewerRun()) return false;
+  return IsOver() || attempt_->state() == AttemptState::kWaiting;
+}
+
+// What processes of a newer run join begins the next attempt, once this one is over.
+int64_t Coordinator::attempt() const {
+  return job_->attempt + (ShowsNewerRun() && IsOver() ? 1 : 0);
+}
+
+CoordinatorView Coordinator::OfAttempt(Time now) const {
   CoordinatorView view{
       .job = job_->options.job, .size = job_->options.size, .attempt = job_->attempt};
   for (const auto& [version, error] : job_->errors) view.errors.push_back(error);
@@ -458,26 +471,48 @@ CoordinatorView Coordinator::View(Time now) const {
   return view;
 }
 
-CoordinatorView Coordinator::NewestRun(Time now) const {
-  CoordinatorView view = View(now);
-  const bool over = attempt_->failed() || attempt_->ended();
-  if (stopped_ || attempt_->AnybodyIsIn() || !job_->HasNewerRun()) return view;
-  if (!over && attempt_->state() != AttemptState::kWaiting) return view;
-  if (over) {
-    // What its processes join begins the next attempt; errors and members of this one are former.
-    ++view.attempt;
-    const bool goes_on =
-        view.preemption && view.preemption->state.phase != PreemptionPhase::kEnded;
-    if (!goes_on) view.preemption.reset();
-  }
-  view.state = AttemptState::kWaiting;
-  view.started = now;
-  view.barriers.clear();
-  view.barriers_open = 0;
-  for (MemberView& member : view.members) {
-    member = attempt_->ProcessViewOf(now, member.member);
+CoordinatorView Coordinator::View(Time now) const {
+  CoordinatorView view = OfAttempt(now);
+  std::optional<HostsHeard> heard;
+  for (int32_t i = 0; i < view.size; ++i) {
+    view.members.push_back(attempt_->ViewOf(now, MemberIndex(i)));
+    attempt_->NameSilentHost(now, view.members.back(), heard);
   }
   return view;
 }
+
+CoordinatorView Coordinator::Summary(Time now) const {
+  CoordinatorView view = OfAttempt(now);
+  if (!ShowsNewerRun()) return view;
+  view.attempt = attempt();
+  // Errors and members of an attempt that is over are former.
+  const bool goes_on = view.preemption && view.preemption->state.phase != PreemptionPhase::kEnded;
+  if (IsOver() && !goes_on) view.preemption.reset();
+  view.state = AttemptState::kWaiting;
+  view.started = now;
+  view.somebody_came = false;
+  view.barriers.clear();
+  view.barriers_open = 0;
+  return view;
+}
+
+MemberView Coordinator::ViewOf(Time now, MemberIndex member,
+                               std::optional<HostsHeard>& heard) const {
+  if (ShowsNewerRun()) return attempt_->ProcessViewOf(now, member);
+  MemberView view = attempt_->ViewOf(now, member);
+  attempt_->NameSilentHost(now, view, heard);
+  return view;
+}
+
+std::string Coordinator::NameOf(MemberIndex member) const { return job_->Name(member); }
+
+bool Coordinator::AnyProcessRuns() const {
+  return std::any_of(job_->processes.begin(), job_->processes.end(),
+                     [](const ProcessRecord& process) {
+                       return process.running && !process.stopped && !process.left_out;
+                     });
+}
+
+size_t Coordinator::CountConnected() const { return attempt_->CountConnected(); }
 
 }  // namespace lockstep::coord

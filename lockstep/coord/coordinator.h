@@ -61,11 +61,23 @@ class Coordinator {
 
   // The current attempt.
   CoordinatorView View(Time now) const;
-  // For people: the newest run. Once processes run that nobody has joined from, it is theirs: what
+  // For people: the newest run, without its members, of which there may be many: those are looked
+  // at one by one. Once processes run that nobody has joined from, the newest run is theirs: what
   // became of the attempt's members before says nothing about it. Otherwise it is the attempt.
-  CoordinatorView NewestRun(Time now) const;
-  // The keys of the current attempt below a directory, in order.
-  void ForEachKeyBelow(absl::string_view directory, KeyValues::KeyVisitor visit) const;
+  CoordinatorView Summary(Time now) const;
+  // One member of that run. `heard` is filled when it is first needed; keep it for the others.
+  MemberView ViewOf(Time now, MemberIndex member, std::optional<HostsHeard>& heard) const;
+  // The number of that run.
+  int64_t attempt() const;
+  // As errors list it: "task/2".
+  std::string NameOf(MemberIndex member) const;
+  bool AnyProcessRuns() const;
+  // Members that are in the attempt and have not left it.
+  size_t CountConnected() const;
+  // The first keys of the current attempt below a directory and behind `after`, in order. Returns
+  // whether there are more.
+  bool ForEachKeyBelow(absl::string_view directory, absl::string_view after, size_t keys_max,
+                       KeyValues::KeyVisitor visit) const;
 
   const CoordinatorOptions& options() const;
   // Of the current attempt.
@@ -107,6 +119,12 @@ class Coordinator {
   void HandleOther(Time now, const RunBegan& fact, Effects& out);
   void HandleOther(Time now, const Restored& fact, Effects& out);
   void HandleOther(Time now, const Stop& fact, Effects& out);
+  // Whether people are shown a run that nobody has joined from, in place of the attempt.
+  bool ShowsNewerRun() const;
+  bool IsOver() const;
+  // The current attempt, without its members.
+  CoordinatorView OfAttempt(Time now) const;
+
   void SetStopped(Time now, MemberIndex member, int64_t pid, bool stopped, Effects& out);
   void RecordProcess(MemberIndex member, Effects& out);
 

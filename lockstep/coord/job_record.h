@@ -34,8 +34,8 @@ struct ProcessRecord {
   bool newer = false;
   // It ended before the current attempt began, so it says nothing about that attempt's run.
   bool former = false;
-  Time since;             // when that became so
-  std::string ended;      // how, as far as this life of the server was told
+  Time since;         // when that became so
+  std::string ended;  // how, as far as this life of the server was told
 };
 
 // "its process was killed by SIGKILL".

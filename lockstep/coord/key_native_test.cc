@@ -231,6 +231,18 @@ TEST_F(SmallPages, EndBeforeTheLimit) {
   EXPECT_EQ(Text(List("", 9, "c")), "d=123@5 r5");
 }
 
+class ShortPages : public NativeKeys {
+ protected:
+  ShortPages() : NativeKeys({.page_entries_max = 2}) {}
+};
+
+TEST_F(ShortPages, Finding07_EndAfterSoManyKeys) {
+  for (const char* key : {"a", "b", "c"}) Set(key, "1");
+  EXPECT_EQ(Text(List("", 9)), "a=1@2 b=1@3 r4 more");
+  EXPECT_EQ(Text(List("", 9, "b")), "c=1@4 r4");
+  EXPECT_THAT(Text(List("")), AllOf(HasSubstr("page_entries_max (2)"), HasSubstr("in pages")));
+}
+
 TEST_F(ManyKeys, AreListedInPages) {
   for (const char* key : {"d/a", "d/b", "d/c", "e", "d"}) Set(key, "1");
   EXPECT_EQ(Text(List("d")), "d/a=1@2 d/b=1@3 d/c=1@4 r6");

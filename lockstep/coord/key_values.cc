@@ -361,11 +361,18 @@ void KeyValues::List(const ListKeys& request, Effects& out) const {
   size_t bytes = 0;
   for (; it != keys_.end() && absl::StartsWith(it->first, prefix); ++it) {
     bytes += it->first.size() + it->second->value.size();
+    const bool long_page = caller.native() && listed.entries.size() == options_.page_entries_max;
     const bool full = caller.native() ? bytes > options_.page_bytes_max && !listed.entries.empty()
                                       : bytes > options_.list_bytes_max;
-    if (request.limit > 0 && (full || listed.entries.size() == request.limit)) {
+    if (request.limit > 0 && (full || long_page || listed.entries.size() == request.limit)) {
       listed.more = true;
       break;
+    }
+    if (long_page) {
+      return out.Fail(caller.call,
+                      OverLimit(absl::StrCat("what is below ", QuotedKey(request.directory),
+                                             " (read it in pages)"),
+                                "page_entries_max", options_.page_entries_max));
     }
     if (full) {
       const std::string what = absl::StrCat("what is below ", QuotedKey(request.directory));
@@ -381,12 +388,15 @@ void KeyValues::List(const ListKeys& request, Effects& out) const {
   out.Succeed(caller.call, std::move(listed));
 }
 
-void KeyValues::ForEachBelow(absl::string_view directory, KeyVisitor visit) const {
+bool KeyValues::ForEachBelow(absl::string_view directory, absl::string_view after, size_t keys_max,
+                             KeyVisitor visit) const {
   const std::string prefix = absl::StrCat(directory, "/");
-  for (auto it = keys_.lower_bound(prefix);
-       it != keys_.end() && absl::StartsWith(it->first, prefix); ++it) {
+  auto it = after < prefix ? keys_.lower_bound(prefix) : keys_.upper_bound(after);
+  for (; it != keys_.end() && absl::StartsWith(it->first, prefix); ++it) {
+    if (keys_max-- == 0) return true;
     visit(it->first, *it->second);
   }
+  return false;
 }
 
 bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {

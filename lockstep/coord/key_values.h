@@ -95,9 +95,11 @@ class KeyValues {
   std::vector<const KeyWaits::Slot*> waiters(size_t rows_max) const {
     return waits_.First(rows_max);
   }
-  // Each key below the directory, in order. `visit` changes nothing here.
+  // The first keys below the directory and behind `after`, in order. `visit` changes nothing here.
+  // Returns whether there are more.
   using KeyVisitor = absl::FunctionRef<void(absl::string_view key, const StoredKey& stored)>;
-  void ForEachBelow(absl::string_view directory, KeyVisitor visit) const;
+  bool ForEachBelow(absl::string_view directory, absl::string_view after, size_t keys_max,
+                    KeyVisitor visit) const;
 
   // How many keys are waited for.
   size_t awaited() const { return waits_.keys(); }

@@ -147,10 +147,14 @@ TEST_F(KeyValuesTest, ShowsTheKeysBelowADirectoryInTheirOrder) {
   Set("a/b", "first");
   Set("ab/c", "beside it");
   std::vector<std::string> seen;
-  keys_.ForEachBelow("a", [&](absl::string_view key, const StoredKey& stored) {
+  const auto see = [&](absl::string_view key, const StoredKey& stored) {
     seen.push_back(absl::StrCat(key, "=", stored.value));
-  });
+  };
+  EXPECT_FALSE(keys_.ForEachBelow("a", "", 2, see));
   EXPECT_THAT(seen, testing::ElementsAre("a/b=first", "a/c=second"));
+  EXPECT_TRUE(keys_.ForEachBelow("a", "", 1, see));
+  EXPECT_FALSE(keys_.ForEachBelow("a", "a/b", 1, see));
+  EXPECT_THAT(seen, testing::ElementsAre("a/b=first", "a/c=second", "a/b=first", "a/c=second"));
 }
 
 TEST_F(KeyValuesTest, RefusesAKeyWithAZeroByte) {

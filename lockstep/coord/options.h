@@ -73,6 +73,8 @@ struct CoordinatorOptions {
   size_t list_bytes_max = size_t{1} << 30;
   // What a native client gets in one answer: a page ends before it, anything else is refused.
   size_t page_bytes_max = size_t{32} << 20;
+  // The same in keys, which bounds the time that one answer takes.
+  size_t page_entries_max = 8192;
   // Keys that one call waits for.
   size_t keys_per_wait_max = 65'536;
   size_t open_barriers_max = 10'000;

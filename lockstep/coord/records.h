@@ -83,7 +83,7 @@ struct ProcessChanged {
   bool stopped = false;
   bool left_out = false;  // nothing else holds then
   bool failed = false;
-  bool newer = false;   // as in ProcessRecord, as is the next
+  bool newer = false;  // as in ProcessRecord, as is the next
   bool former = false;
 };
 

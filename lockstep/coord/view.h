@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -104,15 +105,23 @@ struct JobChange {
   std::vector<ErrorView> errors;    // those that are new
 };
 
+// By host: when any of its members that are in was heard last.
+using HostsHeard = std::map<std::string, Time>;
+
+// With so many members listed, a view lists no further barrier.
+inline constexpr size_t kViewMembersMax = 131'072;
+
 struct CoordinatorView {
   std::string job;
   int32_t size = 0;
   int64_t attempt = 0;  // 1 is the first
   AttemptState state = AttemptState::kWaiting;
   ServiceIncarnation service;
-  Time started;  // of the attempt; meaningless before its first registration
+  Time started;                // of the attempt; meaningless before its first registration
+  bool somebody_came = false;  // in this attempt, and is not missing again
   std::vector<MemberView> members;
-  std::vector<BarrierView> barriers;   // open ones only, the oldest first; `view_rows_max`
+  // Open ones only, the oldest first; `view_rows_max`, and kViewMembersMax members in all.
+  std::vector<BarrierView> barriers;
   std::vector<KeyWaitView> key_waits;  // by key; as many at most
   size_t barriers_open = 0;            // all of them, as is the next
   size_t keys_awaited = 0;

@@ -190,24 +190,38 @@ void Connection::ReadDone(const asio::error_code& error, size_t bytes) {
     read_bytes_ = std::max(read_bytes_ / 2, kReadBytesMin);
   }
   // Of a closing link only the end counts, so that our last words are not lost in a reset.
-  if (state_ != State::kClosing) {
-    reader_.Commit(bytes);
+  if (state_ != State::kClosing) reader_.Commit(bytes);
+  TakeAll();
+}
+
+void Connection::TakeAll() {
+  bool all = true;
+  if (state_ == State::kGreeting || state_ == State::kOpen) {
     taking_ = true;
-    Take();
+    all = Take();
     taking_ = false;
     WriteNow();
   }
-  if (state_ != State::kClosed) Read();
+  if (state_ == State::kClosed) return;
+  if (all) return Read();
+  asio::post(io_, [self = shared_from_this()] { self->TakeAll(); });
 }
 
-void Connection::Take() {
+bool Connection::Take() {
+  // What waits for its turn was sent by somebody who lives.
   last_heard_ = MonotonicNow();
+  runtime::TurnBudget budget(kMessagesPerTurn);
   while (state_ == State::kGreeting || state_ == State::kOpen) {
     auto message = reader_.Next();
-    if (!message.ok()) return Close(message.status(), "protocol");
-    if (!message->has_value()) return;
+    if (!message.ok()) {
+      Close(message.status(), "protocol");
+      return true;
+    }
+    if (!message->has_value()) return true;
     Dispatch(*std::move(*message));
+    if (budget.Spent()) return false;
   }
+  return true;
 }
 
 void Connection::Dispatch(Message message) {

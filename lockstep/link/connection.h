@@ -22,6 +22,10 @@ namespace lockstep::link {
 // types are its own. What is sent in one turn of the loop goes out in one piece after it; in answer
 // to what was read, as soon as all of that is taken.
 //
+// Who sends much at once is served in turns with the others: after kMessagesPerTurn messages or
+// runtime::TurnBudget::kTime the rest waits for the next turn of the loop, in order, and nothing
+// more is read meanwhile.
+//
 //   kGreeting --Welcomed()--> kOpen --> kClosing (farewell on its way) --> kClosed
 //
 // Threads: loop-confined (to `io`). Ownership: alive while an operation is pending or somebody
@@ -34,6 +38,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     // Once, never from within a call of the owner's. `why` is never OK; `ClosedByPeer` says more.
     std::function<void(absl::Status why)> closed;
   };
+
+  static constexpr size_t kMessagesPerTurn = 64;
 
   ~Connection();
 
@@ -72,7 +78,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void Read();
   void ReadDone(const asio::error_code& error, size_t bytes);
-  void Take();
+  // Takes what was read, in as many turns as it needs; then reads on.
+  void TakeAll();
+  // False: the turn is over, and there is more.
+  bool Take();
   void Dispatch(Message message);
   bool MaySend(size_t bytes);
   void WriteSoon();

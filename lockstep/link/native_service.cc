@@ -44,6 +44,7 @@ Server::Handler MakeHandler(NativeService service) {
   return [service = std::move(service)](const Request& request, Responder responder) {
     switch (request.kind) {
       case KindOf<StatusRequest>::kKind:
+        if (service.status == nullptr) break;
         return Serve<StatusRequest>(request, std::move(responder), service.status);
       case KindOf<ProcessReport>::kKind:
         return Serve<ProcessReport>(request, std::move(responder),

@@ -13,10 +13,11 @@ namespace lockstep::link {
 // What a server answers; called on the loop. An error goes to the client as it is (give it a reason
 // with wire::native::WithReason).
 struct NativeService {
+  // Absent, as may be the others below: not known here. A server whose answer takes several turns
+  // of the loop takes the request itself.
   std::function<absl::StatusOr<wire::native::StatusReply>(const wire::native::StatusRequest&)>
-      status;
+      status = nullptr;
   std::function<absl::Status(const wire::native::ProcessReport&)> report;
-  // Absent: not known here.
   std::function<absl::StatusOr<wire::native::CreateJobReply>(const wire::native::CreateJob&)>
       create_job = nullptr;
   std::function<absl::Status(const wire::native::DeleteJob&)> delete_job = nullptr;

@@ -4,6 +4,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <functional>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/link/client.h"
+#include "lockstep/link/connection.h"
 #include "lockstep/link/testing.h"
 #include "lockstep/wire/native/error_reply.h"
 
@@ -49,6 +53,39 @@ TEST(Server, AnswersRequests) {
   auto client = Connect(server.address());
   EXPECT_THAT(*client->CallRaw(3, "hello", kLong), HasSubstr("3 hello test, pid "));
   EXPECT_THAT(*client->CallRaw(4, "again", kLong), HasSubstr("4 again test, pid "));
+}
+
+TEST(Server, Finding07_OneLinkDoesNotKeepTheOthersFromTheirTurns) {
+  constexpr uint64_t kRequests = 2000;
+  runtime::Loop* loop = nullptr;  // set before the first request
+  std::vector<uint64_t> ids;
+  size_t most_in_a_turn = 0;
+  size_t at_last_turn = 0;
+  std::function<void()> turn = [&] {
+    most_in_a_turn = std::max(most_in_a_turn, ids.size() - at_last_turn);
+    at_last_turn = ids.size();
+    if (ids.size() < kRequests) loop->Post([&] { turn(); });
+  };
+  std::promise<void> done;
+  TestServer server([&](const Request& request, Responder responder) {
+    ids.push_back(request.id);
+    if (ids.size() == 1) loop->Post([&] { turn(); });
+    responder.Answer("");
+    if (ids.size() == kRequests) done.set_value();
+  });
+  loop = &server.thread().loop();
+
+  RawClient client(server.address());
+  client.SayHello();
+  client.Expect<Welcome>(FrameType::kWelcome);
+  std::string all;
+  for (uint64_t id = 1; id <= kRequests; ++id) all += EncodeMessage(RawRequest(id, "?"));
+  client.Send(all);
+  done.get_future().wait();
+  server.thread().Do([&] { turn(); });
+
+  EXPECT_LE(most_in_a_turn, Connection::kMessagesPerTurn);
+  EXPECT_TRUE(std::is_sorted(ids.begin(), ids.end())) << "a link's requests stay in order";
 }
 
 TEST(Server, PassesErrorsOnWithCodeAndReason) {

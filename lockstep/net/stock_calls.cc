@@ -1,6 +1,8 @@
 #include "lockstep/net/stock_calls.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <variant>
@@ -98,23 +100,35 @@ bool StockInbox::Admit() {
 }
 
 void StockInbox::Put(Item item) {
-  bool first;
+  bool posted;
   {
     std::lock_guard lock(mutex_);
-    first = items_.empty();
+    posted = std::exchange(posted_, true);
     items_.push_back(std::move(item));
   }
-  if (!first) return;
+  if (!posted) DrainAgain();
+}
+
+std::optional<StockInbox::Item> StockInbox::Next() {
+  if (taken_.empty()) {
+    std::vector<Item> items;
+    {
+      const std::lock_guard lock(mutex_);
+      items.swap(items_);
+      posted_ = !items.empty();
+    }
+    std::move(items.begin(), items.end(), std::back_inserter(taken_));
+  }
+  if (taken_.empty()) return std::nullopt;
+  Item item = std::move(taken_.front());
+  taken_.pop_front();
+  return item;
+}
+
+void StockInbox::DrainAgain() {
   loop_.Post([self = shared_from_this()] {
     if (self->drain_) self->drain_();
   });
-}
-
-std::vector<StockInbox::Item> StockInbox::Take() {
-  std::vector<Item> items;
-  std::lock_guard lock(mutex_);
-  items.swap(items_);
-  return items;
 }
 
 StockCall::StockCall(std::shared_ptr<StockInbox> inbox, const Family& family, size_t method,

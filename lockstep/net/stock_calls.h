@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,8 @@ class StockCall;
 // From gRPC's threads to the loop. One function is posted for everything that came since the last
 // one ran, so a burst of requests costs the loop one wake-up.
 //
-// Threads: `Put...` is thread-safe; `Take` is the loop's. Bounds: one request and one departure per
-// open call, of which there are at most `calls_max`.
+// Threads: `Put...` is thread-safe; `Next` and `DrainAgain` are the loop's. Bounds: one request and
+// one departure per open call, of which there are at most `calls_max`.
 class StockInbox : public std::enable_shared_from_this<StockInbox> {
  public:
   struct Item {
@@ -48,8 +49,11 @@ class StockInbox : public std::enable_shared_from_this<StockInbox> {
   size_t calls_max() const { return calls_max_; }
 
   void Put(Item item);
-  // All that came, in order.
-  std::vector<Item> Take();
+  // The oldest that came, if there is any. Who drains calls it until there is none, or says
+  // `DrainAgain`.
+  std::optional<Item> Next();
+  // Has `drain` called again in a turn of its own: there may be more.
+  void DrainAgain();
   // On the loop, or when it does not run.
   void Close() { drain_ = nullptr; }
 
@@ -60,7 +64,9 @@ class StockInbox : public std::enable_shared_from_this<StockInbox> {
   std::atomic<uint64_t> last_call_{0};
   std::atomic<size_t> open_calls_{0};
   std::mutex mutex_;
-  std::vector<Item> items_;  // under mutex_
+  std::vector<Item> items_;  // under mutex_, as is the next
+  bool posted_ = false;      // a call of `drain` is on its way, or runs
+  std::deque<Item> taken_;   // the loop's; older than those
 };
 
 // One call. gRPC owns its life: it deletes itself once gRPC is done with it, which is after one of

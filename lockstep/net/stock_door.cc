@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <limits>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -141,12 +142,13 @@ void StockDoor::TakeConnection(int fd) {
 }
 
 void StockDoor::Drain() {
-  for (StockInbox::Item& item : inbox_->Take()) {
-    if (item.call != nullptr) {
-      open_.emplace(item.id, item.call);
-      SetAttempt(*item.call, item.event);
+  runtime::TurnBudget budget;
+  while (std::optional<StockInbox::Item> item = inbox_->Next()) {
+    if (item->call != nullptr) {
+      open_.emplace(item->id, item->call);
+      SetAttempt(*item->call, item->event);
     } else {
-      auto left = open_.find(item.id);
+      auto left = open_.find(item->id);
       // Where the answer was faster, the machine may still have to know that nobody got it.
       if (left != open_.end()) {
         StockCall* call = left->second;
@@ -154,7 +156,8 @@ void StockDoor::Drain() {
         call->FinishLeft();
       }
     }
-    handler_(std::move(item.event));
+    handler_(std::move(item->event));
+    if (budget.Spent()) return inbox_->DrainAgain();
   }
 }
 

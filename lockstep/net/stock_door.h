@@ -97,6 +97,7 @@ class StockDoor {
   size_t CountConnections() { return acceptor_.CountOpenConnections(); }
 
  private:
+  // Hands on what is in the inbox, in as many turns as it needs.
   void Drain();
   bool StartServer();
   void TakeConnection(int fd);

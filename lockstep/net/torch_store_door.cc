@@ -41,6 +41,7 @@ class TorchStoreDoor::Connection {
   bool unsent = false;     // it is among those with something to be sent
   bool awaits_room = false;
   bool reading = false;
+  bool goes_on = false;  // its next turn is posted
   bool held_up = false;  // it is among those who wait for `Resume`
   bool deaf = false;     // its commands are not taken any more
   bool refused = false;  // closed once its last answers are out
@@ -142,6 +143,7 @@ void TorchStoreDoor::StayAwake() {
 void TorchStoreDoor::TakeCommands(const ConnectionPtr& connection) {
   taking_ = true;
   bool whole = true;
+  runtime::TurnBudget budget(kCommandsPerTurn);
   while (!connection->closed && !connection->refused && !connection->deaf && !paused_ &&
          connection->outbox.bytes() <= kUnreadBytesMax) {
     const absl::StatusOr<bool> next = connection->reader.Next(command_);
@@ -156,21 +158,26 @@ void TorchStoreDoor::TakeCommands(const ConnectionPtr& connection) {
     whole = *next;
     if (!whole) break;
     events_.command(connection->id, command_);
+    if (budget.Spent()) break;
   }
   taking_ = false;
   Flush();
   if (connection->closed || connection->refused || connection->deaf) return;
-  if (connection->reading || connection->held_up) return;
+  if (connection->reading || connection->held_up || connection->goes_on) return;
   if (!whole) return Read(connection);
   if (paused_) {
     connection->held_up = true;
     held_up_.push_back(connection);
     return;
   }
-  // Its answers filled the outbox. What could leave at once has left; else `AwaitRoom` comes back.
+  // Its answers filled the outbox, or its turn is over. What could leave at once has left; else
+  // `AwaitRoom` comes back.
   if (connection->awaits_room) return;
+  connection->goes_on = true;
   loop_.Post([this, alive = std::weak_ptr(alive_), connection] {
-    if (!alive.expired() && !connection->closed) TakeCommands(connection);
+    if (alive.expired()) return;
+    connection->goes_on = false;
+    if (!connection->closed) TakeCommands(connection);
   });
 }
 
@@ -223,8 +230,8 @@ void TorchStoreDoor::Write(const ConnectionPtr& connection) {
     for (size_t i = 0; i < pieces_.size(); ++i) {
       buffers[i] = asio::const_buffer(pieces_[i].data(), pieces_[i].size());
     }
-    const size_t sent = connection->socket.write_some(
-        absl::MakeConstSpan(buffers.data(), pieces_.size()), error);
+    const size_t sent =
+        connection->socket.write_some(absl::MakeConstSpan(buffers.data(), pieces_.size()), error);
     if (error == asio::error::would_block && !connection->refused) return AwaitRoom(connection);
     if (error) return Drop(connection);
     connection->outbox.Sent(sent);

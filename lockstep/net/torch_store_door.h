@@ -37,13 +37,17 @@ struct TorchStoreDoorOptions {
 
 // Turns bytes into commands and answers into bytes, in order. What was sent in one piece is taken
 // in one piece, and its answers leave in one. A connection whose answers wait to be read is not
-// read on, so that nobody's answers pile up but of one command. No name is ever looked up here.
+// read on, so that nobody's answers pile up but of one command. After kCommandsPerTurn commands or
+// runtime::TurnBudget::kTime a connection lets the others have their turn. No name is ever looked
+// up here.
 //
 // Threads: loop-confined, but everything may be called while the loop does not run. Ownership: the
 // loop and the options outlive it. Destroying it closes all connections and tells nobody. Bounds:
 // StoreOptions for one request and one answer, AcceptorOptions for connections.
 class TorchStoreDoor {
  public:
+  static constexpr size_t kCommandsPerTurn = 256;
+
   // Called on the loop. None may destroy the door.
   struct Events {
     // It has said VALIDATE; `peer` is HOST:PORT.

@@ -6,9 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -105,6 +107,7 @@ class TorchStoreDoorTest : public testing::Test {
                                    std::string peer) { store_.Connected(id, std::move(peer)); },
                .command =
                    [this](tcpstore::ConnectionId from, const tcpstore::Command& command) {
+                     ++commands_;
                      tcpstore::Effects effects;
                      store_.Handle(runtime::MonotonicNow(), from, command, effects);
                      door_.CarryOut(effects);
@@ -167,6 +170,7 @@ class TorchStoreDoorTest : public testing::Test {
   tcpstore::Store store_;
   std::mutex mutex_;
   std::vector<std::string> complaints_;
+  size_t commands_ = 0;  // the loop's
   TorchStoreDoor door_;
   std::thread runner_;
 };
@@ -176,6 +180,27 @@ TEST_F(TorchStoreDoorTest, AnswersPipelinedCommandsInOrder) {
   client.Send(kPing + SetBytes("/a", "value") + GetBytes("/a") + Op(7) + Op(12));
   const std::string expected = kPong + Text("value") + Number(1) + "\x01";
   EXPECT_EQ(client.Receive(expected.size()), expected);
+}
+
+TEST_F(TorchStoreDoorTest, Finding07_OneClientDoesNotKeepTheOthersFromTheirTurns) {
+  constexpr size_t kCommands = 20'000;
+  size_t at_last_turn = 0;
+  size_t most_in_a_turn = 0;
+  std::function<void()> turn = [&] {
+    most_in_a_turn = std::max(most_in_a_turn, commands_ - at_last_turn);
+    at_last_turn = commands_;
+    if (commands_ < kCommands) loop_.Post([&] { turn(); });
+  };
+  OnLoop([&] { turn(); });
+
+  Client client = Connect();
+  std::string all;
+  for (size_t i = 0; i < kCommands; ++i) all += SetBytes("/a", "1");
+  client.Send(all + Op(7));
+  EXPECT_EQ(client.Receive(8), Number(1));
+  OnLoop([&] { turn(); });
+
+  EXPECT_LE(most_in_a_turn, TorchStoreDoor::kCommandsPerTurn);
 }
 
 TEST_F(TorchStoreDoorTest, TakesAHandshakeInPieces) {

@@ -69,8 +69,7 @@ bool OnlyProcesses(const JobStatus& job) {
 }
 
 std::vector<const MemberStatus*> FailedProcesses(const JobStatus& job) {
-  const bool preempted = job.preemption &&
-                         job.preemption->state.phase == PreemptionPhase::kEnded &&
+  const bool preempted = job.preemption && job.preemption->state.phase == PreemptionPhase::kEnded &&
                          EndedWell(job.preemption->state.outcome);
   std::vector<const MemberStatus*> failed;
   for (const MemberStatus& member : job.members) {

@@ -149,8 +149,8 @@ std::string ErrorsText(const JobStatus& job) {
 
 std::string JobText(const JobStatus& job) {
   std::string text = absl::StrFormat(
-      "job %s  attempt %d %s%s  %s: %s%s  stock clients: %s\n", CleanText(job.job),
-      job.attempt, std::string(NameOf(StandingOf(job))),
+      "job %s  attempt %d %s%s  %s: %s%s  stock clients: %s\n", CleanText(job.job), job.attempt,
+      std::string(NameOf(StandingOf(job))),
       job.started_ago_us ? ", began " + DurationText(*job.started_ago_us) + " ago" : "",
       CountText(job.size, "member"), StandingText(job),
       OnlyProcesses(job) ? ", as programs that know nothing of Lockstep do not" : "",

@@ -104,10 +104,10 @@ std::vector<int32_t> OwnersOf(const StoreStatus& store) {
 std::string StoreText(const JobStatus& job) {
   if (!IsUsed(job)) return "";
   const StoreStatus& store = *job.torch_store;
-  std::string text = absl::StrFormat(
-      "  torch store %s, attempt %d: %s, %s, %s\n", CleanText(job.store), store.attempt,
-      CountText(store.connections, "connection"), CountText(store.keys, "key"),
-      CountText(store.waits, "wait"));
+  std::string text =
+      absl::StrFormat("  torch store %s, attempt %d: %s, %s, %s\n", CleanText(job.store),
+                      store.attempt, CountText(store.connections, "connection"),
+                      CountText(store.keys, "key"), CountText(store.waits, "wait"));
   for (size_t i = 0; i < std::min(store.awaited.size(), kRowsMax); ++i) {
     text += RowText(job, store.awaited[i]);
   }
@@ -158,9 +158,9 @@ Diagnosis DiagnoseTorch(const JobStatus& job) {
         "running, no hang seen: %s to torch's store, and nobody waits there (attempt %d, %s)",
         CountText(store.connections, "connection"), store.attempt, CountText(store.keys, "key"));
     if (store.connections == 0) {
-      out.summary = absl::StrFormat(
-          "nobody is connected to torch's store, which holds %s of attempt %d",
-          CountText(store.keys, "key"), store.attempt);
+      out.summary =
+          absl::StrFormat("nobody is connected to torch's store, which holds %s of attempt %d",
+                          CountText(store.keys, "key"), store.attempt);
     }
     return out;
   }

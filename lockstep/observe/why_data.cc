@@ -103,8 +103,7 @@ void TellData(const JobStatus& job, const std::vector<DataWait>& waits, Diagnosi
                               wait.members.size() == 1 ? "waits" : "wait", name,
                               wait.waits_for.empty() ? "a worker" : CleanText(wait.waits_for))
             : absl::StrFormat("Iteration '%s', which %s %s, has failed: %s", name, who,
-                              wait.members.size() == 1 ? "reads" : "read",
-                              CleanText(wait.error)));
+                              wait.members.size() == 1 ? "reads" : "read", CleanText(wait.error)));
   }
   if (waits.size() > kIterationsTold) {
     out.findings.push_back(absl::StrFormat("+%d more iterations.", waits.size() - kIterationsTold));

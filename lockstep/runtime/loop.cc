@@ -1,5 +1,8 @@
 #include "lockstep/runtime/loop.h"
 
+#include <time.h>
+
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -14,6 +17,46 @@ Time MonotonicNow() {
                                    .count());
 }
 
+namespace {
+
+constexpr absl::Duration kCpuClockEvery = absl::Milliseconds(1);
+
+int64_t ThreadCpuNanoseconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return int64_t{1'000'000'000} * time.tv_sec + time.tv_nsec;
+}
+
+}  // namespace
+
+void TurnWatch::Turned() {
+  turns_.fetch_add(1, std::memory_order_relaxed);
+  const Time now = MonotonicNow();
+  const Time before = std::exchange(last_, now);
+  if (now - cpu_read_ < kCpuClockEvery) return;
+  const int64_t cpu = ThreadCpuNanoseconds();
+  const int64_t used = cpu - std::exchange(cpu_, cpu);
+  // Of the first turn nothing is known.
+  if (std::exchange(cpu_read_, now) == Time()) return;
+  if (now - window_began_ >= kWindow) {
+    const bool lately = now - window_began_ < 2 * kWindow;
+    longest_before_ = lately ? longest_now_.load() : 0;
+    longest_now_ = 0;
+    window_began_ = now;
+  }
+  const int64_t turn = std::min(used, absl::ToInt64Nanoseconds(now - before));
+  if (turn > longest_now_.load(std::memory_order_relaxed)) longest_now_ = turn;
+}
+
+absl::Duration TurnWatch::longest() const {
+  return absl::Nanoseconds(std::max(longest_now_.load(), longest_before_.load()));
+}
+
+void TurnWatch::Reset() {
+  longest_now_ = 0;
+  longest_before_ = 0;
+}
+
 // One thread runs it, which lets Asio leave out its own locks' slow paths.
 Loop::Loop() : io_(1), keep_running_(io_.get_executor()) {}
 
@@ -23,13 +66,17 @@ void Loop::Run() {
   std::thread::id nobody;
   LOCKSTEP_CHECK(runner_.compare_exchange_strong(nobody, std::this_thread::get_id()));
   while (io_.run_one() > 0) {
+    turns_.Turned();
     if (awake_until_ != Time()) StayAwake();
   }
 }
 
 void Loop::StayAwake() {
   while (!io_.stopped()) {
-    if (io_.poll() > 0) continue;
+    if (io_.poll_one() > 0) {
+      turns_.Turned();
+      continue;
+    }
     if (MonotonicNow() >= awake_until_) break;
     std::this_thread::yield();
   }
@@ -37,6 +84,15 @@ void Loop::StayAwake() {
 }
 
 void Loop::Stop() { io_.stop(); }
+
+void RunInTurns(Loop& loop, absl::AnyInvocable<bool()> step) {
+  TurnBudget budget;
+  while (step()) {
+    if (!budget.Spent()) continue;
+    return loop.Post(
+        [&loop, step = std::move(step)]() mutable { RunInTurns(loop, std::move(step)); });
+  }
+}
 
 void Timer::Arm(Time at, Loop::Function function) {
   Cancel();

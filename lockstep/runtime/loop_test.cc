@@ -1,5 +1,7 @@
 #include "lockstep/runtime/loop.h"
 
+#include <time.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -107,6 +109,52 @@ TEST(Loop, DestroysWhatItDidNotRun) {
     loop.Post([alive] { FAIL() << "was never run"; });
   }
   EXPECT_EQ(alive.use_count(), 1);
+}
+
+// Until the thread has computed for so long, whatever else the machine does.
+void Compute(absl::Duration time) {
+  const auto used = [] {
+    timespec now = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return absl::DurationFromTimespec(now);
+  };
+  const absl::Duration until = used() + time;
+  while (used() < until) {
+  }
+}
+
+TEST(Loop, Finding07_TellsHowLongItsLongestTurnComputed) {
+  Loop loop;
+  absl::Duration slept;
+  loop.Post([] {});
+  loop.Post([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
+  loop.Post([&] { slept = loop.turns().longest(); });
+  loop.Post([] { Compute(absl::Milliseconds(60)); });
+  loop.Post([&] { loop.Stop(); });
+  loop.Run();
+  EXPECT_LT(slept, absl::Milliseconds(40)) << "sleep is not work";
+  EXPECT_GE(loop.turns().longest(), absl::Milliseconds(59));
+  EXPECT_GE(loop.turns().turns(), 5u);
+  loop.turns().Reset();
+  EXPECT_EQ(loop.turns().longest(), absl::ZeroDuration());
+}
+
+TEST(Loop, Finding07_LongWorkLeavesTurnsToOthers) {
+  Loop loop;
+  int steps = 0;
+  int steps_when_another_ran = 0;
+  loop.Post([&] {
+    loop.Post([&] { steps_when_another_ran = steps; });
+    RunInTurns(loop, [&] {
+      Compute(TurnBudget::kTime);
+      if (++steps < 20) return true;
+      loop.Stop();
+      return false;
+    });
+  });
+  loop.Run();
+  EXPECT_EQ(steps, 20);
+  EXPECT_EQ(steps_when_another_ran, 1);
 }
 
 TEST(LoopDeathTest, RunsOnlyOnce) {

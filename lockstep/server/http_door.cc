@@ -83,6 +83,21 @@ class Writer {
   std::thread thread_;
 };
 
+// Calls back with what was asked for; on the server's loop, perhaps many turns later.
+template <class T>
+using Told = absl::AnyInvocable<void(absl::StatusOr<T>)>;
+template <class T>
+using Looker = std::function<void(Told<T>)>;
+
+// What is left to do before the page can be written, on the writer's thread.
+template <class T>
+absl::Status Prepare(T& /*value*/) {
+  return absl::OkStatus();
+}
+absl::Status Prepare(ServerView& view) {
+  return view.encoded_status == nullptr ? absl::OkStatus() : view.DecodeStatus();
+}
+
 absl::Status NeverDurable() {
   return wire::native::WithReason(
       absl::UnavailableError(
@@ -218,14 +233,25 @@ class HttpDoor::Impl {
     const bool durable = ask.durable;
     AskInTurn<ServerView>(
         connection, durable,
-        [source = source_, job = std::move(ask.job)] { return source->view(job); },
+        [source = source_, job = std::move(ask.job)](Told<ServerView> told) {
+          source->view(job, std::move(told));
+        },
         std::move(ask.page));
+  }
+
+  void Ask(const Connection& connection, AskForReadiness) {
+    using Reasons = std::vector<std::string>;
+    AskInTurn<Reasons>(
+        connection, false, [source = source_](Told<Reasons> told) { told(source->not_ready()); },
+        ReadyPage);
   }
 
   void Ask(const Connection& connection, AskForEvents ask) {
     AskInTurn<WatchEventsReply>(
         connection, true,
-        [source = source_, request = std::move(ask.request)] { return source->events(request); },
+        [source = source_, request = std::move(ask.request)](Told<WatchEventsReply> told) {
+          told(source->events(request));
+        },
         EventsPage);
   }
 
@@ -238,8 +264,7 @@ class HttpDoor::Impl {
 
   // A copy of the server's state may be large: a few at a time, the others wait for theirs.
   template <class T>
-  void AskInTurn(const Connection& connection, bool durable,
-                 std::function<absl::StatusOr<T>()> look,
+  void AskInTurn(const Connection& connection, bool durable, Looker<T> look,
                  std::function<HttpAnswer(const T&)> page) {
     connection->AnswerAfter(options_.patience, RefusalOf(absl::UnavailableError(Late(durable))));
     Lane& lane = LaneOf(durable);
@@ -263,32 +288,32 @@ class HttpDoor::Impl {
   }
 
   template <class T>
-  void Look(Ticket ticket, bool durable, std::function<absl::StatusOr<T>()> look,
-            std::function<HttpAnswer(const T&)> page) {
-    using Seen = std::shared_ptr<const absl::StatusOr<T>>;
-    auto seen = [this, inbox = inbox_, ticket = std::move(ticket), durable,
-                 page = std::move(page)](absl::StatusOr<T> value) mutable {
+  void Look(Ticket ticket, bool durable, Looker<T> look, std::function<HttpAnswer(const T&)> page) {
+    Told<T> seen = [this, inbox = inbox_, ticket = std::move(ticket), durable,
+                    page = std::move(page)](absl::StatusOr<T> value) mutable {
       inbox->Post([this, ticket = std::move(ticket), durable, page = std::move(page),
-                   value = Seen(std::make_shared<absl::StatusOr<T>>(std::move(value)))]() mutable {
+                   value = std::make_shared<absl::StatusOr<T>>(std::move(value))]() mutable {
         WritePage<T>(std::move(ticket), durable, std::move(page), std::move(value));
       });
     };
     server_loop_.Post([source = source_, durable, look = std::move(look),
                        seen = std::move(seen)]() mutable {
-      absl::StatusOr<T> value = look();
-      if (!durable) return seen(std::move(value));
-      source->when_durable([seen = std::move(seen), value = std::move(value)](bool kept) mutable {
-        seen(kept ? std::move(value) : NeverDurable());
+      if (!durable) return look(std::move(seen));
+      look([source, seen = std::move(seen)](absl::StatusOr<T> value) mutable {
+        source->when_durable([seen = std::move(seen), value = std::move(value)](bool kept) mutable {
+          seen(kept ? std::move(value) : NeverDurable());
+        });
       });
     });
   }
 
   template <class T>
   void WritePage(Ticket ticket, bool durable, std::function<HttpAnswer(const T&)> page,
-                 std::shared_ptr<const absl::StatusOr<T>> value) {
+                 std::shared_ptr<absl::StatusOr<T>> value) {
     writer_.Push([this, ticket = std::move(ticket), durable, page = std::move(page),
                   value = std::move(value)]() mutable {
-      HttpAnswer answer = value->ok() ? page(**value) : RefusalOf(value->status());
+      const absl::Status status = value->ok() ? Prepare(**value) : value->status();
+      HttpAnswer answer = status.ok() ? page(**value) : RefusalOf(status);
       value = nullptr;
       inbox_->Post(
           [this, ticket = std::move(ticket), durable, answer = std::move(answer)]() mutable {

@@ -21,8 +21,11 @@ namespace lockstep::server {
 struct HttpSource {
   using Release = absl::AnyInvocable<void(bool durable)>;
 
-  // Of this job; of all when it is empty.
-  std::function<absl::StatusOr<ServerView>(const std::string& job)> view;
+  using Viewed = absl::AnyInvocable<void(absl::StatusOr<ServerView>)>;
+  // Of this job; of all when it is empty. Calls back on the loop, perhaps many turns later.
+  std::function<void(const std::string& job, Viewed)> view;
+  // Why the server should be sent no work now; empty: it is ready.
+  std::function<std::vector<std::string>()> not_ready;
   std::function<absl::StatusOr<wire::native::WatchEventsReply>(const wire::native::WatchEvents&)>
       events;
   // Calls back on the loop when all that happened so far is durable, or can never be.

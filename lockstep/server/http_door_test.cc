@@ -40,22 +40,25 @@ class HttpDoorTest : public ::testing::Test {
 
   void Serve(absl::Duration patience = absl::Seconds(60)) {
     HttpSource source = {
-        .view = [this](const std::string& job) -> absl::StatusOr<ServerView> {
-          EXPECT_TRUE(loop_.InLoop());
-          if (!job.empty() && job != "digits") {
-            return wire::native::WithReason(absl::NotFoundError("no such job"), "unknown_job");
-          }
-          ServerView view;
-          view.status.jobs = {
-              {.job = "digits",
-               .size = 1,
-               .state = wire::native::AttemptState::kRunning,
-               .members = {{.name = "task/0#1", .condition = MemberCondition::kConnected}},
-               .barriers = {{.id = "b", .waiting = {0}}}}};
-          view.counts = {{}};
-          view.not_ready = not_ready_;
-          return view;
-        },
+        .view =
+            [this](const std::string& job, HttpSource::Viewed viewed) {
+              EXPECT_TRUE(loop_.InLoop());
+              if (!job.empty() && job != "digits") {
+                return viewed(
+                    wire::native::WithReason(absl::NotFoundError("no such job"), "unknown_job"));
+              }
+              ServerView view;
+              view.status.jobs = {
+                  {.job = "digits",
+                   .size = 1,
+                   .state = wire::native::AttemptState::kRunning,
+                   .members = {{.name = "task/0#1", .condition = MemberCondition::kConnected}},
+                   .barriers = {{.id = "b", .waiting = {0}}}}};
+              view.counts = {{}};
+              view.not_ready = not_ready_;
+              viewed(std::move(view));
+            },
+        .not_ready = [this] { return not_ready_; },
         .events = [](const WatchEvents& request) -> absl::StatusOr<WatchEventsReply> {
           return WatchEventsReply{
               .log = 7, .events = {{.text = request.job}}, .next_after = request.after + 1};

@@ -25,11 +25,6 @@ using wire::native::StatusReply;
 using OfAll = std::string (*)(const StatusReply&);
 using OfOne = std::string (*)(const JobStatus&);
 
-HttpAnswer ReadyPage(const ServerView& view) {
-  if (view.not_ready.empty()) return TextPage(200, "ready\n");
-  return TextPage(503, absl::StrCat("not ready: ", absl::StrJoin(view.not_ready, "; "), "\n"));
-}
-
 HttpAsk AskForEventsOf(const HttpTarget& target) {
   AskForEvents ask{.request = {.job = target.parameter("job")}};
   const std::string after = target.parameter("after");
@@ -53,7 +48,7 @@ HttpAsk FindPage(const HttpTarget& target) {
 
   const std::string job = target.parameter("job");
   if (target.path == "/healthz") return AskForLife{};
-  if (target.path == "/readyz") return AskForView{.durable = false, .page = ReadyPage};
+  if (target.path == "/readyz") return AskForReadiness{};
   if (target.path == "/metrics") {
     return AskForView{.durable = false, .page = [](const ServerView& view) {
                         return HttpAnswer{.type = "text/plain; version=0.0.4; charset=utf-8",
@@ -76,6 +71,11 @@ HttpAsk FindPage(const HttpTarget& target) {
   return AskForView{.job = job, .page = [text = page->second](const ServerView& view) {
                       return HttpAnswer{.body = text(view.status.jobs.at(0))};
                     }};
+}
+
+HttpAnswer ReadyPage(const std::vector<std::string>& not_ready) {
+  if (not_ready.empty()) return TextPage(200, "ready\n");
+  return TextPage(503, absl::StrCat("not ready: ", absl::StrJoin(not_ready, "; "), "\n"));
 }
 
 HttpAnswer EventsPage(const wire::native::WatchEventsReply& reply) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "lockstep/server/http_request.h"
 #include "lockstep/server/server_view.h"
@@ -22,12 +23,16 @@ struct AskForEvents {
 };
 // Whether the loop runs.
 struct AskForLife {};
+// Whether the server should be sent work now.
+struct AskForReadiness {};
 
 // What there is to ask, or the answer when there is nothing.
-using HttpAsk = std::variant<HttpAnswer, AskForLife, AskForView, AskForEvents>;
+using HttpAsk = std::variant<HttpAnswer, AskForLife, AskForReadiness, AskForView, AskForEvents>;
 
 HttpAsk FindPage(const HttpTarget& target);
 
+// `not_ready`: why it should not.
+HttpAnswer ReadyPage(const std::vector<std::string>& not_ready);
 HttpAnswer EventsPage(const wire::native::WatchEventsReply& reply);
 // Of a status that an ask ended with: 404, 400 or 503 with its reason.
 HttpAnswer RefusalOf(const absl::Status& status);

@@ -207,10 +207,8 @@ std::vector<int32_t> JobHost::MembersNamed(const std::string& names) const {
   if (names.empty()) return {};
   const std::set<std::string> named = absl::StrSplit(names, ',');
   std::vector<int32_t> members;
-  for (const coord::MemberView& member : View().members) {
-    if (named.contains(member.name.substr(0, member.name.find('#')))) {
-      members.push_back(member.member.value());
-    }
+  for (int32_t i = 0; i < size(); ++i) {
+    if (named.contains(coordinator_.NameOf(MemberIndex(i)))) members.push_back(i);
   }
   return members;
 }
@@ -218,12 +216,7 @@ std::vector<int32_t> JobHost::MembersNamed(const std::string& names) const {
 void JobHost::AskForStacks(std::string because, std::vector<int32_t> awaited) {
   const Time now = runtime::MonotonicNow();
   if (!stack_looks_.Wants(now)) return;
-  const std::vector<coord::MemberView> members = View().members;
-  if (std::none_of(members.begin(), members.end(), [](const coord::MemberView& member) {
-        return member.process == coord::ProcessState::kRunning;
-      })) {
-    return;
-  }
+  if (!coordinator_.AnyProcessRuns()) return;
   const std::string id = absl::StrCat("timeout-", absl::ToUnixMicros(absl::Now()));
   coord::SetKey question = {
       .caller = {.service = coordinator_.service_incarnation()},
@@ -248,27 +241,24 @@ std::optional<wire::native::StacksTaken> JobHost::LastStacks(Time now) const {
                                    .awaited = last->awaited};
 }
 
-coord::CoordinatorView JobHost::View() const {
-  return coordinator_.NewestRun(runtime::MonotonicNow());
+coord::MemberView JobHost::MemberAt(Time now, MemberIndex member) {
+  if (now - hosts_heard_at_ > kHostsHeardKept) hosts_heard_.reset();
+  if (!hosts_heard_) hosts_heard_at_ = now;
+  return coordinator_.ViewOf(now, member, hosts_heard_);
 }
 
-RendezvousTotals JobHost::CountRendezvous() const {
-  RendezvousTotalsOfKeys keys;
-  coordinator_.ForEachKeyBelow({kRendezvousKeys.data(), kRendezvousKeys.size()},
-                               [&keys](absl::string_view key, const coord::StoredKey& stored) {
-                                 keys.Add({key.data(), key.size()}, stored.value, stored.set_at);
-                               });
-  return keys.totals();
+bool JobHost::CountRendezvous(RendezvousTotalsOfKeys& keys, std::string& after) const {
+  constexpr size_t kKeysPerStep = 64;
+  const std::string from = after;
+  return coordinator_.ForEachKeyBelow(
+      {kRendezvousKeys.data(), kRendezvousKeys.size()}, from, kKeysPerStep,
+      [&](absl::string_view key, const coord::StoredKey& stored) {
+        keys.Add({key.data(), key.size()}, stored.value, stored.set_at);
+        after.assign(key.data(), key.size());
+      });
 }
 
-size_t JobHost::CountConnected() const {
-  const coord::CoordinatorView view = View();
-  return static_cast<size_t>(
-      std::count_if(view.members.begin(), view.members.end(), [](const coord::MemberView& member) {
-        return member.condition == coord::MemberCondition::kConnected ||
-               member.condition == coord::MemberCondition::kSuspect;
-      }));
-}
+size_t JobHost::CountConnected() const { return coordinator_.CountConnected(); }
 
 std::string JobHost::grpc_address() const { return runtime::ToString(door_.address()); }
 

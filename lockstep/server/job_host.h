@@ -68,7 +68,10 @@ class JobHost final : public NativeJob {
   // What comes in at the doors, and what a launcher reports.
   void Handle(coord::Event event) override;
 
-  coord::CoordinatorView View() const;
+  // Without the members, of which there may be many: they are looked at one by one.
+  coord::CoordinatorView Summary(Time now) const { return coordinator_.Summary(now); }
+  coord::MemberView MemberAt(Time now, MemberIndex member);
+  int64_t attempt() const { return coordinator_.attempt(); }
   const std::string& name() const { return name_; }
   const coord::CoordinatorOptions& options() const { return coordinator_.options(); }
   int32_t size() const { return options().size; }
@@ -81,7 +84,9 @@ class JobHost final : public NativeJob {
 
   // Members that are in the current attempt and have not left it.
   size_t CountConnected() const;
-  RendezvousTotals CountRendezvous() const;
+  // Adds the next keys that tell of a rendezvous to `keys`; `after` is where it goes on. Returns
+  // whether there are more.
+  bool CountRendezvous(RendezvousTotalsOfKeys& keys, std::string& after) const;
   size_t CountStockConnections() { return door_.CountConnections(); }
 
   // Whether it is deleted after a rest, and when somebody was seen to use it.
@@ -122,6 +127,9 @@ class JobHost final : public NativeJob {
   void NoteStacks(const coord::Event& event);
   std::vector<int32_t> MembersNamed(const std::string& names) const;
 
+  // An answer of many members takes many turns; listing the hosts once for each would be too dear.
+  static constexpr absl::Duration kHostsHeardKept = absl::Seconds(1);
+
   const std::string name_;
   coord::Coordinator coordinator_;
   CommitQueue& commits_;
@@ -141,6 +149,8 @@ class JobHost final : public NativeJob {
   bool restored_ = false;
   std::deque<wire::native::JobEvent> untold_;  // they wait for the journal
   Time last_used_;
+  std::optional<coord::HostsHeard> hosts_heard_;
+  Time hosts_heard_at_;
 };
 
 }  // namespace lockstep::server

@@ -12,6 +12,8 @@
 #include "lockstep/runtime/loopback.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/from_store_view.h"
+#include "lockstep/wire/native/from_view.h"
 
 namespace lockstep::server {
 namespace {
@@ -403,13 +405,26 @@ absl::StatusOr<wire::native::CreateJobReply> JobTable::Create(
       .created = true, .grpc = (*job)->grpc_address(), .store = (*job)->stores().address()};
 }
 
+absl::StatusOr<wire::native::JobStatus> JobTable::Summary(Time now, const std::string& name) const {
+  const auto job = Get(name);
+  if (!job.ok()) return job.status();
+  auto status = wire::native::FromView(now, (*job)->Summary(now), (*job)->grpc_address());
+  status.stacks = (*job)->LastStacks(now);
+  const StoreHost& stores = (*job)->stores();
+  if (stores.address().empty()) return status;
+  status.store = stores.address();
+  status.torch_store =
+      wire::native::FromStoreView(now, stores.View(), stores.attempt(), (*job)->size());
+  return status;
+}
+
 absl::StatusOr<wire::native::OpenStoreReply> JobTable::OpenStore(
     const wire::native::OpenStore& request) {
   auto job = Get(request.job);
   if (!job.ok()) return job.status();
   if (request.attempt < 0) return Invalid("attempts are counted from 1");
   StoreHost& stores = (*job)->stores();
-  const int64_t of_job = (*job)->View().attempt;
+  const int64_t of_job = (*job)->attempt();
   if (absl::Status status = stores.Open(request.attempt, of_job); !status.ok()) return status;
   return wire::native::OpenStoreReply{.attempt = stores.attempt(), .store = stores.address()};
 }

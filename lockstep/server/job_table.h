@@ -70,6 +70,8 @@ class JobTable {
   JobHost* Find(const std::string& name) const;
   // The same, or NOT_FOUND (`unknown_job`) with the names that there are.
   absl::StatusOr<JobHost*> Get(const std::string& name) const;
+  // What is told of a job, without its members.
+  absl::StatusOr<wire::native::JobStatus> Summary(Time now, const std::string& name) const;
 
   // What clients ask for. A job made here expires.
   absl::StatusOr<NativeJob*> Open(const wire::native::OpenSession& request);

@@ -74,6 +74,10 @@ void AddServer(prometheus::Registry& registry, const ServerView& view) {
       .Set({}, Seconds(view.status.server.started_ago_us));
   Gauges(registry, "lockstep_ready", "1 when /readyz says so, else 0.")
       .Set({}, view.not_ready.empty() ? 1 : 0);
+  Gauges(registry, "lockstep_loop_turn_seconds_max",
+         "Processor time of the longest turn of the server's loop in the last one to two minutes.")
+      .Set({}, absl::ToDoubleSeconds(view.longest_turn));
+  Counts(registry, "lockstep_loop_turns_total", "Turns of the server's loop.").Set({}, view.turns);
   Gauges(registry, "lockstep_jobs", "Jobs of the server.")
       .Set({}, static_cast<double>(view.status.jobs.size()));
   Gauges(registry, "lockstep_links", "Links of native clients and tools.")

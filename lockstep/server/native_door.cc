@@ -76,6 +76,7 @@ void NativeDoor::Open(const link::Request& request, link::Responder responder) {
   }
   speakers_[request.link] = {.job = *job, .why = {}, .session = *session, .open = {}};
   sessions_[{*job, *session}] = request.link;
+  ++sessions_of_[*job];
   const CallId call = NextCall();
   Begin(request.link, call,
         coord::OpenSession{.call = call,
@@ -160,7 +161,7 @@ bool NativeDoor::Part(link::LinkId link, bool silent) {
   const std::vector<CallId> calls =
       EndOpenCalls(speaker, absl::UnavailableError("the session's link ended"));
   if (speaker.job == nullptr) return true;
-  sessions_.erase({speaker.job, speaker.session});
+  EraseSession(speaker.job, speaker.session);
   for (const CallId call : calls) speaker.job->Handle(coord::CallLeft{call});
   speaker.job->Handle(coord::SessionBroke{.session = speaker.session, .silent = silent});
   return true;
@@ -169,7 +170,7 @@ bool NativeDoor::Part(link::LinkId link, bool silent) {
 void NativeDoor::Forget(link::LinkId link) {
   const auto speaker = speakers_.find(link);
   EndOpenCalls(speaker->second, NoSession());
-  sessions_.erase({speaker->second.job, speaker->second.session});
+  EraseSession(speaker->second.job, speaker->second.session);
   speakers_.erase(speaker);
 }
 
@@ -177,16 +178,20 @@ void NativeDoor::JobDeleted(const NativeJob& job, const absl::Status& why) {
   for (auto& [link, speaker] : speakers_) {
     if (speaker.job != &job) continue;
     EndOpenCalls(speaker, why);
-    sessions_.erase({speaker.job, speaker.session});
+    EraseSession(speaker.job, speaker.session);
     speaker.job = nullptr;
     speaker.why = why;
   }
 }
 
+void NativeDoor::EraseSession(const NativeJob* job, SessionId session) {
+  if (sessions_.erase({job, session}) == 0) return;
+  if (const auto count = sessions_of_.find(job); --count->second == 0) sessions_of_.erase(count);
+}
+
 size_t NativeDoor::CountSessions(const NativeJob& job) const {
-  return static_cast<size_t>(
-      std::count_if(sessions_.begin(), sessions_.end(),
-                    [&](const auto& session) { return session.first.first == &job; }));
+  const auto count = sessions_of_.find(&job);
+  return count == sessions_of_.end() ? 0 : count->second;
 }
 
 }  // namespace lockstep::server

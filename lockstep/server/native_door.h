@@ -71,6 +71,7 @@ class NativeDoor {
     SessionId session;
     absl::flat_hash_map<uint64_t, CallId> open;  // by number
   };
+  void EraseSession(const NativeJob* job, SessionId session);
   using SessionKey = std::pair<const NativeJob*, SessionId>;
 
   void Open(const link::Request& request, link::Responder responder);
@@ -88,6 +89,7 @@ class NativeDoor {
   uint64_t last_call_ = 0;
   absl::flat_hash_map<link::LinkId, Speaker> speakers_;
   absl::flat_hash_map<SessionKey, link::LinkId> sessions_;
+  absl::flat_hash_map<const NativeJob*, size_t> sessions_of_;  // counted; none is zero
   absl::flat_hash_map<CallId, link::Responder> calls_;
   wire::native::ReplyEncoder encoder_;
 };

@@ -6,15 +6,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/link/client.h"
+#include "lockstep/link/testing.h"
 #include "lockstep/server/server.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/process_messages.h"
@@ -86,6 +89,45 @@ TEST_F(NativeSessionTest, KeysAreSetAndRead) {
             (native::Entry{.key = "a", .value = {"v\xff"}, .revision = written.revision}));
   EXPECT_EQ(Reason(*client, native::GetKey{.key = "b"}), "key_not_found");
   EXPECT_EQ(Reason(*client, native::Barrier{.id = "b"}), "not_a_member");
+}
+
+// On c7eef82 one status of these jobs held the loop for some 200 ms, and eight of them in one read
+// for 1.6 s: no more than one or two keys were read meanwhile.
+TEST_F(NativeSessionTest, Finding07_KeysAreReadBetweenStatusesOfManyMembers) {
+  constexpr int kAtOnce = 8;
+  constexpr int kStatuses = 3 * kAtOnce;
+  Serve({{.name = "digits", .size = 1}});
+  auto client = Connect();
+  Ask(*client, native::CreateJob{.job = "big", .size = 65'536});
+  Ask(*client, native::CreateJob{.job = "bigger", .size = 65'536});
+  Ask(*client, Open("digits"));
+  Ask(*client, native::SetKey{.key = "a", .value = {"v"}});
+
+  std::atomic<bool> over = false;
+  std::thread hostile([&] {
+    link::testing::RawClient raw(server_->listen_address());
+    raw.SayHello();
+    raw.Expect<native::Welcome>(link::FrameType::kWelcome);
+    for (uint64_t first = 1; first <= kStatuses; first += kAtOnce) {
+      std::string all;
+      for (uint64_t id = first; id < first + kAtOnce; ++id) {
+        all += link::EncodeMessage({.type = link::FrameType::kRequest,
+                                    .kind = native::KindOf<native::StatusRequest>::kKind,
+                                    .id = id,
+                                    .payload = native::Encode(native::StatusRequest{})});
+      }
+      raw.Send(all);
+      for (int i = 0; i < kAtOnce; ++i) raw.Expect<native::StatusReply>(link::FrameType::kAnswer);
+    }
+    over = true;
+  });
+  int gets = 0;
+  while (!over) {
+    EXPECT_EQ(Ask(*client, native::GetKey{.key = "a"}).entry.value, native::Bytes{"v"});
+    ++gets;
+  }
+  hostile.join();
+  EXPECT_GT(gets, 3 * kStatuses);
 }
 
 TEST_F(NativeSessionTest, MembersMeetAtABarrier) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <future>
 #include <map>
 #include <random>
@@ -18,7 +19,6 @@
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_view.h"
 #include "lockstep/wire/native/error_reply.h"
-#include "lockstep/wire/native/from_store_view.h"
 #include "lockstep/wire/native/from_view.h"
 #include "lockstep/wire/native/last_attempt.h"
 #include "lockstep/wire/native/to_event.h"
@@ -91,9 +91,9 @@ Server::Server(const ServerOptions& options)
       crews_(
           loop_,
           [this](const std::string& job) -> absl::StatusOr<int64_t> {
-            const auto status = Status({.job = job});
+            const auto status = jobs_.Summary(runtime::MonotonicNow(), job);
             if (!status.ok()) return status.status();
-            return wire::native::LastAttempt(status->jobs.front());
+            return wire::native::LastAttempt(*status);
           },
           [this](const std::string& job, const coord::RunBegan& fact) {
             if (JobHost* const host = jobs_.Find(job)) host->Handle(fact);
@@ -102,7 +102,8 @@ Server::Server(const ServerOptions& options)
             const coord::Notice notice = {.text = std::move(text)};
             JobHost* const host = jobs_.Find(job);
             host != nullptr ? host->Tell(notice) : feed_.Tell(job, notice);
-          }) {
+          }),
+      status_(loop_, MakeStatusSource()) {
   jobs_.OnDeleted(
       [this](const std::string& job, const absl::Status& why) { crews_.JobDeleted(job, why); });
 }
@@ -137,18 +138,20 @@ std::string Server::GrpcAddress(const std::string& job) {
 }
 
 absl::StatusOr<wire::native::StatusReply> Server::CurrentStatus() {
-  absl::StatusOr<wire::native::StatusReply> reply =
-      absl::UnavailableError("the server has stopped");
-  std::promise<void> told;
+  std::promise<absl::StatusOr<StatusBoard::Bytes>> told;
   const bool runs = OnLoop([&] {
-    reply = Status({});
-    commits_.Follow([&](bool durable) {
-      if (!durable) reply = absl::UnavailableError("the server cannot write its state and ends");
-      told.set_value();
+    status_.Ask(std::nullopt, [this, &told](absl::StatusOr<StatusBoard::Bytes> bytes) {
+      commits_.Follow([&told, bytes = std::move(bytes)](bool durable) mutable {
+        told.set_value(durable
+                           ? std::move(bytes)
+                           : absl::UnavailableError("the server cannot write its state and ends"));
+      });
     });
   });
-  if (runs) told.get_future().wait();
-  return reply;
+  if (!runs) return absl::UnavailableError("the server has stopped");
+  const auto bytes = told.get_future().get();
+  if (!bytes.ok()) return bytes.status();
+  return wire::native::Decode<wire::native::StatusReply>(**bytes);
 }
 
 absl::Status Server::OpenState() {
@@ -193,7 +196,6 @@ absl::Status Server::StartLink() {
     }
   }
   link::NativeService service = {
-      .status = [this](const wire::native::StatusRequest& request) { return Status(request); },
       .report = [this](const wire::native::ProcessReport& report) { return Report(report); },
       .create_job =
           [this](const wire::native::CreateJob& request) { return jobs_.Create(request); },
@@ -213,6 +215,9 @@ absl::Status Server::StartLink() {
     }
     if (request.kind == wire::native::KindOf<wire::native::WatchEvents>::kKind) {
       return WatchEvents(request, std::move(responder));
+    }
+    if (request.kind == wire::native::KindOf<wire::native::StatusRequest>::kKind) {
+      return TakeStatus(request, held_answers_->Hold(std::move(responder)));
     }
     others(std::move(request), held_answers_->Hold(std::move(responder)));
   };
@@ -278,7 +283,9 @@ absl::Status Server::StartHttp() {
     }
   }
   HttpSource source = {
-      .view = [this](const std::string& job) { return View(job); },
+      .view = [this](const std::string& job,
+                     HttpSource::Viewed viewed) { View(job, std::move(viewed)); },
+      .not_ready = [this] { return NotReady(); },
       .events = [this](const wire::native::WatchEvents& request)
           -> absl::StatusOr<wire::native::WatchEventsReply> {
         if (absl::Status status = CheckFollowed(request.job); !status.ok()) return status;
@@ -372,34 +379,50 @@ void Server::PartDrained() {
   commits_.Follow([this](bool /*durable*/) { loop_.Stop(); });
 }
 
-absl::StatusOr<wire::native::StatusReply> Server::Status(
-    const wire::native::StatusRequest& request) {
-  if (request.job) {
-    if (auto job = jobs_.Get(*request.job); !job.ok()) return job.status();
+StatusSource Server::MakeStatusSource() {
+  return {.head =
+              [this](Time now, bool of_all) {
+                wire::native::StatusReply reply{
+                    .server = {.version = LOCKSTEP_VERSION,
+                               .pid = getpid(),
+                               .started_ago_us = absl::ToInt64Microseconds(now - started_),
+                               .listen = link_->address()}};
+                if (!of_all) return reply;
+                for (const auto& [name, job] : jobs_.set_aside()) {
+                  reply.set_aside.push_back({.job = name, .why = job.why, .kept_bytes = job.bytes});
+                }
+                return reply;
+              },
+          .jobs =
+              [this] {
+                std::vector<std::string> names;
+                for (const auto& [name, job] : jobs_.jobs()) names.push_back(name);
+                return names;
+              },
+          .job = [this](Time now, const std::string& name) { return jobs_.Summary(now, name); },
+          .members =
+              [this](Time now, const std::string& name, std::optional<int64_t> attempt,
+                     int32_t first, int32_t count, std::vector<wire::native::MemberStatus>& out) {
+                JobHost* const job = jobs_.Find(name);
+                if (job == nullptr || (attempt && *attempt != job->attempt())) return false;
+                for (int32_t i = first; i < std::min(first + count, job->size()); ++i) {
+                  out.push_back(wire::native::FromMember(now, job->MemberAt(now, MemberIndex(i))));
+                }
+                return true;
+              }};
+}
+
+void Server::TakeStatus(const link::Request& request, link::Responder responder) {
+  auto ask = wire::native::Decode<wire::native::StatusRequest>(request.payload);
+  if (!ask.ok()) {
+    return responder.Fail(wire::native::WithReason(ask.status(), "invalid_argument"));
   }
   ++counters_.status_requests;
-  const Time now = runtime::MonotonicNow();
-  wire::native::StatusReply reply;
-  reply.server = {.version = LOCKSTEP_VERSION,
-                  .pid = getpid(),
-                  .started_ago_us = absl::ToInt64Microseconds(now - started_),
-                  .listen = link_->address()};
-  for (const auto& [name, job] : jobs_.set_aside()) {
-    if (!request.job) {
-      reply.set_aside.push_back({.job = name, .why = job.why, .kept_bytes = job.bytes});
-    }
-  }
-  for (const auto& [name, job] : jobs_.jobs()) {
-    if (request.job && *request.job != job->name()) continue;
-    reply.jobs.push_back(wire::native::FromView(now, job->View(), job->grpc_address()));
-    reply.jobs.back().stacks = job->LastStacks(now);
-    const StoreHost& stores = job->stores();
-    if (stores.address().empty()) continue;
-    reply.jobs.back().store = stores.address();
-    reply.jobs.back().torch_store =
-        wire::native::FromStoreView(now, stores.View(), stores.attempt(), job->size());
-  }
-  return reply;
+  status_.Ask(std::move(ask->job),
+              [responder = std::move(responder)](absl::StatusOr<StatusBoard::Bytes> bytes) mutable {
+                if (!bytes.ok()) return responder.Fail(bytes.status());
+                responder.Send({.failed = false, .bytes = "", .shared = *std::move(bytes)});
+              });
 }
 
 void Server::WatchEvents(const link::Request& request, link::Responder responder) {
@@ -415,32 +438,62 @@ absl::Status Server::CheckFollowed(const std::string& job) const {
   return job.empty() ? absl::OkStatus() : jobs_.Get(job).status();
 }
 
-absl::StatusOr<ServerView> Server::View(const std::string& job) {
-  wire::native::StatusRequest request;
-  if (!job.empty()) request.job = job;
-  auto status = Status(request);
-  if (!status.ok()) return status.status();
-  ServerView view{.at = runtime::MonotonicNow(),
-                  .status = *std::move(status),
-                  .counters = counters_,
-                  .links = link_->connections(),
-                  .data = {.status = wire::native::FromDataView(data_.View()),
-                           .polls_of_workers = data_.counters().polls_of_workers,
-                           .polls_of_consumers = data_.counters().polls_of_consumers,
-                           .refused = data_.counters().refused,
-                           .records = data_.counters().records}};
-  for (const wire::native::JobStatus& one : view.status.jobs) {
-    JobHost* const host = jobs_.Find(one.job);
-    view.counts.push_back({.sessions = native_.CountSessions(*host),
-                           .connections = host->CountStockConnections(),
-                           .rendezvous = host->CountRendezvous(),
-                           .torch_commands = host->stores().commands()});
-  }
-  if (commits_.keeps()) {
-    view.journal = JournalPlace{.newest = commits_.newest(), .durable = commits_.durable()};
-  }
-  if (draining_) view.not_ready.emplace_back("the server is shutting down");
-  return view;
+std::vector<std::string> Server::NotReady() const {
+  if (!draining_) return {};
+  return {"the server is shutting down"};
+}
+
+void Server::View(const std::string& job, HttpSource::Viewed viewed) {
+  StatusBoard::Wish wish;
+  if (!job.empty()) wish = job;
+  ++counters_.status_requests;
+  status_.Ask(std::move(wish), [this, job, viewed = std::move(viewed)](
+                                   absl::StatusOr<StatusBoard::Bytes> bytes) mutable {
+    if (!bytes.ok()) return viewed(bytes.status());
+    auto view = std::make_shared<ServerView>(
+        ServerView{.at = runtime::MonotonicNow(),
+                   .encoded_status = *std::move(bytes),
+                   .counters = counters_,
+                   .links = link_->connections(),
+                   .data = {.status = wire::native::FromDataView(data_.View()),
+                            .polls_of_workers = data_.counters().polls_of_workers,
+                            .polls_of_consumers = data_.counters().polls_of_consumers,
+                            .refused = data_.counters().refused,
+                            .records = data_.counters().records},
+                   .not_ready = NotReady(),
+                   .longest_turn = loop_.turns().longest(),
+                   .turns = loop_.turns().turns()});
+    if (commits_.keeps()) {
+      view->journal = JournalPlace{.newest = commits_.newest(), .durable = commits_.durable()};
+    }
+    for (const auto& [name, host] : jobs_.jobs()) {
+      if (job.empty() || job == name) view->counts.push_back({.job = name});
+    }
+    CountJobs(std::move(view), std::make_shared<HttpSource::Viewed>(std::move(viewed)));
+  });
+}
+
+void Server::CountJobs(std::shared_ptr<ServerView> view,
+                       std::shared_ptr<HttpSource::Viewed> viewed) {
+  runtime::RunInTurns(loop_, [this, view, viewed, next = size_t{0}, keys = RendezvousTotalsOfKeys(),
+                              after = std::string()]() mutable {
+    if (next == view->counts.size()) {
+      (*viewed)(std::move(*view));
+      return false;
+    }
+    JobCounts& counts = view->counts[next];
+    JobHost* const host = jobs_.Find(counts.job);
+    if (host != nullptr && host->CountRendezvous(keys, after)) return true;
+    if (host != nullptr) {
+      counts.sessions = native_.CountSessions(*host);
+      counts.connections = host->CountStockConnections();
+      counts.torch_commands = host->stores().commands();
+    }
+    counts.rendezvous = std::exchange(keys, {}).totals();
+    after.clear();
+    ++next;
+    return true;
+  });
 }
 
 absl::Status Server::Report(const wire::native::ProcessReport& report) {

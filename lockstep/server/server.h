@@ -33,6 +33,7 @@
 #include "lockstep/server/options.h"
 #include "lockstep/server/ready_file.h"
 #include "lockstep/server/server_view.h"
+#include "lockstep/server/status_board.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
 
@@ -99,10 +100,14 @@ class Server {
   void BeginDrain();
   void PartDrained();
 
-  absl::StatusOr<wire::native::StatusReply> Status(const wire::native::StatusRequest& request);
+  void TakeStatus(const link::Request& request, link::Responder responder);
+  StatusSource MakeStatusSource();
   void WatchEvents(const link::Request& request, link::Responder responder);
   absl::Status Report(const wire::native::ProcessReport& report);
-  absl::StatusOr<ServerView> View(const std::string& job);
+  void View(const std::string& job, HttpSource::Viewed viewed);
+  // Counts for the view, a little in each turn.
+  void CountJobs(std::shared_ptr<ServerView> view, std::shared_ptr<HttpSource::Viewed> viewed);
+  std::vector<std::string> NotReady() const;
   // NOT_FOUND for events of a job that is not there.
   absl::Status CheckFollowed(const std::string& job) const;
 
@@ -124,6 +129,7 @@ class Server {
   JobTable jobs_;
   DataHost data_;
   CrewHost crews_;
+  StatusBoard status_;
   std::unique_ptr<link::Server> link_;
   std::unique_ptr<HttpDoor> http_;  // null: not served
 

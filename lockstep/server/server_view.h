@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
 #include "lockstep/server/counters.h"
@@ -16,6 +18,7 @@
 namespace lockstep::server {
 
 struct JobCounts {
+  std::string job;
   size_t sessions = 0;     // native ones with a link
   size_t connections = 0;  // of stock clients
   RendezvousTotals rendezvous;
@@ -39,14 +42,22 @@ struct DataCounts {
 
 struct ServerView {
   Time at;
+  // Encoded, as it comes from the loop: whoever looks decodes it, in a thread of its own.
+  std::shared_ptr<const std::string> encoded_status;
   wire::native::StatusReply status;
-  std::vector<JobCounts> counts;  // of each job of the status
+  std::vector<JobCounts> counts;  // of each job of the status, once that is decoded
   Counters counters;
   size_t links = 0;
   DataCounts data;
   std::optional<JournalPlace> journal;  // absent: nothing is kept
   // Why the server should be sent no work now; empty: it is ready.
   std::vector<std::string> not_ready;
+  absl::Duration longest_turn;  // of the loop, lately
+  uint64_t turns = 0;
+
+  // Fills `status`, and puts the counts in the order of its jobs. Takes as long as there are
+  // members: not for the loop.
+  absl::Status DecodeStatus();
 };
 
 }  // namespace lockstep::server

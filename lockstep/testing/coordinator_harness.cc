@@ -52,6 +52,15 @@ CoordinatorHarness::~CoordinatorHarness() {
   std::fputs(story.c_str(), stderr);
 }
 
+coord::CoordinatorView CoordinatorHarness::NewestRun() const {
+  coord::CoordinatorView view = coordinator_->Summary(now_);
+  std::optional<coord::HostsHeard> heard;
+  for (int32_t i = 0; i < view.size; ++i) {
+    view.members.push_back(coordinator_->ViewOf(now_, MemberIndex(i), heard));
+  }
+  return view;
+}
+
 coord::MemberView CoordinatorHarness::Member(int member) const {
   coord::CoordinatorView view = View();
   for (coord::MemberView& each : view.members) {

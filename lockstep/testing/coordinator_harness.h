@@ -86,7 +86,8 @@ class CoordinatorHarness {
   // Of the current attempt.
   ServiceIncarnation service() const { return coordinator_->service_incarnation(); }
   coord::CoordinatorView View() const { return coordinator_->View(now_); }
-  coord::CoordinatorView NewestRun() const { return coordinator_->NewestRun(now_); }
+  // As people are shown it.
+  coord::CoordinatorView NewestRun() const;
   coord::MemberView Member(int member) const;
   coord::MemberCondition Condition(int member) const { return Member(member).condition; }
   // The member as it is now, to speak for it after it has registered anew.

@@ -79,8 +79,8 @@ def test_use_a08_a_lost_node_is_the_cause_and_not_who_failed_by_it(tmp_path):
     program = tmp_path / "train.py"
     program.write_text(VICTIM)
     with serving(tmp_path) as server:
-        arguments = ("run", "--nnodes", "2", "--nproc-per-node", "1", "--coordinator", server.address, "--job",
-                     "pair", "--", sys.executable, program, tmp_path)
+        arguments = ("run", "--nnodes", "2", "--nproc-per-node", "1", "--coordinator", server.address,
+                     "--job", "pair", "--", sys.executable, program, tmp_path)
         with Command(LOCKSTEP, *arguments) as first, Command(LOCKSTEP, *arguments) as second:
             first.wait_for("both")
             second.wait_for("both")

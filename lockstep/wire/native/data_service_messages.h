@@ -261,8 +261,7 @@ struct OpenIteration {
         Field(5, "have", &OpenIteration::have, {}, kMany), Field(6, "from", &OpenIteration::from),
         Field(7, "host", &OpenIteration::host, kIdBytes), Field(8, "pid", &OpenIteration::pid),
         Field(9, "machine", &OpenIteration::machine, kIdBytes),
-        Field(10, "started", &OpenIteration::started),
-        Field(11, "member", &OpenIteration::member));
+        Field(10, "started", &OpenIteration::started), Field(11, "member", &OpenIteration::member));
   }
 };
 

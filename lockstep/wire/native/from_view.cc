@@ -78,30 +78,6 @@ ProcessState Convert(coord::ProcessState state) {
   return ProcessState::kUnspecified;
 }
 
-MemberStatus Convert(Time now, const coord::MemberView& member) {
-  MemberStatus status = {.index = member.member.value(),
-                         .name = ToUtf8(member.name),
-                         .condition = Convert(member.condition),
-                         .since_ago_us = Ago(now, member.since),
-                         .why = ToUtf8(member.why),
-                         .peer = ToUtf8(member.peer),
-                         .host = ToUtf8(member.host),
-                         .pid = member.pid,
-                         .step = member.step,
-                         .phase = ToUtf8(member.phase),
-                         .doing = ToUtf8(member.doing),
-                         .native = member.native,
-                         .process = Convert(member.process)};
-  if (member.process != coord::ProcessState::kUnknown) {
-    status.process_since_ago_us = Ago(now, member.process_since);
-  }
-  for (const auto& [name, value] : member.labels) {
-    status.labels.push_back({.name = ToUtf8(name), .value = ToUtf8(value)});
-  }
-  if (member.last_heard) status.last_heard_ago_us = Ago(now, *member.last_heard);
-  return status;
-}
-
 BarrierStatus Convert(Time now, const coord::BarrierView& barrier) {
   BarrierStatus status = {.id = ToUtf8(barrier.barrier.id),
                           .counter = barrier.barrier.counter,
@@ -144,6 +120,30 @@ std::optional<int64_t> In(Time now, Time then) {
 
 }  // namespace
 
+MemberStatus FromMember(Time now, const coord::MemberView& member) {
+  MemberStatus status = {.index = member.member.value(),
+                         .name = ToUtf8(member.name),
+                         .condition = Convert(member.condition),
+                         .since_ago_us = Ago(now, member.since),
+                         .why = ToUtf8(member.why),
+                         .peer = ToUtf8(member.peer),
+                         .host = ToUtf8(member.host),
+                         .pid = member.pid,
+                         .step = member.step,
+                         .phase = ToUtf8(member.phase),
+                         .doing = ToUtf8(member.doing),
+                         .native = member.native,
+                         .process = Convert(member.process)};
+  if (member.process != coord::ProcessState::kUnknown) {
+    status.process_since_ago_us = Ago(now, member.process_since);
+  }
+  for (const auto& [name, value] : member.labels) {
+    status.labels.push_back({.name = ToUtf8(name), .value = ToUtf8(value)});
+  }
+  if (member.last_heard) status.last_heard_ago_us = Ago(now, *member.last_heard);
+  return status;
+}
+
 coord::SyncState ToCoord(SyncState state) {
   return static_cast<coord::SyncState>(static_cast<int>(state) - 1);
 }
@@ -184,11 +184,8 @@ JobStatus FromView(Time now, const coord::CoordinatorView& view, std::string grp
                       .barriers_open = static_cast<int64_t>(view.barriers_open),
                       .keys_awaited = static_cast<int64_t>(view.keys_awaited)};
   // An attempt starts with its first registration; before it `started` means nothing.
-  const bool somebody_came = std::any_of(
-      view.members.begin(), view.members.end(),
-      [](const auto& member) { return member.condition != coord::MemberCondition::kMissing; });
-  if (somebody_came) status.started_ago_us = Ago(now, view.started);
-  for (const auto& member : view.members) status.members.push_back(Convert(now, member));
+  if (view.somebody_came) status.started_ago_us = Ago(now, view.started);
+  for (const auto& member : view.members) status.members.push_back(FromMember(now, member));
   for (const auto& barrier : view.barriers) status.barriers.push_back(Convert(now, barrier));
   for (const auto& wait : view.key_waits) status.key_waits.push_back(Convert(now, wait));
   for (const auto& error : view.errors) status.errors.push_back(Convert(now, error));
@@ -212,7 +209,7 @@ WatchJobReply FromChange(Time now, const coord::JobChange& change) {
                          .state = Convert(change.state),
                          .members = {},
                          .errors = {}};
-  for (const auto& member : change.members) reply.members.push_back(Convert(now, member));
+  for (const auto& member : change.members) reply.members.push_back(FromMember(now, member));
   for (const auto& error : change.errors) reply.errors.push_back(Convert(now, error));
   return reply;
 }

@@ -16,6 +16,8 @@ namespace lockstep::wire::native {
 // client cut in the middle of a character) become U+FFFD.
 JobStatus FromView(Time now, const coord::CoordinatorView& view, std::string grpc_address);
 
+MemberStatus FromMember(Time now, const coord::MemberView& member);
+
 PreemptionState FromState(Time now, const coord::PreemptionState& state);
 // Of a state that a member may say of itself.
 coord::SyncState ToCoord(SyncState state);

@@ -16,6 +16,7 @@ coord::CoordinatorView View() {
   view.state = coord::AttemptState::kRunning;
   view.service = ServiceIncarnation(0xFFFFFFFFFFFFFFFF);
   view.started = Ago(absl::Seconds(60));
+  view.somebody_came = true;
   view.members = {{.member = MemberIndex(0),
                    .name = "task/0#1",
                    .condition = coord::MemberCondition::kConnected,
@@ -74,7 +75,7 @@ TEST(FromView, NamesPreemptionsAsTheCoordinatorDoes) {
 
 TEST(FromView, LeavesTheStartOutUntilSomebodyHasCome) {
   coord::CoordinatorView view = View();
-  for (auto& member : view.members) member.condition = coord::MemberCondition::kMissing;
+  view.somebody_came = false;
   EXPECT_EQ(FromView(kNow, view, "").started_ago_us, std::nullopt);
 }
 
