@@ -61,6 +61,10 @@ bool Attempt::CheckCaller(MemberIndex member, const Caller& caller, Effects& out
 }
 
 bool Attempt::MayPark(CallId call, Effects& out) const {
+  if (job_.no_room.for_small) {
+    out.Fail(call, job_.no_room.for_small);
+    return false;
+  }
   if (waits() < job_.options.waits_max) return true;
   out.Fail(call, MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
                            absl::StrCat(waits(), " calls of job '", job_.options.job,

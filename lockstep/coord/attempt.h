@@ -65,6 +65,8 @@ class Attempt {
   std::optional<MemberIndex> FreeMember(const RoleRecord& role);
   // Parked calls.
   size_t waits() const;
+  // What members and barriers hold, about as it costs; keys tell of themselves.
+  size_t memory() const;
   // Of its keys: the newest.
   int64_t revision() const { return keys_.revision(); }
 

@@ -46,6 +46,7 @@ void Attempt::Handle(Time now, const GetKey& request, Effects& out) {
 void Attempt::Handle(Time now, const GetKeys& request, Effects& out) {
   NoteLife(now, request.caller);
   if (keys_.Get(now, request, /*may_wait=*/false, out)) return;
+  if (job_.no_room.for_new) return out.Fail(request.caller.call, job_.no_room.for_new);
   if (MayPark(request.caller.call, out)) keys_.Get(now, request, /*may_wait=*/true, out);
 }
 

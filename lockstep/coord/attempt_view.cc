@@ -18,6 +18,8 @@ size_t Attempt::waits() const {
          registration_.waits() + preemption_.waits() + parked_.size();
 }
 
+size_t Attempt::memory() const { return membership_.memory() + barriers_.memory(); }
+
 void Attempt::NameSilentHost(Time now, MemberView& view, std::optional<HostsHeard>& heard) const {
   const Membership::Member& member = membership_.Get(view.member);
   const bool silent =

@@ -17,6 +17,11 @@ ErrorPtr BarrierError(absl::string_view id, int64_t counter, absl::StatusCode co
                          .missing = std::move(missing)});
 }
 
+// What a barrier, one whom it lists, and a value cost beside what they hold.
+constexpr size_t kBarrierBytes = 640;
+constexpr size_t kParticipantBytes = 128;
+constexpr size_t kBroughtBytes = 96;
+
 // No id is used so often; a counter beyond it is made up.
 constexpr int64_t kCounterMax = int64_t{1} << 62;
 
@@ -31,10 +36,7 @@ std::string NameOf(absl::string_view id, int64_t counter) {
 }  // namespace
 
 BarrierTable::BarrierTable(const JobRecord& job, const Membership& membership)
-    : job_(job),
-      membership_(membership),
-      everybody_(AllMembers(job.options.size)),
-      index_(everybody_) {}
+    : job_(job), membership_(membership), everybody_(job.everybody), index_(everybody_) {}
 
 void BarrierTable::Arrive(Time now, const ArriveAtBarrier& request, Effects& out) {
   auto found = barriers_.find(request.id);
@@ -159,9 +161,27 @@ BarrierTable::Barrier& BarrierTable::Open(Time now, const ArriveAtBarrier& reque
   index_.Opened(&barrier, barrier.open->participants());
   if (!deadline.is_infinite()) deadlines_.emplace(deadline, barrier.id);
 
+  Count(barrier);
   if (!fault) fault = CheckHealth(barrier);
   if (fault) End(barrier, fault, out);
   return barrier;
+}
+
+void BarrierTable::Count(Barrier& barrier) {
+  size_t cost = kBarrierBytes + 4 * barrier.id.size();
+  if (barrier.participants != nullptr && barrier.participants != everybody_) {
+    const size_t each = barrier.open ? kParticipantBytes : sizeof(MemberIndex);
+    cost += barrier.participants->size() * each;
+  }
+  if (barrier.open) cost += barrier.open->size() * sizeof(std::optional<CallId>);
+  cost += barrier.brought.size() * kBroughtBytes + barrier.brought_bytes + barrier.values_bytes;
+  memory_ += cost - std::exchange(barrier.cost, cost);
+}
+
+void BarrierTable::Erase(const std::string& id) {
+  const auto found = barriers_.find(id);
+  memory_ -= found->second.cost;
+  barriers_.erase(found);
 }
 
 void BarrierTable::Join(Barrier& barrier, const ArriveAtBarrier& request, Effects& out) {
@@ -200,6 +220,7 @@ void BarrierTable::Join(Barrier& barrier, const ArriveAtBarrier& request, Effect
   if (request.value) {
     barrier.brought_bytes += request.value->size();
     barrier.brought.emplace(request.member, *request.value);
+    Count(barrier);
   }
   if (barrier.open->complete()) End(barrier, nullptr, out);
 }
@@ -370,6 +391,7 @@ void BarrierTable::DropBrought(Barrier& barrier, MemberIndex member) {
   if (brought == barrier.brought.end()) return;
   barrier.brought_bytes -= brought->second.size();
   barrier.brought.erase(brought);
+  Count(barrier);
 }
 
 void BarrierTable::Abandon(Barrier& barrier) {
@@ -379,9 +401,9 @@ void BarrierTable::Abandon(Barrier& barrier) {
   barrier.open.reset();
   if (!barrier.ended) {
     const std::string id = barrier.id;
-    barriers_.erase(id);
-    return;
+    return Erase(id);
   }
+  Count(barrier);
   --barrier.counter;
   barrier.place = ended_.insert(ended_.end(), &barrier);
 }
@@ -404,6 +426,7 @@ void BarrierTable::Close(Barrier& barrier, const ErrorPtr& verdict, const Member
   barrier.open.reset();
   barrier.brought.clear();
   barrier.brought_bytes = 0;
+  Count(barrier);
 }
 
 void BarrierTable::End(Barrier& barrier, ErrorPtr verdict, Effects& out, bool tell) {
@@ -438,11 +461,12 @@ void BarrierTable::Keep(Barrier& barrier, ErrorPtr verdict, MemberValues values,
   barrier.verdict = std::move(verdict);
   barrier.place = ended_.insert(ended_.end(), &barrier);
   barrier.values_forgotten = forgotten;
-  if (!values) return;
+  if (!values) return Count(barrier);
   for (const MemberValue& value : *values) barrier.values_bytes += value.value.size();
   barrier.values = std::move(values);
   barrier.values_place = valued_.insert(valued_.end(), &barrier);
   values_bytes_ += barrier.values_bytes;
+  Count(barrier);
   while (values_bytes_ > job_.options.kept_barrier_values_bytes_max) {
     Barrier& oldest = *valued_.front();
     DropValues(oldest);
@@ -455,6 +479,7 @@ void BarrierTable::DropValues(Barrier& barrier) {
   values_bytes_ -= std::exchange(barrier.values_bytes, 0);
   valued_.erase(barrier.values_place);
   barrier.values = nullptr;
+  Count(barrier);
 }
 
 void BarrierTable::ForgetOldest() {
@@ -463,7 +488,7 @@ void BarrierTable::ForgetOldest() {
     DropValues(oldest);
     const std::string id = oldest.id;
     ended_.pop_front();
-    barriers_.erase(id);
+    Erase(id);
   }
   // Told from what is left of it, so that it outlives a snapshot.
   if (ended_.size() >= job_.options.kept_barriers_max) forgot_some_ = true;

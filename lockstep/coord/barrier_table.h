@@ -79,6 +79,8 @@ class BarrierTable {
   size_t waits() const { return calls_.size(); }
   size_t kept() const { return ended_.size(); }
   size_t open() const { return open_.size(); }
+  // What it holds, about as it costs.
+  size_t memory() const { return memory_; }
   // The oldest open ones, at most so many.
   std::vector<BarrierView> View(size_t rows_max) const;
 
@@ -100,6 +102,7 @@ class BarrierTable {
     size_t values_bytes = 0;
     bool values_forgotten = false;
     std::list<Barrier*>::iterator values_place;  // in valued_, with `values`
+    size_t cost = 0;                             // as it was counted last, in bytes
   };
 
   // The call of an instance that is over is answered with what is kept of it.
@@ -124,7 +127,9 @@ class BarrierTable {
   void End(Barrier& barrier, ErrorPtr verdict, Effects& out, bool tell = true);
   void Abandon(Barrier& barrier);
   void Withdraw(Barrier& barrier, MemberIndex member);
-  static void DropBrought(Barrier& barrier, MemberIndex member);
+  void DropBrought(Barrier& barrier, MemberIndex member);
+  void Count(Barrier& barrier);
+  void Erase(const std::string& id);
   // The verdict of the instance `barrier.counter`, live or restored.
   void Keep(Barrier& barrier, ErrorPtr verdict, MemberValues values, bool forgotten);
   void DropValues(Barrier& barrier);
@@ -145,6 +150,7 @@ class BarrierTable {
   std::list<Barrier*> ended_;   // oldest end first
   std::list<Barrier*> valued_;  // those with values, oldest first
   size_t values_bytes_ = 0;     // of all kept values
+  size_t memory_ = 0;           // the costs of all barriers
   bool forgot_some_ = false;    // ids beyond kept_barriers_max may have been dropped
   absl::flat_hash_map<CallId, std::pair<Barrier*, MemberIndex>> calls_;  // looked up only
 };

@@ -44,6 +44,12 @@ constexpr bool kTakesEffect =
     std::is_same_v<Request, DeleteKey> || std::is_same_v<Request, ReportError> ||
     std::is_same_v<Request, CancelBarrier>;
 
+// What makes the job hold more when it takes effect.
+template <class Request>
+constexpr bool kWrites =
+    std::is_same_v<Request, SetKey> || std::is_same_v<Request, CompareAndSetKey> ||
+    std::is_same_v<Request, IncrementKey> || std::is_same_v<Request, MaxKey>;
+
 using Wait = std::pair<WaitIndex::Kind, std::string>;
 
 // What a request waits for, should it be parked.
@@ -99,8 +105,9 @@ Coordinator::~Coordinator() = default;
 const CoordinatorOptions& Coordinator::options() const { return job_->options; }
 ServiceIncarnation Coordinator::service_incarnation() const { return attempt_->service(); }
 
-Effects Coordinator::Handle(Time now, Event event) {
+Effects Coordinator::Handle(Time now, Event event, const NoRoom& no_room) {
   Effects out;
+  job_->no_room = no_room;
   if (!begun_) {
     begun_ = true;
     out.records.push_back(record::AttemptBegan{job_->attempt, attempt_->service()});
@@ -145,6 +152,7 @@ void Coordinator::HandleRequest(Time now, Request& request, Effects& out) {
   if (stopped_) return out.Fail(call, Stopped(job_->options.job, request.caller.native()));
   if (request.caller.native()) return HandleNative(now, request, out);
   if (ErrorPtr refusal = CheckCaller(request.caller)) return out.Fail(call, refusal);
+  if (kWrites<Request> && job_->no_room.for_new) return out.Fail(call, job_->no_room.for_new);
   Run(now, request, out);
 }
 
@@ -172,6 +180,7 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
       return out.Succeed(caller.call);
     ErrorPtr refusal = CheckSeat(*session, kForTools<Request>);
     if (!refusal && kTakesEffect<Request>) refusal = sessions_.CheckKeep(*session, caller.number);
+    if (!refusal && kWrites<Request>) refusal = job_->no_room.for_new;
     if (refusal) return out.Fail(caller.call, refusal);
     request.caller.service = attempt_->service();
     if (session->seat) {
@@ -237,6 +246,8 @@ ErrorPtr Coordinator::WrongService(ServiceIncarnation claimed, bool native) cons
 void Coordinator::HandleOther(Time now, const OpenSession& request, Effects& out) {
   if (stopped_) return out.Fail(request.call, Stopped(job_->options.job, true));
   bool resumed = false;
+  const bool known = sessions_.Find(request.session) != nullptr;
+  if (!known && job_->no_room.for_small) return out.Fail(request.call, job_->no_room.for_small);
   if (ErrorPtr refusal = sessions_.Open(now, request, &resumed, out)) {
     return out.Fail(request.call, refusal);
   }
@@ -257,6 +268,9 @@ void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& 
                             .role = request.role,
                             .recoverable = request.recoverable};
   if (!job_->IsMember(request.member)) return attempt_->Admit(now, admission, out);
+  if (job_->no_room.for_small && job_->IsNewLife(request.member, request.incarnation)) {
+    return out.Fail(request.call, job_->no_room.for_small);
+  }
   const bool opens = OpensNext(request.member, request.incarnation);
   if (ErrorPtr refusal = opens ? CheckNextAttempt() : nullptr) {
     return out.Fail(request.call, refusal);
@@ -340,7 +354,7 @@ void Coordinator::RecordProcess(MemberIndex member, Effects& out) {
 
 void Coordinator::HandleOther(Time now, const ProcessStarted& fact, Effects& out) {
   if (!job_->IsMember(fact.member)) return;
-  ProcessRecord& process = job_->processes[fact.member.value()];
+  ProcessRecord& process = job_->processes.Mutable(fact.member.value());
   // Nobody told of the end of the one before: another launcher started this one.
   const bool another_run = process.running && process.pid != fact.pid;
   const bool told_again = process.running && process.pid == fact.pid;
@@ -362,7 +376,7 @@ void Coordinator::HandleOther(Time now, const ProcessStarted& fact, Effects& out
 void Coordinator::HandleOther(Time now, const ProcessEnded& fact, Effects& out) {
   // A report about an older process of the member is late, and says nothing about the new one.
   if (!job_->IsMember(fact.member)) return;
-  ProcessRecord& process = job_->processes[fact.member.value()];
+  ProcessRecord& process = job_->processes.Mutable(fact.member.value());
   if (process.pid != fact.pid || !process.running) return;
   process.running = false;
   process.stopped = false;
@@ -375,7 +389,7 @@ void Coordinator::HandleOther(Time now, const ProcessEnded& fact, Effects& out) 
 
 void Coordinator::HandleOther(Time now, const ProcessEnding& fact, Effects& out) {
   if (!job_->IsMember(fact.member)) return;
-  ProcessRecord& process = job_->processes[fact.member.value()];
+  ProcessRecord& process = job_->processes.Mutable(fact.member.value());
   if (process.pid != fact.pid || !process.running) return;
   process.ending = true;
   if (fact.error.empty() || process.raised || stopped_) return;
@@ -394,7 +408,7 @@ void Coordinator::HandleOther(Time now, const ProcessContinued& fact, Effects& o
 void Coordinator::SetStopped(Time now, MemberIndex member, int64_t pid, bool stopped,
                              Effects& out) {
   if (!job_->IsMember(member)) return;
-  ProcessRecord& process = job_->processes[member.value()];
+  ProcessRecord& process = job_->processes.Mutable(member.value());
   if (process.pid != pid || process.stopped == stopped) return;
   out.Tell(Severity::kWarning,
            stopped ? absl::StrCat("job '", job_->options.job, "': ", job_->Describe(member),
@@ -409,10 +423,9 @@ void Coordinator::SetStopped(Time now, MemberIndex member, int64_t pid, bool sto
 
 void Coordinator::HandleOther(Time now, const RunBegan& fact, Effects& out) {
   for (int32_t i = 0; i < job_->options.size; ++i) {
-    ProcessRecord& process = job_->processes[i];
     const bool left_out = i >= fact.size;
-    if (process.left_out == left_out) continue;
-    process = {.left_out = left_out, .since = now};
+    if (job_->processes[i].left_out == left_out) continue;
+    job_->processes.Mutable(i) = {.left_out = left_out, .since = now};
     RecordProcess(MemberIndex(i), out);
   }
 }
@@ -447,6 +460,16 @@ Time Coordinator::NextDeadline() const {
 bool Coordinator::ForEachKeyBelow(absl::string_view directory, absl::string_view after,
                                   size_t keys_max, KeyValues::KeyVisitor visit) const {
   return attempt_->keys().ForEachBelow(directory, after, keys_max, visit);
+}
+
+CoordinatorMemory Coordinator::Memory() const {
+  // The machines, before anybody comes.
+  constexpr size_t kBaseBytes = size_t{16} << 10;
+  constexpr size_t kWaitBytes = 320;
+  return {.keys = attempt_->keys().memory(),
+          .key_count = attempt_->keys().size(),
+          .others = kBaseBytes + job_->memory() + attempt_->memory() + sessions_.memory() +
+                    (attempt_->waits() + job_watch_.waits()) * kWaitBytes};
 }
 
 bool Coordinator::IsOver() const { return attempt_->failed() || attempt_->ended(); }
@@ -507,10 +530,9 @@ MemberView Coordinator::ViewOf(Time now, MemberIndex member,
 std::string Coordinator::NameOf(MemberIndex member) const { return job_->Name(member); }
 
 bool Coordinator::AnyProcessRuns() const {
-  return std::any_of(job_->processes.begin(), job_->processes.end(),
-                     [](const ProcessRecord& process) {
-                       return process.running && !process.stopped && !process.left_out;
-                     });
+  return job_->processes.AnyWritten([](const ProcessRecord& process) {
+    return process.running && !process.stopped && !process.left_out;
+  });
 }
 
 size_t Coordinator::CountConnected() const { return attempt_->CountConnected(); }

@@ -14,6 +14,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
+#include "lockstep/coord/job_record.h"
 #include "lockstep/coord/job_watch.h"
 #include "lockstep/coord/options.h"
 #include "lockstep/coord/records.h"
@@ -21,6 +22,13 @@
 #include "lockstep/coord/view.h"
 
 namespace lockstep::coord {
+
+// What a job holds, about as it costs.
+struct CoordinatorMemory {
+  size_t keys = 0;
+  size_t key_count = 0;
+  size_t others = 0;  // members, sessions, barriers, waits
+};
 
 // Decides who is in the job, what its barriers, keys and errors are, and who is told what.
 //
@@ -46,7 +54,11 @@ class Coordinator {
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  Effects Handle(Time now, Event event);
+  // `no_room`: why requests that would make it hold more are refused at the moment.
+  Effects Handle(Time now, Event event, const NoRoom& no_room = {});
+
+  // Cheap: to be asked after each event.
+  CoordinatorMemory Memory() const;
 
   // Restores what was recorded: `Snapshot` records first, then those of later effects, in order;
   // then `Handle(now, Restored{})`. Only before the first `Handle`. `at` may lie before any `now`.
@@ -58,6 +70,9 @@ class Coordinator {
 
   // When to call `Handle(now, DeadlineReached{})`; infinite when nothing is pending. May be early.
   Time NextDeadline() const;
+
+  // Whether the session is open, linked or not.
+  bool Knows(SessionId session) const { return sessions_.Knows(session); }
 
   // The current attempt.
   CoordinatorView View(Time now) const;

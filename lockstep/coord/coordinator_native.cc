@@ -196,6 +196,9 @@ void Coordinator::Join(Time now, SessionTable::Session& session, const JoinJob& 
   const bool former = member && job_->IsFormerLife(*member, request.incarnation);
   const bool known = member && attempt_->membership().Knew(*member, request.incarnation);
   if (ErrorPtr refusal = CheckAttempt(request, known)) return out.Fail(call, refusal);
+  if (!known && !former && job_->no_room.for_small) {
+    return out.Fail(call, job_->no_room.for_small);
+  }
   if (!former) {
     const bool over = attempt_->failed() || attempt_->ended();
     if (member && !over) {
@@ -251,6 +254,7 @@ void Coordinator::WatchTheJob(Time now, const WatchJob& request, Effects& out) {
                                            "' wait, which is the limit waits_max; nothing was "
                                            "changed")));
   }
+  if (job_->no_room.for_small) return out.Fail(request.caller.call, job_->no_room.for_small);
   job_watch_.Watch(now, request.caller.call, request.after, *attempt_, out);
 }
 

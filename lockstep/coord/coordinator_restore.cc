@@ -105,15 +105,15 @@ absl::Status Coordinator::ApplyProcess(Time at, const record::ProcessChanged& re
   if (!job_->IsMember(record.member)) {
     return OutOfPlace(absl::StrCat("process of member ", record.member.value()));
   }
-  job_->processes[record.member.value()] = {.host = record.host,
-                                            .pid = record.pid,
-                                            .running = record.running,
-                                            .stopped = record.stopped,
-                                            .failed = record.failed,
-                                            .left_out = record.left_out,
-                                            .newer = record.newer,
-                                            .former = record.former,
-                                            .since = at};
+  job_->processes.Mutable(record.member.value()) = {.host = record.host,
+                                                    .pid = record.pid,
+                                                    .running = record.running,
+                                                    .stopped = record.stopped,
+                                                    .failed = record.failed,
+                                                    .left_out = record.left_out,
+                                                    .newer = record.newer,
+                                                    .former = record.former,
+                                                    .since = at};
   job_->newer_run = job_->newer_run || record.newer;
   return absl::OkStatus();
 }

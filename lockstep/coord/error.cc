@@ -61,6 +61,7 @@ constexpr NamedReason kReasons[] = {
     {Reason::kWrongAttempt, "wrong_attempt"},
     {Reason::kConditionFailed, "condition_failed"},
     {Reason::kInvalidArgument, "invalid_argument"},
+    {Reason::kMemoryMax, "memory_max"},
     {Reason::kLimitExceeded, "limit_exceeded"},
 };
 

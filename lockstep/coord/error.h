@@ -61,6 +61,7 @@ enum class Reason {
   kWrongAttempt,     // the process was started for another attempt than would take it
   kConditionFailed,  // of a conditional deletion
   kInvalidArgument,
+  kMemoryMax,      // the server's memory is full; nothing was changed
   kLimitExceeded,  // a named limit; nothing was changed
 };
 

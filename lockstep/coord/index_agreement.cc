@@ -37,10 +37,7 @@ std::optional<int64_t> RoundUp(int64_t index, int64_t stride) {
 }  // namespace
 
 IndexAgreement::IndexAgreement(const JobRecord& job, const Membership& membership)
-    : job_(job),
-      membership_(membership),
-      everybody_(AllMembers(job.options.size)),
-      index_(everybody_) {}
+    : job_(job), membership_(membership), everybody_(job.everybody), index_(everybody_) {}
 
 // Asking.
 

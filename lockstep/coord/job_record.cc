@@ -20,6 +20,7 @@ std::string DescribeEnd(const ProcessEnded& end) {
 
 JobRecord::JobRecord(const CoordinatorOptions& options_in)
     : options(options_in),
+      everybody(AllMembers(options.size)),
       lives(options.size),
       incarnations(options.size),
       processes(options.size),
@@ -96,22 +97,22 @@ void JobRecord::SettleRole(const std::string& name) {
 void JobRecord::BeginAttempt() {
   role_settled_ = false;
   std::fill(recoverable.begin(), recoverable.end(), uint8_t{0});
-  std::fill(places.begin(), places.end(), PlaceRecord{});
-  for (ProcessRecord& process : processes) {
+  places.Clear();
+  processes.ForEachWritten([](ProcessRecord& process) {
     process.former = process.former || (process.pid != 0 && !process.running && !process.newer);
-  }
+  });
   TouchAll();
 }
 
 void JobRecord::SomebodyJoined() {
   if (!newer_run) return;  // looked at for each of many that join
   newer_run = false;
-  for (ProcessRecord& process : processes) process.newer = false;
+  processes.ForEachWritten([](ProcessRecord& process) { process.newer = false; });
 }
 
 bool JobRecord::HasNewerRun() const {
-  return newer_run && std::any_of(processes.begin(), processes.end(),
-                                  [](const ProcessRecord& process) { return process.newer; });
+  return newer_run &&
+         processes.AnyWritten([](const ProcessRecord& process) { return process.newer; });
 }
 
 std::string JobRecord::Name(MemberIndex member) const {
@@ -167,28 +168,28 @@ std::string JobRecord::NameAll() const {
 }
 
 bool JobRecord::NoteLife(MemberIndex member, Incarnation incarnation) {
-  std::deque<Incarnation>& known = incarnations[member.value()];
+  Lives& known = incarnations.Mutable(member.value());
   if (!known.empty() && known.back() == incarnation) return false;
   ++lives[member.value()];
   known.push_back(incarnation);
-  if (known.size() > kLivesKeptMax) known.pop_front();
+  if (known.size() > kLivesKeptMax) known.erase(known.begin());
   return true;
 }
 
 bool JobRecord::IsFormerLife(MemberIndex member, Incarnation incarnation) const {
-  const std::deque<Incarnation>& known = incarnations[member.value()];
+  const Lives& known = incarnations[member.value()];
   return !known.empty() && known.back() != incarnation &&
          std::find(known.begin(), known.end() - 1, incarnation) != known.end() - 1;
 }
 
 bool JobRecord::IsNewLife(MemberIndex member, Incarnation incarnation) const {
   if (!IsMember(member)) return false;
-  const std::deque<Incarnation>& known = incarnations[member.value()];
+  const Lives& known = incarnations[member.value()];
   return std::find(known.begin(), known.end(), incarnation) == known.end();
 }
 
 std::vector<record::MemberChanged> JobRecord::KeptLives(MemberIndex member) const {
-  const std::deque<Incarnation>& known = incarnations[member.value()];
+  const Lives& known = incarnations[member.value()];
   std::vector<record::MemberChanged> kept;
   int32_t life = lives[member.value()] - static_cast<int32_t>(known.size());
   for (Incarnation incarnation : known) {
@@ -208,6 +209,17 @@ record::ProcessChanged JobRecord::RecordOfProcess(MemberIndex member) const {
           .failed = process.failed,
           .newer = process.newer,
           .former = process.former};
+}
+
+size_t JobRecord::memory() const {
+  // Texts of hosts and ends; nodes of changed_members.
+  constexpr size_t kTextBytes = 128;
+  constexpr size_t kNodeBytes = 64;
+  constexpr size_t kErrorBytes = 4096;
+  return everybody->size() * sizeof(MemberIndex) +
+         lives.size() * (sizeof(lives[0]) + sizeof(recoverable[0]) + sizeof(versions_[0])) +
+         incarnations.memory() + processes.memory() + places.memory() +
+         changed_members.size() * (kNodeBytes + kTextBytes) + errors.size() * kErrorBytes;
 }
 
 void JobRecord::KeepError(ErrorView error) {

@@ -3,15 +3,16 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/base/ids.h"
+#include "lockstep/base/lazy_array.h"
 #include "lockstep/base/time.h"
 #include "lockstep/coord/events.h"
+#include "lockstep/coord/gathering.h"
 #include "lockstep/coord/options.h"
 #include "lockstep/coord/records.h"
 #include "lockstep/coord/view.h"
@@ -59,6 +60,12 @@ struct FormerAttempt {
   int64_t attempt = 0;
   ServiceIncarnation service;
   ErrorPtr root_cause;  // null: it ended well
+};
+
+// Why there is no memory left; both null: there is. The texts are those that callers get.
+struct NoRoom {
+  ErrorPtr for_new;    // for what makes the job hold more
+  ErrorPtr for_small;  // nor even for the small waits of members that are in, or for new members
 };
 
 // Held by the coordinator, lent to each attempt in turn. Thread-compatible.
@@ -133,16 +140,24 @@ class JobRecord {
   void RestartVersions(int64_t base);
 
   const CoordinatorOptions options;
-  std::vector<int32_t> lives;                         // by member: how many incarnations it has had
-  std::vector<std::deque<Incarnation>> incarnations;  // by member: the last of them, newest last
-  std::vector<ProcessRecord> processes;
+  const Participants everybody;  // all members
+  std::vector<int32_t> lives;    // by member: how many incarnations it has had
+  // By member, from the first that is known of it on: the last of its lives, newest last; its
+  // process; and where its newest life runs.
+  using Lives = std::vector<Incarnation>;
+  LazyArray<Lives> incarnations;
+  LazyArray<ProcessRecord> processes;
+  LazyArray<PlaceRecord> places;
   bool newer_run = false;               // some process may be newer than the attempt's members
-  std::vector<PlaceRecord> places;      // by member: of its newest life
   std::vector<uint8_t> recoverable;     // by member: it said so itself, in this attempt
   std::map<int64_t, ErrorView> errors;  // oldest first, by the version at which they came
   int64_t attempt = 0;
   std::optional<FormerAttempt> former;
   WaitIndex waits;
+  NoRoom no_room;  // while an event is handled
+
+  // What it holds of its members, about as it costs.
+  size_t memory() const;
 
   int64_t version = 0;
   int64_t first_version = 0;  // what changed since any version before is not known

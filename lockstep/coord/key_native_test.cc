@@ -15,7 +15,48 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+class BoundedWaits : public NativeKeys {
+ protected:
+  BoundedWaits() : NativeKeys({.wait_bytes_max = 5000, .session_wait_bytes_max = 3000}) {}
+};
+
+TEST_F(BoundedWaits, Finding15_AreRefusedByNameAndGiveBackWhatTheyHeld) {
+  const std::string name(500, 'k');
+  const CallId first = GetAll({name + "1", name + "2"});
+  EXPECT_EQ(Text(first), "waits");
+  EXPECT_GT(keys_.wait_bytes(), 1000u);
+  const CallId second = GetAll({name + "3", name + "4"});
+  EXPECT_THAT(Text(second), HasSubstr("session_wait_bytes_max"));
+  EXPECT_EQ(Why(second), Reason::kLimitExceeded);
+  Set(name + "1", "x");
+  Set(name + "2", "x");
+  EXPECT_NE(Text(first), "waits");
+  EXPECT_EQ(keys_.wait_bytes(), 0u);
+  EXPECT_EQ(Text(GetAll({name + "3", name + "4"})), "waits");
+  keys_.Forget(last_);
+  EXPECT_EQ(keys_.wait_bytes(), 0u);
+}
+
+TEST_F(BoundedWaits, Finding15_WatchesCountForTheJob) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Text(Watch(std::string(600, static_cast<char>('a' + i)), 1)), "waits");
+  }
+  EXPECT_THAT(Text(Watch(std::string(600, 'z'), 1)), HasSubstr("wait_bytes_max"));
+}
+
 using KeyRevisions = NativeKeys;
+
+TEST_F(KeyRevisions, WhatKeysCostIsKnownAndGivenBack) {
+  const size_t before = keys_.memory();
+  Set("a", std::string(1000, 'x'));
+  Set("a", std::string(10, 'x'));
+  Set("b", "1", {.ttl = absl::Seconds(5)});
+  EXPECT_GT(keys_.memory(), before + 300);
+  Delete("a");
+  Delete("b");
+  // What is remembered of the changes themselves.
+  EXPECT_LT(keys_.memory(), before + 5 * 128);
+}
 
 TEST_F(KeyRevisions, EachChangeTakesTheNext) {
   EXPECT_EQ(keys_.revision(), 1);

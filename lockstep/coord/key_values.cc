@@ -25,6 +25,11 @@ ErrorPtr Invalid(std::string text) {
   return MakeError(absl::StatusCode::kInvalidArgument, Reason::kInvalidArgument, std::move(text));
 }
 
+// A key's node, its name and the value's header, and the allocator's part of each.
+constexpr size_t kKeyBytes = 256;
+// A place in a table beside it, the name again included.
+constexpr size_t kPlaceBytes = 96;
+
 // Stock clients take these for answers of the service by their code alone.
 ErrorPtr WithoutMark(absl::StatusCode code, Reason reason, std::string text) {
   return MakeError(
@@ -84,6 +89,24 @@ ErrorPtr KeyValues::CheckRoom(const Place& place, size_t value_bytes) const {
   return nullptr;
 }
 
+size_t KeyValues::CostOf(absl::string_view key, const StoredKey& stored) {
+  const size_t places = (stored.expires.is_infinite() ? 0 : 1) + (stored.owner ? 1 : 0);
+  return kKeyBytes + key.size() + stored.value.size() + places * (kPlaceBytes + key.size());
+}
+
+ErrorPtr KeyValues::CheckWait(const Caller& caller, size_t cost) const {
+  const size_t session = caller.session.none() ? 0 : waits_.bytes(caller.session);
+  if (cost + session > options_.session_wait_bytes_max) {
+    return OverLimit(absl::StrCat("a wait for keys that takes ", cost, " bytes, beside ", session,
+                                  " that this session's waits take,"),
+                     "session_wait_bytes_max", options_.session_wait_bytes_max);
+  }
+  if (cost + wait_bytes() <= options_.wait_bytes_max) return nullptr;
+  return OverLimit(absl::StrCat("a wait for keys that takes ", cost, " bytes, beside ",
+                                wait_bytes(), " that others take,"),
+                   "wait_bytes_max", options_.wait_bytes_max);
+}
+
 KeyValues::Terms KeyValues::TermsOf(Time now, const KeyLifetime& lifetime,
                                     std::optional<MemberIndex> owner) {
   return {now + lifetime.ttl, lifetime.with_member ? owner : std::nullopt};
@@ -109,6 +132,7 @@ void KeyValues::Put(Place& place, StoredKeyPtr stored) {
   }
   place.there = true;
   const std::string& key = place.it->first;
+  memory_ += CostOf(key, *stored) - (old ? CostOf(key, *old) : 0);
   if (old && old->expires != stored->expires) expiries_.erase({old->expires, key});
   if (!stored->expires.is_infinite()) expiries_.insert({stored->expires, key});
   if (old && old->owner && old->owner != stored->owner) Disown(*old->owner, key);
@@ -119,6 +143,7 @@ KeyValues::Keys::iterator KeyValues::Erase(Keys::iterator it, int64_t revision) 
   const std::string& key = it->first;
   const StoredKey& stored = *it->second;
   bytes_ -= key.size() + stored.value.size();
+  memory_ -= CostOf(key, stored);
   if (!stored.expires.is_infinite()) expiries_.erase({stored.expires, key});
   if (stored.owner) Disown(*stored.owner, key);
   watch_.Note(key, nullptr, revision);
@@ -309,8 +334,13 @@ bool KeyValues::Get(Time now, const GetKey& request, bool may_wait, Effects& out
     out.Succeed(call, KeyRead{EntryOf(request.key, found->second)});
     return true;
   }
-  if (may_wait) waits_.Park(now, request, name.view());
-  return may_wait;
+  if (!may_wait) return false;
+  if (ErrorPtr error = CheckWait(request.caller, KeyWaits::CostOf(request))) {
+    out.Fail(call, error);
+  } else {
+    waits_.Park(now, request, name.view());
+  }
+  return true;
 }
 
 bool KeyValues::Get(Time now, const GetKeys& request, bool may_wait, Effects& out) {
@@ -328,7 +358,13 @@ bool KeyValues::Get(Time now, const GetKeys& request, bool may_wait, Effects& ou
     }
     all_there = all_there && keys_.contains(KeyName(key).view());
   }
-  if (!all_there && !may_wait) return false;
+  if (!all_there) {
+    if (!may_wait) return false;
+    if (ErrorPtr error = CheckWait(request.caller, KeyWaits::CostOf(request))) {
+      out.Fail(call, error);
+      return true;
+    }
+  }
   waits_.Get(
       now, request, [this](absl::string_view key) { return Lookup(key); }, revision_, out);
   return true;
@@ -420,8 +456,13 @@ bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {
     }
     // Whoever is a member belongs to the attempt, as these keys do.
     const bool moves_on = request.caller.incarnation == Incarnation();
-    if (may_wait) watch_.Park(call, directory.view(), moves_on);
-    return may_wait;
+    if (!may_wait) return false;
+    if (ErrorPtr error = CheckWait(request.caller, KeyWatch::CostOf(request))) {
+      out.Fail(call, error);
+    } else {
+      watch_.Park(call, directory.view(), moves_on);
+    }
+    return true;
   }
   KeysChanged all{.revision = revision_, .snapshot = true};
   size_t bytes = 0;

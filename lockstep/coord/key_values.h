@@ -106,6 +106,9 @@ class KeyValues {
   size_t waits() const { return waits_.waits() + watch_.waits(); }
   size_t size() const { return keys_.size(); }
   size_t bytes() const { return bytes_; }
+  // What keys and remembered changes cost, and who waits for keys: nodes and headers included.
+  size_t memory() const { return memory_ + watch_.change_bytes() + wait_bytes(); }
+  size_t wait_bytes() const { return waits_.bytes() + watch_.bytes(); }
   int64_t revision() const { return revision_; }
 
  private:
@@ -128,6 +131,9 @@ class KeyValues {
   ErrorPtr CheckKey(const Caller& caller, absl::string_view key) const;
   ErrorPtr CheckLifetime(const KeyLifetime& lifetime) const;
   ErrorPtr CheckRoom(const Place& place, size_t value_bytes) const;
+  // Null when a wait that costs so much may be parked.
+  ErrorPtr CheckWait(const Caller& caller, size_t cost) const;
+  static size_t CostOf(absl::string_view key, const StoredKey& stored);
   static Terms TermsOf(Time now, const KeyLifetime& lifetime, std::optional<MemberIndex> owner);
   // The number under the key, or 0.
   static ErrorPtr NumberAt(const Place& place, int64_t& number);
@@ -161,6 +167,7 @@ class KeyValues {
   KeyWaits waits_;
   KeyWatch watch_;
   size_t bytes_ = 0;
+  size_t memory_ = 0;  // of keys_, expiries_ and owned_
   int64_t revision_;
 };
 

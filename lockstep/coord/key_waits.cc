@@ -10,6 +10,10 @@
 namespace lockstep::coord {
 namespace {
 
+// A wait with its places in tables; a name in a list of many.
+constexpr size_t kWaitBytes = 384;
+constexpr size_t kNameBytes = 48;
+
 size_t Weight(const KeyWaits::Waiter& waiter) { return std::max<size_t>(waiter.many.size(), 1); }
 
 // The first that has no value, looked for from `from` on and round: what was there before may have
@@ -25,8 +29,32 @@ std::optional<size_t> FirstMissing(const std::vector<std::string>& keys, size_t 
 
 }  // namespace
 
+// The name is kept here, at its slot, and where hangs are explained.
+size_t KeyWaits::CostOf(const GetKey& request) { return kWaitBytes + 3 * request.key.size(); }
+
+size_t KeyWaits::CostOf(const GetKeys& request) {
+  size_t cost = kWaitBytes;
+  size_t longest = 0;
+  for (const std::string& key : request.keys) {
+    cost += kNameBytes + key.size();
+    longest = std::max(longest, key.size());
+  }
+  return cost + 2 * longest;
+}
+
+void KeyWaits::Uncount(const Waiter& waiter) {
+  waits_ -= Weight(waiter);
+  bytes_ -= waiter.cost;
+  if (waiter.session.none()) return;
+  const auto found = session_bytes_.find(waiter.session);
+  found->second -= waiter.cost;
+  if (found->second == 0) session_bytes_.erase(found);
+}
+
 void KeyWaits::Park(absl::string_view key, CallId call, Waiter waiter) {
   waits_ += Weight(waiter);
+  bytes_ += waiter.cost;
+  if (!waiter.session.none()) session_bytes_[waiter.session] += waiter.cost;
   Slot& slot = *slots_.try_emplace(key).first;
   slot.second.emplace(call, std::move(waiter));
   calls_[call] = &slot;
@@ -34,7 +62,11 @@ void KeyWaits::Park(absl::string_view key, CallId call, Waiter waiter) {
 
 void KeyWaits::Park(Time now, const GetKey& request, absl::string_view key) {
   Park(key, request.caller.call,
-       {.incarnation = request.caller.incarnation, .since = now, .asked = request.key});
+       {.incarnation = request.caller.incarnation,
+        .since = now,
+        .asked = request.key,
+        .session = request.caller.session,
+        .cost = CostOf(request)});
 }
 
 void KeyWaits::Get(Time now, const GetKeys& request, KeyLookup lookup, int64_t revision,
@@ -45,7 +77,9 @@ void KeyWaits::Get(Time now, const GetKeys& request, KeyLookup lookup, int64_t r
        {.incarnation = request.caller.incarnation,
         .since = now,
         .many = request.keys,
-        .at = *missing});
+        .at = *missing,
+        .session = request.caller.session,
+        .cost = CostOf(request)});
 }
 
 void KeyWaits::AnswerMany(CallId call, const std::vector<std::string>& keys, KeyLookup lookup,
@@ -77,7 +111,7 @@ void KeyWaits::KeySet(absl::string_view key, const StoredKeyPtr& stored, KeyLook
   slots_.erase(found);
   for (auto& [call, waiter] : waiters) {
     calls_.erase(call);
-    waits_ -= Weight(waiter);
+    Uncount(waiter);
     if (waiter.many.empty()) {
       out.Succeed(call, KeyRead{EntryOf(std::move(waiter.asked), stored)});
     } else if (auto missing = FirstMissing(waiter.many, waiter.at, lookup)) {
@@ -96,7 +130,7 @@ bool KeyWaits::Forget(CallId call) {
   Slot& slot = *found->second;
   auto waiter = slot.second.find(call);
   LOCKSTEP_CHECK(waiter != slot.second.end());
-  waits_ -= Weight(waiter->second);
+  Uncount(waiter->second);
   slot.second.erase(waiter);
   calls_.erase(found);
   if (slot.second.empty()) slots_.erase(slots_.find(slot.first));
@@ -120,7 +154,8 @@ void KeyWaits::FailAll(const ErrorPtr& error, Effects& out) {
   }
   slots_.clear();
   calls_.clear();
-  waits_ = 0;
+  session_bytes_.clear();
+  waits_ = bytes_ = 0;
 }
 
 }  // namespace lockstep::coord

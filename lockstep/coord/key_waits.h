@@ -26,7 +26,7 @@ namespace lockstep::coord {
 // unless it leaves.
 //
 // Threads: thread-compatible. Bounds: keys_per_wait_max a call, page_bytes_max an answer for many;
-// how many wait in all is bounded by whoever lets them in.
+// how many wait in all, and what they cost, is bounded by whoever lets them in.
 class KeyWaits {
  public:
   explicit KeyWaits(const CoordinatorOptions& options) : options_(options) {}
@@ -37,9 +37,15 @@ class KeyWaits {
     std::string asked;              // the key as the caller spelled it
     std::vector<std::string> many;  // of a call for many: all of them; `asked` is empty
     size_t at = 0;                  // which of the many it waits for now
+    SessionId session = {};         // none: of a stock client
+    size_t cost = 0;                // in bytes
   };
   using Waiters = absl::btree_map<CallId, Waiter>;  // in the order of arrival
   using Slot = std::pair<const std::string, Waiters>;
+
+  // What it costs to park such a request.
+  static size_t CostOf(const GetKey& request);
+  static size_t CostOf(const GetKeys& request);
 
   // `key` is the one asked for, in normal spelling, and not there.
   void Park(Time now, const GetKey& request, absl::string_view key);
@@ -58,9 +64,17 @@ class KeyWaits {
   size_t keys() const { return slots_.size(); }
   // Keys waited for, those of calls for many counted each.
   size_t waits() const { return waits_; }
+  // What they cost, in bytes: all, and those of a session.
+  size_t bytes() const { return bytes_; }
+  size_t bytes(SessionId session) const {
+    const auto found = session_bytes_.find(session);
+    return found == session_bytes_.end() ? 0 : found->second;
+  }
 
  private:
   void Park(absl::string_view key, CallId call, Waiter waiter);
+  // It waits no longer, or not there.
+  void Uncount(const Waiter& waiter);
   void AnswerMany(CallId call, const std::vector<std::string>& keys, KeyLookup lookup,
                   int64_t revision, Effects& out) const;
 
@@ -68,6 +82,8 @@ class KeyWaits {
   absl::node_hash_map<std::string, Waiters> slots_;  // these two: never iterated for effects
   absl::flat_hash_map<CallId, Slot*> calls_;
   size_t waits_ = 0;
+  size_t bytes_ = 0;
+  absl::flat_hash_map<SessionId, size_t> session_bytes_;  // of those that wait; looked up only
 };
 
 }  // namespace lockstep::coord

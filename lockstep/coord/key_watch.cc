@@ -11,8 +11,10 @@ namespace lockstep::coord {
 
 void KeyWatch::Note(absl::string_view key, const StoredKeyPtr& stored, int64_t revision) {
   changes_.push_back({std::string(key), revision});
+  change_bytes_ += key.size();
   while (changes_.size() > options_.kept_key_changes_max) {
     floor_ = changes_.front().revision;
+    change_bytes_ -= changes_.front().key.size();
     changes_.pop_front();
   }
   if (slots_.empty()) return;
@@ -21,6 +23,7 @@ void KeyWatch::Note(absl::string_view key, const StoredKeyPtr& stored, int64_t r
 
 void KeyWatch::Forget(int64_t revision) {
   changes_.clear();
+  change_bytes_ = 0;
   floor_ = revision;
 }
 
@@ -78,7 +81,10 @@ KeysChanged KeyWatch::Since(absl::string_view directory, int64_t after, int64_t 
 
 void KeyWatch::Park(CallId call, absl::string_view directory, bool moves_on) {
   auto [slot, is_new] = slots_.try_emplace(directory);
-  if (is_new) ++lengths_[directory.size()];
+  if (is_new) {
+    ++lengths_[directory.size()];
+    directory_bytes_ += directory.size();
+  }
   slot->second.insert(call);
   calls_[call] = {&*slot, moves_on};
 }
@@ -87,6 +93,7 @@ void KeyWatch::Drop(const Slot& slot) {
   auto length = lengths_.find(slot.first.size());
   LOCKSTEP_CHECK(length != lengths_.end());
   if (--length->second == 0) lengths_.erase(length);
+  directory_bytes_ -= slot.first.size();
   slots_.erase(slots_.find(slot.first));
 }
 
@@ -121,6 +128,7 @@ void KeyWatch::FailAll(const ErrorPtr& error, Effects& out) {
   slots_.clear();
   lengths_.clear();
   calls_.clear();
+  directory_bytes_ = 0;
 }
 
 }  // namespace lockstep::coord

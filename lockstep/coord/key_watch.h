@@ -58,8 +58,17 @@ class KeyWatch {
 
   int64_t floor() const { return floor_; }
   size_t waits() const { return calls_.size(); }
+  // What those who watch cost, in bytes; and what it costs to park one.
+  size_t bytes() const { return calls_.size() * kWatchBytes + 2 * directory_bytes_; }
+  static size_t CostOf(const WatchKeys& request) { return kWatchBytes + 2 * request.key.size(); }
+  // What the changes cost that are remembered.
+  size_t change_bytes() const { return changes_.size() * kChangeBytes + change_bytes_; }
 
  private:
+  // Nodes and headers, about.
+  static constexpr size_t kWatchBytes = 256;
+  static constexpr size_t kChangeBytes = 64;
+
   struct Change {
     std::string key;
     int64_t revision = 0;
@@ -76,6 +85,8 @@ class KeyWatch {
 
   const CoordinatorOptions& options_;
   std::deque<Change> changes_;  // oldest first
+  size_t change_bytes_ = 0;     // of the names in it
+  size_t directory_bytes_ = 0;  // of the names in slots_
   int64_t floor_ = 0;
   std::vector<KeyValue> unpublished_;                 // null values: deleted
   absl::node_hash_map<std::string, Watchers> slots_;  // by directory; never iterated for effects

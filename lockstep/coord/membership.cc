@@ -11,6 +11,10 @@
 namespace lockstep::coord {
 namespace {
 
+// What a label costs beside its texts; what a member's texts, and its places in tables, cost about.
+constexpr size_t kLabelBytes = 96;
+constexpr size_t kMemberTextBytes = 512;
+
 bool BeganEarlier(const Membership::Loss& a, const Membership::Loss& b) {
   return std::pair(a.since, a.member) < std::pair(b.since, b.member);
 }
@@ -33,7 +37,7 @@ size_t Membership::LivesHere(MemberIndex member) const {
 }
 
 bool Membership::Knew(MemberIndex member, Incarnation incarnation) const {
-  const std::deque<Incarnation>& known = job_.incarnations[member.value()];
+  const JobRecord::Lives& known = job_.incarnations[member.value()];
   const auto here = known.end() - static_cast<ptrdiff_t>(LivesHere(member));
   return std::find(here, known.end(), incarnation) != known.end();
 }
@@ -83,7 +87,7 @@ void Membership::BeginLife(Time now, MemberIndex member, Incarnation incarnation
 void Membership::BeginLife(Time now, const Admission& admission) {
   const MemberIndex member = admission.member;
   LOCKSTEP_CHECK(!job_.IsFormerLife(member, admission.incarnation));
-  Member& m = members_[member.value()];
+  Member& m = Its(member);
   if (!m.ever_registered || m.incarnation != admission.incarnation) ++version_;
   const bool is_new = job_.NoteLife(member, admission.incarnation);
   if (is_new) {
@@ -97,20 +101,35 @@ void Membership::BeginLife(Time now, const Admission& admission) {
   m.peer = admission.peer;
   m.role = admission.role;
   m.session = admission.session;
-  m.labels = admission.labels;
-  job_.places[member.value()] = {.host = admission.host, .pid = admission.pid};
+  SetLabels(m, admission.labels);
+  job_.places.Mutable(Place(member)) = {.host = admission.host, .pid = admission.pid};
   job_.recoverable[member.value()] = admission.recoverable ? 1 : 0;
   NoteChange(member);
 }
 
+void Membership::SetLabels(Member& member, const Labels& labels) {
+  const auto bytes = [](const Labels& all) {
+    size_t sum = 0;
+    for (const auto& [name, value] : all) sum += kLabelBytes + name.size() + value.size();
+    return sum;
+  };
+  label_bytes_ += bytes(labels) - bytes(member.labels);
+  member.labels = labels;
+}
+
+size_t Membership::memory() const {
+  return members_.memory() + label_bytes_ + taken_from_.size() * sizeof(taken_from_[0]) +
+         by_incarnation_.size() * kMemberTextBytes;
+}
+
 void Membership::GaveUpRegistering(Time now, MemberIndex member) {
-  members_[member.value()].since = now;
+  Its(member).since = now;
   NoteMayBeFree(member);
   job_.Touch(member);
 }
 
 void Membership::SetLife(MemberIndex member, Incarnation incarnation, bool is_new) {
-  Member& m = members_[member.value()];
+  Member& m = Its(member);
   if (is_new || m.lives_here == 0) m.lives_here = std::min(m.lives_here + 1, kLivesKeptMax);
   const auto former = by_incarnation_.find(m.incarnation);
   if (m.ever_registered && m.incarnation != incarnation && former != by_incarnation_.end() &&
@@ -125,7 +144,7 @@ void Membership::SetLife(MemberIndex member, Incarnation incarnation, bool is_ne
 void Membership::NoteChange(MemberIndex member) {
   job_.Touch(member);
   NoteMayBeFree(member);
-  Member& m = members_[member.value()];
+  Member& m = Its(member);
   if (std::exchange(m.noted, true)) return;
   changed_.push_back(member);
 }
@@ -138,14 +157,14 @@ void Membership::NoteMayBeFree(MemberIndex member) {
 std::vector<MemberIndex> Membership::TakeChanged() {
   std::vector<MemberIndex> changed = std::move(changed_);
   changed_.clear();
-  for (MemberIndex member : changed) members_[member.value()].noted = false;
+  for (MemberIndex member : changed) Its(member).noted = false;
   std::sort(changed.begin(), changed.end());
   return changed;
 }
 
 bool Membership::NoteProgress(MemberIndex member, std::optional<int64_t> step,
                               const std::string& phase) {
-  Member& m = members_[member.value()];
+  Member& m = Its(member);
   const bool news = (step && step != m.step) || (!phase.empty() && phase != m.phase);
   if (!news) return false;
   if (step) m.step = step;
@@ -155,7 +174,7 @@ bool Membership::NoteProgress(MemberIndex member, std::optional<int64_t> step,
 }
 
 void Membership::Connect(Time now, MemberIndex member) {
-  Member& m = members_[member.value()];
+  Member& m = Its(member);
   LOCKSTEP_CHECK(m.ever_registered);
   m.error = nullptr;
   m.last_heard = now;
@@ -165,21 +184,21 @@ void Membership::Connect(Time now, MemberIndex member) {
 }
 
 void Membership::Fail(Time now, MemberIndex member, ErrorPtr error) {
-  Member& m = members_[member.value()];
+  Member& m = Its(member);
   if (m.state == MemberState::kError) return;
   m.error = std::move(error);
   SetState(now, member, MemberState::kError);
 }
 
 void Membership::Disconnect(Time now, MemberIndex member) {
-  Member& m = members_[member.value()];
+  Member& m = Its(member);
   m.error = nullptr;
   m.grace_until = now + job_.options.heartbeat_timeout;
   SetState(now, member, MemberState::kDisconnected);
 }
 
 void Membership::SetState(Time now, MemberIndex member, MemberState state) {
-  Member& m = members_[member.value()];
+  Member& m = Its(member);
   if (m.state == MemberState::kConnected) {
     Withdraw(member);
     broken_.erase(member);
@@ -202,7 +221,7 @@ void Membership::SetState(Time now, MemberIndex member, MemberState state) {
 }
 
 void Membership::SetLink(MemberIndex member, Link link, Time since, Time due) {
-  Member& m = members_[member.value()];
+  Member& m = Its(member);
   restarted_ += (link == Link::kRestarted) - (m.link == Link::kRestarted);
   m.link = link;
   m.link_since = since;
@@ -220,7 +239,7 @@ void Membership::SetLink(MemberIndex member, Link link, Time since, Time due) {
 }
 
 void Membership::BecomeSuspect(MemberIndex member, Time since) {
-  Member& m = members_[member.value()];
+  Member& m = Its(member);
   m.suspect = true;
   // Whoever is stopped is known to be suspect.
   if (m.told || job_.processes[member.value()].stopped) return;
@@ -229,7 +248,7 @@ void Membership::BecomeSuspect(MemberIndex member, Time since) {
 }
 
 void Membership::BecomeWell(Time now, MemberIndex member) {
-  Member& m = members_[member.value()];
+  Member& m = Its(member);
   m.suspect = false;
   job_.Touch(member);
   if (std::exchange(m.told, false)) turns_.push_back({member, false, Link::kUp, now});
@@ -268,7 +287,7 @@ void Membership::ConnectionBack(Time now, MemberIndex member) {
 
 void Membership::Restore(Time at, const record::MemberChanged& record) {
   const MemberIndex index = record.member;
-  Member& m = members_[index.value()];
+  Member& m = Its(index);
   if (m.state == MemberState::kConnected) SetState(at, index, MemberState::kDisconnected);
   if (record.life != 0) {
     const bool is_new = job_.NoteLife(index, record.incarnation);
@@ -282,8 +301,8 @@ void Membership::Restore(Time at, const record::MemberChanged& record) {
   m.peer = record.peer;
   m.role = record.role;
   m.session = record.session;
-  m.labels = record.labels;
-  job_.places[index.value()] = {.host = record.host, .pid = record.pid};
+  SetLabels(m, record.labels);
+  job_.places.Mutable(Place(index)) = {.host = record.host, .pid = record.pid};
   job_.recoverable[index.value()] = record.recoverable ? 1 : 0;
   SetState(at, index, record.state);
   if (record.state == MemberState::kConnected || record.left) ever_connected_ = true;
@@ -295,7 +314,7 @@ void Membership::Restored(Time now, int64_t version) {
   for (int32_t i = 0; i < size(); ++i) {
     const MemberIndex member(i);
     if (Get(member).state != MemberState::kConnected) continue;
-    members_[i].last_heard = now;
+    Its(member).last_heard = now;
     SetLink(member, Link::kRestarted, now, now + job_.options.restart_grace);
   }
 }
@@ -325,13 +344,13 @@ Time Membership::TimeOut(const Member& member) const {
 }
 
 void Membership::Enter(MemberIndex member) {
-  Member& m = members_[member.value()];
+  Member& m = Its(member);
   m.entry = TimeOut(m);
   time_outs_.emplace(*m.entry, member);
 }
 
 void Membership::Withdraw(MemberIndex member) {
-  Member& m = members_[member.value()];
+  Member& m = Its(member);
   LOCKSTEP_CHECK(m.entry.has_value());
   time_outs_.erase({*m.entry, member});
   m.entry.reset();

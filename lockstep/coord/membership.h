@@ -98,9 +98,11 @@ class Membership {
 
   explicit Membership(JobRecord& job);
 
-  const Member& Get(MemberIndex member) const { return members_[member.value()]; }
+  const Member& Get(MemberIndex member) const { return members_[Place(member)]; }
   int32_t size() const { return static_cast<int32_t>(members_.size()); }
   size_t connected() const { return connected_; }
+  // What it holds of members, about as it costs.
+  size_t memory() const;
   size_t failed() const { return failed_; }
   bool ever_connected() const { return ever_connected_; }
   // `task/4#1 (last heard 41s ago, at step 7, waits at barrier 'b' for 3s), task/9 (never came) +3
@@ -133,7 +135,7 @@ class Membership {
   void Disconnect(Time now, MemberIndex member);
 
   void Heard(Time now, MemberIndex member) {
-    Member& m = members_[member.value()];
+    Member& m = Its(member);
     m.last_heard = now;
     if (!m.suspect) return;
     if (m.link == Link::kRestarted) ConnectionBack(now, member);  // it has found the server again
@@ -175,6 +177,10 @@ class Membership {
   std::vector<Loss> BrokenSince(Time since) const;
 
  private:
+  static size_t Place(MemberIndex member) { return static_cast<size_t>(member.value()); }
+  // To change it.
+  Member& Its(MemberIndex member) { return members_.Mutable(Place(member)); }
+  void SetLabels(Member& member, const Labels& labels);
   Time TimeOut(const Member& member) const;
   void Enter(MemberIndex member);
   void Withdraw(MemberIndex member);
@@ -187,7 +193,8 @@ class Membership {
   void BecomeWell(Time now, MemberIndex member);
 
   JobRecord& job_;
-  std::vector<Member> members_;
+  LazyArray<Member> members_;
+  size_t label_bytes_ = 0;                                        // of all members
   absl::flat_hash_map<Incarnation, MemberIndex> by_incarnation_;  // newest lives; looked up only
   std::vector<MemberIndex> changed_;
   std::vector<int32_t> taken_from_;  // by the first member of a role

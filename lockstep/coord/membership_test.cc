@@ -122,7 +122,7 @@ TEST_F(MembershipTest, KeepsTheFirstErrorOfAMember) {
 TEST(JobRecord, NamesThreeMembersAndCountsTheRest) {
   JobRecord job(CoordinatorOptions{.size = 5});
   job.lives[1] = 2;
-  job.processes[1] = {.host = "gpu-3", .pid = 17};
+  job.processes.Mutable(1) = {.host = "gpu-3", .pid = 17};
 
   EXPECT_EQ(job.NameSome({MemberIndex(0), MemberIndex(1)}), "task/0, task/1#2");
   EXPECT_EQ(job.NameSome(

@@ -82,6 +82,9 @@ struct CoordinatorOptions {
   size_t barrier_id_bytes_max = 2 << 10;
   // Parked calls of the whole job: key waits, barrier arrivals, polls, watches.
   size_t waits_max = 1'000'000;
+  // What those who wait for keys cost: names, and who waits. Of the whole job, and of one session.
+  size_t wait_bytes_max = size_t{256} << 20;
+  size_t session_wait_bytes_max = size_t{64} << 20;
 
   // What one member brings to a barrier, and all together.
   size_t barrier_value_bytes_max = 64 << 10;

@@ -21,7 +21,7 @@ Time BeforeDeadline(Time now, Time deadline) {
 Registration::Registration(const JobRecord& job, Membership& membership)
     : job_(job),
       membership_(membership),
-      everybody_(AllMembers(job.options.size)),
+      everybody_(job.everybody),
       leaves_(job.options.size, Time::Infinite()) {}
 
 bool Registration::Ask(Time now, const Admission& request, Effects& out) {

@@ -1,6 +1,7 @@
 #include "lockstep/coord/sessions.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,8 @@ namespace {
 
 // Of `who` and `peer`, which are for people.
 constexpr size_t kNameBytesKept = 256;
+
+size_t CostOf(const record::AnswerKept& kept) { return sizeof(kept) + 64 + kept.key.size(); }
 
 }  // namespace
 
@@ -77,13 +80,20 @@ void SessionTable::Broke(Time now, Session& session) {
 void SessionTable::AnsweredThrough(Session& session, uint64_t number) {
   if (number <= session.answered_through) return;
   session.answered_through = number;
-  session.kept.erase(session.kept.begin(), session.kept.upper_bound(number));
+  Drop(session, number);
+}
+
+void SessionTable::Drop(Session& session, uint64_t through) {
+  const auto end = session.kept.upper_bound(through);
+  for (auto it = session.kept.begin(); it != end; ++it) kept_bytes_ -= CostOf(it->second);
+  session.kept.erase(session.kept.begin(), end);
 }
 
 void SessionTable::Close(SessionId id, Effects& out) {
   const auto found = sessions_.find(id);
   LOCKSTEP_CHECK(found != sessions_.end());
   SetExpiry(*found->second, std::nullopt);
+  Drop(*found->second, std::numeric_limits<uint64_t>::max());
   sessions_.erase(found);
   out.records.push_back(record::SessionChanged{.session = id, .open = false});
 }
@@ -126,9 +136,15 @@ void SessionTable::Keep(Session& session, record::AnswerKept answer, Effects& ou
 void SessionTable::Insert(Session& session, record::AnswerKept answer) {
   AnsweredThrough(session, answer.through);
   const uint64_t number = answer.number;
+  if (const auto older = session.kept.find(number); older != session.kept.end()) {
+    kept_bytes_ -= CostOf(older->second);
+  }
+  kept_bytes_ += CostOf(answer);
   session.kept.insert_or_assign(number, std::move(answer));
   // Only in a replay: live, what is over the limit was refused.
-  while (session.kept.size() > options_.kept_answers_max) session.kept.erase(session.kept.begin());
+  while (session.kept.size() > options_.kept_answers_max) {
+    Drop(session, session.kept.begin()->first);
+  }
 }
 
 void SessionTable::Restore(Time at, const record::SessionChanged& record) {

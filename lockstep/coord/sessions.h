@@ -67,6 +67,7 @@ class SessionTable {
   ErrorPtr Open(Time now, const OpenSession& request, bool* resumed, Effects& out);
   // Null when there is none. Stays valid until the session is closed or expires.
   Session* Find(SessionId id);
+  bool Knows(SessionId id) const { return sessions_.contains(id); }
   void Broke(Time now, Session& session);
   void AnsweredThrough(Session& session, uint64_t number);
   void Close(SessionId id, Effects& out);
@@ -107,15 +108,23 @@ class SessionTable {
   static void SnapshotAnswers(const Session& session, std::vector<TimedRecord>& records);
 
   size_t size() const { return sessions_.size(); }
+  // What it holds, about as it costs.
+  size_t memory() const { return sessions_.size() * kSessionBytes + kept_bytes_; }
 
  private:
+  // With its names, and its places in tables.
+  static constexpr size_t kSessionBytes = 768;
+
   Session& Add(Time at, SessionId id);
   void SetExpiry(Session& session, std::optional<Time> when);
   void Insert(Session& session, record::AnswerKept answer);
+  // Forgets kept answers up to this one.
+  void Drop(Session& session, uint64_t through);
 
   const CoordinatorOptions& options_;
   absl::flat_hash_map<SessionId, std::unique_ptr<Session>> sessions_;  // looked up only
   std::set<std::pair<Time, SessionId>> expiries_;
+  size_t kept_bytes_ = 0;  // of all kept answers
 };
 
 }  // namespace lockstep::coord

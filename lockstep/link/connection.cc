@@ -30,6 +30,13 @@ constexpr size_t kReadBytesMax = size_t{64} << 10;
 // At a time: a value of 256 KiB and what is around it.
 constexpr size_t kWriteBytes = size_t{320} << 10;
 
+// With so much unread by it, a peer is sent nothing more once memory is short.
+constexpr size_t kUnreadWhenShortMax = size_t{1} << 20;
+// What an unfinished message has to come on by within half a `message_timeout`.
+constexpr size_t kProgressBytesMin = size_t{64} << 10;
+// The object, its socket and what its owner has for it.
+constexpr size_t kConnectionBytes = size_t{4} << 10;
+
 constexpr char kClosedByPeerUrl[] = "lockstep.link.closed_by_peer";
 
 absl::Status PeerClosed(std::string text) {
@@ -66,24 +73,28 @@ std::string PeerOf(const asio::ip::tcp::socket& socket) {
   return error ? "a peer that has gone" : runtime::ToString(endpoint);
 }
 
+std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
+
 }  // namespace
 
 std::shared_ptr<Connection> Connection::Start(asio::io_context& io, asio::ip::tcp::socket socket,
-                                              const LinkOptions& options, Events events) {
+                                              const LinkOptions& options, Events events,
+                                              runtime::MemoryAccount* memory) {
   std::shared_ptr<Connection> connection(
-      new Connection(io, std::move(socket), options, std::move(events)));
+      new Connection(io, std::move(socket), options, std::move(events), memory));
   connection->ArmTimer();
   connection->Read();
   return connection;
 }
 
 Connection::Connection(asio::io_context& io, asio::ip::tcp::socket socket,
-                       const LinkOptions& options, Events events)
+                       const LinkOptions& options, Events events, runtime::MemoryAccount* memory)
     : io_(io),
       socket_(std::move(socket)),
       options_(options),
       events_(std::make_shared<const Events>(std::move(events))),
       peer_(PeerOf(socket_)),
+      share_(memory, std::string(runtime::kLinksOf) + HostOf(peer_), peer_),
       reader_({.payload_bytes_max = options.hello_bytes_max,
                .message_bytes_max = options.hello_bytes_max,
                .partial_messages_max = 0}),
@@ -91,7 +102,13 @@ Connection::Connection(asio::io_context& io, asio::ip::tcp::socket socket,
       timer_(io),
       state_since_(MonotonicNow()),
       last_heard_(state_since_),
-      last_sent_(state_since_) {
+      last_sent_(state_since_),
+      writing_since_(state_since_),
+      look_at_(state_since_ + options.message_timeout / 2) {
+  if (memory != nullptr) {
+    reader_.SetRoom([memory](size_t bytes) { return memory->HasRoom(bytes); });
+  }
+  Count();
   asio::error_code ignored;  // of a socket that is dead already, which the first read will tell
   socket_.non_blocking(true, ignored);
 }
@@ -110,19 +127,28 @@ void Connection::Welcomed() {
 
 bool Connection::MaySend(size_t bytes) {
   if (state_ != State::kGreeting && state_ != State::kOpen) return false;
-  if (bytes <=
-      options_.write_queue_bytes_max - std::min(outbox_.bytes(), options_.write_queue_bytes_max)) {
-    return true;
-  }
-  Break(absl::ResourceExhaustedError(
-      absl::StrFormat("%s reads too slowly: %d bytes wait for it (write_queue_bytes_max %d)", peer_,
-                      outbox_.bytes(), options_.write_queue_bytes_max)));
+  const size_t waits = outbox_.bytes();
+  const bool full = waits > options_.write_queue_bytes_max ||
+                    bytes + kFrameHeaderBytes > options_.write_queue_bytes_max - waits;
+  const runtime::MemoryAccount* const memory = share_.account();
+  const bool is_short = waits > kUnreadWhenShortMax && memory != nullptr && !memory->HasReserve();
+  if (!full && !is_short) return true;
+  Break(absl::ResourceExhaustedError(absl::StrFormat(
+      "%s reads too slowly: %d bytes wait for it (%s)", peer_, waits,
+      full ? absl::StrFormat("write_queue_bytes_max %d", options_.write_queue_bytes_max)
+           : "and the server's memory is short: memory_max")));
   return false;
+}
+
+void Connection::Count() {
+  if (share_.account() == nullptr) return;
+  share_.Set(kConnectionBytes + reader_.memory() + outbox_.memory() + batch_.size);
 }
 
 void Connection::Send(Message message) {
   if (!MaySend(message.payload.size())) return;
   outbox_.Push(std::move(message));
+  if (outbox_.bytes() > kWriteBytes) Count();
   WriteSoon();
 }
 
@@ -132,7 +158,9 @@ void Connection::Send(Message message, std::shared_ptr<const std::string> payloa
 }
 
 void Connection::Queue(Message message, std::shared_ptr<const std::string> payload) {
-  if (MaySend(payload->size())) outbox_.Push(std::move(message), std::move(payload));
+  if (!MaySend(payload->size())) return;
+  outbox_.Push(std::move(message), std::move(payload));
+  if (outbox_.bytes() > kWriteBytes) Count();
 }
 
 void Connection::Close(absl::Status why, std::string_view farewell_reason) {
@@ -201,6 +229,7 @@ void Connection::TakeAll() {
     all = Take();
     taking_ = false;
     WriteNow();
+    Count();
   }
   if (state_ == State::kClosed) return;
   if (all) return Read();
@@ -269,6 +298,7 @@ void Connection::Write() {
     return;
   }
   outbox_.Take(kWriteBytes, batch_);
+  writing_since_ = MonotonicNow();
   std::vector<asio::const_buffer> buffers;
   for (const std::string_view piece : batch_.Pieces()) {
     buffers.emplace_back(piece.data(), piece.size());
@@ -280,6 +310,7 @@ void Connection::Write() {
   if (error && !full) return Break(Broken(peer_, error));
   if (written == batch_.size && outbox_.empty()) return Written({});
   DropFront(buffers, written);
+  Count();
   asio::async_write(socket_, std::move(buffers),
                     [self = shared_from_this()](const asio::error_code& failure, size_t) {
                       self->Written(failure);
@@ -292,6 +323,21 @@ void Connection::Written(const asio::error_code& error) {
   batch_.Clear();
   last_sent_ = MonotonicNow();
   Write();
+  if (batch_.size == 0) Count();
+}
+
+absl::Status Connection::CheckProgress(Time now) {
+  if (batch_.size > 0 && now >= writing_since_ + options_.write_timeout) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "%s has taken nothing for %s, and %d bytes wait for it (write_timeout)", peer_,
+        absl::FormatDuration(options_.write_timeout), outbox_.bytes() + batch_.size));
+  }
+  if (now < look_at_) return absl::OkStatus();
+  look_at_ = now + options_.message_timeout / 2;
+  if (!reader_.Stalled(kProgressBytesMin)) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      absl::StrFormat("%s began a message and does not go on with it, for %s (message_timeout)",
+                      peer_, absl::FormatDuration(options_.message_timeout / 2)));
 }
 
 Time Connection::NextDue() const {
@@ -333,7 +379,15 @@ void Connection::TimerFired(Time due) {
                    "protocol");
     case State::kOpen:
       // Who slept himself (stopped, swapped out) has not listened, and cannot say who was silent.
-      if (now - due > options_.ping_interval) last_heard_ = now;
+      if (now - due > options_.ping_interval) {
+        last_heard_ = writing_since_ = now;
+        look_at_ = std::max(look_at_, now + options_.ping_interval);
+      }
+      if (absl::Status stuck = CheckProgress(now); !stuck.ok()) {
+        // Farewells do not reach who reads nothing.
+        if (batch_.size > 0) return Break(std::move(stuck));
+        return Close(std::move(stuck), "protocol");
+      }
       if (now >= last_heard_ + options_.silence_timeout) {
         return Close(absl::UnavailableError(absl::StrFormat(
                          "nothing heard from %s for %s: stopped, overloaded or cut off", peer_,

@@ -14,6 +14,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/link/frame.h"
 #include "lockstep/link/options.h"
+#include "lockstep/runtime/memory_account.h"
 
 namespace lockstep::link {
 
@@ -43,8 +44,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   ~Connection();
 
+  // `memory`: whose account it is in; outlives it. Null: in none.
   static std::shared_ptr<Connection> Start(asio::io_context& io, asio::ip::tcp::socket socket,
-                                           const LinkOptions& options, Events events);
+                                           const LinkOptions& options, Events events,
+                                           runtime::MemoryAccount* memory = nullptr);
 
   // The hello was accepted: the bounds of an open link hold from here.
   void Welcomed();
@@ -67,6 +70,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Closes at once and calls nobody any more.
   void Abandon();
 
+  // What it says of itself, for who looks who holds memory.
+  void SetName(const std::string& who) { share_.SetPart(who + " at " + peer_); }
+
   // HOST:PORT of the other end.
   const std::string& peer() const { return peer_; }
 
@@ -74,7 +80,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class State { kGreeting, kOpen, kClosing, kClosed };
 
   Connection(asio::io_context& io, asio::ip::tcp::socket socket, const LinkOptions& options,
-             Events events);
+             Events events, runtime::MemoryAccount* memory);
 
   void Read();
   void ReadDone(const asio::error_code& error, size_t bytes);
@@ -84,6 +90,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool Take();
   void Dispatch(Message message);
   bool MaySend(size_t bytes);
+  // Tells the account what is held.
+  void Count();
+  // Null when the other end goes on with what it began, and takes what it is sent.
+  absl::Status CheckProgress(Time now);
   void WriteSoon();
   void WriteNow();
   void Write();
@@ -101,6 +111,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   State state_ = State::kGreeting;
   absl::Status why_;  // set from kClosing on
+  runtime::MemoryShare share_;
   MessageReader reader_;
   Outbox outbox_;
   size_t read_bytes_;  // how much is read at a time: more while more comes
@@ -111,6 +122,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Time state_since_;
   Time last_heard_;
   Time last_sent_;
+  Time writing_since_;  // of what is being written
+  Time look_at_;        // when unfinished messages are looked at again
 };
 
 // Whether the other end closed the connection, as the kernel does when its process dies. Otherwise

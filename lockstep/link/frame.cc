@@ -75,6 +75,9 @@ std::string_view AppendHeader(const Message& message, std::string_view payload, 
   return part;
 }
 
+// Room for all of a message is made at once up to this; then as it comes.
+constexpr size_t kRoomAtOnceMax = size_t{16} << 20;
+
 // Before there is a whole header, and for bytes that never were one.
 bool StartsLikeAFrame(std::string_view bytes) {
   return bytes.substr(0, kMagic.size()) == kMagic.substr(0, bytes.size());
@@ -214,6 +217,7 @@ absl::StatusOr<bool> MessageReader::Begin() {
             .crc = header.crc,
             .header_crc = Crc32c(0, bytes.substr(0, kCrcAt))};
   // For this frame, not for all that is announced: who announces more than comes costs little.
+  MakeRoom(**message, header.payload);
   payload.resize(payload.size() + header.payload);
   consumed_ += kFrameHeaderBytes;
   return true;
@@ -225,6 +229,7 @@ absl::StatusOr<std::optional<Message>> MessageReader::Fail(absl::Status status) 
   consumed_ = filled_ = 0;
   frame_ = {};
   partial_.clear();
+  partial_bytes_ = partial_memory_ = 0;
   return status;
 }
 
@@ -253,6 +258,38 @@ absl::Status MessageReader::Check(const Header& header) const {
         absl::StrFormat("fragment of %d bytes in a message of %d", header.payload, header.total));
   }
   return absl::OkStatus();
+}
+
+// So many bytes more are about to come of it. A message that there is no memory for is read on, so
+// that its sender can be told, but not kept.
+void MessageReader::MakeRoom(Partial& partial, size_t bytes) {
+  if (&partial == &whole_) return;
+  partial_memory_ -= partial.payload.capacity();
+  const bool first = partial.received == 0;
+  const size_t capacity = partial.payload.capacity();
+  const bool grows = partial.payload.size() + bytes > capacity;
+  // All of it in the beginning; later what it takes to move to a place of twice the size.
+  const size_t more = first ? partial.total : grows ? 2 * capacity : 0;
+  if (!partial.dropped && has_room_ && !has_room_(more)) partial.dropped = true;
+  if (partial.dropped) {
+    partial.payload = std::string();
+  } else if (first && partial.total <= kRoomAtOnceMax && (!has_room_ || has_room_(4 * more))) {
+    partial.payload.reserve(partial.total);
+  }
+  partial.payload.reserve(partial.payload.size() + bytes);
+  partial_memory_ += partial.payload.capacity();
+}
+
+bool MessageReader::Stalled(size_t bytes_min) {
+  bool stalled = false;
+  for (auto& [id, partial] : partial_) {
+    stalled = stalled || (partial.looked_at && partial.received - *partial.looked_at < bytes_min);
+    partial.looked_at = partial.received;
+  }
+  const bool within = frame_.message != nullptr;
+  stalled = stalled || (within && frames_looked_at_ == frames_);
+  frames_looked_at_ = within ? std::optional(frames_) : std::nullopt;
+  return stalled;
 }
 
 // The message that the frame begins, continues or is.
@@ -284,11 +321,9 @@ absl::StatusOr<MessageReader::Partial*> MessageReader::MessageOf(const Header& h
                                          .total = header.total,
                                          .payload = {}})
              .first;
-    // Room, but no memory that is not written to.
-    it->second.payload.reserve(header.total);
   }
   Partial& partial = it->second;
-  const size_t bytes = partial.payload.size() + header.payload;
+  const size_t bytes = partial.received + header.payload;
   if (partial.type != header.type || partial.kind != header.kind || partial.total != header.total ||
       bytes > partial.total) {
     return absl::InvalidArgumentError(
@@ -311,12 +346,17 @@ absl::StatusOr<std::optional<Message>> MessageReader::End() {
         "checksum mismatch in a frame of type %d with %d bytes: corrupted on the way",
         static_cast<int>(partial.type), frame.payload));
   }
+  ++frames_;
+  partial.received += frame.payload;
+  if (partial.dropped) partial.payload.clear();
   if ((frame.flags & kMoreFollows) != 0) return std::nullopt;
+  if (&partial != &whole_) partial_memory_ -= partial.payload.capacity();
   Message message = {.type = partial.type,
                      .must_understand = (frame.flags & kMustUnderstand) != 0,
                      .kind = partial.kind,
                      .id = frame.id,
-                     .payload = std::move(partial.payload)};
+                     .payload = std::move(partial.payload),
+                     .dropped = partial.dropped};
   if (&partial != &whole_) {
     partial_bytes_ -= partial.total;
     partial_.erase(frame.id);
@@ -348,12 +388,19 @@ void Batch::Clear() {
 void Outbox::Push(Message message) {
   if (PushReady(message, message.payload)) return;
   auto payload = std::make_shared<const std::string>(std::move(message.payload));
-  queue_.push_back({.message = std::move(message), .payload = std::move(payload)});
+  Queue(std::move(message), std::move(payload));
 }
 
 void Outbox::Push(Message message, std::shared_ptr<const std::string> payload) {
   if (PushReady(message, *payload)) return;
-  queue_.push_back({.message = std::move(message), .payload = std::move(payload)});
+  Queue(std::move(message), std::move(payload));
+}
+
+void Outbox::Queue(Message message, std::shared_ptr<const std::string> payload) {
+  // The first of those who share it counts all of it, each further one less.
+  const size_t cost = payload->size() / static_cast<size_t>(std::max(1L, payload.use_count()));
+  payloads_ += cost;
+  queue_.push_back({.message = std::move(message), .payload = std::move(payload), .cost = cost});
 }
 
 bool Outbox::PushReady(const Message& message, std::string_view payload) {
@@ -386,7 +433,11 @@ void Outbox::Take(size_t bytes_max, Batch& out) {
           {.bytes = out.bytes.size() - std::exchange(in_parts, out.bytes.size()), .payload = part});
       out.payloads.push_back(entry.payload);
     }
-    if (entry.offset < entry.payload->size()) queue_.push_back(std::move(entry));
+    if (entry.offset < entry.payload->size()) {
+      queue_.push_back(std::move(entry));
+    } else {
+      payloads_ -= entry.cost;
+    }
   }
   bytes_ -= out.size;
 }

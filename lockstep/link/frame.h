@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,6 +52,8 @@ struct Message {
   uint32_t kind = 0;  // of a request and its answer; else 0
   uint64_t id = 0;    // of a request and its answer; else 0
   std::string payload;
+  // There was no memory for it: its bytes were read and thrown away, and the payload is empty.
+  bool dropped = false;
 };
 
 bool IsKnown(FrameType type);
@@ -80,6 +83,18 @@ class MessageReader {
   // For after the welcome, when more is allowed.
   void SetLimits(Limits limits) { limits_ = limits; }
 
+  // Asked before a message of several frames is given memory for so many bytes. What there is no
+  // room for is read to its end and comes as `dropped`.
+  using HasRoom = std::function<bool(size_t bytes)>;
+  void SetRoom(HasRoom has_room) { has_room_ = std::move(has_room); }
+
+  // What it holds, as it costs.
+  size_t memory() const { return partial_memory_ + buffer_.capacity() + whole_.payload.capacity(); }
+
+  // To be called in equal intervals. True: a message that was unfinished at the last call has not
+  // ended since, nor come on by `bytes_min`.
+  bool Stalled(size_t bytes_min);
+
   void Append(std::string_view bytes);
 
   // The same without a copy: where the next bytes go, of which `Commit` says how many have come.
@@ -104,6 +119,9 @@ class MessageReader {
     uint32_t kind = 0;
     uint32_t total = 0;
     std::string payload;
+    size_t received = 0;  // in frames that are whole
+    bool dropped = false;
+    std::optional<size_t> looked_at = std::nullopt;  // `received` at the last call of `Stalled`
   };
   // The frame whose header has been taken.
   struct Frame {
@@ -124,6 +142,7 @@ class MessageReader {
   absl::Status Check(const Header& header) const;
   absl::StatusOr<bool> Begin();
   absl::StatusOr<Partial*> MessageOf(const Header& header);
+  void MakeRoom(Partial& partial, size_t bytes);
   absl::StatusOr<std::optional<Message>> End();
 
   Limits limits_;
@@ -131,9 +150,13 @@ class MessageReader {
   size_t consumed_ = 0;  // bytes at the front of `buffer_` that have been taken already
   size_t filled_ = 0;    // bytes at the front of `buffer_` that have come
   Frame frame_;
-  Partial whole_;                        // a message of one frame
-  std::map<uint64_t, Partial> partial_;  // those of several, by id
-  size_t partial_bytes_ = 0;             // announced by all of `partial_`
+  Partial whole_;                             // a message of one frame
+  std::map<uint64_t, Partial> partial_;       // those of several, by id
+  size_t partial_bytes_ = 0;                  // announced by all of `partial_`
+  size_t partial_memory_ = 0;                 // held by all of `partial_`
+  HasRoom has_room_;                          // null: there always is
+  uint64_t frames_ = 0;                       // that are whole
+  std::optional<uint64_t> frames_looked_at_;  // at the last call of `Stalled`, within a frame
   absl::Status failure_;
 };
 
@@ -160,6 +183,9 @@ struct Batch {
 // Threads: thread-compatible. Bounds: the caller looks at `bytes()`.
 class Outbox {
  public:
+  // What a message costs beside its payload and headers, while it waits for its turn.
+  static constexpr size_t kEntryBytes = 192;
+
   void Push(Message message);
   // With a payload that others send as well, instead of the message's own.
   void Push(Message message, std::shared_ptr<const std::string> payload);
@@ -169,15 +195,19 @@ class Outbox {
   void Take(size_t bytes_max, Batch& out);
 
   bool empty() const { return bytes_ == 0; }
-  // Payload and headers that have not been taken.
-  size_t bytes() const { return bytes_; }
+  // Payload and headers that have not been taken, and what it costs to keep them.
+  size_t bytes() const { return bytes_ + queue_.size() * kEntryBytes; }
+  // What it holds, as it costs: payloads that others send as well are counted in part.
+  size_t memory() const { return ready_.capacity() + payloads_ + queue_.size() * kEntryBytes; }
 
  private:
   struct Entry {
     Message message;  // without its payload
     std::shared_ptr<const std::string> payload;
     size_t offset = 0;
+    size_t cost = 0;  // of the payload
   };
+  void Queue(Message message, std::shared_ptr<const std::string> payload);
   // Whether it can go out with what is ready; then it has been copied there.
   bool PushReady(const Message& message, std::string_view payload);
 
@@ -185,6 +215,7 @@ class Outbox {
   std::string ready_;
   std::deque<Entry> queue_;
   size_t bytes_ = 0;
+  size_t payloads_ = 0;  // the costs of those in the queue
 };
 
 }  // namespace lockstep::link

@@ -1,5 +1,8 @@
 #include "lockstep/link/frame.h"
 
+#include <algorithm>
+#include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -297,12 +300,85 @@ TEST(Outbox, CountsWhatWaits) {
   EXPECT_EQ(TakeFrom(outbox, 100), "");
   const Message message = Request(1, std::string(kFramePayloadMax + 1, 'x'));
   outbox.Push(message);
-  EXPECT_EQ(outbox.bytes(), EncodeMessage(message).size());
+  EXPECT_EQ(outbox.bytes(), EncodeMessage(message).size() + Outbox::kEntryBytes);
   EXPECT_EQ(TakeFrom(outbox, 1).size(), kFrameBytesMax);
-  EXPECT_EQ(outbox.bytes(), kFrameHeaderBytes + 1);
+  EXPECT_EQ(outbox.bytes(), kFrameHeaderBytes + 1 + Outbox::kEntryBytes);
   TakeFrom(outbox, 1);
   EXPECT_EQ(outbox.bytes(), 0u);
   EXPECT_TRUE(outbox.empty());
+}
+
+TEST(Outbox, Finding10_EmptyMessagesCountAsWhatTheyCost) {
+  Outbox outbox;
+  outbox.Push(Request(1, std::string(kFramePayloadMax, 'x')));  // in the way of those behind it
+  const size_t before = outbox.bytes();
+  for (uint64_t id = 2; id < 1002; ++id) outbox.Push(Request(id, ""));
+  EXPECT_GE(outbox.bytes() - before, 1000 * (kFrameHeaderBytes + 150));
+  EXPECT_GE(outbox.memory(), outbox.bytes() - 1002 * kFrameHeaderBytes);
+  while (!outbox.empty()) TakeFrom(outbox, 1 << 20);
+  EXPECT_EQ(outbox.bytes(), 0u);
+}
+
+TEST(Outbox, WhatManySendIsCountedOnceAndSomeMore) {
+  const auto payload = std::make_shared<const std::string>(100'000, 'x');
+  std::array<Outbox, 100> outboxes;
+  size_t memory = 0;
+  for (Outbox& outbox : outboxes) {
+    outbox.Push({.type = FrameType::kAnswer, .id = 1}, payload);
+    memory += outbox.memory();
+  }
+  EXPECT_GT(memory, payload->size());
+  EXPECT_LT(memory, 10 * payload->size());
+}
+
+TEST(MessageReader, Finding15_WhatThereIsNoRoomForIsReadToItsEndAndNotKept) {
+  MessageReader reader({.payload_bytes_max = kFramePayloadMax,
+                        .message_bytes_max = size_t{64} << 20,
+                        .partial_messages_max = 4});
+  bool room = true;
+  reader.SetRoom([&](size_t) { return room; });
+  const std::string bytes = EncodeMessage(Request(7, std::string(10 * kFramePayloadMax, 'x')));
+  reader.Append(std::string_view(bytes).substr(0, bytes.size() / 2));
+  ASSERT_TRUE(reader.Next().ok());
+  EXPECT_GT(reader.memory(), 4 * kFramePayloadMax);
+  room = false;
+  size_t most = 0;
+  for (size_t at = bytes.size() / 2; at < bytes.size(); at += 1000) {
+    reader.Append(std::string_view(bytes).substr(at, 1000));
+    auto message = reader.Next();
+    ASSERT_TRUE(message.ok()) << message.status();
+    most = std::max(most, reader.memory());
+    if (!message->has_value()) continue;
+    EXPECT_TRUE((*message)->dropped);
+    EXPECT_EQ((*message)->id, 7u);
+    EXPECT_TRUE((*message)->payload.empty());
+    EXPECT_EQ(at + 1000 >= bytes.size(), true);
+  }
+  // The next one finds room again.
+  room = true;
+  reader.Append(EncodeMessage(Request(8, std::string(2 * kFramePayloadMax, 'y'))));
+  auto next = reader.Next();
+  ASSERT_TRUE(next.ok() && next->has_value());
+  EXPECT_FALSE((*next)->dropped);
+  EXPECT_EQ((*next)->payload.size(), 2 * kFramePayloadMax);
+}
+
+TEST(MessageReader, Finding15_KnowsWhichUnfinishedMessageDoesNotGoOn) {
+  MessageReader reader({.payload_bytes_max = kFramePayloadMax,
+                        .message_bytes_max = size_t{64} << 20,
+                        .partial_messages_max = 4});
+  const std::string bytes = EncodeMessage(Request(7, std::string(10 * kFramePayloadMax, 'x')));
+  const size_t part = 2 * kFrameBytesMax;
+  EXPECT_FALSE(reader.Stalled(kFramePayloadMax));
+  reader.Append(std::string_view(bytes).substr(0, part));
+  ASSERT_TRUE(reader.Next().ok());
+  EXPECT_FALSE(reader.Stalled(kFramePayloadMax)) << "it has just begun";
+  reader.Append(std::string_view(bytes).substr(part, part));
+  ASSERT_TRUE(reader.Next().ok());
+  EXPECT_FALSE(reader.Stalled(kFramePayloadMax)) << "it has come on";
+  reader.Append(EncodeMessage(Request(9, "another")));
+  ASSERT_TRUE(reader.Next()->has_value());
+  EXPECT_TRUE(reader.Stalled(kFramePayloadMax)) << "what others do does not help it";
 }
 
 }  // namespace

@@ -24,8 +24,12 @@ struct LinkOptions {
   size_t message_bytes_max = kMessageBytesMax;
   // Messages of which only a part has arrived.
   size_t partial_messages_max = 64;
-  // What waits to be written; an end whose peer reads too slowly drops the link.
+  // What waits to be written, as it costs; an end whose peer reads too slowly drops the link.
   size_t write_queue_bytes_max = 2 * kMessageBytesMax;
+  // So does an end whose peer takes nothing for this long,
+  absl::Duration write_timeout = absl::Seconds(30);
+  // or does not go on with a message that it has begun.
+  absl::Duration message_timeout = absl::Seconds(30);
   // Requests of one link that are not answered yet; one more is answered RESOURCE_EXHAUSTED.
   size_t requests_in_flight_max = 1024;
 };

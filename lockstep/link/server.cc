@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -32,6 +34,14 @@ Payload Failure(const absl::Status& status) {
   return {.failed = true,
           .bytes = wire::native::Encode(wire::native::ToErrorReply(status)),
           .shared = nullptr};
+}
+
+// Answers from here on are not sent when there is no memory for them.
+constexpr size_t kLongAnswerBytes = size_t{64} << 10;
+
+absl::Status MemoryMax(runtime::MemoryAccount& memory, size_t bytes) {
+  return wire::native::WithReason(absl::ResourceExhaustedError(memory.Refusal(bytes)),
+                                  "memory_max");
 }
 
 absl::Status LimitExceeded(std::string text) {
@@ -83,14 +93,24 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   struct Link {
     std::shared_ptr<Connection> connection;
     bool welcomed = false;
+    bool reserved = false;  // it has one of the last places, and has to show that it may
+    asio::ip::address host;
     std::string who;
     absl::flat_hash_set<uint64_t> in_flight;  // requests that are not answered
   };
 
   static Message Refusal(std::string text);
   void Add(int fd);
+  // Why one more from there is refused; empty: it is not.
+  std::string LimitReached(const asio::ip::address& host) const;
+  void Refuse(asio::ip::tcp::socket socket, const std::string& text);
   // False: there is none.
   bool DropOldestGreeting();
+  void EndGreeting(LinkId id, const asio::ip::address& host);
+  // It leaves the table.
+  void Leave(LinkId id, const Link& link);
+  // A link with one of the last places asked first for something; false: it is sent away.
+  bool MayStay(Link& link, const Request& request);
   void Remove(LinkId id, const absl::Status& why);
   void Take(LinkId id, Message message);
   void Greet(LinkId id, Link& link, const Message& message);
@@ -107,7 +127,10 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   runtime::Acceptor acceptor_;
   std::string address_;
   absl::flat_hash_map<LinkId, std::unique_ptr<Link>> links_;
-  std::set<LinkId> greeting_;  // those that are not welcomed, oldest first
+  // Those that are not welcomed, oldest first, by their hosts; and how many.
+  std::map<asio::ip::address, std::set<LinkId>> greeting_;
+  size_t greetings_ = 0;
+  std::map<asio::ip::address, size_t> from_;  // links of each host
   uint64_t last_link_ = 0;
   size_t welcomed_ = 0;
   std::function<void()> drained_;
@@ -126,12 +149,49 @@ Message Server::Impl::Refusal(std::string text) {
               Refused{.reason = "connection_limit", .message = std::move(text)})};
 }
 
+// Of the host with the most of them, so that who comes in a flood takes its own places.
 bool Server::Impl::DropOldestGreeting() {
-  if (greeting_.empty()) return false;
-  const auto node = links_.extract(*greeting_.begin());
-  greeting_.erase(greeting_.begin());
+  const auto most = std::max_element(
+      greeting_.begin(), greeting_.end(),
+      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  if (most == greeting_.end()) return false;
+  const LinkId id = *most->second.begin();
+  const auto node = links_.extract(id);
+  Leave(id, *node.mapped());
   node.mapped()->connection->Abandon();
   return true;
+}
+
+void Server::Impl::EndGreeting(LinkId id, const asio::ip::address& host) {
+  const auto found = greeting_.find(host);
+  if (found == greeting_.end() || found->second.erase(id) == 0) return;
+  --greetings_;
+  if (found->second.empty()) greeting_.erase(found);
+}
+
+void Server::Impl::Leave(LinkId id, const Link& link) {
+  EndGreeting(id, link.host);
+  const auto from = from_.find(link.host);
+  if (--from->second == 0) from_.erase(from);
+}
+
+std::string Server::Impl::LimitReached(const asio::ip::address& host) const {
+  if (links_.size() >= options_.connections_max) {
+    return absl::StrFormat("%d connections are open already (connections_max)", links_.size());
+  }
+  const auto from = from_.find(host);
+  if (options_.connections_per_host_max == 0 || from == from_.end() ||
+      from->second < options_.connections_per_host_max) {
+    return "";
+  }
+  return absl::StrFormat("%d connections from %s are open already (connections_per_host_max)",
+                         from->second, host.to_string());
+}
+
+void Server::Impl::Refuse(asio::ip::tcp::socket socket, const std::string& text) {
+  auto connection = Connection::Start(loop_.io(), std::move(socket), options_.link, {});
+  Notice(absl::StrCat("link: refused ", connection->peer(), ": ", text));
+  connection->CloseWith(Refusal(text), absl::ResourceExhaustedError(text));
 }
 
 void Server::Impl::Add(int fd) {
@@ -142,16 +202,16 @@ void Server::Impl::Add(int fd) {
     ::close(fd);
     return Notice(absl::StrCat("link: a new connection is lost: ", error.message()));
   }
-  if (links_.size() >= options_.connections_max) {
-    auto connection = Connection::Start(loop_.io(), std::move(socket), options_.link, {});
-    const std::string text =
-        absl::StrFormat("%d connections are open already (connections_max)", links_.size());
-    Notice(absl::StrCat("link: refused ", connection->peer(), ": ", text));
-    return connection->CloseWith(Refusal(text), absl::ResourceExhaustedError(text));
+  const asio::ip::address host = socket.remote_endpoint(error).address();
+  if (error) return;  // it has gone already
+  if (const std::string limit = LimitReached(host); !limit.empty()) {
+    return Refuse(std::move(socket), limit);
   }
-  if (greeting_.size() >= options_.greetings_max) DropOldestGreeting();
+  if (greetings_ >= options_.greetings_max) DropOldestGreeting();
   const LinkId id(++last_link_);
   auto link = std::make_unique<Link>();
+  link->host = host;
+  link->reserved = links_.size() + options_.connections_reserved >= options_.connections_max;
   link->connection = Connection::Start(loop_.io(), std::move(socket), options_.link,
                                        {.message =
                                             [weak = weak_from_this(), id](Message message) {
@@ -161,16 +221,19 @@ void Server::Impl::Add(int fd) {
                                         .closed =
                                             [weak = weak_from_this(), id](const absl::Status& why) {
                                               if (auto self = weak.lock()) self->Remove(id, why);
-                                            }});
+                                            }},
+                                       options_.memory);
   links_.emplace(id, std::move(link));
-  greeting_.insert(id);
+  greeting_[host].insert(id);
+  ++greetings_;
+  ++from_[host];
 }
 
 void Server::Impl::Remove(LinkId id, const absl::Status& why) {
   const auto node = links_.extract(id);
   if (node.empty()) return;
   const Link& link = *node.mapped();
-  greeting_.erase(id);
+  Leave(id, link);
   // A client that goes is no news; one that breaks the rules is.
   if (!absl::IsUnavailable(why)) {
     Notice(absl::StrCat("link: closed ", link.connection->peer(),
@@ -237,8 +300,9 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
         absl::FailedPreconditionError(text));
   }
   link.welcomed = true;
-  greeting_.erase(id);
+  EndGreeting(id, link.host);
   ++welcomed_;
+  link.connection->SetName(link.who);
   link.connection->Welcomed();
   link.connection->Send(
       {.type = FrameType::kWelcome,
@@ -263,14 +327,29 @@ void Server::Impl::TakeRequest(LinkId id, Link& link, Message message) {
                                               "(requests_in_flight_max); wait for some",
                                               options_.link.requests_in_flight_max))));
   }
-  Responder responder(weak_from_this(), id, message.kind, message.id);
-  events_.request({.link = id,
-                   .id = message.id,
-                   .kind = message.kind,
-                   .payload = std::move(message.payload),
-                   .who = link.who,
-                   .peer = link.connection->peer()},
-                  std::move(responder));
+  if (message.dropped) {
+    return Answer(id, message.kind, message.id, Failure(MemoryMax(*options_.memory, 0)));
+  }
+  Request request = {.link = id,
+                     .id = message.id,
+                     .kind = message.kind,
+                     .payload = std::move(message.payload),
+                     .who = link.who,
+                     .peer = link.connection->peer()};
+  if (link.reserved && !MayStay(link, request)) return;
+  events_.request(std::move(request), Responder(weak_from_this(), id, message.kind, message.id));
+}
+
+bool Server::Impl::MayStay(Link& link, const Request& request) {
+  const bool plenty = links_.size() + options_.connections_reserved <= options_.connections_max;
+  link.reserved = !plenty && !(events_.resumes && events_.resumes(request));
+  if (!link.reserved) return true;
+  const std::string text = absl::StrFormat(
+      "%d connections are open, and the last %d of %d are for sessions that go on "
+      "(connections_max)",
+      links_.size(), options_.connections_reserved, options_.connections_max);
+  link.connection->CloseWith(Refusal(text), absl::ResourceExhaustedError(text));
+  return false;
 }
 
 void Server::Impl::Answer(LinkId id, RequestKind kind, uint64_t request, Payload payload) {
@@ -281,6 +360,9 @@ void Server::Impl::Answer(LinkId id, RequestKind kind, uint64_t request, Payload
     payload = Failure(LimitExceeded(
         absl::StrFormat("the answer has %d bytes, %d are allowed (message_bytes_max); ask for less",
                         bytes, options_.link.message_bytes_max)));
+  }
+  if (bytes > kLongAnswerBytes && options_.memory != nullptr && !options_.memory->Holds(bytes)) {
+    payload = Failure(MemoryMax(*options_.memory, bytes));
   }
   Message message = {
       .type = payload.failed ? FrameType::kError : FrameType::kAnswer, .kind = kind, .id = request};

@@ -14,6 +14,7 @@
 #include "lockstep/link/kinds.h"
 #include "lockstep/link/options.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/memory_account.h"
 
 namespace lockstep::link {
 
@@ -89,15 +90,19 @@ struct ServerEvents {
   // A link that has sent requests is gone, and its answers are swallowed from here on.
   // `by_peer`: the other end closed it, as the kernel does when a process dies.
   std::function<void(LinkId, bool by_peer)> ended = nullptr;
+  // Whether a link that takes one of the last places goes on with something that is here already.
+  // Asked with its first request; null: nobody does.
+  std::function<bool(const Request&)> resumes = nullptr;
 };
 
 // Listens, accepts links and hands their requests to its owner on the loop.
 //
 // Threads: loop-confined: make, use and destroy it on the loop's thread (or while the loop does not
 // run). Ownership: the loop must outlive it. What the events captured is gone after the
-// destructor. Bounds: `connections_max` (one more is refused with a word why), LinkOptions. When
-// the process has no descriptor left, whoever has said nothing for longest goes; when all have, the
-// newest is refused.
+// destructor. Bounds: `connections_max` and `connections_per_host_max` (one more is refused with a
+// word why), `connections_reserved`, `greetings_max`, LinkOptions; `memory`. When the process has
+// no descriptor left, whoever has said nothing for longest goes; when all have, the newest is
+// refused.
 class Server {
  public:
   using Handler = std::function<void(Request, Responder)>;
@@ -105,8 +110,16 @@ class Server {
   struct Options {
     std::string listen = "127.0.0.1:7070";  // HOST:PORT; port 0 lets the system choose
     size_t connections_max = 20'000;
-    // Connections that have said no hello yet; one more takes the place of the oldest.
+    // Of those, from one address; 0: as many as there may be.
+    size_t connections_per_host_max = 0;
+    // Of those, the last ones, for who goes on with a session (ServerEvents::resumes).
+    size_t connections_reserved = 0;
+    // Connections that have said no hello yet; one more takes the place of the oldest of the host
+    // that has most of them.
     size_t greetings_max = 512;
+    // What links hold is in this account, which outlives the loop: requests and answers that there
+    // is no room for are answered with `memory_max`. Null: in none.
+    runtime::MemoryAccount* memory = nullptr;
     uint64_t service_instance = 0;  // one life of this server; told in the welcome
     LinkOptions link = {};
     // Out of memory for a new connection: tried again after this.

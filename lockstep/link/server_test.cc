@@ -424,6 +424,102 @@ TEST(Server, SharesOnePayloadAmongLinks) {
   }
 }
 
+TEST(Server, Finding10_EmptyAnswersAreBoundedAsWell) {
+  TestServer server([](const Request&, Responder responder) { responder.Answer(""); },
+                    {.link = {.write_queue_bytes_max = 256 << 10}});
+  RawClient client(server.address());
+  client.SayHello();
+  client.Expect<Welcome>(FrameType::kWelcome);
+  // Never read: the kernel takes some megabytes, then the queue is full.
+  std::string requests;
+  for (uint64_t id = 1; id <= 1000; ++id) requests += EncodeMessage(RawRequest(id, ""));
+  std::vector<std::string> notices;
+  for (int round = 0; round < 1000 && notices.empty(); ++round) {
+    client.Send(requests);
+    notices = server.notices.Now();
+  }
+  EXPECT_THAT(server.notices.WaitForCount(1), Contains(HasSubstr("write_queue_bytes_max")));
+}
+
+TEST(Server, Finding10_WhoTakesNothingForLongLosesItsLink) {
+  TestServer server(
+      [](const Request&, Responder responder) { responder.Answer(std::string(16 << 20, 'x')); },
+      {.link = {.ping_interval = absl::Milliseconds(20),
+                .write_timeout = absl::Milliseconds(200)}});
+  RawClient client(server.address());
+  client.SayHello();
+  client.Expect<Welcome>(FrameType::kWelcome);
+  client.Send(RawRequest(1, ""));
+  while (server.notices.Now().empty()) client.Send(Message{.type = FrameType::kPing});
+  EXPECT_THAT(server.notices.Now(), Contains(HasSubstr("write_timeout")));
+}
+
+TEST(Server, Finding15_AMessageThatDoesNotGoOnEndsTheLink) {
+  TestServer server(Echo, {.link = {.ping_interval = absl::Milliseconds(20),
+                                    .message_timeout = absl::Milliseconds(200)}});
+  RawClient client(server.address());
+  client.SayHello();
+  client.Expect<Welcome>(FrameType::kWelcome);
+  const std::string bytes = EncodeMessage(RawRequest(1, std::string(1 << 20, 'x')));
+  client.Send(std::string_view(bytes).substr(0, kFrameBytesMax));
+  while (server.notices.Now().empty()) client.Send(Message{.type = FrameType::kPing});
+  EXPECT_THAT(server.notices.Now(), Contains(HasSubstr("message_timeout")));
+}
+
+TEST(Server, Finding15_WhatThereIsNoMemoryForIsRefusedByName) {
+  runtime::MemoryAccount memory(64 << 20);
+  runtime::MemoryShare hog(&memory, "job 'hog'", "keys");
+  TestServer server(Echo, {.memory = &memory});
+  auto client = Connect(server.address());
+  EXPECT_EQ(client->CallRaw(1, std::string(1 << 20, 'x'), kLong)->size(), size_t{1} << 20);
+  hog.Set(60 << 20);
+  const auto refused = client->CallRaw(1, std::string(1 << 20, 'x'), kLong);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(wire::native::ReasonOf(refused.status()), "memory_max");
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("job 'hog'"));
+  EXPECT_EQ(*client->CallRaw(1, "small", kLong), "small");
+  hog.Set(0);
+  EXPECT_EQ(client->CallRaw(1, std::string(1 << 20, 'x'), kLong)->size(), size_t{1} << 20);
+  client.reset();
+  server.Kill();
+  EXPECT_EQ(memory.held(), 0u);
+}
+
+TEST(Server, Finding17_OneHostDoesNotTakeAllPlaces) {
+  TestServer server(Echo, {.connections_max = 100, .connections_per_host_max = 1});
+  auto first = Connect(server.address());
+  RawClient second(server.address());
+  const auto refused = second.Expect<Refused>(FrameType::kRefused);
+  EXPECT_EQ(refused.reason, "connection_limit");
+  EXPECT_THAT(refused.message, HasSubstr("connections_per_host_max"));
+  second.ExpectClosed();
+  EXPECT_EQ(*first->CallRaw(1, "serves on", kLong), "serves on");
+}
+
+TEST(Server, Finding17_TheLastPlacesAreForWhoGoesOnWithASession) {
+  ServerEvents events;
+  events.request = Echo;
+  events.resumes = [](const Request& request) { return request.payload == "I was here"; };
+  TestServer server(std::move(events), {.connections_max = 2, .connections_reserved = 1});
+  auto first = Connect(server.address());
+  EXPECT_EQ(*first->CallRaw(1, "new", kLong), "new");
+  {
+    RawClient stranger(server.address());
+    stranger.SayHello();
+    stranger.Expect<Welcome>(FrameType::kWelcome);
+    stranger.Send(RawRequest(1, "new as well"));
+    EXPECT_EQ(stranger.Expect<Refused>(FrameType::kRefused).reason, "connection_limit");
+  }
+  // The server notices the stranger's end before or after the next connection comes.
+  while (true) {
+    auto back = Client::Connect(server.address(), kLong, {});
+    if (!back.ok()) continue;
+    const auto answer = (*back)->CallRaw(1, "I was here", kLong);
+    EXPECT_EQ(*answer, "I was here");
+    break;
+  }
+}
+
 TEST(Server, WhoSaysNothingMakesRoom) {
   TestServer server(Echo, {.greetings_max = 2});
   RawClient oldest(server.address());

@@ -48,6 +48,10 @@ class Seen {
     changed_.wait_for(lock, absl::ToChronoNanoseconds(kLong), [&] { return done(values_); });
     return values_;
   }
+  std::vector<T> Now() {
+    const std::lock_guard lock(mutex_);
+    return values_;
+  }
   std::vector<T> WaitForCount(size_t count) {
     return WaitUntil([=](const auto& values) { return values.size() >= count; });
   }

@@ -9,8 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/gzip_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/wire_format_lite.h"
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
 #include "grpcpp/impl/rpc_service_method.h"
 #include "grpcpp/support/proto_buffer_reader.h"
@@ -56,46 +58,116 @@ bool IsGzip(grpc::ProtoBufferReader& bytes) {
   return is_gzip;
 }
 
-Decoded TooBig(std::string_view method) {
+// What one message may have, compressed or not: values come by one call only, and lists of members
+// by these.
+constexpr size_t kListBytesMax = size_t{2} << 20;
+constexpr size_t kOtherBytesMax = size_t{1} << 20;
+// Fewer bytes than this hold no list that costs much.
+constexpr size_t kShortBytes = size_t{64} << 10;
+// Fields of a message beside its longest list.
+constexpr size_t kOtherFieldsMax = 64;
+
+size_t BytesMax(std::string_view method) {
+  if (method == "InsertKeyValue") return kMessageBytesMax;
+  const bool lists = method == "Barrier" || method == "GetAliveTasks" || method == "GetTaskState";
+  return lists ? kListBytesMax : kOtherBytesMax;
+}
+
+Decoded TooBig(std::string_view method, size_t most) {
   return {coord::MakeError(
               absl::StatusCode::kResourceExhausted, coord::Reason::kLimitExceeded,
-              absl::StrFormat("%s: the message is compressed and becomes larger than %d bytes "
-                              "(message_bytes_max). Nothing was changed.",
-                              std::string(method), kMessageBytesMax)),
+              absl::StrFormat("%s: the message has, or becomes when decompressed, more than %d "
+                              "bytes (message_bytes_max of this call). Nothing was changed.",
+                              std::string(method), most)),
           nullptr};
+}
+
+Decoded Broken(std::string_view method, std::string_view what) {
+  return {coord::MakeError(absl::StatusCode::kInvalidArgument, coord::Reason::kInvalidArgument,
+                           absl::StrCat(std::string(method), ": ", std::string(what))),
+          nullptr};
+}
+
+// Before a long message becomes objects, of which an empty one costs thirty times its bytes.
+bool HasTooManyFields(const std::string& bytes) {
+  google::protobuf::io::CodedInputStream fields(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                                static_cast<int>(bytes.size()));
+  size_t count = 0;
+  while (const uint32_t tag = fields.ReadTag()) {
+    if (++count > static_cast<size_t>(kMembersMax) + kOtherFieldsMax) return true;
+    if (!google::protobuf::internal::WireFormatLite::SkipField(&fields, tag)) return false;
+  }
+  return false;
+}
+
+// Values are read as they come, without a copy. What is below the limit and short, too.
+Decoded DecodeStream(const Family& family, size_t method, grpc::ProtoBufferReader& bytes,
+                     wire::stock::CallContext about) {
+  using google::protobuf::io::GzipInputStream;
+  if (!IsGzip(bytes)) return family.Decode(method, &bytes, std::move(about));
+  GzipInputStream inflated(&bytes, GzipInputStream::GZIP);
+  google::protobuf::io::LimitingInputStream limited(&inflated, kMessageBytesMax + 1);
+  Decoded decoded = family.Decode(method, &limited, std::move(about));
+  const std::string_view name = family.methods()[method];
+  if (limited.ByteCount() > static_cast<int64_t>(kMessageBytesMax)) {
+    return TooBig(name, kMessageBytesMax);
+  }
+  if (inflated.ZlibErrorCode() < 0) return Broken(name, "the message cannot be decompressed.");
+  return decoded;
 }
 
 Decoded Decode(const Family& family, size_t method, const grpc::ByteBuffer& request,
                wire::stock::CallContext about) {
+  using google::protobuf::io::GzipInputStream;
+  const std::string_view name = family.methods()[method];
+  const size_t most = BytesMax(name);
+  if (request.Length() > most) return TooBig(name, most);
   // The reader takes the buffer's slices without changing the buffer, but wants it mutable.
   grpc::ProtoBufferReader bytes(const_cast<grpc::ByteBuffer*>(&request));
-  if (!IsGzip(bytes)) return family.Decode(method, &bytes, std::move(about));
-  google::protobuf::io::GzipInputStream inflated(&bytes,
-                                                 google::protobuf::io::GzipInputStream::GZIP);
-  google::protobuf::io::LimitingInputStream limited(&inflated, kMessageBytesMax + 1);
-  Decoded decoded = family.Decode(method, &limited, std::move(about));
-  const std::string_view name = family.methods()[method];
-  if (limited.ByteCount() > static_cast<int64_t>(kMessageBytesMax)) return TooBig(name);
-  if (inflated.ZlibErrorCode() < 0) {
-    return {coord::MakeError(
-                absl::StatusCode::kInvalidArgument, coord::Reason::kInvalidArgument,
-                absl::StrFormat("%s: the message cannot be decompressed.", std::string(name))),
+  const bool is_gzip = IsGzip(bytes);
+  if (most == kMessageBytesMax || (!is_gzip && request.Length() <= kShortBytes)) {
+    return DecodeStream(family, method, bytes, std::move(about));
+  }
+  GzipInputStream inflated(&bytes, GzipInputStream::GZIP);
+  google::protobuf::io::ZeroCopyInputStream* from = &bytes;
+  if (is_gzip) from = &inflated;
+  std::string whole;
+  const void* piece = nullptr;
+  for (int size = 0; from->Next(&piece, &size);) {
+    if (static_cast<size_t>(size) > most - whole.size()) return TooBig(name, most);
+    whole.append(static_cast<const char*>(piece), static_cast<size_t>(size));
+  }
+  if (is_gzip && inflated.ZlibErrorCode() < 0) {
+    return Broken(name, "the message cannot be decompressed.");
+  }
+  if (HasTooManyFields(whole)) {
+    return {coord::MakeError(absl::StatusCode::kResourceExhausted, coord::Reason::kLimitExceeded,
+                             absl::StrFormat("%s: the message lists more than the %d that a job "
+                                             "can have (members_max). Nothing was changed.",
+                                             std::string(name), kMembersMax)),
             nullptr};
   }
-  return decoded;
+  google::protobuf::io::ArrayInputStream array(whole.data(), static_cast<int>(whole.size()));
+  return family.Decode(method, &array, std::move(about));
 }
+
+// What gRPC and we hold for a call, about; and messages that find room before they are read.
+constexpr size_t kCallBytes = size_t{6} << 10;
+constexpr size_t kLongMessageBytes = size_t{64} << 10;
 
 // Below this a copy is cheaper than a slice of its own.
 constexpr size_t kCopyBytesMax = 4096;
 
 }  // namespace
 
-StockInbox::StockInbox(runtime::Loop& loop, size_t calls_max, runtime::Loop::Function drain)
-    : loop_(loop), calls_max_(calls_max), drain_(std::move(drain)) {}
+StockInbox::StockInbox(runtime::Loop& loop, size_t calls_max, runtime::Loop::Function drain,
+                       runtime::MemoryShare* share)
+    : loop_(loop), calls_max_(calls_max), drain_(std::move(drain)), share_(share) {}
 
-bool StockInbox::Admit() {
+bool StockInbox::Admit(size_t bytes) {
+  share_->Add(static_cast<int64_t>(bytes));
   if (open_calls_.fetch_add(1, std::memory_order_relaxed) < calls_max_) return true;
-  CallEnded();
+  CallEnded(bytes);
   return false;
 }
 
@@ -154,13 +226,23 @@ StockCall* StockCall::Begin(std::shared_ptr<StockInbox> inbox, const Family& fam
                             grpc::ByteBuffer* response) {
   auto* call = new StockCall(std::move(inbox), family, method, context, response);
   StockInbox& to = *call->inbox_;
-  call->admitted_ = to.Admit();
+  const size_t message = request->Length();
+  call->bytes_ = kCallBytes + message;
+  call->admitted_ = to.Admit(call->bytes_);
   if (!call->admitted_) {
     const coord::Error error{
         .code = absl::StatusCode::kResourceExhausted,
         .reason = coord::Reason::kLimitExceeded,
         .message = absl::StrFormat("%d calls are waiting at this address (calls_max). Try later.",
                                    to.calls_max())};
+    call->FinishWith(family.EncodeError(error, nullptr));
+    return call;
+  }
+  // Room for what it becomes; short messages are looked at by the machine, which knows what grows.
+  if (message > kLongMessageBytes && to.memory() != nullptr && !to.memory()->HasRoom(2 * message)) {
+    const coord::Error error{.code = absl::StatusCode::kResourceExhausted,
+                             .reason = coord::Reason::kMemoryMax,
+                             .message = to.memory()->Refusal(2 * message)};
     call->FinishWith(family.EncodeError(error, nullptr));
     return call;
   }
@@ -178,6 +260,19 @@ StockCall* StockCall::Begin(std::shared_ptr<StockInbox> inbox, const Family& fam
 }
 
 void StockCall::FinishWith(EncodedAnswer answer) {
+  const size_t size = answer.head.size() + (answer.tail ? answer.tail->size() : 0);
+  runtime::MemoryAccount* const memory = inbox_->memory();
+  if (size > kLongMessageBytes && memory != nullptr && !memory->Holds(size)) {
+    const coord::Error error{.code = absl::StatusCode::kResourceExhausted,
+                             .reason = coord::Reason::kMemoryMax,
+                             .message = memory->Refusal(size)};
+    return FinishWith(family_.EncodeError(error, asked()));
+  }
+  // Its own bytes, until gRPC has sent them; values are in the store's account.
+  if (admitted_ && answer.head.size() > kLongMessageBytes) {
+    inbox_->Grow(answer.head.size());
+    bytes_ += answer.head.size();
+  }
   if (answer.tail && answer.tail->size() <= kCopyBytesMax) {
     answer.head.append(*answer.tail);
     answer.tail.reset();
@@ -201,7 +296,7 @@ void StockCall::OnCancel() {
 }
 
 void StockCall::OnDone() {
-  if (admitted_) inbox_->CallEnded();
+  if (admitted_) inbox_->CallEnded(bytes_);
   delete this;
 }
 

@@ -19,6 +19,7 @@
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/memory_account.h"
 #include "lockstep/wire/stock/family.h"
 
 namespace lockstep::net {
@@ -28,8 +29,9 @@ class StockCall;
 // From gRPC's threads to the loop. One function is posted for everything that came since the last
 // one ran, so a burst of requests costs the loop one wake-up.
 //
-// Threads: `Put...` is thread-safe; `Next` and `DrainAgain` are the loop's. Bounds: one request and
-// one departure per open call, of which there are at most `calls_max`.
+// Threads: `Put`, `Admit`, `Grow` and `CallEnded` are thread-safe; `Next` and `DrainAgain` are the
+// loop's. Bounds: one request and one departure per open call, of which there are at most
+// `calls_max`.
 class StockInbox : public std::enable_shared_from_this<StockInbox> {
  public:
   struct Item {
@@ -38,12 +40,22 @@ class StockInbox : public std::enable_shared_from_this<StockInbox> {
     coord::Event event;
   };
 
-  // `drain` runs on the loop whenever something has been put in, until `Close`.
-  StockInbox(runtime::Loop& loop, size_t calls_max, runtime::Loop::Function drain);
+  // `drain` runs on the loop whenever something has been put in, until `Close`. What calls hold is
+  // in `share`, which outlives them.
+  StockInbox(runtime::Loop& loop, size_t calls_max, runtime::Loop::Function drain,
+             runtime::MemoryShare* share);
 
-  // Counts the call in; false when there are `calls_max`, then nothing was counted.
-  bool Admit();
-  void CallEnded() { open_calls_.fetch_sub(1, std::memory_order_relaxed); }
+  // Counts the call in, which holds so many bytes; false when there are `calls_max`, then nothing
+  // was counted.
+  bool Admit(size_t bytes);
+  void CallEnded(size_t bytes) {
+    open_calls_.fetch_sub(1, std::memory_order_relaxed);
+    share_->Add(-static_cast<int64_t>(bytes));
+  }
+  // A call that was counted in holds so much more.
+  void Grow(size_t bytes) { share_->Add(static_cast<int64_t>(bytes)); }
+  // Whose account calls are in; may be null.
+  runtime::MemoryAccount* memory() const { return share_->account(); }
 
   CallId NextCallId() { return CallId(last_call_.fetch_add(1, std::memory_order_relaxed) + 1); }
   size_t calls_max() const { return calls_max_; }
@@ -61,6 +73,7 @@ class StockInbox : public std::enable_shared_from_this<StockInbox> {
   runtime::Loop& loop_;
   const size_t calls_max_;
   runtime::Loop::Function drain_;
+  runtime::MemoryShare* const share_;
   std::atomic<uint64_t> last_call_{0};
   std::atomic<size_t> open_calls_{0};
   std::mutex mutex_;
@@ -109,6 +122,7 @@ class StockCall final : public grpc::ServerUnaryReactor {
   const CallId id_;
   std::unique_ptr<wire::stock::Asked> asked_;
   bool admitted_ = false;
+  size_t bytes_ = 0;  // that it was counted with
 };
 
 // A family's service without gRPC's own message handling: requests and answers pass as bytes, so

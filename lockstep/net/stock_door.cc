@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -26,10 +27,17 @@ namespace {
 constexpr int kMetadataBytesMax = 16 << 10;
 constexpr int kHpackTableBytesMax = 4 << 10;
 constexpr int kStreamWindowBytes = 4 << 20;
+// Calls of one connection at a time. A process has a handful; those beyond wait at their client.
+constexpr int kStreamsMax = 1024;
+// A connection of gRPC with nothing under way, about.
+constexpr size_t kConnectionBytes = size_t{48} << 10;
+// Each door has as much of a budget, however many there are.
+constexpr size_t kQuotaMin = size_t{32} << 20;
 
 // A stock process dies with its connection. So nothing here may end one that is merely idle, old,
 // busy or cut off for a while; and what a stranger can hold open is bounded by time or size.
-void SetChannelArguments(const StockDoorOptions& options, grpc::ServerBuilder& builder) {
+void SetChannelArguments(const StockDoorOptions& options, const grpc::ResourceQuota& quota,
+                         grpc::ServerBuilder& builder) {
   // Two servers on one port would share the job between them.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Off. This also keeps gRPC from setting a TCP_USER_TIMEOUT.
@@ -50,7 +58,8 @@ void SetChannelArguments(const StockDoorOptions& options, grpc::ServerBuilder& b
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
-  builder.SetResourceQuota(grpc::ResourceQuota("lockstep").Resize(options.grpc_memory_max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);
+  builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMessageBytesMax));
   builder.SetMaxSendMessageSize(-1);  // a directory may be longer than any one message sent to us
 }
@@ -88,6 +97,22 @@ std::string PeerOf(int fd) {
 
 }  // namespace
 
+void GrpcBudget::Enter(grpc::ResourceQuota* quota, size_t most) {
+  quotas_.emplace_back(quota, most);
+  Divide();
+}
+
+void GrpcBudget::Leave(grpc::ResourceQuota* quota) {
+  std::erase_if(quotas_, [quota](const auto& entry) { return entry.first == quota; });
+  Divide();
+}
+
+void GrpcBudget::Divide() {
+  if (quotas_.empty()) return;
+  const size_t part = std::max(bytes_ / quotas_.size(), kQuotaMin);
+  for (const auto& [quota, most] : quotas_) quota->Resize(std::min(part, most));
+}
+
 StockDoor::StockDoor(runtime::Loop& loop, StockDoorOptions options, Handler handler,
                      CurrentAttempt current, runtime::Complain complain)
     : loop_(loop),
@@ -98,13 +123,23 @@ StockDoor::StockDoor(runtime::Loop& loop, StockDoorOptions options, Handler hand
       acceptor_(
           loop, options_.connections, [this](int fd) { TakeConnection(fd); },
           [this](std::string text) { complain_(std::move(text)); }),
-      inbox_(std::make_shared<StockInbox>(loop, options_.calls_max, [this] { Drain(); })),
+      call_share_(options_.memory, options_.owner, "calls of stock clients"),
+      connection_share_(options_.memory, options_.owner, "connections of stock clients"),
+      inbox_(std::make_shared<StockInbox>(
+          loop, options_.calls_max, [this] { Drain(); }, &call_share_)),
       registered_(options_.connections.connections_max),
       families_(MakeFamilies(options_.roles)) {}
 
 StockDoor::~StockDoor() {
   LOCKSTEP_CHECK(server_ == nullptr || shut_down_);
   inbox_->Close();
+  if (quota_ && options_.budget) options_.budget->Leave(quota_.get());
+}
+
+size_t StockDoor::CountConnections() {
+  const size_t count = acceptor_.CountOpenConnections();
+  connection_share_.Set(count * kConnectionBytes);
+  return count;
 }
 
 absl::Status StockDoor::Listen(const runtime::Address& at) { return acceptor_.Listen(at); }
@@ -112,8 +147,13 @@ absl::Status StockDoor::Listen(const runtime::Address& at) { return acceptor_.Li
 asio::ip::tcp::endpoint StockDoor::address() const { return acceptor_.address(); }
 
 bool StockDoor::StartServer() {
+  if (quota_ == nullptr) {
+    quota_ = std::make_unique<grpc::ResourceQuota>("lockstep");
+    quota_->Resize(options_.grpc_memory_max);
+    if (options_.budget) options_.budget->Enter(quota_.get(), options_.grpc_memory_max);
+  }
   grpc::ServerBuilder builder;
-  SetChannelArguments(options_, builder);
+  SetChannelArguments(options_, *quota_, builder);
   for (const auto& family : families_) {
     services_.push_back(std::make_unique<StockService>(inbox_, *family));
     builder.RegisterService(services_.back().get());
@@ -135,6 +175,7 @@ void StockDoor::TakeConnection(int fd) {
     close(fd);
     return complain_("gRPC did not start a server; the connection is refused");
   }
+  connection_share_.Set(connection_share_.bytes() + kConnectionBytes);
   registered_.Forget(PeerOf(fd));  // as another connection before it may have been called
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
   connection.fd = fd;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -21,10 +22,12 @@
 #include "lockstep/net/registered_connections.h"
 #include "lockstep/runtime/acceptor.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/memory_account.h"
 #include "lockstep/wire/stock/answer_cache.h"
 #include "lockstep/wire/stock/family.h"
 
 namespace grpc {
+class ResourceQuota;
 class Server;
 class Service;
 namespace experimental {
@@ -36,6 +39,25 @@ namespace lockstep::net {
 
 class StockCall;
 class StockInbox;
+
+// What gRPC may hold for all doors of a server. Each door that serves has an equal part of it, so
+// that what fills the memory of one job ends no calls of another.
+//
+// Threads: loop-confined, or while the loop does not run. Outlives its doors.
+class GrpcBudget {
+ public:
+  explicit GrpcBudget(size_t bytes) : bytes_(bytes) {}
+
+  // The quota of a door has at most `most` from now on, and less as others enter.
+  void Enter(grpc::ResourceQuota* quota, size_t most);
+  void Leave(grpc::ResourceQuota* quota);
+
+ private:
+  void Divide();
+
+  const size_t bytes_;
+  std::vector<std::pair<grpc::ResourceQuota*, size_t>> quotas_;
+};
 
 struct StockDoorOptions {
   // gRPC holds a connection that says nothing until `handshake_timeout`; the server's own link, its
@@ -50,6 +72,11 @@ struct StockDoorOptions {
   size_t grpc_memory_max = size_t{4} << 30;
   // From a connection to its first HTTP/2 settings; then it is closed.
   absl::Duration handshake_timeout = absl::Seconds(5);
+  // Null: each door has all of `grpc_memory_max`.
+  std::shared_ptr<GrpcBudget> budget;
+  // What calls hold is in this account, under this name. Null: in none.
+  runtime::MemoryAccount* memory = nullptr;
+  std::string owner;
   // How long `Shutdown` lets answers go out before it cuts what is left.
   absl::Duration drain_time = absl::Seconds(3);
 };
@@ -94,7 +121,7 @@ class StockDoor {
   // Calls without an answer. Loop.
   size_t open_calls() const { return open_.size(); }
   // Connections that are open. Loop.
-  size_t CountConnections() { return acceptor_.CountOpenConnections(); }
+  size_t CountConnections();
 
  private:
   // Hands on what is in the inbox, in as many turns as it needs.
@@ -109,6 +136,9 @@ class StockDoor {
   CurrentAttempt current_;
   runtime::Complain complain_;
   runtime::Acceptor acceptor_;
+  // What is on its way in calls, whose share gRPC's threads change; and connections.
+  runtime::MemoryShare call_share_;
+  runtime::MemoryShare connection_share_;
   std::shared_ptr<StockInbox> inbox_;
 
   // Loop-confined. Whoever takes a call out of the table finishes it.
@@ -119,6 +149,7 @@ class StockDoor {
   const std::vector<std::unique_ptr<wire::stock::Family>> families_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
+  std::unique_ptr<grpc::ResourceQuota> quota_;
   std::unique_ptr<grpc::Server> server_;
   bool shut_down_ = false;
 };

@@ -4,10 +4,14 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "gmock/gmock.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/gzip_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
@@ -97,6 +101,60 @@ TEST_F(StockDoorAbuseTest, AMessageThatGrowsTo100MegabytesIsRefused) {
   grpc::Status status = stub->InsertKeyValue(&context, insert, &inserted);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr("message_bytes_max"));
+  ExpectServes();
+}
+
+// As protobuf's gzip makes it.
+std::string Gzip(const std::string& bytes) {
+  std::string packed;
+  google::protobuf::io::StringOutputStream to(&packed);
+  google::protobuf::io::GzipOutputStream gzip(&to);
+  google::protobuf::io::CodedOutputStream(&gzip).WriteString(bytes);
+  gzip.Close();
+  return packed;
+}
+
+size_t PeakBytes() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) << 10;
+}
+
+TEST_F(StockDoorAbuseTest, Finding12_UnknownFieldsAndListsCostWhatTheirBytesAre) {
+  Open();
+  ExpectServes();
+  grpc::GenericStub stub(grpc::CreateChannel(target(), grpc::InsecureChannelCredentials()));
+  const auto call = [&](const std::string& method, const std::string& bytes) {
+    grpc::Slice slice(bytes);
+    grpc::ByteBuffer request(&slice, 1);
+    grpc::ByteBuffer response;
+    grpc::ClientContext context;
+    Mailbox<grpc::Status> done;
+    stub.UnaryCall(&context, method, {}, &request, &response,
+                   [&](grpc::Status status) { done.Put(status); });
+    return *done.Take();
+  };
+  const auto repeat = [](std::string_view field, size_t bytes) {
+    std::string all;
+    while (all.size() < bytes) all.append(field);
+    return all;
+  };
+  const size_t before = PeakBytes();
+  const std::string xla = "/xla.coordination.CoordinationService/";
+  const std::string tensorflow = "/tensorflow.CoordinationService/";
+  // Field 15 is known nowhere; 64 MB of it are 64 kB of gzip.
+  const std::string unknown = Gzip(repeat("\x78\x01", 64'000'000));
+  const grpc::Status status = call(xla + "Heartbeat", unknown);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("message_bytes_max"));
+  call(xla + "InsertKeyValue", Gzip(repeat("\x78\x01", 30'000'000)));
+  // Empty tasks, two bytes each.
+  const grpc::Status listed = call(tensorflow + "Barrier", Gzip(repeat({"\x1a\0", 2}, 1'900'000)));
+  EXPECT_EQ(listed.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(listed.error_message(), HasSubstr("members_max"));
+  EXPECT_EQ(call(xla + "Heartbeat", repeat("\x78\x01", 1'500'000)).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_LT(PeakBytes() - before, size_t{160} << 20);
   ExpectServes();
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <variant>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -21,7 +22,23 @@ namespace {
 // With so much unread by it, a connection is not asked for more.
 constexpr size_t kUnreadBytesMax = size_t{256} << 10;
 // Pieces of one system call.
-constexpr size_t kPiecesMax = 16;
+constexpr size_t kPiecesMax = 64;
+// The object, its socket, and its place in tables.
+constexpr size_t kConnectionBytes = size_t{2} << 10;
+// A request this long has to find room first.
+constexpr size_t kLongRequestBytes = size_t{64} << 10;
+// What an unfinished request has to come on by between two looks.
+constexpr size_t kProgressBytesMin = size_t{64} << 10;
+// Keys of one command from here on are given back once it is done.
+constexpr size_t kKeptKeysMax = 1024;
+
+size_t KeysOf(const tcpstore::Command& command) {
+  if (const auto* get = std::get_if<tcpstore::MultiGet>(&command)) return get->keys.size();
+  if (const auto* set = std::get_if<tcpstore::MultiSet>(&command)) return set->pairs.size();
+  if (const auto* wait = std::get_if<tcpstore::Wait>(&command)) return wait->keys.size();
+  if (const auto* check = std::get_if<tcpstore::Check>(&command)) return check->keys.size();
+  return 0;
+}
 
 }  // namespace
 
@@ -46,6 +63,16 @@ class TorchStoreDoor::Connection {
   bool deaf = false;     // its commands are not taken any more
   bool refused = false;  // closed once its last answers are out
   bool closed = false;
+  size_t counted = 0;     // of `memory_`
+  uint64_t commands = 0;  // that were taken
+
+  // As it was at the last look, and for how many looks it has stood still.
+  struct {
+    uint64_t commands = 0;
+    size_t pending = 0;
+    uint64_t sent = 0;
+    int still = 0;
+  } looked;
 };
 
 TorchStoreDoor::TorchStoreDoor(runtime::Loop& loop, const tcpstore::StoreOptions& store,
@@ -57,7 +84,8 @@ TorchStoreDoor::TorchStoreDoor(runtime::Loop& loop, const tcpstore::StoreOptions
       acceptor_(
           loop, options_.connections, [this](int fd) { TakeSocket(fd); },
           [this](std::string text) { events_.complain(std::move(text)); }),
-      greeting_timer_(loop) {}
+      greeting_timer_(loop),
+      progress_timer_(loop) {}
 
 TorchStoreDoor::~TorchStoreDoor() { Close(); }
 
@@ -67,12 +95,14 @@ void TorchStoreDoor::Close() {
   alive_.reset();
   acceptor_.Stop();
   greeting_timer_.Cancel();
+  progress_timer_.Cancel();
   for (auto& [id, connection] : connections_) {
     connection->closed = true;
     asio::error_code ignored;
     connection->socket.close(ignored);
   }
   connections_.clear();
+  memory_ = 0;
   unsent_.clear();
   held_up_.clear();
 }
@@ -94,7 +124,54 @@ void TorchStoreDoor::TakeSocket(int fd) {
   connections_.emplace(id, connection);
   greetings_.emplace_back(runtime::MonotonicNow(), connection);
   if (greetings_.size() == 1) CheckGreetings();
+  if (!std::exchange(watching_, true)) CheckProgress();
   Read(connection);
+}
+
+void TorchStoreDoor::Count(Connection& connection) {
+  if (connection.closed) return;
+  const size_t holds = kConnectionBytes + connection.reader.memory() + connection.outbox.memory();
+  if (holds == connection.counted) return;
+  memory_ += holds - std::exchange(connection.counted, holds);
+  if (events_.counted) events_.counted();
+}
+
+// Twice in `progress_timeout`, so that nobody stands still for longer than that and half of it.
+void TorchStoreDoor::CheckProgress() {
+  std::vector<std::pair<ConnectionPtr, std::string>> still;
+  for (const auto& [id, connection] : connections_) {
+    std::string why = StandsStill(*connection);
+    if (!why.empty()) still.emplace_back(connection, std::move(why));
+  }
+  for (const auto& [connection, why] : still) {
+    events_.complain(absl::StrCat("connection from ", connection->peer, " closed: ", why, " for ",
+                                  absl::FormatDuration(options_.progress_timeout)));
+    Drop(connection);
+  }
+  watching_ = !connections_.empty();
+  if (!watching_) return;
+  progress_timer_.Arm(runtime::MonotonicNow() + options_.progress_timeout / 2,
+                      [this] { CheckProgress(); });
+}
+
+std::string TorchStoreDoor::StandsStill(Connection& connection) {
+  auto& looked = connection.looked;
+  const size_t pending = connection.reader.pending();
+  const bool writes = !connection.outbox.empty();
+  // What we hold up ourselves does not count.
+  const bool reads = pending > 0 && connection.reading;
+  const bool written = connection.outbox.sent() != looked.sent;
+  const bool came =
+      connection.commands != looked.commands || pending >= looked.pending + kProgressBytesMin;
+  const bool stands = (writes && !written) || (!writes && reads && !came);
+  looked.still = stands ? looked.still + 1 : 0;
+  looked.commands = connection.commands;
+  looked.sent = connection.outbox.sent();
+  looked.pending = pending;
+  // The first look finds what had begun before; two more are the whole time.
+  if (looked.still < 3) return "";
+  return writes ? absl::StrCat("it has not read any of ", connection.outbox.bytes(), " bytes")
+                : absl::StrCat("a request of which ", pending, " bytes came does not go on");
 }
 
 void TorchStoreDoor::CheckGreetings() {
@@ -116,6 +193,7 @@ void TorchStoreDoor::CheckGreetings() {
 
 void TorchStoreDoor::Read(const ConnectionPtr& connection) {
   const absl::Span<char> room = connection->reader.Prepare();
+  Count(*connection);
   connection->reading = true;
   connection->socket.async_read_some(asio::buffer(room.data(), room.size()),
                                      [this, alive = std::weak_ptr(alive_), connection](
@@ -131,6 +209,15 @@ void TorchStoreDoor::ReadDone(const ConnectionPtr& connection, const asio::error
   if (error) return Drop(connection);
   StayAwake();
   connection->reader.Commit(bytes);
+  const size_t pending = connection->reader.pending();
+  if (pending > kLongRequestBytes && events_.has_room) {
+    // The buffer doubles when it is full.
+    if (const std::string limit = events_.has_room(2 * pending); !limit.empty()) {
+      Refuse(connection,
+             absl::StrCat("a request of more than ", pending, " bytes finds no room: ", limit));
+      return Flush();
+    }
+  }
   TakeCommands(connection);
 }
 
@@ -157,11 +244,14 @@ void TorchStoreDoor::TakeCommands(const ConnectionPtr& connection) {
     }
     whole = *next;
     if (!whole) break;
+    ++connection->commands;
     events_.command(connection->id, command_);
     if (budget.Spent()) break;
   }
   taking_ = false;
+  if (KeysOf(command_) > kKeptKeysMax) command_ = tcpstore::CountKeys{};
   Flush();
+  Count(*connection);
   if (connection->closed || connection->refused || connection->deaf) return;
   if (connection->reading || connection->held_up || connection->goes_on) return;
   if (!whole) return Read(connection);
@@ -232,10 +322,14 @@ void TorchStoreDoor::Write(const ConnectionPtr& connection) {
     }
     const size_t sent =
         connection->socket.write_some(absl::MakeConstSpan(buffers.data(), pieces_.size()), error);
-    if (error == asio::error::would_block && !connection->refused) return AwaitRoom(connection);
+    if (error == asio::error::would_block && !connection->refused) {
+      Count(*connection);
+      return AwaitRoom(connection);
+    }
     if (error) return Drop(connection);
     connection->outbox.Sent(sent);
   }
+  Count(*connection);
   if (connection->refused) Drop(connection);
 }
 
@@ -273,6 +367,7 @@ void TorchStoreDoor::Drop(const ConnectionPtr& connection) {
   asio::error_code ignored;
   connection->socket.close(ignored);
   connections_.erase(connection->id);
+  memory_ -= connection->counted;
   events_.left(connection->id);
 }
 

@@ -30,6 +30,9 @@ struct TorchStoreDoorOptions {
   runtime::AcceptorOptions connections = {.descriptors_left_min = 64};
   // From a connection to its VALIDATE; then it is closed. Long, since a client may be stopped.
   absl::Duration greeting_timeout = absl::Seconds(60);
+  // A connection that goes on neither with a request that it has begun nor with reading its answers
+  // is closed after this.
+  absl::Duration progress_timeout = absl::Seconds(60);
   // While commands come closer together than this, the loop stays awake for so long behind each:
   // most of the time of a short answer is the waking of who gives it. Zero: never.
   absl::Duration busy_poll = absl::Microseconds(200);
@@ -43,7 +46,8 @@ struct TorchStoreDoorOptions {
 //
 // Threads: loop-confined, but everything may be called while the loop does not run. Ownership: the
 // loop and the options outlive it. Destroying it closes all connections and tells nobody. Bounds:
-// StoreOptions for one request and one answer, AcceptorOptions for connections.
+// StoreOptions for one request and one answer, AcceptorOptions for connections; `Events::has_room`
+// for all that its buffers hold.
 class TorchStoreDoor {
  public:
   static constexpr size_t kCommandsPerTurn = 256;
@@ -58,6 +62,11 @@ class TorchStoreDoor {
     std::function<void(tcpstore::ConnectionId)> left;
     // For the log: who was sent away, and why.
     std::function<void(std::string)> complain;
+    // Whether a connection may take so many bytes more for a long request; empty: yes, else the
+    // limit that forbids it. Null: always.
+    std::function<std::string(size_t bytes)> has_room = nullptr;
+    // `memory()` has changed. May be null.
+    std::function<void()> counted = nullptr;
   };
 
   TorchStoreDoor(runtime::Loop& loop, const tcpstore::StoreOptions& store,
@@ -82,6 +91,9 @@ class TorchStoreDoor {
   // Nobody is here, not even one who has yet to say VALIDATE.
   bool empty() const { return connections_.empty(); }
 
+  // What all connections hold, as it costs: their buffers, above all.
+  size_t memory() const { return memory_; }
+
   // Takes no more connections and closes those that there are; `left` is told of none.
   void Close();
 
@@ -100,6 +112,12 @@ class TorchStoreDoor {
   void Refuse(const ConnectionPtr& connection, absl::string_view why);
   void Drop(const ConnectionPtr& connection);
   void CheckGreetings();
+  // Closes those that stand still.
+  void CheckProgress();
+  // The reason why the connection is closed; empty: it goes on, or rests.
+  std::string StandsStill(Connection& connection);
+  // What it holds has changed.
+  void Count(Connection& connection);
   void StayAwake();
 
   runtime::Loop& loop_;
@@ -120,6 +138,9 @@ class TorchStoreDoor {
   // Since when those who have not said VALIDATE are here, the oldest first.
   std::deque<std::pair<Time, std::weak_ptr<Connection>>> greetings_;
   runtime::Timer greeting_timer_;
+  runtime::Timer progress_timer_;
+  bool watching_ = false;  // progress_timer_ is armed
+  size_t memory_ = 0;
   uint64_t next_id_ = 1;
   // What Asio has queued looks here first.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -10,7 +10,7 @@
 namespace lockstep::observe {
 
 std::string AdviceFor(std::string_view reason, std::string_view job) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kAdvice = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kAdvice = {{
       {"process_ended",
        "Look at the end of that process's output; signal 9 is often the kernel's "
        "out-of-memory killer (dmesg on that host)."},
@@ -27,6 +27,8 @@ std::string AdviceFor(std::string_view reason, std::string_view job) {
        "Find out why it died and who restarted it; members that may come back "
        "need a recoverable job."},
       {"barrier_timed_out", "Look at what the missing did, or give the barrier more time."},
+      {"memory_max",
+       "`lockstep status` says who holds most: delete what is not needed, or raise --memory-max."},
       {"limit_exceeded", "The text names the limit; `lockstep config show` says where it is set."},
   }};
   for (const auto& [known, advice] : kAdvice) {

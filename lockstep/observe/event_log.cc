@@ -86,15 +86,26 @@ JobEvent EventOf(const std::string& job, const coord::Notice& notice) {
           .text = wire::native::ToUtf8(prefixed ? notice.text.substr(prefix.size()) : notice.text)};
 }
 
+void EventLog::Forget(const std::string& job) {
+  const auto found = rings_.find(job);
+  if (found == rings_.end()) return;
+  memory_ -= found->second.bytes;
+  rings_.erase(found);
+}
+
 void EventLog::Note(Time now, const std::string& job, JobEvent event) {
   event.sequence = ++last_;
   event.member = CleanText(event.member, kMemberBytesMax);
   event.text = CleanText(event.text, kErrorTextBytesMax);
   Ring& ring = rings_[job];
   ring.events.push_back({now, std::move(event)});
-  ring.bytes += SizeOf(ring.events.back());
+  const size_t size = SizeOf(ring.events.back());
+  ring.bytes += size;
+  memory_ += size;
   while (ring.events.size() > events_max_ || ring.bytes > kRingBytesMax) {
-    ring.bytes -= SizeOf(ring.events.front());
+    const size_t bytes = SizeOf(ring.events.front());
+    ring.bytes -= bytes;
+    memory_ -= bytes;
     ring.events.pop_front();
     ++ring.forgotten;
   }

@@ -35,7 +35,9 @@ class EventLog {
 
   // `job` empty: of the server.
   void Note(Time now, const std::string& job, wire::native::JobEvent event);
-  void Forget(const std::string& job) { rings_.erase(job); }
+  void Forget(const std::string& job);
+  // What all rings hold, about as it costs.
+  size_t memory() const { return memory_; }
 
   // Its newest events, oldest first: so many, and so many bytes of texts.
   std::vector<wire::native::JobEvent> Newest(const std::string& job, size_t events_max,
@@ -59,6 +61,7 @@ class EventLog {
 
   const uint64_t log_;
   const size_t events_max_;
+  size_t memory_ = 0;  // the bytes of all rings
   int64_t last_ = 0;
   std::map<std::string, Ring> rings_;
 };

@@ -164,6 +164,22 @@ std::string JobText(const JobStatus& job) {
   return text;
 }
 
+std::string MebibytesText(int64_t bytes) {
+  return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+// "memory 12.0 MiB of 4096.0 MiB, most by job 'digits': 8.0 MiB (keys)".
+std::string MemoryText(const wire::native::MemoryStatus& memory) {
+  std::string text =
+      absl::StrFormat("memory %s of %s", MebibytesText(memory.held), MebibytesText(memory.limit));
+  if (!memory.holders.empty()) {
+    const wire::native::MemoryHolder& most = memory.holders.front();
+    text += absl::StrFormat(", most by %s: %s (%s)", CleanText(most.owner),
+                            MebibytesText(most.bytes), CleanText(most.part));
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 bool InTrouble(const JobStatus& job) {
@@ -179,6 +195,7 @@ std::string StatusTable(const StatusReply& status) {
       absl::StrFormat("server %s  lockstep %s, pid %d, up %s\n", CleanText(status.server.listen),
                       CleanText(status.server.version), status.server.pid,
                       DurationText(status.server.started_ago_us));
+  if (status.server.memory) text += MemoryText(*status.server.memory);
   if (status.jobs.empty()) text += "\nno jobs\n";
   for (const wire::native::SetAsideJob& job : status.set_aside) {
     absl::StrAppend(&text, "\njob ", CleanText(job.job),

@@ -9,10 +9,13 @@ namespace lockstep::server {
 namespace {
 
 constexpr absl::Duration kStall = absl::Seconds(1);
+// What waits for an entry costs about so much beside it.
+constexpr size_t kHeldBytes = 512;
 
 }  // namespace
 
-CommitQueue::CommitQueue(runtime::Loop& loop) : loop_(loop), stall_(loop) {}
+CommitQueue::CommitQueue(runtime::Loop& loop, runtime::MemoryAccount* memory)
+    : loop_(loop), share_(memory, "the journal", "changes that wait for the disk"), stall_(loop) {}
 
 CommitQueue::~CommitQueue() { Close().IgnoreError(); }
 
@@ -29,24 +32,37 @@ absl::Status CommitQueue::Keep(std::unique_ptr<journal::Journal> journal, Failed
 
 void CommitQueue::Commit(std::string entry, Release release) {
   if (!keeps() || !failure_.ok()) return release(failure_.ok());
-  Hold(journal_->Append(std::move(entry)), std::move(release));
+  const size_t bytes = entry.size();
+  Hold(journal_->Append(std::move(entry)), bytes, std::move(release));
 }
 
 void CommitQueue::Commit(std::vector<std::string> entries, Release release) {
   if (entries.size() == 1) return Commit(std::move(entries.front()), std::move(release));
   if (!keeps() || !failure_.ok()) return release(failure_.ok());
-  Hold(journal_->AppendTogether(std::move(entries)), std::move(release));
+  size_t bytes = 0;
+  for (const std::string& entry : entries) bytes += entry.size();
+  Hold(journal_->AppendTogether(std::move(entries)), bytes, std::move(release));
 }
 
-void CommitQueue::Hold(uint64_t entry, Release release) {
+void CommitQueue::Hold(uint64_t entry, size_t bytes, Release release) {
   last_entry_ = entry;
-  held_.push_back({last_entry_, std::move(release)});
+  held_.push_back({last_entry_, std::move(release), bytes});
+  queued_bytes_ += bytes;
+  share_.Set(queued_bytes_ + held_.size() * kHeldBytes);
   if (!watching_) WatchForStall();
 }
 
 void CommitQueue::Follow(Release release) {
   if (held_.empty()) return release(failure_.ok());
   held_.push_back({last_entry_, std::move(release)});
+}
+
+CommitQueue::Release CommitQueue::TakeHeld() {
+  Release release = std::move(held_.front().release);
+  queued_bytes_ -= held_.front().bytes;
+  held_.pop_front();
+  share_.Set(queued_bytes_ + held_.size() * kHeldBytes);
+  return release;
 }
 
 void CommitQueue::Announce(uint64_t through) {
@@ -64,8 +80,7 @@ void CommitQueue::ReleaseThrough(uint64_t through) {
   released_ = through;
   while (!held_.empty() && held_.front().entry <= through) {
     // Taken out first: it may hand in more.
-    Release release = std::move(held_.front().release);
-    held_.pop_front();
+    Release release = TakeHeld();
     release(true);
   }
   BeginSnapshotIfDue();
@@ -82,8 +97,7 @@ void CommitQueue::BeginSnapshotIfDue() {
 void CommitQueue::Fail(absl::Status reason) {
   failure_ = std::move(reason);
   while (!held_.empty()) {
-    Release release = std::move(held_.front().release);
-    held_.pop_front();
+    Release release = TakeHeld();
     release(false);
   }
   failed_(failure_);

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "lockstep/journal/journal.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/memory_account.h"
 
 namespace lockstep::server {
 
@@ -31,7 +32,8 @@ class CommitQueue {
   using Failed = std::function<void(absl::Status reason)>;
   using Snapshot = std::function<journal::SnapshotSource()>;
 
-  explicit CommitQueue(runtime::Loop& loop);
+  // What waits is in `memory`, which outlives it.
+  explicit CommitQueue(runtime::Loop& loop, runtime::MemoryAccount* memory = nullptr);
   ~CommitQueue();
   CommitQueue(const CommitQueue&) = delete;
   CommitQueue& operator=(const CommitQueue&) = delete;
@@ -44,6 +46,9 @@ class CommitQueue {
   // Sequences of the newest change handed in, and of the newest that is durable.
   uint64_t newest() const { return last_entry_; }
   uint64_t durable() const { return released_; }
+
+  // What waits for the disk, in bytes.
+  size_t queued_bytes() const { return queued_bytes_; }
 
   // Nothing is held, so that what has no change of its own may go at once.
   bool idle() const { return held_.empty() && failure_.ok(); }
@@ -63,9 +68,13 @@ class CommitQueue {
   struct Held {
     uint64_t entry;  // durable through this one: may go
     Release release;
+    size_t bytes = 0;  // of its entry
   };
+  // Takes the first of what is held, and counts it out.
+  Release TakeHeld();
 
-  void Hold(uint64_t entry, Release release);
+  // What is durable with `entry`, which has so many bytes.
+  void Hold(uint64_t entry, size_t bytes, Release release);
   void Announce(uint64_t through);  // on the journal's thread
   void ReleaseThrough(uint64_t through);
   void Fail(absl::Status reason);
@@ -77,6 +86,8 @@ class CommitQueue {
   Failed failed_;
   Snapshot snapshot_;
   std::deque<Held> held_;
+  size_t queued_bytes_ = 0;  // the entries of `held_`
+  runtime::MemoryShare share_;
   uint64_t last_entry_ = 0;
   uint64_t released_ = 0;
   absl::Status failure_;

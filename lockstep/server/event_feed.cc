@@ -30,6 +30,7 @@ void EventFeed::Tell(const std::string& job, JobEvent event) {
 void EventFeed::Restore(const std::string& job, JobEvent event) {
   const absl::Duration ago = absl::Now() - absl::FromUnixMicros(event.at_unix_us);
   log_.Note(runtime::MonotonicNow() - std::max(absl::ZeroDuration(), ago), job, std::move(event));
+  share_.Set(log_.memory());
 }
 
 void EventFeed::Tell(EventKind kind, std::string text, EventSeverity severity) {
@@ -51,6 +52,7 @@ void EventFeed::TellOfJob(const std::string& job, const JobEvent& event) {
 void EventFeed::Note(const std::string& job, JobEvent event) {
   if (event.at_unix_us == 0) event.at_unix_us = absl::ToUnixMicros(absl::Now());
   log_.Note(runtime::MonotonicNow(), job, std::move(event));
+  share_.Set(log_.memory());
   for (auto next = watchers_.begin(); next != watchers_.end();) {
     const auto watcher = next++;
     if (watcher->request.job != job) continue;
@@ -88,6 +90,7 @@ void EventFeed::JobDeleted(const std::string& job, const absl::Status& why) {
     watchers_.erase(watcher);
   }
   log_.Forget(job);
+  share_.Set(log_.memory());
 }
 
 }  // namespace lockstep::server

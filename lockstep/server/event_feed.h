@@ -11,6 +11,7 @@
 #include "lockstep/coord/effects.h"
 #include "lockstep/link/server.h"
 #include "lockstep/observe/event_log.h"
+#include "lockstep/runtime/memory_account.h"
 #include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::server {
@@ -23,7 +24,9 @@ class EventFeed {
   static constexpr size_t kKeptEventsMax = 1000;
   static constexpr size_t kKeptEventBytesMax = size_t{1} << 20;
 
-  EventFeed(uint64_t log, size_t events_max) : log_(log, events_max) {}
+  // What is remembered is in `memory`, which outlives it.
+  EventFeed(uint64_t log, size_t events_max, runtime::MemoryAccount* memory = nullptr)
+      : log_(log, events_max), share_(memory, "events", "events") {}
 
   // What a job's coordinator says.
   void Tell(const std::string& job, const coord::Notice& notice);
@@ -59,6 +62,7 @@ class EventFeed {
   void Note(const std::string& job, wire::native::JobEvent event);
 
   observe::EventLog log_;
+  runtime::MemoryShare share_;
   std::list<Watcher> watchers_;  // oldest first
 };
 

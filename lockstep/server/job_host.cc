@@ -17,9 +17,27 @@
 namespace lockstep::server {
 namespace {
 
-net::StockDoorOptions WithRoles(net::StockDoorOptions door, std::vector<coord::RoleOptions> roles) {
-  door.roles = std::move(roles);
+// As holders of memory are called.
+std::string OwnerOf(const std::string& job) { return absl::StrCat("job '", job, "'"); }
+
+net::StockDoorOptions WithJob(net::StockDoorOptions door, const coord::CoordinatorOptions& job,
+                              runtime::MemoryAccount& memory) {
+  door.roles = job.roles;
+  door.memory = &memory;
+  door.owner = OwnerOf(job.job);
   return door;
+}
+
+// The listening sockets, the doors and their tables, before anybody comes.
+constexpr size_t kJobBytes = size_t{48} << 10;
+// A record of a key while a snapshot is written.
+constexpr size_t kSnapshotBytes = 192;
+
+// The call of an event that only says that somebody lives; none: it says more.
+CallId SignOfLife(const coord::Event& event) {
+  if (const auto* beat = std::get_if<coord::Heartbeat>(&event)) return beat->caller.call;
+  if (const auto* step = std::get_if<coord::ReportProgress>(&event)) return step->caller.call;
+  return {};
 }
 
 // What has timed out, when an error says so: "barrier 'x' timed out".
@@ -41,7 +59,8 @@ std::string TimedOut(const coord::Error& error) {
 
 JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, CommitQueue& commits,
                  NativeDoor& native, EventFeed& feed, Counters& counters,
-                 const StoreHostOptions& stores, net::StockDoorOptions door)
+                 runtime::MemoryAccount& memory, const StoreHostOptions& stores,
+                 net::StockDoorOptions door, size_t journal_queue_bytes_max)
     : name_(coordinator.job),
       coordinator_(std::move(coordinator)),
       commits_(commits),
@@ -49,7 +68,7 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
       feed_(feed),
       counters_(counters),
       door_(
-          loop, WithRoles(std::move(door), coordinator_.options().roles),
+          loop, WithJob(std::move(door), coordinator_.options(), memory),
           [this](coord::Event event) { Handle(std::move(event)); },
           [this] { return coordinator_.service_incarnation(); },
           [this](std::string text) { spdlog::warn("job '{}': {}", name_, text); }),
@@ -66,7 +85,18 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
                .foreign =
                    [this](std::string text) {
                      spdlog::warn("job '{}', torch's store: {}", name_, text);
-                   }}),
+                   }},
+              &memory),
+      memory_(memory),
+      key_share_(&memory, OwnerOf(name_), "keys and waits for keys"),
+      share_(&memory, OwnerOf(name_), "members, sessions and barriers"),
+      delayed_(
+          commits, journal_queue_bytes_max,
+          [this](coord::Event event) {
+            coord::NoRoom no_room = RoomFor(event);
+            Take(std::move(event), std::move(no_room));
+          },
+          std::weak_ptr(alive_)),
       loop_(loop),
       timer_(loop),
       last_used_(runtime::MonotonicNow()) {}
@@ -102,8 +132,50 @@ void JobHost::NoteStacks(const coord::Event& event) {
 void JobHost::Handle(coord::Event event) {
   NoteStacks(event);
   counters_.Count(event);
-  coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), std::move(event));
+  if (keeps_ && commits_.keeps() && delayed_.Concerns(event)) {
+    if (coord::ErrorPtr refusal = delayed_.Delay(event)) {
+      Take(std::move(event), {.for_new = refusal, .for_small = nullptr});
+    }
+    return;
+  }
+  coord::NoRoom no_room = RoomFor(event);
+  Take(std::move(event), std::move(no_room));
+}
+
+coord::NoRoom JobHost::RoomFor(const coord::Event& event) {
+  // The value as it came, as it is kept, and as an entry of the journal.
+  const size_t copies = commits_.keeps() ? 3 : 2;
+  const size_t bytes = copies * GrowthOf(event);
+  if (memory_.HasRoom(bytes) || !MayGrow(event)) return {};
+  const coord::ErrorPtr why =
+      coord::MakeError(absl::StatusCode::kResourceExhausted, coord::Reason::kMemoryMax,
+                       absl::StrCat(memory_.Refusal(bytes), "; nothing was changed"));
+  return {.for_new = why, .for_small = memory_.HasReserve() ? nullptr : why};
+}
+
+void JobHost::CountMemory() {
+  const coord::CoordinatorMemory memory = coordinator_.Memory();
+  const size_t snapshot = keeps_ && commits_.keeps() ? memory.key_count * kSnapshotBytes : 0;
+  key_share_.Set(memory.keys + snapshot);
+  share_.Set(kJobBytes + memory.others + delayed_.bytes());
+}
+
+void JobHost::AnswerAlive(coord::Effects& effects, CallId call) {
+  const auto own = std::find_if(
+      effects.replies.begin(), effects.replies.end(),
+      [call](const coord::Reply& reply) { return reply.call == call && !reply.error; });
+  if (own == effects.replies.end()) return;
+  coord::Effects alone;
+  alone.replies.push_back(std::move(*own));
+  effects.replies.erase(own);
+  CarryOut(alone, {});
+}
+
+void JobHost::Take(coord::Event event, coord::NoRoom no_room) {
+  const CallId alive = SignOfLife(event);
+  coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), std::move(event), no_room);
   ArmTimer();
+  CountMemory();
   for (const coord::Record& record : effects.records) {
     const auto* changed = std::get_if<coord::record::PreemptionChanged>(&record);
     if (changed != nullptr) counters_.Count(*changed->state);
@@ -113,6 +185,7 @@ void JobHost::Handle(coord::Event event) {
     events.push_back(observe::EventOf(name_, notice));
   }
   effects.notices.clear();
+  if (alive != CallId() && effects.records.empty()) AnswerAlive(effects, alive);
   Settle(std::move(effects), std::move(events));
 }
 
@@ -267,6 +340,7 @@ void JobHost::Stop() {
   stores_.Stop();
   keeps_ = false;
   Handle(coord::Stop{});
+  delayed_.TakeUpAll();
 }
 
 void JobHost::Shutdown() { door_.Shutdown(); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@
 #include "lockstep/server/native_door.h"
 #include "lockstep/server/rendezvous_totals.h"
 #include "lockstep/server/store_host.h"
+#include "lockstep/server/writes_awaiting_disk.h"
 #include "lockstep/wire/native/stack_question.h"
 #include "lockstep/wire/native/status_messages.h"
 #include "lockstep/wire/store/entry.h"
@@ -36,10 +38,12 @@ namespace lockstep::server {
 // after Start. Threads: the loop's, or while it does not run; except `Shutdown`.
 class JobHost final : public NativeJob {
  public:
-  // `commits`, `feed`, `counters` and `stores` are the server's; they outlive the job.
+  // `commits`, `feed`, `counters`, `memory` and `stores` are the server's; they outlive the job.
   JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, CommitQueue& commits,
-          NativeDoor& native, EventFeed& feed, Counters& counters, const StoreHostOptions& stores,
-          net::StockDoorOptions door = {});
+          NativeDoor& native, EventFeed& feed, Counters& counters, runtime::MemoryAccount& memory,
+          const StoreHostOptions& stores, net::StockDoorOptions door = {},
+          size_t journal_queue_bytes_max = kNoQueueLimit);
+  static constexpr size_t kNoQueueLimit = std::numeric_limits<size_t>::max();
 
   // Takes the address for stock clients.
   absl::Status Listen(const runtime::Address& at);
@@ -64,6 +68,8 @@ class JobHost final : public NativeJob {
   // What others than its coordinator have to tell of it.
   void Tell(const coord::Notice& notice);
   void TellServed(const std::string& text);
+
+  bool Knows(SessionId session) const { return coordinator_.Knows(session); }
 
   // What comes in at the doors, and what a launcher reports.
   void Handle(coord::Event event) override;
@@ -114,6 +120,14 @@ class JobHost final : public NativeJob {
  private:
   using Events = std::vector<wire::native::JobEvent>;
 
+  // Gives the event to the machine and carries out what it says.
+  void Take(coord::Event event, coord::NoRoom no_room);
+  // Why what makes the job hold more is refused, for this event.
+  coord::NoRoom RoomFor(const coord::Event& event);
+  void CountMemory();
+  // Answers a sign of life, which tells of nothing that the disk has to have first.
+  void AnswerAlive(coord::Effects& effects, CallId call);
+
   // Carries out now what needs not wait; the events go with the records that brought them about.
   void Settle(coord::Effects effects, Events events);
   CommitQueue::Release Later(coord::Effects effects, Events events);
@@ -138,13 +152,17 @@ class JobHost final : public NativeJob {
   Counters& counters_;
   net::StockDoor door_;
   StoreHost stores_;
+  // Gone with the job, for what is still held then.
+  const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
+  runtime::MemoryAccount& memory_;
+  runtime::MemoryShare key_share_;
+  runtime::MemoryShare share_;
+  WritesAwaitingDisk delayed_;
   coord::StackLooks stack_looks_{{.kept = wire::native::kStacksOfTimeoutLive}};
   runtime::Loop& loop_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();
   bool keeps_ = true;
-  // Gone with the job, for what is still held then.
-  const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
   bool temporary_ = false;
   bool restored_ = false;
   std::deque<wire::native::JobEvent> untold_;  // they wait for the journal

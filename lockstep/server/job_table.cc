@@ -14,9 +14,14 @@
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/from_store_view.h"
 #include "lockstep/wire/native/from_view.h"
+#include "lockstep/wire/native/to_event.h"
 
 namespace lockstep::server {
 namespace {
+
+// What a job costs before anybody comes: itself, and the places of its members.
+constexpr size_t kJobBytes = size_t{64} << 10;
+constexpr size_t kMemberBytes = 32;
 
 using wire::native::WithReason;
 
@@ -111,13 +116,16 @@ absl::Status CheckJobName(const std::string& name) {
 }
 
 JobTable::JobTable(runtime::Loop& loop, const ServerOptions& options, CommitQueue& commits,
-                   NativeDoor& door, EventFeed& feed, Counters& counters)
+                   NativeDoor& door, EventFeed& feed, Counters& counters,
+                   runtime::MemoryAccount& memory)
     : loop_(loop),
       options_(options),
       commits_(commits),
       door_(door),
       feed_(feed),
       counters_(counters),
+      memory_(memory),
+      set_aside_share_(&memory, "jobs that are set aside", "their records"),
       sweep_(loop) {}
 
 JobTable::~JobTable() {
@@ -128,6 +136,35 @@ JobTable::~JobTable() {
   for (auto& [name, job] : jobs_) job->Shutdown();
 }
 
+std::unique_ptr<JobHost> JobTable::MakeHost(coord::CoordinatorOptions options) {
+  return std::make_unique<JobHost>(loop_, std::move(options), commits_, door_, feed_, counters_,
+                                   memory_, options_.stores, options_.door,
+                                   options_.journal_queue_bytes_max);
+}
+
+absl::Status JobTable::CheckRoom(const JobOptions& options) const {
+  if (jobs_.size() + set_aside_.size() >= options_.jobs_max) {
+    return WithReason(absl::ResourceExhaustedError(
+                          absl::StrFormat("the server has %d jobs already (jobs_max): delete one",
+                                          jobs_.size() + set_aside_.size())),
+                      "limit_exceeded");
+  }
+  size_t members = 0;
+  for (const auto& [name, job] : jobs_) members += static_cast<size_t>(job->size());
+  const auto size = static_cast<size_t>(options.size);
+  if (members + size > options_.members_total_max) {
+    return WithReason(
+        absl::ResourceExhaustedError(absl::StrFormat(
+            "a job of %d members is too many beside the %d that the server's jobs have "
+            "(members_total_max %d): delete one, or make it smaller",
+            size, members, options_.members_total_max)),
+        "limit_exceeded");
+  }
+  const size_t bytes = kJobBytes + size * kMemberBytes;
+  if (memory_.HasRoom(bytes)) return absl::OkStatus();
+  return WithReason(absl::ResourceExhaustedError(memory_.Refusal(bytes)), "memory_max");
+}
+
 absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
   if (draining_) return absl::UnavailableError("the server is shutting down");
   if (absl::Status status = CheckJobName(options.name); !status.ok()) return status;
@@ -136,14 +173,8 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
                       "job_exists");
   }
   if (absl::Status status = CheckNotSetAside(options.name); !status.ok()) return status;
-  if (jobs_.size() + set_aside_.size() >= options_.jobs_max) {
-    return WithReason(absl::ResourceExhaustedError(
-                          absl::StrFormat("the server has %d jobs already (jobs_max): delete one",
-                                          jobs_.size() + set_aside_.size())),
-                      "limit_exceeded");
-  }
-  auto job = std::make_unique<JobHost>(loop_, CoordinatorOf(options, options_), commits_, door_,
-                                       feed_, counters_, options_.stores, options_.door);
+  if (absl::Status status = CheckRoom(options); !status.ok()) return status;
+  std::unique_ptr<JobHost> job = MakeHost(CoordinatorOf(options, options_));
   const runtime::Address address =
       options.address.value_or(runtime::Address{.host = options_.listen.host, .port = 0});
   const auto listen = [&](const runtime::Address& at) { return job->Listen(at); };
@@ -184,8 +215,7 @@ absl::Status JobTable::Apply(const wire::store::ReadEntry& entry) {
         {.name = job.name, .size = job.size, .roles = job.roles, .recoverable = job.recoverable},
         options_);
     options.incarnation_seed = job.incarnation_seed;
-    auto host = std::make_unique<JobHost>(loop_, std::move(options), commits_, door_, feed_,
-                                          counters_, options_.stores, options_.door);
+    std::unique_ptr<JobHost> host = MakeHost(std::move(options));
     host->set_temporary(job.temporary);
     host->set_restored(true);
     if (job.name != entry.job || !jobs_.emplace(job.name, std::move(host)).second) {
@@ -225,11 +255,13 @@ void JobTable::KeepIfSetAside(const wire::store::ReadEntry& entry, std::string_v
   if (found == set_aside_.end()) return;
   SetAsideJob& job = found->second;
   if (entry.deleted) {  // one of the same name
+    set_aside_share_.Add(-static_cast<int64_t>(job.bytes));
     job.entries->clear();
     job.bytes = 0;
     return;
   }
   job.bytes += bytes.size();
+  set_aside_share_.Add(static_cast<int64_t>(bytes.size()));
   job.entries->push_back(journal::NewEntry().append(bytes));
 }
 
@@ -246,7 +278,9 @@ absl::Status JobTable::CheckNotSetAside(const std::string& name) const {
 }
 
 void JobTable::RemoveSetAside(const std::string& name) {
-  set_aside_.erase(name);
+  const auto job = set_aside_.find(name);
+  set_aside_share_.Add(-static_cast<int64_t>(job->second.bytes));
+  set_aside_.erase(job);
   std::string entry = journal::NewEntry();
   wire::store::EncodeJobDeleted(name, absl::Now(), entry);
   commits_.Commit(std::move(entry), [this, name](bool /*durable*/) {
@@ -363,12 +397,26 @@ absl::Status JobTable::CheckNamed(const JobOptions& options) const {
 }
 
 absl::StatusOr<JobHost*> JobTable::Make(JobOptions options) {
+  if (options_.no_client_jobs) {
+    return WithReason(
+        absl::PermissionDeniedError(absl::StrFormat(
+            "there is no job '%s', and this server makes none for clients (--no-client-jobs): name "
+            "it with --job when the server is started",
+            options.name)),
+        "client_jobs_off");
+  }
   if (absl::Status status = CheckNamed(options); !status.ok()) return status;
   auto job = Add(options);
   if (!job.ok()) return job.status();
   Start(**job);
   ArmSweep();
   return job;
+}
+
+bool JobTable::Knows(const wire::native::OpenSession& request) const {
+  const JobHost* const job = Find(request.job);
+  const auto session = wire::native::ToSessionId(request.session);
+  return job != nullptr && session.ok() && job->Knows(*session);
 }
 
 absl::StatusOr<NativeJob*> JobTable::Open(const wire::native::OpenSession& request) {

@@ -40,15 +40,15 @@ struct SetAsideJob {
 // that is not used costs its memory and one listening socket: no timer, no thread.
 //
 // Threads: loop-confined, but everything may be called while the loop does not run. Bounds:
-// ServerOptions::jobs_max.
+// ServerOptions::jobs_max, members_total_max; and the memory's account.
 class JobTable {
  public:
   using Jobs = std::map<std::string, std::unique_ptr<JobHost>>;
 
-  // `door` answers native calls, `commits` keeps what happens, `feed` is told of it; all outlive
-  // the table.
+  // `door` answers native calls, `commits` keeps what happens, `feed` is told of it, in `memory` is
+  // what jobs hold; all outlive the table.
   JobTable(runtime::Loop& loop, const ServerOptions& options, CommitQueue& commits,
-           NativeDoor& door, EventFeed& feed, Counters& counters);
+           NativeDoor& door, EventFeed& feed, Counters& counters, runtime::MemoryAccount& memory);
   ~JobTable();
 
   // Makes a job and takes its address. The job serves once `Start` was called on it.
@@ -72,6 +72,9 @@ class JobTable {
   absl::StatusOr<JobHost*> Get(const std::string& name) const;
   // What is told of a job, without its members.
   absl::StatusOr<wire::native::JobStatus> Summary(Time now, const std::string& name) const;
+
+  // Whether the job knows this session already.
+  bool Knows(const wire::native::OpenSession& request) const;
 
   // What clients ask for. A job made here expires.
   absl::StatusOr<NativeJob*> Open(const wire::native::OpenSession& request);
@@ -108,6 +111,8 @@ class JobTable {
   // A job that the command line names must not come back as another one: no server would start on
   // that state.
   absl::Status CheckNamed(const JobOptions& options) const;
+  std::unique_ptr<JobHost> MakeHost(coord::CoordinatorOptions options);
+  absl::Status CheckRoom(const JobOptions& options) const;
   bool InUse(JobHost& job) const;
   void ArmSweep();
   void Sweep();
@@ -118,12 +123,14 @@ class JobTable {
   NativeDoor& door_;
   EventFeed& feed_;
   Counters& counters_;
+  runtime::MemoryAccount& memory_;
   Jobs jobs_;
   // Where restored jobs listened, until they do so again.
   std::map<std::string, runtime::Address> restored_;
   // What had happened in them, until it is told again: the newest, `events_max`.
   std::map<std::string, std::deque<wire::native::JobEvent>> restored_events_;
   std::map<std::string, SetAsideJob> set_aside_;
+  runtime::MemoryShare set_aside_share_;
   std::function<void(const std::string&, const absl::Status&)> on_deleted_;
   // Jobs whose last answers go out, each on a thread, since gRPC's end blocks for seconds.
   struct Retiring {

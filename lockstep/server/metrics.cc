@@ -83,6 +83,15 @@ void AddServer(prometheus::Registry& registry, const ServerView& view) {
   Gauges(registry, "lockstep_links", "Links of native clients and tools.")
       .Set({}, static_cast<double>(view.links));
 
+  if (view.status.server.memory) {
+    Gauges(registry, "lockstep_memory_limit_bytes", "What the server may hold (--memory-max).")
+        .Set({}, static_cast<double>(view.status.server.memory->limit));
+    Gauges parts(registry, "lockstep_memory_held_bytes",
+                 "What the server holds, as it costs, by what it is.");
+    for (const auto& part : view.memory) {
+      parts.Set({{"part", part.part}}, static_cast<double>(part.bytes));
+    }
+  }
   if (view.journal) {
     Gauges(registry, "lockstep_journal_sequence", "Of the newest change handed to the journal.")
         .Set({}, static_cast<double>(view.journal->newest));

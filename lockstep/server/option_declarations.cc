@@ -12,6 +12,8 @@ namespace {
 
 // A client that is answered later than this is no faster for it.
 constexpr absl::Duration kBusyPollMax = absl::Milliseconds(10);
+// Below this there is no room for one large message and its copies.
+constexpr size_t kMemoryMaxMin = size_t{64} << 20;
 
 void DeclareAddresses(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;
@@ -123,6 +125,28 @@ void DeclareLimits(DeclaredOptions& declared) {
   coord::CoordinatorOptions& options = declared.options.coordinator;
   table.Count("jobs-max", &declared.options.jobs_max,
               "Jobs of the server, those that clients make included.");
+  table.Count("members-total-max", &declared.options.members_total_max,
+              "Members of all jobs together, whether or not they have come.");
+  table.Switch("no-client-jobs", &declared.options.no_client_jobs,
+               "Refuse to make jobs that clients ask for: there are those of --job only.");
+  config::Option& memory =
+      table.Bytes("memory-max", &declared.options.memory_max,
+                  "What the server holds in all. Above 90% of it new work is refused; reads,\n"
+                  "deletions, heartbeats and status go on. 0: half of the memory that there is\n"
+                  "for it (of the machine, its control group, or its address space).");
+  memory.set = [value = &declared.options.memory_max,
+                set = memory.set](const std::vector<std::string>& texts) {
+    if (texts.size() == 1 && texts.front() == "0") {
+      *value = 0;
+      return absl::OkStatus();
+    }
+    absl::Status status = set(texts);
+    if (!status.ok() || *value >= kMemoryMaxMin) return status;
+    return absl::InvalidArgumentError(absl::StrCat("'", texts.front(), "': at least 64MiB, or 0"));
+  };
+  table.Bytes("journal-queue-bytes-max", &declared.options.journal_queue_bytes_max,
+              "With so much waiting for the disk, writes of keys wait; with twice as much, they\n"
+              "are refused.");
   table.Count("keys-max", &options.keys_max, "Keys of a job.");
   table.Bytes("key-bytes-max", &options.key_bytes_max, "Of a key's name.");
   table.Bytes("value-bytes-max", &options.value_bytes_max,
@@ -142,6 +166,10 @@ void DeclareLimits(DeclaredOptions& declared) {
   table.Bytes("barrier-values-bytes-max", &options.barrier_values_bytes_max,
               "What all members bring to a barrier.");
   table.Count("waits-max", &options.waits_max, "Parked calls of a job.");
+  table.Bytes("wait-bytes-max", &options.wait_bytes_max,
+              "What those who wait for keys of a job cost: above all the names.");
+  table.Bytes("session-wait-bytes-max", &options.session_wait_bytes_max,
+              "The same, of one session.");
   table.Count("sessions-max", &options.sessions_max, "Native sessions of a job.");
   table.Count("kept-answers-max", &options.kept_answers_max,
               "Answers of a session that its client has not confirmed.");
@@ -179,7 +207,11 @@ void DeclareTorch(DeclaredOptions& declared) {
               "Of one answer of torch's store.");
   table.Count("torch-keys-max", &options.keys_max, "Keys and queued values of torch's store.");
   table.Bytes("torch-store-bytes-max", &options.store_bytes_max,
-              "Keys and values of torch's store together.");
+              "All that torch's store holds: keys, values, waits, and what is on its way to and "
+              "from its clients.");
+  table.Duration("torch-progress-timeout", &stores.door.progress_timeout,
+                 "After this a client of torch's store loses its connection that neither goes on\n"
+                 "with a request it has begun nor reads its answers.");
   table.Count("torch-waits-per-connection-max", &options.waits_per_connection_max,
               "What one connection to torch's store waits for at a time.");
   config::Option& busy_poll = table.Duration(
@@ -200,6 +232,8 @@ void DeclareConnections(DeclaredOptions& declared) {
   link::LinkOptions& link = declared.options.link;
   net::StockDoorOptions& door = declared.options.door;
   table.Count("links-max", &declared.options.links_max, "Links of native clients and tools.");
+  table.Count("links-per-host-max", &declared.options.links_per_host_max,
+              "Of those, from one address.");
   table.Duration("hello-timeout", &link.hello_timeout, "From a link's connection to its welcome.");
   table.Count("requests-in-flight-max", &link.requests_in_flight_max,
               "Requests of one link that wait for their answers.");
@@ -207,12 +241,17 @@ void DeclareConnections(DeclaredOptions& declared) {
               "Messages of one link of which only a part has come.");
   table.Bytes("write-queue-bytes-max", &link.write_queue_bytes_max,
               "What waits to be sent over a link; a client that reads too slowly loses it.");
+  table.Duration("write-timeout", &link.write_timeout,
+                 "After this a client that takes nothing of what is sent to it loses its link.");
+  table.Duration("message-timeout", &link.message_timeout,
+                 "The same for a client that does not go on with a message that it has begun.");
   table.Count("connections-max", &door.connections.connections_max,
               "Connections of stock clients, per job.");
   table.Count("connections-per-host-max", &door.connections.connections_per_host_max,
               "Of those, from one address.");
   table.Bytes("grpc-memory-max", &door.grpc_memory_max,
-              "What gRPC may hold for stock clients' connections and messages, per job.");
+              "What gRPC may hold for stock clients' connections and messages, per job; all jobs "
+              "together, a quarter of --memory-max.");
   table.Count("calls-max", &door.calls_max, "Open calls of stock clients, per job.");
   table.Duration("handshake-timeout", &door.handshake_timeout,
                  "From a stock client's connection to its first HTTP/2 settings.");

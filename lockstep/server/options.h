@@ -36,6 +36,10 @@ struct ServerOptions {
   std::vector<JobOptions> jobs;
   // All together, those that clients make included.
   size_t jobs_max = 1000;
+  // Members of all jobs together, whether or not they have come.
+  size_t members_total_max = 262'144;
+  // Only the command line makes jobs.
+  bool no_client_jobs = false;
   // How long a job that was made while the server runs stays when nobody uses it.
   absl::Duration job_rest = absl::Hours(24);
 
@@ -45,6 +49,11 @@ struct ServerOptions {
   dispatch::Options data;
   link::LinkOptions link;
   size_t links_max = 4096;
+  size_t links_per_host_max = 1024;
+  // What the server may hold, in bytes; 0: half of what there is for it (runtime::MemoryOfProcess).
+  size_t memory_max = 0;
+  // With so much waiting for the disk, writes of keys wait before they take effect.
+  size_t journal_queue_bytes_max = size_t{64} << 20;
   net::StockDoorOptions door;
   // Of torch's clients.
   StoreHostOptions stores;

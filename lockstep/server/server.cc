@@ -22,6 +22,7 @@
 #include "lockstep/wire/native/from_view.h"
 #include "lockstep/wire/native/last_attempt.h"
 #include "lockstep/wire/native/to_event.h"
+#include "lockstep/wire/native/utf8.h"
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {
@@ -37,6 +38,19 @@ constexpr int kExitNotDrained = 1;
 uint64_t RandomNumber() {
   std::random_device random;
   return uint64_t{random()} << 32 | random();
+}
+
+// Of the links, the last ones are for sessions that go on.
+constexpr size_t kLinksReservedPart = 8;
+// Of the memory, for gRPC.
+constexpr size_t kGrpcPart = 4;
+// Holders of memory that a status names.
+constexpr size_t kHoldersShown = 16;
+
+ServerOptions Complete(ServerOptions options) {
+  if (options.memory_max == 0) options.memory_max = runtime::MemoryOfProcess() / 2;
+  options.door.budget = std::make_shared<net::GrpcBudget>(options.memory_max / kGrpcPart);
+  return options;
 }
 
 wire::native::EventSeverity SeverityOf(dispatch::Severity severity) {
@@ -71,18 +85,19 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const ServerOptions& opti
 }
 
 Server::Server(const ServerOptions& options)
-    : options_(options),
+    : options_(Complete(options)),
       started_(runtime::MonotonicNow()),
+      memory_(options_.memory_max),
       ready_file_(options.ready_file),
-      commits_(loop_),
+      commits_(loop_, &memory_),
       held_answers_(std::make_shared<HeldAnswers>(commits_)),
-      feed_(RandomNumber() | 1, options.events_max),
+      feed_(RandomNumber() | 1, options.events_max, &memory_),
       link_notices_(kLinkNotices, kLinkNoticesInterval),
       native_([this](const wire::native::OpenSession& request) { return jobs_.Open(request); },
               [this](link::LinkId link, absl::Status why) {
                 link_->Close(link, std::move(why), "superseded");
               }),
-      jobs_(loop_, options_, commits_, native_, feed_, counters_),
+      jobs_(loop_, options_, commits_, native_, feed_, counters_, memory_),
       data_(loop_, options_.data, /*keeps=*/!options_.state_directory.empty(), commits_,
             [this](dispatch::Severity severity, std::string text) {
               feed_.Tell(wire::native::EventKind::kDataService, std::move(text),
@@ -232,9 +247,13 @@ absl::Status Server::StartLink() {
     data_.Ended(link);
     crews_.Ended(link);
   };
+  events.resumes = [this](const link::Request& request) { return Resumes(request); };
   link::Server::Options options;
   options.listen = runtime::ToString(options_.listen);
   options.connections_max = options_.links_max;
+  options.connections_per_host_max = options_.links_per_host_max;
+  options.connections_reserved = options_.links_max / kLinksReservedPart;
+  options.memory = &memory_;
   options.link = options_.link;
   options.service_instance = RandomNumber();
   options.notice = [this](std::string text) {
@@ -386,7 +405,8 @@ StatusSource Server::MakeStatusSource() {
                     .server = {.version = LOCKSTEP_VERSION,
                                .pid = getpid(),
                                .started_ago_us = absl::ToInt64Microseconds(now - started_),
-                               .listen = link_->address()}};
+                               .listen = link_->address(),
+                               .memory = Memory()}};
                 if (!of_all) return reply;
                 for (const auto& [name, job] : jobs_.set_aside()) {
                   reply.set_aside.push_back({.job = name, .why = job.why, .kept_bytes = job.bytes});
@@ -425,6 +445,23 @@ void Server::TakeStatus(const link::Request& request, link::Responder responder)
               });
 }
 
+wire::native::MemoryStatus Server::Memory() const {
+  wire::native::MemoryStatus status = {.limit = static_cast<int64_t>(memory_.limit()),
+                                       .held = static_cast<int64_t>(memory_.held())};
+  for (runtime::MemoryAccount::Holder& holder : memory_.Owners(kHoldersShown)) {
+    status.holders.push_back({.owner = wire::native::ToUtf8(holder.owner),
+                              .part = wire::native::ToUtf8(holder.part),
+                              .bytes = static_cast<int64_t>(holder.bytes)});
+  }
+  return status;
+}
+
+bool Server::Resumes(const link::Request& request) const {
+  if (request.kind != wire::native::KindOf<wire::native::OpenSession>::kKind) return false;
+  const auto open = wire::native::Decode<wire::native::OpenSession>(request.payload);
+  return open.ok() && open->resume && jobs_.Knows(*open);
+}
+
 void Server::WatchEvents(const link::Request& request, link::Responder responder) {
   const auto ask = wire::native::Decode<wire::native::WatchEvents>(request.payload);
   if (!ask.ok()) {
@@ -454,6 +491,7 @@ void Server::View(const std::string& job, HttpSource::Viewed viewed) {
         ServerView{.at = runtime::MonotonicNow(),
                    .encoded_status = *std::move(bytes),
                    .counters = counters_,
+                   .memory = memory_.Parts(),
                    .links = link_->connections(),
                    .data = {.status = wire::native::FromDataView(data_.View()),
                             .polls_of_workers = data_.counters().polls_of_workers,

@@ -19,6 +19,7 @@
 #include "lockstep/observe/log_limiter.h"
 #include "lockstep/runtime/end_limit.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/memory_account.h"
 #include "lockstep/runtime/stop_signals.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
@@ -108,6 +109,9 @@ class Server {
   // Counts for the view, a little in each turn.
   void CountJobs(std::shared_ptr<ServerView> view, std::shared_ptr<HttpSource::Viewed> viewed);
   std::vector<std::string> NotReady() const;
+  // Whether a link that has one of the last places may keep it.
+  bool Resumes(const link::Request& request) const;
+  wire::native::MemoryStatus Memory() const;
   // NOT_FOUND for events of a job that is not there.
   absl::Status CheckFollowed(const std::string& job) const;
 
@@ -117,6 +121,7 @@ class Server {
   const ServerOptions options_;
   std::unique_ptr<runtime::EndLimit> end_limit_;  // since a signal; the last to go
   const Time started_;
+  runtime::MemoryAccount memory_;
   runtime::Loop loop_;
   std::unique_ptr<runtime::StopSignals> signals_;  // null: they are not ours
   ReadyFile ready_file_;

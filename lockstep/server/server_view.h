@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
+#include "lockstep/runtime/memory_account.h"
 #include "lockstep/server/counters.h"
 #include "lockstep/server/rendezvous_totals.h"
 #include "lockstep/wire/native/data_status_messages.h"
@@ -47,6 +48,7 @@ struct ServerView {
   wire::native::StatusReply status;
   std::vector<JobCounts> counts;  // of each job of the status, once that is decoded
   Counters counters;
+  std::vector<runtime::MemoryAccount::Holder> memory;  // what each part holds, the largest first
   size_t links = 0;
   DataCounts data;
   std::optional<JournalPlace> journal;  // absent: nothing is kept

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "lockstep/base/limits.h"
@@ -21,6 +24,12 @@ namespace {
 // Lines of a kind about clients, since whoever reaches the port can cause them.
 constexpr int kLines = 10;
 constexpr absl::Duration kLinesInterval = absl::Seconds(10);
+
+// A record of a key while a snapshot is written.
+constexpr size_t kSnapshotBytes = 192;
+
+// With so much waiting for the disk, of all that the server writes, no more is taken.
+constexpr size_t kQueuedBytesMax = size_t{64} << 20;
 
 // Who waits for less than this looks whether a key is there, and misses nobody.
 constexpr absl::Duration kWaitToldMin = absl::Seconds(1);
@@ -54,10 +63,12 @@ StoreHost::Space::Space(StoreHost& host, runtime::Loop& loop, const StoreHostOpt
             .command = [&host](tcpstore::ConnectionId from,
                                const tcpstore::Command& command) { host.Command(from, command); },
             .left = [&host](tcpstore::ConnectionId connection) { host.Left(connection); },
-            .complain = [&host](std::string text) { host.Complain(std::move(text)); }}) {}
+            .complain = [&host](std::string text) { host.Complain(std::move(text)); },
+            .has_room = [&host, this](size_t bytes) { return host.LimitOf(*this, bytes); },
+            .counted = [&host, this] { host.Count(*this); }}) {}
 
 StoreHost::StoreHost(runtime::Loop& loop, const StoreHostOptions& options, CommitQueue& commits,
-                     std::string job, int32_t ranks, Tellers tell)
+                     std::string job, int32_t ranks, Tellers tell, runtime::MemoryAccount* memory)
     : loop_(loop),
       options_(options),
       commits_(commits),
@@ -66,7 +77,8 @@ StoreHost::StoreHost(runtime::Loop& loop, const StoreHostOptions& options, Commi
       tell_(std::move(tell)),
       complaints_(kLines, kLinesInterval),
       given_up_(kLines, kLinesInterval),
-      attempts_(options.store.keeps) {}
+      attempts_(options.store.keeps),
+      share_(memory, absl::StrFormat("job '%s'", job_), "torch's store") {}
 
 absl::StatusOr<std::unique_ptr<StoreHost::Space>> StoreHost::MakeSpace(uint16_t but) {
   auto space = std::make_unique<Space>(*this, loop_, options_);
@@ -110,7 +122,9 @@ absl::Status StoreHost::ListenAgain(uint16_t port) {
 }
 
 void StoreHost::Keep() {
-  if (space_ != nullptr) Write(attempts_.Keep());
+  if (space_ == nullptr) return;
+  Write(attempts_.Keep());
+  Count(*space_);
 }
 
 std::vector<tcpstore::Record> StoreHost::Snapshot() const {
@@ -163,6 +177,7 @@ absl::Status StoreHost::Open(int64_t attempt, int64_t of_job) {
   space_ = *std::move(next);
   Write(attempts_.Next(attempt, space_->door.address().port()));
   if (started_) space_->door.Start();
+  Count(*space_);
   tell_.notice(
       absl::StrFormat("attempt %d of the store begins at %s; that of attempt %d is closed, with "
                       "%d connections",
@@ -192,9 +207,37 @@ void StoreHost::Command(tcpstore::ConnectionId from, const tcpstore::Command& co
   ++commands_[command.index()];
   const Time now = MayPark(command) ? runtime::MonotonicNow() : Time();
   space.effects.Clear();
+  Surround(space);
   space.store.Handle(now, from, command, space.effects);
+  for (tcpstore::Refusal& refusal : space.effects.refusals) {
+    if (!absl::StrContains(refusal.why, "(memory_max)")) continue;
+    absl::StrAppend(&refusal.why, ": ", share_.account()->Refusal(0));
+  }
   for (const tcpstore::GivenUp& given_up : space.effects.given_up) TellGivenUp(now, given_up);
   Finish(space, space.effects);
+  Count(space);
+}
+
+void StoreHost::Surround(Space& space) {
+  const runtime::MemoryAccount* const memory = share_.account();
+  const uint64_t room = memory == nullptr ? std::numeric_limits<uint64_t>::max() : memory->Room();
+  // Beside what is kept there is a record, and the entry that it becomes.
+  space.store.SetSurroundings(space.door.memory() + space.held_bytes, room / (Writes() ? 3 : 2));
+}
+
+void StoreHost::Count(const Space& space) {
+  const size_t snapshot = Writes() ? space.store.size() * kSnapshotBytes : 0;
+  share_.Set(space.store.memory() + space.door.memory() + snapshot);
+}
+
+std::string StoreHost::LimitOf(const Space& space, size_t bytes) const {
+  const size_t limit = options_.store.store_bytes_max;
+  const size_t held = space.store.memory() + space.door.memory() + space.held_bytes;
+  if (held > limit || bytes > limit - held) {
+    return absl::StrFormat("torch_store_bytes_max (%d), of which %d are held", limit, held);
+  }
+  runtime::MemoryAccount* const memory = share_.account();
+  return memory == nullptr || memory->HasRoom(bytes) ? "" : memory->Refusal(bytes);
 }
 
 void StoreHost::Left(tcpstore::ConnectionId connection) {
@@ -208,6 +251,7 @@ void StoreHost::Left(tcpstore::ConnectionId connection) {
     space.store.Clear(effects);
   }
   Finish(space, effects);
+  Count(space);
 }
 
 void StoreHost::Finish(Space& space, tcpstore::Effects& effects) {
@@ -231,7 +275,8 @@ void StoreHost::Hold(Space& space, tcpstore::Effects& effects) {
   }
   ++space.held;
   space.held_bytes += bytes;
-  if (space.held >= kHeldMax || space.held_bytes >= kHeldBytesMax) {
+  if (space.held >= kHeldMax || space.held_bytes >= kHeldBytesMax ||
+      commits_.queued_bytes() >= kQueuedBytesMax) {
     space.paused = true;
     space.door.Pause();
   }

@@ -14,6 +14,7 @@
 #include "lockstep/net/torch_store_door.h"
 #include "lockstep/observe/log_limiter.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/memory_account.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
 #include "lockstep/tcpstore/attempts.h"
@@ -62,9 +63,9 @@ class StoreHost {
   static constexpr size_t kHeldMax = 4096;
   static constexpr size_t kHeldBytesMax = size_t{16} << 20;
 
-  // `commits` outlives it.
+  // `commits` and `memory` outlive it.
   StoreHost(runtime::Loop& loop, const StoreHostOptions& options, CommitQueue& commits,
-            std::string job, int32_t ranks, Tellers tell);
+            std::string job, int32_t ranks, Tellers tell, runtime::MemoryAccount* memory = nullptr);
 
   // What the journal had of it, in order, before `Listen`.
   absl::Status Apply(const tcpstore::Record& record);
@@ -123,6 +124,11 @@ class StoreHost {
   void Left(tcpstore::ConnectionId connection);
   void Complain(std::string text);
   void TellGivenUp(Time now, const tcpstore::GivenUp& given_up);
+  // Tells the store what is around it, and the account what it holds.
+  void Surround(Space& space);
+  void Count(const Space& space);
+  // Why a client may not have so many bytes more for a long request; empty: it may.
+  std::string LimitOf(const Space& space, size_t bytes) const;
 
   runtime::Loop& loop_;
   const StoreHostOptions& options_;
@@ -135,6 +141,7 @@ class StoreHost {
   std::string host_;
   std::unique_ptr<Space> space_;  // null: the job has no store
   tcpstore::Attempts attempts_;
+  runtime::MemoryShare share_;
   bool started_ = false;
   bool keeps_ = true;
   TorchCommandCounts commands_ = {};

@@ -45,6 +45,9 @@ struct KeyNames {
 using Answer = std::variant<Readiness, WaitCancelled, Number, Echo, Value, SentValue, Values,
                             Popped, KeyNames>;
 
+// Values from here on are shared with the store as they go out; shorter ones are copied.
+inline constexpr size_t kSharedBytesMin = size_t{1} << 10;
+
 // Of the values and names in it.
 size_t ValueBytesOf(const Answer& answer);
 

@@ -15,6 +15,9 @@ namespace {
 
 constexpr size_t kKeyBytesInText = 128;
 
+// What a value in an answer costs beside its bytes.
+constexpr size_t kAnsweredBytes = 96;
+
 ValuePtr MakeValue(absl::string_view bytes) {
   return std::make_shared<const std::string>(bytes.data(), bytes.size());
 }
@@ -96,22 +99,42 @@ void Store::Refuse(Call& call, std::string why) {
   call.out.refusals.push_back({call.from, std::move(why)});
 }
 
+bool Store::Holds(Call& call, const std::string& what, size_t bytes) {
+  if (bytes > room_bytes_) {
+    Refuse(call, absl::StrCat(what, " finds no room in the server's memory (memory_max)"));
+    return false;
+  }
+  const size_t held = memory() + buffer_bytes_;
+  if (bytes > options_.store_bytes_max - std::min(held, options_.store_bytes_max)) {
+    Refuse(call, absl::StrCat(what, " is over the limit torch_store_bytes_max (",
+                              options_.store_bytes_max, "), of which ", held,
+                              " bytes are held: ", bytes_, " in keys and values, ", waits_.bytes(),
+                              " in waits, ", buffer_bytes_, " on their way to and from clients"));
+    return false;
+  }
+  return true;
+}
+
 bool Store::HasRoom(Call& call, absl::string_view key, size_t keys, size_t bytes) {
   if (size() + keys > options_.keys_max) {
     Refuse(call, absl::StrCat("key ", Quoted(key), " is over the limit torch_keys_max (",
                               options_.keys_max, " keys and queued values)"));
     return false;
   }
-  if (bytes > options_.store_bytes_max - std::min(bytes_, options_.store_bytes_max)) {
-    Refuse(call, absl::StrCat("key ", Quoted(key), " is over the limit torch_store_bytes_max (",
-                              options_.store_bytes_max, ")"));
-    return false;
+  // Most commands are far from any limit, and make no text.
+  const size_t cost = bytes + keys * kValueBytes;
+  const size_t held = memory() + buffer_bytes_;
+  if (cost <= room_bytes_ && held <= options_.store_bytes_max &&
+      cost <= options_.store_bytes_max - held) {
+    return true;
   }
-  return true;
+  return Holds(call, absl::StrCat("key ", Quoted(key)), cost);
 }
 
-bool Store::MayWait(Call& call, absl::string_view key) {
-  if (waits_.Count(call.from) < options_.waits_per_connection_max) return true;
+bool Store::MayWait(Call& call, absl::string_view key, size_t cost) {
+  if (waits_.Count(call.from) < options_.waits_per_connection_max) {
+    return Holds(call, absl::StrCat("a wait for ", Quoted(key)), cost);
+  }
   Refuse(call, absl::StrCat("it waits for ", options_.waits_per_connection_max,
                             " things already (torch_waits_per_connection_max) and now for ",
                             Quoted(key)));
@@ -210,7 +233,7 @@ void Store::Do(Call& call, const Wait& command) {
   const auto missing = StoreWaits::FirstMissing(
       command.keys, 0, [this](absl::string_view key) { return Exists(key); });
   if (!missing) return Answer(call, Readiness::kReady);
-  if (!MayWait(call, command.keys[*missing])) return;
+  if (!MayWait(call, command.keys[*missing], StoreWaits::CostOf(command.keys))) return;
   waits_.Park(call.now, call.from, command.keys, *missing);
 }
 
@@ -247,9 +270,12 @@ void Store::Do(Call& call, const MultiGet& command) {
   Values values;
   values.values.reserve(command.keys.size());
   size_t bytes = 0;
+  size_t cost = 0;
   for (const absl::string_view key : command.keys) {
     values.values.push_back(Lookup(key));
-    bytes += SizeOf(values.values.back());
+    const size_t size = SizeOf(values.values.back());
+    bytes += size;
+    cost += kAnsweredBytes + (size < kSharedBytesMin ? size : 0);
   }
   if (bytes > options_.answer_bytes_max) {
     return Refuse(call, absl::StrCat("the values of ", command.keys.size(), " keys from ",
@@ -257,6 +283,7 @@ void Store::Do(Call& call, const MultiGet& command) {
                                      " bytes, over the limit torch_answer_bytes_max (",
                                      options_.answer_bytes_max, "): it may ask for fewer at once"));
   }
+  if (!Holds(call, absl::StrCat("an answer of ", command.keys.size(), " values"), cost)) return;
   Answer(call, std::move(values));
 }
 
@@ -331,25 +358,26 @@ void Store::Do(Call& call, const QueueLength& command) {
 }
 
 void Store::Do(Call& call, const ListKeys& /*command*/) {
-  KeyNames names;
-  names.keys.reserve(keys_.size());
   size_t bytes = 0;
-  for (const auto& [key, value] : keys_) {
-    bytes += key.size();
-    names.keys.push_back(key);
-  }
+  for (const auto& [key, value] : keys_) bytes += key.size();
   if (bytes > options_.answer_bytes_max) {
     return Refuse(call, absl::StrCat("the names of ", keys_.size(), " keys are ", bytes,
                                      " bytes, over the limit torch_answer_bytes_max (",
                                      options_.answer_bytes_max, ")"));
   }
+  // The names, and once more as they go out.
+  const size_t cost = 2 * bytes + keys_.size() * kAnsweredBytes;
+  if (!Holds(call, absl::StrCat("an answer of ", keys_.size(), " names"), cost)) return;
+  KeyNames names;
+  names.keys.reserve(keys_.size());
+  for (const auto& [key, value] : keys_) names.keys.push_back(key);
   std::sort(names.keys.begin(), names.keys.end());
   Answer(call, std::move(names));
 }
 
 void Store::Do(Call& call, const Barrier& command) {
   // Who would have to wait and may not does not arrive either.
-  if (!MayWait(call, command.key)) return;
+  if (!MayWait(call, command.key, StoreWaits::CostOf({command.key}))) return;
   const auto count = AddTo(call, command.key, 1);
   if (!count) return;
   if (*count >= command.size) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +41,13 @@ class Store {
   // Before the first command; `peer` is where it calls from.
   void Connected(ConnectionId connection, std::string peer);
   void Handle(Time now, ConnectionId from, const Command& command, Effects& out);
+
+  // What is around it, until told otherwise: what clients' buffers hold, which counts for
+  // store_bytes_max; and how much more the whole server may hold (`memory_max`).
+  void SetSurroundings(size_t buffer_bytes, size_t room_bytes) {
+    buffer_bytes_ = buffer_bytes;
+    room_bytes_ = room_bytes;
+  }
   // It is forgotten with its waits.
   void Left(ConnectionId connection, Effects& out);
 
@@ -57,8 +65,16 @@ class Store {
   // Values and queued values.
   size_t size() const { return keys_.size() + queued_; }
   size_t bytes() const { return bytes_; }
+  // What it holds, as it costs.
+  size_t memory() const {
+    return bytes_ + size() * kValueBytes + waits_.bytes() + connections_.size() * kConnectionBytes;
+  }
 
  private:
+  // Nodes and headers, about: of a key with its value, or a queued value; of who is connected.
+  static constexpr size_t kValueBytes = 160;
+  static constexpr size_t kConnectionBytes = 192;
+
   using Queue = std::deque<ValuePtr>;
   struct Connection {
     std::string peer;
@@ -95,9 +111,11 @@ class Store {
 
   void Answer(Call& call, Answer answer);
   void Refuse(Call& call, std::string why);
+  // So much more. False: over a limit, and the connection is refused; `what` has no room.
+  bool Holds(Call& call, const std::string& what, size_t bytes);
   // So many keys and bytes more. False: over a limit, and the connection is refused.
   bool HasRoom(Call& call, absl::string_view key, size_t keys, size_t bytes);
-  bool MayWait(Call& call, absl::string_view key);
+  bool MayWait(Call& call, absl::string_view key, size_t cost);
 
   ValuePtr Lookup(absl::string_view key) const;
   bool Exists(absl::string_view key) const;
@@ -139,6 +157,8 @@ class Store {
   StoreWaits waits_;
   size_t queued_ = 0;
   size_t bytes_ = 0;
+  size_t buffer_bytes_ = 0;
+  size_t room_bytes_ = std::numeric_limits<size_t>::max();
 };
 
 }  // namespace lockstep::tcpstore

@@ -239,7 +239,7 @@ class LimitedStoreTest : public StoreHarness {
       : StoreHarness({.value_bytes_max = 8,
                       .answer_bytes_max = 10,
                       .keys_max = 3,
-                      .store_bytes_max = 40,
+                      .store_bytes_max = 2000,
                       .waits_per_connection_max = 2}) {}
 };
 
@@ -252,9 +252,40 @@ TEST_F(LimitedStoreTest, RefusesWhatIsOverALimitAndNamesIt) {
   EXPECT_THAT(why_, HasSubstr("torch_value_bytes_max"));
   EXPECT_THAT(Do(1, MultiGet{{"/a", "/b"}}), ElementsAre("1: closed"));
   EXPECT_THAT(why_, HasSubstr("torch_answer_bytes_max"));
-  EXPECT_THAT(Do(1, Set{"/0123456789012345678901234567890123456789", ""}),
-              ElementsAre("1: closed"));
+  EXPECT_THAT(Do(1, Set{std::string(2000, 'k'), ""}), ElementsAre("1: closed"));
   EXPECT_THAT(why_, HasSubstr("torch_store_bytes_max"));
+}
+
+TEST_F(LimitedStoreTest, Finding09_WaitsAndBuffersCountForTheStoreAndTheServerHasItsSay) {
+  Do(1, Set{"/a", "1"});
+  const std::string name(900, 'k');
+  EXPECT_THAT(Do(2, Wait{{name + "1", name + "2"}}), ElementsAre("2: closed"));
+  EXPECT_THAT(why_, HasSubstr("torch_store_bytes_max"));
+  store_.SetSurroundings(/*buffer_bytes=*/2000, /*room_bytes=*/1 << 20);
+  EXPECT_THAT(Do(3, Set{"/b", "1"}), ElementsAre("3: closed"));
+  EXPECT_THAT(why_, HasSubstr("on their way to and from clients"));
+  store_.SetSurroundings(/*buffer_bytes=*/0, /*room_bytes=*/100);
+  EXPECT_THAT(Do(4, Set{"/b", "1"}), ElementsAre("4: closed"));
+  EXPECT_THAT(why_, HasSubstr("memory_max"));
+  EXPECT_THAT(Do(5, Get{"/a"}), ElementsAre("5: 1")) << "reading goes on";
+  EXPECT_THAT(Do(5, DeleteKey{"/a"}), ElementsAre("5: 1"));
+}
+
+TEST_F(StoreTest, Finding09_KnowsWhatWaitsCost) {
+  const size_t before = store_.memory();
+  const std::string name(1000, 'k');
+  Do(1, Wait{{name + "1", name + "2"}});
+  EXPECT_GT(store_.memory(), before + 3000);
+  Do(2, Set{name + "1", ""});
+  Do(2, Set{name + "2", ""});
+  Do(2, DeleteKey{name + "1"});
+  Do(2, DeleteKey{name + "2"});
+  Do(3, Wait{{name + "3"}});
+  Do(3, CancelWait{});
+  Leave(1);
+  Leave(2);
+  Leave(3);
+  EXPECT_EQ(store_.memory(), before);
 }
 
 TEST_F(LimitedStoreTest, ChangesNothingWhereABarrierMayNotWait) {

@@ -5,16 +5,34 @@
 #include "lockstep/base/check.h"
 
 namespace lockstep::tcpstore {
+namespace {
+
+// A wait with its places in tables; a name in a list of many.
+constexpr size_t kWaitBytes = 320;
+constexpr size_t kNameBytes = 48;
+
+}  // namespace
+
+size_t StoreWaits::CostOf(const Keys& keys) {
+  size_t cost = kWaitBytes;
+  size_t longest = 0;
+  for (const absl::string_view key : keys) {
+    if (keys.size() > 1) cost += kNameBytes + key.size();
+    longest = std::max(longest, key.size());
+  }
+  return cost + longest;  // at its slot
+}
 
 void StoreWaits::Keep(absl::string_view key, uint64_t number, bool barrier, Waiter waiter) {
   Node& node = *slots_.try_emplace(key).first;
   places_[waiter.connection].push_back({&node, number, barrier});
+  bytes_ += waiter.cost;
   (barrier ? node.second.at_barrier : node.second.waiting).emplace(number, std::move(waiter));
   ++waits_;
 }
 
 void StoreWaits::Park(Time now, ConnectionId connection, const Keys& keys, size_t at) {
-  Waiter waiter = {.connection = connection, .since = now, .at = at};
+  Waiter waiter = {.connection = connection, .since = now, .at = at, .cost = CostOf(keys)};
   if (keys.size() > 1) {
     waiter.keys.reserve(keys.size());
     for (const absl::string_view key : keys) waiter.keys.emplace_back(key);
@@ -24,11 +42,14 @@ void StoreWaits::Park(Time now, ConnectionId connection, const Keys& keys, size_
 
 void StoreWaits::ParkAtBarrier(Time now, ConnectionId connection, const Barrier& barrier) {
   Keep(barrier.key, next_number_++, /*barrier=*/true,
-       {.connection = connection, .since = now, .barrier_size = barrier.size});
+       {.connection = connection,
+        .since = now,
+        .barrier_size = barrier.size,
+        .cost = CostOf({barrier.key})});
 }
 
-void StoreWaits::Unlink(ConnectionId connection, uint64_t number) {
-  const auto found = places_.find(connection);
+void StoreWaits::Unlink(const Waiter& waiter, uint64_t number) {
+  const auto found = places_.find(waiter.connection);
   LOCKSTEP_CHECK(found != places_.end());
   auto& places = found->second;
   const auto place = std::find_if(places.begin(), places.end(),
@@ -37,6 +58,7 @@ void StoreWaits::Unlink(ConnectionId connection, uint64_t number) {
   places.erase(place);
   if (places.empty()) places_.erase(found);
   --waits_;
+  bytes_ -= waiter.cost;
 }
 
 void StoreWaits::EraseIfEmpty(Node* node) {
@@ -52,7 +74,7 @@ void StoreWaits::KeySet(absl::string_view key, Exists exists, Effects& out) {
   found->second.waiting.clear();
   EraseIfEmpty(&*found);
   for (auto& [number, waiter] : woken) {
-    Unlink(waiter.connection, number);
+    Unlink(waiter, number);
     const auto missing = FirstMissing(waiter.keys, waiter.at, exists);
     if (!missing) {
       out.replies.push_back({waiter.connection, Readiness::kReady});
@@ -75,7 +97,7 @@ std::optional<ConnectionId> StoreWaits::QueuePushed(absl::string_view key, Exist
     const uint64_t number = first->first;
     Waiter waiter = std::move(first->second);
     node.second.waiting.erase(first);
-    Unlink(waiter.connection, number);
+    Unlink(waiter, number);
     if (const auto missing = FirstMissing(waiter.keys, waiter.at, exists)) {
       waiter.at = *missing;
       const std::string next = waiter.keys[*missing];
@@ -99,7 +121,7 @@ void StoreWaits::Counted(absl::string_view key, int64_t count, Effects& out) {
       ++next;
       continue;
     }
-    Unlink(next->second.connection, next->first);
+    Unlink(next->second, next->first);
     out.replies.push_back({next->second.connection, Readiness::kReady});
     next = waiters.erase(next);
   }
@@ -114,7 +136,10 @@ void StoreWaits::Forget(ConnectionId connection) {
   waits_ -= places.size();
   for (const Place& place : places) {
     Slot& slot = place.node->second;
-    (place.barrier ? slot.at_barrier : slot.waiting).erase(place.number);
+    Waiters& waiters = place.barrier ? slot.at_barrier : slot.waiting;
+    const auto waiter = waiters.find(place.number);
+    bytes_ -= waiter->second.cost;
+    waiters.erase(waiter);
   }
   for (size_t i = 0; i < places.size(); ++i) {
     // Two waits at one key share their slot, which goes once.

@@ -42,6 +42,7 @@ class StoreWaits {
     std::vector<std::string> keys;  // of a wait for many: all of them
     size_t at = 0;                  // which of them it is kept at
     int64_t barrier_size = 0;
+    size_t cost = 0;  // in bytes
   };
   using Waiters = absl::btree_map<uint64_t, Waiter>;  // in the order of arrival
   struct Slot {
@@ -81,6 +82,9 @@ class StoreWaits {
 
   size_t Count(ConnectionId connection) const;
   size_t size() const { return waits_; }
+  // What they cost; and what one for these keys does.
+  size_t bytes() const { return bytes_; }
+  static size_t CostOf(const Keys& keys);
   const absl::node_hash_map<std::string, Slot>& slots() const { return slots_; }
 
  private:
@@ -93,13 +97,14 @@ class StoreWaits {
 
   void Keep(absl::string_view key, uint64_t number, bool barrier, Waiter waiter);
   // Forgets where the wait is kept, not the wait.
-  void Unlink(ConnectionId connection, uint64_t number);
+  void Unlink(const Waiter& waiter, uint64_t number);
   void EraseIfEmpty(Node* node);
 
   absl::node_hash_map<std::string, Slot> slots_;  // never iterated for effects
   absl::flat_hash_map<ConnectionId, absl::InlinedVector<Place, 1>> places_;
   uint64_t next_number_ = 1;
   size_t waits_ = 0;
+  size_t bytes_ = 0;
 };
 
 }  // namespace lockstep::tcpstore

@@ -55,6 +55,7 @@ class Server {
 
   const std::string& address() const { return address_; }
   const std::string& directory() const { return directory_; }
+  pid_t pid() const { return pid_; }
 
   void Kill() {
     kill(pid_, SIGKILL);

@@ -25,6 +25,7 @@ using Messages = testing::Types<
     Pair<Farewell, v1::Farewell>, Pair<ErrorReply, v1::ErrorReply>,
     Pair<ErrorDetail, v1::ErrorDetail>, Pair<StatusRequest, v1::StatusRequest>,
     Pair<SetAsideJob, v1::SetAsideJob>, Pair<StatusReply, v1::StatusReply>,
+    Pair<MemoryHolder, v1::MemoryHolder>, Pair<MemoryStatus, v1::MemoryStatus>,
     Pair<ServerStatus, v1::ServerStatus>, Pair<JobStatus, v1::JobStatus>,
     Pair<MemberStatus, v1::MemberStatus>, Pair<BarrierStatus, v1::BarrierStatus>,
     Pair<KeyWaitStatus, v1::KeyWaitStatus>, Pair<ErrorStatus, v1::ErrorStatus>,

@@ -320,19 +320,49 @@ struct JobStatus {
   }
 };
 
+// One who holds memory: a job, the links of a host. `part`: what of it is the largest.
+struct MemoryHolder {
+  std::string owner;
+  std::string part;
+  int64_t bytes = 0;
+
+  friend bool operator==(const MemoryHolder&, const MemoryHolder&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.MemoryHolder";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "owner", &MemoryHolder::owner),
+                           Field(2, "part", &MemoryHolder::part),
+                           Field(3, "bytes", &MemoryHolder::bytes));
+  }
+};
+
+struct MemoryStatus {
+  int64_t limit = 0;  // memory_max, in bytes
+  int64_t held = 0;
+  std::vector<MemoryHolder> holders;  // the largest first
+
+  friend bool operator==(const MemoryStatus&, const MemoryStatus&) = default;
+  static constexpr std::string_view kName = "lockstep.v1.MemoryStatus";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "limit", &MemoryStatus::limit),
+                           Field(2, "held", &MemoryStatus::held),
+                           Field(3, "holders", &MemoryStatus::holders));
+  }
+};
+
 struct ServerStatus {
   std::string version;  // of the program
   int64_t pid = 0;
   int64_t started_ago_us = 0;
   std::string listen;  // HOST:PORT of the link
+  std::optional<MemoryStatus> memory;
 
   friend bool operator==(const ServerStatus&, const ServerStatus&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ServerStatus";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "version", &ServerStatus::version),
-                           Field(2, "pid", &ServerStatus::pid),
-                           Field(3, "started_ago_us", &ServerStatus::started_ago_us),
-                           Field(4, "listen", &ServerStatus::listen));
+    return std::make_tuple(
+        Field(1, "version", &ServerStatus::version), Field(2, "pid", &ServerStatus::pid),
+        Field(3, "started_ago_us", &ServerStatus::started_ago_us),
+        Field(4, "listen", &ServerStatus::listen), Field(5, "memory", &ServerStatus::memory));
   }
 };
 

@@ -31,7 +31,7 @@ std::variant<Request, coord::ErrorPtr> Parse(std::string_view method,
                                              google::protobuf::io::ZeroCopyInputStream* bytes) {
   Request request;
   if (!request.ParseFromZeroCopyStream(bytes)) {
-    return NotAMessage(method, Request::descriptor()->full_name());
+    return NotAMessage(method, Request::default_instance().GetTypeName());
   }
   return request;
 }

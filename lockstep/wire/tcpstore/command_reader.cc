@@ -21,6 +21,7 @@ constexpr size_t kReadBytesMin = 512;
 constexpr size_t kReadBytesMax = size_t{64} << 10;
 // A buffer above this is given back when it is empty.
 constexpr size_t kKeptBytesMax = size_t{256} << 10;
+constexpr size_t kKeptTextsMax = 1024;
 constexpr size_t kBytesInText = 24;
 constexpr size_t kLength = sizeof(uint64_t);
 
@@ -76,6 +77,7 @@ absl::Span<char> CommandReader::Prepare() {
       buffer_.reset();
       capacity_ = 0;
     }
+    if (texts_.capacity() > kKeptTextsMax) texts_ = {};
   }
   const size_t have = end_ - begin_;
   const size_t missing = needed_ > have ? needed_ - have : 0;

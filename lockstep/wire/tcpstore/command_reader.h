@@ -73,6 +73,8 @@ class CommandReader {
   bool validated() const { return validated_; }
   // Bytes of a command that is not whole yet, or not asked for.
   size_t pending() const { return end_ - begin_; }
+  // What it holds, as it costs.
+  size_t memory() const { return capacity_ + texts_.capacity() * sizeof(texts_[0]); }
 
  private:
   // What follows the byte of a command.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "lockstep/base/check.h"
@@ -21,30 +22,47 @@ constexpr char kCancelled = 1;
 
 Outbox::Piece& Outbox::Last() {
   if (pieces_.empty() || pieces_.back().shared || pieces_.back().own.size() >= kPieceBytes) {
-    pieces_.emplace_back();
+    own_bytes_ += pieces_.emplace_back().own.capacity();
   }
   return pieces_.back();
 }
 
+void Outbox::AppendOwn(const char* bytes, size_t size) {
+  std::string& own = Last().own;
+  own_bytes_ -= own.capacity();
+  own.append(bytes, size);
+  own_bytes_ += own.capacity();
+  bytes_ += size;
+}
+
 template <class Integer>
 void Outbox::PutInteger(Integer value) {
-  Last().own.append(reinterpret_cast<const char*>(&value), sizeof(value));
-  bytes_ += sizeof(value);
+  AppendOwn(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
 void Outbox::PutText(absl::string_view text) {
   PutInteger(static_cast<uint64_t>(text.size()));
-  Last().own.append(text.data(), text.size());
-  bytes_ += text.size();
+  AppendOwn(text.data(), text.size());
 }
 
 void Outbox::PutValue(const machine::ValuePtr& value) {
   if (!value) return PutText("");
-  if (value->size() < kSharedBytesMin) return PutText(*value);
+  if (value->size() < machine::kSharedBytesMin) return PutText(*value);
   PutInteger(static_cast<uint64_t>(value->size()));
   // Behind the length, which is in the last piece now.
-  pieces_.back().shared = value;
+  Piece& piece = pieces_.back();
+  piece.shared = value;
+  // The store may give it up before it is sent. The first of those who send it counts all of it,
+  // each further one less; beside them it is in the store and in the answer.
+  piece.cost = value->size() / static_cast<size_t>(std::max(1L, value.use_count() - 2));
+  shared_cost_ += piece.cost;
   bytes_ += value->size();
+}
+
+void Outbox::DropFront() {
+  own_bytes_ -= pieces_.front().own.capacity();
+  shared_cost_ -= pieces_.front().cost;
+  pieces_.pop_front();
 }
 
 void Outbox::Push(const machine::Answer& answer) {
@@ -97,17 +115,22 @@ void Outbox::Sent(size_t bytes) {
   LOCKSTEP_CHECK(bytes <= bytes_);
   bytes_ -= bytes;
   sent_ += bytes;
+  sent_in_all_ += bytes;
   while (pieces_.size() > 1 && sent_ >= pieces_.front().size()) {
     sent_ -= pieces_.front().size();
-    pieces_.pop_front();
+    DropFront();
   }
   if (bytes_ > 0 || pieces_.empty()) return;
   sent_ = 0;
   // The last piece stays for the next answer, with the room that it has.
   Piece& kept = pieces_.front();
+  shared_cost_ -= std::exchange(kept.cost, 0);
   kept.shared = nullptr;
   kept.own.clear();
-  if (kept.own.capacity() > kKeptBytesMax) kept.own.shrink_to_fit();
+  if (kept.own.capacity() <= kKeptBytesMax) return;
+  own_bytes_ -= kept.own.capacity();
+  kept.own.shrink_to_fit();
+  own_bytes_ += kept.own.capacity();
 }
 
 }  // namespace lockstep::wire::tcpstore

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <vector>
@@ -17,9 +18,6 @@ namespace lockstep::wire::tcpstore {
 // Threads: thread-compatible. Bounds: the owner's, who looks at `bytes`.
 class Outbox {
  public:
-  // Values from here on are shared: below, a copy is cheaper.
-  static constexpr size_t kSharedBytesMin = size_t{16} << 10;
-
   void Push(const ::lockstep::tcpstore::Answer& answer);
 
   // The first pieces, at most `pieces_max` of them; they hold until the next call of `Push` or
@@ -29,17 +27,24 @@ class Outbox {
 
   bool empty() const { return bytes_ == 0; }
   size_t bytes() const { return bytes_; }
+  // What it holds, as it costs: what others send as well is counted in part.
+  size_t memory() const { return own_bytes_ + shared_cost_ + pieces_.size() * sizeof(Piece); }
+  // All that ever left.
+  uint64_t sent() const { return sent_in_all_; }
 
  private:
   // Bytes of its own, then those of a value.
   struct Piece {
     std::string own;
     ::lockstep::tcpstore::ValuePtr shared;
+    size_t cost = 0;  // of `shared`
 
     size_t size() const { return own.size() + (shared ? shared->size() : 0); }
   };
 
   Piece& Last();
+  void AppendOwn(const char* bytes, size_t size);
+  void DropFront();
   template <class Integer>
   void PutInteger(Integer value);
   void PutText(absl::string_view text);
@@ -48,6 +53,9 @@ class Outbox {
   std::deque<Piece> pieces_;
   size_t sent_ = 0;  // of the first piece
   size_t bytes_ = 0;
+  size_t own_bytes_ = 0;    // room of the pieces' own bytes
+  size_t shared_cost_ = 0;  // of the shared values
+  uint64_t sent_in_all_ = 0;
 };
 
 }  // namespace lockstep::wire::tcpstore

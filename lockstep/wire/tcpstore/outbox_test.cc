@@ -55,7 +55,7 @@ TEST(Outbox, WritesEachAnswerAsTorchReadsIt) {
 }
 
 TEST(Outbox, GivesTheBytesInOrderHoweverTheyAreSent) {
-  const std::string large(Outbox::kSharedBytesMin, 'L');
+  const std::string large(machine::kSharedBytesMin, 'L');
   for (const size_t at_once : {size_t{1}, size_t{7}, size_t{100'000}}) {
     Outbox outbox;
     std::string expected;
@@ -82,7 +82,7 @@ TEST(Outbox, GivesTheBytesInOrderHoweverTheyAreSent) {
 }
 
 TEST(Outbox, SharesLongValues) {
-  const machine::ValuePtr value = Make(std::string(Outbox::kSharedBytesMin, 'L'));
+  const machine::ValuePtr value = Make(std::string(machine::kSharedBytesMin, 'L'));
   Outbox outbox;
   outbox.Push(machine::Value{value});
   EXPECT_EQ(value.use_count(), 2);
@@ -93,7 +93,7 @@ TEST(Outbox, SharesLongValues) {
 TEST(Outbox, IsUsedAgainAfterAllIsSent) {
   Outbox outbox;
   for (int i = 0; i < 3; ++i) {
-    outbox.Push(machine::Value{Make(std::string(Outbox::kSharedBytesMin, 'L'))});
+    outbox.Push(machine::Value{Make(std::string(machine::kSharedBytesMin, 'L'))});
     outbox.Push(machine::Echo{7});
     outbox.Sent(outbox.bytes());
     outbox.Push(machine::Echo{77});

@@ -1,0 +1,318 @@
+// What strangers send makes the server refuse by name, and serve on, within the memory that it was
+// given (`--memory-max`): each probe of the security review, against the real program.
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/link/client.h"
+#include "lockstep/link/testing.h"
+#include "lockstep/runtime/address.h"
+#include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/job_messages.h"
+#include "lockstep/wire/native/status_messages.h"
+#include "tests/durability/server.h"
+
+namespace lockstep {
+namespace {
+
+using link::Client;
+using link::FrameType;
+using link::Message;
+using link::testing::RawClient;
+using ::testing::HasSubstr;
+using wire::native::KindOf;
+using wire::native::ReasonOf;
+
+constexpr absl::Duration kLong = absl::Seconds(60);
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kLimit = 256 * kMiB;
+
+// A line of /proc/PID/status, in bytes.
+size_t Memory(pid_t pid, const std::string& line) {
+  std::istringstream status(Read(absl::StrCat("/proc/", pid, "/status")));
+  for (std::string each; std::getline(status, each);) {
+    if (absl::StartsWith(each, line)) return std::stoull(each.substr(line.size() + 1)) << 10;
+  }
+  ADD_FAILURE() << "no " << line;
+  return 0;
+}
+
+class MemoryTest : public ::testing::Test {
+ protected:
+  explicit MemoryTest(std::vector<std::string> more = {"--memory-max", "256MiB"})
+      : server_("digits=4", std::move(more)), base_(Memory(server_.pid(), "VmHWM:")) {}
+  ~MemoryTest() override {
+    // The most that it ever was.
+    EXPECT_LE(Memory(server_.pid(), "VmHWM:"), base_ + kLimit + kLimit / 10);
+    EXPECT_FALSE(absl::StrContains(server_.Log(), "bad_alloc"));
+  }
+
+  std::unique_ptr<Client> Connect() {
+    auto client = Client::Connect(server_.address(), kLong, {});
+    EXPECT_TRUE(client.ok()) << client.status();
+    return *std::move(client);
+  }
+  // With a session.
+  std::unique_ptr<Client> Join(const std::string& job = "digits") {
+    auto client = Connect();
+    const auto opened =
+        client->Call(wire::native::OpenSession{.session = {NewSession()}, .job = job}, kLong);
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    return client;
+  }
+  std::string NewSession() {
+    std::string id(16, 's');
+    const uint64_t number = ++sessions_;
+    std::memcpy(id.data(), &number, sizeof(number));
+    return id;
+  }
+  // A raw one that has said hello and opened a session.
+  std::unique_ptr<RawClient> JoinRaw() {
+    auto raw = std::make_unique<RawClient>(server_.address());
+    raw->SayHello();
+    raw->Expect<wire::native::Welcome>(FrameType::kWelcome);
+    raw->Send(Request(1, wire::native::OpenSession{.session = {NewSession()}, .job = "digits"}));
+    EXPECT_TRUE(raw->Receive().has_value());
+    return raw;
+  }
+  template <class M>
+  static Message Request(uint64_t id, const M& message) {
+    return {.type = FrameType::kRequest,
+            .must_understand = true,
+            .kind = KindOf<M>::kKind,
+            .id = id,
+            .payload = wire::native::Encode(message)};
+  }
+
+  wire::native::MemoryStatus Status() {
+    const auto status = Connect()->Call(wire::native::StatusRequest{}, kLong);
+    EXPECT_TRUE(status.ok()) << status.status();
+    return status.ok() ? status->server.memory.value_or(wire::native::MemoryStatus())
+                       : wire::native::MemoryStatus();
+  }
+  static bool IsFull(const absl::Status& status) { return ReasonOf(status) == "memory_max"; }
+
+  Server server_;
+  const size_t base_;
+  uint64_t sessions_ = 0;
+};
+
+TEST_F(MemoryTest, Finding06_LargeJobsCostLittleAndAreCounted) {
+  auto client = Connect();
+  std::vector<std::string> refused;
+  for (int i = 0; i < 8; ++i) {
+    const auto made = client->Call(
+        wire::native::CreateJob{.job = absl::StrCat("large-", i), .size = 65536}, kLong);
+    if (!made.ok()) refused.push_back(std::string(made.status().message()));
+  }
+  ASSERT_EQ(refused.size(), 5u) << "4 of them are 262,144 members, and there is one job of 4";
+  EXPECT_THAT(refused.front(), HasSubstr("members_total_max"));
+  EXPECT_LT(Memory(server_.pid(), "VmRSS:"), base_ + 24 * kMiB);
+  EXPECT_TRUE(client->Call(wire::native::CreateJob{.job = "small", .size = 8}, kLong).ok());
+}
+
+TEST_F(MemoryTest, KeysAreRefusedByNameWhileReadingAndDeletingGoOn) {
+  auto client = Join();
+  absl::Status refused;
+  int set = 0;
+  for (; set < 400 && refused.ok(); ++set) {
+    refused = client
+                  ->Call(wire::native::SetKey{.key = absl::StrCat("key-", set),
+                                              .value = {std::string(kMiB, 'x')}},
+                         kLong)
+                  .status();
+  }
+  EXPECT_TRUE(IsFull(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("job 'digits'"));
+  EXPECT_GT(set, 150);
+  const auto read = client->Call(wire::native::GetKey{.key = "key-0"}, kLong);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_GT(Status().held, static_cast<int64_t>(kLimit / 2));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(client->Call(wire::native::DeleteKey{.key = absl::StrCat("key-", i)}, kLong).ok());
+  }
+  EXPECT_TRUE(
+      client->Call(wire::native::SetKey{.key = "again", .value = {std::string(kMiB, 'x')}}, kLong)
+          .ok());
+}
+
+TEST_F(MemoryTest, Finding15_UnfinishedMessagesAndParkedWaitsStayInTheAccount) {
+  std::vector<std::unique_ptr<RawClient>> raws;
+  const wire::native::SetKey large = {.key = "k", .value = {std::string(60 * kMiB, 'x')}};
+  const std::string bytes = link::EncodeMessage(Request(2, large));
+  for (int i = 0; i < 12; ++i) {
+    raws.push_back(JoinRaw());
+    raws.back()->Send(std::string_view(bytes).substr(0, bytes.size() - 100));
+  }
+  const auto memory = Status();
+  EXPECT_LE(memory.held, static_cast<int64_t>(kLimit));
+  // Those that found no room are told so once they have sent all of it.
+  raws.back()->Send(std::string_view(bytes).substr(bytes.size() - 100));
+  const auto error = raws.back()->Receive();
+  ASSERT_TRUE(error.has_value());
+  EXPECT_THAT(error->payload, HasSubstr("memory_max"));
+  raws.clear();
+  std::vector<std::string> keys;
+  for (int i = 0; i < 8; ++i) keys.push_back(absl::StrCat(i, std::string(20'000, 'k')));
+  auto session = Join();
+  const auto bounded = session->Call(wire::native::GetKeys{.keys = keys}, absl::Seconds(20));
+  EXPECT_EQ(ReasonOf(bounded.status()), "limit_exceeded") << "key_bytes_max";
+  keys.clear();
+  for (int i = 0; i < 500; ++i) keys.push_back(absl::StrCat(i, std::string(16000, 'k')));
+  auto waiter = JoinRaw();
+  bool told = false;
+  for (uint64_t id = 2; id < 40 && !told; ++id) {
+    waiter->Send(Request(id, wire::native::GetKeys{.keys = keys}));
+    if (id < 12) continue;
+    const auto reply = waiter->Receive();
+    ASSERT_TRUE(reply.has_value());
+    told = absl::StrContains(reply->payload, "session_wait_bytes_max");
+  }
+  EXPECT_TRUE(told);
+  EXPECT_TRUE(session->Call(wire::native::SetKey{.key = "on", .value = {"1"}}, kLong).ok());
+}
+
+TEST_F(MemoryTest, Finding10_WhoNeverReadsIsGivenUpBeforeMemoryIs) {
+  auto client = Join();
+  ASSERT_TRUE(
+      client
+          ->Call(wire::native::SetKey{.key = "large", .value = {std::string(4 * kMiB, 'x')}}, kLong)
+          .ok());
+  std::vector<std::unique_ptr<RawClient>> raws;
+  for (int i = 0; i < 16; ++i) {
+    raws.push_back(JoinRaw());
+    std::string requests;
+    for (uint64_t id = 2; id < 1000; ++id) {
+      requests += link::EncodeMessage(Request(
+          id, wire::native::ListKeys{.directory = "", .limit = 10 + static_cast<int64_t>(id)}));
+    }
+    raws.back()->Send(requests);
+  }
+  const auto read = client->Call(wire::native::GetKey{.key = "large"}, kLong);
+  EXPECT_TRUE(read.ok() || IsFull(read.status())) << read.status();
+  EXPECT_LE(Status().held, static_cast<int64_t>(kLimit));
+  EXPECT_THAT(server_.Log(), HasSubstr("reads too slowly"));
+  raws.clear();
+  EXPECT_TRUE(client->Call(wire::native::SetKey{.key = "on", .value = {"1"}}, kLong).ok());
+}
+
+// A socket that speaks torch's protocol.
+class TorchSocket {
+ public:
+  explicit TorchSocket(const std::string& address) {
+    const auto parsed = runtime::ParseAddress(address);
+    sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(parsed->port)};
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0);
+    const timeval patience = {.tv_sec = 60, .tv_usec = 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    const timeval briefly = {.tv_sec = 2, .tv_usec = 0};
+    setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &briefly, sizeof(briefly));
+    Send(std::string("\0", 1) + Number<uint32_t>(0x3C85F7CE));
+  }
+  ~TorchSocket() { close(fd_); }
+
+  template <class Integer>
+  static std::string Number(Integer value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  static std::string Text(const std::string& text) { return Number<uint64_t>(text.size()) + text; }
+  static std::string Set(const std::string& key, const std::string& value) {
+    return "\x01" + Text(key) + Text(value);
+  }
+
+  // False: it does not take all of it, or is closed.
+  bool Send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return false;
+      bytes.remove_prefix(static_cast<size_t>(sent));
+    }
+    return true;
+  }
+  // The value of the key; empty: the connection was closed.
+  std::string Get(const std::string& key) {
+    if (!Send("\x03" + Text(key))) return "";
+    uint64_t size = 0;
+    if (recv(fd_, &size, sizeof(size), MSG_WAITALL) != sizeof(size)) return "";
+    std::string value(size, '\0');
+    const ssize_t came = recv(fd_, value.data(), size, MSG_WAITALL);
+    return came == static_cast<ssize_t>(size) ? value : "";
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+TEST_F(MemoryTest, Finding09_TorchsStoreHoldsNoMoreThanItsShare) {
+  const auto store = Connect()->Call(wire::native::OpenStore{.job = "digits"}, kLong);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const std::string& address = store->store;
+  TorchSocket honest(address);
+  honest.Send(TorchSocket::Set("key", std::string(4096, 'x')));
+  ASSERT_EQ(honest.Get("key").size(), 4096u);
+  std::vector<std::unique_ptr<TorchSocket>> hostile;
+  const auto add = [&]() -> TorchSocket& {
+    return *hostile.emplace_back(std::make_unique<TorchSocket>(address));
+  };
+  // One key, named 16,384 times, never read.
+  std::string get = "\x0a" + TorchSocket::Number<uint64_t>(16'384);
+  for (int i = 0; i < 16'384; ++i) get += TorchSocket::Text("key");
+  for (int i = 0; i < 40; ++i) add().Send(get);
+  EXPECT_EQ(honest.Get("key").size(), 4096u);
+  // Waits for 8 MB of names.
+  std::string wait = "\x06" + TorchSocket::Number<uint64_t>(1000);
+  for (int i = 0; i < 1000; ++i) wait += TorchSocket::Text(absl::StrCat(i, std::string(8000, 'k')));
+  for (int i = 0; i < 40; ++i) add().Send(wait);
+  EXPECT_EQ(honest.Get("key").size(), 4096u);
+  // Requests that are never whole.
+  const std::string half = "\x0b" + TorchSocket::Number<uint64_t>(60) + TorchSocket::Text("k") +
+                           TorchSocket::Text(std::string(8 << 20, 'x'));
+  for (int i = 0; i < 40; ++i) add().Send(half);
+  EXPECT_EQ(honest.Get("key").size(), 4096u);
+  EXPECT_LE(Status().held, static_cast<int64_t>(kLimit));
+  EXPECT_THAT(server_.Log(), HasSubstr("memory_max"));
+  hostile.clear();
+  // All of it is given back.
+  const auto until = Clock::now() + kPatience;
+  while (Status().held > static_cast<int64_t>(kLimit / 4) && Clock::now() < until) {
+    std::this_thread::yield();
+  }
+  EXPECT_LT(Status().held, static_cast<int64_t>(kLimit / 4));
+  EXPECT_TRUE(honest.Send(TorchSocket::Set("after", "1")));
+  EXPECT_EQ(honest.Get("after"), "1");
+}
+
+class ClientJobs : public MemoryTest {
+ protected:
+  ClientJobs() : MemoryTest({"--no-client-jobs", "--memory-max", "256MiB"}) {}
+};
+
+TEST_F(ClientJobs, Finding06_AreRefusedWhereTheOperatorSaysSo) {
+  auto client = Connect();
+  const auto made = client->Call(wire::native::CreateJob{.job = "mine", .size = 1}, kLong);
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(ReasonOf(made.status()), "client_jobs_off");
+  const auto opened = client->Call(
+      wire::native::OpenSession{.session = {NewSession()}, .job = "mine", .create_size = 1}, kLong);
+  EXPECT_EQ(ReasonOf(opened.status()), "client_jobs_off");
+}
+
+}  // namespace
+}  // namespace lockstep
