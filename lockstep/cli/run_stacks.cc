@@ -30,6 +30,8 @@ constexpr size_t kFollowedAtOnce = 16;
 // next one.
 constexpr absl::Duration kLongStill = absl::Seconds(8);
 constexpr absl::Duration kAskAgain = absl::Seconds(45);
+// Between two looks that processes feel (gdb, signals): whoever reaches the server may ask for one.
+constexpr absl::Duration kDisturbInterval = absl::Seconds(5);
 
 // By a launcher, or the server, and not by a person.
 bool IsByItself(const StacksAsked& asked) { return !asked.because.empty(); }
@@ -169,9 +171,14 @@ std::vector<launch::ProcessStacks> RunStacks::TakeAll(const StacksAsked& asked) 
   std::vector<launch::StackQuestion> questions;
   std::vector<int64_t> still;
   std::vector<launch::ProcessStacks> taken;
+  // What nobody asked for is not to be felt.
+  const bool wants_to_disturb = (asked.native || asked.signal) && !IsByItself(asked);
+  bool disturbs = false;
   {
     const std::lock_guard lock(mutex_);
     asking_ = true;
+    disturbs = wants_to_disturb && runtime::MonotonicNow() >= disturb_at_;
+    if (disturbs) disturb_at_ = runtime::MonotonicNow() + kDisturbInterval;
     for (const auto& [member, pid] : pids_) {
       if (!IsAskedFor(asked, member)) continue;
       const Time now = runtime::MonotonicNow();
@@ -182,9 +189,8 @@ std::vector<launch::ProcessStacks> RunStacks::TakeAll(const StacksAsked& asked) 
                            .name = absl::StrCat(role_, "/", member),
                            .host = host_,
                            .pid = pid,
-                           // What nobody asked for is not to be felt.
-                           .native = asked.native && !IsByItself(asked),
-                           .signal = asked.signal && !IsByItself(asked)});
+                           .native = asked.native && disturbs,
+                           .signal = asked.signal && disturbs});
       still.push_back(since_us);
     }
   }
@@ -197,7 +203,11 @@ std::vector<launch::ProcessStacks> RunStacks::TakeAll(const StacksAsked& asked) 
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < questions.size(); ++i) {
     taken[i].still_us = still[i];
-    if (questions[i].native || questions[i].signal) standstill_.Disturbed(questions[i].pid);
+    if (disturbs) standstill_.Disturbed(questions[i].pid);
+    if (wants_to_disturb && !disturbs) {
+      taken[i].note = absl::StrCat("without gdb and signals, since the last look with them was ",
+                                   "less than ", absl::FormatDuration(kDisturbInterval), " ago");
+    }
   }
   asking_ = false;
   // So that who asked does not wait for them.

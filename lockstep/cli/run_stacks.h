@@ -63,12 +63,13 @@ class RunStacks {
   AskLastLines ask_last_lines_;
   Say say_;
   std::atomic<bool> stopping_ = false;
-  std::mutex mutex_;                  // guards the next six
+  std::mutex mutex_;                  // guards the next seven
   std::condition_variable stop_;      // with stopping_
   std::map<int32_t, int64_t> pids_;   // by member, of those that run
   std::map<int32_t, int64_t> ended_;  // likewise, of this attempt
   launch::Standstill standstill_;
   bool asking_ = false;   // whoever is asked runs for that
+  Time disturb_at_;       // before it, no look is felt
   bool opened_ = false;   // there is a session
   std::string answered_;  // the last question's id; the watch's thread alone
   std::string kept_;      // the key of the last look at a standstill; the watch's thread alone

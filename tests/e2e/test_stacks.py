@@ -148,6 +148,21 @@ def test_when_a_wait_at_torchs_store_is_given_up_stacks_are_taken_and_kept(tmp_p
         command.end()
 
 
+def test_finding_11_looks_that_processes_feel_are_seldom(hanging):
+    address, _ = hanging
+    looks = [json.loads(ask("stacks", "job", "--native", "--coordinator", address, "-o", "json"))
+             for _ in range(2)]
+    seldom = "since the last look with them was less than 5s ago"
+    assert not any(seldom in one["note"] for one in looks[0]), looks[0]
+    assert all(seldom in one["note"] for one in looks[1]), looks[1]
+
+
+def test_finding_11_only_its_owner_reads_a_bundle(hanging, tmp_path_factory):
+    file = tmp_path_factory.mktemp("bundles") / "job.tar"
+    ask("bundle", "job", "--coordinator", hanging[0], "--to", str(file))
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_bundle_has_all_of_it(hanging, tmp_path_factory):
     address, pids = hanging
     file = tmp_path_factory.mktemp("bundles") / "job.tar"
