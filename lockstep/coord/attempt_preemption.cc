@@ -13,7 +13,6 @@ namespace lockstep::coord {
 namespace {
 
 // Upstream's, unchanged since 2022.
-constexpr absl::string_view kNoticeKey = "RECEIVED_PREEMPTION_NOTICE";
 constexpr absl::string_view kCounterKeys = "PREEMPTION_CURRENT_COUNTER/";
 constexpr absl::string_view kBarrier = "PREEMPTION_SYNC_BARRIER";
 // A death of the past: stock clients then agree at once. When it is time is for us to say.
@@ -63,7 +62,7 @@ void Attempt::Handle(Time now, const ReportSave& request, Effects& out) {
 void Attempt::ReadAlong(Time now, const SetKey& request, Effects& out) {
   if (request.caller.native()) return;
   absl::string_view name = request.key;
-  if (name == kNoticeKey) {
+  if (name == kStockNoticeKey) {
     const std::optional<MemberIndex> member = membership_.Find(request.caller.incarnation);
     // JAX takes every SIGTERM for a preemption, also that by which its launcher ends a failed job.
     if (member && job_.processes[member->value()].ending) return;
@@ -103,7 +102,8 @@ void Attempt::SettlePreemption(Time now, Effects& out) {
   }
   if (preemption_.TakeStockNotice()) {
     Effects unanswered;
-    keys_.Set(now, SetKey{.key = std::string(kNoticeKey), .value = kNow}, std::nullopt, unanswered);
+    keys_.Set(now, SetKey{.key = std::string(kStockNoticeKey), .value = kNow}, std::nullopt,
+              unanswered);
     std::erase_if(unanswered.replies, [](const Reply& reply) { return reply.call == CallId(); });
     Append(std::move(unanswered), out);
   }

@@ -53,8 +53,11 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   view.keys_awaited = keys_.awaited();
   for (const KeyWaits::Slot* slot : keys_.waiters(rows_max)) {
     const auto& [key, waiters] = *slot;
-    KeyWaitView wait{.key = key, .waiters = waiters.size(), .since = waiters.begin()->second.since};
+    KeyWaitView wait{.key = key, .since = now};
     for (const auto& [call, waiter] : waiters) {
+      if (waiter.background) continue;
+      ++wait.waiters;
+      wait.since = std::min(wait.since, waiter.since);
       if (auto member = membership_.Find(waiter.incarnation)) wait.members.push_back(*member);
     }
     std::sort(wait.members.begin(), wait.members.end());

@@ -14,6 +14,7 @@ using lockstep::testing::CoordinatorHarness;
 using lockstep::testing::HasError;
 using lockstep::testing::Succeeded;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // A job of one member, which reads and writes.
@@ -288,6 +289,30 @@ TEST_F(Keys, TheViewCountsThemAndNamesWhoWaits) {
   EXPECT_EQ(view.key_waits[0].waiters, 2u);
   EXPECT_EQ(view.key_waits[0].since, asked);
   EXPECT_THAT(view.key_waits[0].members, ElementsAre(MemberIndex(0)));
+}
+
+// JAX asks for it as long as it lives, on a thread of its own.
+TEST_F(Keys, UseA03_TheStandingQuestionForANoticeOfAPreemptionIsNoWait) {
+  const CallId notice = h.Get(0, "RECEIVED_PREEMPTION_NOTICE");
+  h.Advance(absl::Seconds(4));
+  CoordinatorView view = h.View();
+  EXPECT_TRUE(view.key_waits.empty());
+  EXPECT_EQ(view.keys_awaited, 0u);
+  EXPECT_EQ(view.members[0].doing, "");
+  EXPECT_EQ(view.waits, 1u) << "a parked call it is";
+
+  h.Get(0, "never");
+  view = h.View();
+  ASSERT_EQ(view.key_waits.size(), 1u);
+  EXPECT_EQ(view.key_waits[0].key, "never");
+  EXPECT_EQ(view.keys_awaited, 1u);
+  EXPECT_THAT(view.members[0].doing, HasSubstr("'never'"));
+
+  const CallId another = h.Get(0, "RECEIVED_PREEMPTION_NOTICE");
+  h.Hangup(another);
+  EXPECT_EQ(h.View().keys_awaited, 1u);
+  Put("RECEIVED_PREEMPTION_NOTICE", "2026-01-01T00:00:00+00:00");
+  EXPECT_EQ(h.Value(notice), "2026-01-01T00:00:00+00:00");
 }
 
 TEST_F(Keys, WithANulAreRefusedNotCut) {

@@ -66,6 +66,7 @@ std::optional<Wait> WaitOf(const AgreeOnIndex& request) {
 std::optional<Wait> WaitOf(const LeaveJob&) { return Wait(WaitIndex::Kind::kLeave, ""); }
 std::optional<Wait> WaitOf(const GetAliveMembers&) { return Wait(WaitIndex::Kind::kAlive, ""); }
 std::optional<Wait> WaitOf(const GetKey& request) {
+  if (AsksInBackground(request)) return std::nullopt;
   return Wait(WaitIndex::Kind::kKey, request.key);
 }
 std::optional<Wait> WaitOf(const GetKeys& request) {

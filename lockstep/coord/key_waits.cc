@@ -45,6 +45,7 @@ size_t KeyWaits::CostOf(const GetKeys& request) {
 void KeyWaits::Uncount(const Waiter& waiter) {
   waits_ -= Weight(waiter);
   bytes_ -= waiter.cost;
+  background_ -= waiter.background ? 1 : 0;
   if (waiter.session.none()) return;
   const auto found = session_bytes_.find(waiter.session);
   found->second -= waiter.cost;
@@ -55,6 +56,7 @@ void KeyWaits::Park(absl::string_view key, CallId call, Waiter waiter) {
   waits_ += Weight(waiter);
   bytes_ += waiter.cost;
   if (!waiter.session.none()) session_bytes_[waiter.session] += waiter.cost;
+  background_ += waiter.background ? 1 : 0;
   Slot& slot = *slots_.try_emplace(key).first;
   slot.second.emplace(call, std::move(waiter));
   calls_[call] = &slot;
@@ -66,7 +68,8 @@ void KeyWaits::Park(Time now, const GetKey& request, absl::string_view key) {
         .since = now,
         .asked = request.key,
         .session = request.caller.session,
-        .cost = CostOf(request)});
+        .cost = CostOf(request),
+        .background = AsksInBackground(request)});
 }
 
 void KeyWaits::Get(Time now, const GetKeys& request, KeyLookup lookup, int64_t revision,
@@ -137,10 +140,25 @@ bool KeyWaits::Forget(CallId call) {
   return true;
 }
 
+bool KeyWaits::InBackground(const Slot& slot) const {
+  return slot.first == kStockNoticeKey && slot.second.size() == background_;
+}
+
+size_t KeyWaits::keys() const {
+  const auto notice = background_ > 0 ? slots_.find(kStockNoticeKey) : slots_.end();
+  return slots_.size() - (notice != slots_.end() && InBackground(*notice) ? 1 : 0);
+}
+
 std::vector<const KeyWaits::Slot*> KeyWaits::First(size_t rows_max) const {
+  return Sorted(rows_max, /*all=*/false);
+}
+
+std::vector<const KeyWaits::Slot*> KeyWaits::Sorted(size_t rows_max, bool all) const {
   std::vector<const Slot*> slots;
   slots.reserve(slots_.size());
-  for (const Slot& slot : slots_) slots.push_back(&slot);
+  for (const Slot& slot : slots_) {
+    if (all || !InBackground(slot)) slots.push_back(&slot);
+  }
   const size_t rows = std::min(rows_max, slots.size());
   std::partial_sort(slots.begin(), slots.begin() + rows, slots.end(),
                     [](const Slot* a, const Slot* b) { return a->first < b->first; });
@@ -149,13 +167,13 @@ std::vector<const KeyWaits::Slot*> KeyWaits::First(size_t rows_max) const {
 }
 
 void KeyWaits::FailAll(const ErrorPtr& error, Effects& out) {
-  for (const Slot* slot : First(slots_.size())) {
+  for (const Slot* slot : Sorted(slots_.size(), /*all=*/true)) {
     for (const auto& [call, waiter] : slot->second) out.Fail(call, error);
   }
   slots_.clear();
   calls_.clear();
   session_bytes_.clear();
-  waits_ = bytes_ = 0;
+  waits_ = bytes_ = background_ = 0;
 }
 
 }  // namespace lockstep::coord

@@ -18,6 +18,15 @@
 
 namespace lockstep::coord {
 
+// Under this stock clients are told of a preemption, and each asks for it as long as it lives, on a
+// thread of its own. Upstream's, unchanged since 2022.
+inline constexpr absl::string_view kStockNoticeKey = "RECEIVED_PREEMPTION_NOTICE";
+
+// Nothing in the caller's program waits by it.
+inline bool AsksInBackground(const GetKey& request) {
+  return request.key == kStockNoticeKey && !request.caller.native();
+}
+
 // Keeps each waiting call at one key that is missing: a call for many keys moves on to the next one
 // that is missing whenever its own comes. So a write costs one look-up and the calls that it wakes,
 // however many wait elsewhere.
@@ -39,6 +48,7 @@ class KeyWaits {
     size_t at = 0;                  // which of the many it waits for now
     SessionId session = {};         // none: of a stock client
     size_t cost = 0;                // in bytes
+    bool background = false;        // not shown to people
   };
   using Waiters = absl::btree_map<CallId, Waiter>;  // in the order of arrival
   using Slot = std::pair<const std::string, Waiters>;
@@ -59,9 +69,10 @@ class KeyWaits {
   bool Forget(CallId call);
   void FailAll(const ErrorPtr& error, Effects& out);
 
-  // The first so many, by key.
+  // The first so many of those that somebody waits for in earnest, by key.
   std::vector<const Slot*> First(size_t rows_max) const;
-  size_t keys() const { return slots_.size(); }
+  // How many these are.
+  size_t keys() const;
   // Keys waited for, those of calls for many counted each.
   size_t waits() const { return waits_; }
   // What they cost, in bytes: all, and those of a session.
@@ -75,6 +86,8 @@ class KeyWaits {
   void Park(absl::string_view key, CallId call, Waiter waiter);
   // It waits no longer, or not there.
   void Uncount(const Waiter& waiter);
+  std::vector<const Slot*> Sorted(size_t rows_max, bool all) const;
+  bool InBackground(const Slot& slot) const;
   void AnswerMany(CallId call, const std::vector<std::string>& keys, KeyLookup lookup,
                   int64_t revision, Effects& out) const;
 
@@ -84,6 +97,7 @@ class KeyWaits {
   size_t waits_ = 0;
   size_t bytes_ = 0;
   absl::flat_hash_map<SessionId, size_t> session_bytes_;  // of those that wait; looked up only
+  size_t background_ = 0;  // all at kStockNoticeKey
 };
 
 }  // namespace lockstep::coord
