@@ -152,7 +152,7 @@ void Attempt::ComeBack(Time now, const Admission& request, Effects& out) {
   const ErrorPtr again =
       MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
                 absl::StrCat(job_.NameWithLife(request.member), " registered again"));
-  CancelPoll(request.member, again, out);
+  CancelPoll(now, request.member, again, out);
   Connect(now, request.member);
   NoteRegistration(request.member, request.call);
   alive_.MemberRestarted(request.member, again, out);
@@ -238,7 +238,7 @@ void Attempt::Handle(Time now, const Heartbeat& request, Effects& out) {
       Fail(now, {{request.member, now, error}}, out);
     return out.Fail(call, error);
   }
-  membership_.Heard(now, request.member);
+  membership_.HeardHeartbeat(now, request.member);
   out.Succeed(call, HeartbeatTaken{service_});
 }
 
@@ -271,13 +271,14 @@ void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
   NoteLife(now, request.caller);
   membership_.ConnectionBack(now, request.member);
   ForgetRegistration(request.member);
-  CancelPoll(request.member,
+  CancelPoll(now, request.member,
              MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
                        absl::StrCat("a new request to poll for errors came from the same task, ",
                                     job_.NameWithLife(request.member))),
              out);
   polls_[request.member] = call;
   parked_[call] = {Waiting::kPoll, request.member};
+  membership_.SetPolls(now, request.member, true);
 }
 
 void Attempt::NoteRegistration(MemberIndex member, CallId call) {
@@ -294,12 +295,13 @@ void Attempt::ForgetRegistration(MemberIndex member) {
   unpolled_.erase(call);
 }
 
-void Attempt::CancelPoll(MemberIndex member, const ErrorPtr& error, Effects& out) {
+void Attempt::CancelPoll(Time now, MemberIndex member, const ErrorPtr& error, Effects& out) {
   auto poll = polls_.find(member);
   if (poll == polls_.end()) return;
   parked_.erase(poll->second);
   out.Fail(poll->second, error);
   polls_.erase(poll);
+  membership_.SetPolls(now, member, false);
 }
 
 void Attempt::Handle(Time now, const ReportError& request, Effects& out) {
@@ -393,7 +395,7 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member), " has left"),
            {NoticeKind::kMemberLeft, member});
-  CancelPoll(member, left, out);
+  CancelPoll(now, member, left, out);
   barriers_.MemberGone(member, left, out);
   ForgetTraces(now, member, left, out);
   alive_.MemberChanged(member, out);
@@ -515,6 +517,7 @@ void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
   switch (kind) {
     case Waiting::kPoll:
       polls_.erase(member);
+      membership_.SetPolls(now, member, false);
       // Of a native member the session says how its connection is.
       if (!membership_.Get(member).native()) membership_.ConnectionBroke(now, member);
       break;

@@ -96,14 +96,13 @@ void Attempt::TellTurns(Time now, Effects& out) {
   for (const Membership::Turn& turn : membership_.TakeTurns()) {
     if (told_.contains(turn.member)) continue;  // it is expected to go
     const Membership::Member& member = membership_.Get(turn.member);
-    const Time lost = std::min(member.last_heard + job_.options.heartbeat_timeout,
-                               member.broke() ? member.link_due : Time::Infinite());
     const bool silent = turn.suspect && !member.broke();
     if (silent && !heard) heard = ListHostsHeard();
     auto suspect = [&](absl::string_view why) {
-      return absl::StrCat(
-          " is suspect: ", why, silent ? SilentHostText(now, turn.member, *heard) : "",
-          "; it is lost if nothing is heard of it for another ", FormatSpan(lost - now));
+      return absl::StrCat(" is suspect: ", why,
+                          silent ? SilentHostText(now, turn.member, *heard) : "",
+                          "; it is lost if nothing is heard of it for another ",
+                          FormatSpan(membership_.LostAt(member) - now));
     };
     std::string text;
     if (!turn.suspect) {

@@ -189,7 +189,6 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
     view.since = since;
     view.why = std::move(why);
   };
-  const absl::Duration silent = now - member.last_heard;
   if (member.state == MemberState::kError && !member.ever_registered) {
     become(MemberCondition::kMissing, member.since, "it had not come when the attempt failed");
   } else if (member.state == MemberState::kError) {
@@ -218,9 +217,8 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
            "its connection was closed, since nothing came over it");
   } else if (told_.contains(index)) {
     become(MemberCondition::kFailed, member.since, "it was told of the failure, and ends by it");
-  } else if (member.suspect || silent > kSilentIsSuspect * job_.options.heartbeat_timeout) {
-    become(MemberCondition::kSuspect, member.last_heard,
-           absl::StrCat("nothing was heard of it for ", FormatSpan(silent)));
+  } else if (member.suspect || now > membership_.SuspectAt(member)) {
+    become(MemberCondition::kSuspect, member.last_heard, membership_.DescribeSilence(now, member));
   } else {
     view.condition = MemberCondition::kConnected;
   }

@@ -21,6 +21,8 @@ TEST(Conformance, Row009_BothFallSilentAndBothPollsSayUnavailable) {
   h.RegisterAll();
   const CallId poll0 = h.Poll(0);
   const CallId poll1 = h.Poll(1);
+  h.Advance(absl::Seconds(10));
+  for (int member : {0, 1}) h.Heartbeat(member);  // so often are they to be expected
 
   h.Advance(absl::Seconds(101));
 
@@ -36,6 +38,8 @@ TEST(Conformance, Row010_OnlyTheStaleTaskIsNamedToBothPolls) {
   const CallId poll0 = h.Poll(0);
   const CallId poll1 = h.Poll(1);
   h.KeepAlive({0});
+  h.Advance(absl::Seconds(10));
+  h.Heartbeat(1);  // so often is it to be expected
 
   h.Advance(absl::Seconds(101));
 

@@ -184,6 +184,8 @@ TEST_F(Loss, ThoseWhoWereToldAreShownAsFailedSinceTheyEndByIt) {
 }
 
 TEST_F(Loss, AnyRequestIsASignOfLife) {
+  h.KeepAlive({0, 1, 2});
+  h.Advance(absl::Seconds(10));  // a heartbeat each
   h.KeepAlive({0, 2});
   h.Advance(absl::Seconds(60));
   h.Set(1, "k", "v");
@@ -239,6 +241,8 @@ TEST_F(Loss, AStoppedProcessIsASuspectUntilItContinues) {
 }
 
 TEST_F(Loss, AStoppedProcessIsLostByItsHeartbeatsOnly) {
+  h.KeepAlive({0, 1, 2});
+  h.Advance(absl::Seconds(10));  // a heartbeat each
   h.KeepAlive({0, 2});
   h.ProcessStopped(1, 52);
 
@@ -249,6 +253,73 @@ TEST_F(Loss, AStoppedProcessIsLostByItsHeartbeatsOnly) {
 
   EXPECT_THAT(h.Reply(polls[0]),
               HasError(StatusCode::kUnavailable, Reason::kHeartbeatTimeout, "task/1"));
+}
+
+// Each client's own time-out sets the period of its heartbeats, and is not on the wire.
+TEST_F(Loss, StockMembersWithLongTimeoutsLiveBesideAShortOne) {
+  const std::vector<int> periods_s = {150, 600, 50};  // heartbeat_timeout of 300, 1200 and 100
+  for (int second = 1; second <= 3600; ++second) {
+    h.Advance(absl::Seconds(1));
+    for (int i = 0; i < 3; ++i) {
+      if (second % periods_s[i] == 0) h.Heartbeat(i);
+    }
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(h.Condition(i), MemberCondition::kConnected) << i;
+    EXPECT_TRUE(h.Pending(polls[i])) << i;
+  }
+  EXPECT_TRUE(h.View().errors.empty());
+}
+
+TEST_F(Loss, AStockMemberIsASuspectUntilItsOwnPeriodIsOverdue) {
+  h.Advance(absl::Seconds(50));
+  for (int i : {0, 2}) h.Heartbeat(i);
+  h.KeepAlive({0, 2});
+  h.Advance(absl::Seconds(20));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect) << "nobody knows its period yet";
+  EXPECT_THAT(h.notices().back().text,
+              HasSubstr("nothing was heard of it for 1m; it is lost if nothing is heard of it for "
+                        "another 24m"));
+  EXPECT_THAT(h.Member(1).why,
+              HasSubstr("for 1m10s; it is lost if nothing is heard of it for another 23m50s"));
+
+  h.Advance(absl::Seconds(80));
+  h.Heartbeat(1);
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+  EXPECT_THAT(h.notices().back().text, HasSubstr("heard of again"));
+  h.Advance(absl::Seconds(225) - absl::Nanoseconds(1));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+  h.Advance(absl::Nanoseconds(1));
+  EXPECT_THAT(h.notices().back().text,
+              HasSubstr("nothing was heard of it for 3m45s; it is lost if nothing is heard of it "
+                        "for another 2m30s"));
+  h.Advance(absl::Seconds(150) - absl::Nanoseconds(1));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect);
+  EXPECT_TRUE(h.Pending(polls[0]));
+  h.Advance(absl::Nanoseconds(1));
+  EXPECT_THAT(h.Reply(polls[0]),
+              HasError(StatusCode::kUnavailable, Reason::kHeartbeatTimeout, "task/1", "6m15s"));
+}
+
+TEST_F(Loss, WhoseConnectionBreaksIsLostByThatWhateverItsPeriod) {
+  h.Advance(absl::Seconds(150));
+  for (int i = 0; i < 3; ++i) h.Heartbeat(i);
+  h.Hangup(polls[1]);
+  h.Advance(absl::Milliseconds(200));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
+}
+
+TEST(LossWithoutAPoll, IsAfterHeartbeatTimeoutWhateverThePeriod) {
+  CoordinatorHarness h({.size = 2});
+  h.RegisterAll();
+  h.Poll(0);
+  h.Advance(absl::Seconds(99));
+  h.Heartbeat(1);
+  h.KeepAlive({0});
+  h.Advance(absl::Seconds(100) - absl::Nanoseconds(1));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect);
+  h.Advance(absl::Nanoseconds(1));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
 }
 
 TEST_F(Loss, TheViewKnowsHostProcessAndAddress) {

@@ -111,6 +111,8 @@ TEST_F(Notices, TellWhoBecomesSuspectByItsConnectionAndComesBack) {
 
 TEST_F(Notices, TellWhoIsSilentForLong) {
   h.KeepAlive({0, 1});
+  h.Advance(absl::Seconds(10));
+  h.Heartbeat(2);
   h.Advance(absl::Seconds(59));
   EXPECT_THAT(Of(NoticeKind::kMemberSuspect), IsEmpty());
   EXPECT_EQ(h.Condition(2), MemberCondition::kConnected);
@@ -124,10 +126,12 @@ TEST_F(Notices, TellWhoIsSilentForLong) {
   EXPECT_THAT(Of(NoticeKind::kMemberRecovered), SizeIs(1));
   EXPECT_EQ(h.Condition(2), MemberCondition::kConnected);
 
-  // From then on it counts anew.
-  h.Advance(absl::Seconds(60));
+  // From then on it counts anew, by 2.5 times the minute that was between its heartbeats.
+  h.Advance(absl::Seconds(89));
+  EXPECT_THAT(Of(NoticeKind::kMemberSuspect), SizeIs(1));
+  h.Advance(absl::Seconds(1));
   EXPECT_THAT(Of(NoticeKind::kMemberSuspect), SizeIs(2));
-  h.Advance(absl::Seconds(39));
+  h.Advance(absl::Seconds(59));
   EXPECT_THAT(Of(NoticeKind::kMemberLost), IsEmpty());
   h.Advance(absl::Seconds(1));
   EXPECT_THAT(Of(NoticeKind::kMemberLost), SizeIs(1));
@@ -145,7 +149,7 @@ TEST_F(Notices, TellOfAHostThatFellSilent) {
       << "task/1, of the same host, is heard";
   h.KeepAlive({0});
   h.Heartbeat(2);
-  h.Advance(absl::Seconds(60));
+  h.Advance(absl::Seconds(90));
 
   const std::vector<std::string> told = Of(NoticeKind::kMemberSuspect);
   ASSERT_THAT(told, SizeIs(3));

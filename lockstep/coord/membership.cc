@@ -21,6 +21,20 @@ bool BeganEarlier(const Membership::Loss& a, const Membership::Loss& b) {
 
 }  // namespace
 
+void Heartbeats::Note(Time now) {
+  if (last_ && now - *last_ < kHeartbeatAgain) return;
+  if (last_) {
+    periods_[next_] = std::min(now - *last_, kPeriodMax);
+    next_ = (next_ + 1) % kPeriodsKept;
+    seen_ = true;
+  }
+  last_ = now;
+}
+
+absl::Duration Heartbeats::period() const {
+  return seen_ ? *std::max_element(periods_.begin(), periods_.end()) : kUnseenPeriod;
+}
+
 Membership::Membership(JobRecord& job)
     : job_(job), members_(job.options.size), taken_from_(job.options.size) {}
 
@@ -206,6 +220,7 @@ void Membership::SetState(Time now, MemberIndex member, MemberState state) {
     m.link = Link::kUp;
     m.suspect = false;
     m.told = false;
+    m.polls = false;
     --connected_;
   }
   failed_ += (state == MemberState::kError) - (m.state == MemberState::kError);
@@ -215,6 +230,8 @@ void Membership::SetState(Time now, MemberIndex member, MemberState state) {
   NoteChange(member);
   if (state == MemberState::kConnected) {
     m.was_in = true;
+    m.polled = now;
+    m.heartbeats = Heartbeats(now);
     ++connected_;
     Enter(member);
   }
@@ -250,8 +267,24 @@ void Membership::BecomeSuspect(MemberIndex member, Time since) {
 void Membership::BecomeWell(Time now, MemberIndex member) {
   Member& m = Its(member);
   m.suspect = false;
+  EnterEarlier(member);
   job_.Touch(member);
   if (std::exchange(m.told, false)) turns_.push_back({member, false, Link::kUp, now});
+}
+
+void Membership::HeardHeartbeat(Time now, MemberIndex member) {
+  Member& m = Its(member);
+  m.heartbeats.Note(now);
+  Heard(now, member);
+  EnterEarlier(member);
+}
+
+void Membership::SetPolls(Time now, MemberIndex member, bool polls) {
+  Member& m = Its(member);
+  if (m.state != MemberState::kConnected) return;
+  m.polls = polls;
+  m.polled = now;
+  EnterEarlier(member);
 }
 
 std::vector<Membership::Turn> Membership::TakeTurns() {
@@ -314,7 +347,10 @@ void Membership::Restored(Time now, int64_t version) {
   for (int32_t i = 0; i < size(); ++i) {
     const MemberIndex member(i);
     if (Get(member).state != MemberState::kConnected) continue;
-    Its(member).last_heard = now;
+    Member& m = Its(member);
+    m.last_heard = now;
+    m.polled = now;
+    m.heartbeats = Heartbeats();
     SetLink(member, Link::kRestarted, now, now + job_.options.restart_grace);
   }
 }
@@ -337,16 +373,52 @@ record::MemberChanged Membership::RecordOf(MemberIndex member) const {
           .session = m.session};
 }
 
-Time Membership::TimeOut(const Member& member) const {
-  const double part = member.suspect ? 1 : kSilentIsSuspect;
-  const Time silent = member.last_heard + part * job_.options.heartbeat_timeout;
+Time Membership::SilentSince(const Member& member) {
+  if (member.native() || member.polls) return member.last_heard;
+  return std::max(member.last_heard, member.polled);
+}
+
+absl::Duration Membership::Patience(const Member& member) const {
+  const absl::Duration usual = job_.options.heartbeat_timeout;
+  if (member.native() || !member.polls) return usual;
+  return std::max(usual, kSilentPeriods * member.heartbeats.period());
+}
+
+std::string Membership::DescribeSilence(Time now, const Member& member) const {
+  const std::string text =
+      absl::StrCat("nothing was heard of it for ", FormatSpan(now - member.last_heard));
+  if (Patience(member) <= job_.options.heartbeat_timeout) return text;
+  return absl::StrCat(text, "; it is lost if nothing is heard of it for another ",
+                      FormatSpan(LostAt(member) - now));
+}
+
+Time Membership::SuspectAt(const Member& member) const {
+  // Doubt comes early when it is not known what to expect.
+  const bool known = member.heartbeats.seen();
+  const absl::Duration patience = known ? Patience(member) : job_.options.heartbeat_timeout;
+  return SilentSince(member) + kSilentIsSuspect * patience;
+}
+
+Time Membership::LostAt(const Member& member) const {
+  const Time silent = SilentSince(member) + Patience(member);
   return member.broke() ? std::min(silent, member.link_due) : silent;
+}
+
+Time Membership::TimeOut(const Member& member) const {
+  return member.suspect ? LostAt(member) : SuspectAt(member);
 }
 
 void Membership::Enter(MemberIndex member) {
   Member& m = Its(member);
   m.entry = TimeOut(m);
   time_outs_.emplace(*m.entry, member);
+}
+
+void Membership::EnterEarlier(MemberIndex member) {
+  const Member& m = Get(member);
+  if (!m.entry || *m.entry <= TimeOut(m)) return;
+  Withdraw(member);
+  Enter(member);
 }
 
 void Membership::Withdraw(MemberIndex member) {

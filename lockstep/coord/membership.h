@@ -1,6 +1,7 @@
 // Who is in an attempt, in which life, and since when nothing was heard of them. Pure.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <set>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/base/time.h"
 #include "lockstep/coord/admission.h"
@@ -17,8 +19,39 @@
 
 namespace lockstep::coord {
 
-// Of heartbeat_timeout; stock clients send a heartbeat every half, so that by then one is overdue.
+// Of what a member may be silent for before it is lost; stock clients send a heartbeat every half
+// of their own time-out, so that by then one is overdue.
 inline constexpr double kSilentIsSuspect = 0.6;
+
+// A stock client's time-out is not on the wire, and sets the period of its heartbeats: from 0.5 s
+// up. As long as its error poll stands, it may be silent for so many periods as were seen of it...
+inline constexpr double kSilentPeriods = 2.5;
+// ...the longest of the last so many, since one may be cut by a retry, or stretched by a pause...
+inline constexpr int kPeriodsKept = 3;
+// ...taken for this before the first (of a client with a time-out of 20 minutes)...
+inline constexpr absl::Duration kUnseenPeriod = absl::Minutes(10);
+// ...and for no more than this, so that nobody earns itself a life without heartbeats.
+inline constexpr absl::Duration kPeriodMax = absl::Hours(1);
+// What follows another within this is the same heartbeat, sent again.
+inline constexpr absl::Duration kHeartbeatAgain = absl::Milliseconds(400);
+
+// The periods between the heartbeats of one life of a stock member.
+class Heartbeats {
+ public:
+  // It began to send them then, the first after a period. Not said: the first one tells nothing.
+  explicit Heartbeats(std::optional<Time> since = std::nullopt) : last_(since) {}
+
+  void Note(Time now);
+  // The period that it has; none seen yet: kUnseenPeriod.
+  bool seen() const { return seen_; }
+  absl::Duration period() const;
+
+ private:
+  std::optional<Time> last_;
+  std::array<absl::Duration, kPeriodsKept> periods_;  // zero where there is none yet
+  int next_ = 0;
+  bool seen_ = false;
+};
 
 // Holds the state of each member, and says which ones are to be given up and when.
 //
@@ -35,9 +68,11 @@ inline constexpr double kSilentIsSuspect = 0.6;
 // Invariants: (1) a member's newest incarnation is never one that it had before; (2) every
 // connected member has exactly one entry in the time-outs; (3) the first error of a member stays.
 //
-// Threads: thread-compatible. Time: heartbeat_timeout counts from the last sign of life, and so
-// does the part of it (kSilentIsSuspect) after which a member is suspect; connection_grace
-// (session_grace of a native member) from the break, restart_grace from the restart of the server.
+// Threads: thread-compatible. Time: heartbeat_timeout counts from the last sign of life, which a
+// parked poll is as long as it stands, and so does the part of it (kSilentIsSuspect) after which a
+// member is suspect; while a stock member's poll stands, the longer time above counts from the last
+// sign of life. connection_grace (session_grace of a native member) counts from the break,
+// restart_grace from the restart of the server.
 class Membership {
  public:
   // How a connected member hangs on the server.
@@ -69,6 +104,7 @@ class Membership {
     Labels labels;
     std::optional<int64_t> step;  // this and `phase`: as far as it said
     std::string phase;
+    bool polls = false;  // while connected: its error poll stands
 
     bool native() const { return !session.none(); }
     bool broke() const { return link == Link::kBroken || link == Link::kRestarted; }
@@ -77,8 +113,10 @@ class Membership {
     friend class Membership;
     std::optional<Time> entry;  // its place in time_outs_
     size_t lives_here = 0;      // how many of its kept lives belong to this attempt
-    bool noted = false;         // is in changed_
-    bool told = false;          // with `suspect`: a turn says so
+    Time polled;                // its poll stood until then
+    Heartbeats heartbeats;
+    bool noted = false;  // is in changed_
+    bool told = false;   // with `suspect`: a turn says so
   };
 
   // A connected member became suspect, or is well again. `since`: when its trouble began.
@@ -141,6 +179,10 @@ class Membership {
     if (m.link == Link::kRestarted) ConnectionBack(now, member);  // it has found the server again
     if (m.link == Link::kUp) BecomeWell(now, member);
   }
+  // A heartbeat of its own, which is a sign of life as well.
+  void HeardHeartbeat(Time now, MemberIndex member);
+  // Whether the member's error poll is parked.
+  void SetPolls(Time now, MemberIndex member, bool polls);
   // Where the member is in its work; true when that is news.
   bool NoteProgress(MemberIndex member, std::optional<int64_t> step, const std::string& phase);
 
@@ -168,6 +210,13 @@ class Membership {
 
   Time NextDeadline() const;
 
+  // When a connected member of which nothing more is heard becomes suspect by that, and when it is
+  // lost.
+  Time SuspectAt(const Member& member) const;
+  Time LostAt(const Member& member) const;
+  // "nothing was heard of it for 1m10s": and when it is lost, if that is later than usual.
+  std::string DescribeSilence(Time now, const Member& member) const;
+
   // Connected members whose time is up at `now`, in the order in which their trouble began, ties by
   // index. Those stay connected: the caller decides. Who was silent for long becomes suspect.
   std::vector<Loss> Overdue(Time now);
@@ -181,8 +230,11 @@ class Membership {
   // To change it.
   Member& Its(MemberIndex member) { return members_.Mutable(Place(member)); }
   void SetLabels(Member& member, const Labels& labels);
+  static Time SilentSince(const Member& member);
+  absl::Duration Patience(const Member& member) const;
   Time TimeOut(const Member& member) const;
   void Enter(MemberIndex member);
+  void EnterEarlier(MemberIndex member);
   void Withdraw(MemberIndex member);
   void SetState(Time now, MemberIndex member, MemberState state);
   void SetLink(MemberIndex member, Link link, Time since, Time due);

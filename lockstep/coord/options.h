@@ -28,8 +28,8 @@ struct CoordinatorOptions {
 
   // From the first registration of an attempt until the last; then the attempt fails.
   absl::Duration register_timeout = absl::Minutes(60);
-  // From the last sign of life until a member is lost. Stock clients send one every
-  // half of *their own* time-out, which is not on the wire: below 100 s healthy jobs are killed.
+  // From the last sign of life until a member is lost. Stock clients send one every half of *their
+  // own* time-out, which is not on the wire: one that polls has longer (kSilentPeriods).
   absl::Duration heartbeat_timeout = absl::Seconds(100);
   // From the first member that shuts down until the last; zero: no shutdown barrier, each leaves
   // alone.

@@ -149,7 +149,7 @@ TEST(CommandLine, TheReferenceHasEveryOption) {
   config::ExpectReference(LOCKSTEP_CLI_DOCUMENT, declared.table);
 }
 
-TEST(CommandLine, AHeartbeatTimeoutThatKillsStockClientsIsWarnedAbout) {
+TEST(CommandLine, AHeartbeatTimeoutThatKillsStockClientsWithoutAPollIsWarnedAbout) {
   EXPECT_THAT(Good({"--job", "a=1", "--heartbeat-timeout", "99s"}).warnings,
               ElementsAre(HasSubstr("every 50s")));
   EXPECT_THAT(Good({"--job", "a=1", "--heartbeat-timeout", "100s"}).warnings, IsEmpty());

@@ -60,9 +60,9 @@ void DeclareTimes(DeclaredOptions& declared) {
                  "From the first member that registers until the last; then the attempt fails.");
   table.Duration(
       "heartbeat-timeout", &options.heartbeat_timeout,
-      "From the last sign of life until a silent member is lost. Stock clients give one\n"
-      "only every 50s: keep it at 100s or more for them. (A member that dies is seen by\n"
-      "its connection, at once.)");
+      "From the last sign of life until a silent member is lost. A stock client whose poll\n"
+      "for errors stands has longer when its own heartbeats are rare: 2.5 times the period\n"
+      "that was seen of them. (A member that dies is seen by its connection, at once.)");
   table.Duration("shutdown-timeout", &options.shutdown_timeout,
                  "From the first member that shuts down until the last; 0: each leaves alone.",
                  /*may_be_zero=*/true);

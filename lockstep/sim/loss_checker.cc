@@ -1,6 +1,9 @@
+#include <algorithm>
+#include <deque>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/coord/membership.h"
 #include "lockstep/sim/checker.h"
 #include "lockstep/sim/describe.h"
 #include "lockstep/sim/event_fields.h"
@@ -52,10 +55,20 @@ class LossChecker : public Checker {
     std::optional<Time> broken;  // its poll ended, and it has not polled since
     // The call that let it in, until it polls: its end says that the answer did not arrive.
     std::optional<CallId> unpolled;
+    std::optional<CallId> poll;  // that stands
+    bool polled = false;         // one stood before this step
+    Time polled_until;
+    Time beat;  // its newest heartbeat, or when it was let in
+    std::deque<absl::Duration> periods;
   };
 
   void Note(const Step& step) {
+    for (Member& member : members_) member.polled = member.poll.has_value();
     for (const AnsweredCall& call : step.calls.answered()) {
+      if (const auto* beat = std::get_if<coord::Heartbeat>(&call.asked.event)) {
+        Member* member = call.reply->error ? nullptr : Find(beat->member, beat->incarnation);
+        if (member != nullptr) NotePeriod(step.now, *member);
+      }
       const auto* request = std::get_if<coord::RegisterMember>(&call.asked.event);
       if (request == nullptr || call.reply->error) continue;
       Member& member = members_[request->member.value()];
@@ -65,6 +78,9 @@ class LossChecker : public Checker {
         member.life = request->incarnation;
         member.broken.reset();
         member.unpolled = call.asked.call;
+        member.poll.reset();
+        member.polled_until = member.beat = step.now;
+        member.periods.clear();
       }
       member.heard = step.now;
     }
@@ -77,7 +93,13 @@ class LossChecker : public Checker {
       if (member != nullptr && step.calls.open().contains(poll->caller.call)) {
         member->broken.reset();
         member->unpolled.reset();
+        member->poll = poll->caller.call;
       }
+    }
+    for (Member& member : members_) {
+      if (!member.poll || step.calls.open().contains(*member.poll)) continue;
+      member.poll.reset();
+      member.polled_until = step.now;
     }
     if (const auto* left = step.As<coord::CallLeft>()) {
       for (size_t i = 0; i < members_.size(); ++i) {
@@ -98,6 +120,22 @@ class LossChecker : public Checker {
     }
   }
 
+  static void NotePeriod(Time now, Member& member) {
+    if (now - member.beat < coord::kHeartbeatAgain) return;
+    member.periods.push_back(std::min(now - member.beat, coord::kPeriodMax));
+    if (member.periods.size() > coord::kPeriodsKept) member.periods.pop_front();
+    member.beat = now;
+  }
+
+  // How long it may be silent, whose poll stands or does not.
+  absl::Duration Patience(const Member& member, bool polls) const {
+    if (!polls) return options_.heartbeat_timeout;
+    const absl::Duration period =
+        member.periods.empty() ? coord::kUnseenPeriod
+                               : *std::max_element(member.periods.begin(), member.periods.end());
+    return std::max(options_.heartbeat_timeout, coord::kSilentPeriods * period);
+  }
+
   // Null when that is not the member's life, or nobody's.
   Member* Find(MemberIndex member, Incarnation life) {
     if (member.value() < 0 || member.value() >= options_.size) return nullptr;
@@ -107,7 +145,8 @@ class LossChecker : public Checker {
 
   bool Justified(const Step& step, MemberIndex index, int failures) const {
     const Member& member = members_[index.value()];
-    if (step.now - member.heard >= options_.heartbeat_timeout) return true;
+    const Time silent = member.polled ? member.heard : std::max(member.heard, member.polled_until);
+    if (step.now - silent >= Patience(member, member.polled)) return true;
     // With any failure, and when a new life comes, whose connection is broken is given up at once.
     const bool new_life = step.As<coord::RegisterMember>() != nullptr;
     if (member.broken &&
@@ -125,7 +164,10 @@ class LossChecker : public Checker {
       return absl::StrCat(view.name, " broke its connection at ", FormatTime(*member.broken),
                           " and is not lost");
     }
-    if (view.last_heard && step.now - *view.last_heard >= options_.heartbeat_timeout) {
+    const bool polls = member.poll.has_value();
+    const Time until = polls ? Time() : member.polled_until;
+    if (view.last_heard &&
+        step.now - std::max(*view.last_heard, until) >= Patience(member, polls)) {
       return absl::StrCat(view.name, " was heard of last at ", FormatTime(*view.last_heard),
                           " and is not lost");
     }

@@ -89,6 +89,10 @@ Scenario DrawScenario(uint64_t seed) {
   scenario.attempts_max = static_cast<int>(random.Between(2, 6));
   scenario.faults_last = random.Between(absl::Seconds(20), absl::Seconds(90));
   scenario.fault_period = random.Between(absl::Milliseconds(500), absl::Seconds(15));
+  // Their own time-out is not the server's business, and may be longer.
+  if (random.Percent(25)) {
+    scenario.client_period *= static_cast<double>(random.Between(2, 8));
+  }
   return scenario;
 }
 
@@ -97,6 +101,7 @@ std::string Describe(const Scenario& scenario) {
   std::string text = absl::StrCat(
       "size=", options.size, options.recoverable ? " recoverable" : "", " heartbeat=",
       absl::FormatDuration(absl::Trunc(options.heartbeat_timeout, absl::Milliseconds(1))),
+      " period=", absl::FormatDuration(absl::Trunc(scenario.client_period, absl::Milliseconds(1))),
       " shutdown=",
       absl::FormatDuration(absl::Trunc(options.shutdown_timeout, absl::Milliseconds(1))),
       " grace=", absl::FormatDuration(absl::Trunc(options.connection_grace, absl::Milliseconds(1))),

@@ -6,7 +6,7 @@ import pytest
 
 from older_wire import ERROR_PAYLOAD, task
 from wire import (BARRIER_ERROR, CONNECTED, COORDINATION_ERROR, DISCONNECTED, ERROR,
-                  SERVICE_MISMATCH, decode, register_all)
+                  SERVICE_MISMATCH, decode, register_all, show_period)
 
 pytestmark = pytest.mark.older
 
@@ -57,6 +57,7 @@ def test_row_003_older_heartbeat_of_another_life(two):
 def test_row_010_older_one_goes_silent(make_job):
     one, other = make_job(2, heartbeat_timeout=2).older_members()
     polls = [one.poll(), other.poll()]
+    show_period(polls[0], [one, other])
     while True:
         one.heartbeat().value()
         try:

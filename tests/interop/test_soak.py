@@ -7,6 +7,7 @@ from members import all_of, assert_parked, stopped
 pytestmark = [pytest.mark.soak, pytest.mark.only_lockstep, pytest.mark.timeout(600)]
 
 PARKED = 10_000
+IDLE_S = 160  # longer than the longest period of a heartbeat, and than the server's time-out
 
 
 def threads_of(pid):
@@ -26,6 +27,18 @@ def test_ten_thousand_parked_calls_cost_no_thread(make_job):
         other.call("InsertKeyValue", kv={"key": f"k/{number}", "value": b"v"})
 
     assert all(call.value()["kv"]["value"] == b"v" for call in parked)
+
+
+def test_timeouts_of_300_live_beside_one_of_100_at_a_default_server(make_job):
+    job = make_job(3)
+    members = [job.member(index, heartbeat_timeout=own)
+               for index, own in enumerate((300, 300, 100))]
+    all_of([member.start("connect") for member in members])
+    waiting = [member.start("wait_at_barrier", "b", 600_000) for member in members[:2]]
+    assert_parked(*waiting, seconds=IDLE_S)
+    assert job.server.status()["errors"] == []
+    all_of(waiting + [members[2].start("wait_at_barrier", "b", 600_000)])
+    all_of([member.start("shutdown") for member in members])
 
 
 def test_stopped_for_half_a_minute(make_job):

@@ -8,6 +8,7 @@ import pytest
 from members import all_of, assert_parked, stopped
 
 PAUSE_S = 3
+IDLE_S = 15
 
 
 def test_stopped_while_others_wait(make_job):
@@ -51,6 +52,21 @@ def test_cut_off_while_others_wait(make_job, make_proxied):
     proxy.release()
 
     all_of(waiting)
+    all_of([member.start("shutdown") for member in members])
+
+
+@pytest.mark.mended("a client whose time-out is longer than the service's is lost while it is well")
+def test_clients_with_longer_timeouts_of_their_own_are_not_lost(make_job):
+    """They send a heartbeat every 10 s, 20 s and 1 s."""
+    job = make_job(3, heartbeat_timeout=2)
+    members = [job.member(index, heartbeat_timeout=own) for index, own in enumerate((20, 40, 2))]
+    all_of([member.start("connect") for member in members])
+    waiting = [member.start("wait_at_barrier", "b", 120_000) for member in members[:2]]
+
+    assert_parked(*waiting, seconds=IDLE_S)
+
+    assert job.server.status()["errors"] == []
+    all_of(waiting + [members[2].start("wait_at_barrier", "b", 120_000)])
     all_of([member.start("shutdown") for member in members])
 
 

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from wire import CONNECTED, COORDINATION_ERROR, DISCONNECTED, ERROR, SERVICE_MISMATCH
+from wire import (CONNECTED, COORDINATION_ERROR, DISCONNECTED, ERROR, SERVICE_MISMATCH,
+                  show_period)
 
 
 @pytest.fixture
@@ -56,6 +57,7 @@ def test_row_004_register_again_in_the_same_life(two):
 def test_row_009_all_go_silent(make_job):
     one, other = make_job(2, heartbeat_timeout=1).wire_members()
     polls = [one.poll(), other.poll()]
+    show_period(polls[0], [one, other])
     for poll in polls:
         refused = poll.refusal()
         assert refused.code == "UNAVAILABLE"
@@ -72,6 +74,7 @@ def test_row_009_all_go_silent(make_job):
 def test_row_010_one_goes_silent(make_job):
     one, other = make_job(2, heartbeat_timeout=2).wire_members()
     polls = [one.poll(), other.poll()]
+    show_period(polls[0], [one, other])
     while True:
         one.heartbeat().value()
         try:

@@ -266,6 +266,16 @@ class Wire:
         self._channel.close()
 
 
+def show_period(poll, members):
+    """Each sends a heartbeat half a second after it came: as often as one may be expected of it.
+
+    A server need not take a silence for a death before it knows that.
+    """
+    poll.assert_parked(0.5)
+    for member in members:
+        member.heartbeat().value()
+
+
 class WireMember(Wire):
     """One life of one member."""
 
