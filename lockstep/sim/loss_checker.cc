@@ -146,7 +146,7 @@ class LossChecker : public Checker {
   bool Justified(const Step& step, MemberIndex index, int failures) const {
     const Member& member = members_[index.value()];
     const Time silent = member.polled ? member.heard : std::max(member.heard, member.polled_until);
-    if (step.now - silent >= Patience(member, member.polled)) return true;
+    if (step.now >= silent + Patience(member, member.polled)) return true;
     // With any failure, and when a new life comes, whose connection is broken is given up at once.
     const bool new_life = step.As<coord::RegisterMember>() != nullptr;
     if (member.broken &&
@@ -167,7 +167,7 @@ class LossChecker : public Checker {
     const bool polls = member.poll.has_value();
     const Time until = polls ? Time() : member.polled_until;
     if (view.last_heard &&
-        step.now - std::max(*view.last_heard, until) >= Patience(member, polls)) {
+        step.now >= std::max(*view.last_heard, until) + Patience(member, polls)) {
       return absl::StrCat(view.name, " was heard of last at ", FormatTime(*view.last_heard),
                           " and is not lost");
     }
