@@ -109,6 +109,22 @@ std::string RunsAlreadyText(const FoundJob& job) {
       job.address.job, names);
 }
 
+std::string RecoverabilityText(const std::string& job, bool is, bool wanted) {
+  if (is == wanted) return "";
+  if (wanted) {
+    return absl::StrFormat(
+        "JAX_ENABLE_RECOVERABILITY asks for a job that goes on when members fail, and job \"%s\" "
+        "is "
+        "not recoverable: delete it and make it so (lockstep job create NAME=SIZE --recoverable, "
+        "or --recoverable %s of the server), or unset the variable",
+        job, job);
+  }
+  return absl::StrFormat(
+      "job \"%s\" is recoverable, though JAX_ENABLE_RECOVERABILITY says that it is not: members "
+      "that fail are waited for, and nobody else is told",
+      job);
+}
+
 namespace {
 
 absl::StatusOr<std::unique_ptr<link::Client>> Connect(const std::string& coordinator) {
@@ -162,8 +178,22 @@ absl::StatusOr<std::string> OpenStoreOf(const launch::JobAddress& address, int64
   }
 }
 
+// To make a job once more changes nothing, and says whether it was asked for as it is.
+absl::StatusOr<std::optional<bool>> IsRecoverable(const launch::JobAddress& address, int32_t size) {
+  const auto client = Connect(address.link);
+  if (!client.ok()) return client.status();
+  for (const bool recoverable : {false, true}) {
+    const auto same = (*client)->Call(
+        wire::native::CreateJob{.job = address.job, .size = size, .recoverable = recoverable},
+        kTimeout);
+    if (same.ok()) return recoverable;
+    if (!absl::IsAlreadyExists(same.status())) return same.status();
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<FoundJob> LookUpJobOfNodes(const std::string& coordinator, const std::string& job,
-                                          int32_t size, IfMissing if_missing) {
+                                          int32_t size, bool recoverable, IfMissing if_missing) {
   const auto client = Connect(coordinator);
   if (!client.ok()) return client.status();
   auto reply = (*client)->Call(wire::native::StatusRequest{}, kTimeout);
@@ -178,7 +208,8 @@ absl::StatusOr<FoundJob> LookUpJobOfNodes(const std::string& coordinator, const 
                       .size = size,
                       .missing = true};
     }
-    const auto made = (*client)->Call(wire::native::CreateJob{.job = job, .size = size}, kTimeout);
+    const auto made = (*client)->Call(
+        wire::native::CreateJob{.job = job, .size = size, .recoverable = recoverable}, kTimeout);
     if (!made.ok()) return made.status();
     reply = (*client)->Call(wire::native::StatusRequest{}, kTimeout);
     if (!reply.ok()) return reply.status();

@@ -54,6 +54,13 @@ std::optional<wire::native::JobStatus> StatusOf(const std::string& coordinator,
                                                 const std::string& job, absl::Duration timeout,
                                                 const std::string& who);
 
+// What is wrong when the processes' environment says (JAX_ENABLE_RECOVERABILITY) whether the job is
+// to be recoverable, and it is otherwise. Empty: nothing. Pure.
+std::string RecoverabilityText(const std::string& job, bool is, bool wanted);
+
+// Whether the job, which is there with that size, is recoverable. Nothing: it has roles.
+absl::StatusOr<std::optional<bool>> IsRecoverable(const launch::JobAddress& address, int32_t size);
+
 // Asks the server, and chooses. Waits a few seconds at most.
 absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::string& job,
                                    int32_t processes);
@@ -65,8 +72,8 @@ absl::StatusOr<std::string> OpenStoreOf(const launch::JobAddress& address, int64
                                         const std::function<bool()>& interrupted);
 
 // Likewise of a job that several launchers run. `size`: of one that is made, and what one that is
-// there has to have at least.
+// there has to have at least. `recoverable`: one that is made is.
 absl::StatusOr<FoundJob> LookUpJobOfNodes(const std::string& coordinator, const std::string& job,
-                                          int32_t size, IfMissing if_missing);
+                                          int32_t size, bool recoverable, IfMissing if_missing);
 
 }  // namespace lockstep::cli

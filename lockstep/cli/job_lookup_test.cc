@@ -73,6 +73,16 @@ TEST(JobLookupTest, AnotherRunOfTheJobIsTold) {
               HasSubstr("task/0 (host7:100), task/1 (host7:101), task/2 (host7:102), +5 more;"));
 }
 
+TEST(JobLookupTest, AJobThatIsNotAsTheProcessesAskIsToldWithWhatToDo) {
+  EXPECT_EQ(RecoverabilityText("a", true, true), "");
+  EXPECT_EQ(RecoverabilityText("a", false, false), "");
+  EXPECT_THAT(RecoverabilityText("a", false, true),
+              testing::AllOf(HasSubstr("JAX_ENABLE_RECOVERABILITY"),
+                             HasSubstr("job \"a\" is not recoverable"),
+                             HasSubstr("--recoverable a of the server")));
+  EXPECT_THAT(RecoverabilityText("a", true, false), HasSubstr("job \"a\" is recoverable, though"));
+}
+
 TEST(JobLookupTest, RefusalsSayWhatThereIs) {
   EXPECT_THAT(Refusal(Reply({{"a", 2}, {"b", 3}}), "digits", 4),
               HasSubstr("has no job \"digits\": it has \"a\" (size 2), \"b\" (size 3)"));

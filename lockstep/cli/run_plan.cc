@@ -25,6 +25,7 @@
 #include "lockstep/cli/server_command.h"
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/find_program.h"
+#include "lockstep/launch/jax_environment.h"
 
 namespace lockstep::cli {
 namespace {
@@ -179,6 +180,26 @@ launch::SupervisorOptions SupervisorOf(const RunOptions& options, const Plan& pl
   return supervisor;
 }
 
+// Of the processes that are about to be started: their coordinator would be told by its process 0.
+std::optional<bool> WantsRecoverable(const Plan& plan) {
+  const launch::RunEnvironment& environment = plan.launcher.environment;
+  return launch::JaxRecoverability(environment.inherited, environment.extra);
+}
+
+absl::Status CheckRecoverability(const FoundJob& job, Plan& plan, int& failure) {
+  const std::optional<bool> wanted = WantsRecoverable(plan);
+  if (!wanted || job.missing) return absl::OkStatus();
+  const absl::StatusOr<std::optional<bool>> is = IsRecoverable(job.address, job.size);
+  if (!is.ok()) return is.status();
+  std::string text = *is ? RecoverabilityText(job.address.job, **is, *wanted) : "";
+  if (text.empty() || !*wanted) {
+    plan.differs = std::move(text);
+    return absl::OkStatus();
+  }
+  failure = launch::kExitUsage;
+  return absl::FailedPreconditionError(text);
+}
+
 absl::Status PlanForServer(const RunOptions& options, Plan& plan, int& failure) {
   launch::LauncherOptions& launcher = plan.launcher;
   const bool alone = plan.nodes.alone();
@@ -186,11 +207,13 @@ absl::Status PlanForServer(const RunOptions& options, Plan& plan, int& failure) 
   const absl::StatusOr<FoundJob> job =
       alone ? LookUpJob(options.coordinator, options.job, plan.nodes.processes)
             : LookUpJobOfNodes(options.coordinator, options.job,
-                               plan.nodes.most * plan.nodes.processes, if_missing);
+                               plan.nodes.most * plan.nodes.processes,
+                               WantsRecoverable(plan).value_or(false), if_missing);
   if (!job.ok()) {
     if (absl::IsInvalidArgument(job.status())) failure = launch::kExitUsage;
     return absl::Status(job.status().code(), TextOfServerError(job.status()));
   }
+  if (absl::Status status = CheckRecoverability(*job, plan, failure); !status.ok()) return status;
   launcher.environment.address = job->address;
   if (alone) launcher.supervisor.size = job->size;
   plan.attempt_before = job->attempt_before;
@@ -215,7 +238,8 @@ absl::Status PlanOwnServer(const RunOptions& options, const launch::Environment&
                  .arguments = {*server, "--listen", "127.0.0.1:0", "--job",
                                absl::StrCat(own.job, "=", plan.nodes.processes), "--ephemeral"}};
   // Who comes back alone must not fail the job.
-  if (options.scope == launch::RestartScope::kRank && options.max_restarts > 0) {
+  const bool one_by_one = options.scope == launch::RestartScope::kRank && options.max_restarts > 0;
+  if (one_by_one || WantsRecoverable(plan).value_or(false)) {
     own.command.arguments.insert(own.command.arguments.end(), {"--recoverable", own.job});
   }
   own.command.arguments.insert(own.command.arguments.end(), options.server_arguments.begin(),

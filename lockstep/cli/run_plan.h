@@ -33,6 +33,7 @@ struct Plan {
   int64_t attempt_before = 0;    // of the job; the run's first is the one after it
   bool counts_attempts = false;  // the processes are told which they are started for
   std::string runs_already;      // what to say of another run of the job; empty: nothing
+  std::string differs;           // what to say of a job that is not as the processes' variables ask
   bool job_missing = false;      // the server does not have it: only looked at, see MakePlan
 };
 

@@ -656,6 +656,7 @@ int RunJob(const RunOptions& options) {
     return 0;
   }
   if (!plan->runs_already.empty()) SayNow(plan->runs_already);
+  if (!plan->differs.empty()) SayNow(plan->differs);
   // What goes to files only would be lost.
   if (!options.log_folder.empty()) {
     const absl::Status prepared = launch::LogWriter::Prepare(options.log_folder);

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from commands import DEADLINE_S, LOCKSTEP, Command, clean_environment, run
+from commands import DEADLINE_S, LOCKSTEP, Command, clean_environment, run, serving
 
 pytest.importorskip("jax")
 
@@ -68,6 +68,72 @@ def test_killed_process_is_named_by_the_others_and_in_the_verdict():
     assert "SIGTERM to" not in command.text()
     assert any(line.startswith("[task/0]") and "task/1" in line for line in command.lines), \
         command.text()
+
+
+# Everybody is in, and computes.
+UP = ("import jax, os, threading\n" + IMPLICIT + "\n"
+      "jax._src.distributed.global_state.client.wait_at_barrier('loaded', 60_000)\n"
+      "print('up', os.getpid())\n"
+      "threading.Event().wait()\n")
+
+
+def test_use_a03_a_healthy_job_is_well_though_jax_always_asks_for_a_notice():
+    with Command(LOCKSTEP, "run", "-n", "2", "--", PYTHON, "-c", UP, env=ENVIRONMENT) as command:
+        address = command.wait_for(r"coordinator (\S+) \(started for this run\)")[0][1]
+        pids = [int(m[1]) for m in command.wait_for(r"up (\d+)", count=2)]
+        # Each process's thread asks: that, and its poll for errors.
+        deadline = time.monotonic() + DEADLINE_S
+        while status(address)["waits"] < 4:
+            assert time.monotonic() < deadline, status(address)
+
+        answer = subprocess.run([LOCKSTEP, "why", "job", "--coordinator", address, "-o", "json"],
+                                stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                timeout=DEADLINE_S, check=False)
+        assert answer.returncode == 0, answer
+        why = json.loads(answer.stdout)
+        assert why["verdict"] == "fine", why
+        assert why["summary"].startswith("all is well"), why
+        assert why["advice"] == [], why
+        now = status(address)
+        assert now["key_waits"] == [] and now["keys_awaited"] == 0, now
+        assert [member["doing"] for member in now["members"]] == ["", ""], now
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        command.end()
+
+
+def planned_server(*arguments, **variables):
+    """The server's line of a dry run."""
+    ended = run(*arguments, "--dry-run", "--", "true",
+                env=clean_environment(**variables))
+    assert ended.code == 0, ended.text()
+    return next(line for line in ended.out if line.startswith("server: "))
+
+
+def test_the_job_is_recoverable_when_the_processes_environment_says_so():
+    asked = {"JAX_ENABLE_RECOVERABILITY": "true"}
+    assert "--recoverable" not in planned_server("-n", "2")
+    assert "--recoverable job" in planned_server("-n", "2", **asked)
+    assert "--recoverable job" in planned_server("-n", "2", "--env", "JAX_ENABLE_RECOVERABILITY=1")
+    assert "--recoverable" not in planned_server("-n", "2", "--env", "JAX_ENABLE_RECOVERABILITY=0",
+                                                 **asked)
+
+
+def test_a_job_that_is_there_is_held_against_the_processes_environment(tmp_path):
+    with serving(tmp_path, "--job", "plain=2", "--job", "elastic=2", "--recoverable",
+                 "elastic") as server:
+        def ended(job, value):
+            return run("--coordinator", server.address, "--job", job, "--env",
+                       f"JAX_ENABLE_RECOVERABILITY={value}", "--", "true",
+                       env=clean_environment())
+        refused = ended("plain", 1)
+        assert refused.code == 2, refused.text()
+        assert 'job "plain" is not recoverable' in refused.text(), refused.text()
+        assert "--recoverable plain" in refused.text(), refused.text()
+        for job, value, said in (("plain", 0, False), ("elastic", 1, False), ("elastic", 0, True)):
+            one = ended(job, value)
+            assert one.code == 0, one.text()
+            assert ("is recoverable, though JAX_ENABLE_RECOVERABILITY" in one.text()) == said
 
 
 def test_stopped_process_is_a_suspect_and_comes_back():
