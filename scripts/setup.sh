@@ -6,6 +6,7 @@
 #   scripts/setup.sh packages      only the Debian packages
 #   scripts/setup.sh venvs         only build/venv and build/peers/*
 #   scripts/setup.sh torch         build/peers/torch: what the demo's PyTorch job runs with
+#   scripts/setup.sh jax-versions  build/peers/jax-0.10.0, -0.10.1: further stock JAX for scripts/soak.sh
 #   scripts/setup.sh frameworks    build/peers/frameworks: torch, tensorflow and jax in one environment
 #   scripts/setup.sh transfers     peers of bench/rendezvous: UCX and Open MPI
 #   scripts/setup.sh schedulers    Open MPI and Slurm, for tests/e2e/test_run_schedulers.py
@@ -137,6 +138,16 @@ setup_venvs() {
     "$setup_root/tests/interop/requirements-tensorflow.txt"
 }
 
+# Only for scripts/soak.sh.
+readonly SETUP_JAX_VERSIONS=(0.10.0 0.10.1)
+setup_jax_versions() {
+  local version
+  for version in "${SETUP_JAX_VERSIONS[@]}"; do
+    setup_venv "$setup_root/build/peers/jax-$version" \
+      "$setup_root/tests/interop/requirements-jax-$version.txt"
+  done
+}
+
 # Only for the demo.
 setup_torch() {
   setup_venv "$setup_root/build/peers/torch" "$setup_root/tests/interop/requirements-torch.txt"
@@ -210,6 +221,7 @@ setup_main() {
     packages) setup_packages ;;
     venvs) setup_venvs ;;
     torch) setup_torch ;;
+    jax-versions) setup_jax_versions ;;
     frameworks) setup_frameworks ;;
     loaders) setup_loaders ;;
     schedulers) setup_packages "${SETUP_SCHEDULER_PACKAGES[@]}" ;;

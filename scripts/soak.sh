@@ -3,9 +3,9 @@
 # same under the sanitizers, 10,000 parked calls again and again, the tests that kill and stop stock
 # processes several times over, members of a rendezvous killed under load a thousand times, workers,
 # consumers and dispatchers of the data service killed while epochs are read, 10,000 seeds of it
-# simulated, nearly valid requests to a server that is
-# killed in between, stock processes stopped and cut off for half a minute, `pip install .`, and the demo run
-# by the wheel where Debian's libraries are not.
+# simulated, nearly valid requests to a server that is killed in between, stock processes stopped and
+# cut off for half a minute and idle for longer, other versions of JAX, `pip install .`, and the demo
+# run by the wheel where Debian's libraries are not.
 #
 #   scripts/soak.sh [SEEDS]     default 2000; give more for a night
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -75,6 +75,14 @@ wait_half_a_minute() {
     "$setup_root/tests/interop"
 }
 
+try_other_jax() {  # stock clients of other versions, on both servers
+  local version tests="$setup_root/tests/interop"
+  for version in "${SETUP_JAX_VERSIONS[@]}"; do
+    "$setup_root/build/peers/jax-$version/bin/python" -m pytest -q -x -p no:cacheprovider \
+      "$tests"/test_{alive,attempts,barriers,connect,jax,keys,loss,preemption,stopped}.py || return
+  done
+}
+
 damage_the_state() {
   LOCKSTEP_DAMAGE_STEP=1 "$setup_root/build/release/tests/journal_damage_test" --gtest_brief=1
 }
@@ -141,6 +149,7 @@ race_aborts() {
 
 setup_packages
 setup_venvs
+setup_jax_versions
 setup_build release
 setup_build asan
 setup_build tsan
@@ -152,7 +161,8 @@ soak "simulation, address and undefined-behaviour sanitizers" simulate "$setup_r
 soak "simulation, thread sanitizer" simulate "$setup_root/build/tsan/bin"
 soak "10,000 parked calls, 20 times" park_calls
 soak "lost and stopped stock processes, $REPEATS times" lose_members
-soak "stock processes stopped and cut off for half a minute" wait_half_a_minute
+soak "stock processes stopped, cut off, and idle for 160 s" wait_half_a_minute
+soak "stock JAX ${SETUP_JAX_VERSIONS[*]}" try_other_jax
 soak "stock processes that wait in C for a minute, looked at" look_for_a_minute
 soak "every byte of a state directory flipped and cut" damage_the_state
 soak "pip install . into a fresh environment" install_by_pip
