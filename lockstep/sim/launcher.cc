@@ -101,6 +101,7 @@ void Launcher::StartProcess(MemberIndex member) {
 void Launcher::Ended(Process& process, int code, absl::string_view why) {
   const int32_t index = process.member().value();
   trace_.Note(schedule_.now(), absl::StrCat("task/", index, " exits with ", code, ": ", why));
+  if (code != 0) Tell(coord::ProcessEnding{.member = process.member(), .pid = process.pid()});
   Tell(coord::ProcessEnded{.member = process.member(), .pid = process.pid(), .exit_code = code});
   if (current_[index] != &process) return;
   if (code != 0) {
