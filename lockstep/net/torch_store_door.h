@@ -88,9 +88,6 @@ class TorchStoreDoor {
   // No more commands of this one, who will be refused.
   void TakeNoMoreOf(tcpstore::ConnectionId connection);
 
-  // Nobody is here, not even one who has yet to say VALIDATE.
-  bool empty() const { return connections_.empty(); }
-
   // What all connections hold, as it costs: their buffers, above all.
   size_t memory() const { return memory_; }
 

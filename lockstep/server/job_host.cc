@@ -131,6 +131,7 @@ void JobHost::NoteStacks(const coord::Event& event) {
 
 void JobHost::Handle(coord::Event event) {
   NoteStacks(event);
+  stores_.Note(event);
   counters_.Count(event);
   if (keeps_ && commits_.keeps() && delayed_.Concerns(event)) {
     if (coord::ErrorPtr refusal = delayed_.Delay(event)) {

@@ -214,6 +214,17 @@ void DeclareTorch(DeclaredOptions& declared) {
                  "with a request it has begun nor reads its answers.");
   table.Count("torch-waits-per-connection-max", &options.waits_per_connection_max,
               "What one connection to torch's store waits for at a time.");
+  config::Option& rest = table.Duration(
+      "torch-store-rest", &stores.rest,
+      "With nobody connected, before a new run that no launcher started may begin with an empty\n"
+      "torch store; see docs/protocols/tcpstore.md. At most 24h.",
+      /*may_be_zero=*/true);
+  rest.set = [&stores, set = rest.set](const std::vector<std::string>& texts) {
+    absl::Status status = set(texts);
+    if (!status.ok() || stores.rest <= kTorchStoreRestMax) return status;
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", texts.front(), "': at most ", absl::FormatDuration(kTorchStoreRestMax)));
+  };
   config::Option& busy_poll = table.Duration(
       "torch-busy-poll", &stores.door.busy_poll,
       "While commands to torch's stores come closer together than this, the server stays\n"

@@ -128,7 +128,8 @@ TEST_F(HeldStoreTest, WhatComesBehindARefusalHasNoEffect) {
   AwaitTaken(3);
   Sync();
   EXPECT_EQ(client.Receive(9), Number(1)) << "then it is closed";
-  OnLoop([this] { EXPECT_EQ(host_.View().keys, 0u) << "the last one has left"; });
+  // The last one has left, and what it had set before is there for others of its attempt.
+  OnLoop([this] { EXPECT_EQ(host_.View().keys, 2u) << "and not the late one"; });
   EXPECT_EQ(Taken(), 3u);
 }
 
@@ -265,7 +266,8 @@ TEST_F(DurableStoreTest, WhoIsSentAwayAfterARestartLeavesTheKeys) {
   EXPECT_EQ(next.Receive(13), Text("value"));
 }
 
-TEST_F(DurableStoreTest, AStoreThatEverybodyHasLeftStaysEmpty) {
+// That everybody has left is not the end of the attempt, so the keys are there for who comes next.
+TEST_F(DurableStoreTest, UseA04_AStoreThatEverybodyHasLeftKeepsItsKeysOverARestart) {
   Serve(/*durable=*/true);
   {
     TorchClient only(Open(0).store);
@@ -273,6 +275,27 @@ TEST_F(DurableStoreTest, AStoreThatEverybodyHasLeftStaysEmpty) {
     ASSERT_EQ(only.Receive(13), Text("value"));
   }
   while (Status().connections > 0) std::this_thread::yield();
+  Serve(/*durable=*/true);
+  EXPECT_EQ(Status().keys, 1);
+}
+
+TEST_F(DurableStoreTest, UseA04_AStoreWhoseAttemptHasEndedStaysEmpty) {
+  Serve(/*durable=*/true);
+  {
+    TorchClient only(Open(1).store);
+    only.Send(SetBytes("/a") + GetBytes("/a"));
+    ASSERT_EQ(only.Receive(13), Text("value"));
+  }
+  while (Status().connections > 0) std::this_thread::yield();
+  using wire::native::ProcessEvent;
+  for (const ProcessEvent event : {ProcessEvent::kStarted, ProcessEvent::kEnded}) {
+    for (int32_t member = 0; member < 4; ++member) {
+      const wire::native::ProcessReport report = {
+          .job = "digits", .member = member, .event = event, .host = "here", .pid = 7};
+      ASSERT_TRUE(native_->Call(report, kPatience).ok());
+    }
+  }
+  EXPECT_EQ(Status().keys, 0);
   Serve(/*durable=*/true);
   EXPECT_EQ(Status().keys, 0);
 }

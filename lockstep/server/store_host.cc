@@ -41,6 +41,9 @@ bool MayPark(const tcpstore::Command& command) {
          std::holds_alternative<tcpstore::CancelWait>(command);
 }
 
+// Of HOST:PORT.
+std::string HostOf(absl::string_view peer) { return std::string(peer.substr(0, peer.rfind(':'))); }
+
 // "rank 3"; empty: the job has no such rank, or none is known.
 std::string RankText(std::optional<int32_t> rank, int32_t ranks) {
   return rank && *rank < ranks ? absl::StrFormat("rank %d", *rank) : std::string();
@@ -78,7 +81,8 @@ StoreHost::StoreHost(runtime::Loop& loop, const StoreHostOptions& options, Commi
       complaints_(kLines, kLinesInterval),
       given_up_(kLines, kLinesInterval),
       attempts_(options.store.keeps),
-      share_(memory, absl::StrFormat("job '%s'", job_), "torch's store") {}
+      share_(memory, absl::StrFormat("job '%s'", job_), "torch's store"),
+      lifetime_(options.rest, ranks) {}
 
 absl::StatusOr<std::unique_ptr<StoreHost::Space>> StoreHost::MakeSpace(uint16_t but) {
   auto space = std::make_unique<Space>(*this, loop_, options_);
@@ -151,6 +155,8 @@ absl::Status StoreHost::Open(int64_t attempt, int64_t of_job) {
   if (space_ == nullptr) return absl::OkStatus();
   const tcpstore::Attempts::Wish wish = attempts_.Asked(attempt);
   if (wish == tcpstore::Attempts::Wish::kCurrent) {
+    // Who does not know the number is told where the store is, and has started nobody.
+    if (attempt != 0) lifetime_.Launched();
     Write(attempts_.Told());
     return absl::OkStatus();
   }
@@ -175,6 +181,7 @@ absl::Status StoreHost::Open(int64_t attempt, int64_t of_job) {
   if (!next.ok()) return next.status();
   const size_t connections = space_->store.connections();
   space_ = *std::move(next);
+  lifetime_.Begin(/*launched=*/true);
   Write(attempts_.Next(attempt, space_->door.address().port()));
   if (started_) space_->door.Start();
   Count(*space_);
@@ -199,6 +206,7 @@ tcpstore::StoreView StoreHost::View() const {
 
 void StoreHost::Connected(tcpstore::ConnectionId connection, std::string peer) {
   Write(attempts_.Visited());
+  lifetime_.Came(runtime::MonotonicNow(), connection, HostOf(peer));
   space_->store.Connected(connection, std::move(peer));
 }
 
@@ -207,6 +215,10 @@ void StoreHost::Command(tcpstore::ConnectionId from, const tcpstore::Command& co
   ++commands_[command.index()];
   const Time now = MayPark(command) ? runtime::MonotonicNow() : Time();
   space.effects.Clear();
+  if (lifetime_.Asks(from, command)) {
+    ForgetKeys("a new run begins, after a rest and by a process that was not there before",
+               space.effects);
+  }
   Surround(space);
   space.store.Handle(now, from, command, space.effects);
   for (tcpstore::Refusal& refusal : space.effects.refusals) {
@@ -242,16 +254,41 @@ std::string StoreHost::LimitOf(const Space& space, size_t bytes) const {
 
 void StoreHost::Left(tcpstore::ConnectionId connection) {
   Space& space = *space_;
+  const size_t before = space.store.connections();
   tcpstore::Effects effects;
   space.store.Left(connection, effects);
-  if (space.door.empty() && attempts_.Deserted() && space.store.size() > 0) {
-    tell_.notice(
-        absl::StrFormat("everybody has left the store of attempt %d: its %d keys are forgotten",
-                        attempt(), space.store.size()));
-    space.store.Clear(effects);
-  }
   Finish(space, effects);
   Count(space);
+  // Who never said a word was not there.
+  if (space.store.connections() == before) return;
+  ForgetIfOver(lifetime_.Left(runtime::MonotonicNow(), connection));
+}
+
+void StoreHost::Note(const coord::Event& event) {
+  if (space_ == nullptr) return;
+  if (const auto* began = std::get_if<coord::RunBegan>(&event)) {
+    lifetime_.RunBegan(began->size);
+  } else if (const auto* started = std::get_if<coord::ProcessStarted>(&event)) {
+    lifetime_.ProcessStarted(started->member.value(), started->pid);
+  } else if (const auto* ended = std::get_if<coord::ProcessEnded>(&event)) {
+    ForgetIfOver(lifetime_.ProcessEnded(ended->member.value(), ended->pid));
+  }
+}
+
+void StoreHost::ForgetIfOver(bool over) {
+  if (!over) return;
+  tcpstore::Effects effects;
+  ForgetKeys("all processes of the attempt have ended", effects);
+  Finish(*space_, effects);
+  Count(*space_);
+}
+
+void StoreHost::ForgetKeys(const std::string& because, tcpstore::Effects& out) {
+  tcpstore::Store& store = space_->store;
+  if (store.size() == 0) return;
+  tell_.notice(absl::StrFormat("the %d keys in the store of attempt %d are forgotten: %s",
+                               store.size(), attempt(), because));
+  store.Clear(out);
 }
 
 void StoreHost::Finish(Space& space, tcpstore::Effects& effects) {

@@ -11,6 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lockstep/coord/events.h"
 #include "lockstep/net/torch_store_door.h"
 #include "lockstep/observe/log_limiter.h"
 #include "lockstep/runtime/loop.h"
@@ -19,6 +21,7 @@
 #include "lockstep/server/counters.h"
 #include "lockstep/tcpstore/attempts.h"
 #include "lockstep/tcpstore/commands.h"
+#include "lockstep/tcpstore/lifetime.h"
 #include "lockstep/tcpstore/options.h"
 #include "lockstep/tcpstore/records.h"
 #include "lockstep/tcpstore/store.h"
@@ -26,9 +29,15 @@
 
 namespace lockstep::server {
 
+// Of StoreHostOptions::rest.
+inline constexpr absl::Duration kTorchStoreRestMax = absl::Hours(24);
+
 struct StoreHostOptions {
   // No job has a store.
   bool none = false;
+  // With nobody connected, before a store's keys may be forgotten for a new run that no launcher
+  // started (tcpstore::Lifetime); kTorchStoreRestMax at most.
+  absl::Duration rest = absl::Seconds(10);
   // `keeps`: what is in them is in the server's journal.
   tcpstore::StoreOptions store;
   net::TorchStoreDoorOptions door;
@@ -39,8 +48,8 @@ struct StoreHostOptions {
 // of the one before are closed, so that a process which outlived its attempt reaches nothing of the
 // next.
 //
-// A store that everybody has left begins anew, since who comes then is of another attempt that was
-// started by hand. Who is about to connect has not left; that a server ends is no leaving.
+// A store's keys live as long as anybody of its attempt may come for them, as tcpstore::Lifetime
+// decides: that everybody has left is not the attempt's end.
 //
 // Which attempts there were is in the journal of a server that has one, so that no number is given
 // to two stores. Where the stores keep, their keys are there, too: then the same store goes on at
@@ -84,6 +93,9 @@ class StoreHost {
   // ahead of the current one and of the job's, `of_job`.
   absl::Status Open(int64_t attempt, int64_t of_job = 0);
 
+  // What launchers tell of the processes of the current attempt, or of how many there will be.
+  void Note(const coord::Event& event);
+
   // Closes the connections, and takes no more.
   void Stop();
 
@@ -121,6 +133,9 @@ class StoreHost {
   void LetGo(Space& space, const tcpstore::Effects& effects, size_t bytes, bool durable);
   void Write(const std::vector<tcpstore::Record>& records);
   bool Writes() const { return keeps_ && commits_.keeps(); }
+  // All keys, because of this.
+  void ForgetKeys(const std::string& because, tcpstore::Effects& out);
+  void ForgetIfOver(bool over);
   void Left(tcpstore::ConnectionId connection);
   void Complain(std::string text);
   void TellGivenUp(Time now, const tcpstore::GivenUp& given_up);
@@ -142,6 +157,7 @@ class StoreHost {
   std::unique_ptr<Space> space_;  // null: the job has no store
   tcpstore::Attempts attempts_;
   runtime::MemoryShare share_;
+  tcpstore::Lifetime lifetime_;
   bool started_ = false;
   bool keeps_ = true;
   TorchCommandCounts commands_ = {};

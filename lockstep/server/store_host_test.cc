@@ -17,6 +17,7 @@ using wire::native::DeleteJob;
 using wire::native::EventKind;
 using wire::native::OpenStore;
 using wire::native::OpenStoreReply;
+using wire::native::ProcessEvent;
 using wire::native::StatusRequest;
 using wire::native::StoreStatus;
 using wire::native::WatchEvents;
@@ -48,6 +49,31 @@ class StoreHostTest : public testing::Test {
     const auto reply = native_->Call(StatusRequest{.job = "digits"}, kPatience);
     EXPECT_TRUE(reply.ok()) << reply.status();
     return reply->jobs.at(0).torch_store.value_or(StoreStatus{});
+  }
+
+  // What stock clients begin with: a PING by their pid, and one more who has come.
+  static std::string BeginBytes(uint32_t pid) {
+    std::string bytes = "\x0d";
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(pid >> shift);
+    return bytes + AddBytes("init/", 1);
+  }
+  void SetAndLeave(const std::string& store, uint32_t pid) {
+    {
+      TorchClient client(store);
+      client.Send(BeginBytes(pid) + SetBytes("/a") + GetBytes("/a"));
+      EXPECT_EQ(client.Receive(4 + 8 + 13).substr(12), Text("value"));
+    }
+    while (Status().connections > 0) std::this_thread::yield();
+  }
+  void Report(int32_t member, ProcessEvent event) {
+    EXPECT_TRUE(native_
+                    ->Call(wire::native::ProcessReport{.job = "digits",
+                                                       .member = member,
+                                                       .event = event,
+                                                       .host = "here",
+                                                       .pid = 100 + member},
+                           kPatience)
+                    .ok());
   }
 
   std::unique_ptr<Server> server_;
@@ -174,42 +200,52 @@ TEST_F(StoreHostTest, AWaitThatIsGivenUpHasLaunchersAskedForStacks) {
   EXPECT_EQ(stacks->awaited, std::vector<int32_t>{2});
 }
 
-TEST_F(StoreHostTest, AStoreThatEverybodyHasLeftBeginsAnew) {
-  Serve();
-  {
-    TorchClient only(Open(0).store);
-    only.Send(SetBytes("/a") + GetBytes("/a"));
-    EXPECT_EQ(only.Receive(), Text("value"));
-  }
-  while (Status().keys > 0) std::this_thread::yield();
-  TorchClient next(Open(0).store);
-  next.Send(GetBytes("/a"));
-  EXPECT_EQ(next.Receive(), std::string(8, '\0'));
+TEST_F(StoreHostTest, UseA04_AKeyIsThereThoughWhoSetItHasLeft) {
+  Serve({.rest = absl::ZeroDuration()});
+  const std::string store = Open(0).store;
+  SetAndLeave(store, 4711);
+  TorchClient next(store);
+  next.Send(BeginBytes(4712) + GetBytes("/a"));
+  EXPECT_EQ(next.Receive(4 + 8 + 13).substr(12), Text("value")) << "two of four have come";
 }
 
-TEST_F(StoreHostTest, WhoIsAboutToConnectHasNotLeft) {
-  Serve();
-  TorchClient slow(Open(0).store, TorchClient::Silent());
+TEST_F(StoreHostTest, UseA04_ANewRunThatNoLauncherStartedBeginsWithAnEmptyStore) {
+  Serve({.rest = absl::ZeroDuration()});
+  const std::string store = Open(0).store;
+  for (uint32_t pid = 1; pid <= 4; ++pid) SetAndLeave(store, pid);
+  EXPECT_EQ(Status().keys, 2) << "until somebody comes";
+  TorchClient stray(store, TorchClient::Silent());
   {
-    TorchClient first(Open(0).store);
-    first.Send(SetBytes("/a") + GetBytes("/a"));
-    EXPECT_EQ(first.Receive(), Text("value"));
+    TorchClient again(store);
+    again.Send(BeginBytes(2) + GetBytes("/a"));
+    EXPECT_EQ(again.Receive(4 + 8 + 13).substr(12), Text("value"));
   }
   while (Status().connections > 0) std::this_thread::yield();
-  EXPECT_EQ(Status().keys, 1);
-  slow.Send(TorchClient::kHello + GetBytes("/a"));
-  EXPECT_EQ(slow.Receive(), Text("value"));
+  TorchClient next(store);
+  next.Send(BeginBytes(5) + GetBytes("/a"));
+  EXPECT_EQ(next.Receive(4 + 8 + 8).substr(4), Number(1) + std::string(8, '\0'));
 }
 
-TEST_F(StoreHostTest, WhoOnlyLookedInDoesNotKeepTheKeys) {
-  Serve();
-  {
-    TorchClient silent(Open(0).store, TorchClient::Silent());
-    TorchClient first(Open(0).store);
-    first.Send(SetBytes("/a") + GetBytes("/a"));
-    EXPECT_EQ(first.Receive(), Text("value"));
-  }
-  while (Status().keys > 0) std::this_thread::yield();
+TEST_F(StoreHostTest, UseA04_UnderALauncherTheKeysLiveUntilTheLastProcessHasEnded) {
+  Serve({.rest = absl::ZeroDuration()});
+  const std::string store = Open(2).store;
+  for (int32_t member = 0; member < 4; ++member) Report(member, ProcessEvent::kStarted);
+  for (uint32_t pid = 1; pid <= 5; ++pid) SetAndLeave(store, pid);
+  for (int32_t member = 0; member < 3; ++member) Report(member, ProcessEvent::kEnded);
+  EXPECT_EQ(Status().keys, 2);
+  Report(3, ProcessEvent::kEnded);
+  EXPECT_EQ(Status().keys, 0);
+}
+
+TEST_F(StoreHostTest, UseA04_ALauncherThatTellsOfNoProcessKeepsTheKeysForItsAttempt) {
+  Serve({.rest = absl::ZeroDuration()});
+  const std::string store = Open(1).store;
+  for (uint32_t pid = 1; pid <= 6; ++pid) SetAndLeave(store, pid);
+  TorchClient next(store);
+  next.Send(BeginBytes(7) + GetBytes("/a"));
+  EXPECT_EQ(next.Receive(4 + 8 + 13).substr(12), Text("value"));
+  Open(2);
+  EXPECT_EQ(Status().keys, 0);
 }
 
 TEST_F(StoreHostTest, AServerMayDoWithout) {

@@ -56,7 +56,7 @@ Attempts::Wish Attempts::Asked(int64_t attempt) const {
 std::vector<Record> Attempts::Next(int64_t attempt, uint16_t port) {
   attempt_ = attempt;
   port_ = port;
-  written_ = used_ = visited_ = false;
+  written_ = used_ = false;
   return Told();
 }
 
@@ -67,12 +67,5 @@ std::vector<Record> Attempts::Told() {
   records.emplace_back(record::Used{});
   return records;
 }
-
-std::vector<Record> Attempts::Visited() {
-  visited_ = true;
-  return Told();
-}
-
-bool Attempts::Deserted() { return std::exchange(visited_, false); }
 
 }  // namespace lockstep::tcpstore

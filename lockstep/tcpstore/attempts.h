@@ -47,10 +47,7 @@ class Attempts {
   // Somebody was told of the store.
   std::vector<Record> Told();
   // Somebody has come.
-  std::vector<Record> Visited();
-  // Nobody has a connection any more. True: who came has left, so the keys are to be forgotten;
-  // who comes next is of another attempt that was started by hand.
-  bool Deserted();
+  std::vector<Record> Visited() { return Told(); }
 
   int64_t current() const { return attempt_; }
 
@@ -62,7 +59,6 @@ class Attempts {
   uint16_t port_ = 0;
   bool written_ = false;                    // the journal knows of this attempt's store
   bool used_ = false;                       // somebody was told of it, or has come
-  bool visited_ = false;                    // since its keys were last forgotten, by this server
   std::optional<record::Opened> restored_;  // what the journal knew of the last, until `Start`
 };
 

@@ -98,18 +98,6 @@ TEST(AttemptsTest, AStoreThatKeepsGoesOnAtItsPort) {
   EXPECT_EQ(third.current(), 2);
 }
 
-TEST(AttemptsTest, KeysAreForgottenOnceWhenAllWhoCameHaveLeft) {
-  Attempts attempts(true);
-  attempts.Start();
-  EXPECT_FALSE(attempts.Deserted()) << "nobody has come, to this server at least";
-  attempts.Visited();
-  EXPECT_TRUE(attempts.Deserted());
-  EXPECT_FALSE(attempts.Deserted());
-  attempts.Visited();
-  attempts.Next(2, 701);
-  EXPECT_FALSE(attempts.Deserted());
-}
-
 TEST(AttemptsTest, ARecordBeforeTheBeginningIsRefused) {
   Attempts attempts(true);
   EXPECT_EQ(attempts.Apply(record::Used{}).code(), absl::StatusCode::kInvalidArgument);
