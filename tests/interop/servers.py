@@ -67,7 +67,7 @@ class LockstepServer:
     name = "lockstep"
 
     def __init__(self, size, folder, *, heartbeat_timeout=100, register_timeout=3600,
-                 shutdown_timeout=300, recoverable=False, roles=None):
+                 shutdown_timeout=300, recoverable=False, roles=None, more=()):
         job_options = ["--recoverable", JOB] if recoverable else []
         folder = pathlib.Path(folder)
         ready = folder / "ready.json"
@@ -77,7 +77,7 @@ class LockstepServer:
                  "--ephemeral", "--ready-file", ready,
                  "--heartbeat-timeout", f"{heartbeat_timeout}s",
                  "--register-timeout", f"{register_timeout}s",
-                 "--shutdown-timeout", f"{shutdown_timeout}s", *job_options],
+                 "--shutdown-timeout", f"{shutdown_timeout}s", *job_options, *more],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.pid = self._process.pid
         told = self._wait_ready(ready)
