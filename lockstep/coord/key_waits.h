@@ -97,7 +97,7 @@ class KeyWaits {
   size_t waits_ = 0;
   size_t bytes_ = 0;
   absl::flat_hash_map<SessionId, size_t> session_bytes_;  // of those that wait; looked up only
-  size_t background_ = 0;  // all at kStockNoticeKey
+  size_t background_ = 0;                                 // all at kStockNoticeKey
 };
 
 }  // namespace lockstep::coord
