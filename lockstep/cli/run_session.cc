@@ -320,6 +320,13 @@ void Session::StartProcesses(const launch::JobAddress& address) {
       if (!exit_code_) Say(text);
     });
   };
+  if (server_ == nullptr) {
+    options.lost = [this](std::string why) {
+      loop_.Post([this, why = std::move(why)] {
+        if (!exit_code_) launcher_->OnServerLost(why);
+      });
+    };
+  }
   reporter_ = std::make_unique<link::Reporter>(address.link, std::move(options));
   launcher_ = std::make_unique<launch::Launcher>(loop_, guardian_, *this, plan_.launcher);
   stacks_.Start(

@@ -228,6 +228,7 @@ void Launcher::OnChildSignal() {
 void Launcher::OnSignal(int signal) { Handle(SignalReceived{signal}); }
 
 void Launcher::OnServerEnded(Ending ending) { Handle(ServerEnded{ending}); }
+void Launcher::OnServerLost(const std::string& why) { Handle(ServerLost{why}); }
 void Launcher::OnRootCause(const RootCauseTold& told) { Handle(told); }
 
 void Launcher::OnException(const RaisedException& raised) {

@@ -91,6 +91,8 @@ class Launcher {
   // Somebody signalled us.
   void OnSignal(int signal);
   void OnServerEnded(Ending ending);
+  // The link to a server that is not the run's own broke.
+  void OnServerLost(const std::string& why);
   // The hook of a process told of an exception; of a process that is not ours it is nothing.
   void OnException(const RaisedException& raised);
   void OnRootCause(const RootCauseTold& told);

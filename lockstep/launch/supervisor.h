@@ -83,6 +83,10 @@ struct SignalReceived {
 struct ServerEnded {
   Ending ending;
 };
+// The link to a server of somebody else's broke. It may come back, and another attempt may find it.
+struct ServerLost {
+  std::string why;
+};
 // What the coordinator says about whose failure the others followed from; nothing if it has no word
 // on that.
 struct RootCauseTold {
@@ -116,10 +120,11 @@ struct RunEnded {
 struct DeadlineReached {};
 
 // PreemptionTold (preempted_run.h) is one as well.
-using Event = std::variant<ProcessStarted, StartFailed, ProcessEnded, ExceptionRaised,
-                           ProcessStopped, ProcessContinued, OutputEnded, SignalReceived,
-                           ServerEnded, RootCauseTold, PreemptionTold, PreemptionChecked, HostTold,
-                           AttemptBegins, AttemptCalledOff, RunEnded, DeadlineReached>;
+using Event =
+    std::variant<ProcessStarted, StartFailed, ProcessEnded, ExceptionRaised, ProcessStopped,
+                 ProcessContinued, OutputEnded, SignalReceived, ServerEnded, ServerLost,
+                 RootCauseTold, PreemptionTold, PreemptionChecked, HostTold, AttemptBegins,
+                 AttemptCalledOff, RunEnded, DeadlineReached>;
 
 // ---- What is to be done, in the order of the fields.
 
@@ -371,6 +376,7 @@ class Supervisor {
   void On(Time now, const OutputEnded& event, Effects& out);
   void On(Time now, const SignalReceived& event, Effects& out);
   void On(Time now, const ServerEnded& event, Effects& out);
+  void On(Time now, const ServerLost& event, Effects& out);
   void On(Time now, const RootCauseTold& event, Effects& out);
   void On(Time now, const PreemptionTold& event, Effects& out);
   void On(Time now, const PreemptionChecked& event, Effects& out);
@@ -408,7 +414,7 @@ class Supervisor {
   void ReportRaised(Process& process, Effects& out);
   // Tells of exceptions, and signals those that did not end by theirs.
   void EndRaised(Time now, Effects& out);
-  // Whether the server's end explains a failure now.
+  // Whether the end or loss of the server explains a failure now.
   bool ServerExplains(Time now) const;
   // How many attempts before failed in a row with the text of this one.
   int32_t SameFailures() const;
@@ -465,6 +471,7 @@ class Supervisor {
   std::optional<std::string> called_off_;  // by the other nodes, with their reason
   bool another_follows_ = false;           // as they said
   std::optional<Time> server_ended_;
+  std::optional<Time> server_lost_;         // likewise, or one that is not ours; last
   std::string server_text_;                 // how
   std::string cause_;                       // what came first, where that was no process of ours
   std::vector<std::string> failure_texts_;  // of the attempts that failed, in a row

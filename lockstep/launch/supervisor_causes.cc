@@ -75,7 +75,7 @@ void Supervisor::EndRaised(Time now, Effects& out) {
 
 // Who does not need it any more may well succeed; the others fail by themselves.
 void Supervisor::On(Time now, const ServerEnded& event, Effects& out) {
-  server_ended_ = now;
+  server_ended_ = server_lost_ = now;
   server_text_ = absl::StrCat("the coordinator's server ", Describe(event.ending),
                               " although nobody asked it to");
   if (CountRunning() == 0) return;
@@ -83,9 +83,15 @@ void Supervisor::On(Time now, const ServerEnded& event, Effects& out) {
       absl::StrCat(server_text_, "; processes that need it fail, the others go on"));
 }
 
+void Supervisor::On(Time now, const ServerLost& event, Effects& /*out*/) {
+  if (server_ended_) return;
+  server_lost_ = now;
+  server_text_ = absl::StrCat("the connection to the coordinator's server broke: ", event.why);
+}
+
 bool Supervisor::ServerExplains(Time now) const {
-  return server_ended_ && !told_to_end_ && !first_failure_ &&
-         now - *server_ended_ <= options_.server_explains;
+  return server_lost_ && !told_to_end_ && !first_failure_ &&
+         now - *server_lost_ <= options_.server_explains;
 }
 
 bool Supervisor::FailedByItself(const Process& process) {

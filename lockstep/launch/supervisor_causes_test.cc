@@ -160,6 +160,28 @@ TEST_F(CausesTest, UseA06_WhoDoesNotNeedTheServerSucceedsWithoutIt) {
   EXPECT_EQ(End(1, {0, 0}).exit_code, 0);
 }
 
+// Stock JAX ends its processes as soon as its coordination service is gone.
+TEST_F(CausesTest, UseA05_AServerWhoseLinkBrokeIsTheCauseOfWhatFailsThen) {
+  StartAll(2);
+  Do(ServerLost{"10.0.0.1:7070 closed the connection"});
+  EXPECT_TRUE(supervisor_->NextDeadline().is_infinite());
+  const Effects first = End(0, {0, SIGABRT});
+  EXPECT_THAT(first.sentences,
+              Contains(HasSubstr("the connection to the coordinator's server broke: "
+                                 "10.0.0.1:7070 closed the connection; then ")));
+  const Effects last = End(1, {0, SIGABRT});
+  EXPECT_EQ(last.exit_code, kExitLockstepFailed);
+  EXPECT_THAT(last.sentences,
+              Contains("the connection to the coordinator's server broke: 10.0.0.1:7070 "
+                       "closed the connection <- the first to fail"));
+}
+
+TEST_F(CausesTest, UseA05_WhoDoesNotNeedTheServerThatWasLostSucceeds) {
+  StartAll(1);
+  Do(ServerLost{"it closed the connection"});
+  EXPECT_EQ(End(0, {0, 0}).exit_code, 0);
+}
+
 TEST_F(CausesTest, UseA06_WhatFailsLongAfterTheServerFailsByItself) {
   StartAll(1);
   Do(ServerEnded{{0, SIGKILL}});

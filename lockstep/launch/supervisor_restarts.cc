@@ -131,6 +131,7 @@ void Supervisor::ForgetAttempt() {
   check_until_.reset();
   checked_ = false;
   cause_.clear();
+  if (!server_ended_) server_lost_.reset();  // it may be there again
   joined_.reset();
   restart_at_.reset();
   if (preempted_.attempt() > 0) preempted_ = PreemptedRun(preempted_.attempt());

@@ -13,6 +13,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 class RestartsTest : public SupervisorFixture {
  protected:
@@ -240,6 +241,16 @@ TEST_F(RestartsTest, AServerThatEndedIsNotStartedAgain) {
   Do(ServerEnded{{1, 0}});
   End(0, {1, 0});
   EXPECT_EQ(End(1, {1, 0}).exit_code, kExitLockstepFailed);
+}
+
+TEST_F(RestartsTest, UseA05_AfterALostServerAllAreStartedAgainAndTheNextFailureIsTheirOwn) {
+  Start();
+  Do(ServerLost{"it closed the connection"});
+  End(0, {0, SIGABRT});
+  ASSERT_TRUE(End(1, {0, SIGABRT}).restart.has_value());
+  Begin({.size = 2});
+  const Effects own = End(0, {3, 0});
+  EXPECT_THAT(own.sentences, Not(Contains(HasSubstr("server broke"))));
 }
 
 TEST_F(RestartsTest, ARankAloneIsStartedAgainWhileTheOthersGoOn) {

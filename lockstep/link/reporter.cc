@@ -142,6 +142,8 @@ class Reporter::Impl {
   }
 
   void LinkClosed(const absl::Status& why) {
+    const bool was_up = link_ != nullptr && !dialing_;
+    if (was_up && options_.lost) options_.lost(std::string(why.message()));
     dialing_ = in_flight_ = false;
     link_ = nullptr;
     if (!std::exchange(troubled_, true)) {

@@ -32,6 +32,8 @@ class Reporter {
     // Told once per trouble (cannot connect, report refused, reports dropped) and when it has
     // passed, on the reporter's thread; null: not told.
     std::function<void(std::string)> notice = nullptr;
+    // Why a link that was up broke, on the reporter's thread; null: not told.
+    std::function<void(std::string)> lost = nullptr;
   };
 
   explicit Reporter(std::string address);

@@ -66,6 +66,21 @@ TEST(Reporter, KeepsReportsUntilTheServerIsThereAgain) {
   EXPECT_THAT(notices.WaitForCount(2), Contains("reports go through again"));
 }
 
+TEST(Reporter, UseA05_TellsAtOnceThatALinkBroke) {
+  Seen<int64_t> seen;
+  Seen<std::string> notices;
+  Seen<std::string> lost;
+  auto server = std::make_unique<TestServer>(Collect(seen));
+  Reporter::Options options = Quick(notices);
+  options.lost = [&](std::string why) { lost.Add(std::move(why)); };
+  Reporter reporter(server->address(), std::move(options));
+  reporter.Report(Report(1));
+  EXPECT_TRUE(reporter.Flush(kLong));
+  server.reset();
+  EXPECT_THAT(lost.WaitForCount(1), ElementsAre(HasSubstr("closed the connection")));
+  EXPECT_THAT(notices.WaitForCount(1), ElementsAre(HasSubstr("reports wait: ")));
+}
+
 TEST(Reporter, SendsAReportAgainWhenTheServerDiedBeforeItsAnswer) {
   Seen<int64_t> seen;
   Seen<std::string> notices;
