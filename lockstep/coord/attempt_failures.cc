@@ -216,7 +216,10 @@ void Attempt::Handle(Time now, const ProcessEnding& fact, Effects& out) {
                     .reason = Reason::kReportedError,
                     .message = absl::StrCat(job_.Describe(fact.member), " raised ", fact.error),
                     .origin = fact.member};
-  Keep(now, error, failed(), out);
+  // Whoever loses a peer raises, too.
+  const bool another_failed = job_.processes.AnyWritten(
+      [](const ProcessRecord& process) { return process.failed && !process.former; });
+  Keep(now, error, failed() || another_failed, out);
   out.Tell(Severity::kError, absl::StrCat("job '", job_.options.job, "': ", error.message),
            {NoticeKind::kMemberFailed, fact.member});
 }

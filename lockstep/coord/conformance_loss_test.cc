@@ -152,6 +152,16 @@ TEST_F(Loss, UseA07_AnExceptionIsKeptBeforeTheProcessEndsAndComesFirst) {
   EXPECT_EQ(h.View().errors.size(), 1u);
 }
 
+TEST(LossOfProcesses, UseA07_AnExceptionAfterAnotherProcessFailedIsNotTheFirst) {
+  CoordinatorHarness h({.size = 2});
+  h.ProcessStarted(0, 50);
+  h.ProcessStarted(1, 51);
+  h.ProcessEnded(1, 51, /*exit_code=*/0, /*signal=*/6);
+  h.ProcessEnding(0, 50, "RuntimeError: connection reset by peer");
+  ASSERT_EQ(h.View().errors.size(), 1u);
+  EXPECT_TRUE(h.View().errors[0].consequence);
+}
+
 TEST_F(Loss, TheEndOfAProcessTellsMoreThanTheBreakBefore) {
   h.Hangup(polls[1]);
   h.Advance(absl::Milliseconds(3));

@@ -240,7 +240,8 @@ TEST_F(StockDoorTest, TenThousandWaitingCallsCostNoThread) {
   constexpr int kCalls = 10'000;
   Open();
   std::vector<std::unique_ptr<pb::CoordinationService::Stub>> stubs;
-  for (int i = 0; i < 4; ++i) stubs.push_back(Client());
+  // A connection may have 1,024 calls at a time (kStreamsMax).
+  for (int i = 0; i < 10; ++i) stubs.push_back(Client());
   pb::GetKeyValueRequest get;
   get.set_key("go");
   pb::InsertKeyValueRequest insert;

@@ -37,10 +37,11 @@ TEST(Simulation, TwoHundredSeedsBreakNoRuleAndSeeAlmostEverything) {
     if (!IsOfStockClients(kind)) continue;
     EXPECT_GT(coverage.events[kind], 0) << "no event of kind " << kind;
   }
-  // These have tests of their own: keys with a zero byte, arguments that no client sends, and the
-  // failure of a job in which nobody polls, which is told by way of heartbeats.
+  // These have tests of their own: keys with a zero byte, arguments that no client sends, the
+  // failure of a job in which nobody polls, which is told by way of heartbeats, and a server that
+  // is short of memory.
   std::set<coord::Reason> elsewhere = {coord::Reason::kKeyInvalid, coord::Reason::kInvalidArgument,
-                                       coord::Reason::kClusterFailed};
+                                       coord::Reason::kClusterFailed, coord::Reason::kMemoryMax};
   // And these befall native clients only.
   for (const coord::Reason reason :
        {coord::Reason::kBarrierValuesForgotten, coord::Reason::kAgreementTimedOut,

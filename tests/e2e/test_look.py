@@ -217,6 +217,20 @@ def test_a_killed_process_is_told_of_everywhere(tmp_path):
                    and line["member"].startswith("task/") for line in lines)
 
 
+@pytest.fixture
+def running(server):
+    """A run of the job digits, in which nobody joins."""
+    with Command(LOCKSTEP, "run", "-n", 2, "--job", "digits", "--coordinator", server.address, "--",
+                 "sleep", "1000") as run:
+        deadline = time.monotonic() + DEADLINE_S
+        while "2 processes run" not in server.ask("jobs"):
+            assert time.monotonic() < deadline, server.ask("jobs")
+            time.sleep(0.05)
+        yield run
+        run.process.kill()
+
+
+@pytest.mark.usefixtures("running")
 def test_a_preemption_is_opened_moved_and_cancelled(server):
     assert "no member 'task/2'" in server.ask("preempt", "--job", "digits", "--member", "task/2",
                                               code=3)
@@ -249,6 +263,13 @@ def test_a_preemption_is_opened_moved_and_cancelled(server):
     assert 'lockstep_preemptions_ended_total{outcome="cancelled"} 1' in server.get("/metrics")
 
 
+def test_use_a11_nobody_preempts_a_job_that_does_not_run(server):
+    said = refused(1, "preempt", "--job", "digits", "--coordinator", server.address)
+    assert "nobody of job 'digits' runs" in said
+    assert server.ask_json("status", "digits")["jobs"][0]["preemption"] is None
+
+
+@pytest.mark.usefixtures("running")
 def test_a_preemption_that_nobody_hears_ends(server):
     text = server.ask("preempt", "--job", "digits", "--in", "500ms", "--wait", code=6)
     assert re.search(r"opened: preemption 1 of everybody, \d+ms left", text)

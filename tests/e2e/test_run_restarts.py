@@ -159,7 +159,7 @@ def test_what_a_file_cannot_take_is_shown(tmp_path):
     ended = run("-n", "2", "--log-dir", tmp_path, "--redirects", "3", "--", "sh", "-c", "echo $RANK")
     assert ended.code == 0 and ended.out == ["[task/1] 1"], ended.text()
     assert "what task/1 writes there is shown instead" in ended.text()
-    assert list(path.name for path in tmp_path.iterdir()) == ["attempt_1"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["attempt_1", "result.json"]
 
 
 def test_streams_without_a_folder_are_told():

@@ -139,7 +139,7 @@ def test_when_a_wait_at_torchs_store_is_given_up_stacks_are_taken_and_kept(tmp_p
         said = command.wait_for(r"lockstep run: torch's store: rank \d.*gave up waiting.*: (.*)")[0][1]
         assert f"task/2 (pid {pid} on " in said and "runs load, train.py:5" in said, said
         # The others have failed by it, or are about to: that tells nothing.
-        command.wait_for(r"task/[01] .*(failed|exit code)")
+        command.wait_for(r"task/[01] .*(raised|failed|exit code)")
         suspects, why = suspects_of(address)
         assert [(one["member"], one["pid"]) for one in suspects] == [(2, pid)], why
         assert suspects[0]["stack_place"] == "runs load, train.py:5"

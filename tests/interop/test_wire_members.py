@@ -55,7 +55,7 @@ def test_row_004_register_again_in_the_same_life(two):
 
 @pytest.mark.row(7, 9, 20)
 def test_row_009_all_go_silent(make_job):
-    one, other = make_job(2, heartbeat_timeout=1).wire_members()
+    one, other = make_job(2, heartbeat_timeout=2).wire_members()
     polls = [one.poll(), other.poll()]
     show_period(polls[0], [one, other])
     for poll in polls:
