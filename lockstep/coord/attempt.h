@@ -108,7 +108,7 @@ class Attempt {
 
   // The next attempt begins, with its keys at `next_revision`: all that is parked is told so. A
   // tool's watch of keys goes on there.
-  void Close(Time now, const ErrorPtr& error, int64_t next_revision, Effects& out);
+  void Close(const ErrorPtr& error, int64_t next_revision, Effects& out);
 
   // A new life is about to come in, of that member when it says which: members whose connection is
   // broken are not waited for any longer, so that it does not join an attempt that is dying.
@@ -227,7 +227,7 @@ class Attempt {
   void NoteRegistration(MemberIndex member, CallId call);
   void ForgetRegistration(MemberIndex member);
   void CancelPoll(Time now, MemberIndex member, const ErrorPtr& error, Effects& out);
-  void FailPolls(Time now, const ErrorPtr& error, Effects& out);
+  void FailPolls(const ErrorPtr& error, Effects& out);
 
   void TellBegun(MemberIndex first, Effects& out) const;
   void TellJoined(MemberIndex member, Effects& out) const;

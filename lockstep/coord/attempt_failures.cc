@@ -92,7 +92,7 @@ void Attempt::Propagate(Time now, const ErrorPtr& error, Effects& out) {
                         error->origin ? " by " + job_.NameWithLife(*error->origin) : "", ": ",
                         std::string(ReasonName(error->reason)), "; its members are told"),
            {NoticeKind::kAttemptFailed, error->origin});
-  if (anyone_polls_) return FailPolls(now, error, out);
+  if (anyone_polls_) return FailPolls(error, out);
   SetAllToError(now, error, out);
 }
 
@@ -117,11 +117,11 @@ void Attempt::SetAllToError(Time now, const ErrorPtr& because, Effects& out) {
   }
 }
 
-void Attempt::FailPolls(Time now, const ErrorPtr& error, Effects& out) {
+// Whoever is told ends by it. It is lost when it would have been, had its poll gone on.
+void Attempt::FailPolls(const ErrorPtr& error, Effects& out) {
   for (const auto& [member, call] : polls_) {
     parked_.erase(call);
     told_.insert(member);
-    membership_.SetPolls(now, member, false);
     job_.Touch(member);
     out.Fail(call, error);
   }
@@ -261,7 +261,7 @@ void Attempt::ReachShutdownDeadline(Time now, Effects& out) {
   EndShutdown(now, late, out);
 }
 
-void Attempt::Handle(Time now, const Stop&, Effects& out) {
+void Attempt::Handle(Time, const Stop&, Effects& out) {
   const std::string text =
       absl::StrCat("the coordination service of job '", job_.options.job, "' is shutting down");
   barriers_.FailAll(MakeError(absl::StatusCode::kAborted, Reason::kServiceStopped,
@@ -282,15 +282,15 @@ void Attempt::Handle(Time now, const Stop&, Effects& out) {
                                              .reason = Reason::kServiceStopped,
                                              .message = text,
                                              .from_service = false});
-  FailPolls(now, cancelled, out);
+  FailPolls(cancelled, out);
   keys_.FailAll(cancelled, out);
   alive_.FailAll(cancelled, out);
   preemption_.FailAll(cancelled, out);
 }
 
-void Attempt::Close(Time now, const ErrorPtr& error, int64_t next_revision, Effects& out) {
+void Attempt::Close(const ErrorPtr& error, int64_t next_revision, Effects& out) {
   preemption_.FailAll(error, out);
-  FailPolls(now, error, out);
+  FailPolls(error, out);
   registration_.FailAll(error, out);
   barriers_.FailAll(error, out);
   agreements_.FailAll(error, out);

@@ -332,7 +332,7 @@ void Coordinator::OpenNextAttempt(Time now, int64_t number, Effects& out) {
       absl::StrCat("job '", job_->options.job, "': attempt ", job_->attempt, " begins; attempt ",
                    job_->former->attempt, old->failed() ? " failed" : " ended"),
       {NoticeKind::kAttemptBegan, {}});
-  old->Close(now, WrongService(old->service(), false), revision, out);
+  old->Close(WrongService(old->service(), false), revision, out);
 }
 
 void Coordinator::HandleOther(Time now, const CallLeft& fact, Effects& out) {

@@ -72,7 +72,7 @@ def test_why_says_that_nobody_has_come(server):
     text = server.ask("why", "digits")
     assert "nobody has come yet, and 2 members are awaited" in text
     assert server.ready["jobs"]["digits"]["grpc"] in text
-    assert server.ask_json("why", "digits")["verdict"] == "waiting"
+    assert server.ask_json("why", "digits", code=1)["verdict"] == "trouble"
 
 
 def test_tables_of_a_job(server):
@@ -274,7 +274,7 @@ def test_a_preemption_that_nobody_hears_ends(server):
     text = server.ask("preempt", "--job", "digits", "--in", "500ms", "--wait", code=6)
     assert re.search(r"opened: preemption 1 of everybody, \d+ms left", text)
     assert "ended: nobody_answered" in text
-    assert server.ask_json("why", "digits")["verdict"] == "waiting"
+    assert server.ask_json("why", "digits", code=1)["verdict"] == "trouble"
     late = refused(4, "preempt", "--job", "digits", "--wait", "100ms", "--coordinator",
                    server.address)
     assert "preemption 2 has not ended within 100ms" in late

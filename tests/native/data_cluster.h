@@ -92,8 +92,10 @@ class DataCluster {
     server_.Do([this] {
       link_.reset();
       host_.reset();
-      // Stays: what it has posted is still to come.
-      if (commits_ != nullptr) retired_.push_back(std::move(commits_));
+      // Stays: what it has posted is still to come; but it asks nobody for a snapshot any more.
+      if (commits_ == nullptr) return;
+      journal_->WantSnapshotAt(0);
+      retired_.push_back(std::move(commits_));
     });
   }
 
@@ -137,6 +139,7 @@ class DataCluster {
       });
       ASSERT_TRUE(replayed.ok()) << replayed.status();
       journal->WantSnapshotAt(50);
+      journal_ = journal.get();
       const absl::Status kept = commits_->Keep(
           std::move(journal), [](const absl::Status& why) { ADD_FAILURE() << why; },
           [this] { return Snapshot(); });
@@ -173,6 +176,7 @@ class DataCluster {
   link::testing::LoopThread server_;
   std::vector<std::unique_ptr<server::CommitQueue>> retired_;
   std::unique_ptr<server::CommitQueue> commits_;
+  journal::MemoryJournal* journal_ = nullptr;  // that of `commits_`
   std::unique_ptr<server::DataHost> host_;
   std::unique_ptr<link::Server> link_;
   std::vector<std::unique_ptr<OneWorker>> workers_;
