@@ -98,8 +98,8 @@ TEST_F(NativeSessionTest, Finding07_KeysAreReadBetweenStatusesOfManyMembers) {
   constexpr int kStatuses = 3 * kAtOnce;
   Serve({{.name = "digits", .size = 1}});
   auto client = Connect();
-  Ask(*client, native::CreateJob{.job = "big", .size = 65'536});
-  Ask(*client, native::CreateJob{.job = "bigger", .size = 65'536});
+  Ask(*client, native::CreateJob{.job = "big", .size = 16'384});
+  Ask(*client, native::CreateJob{.job = "bigger", .size = 16'384});
   Ask(*client, Open("digits"));
   Ask(*client, native::SetKey{.key = "a", .value = {"v"}});
 
