@@ -47,6 +47,12 @@ int RunWorker(DeclaredWorker& given, Invocation& invocation) {
   options.allow_paths = given.allow_paths;
   options.tags = given.tags;
   options.cache.threads = given.threads;
+  auto allowed = runtime::ParseAllowedPeers(given.allow_uids);
+  if (!allowed.ok()) {
+    say(absl::StrCat("--allow-uid: ", std::string(allowed.status().message())));
+    return kExitUsage;
+  }
+  options.allowed = *std::move(allowed);
   auto allowance = engine::FunctionAllowance::Parse(given.allow_functions);
   if (!allowance.ok()) {
     say(absl::StrCat("--allow-function ", std::string(allowance.status().message())));

@@ -13,6 +13,9 @@ DeclaredWorker::DeclaredWorker()
   table.Text("listen", &listen, "HOST:PORT", "Where consumers call. Port 0: any.");
   table.Text("advertise", &advertise, "HOST:PORT",
              "What consumers are told to call; empty: as it listens.");
+  table.List("allow-uid", &allow_uids, "USER",
+             "A user of this host, by name or number, who may call at an address of the loopback\n"
+             "interface, beside root and the user who runs the worker. any: everybody.");
   table.Switch("insecure-network", &insecure_network,
                "Allow an address that other hosts can reach, although nothing is encrypted or\n"
                "authenticated: whoever reaches it can read what the worker may read, and run what\n"

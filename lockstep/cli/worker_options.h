@@ -23,6 +23,7 @@ struct DeclaredWorker {
   absl::Duration end_timeout = absl::Seconds(5);
   std::vector<std::string> allow_paths;
   std::vector<std::string> allow_functions;
+  std::vector<std::string> allow_uids;
   std::vector<std::string> tags;
   std::string python = "python3";
   int threads = 1;  // the constructor: as many as the host has cores

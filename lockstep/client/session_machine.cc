@@ -378,7 +378,9 @@ void SessionMachine::LinkReady(Time now, size_t requests_in_flight_max, size_t m
 
 void SessionMachine::LinkLost(Time now, const absl::Status& why, Effects& out) {
   if (stage_ == Stage::kEnded || stage_ == Stage::kDown) return;
-  const bool misfit = ReasonOf(why) == "version" || absl::IsInvalidArgument(why);
+  const std::string reason = ReasonOf(why);
+  const bool misfit =
+      reason == "version" || reason == "not_allowed" || absl::IsInvalidArgument(why);
   if (!opened_once_ && misfit) return End(now, why, out);
   Redial(now, why, out);
 }

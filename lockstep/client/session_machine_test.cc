@@ -242,6 +242,14 @@ TEST_F(SessionMachineTest, AServerOfAnotherVersionIsNotAskedTwice) {
   EXPECT_TRUE(machine_.ended());
 }
 
+TEST_F(SessionMachineTest, AServerOfAnotherUserIsNotAskedTwice) {
+  Start();
+  Submit(1, CallType::kOpen, 0);
+  machine_.LinkLost(now_, Error(absl::StatusCode::kFailedPrecondition, "not_allowed"), Clear());
+  EXPECT_EQ(ReasonOfOne(), "not_allowed");
+  EXPECT_TRUE(machine_.ended());
+}
+
 TEST_F(SessionMachineTest, TellsTheCancelledCallAtOnceAndTheServerToo) {
   Start();
   Open();

@@ -160,6 +160,7 @@ absl::Status Worker::Listen() {
   // long as a message; dropping the link for it would only have all of them asked for again.
   options.link.write_queue_bytes_max =
       std::max(options.link.write_queue_bytes_max, 10 * options.link.message_bytes_max);
+  options.allowed = options_.allowed;
   options.service_instance = options_.uid;
   options.notice = [this](std::string text) { Say(std::move(text)); };
   link::ServerEvents events;

@@ -24,6 +24,7 @@
 #include "lockstep/plan/definition.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/peer_owner.h"
 #include "lockstep/wire/native/data_service_messages.h"
 
 namespace lockstep::data {
@@ -37,6 +38,8 @@ struct WorkerOptions {
   std::string listen = "127.0.0.1:0";
   // What they are told to call; empty: as it listens.
   std::string advertise;
+  // Of this host's users, who may read at an address that only this host can reach.
+  runtime::AllowedPeers allowed;
   // Directories whose files may be read; empty: any.
   std::vector<std::string> allow_paths;
   std::vector<std::string> tags;

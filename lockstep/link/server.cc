@@ -74,9 +74,13 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
             loop,
             {.connections_max = 0,
              .pause = options_.accept_retry,
-             .goodbye = EncodeMessage(Refusal("the server has no file descriptor left: raise its "
+             .goodbye = EncodeMessage(Refusal("connection_limit",
+                                              "the server has no file descriptor left: raise its "
                                               "limit of open files (ulimit -n)")),
-             .make_room = [this] { return DropOldestGreeting(); }},
+             .make_room = [this] { return DropOldestGreeting(); },
+             .allowed = options_.allowed,
+             .goodbye_to_strangers = EncodeMessage(Refusal(
+                 "not_allowed", runtime::StrangersText(options_.allowed)))},
             [this](int fd) { Add(fd); },
             [this](std::string text) { Notice("link: " + std::move(text)); }) {}
 
@@ -99,7 +103,7 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
     absl::flat_hash_set<uint64_t> in_flight;  // requests that are not answered
   };
 
-  static Message Refusal(std::string text);
+  static Message Refusal(std::string reason, std::string text);
   void Add(int fd);
   // Why one more from there is refused; empty: it is not.
   std::string LimitReached(const asio::ip::address& host) const;
@@ -143,10 +147,10 @@ absl::Status Server::Impl::Listen(const runtime::Address& at) {
   return absl::OkStatus();
 }
 
-Message Server::Impl::Refusal(std::string text) {
+Message Server::Impl::Refusal(std::string reason, std::string text) {
   return {.type = FrameType::kRefused,
           .payload = wire::native::Encode(
-              Refused{.reason = "connection_limit", .message = std::move(text)})};
+              Refused{.reason = std::move(reason), .message = std::move(text)})};
 }
 
 // Of the host with the most of them, so that who comes in a flood takes its own places.
@@ -191,7 +195,7 @@ std::string Server::Impl::LimitReached(const asio::ip::address& host) const {
 void Server::Impl::Refuse(asio::ip::tcp::socket socket, const std::string& text) {
   auto connection = Connection::Start(loop_.io(), std::move(socket), options_.link, {});
   Notice(absl::StrCat("link: refused ", connection->peer(), ": ", text));
-  connection->CloseWith(Refusal(text), absl::ResourceExhaustedError(text));
+  connection->CloseWith(Refusal("connection_limit", text), absl::ResourceExhaustedError(text));
 }
 
 void Server::Impl::Add(int fd) {
@@ -348,7 +352,7 @@ bool Server::Impl::MayStay(Link& link, const Request& request) {
       "%d connections are open, and the last %d of %d are for sessions that go on "
       "(connections_max)",
       links_.size(), options_.connections_reserved, options_.connections_max);
-  link.connection->CloseWith(Refusal(text), absl::ResourceExhaustedError(text));
+  link.connection->CloseWith(Refusal("connection_limit", text), absl::ResourceExhaustedError(text));
   return false;
 }
 

@@ -15,6 +15,7 @@
 #include "lockstep/link/options.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/runtime/memory_account.h"
+#include "lockstep/runtime/peer_owner.h"
 
 namespace lockstep::link {
 
@@ -120,6 +121,8 @@ class Server {
     // What links hold is in this account, which outlives the loop: requests and answers that there
     // is no room for are answered with `memory_max`. Null: in none.
     runtime::MemoryAccount* memory = nullptr;
+    // Whose connections are taken at an address of the loopback interface.
+    runtime::AllowedPeers allowed = {};
     uint64_t service_instance = 0;  // one life of this server; told in the welcome
     LinkOptions link = {};
     // Out of memory for a new connection: tried again after this.

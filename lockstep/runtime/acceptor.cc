@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/runtime/dial.h"
 
@@ -34,6 +36,15 @@ constexpr int kAcceptsPerTurn = 64;
 void SetOption(int fd, int level, int name, int value) {
   // Fails only on a socket that is already dead, which its owner will find out.
   static_cast<void>(setsockopt(fd, level, name, &value, sizeof(value)));
+}
+
+// As much as the kernel takes at once. What the other end has sent is taken, since closing over it
+// would reset the connection, and the goodbye with it.
+void SayGoodbye(int fd, const std::string& goodbye) {
+  std::array<char, 4096> unread;
+  static_cast<void>(send(fd, goodbye.data(), goodbye.size(), MSG_NOSIGNAL));
+  static_cast<void>(shutdown(fd, SHUT_WR));
+  static_cast<void>(recv(fd, unread.data(), unread.size(), 0));
 }
 
 int OpenSpare() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
@@ -66,6 +77,7 @@ absl::Status Acceptor::Listen(const Address& at) {
   if (!acceptor.ok()) return acceptor.status();
   acceptor_ = *std::move(acceptor);
   address_ = acceptor_.local_endpoint();
+  asks_owners_ = address_.address().is_loopback() && !options_.allowed.everybody;
   asio::error_code error;
   acceptor_.non_blocking(true, error);
   // Each connection has them from the listening socket, and costs no call for them.
@@ -121,7 +133,24 @@ bool Acceptor::SomebodyWaits() {
   return poll(&listening, 1, 0) == 1;
 }
 
+bool Acceptor::MayCall(int socket) {
+  if (!asks_owners_) return true;
+  const absl::StatusOr<std::optional<uid_t>> owner = OwnerOfPeer(socket);
+  if (owner.ok() && !*owner) return false;  // it has gone already
+  if (owner.ok() && options_.allowed.Allow(**owner)) return true;
+  const std::string whose =
+      owner.ok() ? absl::StrCat("of user ", UserText(**owner))
+                 : std::string("whose user the kernel does not know (does it come from a container "
+                               "or another network namespace?)");
+  ComplainNowAndThen(absl::StrCat(ToString(address_), ": a connection ", whose,
+                                  " is refused; this address serves ", options_.allowed.ToText(),
+                                  " (--allow-uid)"));
+  SayGoodbye(socket, options_.goodbye_to_strangers);
+  return false;
+}
+
 void Acceptor::HandOver(UniqueFd socket, const asio::ip::address& host) {
+  if (!MayCall(socket.get())) return;
   if (const std::string limit = LimitReached(host); !limit.empty()) {
     ComplainNowAndThen(absl::StrFormat(
         "%s: connection from %s refused, %d are open, %d from there (%s)", ToString(address_),
@@ -202,12 +231,7 @@ bool Acceptor::RefuseWithSpare() {
   if (spare_ >= 0) close(spare_);
   const int fd = accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd >= 0) {
-    // As much as the kernel takes at once. What the other end has sent is taken, since closing
-    // over it would reset the connection, and the goodbye with it.
-    std::array<char, 4096> unread;
-    static_cast<void>(send(fd, options_.goodbye.data(), options_.goodbye.size(), MSG_NOSIGNAL));
-    static_cast<void>(shutdown(fd, SHUT_WR));
-    static_cast<void>(recv(fd, unread.data(), unread.size(), 0));
+    SayGoodbye(fd, options_.goodbye);
     close(fd);
   }
   spare_ = OpenSpare();

@@ -2,7 +2,8 @@
 //
 // Our own, for all doors, because gRPC's listener stops accepting for good once it has run out of
 // file descriptors (seen in 1.51), and because it sets a TCP_USER_TIMEOUT that ends connections
-// over a short cut of the network.
+// over a short cut of the network. And because every user of a host reaches the ports of its
+// loopback interface: there it takes only connections of users who are allowed.
 #pragma once
 
 #include <sys/types.h>
@@ -22,6 +23,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/peer_owner.h"
 #include "lockstep/runtime/unique_fd.h"
 
 namespace lockstep::runtime {
@@ -43,6 +45,10 @@ struct AcceptorOptions {
   std::string goodbye;
   // Asked before that: ends a connection that can be spared, and says whether there was one.
   std::function<bool()> make_room = nullptr;
+  // Whose connections are taken at an address of the loopback interface; others are closed.
+  AllowedPeers allowed = {};
+  // Said to those others.
+  std::string goodbye_to_strangers = {};
 };
 
 // What went wrong, at most one line per `kComplaintInterval`.
@@ -87,6 +93,8 @@ class Acceptor {
   void AcceptWaiting();
   bool SomebodyWaits();
   void HandOver(UniqueFd socket, const asio::ip::address& host);
+  // A stranger is told so.
+  bool MayCall(int socket);
   // The limit that one more connection from there would break; empty: none.
   std::string LimitReached(const asio::ip::address& host);
   size_t OpenFrom(const asio::ip::address& host) const;
@@ -104,6 +112,7 @@ class Acceptor {
   asio::ip::tcp::acceptor acceptor_;
   Timer resume_;
   asio::ip::tcp::endpoint address_;
+  bool asks_owners_ = false;
   int spare_ = -1;  // a descriptor of nothing
   std::vector<Handed> handed_;
   std::map<asio::ip::address, size_t> handed_from_;  // how many of them

@@ -139,6 +139,13 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
     if (!status.ok()) return status;
   }
   options.log_format = declared.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
+  auto allowed = runtime::ParseAllowedPeers(declared.allow_uids);
+  if (!allowed.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--allow-uid: ", std::string(allowed.status().message())));
+  }
+  options.allowed = *std::move(allowed);
+  options.door.connections.allowed = options.allowed;
   // One limit of connections for all kinds of foreign clients.
   options.stores.door.connections = options.door.connections;
   const absl::Duration heartbeat_timeout = options.coordinator.heartbeat_timeout;

@@ -118,7 +118,13 @@ class HttpDoor::Impl {
             {.request = [this](const auto& connection, auto request) { Take(connection, request); },
              .ended = [this](HttpConnection& connection) { Forget(connection); }}),
         acceptor_(
-            loop_, {.connections_max = 0, .make_room = [this] { return EndOne(); }},
+            loop_,
+            {.connections_max = 0,
+             .make_room = [this] { return EndOne(); },
+             .allowed = options_.allowed,
+             .goodbye_to_strangers =
+                 Encode(HttpRefusal(403, "not_allowed", runtime::StrangersText(options_.allowed)),
+                        /*head=*/false)},
             [this](int fd) { Accept(fd); },
             [](std::string text) { spdlog::warn("http: {}", text); }) {}
 

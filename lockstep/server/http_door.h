@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/peer_owner.h"
 #include "lockstep/server/server_view.h"
 #include "lockstep/wire/native/job_messages.h"
 
@@ -51,6 +52,7 @@ class HttpDoor {
     runtime::Address listen;
     // What browsers may call this host, besides numbers and "localhost".
     std::vector<std::string> names;
+    runtime::AllowedPeers allowed = {};
     absl::Duration patience = absl::Seconds(5);
   };
 

@@ -22,6 +22,7 @@ std::string_view PhraseOf(int status) {
   constexpr std::array<std::pair<int, std::string_view>, 10> kPhrases = {
       {{200, "OK"},
        {400, "Bad Request"},
+       {403, "Forbidden"},
        {404, "Not Found"},
        {405, "Method Not Allowed"},
        {408, "Request Timeout"},

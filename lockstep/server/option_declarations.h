@@ -22,6 +22,7 @@ struct DeclaredOptions {
   std::string log_format = "text";
   std::vector<std::string> jobs;
   std::vector<std::string> recoverable;
+  std::vector<std::string> allow_uids;
   bool ephemeral = false;
   config::OptionTable table;
 };

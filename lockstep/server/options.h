@@ -12,6 +12,7 @@
 #include "lockstep/link/options.h"
 #include "lockstep/net/stock_door.h"
 #include "lockstep/runtime/address.h"
+#include "lockstep/runtime/peer_owner.h"
 #include "lockstep/server/store_host.h"
 
 namespace lockstep::server {
@@ -70,6 +71,8 @@ struct ServerOptions {
   std::string ready_file;
   // The server ends when this process has (see parent_watch.h); 0: it belongs to none.
   int32_t parent = 0;
+  // Of this host's users, who may call at addresses that only this host can reach; `allow_uid`.
+  runtime::AllowedPeers allowed;
   // Addresses that other hosts can reach are allowed.
   bool insecure_network = false;
   // From the first signal until the process ends, whatever hangs.

@@ -254,6 +254,7 @@ absl::Status Server::StartLink() {
   options.connections_per_host_max = options_.links_per_host_max;
   options.connections_reserved = options_.links_max / kLinksReservedPart;
   options.memory = &memory_;
+  options.allowed = options_.allowed;
   options.link = options_.link;
   options.service_instance = RandomNumber();
   options.notice = [this](std::string text) {
@@ -311,7 +312,8 @@ absl::Status Server::StartHttp() {
         return feed_.Read(request);
       },
       .when_durable = [this](HttpSource::Release release) { commits_.Follow(std::move(release)); }};
-  HttpDoor::Options door{.listen = *options_.http, .names = options_.http_names};
+  HttpDoor::Options door{
+      .listen = *options_.http, .names = options_.http_names, .allowed = options_.allowed};
   door.names.push_back(options_.http->host);
   auto http = HttpDoor::Listen(loop_, std::move(door), std::move(source));
   if (!http.ok()) {
