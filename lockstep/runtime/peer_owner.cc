@@ -171,7 +171,7 @@ std::string ProcText(const std::array<uint32_t, 4>& address, in_port_t port, int
 }
 
 // For kernels without the other: each question reads all connections of the host.
-absl::StatusOr<Found> ReadProc(const Ends& ends) {
+absl::StatusOr<Found> ReadTable(const Ends& ends) {
   constexpr size_t kLocal = 1;
   constexpr size_t kRemote = 2;
   constexpr size_t kUid = 7;
@@ -281,8 +281,15 @@ absl::StatusOr<std::optional<uid_t>> OwnerOfPeer(int socket) {
   if (found.ok() && found->inode != 0) return found->uid;
   if (PeerHasClosed(socket)) return std::nullopt;
   // A kernel without that question says the same as one that does not know the connection.
-  found = ReadProc(*ends);
+  return OwnerOfPeerByTable(socket);
+}
+
+absl::StatusOr<std::optional<uid_t>> OwnerOfPeerByTable(int socket) {
+  const std::optional<Ends> ends = EndsOfPeer(socket);
+  if (!ends) return std::nullopt;
+  const absl::StatusOr<Found> found = ReadTable(*ends);
   if (found.ok() && found->inode != 0) return found->uid;
+  if (PeerHasClosed(socket)) return std::nullopt;
   return Unknown();
 }
 

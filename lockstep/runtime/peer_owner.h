@@ -38,5 +38,7 @@ std::string StrangersText(const AllowedPeers& allowed);
 // through something that forwards. Asks the kernel once (NETLINK_SOCK_DIAG; where there is no such
 // thing, reads /proc/net/tcp). Threads: any.
 absl::StatusOr<std::optional<uid_t>> OwnerOfPeer(int socket);
+// By /proc/net/tcp alone, which costs as much as the host has connections.
+absl::StatusOr<std::optional<uid_t>> OwnerOfPeerByTable(int socket);
 
 }  // namespace lockstep::runtime

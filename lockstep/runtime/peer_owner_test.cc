@@ -106,6 +106,9 @@ TEST_P(PeerOwner, AConnectionOfThisProcessIsItsUsers) {
   const auto owner = OwnerOfPeer(far.get());
   ASSERT_TRUE(owner.ok()) << owner.status();
   EXPECT_EQ(*owner, geteuid());
+  const auto by_table = OwnerOfPeerByTable(far.get());
+  ASSERT_TRUE(by_table.ok()) << by_table.status();
+  EXPECT_EQ(*by_table, geteuid());
 }
 
 TEST_P(PeerOwner, Finding13_AnotherUsersConnectionIsThatUsers) {
@@ -117,6 +120,9 @@ TEST_P(PeerOwner, Finding13_AnotherUsersConnectionIsThatUsers) {
   const auto owner = OwnerOfPeer(far.get());
   ASSERT_TRUE(owner.ok()) << owner.status();
   EXPECT_EQ(*owner, kStranger);
+  const auto by_table = OwnerOfPeerByTable(far.get());
+  ASSERT_TRUE(by_table.ok()) << by_table.status();
+  EXPECT_EQ(*by_table, kStranger);
 }
 
 // The kernel says "root" of an end that no process has any more: who connects, writes and closes
@@ -132,6 +138,9 @@ TEST_P(PeerOwner, Finding13_WhoHasClosedIsNobody) {
   const auto owner = OwnerOfPeer(far.get());
   ASSERT_TRUE(owner.ok()) << owner.status();
   EXPECT_EQ(*owner, std::nullopt);
+  const auto by_table = OwnerOfPeerByTable(far.get());
+  ASSERT_TRUE(by_table.ok()) << by_table.status();
+  EXPECT_EQ(*by_table, std::nullopt);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, PeerOwner, ::testing::Values(AF_INET, AF_INET6),
