@@ -382,6 +382,10 @@ void Session::JoinCrew() {
                                                          std::string(why.message())));
                                         End(launch::kExitLockstepFailed);
                                       },
+                                  .lost =
+                                      [this](const std::string& why) {
+                                        if (!exit_code_) launcher_->OnCrewLost(why);
+                                      },
                                   .say =
                                       [this](std::string sentence) {
                                         if (!exit_code_) Say(std::move(sentence));

@@ -58,8 +58,10 @@ void CrewLink::Dial() {
                                         ready_ = true;
                                         NameAddresses();
                                         backoff_ = kBackoffFirst;
-                                        if (std::exchange(troubled_, false))
+                                        if (std::exchange(troubled_, false)) {
                                           callbacks_.say("the server answers again");
+                                          callbacks_.lost("");
+                                        }
                                         SendWord();
                                         Poll();
                                       },
@@ -81,6 +83,7 @@ void CrewLink::LinkClosed(const absl::Status& why) {
   if (!ended_ && !std::exchange(troubled_, true)) {
     callbacks_.say(absl::StrCat("the other nodes are not heard of: ", std::string(why.message()),
                                 "; trying again"));
+    callbacks_.lost(std::string(why.message()));
   }
   again_.Arm(runtime::MonotonicNow() + backoff_, [this] { Dial(); });
   backoff_ = std::min(2 * backoff_, kBackoffLast);

@@ -29,6 +29,8 @@ class CrewLink {
     std::function<void(const wire::native::PollCrewReply&)> told;
     // The server does not take us, or not any more. Nothing follows.
     std::function<void(const absl::Status&)> refused;
+    // The server is away, for this reason, or (empty) there again.
+    std::function<void(const std::string& why)> lost;
     // For people: for whom an attempt waits; that the server is away, and back.
     std::function<void(std::string)> say;
   };

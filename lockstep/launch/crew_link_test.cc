@@ -20,6 +20,8 @@ using link::testing::Seen;
 using link::testing::TestServer;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
 using wire::native::CrewStep;
 using wire::native::CrewWord;
 using wire::native::PollCrew;
@@ -70,6 +72,7 @@ class CrewLinkTest : public testing::Test {
           loop_.loop(), address, PollCrew{.job = "digits", .node = 7, .processes = 2},
           CrewLink::Callbacks{.told = [this](const PollCrewReply& told) { told_.Add(told); },
                               .refused = [this](const absl::Status& why) { refused_.Add(why); },
+                              .lost = [this](const std::string& why) { lost_.Add(why); },
                               .say = [this](std::string text) { said_.Add(std::move(text)); }});
       crew->OfferPorts(std::move(ports));
       crew->Start();
@@ -83,6 +86,7 @@ class CrewLinkTest : public testing::Test {
 
   Seen<PollCrewReply> told_;
   Seen<absl::Status> refused_;
+  Seen<std::string> lost_;
   Seen<std::string> said_;
   LoopThread loop_;
   std::unique_ptr<CrewLink> crew_;
@@ -154,6 +158,7 @@ TEST_F(CrewLinkTest, AServerThatIsStartedAgainIsToldWhereWeAreAndWhatItMissed) {
   EXPECT_EQ(polls[0].over, 0);
   EXPECT_EQ(after.words.WaitForCount(1).size(), 1U);
   EXPECT_EQ(said_.WaitForCount(2).back(), "the server answers again");
+  EXPECT_THAT(lost_.WaitForCount(2), ElementsAre(Not(IsEmpty()), ""));
 }
 
 TEST_F(CrewLinkTest, ARefusalIsTheEnd) {

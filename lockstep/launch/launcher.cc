@@ -229,6 +229,9 @@ void Launcher::OnSignal(int signal) { Handle(SignalReceived{signal}); }
 
 void Launcher::OnServerEnded(Ending ending) { Handle(ServerEnded{ending}); }
 void Launcher::OnServerLost(const std::string& why) { Handle(ServerLost{why}); }
+void Launcher::OnCrewLost(const std::string& why) {
+  why.empty() ? Handle(CrewFound{}) : Handle(CrewLost{why});
+}
 void Launcher::OnRootCause(const RootCauseTold& told) { Handle(told); }
 
 void Launcher::OnException(const RaisedException& raised) {

@@ -72,8 +72,8 @@ Time Supervisor::NextDeadline() const {
   if (finished_) return Time::Infinite();
   if (again_at_) return *again_at_;
   if (restart_at_) return *restart_at_;
-  if (between_) return Time::Infinite();
-  Time next = escalate_at_;
+  if (between_) return CrewGivenUpAt();
+  Time next = std::min(escalate_at_, CrewGivenUpAt());
   if (root_cause_until_ && !root_cause_told_) next = std::min(next, *root_cause_until_);
   if (check_until_ && !checked_) next = std::min(next, *check_until_);
   next = std::min({next, HeedUntil(), TellEndedAt()});
@@ -476,6 +476,7 @@ bool Supervisor::EndedWell(const Process& process) {
 }
 
 void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
+  if (!finished_ && now >= CrewGivenUpAt()) return GiveUpCrew(now, out);
   if (between_ || finished_) return;
   for (const Process& process : processes_) {
     const bool over = process.state == ProcessState::kReleased ||
@@ -488,7 +489,9 @@ void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
   if (!options_.alone && !told_to_end_) {
     if (first_failure_ && another_follows_ && BacksOff(now, out)) return;
     between_ = true;
-    out.attempt_over = AttemptOver{.exit_code = ExitCodeOfAttempt(now), .again = false};
+    over_since_ = now;
+    attempt_exit_code_ = ExitCodeOfAttempt(now);
+    out.attempt_over = AttemptOver{.exit_code = *attempt_exit_code_, .again = false};
     return;
   }
   const int exit_code = ExitCodeOfAttempt(now);

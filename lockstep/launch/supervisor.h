@@ -117,6 +117,11 @@ struct RunEnded {
   int exit_code = 0;
   std::string why;
 };
+// The server at which the nodes meet is not reached, and is reached again.
+struct CrewLost {
+  std::string why;
+};
+struct CrewFound {};
 struct DeadlineReached {};
 
 // PreemptionTold (preempted_run.h) is one as well.
@@ -124,7 +129,7 @@ using Event =
     std::variant<ProcessStarted, StartFailed, ProcessEnded, ExceptionRaised, ProcessStopped,
                  ProcessContinued, OutputEnded, SignalReceived, ServerEnded, ServerLost,
                  RootCauseTold, PreemptionTold, PreemptionChecked, HostTold, AttemptBegins,
-                 AttemptCalledOff, RunEnded, DeadlineReached>;
+                 AttemptCalledOff, RunEnded, CrewLost, CrewFound, DeadlineReached>;
 
 // ---- What is to be done, in the order of the fields.
 
@@ -257,8 +262,10 @@ struct SupervisorOptions {
   absl::Duration restart_backoff = absl::Seconds(1);
   absl::Duration restart_backoff_max = absl::Minutes(1);
   absl::Duration quick_failure = absl::Seconds(10);
-  // After so many failures of the same text before anybody joined nobody is started again.
+  // After so many failures in a row of the same text, each within `early_failure` of the start and
+  // before anybody joined, nobody is started again.
   int32_t same_failures_max = 3;
+  absl::Duration early_failure = absl::Seconds(30);
   // From SIGTERM until SIGKILL for processes that are stopped to be started again. They are no
   // longer needed, so they get no grace before it but `settle`.
   absl::Duration stop_grace = absl::Seconds(5);
@@ -296,6 +303,8 @@ struct SupervisorOptions {
   // From the first end of a process with exit code 0 until it is told that others go on: they may
   // wait for it. Those that are done end within less of each other, and a framework waits longer.
   absl::Duration tell_ended = absl::Seconds(10);
+  // How long a run of several nodes waits for a server that is not reached, once nothing runs here.
+  absl::Duration crew_timeout = absl::Minutes(10);
   // Whether somebody can answer `ask_root_cause`, and how long that may take.
   bool asks_root_cause = false;
   absl::Duration root_cause_timeout = absl::Seconds(2);
@@ -384,7 +393,12 @@ class Supervisor {
   void On(Time now, const AttemptBegins& event, Effects& out);
   void On(Time now, const AttemptCalledOff& event, Effects& out);
   void On(Time now, const RunEnded& event, Effects& out);
+  void On(Time now, const CrewLost& event, Effects& out);
+  void On(Time now, const CrewFound& event, Effects& out);
   void On(Time now, const DeadlineReached& event, Effects& out);
+  // When nobody is waited for any more who would say what comes after an attempt.
+  Time CrewGivenUpAt() const;
+  void GiveUpCrew(Time now, Effects& out);
 
   static bool EndedWell(const Process& process);
   static bool FailedByItself(const Process& process);
@@ -418,6 +432,9 @@ class Supervisor {
   bool ServerExplains(Time now) const;
   // How many attempts before failed in a row with the text of this one.
   int32_t SameFailures() const;
+  // Another attempt would only fail as the last ones did.
+  bool GivesUp(Time now) const;
+  bool FailedEarly(Time now) const;
   std::string FailureText() const;
   // Whether the next attempt has to wait for a while.
   bool BacksOff(Time now, Effects& out);
@@ -468,6 +485,10 @@ class Supervisor {
   int32_t restarts_ = 0;               // of all, for whatever reason
   int32_t failures_ = 0;               // of those, by a failure
   bool between_ = false;               // no attempt is on: the next one, or the end, is waited for
+  std::optional<int> attempt_exit_code_;  // of the last one that is over
+  std::optional<Time> over_since_;
+  std::optional<Time> crew_lost_;
+  std::string crew_lost_why_;
   std::optional<std::string> called_off_;  // by the other nodes, with their reason
   bool another_follows_ = false;           // as they said
   std::optional<Time> server_ended_;
@@ -476,6 +497,7 @@ class Supervisor {
   std::string cause_;                       // what came first, where that was no process of ours
   std::vector<std::string> failure_texts_;  // of the attempts that failed, in a row
   std::optional<bool> joined_;              // somebody came into this attempt
+  bool failed_early_ = false;               // the attempt that is over
   int32_t quick_failures_ = 0;              // in a row
   std::optional<Time> restart_at_;
   std::string lost_;                      // what a preemption lost that nobody saved before

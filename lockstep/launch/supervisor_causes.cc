@@ -145,8 +145,20 @@ int32_t Supervisor::SameFailures() const {
   return count;
 }
 
+// Whoever had trained for long, or was among the others, may fail by chance in the same words.
+bool Supervisor::GivesUp(Time now) const {
+  // Once the next attempt waits for its time, that is decided.
+  return !restart_at_ && FailedEarly(now) && joined_ == false &&
+         SameFailures() + 1 >= options_.same_failures_max;
+}
+
+bool Supervisor::FailedEarly(Time now) const {
+  return now - attempt_began_.value_or(now) < options_.early_failure;
+}
+
 bool Supervisor::BacksOff(Time now, Effects& out) {
   if (restart_at_) return now < *restart_at_;
+  failed_early_ = FailedEarly(now);
   const bool quick = now - attempt_began_.value_or(now) < options_.quick_failure;
   quick_failures_ = quick ? quick_failures_ + 1 : 0;
   absl::Duration wait;

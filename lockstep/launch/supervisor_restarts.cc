@@ -54,9 +54,13 @@ std::string Supervisor::AttemptText(int32_t restarts) const {
 
 bool Supervisor::RestartFailed(Time now, Effects& out) {
   if (!first_failure_ || called_off_ || !MayRestart()) return false;
-  if (SameFailures() + 1 >= options_.same_failures_max && joined_ == false) return false;
+  if (GivesUp(now)) return false;
   if (BacksOff(now, out)) return true;
-  failure_texts_.push_back(FailureText());
+  if (failed_early_) {
+    failure_texts_.push_back(FailureText());
+  } else {
+    failure_texts_.clear();
+  }
   if (failure_texts_.size() > static_cast<size_t>(options_.same_failures_max)) {
     failure_texts_.erase(failure_texts_.begin());
   }
@@ -104,7 +108,9 @@ bool Supervisor::StartPreemptedAgain(Time now, Effects& out) {
   if (options_.alone) {
     out.restart = restarts_;
   } else {
-    out.attempt_over = AttemptOver{.exit_code = ExitCodeOfAttempt(now), .again = true};
+    over_since_ = now;
+    attempt_exit_code_ = ExitCodeOfAttempt(now);
+    out.attempt_over = AttemptOver{.exit_code = *attempt_exit_code_, .again = true};
   }
   ForgetAttempt();
   return true;
@@ -142,6 +148,8 @@ void Supervisor::On(Time now, const AttemptBegins& event, Effects&) {
   ForgetAttempt();
   if (event.failures) failures_ = *event.failures;
   between_ = false;
+  attempt_exit_code_.reset();
+  over_since_.reset();
   first_ = event.first;
   processes_.assign(static_cast<size_t>(event.size), Process());
   attempt_began_ = now;
@@ -177,6 +185,31 @@ void Supervisor::On(Time now, const RunEnded& event, Effects& out) {
   const std::string after = now == *began_ ? "" : absl::StrCat(" after ", Spell(now - *began_));
   Finish(now, event.exit_code,
          absl::StrFormat("%s%s, exit code %d", event.why, after, event.exit_code), out);
+}
+
+void Supervisor::On(Time now, const CrewLost& event, Effects&) {
+  if (!crew_lost_) crew_lost_ = now;
+  crew_lost_why_ = event.why;
+}
+
+void Supervisor::On(Time, const CrewFound&, Effects&) { crew_lost_.reset(); }
+
+// The others may be well, and the server come back: only who has nothing left to do here goes.
+Time Supervisor::CrewGivenUpAt() const {
+  if (!crew_lost_ || !Waits()) return Time::Infinite();
+  return std::max(*crew_lost_, over_since_.value_or(*crew_lost_)) + options_.crew_timeout;
+}
+
+void Supervisor::GiveUpCrew(Time now, Effects& out) {
+  const int exit_code = attempt_exit_code_.value_or(kExitLockstepFailed);
+  Finish(now, exit_code,
+         absl::StrFormat("the server at which the nodes meet was not reached for %s (%s): whether "
+                         "the other nodes are well is not known here; %s, exit code %d",
+                         Spell(now - *crew_lost_), crew_lost_why_,
+                         attempt_exit_code_ ? "this node's processes had ended"
+                                            : "no attempt had begun",
+                         exit_code),
+         out);
 }
 
 }  // namespace lockstep::launch

@@ -189,7 +189,7 @@ TEST_F(RestartsTest, UseA07_RestartsThatFailAtOnceComeEverLater) {
   EXPECT_TRUE(End(0, {1, 0}).restart.has_value());
 }
 
-TEST_F(RestartsTest, TheSameFailureThreeTimesBeforeAnybodyJoinedEndsTheRun) {
+TEST_F(RestartsTest, TheSameEarlyFailureThreeTimesBeforeAnybodyJoinedEndsTheRun) {
   options_.max_restarts = 9;
   options_.asks_root_cause = true;
   for (const bool joined : {false, true}) {
@@ -207,8 +207,23 @@ TEST_F(RestartsTest, TheSameFailureThreeTimesBeforeAnybodyJoinedEndsTheRun) {
     EXPECT_EQ(last.restart.has_value(), joined);
     if (joined) continue;
     EXPECT_EQ(last.exit_code, 1);
-    EXPECT_THAT(last.sentences.back(), HasSubstr("giving up: the same failure 3 times before "
-                                                 "anybody joined; failed after"));
+    EXPECT_THAT(last.sentences.back(), HasSubstr("giving up: the same failure 3 times, each "
+                                                 "soon after the start; failed after"));
+  }
+}
+
+// Of three that ran for an hour each nobody knows any more who had joined: torch's store has
+// forgotten its keys by then.
+TEST_F(RestartsTest, TheSameFailureAfterLongRunsIsNoReasonToGiveUp) {
+  options_.max_restarts = 9;
+  options_.asks_root_cause = true;
+  Start();
+  for (int times = 0; times < 5; ++times) {
+    now_ = now_ + absl::Hours(1);
+    End(1, {1, 0}, {"ConnectionResetError"});
+    Pass(options_.settle);
+    EXPECT_TRUE(End(0, {0, SIGTERM}).restart.has_value()) << times;
+    Begin({.size = 2});
   }
 }
 
@@ -308,6 +323,32 @@ TEST_F(NodesTest, TheOthersHearOfAFailureAtOnceAndDecideWhatFollows) {
   const Effects ended = Do(RunEnded{0, "all nodes are done"});
   EXPECT_EQ(ended.exit_code, 0);
   EXPECT_THAT(ended.sentences.back(), "all nodes are done after 0.2 s, exit code 0");
+}
+
+// The server died after our processes had succeeded: nobody is left to say that the run is over.
+TEST_F(NodesTest, WhoHasNothingLeftToDoWaitsForNoServerForEver) {
+  options_.crew_timeout = absl::Minutes(10);
+  Start();
+  Do(CrewLost{"connection refused"});
+  now_ = now_ + absl::Hours(1);
+  End(2, {0, 0});
+  EXPECT_TRUE(End(3, {0, 0}).attempt_over.has_value());
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + options_.crew_timeout);
+  const Effects last = Pass(options_.crew_timeout);
+  EXPECT_EQ(last.exit_code, 0);
+  EXPECT_THAT(last.sentences.back(), HasSubstr("was not reached for"));
+  EXPECT_THAT(last.sentences.back(), HasSubstr("connection refused"));
+}
+
+TEST_F(NodesTest, AServerThatComesBackIsWaitedFor) {
+  Start();
+  Do(CrewLost{"connection refused"});
+  End(2, {0, 0});
+  End(3, {1, 0});
+  Do(CrewFound{});
+  EXPECT_EQ(supervisor_->NextDeadline(), Time::Infinite());
+  EXPECT_FALSE(Pass(absl::Hours(1)).exit_code.has_value());
+  EXPECT_EQ(Do(RunEnded{1, "task/3 failed"}).exit_code, 1);
 }
 
 TEST_F(NodesTest, UseA08_ANodeThatIsGoneIsTheCauseAndNotOursThatFailedByIt) {

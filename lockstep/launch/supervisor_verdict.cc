@@ -50,8 +50,8 @@ std::string Supervisor::SentenceOfEnd(Time now, int exit_code) const {
     what = "interrupted";
   } else if (end_signal_ && !first_failed_ && cause_.empty()) {
     what = absl::StrCat("ended by ", SignalName(*end_signal_));
-  } else if (SameFailures() + 1 >= options_.same_failures_max && joined_ == false) {
-    what = absl::StrFormat("giving up: the same failure %d times before anybody joined; failed",
+  } else if (GivesUp(now)) {
+    what = absl::StrFormat("giving up: the same failure %d times, each soon after the start; failed",
                            SameFailures() + 1);
   }
   return absl::StrFormat("%s after %s, exit code %d", what, after, exit_code);
