@@ -201,19 +201,27 @@ def write_frame(value: Any, spec: Spec) -> list[Any]:
     return [head, bytes(_round_up(len(head)) - len(head)), *leaves]
 
 
-def find(reference: str, of_module: bool = False) -> Callable[[Any], Any]:
-    """With `of_module` only a function that the module itself defines, not what it has imported."""
+def find(reference: str, grant: str = "") -> Callable[[Any], Any]:
+    """As it was allowed: of a "module" only functions that it defines itself, not what it has imported;
+    by its "name" also one that another module of its package defines, and never one of Python's own that
+    the module happens to hold. Without a grant, in the user's own program, whatever it is.
+    """
     module, _, name = reference.partition(":")
     found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
     if not callable(found):
         raise TypeError(f"{reference} is no function")
-    if of_module and (getattr(found, "__module__", None), getattr(found, "__qualname__", None)) != (
-            module, name):
+    origin = getattr(found, "__module__", None)
+    if grant == "module" and (origin, getattr(found, "__qualname__", None)) != (module, name):
         raise PermissionError(
             f"{module} does not define {name} itself, and this worker may run only what it defines: "
             f"its operator allows it with --allow-function {reference}")
+    if grant == "name" and str(origin).partition(".")[0] != module.partition(".")[0]:
+        raise PermissionError(
+            f"{reference} is defined in {origin or 'no module'}, not in {module} or its package, and this "
+            "worker may not run it: its operator allows functions by where they are defined "
+            "(--allow-function), and those that run whatever they are given not at all")
     result: Callable[[Any], Any] = found
     return result
 
@@ -237,7 +245,7 @@ class _Host:
             return
         reference, taken, returned, granted = str(body[1], "utf-8").split("\n")
         try:
-            function = find(reference, granted != "name")
+            function = find(reference, "name" if granted == "name" else "module")
             spec_in, spec_out = Spec(taken), Spec(returned)
             _numpy()
         except BaseException as error:  # also SystemExit, of a module that is a program
