@@ -69,6 +69,8 @@ class Attempt {
   size_t memory() const;
   // Of its keys: the newest.
   int64_t revision() const { return keys_.revision(); }
+  // Long deletions that ended since this was last asked.
+  std::vector<KeyValues::Deleted> TakeDeleted() { return keys_.TakeDeleted(); }
 
   // A process asks to be let in, whose role and index are lawful. Answered with Registered or
   // Joined.

@@ -1,4 +1,5 @@
 // Sessions of native clients: what outlives a link, and that a retry has its effect once.
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/testing/coordinator_harness.h"
@@ -95,6 +96,35 @@ TEST(Sessions, ARepliedIncrementThatIsAskedAgainCountsOnce) {
   EXPECT_EQ(*again.entry.value, *first.entry.value);
   EXPECT_EQ(again.entry.revision, first.entry.revision);
   EXPECT_EQ(h.Value(h.Ask(kTool, TryGetKey{.key = "n"})), "5");
+}
+
+TEST(Sessions, Finding07_ALongDeletionThatIsAskedAgainHappensOnce) {
+  CoordinatorHarness h({.size = 2});
+  h.Open(kTool);
+  h.Open(kFirst);
+  for (int i = 0; i < 3000; ++i) {
+    h.Ask(kFirst, SetKey{.key = absl::StrCat("k/", i)});
+    h.AnsweredThrough(kFirst, h.LastNumber(kFirst));
+  }
+  const CallId lost = h.Ask(kTool, DeleteKey{.key = "k", .only_key = false});
+  const uint64_t number = h.LastNumber(kTool);
+  EXPECT_TRUE(h.Pending(lost));
+  h.BreakLink(kTool);
+  h.Open(kTool, true);
+  const CallId again = h.Ask(kTool.Again(number), DeleteKey{.key = "k", .only_key = false});
+  EXPECT_TRUE(h.Pending(again));
+  h.Advance(absl::Seconds(1));
+  EXPECT_EQ(h.Brought<KeysDeleted>(again).deleted, 3000);
+
+  // The answer is kept, also by another life of the server.
+  h.Ask(kFirst, SetKey{.key = "k/new", .value = "stays"});
+  for (const bool from_snapshot : {false, true}) {
+    h.Restart(from_snapshot);
+    h.Open(kTool, true);
+    const CallId kept = h.Ask(kTool.Again(number), DeleteKey{.key = "k", .only_key = false});
+    EXPECT_EQ(h.Brought<KeysDeleted>(kept).deleted, 3000);
+    EXPECT_EQ(h.Value(h.Ask(kTool, TryGetKey{.key = "k/new"})), "stays");
+  }
 }
 
 TEST(Sessions, ARetryIsAnsweredAsBeforeWhateverHappenedSince) {

@@ -132,6 +132,17 @@ Effects Coordinator::Handle(Time now, Event event, const NoRoom& no_room) {
 
 void Coordinator::Settle(Time now, Effects& out) {
   attempt_->Settle(now, out);
+  // Their answers are kept as if they had come with the request.
+  for (const KeyValues::Deleted& ended : attempt_->TakeDeleted()) {
+    SessionTable::Session* const session = sessions_.Find(ended.caller.session);
+    if (session == nullptr || ended.caller.number <= session->answered_through) continue;
+    sessions_.Keep(*session,
+                   {.session = ended.caller.session,
+                    .number = ended.caller.number,
+                    .revision = ended.answer.revision,
+                    .deleted = ended.answer.deleted},
+                   out);
+  }
   for (const Reply& reply : out.replies) {
     job_->waits.Forget(reply.call);
     const auto* joined = std::get_if<Joined>(&reply.answer);

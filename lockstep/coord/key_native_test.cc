@@ -450,6 +450,99 @@ TEST_F(KeyLifetimes, Finding03_ManyMembersThatGoInOneEventDoNotMakeItLong) {
   EXPECT_EQ(keys_.size(), 0u);
 }
 
+using LongDeletions = NativeKeys;
+
+TEST_F(LongDeletions, Finding07_GoInSlicesAndAreAnsweredAtTheirEnd) {
+  for (int i = 0; i < 5000; ++i) Set(absl::StrCat("k/", i), "v");
+  Set("k", "itself");
+  Set("k-", "beside it");
+  out_ = {};
+  const CallId call = Delete("k", /*below=*/true);
+  EXPECT_EQ(Text(call), "waits");
+  size_t turns = 1;
+  for (; keys_.NextDeadline() <= Time(); ++turns) {
+    EXPECT_EQ(Text(call), "waits");
+    EXPECT_LE(Deleted(out_), kDyingKeysSliceMax + 1);
+    EXPECT_GT(Deleted(out_), 0u);
+    out_ = {};
+    keys_.ReachDeadline(Time(), out_);
+  }
+  EXPECT_EQ(turns, 5u);
+  EXPECT_EQ(Text(call), absl::StrCat("5001 deleted, r", keys_.revision()));
+  EXPECT_EQ(Text(List("")), absl::StrCat("k-=beside it@5003 r", keys_.revision()));
+  EXPECT_EQ(keys_.NextDeadline(), Time::Infinite());
+  EXPECT_EQ(keys_.waits(), 0u);
+}
+
+TEST_F(LongDeletions, Finding07_ASliceIsBoundedByBytesToo) {
+  for (int i = 0; i < 4; ++i) Set(absl::StrCat("k/", i), std::string(kDyingBytesSliceMax, 'v'));
+  out_ = {};
+  const CallId call = Delete("", /*below=*/true);
+  EXPECT_EQ(Deleted(out_), 1u);
+  while (keys_.NextDeadline() <= Time()) keys_.ReachDeadline(Time(), out_);
+  EXPECT_THAT(Text(call), StartsWith("4 deleted"));
+}
+
+TEST_F(LongDeletions, Finding07_WhatIsWrittenMeanwhileBehindThemStays) {
+  for (int i = 0; i < 3000; ++i) Set(absl::StrCat("k/", i), "v");
+  const CallId call = Delete("k", /*below=*/true);
+  Set("k/0", "new");    // where the deletion has been
+  Set("k/999", "new");  // where it has not
+  while (keys_.NextDeadline() <= Time()) keys_.ReachDeadline(Time(), out_);
+  EXPECT_THAT(Text(call), StartsWith("3000 deleted"));
+  EXPECT_THAT(Text(List("")), StartsWith("k/0=new@"));
+  EXPECT_EQ(keys_.size(), 1u);
+}
+
+TEST_F(LongDeletions, Finding07_ComeToTheirEndWhenTheirCallerHasLeft) {
+  for (int i = 0; i < 3000; ++i) Set(absl::StrCat("k/", i), "v");
+  const Caller caller = Next();
+  keys_.Delete({.caller = caller, .key = "k"}, out_);
+  EXPECT_EQ(keys_.waits(), 1u);
+  EXPECT_TRUE(keys_.Forget(caller.call));
+  EXPECT_FALSE(keys_.Forget(caller.call));
+  // Asked for again, over another link: it is the same deletion, and counts what went before.
+  Caller again = Next();
+  again.number = caller.number;
+  keys_.Delete({.caller = again, .key = "k"}, out_);
+  EXPECT_EQ(keys_.waits(), 1u);
+  while (keys_.NextDeadline() <= Time()) keys_.ReachDeadline(Time(), out_);
+  EXPECT_EQ(Text(caller.call), "waits");
+  EXPECT_THAT(Text(again.call), StartsWith("3000 deleted"));
+  const std::vector<KeyValues::Deleted> ended = keys_.TakeDeleted();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].caller.number, caller.number);
+  EXPECT_EQ(ended[0].answer.deleted, 3000);
+  EXPECT_TRUE(keys_.TakeDeleted().empty());
+}
+
+TEST_F(LongDeletions, Finding07_HaveALimitAndAnEnd) {
+  for (int i = 0; i < 3000; ++i) Set(absl::StrCat("k/", i), "v");
+  const CallId first = Delete("k", /*below=*/true);
+  for (size_t i = 1; i < KeyValues::kLongDeletionsMax; ++i) Delete("k", /*below=*/true);
+  EXPECT_THAT(Text(Delete("k", /*below=*/true)), HasSubstr("long_deletions_max (256)"));
+  keys_.FailAll(MakeError(absl::StatusCode::kAborted, Reason::kServiceStopped, "stopped"), out_);
+  EXPECT_EQ(Text(first), "ABORTED: stopped");
+  EXPECT_EQ(keys_.waits(), 0u);
+  EXPECT_EQ(keys_.NextDeadline(), Time::Infinite());
+}
+
+TEST_F(LongDeletions, Finding07_WhoDiesInTheMidstHasWhatWasWrittenDown) {
+  for (int i = 0; i < 3000; ++i) Set(absl::StrCat("k/", i), "v");
+  Delete("k", /*below=*/true);
+  KeyValues again(options_);
+  for (const Record& record : out_.records) {
+    if (const auto* set = std::get_if<record::KeySet>(&record)) {
+      ASSERT_TRUE(again.Apply(Time(), *set).ok());
+    } else {
+      ASSERT_TRUE(again.Apply(Time(), std::get<record::KeyDeleted>(record)).ok());
+    }
+  }
+  EXPECT_EQ(again.size(), keys_.size());
+  EXPECT_EQ(again.size(), 3000 - kDyingKeysSliceMax);
+  EXPECT_EQ(again.revision(), keys_.revision());
+}
+
 TEST_F(KeyLifetimes, AMillionKeysWork) {
   std::vector<std::string> names;
   for (int i = 0; i < 1'000'000; ++i) {
@@ -460,7 +553,9 @@ TEST_F(KeyLifetimes, AMillionKeysWork) {
   EXPECT_EQ(keys_.size(), 1'000'000u);
   EXPECT_EQ(Why(Set("one more", "")), Reason::kLimitExceeded);
   EXPECT_EQ(Text(TryGet("k/777777")), "k/777777=v@777779");
-  EXPECT_EQ(Text(Delete("k", /*below=*/true)), "1000000 deleted, r1000002");
+  const CallId deletion = Delete("k", /*below=*/true);
+  for (; keys_.NextDeadline() <= Time(); out_.records.clear()) keys_.ReachDeadline(Time(), out_);
+  EXPECT_THAT(Text(deletion), StartsWith("1000000 deleted, r"));
   EXPECT_EQ(keys_.bytes(), 0u);
 }
 

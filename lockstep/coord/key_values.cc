@@ -290,6 +290,7 @@ void KeyValues::Delete(const DeleteKey& request, Effects& out) {
   if (ErrorPtr error = everything ? nullptr : CheckKey(request.caller, request.key)) {
     return out.Fail(call, error);
   }
+  if (JoinsDeletion(request.caller)) return;
   if (request.revision) {
     if (!request.only_key) {
       return out.Fail(call,
@@ -308,6 +309,11 @@ void KeyValues::Delete(const DeleteKey& request, Effects& out) {
                                : "there is no such key",
                         ", revision ", *request.revision, " was expected; read it again")));
     }
+  }
+  std::string prefix = everything ? "" : absl::StrCat(name.view(), "/");
+  if (!request.only_key && IsLong(prefix)) {
+    return DeleteInSlices(request, everything ? std::nullopt : std::optional(name.view()),
+                          std::move(prefix), out);
   }
   const int64_t deleted = everything ? EraseEverything(revision_ + 1)
                                      : EraseAll(name.view(), !request.only_key, revision_ + 1);
@@ -486,66 +492,15 @@ bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {
   return true;
 }
 
-// Keys that die.
-
-size_t KeyValues::Remove(const std::string& key, Effects& out) {
-  const Keys::iterator it = Find(key).it;
-  const size_t bytes = key.size() + it->second->value.size();
-  Erase(it, ++revision_);
-  out.records.push_back(record::KeyDeleted{key, false, revision_});
-  return bytes;
-}
-
-bool KeyValues::Dies(absl::string_view key, const StoredKey& stored) const {
-  if (!stored.owner) return false;
-  const auto owned = owned_.find(*stored.owner);
-  return owned == owned_.end() || !owned->second.contains(key);
-}
-
-void KeyValues::MemberGone(MemberIndex member, Effects& out) {
-  auto owned = owned_.extract(member);
-  if (owned.empty()) return;
-  dying_.push_back(std::move(owned.mapped()));
-  // Many members may go in one event.
-  if (out.records.size() < kDyingKeysSliceMax) RemoveSlice(Time(), out);
-  if (!dying_.empty()) out.records.push_back(record::OwnerGone{member});
-}
-
-Time KeyValues::NextDeadline() const {
-  if (!dying_.empty()) return Time();
-  return expiries_.empty() ? Time::Infinite() : expiries_.begin()->first;
-}
-
-void KeyValues::ReachDeadline(Time now, Effects& out) { RemoveSlice(now, out); }
-
-void KeyValues::RemoveSlice(Time now, Effects& out) {
-  size_t keys = 0;
-  size_t bytes = 0;
-  const auto full = [&] { return keys >= kDyingKeysSliceMax || bytes >= kDyingBytesSliceMax; };
-  while (!dying_.empty() && !full()) {
-    absl::btree_set<std::string>& set = dying_.front();
-    if (set.empty()) {
-      dying_.pop_front();
-      continue;
-    }
-    ++keys;
-    const std::string key = std::move(set.extract(set.begin()).value());
-    // It may have been deleted meanwhile, or be another's.
-    const Place place = Find(key);
-    if (place.there && Dies(key, *place.it->second)) bytes += Remove(key, out);
-  }
-  while (!dying_.empty() && dying_.front().empty()) dying_.pop_front();
-  while (!expiries_.empty() && expiries_.begin()->first <= now && !full()) {
-    const std::string key = expiries_.begin()->second;
-    bytes += Remove(key, out);
-    ++keys;
-  }
-  watch_.Publish(out);
-}
+// The end.
 
 void KeyValues::FailAll(const ErrorPtr& error, Effects& out) {
   waits_.FailAll(error, out);
   watch_.FailAll(error, out);
+  for (const Deletion& deletion : deletions_) {
+    if (!deletion.left) out.Fail(deletion.caller.call, error);
+  }
+  deletions_.clear();
 }
 
 void KeyValues::Close(const ErrorPtr& error, int64_t next_revision, Effects& out) {

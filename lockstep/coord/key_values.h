@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/base/time.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
@@ -30,22 +31,27 @@ namespace lockstep::coord {
 //
 // Each change takes the next revision; the empty store is at revision 1, or above what the one of
 // the attempt before had, so that "after 0" always means "I know nothing". What one deletion
-// removes shares a revision.
+// removes shares a revision, or of a long one what each slice removes.
 //
 // Stock callers are answered as by their own service; native ones with revisions. A native caller
 // must name a key; to a stock one, no key at all is a key, too.
 //
 // What dies by itself goes in slices, a bounded number of keys and bytes in one event; what is left
-// is due at once, and is still read until then.
+// is due at once, and is still read until then. So does what a deletion removes that is longer than
+// a slice: it is answered when it has come to its end, and one that is asked for again meanwhile
+// goes on instead of beginning anew.
 //
 // Invariants: (1) nobody waits for a key that has a value; (2) each waiter is answered once, unless
 // it leaves; (3) `bytes` is the sum over all keys and values; (4) every change is in a record.
 //
 // Threads: thread-compatible. Bounds: keys_max, key_bytes_max, value_bytes_max, store_bytes_max,
-// list_bytes_max, page_bytes_max; what goes over one is refused and changes nothing. Time: a key
+// list_bytes_max, page_bytes_max, long_deletions_max; what goes over one is refused and changes nothing. Time: a key
 // with a ttl goes when it is due, not before `ReachDeadline` is called.
 class KeyValues {
  public:
+  // Long deletions that are on at a time: `long_deletions_max`.
+  static constexpr size_t kLongDeletionsMax = 256;
+
   // `first_revision`: of the empty store. Above all that another store of the job ever had, so that
   // who comes from there is known to know nothing.
   explicit KeyValues(const CoordinatorOptions& options, int64_t first_revision = 1)
@@ -62,7 +68,16 @@ class KeyValues {
   // A number keeps the lifetime that its key has.
   void Increment(Time now, const IncrementKey& request, Effects& out);
   void Max(Time now, const MaxKey& request, Effects& out);
+  // Not answered yet when it is long.
   void Delete(const DeleteKey& request, Effects& out);
+
+  // A long deletion that is over, and what its caller is told, or would be had it not left.
+  struct Deleted {
+    Caller caller;
+    KeysDeleted answer;
+  };
+  // Those that ended since this was last asked.
+  std::vector<Deleted> TakeDeleted() { return std::exchange(deleted_, {}); }
 
   void TryGet(const TryGetKey& request, Effects& out) const;
   void List(const ListKeys& request, Effects& out) const;
@@ -79,7 +94,9 @@ class KeyValues {
   Time NextDeadline() const;
 
   // The caller left. False when it waits for no key.
-  bool Forget(CallId call) { return waits_.Forget(call) || watch_.Forget(call); }
+  bool Forget(CallId call) {
+    return waits_.Forget(call) || watch_.Forget(call) || ForgetDeletion(call);
+  }
 
   // Every waiter gets the error; used when the job is over.
   void FailAll(const ErrorPtr& error, Effects& out);
@@ -103,7 +120,7 @@ class KeyValues {
 
   // How many keys are waited for.
   size_t awaited() const { return waits_.keys(); }
-  size_t waits() const { return waits_.waits() + watch_.waits(); }
+  size_t waits() const { return waits_.waits() + watch_.waits() + deletions_.size(); }
   size_t size() const { return keys_.size(); }
   size_t bytes() const { return bytes_; }
   // What keys and remembered changes cost, and who waits for keys: nodes and headers included.
@@ -118,6 +135,14 @@ class KeyValues {
     absl::string_view key;
     Keys::iterator it;
     bool there = false;
+  };
+  // A long deletion, not at its end yet.
+  struct Deletion {
+    Caller caller;
+    std::string prefix;  // of all that it removes; empty: everything
+    std::string after;   // all up to this one has gone
+    int64_t deleted = 0;
+    bool left = false;  // its caller waits no longer
   };
   struct Terms {
     Time expires = Time::Infinite();
@@ -148,8 +173,24 @@ class KeyValues {
   // Whether the key was a member's that is gone, and has not been removed yet.
   bool Dies(absl::string_view key, const StoredKey& stored) const;
   void Disown(MemberIndex owner, const std::string& key);
+  // What one turn removes.
+  struct Slice {
+    size_t keys = 0;
+    size_t bytes = 0;
+    bool full() const { return keys >= kDyingKeysSliceMax || bytes >= kDyingBytesSliceMax; }
+  };
   // Removes what is due, as far as one turn goes.
   void RemoveSlice(Time now, Effects& out);
+  // Whether there is more than a slice under the prefix.
+  bool IsLong(absl::string_view prefix) const;
+  // Begins to remove the key, when there is one, and all under the prefix.
+  void DeleteInSlices(const DeleteKey& request, std::optional<absl::string_view> key,
+                      std::string prefix, Effects& out);
+  // Goes on with the long deletions, oldest first; answers those that come to their end.
+  void RemoveSliceOfDeletions(Slice& slice, Effects& out);
+  // Whether the call asks again for a deletion that is on: then it waits for that one.
+  bool JoinsDeletion(const Caller& caller);
+  bool ForgetDeletion(CallId call);
 
   // The changes themselves, live or restored.
   void Put(Place& place, StoredKeyPtr stored);
@@ -164,6 +205,8 @@ class KeyValues {
   absl::flat_hash_map<MemberIndex, absl::btree_set<std::string>> owned_;  // looked up only
   // Keys of members that are gone, or were: those that `Dies` tells of are still to be removed.
   std::deque<absl::btree_set<std::string>> dying_;
+  std::deque<Deletion> deletions_;
+  std::vector<Deleted> deleted_;
   KeyWaits waits_;
   KeyWatch watch_;
   size_t bytes_ = 0;
