@@ -164,7 +164,7 @@ class Session : public launch::LaunchHost {
     crew_->TellFailed(failure.text, failure.exit_code);
   }
   void AttemptOver(const launch::AttemptOver& over) override {
-    crew_->TellOver(over.exit_code, over.again);
+    crew_->TellOver(over.exit_code, over.again, over.text);
   }
   void Finished(int exit_code, const launch::RunResult& result) override;
 

@@ -24,6 +24,15 @@ std::string Listed(const std::vector<std::string>& names) {
   return absl::StrCat(absl::StrJoin(some, ", "), " +", names.size() - kNamedMax, " more");
 }
 
+// Two failures that differ in pids, durations and ranks alone are the same.
+std::string WithoutNumbers(const std::string& text) {
+  std::string without;
+  for (const char c : text) {
+    if (c < '0' || c > '9') without.push_back(c);
+  }
+  return without;
+}
+
 }  // namespace
 
 std::string Crew::Name(const Node& node) {
@@ -43,6 +52,7 @@ CrewEffects Crew::Handle(Time now, const CrewEvent& event) {
 Time Crew::NextDeadline() const {
   Time next = std::min(JoinDeadline(), LastCallDeadline());
   if (return_until_) next = std::min(next, *return_until_);
+  if (begins_at_) next = std::min(next, *begins_at_);
   for (const auto& [id, node] : nodes_) {
     if (node.broke_at) next = std::min(next, *node.broke_at + options_.node_grace);
     if (node.call) next = std::min(next, node.called_at + options_.tell_every);
@@ -149,7 +159,7 @@ void Crew::Come(Time now, const CrewPoll& event, CrewEffects& out) {
   node.called_at = now;
   node.told = event.seen;
   if (event.attempt > 0) return Return(now, event, node, out);
-  Welcome(node, out);
+  Welcome(now, node, out);
 }
 
 void Crew::Return(Time now, const CrewPoll& event, Node& node, CrewEffects& out) {
@@ -164,7 +174,7 @@ void Crew::Return(Time now, const CrewPoll& event, Node& node, CrewEffects& out)
   out.sentences.push_back(
       absl::StrCat(Name(node), " has come back, in attempt ", event.attempt, " of the run"));
   const bool others_wait = event.over && (!on_ || event.attempt != attempt_ || !return_until_);
-  if (others_wait) return Welcome(node, out);  // ready for the next one: nothing of it runs
+  if (others_wait) return Welcome(now, node, out);  // ready for the next one: nothing of it runs
   if (on_ && !called_off_ && event.attempt == attempt_ && return_until_) {
     node.state = State::kTakesPart;
     if (--to_return_ == 0) return_until_.reset();
@@ -179,11 +189,11 @@ void Crew::Return(Time now, const CrewPoll& event, Node& node, CrewEffects& out)
               .why = "the others went on without this node, which could not be reached"});
 }
 
-void Crew::Welcome(Node& node, CrewEffects& out) {
+void Crew::Welcome(Time now, Node& node, CrewEffects& out) {
   out.sentences.push_back(absl::StrCat(Name(node), " has come, with ", node.is.processes,
                                        node.is.processes == 1 ? " process" : " processes"));
   if (on_ && !called_off_ && Count(State::kTakesPart) + Count(State::kOver) < agreed_->most) {
-    CallOff(absl::StrCat(Name(node), " has come"), 0, /*failure=*/false, out);
+    CallOff(now, absl::StrCat(Name(node), " has come"), 0, /*failure=*/false, out);
   }
 }
 
@@ -206,35 +216,39 @@ Crew::Node* Crew::TakingPart(NodeId id, int64_t attempt) {
   return found->second.state == State::kTakesPart ? &found->second : nullptr;
 }
 
-void Crew::On(Time, const CrewNodeFailed& event, CrewEffects& out) {
+void Crew::On(Time now, const CrewNodeFailed& event, CrewEffects& out) {
   Node* const node = TakingPart(event.node, event.attempt);
   if (node == nullptr || called_off_) return;
   // Whose link broke before is the cause: the others fail by the connections that ended with it,
   // and do so sooner than it is given up.
   for (const auto& [id, other] : nodes_) {
     if (!other.broke_at || other.state != State::kTakesPart || id == event.node) continue;
-    return CallOff(absl::StrCat(Name(other), " is gone: its connection broke; then ", Name(*node),
+    return CallOff(now,
+                   absl::StrCat(Name(other), " is gone: its connection broke; then ", Name(*node),
                                 ": ", event.text),
                    event.exit_code, /*failure=*/true, out);
   }
-  CallOff(absl::StrCat(Name(*node), ": ", event.text), event.exit_code, /*failure=*/true, out);
+  CallOff(now, absl::StrCat(Name(*node), ": ", event.text), event.exit_code, /*failure=*/true, out,
+          event.text);
 }
 
-void Crew::On(Time, const CrewNodeOver& event, CrewEffects& out) {
+void Crew::On(Time now, const CrewNodeOver& event, CrewEffects& out) {
   if (const auto found = nodes_.find(event.node);
       found != nodes_.end() && found->second.state == State::kStale) {
     found->second.state = State::kReady;
-    return Welcome(found->second, out);
+    return Welcome(now, found->second, out);
   }
   Node* const node = TakingPart(event.node, event.attempt);
   if (node == nullptr) return;
   node->state = State::kOver;
   if (called_off_) return;
   if (event.again) {
-    CallOff(absl::StrCat(Name(*node), " was preempted"), 0, /*failure=*/false, out);
+    CallOff(now, absl::StrCat(Name(*node), " was preempted"), 0, /*failure=*/false, out);
   } else if (event.exit_code != 0 && exit_code_ == 0) {
     exit_code_ = event.exit_code;
-    why_ = absl::StrCat(Name(*node), " ended with exit code ", event.exit_code);
+    why_ = !event.text.empty()
+               ? event.text
+               : absl::StrCat(Name(*node), " ended with exit code ", event.exit_code);
   }
 }
 
@@ -248,14 +262,15 @@ void Crew::On(Time now, const CrewDeadline&, CrewEffects& out) {
     if (node.broke_at && now >= *node.broke_at + options_.node_grace) lost.push_back(id);
     if (node.call && now >= node.called_at + options_.tell_every) {
       const bool waits = node.state == State::kReady && !on_;
-      Answer(node, {.why = waits ? WhoIsAwaited() : ""}, out);
+      Answer(node, {.why = waits ? WhatIsAwaited() : ""}, out);
     }
   }
   for (const NodeId id : lost) Lose(now, id, "is gone: it died, or its host", out);
+  if (begins_at_ && now >= *begins_at_) begins_at_.reset();
   if (return_until_ && now >= *return_until_) {
     return_until_.reset();
     if (on_ && !called_off_) {
-      CallOff(absl::StrCat(Plural(to_return_, "node"), " did not come back to the server"), 1,
+      CallOff(now, absl::StrCat(Plural(to_return_, "node"), " did not come back to the server"), 1,
               /*failure=*/true, out);
     }
   }
@@ -275,15 +290,33 @@ void Crew::Lose(Time now, NodeId id, const std::string& how, CrewEffects& out) {
   if (node.call)
     out.replies.push_back({.call = *node.call, .instruction = {}, .refusal = sentence});
   if (on_ && node.state == State::kTakesPart && !called_off_) {
-    CallOff(sentence, 1, /*failure=*/true, out);
+    CallOff(now, sentence, 1, /*failure=*/true, out);
   }
   if (!on_ && !nodes_.empty() && !waits_since_) waits_since_ = now;
 }
 
-void Crew::CallOff(const std::string& why, int32_t exit_code, bool failure, CrewEffects& out) {
+std::string Crew::TooManyAlike(Time now, const std::string& text) {
+  const bool quick = attempt_began_ && now - *attempt_began_ < options_.quick_failure;
+  quick_failures_ = quick ? quick_failures_ + 1 : 0;
+  const std::string without = WithoutNumbers(text);
+  const bool alike = quick && !text.empty() && without == failure_text_;
+  same_failures_ = alike ? same_failures_ + 1 : quick && !text.empty() ? 1 : 0;
+  failure_text_ = without;
+  if (same_failures_ < options_.same_failures_max) return "";
+  return absl::StrCat("giving up: the same failure ", same_failures_, " times, each within ",
+                      absl::FormatDuration(options_.quick_failure), " of the start");
+}
+
+void Crew::CallOff(Time now, std::string why, int32_t exit_code, bool failure, CrewEffects& out,
+                   const std::string& text) {
   called_off_ = true;
   another_ = !failure || failures_ < agreed_->max_restarts;
   if (failure) {
+    const std::string too_many = TooManyAlike(now, text);
+    if (another_ && !too_many.empty()) {
+      another_ = false;
+      why = absl::StrCat(too_many, "; ", why);
+    }
     ++failures_;
     exit_code_ = exit_code;
   }
@@ -302,7 +335,7 @@ void Crew::CallOff(const std::string& why, int32_t exit_code, bool failure, Crew
 
 void Crew::Settle(Time now, CrewEffects& out) {
   if (on_) SettleOver(now, out);
-  if (MayBegin(now)) Begin(out);
+  if (MayBegin(now)) Begin(now, out);
   for (auto it = nodes_.begin(); it != nodes_.end();) {
     Node& node = it->second;
     bool gone = false;
@@ -324,6 +357,7 @@ void Crew::SettleOver(Time now, CrewEffects& out) {
       if (node.state == State::kOver) node.state = State::kReady;
     }
     waits_since_ = now;
+    if (exit_code_ != 0) BackOff(now, out);
     return;
   }
   if (!called_off_ && exit_code_ == 0) {
@@ -332,8 +366,21 @@ void Crew::SettleOver(Time now, CrewEffects& out) {
   End(exit_code_, why_, out);
 }
 
+void Crew::BackOff(Time now, CrewEffects& out) {
+  if (quick_failures_ < 2 || agreed_->restart_backoff <= absl::ZeroDuration()) return;
+  waits_for_ = agreed_->restart_backoff;
+  for (int32_t i = 2; i < quick_failures_ && waits_for_ < agreed_->restart_backoff_max; ++i) {
+    waits_for_ *= 2;
+  }
+  waits_for_ = std::min(waits_for_, agreed_->restart_backoff_max);
+  begins_at_ = now + waits_for_;
+  waits_since_ = begins_at_;  // nobody is late before
+  out.sentences.push_back(WhatIsAwaited());
+}
+
 bool Crew::MayBegin(Time now) const {
   if (on_ || ended_ || nodes_.empty()) return false;
+  if (begins_at_ && now < *begins_at_) return false;
   const bool broken = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& n) {
     return n.second.broke_at.has_value() || n.second.state == State::kStale;
   });
@@ -359,7 +406,7 @@ std::vector<std::string> Crew::AddressesOf(const std::vector<Node*>& nodes, int3
   return all;
 }
 
-void Crew::Begin(CrewEffects& out) {
+void Crew::Begin(Time now, CrewEffects& out) {
   std::vector<Node*> nodes;
   for (auto& [id, node] : nodes_) {
     if (node.state == State::kReady) nodes.push_back(&node);
@@ -375,6 +422,8 @@ void Crew::Begin(CrewEffects& out) {
   nodes.resize(std::min(nodes.size(), static_cast<size_t>(agreed_->most)));
 
   ++attempt_;
+  attempt_began_ = now;
+  begins_at_.reset();
   on_ = true;
   called_off_ = another_ = false;
   exit_code_ = 0;
@@ -439,6 +488,14 @@ Time Crew::LastCallDeadline() const {
   const bool counts =
       !on_ && !ended_ && attempt_ == 0 && agreed_ && Count(State::kReady) >= agreed_->least;
   return counts ? last_came_ + agreed_->last_call : Time::Infinite();
+}
+
+std::string Crew::WhatIsAwaited() const {
+  if (!begins_at_) return WhoIsAwaited();
+  return absl::StrCat(quick_failures_, " failures in a row, each within ",
+                      absl::FormatDuration(options_.quick_failure),
+                      " of the start: the next attempt waits for ",
+                      absl::FormatDuration(waits_for_));
 }
 
 std::string Crew::WhoIsAwaited() const {

@@ -43,6 +43,10 @@ struct CrewNode {
   absl::Duration join_timeout = absl::Minutes(10);
   // From the last node that came until the first attempt begins with fewer than `most`.
   absl::Duration last_call = absl::Seconds(30);
+  // From the second failure in a row within `CrewOptions::quick_failure` on, before the next
+  // attempt: doubled each time, up to the second.
+  absl::Duration restart_backoff = absl::Seconds(1);
+  absl::Duration restart_backoff_max = absl::Minutes(1);
 };
 
 // ---- What can happen.
@@ -81,6 +85,7 @@ struct CrewNodeOver {
   int64_t attempt = 0;
   int32_t exit_code = 0;
   bool again = false;
+  std::string text = {};  // what that exit code means, where it is no failure
 };
 // It goes, whatever the others do: somebody told it to end.
 struct CrewNodeLeaves {
@@ -141,6 +146,10 @@ struct CrewOptions {
   absl::Duration return_grace = absl::Seconds(30);
   // A poll is answered with kWait after this, so that whoever waits can say for whom.
   absl::Duration tell_every = absl::Seconds(5);
+  // What fails so soon after its attempt's start may do so again.
+  absl::Duration quick_failure = absl::Seconds(10);
+  // After so many of those in a row that read the same but for numbers, no attempt follows.
+  int32_t same_failures_max = 3;
 };
 
 // Decides for one crew.
@@ -154,7 +163,8 @@ struct CrewOptions {
 //
 // An attempt is called off by the first failure in it, by a node that is lost or leaves, and by one
 // that comes while there is room. Failures and losses use up restarts. The next attempt begins only
-// when all nodes of the last one have said that their processes have ended, or are lost.
+// when all nodes of the last one have said that their processes have ended, or are lost; after
+// several quick failures in a row only a while later, and after too many of the same not at all.
 //
 // Invariants: a poll is answered exactly once, after `tell_every` at the latest; a node gets each
 // instruction until it says that it has seen it; every wait for nodes ends by `join_timeout`.
@@ -197,23 +207,30 @@ class Crew {
   void Come(Time now, const CrewPoll& event, CrewEffects& out);
   // Of a node that says it takes part in an attempt. False: there is no place for it.
   void Return(Time now, const CrewPoll& event, Node& node, CrewEffects& out);
-  void Welcome(Node& node, CrewEffects& out);
+  void Welcome(Time now, Node& node, CrewEffects& out);
   void Lose(Time now, NodeId id, const std::string& how, CrewEffects& out);
   // The attempt is over for all. `failure`: it uses up a restart, if one is left.
-  void CallOff(const std::string& why, int32_t exit_code, bool failure, CrewEffects& out);
+  // `text`: of the failure alone, where a node told it.
+  void CallOff(Time now, std::string why, int32_t exit_code, bool failure, CrewEffects& out,
+               const std::string& text = "");
+  // Counts a failure among those in a row. Returns why no other attempt would help; empty: it may.
+  std::string TooManyAlike(Time now, const std::string& text);
   // After anything that may have completed something.
   void Settle(Time now, CrewEffects& out);
   void SettleOver(Time now, CrewEffects& out);
+  // When quick failures follow each other.
+  void BackOff(Time now, CrewEffects& out);
   bool MayBegin(Time now) const;
   // In the order of members.
   static std::vector<std::string> AddressesOf(const std::vector<Node*>& nodes, int32_t size);
-  void Begin(CrewEffects& out);
+  void Begin(Time now, CrewEffects& out);
   void End(int32_t exit_code, const std::string& why, CrewEffects& out);
   void Tell(Node& node, CrewInstruction instruction);
   void Answer(Node& node, CrewInstruction instruction, CrewEffects& out);
   int32_t Count(State state) const;
   Time JoinDeadline() const;
   Time LastCallDeadline() const;
+  std::string WhatIsAwaited() const;
   std::string WhoIsAwaited() const;
   static std::string Name(const Node& node);
 
@@ -223,11 +240,17 @@ class Crew {
   int64_t coming_ = 0;
   int64_t attempt_ = 0;
   int32_t failures_ = 0;
-  bool on_ = false;          // an attempt is: begun, and not all are over
-  bool called_off_ = false;  // it is
-  bool another_ = false;     // and another follows
-  int32_t exit_code_ = 0;    // of the first failure
-  std::string why_;          // likewise
+  std::optional<Time> attempt_began_;  // absent: by a former life of the server
+  int32_t quick_failures_ = 0;         // in a row
+  int32_t same_failures_ = 0;          // of those, with this text
+  std::string failure_text_;           // without numbers
+  std::optional<Time> begins_at_;      // the next attempt waits until then
+  absl::Duration waits_for_;           // as long
+  bool on_ = false;                    // an attempt is: begun, and not all are over
+  bool called_off_ = false;            // it is
+  bool another_ = false;               // and another follows
+  int32_t exit_code_ = 0;              // of the first failure
+  std::string why_;                    // likewise
   bool ended_ = false;
   std::optional<Time> waits_since_;  // for nodes
   Time last_came_;

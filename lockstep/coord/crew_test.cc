@@ -89,8 +89,14 @@ class CrewTest : public testing::Test {
       return;
     }
   }
-  void Fail(uint64_t id) {
-    Do(CrewNodeFailed{NodeId(id), nodes_[id].attempt, "task/1 was killed by SIGKILL", 137});
+  void Fail(uint64_t id, const std::string& text = "task/1 was killed by SIGKILL") {
+    Do(CrewNodeFailed{NodeId(id), nodes_[id].attempt, text, 137});
+  }
+  // Both fail as one process did, and have ended.
+  void FailAll(const std::string& text) {
+    Fail(2, text);
+    Over(1, 143);
+    Over(2, 137);
   }
   void Over(uint64_t id, int32_t exit_code = 0, bool again = false) {
     nodes_[id].over = exit_code;
@@ -295,6 +301,106 @@ TEST_F(CrewTest, UseA08_WhoseLinkBrokeIsTheCauseAndNotWhoFailedByIt) {
   Come(3, 1);
   EXPECT_EQ(Begun(1), 2);
   EXPECT_EQ(nodes_[1].last().failures, 1) << "one loss, one restart";
+}
+
+TEST_F(CrewTest, UseA07_AttemptsThatFailAtOnceComeEverLater) {
+  template_.max_restarts = 50;
+  template_.restart_backoff = absl::Seconds(1);
+  template_.restart_backoff_max = absl::Seconds(3);
+  template_.join_timeout = absl::Milliseconds(100);  // does not run while nobody may come
+  Come(1);
+  Come(2);
+  FailAll("task/1 was killed by SIGKILL");
+  EXPECT_EQ(Begun(1), 2) << "one may be chance";
+  const std::vector<std::string> texts = {"ValueError", "OSError", "KeyError", "TypeError"};
+  const std::vector<int> seconds = {1, 2, 3, 3};
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const int64_t begun = Begun(1);
+    FailAll(texts[i]);
+    EXPECT_EQ(Begun(1), begun);
+    Pass(absl::Seconds(seconds[i]) - absl::Milliseconds(1));
+    EXPECT_EQ(Begun(1), begun) << i;
+    Pass(absl::Milliseconds(1));
+    EXPECT_EQ(Begun(1), begun + 1) << i;
+  }
+  EXPECT_THAT(said_, testing::Contains("3 failures in a row, each within 10s of the start: the "
+                                       "next attempt waits for 2s"));
+  // Who has worked for a while begins at once.
+  Pass(absl::Minutes(1));
+  const int64_t begun = Begun(1);
+  FailAll("ValueError");
+  EXPECT_EQ(Begun(1), begun + 1);
+}
+
+TEST_F(CrewTest, WhoWaitsForALaterAttemptIsToldWhy) {
+  template_.max_restarts = 50;
+  template_.restart_backoff = absl::Seconds(30);
+  Come(1);
+  Come(2);
+  FailAll("ValueError");
+  FailAll("OSError");
+  Pass(absl::Seconds(6));
+  EXPECT_THAT(nodes_[1].waits.back(), HasSubstr("the next attempt waits for 30s"));
+  Die(2);
+  Pass(absl::Seconds(2));
+  Come(3);
+  EXPECT_EQ(Begun(3), 0) << "nor does who comes meanwhile shorten it";
+  Pass(absl::Seconds(22));
+  EXPECT_EQ(Begun(3), 1);
+}
+
+TEST_F(CrewTest, TheSameFailureThriceEndsTheRunWhereEachCameSoon) {
+  template_.max_restarts = 50;
+  template_.restart_backoff = absl::ZeroDuration();
+  for (const bool quick : {true, false}) {
+    Come(1);
+    Come(2);
+    for (int time = 1; time <= 3; ++time) {
+      if (!quick) Pass(absl::Seconds(11));
+      Fail(2, absl::StrCat("task/1 (pid ", 70 + time, ") ended with exit code 1 after 0.", time,
+                           " s: ModuleNotFoundError: No module named 'numpi'"));
+      EXPECT_EQ(nodes_[1].last().another, !quick || time < 3);
+      if (!quick || time < 3) {
+        Over(1, 143);
+        Over(2, 1);
+      }
+    }
+    if (!quick) continue;
+    Over(1, 143);
+    Over(2, 1);
+    EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
+    EXPECT_EQ(nodes_[1].last().exit_code, 137);
+    EXPECT_THAT(nodes_[1].last().why,
+                testing::StartsWith("giving up: the same failure 3 times, each within 10s of the "
+                                    "start; node 1 on host-2 (lockstep run, pid 102): task/1"));
+  }
+}
+
+TEST_F(CrewTest, OtherFailuresBetweenAreNotTheSame) {
+  template_.max_restarts = 50;
+  template_.restart_backoff = absl::ZeroDuration();
+  Come(1);
+  Come(2);
+  for (const char* text : {"ValueError", "ValueError", "OSError", "ValueError", "ValueError"}) {
+    Fail(2, text);
+    EXPECT_TRUE(nodes_[1].last().another) << text;
+    Over(1, 143);
+    Over(2, 1);
+  }
+}
+
+TEST_F(CrewTest, UseA10_APreemptedRunEndsWithWhatBecameOfIt) {
+  Come(1);
+  Come(2);
+  Do(CrewNodeOver{.node = NodeId(1),
+                  .attempt = 1,
+                  .exit_code = 83,
+                  .text = "preempted; preemption 1 (signal): saved: 2 of 2 saved at step 66"});
+  Over(2, 83);
+  EXPECT_EQ(nodes_[2].last().kind, Kind::kEnded);
+  EXPECT_EQ(nodes_[2].last().exit_code, 83);
+  EXPECT_EQ(nodes_[2].last().why,
+            "preempted; preemption 1 (signal): saved: 2 of 2 saved at step 66");
 }
 
 TEST_F(CrewTest, ANodeThatDoesNotComeIsNamedWhenTimeIsUp) {

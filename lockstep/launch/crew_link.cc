@@ -143,9 +143,9 @@ void CrewLink::TellFailed(std::string text, int32_t exit_code) {
   Tell({.word = CrewWord::kFailed, .text = std::move(text), .exit_code = exit_code});
 }
 
-void CrewLink::TellOver(int32_t exit_code, bool again) {
+void CrewLink::TellOver(int32_t exit_code, bool again, std::string text) {
   self_.over = exit_code;
-  Tell({.word = CrewWord::kOver, .exit_code = exit_code, .again = again});
+  Tell({.word = CrewWord::kOver, .text = std::move(text), .exit_code = exit_code, .again = again});
 }
 
 void CrewLink::Tell(TellCrew word) {

@@ -40,16 +40,17 @@ class CrewLink {
            Callbacks callbacks);
   ~CrewLink();
 
-  // Free ports of this host for each process, by which those of other nodes reach it: at the address
-  // that the server reaches us at. Before `Start`.
+  // Free ports of this host for each process, by which those of other nodes reach it: at the
+  // address that the server reaches us at. Before `Start`.
   void OfferPorts(std::vector<uint16_t> ports) { ports_ = std::move(ports); }
 
   void Start();
 
   // A process failed, and with it the attempt.
   void TellFailed(std::string text, int32_t exit_code);
-  // All processes of the attempt have ended.
-  void TellOver(int32_t exit_code, bool again);
+  // All processes of the attempt have ended; `text`: what that exit code means, if it is no
+  // failure.
+  void TellOver(int32_t exit_code, bool again, std::string text = "");
   // We go; calls `done` when the server knows, or in `kLeaveTimeout`.
   void Leave(absl::AnyInvocable<void()> done);
 

@@ -487,11 +487,10 @@ void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
   if (!TellsOthers() && RestartFailed(now, out)) return;
   // Whoever is told to end goes, and the others are left to their crew.
   if (!options_.alone && !told_to_end_) {
-    if (first_failure_ && another_follows_ && BacksOff(now, out)) return;
     between_ = true;
     over_since_ = now;
     attempt_exit_code_ = ExitCodeOfAttempt(now);
-    out.attempt_over = AttemptOver{.exit_code = *attempt_exit_code_, .again = false};
+    out.attempt_over = AttemptOver{.exit_code = *attempt_exit_code_, .text = TextForOthers(now)};
     return;
   }
   const int exit_code = ExitCodeOfAttempt(now);

@@ -172,7 +172,8 @@ struct FailureTold {
 // How an attempt ended for the processes of this node.
 struct AttemptOver {
   int exit_code = 0;
-  bool again = false;  // they were preempted, and go on in another attempt
+  bool again = false;     // they were preempted, and go on in another attempt
+  std::string text = {};  // for the other nodes, where the exit code alone says too little
 
   friend bool operator==(const AttemptOver&, const AttemptOver&) = default;
 };
@@ -472,6 +473,8 @@ class Supervisor {
   std::string AttemptText(int32_t restarts) const;
   int ExitCodeOfAttempt(Time now) const;
   std::string SentenceOfEnd(Time now, int exit_code) const;
+  // What the other nodes hear of an end that is no failure.
+  std::string TextForOthers(Time now) const;
   void Finish(Time now, int exit_code, std::string sentence, Effects& out);
   // "task/1 (pid 7) was killed by SIGABRT after 3.2 s", with its error if it told one.
   std::string EndingText(MemberIndex member, const Process& process) const;

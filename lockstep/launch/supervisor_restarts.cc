@@ -181,6 +181,10 @@ void Supervisor::On(Time now, const AttemptCalledOff& event, Effects& out) {
 
 void Supervisor::On(Time now, const RunEnded& event, Effects& out) {
   if (!Waits()) return;
+  // What ours ended with tells the step and who saved, as it does where there is one node.
+  if (event.exit_code == attempt_exit_code_ && !first_failure_ && WasPreempted(now)) {
+    return Finish(now, event.exit_code, SentenceOfEnd(now, event.exit_code), out);
+  }
   // Where nothing ever ran, `why` says how long we waited.
   const std::string after = now == *began_ ? "" : absl::StrCat(" after ", Spell(now - *began_));
   Finish(now, event.exit_code,
@@ -203,12 +207,12 @@ Time Supervisor::CrewGivenUpAt() const {
 void Supervisor::GiveUpCrew(Time now, Effects& out) {
   const int exit_code = attempt_exit_code_.value_or(kExitLockstepFailed);
   Finish(now, exit_code,
-         absl::StrFormat("the server at which the nodes meet was not reached for %s (%s): whether "
-                         "the other nodes are well is not known here; %s, exit code %d",
-                         Spell(now - *crew_lost_), crew_lost_why_,
-                         attempt_exit_code_ ? "this node's processes had ended"
-                                            : "no attempt had begun",
-                         exit_code),
+         absl::StrFormat(
+             "the server at which the nodes meet was not reached for %s (%s): whether "
+             "the other nodes are well is not known here; %s, exit code %d",
+             Spell(now - *crew_lost_), crew_lost_why_,
+             attempt_exit_code_ ? "this node's processes had ended" : "no attempt had begun",
+             exit_code),
          out);
 }
 

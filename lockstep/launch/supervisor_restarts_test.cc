@@ -340,6 +340,44 @@ TEST_F(NodesTest, WhoHasNothingLeftToDoWaitsForNoServerForEver) {
   EXPECT_THAT(last.sentences.back(), HasSubstr("connection refused"));
 }
 
+TEST_F(NodesTest, UseA10_APreemptedRunEndsWithTheStepAndWhoSaved) {
+  Start();
+  PreemptionTold told;
+  told.id = told.attempt = 1;
+  told.open = told.near = true;
+  told.step = 66;
+  told.sources = {"signal"};
+  Do(told);
+  told.open = false;
+  told.outcome = "saved";
+  told.text = "4 of 4 members saved at step 66";
+  Do(told);
+  End(2, {0, 0});
+  const Effects over = End(3, {0, 0});
+  ASSERT_TRUE(over.attempt_over.has_value());
+  EXPECT_EQ(over.attempt_over->exit_code, kExitPreempted);
+  EXPECT_EQ(over.attempt_over->text,
+            "preempted; preemption 1 (signal): saved: 4 of 4 members saved at step 66");
+  const Effects ended = Do(RunEnded{kExitPreempted, "node 0 ended with exit code 83"});
+  EXPECT_THAT(ended.sentences.back(),
+              AllOf(HasSubstr("preempted after"), HasSubstr("4 of 4 members saved at step 66")));
+  ASSERT_TRUE(ended.result.has_value());
+  EXPECT_EQ(ended.result->outcome, "preempted");
+}
+
+// All nodes wait at their crew, which counts the failures of all.
+TEST_F(NodesTest, UseA07_NoNodeHoldsUpTheOthersByAWaitOfItsOwn) {
+  options_.restart_backoff = absl::Seconds(1);
+  Start();
+  for (int times = 0; times < 3; ++times) {
+    End(3, {1, 0});
+    Do(AttemptCalledOff{"task/3 failed", true});
+    Pass(options_.settle);
+    EXPECT_TRUE(End(2, {0, SIGTERM}).attempt_over.has_value()) << times;
+    Begin({.first = 2, .size = 2, .failures = times + 1});
+  }
+}
+
 TEST_F(NodesTest, AServerThatComesBackIsWaitedFor) {
   Start();
   Do(CrewLost{"connection refused"});

@@ -51,10 +51,16 @@ std::string Supervisor::SentenceOfEnd(Time now, int exit_code) const {
   } else if (end_signal_ && !first_failed_ && cause_.empty()) {
     what = absl::StrCat("ended by ", SignalName(*end_signal_));
   } else if (GivesUp(now)) {
-    what = absl::StrFormat("giving up: the same failure %d times, each soon after the start; failed",
-                           SameFailures() + 1);
+    what =
+        absl::StrFormat("giving up: the same failure %d times, each soon after the start; failed",
+                        SameFailures() + 1);
   }
   return absl::StrFormat("%s after %s, exit code %d", what, after, exit_code);
+}
+
+std::string Supervisor::TextForOthers(Time now) const {
+  const bool preempted = !first_failure_ && WasPreempted(now);
+  return preempted ? absl::StrCat("preempted; ", preempted_.Summary()) : "";
 }
 
 RunResult Supervisor::ResultOf(Time now, int exit_code, const std::string& sentence) const {

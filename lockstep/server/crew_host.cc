@@ -172,7 +172,8 @@ void CrewHost::TellCrew(const link::Request& request, link::Responder responder)
       Handle(*one, coord::CrewNodeOver{.node = node,
                                        .attempt = message->attempt,
                                        .exit_code = message->exit_code,
-                                       .again = message->again});
+                                       .again = message->again,
+                                       .text = message->text});
     } else if (message->word == CrewWord::kLeaves) {
       Handle(*one, coord::CrewNodeLeaves{node});
     }
