@@ -284,6 +284,14 @@ TEST_F(ShortPages, Finding07_EndAfterSoManyKeys) {
   EXPECT_THAT(Text(List("")), AllOf(HasSubstr("page_entries_max (2)"), HasSubstr("in pages")));
 }
 
+TEST_F(ShortPages, Finding07_BoundWhatAWatchIsToldAtFirst) {
+  for (const char* key : {"a", "b"}) Set(key, "1");
+  EXPECT_EQ(Text(Watch("", 0)), "a=1@2 b=1@3 r3 snapshot");
+  Set("c", "1");
+  EXPECT_THAT(Text(Watch("", 0)), HasSubstr("page_entries_max (2)"));
+  EXPECT_EQ(Text(Watch("c", 0)), "c=1@4 r4 snapshot");
+}
+
 TEST_F(ManyKeys, AreListedInPages) {
   for (const char* key : {"d/a", "d/b", "d/c", "e", "d"}) Set(key, "1");
   EXPECT_EQ(Text(List("d")), "d/a=1@2 d/b=1@3 d/c=1@4 r6");

@@ -481,11 +481,14 @@ bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {
   auto it = directory.empty() ? keys_.upper_bound("") : keys_.lower_bound(prefix);
   for (; it != keys_.end() && absl::StartsWith(it->first, prefix); ++it) {
     take(*it);
-    if (bytes <= options_.page_bytes_max || all.changes.size() == 1) continue;
+    const bool many = all.changes.size() > options_.page_entries_max;
+    const bool full = bytes > options_.page_bytes_max && all.changes.size() > 1;
+    if (!many && !full) continue;
     out.Fail(call, OverLimit(absl::StrCat("what is at and below ", QuotedKey(request.key),
                                           ", which a watch is told whole at first, (watch less of "
                                           "it, or read it in pages)"),
-                             "page_bytes_max", options_.page_bytes_max));
+                             many ? "page_entries_max" : "page_bytes_max",
+                             many ? options_.page_entries_max : options_.page_bytes_max));
     return true;
   }
   out.Succeed(call, std::move(all));
