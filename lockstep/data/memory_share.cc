@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "lockstep/runtime/peer_owner.h"
+#include "lockstep/transport/pass_descriptors.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/rendezvous_messages.h"
 
@@ -61,6 +63,10 @@ native::ShareMemoryReply MemoryShare::Open() {
 }
 
 void MemoryShare::Accepted(const std::shared_ptr<transport::UnixSocket>& socket) {
+  // Anybody of this host can find the name of the socket (/proc/net/unix), and would push consumers
+  // out before they have said who they are.
+  const auto peer = transport::PeerCredentials(socket->fd());
+  if (!peer.ok() || !runtime::AllowedPeers().Allow(peer->uid)) return socket->Close();
   if (strangers_.size() >= kStrangersMax) {
     (*strangers_.begin())->Close();
     strangers_.erase(strangers_.begin());

@@ -23,8 +23,12 @@ namespace lockstep::data {
 // of each segment of the arena, before the first answer that names a place in it. When that socket
 // closes, as the kernel does when a process dies, all that was lent to it comes back.
 //
+// The kernel says who connects: other users of the host than the worker's own and root are closed
+// to before they count, and get bytes.
+//
 // Threads: loop-confined. Ownership: loop and arena must outlive it. Bounds: `shares_max`
-// consumers, and of each `leases_max`; one more gets bytes instead.
+// consumers, and of each `leases_max`; one more gets bytes instead. `strangers_max` connections
+// that have not said yet whose they are.
 class MemoryShare {
  public:
   static absl::StatusOr<std::unique_ptr<MemoryShare>> Start(runtime::Loop& loop,
