@@ -1,7 +1,6 @@
 #include "lockstep/launch/error_file.h"
 
-#include <fstream>
-
+#include "lockstep/launch/read_file.h"
 #include "nlohmann/json.hpp"
 
 namespace lockstep::launch {
@@ -22,12 +21,7 @@ std::string ErrorTextOf(const std::string& json) {
 }
 
 std::string ReadErrorFile(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return "";
-  std::string text(kErrorFileBytesMax, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  return ErrorTextOf(text);
+  return ErrorTextOf(ReadFile(path, kErrorFileBytesMax));
 }
 
 }  // namespace lockstep::launch

@@ -53,7 +53,7 @@ absl::StatusOr<LogWriter::File> LogWriter::Open(const std::string& folder,
         absl::StrCat("cannot make the folder ", folder, ": ", error.message()));
   }
   const std::string path = absl::StrCat(folder, "/", name);
-  runtime::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  runtime::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!fd.valid()) {
     return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
   }

@@ -1,6 +1,7 @@
 #include "lockstep/launch/log_writer.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <cerrno>
@@ -43,6 +44,19 @@ TEST(LogWriterTest, WritesEachFileInOrderAndAddsToWhatIsThere) {
   }
   EXPECT_EQ(Contents(folder + "/out"), "o0\no1\no2\no0\no1\no2\n");
   EXPECT_EQ(Contents(folder + "/err"), "e0\ne1\ne2\ne0\ne1\ne2\n");
+}
+
+// What processes print may be nobody else's business: tokens, paths, data.
+TEST(LogWriterTest, Finding20_OnlyItsOwnerReadsAFileOfOutput) {
+  const std::string folder = absl::StrCat(testing::TempDir(), "/log_writer_mode_", ::getpid());
+  const mode_t mask = ::umask(0);
+  const auto file = LogWriter::Open(folder, "out");
+  ::umask(mask);
+  ASSERT_TRUE(file.ok()) << file.status();
+  struct stat about = {};
+  ASSERT_EQ(::fstat((*file)->get(), &about), 0);
+  EXPECT_EQ(about.st_mode & 0777, 0600u);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(LogWriterTest, AFolderThatCannotBeMadeIsTold) {

@@ -4,15 +4,17 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <fstream>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/launch/read_file.h"
 
 namespace lockstep::launch {
 
 void ReapOrphans(absl::FunctionRef<bool(pid_t)> ours) {
   // Orphans become children of the first thread.
-  std::ifstream children(absl::StrCat("/proc/self/task/", ::getpid(), "/children"));
+  std::istringstream children(
+      ReadFile(absl::StrCat("/proc/self/task/", ::getpid(), "/children")));
   pid_t pid = 0;
   while (children >> pid) {
     if (ours(pid)) continue;

@@ -10,10 +10,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,6 +21,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/launch/find_program.h"
 #include "lockstep/launch/python_hook.h"
+#include "lockstep/launch/read_file.h"
 #include "lockstep/launch/tool_output.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/runtime/unique_fd.h"
@@ -35,13 +34,6 @@ constexpr absl::Duration kThreadTimeout = absl::Seconds(2);
 // faulthandler says nothing at its end: a dump that has not grown for so many looks is whole.
 constexpr int kQuietLooks = 5;
 constexpr absl::Duration kLookInterval = absl::Milliseconds(10);
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
-}
 
 std::string Line(const std::string& text, const std::string& name) {
   const size_t begin = text.find(absl::StrCat("\n", name, ":\t"));
