@@ -326,6 +326,11 @@ void Session::StartProcesses(const launch::JobAddress& address) {
         if (!exit_code_) launcher_->OnServerLost(why);
       });
     };
+    options.found = [this] {
+      loop_.Post([this] {
+        if (!exit_code_) launcher_->OnServerFound();
+      });
+    };
   }
   reporter_ = std::make_unique<link::Reporter>(address.link, std::move(options));
   launcher_ = std::make_unique<launch::Launcher>(loop_, guardian_, *this, plan_.launcher);

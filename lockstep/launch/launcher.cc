@@ -229,6 +229,7 @@ void Launcher::OnSignal(int signal) { Handle(SignalReceived{signal}); }
 
 void Launcher::OnServerEnded(Ending ending) { Handle(ServerEnded{ending}); }
 void Launcher::OnServerLost(const std::string& why) { Handle(ServerLost{why}); }
+void Launcher::OnServerFound() { Handle(ServerFound{}); }
 void Launcher::OnCrewLost(const std::string& why) {
   why.empty() ? Handle(CrewFound{}) : Handle(CrewLost{why});
 }

@@ -93,6 +93,7 @@ class Launcher {
   void OnServerEnded(Ending ending);
   // The link to a server that is not the run's own broke.
   void OnServerLost(const std::string& why);
+  void OnServerFound();
   // Of the server at which the nodes meet; empty: it is there again.
   void OnCrewLost(const std::string& why);
   // The hook of a process told of an exception; of a process that is not ours it is nothing.

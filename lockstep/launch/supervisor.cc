@@ -155,7 +155,7 @@ void Supervisor::On(Time now, const ProcessEnded& event, Effects& out) {
       out.sentences.push_back(absl::StrFormat("%s; it is started again, for the %s of %d times",
                                               sentence, Ordinal(process.restarts),
                                               options_.max_restarts));
-    } else if (ServerExplains(now)) {
+    } else if (ServerExplains(now, process)) {
       cause_ = server_text_;
       FailFirst(now, kExitLockstepFailed, absl::StrCat(server_text_, "; then ", sentence), out);
     } else {

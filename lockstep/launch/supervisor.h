@@ -87,6 +87,8 @@ struct ServerEnded {
 struct ServerLost {
   std::string why;
 };
+// There is a link to it again.
+struct ServerFound {};
 // What the coordinator says about whose failure the others followed from; nothing if it has no word
 // on that.
 struct RootCauseTold {
@@ -128,8 +130,8 @@ struct DeadlineReached {};
 using Event =
     std::variant<ProcessStarted, StartFailed, ProcessEnded, ExceptionRaised, ProcessStopped,
                  ProcessContinued, OutputEnded, SignalReceived, ServerEnded, ServerLost,
-                 RootCauseTold, PreemptionTold, PreemptionChecked, HostTold, AttemptBegins,
-                 AttemptCalledOff, RunEnded, CrewLost, CrewFound, DeadlineReached>;
+                 ServerFound, RootCauseTold, PreemptionTold, PreemptionChecked, HostTold,
+                 AttemptBegins, AttemptCalledOff, RunEnded, CrewLost, CrewFound, DeadlineReached>;
 
 // ---- What is to be done, in the order of the fields.
 
@@ -294,6 +296,9 @@ struct SupervisorOptions {
   int preempt_exit_code = kExitPreempted;
   // What fails so soon after the server ended follows from that.
   absl::Duration server_explains = absl::Minutes(1);
+  // Who lives so long after the server was found again does not die of its absence. Stock JAX dies
+  // within a second.
+  absl::Duration server_survived = absl::Seconds(3);
   // Of these signals the first is a notice to the job, and is not passed on, unless no step is
   // known `heed_timeout` later.
   std::vector<int> notice_signals;
@@ -387,6 +392,7 @@ class Supervisor {
   void On(Time now, const SignalReceived& event, Effects& out);
   void On(Time now, const ServerEnded& event, Effects& out);
   void On(Time now, const ServerLost& event, Effects& out);
+  void On(Time now, const ServerFound& event, Effects& out);
   void On(Time now, const RootCauseTold& event, Effects& out);
   void On(Time now, const PreemptionTold& event, Effects& out);
   void On(Time now, const PreemptionChecked& event, Effects& out);
@@ -429,8 +435,8 @@ class Supervisor {
   void ReportRaised(Process& process, Effects& out);
   // Tells of exceptions, and signals those that did not end by theirs.
   void EndRaised(Time now, Effects& out);
-  // Whether the end or loss of the server explains a failure now.
-  bool ServerExplains(Time now) const;
+  // Whether the end or loss of the server explains that the process fails now.
+  bool ServerExplains(Time now, const Process& process) const;
   // How many attempts before failed in a row with the text of this one.
   int32_t SameFailures() const;
   // Another attempt would only fail as the last ones did.
@@ -496,6 +502,7 @@ class Supervisor {
   bool another_follows_ = false;           // as they said
   std::optional<Time> server_ended_;
   std::optional<Time> server_lost_;         // likewise, or one that is not ours; last
+  std::optional<Time> server_found_;        // again, since then
   std::string server_text_;                 // how
   std::string cause_;                       // what came first, where that was no process of ours
   std::vector<std::string> failure_texts_;  // of the attempts that failed, in a row

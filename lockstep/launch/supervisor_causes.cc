@@ -15,6 +15,18 @@ namespace {
 // With which Python ends over an exception.
 constexpr int kExitRaised = 1;
 
+// In what processes say that fail by a server that is gone: of Python, torch, JAX, and ours.
+constexpr std::string_view kWordsOfConnections[] = {
+    "ConnectionError",   "ConnectionResetError", "ConnectionRefusedError", "ConnectionAbortedError",
+    "BrokenPipeError",   "DistNetworkError",     "DistStoreError",         "DistBackendError",
+    "UNAVAILABLE",       "Unavailable",          "DEADLINE_EXCEEDED",      "Broken pipe",
+    "Connection closed", "Connection reset",     "Connection refused",     "oordination service"};
+
+bool SpeaksOfConnections(std::string_view error) {
+  return std::any_of(std::begin(kWordsOfConnections), std::end(kWordsOfConnections),
+                     [error](std::string_view word) { return error.find(word) != error.npos; });
+}
+
 }  // namespace
 
 // A process that loses a peer may raise before we see that the peer has ended, so the exception
@@ -45,7 +57,7 @@ void Supervisor::TellRaised(Time now, Process& process, Effects& out) {
   } else if (MayRestart(process)) {
     process.end_by = now + options_.grace;
     out.sentences.push_back(absl::StrCat(sentence, "; it has ", Spell(options_.grace), " to end"));
-  } else if (ServerExplains(now)) {
+  } else if (ServerExplains(now, process)) {
     cause_ = server_text_;
     FailFirst(now, kExitLockstepFailed, absl::StrCat(server_text_, "; then ", sentence), out);
   } else {
@@ -86,12 +98,21 @@ void Supervisor::On(Time now, const ServerEnded& event, Effects& out) {
 void Supervisor::On(Time now, const ServerLost& event, Effects& /*out*/) {
   if (server_ended_) return;
   server_lost_ = now;
+  server_found_.reset();
   server_text_ = absl::StrCat("the connection to the coordinator's server broke: ", event.why);
 }
 
-bool Supervisor::ServerExplains(Time now) const {
-  return server_lost_ && !told_to_end_ && !first_failure_ &&
-         now - *server_lost_ <= options_.server_explains;
+void Supervisor::On(Time now, const ServerFound& /*event*/, Effects& /*out*/) {
+  if (!server_ended_) server_found_ = now;
+}
+
+// What a process says of itself is its own cause, unless that is a connection: the server is blamed
+// for no bug. Who keeps silent may have died of the server, until it outlived that.
+bool Supervisor::ServerExplains(Time now, const Process& process) const {
+  if (!server_lost_ || told_to_end_ || first_failure_) return false;
+  if (now - *server_lost_ > options_.server_explains) return false;
+  if (!process.error.empty()) return SpeaksOfConnections(process.error);
+  return !server_found_ || now - *server_found_ < options_.server_survived;
 }
 
 bool Supervisor::FailedByItself(const Process& process) {

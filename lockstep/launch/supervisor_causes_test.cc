@@ -30,8 +30,8 @@ class CausesTest : public SupervisorFixture {
     Do(OutputEnded{M(index)});
     return Do(ProcessEnded{M(index), ending});
   }
-  Effects Raise(int32_t index) {
-    Do(ExceptionRaised{M(index), 100 + index, "ValueError: bad, train.py:24"});
+  Effects Raise(int32_t index, const std::string& text = "ValueError: bad, train.py:24") {
+    Do(ExceptionRaised{M(index), 100 + index, text});
     return Pass(options_.raised_window);
   }
 
@@ -174,6 +174,42 @@ TEST_F(CausesTest, UseA05_AServerWhoseLinkBrokeIsTheCauseOfWhatFailsThen) {
   EXPECT_THAT(last.sentences,
               Contains("the connection to the coordinator's server broke: 10.0.0.1:7070 "
                        "closed the connection <- the first to fail"));
+}
+
+TEST_F(CausesTest, UseA05_AServerIsBlamedForNoExceptionOfTheProgram) {
+  for (const char* own : {"ValueError: bad sample, train.py:24", "KeyError: 'lr'"}) {
+    StartAll(2);
+    Do(ServerLost{"it closed the connection"});
+    EXPECT_THAT(Raise(1, own).sentences, Contains(HasSubstr(own)));
+    End(1, {3, 0});
+    const Effects last = End(0, {0, SIGTERM});
+    EXPECT_EQ(last.exit_code, 3) << own;
+    EXPECT_THAT(last.sentences, Not(Contains(HasSubstr("server broke")))) << own;
+  }
+  for (const char* of_it : {"DistNetworkError: failed to send: Broken pipe",
+                            "ConnectionRefusedError: [Errno 111] Connection refused"}) {
+    StartAll(2);
+    Do(ServerLost{"it closed the connection"});
+    EXPECT_THAT(Raise(1, of_it).sentences, Contains(HasSubstr("server broke"))) << of_it;
+    End(1, {1, 0});
+    EXPECT_EQ(End(0, {0, SIGTERM}).exit_code, kExitLockstepFailed) << of_it;
+  }
+}
+
+TEST_F(CausesTest, UseA05_AServerThatWasFoundAgainAndOutlivedIsNoCause) {
+  StartAll(2);
+  Do(ServerLost{"it closed the connection"});
+  Do(ServerFound{});
+  now_ = now_ + options_.server_survived;
+  EXPECT_THAT(End(1, {0, SIGSEGV}).sentences, Not(Contains(HasSubstr("server broke"))));
+  EXPECT_EQ(End(0, {0, SIGTERM}).exit_code, 128 + SIGSEGV);
+}
+
+TEST_F(CausesTest, UseA05_WhoDiesRightAfterTheServerWasFoundDiedOfItsAbsence) {
+  StartAll(1);
+  Do(ServerLost{"it closed the connection"});
+  Do(ServerFound{});
+  EXPECT_EQ(End(0, {0, SIGABRT}).exit_code, kExitLockstepFailed);
 }
 
 TEST_F(CausesTest, UseA05_WhoDoesNotNeedTheServerThatWasLostSucceeds) {

@@ -68,13 +68,13 @@ class Reporter::Impl {
   }
 
  private:
-  // Moves things on: connects if there is something to send and no link, sends if nothing is on its
-  // way.
+  // Moves things on: connects if there is no link and something to send, or somebody to hear of it;
+  // sends if nothing is on its way.
   void Pump() {
     if (waiting_ || dialing_ || in_flight_) return;
-    if (!TakeNext()) return;
-    if (link_ == nullptr) return Dial();
-    Send();
+    const bool sends = TakeNext();
+    if (link_ == nullptr && (sends || lost_)) return Dial();
+    if (sends) Send();
   }
 
   // Whether there is something to send; it is in `sending_` then.
@@ -108,6 +108,7 @@ class Reporter::Impl {
     dialing_ = false;
     backoff_ = options_.backoff_first;
     if (std::exchange(troubled_, false)) Notice("reports go through again");
+    if (std::exchange(lost_, false) && options_.found) options_.found();
     Pump();
   }
 
@@ -143,7 +144,10 @@ class Reporter::Impl {
 
   void LinkClosed(const absl::Status& why) {
     const bool was_up = link_ != nullptr && !dialing_;
-    if (was_up && options_.lost) options_.lost(std::string(why.message()));
+    if (was_up && options_.lost) {
+      lost_ = options_.found != nullptr;
+      options_.lost(std::string(why.message()));
+    }
     dialing_ = in_flight_ = false;
     link_ = nullptr;
     if (!std::exchange(troubled_, true)) {
@@ -175,6 +179,7 @@ class Reporter::Impl {
   bool in_flight_ = false;
   bool waiting_ = false;   // for the next attempt
   bool troubled_ = false;  // said so already
+  bool lost_ = false;      // said so, and not that it is found
 
   std::mutex mutex_;
   std::condition_variable idle_;

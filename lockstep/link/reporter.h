@@ -34,6 +34,9 @@ class Reporter {
     std::function<void(std::string)> notice = nullptr;
     // Why a link that was up broke, on the reporter's thread; null: not told.
     std::function<void(std::string)> lost = nullptr;
+    // That there is one again after `lost`, likewise. With `lost` it is tried without a report,
+    // too.
+    std::function<void()> found = nullptr;
   };
 
   explicit Reporter(std::string address);

@@ -81,6 +81,24 @@ TEST(Reporter, UseA05_TellsAtOnceThatALinkBroke) {
   EXPECT_THAT(notices.WaitForCount(1), ElementsAre(HasSubstr("reports wait: ")));
 }
 
+TEST(Reporter, UseA05_TellsThatThereIsALinkAgainThoughThereIsNothingToReport) {
+  Seen<int64_t> seen;
+  Seen<std::string> notices;
+  Seen<std::string> told;
+  auto first = std::make_unique<TestServer>(Collect(seen));
+  const std::string address = first->address();
+  Reporter::Options options = Quick(notices);
+  options.lost = [&](const std::string&) { told.Add("lost"); };
+  options.found = [&] { told.Add("found"); };
+  Reporter reporter(address, std::move(options));
+  reporter.Report(Report(1));
+  EXPECT_TRUE(reporter.Flush(kLong));
+  first.reset();
+  EXPECT_THAT(told.WaitForCount(1), ElementsAre("lost"));
+  TestServer second(Collect(seen), {.listen = address});
+  EXPECT_THAT(told.WaitForCount(2), ElementsAre("lost", "found"));
+}
+
 TEST(Reporter, SendsAReportAgainWhenTheServerDiedBeforeItsAnswer) {
   Seen<int64_t> seen;
   Seen<std::string> notices;

@@ -102,6 +102,28 @@ def test_use_a03_a_healthy_job_is_well_though_jax_always_asks_for_a_notice():
         command.end()
 
 
+def test_use_a05_a_killed_server_is_the_cause_and_not_who_dies_of_it(tmp_path):
+    ready = tmp_path / "ready.json"
+    with Command(LOCKSTEP, "serve", "--listen", "127.0.0.1:0", "--state", tmp_path / "state", "--job",
+                 "digits=2", "--ready-file", ready) as server:
+        deadline = time.monotonic() + DEADLINE_S
+        while not ready.exists():
+            assert time.monotonic() < deadline and server.process.poll() is None, server.text()
+            time.sleep(0.01)
+        address = json.loads(ready.read_text())["listen"]
+        with Command(LOCKSTEP, "run", "-n", "2", "--coordinator", address, "--job", "digits", "--",
+                     PYTHON, "-c", UP, env=ENVIRONMENT) as command:
+            command.wait_for(r"up (\d+)", count=2)
+            server.signal(signal.SIGKILL)
+            server.end()
+            assert command.end() == 125, command.text()
+    broke = "the connection to the coordinator's server broke"
+    named = [line for line in command.err if "<- the first to fail" in line]
+    assert len(named) == 1 and broke in named[0], command.text()
+    ended = [line for line in command.err if re.search(r"task/\d \(pid \d+\) (was|ended|raised)", line)]
+    assert broke in ended[0], "the server comes first"
+
+
 def planned_server(*arguments, **variables):
     """The server's line of a dry run."""
     ended = run(*arguments, "--dry-run", "--", "true",
