@@ -5,6 +5,7 @@ import unittest
 
 import check_docs
 import check_layers
+import check_rows
 import check_sizes
 import check_wheel
 import run_tests
@@ -92,6 +93,24 @@ class CheckDocs(unittest.TestCase):
         text = "| reason | code |\n|---|---|\n| `a_b` | X | y |\n\ntext\n| `a_b` | Z |\n"
         self.assertEqual([[name for name, _ in table] for table in check_docs.reasons_told(text)],
                          [["a_b"], ["a_b"]])
+
+
+class CheckRows(unittest.TestCase):
+    def problems(self, left_out):
+        rows = [(row, "b", "none: a reason") for row in check_rows.ROWS if row not in left_out]
+        return list(check_rows.check(rows, set(), {}))
+
+    def test_no_finding_of_a_review_is_left_out(self):
+        self.assertEqual(self.problems([]), [])
+        for row in ("F1", "F13", "F20", "A1", "A5", "A14"):
+            self.assertEqual(self.problems([row]),
+                             [f"row {row}: stands 0 times in the documents"])
+
+    def test_a_test_belongs_to_the_finding_in_its_name(self):
+        for name, row in (("Finding13_AStranger", "F13"), ("test_finding_04_a_signal", "F4"),
+                          ("UseA05_AServer", "A5"), ("test_use_a05_a_server", "A5"),
+                          ("FindsNothing", None)):
+            self.assertEqual(check_rows.row_of(name), row)
 
 
 class CheckWheel(unittest.TestCase):
