@@ -66,6 +66,9 @@ class Server {
   // What the journal would be given in place of all its entries. While the loop does not run.
   journal::SnapshotSource Snapshot() const;
 
+  // How long the turns of its loop last.
+  runtime::TurnWatch& turns() { return loop_.turns(); }
+
   // Where stock clients call this job; empty when there is no such job. After `Start`.
   std::string GrpcAddress(const std::string& job);
   // What `lockstep status` shows, of all jobs. After `Start`; UNAVAILABLE once stopped.

@@ -1,0 +1,194 @@
+// That no request holds the loop for long, however dear it is and however many come at once. What a
+// turn computes is told by the thread's CPU clock, so that other programs on the machine are not
+// counted.
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/base/limits.h"
+#include "lockstep/link/client.h"
+#include "lockstep/link/testing.h"
+#include "lockstep/server/server.h"
+#include "lockstep/wire/native/process_messages.h"
+#include "lockstep/wire/native/to_event.h"
+
+namespace lockstep::server {
+namespace {
+
+namespace native = wire::native;
+using link::FrameType;
+using link::testing::RawClient;
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+// What is promised is 5 ms; this holds on a slow machine, too.
+#ifdef __SANITIZE_ADDRESS__
+constexpr absl::Duration kLongestTurn = absl::Milliseconds(400);
+#else
+constexpr absl::Duration kLongestTurn = absl::Milliseconds(50);
+#endif
+
+constexpr int kJobs = 100;
+constexpr int kMembers = 2048;  // of the large job
+constexpr int kMeeting = 200;   // of the job that meets at barriers
+constexpr int kKeys = 20'000;   // below "many"
+constexpr int kAtOnce = 8;
+constexpr int kRounds = 3;
+
+class FairnessTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ServerOptions options;
+    options.listen = {.host = "127.0.0.1", .port = 0};
+    auto server = Server::Start(options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    auto client = link::Client::Connect(server_->listen_address(), kPatience, {});
+    ASSERT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+    Ask(native::CreateJob{.job = "large", .size = kMembers});
+    for (int i = 0; i < kJobs; ++i) {
+      Ask(native::CreateJob{.job = absl::StrCat("job", i), .size = 8});
+    }
+    hostile_ = Connect("large");
+  }
+
+  template <class Request>
+  void Ask(const Request& request) {
+    const auto reply = client_->Call(request, kPatience);
+    ASSERT_TRUE(reply.ok()) << Request::kName << ": " << reply.status();
+  }
+
+  template <class Request>
+  std::string Bytes(const Request& request) {
+    return link::EncodeMessage({.type = FrameType::kRequest,
+                                .kind = native::KindOf<Request>::kKind,
+                                .id = ++last_id_,
+                                .payload = native::Encode(request)});
+  }
+
+  // A link with a session; the answers to what opened it have not been read.
+  std::unique_ptr<RawClient> Start(const std::string& job) {
+    auto raw = std::make_unique<RawClient>(server_->listen_address());
+    raw->SayHello();
+    raw->Send(Bytes(native::OpenSession{
+        .session = native::ToBytes({.high = 5, .low = ++last_session_}), .job = job}));
+    return raw;
+  }
+  std::unique_ptr<RawClient> Connect(const std::string& job) {
+    auto raw = Start(job);
+    raw->Expect<native::Welcome>(FrameType::kWelcome);
+    raw->Expect<native::OpenSessionReply>(FrameType::kAnswer);
+    return raw;
+  }
+
+  // Keys below "many", at the large job.
+  void SetKeys(int count) {
+    constexpr int kBatch = 500;
+    for (int next = 0; next < count; next += kBatch) {
+      std::string all;
+      for (int i = next; i < next + kBatch; ++i) {
+        all += Bytes(native::SetKey{.key = absl::StrCat("many/", i), .value = {"v"}});
+      }
+      hostile_->Send(all);
+      for (int i = 0; i < kBatch; ++i) {
+        hostile_->Expect<native::SetKeyReply>(FrameType::kAnswer);
+      }
+      hostile_->Send(FrameType::kAnswered, native::Answered{last_id_});
+    }
+  }
+
+  // Many of these requests at once, again and again: each is answered, with an answer of this type.
+  void Storm(RawClient& raw, FrameType type, const std::function<std::string()>& request) {
+    server_->turns().Reset();
+    for (int round = 0; round < kRounds; ++round) {
+      std::string all;
+      for (int i = 0; i < kAtOnce; ++i) all += request();
+      raw.Send(all);
+      for (int i = 0; i < kAtOnce; ++i) {
+        const auto message = raw.Receive();
+        ASSERT_TRUE(message.has_value());
+        ASSERT_EQ(static_cast<int>(message->type), static_cast<int>(type)) << message->payload;
+      }
+    }
+    EXPECT_LT(server_->turns().longest(), kLongestTurn);
+  }
+
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<link::Client> client_;
+  std::unique_ptr<RawClient> hostile_;
+  uint64_t last_id_ = 0;
+  uint64_t last_session_ = 0;
+};
+
+TEST_F(FairnessTest, Finding07_StatusesOfManyJobs) {
+  Storm(*hostile_, FrameType::kAnswer, [&] { return Bytes(native::StatusRequest{}); });
+}
+
+TEST_F(FairnessTest, Finding07_ListingsAndWatchesOfManyKeys) {
+  SetKeys(kKeys);
+  Storm(*hostile_, FrameType::kAnswer,
+        [&] { return Bytes(native::ListKeys{.directory = "many", .limit = kKeys}); });
+  Storm(*hostile_, FrameType::kError, [&] { return Bytes(native::ListKeys{}); });
+  Storm(*hostile_, FrameType::kError, [&] { return Bytes(native::WatchKeys{.key = "many"}); });
+}
+
+TEST_F(FairnessTest, Finding07_ReadingManyKeysAtOnce) {
+  SetKeys(kKeys);
+  native::GetKeys all;
+  for (int i = 0; i < 4096; ++i) all.keys.push_back(absl::StrCat("many/", i));
+  Storm(*hostile_, FrameType::kAnswer, [&] { return Bytes(all); });
+}
+
+// It was one turn, whatever its length.
+TEST_F(FairnessTest, Finding07_DeletingManyKeysTakesManyTurns) {
+  SetKeys(kKeys);
+  server_->turns().Reset();
+  const uint64_t before = server_->turns().turns();
+  hostile_->Send(Bytes(native::DeleteKey{.key = "many", .below = true}));
+  EXPECT_EQ(hostile_->Expect<native::DeleteKeyReply>(FrameType::kAnswer).deleted, kKeys);
+  EXPECT_GE(server_->turns().turns() - before, kKeys / kDyingKeysSliceMax);
+  EXPECT_LT(server_->turns().longest(), kLongestTurn);
+
+  // Read your writes: nothing is there any more.
+  hostile_->Send(Bytes(native::ListKeys{}));
+  EXPECT_TRUE(hostile_->Expect<native::ListKeysReply>(FrameType::kAnswer).entries.empty());
+}
+
+TEST_F(FairnessTest, Finding07_EventsAndTheDataServicesStatus) {
+  Storm(*hostile_, FrameType::kAnswer, [&] { return Bytes(native::WatchEvents{}); });
+  Storm(*hostile_, FrameType::kAnswer, [&] { return Bytes(native::DataStatus{}); });
+}
+
+TEST_F(FairnessTest, Finding07_WatchesOfAJobOfManyMembers) {
+  Storm(*hostile_, FrameType::kAnswer, [&] { return Bytes(native::WatchJob{}); });
+}
+
+TEST_F(FairnessTest, Finding07_BarriersOfManyMembers) {
+  Ask(native::CreateJob{.job = "meeting", .size = kMeeting});
+  std::vector<std::unique_ptr<RawClient>> members;
+  for (int i = 0; i < kMeeting; ++i) {
+    members.push_back(Start("meeting"));
+    members.back()->Send(
+        Bytes(native::JoinJob{.index = i, .incarnation = static_cast<uint64_t>(i) + 1}));
+  }
+  RawClient& first = *members.front();
+  first.Expect<native::Welcome>(FrameType::kWelcome);
+  first.Expect<native::OpenSessionReply>(FrameType::kAnswer);
+  first.Expect<native::JoinJobReply>(FrameType::kAnswer);
+  native::Barrier barrier = {.timeout_us = 1000};
+  barrier.members.resize(kMeeting);
+  std::iota(barrier.members.begin(), barrier.members.end(), 0);
+  Storm(first, FrameType::kError, [&] {
+    barrier.id = absl::StrCat("b", last_id_);
+    return Bytes(barrier);
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::server
