@@ -52,6 +52,9 @@ constexpr absl::Duration kReportFlushTimeout = absl::Seconds(2);
 // From a signal that ends the run until it is passed on, in which `why` is asked.
 constexpr absl::Duration kTellWhyTimeout = absl::Milliseconds(500);
 
+// From the word that processes are ended until they are: the server is to know it before them.
+constexpr absl::Duration kReportedTimeout = absl::Milliseconds(200);
+
 // Passed on unless the user says which.
 constexpr std::array kForwardedSignals = {SIGINT,  SIGTERM, SIGHUP, SIGUSR1,
                                           SIGUSR2, SIGQUIT, SIGXCPU};
@@ -153,6 +156,7 @@ class Session : public launch::LaunchHost {
     errors_.Push(absl::StrCat("lockstep run: ", sentence, "\n"));
   }
   void Report(const launch::ProcessReport& report) override;
+  void WhenReported(std::function<void()> done) override;
   void AskRootCause() override;
   void AskWhatIsSeen();
   void TellWhy(std::function<void()> done) override;
@@ -209,6 +213,7 @@ class Session : public launch::LaunchHost {
   int64_t called_off_ = 0;  // the last that was called off
   std::optional<int> exit_code_;
   std::thread asking_;
+  std::thread reporting_;
   std::thread seeing_;         // what the others wait for
   bool seen_failure_ = false;  // of this attempt
   Time attempt_began_;
@@ -263,6 +268,7 @@ int Session::Run() {
   });
   loop_.Run();
   if (asking_.joinable()) asking_.join();
+  if (reporting_.joinable()) reporting_.join();
   stopping_ = true;
   if (opening_.joinable()) opening_.join();
   if (seeing_.joinable()) seeing_.join();
@@ -575,6 +581,17 @@ void Session::Report(const launch::ProcessReport& report) {
       report.kind == launch::ProcessReport::Kind::kEnded && !report.ending.succeeded();
   if (failed && !std::exchange(seen_failure_, true)) AskWhatIsSeen();
   reporter_->Report(ToWire(report, plan_.launcher.environment.address.job, plan_.host));
+}
+
+// On a thread of its own, since it waits for the server.
+void Session::WhenReported(std::function<void()> done) {
+  if (reporting_.joinable()) reporting_.join();  // what was reported before, soon
+  reporting_ = std::thread([this, done = std::move(done)] {
+    reporter_->Flush(kReportedTimeout);
+    loop_.Post([this, done] {
+      if (!exit_code_) done();
+    });
+  });
 }
 
 // On a thread of its own, since it waits for the server.

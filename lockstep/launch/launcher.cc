@@ -284,24 +284,43 @@ void Launcher::Handle(const Event& event) {
   Apply(effects);
 }
 
-void Launcher::Send(const std::vector<SignalGroup>& signals) {
+const Process* Launcher::HeldAt(MemberIndex member) const {
+  const int64_t at = int64_t{member.value()} - environment_.placement.first;
+  if (at < 0 || at >= static_cast<int64_t>(slots_.size())) return nullptr;
+  const auto& slot = slots_[static_cast<size_t>(at)];
+  return slot != nullptr && slot->process->held() ? slot->process.get() : nullptr;
+}
+
+std::vector<Launcher::Addressed> Launcher::Address(const std::vector<SignalGroup>& signals) const {
+  std::vector<Addressed> addressed;
   for (const SignalGroup& signal : signals) {
-    // They may come late, when there is another attempt.
-    const int64_t at = int64_t{signal.member.value()} - environment_.placement.first;
-    if (at < 0 || at >= static_cast<int64_t>(slots_.size())) continue;
-    const auto& slot = slots_[static_cast<size_t>(at)];
-    if (slot != nullptr && slot->process->held()) slot->process->Signal(signal.signal);
+    const Process* const process = HeldAt(signal.member);
+    if (process != nullptr) addressed.push_back({signal, process->pid()});
+  }
+  return addressed;
+}
+
+void Launcher::Send(const std::vector<Addressed>& signals) {
+  for (const auto& [signal, pid] : signals) {
+    const Process* const process = HeldAt(signal.member);
+    if (process != nullptr && process->pid() == pid) process->Signal(signal.signal);
   }
 }
 
-// Reports first: the coordinator tells the other processes, and each millisecond counts there.
+// Reports first: the coordinator tells the other processes, and each millisecond counts there. Of
+// whom we end it has to know before they do: JAX takes SIGTERM for a preemption, and says so there.
 void Launcher::Apply(const Effects& effects) {
   for (const ProcessReport& report : effects.reports) host_.Report(report);
+  const bool ends = std::any_of(
+      effects.reports.begin(), effects.reports.end(),
+      [](const ProcessReport& report) { return report.kind == ProcessReport::Kind::kEnding; });
+  const auto send = [this, signals = Address(effects.signals)] { Send(signals); };
   if (effects.tell_why) {
-    // Afterwards they are where the signal takes them.
-    host_.TellWhy([this, signals = effects.signals] { Send(signals); });
+    host_.TellWhy(send);  // afterwards they are where the signal takes them
+  } else if (ends && !effects.signals.empty()) {
+    host_.WhenReported(send);
   } else {
-    Send(effects.signals);
+    send();
   }
   for (const MemberIndex member : effects.releases) {
     Slot& slot = *SlotOf(member);

@@ -46,6 +46,8 @@ class LaunchHost {
   // A sentence of our own.
   virtual void Say(std::string sentence) = 0;
   virtual void Report(const ProcessReport& report) = 0;
+  // Calls `done` when the server has taken what was reported, soon in any case.
+  virtual void WhenReported(std::function<void()> done) { done(); }
   // Answered by `Launcher::OnRootCause`, sooner or later; only with
   // SupervisorOptions::asks_root_cause.
   virtual void AskRootCause() {}
@@ -126,7 +128,15 @@ class Launcher {
   void OnPipeEnd(Slot& slot);
   void Handle(const Event& event);
   void Apply(const Effects& effects);
-  void Send(const std::vector<SignalGroup>& signals);
+  // A signal to whoever has the member's place now: it may come late, when another has it.
+  struct Addressed {
+    SignalGroup signal;
+    pid_t pid = 0;
+  };
+  std::vector<Addressed> Address(const std::vector<SignalGroup>& signals) const;
+  void Send(const std::vector<Addressed>& signals);
+  // The process at the member's place, if there is one that can be signalled.
+  const Process* HeldAt(MemberIndex member) const;
 
   runtime::Loop& loop_;
   Guardian& guardian_;

@@ -94,6 +94,9 @@ class LauncherTest : public testing::Test, public LaunchHost {
       pids_[report.member.value()] = static_cast<pid_t>(report.pid);
     if (on_report_) on_report_(report);
   }
+  void WhenReported(std::function<void()> done) override {
+    on_reported_ ? on_reported_(std::move(done)) : done();
+  }
   void Restarting(int32_t restarts) override {
     RunEnvironment next = options_.environment;
     next.attempt.restarts = restarts;
@@ -111,6 +114,7 @@ class LauncherTest : public testing::Test, public LaunchHost {
   bool stingy_ = false;
   std::function<void(const std::string&)> on_line_;
   std::function<void(const ProcessReport&)> on_report_;
+  std::function<void(std::function<void()>)> on_reported_;
 
   std::vector<std::string> output_;
   std::string errors_;
@@ -191,6 +195,49 @@ TEST_F(LauncherTest, ProcessThatIgnoresSigtermIsKilledAfterAFailure) {
                          "else trap '' TERM; fi; echo up; while :; do sleep 0.01; done")),
             5);
   EXPECT_THAT(said_, Contains(HasSubstr("was killed by SIGKILL")));
+}
+
+// JAX takes SIGTERM for a preemption and tells the server so, which has to know better by then.
+TEST_F(LauncherTest, NobodyIsEndedBeforeTheServerKnows) {
+  options_.supervisor.grace = absl::ZeroDuration();
+  std::function<void()> done;
+  on_line_ = [&](const std::string& line) {
+    if (line == "[task/1] up") ::kill(pids_[0], SIGKILL);
+    // It is asked after SIGTERM would have come, and answers in the order of coming.
+    if (line == "[task/1] alive") done();
+  };
+  on_reported_ = [&](std::function<void()> then) {
+    EXPECT_EQ(reports_.back().kind, Kind::kEnding);
+    EXPECT_EQ(reports_.back().member, MemberIndex(1));
+    done = std::move(then);
+    ::kill(pids_[1], SIGWINCH);
+  };
+  Run(2, Shell("[ $LOCKSTEP_INDEX = 0 ] && exec sleep 1000; trap 'echo alive' WINCH; "
+               "trap 'echo ended; exit 0' TERM; echo up; while :; do sleep 0.01; done"));
+  EXPECT_THAT(output_, ElementsAre("[task/1] up", "[task/1] alive", "[task/1] ended"));
+}
+
+// By then another may have its place.
+TEST_F(LauncherTest, ASignalThatComesLateHitsNobodyElse) {
+  options_.supervisor.grace = absl::ZeroDuration();
+  options_.supervisor.max_restarts = 1;
+  options_.supervisor.settle = absl::ZeroDuration();
+  std::function<void()> late;
+  on_reported_ = [&](std::function<void()> then) {
+    late = std::move(then);
+    ::kill(pids_[1], SIGKILL);
+  };
+  on_line_ = [&](const std::string& line) {
+    if (line == "[task/1] up 0") ::kill(pids_[0], SIGKILL);
+    if (line == "[task/1] up 1") {
+      late();
+      ::kill(pids_[1], SIGUSR1);
+    }
+  };
+  EXPECT_EQ(Run(2, Shell("[ $LOCKSTEP_INDEX = 0 ] && [ $TORCHELASTIC_RESTART_COUNT = 0 ] && "
+                         "exec sleep 1000; [ $LOCKSTEP_INDEX = 0 ] && exit 0; trap 'exit 0' USR1; "
+                         "echo up $TORCHELASTIC_RESTART_COUNT; while :; do sleep 0.01; done")),
+            0);
 }
 
 TEST_F(LauncherTest, MuchOutputOfSeveralProcessesIsNeitherLostNorMixedNorReordered) {
