@@ -1,9 +1,14 @@
-// Named bounds of the texts and lists in requests, which the decoder enforces (field.h). Pure.
+// Named bounds of the texts, lists and numbers in messages from outside, which the decoder enforces
+// (field.h). Pure.
 //
 // Two sorts of texts. What a configurable limit of the server guards as well (keys, barrier ids,
 // labels) gets a wide bound here, so that the server's own error names the option. What nothing
 // else guards gets the narrow one.
 #pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 
 #include "lockstep/base/limits.h"
 #include "lockstep/wire/native/field.h"
@@ -29,5 +34,24 @@ inline constexpr Bound kPerMember = {"members_max", static_cast<size_t>(kMembers
 inline constexpr Bound kFew = {"list_short_max", 1024};
 // Keys, segments, lanes: what the bytes of a message bound in practice.
 inline constexpr Bound kMany = {"list_long_max", size_t{1} << 20};
+// Whole numbers that are a value: as many as a message has bytes for.
+inline constexpr Bound kNumbers = {"message_bytes_max", kMessageBytesMax};
+
+// --- Numbers ---
+//
+// Each says one. Most are of the first two sorts, which take all that the type holds.
+
+// Every value means something: random numbers, bits, what a program counts as it likes.
+inline constexpr Range kAnyNumber = {"any", std::numeric_limits<int64_t>::min(),
+                                     std::numeric_limits<uint64_t>::max()};
+// Whoever takes the message compares it with what there is, or refuses it with an error of its own
+// that says more than this one: ids, indices, revisions, versions, time-outs, attempts.
+inline constexpr Range kCheckedNumber = {"checked", std::numeric_limits<int64_t>::min(),
+                                         std::numeric_limits<uint64_t>::max()};
+// Counts, sizes and times that are added up or shown, and that nothing else looks at.
+inline constexpr Range kNatural = {"whole_number_max", 0, std::numeric_limits<int64_t>::max()};
+// 0: not known.
+inline constexpr Range kPid = {"pid_max", 0, std::numeric_limits<int32_t>::max()};
+inline constexpr Range kSignal = {"signal_max", 0, 128};
 
 }  // namespace lockstep::wire::native

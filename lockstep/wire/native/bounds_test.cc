@@ -1,5 +1,7 @@
 #include "lockstep/wire/native/bounds.h"
 
+#include <limits>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -7,10 +9,15 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/crew_messages.h"
+#include "lockstep/wire/native/data_messages.h"
 #include "lockstep/wire/native/data_service_messages.h"
 #include "lockstep/wire/native/link_messages.h"
+#include "lockstep/wire/native/preemption_messages.h"
 #include "lockstep/wire/native/process_messages.h"
+#include "lockstep/wire/native/rendezvous_messages.h"
+#include "lockstep/wire/native/rendezvous_report.h"
 
 namespace lockstep::wire::native {
 namespace {
@@ -64,7 +71,7 @@ struct Numbers {
   std::vector<int32_t> values;
   static constexpr std::string_view kName = "test.Numbers";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "values", &Numbers::values, {}, Bound{"three_max", 3}));
+    return std::make_tuple(Field(1, "values", &Numbers::values, kAnyNumber, Bound{"three_max", 3}));
   }
 };
 
@@ -75,7 +82,54 @@ TEST(Bounds, NumbersAreCountedPackedOrNot) {
   EXPECT_FALSE(Decode<Numbers>(std::string_view("\x08\x01\x08\x01\x08\x01\x08\x01")).ok());
 }
 
-// What a request that forgets a bound looks like to kinds.h, which does not compile it.
+TEST(Bounds, Finding08_ANumberOutOfItsRangeIsRefusedByName) {
+  EXPECT_EQ(Refusal(ProcessReport{.pid = -1}),
+            "cannot decode lockstep.v1.ProcessReport.pid is -1, and may be from 0 to 2147483647 "
+            "(pid_max)");
+  for (const std::string& refusal :
+       {Refusal(ProcessReport{.pid = int64_t{1} << 31}), Refusal(JoinJob{.pid = -1}),
+        Refusal(PollCrew{.pid = -1}), Refusal(WorkerPoll{.pid = -1}), Refusal(Card{.pid = -1})}) {
+    EXPECT_THAT(refusal, HasSubstr("pid_max"));
+  }
+  EXPECT_THAT(Refusal(ProcessReport{.signal = 1000}), HasSubstr("signal_max"));
+  EXPECT_THAT(Refusal(ConsumerPoll{.unacknowledged = -1}), HasSubstr("whole_number_max"));
+  EXPECT_THAT(Refusal(ConsumerPoll{.unacknowledged_bytes = uint64_t{1} << 63}),
+              HasSubstr("is 9223372036854775808, and may be from 0 to 9223372036854775807"));
+  EXPECT_THAT(Refusal(ConsumerPoll{.counts = {{.elements = -1}}}),
+              HasSubstr("SegmentCount.elements is -1"));
+  EXPECT_EQ(Refusal(ProcessReport{.pid = kPid.max, .exit_code = -7, .signal = 64}), "accepted");
+}
+
+struct Small {
+  std::vector<int32_t> list;
+  std::optional<uint64_t> one;
+  static constexpr std::string_view kName = "test.Small";
+  static constexpr auto Fields() {
+    constexpr Range kRange = {"small", -2, 5};
+    return std::make_tuple(Field(1, "list", &Small::list, kRange, kFew),
+                           Field(2, "one", &Small::one, Range{"from_two", 2, 5}));
+  }
+};
+
+TEST(Bounds, ARangeHoldsItsEndsPackedOrNotAndWithEitherSign) {
+  EXPECT_EQ(Refusal(Small{.list = {-2, 0, 5}, .one = 2}), "accepted");
+  EXPECT_THAT(Refusal(Small{.list = {0, -3}}), HasSubstr("is -3, and may be from -2 to 5 (small)"));
+  EXPECT_THAT(Refusal(Small{.list = {6}}), HasSubstr("is 6"));
+  EXPECT_FALSE(Decode<Small>(std::string_view("\x08\x06")).ok());
+  EXPECT_THAT(Refusal(Small{.one = 1}), HasSubstr("from_two"));
+  EXPECT_THAT(Refusal(Small{.one = ~uint64_t{0}}), HasSubstr("is 18446744073709551615"));
+  EXPECT_TRUE(kAnyNumber.Holds(std::numeric_limits<int64_t>::min()));
+  EXPECT_TRUE(kAnyNumber.Holds(std::numeric_limits<uint64_t>::max()));
+}
+
+// Old clients may say these, and are told by name what is wrong with them or taken as before.
+TEST(Bounds, WhatTheMachineChecksIsNotRefusedHere) {
+  EXPECT_EQ(Refusal(JoinJob{.index = -1, .timeout_us = -1, .attempt = -1}), "accepted");
+  EXPECT_EQ(Refusal(NotifyPreemption{.left_us = -1}), "accepted");
+  EXPECT_EQ(Refusal(ConsumerPoll{.wait_us = -1, .element_time_us = -1}), "accepted");
+}
+
+// What a message that forgets a bound looks like to `Decode`, which does not compile with it.
 struct Forgetful {
   std::string text;
   static constexpr std::string_view kName = "test.Forgetful";
@@ -89,11 +143,38 @@ struct HoldsForgetful {
   }
 };
 
-TEST(Bounds, Finding08_ARequestThatForgetsABoundIsFoundWhenCompiled) {
+struct ForgetsANumber {
+  std::optional<int64_t> number;
+  static constexpr std::string_view kName = "test.ForgetsANumber";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "number", &ForgetsANumber::number));
+  }
+};
+struct ForgetsNumbers {
+  std::vector<uint32_t> numbers;
+  static constexpr std::string_view kName = "test.ForgetsNumbers";
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "numbers", &ForgetsNumbers::numbers, {}, kFew));
+  }
+};
+
+TEST(Bounds, Finding08_AMessageThatForgetsABoundIsFoundWhenCompiled) {
+  EXPECT_FALSE(StatesItsBounds<ForgetsANumber>());
+  EXPECT_FALSE(StatesItsBounds<ForgetsNumbers>());
   EXPECT_FALSE(StatesItsBounds<Forgetful>());
   EXPECT_FALSE(StatesItsBounds<HoldsForgetful>());
   EXPECT_TRUE(StatesItsBounds<Numbers>());
-  EXPECT_TRUE(StatesItsBounds<Hello>());
+  // From strangers, and no requests.
+  EXPECT_TRUE((StatesItsBounds<Hello>() && StatesItsBounds<Answered>()));
+  EXPECT_TRUE(StatesItsBounds<Farewell>());
+  EXPECT_TRUE((StatesItsBounds<Card>() && StatesItsBounds<PeerHello>()));
+  EXPECT_TRUE((StatesItsBounds<PeerWelcome>() && StatesItsBounds<PeerMessage>()));
+  EXPECT_TRUE((StatesItsBounds<FetchChunk>() && StatesItsBounds<SegmentNotice>()));
+  EXPECT_TRUE((StatesItsBounds<DataDefinition>() && StatesItsBounds<DataManifest>()));
+  EXPECT_TRUE(StatesItsBounds<RendezvousReport>());
+  // Only the answers and entries of our own server are taken without.
+  EXPECT_TRUE((IsFromOurServer<StatusReply>() && IsFromOurServer<Welcome>()));
+  EXPECT_FALSE((IsFromOurServer<Hello>() || IsFromOurServer<PeerWelcome>()));
 }
 
 }  // namespace

@@ -266,6 +266,24 @@ inline std::string TooMuch(size_t has, std::string_view unit, const Bound& bound
   return absl::StrFormat("has %d %s, and may have %d (%s)", has, unit, bound.max, bound.name);
 }
 
+// "is -1, and may be from 0 to 2147483647 (pid_max)".
+template <class T>
+std::string OutOfRange(T value, const Range& range) {
+  return absl::StrFormat("is %d, and may be from %d to %d (%s)", value, range.min, range.max,
+                         range.name);
+}
+
+template <class Message, class F, class T>
+bool ReadNumber(uint64_t raw, const F& field, T& value, DecodeState& state) {
+  value = FromVarint<T>(raw);
+  if constexpr (kIsNumber<T>) {
+    if (!field.range.Holds(value)) {
+      return state.Fail(Message::kName, field.name, OutOfRange(value, field.range));
+    }
+  }
+  return true;
+}
+
 template <class Message, class F, class T>
 bool ReadOne(protozero::pbf_reader& in, const F& field, T& value, DecodeState& state) {
   if constexpr (IsMessage<T> || kIsText<T>) {
@@ -302,8 +320,7 @@ bool ReadOne(protozero::pbf_reader& in, const F& field, T& value, DecodeState& s
     if (in.wire_type() != protozero::pbf_wire_type::varint) {
       return state.Fail(Message::kName, field.name, "has the wrong wire type");
     }
-    value = FromVarint<T>(in.get_uint64());
-    return true;
+    return ReadNumber<Message>(in.get_uint64(), field, value, state);
   }
 }
 
@@ -326,7 +343,7 @@ bool ReadRepeated(protozero::pbf_reader& in, const F& field, std::vector<T>& val
   } else if (in.wire_type() == protozero::pbf_wire_type::length_delimited) {
     for (const uint64_t raw : in.get_packed_uint64()) {
       if (!HasRoom<Message>(field, values.size(), state)) return false;
-      values.push_back(FromVarint<T>(raw));
+      if (!ReadNumber<Message>(raw, field, values.emplace_back(), state)) return false;
     }
     return true;
   } else {
@@ -415,18 +432,28 @@ std::string Encode(const Message& message) {
   return bytes;
 }
 
-// INVALID_ARGUMENT names the message, the field and what is wrong with it.
+// INVALID_ARGUMENT names the message, the field and what is wrong with it. This one is for tests
+// and for what looks at messages in general: it takes those as well that state no bounds.
 template <IsMessage Message>
-absl::StatusOr<Message> Decode(std::string_view bytes) {
+absl::StatusOr<Message> DecodeUnbounded(std::string_view bytes) {
   Message message;
   internal::DecodeState state;
   if (absl::Status status = internal::DecodeTo(bytes, message, state); !status.ok()) return status;
   return message;
 }
 
+template <IsMessage Message>
+absl::StatusOr<Message> Decode(std::string_view bytes) {
+  static_assert(StatesItsBounds<Message>() || IsFromOurServer<Message>(),
+                "state a bound for each text, list and number (bounds.h)");
+  return DecodeUnbounded<Message>(bytes);
+}
+
 // The same; a long value is not copied out of the bytes, but gets them.
 template <IsMessage Message>
 absl::StatusOr<Message> Decode(std::string&& bytes) {
+  static_assert(StatesItsBounds<Message>() || IsFromOurServer<Message>(),
+                "state a bound for each text, list and number (bounds.h)");
   static_assert(!HoldsViews<Message>(), "keep the bytes: the message points into them");
   Message message;
   internal::DecodeState state = {.takes_from = bytes};

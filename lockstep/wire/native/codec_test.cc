@@ -22,6 +22,7 @@ struct Nest {
   std::vector<Nest> inner;
   friend bool operator==(const Nest&, const Nest&) = default;
   static constexpr std::string_view kName = "test.Nest";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(Field(1, "inner", &Nest::inner)); }
 };
 
@@ -141,7 +142,7 @@ TEST(Codec, TakesPackedAndUnpackedNumbers) {
   out.add_int32(5, 3);
   const int32_t more[] = {-1, 4};
   out.add_packed_int32(5, std::begin(more), std::end(more));
-  EXPECT_THAT(Decode<BarrierStatus>(bytes)->waiting, testing::ElementsAre(3, -1, 4));
+  EXPECT_THAT(DecodeUnbounded<BarrierStatus>(bytes)->waiting, testing::ElementsAre(3, -1, 4));
 }
 
 TEST(Codec, MergesAMessageThatComesTwice) {

@@ -33,7 +33,7 @@ struct OpenSession {
     return std::make_tuple(Field(1, "session", &OpenSession::session, kIdBytes),
                            Field(2, "job", &OpenSession::job, kIdBytes),
                            Field(3, "resume", &OpenSession::resume),
-                           Field(4, "create_size", &OpenSession::create_size));
+                           Field(4, "create_size", &OpenSession::create_size, kCheckedNumber));
   }
 };
 
@@ -45,6 +45,7 @@ struct OpenSessionReply {
 
   friend bool operator==(const OpenSessionReply&, const OpenSessionReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.OpenSessionReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "resumed", &OpenSessionReply::resumed),
                            Field(2, "attempt", &OpenSessionReply::attempt),
@@ -60,7 +61,7 @@ struct Answered {
   friend bool operator==(const Answered&, const Answered&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Answered";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "through", &Answered::through));
+    return std::make_tuple(Field(1, "through", &Answered::through, kAnyNumber));
   }
 };
 
@@ -73,6 +74,7 @@ struct CloseSession {
 struct CloseSessionReply {
   friend bool operator==(const CloseSessionReply&, const CloseSessionReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.CloseSessionReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 
@@ -95,12 +97,14 @@ struct JoinJob {
   friend bool operator==(const JoinJob&, const JoinJob&) = default;
   static constexpr std::string_view kName = "lockstep.v1.JoinJob";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "role", &JoinJob::role, kIdBytes), Field(2, "index", &JoinJob::index),
-        Field(3, "incarnation", &JoinJob::incarnation),
-        Field(4, "timeout_us", &JoinJob::timeout_us), Field(5, "host", &JoinJob::host, kIdBytes),
-        Field(6, "pid", &JoinJob::pid), Field(7, "labels", &JoinJob::labels, {}, kMany),
-        Field(8, "attempt", &JoinJob::attempt));
+    return std::make_tuple(Field(1, "role", &JoinJob::role, kIdBytes),
+                           Field(2, "index", &JoinJob::index, kCheckedNumber),
+                           Field(3, "incarnation", &JoinJob::incarnation, kCheckedNumber),
+                           Field(4, "timeout_us", &JoinJob::timeout_us, kCheckedNumber),
+                           Field(5, "host", &JoinJob::host, kIdBytes),
+                           Field(6, "pid", &JoinJob::pid, kPid),
+                           Field(7, "labels", &JoinJob::labels, {}, kMany),
+                           Field(8, "attempt", &JoinJob::attempt, kCheckedNumber));
   }
 };
 
@@ -119,6 +123,7 @@ struct JoinJobReply {
 
   friend bool operator==(const JoinJobReply&, const JoinJobReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.JoinJobReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(
         Field(1, "member", &JoinJobReply::member), Field(2, "role", &JoinJobReply::role),
@@ -139,6 +144,7 @@ struct LeaveJob {
 struct LeaveJobReply {
   friend bool operator==(const LeaveJobReply&, const LeaveJobReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.LeaveJobReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 
@@ -150,7 +156,7 @@ struct ReportProgress {
   friend bool operator==(const ReportProgress&, const ReportProgress&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ReportProgress";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "step", &ReportProgress::step),
+    return std::make_tuple(Field(1, "step", &ReportProgress::step, kAnyNumber),
                            Field(2, "phase", &ReportProgress::phase, kIdBytes));
   }
 };
@@ -158,6 +164,7 @@ struct ReportProgress {
 struct ReportProgressReply {
   friend bool operator==(const ReportProgressReply&, const ReportProgressReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ReportProgressReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 
@@ -173,6 +180,7 @@ struct PollForError {
 struct PollForErrorReply {
   friend bool operator==(const PollForErrorReply&, const PollForErrorReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.PollForErrorReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 
@@ -184,7 +192,7 @@ struct ReportError {
   friend bool operator==(const ReportError&, const ReportError&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ReportError";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "code", &ReportError::code),
+    return std::make_tuple(Field(1, "code", &ReportError::code, kCheckedNumber),
                            Field(2, "message", &ReportError::message, kValueBytes));
   }
 };
@@ -192,6 +200,7 @@ struct ReportError {
 struct ReportErrorReply {
   friend bool operator==(const ReportErrorReply&, const ReportErrorReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ReportErrorReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 
@@ -212,9 +221,9 @@ struct Barrier {
   static constexpr std::string_view kName = "lockstep.v1.Barrier";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "id", &Barrier::id, kIdBytes),
-                           Field(2, "counter", &Barrier::counter),
-                           Field(3, "timeout_us", &Barrier::timeout_us),
-                           Field(4, "members", &Barrier::members, {}, kMany),
+                           Field(2, "counter", &Barrier::counter, kCheckedNumber),
+                           Field(3, "timeout_us", &Barrier::timeout_us, kCheckedNumber),
+                           Field(4, "members", &Barrier::members, kCheckedNumber, kMany),
                            Field(5, "value", &Barrier::value, kValueBytes));
   }
 };
@@ -238,6 +247,7 @@ struct BarrierReply {
 
   friend bool operator==(const BarrierReply&, const BarrierReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.BarrierReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "counter", &BarrierReply::counter),
                            Field(2, "values", &BarrierReply::values));
@@ -253,13 +263,14 @@ struct CancelBarrier {
   static constexpr std::string_view kName = "lockstep.v1.CancelBarrier";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "id", &CancelBarrier::id, kIdBytes),
-                           Field(2, "counter", &CancelBarrier::counter));
+                           Field(2, "counter", &CancelBarrier::counter, kCheckedNumber));
   }
 };
 
 struct CancelBarrierReply {
   friend bool operator==(const CancelBarrierReply&, const CancelBarrierReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.CancelBarrierReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 
@@ -277,11 +288,11 @@ struct AgreeOnIndex {
   static constexpr std::string_view kName = "lockstep.v1.AgreeOnIndex";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "name", &AgreeOnIndex::name, kIdBytes),
-                           Field(2, "counter", &AgreeOnIndex::counter),
-                           Field(3, "index", &AgreeOnIndex::index),
-                           Field(4, "stride", &AgreeOnIndex::stride),
-                           Field(5, "timeout_us", &AgreeOnIndex::timeout_us),
-                           Field(6, "members", &AgreeOnIndex::members, {}, kMany));
+                           Field(2, "counter", &AgreeOnIndex::counter, kCheckedNumber),
+                           Field(3, "index", &AgreeOnIndex::index, kAnyNumber),
+                           Field(4, "stride", &AgreeOnIndex::stride, kCheckedNumber),
+                           Field(5, "timeout_us", &AgreeOnIndex::timeout_us, kCheckedNumber),
+                           Field(6, "members", &AgreeOnIndex::members, kCheckedNumber, kMany));
   }
 };
 
@@ -291,6 +302,7 @@ struct AgreeOnIndexReply {
 
   friend bool operator==(const AgreeOnIndexReply&, const AgreeOnIndexReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.AgreeOnIndexReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "counter", &AgreeOnIndexReply::counter),
                            Field(2, "index", &AgreeOnIndexReply::index));
@@ -304,7 +316,7 @@ struct GetAliveMembers {
   friend bool operator==(const GetAliveMembers&, const GetAliveMembers&) = default;
   static constexpr std::string_view kName = "lockstep.v1.GetAliveMembers";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "members", &GetAliveMembers::members, {}, kMany));
+    return std::make_tuple(Field(1, "members", &GetAliveMembers::members, kCheckedNumber, kMany));
   }
 };
 
@@ -325,6 +337,7 @@ struct GetAliveMembersReply {
 
   friend bool operator==(const GetAliveMembersReply&, const GetAliveMembersReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.GetAliveMembersReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "members", &GetAliveMembersReply::members));
   }
@@ -363,6 +376,7 @@ struct GetKeyReply {
 
   friend bool operator==(const GetKeyReply&, const GetKeyReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.GetKeyReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(Field(1, "entry", &GetKeyReply::entry)); }
 };
 
@@ -383,6 +397,7 @@ struct GetKeysReply {
 
   friend bool operator==(const GetKeysReply&, const GetKeysReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.GetKeysReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "entries", &GetKeysReply::entries));
   }
@@ -401,10 +416,11 @@ struct SetKey {
   friend bool operator==(const SetKey&, const SetKey&) = default;
   static constexpr std::string_view kName = "lockstep.v1.SetKey";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "key", &SetKey::key, kIdBytes), Field(2, "value", &SetKey::value, kValueBytes),
-        Field(3, "overwrite", &SetKey::overwrite), Field(4, "ttl_us", &SetKey::ttl_us),
-        Field(5, "with_member", &SetKey::with_member));
+    return std::make_tuple(Field(1, "key", &SetKey::key, kIdBytes),
+                           Field(2, "value", &SetKey::value, kValueBytes),
+                           Field(3, "overwrite", &SetKey::overwrite),
+                           Field(4, "ttl_us", &SetKey::ttl_us, kCheckedNumber),
+                           Field(5, "with_member", &SetKey::with_member));
   }
 };
 
@@ -413,6 +429,7 @@ struct SetKeyReply {
 
   friend bool operator==(const SetKeyReply&, const SetKeyReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.SetKeyReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "revision", &SetKeyReply::revision));
   }
@@ -435,9 +452,9 @@ struct CompareAndSetKey {
         Field(1, "key", &CompareAndSetKey::key, kIdBytes),
         Field(2, "absent", &CompareAndSetKey::absent),
         Field(3, "expected_value", &CompareAndSetKey::expected_value, kValueBytes),
-        Field(4, "expected_revision", &CompareAndSetKey::expected_revision),
+        Field(4, "expected_revision", &CompareAndSetKey::expected_revision, kCheckedNumber),
         Field(5, "value", &CompareAndSetKey::value, kValueBytes),
-        Field(6, "ttl_us", &CompareAndSetKey::ttl_us),
+        Field(6, "ttl_us", &CompareAndSetKey::ttl_us, kCheckedNumber),
         Field(7, "with_member", &CompareAndSetKey::with_member));
   }
 };
@@ -449,6 +466,7 @@ struct CompareAndSetKeyReply {
 
   friend bool operator==(const CompareAndSetKeyReply&, const CompareAndSetKeyReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.CompareAndSetKeyReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "swapped", &CompareAndSetKeyReply::swapped),
                            Field(2, "entry", &CompareAndSetKeyReply::entry));
@@ -463,7 +481,7 @@ struct IncrementKey {
   static constexpr std::string_view kName = "lockstep.v1.IncrementKey";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "key", &IncrementKey::key, kIdBytes),
-                           Field(2, "increment", &IncrementKey::increment));
+                           Field(2, "increment", &IncrementKey::increment, kAnyNumber));
   }
 };
 
@@ -473,6 +491,7 @@ struct IncrementKeyReply {
 
   friend bool operator==(const IncrementKeyReply&, const IncrementKeyReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.IncrementKeyReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "value", &IncrementKeyReply::value),
                            Field(2, "revision", &IncrementKeyReply::revision));
@@ -487,7 +506,7 @@ struct MaxKey {
   static constexpr std::string_view kName = "lockstep.v1.MaxKey";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "key", &MaxKey::key, kIdBytes),
-                           Field(2, "value", &MaxKey::value));
+                           Field(2, "value", &MaxKey::value, kAnyNumber));
   }
 };
 
@@ -497,6 +516,7 @@ struct MaxKeyReply {
 
   friend bool operator==(const MaxKeyReply&, const MaxKeyReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.MaxKeyReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "value", &MaxKeyReply::value),
                            Field(2, "revision", &MaxKeyReply::revision));
@@ -513,9 +533,9 @@ struct DeleteKey {
   friend bool operator==(const DeleteKey&, const DeleteKey&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DeleteKey";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "key", &DeleteKey::key, kIdBytes),
-                           Field(2, "below", &DeleteKey::below),
-                           Field(3, "expected_revision", &DeleteKey::expected_revision));
+    return std::make_tuple(
+        Field(1, "key", &DeleteKey::key, kIdBytes), Field(2, "below", &DeleteKey::below),
+        Field(3, "expected_revision", &DeleteKey::expected_revision, kCheckedNumber));
   }
 };
 
@@ -525,6 +545,7 @@ struct DeleteKeyReply {
 
   friend bool operator==(const DeleteKeyReply&, const DeleteKeyReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DeleteKeyReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "deleted", &DeleteKeyReply::deleted),
                            Field(2, "revision", &DeleteKeyReply::revision));
@@ -542,7 +563,7 @@ struct ListKeys {
   static constexpr std::string_view kName = "lockstep.v1.ListKeys";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "directory", &ListKeys::directory, kIdBytes),
-                           Field(2, "limit", &ListKeys::limit),
+                           Field(2, "limit", &ListKeys::limit, kCheckedNumber),
                            Field(3, "after", &ListKeys::after, kIdBytes));
   }
 };
@@ -554,6 +575,7 @@ struct ListKeysReply {
 
   friend bool operator==(const ListKeysReply&, const ListKeysReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ListKeysReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "entries", &ListKeysReply::entries),
                            Field(2, "revision", &ListKeysReply::revision),
@@ -571,7 +593,7 @@ struct WatchKeys {
   static constexpr std::string_view kName = "lockstep.v1.WatchKeys";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "key", &WatchKeys::key, kIdBytes),
-                           Field(2, "after", &WatchKeys::after));
+                           Field(2, "after", &WatchKeys::after, kCheckedNumber));
   }
 };
 
@@ -598,6 +620,7 @@ struct WatchKeysReply {
 
   friend bool operator==(const WatchKeysReply&, const WatchKeysReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.WatchKeysReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "changes", &WatchKeysReply::changes),
                            Field(2, "revision", &WatchKeysReply::revision),
@@ -613,7 +636,9 @@ struct WatchJob {
 
   friend bool operator==(const WatchJob&, const WatchJob&) = default;
   static constexpr std::string_view kName = "lockstep.v1.WatchJob";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "after", &WatchJob::after)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "after", &WatchJob::after, kCheckedNumber));
+  }
 };
 
 struct WatchJobReply {
@@ -628,6 +653,7 @@ struct WatchJobReply {
 
   friend bool operator==(const WatchJobReply&, const WatchJobReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.WatchJobReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(
         Field(1, "version", &WatchJobReply::version),

@@ -67,18 +67,21 @@ struct PollCrew {
   static constexpr std::string_view kName = "lockstep.v1.PollCrew";
   static constexpr auto Fields() {
     return std::make_tuple(
-        Field(1, "job", &PollCrew::job, kIdBytes), Field(2, "node", &PollCrew::node),
-        Field(3, "host", &PollCrew::host, kNameBytes), Field(4, "pid", &PollCrew::pid),
-        Field(5, "processes", &PollCrew::processes), Field(6, "node_rank", &PollCrew::node_rank),
+        Field(1, "job", &PollCrew::job, kIdBytes), Field(2, "node", &PollCrew::node, kAnyNumber),
+        Field(3, "host", &PollCrew::host, kNameBytes), Field(4, "pid", &PollCrew::pid, kPid),
+        Field(5, "processes", &PollCrew::processes, kCheckedNumber),
+        Field(6, "node_rank", &PollCrew::node_rank, kCheckedNumber),
         Field(7, "run", &PollCrew::run, kNameBytes),
-        Field(8, "nodes_least", &PollCrew::nodes_least),
-        Field(9, "nodes_most", &PollCrew::nodes_most),
-        Field(10, "max_restarts", &PollCrew::max_restarts),
-        Field(11, "join_timeout_us", &PollCrew::join_timeout_us),
-        Field(12, "last_call_us", &PollCrew::last_call_us), Field(13, "seen", &PollCrew::seen),
-        Field(14, "attempt", &PollCrew::attempt),
-        Field(15, "attempt_rank", &PollCrew::attempt_rank),
-        Field(16, "attempt_nodes", &PollCrew::attempt_nodes), Field(17, "over", &PollCrew::over),
+        Field(8, "nodes_least", &PollCrew::nodes_least, kCheckedNumber),
+        Field(9, "nodes_most", &PollCrew::nodes_most, kCheckedNumber),
+        Field(10, "max_restarts", &PollCrew::max_restarts, kCheckedNumber),
+        Field(11, "join_timeout_us", &PollCrew::join_timeout_us, kCheckedNumber),
+        Field(12, "last_call_us", &PollCrew::last_call_us, kCheckedNumber),
+        Field(13, "seen", &PollCrew::seen, kCheckedNumber),
+        Field(14, "attempt", &PollCrew::attempt, kCheckedNumber),
+        Field(15, "attempt_rank", &PollCrew::attempt_rank, kNatural),
+        Field(16, "attempt_nodes", &PollCrew::attempt_nodes, kNatural),
+        Field(17, "over", &PollCrew::over, kAnyNumber),
         Field(18, "addresses", &PollCrew::addresses, kAddressBytes, kFew));
   }
 };
@@ -100,6 +103,7 @@ struct PollCrewReply {
 
   friend bool operator==(const PollCrewReply&, const PollCrewReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.PollCrewReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(
         Field(1, "step", &PollCrewReply::step), Field(2, "number", &PollCrewReply::number),
@@ -128,16 +132,18 @@ struct TellCrew {
   static constexpr std::string_view kName = "lockstep.v1.TellCrew";
   static constexpr auto Fields() {
     return std::make_tuple(
-        Field(1, "job", &TellCrew::job, kIdBytes), Field(2, "node", &TellCrew::node),
-        Field(3, "attempt", &TellCrew::attempt), Field(4, "word", &TellCrew::word),
+        Field(1, "job", &TellCrew::job, kIdBytes), Field(2, "node", &TellCrew::node, kAnyNumber),
+        Field(3, "attempt", &TellCrew::attempt, kCheckedNumber), Field(4, "word", &TellCrew::word),
         Field(5, "text", &TellCrew::text, kSentenceBytes),
-        Field(6, "exit_code", &TellCrew::exit_code), Field(7, "again", &TellCrew::again));
+        Field(6, "exit_code", &TellCrew::exit_code, kAnyNumber),
+        Field(7, "again", &TellCrew::again));
   }
 };
 
 struct TellCrewReply {
   friend bool operator==(const TellCrewReply&, const TellCrewReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.TellCrewReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 

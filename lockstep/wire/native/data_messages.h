@@ -23,7 +23,7 @@ struct DataIntegers {
   friend bool operator==(const DataIntegers&, const DataIntegers&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DataIntegers";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "values", &DataIntegers::values));
+    return std::make_tuple(Field(1, "values", &DataIntegers::values, kAnyNumber, kNumbers));
   }
 };
 
@@ -33,7 +33,9 @@ struct DataTexts {
 
   friend bool operator==(const DataTexts&, const DataTexts&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DataTexts";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "values", &DataTexts::values)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "values", &DataTexts::values, kValueBytes, kMany));
+  }
 };
 
 // An attribute of a node. Exactly one value is set.
@@ -50,11 +52,13 @@ struct DataAttribute {
   friend bool operator==(const DataAttribute&, const DataAttribute&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DataAttribute";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "name", &DataAttribute::name), Field(2, "integer", &DataAttribute::integer),
-        Field(3, "real", &DataAttribute::real), Field(4, "truth", &DataAttribute::truth),
-        Field(5, "text", &DataAttribute::text), Field(6, "integers", &DataAttribute::integers),
-        Field(7, "texts", &DataAttribute::texts));
+    return std::make_tuple(Field(1, "name", &DataAttribute::name, kIdBytes),
+                           Field(2, "integer", &DataAttribute::integer, kAnyNumber),
+                           Field(3, "real", &DataAttribute::real, kAnyNumber),
+                           Field(4, "truth", &DataAttribute::truth),
+                           Field(5, "text", &DataAttribute::text, kValueBytes),
+                           Field(6, "integers", &DataAttribute::integers),
+                           Field(7, "texts", &DataAttribute::texts));
   }
 };
 
@@ -72,10 +76,11 @@ struct DataNode {
   friend bool operator==(const DataNode&, const DataNode&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DataNode";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "id", &DataNode::id), Field(2, "op", &DataNode::op),
-                           Field(3, "inputs", &DataNode::inputs),
-                           Field(4, "attributes", &DataNode::attributes),
-                           Field(5, "where", &DataNode::where));
+    return std::make_tuple(Field(1, "id", &DataNode::id, kCheckedNumber),
+                           Field(2, "op", &DataNode::op, kIdBytes),
+                           Field(3, "inputs", &DataNode::inputs, kCheckedNumber, kNumbers),
+                           Field(4, "attributes", &DataNode::attributes, {}, kMany),
+                           Field(5, "where", &DataNode::where, kSentenceBytes));
   }
 };
 
@@ -87,8 +92,8 @@ struct DataDefinition {
   friend bool operator==(const DataDefinition&, const DataDefinition&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DataDefinition";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "version", &DataDefinition::version),
-                           Field(2, "nodes", &DataDefinition::nodes));
+    return std::make_tuple(Field(1, "version", &DataDefinition::version, kCheckedNumber),
+                           Field(2, "nodes", &DataDefinition::nodes, {}, kMany));
   }
 };
 
@@ -104,10 +109,11 @@ struct DataFile {
   friend bool operator==(const DataFile&, const DataFile&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DataFile";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "node", &DataFile::node), Field(2, "path", &DataFile::path),
-                           Field(3, "bytes", &DataFile::bytes),
-                           Field(4, "mtime_ns", &DataFile::mtime_ns),
-                           Field(5, "records", &DataFile::records));
+    return std::make_tuple(Field(1, "node", &DataFile::node, kCheckedNumber),
+                           Field(2, "path", &DataFile::path, kIdBytes),
+                           Field(3, "bytes", &DataFile::bytes, kNatural),
+                           Field(4, "mtime_ns", &DataFile::mtime_ns, kAnyNumber),
+                           Field(5, "records", &DataFile::records, kNatural));
   }
 };
 
@@ -119,8 +125,8 @@ struct DataFileSpec {
   friend bool operator==(const DataFileSpec&, const DataFileSpec&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DataFileSpec";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "node", &DataFileSpec::node),
-                           Field(2, "spec", &DataFileSpec::spec));
+    return std::make_tuple(Field(1, "node", &DataFileSpec::node, kCheckedNumber),
+                           Field(2, "spec", &DataFileSpec::spec, kSentenceBytes));
   }
 };
 
@@ -133,8 +139,8 @@ struct DataManifest {
   friend bool operator==(const DataManifest&, const DataManifest&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DataManifest";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "files", &DataManifest::files),
-                           Field(2, "specs", &DataManifest::specs));
+    return std::make_tuple(Field(1, "files", &DataManifest::files, {}, kMany),
+                           Field(2, "specs", &DataManifest::specs, {}, kMany));
   }
 };
 
@@ -162,13 +168,15 @@ struct ReadSegment {
   friend bool operator==(const ReadSegment&, const ReadSegment&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ReadSegment";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "dataset", &ReadSegment::dataset), Field(2, "segment", &ReadSegment::segment),
-        Field(3, "from", &ReadSegment::from), Field(4, "stride", &ReadSegment::stride),
-        Field(5, "elements_max", &ReadSegment::elements_max),
-        Field(6, "bytes_max", &ReadSegment::bytes_max),
-        Field(7, "released", &ReadSegment::released, {}, kMany),
-        Field(8, "memory", &ReadSegment::memory), Field(9, "ahead", &ReadSegment::ahead));
+    return std::make_tuple(Field(1, "dataset", &ReadSegment::dataset, kCheckedNumber),
+                           Field(2, "segment", &ReadSegment::segment, kCheckedNumber),
+                           Field(3, "from", &ReadSegment::from, kCheckedNumber),
+                           Field(4, "stride", &ReadSegment::stride, kAnyNumber),
+                           Field(5, "elements_max", &ReadSegment::elements_max, kAnyNumber),
+                           Field(6, "bytes_max", &ReadSegment::bytes_max, kAnyNumber),
+                           Field(7, "released", &ReadSegment::released, kCheckedNumber, kMany),
+                           Field(8, "memory", &ReadSegment::memory, kCheckedNumber),
+                           Field(9, "ahead", &ReadSegment::ahead, kCheckedNumber));
   }
 };
 
@@ -188,6 +196,7 @@ struct ShareMemoryReply {
 
   friend bool operator==(const ShareMemoryReply&, const ShareMemoryReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ShareMemoryReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "memory", &ShareMemoryReply::memory),
                            Field(2, "unix_address", &ShareMemoryReply::unix_address),

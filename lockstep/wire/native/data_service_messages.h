@@ -43,6 +43,7 @@ struct RegisterDatasetReply {
 
   friend bool operator==(const RegisterDatasetReply&, const RegisterDatasetReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.RegisterDatasetReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "dataset", &RegisterDatasetReply::dataset),
                            Field(2, "name", &RegisterDatasetReply::name),
@@ -59,7 +60,7 @@ struct GetDataset {
   friend bool operator==(const GetDataset&, const GetDataset&) = default;
   static constexpr std::string_view kName = "lockstep.v1.GetDataset";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "dataset", &GetDataset::dataset),
+    return std::make_tuple(Field(1, "dataset", &GetDataset::dataset, kCheckedNumber),
                            Field(2, "name", &GetDataset::name, kIdBytes));
   }
 };
@@ -79,6 +80,7 @@ struct GetDatasetReply {
 
   friend bool operator==(const GetDatasetReply&, const GetDatasetReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.GetDatasetReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "dataset", &GetDatasetReply::dataset),
                            Field(2, "name", &GetDatasetReply::name),
@@ -183,12 +185,12 @@ struct IterationSpec {
   static constexpr auto Fields() {
     return std::make_tuple(
         Field(1, "name", &IterationSpec::name, kIdBytes),
-        Field(2, "repetition", &IterationSpec::repetition),
-        Field(3, "dataset", &IterationSpec::dataset), Field(4, "mode", &IterationSpec::mode),
-        Field(5, "sharding", &IterationSpec::sharding),
+        Field(2, "repetition", &IterationSpec::repetition, kAnyNumber),
+        Field(3, "dataset", &IterationSpec::dataset, kCheckedNumber),
+        Field(4, "mode", &IterationSpec::mode), Field(5, "sharding", &IterationSpec::sharding),
         Field(6, "visitation", &IterationSpec::visitation),
-        Field(7, "consumers", &IterationSpec::consumers),
-        Field(8, "shares", &IterationSpec::shares),
+        Field(7, "consumers", &IterationSpec::consumers, kCheckedNumber),
+        Field(8, "shares", &IterationSpec::shares, kCheckedNumber),
         Field(9, "worker_addresses", &IterationSpec::worker_addresses, kAddressBytes, kMany),
         Field(10, "cursor", &IterationSpec::cursor, kValueBytes),
         Field(11, "on_lost", &IterationSpec::on_lost));
@@ -207,8 +209,9 @@ struct LaneAck {
   friend bool operator==(const LaneAck&, const LaneAck&) = default;
   static constexpr std::string_view kName = "lockstep.v1.LaneAck";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "lane", &LaneAck::lane), Field(2, "seq", &LaneAck::seq),
-                           Field(3, "elements", &LaneAck::elements),
+    return std::make_tuple(Field(1, "lane", &LaneAck::lane, kCheckedNumber),
+                           Field(2, "seq", &LaneAck::seq, kCheckedNumber),
+                           Field(3, "elements", &LaneAck::elements, kNatural),
                            Field(4, "done", &LaneAck::done));
   }
 };
@@ -223,9 +226,9 @@ struct ReadingPlace {
   friend bool operator==(const ReadingPlace&, const ReadingPlace&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ReadingPlace";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "elements", &ReadingPlace::elements),
-                           Field(2, "round", &ReadingPlace::round),
-                           Field(3, "turns", &ReadingPlace::turns));
+    return std::make_tuple(Field(1, "elements", &ReadingPlace::elements, kNatural),
+                           Field(2, "round", &ReadingPlace::round, kCheckedNumber),
+                           Field(3, "turns", &ReadingPlace::turns, kNatural));
   }
 };
 
@@ -254,14 +257,17 @@ struct OpenIteration {
   friend bool operator==(const OpenIteration&, const OpenIteration&) = default;
   static constexpr std::string_view kName = "lockstep.v1.OpenIteration";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "spec", &OpenIteration::spec),
-        Field(2, "consumer", &OpenIteration::consumer, kIdBytes),
-        Field(3, "life", &OpenIteration::life), Field(4, "index", &OpenIteration::index),
-        Field(5, "have", &OpenIteration::have, {}, kMany), Field(6, "from", &OpenIteration::from),
-        Field(7, "host", &OpenIteration::host, kIdBytes), Field(8, "pid", &OpenIteration::pid),
-        Field(9, "machine", &OpenIteration::machine, kIdBytes),
-        Field(10, "started", &OpenIteration::started), Field(11, "member", &OpenIteration::member));
+    return std::make_tuple(Field(1, "spec", &OpenIteration::spec),
+                           Field(2, "consumer", &OpenIteration::consumer, kIdBytes),
+                           Field(3, "life", &OpenIteration::life, kAnyNumber),
+                           Field(4, "index", &OpenIteration::index, kCheckedNumber),
+                           Field(5, "have", &OpenIteration::have, {}, kMany),
+                           Field(6, "from", &OpenIteration::from),
+                           Field(7, "host", &OpenIteration::host, kIdBytes),
+                           Field(8, "pid", &OpenIteration::pid, kPid),
+                           Field(9, "machine", &OpenIteration::machine, kIdBytes),
+                           Field(10, "started", &OpenIteration::started, kCheckedNumber),
+                           Field(11, "member", &OpenIteration::member));
   }
 };
 
@@ -278,6 +284,7 @@ struct OpenIterationReply {
 
   friend bool operator==(const OpenIterationReply&, const OpenIterationReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.OpenIterationReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "iteration", &OpenIterationReply::iteration),
                            Field(2, "consumer", &OpenIterationReply::consumer),
@@ -298,9 +305,9 @@ struct LaneProgress {
   friend bool operator==(const LaneProgress&, const LaneProgress&) = default;
   static constexpr std::string_view kName = "lockstep.v1.LaneProgress";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "lane", &LaneProgress::lane),
-                           Field(2, "seq", &LaneProgress::seq),
-                           Field(3, "needs", &LaneProgress::needs));
+    return std::make_tuple(Field(1, "lane", &LaneProgress::lane, kCheckedNumber),
+                           Field(2, "seq", &LaneProgress::seq, kCheckedNumber),
+                           Field(3, "needs", &LaneProgress::needs, kCheckedNumber));
   }
 };
 
@@ -313,9 +320,9 @@ struct SegmentCount {
   friend bool operator==(const SegmentCount&, const SegmentCount&) = default;
   static constexpr std::string_view kName = "lockstep.v1.SegmentCount";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "lane", &SegmentCount::lane),
-                           Field(2, "seq", &SegmentCount::seq),
-                           Field(3, "elements", &SegmentCount::elements));
+    return std::make_tuple(Field(1, "lane", &SegmentCount::lane, kCheckedNumber),
+                           Field(2, "seq", &SegmentCount::seq, kCheckedNumber),
+                           Field(3, "elements", &SegmentCount::elements, kNatural));
   }
 };
 
@@ -329,7 +336,7 @@ struct DataError {
   friend bool operator==(const DataError&, const DataError&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DataError";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "code", &DataError::code),
+    return std::make_tuple(Field(1, "code", &DataError::code, kCheckedNumber),
                            Field(2, "reason", &DataError::reason, kIdBytes),
                            Field(3, "message", &DataError::message, kSentenceBytes));
   }
@@ -346,10 +353,11 @@ struct SegmentFailure {
   friend bool operator==(const SegmentFailure&, const SegmentFailure&) = default;
   static constexpr std::string_view kName = "lockstep.v1.SegmentFailure";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "lane", &SegmentFailure::lane), Field(2, "seq", &SegmentFailure::seq),
-        Field(3, "segment", &SegmentFailure::segment), Field(4, "worker", &SegmentFailure::worker),
-        Field(5, "error", &SegmentFailure::error));
+    return std::make_tuple(Field(1, "lane", &SegmentFailure::lane, kCheckedNumber),
+                           Field(2, "seq", &SegmentFailure::seq, kCheckedNumber),
+                           Field(3, "segment", &SegmentFailure::segment, kCheckedNumber),
+                           Field(4, "worker", &SegmentFailure::worker, kCheckedNumber),
+                           Field(5, "error", &SegmentFailure::error));
   }
 };
 
@@ -397,25 +405,27 @@ struct ConsumerPoll {
   static constexpr std::string_view kName = "lockstep.v1.ConsumerPoll";
   static constexpr auto Fields() {
     return std::make_tuple(
-        Field(1, "iteration", &ConsumerPoll::iteration),
-        Field(2, "consumer", &ConsumerPoll::consumer, kIdBytes),
-        Field(3, "life", &ConsumerPoll::life), Field(4, "number", &ConsumerPoll::number),
-        Field(5, "service", &ConsumerPoll::service), Field(6, "after", &ConsumerPoll::after),
-        Field(7, "wait_us", &ConsumerPoll::wait_us),
+        Field(1, "iteration", &ConsumerPoll::iteration, kCheckedNumber),
+        Field(2, "consumer", &ConsumerPoll::consumer, kCheckedNumber),
+        Field(3, "life", &ConsumerPoll::life, kAnyNumber),
+        Field(4, "number", &ConsumerPoll::number, kCheckedNumber),
+        Field(5, "service", &ConsumerPoll::service, kCheckedNumber),
+        Field(6, "after", &ConsumerPoll::after, kCheckedNumber),
+        Field(7, "wait_us", &ConsumerPoll::wait_us, kCheckedNumber),
         Field(8, "acks", &ConsumerPoll::acks, {}, kMany),
         Field(9, "progress", &ConsumerPoll::progress, {}, kMany),
         Field(10, "counts", &ConsumerPoll::counts, {}, kMany),
-        Field(11, "unreachable", &ConsumerPoll::unreachable, {}, kMany),
+        Field(11, "unreachable", &ConsumerPoll::unreachable, kCheckedNumber, kMany),
         Field(12, "failures", &ConsumerPoll::failures, {}, kMany),
-        Field(13, "round", &ConsumerPoll::round),
-        Field(14, "blocked_round", &ConsumerPoll::blocked_round),
+        Field(13, "round", &ConsumerPoll::round, kCheckedNumber),
+        Field(14, "blocked_round", &ConsumerPoll::blocked_round, kCheckedNumber),
         Field(15, "finished", &ConsumerPoll::finished),
         Field(16, "waits_for", &ConsumerPoll::waits_for, kSentenceBytes),
-        Field(17, "element_time_us", &ConsumerPoll::element_time_us),
+        Field(17, "element_time_us", &ConsumerPoll::element_time_us, kCheckedNumber),
         Field(18, "end", &ConsumerPoll::end),
-        Field(19, "handed_before", &ConsumerPoll::handed_before),
-        Field(20, "unacknowledged", &ConsumerPoll::unacknowledged),
-        Field(21, "unacknowledged_bytes", &ConsumerPoll::unacknowledged_bytes),
+        Field(19, "handed_before", &ConsumerPoll::handed_before, kCheckedNumber),
+        Field(20, "unacknowledged", &ConsumerPoll::unacknowledged, kNatural),
+        Field(21, "unacknowledged_bytes", &ConsumerPoll::unacknowledged_bytes, kNatural),
         Field(22, "has_all", &ConsumerPoll::has_all),
         Field(23, "keeps_cursors", &ConsumerPoll::keeps_cursors));
   }
@@ -563,6 +573,7 @@ struct ConsumerPollReply {
 
   friend bool operator==(const ConsumerPollReply&, const ConsumerPollReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ConsumerPollReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "service", &ConsumerPollReply::service),
                            Field(2, "version", &ConsumerPollReply::version),
@@ -593,18 +604,20 @@ struct CloseConsumer {
   friend bool operator==(const CloseConsumer&, const CloseConsumer&) = default;
   static constexpr std::string_view kName = "lockstep.v1.CloseConsumer";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "iteration", &CloseConsumer::iteration),
-        Field(2, "consumer", &CloseConsumer::consumer, kIdBytes),
-        Field(3, "life", &CloseConsumer::life), Field(4, "acks", &CloseConsumer::acks, {}, kMany),
-        Field(5, "round", &CloseConsumer::round), Field(6, "finished", &CloseConsumer::finished),
-        Field(7, "end", &CloseConsumer::end));
+    return std::make_tuple(Field(1, "iteration", &CloseConsumer::iteration, kCheckedNumber),
+                           Field(2, "consumer", &CloseConsumer::consumer, kCheckedNumber),
+                           Field(3, "life", &CloseConsumer::life, kAnyNumber),
+                           Field(4, "acks", &CloseConsumer::acks, {}, kMany),
+                           Field(5, "round", &CloseConsumer::round, kCheckedNumber),
+                           Field(6, "finished", &CloseConsumer::finished),
+                           Field(7, "end", &CloseConsumer::end));
   }
 };
 
 struct CloseConsumerReply {
   friend bool operator==(const CloseConsumerReply&, const CloseConsumerReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.CloseConsumerReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 
@@ -623,9 +636,9 @@ struct ResolveReport {
   friend bool operator==(const ResolveReport&, const ResolveReport&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ResolveReport";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "dataset", &ResolveReport::dataset),
+    return std::make_tuple(Field(1, "dataset", &ResolveReport::dataset, kCheckedNumber),
                            Field(2, "manifest", &ResolveReport::manifest, kValueBytes),
-                           Field(3, "files", &ResolveReport::files),
+                           Field(3, "files", &ResolveReport::files, kNatural),
                            Field(4, "error", &ResolveReport::error));
   }
 };
@@ -638,8 +651,8 @@ struct ProcessingTime {
   friend bool operator==(const ProcessingTime&, const ProcessingTime&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ProcessingTime";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "dataset", &ProcessingTime::dataset),
-                           Field(2, "element_time_ns", &ProcessingTime::element_time_ns));
+    return std::make_tuple(Field(1, "dataset", &ProcessingTime::dataset, kCheckedNumber),
+                           Field(2, "element_time_ns", &ProcessingTime::element_time_ns, kNatural));
   }
 };
 
@@ -667,17 +680,19 @@ struct WorkerPoll {
   friend bool operator==(const WorkerPoll&, const WorkerPoll&) = default;
   static constexpr std::string_view kName = "lockstep.v1.WorkerPoll";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "worker", &WorkerPoll::worker), Field(2, "version", &WorkerPoll::version),
-        Field(3, "address", &WorkerPoll::address, kAddressBytes),
-        Field(4, "host_card", &WorkerPoll::host_card, kHostCardBytes),
-        Field(5, "tags", &WorkerPoll::tags, kNameBytes, kFew),
-        Field(6, "host", &WorkerPoll::host, kNameBytes), Field(7, "pid", &WorkerPoll::pid),
-        Field(8, "service", &WorkerPoll::service), Field(9, "after", &WorkerPoll::after),
-        Field(10, "wait_us", &WorkerPoll::wait_us),
-        Field(11, "resolved", &WorkerPoll::resolved, {}, kMany),
-        Field(12, "times", &WorkerPoll::times, {}, kMany),
-        Field(13, "leaving", &WorkerPoll::leaving));
+    return std::make_tuple(Field(1, "worker", &WorkerPoll::worker, kAnyNumber),
+                           Field(2, "version", &WorkerPoll::version, kCheckedNumber),
+                           Field(3, "address", &WorkerPoll::address, kAddressBytes),
+                           Field(4, "host_card", &WorkerPoll::host_card, kHostCardBytes),
+                           Field(5, "tags", &WorkerPoll::tags, kNameBytes, kFew),
+                           Field(6, "host", &WorkerPoll::host, kNameBytes),
+                           Field(7, "pid", &WorkerPoll::pid, kPid),
+                           Field(8, "service", &WorkerPoll::service, kCheckedNumber),
+                           Field(9, "after", &WorkerPoll::after, kCheckedNumber),
+                           Field(10, "wait_us", &WorkerPoll::wait_us, kCheckedNumber),
+                           Field(11, "resolved", &WorkerPoll::resolved, {}, kMany),
+                           Field(12, "times", &WorkerPoll::times, {}, kMany),
+                           Field(13, "leaving", &WorkerPoll::leaving));
   }
 };
 
@@ -711,6 +726,7 @@ struct WorkerPollReply {
 
   friend bool operator==(const WorkerPollReply&, const WorkerPollReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.WorkerPollReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "service", &WorkerPollReply::service),
                            Field(2, "version", &WorkerPollReply::version),

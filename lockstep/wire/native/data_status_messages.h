@@ -191,6 +191,7 @@ struct DataStatusReply {
 
   friend bool operator==(const DataStatusReply&, const DataStatusReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DataStatusReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "datasets", &DataStatusReply::datasets),
                            Field(2, "iterations", &DataStatusReply::iterations),

@@ -16,8 +16,10 @@
 // apart from the default), std::vector of any of them (repeated; numbers packed). proto/lockstep/v1
 // is the contract; contract_test.cc holds each list against it.
 //
-// A field may state the longest text and the longest list that the decoder takes (bounds.h). In a
-// request every text and every list must: kinds.h does not compile without.
+// A field states the longest text, the longest list and the range of numbers that the decoder takes
+// (bounds.h). In a message from outside every text, list and number must: `Decode` does not compile
+// without. What our own server answers or wrote needs none, and says so in its struct:
+//   static constexpr bool kFromOurServer = true;
 #pragma once
 
 #include <cstddef>
@@ -61,6 +63,10 @@ template <class T>
 inline constexpr bool kIsText = std::is_same_v<T, std::string> || std::is_same_v<T, Bytes> ||
                                 std::is_same_v<T, SharedBytes> || std::is_same_v<T, BytesView>;
 
+// Of bool and enums any value is taken: it is one of two, or has a name or none.
+template <class T>
+inline constexpr bool kIsNumber = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+
 // The most bytes of a text, or elements of a list, that the decoder takes, and the name of that
 // limit in its error. Without a name there is no limit but the message's own.
 struct Bound {
@@ -69,8 +75,31 @@ struct Bound {
   constexpr bool stated() const { return !name.empty(); }
 };
 
+// The numbers that the decoder takes, both ends included, and their name in its error. A range is
+// given whole or not at all: no number has one by default.
+struct Range {
+  std::string_view name;
+  int64_t min;
+  uint64_t max;
+  constexpr Range(std::string_view range_name, int64_t least, uint64_t most)
+      : name(range_name), min(least), max(most) {}
+  constexpr bool stated() const { return !name.empty(); }
+
+  template <class T>
+  constexpr bool Holds(T value) const {
+    if constexpr (std::is_signed_v<T>) {
+      if (value < 0) return int64_t{value} >= min;
+    }
+    return (min <= 0 || static_cast<uint64_t>(value) >= static_cast<uint64_t>(min)) &&
+           static_cast<uint64_t>(value) <= max;
+  }
+};
+
+inline constexpr Range kNoRange = {"", std::numeric_limits<int64_t>::min(),
+                                   std::numeric_limits<uint64_t>::max()};
+
 // One entry of a list: `number` and `name` as in the .proto, where the value is, and its bounds:
-// `text` of each text in it, `count` of the elements of a list.
+// `text` of each text in it, `range` of each number, `count` of the elements of a list.
 template <class Message, class T>
 struct Field {
   using Type = T;
@@ -79,6 +108,7 @@ struct Field {
   T Message::*member;
   Bound text;
   Bound count;
+  Range range = kNoRange;
 
   constexpr Field(uint32_t field_number, std::string_view field_name, T Message::*pointer,
                   Bound text_bound = {}, Bound count_bound = {})
@@ -87,6 +117,14 @@ struct Field {
         member(pointer),
         text(text_bound),
         count(count_bound) {}
+
+  constexpr Field(uint32_t field_number, std::string_view field_name, T Message::*pointer,
+                  Range number_range, Bound count_bound = {})
+      : number(field_number),
+        name(field_name),
+        member(pointer),
+        count(count_bound),
+        range(number_range) {}
 };
 
 // A value of an enum and its name on paper: lower case, as people read it. The name in the .proto
@@ -137,27 +175,49 @@ constexpr bool HoldsViews() {
   }
 }
 
-// Whether each text and each list of this message, and of those in it, states its bound.
+template <class Message>
+constexpr bool StatesItsBounds();
+
+// Whether what a value of this type needs is stated. (No message of ours that comes from outside
+// contains its like.)
+template <class Value, class AField>
+constexpr bool StatesTheBound(const AField& field) {
+  if constexpr (IsMessage<Value>) {
+    return StatesItsBounds<Value>();
+  } else if constexpr (kIsText<Value>) {
+    return field.text.stated();
+  } else if constexpr (kIsNumber<Value>) {
+    return field.range.stated();
+  } else {
+    return true;
+  }
+}
+
+// Whether each text, each list and each number of this message, and of those in it, has its bound.
 template <class Message>
 constexpr bool StatesItsBounds() {
   bool stated = true;
   ForEachField<Message>([&]<class M, class F>(const Field<M, F>& field) {
     if constexpr (IsVector<F>::value) {
-      using Element = typename F::value_type;
-      stated = stated && field.count.stated();
-      if constexpr (kIsText<Element>) stated = stated && field.text.stated();
-      if constexpr (IsMessage<Element>) stated = stated && StatesItsBounds<Element>();
+      stated = stated && field.count.stated() && StatesTheBound<typename F::value_type>(field);
     } else if constexpr (IsOptional<F>::value) {
-      using Value = typename F::value_type;
-      if constexpr (kIsText<Value>) stated = stated && field.text.stated();
-      if constexpr (IsMessage<Value>) stated = stated && StatesItsBounds<Value>();
-    } else if constexpr (kIsText<F>) {
-      stated = stated && field.text.stated();
-    } else if constexpr (IsMessage<F>) {
-      stated = stated && StatesItsBounds<F>();
+      stated = stated && StatesTheBound<typename F::value_type>(field);
+    } else {
+      stated = stated && StatesTheBound<F>(field);
     }
   });
   return stated;
+}
+
+// Whether the message is only ever our own server's, which is trusted: an answer, or an entry of
+// its journal.
+template <class Message>
+constexpr bool IsFromOurServer() {
+  if constexpr (requires { Message::kFromOurServer; }) {
+    return Message::kFromOurServer;
+  } else {
+    return false;
+  }
 }
 
 // Canonical encoding is in the order of numbers, and so must the list be.

@@ -21,7 +21,7 @@ struct RoleSize {
   static constexpr std::string_view kName = "lockstep.v1.RoleSize";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "name", &RoleSize::name, kIdBytes),
-                           Field(2, "size", &RoleSize::size));
+                           Field(2, "size", &RoleSize::size, kCheckedNumber));
   }
 };
 
@@ -39,7 +39,7 @@ struct CreateJob {
   static constexpr std::string_view kName = "lockstep.v1.CreateJob";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "job", &CreateJob::job, kIdBytes),
-                           Field(2, "size", &CreateJob::size),
+                           Field(2, "size", &CreateJob::size, kCheckedNumber),
                            Field(3, "roles", &CreateJob::roles, {}, kPerMember),
                            Field(4, "recoverable", &CreateJob::recoverable));
   }
@@ -55,6 +55,7 @@ struct CreateJobReply {
 
   friend bool operator==(const CreateJobReply&, const CreateJobReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.CreateJobReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "created", &CreateJobReply::created),
                            Field(2, "grpc", &CreateJobReply::grpc),
@@ -75,7 +76,7 @@ struct OpenStore {
   static constexpr std::string_view kName = "lockstep.v1.OpenStore";
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "job", &OpenStore::job, kIdBytes),
-                           Field(2, "attempt", &OpenStore::attempt));
+                           Field(2, "attempt", &OpenStore::attempt, kCheckedNumber));
   }
 };
 
@@ -86,6 +87,7 @@ struct OpenStoreReply {
 
   friend bool operator==(const OpenStoreReply&, const OpenStoreReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.OpenStoreReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "attempt", &OpenStoreReply::attempt),
                            Field(2, "store", &OpenStoreReply::store));
@@ -109,6 +111,7 @@ struct DeleteJob {
 struct DeleteJobReply {
   friend bool operator==(const DeleteJobReply&, const DeleteJobReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.DeleteJobReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 
@@ -231,9 +234,10 @@ struct WatchEvents {
   friend bool operator==(const WatchEvents&, const WatchEvents&) = default;
   static constexpr std::string_view kName = "lockstep.v1.WatchEvents";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "job", &WatchEvents::job, kIdBytes), Field(2, "after", &WatchEvents::after),
-        Field(3, "log", &WatchEvents::log), Field(4, "wait", &WatchEvents::wait));
+    return std::make_tuple(Field(1, "job", &WatchEvents::job, kIdBytes),
+                           Field(2, "after", &WatchEvents::after, kCheckedNumber),
+                           Field(3, "log", &WatchEvents::log, kAnyNumber),
+                           Field(4, "wait", &WatchEvents::wait));
   }
 };
 
@@ -248,6 +252,7 @@ struct WatchEventsReply {
 
   friend bool operator==(const WatchEventsReply&, const WatchEventsReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.WatchEventsReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "log", &WatchEventsReply::log),
                            Field(2, "events", &WatchEventsReply::events),

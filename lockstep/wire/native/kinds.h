@@ -20,7 +20,7 @@ using RequestKind = uint32_t;
 template <RequestKind kNumber, class ReplyMessage, class RequestMessage>
 struct Kind {
   static_assert(StatesItsBounds<RequestMessage>(),
-                "state a bound for each text and list (bounds.h)");
+                "state a bound for each text, list and number (bounds.h)");
   static constexpr RequestKind kKind = kNumber;
   using Reply = ReplyMessage;
 };

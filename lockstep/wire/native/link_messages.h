@@ -22,9 +22,10 @@ struct Hello {
   friend bool operator==(const Hello&, const Hello&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Hello";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "version_min", &Hello::version_min), Field(2, "version_max", &Hello::version_max),
-        Field(3, "features", &Hello::features), Field(4, "who", &Hello::who, kNameBytes));
+    return std::make_tuple(Field(1, "version_min", &Hello::version_min, kCheckedNumber),
+                           Field(2, "version_max", &Hello::version_max, kCheckedNumber),
+                           Field(3, "features", &Hello::features, kAnyNumber),
+                           Field(4, "who", &Hello::who, kNameBytes));
   }
 };
 
@@ -38,6 +39,7 @@ struct Welcome {
 
   friend bool operator==(const Welcome&, const Welcome&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Welcome";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "version", &Welcome::version),
                            Field(2, "service_instance", &Welcome::service_instance),
@@ -54,6 +56,7 @@ struct Refused {
 
   friend bool operator==(const Refused&, const Refused&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Refused";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "reason", &Refused::reason),
                            Field(2, "message", &Refused::message));
@@ -68,8 +71,8 @@ struct Farewell {
   friend bool operator==(const Farewell&, const Farewell&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Farewell";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "reason", &Farewell::reason),
-                           Field(2, "message", &Farewell::message));
+    return std::make_tuple(Field(1, "reason", &Farewell::reason, kNameBytes),
+                           Field(2, "message", &Farewell::message, kSentenceBytes));
   }
 };
 
@@ -95,6 +98,7 @@ struct ErrorReply {
 
   friend bool operator==(const ErrorReply&, const ErrorReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ErrorReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(
         Field(1, "code", &ErrorReply::code), Field(2, "reason", &ErrorReply::reason),

@@ -217,9 +217,9 @@ struct NotifyPreemption {
     return std::make_tuple(Field(1, "act", &NotifyPreemption::act),
                            Field(2, "source", &NotifyPreemption::source, kIdBytes),
                            Field(3, "event", &NotifyPreemption::event, kIdBytes),
-                           Field(4, "subjects", &NotifyPreemption::subjects, {}, kMany),
+                           Field(4, "subjects", &NotifyPreemption::subjects, kCheckedNumber, kMany),
                            Field(5, "host", &NotifyPreemption::host, kIdBytes),
-                           Field(6, "left_us", &NotifyPreemption::left_us),
+                           Field(6, "left_us", &NotifyPreemption::left_us, kAnyNumber),
                            Field(7, "text", &NotifyPreemption::text, kSentenceBytes));
   }
 };
@@ -229,6 +229,7 @@ struct NotifyPreemptionReply {
 
   friend bool operator==(const NotifyPreemptionReply&, const NotifyPreemptionReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.NotifyPreemptionReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "preemption", &NotifyPreemptionReply::preemption));
   }
@@ -243,7 +244,7 @@ struct WatchPreemption {
   friend bool operator==(const WatchPreemption&, const WatchPreemption&) = default;
   static constexpr std::string_view kName = "lockstep.v1.WatchPreemption";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "after", &WatchPreemption::after),
+    return std::make_tuple(Field(1, "after", &WatchPreemption::after, kCheckedNumber),
                            Field(2, "answers", &WatchPreemption::answers));
   }
 };
@@ -253,6 +254,7 @@ struct WatchPreemptionReply {
 
   friend bool operator==(const WatchPreemptionReply&, const WatchPreemptionReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.WatchPreemptionReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "state", &WatchPreemptionReply::state));
   }
@@ -274,17 +276,19 @@ struct AnswerFence {
   friend bool operator==(const AnswerFence&, const AnswerFence&) = default;
   static constexpr std::string_view kName = "lockstep.v1.AnswerFence";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "preemption", &AnswerFence::preemption), Field(2, "first", &AnswerFence::first),
-        Field(3, "stride", &AnswerFence::stride), Field(4, "last_step", &AnswerFence::last_step),
-        Field(5, "step_time_us", &AnswerFence::step_time_us),
-        Field(6, "save_time_us", &AnswerFence::save_time_us));
+    return std::make_tuple(Field(1, "preemption", &AnswerFence::preemption, kCheckedNumber),
+                           Field(2, "first", &AnswerFence::first, kCheckedNumber),
+                           Field(3, "stride", &AnswerFence::stride, kCheckedNumber),
+                           Field(4, "last_step", &AnswerFence::last_step, kCheckedNumber),
+                           Field(5, "step_time_us", &AnswerFence::step_time_us, kNatural),
+                           Field(6, "save_time_us", &AnswerFence::save_time_us, kNatural));
   }
 };
 
 struct AnswerFenceReply {
   friend bool operator==(const AnswerFenceReply&, const AnswerFenceReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.AnswerFenceReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 
@@ -298,15 +302,17 @@ struct ReportSave {
   friend bool operator==(const ReportSave&, const ReportSave&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ReportSave";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "preemption", &ReportSave::preemption), Field(2, "state", &ReportSave::state),
-        Field(3, "step", &ReportSave::step), Field(4, "text", &ReportSave::text, kSentenceBytes));
+    return std::make_tuple(Field(1, "preemption", &ReportSave::preemption, kCheckedNumber),
+                           Field(2, "state", &ReportSave::state),
+                           Field(3, "step", &ReportSave::step, kCheckedNumber),
+                           Field(4, "text", &ReportSave::text, kSentenceBytes));
   }
 };
 
 struct ReportSaveReply {
   friend bool operator==(const ReportSaveReply&, const ReportSaveReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ReportSaveReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 

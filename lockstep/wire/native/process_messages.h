@@ -47,19 +47,21 @@ struct ProcessReport {
   friend bool operator==(const ProcessReport&, const ProcessReport&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ProcessReport";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "job", &ProcessReport::job, kIdBytes), Field(2, "member", &ProcessReport::member),
-        Field(3, "event", &ProcessReport::event),
-        Field(4, "host", &ProcessReport::host, kNameBytes), Field(5, "pid", &ProcessReport::pid),
-        Field(6, "exit_code", &ProcessReport::exit_code),
-        Field(7, "signal", &ProcessReport::signal),
-        Field(8, "error", &ProcessReport::error, kSentenceBytes));
+    return std::make_tuple(Field(1, "job", &ProcessReport::job, kIdBytes),
+                           Field(2, "member", &ProcessReport::member, kCheckedNumber),
+                           Field(3, "event", &ProcessReport::event),
+                           Field(4, "host", &ProcessReport::host, kNameBytes),
+                           Field(5, "pid", &ProcessReport::pid, kPid),
+                           Field(6, "exit_code", &ProcessReport::exit_code, kAnyNumber),
+                           Field(7, "signal", &ProcessReport::signal, kSignal),
+                           Field(8, "error", &ProcessReport::error, kSentenceBytes));
   }
 };
 
 struct ProcessReportReply {
   friend bool operator==(const ProcessReportReply&, const ProcessReportReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ProcessReportReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 

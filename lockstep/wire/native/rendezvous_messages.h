@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/field.h"
 
 namespace lockstep::wire::native {
@@ -47,17 +48,21 @@ struct Card {
   static constexpr std::string_view kName = "lockstep.v1.Card";
   static constexpr auto Fields() {
     return std::make_tuple(
-        Field(1, "version", &Card::version), Field(2, "boot_id", &Card::boot_id),
-        Field(3, "pid", &Card::pid), Field(4, "uid", &Card::uid), Field(5, "host", &Card::host),
-        Field(6, "pid_namespace", &Card::pid_namespace),
-        Field(7, "net_namespace", &Card::net_namespace),
-        Field(8, "ipc_namespace", &Card::ipc_namespace),
-        Field(9, "user_namespace", &Card::user_namespace),
-        Field(10, "tcp_address", &Card::tcp_address),
-        Field(11, "unix_address", &Card::unix_address), Field(12, "page_size", &Card::page_size),
-        Field(13, "big_endian", &Card::big_endian), Field(14, "transports", &Card::transports),
-        Field(15, "token", &Card::token), Field(16, "bulk_address", &Card::bulk_address),
-        Field(17, "incarnation", &Card::incarnation));
+        Field(1, "version", &Card::version, kCheckedNumber),
+        Field(2, "boot_id", &Card::boot_id, kNameBytes), Field(3, "pid", &Card::pid, kPid),
+        Field(4, "uid", &Card::uid, kAnyNumber), Field(5, "host", &Card::host, kIdBytes),
+        Field(6, "pid_namespace", &Card::pid_namespace, kAnyNumber),
+        Field(7, "net_namespace", &Card::net_namespace, kAnyNumber),
+        Field(8, "ipc_namespace", &Card::ipc_namespace, kAnyNumber),
+        Field(9, "user_namespace", &Card::user_namespace, kAnyNumber),
+        Field(10, "tcp_address", &Card::tcp_address, kAddressBytes),
+        Field(11, "unix_address", &Card::unix_address, kIdBytes),
+        Field(12, "page_size", &Card::page_size, kAnyNumber),
+        Field(13, "big_endian", &Card::big_endian),
+        Field(14, "transports", &Card::transports, kNameBytes, kFew),
+        Field(15, "token", &Card::token, kNameBytes),
+        Field(16, "bulk_address", &Card::bulk_address, kAddressBytes),
+        Field(17, "incarnation", &Card::incarnation, kAnyNumber));
   }
 };
 
@@ -111,16 +116,20 @@ struct PeerHello {
   static constexpr std::string_view kName = "lockstep.v1.PeerHello";
   static constexpr auto Fields() {
     return std::make_tuple(
-        Field(1, "version_min", &PeerHello::version_min),
-        Field(2, "version_max", &PeerHello::version_max), Field(3, "purpose", &PeerHello::purpose),
-        Field(4, "job", &PeerHello::job), Field(5, "attempt", &PeerHello::attempt),
-        Field(6, "from", &PeerHello::from),
-        Field(7, "from_incarnation", &PeerHello::from_incarnation), Field(8, "to", &PeerHello::to),
-        Field(9, "to_incarnation", &PeerHello::to_incarnation),
-        Field(10, "conversation", &PeerHello::conversation), Field(11, "token", &PeerHello::token),
-        Field(12, "received_through", &PeerHello::received_through),
-        Field(13, "turn", &PeerHello::turn), Field(14, "transports", &PeerHello::transports),
-        Field(15, "peer_conversation", &PeerHello::peer_conversation));
+        Field(1, "version_min", &PeerHello::version_min, kCheckedNumber),
+        Field(2, "version_max", &PeerHello::version_max, kCheckedNumber),
+        Field(3, "purpose", &PeerHello::purpose), Field(4, "job", &PeerHello::job, kIdBytes),
+        Field(5, "attempt", &PeerHello::attempt, kCheckedNumber),
+        Field(6, "from", &PeerHello::from, kCheckedNumber),
+        Field(7, "from_incarnation", &PeerHello::from_incarnation, kCheckedNumber),
+        Field(8, "to", &PeerHello::to, kCheckedNumber),
+        Field(9, "to_incarnation", &PeerHello::to_incarnation, kCheckedNumber),
+        Field(10, "conversation", &PeerHello::conversation, kNameBytes),
+        Field(11, "token", &PeerHello::token, kNameBytes),
+        Field(12, "received_through", &PeerHello::received_through, kCheckedNumber),
+        Field(13, "turn", &PeerHello::turn, kCheckedNumber),
+        Field(14, "transports", &PeerHello::transports, kNameBytes, kFew),
+        Field(15, "peer_conversation", &PeerHello::peer_conversation, kNameBytes));
   }
 };
 
@@ -142,14 +151,15 @@ struct PeerWelcome {
   friend bool operator==(const PeerWelcome&, const PeerWelcome&) = default;
   static constexpr std::string_view kName = "lockstep.v1.PeerWelcome";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "version", &PeerWelcome::version),
-                           Field(2, "incarnation", &PeerWelcome::incarnation),
-                           Field(3, "conversation", &PeerWelcome::conversation),
-                           Field(4, "received_through", &PeerWelcome::received_through),
-                           Field(5, "turn", &PeerWelcome::turn),
-                           Field(6, "transports", &PeerWelcome::transports),
-                           Field(7, "proof_address", &PeerWelcome::proof_address),
-                           Field(8, "proof", &PeerWelcome::proof));
+    return std::make_tuple(
+        Field(1, "version", &PeerWelcome::version, kCheckedNumber),
+        Field(2, "incarnation", &PeerWelcome::incarnation, kCheckedNumber),
+        Field(3, "conversation", &PeerWelcome::conversation, kNameBytes),
+        Field(4, "received_through", &PeerWelcome::received_through, kCheckedNumber),
+        Field(5, "turn", &PeerWelcome::turn, kCheckedNumber),
+        Field(6, "transports", &PeerWelcome::transports, kNameBytes, kFew),
+        Field(7, "proof_address", &PeerWelcome::proof_address, kCheckedNumber),
+        Field(8, "proof", &PeerWelcome::proof, kNameBytes));
   }
 };
 
@@ -165,9 +175,10 @@ struct SegmentNotice {
   friend bool operator==(const SegmentNotice&, const SegmentNotice&) = default;
   static constexpr std::string_view kName = "lockstep.v1.SegmentNotice";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "segment", &SegmentNotice::segment), Field(2, "bytes", &SegmentNotice::bytes),
-        Field(3, "removed", &SegmentNotice::removed), Field(4, "closes", &SegmentNotice::closes));
+    return std::make_tuple(Field(1, "segment", &SegmentNotice::segment, kCheckedNumber),
+                           Field(2, "bytes", &SegmentNotice::bytes, kNatural),
+                           Field(3, "removed", &SegmentNotice::removed),
+                           Field(4, "closes", &SegmentNotice::closes));
   }
 };
 
@@ -185,10 +196,11 @@ struct FetchChunk {
   friend bool operator==(const FetchChunk&, const FetchChunk&) = default;
   static constexpr std::string_view kName = "lockstep.v1.FetchChunk";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "lease", &FetchChunk::lease), Field(2, "offset", &FetchChunk::offset),
-        Field(3, "bytes", &FetchChunk::bytes), Field(4, "place", &FetchChunk::place),
-        Field(5, "done", &FetchChunk::done));
+    return std::make_tuple(Field(1, "lease", &FetchChunk::lease, kCheckedNumber),
+                           Field(2, "offset", &FetchChunk::offset, kCheckedNumber),
+                           Field(3, "bytes", &FetchChunk::bytes, kCheckedNumber),
+                           Field(4, "place", &FetchChunk::place),
+                           Field(5, "done", &FetchChunk::done));
   }
 };
 
@@ -206,9 +218,10 @@ struct Description {
   friend bool operator==(const Description&, const Description&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Description";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "code", &Description::code), Field(2, "bits", &Description::bits),
-        Field(3, "lanes", &Description::lanes), Field(4, "shape", &Description::shape));
+    return std::make_tuple(Field(1, "code", &Description::code, kCheckedNumber),
+                           Field(2, "bits", &Description::bits, kCheckedNumber),
+                           Field(3, "lanes", &Description::lanes, kCheckedNumber),
+                           Field(4, "shape", &Description::shape, kCheckedNumber, kNumbers));
   }
 };
 
@@ -223,9 +236,10 @@ struct ArenaPlace {
   friend bool operator==(const ArenaPlace&, const ArenaPlace&) = default;
   static constexpr std::string_view kName = "lockstep.v1.ArenaPlace";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "segment", &ArenaPlace::segment), Field(2, "offset", &ArenaPlace::offset),
-        Field(3, "bytes", &ArenaPlace::bytes), Field(4, "generation", &ArenaPlace::generation));
+    return std::make_tuple(Field(1, "segment", &ArenaPlace::segment, kCheckedNumber),
+                           Field(2, "offset", &ArenaPlace::offset, kCheckedNumber),
+                           Field(3, "bytes", &ArenaPlace::bytes, kCheckedNumber),
+                           Field(4, "generation", &ArenaPlace::generation, kCheckedNumber));
   }
 };
 
@@ -235,7 +249,9 @@ struct FetchPlace {
 
   friend bool operator==(const FetchPlace&, const FetchPlace&) = default;
   static constexpr std::string_view kName = "lockstep.v1.FetchPlace";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "bytes", &FetchPlace::bytes)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "bytes", &FetchPlace::bytes, kCheckedNumber));
+  }
 };
 
 // Where the bytes of an offered value are. At most one field; none: it has no bytes.
@@ -247,7 +263,7 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Placement";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "inline_bytes", &Placement::inline_bytes),
+    return std::make_tuple(Field(1, "inline_bytes", &Placement::inline_bytes, kValueBytes),
                            Field(2, "arena", &Placement::arena),
                            Field(3, "fetch", &Placement::fetch));
   }
@@ -307,9 +323,10 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Failure";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "code", &Failure::code), Field(2, "reason", &Failure::reason),
-                           Field(3, "message", &Failure::message),
-                           Field(4, "origin", &Failure::origin));
+    return std::make_tuple(Field(1, "code", &Failure::code, kCheckedNumber),
+                           Field(2, "reason", &Failure::reason),
+                           Field(3, "message", &Failure::message, kValueBytes),
+                           Field(4, "origin", &Failure::origin, kCheckedNumber));
   }
 };
 
@@ -325,8 +342,10 @@ struct Want {
   friend bool operator==(const Want&, const Want&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Want";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "step", &Want::step), Field(2, "name", &Want::name),
-                           Field(3, "first", &Want::first), Field(4, "last", &Want::last));
+    return std::make_tuple(Field(1, "step", &Want::step, kCheckedNumber),
+                           Field(2, "name", &Want::name, kIdBytes),
+                           Field(3, "first", &Want::first, kCheckedNumber),
+                           Field(4, "last", &Want::last, kCheckedNumber));
   }
 };
 
@@ -340,8 +359,9 @@ struct Unwant {
   friend bool operator==(const Unwant&, const Unwant&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Unwant";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "step", &Unwant::step), Field(2, "name", &Unwant::name),
-                           Field(3, "want", &Unwant::want));
+    return std::make_tuple(Field(1, "step", &Unwant::step, kCheckedNumber),
+                           Field(2, "name", &Unwant::name, kIdBytes),
+                           Field(3, "want", &Unwant::want, kCheckedNumber));
   }
 };
 
@@ -366,12 +386,13 @@ struct Offer {
   friend bool operator==(const Offer&, const Offer&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Offer";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "step", &Offer::step), Field(2, "name", &Offer::name),
-                           Field(3, "about", &Offer::about), Field(4, "bytes", &Offer::bytes),
-                           Field(5, "lease", &Offer::lease), Field(6, "answers", &Offer::answers),
-                           Field(7, "tell", &Offer::tell), Field(8, "dead", &Offer::dead),
-                           Field(9, "why_dead", &Offer::why_dead),
-                           Field(10, "placement", &Offer::placement));
+    return std::make_tuple(
+        Field(1, "step", &Offer::step, kCheckedNumber), Field(2, "name", &Offer::name, kIdBytes),
+        Field(3, "about", &Offer::about), Field(4, "bytes", &Offer::bytes, kCheckedNumber),
+        Field(5, "lease", &Offer::lease, kCheckedNumber),
+        Field(6, "answers", &Offer::answers, kCheckedNumber), Field(7, "tell", &Offer::tell),
+        Field(8, "dead", &Offer::dead), Field(9, "why_dead", &Offer::why_dead, kValueBytes),
+        Field(10, "placement", &Offer::placement));
   }
 };
 
@@ -381,7 +402,9 @@ struct Taken {
 
   friend bool operator==(const Taken&, const Taken&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Taken";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "lease", &Taken::lease)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "lease", &Taken::lease, kCheckedNumber));
+  }
 };
 
 // Receiver to sender: the value is not looked at any more.
@@ -390,7 +413,9 @@ struct Released {
 
   friend bool operator==(const Released&, const Released&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Released";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "lease", &Released::lease)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "lease", &Released::lease, kCheckedNumber));
+  }
 };
 
 // Receiver to sender: so much of what was offered unasked has been received.
@@ -401,7 +426,8 @@ struct Credit {
   friend bool operator==(const Credit&, const Credit&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Credit";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "values", &Credit::values), Field(2, "bytes", &Credit::bytes));
+    return std::make_tuple(Field(1, "values", &Credit::values, kCheckedNumber),
+                           Field(2, "bytes", &Credit::bytes, kCheckedNumber));
   }
 };
 
@@ -417,9 +443,10 @@ struct Refuse {
   friend bool operator==(const Refuse&, const Refuse&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Refuse";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "step", &Refuse::step), Field(2, "name", &Refuse::name),
-                           Field(3, "why", &Refuse::why), Field(4, "first", &Refuse::first),
-                           Field(5, "last", &Refuse::last));
+    return std::make_tuple(Field(1, "step", &Refuse::step, kCheckedNumber),
+                           Field(2, "name", &Refuse::name, kIdBytes), Field(3, "why", &Refuse::why),
+                           Field(4, "first", &Refuse::first, kCheckedNumber),
+                           Field(5, "last", &Refuse::last, kCheckedNumber));
   }
 };
 
@@ -431,7 +458,8 @@ struct AbortStep {
   friend bool operator==(const AbortStep&, const AbortStep&) = default;
   static constexpr std::string_view kName = "lockstep.v1.AbortStep";
   static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "step", &AbortStep::step), Field(2, "why", &AbortStep::why));
+    return std::make_tuple(Field(1, "step", &AbortStep::step, kCheckedNumber),
+                           Field(2, "why", &AbortStep::why));
   }
 };
 
@@ -441,7 +469,9 @@ struct StepClosed {
 
   friend bool operator==(const StepClosed&, const StepClosed&) = default;
   static constexpr std::string_view kName = "lockstep.v1.StepClosed";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "step", &StepClosed::step)); }
+  static constexpr auto Fields() {
+    return std::make_tuple(Field(1, "step", &StepClosed::step, kCheckedNumber));
+  }
 };
 
 // Exactly one field.

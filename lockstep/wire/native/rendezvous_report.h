@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/field.h"
 
 namespace lockstep::wire::native {
@@ -26,11 +27,13 @@ struct RendezvousKey {
   friend bool operator==(const RendezvousKey&, const RendezvousKey&) = default;
   static constexpr std::string_view kName = "lockstep.v1.RendezvousKey";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "step", &RendezvousKey::step), Field(2, "peer", &RendezvousKey::peer),
-        Field(3, "peer_name", &RendezvousKey::peer_name), Field(4, "name", &RendezvousKey::name),
-        Field(5, "count", &RendezvousKey::count), Field(6, "bytes", &RendezvousKey::bytes),
-        Field(7, "age_us", &RendezvousKey::age_us));
+    return std::make_tuple(Field(1, "step", &RendezvousKey::step, kAnyNumber),
+                           Field(2, "peer", &RendezvousKey::peer, kAnyNumber),
+                           Field(3, "peer_name", &RendezvousKey::peer_name, kIdBytes),
+                           Field(4, "name", &RendezvousKey::name, kIdBytes),
+                           Field(5, "count", &RendezvousKey::count, kNatural),
+                           Field(6, "bytes", &RendezvousKey::bytes, kNatural),
+                           Field(7, "age_us", &RendezvousKey::age_us, kAnyNumber));
   }
 };
 
@@ -51,12 +54,14 @@ struct RendezvousPeer {
   friend bool operator==(const RendezvousPeer&, const RendezvousPeer&) = default;
   static constexpr std::string_view kName = "lockstep.v1.RendezvousPeer";
   static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "peer", &RendezvousPeer::peer), Field(2, "name", &RendezvousPeer::name),
-        Field(3, "transport", &RendezvousPeer::transport), Field(4, "why", &RendezvousPeer::why),
-        Field(5, "held", &RendezvousPeer::held), Field(6, "lent", &RendezvousPeer::lent),
-        Field(7, "lent_bytes", &RendezvousPeer::lent_bytes),
-        Field(8, "lost", &RendezvousPeer::lost));
+    return std::make_tuple(Field(1, "peer", &RendezvousPeer::peer, kAnyNumber),
+                           Field(2, "name", &RendezvousPeer::name, kIdBytes),
+                           Field(3, "transport", &RendezvousPeer::transport, kNameBytes),
+                           Field(4, "why", &RendezvousPeer::why, kSentenceBytes),
+                           Field(5, "held", &RendezvousPeer::held, kNatural),
+                           Field(6, "lent", &RendezvousPeer::lent, kNatural),
+                           Field(7, "lent_bytes", &RendezvousPeer::lent_bytes, kNatural),
+                           Field(8, "lost", &RendezvousPeer::lost));
   }
 };
 
@@ -86,16 +91,20 @@ struct RendezvousReport {
   static constexpr std::string_view kName = "lockstep.v1.RendezvousReport";
   static constexpr auto Fields() {
     return std::make_tuple(
-        Field(1, "look", &RendezvousReport::look), Field(2, "member", &RendezvousReport::member),
-        Field(3, "name", &RendezvousReport::name), Field(4, "waiting", &RendezvousReport::waiting),
-        Field(5, "unclaimed", &RendezvousReport::unclaimed),
-        Field(6, "held", &RendezvousReport::held), Field(7, "wanted", &RendezvousReport::wanted),
-        Field(8, "peers", &RendezvousReport::peers), Field(9, "steps", &RendezvousReport::steps),
-        Field(10, "waits", &RendezvousReport::waits),
-        Field(11, "held_values", &RendezvousReport::held_values),
-        Field(12, "held_bytes", &RendezvousReport::held_bytes),
-        Field(13, "arena_reserved_bytes", &RendezvousReport::arena_reserved_bytes),
-        Field(14, "arena_used_bytes", &RendezvousReport::arena_used_bytes));
+        Field(1, "look", &RendezvousReport::look, kIdBytes),
+        Field(2, "member", &RendezvousReport::member, kAnyNumber),
+        Field(3, "name", &RendezvousReport::name, kIdBytes),
+        Field(4, "waiting", &RendezvousReport::waiting, {}, kMany),
+        Field(5, "unclaimed", &RendezvousReport::unclaimed, {}, kMany),
+        Field(6, "held", &RendezvousReport::held, {}, kMany),
+        Field(7, "wanted", &RendezvousReport::wanted, {}, kMany),
+        Field(8, "peers", &RendezvousReport::peers, {}, kMany),
+        Field(9, "steps", &RendezvousReport::steps, kNatural),
+        Field(10, "waits", &RendezvousReport::waits, kNatural),
+        Field(11, "held_values", &RendezvousReport::held_values, kNatural),
+        Field(12, "held_bytes", &RendezvousReport::held_bytes, kNatural),
+        Field(13, "arena_reserved_bytes", &RendezvousReport::arena_reserved_bytes, kNatural),
+        Field(14, "arena_used_bytes", &RendezvousReport::arena_used_bytes, kNatural));
   }
 };
 

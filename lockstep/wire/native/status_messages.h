@@ -390,6 +390,7 @@ struct StatusReply {
 
   friend bool operator==(const StatusReply&, const StatusReply&) = default;
   static constexpr std::string_view kName = "lockstep.v1.StatusReply";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "server", &StatusReply::server),
                            Field(2, "jobs", &StatusReply::jobs),

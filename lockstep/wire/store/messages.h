@@ -480,6 +480,7 @@ struct Entry {
 
   friend bool operator==(const Entry&, const Entry&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.Entry";
+  static constexpr bool kFromOurServer = true;
   static constexpr auto Fields() {
     return std::make_tuple(Field(1, "job", &Entry::job), Field(2, "wall_us", &Entry::wall_us),
                            Field(3, "job_created", &Entry::job_created),
