@@ -287,6 +287,7 @@ int Main(int argc, char** argv) {
   CLI::App app("How long a client waits beside a hostile one");
   Sizes sizes;
   int seconds = 10;
+  std::string state;
   std::vector<std::string> wanted;
   app.add_option("--jobs", sizes.jobs, "jobs of the server")->capture_default_str();
   app.add_option("--large", sizes.large, "of them that are large")->capture_default_str();
@@ -294,6 +295,7 @@ int Main(int argc, char** argv) {
   app.add_option("--meeting", sizes.meeting, "members at a barrier")->capture_default_str();
   app.add_option("--keys", sizes.keys, "that are listed, read and deleted")->capture_default_str();
   app.add_option("--seconds", seconds, "of each measurement")->capture_default_str();
+  app.add_option("--state", state, "an empty directory: the server keeps its state there");
   app.add_option("--kind", wanted,
                  "what is asked for: status, list, get-many, watch-keys, delete, watch-job, "
                  "events, data, barrier; all of them unless given");
@@ -302,6 +304,7 @@ int Main(int argc, char** argv) {
   runtime::RaiseOpenFilesLimit();
   server::ServerOptions options;
   options.listen = {.host = "127.0.0.1", .port = 0};
+  options.state_directory = state;
   auto server = server::Server::Start(options);
   if (!server.ok()) return std::fprintf(stderr, "%s\n", server.status().ToString().c_str()), 1;
   auto client = link::Client::Connect((*server)->listen_address(), kPatience, {});
