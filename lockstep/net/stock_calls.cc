@@ -100,45 +100,94 @@ bool HasTooManyFields(const std::string& bytes) {
   return false;
 }
 
+// What gRPC and we hold for a call, about; and messages that find room before they are read.
+constexpr size_t kCallBytes = size_t{6} << 10;
+constexpr size_t kLongMessageBytes = size_t{64} << 10;
+
+// What comes out of a compressed message, counted piece by piece and before it is all there: 64 kB
+// become 64 MB, in each of many calls at once. Ends early where the account has no room; what is
+// short is let through, as it is when it comes uncompressed.
+class CountedInput final : public google::protobuf::io::ZeroCopyInputStream {
+ public:
+  // Outlived by all of them.
+  CountedInput(google::protobuf::io::ZeroCopyInputStream& from, StockInbox& to)
+      : from_(from), to_(to) {}
+
+  bool Next(const void** data, int* size) override {
+    if (refused_ || !from_.Next(data, size)) return false;
+    const size_t more = kCopies * static_cast<size_t>(*size);
+    read_ += static_cast<size_t>(*size);
+    runtime::MemoryAccount* const memory = to_.memory();
+    if (read_ > kLongMessageBytes && memory != nullptr && !memory->HasRoom(more)) {
+      from_.BackUp(*size);
+      refused_ = true;
+      return false;
+    }
+    counted_ += more;
+    to_.Grow(more);
+    return true;
+  }
+  void BackUp(int count) override {
+    from_.BackUp(count);
+    read_ -= static_cast<size_t>(count);
+    counted_ -= kCopies * static_cast<size_t>(count);
+    to_.Shrink(kCopies * static_cast<size_t>(count));
+  }
+  bool Skip(int count) override { return from_.Skip(count); }
+  int64_t ByteCount() const override { return from_.ByteCount(); }
+
+  bool refused() const { return refused_; }
+  size_t read() const { return read_; }
+  // The message is read: of `counted` stay counted, with its call, so many bytes as it has, or
+  // none.
+  size_t Settle(bool kept) {
+    const size_t stay = kept ? read_ : 0;
+    to_.Shrink(counted_ - stay);
+    counted_ = stay;
+    return stay;
+  }
+
+ private:
+  // A string that grows is there twice while it moves.
+  static constexpr size_t kCopies = 2;
+
+  google::protobuf::io::ZeroCopyInputStream& from_;
+  StockInbox& to_;
+  size_t read_ = 0;
+  size_t counted_ = 0;
+  bool refused_ = false;
+};
+
+Decoded NoRoom(StockInbox& to, size_t bytes) {
+  return {coord::MakeError(absl::StatusCode::kResourceExhausted, coord::Reason::kMemoryMax,
+                           to.memory()->Refusal(bytes)),
+          nullptr};
+}
+
 // Values are read as they come, without a copy. What is below the limit and short, too.
-Decoded DecodeStream(const Family& family, size_t method, grpc::ProtoBufferReader& bytes,
+Decoded DecodeStream(const Family& family, size_t method,
+                     google::protobuf::io::ZeroCopyInputStream* bytes,
                      wire::stock::CallContext about) {
-  using google::protobuf::io::GzipInputStream;
-  if (!IsGzip(bytes)) return family.Decode(method, &bytes, std::move(about));
-  GzipInputStream inflated(&bytes, GzipInputStream::GZIP);
-  google::protobuf::io::LimitingInputStream limited(&inflated, kMessageBytesMax + 1);
+  google::protobuf::io::LimitingInputStream limited(bytes, kMessageBytesMax + 1);
   Decoded decoded = family.Decode(method, &limited, std::move(about));
   const std::string_view name = family.methods()[method];
   if (limited.ByteCount() > static_cast<int64_t>(kMessageBytesMax)) {
     return TooBig(name, kMessageBytesMax);
   }
-  if (inflated.ZlibErrorCode() < 0) return Broken(name, "the message cannot be decompressed.");
   return decoded;
 }
 
-Decoded Decode(const Family& family, size_t method, const grpc::ByteBuffer& request,
-               wire::stock::CallContext about) {
-  using google::protobuf::io::GzipInputStream;
+// Long lists, and whatever they are compressed from, are looked at before they become objects.
+Decoded DecodeWhole(const Family& family, size_t method,
+                    google::protobuf::io::ZeroCopyInputStream* from,
+                    wire::stock::CallContext about) {
   const std::string_view name = family.methods()[method];
   const size_t most = BytesMax(name);
-  if (request.Length() > most) return TooBig(name, most);
-  // The reader takes the buffer's slices without changing the buffer, but wants it mutable.
-  grpc::ProtoBufferReader bytes(const_cast<grpc::ByteBuffer*>(&request));
-  const bool is_gzip = IsGzip(bytes);
-  if (most == kMessageBytesMax || (!is_gzip && request.Length() <= kShortBytes)) {
-    return DecodeStream(family, method, bytes, std::move(about));
-  }
-  GzipInputStream inflated(&bytes, GzipInputStream::GZIP);
-  google::protobuf::io::ZeroCopyInputStream* from = &bytes;
-  if (is_gzip) from = &inflated;
   std::string whole;
   const void* piece = nullptr;
   for (int size = 0; from->Next(&piece, &size);) {
     if (static_cast<size_t>(size) > most - whole.size()) return TooBig(name, most);
     whole.append(static_cast<const char*>(piece), static_cast<size_t>(size));
-  }
-  if (is_gzip && inflated.ZlibErrorCode() < 0) {
-    return Broken(name, "the message cannot be decompressed.");
   }
   if (HasTooManyFields(whole)) {
     return {coord::MakeError(absl::StatusCode::kResourceExhausted, coord::Reason::kLimitExceeded,
@@ -151,9 +200,32 @@ Decoded Decode(const Family& family, size_t method, const grpc::ByteBuffer& requ
   return family.Decode(method, &array, std::move(about));
 }
 
-// What gRPC and we hold for a call, about; and messages that find room before they are read.
-constexpr size_t kCallBytes = size_t{6} << 10;
-constexpr size_t kLongMessageBytes = size_t{64} << 10;
+// `*counted`: what it became beyond its own bytes, which stays in the inbox's share.
+Decoded Decode(const Family& family, size_t method, const grpc::ByteBuffer& request,
+               wire::stock::CallContext about, StockInbox& to, size_t* counted) {
+  const std::string_view name = family.methods()[method];
+  const size_t most = BytesMax(name);
+  if (request.Length() > most) return TooBig(name, most);
+  const bool is_value = most == kMessageBytesMax;
+  // The reader takes the buffer's slices without changing the buffer, but wants it mutable.
+  grpc::ProtoBufferReader bytes(const_cast<grpc::ByteBuffer*>(&request));
+  if (!IsGzip(bytes)) {
+    if (is_value || request.Length() <= kShortBytes) {
+      return family.Decode(method, &bytes, std::move(about));
+    }
+    return DecodeWhole(family, method, &bytes, std::move(about));
+  }
+  using google::protobuf::io::GzipInputStream;
+  GzipInputStream inflated(&bytes, GzipInputStream::GZIP);
+  CountedInput input(inflated, to);
+  Decoded decoded = is_value ? DecodeStream(family, method, &input, std::move(about))
+                             : DecodeWhole(family, method, &input, std::move(about));
+  *counted = input.Settle(std::holds_alternative<coord::Event>(decoded.event));
+  if (input.refused()) return NoRoom(to, 2 * input.read());
+  if (input.read() > most) return decoded;  // its error; what follows was not looked at
+  if (inflated.ZlibErrorCode() < 0) return Broken(name, "the message cannot be decompressed.");
+  return decoded;
+}
 
 // Below this a copy is cheaper than a slice of its own.
 constexpr size_t kCopyBytesMax = 4096;
@@ -246,7 +318,9 @@ StockCall* StockCall::Begin(std::shared_ptr<StockInbox> inbox, const Family& fam
     call->FinishWith(family.EncodeError(error, nullptr));
     return call;
   }
-  Decoded decoded = Decode(family, method, *request, call->ContextOf());
+  size_t grown = 0;
+  Decoded decoded = Decode(family, method, *request, call->ContextOf(), to, &grown);
+  call->bytes_ += grown;
   call->asked_ = std::move(decoded.asked);
   if (auto* error = std::get_if<coord::ErrorPtr>(&decoded.event)) {
     call->FinishWith(family.EncodeError(**error, call->asked()));

@@ -29,9 +29,9 @@ class StockCall;
 // From gRPC's threads to the loop. One function is posted for everything that came since the last
 // one ran, so a burst of requests costs the loop one wake-up.
 //
-// Threads: `Put`, `Admit`, `Grow` and `CallEnded` are thread-safe; `Next` and `DrainAgain` are the
-// loop's. Bounds: one request and one departure per open call, of which there are at most
-// `calls_max`.
+// Threads: `Put`, `Admit`, `Grow`, `Shrink` and `CallEnded` are thread-safe; `Next` and
+// `DrainAgain` are the loop's. Bounds: one request and one departure per open call, of which there
+// are at most `calls_max`.
 class StockInbox : public std::enable_shared_from_this<StockInbox> {
  public:
   struct Item {
@@ -52,8 +52,9 @@ class StockInbox : public std::enable_shared_from_this<StockInbox> {
     open_calls_.fetch_sub(1, std::memory_order_relaxed);
     share_->Add(-static_cast<int64_t>(bytes));
   }
-  // A call that was counted in holds so much more.
+  // A call that was counted in holds so much more, or less.
   void Grow(size_t bytes) { share_->Add(static_cast<int64_t>(bytes)); }
+  void Shrink(size_t bytes) { share_->Add(-static_cast<int64_t>(bytes)); }
   // Whose account calls are in; may be null.
   runtime::MemoryAccount* memory() const { return share_->account(); }
 

@@ -31,7 +31,8 @@ constexpr int kStreamWindowBytes = 4 << 20;
 constexpr int kStreamsMax = 1024;
 // A connection of gRPC with nothing under way, about.
 constexpr size_t kConnectionBytes = size_t{48} << 10;
-// Each door has as much of a budget, however many there are.
+// No quota of a budget is smaller because of another one: with less gRPC could not take the
+// messages of a few clients.
 constexpr size_t kQuotaMin = size_t{32} << 20;
 
 // A stock process dies with its connection. So nothing here may end one that is merely idle, old,
@@ -97,20 +98,30 @@ std::string PeerOf(int fd) {
 
 }  // namespace
 
-void GrpcBudget::Enter(grpc::ResourceQuota* quota, size_t most) {
-  quotas_.emplace_back(quota, most);
+std::shared_ptr<grpc::ResourceQuota> GrpcBudget::Enter(size_t most) {
+  if (shared_.empty() || bytes_ / (shared_.size() + 1) >= kQuotaMin) {
+    shared_.push_back({.quota = std::make_shared<grpc::ResourceQuota>("lockstep"), .most = most});
+  }
+  const auto fewest =
+      std::min_element(shared_.begin(), shared_.end(),
+                       [](const Shared& a, const Shared& b) { return a.doors < b.doors; });
+  ++fewest->doors;
+  const std::shared_ptr<grpc::ResourceQuota> quota = fewest->quota;
   Divide();
+  return quota;
 }
 
-void GrpcBudget::Leave(grpc::ResourceQuota* quota) {
-  std::erase_if(quotas_, [quota](const auto& entry) { return entry.first == quota; });
+void GrpcBudget::Leave(const std::shared_ptr<grpc::ResourceQuota>& quota) {
+  for (auto it = shared_.begin(); it != shared_.end(); ++it) {
+    if (it->quota != quota) continue;
+    if (--it->doors == 0) shared_.erase(it);
+    break;
+  }
   Divide();
 }
 
 void GrpcBudget::Divide() {
-  if (quotas_.empty()) return;
-  const size_t part = std::max(bytes_ / quotas_.size(), kQuotaMin);
-  for (const auto& [quota, most] : quotas_) quota->Resize(std::min(part, most));
+  for (const Shared& one : shared_) one.quota->Resize(std::min(quota_bytes(), one.most));
 }
 
 StockDoor::StockDoor(runtime::Loop& loop, StockDoorOptions options, Handler handler,
@@ -133,7 +144,7 @@ StockDoor::StockDoor(runtime::Loop& loop, StockDoorOptions options, Handler hand
 StockDoor::~StockDoor() {
   LOCKSTEP_CHECK(server_ == nullptr || shut_down_);
   inbox_->Close();
-  if (quota_ && options_.budget) options_.budget->Leave(quota_.get());
+  if (quota_ && options_.budget) options_.budget->Leave(quota_);
 }
 
 size_t StockDoor::CountConnections() {
@@ -148,9 +159,12 @@ asio::ip::tcp::endpoint StockDoor::address() const { return acceptor_.address();
 
 bool StockDoor::StartServer() {
   if (quota_ == nullptr) {
-    quota_ = std::make_unique<grpc::ResourceQuota>("lockstep");
-    quota_->Resize(options_.grpc_memory_max);
-    if (options_.budget) options_.budget->Enter(quota_.get(), options_.grpc_memory_max);
+    if (options_.budget) {
+      quota_ = options_.budget->Enter(options_.grpc_memory_max);
+    } else {
+      quota_ = std::make_shared<grpc::ResourceQuota>("lockstep");
+      quota_->Resize(options_.grpc_memory_max);
+    }
   }
   grpc::ServerBuilder builder;
   SetChannelArguments(options_, *quota_, builder);

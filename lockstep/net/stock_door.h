@@ -4,11 +4,11 @@
 // job.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -40,23 +40,35 @@ namespace lockstep::net {
 class StockCall;
 class StockInbox;
 
-// What gRPC may hold for all doors of a server. Each door that serves has an equal part of it, so
-// that what fills the memory of one job ends no calls of another.
+// What gRPC may hold for all doors of a server, as quotas of equal size. As long as there is room
+// for it each door that serves has a quota of its own, so that what fills the memory of one job
+// ends no calls of another; where there are more doors, several share one. All quotas together are
+// never more than the budget.
 //
 // Threads: loop-confined, or while the loop does not run. Outlives its doors.
 class GrpcBudget {
  public:
   explicit GrpcBudget(size_t bytes) : bytes_(bytes) {}
 
-  // The quota of a door has at most `most` from now on, and less as others enter.
-  void Enter(grpc::ResourceQuota* quota, size_t most);
-  void Leave(grpc::ResourceQuota* quota);
+  // The quota of a door that begins to serve, which has at most `most` from now on, and less as
+  // others enter.
+  std::shared_ptr<grpc::ResourceQuota> Enter(size_t most);
+  void Leave(const std::shared_ptr<grpc::ResourceQuota>& quota);
+
+  // How many there are, and what each may hold (less where its doors want less).
+  size_t quotas() const { return shared_.size(); }
+  size_t quota_bytes() const { return bytes_ / std::max<size_t>(1, shared_.size()); }
 
  private:
+  struct Shared {
+    std::shared_ptr<grpc::ResourceQuota> quota;
+    size_t most = 0;
+    size_t doors = 0;
+  };
   void Divide();
 
   const size_t bytes_;
-  std::vector<std::pair<grpc::ResourceQuota*, size_t>> quotas_;
+  std::vector<Shared> shared_;
 };
 
 struct StockDoorOptions {
@@ -149,7 +161,7 @@ class StockDoor {
   const std::vector<std::unique_ptr<wire::stock::Family>> families_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
-  std::unique_ptr<grpc::ResourceQuota> quota_;
+  std::shared_ptr<grpc::ResourceQuota> quota_;
   std::unique_ptr<grpc::Server> server_;
   bool shut_down_ = false;
 };

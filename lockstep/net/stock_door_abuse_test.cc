@@ -8,15 +8,23 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <future>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/gzip_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/resource_quota.h"
 #include "gtest/gtest.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/net/stock_door_testing.h"
+#include "lockstep/runtime/memory_account.h"
 
 namespace lockstep::net {
 namespace {
@@ -43,6 +51,9 @@ class StockDoorAbuseTest : public StockDoorTest {
       if (recv(fd, bytes, sizeof(bytes), 0) <= 0) return true;
     }
   }
+
+  // For tests in which calls are counted; outlives the door.
+  runtime::MemoryAccount memory_{uint64_t{64} << 20};
 };
 
 TEST_F(StockDoorAbuseTest, GarbageBytesEndOnlyTheirConnection) {
@@ -158,6 +169,62 @@ TEST_F(StockDoorAbuseTest, Finding12_UnknownFieldsAndListsCostWhatTheirBytesAre)
   ExpectServes();
 }
 
+// The loop stands still, so that nobody has taken the values yet: only so many are there as the
+// account has room for, whatever has been sent.
+TEST_F(StockDoorAbuseTest, Finding12_CompressedValuesOfManyCallsAreCountedAsTheyAreInflated) {
+  constexpr size_t kValueBytes = 20'000'000;
+  constexpr int kCalls = 32;
+  constexpr int kFit = 3;
+  options_.memory = &memory_;
+  options_.owner = "job 'digits'";
+  Open();
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  grpc::GenericStub stub(
+      grpc::CreateCustomChannel(target(), grpc::InsecureChannelCredentials(), arguments));
+  pb::InsertKeyValueRequest insert;
+  insert.mutable_kv()->set_key("k");
+  insert.mutable_kv()->set_value(std::string(kValueBytes, 'x'));
+  const std::string packed = Gzip(insert.SerializeAsString());
+  ASSERT_LT(packed.size(), size_t{64} << 10);
+  struct Call {
+    grpc::ClientContext context;
+    grpc::ByteBuffer request;
+    grpc::ByteBuffer response;
+  };
+  Mailbox<grpc::Status> done;
+  const auto start = [&](Call& call, const std::string& bytes) {
+    grpc::Slice slice(bytes);
+    call.request = grpc::ByteBuffer(&slice, 1);
+    stub.UnaryCall(&call.context, "/xla.coordination.CoordinationService/InsertKeyValue", {},
+                   &call.request, &call.response,
+                   [&](grpc::Status status) { done.Put(std::move(status)); });
+  };
+  // One small one, with which the connection is made.
+  insert.mutable_kv()->set_value("small");
+  Call first;
+  start(first, Gzip(insert.SerializeAsString()));
+  ASSERT_TRUE(done.Take().value_or(grpc::Status::CANCELLED).ok());
+
+  std::promise<void> go_on;
+  loop_.Post([held = go_on.get_future().share()] { held.wait(); });
+  std::vector<Call> calls(kCalls);
+  for (Call& call : calls) start(call, packed);
+  int refused = 0;
+  while (refused < kCalls - kFit) {
+    const std::optional<grpc::Status> status = done.Take();
+    if (!status) break;
+    ++refused;
+    EXPECT_EQ(status->error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_THAT(status->error_message(), HasSubstr("memory_max"));
+    EXPECT_LE(memory_.held(), memory_.limit());
+  }
+  EXPECT_EQ(refused, kCalls - kFit);
+  go_on.set_value();
+  for (int rest = refused; rest < kCalls; ++rest) ASSERT_TRUE(done.Take().has_value());
+  ExpectServes();
+}
+
 TEST_F(StockDoorAbuseTest, BrokenGzipIsRefused) {
   Open();
   grpc::GenericStub stub(grpc::CreateChannel(target(), grpc::InsecureChannelCredentials()));
@@ -208,6 +275,70 @@ TEST_F(StockDoorAbuseTest, TooMuchMetadataIsRefused) {
   pb::GetKeyValueResponse response;
   EXPECT_FALSE(Client()->GetKeyValue(&context, pb::GetKeyValueRequest(), &response).ok());
   ExpectServes();
+}
+
+// What the server says first of all, from which on no client has more.
+TEST_F(StockDoorAbuseTest, Finding12_AConnectionHasAtMost1024StreamsAtATime) {
+  constexpr size_t kFrameHeadBytes = 9;
+  constexpr char kSettingsFrame = 4;
+  constexpr uint32_t kMaxConcurrentStreams = 3;
+  Open();
+  const int fd = Connect();
+  const std::string hello("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+  ASSERT_EQ(send(fd, hello.data(), hello.size(), MSG_NOSIGNAL), static_cast<ssize_t>(hello.size()));
+  const auto read = [&](size_t bytes) {
+    std::string all(bytes, '\0');
+    EXPECT_EQ(recv(fd, all.data(), bytes, MSG_WAITALL), static_cast<ssize_t>(bytes));
+    return all;
+  };
+  const auto number = [](std::string_view bytes) {
+    uint32_t value = 0;
+    for (const char one : bytes) value = value << 8 | static_cast<uint8_t>(one);
+    return value;
+  };
+  const std::string head = read(kFrameHeadBytes);
+  ASSERT_EQ(head[3], kSettingsFrame);
+  const std::string settings = read(number(head.substr(0, 3)));
+  uint32_t streams = 0;
+  for (size_t at = 0; at + 6 <= settings.size(); at += 6) {
+    if (number(settings.substr(at, 2)) == kMaxConcurrentStreams) {
+      streams = number(settings.substr(at + 2, 4));
+    }
+  }
+  EXPECT_EQ(streams, 1024u);
+  close(fd);
+  ExpectServes();
+}
+
+TEST_F(StockDoorAbuseTest, Finding12_ManyDoorsStayWithinTheBudgetOfAll) {
+  constexpr size_t kBytes = size_t{256} << 20;
+  constexpr size_t kDoorMost = size_t{4} << 30;
+  GrpcBudget budget(kBytes);
+  std::vector<std::shared_ptr<grpc::ResourceQuota>> doors;
+  for (int i = 0; i < 1000; ++i) {
+    doors.push_back(budget.Enter(kDoorMost));
+    EXPECT_LE(budget.quotas() * budget.quota_bytes(), kBytes);
+    EXPECT_GE(budget.quota_bytes(), size_t{32} << 20);
+  }
+  EXPECT_EQ(budget.quotas(), 8u);
+  EXPECT_NE(doors[0], doors[7]);
+  for (const auto& door : doors) budget.Leave(door);
+  EXPECT_EQ(budget.quotas(), 0u);
+  const auto alone = budget.Enter(kDoorMost);
+  EXPECT_EQ(budget.quota_bytes(), kBytes);
+  // A budget below what a door should have is kept all the same.
+  GrpcBudget small(size_t{8} << 20);
+  const auto first = small.Enter(kDoorMost);
+  EXPECT_EQ(first, small.Enter(kDoorMost));
+  EXPECT_EQ(small.quota_bytes(), size_t{8} << 20);
+}
+
+TEST_F(StockDoorAbuseTest, ADoorThatSharesItsQuotaServes) {
+  options_.budget = std::make_shared<GrpcBudget>(size_t{32} << 20);
+  const auto other = options_.budget->Enter(options_.grpc_memory_max);
+  Open();
+  ExpectServes();
+  OnLoop([&] { EXPECT_EQ(options_.budget->quotas(), 1u); });
 }
 
 TEST_F(StockDoorAbuseTest, MoreCallsThanTheLimitAreRefusedByItsName) {
