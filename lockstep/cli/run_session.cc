@@ -431,8 +431,9 @@ void Session::BeginFromCrew(const wire::native::PollCrewReply& told) {
                          .number = told.job_attempt};
   environment.tensorflow = told.addresses;
   const int32_t last = told.first_member + plan_.nodes.processes - 1;
-  Say(absl::StrFormat("attempt %d: node %d of %d, members %d to %d of %d%s", told.attempt,
-                      told.node_rank, told.nodes, told.first_member, last, told.size,
+  const int64_t number = told.job_attempt > 0 ? told.job_attempt : told.attempt;
+  Say(absl::StrFormat("attempt %d: node %d of %d, members %d to %d of %d%s", number, told.node_rank,
+                      told.nodes, told.first_member, last, told.size,
                       told.failures > 0 ? absl::StrFormat(" (restart %d of %d)", told.failures,
                                                           environment.attempt.max_restarts)
                                         : std::string()));

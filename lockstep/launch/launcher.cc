@@ -71,7 +71,8 @@ Launcher::~Launcher() = default;
 
 void Launcher::Start() {
   Handle(AttemptBegins{.first = environment_.placement.first,
-                       .size = environment_.placement.local_size});
+                       .size = environment_.placement.local_size,
+                       .number = environment_.attempt.number});
   StartAll();
 }
 
@@ -83,7 +84,8 @@ void Launcher::Begin(RunEnvironment environment, std::optional<int32_t> failures
     environment_ = std::move(environment);
     Handle(AttemptBegins{.first = environment_.placement.first,
                          .size = environment_.placement.local_size,
-                         .failures = failures});
+                         .failures = failures,
+                         .number = environment_.attempt.number});
     StartAll();
   });
 }

@@ -107,6 +107,8 @@ struct AttemptBegins {
   int32_t size = 1;
   // Restarts that failures of any node have used up; absent: those of this one alone count.
   std::optional<int32_t> failures = std::nullopt;
+  // Its number among those of the job; absent: those of the run alone are counted.
+  std::optional<int64_t> number = std::nullopt;
 };
 // A process of another node failed, or a node is gone or has come: the attempt is over, and another
 // one follows or not. Only where there are several nodes, as the next.
@@ -491,6 +493,7 @@ class Supervisor {
   std::vector<Process> processes_;
   std::optional<Time> began_;          // the run
   std::optional<Time> attempt_began_;  // the current or last one
+  int64_t first_number_ = 1;           // of the job's attempts, that without restarts
   int32_t restarts_ = 0;               // of all, for whatever reason
   int32_t failures_ = 0;               // of those, by a failure
   bool between_ = false;               // no attempt is on: the next one, or the end, is waited for

@@ -49,7 +49,7 @@ bool Supervisor::TellsOthers() const {
 }
 
 std::string Supervisor::AttemptText(int32_t restarts) const {
-  return absl::StrFormat("attempt %d", restarts + 1);
+  return absl::StrFormat("attempt %d", first_number_ + restarts);
 }
 
 bool Supervisor::RestartFailed(Time now, Effects& out) {
@@ -147,6 +147,7 @@ void Supervisor::On(Time now, const AttemptBegins& event, Effects&) {
   LOCKSTEP_CHECK(Waits());
   ForgetAttempt();
   if (event.failures) failures_ = *event.failures;
+  if (event.number) first_number_ = *event.number - restarts_;
   between_ = false;
   attempt_exit_code_.reset();
   over_since_.reset();

@@ -251,6 +251,17 @@ TEST_F(RestartsTest, UseA10_WhatARestartWithoutACheckpointLostStandsInTheLastLin
                         "not_saved: nobody saved), so its work since the one before was lost"));
 }
 
+TEST_F(RestartsTest, AnAttemptHasTheNumberThatTheJobGivesIt) {
+  Start();
+  End(0, {1, 0});
+  EXPECT_TRUE(End(1, {1, 0}).restart.has_value());
+  Begin({.size = 2, .number = 8});
+  End(0, {1, 0});
+  EXPECT_THAT(End(1, {1, 0}).sentences,
+              Contains(AllOf(HasSubstr("attempt 8 failed after"),
+                             HasSubstr("attempt 9 begins (restart 2 of 2)"))));
+}
+
 TEST_F(RestartsTest, AServerThatEndedIsNotStartedAgain) {
   Start();
   Do(ServerEnded{{1, 0}});

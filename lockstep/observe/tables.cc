@@ -53,6 +53,13 @@ int64_t AtUs(const JobEvent& event, int64_t now_us) {
   return event.at_unix_us != 0 ? event.at_unix_us : now_us - event.at_ago_us;
 }
 
+// Unless it says so itself: "attempt 4 begins".
+std::string OfAttempt(const JobEvent& event) {
+  const std::string of = absl::StrCat("attempt ", event.attempt);
+  const bool said = event.text.starts_with(of + " ");
+  return event.attempt > 0 && !said ? of + ": " : "";
+}
+
 }  // namespace
 
 std::string MembersTable(const JobStatus& job) {
@@ -192,8 +199,7 @@ std::string JobsJson(const StatusReply& status) {
 std::string EventLine(const JobEvent& event, int64_t now_us) {
   return absl::StrFormat("%s  %-7s  %-17s  %s%s\n", AtText(AtUs(event, now_us)),
                          std::string(NameOf(event.severity)), std::string(NameOf(event.kind)),
-                         event.attempt > 0 ? absl::StrFormat("attempt %d: ", event.attempt) : "",
-                         CleanText(event.text, kErrorTextBytesMax));
+                         OfAttempt(event), CleanText(event.text, kErrorTextBytesMax));
 }
 
 std::string EventJsonLine(const JobEvent& event, const std::string& job, int64_t now_us) {

@@ -84,6 +84,14 @@ TEST(Events, AreOneLineEach) {
   EXPECT_EQ(json["sequence"], 7);
 }
 
+TEST(Events, SayOnceOfWhichAttemptTheyAre) {
+  const JobEvent begins = {.attempt = 4, .text = "attempt 4 begins; attempt 3 ended"};
+  EXPECT_THAT(EventLine(begins, 0), HasSubstr("  attempt 4 begins; attempt 3 ended"));
+  EXPECT_THAT(EventLine(begins, 0), testing::Not(HasSubstr("attempt 4: ")));
+  const JobEvent other = {.attempt = 4, .text = "attempt 40 has ended"};
+  EXPECT_THAT(EventLine(other, 0), HasSubstr("attempt 4: attempt 40 has ended"));
+}
+
 TEST(Events, HaveTheSameTimeWheneverTheyAreAskedFor) {
   const JobEvent event = {.at_ago_us = 500'000, .at_unix_us = 1'700'000'000'000'001};
   for (const int64_t now : {1'700'000'000'500'000, 1'700'000'000'600'000}) {
