@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """Checks what the documents say against the tree.
 
-Every file or folder that a document names exists; links between documents lead somewhere; the
-reasons in docs/errors.md and docs/formats/link.md are those that the code can give, each once in a
-table, and each is named by a test.
+Every file or folder that a document names exists; links between documents lead somewhere, to a
+heading where they name one; the reasons in docs/errors.md and docs/formats/link.md are those that
+the code can give, each once in a table, and each is named by a test.
 """
 
+import collections
 import glob
 import itertools
 import pathlib
@@ -20,7 +21,12 @@ HISTORY = {"CHANGELOG.md"}
 
 NAMED = re.compile(r"(?<![\w./-])((?:%s)/[\w./{},*-]*[\w}*/])" %
                    "|".join(re.escape(t) for t in TOP))
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+FENCE = re.compile(r"^\s*```")
+HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
+# Of a heading's text: its links, of which the words stay, and what an anchor has not.
+LINKED = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 REASON_NAME = re.compile(r"\{Reason::(k\w+),\s*\"(\w+)\"\}")
 # What is no coordinator's: WithReason(absl::...Error(...), "forked"), link->Close(why, "protocol"),
 # Refused{.reason = "version", ...}.
@@ -44,6 +50,33 @@ def documents():
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
+def anchors(text):
+    """Where links into a document may lead: its headings, as GitHub names them."""
+    found, counts, fenced = set(), collections.Counter(), False
+    for line in text.splitlines():
+        if FENCE.match(line):
+            fenced = not fenced
+        heading = None if fenced else HEADING.match(line)
+        if heading:
+            words = LINKED.sub(r"\1", heading.group(1)).lower()
+            name = NOT_IN_ANCHORS.sub("", words).replace(" ", "-")
+            found.add(f"{name}-{counts[name]}" if counts[name] else name)
+            counts[name] += 1
+    return found
+
+
+def check_link(path, target, anchor):
+    """What is wrong with a link of the document to `target#anchor`, or None."""
+    if "://" in target or not (target or anchor):
+        return None
+    to = path.parent / target if target else path
+    if not to.exists():
+        return f"the link to {target} leads nowhere"
+    if anchor and to.suffix == ".md" and anchor not in anchors(to.read_text()):
+        return f"the link to {target}#{anchor} leads nowhere: no heading is called so"
+    return None
+
+
 def check_names(path):
     document = path.relative_to(ROOT).as_posix()
     for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -51,9 +84,9 @@ def check_names(path):
             for one in expand(name.rstrip(".,")):
                 if not glob.glob(str(ROOT / one)):
                     yield f"{document}:{number}: there is no {one}"
-        for target in LINK.findall(line):
-            if "://" not in target and not (path.parent / target).exists():
-                yield f"{document}:{number}: the link to {target} leads nowhere"
+        for target, anchor in LINK.findall(line):
+            if problem := check_link(path, target, anchor):
+                yield f"{document}:{number}: {problem}"
 
 
 def arguments_at(text, begin):

@@ -82,6 +82,17 @@ class CheckDocs(unittest.TestCase):
         self.assertEqual(check_docs.NAMED.findall("see `lockstep/base/ids.h`, build/bin/lockstep"),
                          ["lockstep/base/ids.h"])
 
+    def test_a_link_into_a_document_leads_to_a_heading(self):
+        text = ("# A\n## Known gaps\n```sh\n# no heading\n```\n"
+                "## What `x()` [says](y.md), twice\n## A\n")
+        self.assertEqual(check_docs.anchors(text), {"a", "known-gaps", "what-x-says-twice", "a-1"})
+        readme = check_docs.ROOT / "README.md"
+        for target, anchor in (("docs/data.md", "functions"), ("docs/data.md", ""), ("", "use-it")):
+            self.assertIsNone(check_docs.check_link(readme, target, anchor))
+        for target, anchor in (("docs/data-service.md", "known-gaps"), ("", "no-such"),
+                               ("docs/none.md", "")):
+            self.assertIn("leads nowhere", check_docs.check_link(readme, target, anchor))
+
     def test_reasons_are_found_where_they_are_given(self):
         text = '''return WithReason(absl::NotFoundError(absl::StrCat("no (", x)), "unknown_job");
                   link.Close(absl::OkStatus(), "protocol"); return {Refused{.reason = "version"}};
