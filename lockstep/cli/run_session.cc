@@ -368,18 +368,21 @@ void Session::StartProcesses(const launch::JobAddress& address) {
 
 void Session::JoinCrew() {
   const launch::LauncherOptions& launcher = plan_.launcher;
-  wire::native::PollCrew self = {.job = launcher.environment.address.job,
-                                 .node = plan_.node_id,
-                                 .host = plan_.host,
-                                 .pid = ::getpid(),
-                                 .processes = plan_.nodes.processes,
-                                 .node_rank = plan_.nodes.node,
-                                 .run = launcher.environment.run_name,
-                                 .nodes_least = plan_.nodes.least,
-                                 .nodes_most = plan_.nodes.most,
-                                 .max_restarts = launcher.supervisor.max_restarts,
-                                 .join_timeout_us = absl::ToInt64Microseconds(plan_.join_timeout),
-                                 .last_call_us = absl::ToInt64Microseconds(plan_.last_call)};
+  wire::native::PollCrew self = {
+      .job = launcher.environment.address.job,
+      .node = plan_.node_id,
+      .host = plan_.host,
+      .pid = ::getpid(),
+      .processes = plan_.nodes.processes,
+      .node_rank = plan_.nodes.node,
+      .run = launcher.environment.run_name,
+      .nodes_least = plan_.nodes.least,
+      .nodes_most = plan_.nodes.most,
+      .max_restarts = launcher.supervisor.max_restarts,
+      .join_timeout_us = absl::ToInt64Microseconds(plan_.join_timeout),
+      .last_call_us = absl::ToInt64Microseconds(plan_.last_call),
+      .restart_backoff_us = absl::ToInt64Microseconds(launcher.supervisor.restart_backoff),
+      .restart_backoff_max_us = absl::ToInt64Microseconds(launcher.supervisor.restart_backoff_max)};
   crew_ = std::make_unique<launch::CrewLink>(
       loop_, launcher.environment.address.link, std::move(self),
       launch::CrewLink::Callbacks{.told =

@@ -62,6 +62,8 @@ struct PollCrew {
   int32_t attempt_nodes = 0;
   std::optional<int32_t> over;
   std::vector<std::string> addresses;
+  int64_t restart_backoff_us = 0;
+  int64_t restart_backoff_max_us = 0;
 
   friend bool operator==(const PollCrew&, const PollCrew&) = default;
   static constexpr std::string_view kName = "lockstep.v1.PollCrew";
@@ -82,7 +84,9 @@ struct PollCrew {
         Field(15, "attempt_rank", &PollCrew::attempt_rank, kNatural),
         Field(16, "attempt_nodes", &PollCrew::attempt_nodes, kNatural),
         Field(17, "over", &PollCrew::over, kAnyNumber),
-        Field(18, "addresses", &PollCrew::addresses, kAddressBytes, kFew));
+        Field(18, "addresses", &PollCrew::addresses, kAddressBytes, kFew),
+        Field(19, "restart_backoff_us", &PollCrew::restart_backoff_us, kCheckedNumber),
+        Field(20, "restart_backoff_max_us", &PollCrew::restart_backoff_max_us, kCheckedNumber));
   }
 };
 
