@@ -20,6 +20,9 @@ using wire::native::WatchEventsReply;
 
 constexpr size_t kMemberBytesMax = 512;
 
+// Of all that may be kept: as much is forgotten at a time.
+constexpr size_t kSlackPart = 64;
+
 EventKind KindOf(coord::NoticeKind kind) {
   switch (kind) {
     case coord::NoticeKind::kOther:
@@ -103,11 +106,32 @@ void EventLog::Note(Time now, const std::string& job, JobEvent event) {
   ring.bytes += size;
   memory_ += size;
   while (ring.events.size() > events_max_ || ring.bytes > kRingBytesMax) {
-    const size_t bytes = SizeOf(ring.events.front());
-    ring.bytes -= bytes;
-    memory_ -= bytes;
-    ring.events.pop_front();
-    ++ring.forgotten;
+    ForgetOldest(ring);
+  }
+  if (bytes_max_ > 0 && memory_ > bytes_max_) ShrinkLargest();
+}
+
+void EventLog::ForgetOldest(Ring& ring) {
+  const size_t bytes = SizeOf(ring.events.front());
+  ring.bytes -= bytes;
+  memory_ -= bytes;
+  ring.events.pop_front();
+  ++ring.forgotten;
+}
+
+void EventLog::ShrinkLargest() {
+  const size_t goal = bytes_max_ - bytes_max_ / kSlackPart;
+  while (memory_ > goal) {
+    Ring* largest = nullptr;
+    for (auto& [job, ring] : rings_) {
+      if (largest == nullptr || ring.bytes > largest->bytes) largest = &ring;
+    }
+    // Its newest stays, whatever there is: it tells what became of the job.
+    if (largest->events.size() <= 1) return;
+    const size_t half = largest->bytes / 2;
+    while (memory_ > goal && largest->bytes > half && largest->events.size() > 1) {
+      ForgetOldest(*largest);
+    }
   }
 }
 

@@ -20,7 +20,8 @@ wire::native::JobEvent EventOf(const std::string& job, const coord::Notice& noti
 
 // Numbers events from 1 up, one count for the whole log, so that who follows the server's events
 // and a job's can bring both into one order. Thread-compatible. Bounds: `events_max` events and
-// kRingBytesMax bytes for each job; the oldest are forgotten. A text is cut at kErrorTextBytesMax
+// kRingBytesMax bytes for each job, and `bytes_max` for all of them, which takes from the largest
+// ring first; the oldest are forgotten. A text is cut at kErrorTextBytesMax
 // and has no control characters. A job's ring is there from its first event until `Forget`.
 class EventLog {
  public:
@@ -30,8 +31,10 @@ class EventLog {
   // Of the events of one job, or of the server: `events_bytes_max`.
   static constexpr size_t kRingBytesMax = size_t{4} << 20;
 
-  // `log`: a number that no other log has, other than 0.
-  EventLog(uint64_t log, size_t events_max) : log_(log), events_max_(events_max) {}
+  // `log`: a number that no other log has, other than 0. `bytes_max`: of all rings; 0: there is
+  // none.
+  EventLog(uint64_t log, size_t events_max, size_t bytes_max = 0)
+      : log_(log), events_max_(events_max), bytes_max_(bytes_max) {}
 
   // `job` empty: of the server.
   void Note(Time now, const std::string& job, wire::native::JobEvent event);
@@ -58,9 +61,14 @@ class EventLog {
   };
 
   static size_t SizeOf(const Timed& timed);
+  void ForgetOldest(Ring& ring);
+  // Once there is too much: down to a little less, so that the largest need not be looked for with
+  // each event.
+  void ShrinkLargest();
 
   const uint64_t log_;
   const size_t events_max_;
+  const size_t bytes_max_;
   size_t memory_ = 0;  // the bytes of all rings
   int64_t last_ = 0;
   std::map<std::string, Ring> rings_;

@@ -65,6 +65,23 @@ TEST(EventLog, Finding08_IsBoundedByBytesToo) {
   EXPECT_GT(reply.forgotten, 8'000);
 }
 
+TEST(EventLog, Finding08_AllRingsTogetherAreBoundedAndTheLargestGivesFirst) {
+  constexpr size_t kMost = size_t{1} << 20;
+  EventLog log(7, 100'000, kMost);
+  log.Note(At(1), "small", {.text = "what became of it"});
+  for (int job = 0; job < 100; ++job) {
+    for (int i = 0; i < 100; ++i) {
+      log.Note(At(1), "large" + std::to_string(job), {.text = std::string(1000, 'x')});
+      ASSERT_LE(log.memory(), kMost);
+    }
+  }
+  EXPECT_GT(log.memory(), kMost / 2);
+  EXPECT_THAT(Texts(log.After(At(1), {.job = "small"})), ElementsAre("what became of it"));
+  const WatchEventsReply large = log.After(At(1), {.job = "large0"});
+  EXPECT_GT(large.forgotten, 0);
+  EXPECT_FALSE(large.events.empty()) << "who came first is not forgotten for the others";
+}
+
 TEST(EventLog, Finding08_ATextOfSeveralLinesBecomesOne) {
   EventLog log(7, 10);
   log.Note(At(1), "a", {.member = "x\ny", .text = "host\n2026-01-01 error job 'b': forged\x1b[2J"});

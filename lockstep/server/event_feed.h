@@ -24,9 +24,13 @@ class EventFeed {
   static constexpr size_t kKeptEventsMax = 1000;
   static constexpr size_t kKeptEventBytesMax = size_t{1} << 20;
 
+  // All events together may be this part of the account: `events_part`.
+  static constexpr uint64_t kAccountPart = 8;
+
   // What is remembered is in `memory`, which outlives it.
   EventFeed(uint64_t log, size_t events_max, runtime::MemoryAccount* memory = nullptr)
-      : log_(log, events_max), share_(memory, "events", "events") {}
+      : log_(log, events_max, memory == nullptr ? 0 : memory->limit() / kAccountPart),
+        share_(memory, "events", "events") {}
 
   // What a job's coordinator says.
   void Tell(const std::string& job, const coord::Notice& notice);
