@@ -60,13 +60,17 @@ class Filler {
   }
 
  private:
+  // Now and then, so that bounds of all sizes are met.
+  static constexpr uint64_t kLongText = uint64_t{2} << 20;
+  static constexpr uint64_t kLongList = 3000;
+
   template <class T>
   void Fill(std::string_view name, T& value) {
     if constexpr (IsOptional<T>::value) {
       value.reset();
       if (Below(2) == 0) Fill(name, value.emplace());
     } else if constexpr (IsVector<T>::value) {
-      value.resize(Below(20) == 0 ? 50 : Below(3));
+      value.resize(Below(1000) == 0 ? Below(kLongList) : Below(20) == 0 ? 50 : Below(3));
       for (auto& element : value) Fill(name, element);
     } else if constexpr (IsMessage<T>) {
       ForEachField<T>([&](const auto& field) { Fill(field.name, value.*field.member); });
@@ -86,6 +90,10 @@ class Filler {
   }
 
   std::string Text(std::string_view name) {
+    // Values make a server full.
+    if (Below(name == "value" ? 100 : 4000) == 0) {
+      return std::string(Below(kLongText), static_cast<char>(Below(128)));
+    }
     if (Below(100) == 0) return std::string(Below(3000), static_cast<char>(Below(128)));
     if (name == "job") return std::string(1, static_cast<char>('a' + Below(5)));
     if (name == "session") return Session();

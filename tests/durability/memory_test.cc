@@ -1,14 +1,11 @@
 // What strangers send makes the server refuse by name, and serve on, within the memory that it was
-// given (`--memory-max`): each probe of the security review, against the real program.
-#include <fcntl.h>
+// given (`--memory-max`, or `ulimit -v` and nothing said): each probe of the security review, against
+// the real program. Those of stock clients: memory_stock_test.cc.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -20,12 +17,16 @@
 #include "gtest/gtest.h"
 #include "lockstep/link/client.h"
 #include "lockstep/link/testing.h"
+#include "lockstep/plan/definition.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/data_definition.h"
+#include "lockstep/wire/native/data_service_messages.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/job_messages.h"
+#include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/status_messages.h"
-#include "tests/durability/server.h"
+#include "tests/durability/memory_testing.h"
 
 namespace lockstep {
 namespace {
@@ -38,87 +39,7 @@ using ::testing::HasSubstr;
 using wire::native::KindOf;
 using wire::native::ReasonOf;
 
-constexpr absl::Duration kLong = absl::Seconds(60);
-constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kLimit = 256 * kMiB;
-
-// A line of /proc/PID/status, in bytes.
-size_t Memory(pid_t pid, const std::string& line) {
-  std::istringstream status(Read(absl::StrCat("/proc/", pid, "/status")));
-  for (std::string each; std::getline(status, each);) {
-    if (absl::StartsWith(each, line)) return std::stoull(each.substr(line.size() + 1)) << 10;
-  }
-  ADD_FAILURE() << "no " << line;
-  return 0;
-}
-
-class MemoryTest : public ::testing::Test {
- protected:
-  explicit MemoryTest(std::vector<std::string> more = {"--memory-max", "256MiB"})
-      : server_("digits=4", std::move(more)), base_(Memory(server_.pid(), "VmHWM:")) {}
-  ~MemoryTest() override {
-    // The most that it ever was.
-    EXPECT_LE(Memory(server_.pid(), "VmHWM:"), base_ + kLimit + kLimit / 10);
-    EXPECT_FALSE(absl::StrContains(server_.Log(), "bad_alloc"));
-  }
-
-  void SetUp() override {
-#ifdef __SANITIZE_ADDRESS__
-    GTEST_SKIP() << "the address sanitizer keeps what is freed, so its memory tells nothing";
-#endif
-  }
-
-  std::unique_ptr<Client> Connect() {
-    auto client = Client::Connect(server_.address(), kLong, {});
-    EXPECT_TRUE(client.ok()) << client.status();
-    return *std::move(client);
-  }
-  // With a session.
-  std::unique_ptr<Client> Join(const std::string& job = "digits") {
-    auto client = Connect();
-    const auto opened =
-        client->Call(wire::native::OpenSession{.session = {NewSession()}, .job = job}, kLong);
-    EXPECT_TRUE(opened.ok()) << opened.status();
-    return client;
-  }
-  std::string NewSession() {
-    std::string id(16, 's');
-    const uint64_t number = ++sessions_;
-    std::memcpy(id.data(), &number, sizeof(number));
-    return id;
-  }
-  // A raw one that has said hello and opened a session.
-  std::unique_ptr<RawClient> JoinRaw() {
-    auto raw = std::make_unique<RawClient>(server_.address());
-    raw->SayHello();
-    raw->Expect<wire::native::Welcome>(FrameType::kWelcome);
-    raw->Send(Request(1, wire::native::OpenSession{.session = {NewSession()}, .job = "digits"}));
-    EXPECT_TRUE(raw->Receive().has_value());
-    return raw;
-  }
-  template <class M>
-  static Message Request(uint64_t id, const M& message) {
-    return {.type = FrameType::kRequest,
-            .must_understand = true,
-            .kind = KindOf<M>::kKind,
-            .id = id,
-            .payload = wire::native::Encode(message)};
-  }
-
-  wire::native::MemoryStatus Status() {
-    const auto status = Connect()->Call(wire::native::StatusRequest{}, kLong);
-    EXPECT_TRUE(status.ok()) << status.status();
-    return status.ok() ? status->server.memory.value_or(wire::native::MemoryStatus())
-                       : wire::native::MemoryStatus();
-  }
-  static bool IsFull(const absl::Status& status) { return ReasonOf(status) == "memory_max"; }
-
-  Server server_;
-  const size_t base_;
-  uint64_t sessions_ = 0;
-};
-
-TEST_F(MemoryTest, Finding06_LargeJobsCostLittleAndAreCounted) {
+TEST_P(MemoryTest, Finding06_LargeJobsCostLittleAndAreCounted) {
   auto client = Connect();
   std::vector<std::string> refused;
   for (int i = 0; i < 8; ++i) {
@@ -132,11 +53,11 @@ TEST_F(MemoryTest, Finding06_LargeJobsCostLittleAndAreCounted) {
   EXPECT_TRUE(client->Call(wire::native::CreateJob{.job = "small", .size = 8}, kLong).ok());
 }
 
-TEST_F(MemoryTest, KeysAreRefusedByNameWhileReadingAndDeletingGoOn) {
+TEST_P(MemoryTest, KeysAreRefusedByNameWhileReadingAndDeletingGoOn) {
   auto client = Join();
   absl::Status refused;
-  int set = 0;
-  for (; set < 400 && refused.ok(); ++set) {
+  size_t set = 0;
+  for (; set < 2 * limit_ / kMiB && refused.ok(); ++set) {
     refused = client
                   ->Call(wire::native::SetKey{.key = absl::StrCat("key-", set),
                                               .value = {std::string(kMiB, 'x')}},
@@ -145,10 +66,10 @@ TEST_F(MemoryTest, KeysAreRefusedByNameWhileReadingAndDeletingGoOn) {
   }
   EXPECT_TRUE(IsFull(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("job 'digits'"));
-  EXPECT_GT(set, 150);
+  EXPECT_GT(set, limit_ / kMiB / 2);
   const auto read = client->Call(wire::native::GetKey{.key = "key-0"}, kLong);
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_GT(Status().held, static_cast<int64_t>(kLimit / 2));
+  EXPECT_GT(Status().held, static_cast<int64_t>(limit_ / 2));
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(client->Call(wire::native::DeleteKey{.key = absl::StrCat("key-", i)}, kLong).ok());
   }
@@ -157,7 +78,7 @@ TEST_F(MemoryTest, KeysAreRefusedByNameWhileReadingAndDeletingGoOn) {
           .ok());
 }
 
-TEST_F(MemoryTest, Finding15_UnfinishedMessagesAndParkedWaitsStayInTheAccount) {
+TEST_P(MemoryTest, Finding15_UnfinishedMessagesAndParkedWaitsStayInTheAccount) {
   std::vector<std::unique_ptr<RawClient>> raws;
   const wire::native::SetKey large = {.key = "k", .value = {std::string(60 * kMiB, 'x')}};
   const std::string bytes = link::EncodeMessage(Request(2, large));
@@ -166,7 +87,7 @@ TEST_F(MemoryTest, Finding15_UnfinishedMessagesAndParkedWaitsStayInTheAccount) {
     raws.back()->Send(std::string_view(bytes).substr(0, bytes.size() - 100));
   }
   const auto memory = Status();
-  EXPECT_LE(memory.held, static_cast<int64_t>(kLimit));
+  EXPECT_LE(memory.held, static_cast<int64_t>(limit_));
   // Those that found no room are told so once they have sent all of it.
   raws.back()->Send(std::string_view(bytes).substr(bytes.size() - 100));
   const auto error = raws.back()->Receive();
@@ -193,7 +114,7 @@ TEST_F(MemoryTest, Finding15_UnfinishedMessagesAndParkedWaitsStayInTheAccount) {
   EXPECT_TRUE(session->Call(wire::native::SetKey{.key = "on", .value = {"1"}}, kLong).ok());
 }
 
-TEST_F(MemoryTest, Finding10_WhoNeverReadsIsGivenUpBeforeMemoryIs) {
+TEST_P(MemoryTest, Finding10_WhoNeverReadsIsGivenUpBeforeMemoryIs) {
   auto client = Join();
   ASSERT_TRUE(
       client
@@ -211,10 +132,71 @@ TEST_F(MemoryTest, Finding10_WhoNeverReadsIsGivenUpBeforeMemoryIs) {
   }
   const auto read = client->Call(wire::native::GetKey{.key = "large"}, kLong);
   EXPECT_TRUE(read.ok() || IsFull(read.status())) << read.status();
-  EXPECT_LE(Status().held, static_cast<int64_t>(kLimit));
+  EXPECT_LE(Status().held, static_cast<int64_t>(limit_));
   EXPECT_THAT(server_.Log(), HasSubstr("reads too slowly"));
   raws.clear();
   EXPECT_TRUE(client->Call(wire::native::SetKey{.key = "on", .value = {"1"}}, kLong).ok());
+}
+
+TEST_P(MemoryTest, Finding08_TextsAreRefusedByNameAndEventsStayInTheAccount) {
+  auto client = Join();
+  wire::native::ProcessReport report = {.job = "digits",
+                                        .event = wire::native::ProcessEvent::kStarted,
+                                        .host = std::string(4 * kMiB, 'h'),
+                                        .pid = 4001};
+  for (int i = 0; i < 24; ++i) {
+    report.member = i % 4;
+    const auto refused = client->Call(report, kLong);
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr("name_bytes_max"));
+  }
+  EXPECT_LT(Memory(server_.pid(), "VmRSS:"), base_ + 48 * kMiB);
+  // As long as they may be, and as many as they like.
+  report.host = std::string(256, 'h');
+  report.error = std::string(60'000, 'e');
+  auto raw = JoinRaw();
+  constexpr uint64_t kReports = 4000;
+  for (uint64_t id = 2; id < kReports; ++id) {
+    report.member = static_cast<int32_t>(id % 4);
+    report.pid = static_cast<int64_t>(id);
+    report.event = id / 4 % 2 == 0 ? wire::native::ProcessEvent::kStarted
+                                   : wire::native::ProcessEvent::kEnding;
+    raw->Send(Request(id, report));
+    ASSERT_TRUE(raw->Receive().has_value());
+  }
+  EXPECT_LE(Status().held, static_cast<int64_t>(limit_));
+  EXPECT_TRUE(client->Call(wire::native::SetKey{.key = "on", .value = {"1"}}, kLong).ok());
+}
+
+TEST_P(MemoryTest, Finding08_DatasetsAreInTheAccount) {
+  auto client = Connect();
+  absl::Status refused;
+  size_t made = 0;
+  for (; made < limit_ / kMiB && refused.ok(); ++made) {
+    const plan::Definition definition = {
+        .nodes = {{.id = 1,
+                   .op = "range",
+                   .attrs = {{"stop", static_cast<int64_t>(made + 1)}},
+                   .where = std::string(4 * kMiB - 4096, 'w')}}};
+    refused = client
+                  ->Call(wire::native::RegisterDataset{
+                             .name = absl::StrCat("d", made),
+                             .definition = {wire::native::EncodeDefinition(definition)}},
+                         kLong)
+                  .status();
+  }
+  EXPECT_TRUE(IsFull(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("the data service"));
+  EXPECT_GT(made, limit_ / kMiB / 12);
+  const auto known = client->Call(wire::native::GetDataset{.name = "d0"}, kLong);
+  EXPECT_TRUE(known.ok()) << known.status();
+  const auto small = client->Call(wire::native::CreateJob{.job = "small", .size = 1}, kLong);
+  EXPECT_TRUE(small.ok() || IsFull(small.status())) << small.status();
+  EXPECT_LE(Status().held, static_cast<int64_t>(limit_));
+  // What nobody would keep is not looked at, either.
+  const auto large = client->Call(
+      wire::native::RegisterDataset{.definition = {std::string(8 * kMiB, 'x')}}, kLong);
+  EXPECT_THAT(std::string(large.status().message()),
+              ::testing::AnyOf(HasSubstr("definition_bytes_max"), HasSubstr("memory_max")));
 }
 
 // A socket that speaks torch's protocol.
@@ -266,7 +248,7 @@ class TorchSocket {
   int fd_ = -1;
 };
 
-TEST_F(MemoryTest, Finding09_TorchsStoreHoldsNoMoreThanItsShare) {
+TEST_P(MemoryTest, Finding09_TorchsStoreHoldsNoMoreThanItsShare) {
   const auto store = Connect()->Call(wire::native::OpenStore{.job = "digits"}, kLong);
   ASSERT_TRUE(store.ok()) << store.status();
   const std::string& address = store->store;
@@ -292,22 +274,26 @@ TEST_F(MemoryTest, Finding09_TorchsStoreHoldsNoMoreThanItsShare) {
                            TorchSocket::Text(std::string(8 << 20, 'x'));
   for (int i = 0; i < 40; ++i) add().Send(half);
   EXPECT_EQ(honest.Get("key").size(), 4096u);
-  EXPECT_LE(Status().held, static_cast<int64_t>(kLimit));
+  EXPECT_LE(Status().held, static_cast<int64_t>(limit_));
   EXPECT_THAT(server_.Log(), HasSubstr("memory_max"));
   hostile.clear();
   // All of it is given back.
   const auto until = Clock::now() + kPatience;
-  while (Status().held > static_cast<int64_t>(kLimit / 4) && Clock::now() < until) {
+  while (Status().held > static_cast<int64_t>(limit_ / 4) && Clock::now() < until) {
     std::this_thread::yield();
   }
-  EXPECT_LT(Status().held, static_cast<int64_t>(kLimit / 4));
+  EXPECT_LT(Status().held, static_cast<int64_t>(limit_ / 4));
   EXPECT_TRUE(honest.Send(TorchSocket::Set("after", "1")));
   EXPECT_EQ(honest.Get("after"), "1");
 }
 
-class ClientJobs : public MemoryTest {
+INSTANTIATE_TEST_SUITE_P(Bounds, MemoryTest, ::testing::ValuesIn(kMemoryBounds), NameOfBound);
+
+class ClientJobs : public BoundedServer {
  protected:
-  ClientJobs() : MemoryTest({"--no-client-jobs", "--memory-max", "256MiB"}) {}
+  ClientJobs()
+      : BoundedServer({.options = {"--no-client-jobs", "--memory-max", "256MiB"},
+                       .limit = 256 * kMiB}) {}
 };
 
 TEST_F(ClientJobs, Finding06_AreRefusedWhereTheOperatorSaysSo) {

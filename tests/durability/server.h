@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,13 @@ namespace lockstep {
 
 using Clock = std::chrono::steady_clock;
 
+// What sanitizers keep for themselves tells nothing of a process's memory.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // For anything to happen; far more than it takes.
 constexpr auto kPatience = std::chrono::seconds(90);
 
@@ -35,9 +43,10 @@ inline std::string Read(const std::string& path) {
 // One server after the other, on one directory and at one address.
 class Server {
  public:
-  // `job`: NAME=SIZE. `more`: options of the server.
-  explicit Server(std::string job, std::vector<std::string> more = {})
-      : job_(std::move(job)), more_(std::move(more)) {
+  // `job`: NAME=SIZE. `more`: options of the server. `address_space`: as by `ulimit -v`, in bytes;
+  // 0: as much as there is.
+  explicit Server(std::string job, std::vector<std::string> more = {}, rlim_t address_space = 0)
+      : job_(std::move(job)), more_(std::move(more)), address_space_(address_space) {
     char path[] = "/tmp/lockstep-restarts-XXXXXX";
     directory_ = mkdtemp(path);
     Start("127.0.0.1:0");
@@ -67,12 +76,15 @@ class Server {
     int status = 0;
     return waitpid(pid_, &status, WNOHANG) == 0;
   }
-  // How much memory it has now.
-  int64_t ResidentBytes() const {
-    std::istringstream statm(Read("/proc/" + std::to_string(pid_) + "/statm"));
-    int64_t pages = 0;
-    statm >> pages >> pages;
-    return pages * sysconf(_SC_PAGESIZE);
+  // The most memory that it ever had since it was started.
+  int64_t PeakBytes() const {
+    std::istringstream status(Read("/proc/" + std::to_string(pid_) + "/status"));
+    const std::string name = "VmHWM:";
+    for (std::string line; std::getline(status, line);) {
+      if (line.rfind(name, 0) == 0) return std::stoll(line.substr(name.size())) << 10;
+    }
+    ADD_FAILURE() << "the server is not there";
+    return 0;
   }
   // As an operator does; returns its exit code.
   int Terminate() {
@@ -100,12 +112,15 @@ class Server {
     const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(out, STDOUT_FILENO);
     dup2(out, STDERR_FILENO);
+    const rlimit limit = {.rlim_cur = address_space_, .rlim_max = address_space_};
+    if (address_space_ != 0 && setrlimit(RLIMIT_AS, &limit) != 0) _exit(126);
     execv(LOCKSTEP_SERVER_PROGRAM, arguments.data());
     _exit(127);
   }
 
   const std::string job_;
   const std::vector<std::string> more_;
+  const rlim_t address_space_;
   std::string directory_;
   std::string address_;
   pid_t pid_ = 0;
