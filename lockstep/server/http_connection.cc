@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "asio/buffer.hpp"
 #include "asio/write.hpp"
 
@@ -12,12 +13,41 @@ constexpr absl::Duration kLingerTime = absl::Seconds(1);
 
 }  // namespace
 
+HttpAnswerMemory::HttpAnswerMemory(runtime::MemoryAccount* account)
+    : account_(account),
+      bytes_max_(account == nullptr || account->limit() == 0 ? kBytesMax
+                                                             : account->limit() / kAccountPart),
+      share_(account, "HTTP", "answers that wait to be read") {}
+
+bool HttpAnswerMemory::Take(size_t bytes) {
+  if (bytes > kSmallBytes) {
+    if (bytes_ > kSmallBytes && bytes_ + bytes > bytes_max_) return false;
+    if (account_ != nullptr && !account_->Holds(bytes)) return false;
+  }
+  bytes_ += bytes;
+  share_.Set(bytes_);
+  return true;
+}
+
+void HttpAnswerMemory::GiveBack(size_t bytes) {
+  bytes_ -= bytes;
+  share_.Set(bytes_);
+}
+
+std::string HttpAnswerMemory::Refusal() const {
+  return absl::StrCat("answers of ", bytes_, " bytes wait until they are read ",
+                      "(http_answers_bytes_max ", bytes_max_,
+                      "), or the server's memory is full (memory_max); read them, or ask again "
+                      "later");
+}
+
 HttpConnection::HttpConnection(runtime::Loop& loop, asio::ip::tcp::socket socket,
-                               const Events& events)
+                               const Events& events, HttpAnswerMemory& memory)
     : socket_(std::move(socket)),
       deadline_(loop),
       events_(events),
-      reader_(preempt::HttpReader::Kind::kRequest, kRequestBytesMax) {}
+      reader_(preempt::HttpReader::Kind::kRequest, kRequestBytesMax),
+      memory_(memory) {}
 
 void HttpConnection::Start() {
   AnswerAfter(kRequestTime, HttpRefusal(408, "request_too_slow", "no whole request came in time"));
@@ -64,6 +94,11 @@ void HttpConnection::Answer(HttpAnswer answer) {
   if (state_ != State::kReading && state_ != State::kAsked) return;
   state_ = State::kAnswering;
   answer_ = Encode(answer, head_);
+  if (!memory_.Take(answer_.size())) {
+    answer_ = Encode(HttpRefusal(503, "memory_max", memory_.Refusal()), head_);
+    memory_.Take(answer_.size());
+  }
+  taken_ = answer_.size();
   deadline_.Arm(runtime::MonotonicNow() + kAnswerTime, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->End();
   });
@@ -72,7 +107,7 @@ void HttpConnection::Answer(HttpAnswer answer) {
                       if (self->state_ != State::kAnswering) return;
                       if (error) return self->End();
                       self->state_ = State::kLingering;
-                      self->answer_ = {};
+                      self->Release();
                       asio::error_code ignored;
                       self->socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
                       self->deadline_.Arm(runtime::MonotonicNow() + kLingerTime,
@@ -81,6 +116,11 @@ void HttpConnection::Answer(HttpAnswer answer) {
                                           });
                       self->Linger();
                     });
+}
+
+void HttpConnection::Release() {
+  memory_.GiveBack(std::exchange(taken_, 0));
+  std::string().swap(answer_);
 }
 
 void HttpConnection::Linger() {

@@ -11,9 +11,34 @@
 #include "asio/ip/tcp.hpp"
 #include "lockstep/preempt/http_wire.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/memory_account.h"
 #include "lockstep/server/http_request.h"
 
 namespace lockstep::server {
+
+// What all answers of a door together hold until they are read. Confined to the door's own loop.
+// Bounds: `http_answers_bytes_max`, a part of the account; one answer alone may be larger.
+class HttpAnswerMemory {
+ public:
+  // Of the account; and where it has no limit.
+  static constexpr uint64_t kAccountPart = 8;
+  static constexpr size_t kBytesMax = size_t{256} << 20;
+  // Answers up to here (refusals, health) are never refused.
+  static constexpr size_t kSmallBytes = size_t{16} << 10;
+
+  // `account` outlives it; null: none.
+  explicit HttpAnswerMemory(runtime::MemoryAccount* account);
+  // False, and nothing is taken: there is no room.
+  bool Take(size_t bytes);
+  void GiveBack(size_t bytes);
+  std::string Refusal() const;
+
+ private:
+  runtime::MemoryAccount* const account_;
+  const size_t bytes_max_;
+  size_t bytes_ = 0;
+  runtime::MemoryShare share_;
+};
 
 // Reads a request, hands it over, writes the answer, and ends. How many bytes come, and how often,
 // moves no deadline. Loop-confined to the door's own loop. Bounds: `kRequestBytesMax`,
@@ -35,7 +60,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     std::function<void(HttpConnection&)> ended;
   };
 
-  HttpConnection(runtime::Loop& loop, asio::ip::tcp::socket socket, const Events& events);
+  // `memory` outlives it.
+  HttpConnection(runtime::Loop& loop, asio::ip::tcp::socket socket, const Events& events,
+                 HttpAnswerMemory& memory);
+  ~HttpConnection() { Release(); }
 
   void Start();
   // The first answer counts.
@@ -57,6 +85,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Took(size_t bytes);
   // Until the other end has closed, so that no reset overtakes the answer.
   void Linger();
+  // The answer is gone.
+  void Release();
 
   asio::ip::tcp::socket socket_;
   runtime::Timer deadline_;
@@ -65,7 +95,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::array<char, 4096> buffer_;
   size_t received_ = 0;
   bool head_ = false;
+  HttpAnswerMemory& memory_;
   std::string answer_;
+  size_t taken_ = 0;  // of `memory_`
   State state_ = State::kReading;
 };
 

@@ -113,6 +113,7 @@ class HttpDoor::Impl {
       : server_loop_(loop),
         options_(std::move(options)),
         source_(std::make_shared<HttpSource>(std::move(source))),
+        memory_(options_.memory),
         inbox_(std::make_shared<Inbox>(loop_)),
         events_(
             {.request = [this](const auto& connection, auto request) { Take(connection, request); },
@@ -178,7 +179,7 @@ class HttpDoor::Impl {
     asio::error_code error;
     socket.assign(acceptor_.address().protocol(), fd, error);
     if (error) return;
-    auto connection = std::make_shared<HttpConnection>(loop_, std::move(socket), events_);
+    auto connection = std::make_shared<HttpConnection>(loop_, std::move(socket), events_, memory_);
     connections_.push_back(connection);
     connection->Start();
   }
@@ -334,7 +335,8 @@ class HttpDoor::Impl {
   runtime::Loop& server_loop_;
   const Options options_;
   const std::shared_ptr<HttpSource> source_;
-  runtime::Loop loop_;  // the door's own
+  HttpAnswerMemory memory_;  // outlives connections, the last of which go with the loop
+  runtime::Loop loop_;       // the door's own
   const std::shared_ptr<Inbox> inbox_;
   const HttpConnection::Events events_;
   // On the door's loop from here on.

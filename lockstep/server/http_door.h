@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/memory_account.h"
 #include "lockstep/runtime/peer_owner.h"
 #include "lockstep/server/server_view.h"
 #include "lockstep/wire/native/job_messages.h"
@@ -41,8 +42,8 @@ struct HttpSource {
 // its state. Bounds: `kConnectionsMax`, beyond which the one that has been sending its request for
 // longest is closed; `kViewsMax` copies of the state
 // at a time for pages that wait for the disk, and for those that do not; those of HttpConnection
-// for each request; and a server's loop that does not answer within `patience` is answered for with
-// 503.
+// for each request, and of HttpAnswerMemory for what all answers hold, beyond which one is 503; and
+// a server's loop that does not answer within `patience` is answered for with 503.
 class HttpDoor {
  public:
   static constexpr size_t kConnectionsMax = 64;  // `http_connections_max`
@@ -54,6 +55,8 @@ class HttpDoor {
     std::vector<std::string> names;
     runtime::AllowedPeers allowed = {};
     absl::Duration patience = absl::Seconds(5);
+    // What answers hold until they are read is in this account, which outlives the door.
+    runtime::MemoryAccount* memory = nullptr;
   };
 
   // Binds and serves at once; the loop may begin later. The loop outlives the door, and what

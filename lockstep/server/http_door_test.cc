@@ -38,7 +38,8 @@ class HttpDoorTest : public ::testing::Test {
     runner_.join();
   }
 
-  void Serve(absl::Duration patience = absl::Seconds(60)) {
+  void Serve(absl::Duration patience = absl::Seconds(60),
+             runtime::MemoryAccount* memory = nullptr) {
     HttpSource source = {
         .view =
             [this](const std::string& job, HttpSource::Viewed viewed) {
@@ -54,6 +55,11 @@ class HttpDoorTest : public ::testing::Test {
                    .state = wire::native::AttemptState::kRunning,
                    .members = {{.name = "task/0#1", .condition = MemberCondition::kConnected}},
                    .barriers = {{.id = "b", .waiting = {0}}}}};
+              if (members_ > 0) {
+                const wire::native::MemberStatus one = view.status.jobs[0].members[0];
+                view.status.jobs[0].size = static_cast<int32_t>(members_);
+                view.status.jobs[0].members.assign(members_, one);
+              }
               view.counts = {{}};
               view.not_ready = not_ready_;
               viewed(std::move(view));
@@ -71,7 +77,8 @@ class HttpDoorTest : public ::testing::Test {
     auto door = HttpDoor::Listen(loop_,
                                  {.listen = {.host = "127.0.0.1", .port = 0},
                                   .names = {"coordinator.example"},
-                                  .patience = patience},
+                                  .patience = patience,
+                                  .memory = memory},
                                  std::move(source));
     ASSERT_TRUE(door.ok()) << door.status();
     door_ = *std::move(door);
@@ -125,6 +132,7 @@ class HttpDoorTest : public ::testing::Test {
   std::thread runner_;
   std::vector<std::string> not_ready_;
   bool durable_ = true;
+  size_t members_ = 0;  // of the job; 0: as it stands there
   bool disk_hangs_ = false;
   std::vector<HttpSource::Release> held_;
   std::unique_ptr<HttpDoor> door_;
@@ -263,6 +271,33 @@ TEST_F(HttpDoorTest, Finding04_ARequestIsBounded) {
   const std::string head = Ask("HEAD /healthz HTTP/1.0\r\n\r\n");
   EXPECT_THAT(head, HasSubstr("200 OK"));
   EXPECT_TRUE(head.ends_with("\r\n\r\n")) << head;
+}
+
+TEST_F(HttpDoorTest, Finding04_AnswersThatNobodyReadsAreInTheAccount) {
+  members_ = 60'000;
+  runtime::MemoryAccount memory(uint64_t{256} << 20);
+  const std::string ask = "GET /v1/status.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  Serve(absl::Seconds(60), &memory);
+  const runtime::UniqueFd unread = Dial();
+  Say(unread, ask);
+  while (memory.held() < 16'000'000) std::this_thread::yield();
+  // One alone may be as long as it is. Others have to fit in beside it.
+  std::vector<runtime::UniqueFd> others;
+  for (int i = 0; i < 8; ++i) {
+    others.push_back(Dial());
+    Say(others.back(), ask);
+  }
+  EXPECT_THAT(Ask(ask), HasSubstr("503 "));
+  EXPECT_LE(memory.held(), uint64_t{2} * (32 << 20));
+  EXPECT_EQ(Get("/healthz")->body, "ok\n");
+  for (const runtime::UniqueFd& each : others) {
+    const std::string heard = Hear(each);
+    EXPECT_TRUE(heard.starts_with("HTTP/1.1 200") || heard.find("http_answers_bytes_max") < 2000);
+  }
+  EXPECT_THAT(Hear(unread).substr(0, 100), HasSubstr("200 OK"));
+  while (memory.held() > 0) std::this_thread::yield();
+  EXPECT_EQ(Get("/v1/status.json")->status, 200);
+  door_.reset();
 }
 
 TEST_F(HttpDoorTest, Finding04_ANameThatIsNotOursIsRefused) {
