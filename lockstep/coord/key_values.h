@@ -45,8 +45,8 @@ namespace lockstep::coord {
 // it leaves; (3) `bytes` is the sum over all keys and values; (4) every change is in a record.
 //
 // Threads: thread-compatible. Bounds: keys_max, key_bytes_max, value_bytes_max, store_bytes_max,
-// list_bytes_max, page_bytes_max, long_deletions_max; what goes over one is refused and changes nothing. Time: a key
-// with a ttl goes when it is due, not before `ReachDeadline` is called.
+// list_bytes_max, page_bytes_max, long_deletions_max; what goes over one is refused and changes
+// nothing. Time: a key with a ttl goes when it is due, not before `ReachDeadline` is called.
 class KeyValues {
  public:
   // Long deletions that are on at a time: `long_deletions_max`.
