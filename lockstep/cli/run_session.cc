@@ -165,7 +165,7 @@ class Session : public launch::LaunchHost {
   void NoticeSignal(int signal) override { notices_->TakeSignal(signal); }
   void Restarting(int32_t restarts) override;
   void TellFailure(const launch::FailureTold& failure) override {
-    crew_->TellFailed(failure.text, failure.exit_code);
+    crew_->TellFailed(failure.text, failure.exit_code, failure.failure);
   }
   void AttemptOver(const launch::AttemptOver& over) override {
     crew_->TellOver(over.exit_code, over.again, over.text);

@@ -229,7 +229,7 @@ void Crew::On(Time now, const CrewNodeFailed& event, CrewEffects& out) {
                    event.exit_code, /*failure=*/true, out);
   }
   CallOff(now, absl::StrCat(Name(*node), ": ", event.text), event.exit_code, /*failure=*/true, out,
-          event.text);
+          event.failure.empty() ? event.text : event.failure);
 }
 
 void Crew::On(Time now, const CrewNodeOver& event, CrewEffects& out) {

@@ -78,6 +78,7 @@ struct CrewNodeFailed {
   int64_t attempt = 0;
   std::string text;  // who and how
   int32_t exit_code = 1;
+  std::string failure = {};  // how alone, to compare it with others; empty: the text
 };
 // All of its processes have ended. `again`: they were preempted and go on in another attempt.
 struct CrewNodeOver {

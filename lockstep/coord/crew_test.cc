@@ -376,6 +376,23 @@ TEST_F(CrewTest, TheSameFailureThriceEndsTheRunWhereEachCameSoon) {
   }
 }
 
+TEST_F(CrewTest, FailuresAreTheSameHoweverTheyAreTold) {
+  template_.max_restarts = 50;
+  template_.restart_backoff = absl::ZeroDuration();
+  Come(1);
+  Come(2);
+  for (const char* how : {"raised", "ended with exit code 1 after 0.2 s:", "raised"}) {
+    EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
+    Do(CrewNodeFailed{.node = NodeId(2),
+                      .attempt = nodes_[2].attempt,
+                      .text = absl::StrCat("task/1 ", how, " ValueError"),
+                      .failure = "ValueError"});
+    Over(1, 143);
+    Over(2, 1);
+  }
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
+}
+
 TEST_F(CrewTest, OtherFailuresBetweenAreNotTheSame) {
   template_.max_restarts = 50;
   template_.restart_backoff = absl::ZeroDuration();

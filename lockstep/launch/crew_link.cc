@@ -139,8 +139,11 @@ void CrewLink::Take(const PollCrewReply& reply) {
   callbacks_.told(reply);
 }
 
-void CrewLink::TellFailed(std::string text, int32_t exit_code) {
-  Tell({.word = CrewWord::kFailed, .text = std::move(text), .exit_code = exit_code});
+void CrewLink::TellFailed(std::string text, int32_t exit_code, std::string failure) {
+  Tell({.word = CrewWord::kFailed,
+        .text = std::move(text),
+        .exit_code = exit_code,
+        .failure = std::move(failure)});
 }
 
 void CrewLink::TellOver(int32_t exit_code, bool again, std::string text) {

@@ -46,8 +46,8 @@ class CrewLink {
 
   void Start();
 
-  // A process failed, and with it the attempt.
-  void TellFailed(std::string text, int32_t exit_code);
+  // A process failed, and with it the attempt; `failure`: how, without who and when.
+  void TellFailed(std::string text, int32_t exit_code, std::string failure = "");
   // All processes of the attempt have ended; `text`: what that exit code means, if it is no
   // failure.
   void TellOver(int32_t exit_code, bool again, std::string text = "");

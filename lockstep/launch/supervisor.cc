@@ -364,7 +364,7 @@ void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effect
   first_failure_ = exit_code;
   first_failure_at_ = now;
   first_failure_text_ = sentence;
-  if (TellsOthers()) out.failure = {first_failed_, sentence, exit_code};
+  if (TellsOthers()) out.failure = {first_failed_, sentence, exit_code, FailureText()};
   int running = CountRunning();
   if (running > 0 && escalation_ == Escalation::kNone) {
     if (first_failed_ && At(*first_failed_).state == ProcessState::kRunning) --running;

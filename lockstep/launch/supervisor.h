@@ -171,6 +171,7 @@ struct FailureTold {
   std::optional<MemberIndex> member;
   std::string text;
   int exit_code = 0;
+  std::string failure = {};  // how alone, without who and when
 };
 
 // How an attempt ended for the processes of this node.

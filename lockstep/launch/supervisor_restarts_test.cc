@@ -323,6 +323,7 @@ TEST_F(NodesTest, TheOthersHearOfAFailureAtOnceAndDecideWhatFollows) {
   ASSERT_TRUE(failed.failure.has_value());
   EXPECT_EQ(failed.failure->member, M(3));
   EXPECT_EQ(failed.failure->exit_code, 6);
+  EXPECT_EQ(failed.failure->failure, "ended with exit code 6: ") << "without who and when";
   EXPECT_THAT(failed.failure->text, HasSubstr("task/3 (pid 101) ended with exit code 6"));
   Pass(options_.settle);
   const Effects over = End(2, {0, SIGTERM});

@@ -169,7 +169,8 @@ void CrewHost::TellCrew(const link::Request& request, link::Responder responder)
       Handle(*one, coord::CrewNodeFailed{.node = node,
                                          .attempt = message->attempt,
                                          .text = message->text,
-                                         .exit_code = message->exit_code});
+                                         .exit_code = message->exit_code,
+                                         .failure = message->failure});
     } else if (message->word == CrewWord::kOver) {
       Handle(*one, coord::CrewNodeOver{.node = node,
                                        .attempt = message->attempt,

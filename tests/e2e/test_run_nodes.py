@@ -110,6 +110,16 @@ def test_two_nodes_make_one_world_and_end_together(node, tmp_path):
         assert "all 2 nodes succeeded" in command.text()
 
 
+def test_use_a07_a_failure_that_comes_at_once_each_time_uses_up_no_more_than_three_attempts(node):
+    nodes = [node("--max-restarts", 50, "--restart-backoff", "10ms", code="import not_there")
+             for _ in range(2)]
+    for one in nodes:
+        assert one.end() == 1, one.text()
+        assert "giving up: the same failure 3 times, each within 10s of the start" in one.err[-1]
+        assert sum(": node " in line and "attempt" in line and "members" in line
+                   for line in one.err) == 3, one.text()
+
+
 def test_tensorflow_is_told_of_the_processes_of_all_nodes(node):
     code = "import json, os; print('told', os.environ['RANK'], os.environ['TF_CONFIG'], flush=True)"
     nodes = [node(code=code), node(code=code)]

@@ -131,6 +131,7 @@ struct TellCrew {
   std::string text;
   int32_t exit_code = 0;
   bool again = false;
+  std::string failure;
 
   friend bool operator==(const TellCrew&, const TellCrew&) = default;
   static constexpr std::string_view kName = "lockstep.v1.TellCrew";
@@ -140,7 +141,8 @@ struct TellCrew {
         Field(3, "attempt", &TellCrew::attempt, kCheckedNumber), Field(4, "word", &TellCrew::word),
         Field(5, "text", &TellCrew::text, kSentenceBytes),
         Field(6, "exit_code", &TellCrew::exit_code, kAnyNumber),
-        Field(7, "again", &TellCrew::again));
+        Field(7, "again", &TellCrew::again),
+        Field(8, "failure", &TellCrew::failure, kSentenceBytes));
   }
 };
 
