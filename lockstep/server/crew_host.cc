@@ -26,6 +26,11 @@ constexpr int64_t kInstructionsMax = int64_t{1} << 53;
 // The longest that a launcher may wait for the others.
 constexpr absl::Duration kJoinTimeoutMax = absl::Hours(24 * 365);
 
+// What a crew costs beside its nodes, and a node beside its texts.
+constexpr size_t kCrewBytes = 2048;
+constexpr size_t kNodeBytes = 1024;
+constexpr size_t kTextBytes = 32;
+
 absl::Duration Bounded(int64_t microseconds) {
   return std::clamp(absl::Microseconds(microseconds), absl::ZeroDuration(), kJoinTimeoutMax);
 }
@@ -113,6 +118,7 @@ void CrewHost::Poll(const link::Request& request, link::Responder responder) {
         "invalid_argument"));
   }
   One* one = Find(message->job);
+  if (absl::Status status = CheckRoom(one, *message); !status.ok()) return responder.Fail(status);
   const bool begins = one == nullptr || one->crew.empty();
   int64_t attempts_before = 0;
   if (begins) {
@@ -136,7 +142,7 @@ void CrewHost::Poll(const link::Request& request, link::Responder responder) {
         "limit_exceeded"));
   }
   if (one == nullptr) {
-    auto made = std::make_unique<One>(loop_, message->job);
+    auto made = std::make_unique<One>(loop_, memory_, message->job);
     one = made.get();
     crews_.emplace(message->job, std::move(made));
   }
@@ -153,10 +159,45 @@ void CrewHost::Poll(const link::Request& request, link::Responder responder) {
   if (speaker.one == nullptr) ++one->speakers[node];
   speaker.one = one;
   speaker.node = node;
+  SetCost(*one, node, CostOf(*message));
   const CallId call(++last_call_);
   speaker.calls[request.id] = call;
   calls_.emplace(call, Call{one, std::move(responder)});
   Handle(*one, ToPoll(*message, call));
+}
+
+CrewHost::Cost CrewHost::CostOf(const PollCrew& message) {
+  Cost cost;
+  for (const std::string& each : message.addresses) cost.addresses += kTextBytes + each.size();
+  cost.all = kNodeBytes + message.host.size() + message.run.size() + cost.addresses;
+  return cost;
+}
+
+absl::Status CrewHost::CheckRoom(const One* one, const PollCrew& message) const {
+  size_t known = 0;
+  if (one != nullptr) {
+    const auto node = one->costs.find(coord::NodeId(message.node));
+    if (node != one->costs.end()) known = node->second.all;
+  }
+  const size_t bytes = CostOf(message).all;
+  if (bytes <= known || memory_.HasRoom(bytes - known)) return absl::OkStatus();
+  // Who takes part in an attempt and comes back is no new work.
+  if (message.attempt > 0 && memory_.HasReserve()) return absl::OkStatus();
+  return WithReason(absl::ResourceExhaustedError(memory_.Refusal(bytes - known)), "memory_max");
+}
+
+void CrewHost::SetCost(One& one, coord::NodeId node, Cost cost) {
+  Cost& is = one.costs[node];
+  one.sum.all += cost.all - is.all;
+  one.sum.addresses += cost.addresses - is.addresses;
+  is = cost;
+}
+
+void CrewHost::CountMemory(One& one) {
+  const size_t nodes = one.costs.size();
+  // Each is told the addresses of all, and why an attempt is over, until it has seen it.
+  const size_t told = nodes <= coord::kCrewAddressesMax ? one.sum.addresses : 0;
+  one.share.Set(kCrewBytes + one.sum.all + nodes * (told + one.text_bytes));
 }
 
 void CrewHost::TellCrew(const link::Request& request, link::Responder responder) {
@@ -165,6 +206,7 @@ void CrewHost::TellCrew(const link::Request& request, link::Responder responder)
   const coord::NodeId node(message->node);
   // Of a crew that is not known nothing can be changed: its launchers come back by themselves.
   if (One* const one = Find(message->job); one != nullptr) {
+    one->text_bytes = std::max(one->text_bytes, message->text.size());
     if (message->word == CrewWord::kFailed) {
       Handle(*one, coord::CrewNodeFailed{.node = node,
                                          .attempt = message->attempt,
@@ -187,6 +229,7 @@ void CrewHost::TellCrew(const link::Request& request, link::Responder responder)
 void CrewHost::Handle(One& one, const coord::CrewEvent& event) {
   const coord::CrewEffects effects = one.crew.Handle(runtime::MonotonicNow(), event);
   one.timer.Arm(one.crew.NextDeadline(), [this, &one] { Handle(one, coord::CrewDeadline{}); });
+  CountMemory(one);
   if (effects.begins) began_(one.job, {.size = *effects.begins});
   for (const coord::CrewReply& reply : effects.replies) Answer(reply);
   for (const std::string& sentence : effects.sentences) tell_(one.job, sentence);
@@ -235,6 +278,8 @@ void CrewHost::Ended(link::LinkId link) {
   // It may have come back over another link already.
   if (--links->second > 0) return;
   one.speakers.erase(links);
+  SetCost(one, speaker.node, {});
+  one.costs.erase(speaker.node);
   Handle(one, coord::CrewNodeBroke{speaker.node});
 }
 

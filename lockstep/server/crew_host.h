@@ -9,11 +9,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/coord/crew.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/link/server.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/memory_account.h"
+#include "lockstep/wire/native/crew_messages.h"
 
 namespace lockstep::server {
 
@@ -25,7 +28,7 @@ inline constexpr size_t kCrewsMax = 1000;
 // kept on disk: launchers that come back to a server that was started again say where they are.
 //
 // Threads: loop-confined. `loop` must outlive it. Bounds: kCrewsMax, each a job's in which somebody
-// is; a crew that all have left is forgotten.
+// is; a crew that all have left is forgotten. The account of memory, in which they are.
 class CrewHost {
  public:
   // Where sentences for operators go: of which job.
@@ -35,8 +38,11 @@ class CrewHost {
   // What the job has to know, before the launchers do.
   using Began = std::function<void(const std::string& job, const coord::RunBegan& fact)>;
 
-  CrewHost(runtime::Loop& loop, LastAttempt last_attempt, Began began, Tell tell)
+  // What they hold is in `memory`, which outlives it.
+  CrewHost(runtime::Loop& loop, runtime::MemoryAccount& memory, LastAttempt last_attempt,
+           Began began, Tell tell)
       : loop_(loop),
+        memory_(memory),
         last_attempt_(std::move(last_attempt)),
         began_(std::move(began)),
         tell_(std::move(tell)) {}
@@ -54,13 +60,24 @@ class CrewHost {
   void Stop();
 
  private:
+  struct Cost {
+    size_t all = 0;
+    size_t addresses = 0;  // of that
+  };
   struct One {
-    One(runtime::Loop& loop, std::string name) : job(std::move(name)), timer(loop) {}
+    One(runtime::Loop& loop, runtime::MemoryAccount& memory, std::string name)
+        : job(std::move(name)),
+          timer(loop),
+          share(&memory, absl::StrCat("job '", job, "'"), "launchers of its nodes") {}
     const std::string job;
     coord::Crew crew{coord::CrewOptions{}};
     int64_t attempts_before = 0;  // of the job, when the run began
     runtime::Timer timer;
     std::map<coord::NodeId, size_t> speakers;  // links that speak for a node
+    std::map<coord::NodeId, Cost> costs;       // of each that speaks, as it last said
+    Cost sum;                                  // of all of those
+    size_t text_bytes = 0;                     // of the longest failure that was told
+    runtime::MemoryShare share;
   };
   struct Call {
     One* one;
@@ -75,6 +92,11 @@ class CrewHost {
   void Poll(const link::Request& request, link::Responder responder);
   void TellCrew(const link::Request& request, link::Responder responder);
   One* Find(const std::string& job);
+  static Cost CostOf(const wire::native::PollCrew& message);
+  // The refusal of a launcher that is new, or says more than before, when there is no room for it.
+  absl::Status CheckRoom(const One* one, const wire::native::PollCrew& message) const;
+  static void SetCost(One& one, coord::NodeId node, Cost cost);
+  static void CountMemory(One& one);
   void Handle(One& one, const coord::CrewEvent& event);
   void Answer(const coord::CrewReply& reply);
   // Forgets the crew, soon, if nobody is in it and no link speaks for it.
@@ -82,6 +104,7 @@ class CrewHost {
   void FreeEmpty();
 
   runtime::Loop& loop_;
+  runtime::MemoryAccount& memory_;
   const LastAttempt last_attempt_;
   const Began began_;
   const Tell tell_;

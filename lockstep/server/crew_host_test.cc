@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "lockstep/link/client.h"
 #include "lockstep/server/server.h"
+#include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/crew_kinds.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/job_messages.h"
@@ -109,6 +110,60 @@ TEST_F(CrewHostTest, TwoLaunchersBeginTogetherAndAFailureReachesTheOther) {
   second->Say(CrewWord::kOver, 137);
   EXPECT_EQ(second->Next()->step, CrewStep::kCalledOff);
   EXPECT_EQ(second->Next()->job_attempt, 2);
+}
+
+TEST(CrewHost, Finding08_CrewsAreInTheAccountAndRefusedByName) {
+  struct Answers final : link::Responder::Sink {
+    void Answer(link::LinkId, link::RequestKind, uint64_t, link::Payload payload) override {
+      last = std::move(payload);
+    }
+    std::optional<link::Payload> last;
+  };
+  runtime::Loop loop;
+  runtime::MemoryAccount memory(uint64_t{8} << 20);
+  const auto answers = std::make_shared<Answers>();
+  CrewHost crews(
+      loop, memory, [](const std::string&) -> absl::StatusOr<int64_t> { return 0; },
+      [](const std::string&, const coord::RunBegan&) {},
+      [](const std::string&, const std::string&) {});
+  uint64_t last = 0;
+  const auto poll = [&](uint64_t node) {
+    PollCrew message = {.job = "digits",
+                        .node = node,
+                        .host = std::string(200, 'h'),
+                        .pid = 1,
+                        .processes = 2,
+                        .nodes_least = 2,
+                        .nodes_most = 2,
+                        .join_timeout_us = absl::ToInt64Microseconds(kPatience),
+                        .addresses = {std::string(100, 'a'), std::string(100, 'b')}};
+    constexpr auto kKind = wire::native::KindOf<PollCrew>::kKind;
+    answers->last.reset();
+    crews.Take({.link = link::LinkId(node),
+                .id = ++last,
+                .kind = kKind,
+                .payload = wire::native::Encode(message)},
+               link::Responder(answers, link::LinkId(node), kKind, last));
+  };
+  const auto refusal = [&]() -> absl::Status {
+    if (!answers->last || !answers->last->failed) return absl::OkStatus();
+    const auto error = wire::native::Decode<wire::native::ErrorReply>(answers->last->bytes);
+    return error.ok() ? wire::native::ToStatus(*error) : error.status();
+  };
+  poll(1);
+  EXPECT_TRUE(refusal().ok()) << refusal();
+  EXPECT_GT(memory.held(), 400u);
+  {
+    runtime::MemoryShare others(&memory, "others", "keys");
+    others.Set(memory.limit() / 100 * 95);
+    poll(2);
+    EXPECT_EQ(wire::native::ReasonOf(refusal()), "memory_max");
+    // Who is in it already costs nothing more.
+    poll(1);
+    EXPECT_TRUE(refusal().ok()) << refusal();
+  }
+  crews.JobDeleted("digits", absl::NotFoundError("deleted"));
+  EXPECT_EQ(memory.held(), 0u);
 }
 
 TEST_F(CrewHostTest, ALauncherWhoseLinkEndsIsMissed) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <random>
-#include <type_traits>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -30,6 +29,13 @@ constexpr size_t kCheckedAtOnceBytes = size_t{64} << 10;
 constexpr int kNotices = 100;
 constexpr absl::Duration kNoticesInterval = absl::Seconds(10);
 constexpr size_t kEndedProcessesMax = 1000;
+// What a worker that is known costs, and a request that is parked.
+constexpr size_t kWorkerBytes = 2048;
+constexpr size_t kCallBytes = 512;
+// What an iteration costs that is opened, with a consumer.
+constexpr size_t kOpenBytes = 8192;
+// A snapshot of the journal has all of them once more.
+constexpr size_t kCopiesKept = 2;
 
 dispatch::Options Completed(dispatch::Options options, bool keeps) {
   std::random_device random;
@@ -55,13 +61,19 @@ struct DataHost::Checked {
 };
 
 DataHost::DataHost(runtime::Loop& loop, dispatch::Options options, bool keeps, CommitQueue& commits,
-                   Tell tell)
+                   size_t journal_queue_bytes_max, runtime::MemoryAccount& memory, Tell tell)
     : loop_(loop),
       commits_(commits),
+      memory_(memory),
       tell_(std::move(tell)),
+      definition_bytes_max_(options.definition_bytes_max),
+      journal_queue_bytes_max_(journal_queue_bytes_max),
       dispatcher_(Completed(std::move(options), keeps)),
       timer_(loop),
       watch_(loop),
+      share_(&memory, "the data service", "datasets"),
+      iterations_share_(&memory, "the data service", "iterations and consumers"),
+      view_timer_(loop),
       notices_(kNotices, kNoticesInterval) {}
 
 DataHost::~DataHost() {
@@ -89,12 +101,63 @@ void DataHost::TakeAs(const link::Request& request, link::Responder responder, T
   const CallId call = Open(request, std::move(responder));
   auto event = native::EventOf(*message, call);
   if (!event.ok()) return Refuse(call, native::WithReason(event.status(), "invalid_argument"));
+  if (!HasRoomFor(call, *event)) return;
   // Who was refused does not speak for the worker or consumer that it names.
   auto accepted = then(*event);
   if (Handle(*std::move(event), call)) accepted();
 }
 
 void DataHost::Take(link::Request request, link::Responder responder) {
+  if (MustWait(request)) return Wait(std::move(request), std::move(responder));
+  TakeUp(std::move(request), std::move(responder));
+}
+
+bool DataHost::Crowded() const {
+  return keeps_ && commits_.queued_bytes() >= journal_queue_bytes_max_ && !commits_.idle();
+}
+
+bool DataHost::MustWait(const link::Request& request) const {
+  return request.payload.size() > kSmallRequestBytes && Crowded();
+}
+
+void DataHost::Wait(link::Request request, link::Responder responder) {
+  const size_t bytes = request.payload.size();
+  if (waiting_bytes_ + bytes > journal_queue_bytes_max_ && !waiting_.empty()) {
+    ++counters_.refused;
+    return responder.Fail(native::WithReason(
+        absl::ResourceExhaustedError(absl::StrCat(
+            "the disk does not keep up: ", commits_.queued_bytes(), " bytes wait for it, and ",
+            waiting_bytes_, " more of the data service behind them (journal_queue_bytes_max ",
+            journal_queue_bytes_max_, "); nothing was changed, try again later")),
+        dispatch::reason::kLimitReached));
+  }
+  waiting_bytes_ += bytes;
+  // Their texts are the link's, which may be gone by then.
+  request.who = {};
+  request.peer = {};
+  waiting_.push_back({std::move(request), std::move(responder)});
+  CountMemory();
+  if (waiting_.size() == 1) AwaitDisk();
+}
+
+// When all that was handed in until now is durable, there may be room.
+void DataHost::AwaitDisk() {
+  commits_.Follow([this, alive = std::weak_ptr(alive_)](bool durable) {
+    if (alive.expired()) return;
+    while (!waiting_.empty() && (!durable || !Crowded())) TakeUpFirst();
+    if (!waiting_.empty()) AwaitDisk();
+  });
+}
+
+void DataHost::TakeUpFirst() {
+  Waiting first = std::move(waiting_.front());
+  waiting_.pop_front();
+  waiting_bytes_ -= first.request.payload.size();
+  CountMemory();
+  TakeUp(std::move(first.request), std::move(first.responder));
+}
+
+void DataHost::TakeUp(link::Request request, link::Responder responder) {
   switch (request.kind) {
     case native::KindOf<native::RegisterDataset>::kKind:
       return Register(request, std::move(responder));
@@ -109,11 +172,12 @@ void DataHost::Take(link::Request request, link::Responder responder) {
       return;
     }
     case native::KindOf<native::DataStatus>::kKind: {
-      auto answer = native::Encode(native::FromDataView(View()));
-      return commits_.Follow(
-          [responder = std::move(responder), answer = std::move(answer)](bool durable) mutable {
-            durable ? responder.Answer(std::move(answer)) : responder.Fail(ServerEnds());
-          });
+      return AskView([this, responder = std::move(responder)](SharedView view) mutable {
+        commits_.Follow([responder = std::move(responder), view](bool durable) mutable {
+          if (!durable) return responder.Fail(ServerEnds());
+          responder.Send({.failed = false, .bytes = "", .shared = std::move(view)});
+        });
+      });
     }
     case native::KindOf<native::OpenIteration>::kKind:
       return TakeAs<native::OpenIteration>(request, std::move(responder),
@@ -153,6 +217,24 @@ void DataHost::Register(const link::Request& request, link::Responder responder)
   }
   const CallId call = Open(request, std::move(responder));
   const size_t bytes = message->definition.data.size();
+  // Before it is looked at, which costs more than its bytes.
+  if (bytes > definition_bytes_max_) {
+    return Refuse(call, native::WithReason(
+                            absl::ResourceExhaustedError(absl::StrCat(
+                                "the definition has ", bytes,
+                                " bytes (definition_bytes_max: ", definition_bytes_max_, ")")),
+                            dispatch::reason::kLimitReached));
+  }
+  if (!HasRoom(call, bytes)) return;
+  if (checked_bytes_ > 0 && checked_bytes_ + bytes > kCheckedBytesMax) {
+    return Refuse(call,
+                  native::WithReason(
+                      absl::ResourceExhaustedError(absl::StrCat(
+                          "definitions of ", checked_bytes_, " bytes are being checked already ",
+                          "(definitions_checked_bytes_max: ", kCheckedBytesMax,
+                          "); nothing was changed, try again later")),
+                      dispatch::reason::kLimitReached));
+  }
   auto check = [call, message = *std::move(message)]() mutable {
     Checked checked;
     auto definition = native::DecodeDefinition(message.definition.data);
@@ -174,9 +256,14 @@ void DataHost::Register(const link::Request& request, link::Responder responder)
     return checked;
   };
   if (bytes <= kCheckedAtOnceBytes) return Registered(call, check());
-  OffLoop([this, alive = std::weak_ptr(alive_), call, check = std::move(check)]() mutable {
-    loop_.Post([this, alive = std::move(alive), call, checked = check()]() mutable {
-      if (!alive.expired()) Registered(call, std::move(checked));
+  checked_bytes_ += bytes;
+  CountMemory();
+  OffLoop([this, alive = std::weak_ptr(alive_), call, bytes, check = std::move(check)]() mutable {
+    loop_.Post([this, alive = std::move(alive), call, bytes, checked = check()]() mutable {
+      if (alive.expired()) return;
+      checked_bytes_ -= bytes;
+      CountMemory();
+      Registered(call, std::move(checked));
     });
   });
 }
@@ -188,6 +275,70 @@ void DataHost::Registered(CallId call, Checked checked) {
   found->second.identity = checked.event.identity;
   found->second.element_spec = checked.event.element_spec;
   Handle(std::move(checked.event));
+}
+
+bool DataHost::HasRoom(CallId call, size_t bytes) {
+  // As it came, as it is kept, and as an entry of the journal.
+  const size_t copies = keeps_ && commits_.keeps() ? 1 + kCopiesKept : 2;
+  if (memory_.HasRoom(copies * bytes)) return true;
+  RefuseForMemory(call, copies * bytes);
+  return false;
+}
+
+bool DataHost::HasRoomFor(CallId call, const dispatch::OpenIteration& request) {
+  // Who goes on where it was is no new work.
+  const bool comes_back = !request.have.empty() || request.from.has_value();
+  if (comes_back && memory_.HasReserve()) return true;
+  return HasRoom(call, kOpenBytes + request.spec.cursor.size());
+}
+
+bool DataHost::HasRoomFor(CallId call, const dispatch::WorkerPoll& request) {
+  size_t manifests = 0;
+  for (const dispatch::ResolveReport& each : request.resolved) manifests += each.manifest.size();
+  if (manifests > 0) return HasRoom(call, manifests);
+  // One that comes back after its link broke is not known here, and no new work.
+  if (link_of_worker_.contains(request.worker) || memory_.HasReserve()) return true;
+  RefuseForMemory(call, kWorkerBytes);
+  return false;
+}
+
+void DataHost::RefuseForMemory(CallId call, size_t bytes) {
+  Refuse(call, native::WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                      memory_.Refusal(bytes), "; nothing was changed")),
+                                  "memory_max"));
+}
+
+void DataHost::CountMemory() {
+  const size_t copies = keeps_ && commits_.keeps() ? kCopiesKept : 1;
+  share_.Set(copies * kept_.datasets() + checked_bytes_ + waiting_bytes_ +
+             (view_ ? view_->size() : 0));
+  iterations_share_.Set(copies * kept_.iterations() + link_of_worker_.size() * kWorkerBytes +
+                        calls_.size() * kCallBytes);
+}
+
+void DataHost::AskView(Viewed viewed) {
+  viewers_.push_back(std::move(viewed));
+  if (viewers_.size() > 1) return;
+  const Time now = runtime::MonotonicNow();
+  if (now >= next_view_ || (view_is_current_ && view_ != nullptr)) return MakeView();
+  view_timer_.Arm(next_view_, [this] { MakeView(); });
+}
+
+void DataHost::MakeView() {
+  const Time begin = runtime::MonotonicNow();
+  if (!view_is_current_ || begin >= next_view_) {
+    view_ = std::make_shared<const std::string>(
+        native::Encode(native::FromDataView(dispatcher_.GetView(begin))));
+    const Time end = runtime::MonotonicNow();
+    next_view_ = end + std::max(kViewEvery, kViewPart * (end - begin));
+    view_is_current_ = true;
+    CountMemory();
+  }
+  // They may ask again at once.
+  std::vector<Viewed> all = std::move(viewers_);
+  viewers_.clear();
+  const SharedView view = view_;
+  for (Viewed& each : all) each(view);
 }
 
 CallId DataHost::Open(const link::Request& request, link::Responder responder) {
@@ -214,6 +365,16 @@ void DataHost::Refuse(CallId call, const absl::Status& why) {
 }
 
 void DataHost::Cancelled(link::LinkId link, uint64_t id) {
+  const auto waits = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& each) {
+    return each.request.link == link && each.request.id == id;
+  });
+  if (waits != waiting_.end()) {
+    waits->responder.Fail(native::WithReason(
+        absl::CancelledError("the caller does not wait any more"), "cancelled"));
+    waiting_bytes_ -= waits->request.payload.size();
+    waiting_.erase(waits);
+    return CountMemory();
+  }
   const auto speaker = speakers_.find(link);
   if (speaker == speakers_.end()) return;
   const auto call = speaker->second.calls.find(id);
@@ -225,6 +386,14 @@ void DataHost::Cancelled(link::LinkId link, uint64_t id) {
 }
 
 void DataHost::Ended(link::LinkId link) {
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    const auto waits = next++;
+    if (waits->request.link != link) continue;
+    waits->responder.Answer({});  // swallowed
+    waiting_bytes_ -= waits->request.payload.size();
+    waiting_.erase(waits);
+  }
+  CountMemory();
   auto node = speakers_.extract(link);
   if (node.empty()) return;
   const Speaker& speaker = node.mapped();
@@ -262,11 +431,15 @@ void DataHost::ConsumerSpeaks(link::LinkId link, const ConsumerKey& key) {
   link_of_consumer_[key] = link;
   speakers_[link].consumers.insert(key);
   watch_.Forget(static_cast<uint64_t>(key.second.value()));
+  if (lost_members_.empty()) return;
+  const auto process = dispatcher_.ProcessOf(key.first, key.second);
+  if (process) lost_members_.erase({process->host, process->pid});
 }
 
 void DataHost::WatchConsumer(const dispatch::ConsumerProcess& process) {
   const dispatch::ConsumerEnded fact{process.iteration, process.consumer, process.life};
-  if (ended_processes_.erase({process.host, process.pid}) > 0) {
+  const std::pair<std::string, int64_t> who = {process.host, process.pid};
+  if (ended_processes_.erase(who) + lost_members_.erase(who) > 0) {
     Handle(fact);
     return;
   }
@@ -275,11 +448,20 @@ void DataHost::WatchConsumer(const dispatch::ConsumerProcess& process) {
 }
 
 void DataHost::ProcessEnded(const std::string& host, int64_t pid) {
+  TakeEnd(host, pid, ended_processes_);
+}
+
+void DataHost::MemberLost(const std::string& host, int64_t pid) {
+  TakeEnd(host, pid, lost_members_);
+}
+
+void DataHost::TakeEnd(const std::string& host, int64_t pid,
+                       std::set<std::pair<std::string, int64_t>>& of_linked) {
   for (const dispatch::ConsumerProcess& one : dispatcher_.Processes()) {
     if (one.host != host || one.pid != pid) continue;
     // Its link will end, unless another process has its number by now.
     if (link_of_consumer_.contains({one.iteration, one.consumer})) {
-      if (ended_processes_.size() < kEndedProcessesMax) ended_processes_.emplace(host, pid);
+      if (of_linked.size() < kEndedProcessesMax) of_linked.emplace(host, pid);
     } else {
       Handle(dispatch::ConsumerEnded{one.iteration, one.consumer, one.life});
     }
@@ -287,6 +469,8 @@ void DataHost::ProcessEnded(const std::string& host, int64_t pid) {
 }
 
 void DataHost::Restore(const dispatch::TimedRecord& record) {
+  kept_.Count(record.record);
+  CountMemory();
   dispatcher_.Restore(record.at, record.record);
 }
 
@@ -301,6 +485,8 @@ dispatch::View DataHost::View() const { return dispatcher_.GetView(runtime::Mono
 void DataHost::Stop() {
   keeps_ = false;
   Handle(dispatch::Stop{});
+  while (!waiting_.empty()) TakeUpFirst();
+  if (!viewers_.empty()) MakeView();
 }
 
 bool DataHost::Handle(dispatch::Event event, CallId asked) {
@@ -308,6 +494,9 @@ bool DataHost::Handle(dispatch::Event event, CallId asked) {
   dispatcher_.Handle(runtime::MonotonicNow(), std::move(event), effects);
   ArmTimer();
   counters_.records += effects.records.size();
+  for (const auto& record : effects.records) kept_.Count(record);
+  CountMemory();
+  view_is_current_ = false;
   const bool refused = std::any_of(
       effects.replies.begin(), effects.replies.end(),
       [&](const dispatch::Reply& reply) { return reply.call == asked && reply.error != nullptr; });

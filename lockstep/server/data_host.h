@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,7 +23,9 @@
 #include "lockstep/link/server.h"
 #include "lockstep/observe/log_limiter.h"
 #include "lockstep/runtime/loop.h"
+#include "lockstep/runtime/memory_account.h"
 #include "lockstep/server/commit_queue.h"
+#include "lockstep/server/data_memory.h"
 #include "lockstep/server/process_watch.h"
 
 namespace lockstep::server {
@@ -40,17 +43,30 @@ struct DataCounters {
 // A link that ends becomes a CallLeft for each call that it had open, and the end of the worker's
 // or consumers' link that spoke over it last.
 //
-// Threads: loop-confined; checks definitions that are long on a thread of its own. Ownership: loop
-// and queue must outlive it. Bounds: per link, those of the link (requests_in_flight_max); else
-// dispatch::Options.
+// Threads: loop-confined; checks definitions that are long on a thread of its own. Ownership: loop,
+// queue and account must outlive it. Bounds: per link, those of the link (requests_in_flight_max);
+// the server's account of memory, in which all of it is; kCheckedBytesMax;
+// `journal_queue_bytes_max` for what waits for the disk, and again for large requests that wait
+// here until there is less of it; else dispatch::Options.
 class DataHost {
  public:
+  // Of definitions that are being checked at a time: `definitions_checked_bytes_max`.
+  static constexpr size_t kCheckedBytesMax = size_t{64} << 20;
+  // Requests up to here never wait for a disk that is behind: signs of life among them.
+  static constexpr size_t kSmallRequestBytes = size_t{16} << 10;
+  // A view is put together once in so long at most, and takes a tenth of the loop's time at most.
+  static constexpr absl::Duration kViewEvery = absl::Milliseconds(100);
+  static constexpr int kViewPart = 10;
+
+  // Encoded.
+  using SharedView = std::shared_ptr<const std::string>;
+  using Viewed = absl::AnyInvocable<void(SharedView)>;
   // Where the dispatcher's sentences for operators go.
   using Tell = std::function<void(dispatch::Severity, std::string)>;
 
   // `make_shape`, `service` and `first_id` of the options are filled in here.
   DataHost(runtime::Loop& loop, dispatch::Options options, bool keeps, CommitQueue& commits,
-           Tell tell);
+           size_t journal_queue_bytes_max, runtime::MemoryAccount& memory, Tell tell);
   ~DataHost();
   DataHost(const DataHost&) = delete;
   DataHost& operator=(const DataHost&) = delete;
@@ -62,12 +78,18 @@ class DataHost {
   void Ended(link::LinkId link);
   // Whoever started the process says that it has ended.
   void ProcessEnded(const std::string& host, int64_t pid);
+  // A job has lost the member that the process was. It is taken to have ended too, unless it is
+  // heard here all the same: a consumer that lives keeps its place.
+  void MemberLost(const std::string& host, int64_t pid);
 
   // What the journal had of it; then, when all has been given, `Resume`.
   void Restore(const dispatch::TimedRecord& record);
   void Resume();
   std::vector<dispatch::TimedRecord> Snapshot() const { return dispatcher_.Snapshot(); }
 
+  // Of all that is when it is asked, or of later. Calls back at once or, when the last view is not
+  // older than kViewEvery, once it is: everybody who asks meanwhile gets the same one.
+  void AskView(Viewed viewed);
   dispatch::View View() const;
   const DataCounters& counters() const { return counters_; }
 
@@ -92,12 +114,33 @@ class DataHost {
 
   template <class Message, class Then>
   void TakeAs(const link::Request& request, link::Responder responder, Then then);
+  // A large request that the disk has no room for at the moment.
+  bool MustWait(const link::Request& request) const;
+  bool Crowded() const;
+  void Wait(link::Request request, link::Responder responder);
+  void AwaitDisk();
+  void TakeUpFirst();
+  void TakeUp(link::Request request, link::Responder responder);
+  void MakeView();
   void Register(const link::Request& request, link::Responder responder);
   void Registered(CallId call, Checked checked);
   void ConsumerOpened(const Call& call, const dispatch::IterationOpened& opened);
   void ConsumerSpeaks(link::LinkId link, const ConsumerKey& key);
+  // Its process is said to have ended: its place is free, or will be when its link ends.
+  void TakeEnd(const std::string& host, int64_t pid,
+               std::set<std::pair<std::string, int64_t>>& of_linked);
   // Its link is gone: the end of its process is waited for, where that can be seen.
   void WatchConsumer(const dispatch::ConsumerProcess& process);
+  // Refuses by name what the account has no room for; `bytes` of it would be kept.
+  bool HasRoom(CallId call, size_t bytes);
+  bool HasRoomFor(CallId call, const dispatch::OpenIteration& request);
+  bool HasRoomFor(CallId call, const dispatch::WorkerPoll& request);
+  template <class Event>
+  bool HasRoomFor(CallId /*call*/, const Event& /*request*/) {
+    return true;
+  }
+  void RefuseForMemory(CallId call, size_t bytes);
+  void CountMemory();
   CallId Open(const link::Request& request, link::Responder responder);
   void Refuse(CallId call, const absl::Status& why);
   std::optional<Call> Close(CallId call);
@@ -113,7 +156,10 @@ class DataHost {
 
   runtime::Loop& loop_;
   CommitQueue& commits_;
+  runtime::MemoryAccount& memory_;
   const Tell tell_;
+  const size_t definition_bytes_max_;
+  const size_t journal_queue_bytes_max_;
   dispatch::Dispatcher dispatcher_;
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();
@@ -127,6 +173,23 @@ class DataHost {
   // By host and pid: processes that have ended, as their launcher reports, of consumers whose link
   // still stands.
   std::set<std::pair<std::string, int64_t>> ended_processes_;
+  // The same of members that their jobs have lost, until they are heard.
+  std::set<std::pair<std::string, int64_t>> lost_members_;
+  struct Waiting {
+    link::Request request;
+    link::Responder responder;
+  };
+  std::list<Waiting> waiting_;  // for the disk
+  size_t waiting_bytes_ = 0;
+  size_t checked_bytes_ = 0;  // of definitions that are being checked
+  DataMemory kept_;
+  runtime::MemoryShare share_;             // datasets, and what is asked of them
+  runtime::MemoryShare iterations_share_;  // with their consumers, and the workers
+  SharedView view_;
+  bool view_is_current_ = false;  // nothing has happened since
+  Time next_view_;
+  std::vector<Viewed> viewers_;
+  runtime::Timer view_timer_;
   DataCounters counters_;
   observe::LogLimiter notices_;
   // Gone with this, for what is still held or on its way then.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "lockstep/coord/attempt.h"
 #include "lockstep/observe/event_log.h"
 #include "lockstep/runtime/dial.h"
 #include "lockstep/server/entries.h"
@@ -172,6 +173,14 @@ void JobHost::AnswerAlive(coord::Effects& effects, CallId call) {
   CarryOut(alone, {});
 }
 
+void JobHost::TellOfLoss(const coord::record::MemberChanged& changed) const {
+  if (!keeps_ || on_member_lost_ == nullptr || changed.state != coord::MemberState::kError) return;
+  if (changed.host.empty() || changed.pid <= 0 || changed.error == nullptr) return;
+  // Those who only follow it in its error live.
+  if (changed.error->origin != changed.member || !coord::IsLoss(changed.error->reason)) return;
+  on_member_lost_(changed.host, changed.pid);
+}
+
 void JobHost::Take(coord::Event event, coord::NoRoom no_room) {
   const CallId alive = SignOfLife(event);
   coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), std::move(event), no_room);
@@ -180,6 +189,8 @@ void JobHost::Take(coord::Event event, coord::NoRoom no_room) {
   for (const coord::Record& record : effects.records) {
     const auto* changed = std::get_if<coord::record::PreemptionChanged>(&record);
     if (changed != nullptr) counters_.Count(*changed->state);
+    const auto* member = std::get_if<coord::record::MemberChanged>(&record);
+    if (member != nullptr) TellOfLoss(*member);
   }
   Events events;
   for (const coord::Notice& notice : effects.notices) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -71,6 +72,11 @@ class JobHost final : public NativeJob {
 
   bool Knows(SessionId session) const { return coordinator_.Knows(session); }
 
+  // Called with host and pid of each member that is lost, where they are known: for those beside
+  // the job to whom the process matters.
+  using MemberLost = std::function<void(const std::string& host, int64_t pid)>;
+  void OnMemberLost(MemberLost function) { on_member_lost_ = std::move(function); }
+
   // What comes in at the doors, and what a launcher reports.
   void Handle(coord::Event event) override;
 
@@ -125,6 +131,7 @@ class JobHost final : public NativeJob {
   // Why what makes the job hold more is refused, for this event.
   coord::NoRoom RoomFor(const coord::Event& event);
   void CountMemory();
+  void TellOfLoss(const coord::record::MemberChanged& changed) const;
   // Answers a sign of life, which tells of nothing that the disk has to have first.
   void AnswerAlive(coord::Effects& effects, CallId call);
 
@@ -164,6 +171,7 @@ class JobHost final : public NativeJob {
   Time armed_for_ = Time::Infinite();
   bool keeps_ = true;
   bool temporary_ = false;
+  MemberLost on_member_lost_;
   bool restored_ = false;
   std::deque<wire::native::JobEvent> untold_;  // they wait for the journal
   Time last_used_;

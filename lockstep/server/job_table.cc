@@ -137,9 +137,13 @@ JobTable::~JobTable() {
 }
 
 std::unique_ptr<JobHost> JobTable::MakeHost(coord::CoordinatorOptions options) {
-  return std::make_unique<JobHost>(loop_, std::move(options), commits_, door_, feed_, counters_,
-                                   memory_, options_.stores, options_.door,
-                                   options_.journal_queue_bytes_max);
+  auto host = std::make_unique<JobHost>(loop_, std::move(options), commits_, door_, feed_,
+                                        counters_, memory_, options_.stores, options_.door,
+                                        options_.journal_queue_bytes_max);
+  host->OnMemberLost([this](const std::string& on, int64_t pid) {
+    if (on_member_lost_) on_member_lost_(on, pid);
+  });
+  return host;
 }
 
 absl::Status JobTable::CheckRoom(const JobOptions& options) const {

@@ -18,7 +18,10 @@
 #include "gtest/gtest.h"
 #include "lockstep/link/client.h"
 #include "lockstep/link/testing.h"
+#include "lockstep/plan/definition.h"
 #include "lockstep/server/server.h"
+#include "lockstep/wire/native/data_definition.h"
+#include "lockstep/wire/native/data_service_messages.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/stack_question.h"
@@ -267,6 +270,38 @@ TEST_F(NativeSessionTest, AJobThatNobodyUsesExpires) {
   client.reset();
   while (jobs().size() != 1) std::this_thread::yield();
   EXPECT_THAT(jobs(), ElementsAre("kept"));
+}
+
+// A host that goes down takes its launcher along: only the job knows that the member is gone.
+TEST_F(NativeSessionTest, Deliver08_AConsumerThatItsJobHasLostIsReplacedAtOnce) {
+  Serve({{.name = "digits", .size = 1}}, {.data = {.consumer_timeout = absl::Hours(1)}});
+  auto me = Connect();
+  Ask(*me, Open("digits"));
+  Ask(*me, native::JoinJob{.index = 0, .incarnation = 5, .host = "elsewhere", .pid = 4711});
+  auto tool = Connect();
+  const plan::Definition range = {.nodes = {{.id = 1, .op = "range", .attrs = {{"stop", 10}}}}};
+  const auto dataset = Ask(
+      *tool, native::RegisterDataset{.name = "d", .definition = {native::EncodeDefinition(range)}});
+  native::OpenIteration open = {.spec = {.name = "i",
+                                         .dataset = dataset.dataset,
+                                         .mode = native::ReadingMode::kExact,
+                                         .consumers = 1},
+                                .consumer = "a",
+                                .life = 1,
+                                .index = 0,
+                                .host = "elsewhere",
+                                .pid = 4711,
+                                .member = true};
+  Ask(*me, open);
+  open.consumer = "b";
+  open.life = 2;
+  open.pid = 4712;
+  EXPECT_EQ(Reason(*tool, open), "consumer_index_taken");
+  me.reset();
+  const absl::Time until = absl::Now() + kPatience;
+  std::string answer;
+  while ((answer = Reason(*tool, open)) != "ok" && absl::Now() < until) std::this_thread::yield();
+  EXPECT_EQ(answer, "ok");
 }
 
 TEST_F(NativeSessionTest, StopsAndStartsInOneProcess) {

@@ -149,8 +149,8 @@ void DeclareLimits(DeclaredOptions& declared) {
     return absl::InvalidArgumentError(absl::StrCat("'", texts.front(), "': at least 64MiB, or 0"));
   };
   table.Bytes("journal-queue-bytes-max", &declared.options.journal_queue_bytes_max,
-              "With so much waiting for the disk, writes of keys wait; with twice as much, they\n"
-              "are refused.");
+              "With so much waiting for the disk, writes of keys, values of barriers and large\n"
+              "requests of the data service wait; with twice as much, they are refused.");
   table.Count("keys-max", &options.keys_max, "Keys of a job.");
   table.Bytes("key-bytes-max", &options.key_bytes_max, "Of a key's name.");
   table.Bytes("value-bytes-max", &options.value_bytes_max,

@@ -99,12 +99,13 @@ Server::Server(const ServerOptions& options)
               }),
       jobs_(loop_, options_, commits_, native_, feed_, counters_, memory_),
       data_(loop_, options_.data, /*keeps=*/!options_.state_directory.empty(), commits_,
+            options_.journal_queue_bytes_max, memory_,
             [this](dispatch::Severity severity, std::string text) {
               feed_.Tell(wire::native::EventKind::kDataService, std::move(text),
                          SeverityOf(severity));
             }),
       crews_(
-          loop_,
+          loop_, memory_,
           [this](const std::string& job) -> absl::StatusOr<int64_t> {
             const auto status = jobs_.Summary(runtime::MonotonicNow(), job);
             if (!status.ok()) return status.status();
@@ -121,6 +122,8 @@ Server::Server(const ServerOptions& options)
       status_(loop_, MakeStatusSource()) {
   jobs_.OnDeleted(
       [this](const std::string& job, const absl::Status& why) { crews_.JobDeleted(job, why); });
+  jobs_.OnMemberLost(
+      [this](const std::string& host, int64_t pid) { data_.MemberLost(host, pid); });
 }
 
 Server::~Server() { Stop(); }
@@ -314,6 +317,7 @@ absl::Status Server::StartHttp() {
       .when_durable = [this](HttpSource::Release release) { commits_.Follow(std::move(release)); }};
   HttpDoor::Options door{
       .listen = *options_.http, .names = options_.http_names, .allowed = options_.allowed};
+  door.memory = &memory_;
   door.names.push_back(options_.http->host);
   auto http = HttpDoor::Listen(loop_, std::move(door), std::move(source));
   if (!http.ok()) {
@@ -495,8 +499,7 @@ void Server::View(const std::string& job, HttpSource::Viewed viewed) {
                    .counters = counters_,
                    .memory = memory_.Parts(),
                    .links = link_->connections(),
-                   .data = {.status = wire::native::FromDataView(data_.View()),
-                            .polls_of_workers = data_.counters().polls_of_workers,
+                   .data = {.polls_of_workers = data_.counters().polls_of_workers,
                             .polls_of_consumers = data_.counters().polls_of_consumers,
                             .refused = data_.counters().refused,
                             .records = data_.counters().records},
@@ -509,7 +512,12 @@ void Server::View(const std::string& job, HttpSource::Viewed viewed) {
     for (const auto& [name, host] : jobs_.jobs()) {
       if (job.empty() || job == name) view->counts.push_back({.job = name});
     }
-    CountJobs(std::move(view), std::make_shared<HttpSource::Viewed>(std::move(viewed)));
+    auto shared = std::make_shared<HttpSource::Viewed>(std::move(viewed));
+    data_.AskView([this, view = std::move(view), shared = std::move(shared)](
+                      DataHost::SharedView data) mutable {
+      view->encoded_data = std::move(data);
+      CountJobs(std::move(view), std::move(shared));
+    });
   });
 }
 

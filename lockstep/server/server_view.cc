@@ -12,6 +12,12 @@ absl::Status ServerView::DecodeStatus() {
   if (!decoded.ok()) return decoded.status();
   status = *std::move(decoded);
   encoded_status = nullptr;
+  if (encoded_data != nullptr) {
+    auto of_data = wire::native::Decode<wire::native::DataStatusReply>(*encoded_data);
+    if (!of_data.ok()) return of_data.status();
+    data.status = *std::move(of_data);
+    encoded_data = nullptr;
+  }
   std::map<std::string, JobCounts> by_name;
   for (JobCounts& one : counts) by_name.emplace(one.job, std::move(one));
   counts.clear();

@@ -45,6 +45,7 @@ struct ServerView {
   Time at;
   // Encoded, as it comes from the loop: whoever looks decodes it, in a thread of its own.
   std::shared_ptr<const std::string> encoded_status;
+  std::shared_ptr<const std::string> encoded_data;  // of `data.status`; null: none
   wire::native::StatusReply status;
   std::vector<JobCounts> counts;  // of each job of the status, once that is decoded
   Counters counters;
@@ -57,8 +58,8 @@ struct ServerView {
   absl::Duration longest_turn;  // of the loop, lately
   uint64_t turns = 0;
 
-  // Fills `status`, and puts the counts in the order of its jobs. Takes as long as there are
-  // members: not for the loop.
+  // Fills `status` and `data.status`, and puts the counts in the order of its jobs. Takes as long
+  // as there are members: not for the loop.
   absl::Status DecodeStatus();
 };
 

@@ -20,7 +20,11 @@ template <class Event>
 constexpr bool kWritesKeys =
     kIsOneOf<Event, coord::SetKey, coord::CompareAndSetKey, coord::IncrementKey, coord::MaxKey>;
 
-bool WritesKeys(const coord::Event& event) {
+// What may become a large record: a write of a key, or a value that a barrier hands to all.
+bool Writes(const coord::Event& event) {
+  if (const auto* arrive = std::get_if<coord::ArriveAtBarrier>(&event)) {
+    return arrive->value.has_value() && !arrive->value->empty();
+  }
   return std::visit([](const auto& is) { return kWritesKeys<std::decay_t<decltype(is)>>; }, event);
 }
 
@@ -70,7 +74,7 @@ bool MayGrow(const coord::Event& event) {
 }
 
 bool WritesAwaitingDisk::Concerns(const coord::Event& event) const {
-  if (Crowded() && WritesKeys(event)) return true;
+  if (Crowded() && Writes(event)) return true;
   if (held_.empty()) return false;
   const SessionId session = InOrderOf(event);
   return !session.none() && sessions_.contains(session);
@@ -79,7 +83,7 @@ bool WritesAwaitingDisk::Concerns(const coord::Event& event) const {
 coord::ErrorPtr WritesAwaitingDisk::Delay(coord::Event& event) {
   const size_t bytes = GrowthOf(event);
   // What comes behind writes has as much room again, so that it keeps its place.
-  const size_t most = WritesKeys(event) ? queue_bytes_max_ : 2 * queue_bytes_max_;
+  const size_t most = Writes(event) ? queue_bytes_max_ : 2 * queue_bytes_max_;
   if (bytes_ + bytes > most && !held_.empty()) {
     return coord::MakeError(
         absl::StatusCode::kResourceExhausted, coord::Reason::kLimitExceeded,

@@ -1,4 +1,4 @@
-// Writes of keys that wait, before they take effect, until the disk has caught up.
+// Writes of keys, and arrivals with values, that wait, before they take effect, until the disk has caught up.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ size_t GrowthOf(const coord::Event& event);
 bool MayGrow(const coord::Event& event);
 
 // Holds requests of one job while more than `queue_bytes_max` waits for the disk: those that write
-// keys, and whatever comes behind one of them in its session, so that a session's requests take
-// effect in their order. Signs of life and facts never wait.
+// keys or bring a barrier a value, and whatever comes behind one of them in its session, so that a
+// session's requests take effect in their order. Signs of life and facts never wait.
 //
 // Threads: loop-confined. Bounds: `queue_bytes_max` again for what is held here; beyond it writes
 // are refused (`journal_queue_bytes_max`).

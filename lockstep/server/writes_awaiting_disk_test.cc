@@ -97,6 +97,16 @@ TEST_F(WritesAwaitingDiskTest, Finding18_WritesWaitForADiskThatIsBehindAndOthers
   EXPECT_FALSE(writes_.Concerns(Get("a", 1)));
 }
 
+TEST_F(WritesAwaitingDiskTest, Finding18_ArrivalsThatBringValuesWaitTooAndOthersDoNot) {
+  const coord::ArriveAtBarrier bare{.caller = {.call = CallId(4), .session = {1, 1}}, .id = "b"};
+  coord::ArriveAtBarrier brings = bare;
+  brings.value = std::string(1000, 'v');
+  EXPECT_FALSE(writes_.Concerns(brings));
+  Write(20'000);
+  EXPECT_TRUE(writes_.Concerns(brings)) << "the barrier's end has it in its record";
+  EXPECT_FALSE(writes_.Concerns(bare));
+}
+
 TEST_F(WritesAwaitingDiskTest, Finding18_MoreThanTheQueueAgainIsRefusedByName) {
   Write(20'000);
   coord::Event first = Set("a", 1, 9000);

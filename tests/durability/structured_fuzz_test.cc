@@ -45,8 +45,8 @@ constexpr int kRequestsOfLink = 1500;
 constexpr int kLinks = 8;
 // The account's limit, as the server is told, and what its process may have beside what it has
 // with nothing to do.
-constexpr char kMemoryMax[] = "64MiB";
-constexpr int64_t kGrowthMax = (int64_t{64} << 20) * 11 / 10;
+constexpr char kMemoryMax[] = "128MiB";
+constexpr int64_t kGrowthMax = (int64_t{128} << 20) * 11 / 10;
 // As numbers of kinds go, far beyond the last.
 constexpr link::RequestKind kKindsMax = 256;
 

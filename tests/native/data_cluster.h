@@ -128,6 +128,7 @@ class DataCluster {
       commits_ = std::make_unique<server::CommitQueue>(server_.loop());
       host_ = std::make_unique<server::DataHost>(
           server_.loop(), options_, /*keeps=*/true, *commits_,
+          /*journal_queue_bytes_max=*/size_t{64} << 20, memory_,
           [this](dispatch::Severity, std::string text) { events_.Add(std::move(text)); });
       auto journal = std::make_unique<journal::MemoryJournal>(disk_);
       const wire::store::Moment now = {.now = runtime::MonotonicNow(), .wall = absl::Now()};
@@ -173,6 +174,7 @@ class DataCluster {
   link::testing::Seen<std::string> events_;
   const std::shared_ptr<journal::MemoryDisk> disk_ = std::make_shared<journal::MemoryDisk>();
   std::string address_;
+  runtime::MemoryAccount memory_{0};
   link::testing::LoopThread server_;
   std::vector<std::unique_ptr<server::CommitQueue>> retired_;
   std::unique_ptr<server::CommitQueue> commits_;
