@@ -224,6 +224,14 @@ def test_what_a_dead_consumer_did_not_acknowledge_is_given_again(tmp_path, name)
     assert sorted(came + theirs) == list(range(600))
 
 
+def test_counters_are_readable_after_the_block(cluster, name):
+    with data.range(20).batch(1).read(cluster.address, name=name, timeout=LIMIT_S) as reader:
+        assert len(list(reader)) == 20
+    assert reader.counters()["elements"] == 20
+    reader.close()
+    assert reader.counters()["elements"] == 20
+
+
 def test_who_may_hold_no_more_is_told_so_at_once_and_goes_on_after_ack(cluster, name):
     dataset = data.range(300).batch(1).segment(10)
     with dataset.read(cluster.address, name=name, order="first_come", ack="manual",

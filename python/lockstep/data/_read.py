@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Union
 
 from lockstep import _dispatch, _native
-from lockstep._errors import DeadlineExceeded, forked
+from lockstep._errors import DeadlineExceeded, FailedPrecondition, forked
 from lockstep._member import MemberBase
 from lockstep._types import Timeout, seconds, text, whole
 from lockstep.data._elements import builder
@@ -62,6 +63,8 @@ class Reader:
         self.name: str = native.name()
         #: Of the element that came last.
         self.place: Place | None = None
+        # Of a reader that is closed.
+        self._last_counters: dict[str, float] | None = None
         _dispatch.close_at_exit(self)
 
     def next(self, timeout: Timeout = None) -> Any:
@@ -145,14 +148,21 @@ class Reader:
         self._native.ack()
 
     def counters(self) -> dict[str, float]:
-        """For metrics of the program's own; docs/data.md says what each is."""
+        """For metrics of the program's own; docs/data.md says what each is. After `close`: as they
+        were then."""
         self._check_here()
+        if self._last_counters is not None:
+            return dict(self._last_counters)
         return self._native.counters()
 
     def close(self) -> None:
         """Reads no more, and says so to the server; a `next` that waits ends with Cancelled."""
-        if self._pid == os.getpid():
-            self._native.close()
+        if self._pid != os.getpid():
+            return
+        if self._last_counters is None:
+            with contextlib.suppress(FailedPrecondition):  # another thread has just closed it
+                self._last_counters = self._native.counters()
+        self._native.close()
 
     def _check_here(self) -> None:
         if self._pid != os.getpid():
