@@ -29,12 +29,12 @@ LINKED = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 REASON_NAME = re.compile(r"\{Reason::(k\w+),\s*\"(\w+)\"\}")
 # What is no coordinator's: WithReason(absl::...Error(...), "forked"), link->Close(why, "protocol"),
-# Refused{.reason = "version", ...}.
+# Refused{.reason = "version", ...}, Refusal("connection_limit", ...).
 GIVES_REASON = re.compile(r"\b(?:WithReason|Close)\(")
 LAST_WORD = re.compile(r',\s*"([a-z_]+)"\s*$')
 # Of the pure machines of data: inline constexpr std::string_view kPathRefused = "path_refused";
 REASON_CONSTANT = re.compile(r'constexpr std::string_view (k\w+) = "([a-z_]+)";')
-REFUSED = re.compile(r'\bRefused\{\.reason = "([a-z_]+)"')
+REFUSED = re.compile(r'\b(?:Refused\{\.reason = |Refusal\(\s*)"([a-z_]+)"')
 REASON_ROW = re.compile(r"^\|\s*`(\w+)`\s*\|\s*([^|]*)\|")
 REASON_DOCUMENTS = ("docs/errors.md", "docs/formats/link.md")
 

@@ -48,10 +48,7 @@ int RunWorker(DeclaredWorker& given, Invocation& invocation) {
   options.tags = given.tags;
   options.cache.threads = given.threads;
   auto allowed = runtime::ParseAllowedPeers(given.allow_uids);
-  if (!allowed.ok()) {
-    say(absl::StrCat("--allow-uid: ", std::string(allowed.status().message())));
-    return kExitUsage;
-  }
+  if (!allowed.ok()) return usage(allowed.status());
   options.allowed = *std::move(allowed);
   auto allowance = engine::FunctionAllowance::Parse(given.allow_functions);
   if (!allowance.ok()) {

@@ -223,7 +223,7 @@ absl::StatusOr<uid_t> ParseUser(const std::string& text) {
   if (getpwnam_r(text.c_str(), &entry, buffer.data(), buffer.size(), &found) != 0 ||
       found == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is no user of this host: give a name, a number, or any"));
+        absl::StrCat("--allow-uid ", text, ": no user of this host: give a name, a number, or any"));
   }
   return entry.pw_uid;
 }
@@ -249,7 +249,8 @@ std::string AllowedPeers::ToText() const {
 
 absl::StatusOr<AllowedPeers> ParseAllowedPeers(const std::vector<std::string>& texts) {
   if (texts.size() > kAllowedUidsMax) {
-    return absl::InvalidArgumentError(absl::StrCat("more than ", kAllowedUidsMax, " users"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--allow-uid: ", texts.size(), " users, more than ", kAllowedUidsMax));
   }
   AllowedPeers allowed;
   for (const std::string& text : texts) {

@@ -164,7 +164,7 @@ TEST(AllowedPeers, RootAndOneselfAlwaysAndOthersByName) {
   EXPECT_TRUE(any->Allow(kStranger));
   EXPECT_THAT(
       std::string(ParseAllowedPeers({"no such user"}).status().message()),
-      HasSubstr("'no such user'"));
+      HasSubstr("--allow-uid no such user"));
 }
 
 // An acceptor that serves one connection, or refuses it, and what the other side sees of it.

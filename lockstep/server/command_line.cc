@@ -140,10 +140,7 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
   }
   options.log_format = declared.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   auto allowed = runtime::ParseAllowedPeers(declared.allow_uids);
-  if (!allowed.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--allow-uid: ", std::string(allowed.status().message())));
-  }
+  if (!allowed.ok()) return allowed.status();
   options.allowed = *std::move(allowed);
   options.door.connections.allowed = options.allowed;
   // One limit of connections for all kinds of foreign clients.

@@ -76,4 +76,4 @@ def test_who_is_allowed_is_served(tmp_path, strangers_lockstep):
 def test_a_user_who_does_not_exist_cannot_be_allowed():
     told = call(LOCKSTEP, "serve", "--ephemeral", "--allow-uid", "nobody-of-that-name")
     assert told.returncode == 2
-    assert "'nobody-of-that-name' is no user of this host" in told.stderr
+    assert "--allow-uid nobody-of-that-name: no user of this host" in told.stderr
