@@ -225,8 +225,7 @@ std::vector<Kind> Kinds(const Sizes& sizes) {
          return BytesOf(++id, ListKeys{.directory = "many", .limit = 1'000'000});
        }},
       {"get-many", large, [all](uint64_t& id) { return BytesOf(++id, all); }},
-      {"watch-keys", large,
-       [](uint64_t& id) { return BytesOf(++id, WatchKeys{.key = "many"}); }},
+      {"watch-keys", large, [](uint64_t& id) { return BytesOf(++id, WatchKeys{.key = "many"}); }},
       {"delete", large,
        [keys = sizes.keys](uint64_t& id) {
          const std::string sets = SetKeys(id, "gone", keys);

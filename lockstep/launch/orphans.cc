@@ -13,8 +13,7 @@ namespace lockstep::launch {
 
 void ReapOrphans(absl::FunctionRef<bool(pid_t)> ours) {
   // Orphans become children of the first thread.
-  std::istringstream children(
-      ReadFile(absl::StrCat("/proc/self/task/", ::getpid(), "/children")));
+  std::istringstream children(ReadFile(absl::StrCat("/proc/self/task/", ::getpid(), "/children")));
   pid_t pid = 0;
   while (children >> pid) {
     if (ours(pid)) continue;

@@ -79,8 +79,8 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
                                               "limit of open files (ulimit -n)")),
              .make_room = [this] { return DropOldestGreeting(); },
              .allowed = options_.allowed,
-             .goodbye_to_strangers = EncodeMessage(Refusal(
-                 "not_allowed", runtime::StrangersText(options_.allowed)))},
+             .goodbye_to_strangers =
+                 EncodeMessage(Refusal("not_allowed", runtime::StrangersText(options_.allowed)))},
             [this](int fd) { Add(fd); },
             [this](std::string text) { Notice("link: " + std::move(text)); }) {}
 

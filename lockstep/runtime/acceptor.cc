@@ -140,8 +140,9 @@ bool Acceptor::MayCall(int socket) {
   if (owner.ok() && options_.allowed.Allow(**owner)) return true;
   const std::string whose =
       owner.ok() ? absl::StrCat("of user ", UserText(**owner))
-                 : std::string("whose user the kernel does not know (does it come from a container "
-                               "or another network namespace?)");
+                 : std::string(
+                       "whose user the kernel does not know (does it come from a container "
+                       "or another network namespace?)");
   ComplainNowAndThen(absl::StrCat(ToString(address_), ": a connection ", whose,
                                   " is refused; this address serves ", options_.allowed.ToText(),
                                   " (--allow-uid)"));

@@ -222,8 +222,8 @@ absl::StatusOr<uid_t> ParseUser(const std::string& text) {
   passwd* found = nullptr;
   if (getpwnam_r(text.c_str(), &entry, buffer.data(), buffer.size(), &found) != 0 ||
       found == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--allow-uid ", text, ": no user of this host: give a name, a number, or any"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--allow-uid ", text, ": no user of this host: give a name, a number, or any"));
   }
   return entry.pw_uid;
 }

@@ -162,9 +162,8 @@ TEST(AllowedPeers, RootAndOneselfAlwaysAndOthersByName) {
   const auto any = ParseAllowedPeers({"any"});
   ASSERT_TRUE(any.ok());
   EXPECT_TRUE(any->Allow(kStranger));
-  EXPECT_THAT(
-      std::string(ParseAllowedPeers({"no such user"}).status().message()),
-      HasSubstr("--allow-uid no such user"));
+  EXPECT_THAT(std::string(ParseAllowedPeers({"no such user"}).status().message()),
+              HasSubstr("--allow-uid no such user"));
 }
 
 // An acceptor that serves one connection, or refuses it, and what the other side sees of it.

@@ -219,21 +219,20 @@ void DataHost::Register(const link::Request& request, link::Responder responder)
   const size_t bytes = message->definition.data.size();
   // Before it is looked at, which costs more than its bytes.
   if (bytes > definition_bytes_max_) {
-    return Refuse(call, native::WithReason(
-                            absl::ResourceExhaustedError(absl::StrCat(
-                                "the definition has ", bytes,
-                                " bytes (definition_bytes_max: ", definition_bytes_max_, ")")),
-                            dispatch::reason::kLimitReached));
+    return Refuse(
+        call, native::WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                     "the definition has ", bytes,
+                                     " bytes (definition_bytes_max: ", definition_bytes_max_, ")")),
+                                 dispatch::reason::kLimitReached));
   }
   if (!HasRoom(call, bytes)) return;
   if (checked_bytes_ > 0 && checked_bytes_ + bytes > kCheckedBytesMax) {
-    return Refuse(call,
-                  native::WithReason(
-                      absl::ResourceExhaustedError(absl::StrCat(
-                          "definitions of ", checked_bytes_, " bytes are being checked already ",
-                          "(definitions_checked_bytes_max: ", kCheckedBytesMax,
-                          "); nothing was changed, try again later")),
-                      dispatch::reason::kLimitReached));
+    return Refuse(call, native::WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                               "definitions of ", checked_bytes_,
+                                               " bytes are being checked already ",
+                                               "(definitions_checked_bytes_max: ", kCheckedBytesMax,
+                                               "); nothing was changed, try again later")),
+                                           dispatch::reason::kLimitReached));
   }
   auto check = [call, message = *std::move(message)]() mutable {
     Checked checked;
@@ -369,8 +368,8 @@ void DataHost::Cancelled(link::LinkId link, uint64_t id) {
     return each.request.link == link && each.request.id == id;
   });
   if (waits != waiting_.end()) {
-    waits->responder.Fail(native::WithReason(
-        absl::CancelledError("the caller does not wait any more"), "cancelled"));
+    waits->responder.Fail(
+        native::WithReason(absl::CancelledError("the caller does not wait any more"), "cancelled"));
     waiting_bytes_ -= waits->request.payload.size();
     waiting_.erase(waits);
     return CountMemory();

@@ -106,8 +106,13 @@ class DataHostTest : public ::testing::Test {
   runtime::MemoryAccount memory_{kLimit};
   CommitQueue commits_{loop_, &memory_};
   MemoryJournal* journal_ = nullptr;
-  DataHost host_{loop_,   {}, /*keeps=*/true, commits_, kQueueBytesMax,
-                 memory_, [](dispatch::Severity, const std::string&) {}};
+  DataHost host_{loop_,
+                 {},
+                 /*keeps=*/true,
+                 commits_,
+                 kQueueBytesMax,
+                 memory_,
+                 [](dispatch::Severity, const std::string&) {}};
   const std::shared_ptr<Answers> answers_ = std::make_shared<Answers>();
   uint64_t last_ = 0;
   int64_t stop_ = 0;
@@ -189,18 +194,15 @@ TEST_F(DataHostTest, Deliver08_WhomItsJobHasLostIsReplacedAtOnce) {
   Register("a", 100);
   Sync();
   ASSERT_TRUE(Succeeded(Open("a", 1, 4711, link::LinkId(2))));
-  EXPECT_EQ(native::ReasonOf(Refusal(Open("b", 2, 4712, link::LinkId(3)))),
-            "consumer_index_taken");
+  EXPECT_EQ(native::ReasonOf(Refusal(Open("b", 2, 4712, link::LinkId(3)))), "consumer_index_taken");
   host_.Ended(link::LinkId(2));
   host_.MemberLost("elsewhere", 1);  // another one
-  EXPECT_EQ(native::ReasonOf(Refusal(Open("b", 2, 4712, link::LinkId(3)))),
-            "consumer_index_taken");
+  EXPECT_EQ(native::ReasonOf(Refusal(Open("b", 2, 4712, link::LinkId(3)))), "consumer_index_taken");
   host_.MemberLost("elsewhere", 4711);
   EXPECT_TRUE(Succeeded(Open("b", 2, 4712, link::LinkId(3))));
   // The job may be quicker than the link.
   host_.MemberLost("elsewhere", 4712);
-  EXPECT_EQ(native::ReasonOf(Refusal(Open("c", 3, 4713, link::LinkId(4)))),
-            "consumer_index_taken");
+  EXPECT_EQ(native::ReasonOf(Refusal(Open("c", 3, 4713, link::LinkId(4)))), "consumer_index_taken");
   host_.Ended(link::LinkId(3));
   EXPECT_TRUE(Succeeded(Open("c", 3, 4713, link::LinkId(4))));
 }
@@ -213,14 +215,12 @@ TEST_F(DataHostTest, Deliver08_WhoIsHeardAfterItsJobLostItKeepsItsPlace) {
   const auto reply = native::Decode<native::OpenIterationReply>(answers_->of.at(opened).bytes);
   ASSERT_TRUE(reply.ok());
   host_.MemberLost("elsewhere", 4711);
-  Ask(native::ConsumerPoll{.iteration = reply->iteration,
-                           .consumer = reply->consumer,
-                           .life = 1,
-                           .number = 1},
+  Ask(
+      native::ConsumerPoll{
+          .iteration = reply->iteration, .consumer = reply->consumer, .life = 1, .number = 1},
       link::LinkId(2));
   host_.Ended(link::LinkId(2));
-  EXPECT_EQ(native::ReasonOf(Refusal(Open("b", 2, 4712, link::LinkId(3)))),
-            "consumer_index_taken");
+  EXPECT_EQ(native::ReasonOf(Refusal(Open("b", 2, 4712, link::LinkId(3)))), "consumer_index_taken");
 }
 
 }  // namespace

@@ -64,9 +64,9 @@ void DataMemory::Count(const dispatch::Record& record) {
     }
     consumers_.erase(first, last);
   } else if (const auto* joined = std::get_if<record_of::ConsumerJoined>(&record)) {
-    AddConsumer({joined->iteration, joined->consumer}, kConsumerBytes + 2 * joined->name.size() +
-                                                           joined->host.size() +
-                                                           joined->machine.size());
+    AddConsumer(
+        {joined->iteration, joined->consumer},
+        kConsumerBytes + 2 * joined->name.size() + joined->host.size() + joined->machine.size());
   } else if (const auto* left = std::get_if<record_of::ConsumerGone>(&record)) {
     const auto node = consumers_.extract({left->iteration, left->consumer});
     if (node) iterations_sum_ -= node.mapped();

@@ -32,10 +32,11 @@ void DeclareAddresses(DeclaredOptions& declared) {
              "What browsers and scrapers may call this host at --http, besides numbers, localhost\n"
              "and the name in --http. Others are refused, so that no web page can point a name of\n"
              "its own here and read what it should not.");
-  table.List("allow-uid", &declared.allow_uids, "USER",
-             "A user of this host, by name or number, who may call at addresses of the loopback\n"
-             "interface, beside root and the user who runs the server. any: everybody who can reach\n"
-             "them, also through what forwards from elsewhere, as into a container.");
+  table.List(
+      "allow-uid", &declared.allow_uids, "USER",
+      "A user of this host, by name or number, who may call at addresses of the loopback\n"
+      "interface, beside root and the user who runs the server. any: everybody who can reach\n"
+      "them, also through what forwards from elsewhere, as into a container.");
   table.Switch("insecure-network", &options.insecure_network,
                "Allow addresses that other hosts can reach, although nothing is encrypted or\n"
                "authenticated: whoever reaches such a port can read and change the job.");

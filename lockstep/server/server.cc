@@ -122,8 +122,7 @@ Server::Server(const ServerOptions& options)
       status_(loop_, MakeStatusSource()) {
   jobs_.OnDeleted(
       [this](const std::string& job, const absl::Status& why) { crews_.JobDeleted(job, why); });
-  jobs_.OnMemberLost(
-      [this](const std::string& host, int64_t pid) { data_.MemberLost(host, pid); });
+  jobs_.OnMemberLost([this](const std::string& host, int64_t pid) { data_.MemberLost(host, pid); });
 }
 
 Server::~Server() { Stop(); }
@@ -513,8 +512,8 @@ void Server::View(const std::string& job, HttpSource::Viewed viewed) {
       if (job.empty() || job == name) view->counts.push_back({.job = name});
     }
     auto shared = std::make_shared<HttpSource::Viewed>(std::move(viewed));
-    data_.AskView([this, view = std::move(view), shared = std::move(shared)](
-                      DataHost::SharedView data) mutable {
+    data_.AskView([this, view = std::move(view),
+                   shared = std::move(shared)](DataHost::SharedView data) mutable {
       view->encoded_data = std::move(data);
       CountJobs(std::move(view), std::move(shared));
     });

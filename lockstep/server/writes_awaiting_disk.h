@@ -1,4 +1,5 @@
-// Writes of keys, and arrivals with values, that wait, before they take effect, until the disk has caught up.
+// Writes of keys, and arrivals with values, that wait, before they take effect, until the disk has
+// caught up.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // What strangers send makes the server refuse by name, and serve on, within the memory that it was
-// given (`--memory-max`, or `ulimit -v` and nothing said): each probe of the security review, against
-// the real program. Those of stock clients: memory_stock_test.cc.
+// given (`--memory-max`, or `ulimit -v` and nothing said): each probe of the security review,
+// against the real program. Those of stock clients: memory_stock_test.cc.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -178,10 +178,11 @@ TEST_P(MemoryTest, Finding08_DatasetsAreInTheAccount) {
                    .attrs = {{"stop", static_cast<int64_t>(made + 1)}},
                    .where = std::string(4 * kMiB - 4096, 'w')}}};
     refused = client
-                  ->Call(wire::native::RegisterDataset{
-                             .name = absl::StrCat("d", made),
-                             .definition = {wire::native::EncodeDefinition(definition)}},
-                         kLong)
+                  ->Call(
+                      wire::native::RegisterDataset{
+                          .name = absl::StrCat("d", made),
+                          .definition = {wire::native::EncodeDefinition(definition)}},
+                      kLong)
                   .status();
   }
   EXPECT_TRUE(IsFull(refused)) << refused;
@@ -292,8 +293,8 @@ INSTANTIATE_TEST_SUITE_P(Bounds, MemoryTest, ::testing::ValuesIn(kMemoryBounds),
 class ClientJobs : public BoundedServer {
  protected:
   ClientJobs()
-      : BoundedServer({.options = {"--no-client-jobs", "--memory-max", "256MiB"},
-                       .limit = 256 * kMiB}) {}
+      : BoundedServer(
+            {.options = {"--no-client-jobs", "--memory-max", "256MiB"}, .limit = 256 * kMiB}) {}
 };
 
 TEST_F(ClientJobs, Finding06_AreRefusedWhereTheOperatorSaysSo) {

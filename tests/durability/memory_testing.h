@@ -117,7 +117,9 @@ class BoundedServer : public ::testing::Test {
     return status.ok() ? status->server.memory.value_or(wire::native::MemoryStatus())
                        : wire::native::MemoryStatus();
   }
-  static bool IsFull(const absl::Status& status) { return wire::native::ReasonOf(status) == "memory_max"; }
+  static bool IsFull(const absl::Status& status) {
+    return wire::native::ReasonOf(status) == "memory_max";
+  }
 
   const size_t limit_;
   Server server_;
