@@ -105,6 +105,11 @@ ErrorPtr BarrierTable::CheckSizes(const Barrier* barrier, const ArriveAtBarrier&
     return MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
                      absl::StrCat(what, " is over ", limit, " (", value, "); ", advice));
   };
+  // Stock services take an empty one, so stock clients may.
+  if (request.id.empty() && request.caller.native()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, Reason::kInvalidArgument,
+                     "a barrier has a name: all who meet there call it the same");
+  }
   if (request.id.size() > options.barrier_id_bytes_max) {
     return over(absl::StrCat("a barrier id of ", request.id.size(), " bytes"),
                 "barrier_id_bytes_max", options.barrier_id_bytes_max, "use a shorter id");

@@ -59,6 +59,17 @@ TEST(Join, StockAndNativeMembersMix) {
   EXPECT_FALSE(h.Member(1).native);
 }
 
+// A stock service takes an empty id; of a native member it is a mistake.
+TEST(Join, ABarrierOfNativeMembersHasAName) {
+  CoordinatorHarness h({.size = 2});
+  h.Open(kFirst);
+  h.Join(kFirst, 501, {.index = 0});
+  h.Register(1, 100);
+  EXPECT_THAT(h.Reply(h.Ask(kFirst, ArriveAtBarrier{.id = ""})),
+              HasError(StatusCode::kInvalidArgument, Reason::kInvalidArgument, "has a name"));
+  EXPECT_TRUE(h.Pending(h.Arrive(1, "")));
+}
+
 TEST(Join, GivesTheLowestIndexThatNobodyHas) {
   CoordinatorHarness h({.size = 3});
   for (const Native& each : {kFirst, kSecond, kThird}) h.Open(each);

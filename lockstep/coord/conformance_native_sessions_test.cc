@@ -59,6 +59,8 @@ TEST(Sessions, OneThatIsNoMembersMayReadAndWriteKeysOnly) {
 
   EXPECT_THAT(h.Reply(h.Ask(kTool, SetKey{.key = "a", .value = "1"})), Succeeded());
   EXPECT_EQ(h.Value(h.Ask(kTool, TryGetKey{.key = "a"})), "1");
+  EXPECT_THAT(h.Reply(h.Ask(kTool, TryGetKey{.key = "b"})),
+              HasError(StatusCode::kNotFound, Reason::kKeyNotFound, "key 'b' not found"));
   EXPECT_THAT(h.Reply(h.Ask(kTool, WatchJob{})), Succeeded());
   EXPECT_THAT(h.Reply(h.Ask(kTool, ArriveAtBarrier{.id = "b"})),
               HasError(StatusCode::kFailedPrecondition, Reason::kNotAMember, "join it first"));

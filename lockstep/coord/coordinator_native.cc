@@ -172,7 +172,7 @@ ErrorPtr Coordinator::CheckHolder(Time now, MemberIndex index, Incarnation incar
       .reason = Reason::kMemberExists,
       .message = absl::StrCat(
           job_->Describe(index), " of job '", job_->options.job, "' is another process, which ",
-          attempt_->Registers(index) ? "waits for the others to come" : "is in", " since ",
+          attempt_->Registers(index) ? "has waited for the others" : "has been in", " for ",
           FormatSpan(now - holder.since), ", calls from ", holder.peer,
           place.host.empty() ? "" : absl::StrCat(" on host ", place.host), " and was last heard ",
           FormatSpan(now - holder.last_heard), " ago; end it first, or join with another index"),

@@ -383,7 +383,8 @@ void KeyValues::TryGet(const TryGetKey& request, Effects& out) const {
   if (found == keys_.end()) {
     return out.Fail(call,
                     MakeError(absl::StatusCode::kNotFound, Reason::kKeyNotFound,
-                              absl::StrCat("Config key ", QuotedKey(request.key), " not found")));
+                              absl::StrCat(request.caller.native() ? "key " : "Config key ",
+                                           QuotedKey(request.key), " not found")));
   }
   out.Succeed(call, KeyRead{EntryOf(request.key, found->second)});
 }
