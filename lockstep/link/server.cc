@@ -44,6 +44,11 @@ absl::Status MemoryMax(runtime::MemoryAccount& memory, size_t bytes) {
                                   "memory_max");
 }
 
+// This one has 16 million addresses.
+asio::ip::address HostOf(const asio::ip::address& address) {
+  return address.is_loopback() ? asio::ip::address(asio::ip::address_v4::loopback()) : address;
+}
+
 absl::Status LimitExceeded(std::string text) {
   return wire::native::WithReason(absl::ResourceExhaustedError(std::move(text)), "limit_exceeded");
 }
@@ -94,12 +99,15 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   size_t welcomed() const { return welcomed_; }
 
  private:
+  using HostLinks = std::map<asio::ip::address, std::set<LinkId>>;
+
   struct Link {
     std::shared_ptr<Connection> connection;
     bool welcomed = false;
     bool reserved = false;  // it has one of the last places, and has to show that it may
     asio::ip::address host;
     std::string who;
+    Time welcomed_at;
     absl::flat_hash_set<uint64_t> in_flight;  // requests that are not answered
   };
 
@@ -110,6 +118,11 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   void Refuse(asio::ip::tcp::socket socket, const std::string& text);
   // False: there is none.
   bool DropOldestGreeting();
+  // A link that has asked for nothing since its welcome, of that host when its places are taken,
+  // gives its place to one that comes. False: there is none, or none for long enough.
+  bool DropIdle(const asio::ip::address& newcomer);
+  static HostLinks::iterator HostOfMost(HostLinks& links);
+  static bool EndOf(HostLinks& links, LinkId id, const asio::ip::address& host);
   void EndGreeting(LinkId id, const asio::ip::address& host);
   // It leaves the table.
   void Leave(LinkId id, const Link& link);
@@ -132,8 +145,9 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   std::string address_;
   absl::flat_hash_map<LinkId, std::unique_ptr<Link>> links_;
   // Those that are not welcomed, oldest first, by their hosts; and how many.
-  std::map<asio::ip::address, std::set<LinkId>> greeting_;
+  HostLinks greeting_;
   size_t greetings_ = 0;
+  HostLinks idle_;                            // those that are, and have asked for nothing
   std::map<asio::ip::address, size_t> from_;  // links of each host
   uint64_t last_link_ = 0;
   size_t welcomed_ = 0;
@@ -153,11 +167,15 @@ Message Server::Impl::Refusal(std::string reason, std::string text) {
               Refused{.reason = std::move(reason), .message = std::move(text)})};
 }
 
+Server::Impl::HostLinks::iterator Server::Impl::HostOfMost(HostLinks& links) {
+  return std::max_element(links.begin(), links.end(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+}
+
 // Of the host with the most of them, so that who comes in a flood takes its own places.
 bool Server::Impl::DropOldestGreeting() {
-  const auto most = std::max_element(
-      greeting_.begin(), greeting_.end(),
-      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  const auto most = HostOfMost(greeting_);
   if (most == greeting_.end()) return false;
   const LinkId id = *most->second.begin();
   const auto node = links_.extract(id);
@@ -166,15 +184,38 @@ bool Server::Impl::DropOldestGreeting() {
   return true;
 }
 
+bool Server::Impl::DropIdle(const asio::ip::address& newcomer) {
+  const auto of =
+      links_.size() >= options_.connections_max ? HostOfMost(idle_) : idle_.find(newcomer);
+  if (of == idle_.end()) return false;
+  const LinkId id = *of->second.begin();
+  const Time since = links_.at(id)->welcomed_at;
+  if (runtime::MonotonicNow() - since < options_.first_request_timeout) return false;
+  const auto node = links_.extract(id);
+  Leave(id, *node.mapped());
+  --welcomed_;
+  if (events_.ended) events_.ended(id, /*by_peer=*/false);
+  node.mapped()->connection->Close(
+      absl::ResourceExhaustedError("it asked for nothing, and its place was needed "
+                                   "(first_request_timeout)"),
+      "connection_limit");
+  return true;
+}
+
+bool Server::Impl::EndOf(HostLinks& links, LinkId id, const asio::ip::address& host) {
+  const auto found = links.find(host);
+  if (found == links.end() || found->second.erase(id) == 0) return false;
+  if (found->second.empty()) links.erase(found);
+  return true;
+}
+
 void Server::Impl::EndGreeting(LinkId id, const asio::ip::address& host) {
-  const auto found = greeting_.find(host);
-  if (found == greeting_.end() || found->second.erase(id) == 0) return;
-  --greetings_;
-  if (found->second.empty()) greeting_.erase(found);
+  if (EndOf(greeting_, id, host)) --greetings_;
 }
 
 void Server::Impl::Leave(LinkId id, const Link& link) {
   EndGreeting(id, link.host);
+  EndOf(idle_, id, link.host);
   const auto from = from_.find(link.host);
   if (--from->second == 0) from_.erase(from);
 }
@@ -206,9 +247,9 @@ void Server::Impl::Add(int fd) {
     ::close(fd);
     return Notice(absl::StrCat("link: a new connection is lost: ", error.message()));
   }
-  const asio::ip::address host = socket.remote_endpoint(error).address();
+  const asio::ip::address host = HostOf(socket.remote_endpoint(error).address());
   if (error) return;  // it has gone already
-  if (const std::string limit = LimitReached(host); !limit.empty()) {
+  if (const std::string limit = LimitReached(host); !limit.empty() && !DropIdle(host)) {
     return Refuse(std::move(socket), limit);
   }
   if (greetings_ >= options_.greetings_max) DropOldestGreeting();
@@ -304,7 +345,9 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
         absl::FailedPreconditionError(text));
   }
   link.welcomed = true;
+  link.welcomed_at = runtime::MonotonicNow();
   EndGreeting(id, link.host);
+  idle_[link.host].insert(id);
   ++welcomed_;
   link.connection->SetName(link.who);
   link.connection->Welcomed();
@@ -340,6 +383,7 @@ void Server::Impl::TakeRequest(LinkId id, Link& link, Message message) {
                      .payload = std::move(message.payload),
                      .who = link.who,
                      .peer = link.connection->peer()};
+  EndOf(idle_, id, link.host);
   if (link.reserved && !MayStay(link, request)) return;
   events_.request(std::move(request), Responder(weak_from_this(), id, message.kind, message.id));
 }

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/link/kinds.h"
 #include "lockstep/link/options.h"
@@ -115,6 +116,9 @@ class Server {
     size_t connections_per_host_max = 0;
     // Of those, the last ones, for who goes on with a session (ServerEvents::resumes).
     size_t connections_reserved = 0;
+    // A link that has asked for nothing for this long after its welcome gives its place to one that
+    // comes when all are taken.
+    absl::Duration first_request_timeout = absl::Seconds(10);
     // Connections that have said no hello yet; one more takes the place of the oldest of the host
     // that has most of them.
     size_t greetings_max = 512;

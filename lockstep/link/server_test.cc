@@ -497,6 +497,29 @@ TEST(Server, Finding17_OneHostDoesNotTakeAllPlaces) {
   EXPECT_EQ(*first->CallRaw(1, "serves on", kLong), "serves on");
 }
 
+TEST(Server, Finding17_WhoAsksForNothingGivesItsPlaceToWhoComes) {
+  TestServer server(Echo, {.connections_max = 2, .first_request_timeout = absl::ZeroDuration()});
+  const auto asks = Connect(server.address());
+  EXPECT_EQ(*asks->CallRaw(1, "one", kLong), "one");
+  RawClient idle(server.address());
+  idle.SayHello();
+  idle.Expect<Welcome>(FrameType::kWelcome);
+  const auto newcomer = Connect(server.address());
+  EXPECT_EQ(*newcomer->CallRaw(1, "two", kLong), "two");
+  EXPECT_EQ(idle.Expect<Farewell>(FrameType::kFarewell).reason, "connection_limit");
+  EXPECT_EQ(*asks->CallRaw(1, "three", kLong), "three");
+  // Both have asked for something by now.
+  RawClient last(server.address());
+  EXPECT_EQ(last.Expect<Refused>(FrameType::kRefused).reason, "connection_limit");
+}
+
+TEST(Server, Finding17_AllOfTheLoopbackInterfaceIsOneHost) {
+  TestServer server(Echo, {.connections_per_host_max = 1});
+  auto first = Connect(server.address());
+  RawClient second(server.address(), "127.0.0.2");
+  EXPECT_EQ(second.Expect<Refused>(FrameType::kRefused).reason, "connection_limit");
+}
+
 TEST(Server, Finding17_TheLastPlacesAreForWhoGoesOnWithASession) {
   ServerEvents events;
   events.request = Echo;

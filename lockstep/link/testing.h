@@ -127,8 +127,12 @@ class TestServer {
 // A connection that sends what a test likes.
 class RawClient {
  public:
-  explicit RawClient(const std::string& address) : socket_(io_) {
+  // `from`: an address of this host.
+  explicit RawClient(const std::string& address, const std::string& from = "127.0.0.1")
+      : socket_(io_) {
     const auto parsed = runtime::ParseAddress(address);
+    socket_.open(asio::ip::tcp::v4());
+    socket_.bind({asio::ip::make_address(from), 0});
     socket_.connect({asio::ip::make_address(parsed->host), parsed->port});
     // So that a test that waits for something that never comes fails rather than hangs.
     const timeval timeout = {.tv_sec = 30, .tv_usec = 0};
