@@ -63,7 +63,7 @@ def test_finding_13_another_user_is_refused_at_every_door(tmp_path, strangers_lo
         assert what_nobody_hears(ready["jobs"]["digits"]["grpc"]) == ""
         assert what_nobody_hears(ready["jobs"]["digits"]["store"]) == ""
         mine = call(LOCKSTEP, "status", "-o", "json", "--coordinator", server.address)
-        assert [job["name"] for job in json.loads(mine.stdout)["jobs"]] == ["digits"]
+        assert [job["job"] for job in json.loads(mine.stdout)["jobs"]] == ["digits"]
 
 
 def test_who_is_allowed_is_served(tmp_path, strangers_lockstep):
