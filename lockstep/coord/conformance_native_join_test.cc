@@ -235,7 +235,7 @@ TEST(Join, AnotherProcessThatLivesIsNotPushedOut) {
   // While it waits for the others ...
   EXPECT_THAT(h.Reply(h.Join(kThird, 503, {.index = 0})),
               HasError(StatusCode::kAlreadyExists, Reason::kMemberExists, "task/0#1",
-                       "pid 4711 on gpu-3", "since 12s"));
+                       "pid 4711 on gpu-3", "for 12s"));
   h.Open(kSecond);
   h.Join(kSecond, 502, {.index = 1});
   const CallId poll = h.Ask(kSecond, PollForError{});

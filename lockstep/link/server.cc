@@ -118,9 +118,14 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   void Refuse(asio::ip::tcp::socket socket, const std::string& text);
   // False: there is none.
   bool DropOldestGreeting();
-  // A link that has asked for nothing since its welcome, of that host when its places are taken,
-  // gives its place to one that comes. False: there is none, or none for long enough.
-  bool DropIdle(const asio::ip::address& newcomer);
+  bool HostIsFull(const asio::ip::address& host) const;
+  // There are only the places left that are reserved.
+  bool Crowded() const {
+    return links_.size() + options_.connections_reserved >= options_.connections_max;
+  }
+  // The oldest link of a host that has asked for nothing since its welcome gives its place to one
+  // that comes, unless it is too young for that.
+  void DropIdle(HostLinks::iterator of);
   static HostLinks::iterator HostOfMost(HostLinks& links);
   static bool EndOf(HostLinks& links, LinkId id, const asio::ip::address& host);
   void EndGreeting(LinkId id, const asio::ip::address& host);
@@ -184,13 +189,11 @@ bool Server::Impl::DropOldestGreeting() {
   return true;
 }
 
-bool Server::Impl::DropIdle(const asio::ip::address& newcomer) {
-  const auto of =
-      links_.size() >= options_.connections_max ? HostOfMost(idle_) : idle_.find(newcomer);
-  if (of == idle_.end()) return false;
+void Server::Impl::DropIdle(HostLinks::iterator of) {
+  if (of == idle_.end()) return;
   const LinkId id = *of->second.begin();
   const Time since = links_.at(id)->welcomed_at;
-  if (runtime::MonotonicNow() - since < options_.first_request_timeout) return false;
+  if (runtime::MonotonicNow() - since < options_.first_request_timeout) return;
   const auto node = links_.extract(id);
   Leave(id, *node.mapped());
   --welcomed_;
@@ -199,7 +202,6 @@ bool Server::Impl::DropIdle(const asio::ip::address& newcomer) {
       absl::ResourceExhaustedError("it asked for nothing, and its place was needed "
                                    "(first_request_timeout)"),
       "connection_limit");
-  return true;
 }
 
 bool Server::Impl::EndOf(HostLinks& links, LinkId id, const asio::ip::address& host) {
@@ -224,13 +226,15 @@ std::string Server::Impl::LimitReached(const asio::ip::address& host) const {
   if (links_.size() >= options_.connections_max) {
     return absl::StrFormat("%d connections are open already (connections_max)", links_.size());
   }
-  const auto from = from_.find(host);
-  if (options_.connections_per_host_max == 0 || from == from_.end() ||
-      from->second < options_.connections_per_host_max) {
-    return "";
-  }
+  if (!HostIsFull(host)) return "";
   return absl::StrFormat("%d connections from %s are open already (connections_per_host_max)",
-                         from->second, host.to_string());
+                         from_.at(host), host.to_string());
+}
+
+bool Server::Impl::HostIsFull(const asio::ip::address& host) const {
+  const auto from = from_.find(host);
+  return options_.connections_per_host_max != 0 && from != from_.end() &&
+         from->second >= options_.connections_per_host_max;
 }
 
 void Server::Impl::Refuse(asio::ip::tcp::socket socket, const std::string& text) {
@@ -249,14 +253,19 @@ void Server::Impl::Add(int fd) {
   }
   const asio::ip::address host = HostOf(socket.remote_endpoint(error).address());
   if (error) return;  // it has gone already
-  if (const std::string limit = LimitReached(host); !limit.empty() && !DropIdle(host)) {
+  if (HostIsFull(host)) {
+    DropIdle(idle_.find(host));
+  } else if (Crowded()) {
+    DropIdle(HostOfMost(idle_));
+  }
+  if (const std::string limit = LimitReached(host); !limit.empty()) {
     return Refuse(std::move(socket), limit);
   }
   if (greetings_ >= options_.greetings_max) DropOldestGreeting();
   const LinkId id(++last_link_);
   auto link = std::make_unique<Link>();
   link->host = host;
-  link->reserved = links_.size() + options_.connections_reserved >= options_.connections_max;
+  link->reserved = Crowded();
   link->connection = Connection::Start(loop_.io(), std::move(socket), options_.link,
                                        {.message =
                                             [weak = weak_from_this(), id](Message message) {

@@ -213,7 +213,8 @@ TEST_F(TorchStoreDoorTest, AWaitingConnectionIsServedAndThenReleased) {
   Client waiter = Connect();
   waiter.Send(WaitBytes("/a") + kPing);
   EXPECT_EQ(waiter.Receive(4), kPong);
-  Connect().Send(SetBytes("/a", "1"));
+  Client setter = Connect();
+  setter.Send(SetBytes("/a", "1"));
   EXPECT_EQ(waiter.Receive(1), std::string(1, '\0'));
 }
 
@@ -278,7 +279,8 @@ TEST_F(TorchStoreDoorTest, ReleasesAThousandWithOneSet) {
     waiters.back().Send(WaitBytes("/go"));
   }
   AwaitWaits(kClients);
-  Connect().Send(SetBytes("/go", "1"));
+  Client setter = Connect();
+  setter.Send(SetBytes("/go", "1"));
   for (Client& waiter : waiters) ASSERT_EQ(waiter.Receive(1), std::string(1, '\0'));
 }
 
