@@ -168,15 +168,20 @@ TEST_P(MemoryTest, Finding08_TextsAreRefusedByNameAndEventsStayInTheAccount) {
 }
 
 TEST_P(MemoryTest, Finding08_DatasetsAreInTheAccount) {
+  using Strings = std::vector<std::string>;
   auto client = Connect();
   absl::Status refused;
   size_t made = 0;
   for (; made < limit_ / kMiB && refused.ok(); ++made) {
+    // An array is part of the definition.
+    const size_t items = 4 * kMiB - 4096 - made;
     const plan::Definition definition = {
         .nodes = {{.id = 1,
-                   .op = "range",
-                   .attrs = {{"stop", static_cast<int64_t>(made + 1)}},
-                   .where = std::string(4 * kMiB - 4096, 'w')}}};
+                   .op = "array",
+                   .attrs = {{"names", Strings{"x"}},
+                             {"dtypes", Strings{"uint8"}},
+                             {"shapes", Strings{std::to_string(items)}},
+                             {"data", Strings{std::string(items, 'a')}}}}}};
     refused = client
                   ->Call(
                       wire::native::RegisterDataset{
