@@ -179,9 +179,10 @@ def test_what_cannot_be_is_told(arguments, why):
 
 # Rank 1 sleeps while rank 0 waits for it.
 ONE_SLEEPS = """
-import time, torch.distributed as dist
+import os, time, torch.distributed as dist
 dist.init_process_group("gloo")
-print("up", dist.get_rank(), flush=True)
+# In one piece: both write to the same pipe.
+os.write(1, f"up {dist.get_rank()}\n".encode())
 if dist.get_rank() == 1:
     time.sleep(600)
 dist.barrier()
