@@ -204,16 +204,6 @@ bool PeerHasClosed(int socket) {
                       info.tcpi_state != TCP_ESTABLISHED);
 }
 
-std::optional<std::string> NameOf(uid_t uid) {
-  std::array<char, 4096> buffer;
-  passwd entry = {};
-  passwd* found = nullptr;
-  if (getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) {
-    return std::nullopt;
-  }
-  return std::string(entry.pw_name);
-}
-
 absl::StatusOr<uid_t> ParseUser(const std::string& text) {
   uid_t uid = 0;
   if (absl::SimpleAtoi(text, &uid)) return uid;
@@ -265,10 +255,8 @@ absl::StatusOr<AllowedPeers> ParseAllowedPeers(const std::vector<std::string>& t
   return allowed;
 }
 
-std::string UserText(uid_t uid) {
-  const std::optional<std::string> name = NameOf(uid);
-  return name ? absl::StrCat(uid, " (", *name, ")") : absl::StrCat(uid);
-}
+// Not by name: that may ask a directory over the network, on a loop, as often as a stranger calls.
+std::string UserText(uid_t uid) { return absl::StrCat(uid); }
 
 std::string StrangersText(const AllowedPeers& allowed) {
   return absl::StrCat("this address serves ", allowed.ToText(),

@@ -19,7 +19,7 @@ struct AllowedPeers {
   std::vector<uid_t> uids;
 
   bool Allow(uid_t uid) const;
-  // "user 1000 (alice) and root": for people.
+  // "root and user 1000": for people.
   std::string ToText() const;
 };
 
@@ -27,7 +27,7 @@ struct AllowedPeers {
 absl::StatusOr<AllowedPeers> ParseAllowedPeers(const std::vector<std::string>& texts);
 inline constexpr size_t kAllowedUidsMax = 1024;
 
-// "1000 (alice)", or the number alone when it has no name here.
+// "1000": for people, who can look up its name.
 std::string UserText(uid_t uid);
 
 // What somebody else is told.
