@@ -215,10 +215,7 @@ void StoreHost::Command(tcpstore::ConnectionId from, const tcpstore::Command& co
   ++commands_[command.index()];
   const Time now = MayPark(command) ? runtime::MonotonicNow() : Time();
   space.effects.Clear();
-  if (lifetime_.Asks(from, command)) {
-    ForgetKeys("a new run begins, after a rest and by a process that was not there before",
-               space.effects);
-  }
+  ForgetFirst(from, command, space.effects);
   Surround(space);
   space.store.Handle(now, from, command, space.effects);
   for (tcpstore::Refusal& refusal : space.effects.refusals) {
@@ -228,6 +225,19 @@ void StoreHost::Command(tcpstore::ConnectionId from, const tcpstore::Command& co
   for (const tcpstore::GivenUp& given_up : space.effects.given_up) TellGivenUp(now, given_up);
   Finish(space, space.effects);
   Count(space);
+}
+
+void StoreHost::ForgetFirst(tcpstore::ConnectionId from, const tcpstore::Command& command,
+                            tcpstore::Effects& out) {
+  switch (lifetime_.Asks(from, command)) {
+    case tcpstore::Lifetime::Forget::kNothing:
+      return;
+    case tcpstore::Lifetime::Forget::kAll:
+      return ForgetKeys("a new run begins, after a rest and by a process that was not there before",
+                        out);
+    case tcpstore::Lifetime::Forget::kGroup:
+      space_->store.ClearGroup(out);
+  }
 }
 
 void StoreHost::Surround(Space& space) {

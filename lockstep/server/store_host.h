@@ -135,6 +135,9 @@ class StoreHost {
   bool Writes() const { return keeps_ && commits_.keeps(); }
   // All keys, because of this.
   void ForgetKeys(const std::string& because, tcpstore::Effects& out);
+  // What has to be forgotten before the command is carried out.
+  void ForgetFirst(tcpstore::ConnectionId from, const tcpstore::Command& command,
+                   tcpstore::Effects& out);
   void ForgetIfOver(bool over);
   void Left(tcpstore::ConnectionId connection);
   void Complain(std::string text);

@@ -1,5 +1,6 @@
 #include "lockstep/tcpstore/lifetime.h"
 
+#include <utility>
 #include <variant>
 
 namespace lockstep::tcpstore {
@@ -18,6 +19,7 @@ void Lifetime::Begin(bool launched) {
   processes_.clear();
   running_.clear();
   started_.clear();
+  groups_.Clear();
   launched_ = rested_ = false;
   connections_ = 0;
   left_at_.reset();
@@ -68,8 +70,13 @@ bool Lifetime::AsksFirst(ConnectionId from, const Command& command) {
   Process process = std::move(found->second);
   newcomers_.erase(found);
   const bool is_new = std::exchange(rested_, false) && IsNewRun(process, command);
-  if (is_new) processes_.clear();
-  if (process.second && processes_.size() < ProcessesMax()) processes_.insert(std::move(process));
+  if (is_new) {
+    processes_.clear();
+    groups_.Clear();
+  }
+  if (!process.second) return is_new;
+  if (BeginsStockClient(command)) groups_.Came(from, process);
+  if (processes_.size() < ProcessesMax()) processes_.insert(std::move(process));
   return is_new;
 }
 
@@ -81,6 +88,7 @@ bool Lifetime::IsNewRun(const Process& process, const Command& command) const {
 
 bool Lifetime::Left(Time now, ConnectionId connection) {
   newcomers_.erase(connection);
+  groups_.Left(connection);
   if (--connections_ > 0) return false;
   // Who asked for nothing has not ended the rest.
   if (!rested_) left_at_ = now;

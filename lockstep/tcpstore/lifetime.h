@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
 #include "lockstep/tcpstore/commands.h"
+#include "lockstep/tcpstore/process_groups.h"
 
 namespace lockstep::tcpstore {
 
@@ -27,6 +27,8 @@ namespace lockstep::tcpstore {
 // those. A process is known by its host and by the pid that stock clients PING with. In doubt the
 // keys stay, within the bounds of the store.
 //
+// Either way, those of the default process group go when it is made anew (ProcessGroups).
+//
 // Threads: thread-compatible. Bounds: kProcessesPerRank processes for each rank, and
 // kProcessesLeast; with more nobody is sure to be new. Newcomers and members: those that there are.
 class Lifetime {
@@ -35,7 +37,8 @@ class Lifetime {
   static constexpr size_t kProcessesLeast = 64;
 
   // `ranks`: of the job.
-  Lifetime(absl::Duration rest, int32_t ranks) : rest_(rest), ranks_(ranks), size_(ranks) {}
+  Lifetime(absl::Duration rest, int32_t ranks)
+      : rest_(rest), ranks_(ranks), groups_(ProcessesMax()), size_(ranks) {}
 
   // An attempt begins, whose store is empty. `launched`: by a launcher.
   void Begin(bool launched);
@@ -50,18 +53,17 @@ class Lifetime {
 
   // A client has said its first word; `host` is where it calls from.
   void Came(Time now, ConnectionId connection, std::string host);
-  // Before the command is carried out. True: it is the first of a new run, so that the keys are to
-  // be forgotten first.
-  [[nodiscard]] bool Asks(ConnectionId from, const Command& command) {
-    return !newcomers_.empty() && AsksFirst(from, command);
+  // What is to be forgotten before the command is carried out: all keys, as it is the first of a
+  // new run; or those of the default process group, of which a new one begins.
+  enum class Forget { kNothing, kGroup, kAll };
+  [[nodiscard]] Forget Asks(ConnectionId from, const Command& command) {
+    if (!newcomers_.empty() && AsksFirst(from, command)) return Forget::kAll;
+    return groups_.Asks(from, command) ? Forget::kGroup : Forget::kNothing;
   }
   // True: as for `ProcessEnded`.
   [[nodiscard]] bool Left(Time now, ConnectionId connection);
 
  private:
-  // Its host, and its pid once it has said that.
-  using Process = std::pair<std::string, std::optional<uint32_t>>;
-
   bool AsksFirst(ConnectionId from, const Command& command);
   bool IsNewRun(const Process& process, const Command& command) const;
   bool IsOver();
@@ -72,6 +74,7 @@ class Lifetime {
   const absl::Duration rest_;
   const int32_t ranks_;
   std::optional<int32_t> next_size_;
+  ProcessGroups groups_;
   // None of these is iterated for effects.
   absl::flat_hash_map<ConnectionId, Process> newcomers_;  // they have yet to ask for something
   absl::flat_hash_set<Process> processes_;         // that came since the keys were last forgotten

@@ -10,14 +10,16 @@ namespace {
 constexpr absl::Duration kRest = absl::Seconds(10);
 constexpr int32_t kRanks = 2;
 
+using Forget = Lifetime::Forget;
+
 class LifetimeTest : public testing::Test {
  protected:
   // One comes, as stock torch does: PING by its pid, then ADD. True: as the first of a new run.
   bool Comes(uint64_t connection, uint32_t pid, const Command& asks = Add{"init/", 1},
              const std::string& host = "10.0.0.1") {
     lifetime_.Came(now_, ConnectionId(connection), host);
-    EXPECT_FALSE(lifetime_.Asks(ConnectionId(connection), Ping{pid}));
-    return lifetime_.Asks(ConnectionId(connection), asks);
+    EXPECT_EQ(lifetime_.Asks(ConnectionId(connection), Ping{pid}), Forget::kNothing);
+    return lifetime_.Asks(ConnectionId(connection), asks) == Forget::kAll;
   }
   bool Leaves(uint64_t connection) { return lifetime_.Left(now_, ConnectionId(connection)); }
   void Visits(uint64_t connection, uint32_t pid) {
@@ -97,7 +99,7 @@ TEST_F(LifetimeTest, WhoSaysNoPidIsInDoubt) {
   Visits(2, 101);
   Passes(kRest);
   lifetime_.Came(now_, ConnectionId(3), "10.0.0.1");
-  EXPECT_FALSE(lifetime_.Asks(ConnectionId(3), Add{"init/", 1}));
+  EXPECT_EQ(lifetime_.Asks(ConnectionId(3), Add{"init/", 1}), Forget::kNothing);
 }
 
 TEST_F(LifetimeTest, WhoOnlyLooksInEndsNoRest) {
@@ -175,6 +177,26 @@ TEST_F(LifetimeTest, MembersThatTheJobDoesNotHaveAreNotNoted) {
   Visits(2, 2);
   Passes(kRest);
   EXPECT_TRUE(Comes(3, 3)) << "no launcher has told of anything";
+}
+
+TEST_F(LifetimeTest, AProcessGroupThatIsMadeAnewHasNoKeysOfTheOneBefore) {
+  EXPECT_FALSE(Comes(1, 100));
+  EXPECT_EQ(lifetime_.Asks(ConnectionId(1), Set{"/default_pg/0//cpu//0/0", "a"}), Forget::kNothing);
+  EXPECT_FALSE(Leaves(1));
+  EXPECT_FALSE(Comes(2, 100));
+  EXPECT_EQ(lifetime_.Asks(ConnectionId(2), Set{"/cfg", "a"}), Forget::kNothing);
+  EXPECT_EQ(lifetime_.Asks(ConnectionId(2), Set{"/default_pg/0//cpu//0/0", "a"}), Forget::kGroup);
+  EXPECT_EQ(lifetime_.Asks(ConnectionId(2), Set{"/default_pg/0//cpu//0/0", "a"}), Forget::kNothing);
+}
+
+TEST_F(LifetimeTest, WhoSaysNoPidOrNoSizeOfItsWorldMakesNoGroupAnew) {
+  for (uint64_t connection = 1; connection < 5; ++connection) {
+    lifetime_.Came(now_, ConnectionId(connection), "10.0.0.1");
+    const Command begin = connection % 2 == 0 ? Command(Add{"init/", 1}) : Command(Ping{100});
+    EXPECT_EQ(lifetime_.Asks(ConnectionId(connection), begin), Forget::kNothing);
+    EXPECT_EQ(lifetime_.Asks(ConnectionId(connection), Get{"/default_pg/a"}), Forget::kNothing);
+    EXPECT_FALSE(Leaves(connection));
+  }
 }
 
 }  // namespace

@@ -91,6 +91,17 @@ void Store::Clear(Effects& out) {
   if (options_.keeps) out.records.emplace_back(record::Cleared{});
 }
 
+size_t Store::ClearGroup(Effects& out) {
+  const size_t count = group_keys_.size();
+  if (count > kGroupKeysMax) return 0;
+  for (const auto& [key, value] : group_keys_) {
+    bytes_ -= key.size() + value->size();
+    if (options_.keeps) out.records.push_back(record::KeyDeleted{key});
+  }
+  group_keys_.clear();
+  return count;
+}
+
 void Store::Answer(Call& call, tcpstore::Answer answer) {
   call.out.replies.push_back({call.from, std::move(answer)});
 }
@@ -142,12 +153,13 @@ bool Store::MayWait(Call& call, absl::string_view key, size_t cost) {
 }
 
 ValuePtr Store::Lookup(absl::string_view key) const {
-  const auto found = keys_.find(key);
-  return found == keys_.end() ? nullptr : found->second;
+  const Table& values = TableOf(key);
+  const auto found = values.find(key);
+  return found == values.end() ? nullptr : found->second;
 }
 
 bool Store::Exists(absl::string_view key) const {
-  return keys_.contains(key) || queues_.contains(key);
+  return TableOf(key).contains(key) || queues_.contains(key);
 }
 
 void Store::Write(Effects& out, absl::string_view key, ValuePtr value) {
@@ -166,14 +178,14 @@ void Store::KnowRank(Connection& connection, absl::string_view key) {
 }
 
 void Store::Do(Call& call, const Set& command) {
-  const size_t keys = keys_.size();
-  if (!HasRoom(call, command.key, keys_.contains(command.key) ? 0 : 1,
+  const size_t before = keys();
+  if (!HasRoom(call, command.key, TableOf(command.key).contains(command.key) ? 0 : 1,
                command.key.size() + command.value.size())) {
     return;
   }
   Write(call.out, command.key, MakeValue(command.value));
   // Nobody waits for a key that had a value.
-  if (keys_.size() == keys) return;
+  if (keys() == before) return;
   TellWaiters(command.key, call.out);
   KnowRank(call.connection, command.key);
 }
@@ -238,7 +250,7 @@ void Store::Do(Call& call, const Wait& command) {
 }
 
 void Store::Do(Call& call, const CountKeys& /*command*/) {
-  Answer(call, Number{static_cast<int64_t>(keys_.size())});
+  Answer(call, Number{static_cast<int64_t>(keys())});
 }
 
 void Store::Do(Call& call, const DeleteKey& command) {
@@ -292,7 +304,7 @@ void Store::Do(Call& call, const MultiSet& command) {
   size_t keys = 0;
   size_t bytes = 0;
   for (const Set& pair : command.pairs) {
-    if (!keys_.contains(pair.key)) ++keys;
+    if (!TableOf(pair.key).contains(pair.key)) ++keys;
     bytes += pair.key.size() + pair.value.size();
   }
   if (!HasRoom(call, command.pairs.front().key, keys, bytes)) return;
@@ -359,18 +371,22 @@ void Store::Do(Call& call, const QueueLength& command) {
 
 void Store::Do(Call& call, const ListKeys& /*command*/) {
   size_t bytes = 0;
-  for (const auto& [key, value] : keys_) bytes += key.size();
+  for (const Table* values : {&keys_, &group_keys_}) {
+    for (const auto& [key, value] : *values) bytes += key.size();
+  }
   if (bytes > options_.answer_bytes_max) {
-    return Refuse(call, absl::StrCat("the names of ", keys_.size(), " keys are ", bytes,
+    return Refuse(call, absl::StrCat("the names of ", keys(), " keys are ", bytes,
                                      " bytes, over the limit torch_answer_bytes_max (",
                                      options_.answer_bytes_max, ")"));
   }
   // The names, and once more as they go out.
-  const size_t cost = 2 * bytes + keys_.size() * kAnsweredBytes;
-  if (!Holds(call, absl::StrCat("an answer of ", keys_.size(), " names"), cost)) return;
+  const size_t cost = 2 * bytes + keys() * kAnsweredBytes;
+  if (!Holds(call, absl::StrCat("an answer of ", keys(), " names"), cost)) return;
   KeyNames names;
-  names.keys.reserve(keys_.size());
-  for (const auto& [key, value] : keys_) names.keys.push_back(key);
+  names.keys.reserve(keys());
+  for (const Table* values : {&keys_, &group_keys_}) {
+    for (const auto& [key, value] : *values) names.keys.push_back(key);
+  }
   std::sort(names.keys.begin(), names.keys.end());
   Answer(call, std::move(names));
 }
@@ -416,7 +432,7 @@ AwaitedView Store::ViewOf(const std::string& key, const StoreWaits::Waiters& wai
 
 StoreView Store::View() const {
   StoreView view = {.connections = connections_.size(),
-                    .keys = keys_.size(),
+                    .keys = keys(),
                     .queues = queues_.size(),
                     .bytes = bytes_,
                     .waits = waits_.size()};

@@ -16,6 +16,7 @@
 #include "lockstep/tcpstore/commands.h"
 #include "lockstep/tcpstore/effects.h"
 #include "lockstep/tcpstore/options.h"
+#include "lockstep/tcpstore/process_groups.h"
 #include "lockstep/tcpstore/store_waits.h"
 #include "lockstep/tcpstore/view.h"
 
@@ -53,6 +54,10 @@ class Store {
 
   // Forgets all keys and queues.
   void Clear(Effects& out);
+  // Forgets the values under the keys of the default process group (IsOfGroup), and says how many
+  // those were; none of them if they are more than kGroupKeysMax, for the time that it takes.
+  static constexpr size_t kGroupKeysMax = 65'536;
+  size_t ClearGroup(Effects& out);
 
   // What a record says, before the first command. INVALID_ARGUMENT: it cannot follow those before
   // it.
@@ -63,7 +68,7 @@ class Store {
   StoreView View() const;
   size_t connections() const { return connections_.size(); }
   // Values and queued values.
-  size_t size() const { return keys_.size() + queued_; }
+  size_t size() const { return keys() + queued_; }
   size_t bytes() const { return bytes_; }
   // What it holds, as it costs.
   size_t memory() const {
@@ -117,6 +122,10 @@ class Store {
   bool HasRoom(Call& call, absl::string_view key, size_t keys, size_t bytes);
   bool MayWait(Call& call, absl::string_view key, size_t cost);
 
+  using Table = absl::flat_hash_map<std::string, ValuePtr>;
+  size_t keys() const { return keys_.size() + group_keys_.size(); }
+  Table& TableOf(absl::string_view key) { return IsOfGroup(key) ? group_keys_ : keys_; }
+  const Table& TableOf(absl::string_view key) const { return IsOfGroup(key) ? group_keys_ : keys_; }
   ValuePtr Lookup(absl::string_view key) const;
   bool Exists(absl::string_view key) const;
   void Put(absl::string_view key, ValuePtr value);
@@ -151,7 +160,9 @@ class Store {
   AwaitedView ViewOf(const std::string& key, const StoreWaits::Waiters& waiters) const;
 
   const StoreOptions options_;
-  absl::flat_hash_map<std::string, ValuePtr> keys_;  // these three: never iterated for effects
+  // These four: never iterated for effects, but to forget all keys of the group.
+  Table keys_;
+  Table group_keys_;  // those of the default process group
   absl::flat_hash_map<std::string, Queue> queues_;
   absl::flat_hash_map<ConnectionId, Connection> connections_;
   StoreWaits waits_;

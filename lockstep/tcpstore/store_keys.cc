@@ -15,7 +15,7 @@ absl::Status OutOfPlace(absl::string_view what) {
 }  // namespace
 
 void Store::Put(absl::string_view key, ValuePtr value) {
-  ValuePtr& stored = keys_.try_emplace(key).first->second;
+  ValuePtr& stored = TableOf(key).try_emplace(key).first->second;
   bytes_ += value->size();
   if (stored) {
     bytes_ -= stored->size();
@@ -35,10 +35,11 @@ void Store::Lengthen(absl::string_view key, absl::string_view more) {
 }
 
 bool Store::Delete(absl::string_view key) {
-  const auto found = keys_.find(key);
-  if (found == keys_.end()) return false;
+  Table& values = TableOf(key);
+  const auto found = values.find(key);
+  if (found == values.end()) return false;
   bytes_ -= found->first.size() + found->second->size();
-  keys_.erase(found);
+  values.erase(found);
   return true;
 }
 
@@ -63,6 +64,7 @@ ValuePtr Store::Pop(absl::flat_hash_map<std::string, Queue>::iterator queue) {
 
 void Store::ForgetAll() {
   keys_.clear();
+  group_keys_.clear();
   queues_.clear();
   queued_ = 0;
   bytes_ = 0;
@@ -113,7 +115,9 @@ absl::Status Store::Apply(const Record& record) {
 std::vector<Record> Store::Snapshot() const {
   std::vector<Record> records;
   records.reserve(size());
-  for (const auto& [key, value] : keys_) records.push_back(record::KeySet{key, value});
+  for (const Table* values : {&keys_, &group_keys_}) {
+    for (const auto& [key, value] : *values) records.push_back(record::KeySet{key, value});
+  }
   for (const auto& [key, queue] : queues_) {
     for (const ValuePtr& value : queue) records.push_back(record::QueuePushed{key, value});
   }

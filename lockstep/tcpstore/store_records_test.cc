@@ -124,6 +124,19 @@ TEST_F(StoreRecordsTest, ForgettingAllIsRecorded) {
   EXPECT_EQ(store_.size(), 0u);
 }
 
+TEST_F(StoreRecordsTest, ForgettingTheGroupsKeysIsRecorded) {
+  DoKept(1, Set{"/k0", "a"});
+  DoKept(1, Set{"/default_pg/0/a", "b"});
+  DoKept(1, Add{"/default_pg/0/n", 7});
+  Effects effects;
+  EXPECT_EQ(store_.ClearGroup(effects), 2u);
+  records_.insert(records_.end(), effects.records.begin(), effects.records.end());
+  EXPECT_EQ(Shown(*Made(records_)), Shown(store_));
+  EXPECT_EQ(store_.size(), 1u);
+  EXPECT_EQ(store_.bytes(), 4u);
+  EXPECT_EQ(store_.ClearGroup(effects), 0u);
+}
+
 TEST_F(StoreRecordsTest, ANewStoreBeginsEmpty) {
   const auto value = std::make_shared<const std::string>("v");
   const auto made = Made({record::Opened{.attempt = 1}, record::Used{},

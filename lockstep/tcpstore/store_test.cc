@@ -312,6 +312,41 @@ TEST_F(StoreTest, KnowsItsBytes) {
   EXPECT_EQ(store_.size(), 0u);
 }
 
+TEST_F(StoreTest, KeysOfTheGroupAreKeysLikeOthers) {
+  const Keys both = {"/a", "/default_pg/b"};
+  EXPECT_THAT(Do(1, Wait{both}), IsEmpty());
+  Do(2, Set{"/a", "1"});
+  EXPECT_THAT(Do(2, Set{"/default_pg/b", "2"}), ElementsAre("1: ready"));
+  EXPECT_THAT(Do(1, MultiGet{both}), ElementsAre("1: 1,2"));
+  EXPECT_THAT(Do(1, ListKeys{}), ElementsAre("1: /a,/default_pg/b"));
+  EXPECT_THAT(Do(1, CountKeys{}), ElementsAre("1: 2"));
+  EXPECT_EQ(store_.size(), 2u);
+  EXPECT_EQ(store_.bytes(), 2u + 1 + 13 + 1);
+}
+
+TEST_F(StoreTest, ForgetsTheKeysOfTheGroupAlone) {
+  Do(1, Set{"/a", "1"});
+  Do(1, Set{"/default_pg/b", "2"});
+  Effects effects;
+  EXPECT_EQ(store_.ClearGroup(effects), 1u);
+  EXPECT_THAT(effects.records, IsEmpty()) << "this one keeps nothing";
+  EXPECT_THAT(Do(1, ListKeys{}), ElementsAre("1: /a"));
+  EXPECT_THAT(Do(1, Wait{{"/default_pg/b"}}), IsEmpty());
+  EXPECT_THAT(Do(2, Set{"/default_pg/b", "3"}), ElementsAre("1: ready"));
+}
+
+TEST_F(StoreTest, ForgetsNoGroupThatWouldTakeLong) {
+  for (size_t i = 0; i <= Store::kGroupKeysMax; ++i) {
+    const std::string key = absl::StrCat("/default_pg/", i);
+    Do(1, Set{key, ""});
+  }
+  Effects effects;
+  EXPECT_EQ(store_.ClearGroup(effects), 0u);
+  EXPECT_EQ(store_.size(), Store::kGroupKeysMax + 1);
+  Do(1, DeleteKey{"/default_pg/0"});
+  EXPECT_EQ(store_.ClearGroup(effects), Store::kGroupKeysMax);
+}
+
 TEST_F(StoreTest, TellsWhoWaitsForWhoseKeySinceWhen) {
   Do(1, Set{"/default_pg/0//cpu//0/0", "address"});
   Do(2, Set{"/default_pg/0//cpu//0/1", "address"});

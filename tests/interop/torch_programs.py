@@ -109,7 +109,7 @@ def groups(_folder):
 def again(_folder):
     """Groups one after the other, of the same processes."""
     told = []
-    for _ in range(3):
+    for _ in range(10):
         dist.init_process_group("gloo", timeout=LIMIT)
         told.append(total())
         dist.barrier()
