@@ -24,7 +24,7 @@ class Node:
 
     def __init__(self, server, job, *arguments, nodes="2", conf="", per_node=1, **variables):
         conf = f"node_timeout=2,{conf}".rstrip(",")
-        self.lines, self._changed = [], threading.Condition()
+        self.lines, self._ended, self._changed = [], False, threading.Condition()
         self.process = subprocess.Popen(
             [str(word) for word in (
                 *TORCHRUN, "--nnodes", nodes, "--nproc-per-node", per_node, "--rdzv-backend",
@@ -40,6 +40,9 @@ class Node:
             with self._changed:
                 self.lines.append(line.rstrip("\n"))
                 self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
 
     def text(self):
         return "\n".join(self.lines)
@@ -48,7 +51,7 @@ class Node:
         with self._changed:
             found = self._changed.wait_for(
                 lambda: [match for match in (re.search(pattern, line) for line in self.lines) if match]
-                or not self._reader.is_alive(), LIMIT_S)
+                or self._ended, LIMIT_S)
         assert found is not True and found, f"no {pattern!r} in:\n{self.text()}"
         return found[0]
 
@@ -182,7 +185,7 @@ ONE_SLEEPS = """
 import os, time, torch.distributed as dist
 dist.init_process_group("gloo")
 # In one piece: both write to the same pipe.
-os.write(1, f"up {dist.get_rank()}\n".encode())
+os.write(1, f"up {dist.get_rank()}\\n".encode())
 if dist.get_rank() == 1:
     time.sleep(600)
 dist.barrier()
