@@ -208,7 +208,10 @@ absl::Status JobTable::Restore(const wire::store::ReadEntry& entry) {
   if (set_aside_.contains(entry.job)) return absl::OkStatus();
   const absl::Status status = entry.unfit.ok() ? Apply(entry) : entry.unfit;
   // Nobody else has to suffer from it.
-  if (!status.ok()) SetAside(entry.job, status);
+  if (!status.ok()) {
+    SetAside(entry.job, absl::StrCat("its records in the state directory cannot be used: ",
+                                     std::string(status.message())));
+  }
   return absl::OkStatus();
 }
 
@@ -247,11 +250,11 @@ absl::Status JobTable::Apply(const wire::store::ReadEntry& entry) {
   return absl::OkStatus();
 }
 
-void JobTable::SetAside(const std::string& name, const absl::Status& why) {
+void JobTable::SetAside(const std::string& name, std::string why) {
   restored_.erase(name);
   restored_events_.erase(name);
   jobs_.erase(name);
-  set_aside_[name].why = std::string(why.message());
+  set_aside_[name].why = std::move(why);
 }
 
 void JobTable::KeepIfSetAside(const wire::store::ReadEntry& entry, std::string_view bytes) {
@@ -274,9 +277,8 @@ absl::Status JobTable::CheckNotSetAside(const std::string& name) const {
   if (found == set_aside_.end()) return absl::OkStatus();
   return WithReason(
       absl::FailedPreconditionError(absl::StrFormat(
-          "job '%s' is set aside since the server was started: its records in the state directory "
-          "cannot be used (%s). They are kept, %d bytes; delete the job (`lockstep job delete %s`) "
-          "or start a server that can use them",
+          "job '%s' is set aside since the server was started: %s. Its records are kept, %d bytes; "
+          "start a server that can serve it, or delete the job (`lockstep job delete %s`)",
           name, found->second.why, found->second.bytes, name)),
       "job_set_aside");
 }
@@ -318,41 +320,57 @@ absl::Status JobTable::CheckRestored(const JobHost& job, const JobOptions& optio
       ShapeOf(is), is.recoverable ? " (recoverable)" : "", is.job));
 }
 
-absl::Status JobTable::Resume() {
+// One that the command line names anew counts.
+runtime::Address JobTable::AddressOf(const std::string& name) const {
+  for (const JobOptions& options : options_.jobs) {
+    if (options.name == name && options.address && options.address->port != 0) {
+      return *options.address;
+    }
+  }
+  return restored_.at(name);
+}
+
+absl::Status JobTable::TakeAddresses() {
+  std::vector<std::pair<std::string, std::string>> without;
+  for (const auto& [name, had] : restored_) {
+    const runtime::Address address = AddressOf(name);
+    if (!options_.insecure_network) {
+      if (absl::Status status = runtime::CheckLoopback(loop_.io(), address); !status.ok()) {
+        return absl::Status(status.code(), absl::StrFormat("job '%s' of the state directory: %s",
+                                                           name, std::string(status.message())));
+      }
+    }
+    JobHost& job = *jobs_.at(name);
+    const absl::Status own = job.Listen(address);
+    const absl::Status torch = own.ok() ? job.ListenForTorch() : absl::OkStatus();
+    if (own.ok() && torch.ok()) continue;
+    job.Shutdown();
+    std::string why(torch.message());
+    if (!own.ok()) {
+      why = absl::StrFormat(
+          "%s (its clients know no other address; start the server again when it "
+          "is free, or with --job %s=%s@HOST:PORT)",
+          std::string(own.message()), name, ShapeOf(job.options()));
+    }
+    without.emplace_back(name, std::move(why));
+  }
+  for (auto& [name, why] : without) SetAside(name, std::move(why));
+  return absl::OkStatus();
+}
+
+void JobTable::Resume() {
   RestoreEvents();
   for (const auto& [name, job] : set_aside_) {
     feed_.Tell(wire::native::EventKind::kNotice, std::string(CheckNotSetAside(name).message()),
                wire::native::EventSeverity::kError);
   }
-  for (auto& [name, had] : restored_) {
+  for (const auto& [name, address] : restored_) {
     JobHost& job = *jobs_.at(name);
-    // An address that the command line names anew counts.
-    runtime::Address address = had;
-    for (const JobOptions& options : options_.jobs) {
-      if (options.name == name && options.address && options.address->port != 0) {
-        address = *options.address;
-      }
-    }
-    absl::Status status;
-    if (!options_.insecure_network) status = runtime::CheckLoopback(loop_.io(), address);
-    if (status.ok()) status = job.Listen(address);
-    if (!status.ok()) {
-      return absl::Status(
-          status.code(),
-          absl::StrFormat("job '%s' of the state directory: %s (its clients know no other address; "
-                          "--job %s=%s@HOST:PORT gives it one)",
-                          name, std::string(status.message()), name, ShapeOf(job.options())));
-    }
-    if (absl::Status torch = job.ListenForTorch(); !torch.ok()) {
-      return absl::Status(torch.code(), absl::StrFormat("job '%s' of the state directory: %s", name,
-                                                        std::string(torch.message())));
-    }
     job.stores().Keep();
     job.Resume();
   }
   restored_.clear();
   ArmSweep();
-  return absl::OkStatus();
 }
 
 JobHost* JobTable::Find(const std::string& name) const {

@@ -27,8 +27,8 @@ namespace lockstep::server {
 // Letters, digits, '.', '_' and '-', up to 128; INVALID_ARGUMENT says so.
 absl::Status CheckJobName(const std::string& name);
 
-// A job of a former life of the server whose records cannot be used: it is served to nobody, and
-// its records stay as they are until it is deleted.
+// A job of a former life of the server whose records cannot be used, or whose address cannot be
+// had: it is served to nobody, and its records stay as they are until it is deleted.
 struct SetAsideJob {
   std::string why;
   std::shared_ptr<std::vector<std::string>> entries =
@@ -59,10 +59,14 @@ class JobTable {
   // One entry of the journal, in order, before anything else. One that cannot follow those before
   // it sets its job aside. INVALID_ARGUMENT: it is of no job.
   absl::Status Restore(const wire::store::ReadEntry& entry);
+  // All entries were given: takes the addresses that the jobs had. A job whose address cannot be
+  // had is set aside, and comes back with a server that can have it. An error: other hosts reach
+  // one of them, which the command line does not allow.
+  absl::Status TakeAddresses();
   // The same entries once more, if jobs were set aside: so that theirs stay in the journal.
   void KeepIfSetAside(const wire::store::ReadEntry& entry, std::string_view bytes);
-  // All entries were given: takes the addresses that the jobs had.
-  absl::Status Resume();
+  // Goes on with the jobs that have their addresses.
+  void Resume();
   // That a restored job is what the command line says it is. FAILED_PRECONDITION: another one.
   absl::Status CheckRestored(const JobHost& job, const JobOptions& options) const;
 
@@ -104,7 +108,8 @@ class JobTable {
   // shut down.
   void Remove(Jobs::iterator job, const absl::Status& why);
   absl::Status Apply(const wire::store::ReadEntry& entry);
-  void SetAside(const std::string& name, const absl::Status& why);
+  void SetAside(const std::string& name, std::string why);
+  runtime::Address AddressOf(const std::string& name) const;
   void RemoveSetAside(const std::string& name);
   void RestoreEvents();
   void Retire(std::unique_ptr<JobHost> job);

@@ -113,6 +113,7 @@ absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& d
         return entry->data.empty() ? jobs.Restore(*entry) : absl::OkStatus();
       });
   if (!replayed.ok()) return replayed.status();
+  if (absl::Status status = jobs.TakeAddresses(); !status.ok()) return status;
   if (!jobs.set_aside().empty()) {
     absl::Status again = journal->ReadAgain([&](std::string_view bytes) -> absl::Status {
       absl::StatusOr<store::ReadEntry> entry = store::DecodeEntry(bytes, now);

@@ -8,11 +8,14 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "asio/io_context.hpp"
+#include "asio/ip/tcp.hpp"
 #include "gmock/gmock.h"
 #include "grpcpp/create_channel.h"
 #include "gtest/gtest.h"
 #include "lockstep/journal/sqlite_journal.h"
 #include "lockstep/link/client.h"
+#include "lockstep/runtime/address.h"
 #include "lockstep/server/server.h"
 #include "lockstep/wire/native/crew_kinds.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -304,6 +307,27 @@ TEST_F(SetAsideTest, Finding02_RecordsOfTorchsStoreAndOfNewerVersionsSetTheirJob
                 .job = "sick", .wall_us = 1, .records = {wire::store::Record{}}})});
   Serve();
   ExpectSetAside("a newer version wrote it");
+}
+
+TEST_F(SetAsideTest, Finding02_AJobWhosePortIsTakenIsSetAsideAndComesBackWhenItIsFree) {
+  Serve({{.name = "sick", .size = 2}, {.name = "well", .size = 3}});
+  const std::string address = Status().jobs.front().grpc;
+  const std::vector<std::string> before = Jobs();
+  End();
+  {
+    asio::io_context io;
+    const auto parsed = runtime::ParseAddress(address);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    asio::ip::tcp::acceptor other(io, {asio::ip::make_address(parsed->host), parsed->port},
+                                  /*reuse_addr=*/false);
+    Serve();
+    ExpectSetAside(address);
+    ExpectRefused(StatusRequest{.job = "sick"});
+    End();
+  }
+  Serve();
+  EXPECT_TRUE(Status().set_aside.empty());
+  EXPECT_EQ(Jobs(), before);
 }
 
 TEST_F(SetAsideTest, Finding02_AnIterationThatCannotGoOnFailsAlone) {

@@ -183,10 +183,11 @@ absl::Status Server::OpenState() {
     BeginDrain();
   };
   absl::Status status = commits_.Keep(*std::move(journal), failed, [this] { return Snapshot(); });
-  if (status.ok()) status = jobs_.Resume();
-  if (status.ok()) data_.Resume();
-  if (status.ok()) SayWhatWasThere();
-  return status;
+  if (!status.ok()) return status;
+  jobs_.Resume();
+  data_.Resume();
+  SayWhatWasThere();
+  return absl::OkStatus();
 }
 
 // Whoever gave no --state may not expect jobs of an earlier server.

@@ -121,7 +121,8 @@ absl::Status StoreHost::ListenAgain(uint16_t port) {
   return absl::Status(
       status.code(),
       absl::StrFormat("torch's store, of attempt %d with %d keys: %s (its clients know no other "
-                      "address; without --torch-store-durable it is forgotten, and another begins)",
+                      "address; start the server again when it is free, or without "
+                      "--torch-store-durable: then the store is forgotten, and another begins)",
                       attempt(), space_->store.size(), std::string(status.message())));
 }
 
