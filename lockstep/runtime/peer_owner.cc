@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -266,10 +267,16 @@ std::string StrangersText(const AllowedPeers& allowed) {
 absl::StatusOr<std::optional<uid_t>> OwnerOfPeer(int socket) {
   const std::optional<Ends> ends = EndsOfPeer(socket);
   if (!ends) return std::nullopt;  // not connected any more
-  absl::StatusOr<Found> found = AskDiag(*ends);
-  if (found.ok() && found->inode != 0) return found->uid;
+  // A kernel without that question says the same as one that does not know the connection, until it
+  // has answered once.
+  static std::atomic<bool> answers = false;
+  const absl::StatusOr<Found> found = AskDiag(*ends);
+  if (found.ok() && found->inode != 0) {
+    answers = true;
+    return found->uid;
+  }
   if (PeerHasClosed(socket)) return std::nullopt;
-  // A kernel without that question says the same as one that does not know the connection.
+  if (answers && absl::IsNotFound(found.status())) return found.status();
   return OwnerOfPeerByTable(socket);
 }
 
