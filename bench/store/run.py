@@ -77,6 +77,13 @@ def lockstep_server():
 SERVERS = {"torch": torch_server, "lockstep": lockstep_server}
 
 
+def without_lookups():
+    """Before the first `measure`."""
+    library = pathlib.Path(tempfile.mkdtemp()) / "no_lookups.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, HERE / "no_lookups.c"], check=True)
+    QUIET["LD_PRELOAD"] = str(library)
+
+
 def measure(kind, *arguments):
     with SERVERS[kind]() as address:
         ran = subprocess.run([sys.executable, HERE / "clients.py", address, *map(str, arguments)],
@@ -151,9 +158,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
 
-    library = pathlib.Path(tempfile.mkdtemp()) / "no_lookups.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, HERE / "no_lookups.c"], check=True)
-    QUIET["LD_PRELOAD"] = str(library)
+    without_lookups()
 
     print(f"{machine()}; load {os.getloadavg()[0]:.1f}")
     print("{:<46}{:>30}{:>30}{:>8}".format(*HEADER))
