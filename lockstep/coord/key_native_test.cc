@@ -249,6 +249,106 @@ TEST_F(ManyKeys, DoNotWaitWhenNobodyMay) {
   EXPECT_EQ(keys_.waits(), 0u);
 }
 
+// More keys than are read at once.
+class LongCalls : public NativeKeys {
+ protected:
+  static constexpr int kKeys = 3000;
+  static std::string Key(int i) { return absl::StrCat("k/", i); }
+
+  // All of them, the first once more at the end, spelled otherwise.
+  CallId GetThem() {
+    std::vector<std::string> keys;
+    for (int i = 0; i < kKeys; ++i) keys.push_back(Key(i));
+    keys.push_back("//k//0/");
+    return GetAll(std::move(keys));
+  }
+  void SetThem(int from, int to) {
+    for (int i = from; i < to; ++i) Set(Key(i), absl::StrCat("v", i));
+  }
+  int Read() {
+    int slices = 0;
+    for (; keys_.NextDeadline() <= Time(); ++slices) keys_.ReachDeadline(Time(), out_);
+    return slices;
+  }
+  const KeysListed& Listed(CallId call) const {
+    for (const Reply& reply : out_.replies) {
+      if (reply.call == call && !reply.error) return std::get<KeysListed>(reply.answer);
+    }
+    static const KeysListed kNone;
+    ADD_FAILURE() << Text(call);
+    return kNone;
+  }
+};
+
+TEST_F(LongCalls, Finding07_AreReadInSlicesInTheOrderAsked) {
+  SetThem(0, kKeys);
+  const CallId call = GetThem();
+  EXPECT_EQ(keys_.waits(), kKeys + 1u);
+  EXPECT_EQ(keys_.awaited(), 0u) << "nobody waits for a key that is there";
+  EXPECT_EQ(Text(call), "waits");
+  EXPECT_EQ(Read(), 3);
+  const KeysListed& listed = Listed(call);
+  ASSERT_EQ(listed.entries.size(), kKeys + 1u);
+  for (int i = 0; i < kKeys; ++i) {
+    ASSERT_EQ(listed.entries[i].key, Key(i));
+    ASSERT_EQ(*listed.entries[i].value, absl::StrCat("v", i));
+  }
+  EXPECT_EQ(listed.entries.back().key, "//k//0/");
+  EXPECT_EQ(listed.revision, kKeys + 1);
+  EXPECT_EQ(keys_.waits(), 0u);
+  EXPECT_EQ(keys_.wait_bytes(), 0u);
+}
+
+TEST_F(LongCalls, Finding07_SeeAllKeysAtTheSameTimeWhateverIsWrittenMeanwhile) {
+  SetThem(0, kKeys);
+  const CallId call = GetThem();
+  keys_.ReachDeadline(Time(), out_);
+  Set(Key(0), "read and written");
+  Set(Key(kKeys - 1), "not read yet");
+  Read();
+  const KeysListed& listed = Listed(call);
+  EXPECT_EQ(*listed.entries.front().value, "read and written");
+  EXPECT_EQ(*listed.entries.back().value, "read and written");
+  EXPECT_EQ(*listed.entries[kKeys - 1].value, "not read yet");
+  EXPECT_EQ(listed.revision, kKeys + 3);
+}
+
+TEST_F(LongCalls, Finding07_WaitForWhatIsMissingOrGoesMeanwhile) {
+  SetThem(0, kKeys - 1);
+  const CallId call = GetThem();
+  Read();
+  EXPECT_EQ(keys_.waiters(1).front()->first, Key(kKeys - 1));
+  SetThem(kKeys - 1, kKeys);
+  EXPECT_EQ(Text(call), "waits");
+  keys_.ReachDeadline(Time(), out_);
+  Delete(Key(7));
+  Read();
+  EXPECT_EQ(keys_.waiters(1).front()->first, Key(7));
+  EXPECT_EQ(keys_.waits(), kKeys + 1u);
+  Set(Key(7), "again");
+  Read();
+  EXPECT_EQ(*Listed(call).entries[7].value, "again");
+  EXPECT_EQ(keys_.wait_bytes(), 0u);
+}
+
+TEST_F(LongCalls, Finding07_GoOneAfterTheOtherAndAreForgottenOrFail) {
+  SetThem(0, kKeys);
+  const CallId left = GetThem();
+  const CallId answered = GetThem();
+  keys_.ReachDeadline(Time(), out_);
+  EXPECT_TRUE(keys_.Forget(left));
+  EXPECT_FALSE(keys_.Forget(left));
+  EXPECT_EQ(Read(), 3);
+  EXPECT_EQ(Text(left), "waits");
+  EXPECT_EQ(Listed(answered).entries.size(), kKeys + 1u);
+  const CallId failed = GetThem();
+  keys_.ReachDeadline(Time(), out_);
+  keys_.FailAll(MakeError(absl::StatusCode::kAborted, Reason::kServiceStopped, "stopped"), out_);
+  EXPECT_EQ(Text(failed), "ABORTED: stopped");
+  EXPECT_EQ(keys_.waits(), 0u);
+  EXPECT_EQ(keys_.NextDeadline(), Time::Infinite());
+}
+
 class SmallPages : public NativeKeys {
  protected:
   SmallPages() : NativeKeys({.page_bytes_max = 10, .keys_per_wait_max = 3}) {}

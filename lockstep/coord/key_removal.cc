@@ -37,11 +37,14 @@ void KeyValues::MemberGone(MemberIndex member, Effects& out) {
 }
 
 Time KeyValues::NextDeadline() const {
-  if (!dying_.empty() || !deletions_.empty()) return Time();
+  if (!dying_.empty() || !deletions_.empty() || waits_.reads()) return Time();
   return expiries_.empty() ? Time::Infinite() : expiries_.begin()->first;
 }
 
-void KeyValues::ReachDeadline(Time now, Effects& out) { RemoveSlice(now, out); }
+void KeyValues::ReachDeadline(Time now, Effects& out) {
+  RemoveSlice(now, out);
+  waits_.ReadSlice([this](absl::string_view key) { return Lookup(key); }, revision_, out);
+}
 
 void KeyValues::RemoveSlice(Time now, Effects& out) {
   Slice slice;

@@ -147,6 +147,7 @@ KeyValues::Keys::iterator KeyValues::Erase(Keys::iterator it, int64_t revision) 
   if (!stored.expires.is_infinite()) expiries_.erase({stored.expires, key});
   if (stored.owner) Disown(*stored.owner, key);
   watch_.Note(key, nullptr, revision);
+  waits_.KeyGone(key);
   return keys_.erase(it);
 }
 
@@ -356,7 +357,8 @@ bool KeyValues::Get(Time now, const GetKeys& request, bool may_wait, Effects& ou
                              "keys_per_wait_max", options_.keys_per_wait_max));
     return true;
   }
-  bool all_there = true;
+  // What takes more than a slice is parked until it is read.
+  bool all_there = !LongReads::IsLong(request.keys.size());
   for (const std::string& key : request.keys) {
     if (ErrorPtr error = CheckKey(request.caller, key)) {
       out.Fail(call, error);

@@ -14,8 +14,6 @@ namespace {
 constexpr size_t kWaitBytes = 384;
 constexpr size_t kNameBytes = 48;
 
-size_t Weight(const KeyWaits::Waiter& waiter) { return std::max<size_t>(waiter.many.size(), 1); }
-
 // The first that has no value, looked for from `from` on and round: what was there before may have
 // been deleted meanwhile.
 std::optional<size_t> FirstMissing(const std::vector<std::string>& keys, size_t from,
@@ -43,7 +41,7 @@ size_t KeyWaits::CostOf(const GetKeys& request) {
 }
 
 void KeyWaits::Uncount(const Waiter& waiter) {
-  waits_ -= Weight(waiter);
+  waits_ -= waiter.weight;
   bytes_ -= waiter.cost;
   background_ -= waiter.background ? 1 : 0;
   if (waiter.session.none()) return;
@@ -52,11 +50,15 @@ void KeyWaits::Uncount(const Waiter& waiter) {
   if (found->second == 0) session_bytes_.erase(found);
 }
 
-void KeyWaits::Park(absl::string_view key, CallId call, Waiter waiter) {
-  waits_ += Weight(waiter);
+void KeyWaits::Count(const Waiter& waiter) {
+  waits_ += waiter.weight;
   bytes_ += waiter.cost;
   if (!waiter.session.none()) session_bytes_[waiter.session] += waiter.cost;
   background_ += waiter.background ? 1 : 0;
+}
+
+void KeyWaits::Park(absl::string_view key, CallId call, Waiter waiter) {
+  Count(waiter);
   Slot& slot = *slots_.try_emplace(key).first;
   slot.second.emplace(call, std::move(waiter));
   calls_[call] = &slot;
@@ -74,15 +76,61 @@ void KeyWaits::Park(Time now, const GetKey& request, absl::string_view key) {
 
 void KeyWaits::Get(Time now, const GetKeys& request, KeyLookup lookup, int64_t revision,
                    Effects& out) {
+  const CallId call = request.caller.call;
+  const auto waiter = [&](size_t at) {
+    return Waiter{.incarnation = request.caller.incarnation,
+                  .since = now,
+                  .many = request.keys,
+                  .weight = std::max<size_t>(request.keys.size(), 1),
+                  .at = at,
+                  .session = request.caller.session,
+                  .cost = CostOf(request)};
+  };
+  if (LongReads::IsLong(request.keys.size())) return Read(call, waiter(0));
   const std::optional<size_t> missing = FirstMissing(request.keys, 0, lookup);
-  if (!missing) return AnswerMany(request.caller.call, request.keys, lookup, revision, out);
-  Park(KeyName(request.keys[*missing]).view(), request.caller.call,
-       {.incarnation = request.caller.incarnation,
-        .since = now,
-        .many = request.keys,
-        .at = *missing,
-        .session = request.caller.session,
-        .cost = CostOf(request)});
+  if (!missing) return AnswerMany(call, request.keys, lookup, revision, out);
+  Park(KeyName(request.keys[*missing]).view(), call, waiter(*missing));
+}
+
+void KeyWaits::Read(CallId call, Waiter waiter) {
+  Count(waiter);
+  reads_.Add({call, std::move(waiter.many)});
+  reading_.emplace(call, std::move(waiter));
+}
+
+void KeyWaits::ReadSlice(KeyLookup lookup, int64_t revision, Effects& out) {
+  std::optional<LongReads::Ended> ended = reads_.ReadSlice(lookup);
+  if (!ended) return;
+  if (ended->missing) return ParkAgain(*std::move(ended));
+  const CallId call = ended->read.call;
+  Uncount(reading_.at(call));
+  reading_.erase(call);
+  if (ended->bytes > options_.page_bytes_max) {
+    return out.Fail(call, TooMuch(ended->listed.front().key, ended->listed.size()));
+  }
+  out.Succeed(call, KeysListed{.entries = std::move(ended->listed), .revision = revision});
+}
+
+void KeyWaits::KeyGone(absl::string_view key) {
+  if (std::optional<LongReads::Ended> ended = reads_.KeyGone(key)) ParkAgain(*std::move(ended));
+}
+
+void KeyWaits::ParkAgain(LongReads::Ended ended) {
+  const auto found = reading_.find(ended.read.call);
+  Waiter waiter = std::move(found->second);
+  reading_.erase(found);
+  Uncount(waiter);
+  waiter.many = std::move(ended.read.keys);
+  waiter.at = *ended.missing;
+  const std::string key = NormalKey(waiter.many[waiter.at]);
+  Park(key, ended.read.call, std::move(waiter));
+}
+
+ErrorPtr KeyWaits::TooMuch(absl::string_view first, size_t keys) const {
+  return MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
+                   absl::StrCat("what ", keys, " keys from ", QuotedKey(first),
+                                " on hold is over the limit page_bytes_max (",
+                                options_.page_bytes_max, "); ask for fewer at once"));
 }
 
 void KeyWaits::AnswerMany(CallId call, const std::vector<std::string>& keys, KeyLookup lookup,
@@ -94,11 +142,7 @@ void KeyWaits::AnswerMany(CallId call, const std::vector<std::string>& keys, Key
     const StoredKeyPtr stored = lookup(KeyName(key).view());
     bytes += key.size() + stored->value.size();
     if (bytes > options_.page_bytes_max && !listed.entries.empty()) {
-      return out.Fail(
-          call, MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
-                          absl::StrCat("what ", keys.size(), " keys from ", QuotedKey(keys.front()),
-                                       " on hold is over the limit page_bytes_max (",
-                                       options_.page_bytes_max, "); ask for fewer at once")));
+      return out.Fail(call, TooMuch(keys.front(), keys.size()));
     }
     listed.entries.push_back(EntryOf(key, stored));
   }
@@ -107,6 +151,7 @@ void KeyWaits::AnswerMany(CallId call, const std::vector<std::string>& keys, Key
 
 void KeyWaits::KeySet(absl::string_view key, const StoredKeyPtr& stored, KeyLookup lookup,
                       Effects& out) {
+  reads_.KeySet(key, stored);
   if (slots_.empty()) return;
   auto found = slots_.find(key);
   if (found == slots_.end()) return;
@@ -117,6 +162,8 @@ void KeyWaits::KeySet(absl::string_view key, const StoredKeyPtr& stored, KeyLook
     Uncount(waiter);
     if (waiter.many.empty()) {
       out.Succeed(call, KeyRead{EntryOf(std::move(waiter.asked), stored)});
+    } else if (LongReads::IsLong(waiter.many.size())) {
+      Read(call, std::move(waiter));
     } else if (auto missing = FirstMissing(waiter.many, waiter.at, lookup)) {
       waiter.at = *missing;
       const std::string next = NormalKey(waiter.many[*missing]);
@@ -128,6 +175,11 @@ void KeyWaits::KeySet(absl::string_view key, const StoredKeyPtr& stored, KeyLook
 }
 
 bool KeyWaits::Forget(CallId call) {
+  if (const auto reading = reading_.find(call); reading != reading_.end()) {
+    Uncount(reading->second);
+    reading_.erase(reading);
+    return reads_.Forget(call);
+  }
   auto found = calls_.find(call);
   if (found == calls_.end()) return false;
   Slot& slot = *found->second;
@@ -170,8 +222,11 @@ void KeyWaits::FailAll(const ErrorPtr& error, Effects& out) {
   for (const Slot* slot : Sorted(slots_.size(), /*all=*/true)) {
     for (const auto& [call, waiter] : slot->second) out.Fail(call, error);
   }
+  for (const CallId call : reads_.calls()) out.Fail(call, error);
   slots_.clear();
   calls_.clear();
+  reads_.Clear();
+  reading_.clear();
   session_bytes_.clear();
   waits_ = bytes_ = background_ = 0;
 }

@@ -13,6 +13,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
+#include "lockstep/coord/long_reads.h"
 #include "lockstep/coord/options.h"
 #include "lockstep/coord/stored_key.h"
 
@@ -29,13 +30,15 @@ inline bool AsksInBackground(const GetKey& request) {
 
 // Keeps each waiting call at one key that is missing: a call for many keys moves on to the next one
 // that is missing whenever its own comes. So a write costs one look-up and the calls that it wakes,
-// however many wait elsewhere.
+// however many wait elsewhere. A call for more than a slice of keys is read in slices (LongReads)
+// before it is answered, or waits.
 //
 // Invariants: (1) the key at which a call waits has no value; (2) each call is answered once,
 // unless it leaves.
 //
-// Threads: thread-compatible. Bounds: keys_per_wait_max a call, page_bytes_max an answer for many;
-// how many wait in all, and what they cost, is bounded by whoever lets them in.
+// Threads: thread-compatible. Bounds: keys_per_wait_max a call, read_keys_slice_max a turn,
+// page_bytes_max an answer for many; how many wait in all, and what they cost, is bounded by
+// whoever lets them in.
 class KeyWaits {
  public:
   explicit KeyWaits(const CoordinatorOptions& options) : options_(options) {}
@@ -45,6 +48,7 @@ class KeyWaits {
     Time since;
     std::string asked;              // the key as the caller spelled it
     std::vector<std::string> many;  // of a call for many: all of them; `asked` is empty
+    size_t weight = 1;              // how many, or 1
     size_t at = 0;                  // which of the many it waits for now
     SessionId session = {};         // none: of a stock client
     size_t cost = 0;                // in bytes
@@ -64,6 +68,12 @@ class KeyWaits {
 
   // The key has this value from now on.
   void KeySet(absl::string_view key, const StoredKeyPtr& stored, KeyLookup lookup, Effects& out);
+  // It has none any more.
+  void KeyGone(absl::string_view key);
+
+  // Whether keys are still to be read for a call, and the next slice of that.
+  bool reads() const { return !reads_.empty(); }
+  void ReadSlice(KeyLookup lookup, int64_t revision, Effects& out);
 
   // The caller left. False when it waits for no key.
   bool Forget(CallId call);
@@ -84,8 +94,13 @@ class KeyWaits {
 
  private:
   void Park(absl::string_view key, CallId call, Waiter waiter);
+  void Read(CallId call, Waiter waiter);
+  // Its read has come to a key that is missing.
+  void ParkAgain(LongReads::Ended ended);
+  void Count(const Waiter& waiter);
   // It waits no longer, or not there.
   void Uncount(const Waiter& waiter);
+  ErrorPtr TooMuch(absl::string_view first, size_t keys) const;
   std::vector<const Slot*> Sorted(size_t rows_max, bool all) const;
   bool InBackground(const Slot& slot) const;
   void AnswerMany(CallId call, const std::vector<std::string>& keys, KeyLookup lookup,
@@ -94,6 +109,9 @@ class KeyWaits {
   const CoordinatorOptions& options_;
   absl::node_hash_map<std::string, Waiters> slots_;  // these two: never iterated for effects
   absl::flat_hash_map<CallId, Slot*> calls_;
+  LongReads reads_;
+  // Those whose keys are being read, which are there. Looked up only.
+  absl::flat_hash_map<CallId, Waiter> reading_;
   size_t waits_ = 0;
   size_t bytes_ = 0;
   absl::flat_hash_map<SessionId, size_t> session_bytes_;  // of those that wait; looked up only

@@ -1,0 +1,88 @@
+#include "lockstep/coord/long_reads.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/coord/key_name.h"
+
+namespace lockstep::coord {
+
+std::vector<CallId> LongReads::calls() const {
+  std::vector<CallId> calls;
+  for (const Going& going : reads_) calls.push_back(going.read.call);
+  return calls;
+}
+
+std::optional<LongReads::Ended> LongReads::ReadSlice(KeyLookup lookup) {
+  if (reads_.empty()) return std::nullopt;
+  Going& going = reads_.front();
+  const std::vector<std::string>& keys = going.read.keys;
+  if (going.listed.empty()) {
+    going.listed.reserve(keys.size());
+    going.same.reserve(keys.size());
+    going.places.reserve(keys.size());
+  }
+  const size_t end = std::min(keys.size(), going.listed.size() + kReadKeysSliceMax);
+  for (size_t at = going.listed.size(); at < end; ++at) {
+    const KeyName name(keys[at]);
+    const StoredKeyPtr stored = lookup(name.view());
+    if (stored == nullptr) return End(at);
+    going.listed.push_back(EntryOf({}, stored));
+    going.bytes += keys[at].size() + stored->value.size();
+    const bool lasts = name.view().data() >= keys[at].data() &&
+                       name.view().data() <= keys[at].data() + keys[at].size();
+    const absl::string_view kept =
+        lasts ? name.view() : absl::string_view(going.spelled.emplace_back(name.view()));
+    uint32_t& place = going.places[kept];
+    going.same.push_back(std::exchange(place, static_cast<uint32_t>(at) + 1));
+  }
+  if (end < keys.size()) return std::nullopt;
+  return End(std::nullopt);
+}
+
+uint32_t LongReads::PlaceOf(absl::string_view key) const {
+  if (reads_.empty()) return 0;
+  const auto& places = reads_.front().places;
+  const auto found = places.find(key);
+  return found == places.end() ? 0 : found->second;
+}
+
+void LongReads::KeySet(absl::string_view key, const StoredKeyPtr& stored) {
+  for (uint32_t place = PlaceOf(key); place != 0; place = reads_.front().same[place - 1]) {
+    Going& going = reads_.front();
+    KeyValue& entry = going.listed[place - 1];
+    going.bytes += stored->value.size() - entry.value->size();
+    entry = EntryOf({}, stored);
+  }
+}
+
+std::optional<LongReads::Ended> LongReads::KeyGone(absl::string_view key) {
+  const uint32_t place = PlaceOf(key);
+  if (place == 0) return std::nullopt;
+  return End(place - 1);
+}
+
+LongReads::Ended LongReads::End(std::optional<size_t> missing) {
+  Going& going = reads_.front();
+  Ended ended = {.missing = missing, .bytes = going.bytes};
+  if (!missing) {
+    for (size_t i = 0; i < going.listed.size(); ++i) {
+      going.listed[i].key = std::move(going.read.keys[i]);
+    }
+    going.read.keys.clear();
+    ended.listed = std::move(going.listed);
+  }
+  ended.read = std::move(going.read);
+  reads_.pop_front();
+  return ended;
+}
+
+bool LongReads::Forget(CallId call) {
+  const auto found = std::find_if(reads_.begin(), reads_.end(),
+                                  [&](const Going& going) { return going.read.call == call; });
+  if (found == reads_.end()) return false;
+  reads_.erase(found);
+  return true;
+}
+
+}  // namespace lockstep::coord
