@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <variant>
 
@@ -181,6 +182,9 @@ absl::Status StoreHost::Open(int64_t attempt, int64_t of_job) {
   auto next = MakeSpace(space_->door.address().port());
   if (!next.ok()) return next.status();
   const size_t connections = space_->store.connections();
+  tcpstore::Effects unheard;  // the store is over
+  space_->store.Clear(unheard);
+  FreeGone(*space_);
   space_ = *std::move(next);
   lifetime_.Begin(/*launched=*/true);
   Write(attempts_.Next(attempt, space_->door.address().port()));
@@ -226,6 +230,7 @@ void StoreHost::Command(tcpstore::ConnectionId from, const tcpstore::Command& co
   for (const tcpstore::GivenUp& given_up : space.effects.given_up) TellGivenUp(now, given_up);
   Finish(space, space.effects);
   Count(space);
+  FreeGone(space);
 }
 
 void StoreHost::ForgetFirst(tcpstore::ConnectionId from, const tcpstore::Command& command,
@@ -239,6 +244,12 @@ void StoreHost::ForgetFirst(tcpstore::ConnectionId from, const tcpstore::Command
     case tcpstore::Lifetime::Forget::kGroup:
       space_->store.ClearGroup(out);
   }
+}
+
+void StoreHost::FreeGone(Space& space) {
+  if (!space.store.has_gone()) return;
+  auto gone = std::make_unique<tcpstore::GoneKeys>(space.store.TakeGone());
+  runtime::RunInTurns(loop_, [gone = std::move(gone)] { return gone->FreeSome(); });
 }
 
 void StoreHost::Surround(Space& space) {
@@ -292,6 +303,7 @@ void StoreHost::ForgetIfOver(bool over) {
   ForgetKeys("all processes of the attempt have ended", effects);
   Finish(*space_, effects);
   Count(*space_);
+  FreeGone(*space_);
 }
 
 void StoreHost::ForgetKeys(const std::string& because, tcpstore::Effects& out) {

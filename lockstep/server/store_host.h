@@ -139,6 +139,8 @@ class StoreHost {
   void ForgetFirst(tcpstore::ConnectionId from, const tcpstore::Command& command,
                    tcpstore::Effects& out);
   void ForgetIfOver(bool over);
+  // The memory of what was forgotten, in as many turns as that takes.
+  void FreeGone(Space& space);
   void Left(tcpstore::ConnectionId connection);
   void Complain(std::string text);
   void TellGivenUp(Time now, const tcpstore::GivenUp& given_up);

@@ -45,11 +45,13 @@ struct QueuePopped {
 };
 // All keys and queues were forgotten.
 struct Cleared {};
+// All values under keys of the default process group were forgotten.
+struct GroupCleared {};
 
 }  // namespace record
 
-using Record =
-    std::variant<record::Opened, record::Used, record::KeySet, record::ValueAppended,
-                 record::KeyDeleted, record::QueuePushed, record::QueuePopped, record::Cleared>;
+using Record = std::variant<record::Opened, record::Used, record::KeySet, record::ValueAppended,
+                            record::KeyDeleted, record::QueuePushed, record::QueuePopped,
+                            record::Cleared, record::GroupCleared>;
 
 }  // namespace lockstep::tcpstore

@@ -93,12 +93,9 @@ void Store::Clear(Effects& out) {
 
 size_t Store::ClearGroup(Effects& out) {
   const size_t count = group_keys_.size();
-  if (count > kGroupKeysMax) return 0;
-  for (const auto& [key, value] : group_keys_) {
-    bytes_ -= key.size() + value->size();
-    if (options_.keeps) out.records.push_back(record::KeyDeleted{key});
-  }
-  group_keys_.clear();
+  if (count == 0) return 0;
+  ForgetGroup();
+  if (options_.keeps) out.records.emplace_back(record::GroupCleared{});
   return count;
 }
 
@@ -153,7 +150,7 @@ bool Store::MayWait(Call& call, absl::string_view key, size_t cost) {
 }
 
 ValuePtr Store::Lookup(absl::string_view key) const {
-  const Table& values = TableOf(key);
+  const KeyTable& values = TableOf(key);
   const auto found = values.find(key);
   return found == values.end() ? nullptr : found->second;
 }
@@ -371,7 +368,7 @@ void Store::Do(Call& call, const QueueLength& command) {
 
 void Store::Do(Call& call, const ListKeys& /*command*/) {
   size_t bytes = 0;
-  for (const Table* values : {&keys_, &group_keys_}) {
+  for (const KeyTable* values : {&keys_, &group_keys_}) {
     for (const auto& [key, value] : *values) bytes += key.size();
   }
   if (bytes > options_.answer_bytes_max) {
@@ -384,7 +381,7 @@ void Store::Do(Call& call, const ListKeys& /*command*/) {
   if (!Holds(call, absl::StrCat("an answer of ", keys(), " names"), cost)) return;
   KeyNames names;
   names.keys.reserve(keys());
-  for (const Table* values : {&keys_, &group_keys_}) {
+  for (const KeyTable* values : {&keys_, &group_keys_}) {
     for (const auto& [key, value] : *values) names.keys.push_back(key);
   }
   std::sort(names.keys.begin(), names.keys.end());

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -15,6 +15,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/tcpstore/commands.h"
 #include "lockstep/tcpstore/effects.h"
+#include "lockstep/tcpstore/gone_keys.h"
 #include "lockstep/tcpstore/options.h"
 #include "lockstep/tcpstore/process_groups.h"
 #include "lockstep/tcpstore/store_waits.h"
@@ -55,9 +56,11 @@ class Store {
   // Forgets all keys and queues.
   void Clear(Effects& out);
   // Forgets the values under the keys of the default process group (IsOfGroup), and says how many
-  // those were; none of them if they are more than kGroupKeysMax, for the time that it takes.
-  static constexpr size_t kGroupKeysMax = 65'536;
+  // those were.
   size_t ClearGroup(Effects& out);
+  // What the two above have forgotten since this was last asked: to be freed in slices.
+  GoneKeys TakeGone() { return std::exchange(gone_, {}); }
+  bool has_gone() const { return !gone_.empty(); }
 
   // What a record says, before the first command. INVALID_ARGUMENT: it cannot follow those before
   // it.
@@ -80,7 +83,6 @@ class Store {
   static constexpr size_t kValueBytes = 160;
   static constexpr size_t kConnectionBytes = 192;
 
-  using Queue = std::deque<ValuePtr>;
   struct Connection {
     std::string peer;
     std::optional<int32_t> rank;  // by the first key of its own that it set
@@ -122,10 +124,11 @@ class Store {
   bool HasRoom(Call& call, absl::string_view key, size_t keys, size_t bytes);
   bool MayWait(Call& call, absl::string_view key, size_t cost);
 
-  using Table = absl::flat_hash_map<std::string, ValuePtr>;
   size_t keys() const { return keys_.size() + group_keys_.size(); }
-  Table& TableOf(absl::string_view key) { return IsOfGroup(key) ? group_keys_ : keys_; }
-  const Table& TableOf(absl::string_view key) const { return IsOfGroup(key) ? group_keys_ : keys_; }
+  KeyTable& TableOf(absl::string_view key) { return IsOfGroup(key) ? group_keys_ : keys_; }
+  const KeyTable& TableOf(absl::string_view key) const {
+    return IsOfGroup(key) ? group_keys_ : keys_;
+  }
   ValuePtr Lookup(absl::string_view key) const;
   bool Exists(absl::string_view key) const;
   void Put(absl::string_view key, ValuePtr value);
@@ -136,9 +139,10 @@ class Store {
   void KnowRank(Connection& connection, absl::string_view key);
   void Lengthen(absl::string_view key, absl::string_view more);
   void Push(absl::string_view key, ValuePtr value);
-  ValuePtr Pop(absl::flat_hash_map<std::string, Queue>::iterator queue);
+  ValuePtr Pop(QueueTable::iterator queue);
   bool Delete(absl::string_view key);
   void ForgetAll();
+  void ForgetGroup();
 
   absl::Status ApplyTo(const record::Opened& record);
   absl::Status ApplyTo(const record::Used& record);
@@ -148,6 +152,7 @@ class Store {
   absl::Status ApplyTo(const record::QueuePushed& record);
   absl::Status ApplyTo(const record::QueuePopped& record);
   absl::Status ApplyTo(const record::Cleared& record);
+  absl::Status ApplyTo(const record::GroupCleared& record);
 
   // The number after adding; nothing: it was refused.
   std::optional<int64_t> AddTo(Call& call, absl::string_view key, int64_t amount);
@@ -160,14 +165,16 @@ class Store {
   AwaitedView ViewOf(const std::string& key, const StoreWaits::Waiters& waiters) const;
 
   const StoreOptions options_;
-  // These four: never iterated for effects, but to forget all keys of the group.
-  Table keys_;
-  Table group_keys_;  // those of the default process group
-  absl::flat_hash_map<std::string, Queue> queues_;
+  // These four: never iterated for effects.
+  KeyTable keys_;
+  KeyTable group_keys_;  // those of the default process group
+  QueueTable queues_;
   absl::flat_hash_map<ConnectionId, Connection> connections_;
   StoreWaits waits_;
   size_t queued_ = 0;
   size_t bytes_ = 0;
+  size_t group_bytes_ = 0;  // of those, in group_keys_
+  GoneKeys gone_;
   size_t buffer_bytes_ = 0;
   size_t room_bytes_ = std::numeric_limits<size_t>::max();
 };

@@ -15,6 +15,7 @@ absl::Status OutOfPlace(absl::string_view what) {
 }  // namespace
 
 void Store::Put(absl::string_view key, ValuePtr value) {
+  const size_t before = bytes_;
   ValuePtr& stored = TableOf(key).try_emplace(key).first->second;
   bytes_ += value->size();
   if (stored) {
@@ -23,6 +24,7 @@ void Store::Put(absl::string_view key, ValuePtr value) {
     bytes_ += key.size();
   }
   stored = std::move(value);
+  if (IsOfGroup(key)) group_bytes_ += bytes_ - before;
 }
 
 void Store::Lengthen(absl::string_view key, absl::string_view more) {
@@ -35,10 +37,12 @@ void Store::Lengthen(absl::string_view key, absl::string_view more) {
 }
 
 bool Store::Delete(absl::string_view key) {
-  Table& values = TableOf(key);
+  KeyTable& values = TableOf(key);
   const auto found = values.find(key);
   if (found == values.end()) return false;
-  bytes_ -= found->first.size() + found->second->size();
+  const size_t bytes = found->first.size() + found->second->size();
+  bytes_ -= bytes;
+  if (IsOfGroup(key)) group_bytes_ -= bytes;
   values.erase(found);
   return true;
 }
@@ -50,7 +54,7 @@ void Store::Push(absl::string_view key, ValuePtr value) {
   ++queued_;
 }
 
-ValuePtr Store::Pop(absl::flat_hash_map<std::string, Queue>::iterator queue) {
+ValuePtr Store::Pop(QueueTable::iterator queue) {
   ValuePtr value = std::move(queue->second.front());
   queue->second.pop_front();
   --queued_;
@@ -63,11 +67,16 @@ ValuePtr Store::Pop(absl::flat_hash_map<std::string, Queue>::iterator queue) {
 }
 
 void Store::ForgetAll() {
-  keys_.clear();
-  group_keys_.clear();
-  queues_.clear();
+  ForgetGroup();
+  gone_.Add(std::exchange(keys_, {}));
+  gone_.Add(std::exchange(queues_, {}));
   queued_ = 0;
   bytes_ = 0;
+}
+
+void Store::ForgetGroup() {
+  gone_.Add(std::exchange(group_keys_, {}));
+  bytes_ -= std::exchange(group_bytes_, 0);
 }
 
 absl::Status Store::ApplyTo(const record::Opened& /*record*/) {
@@ -108,6 +117,11 @@ absl::Status Store::ApplyTo(const record::Cleared& /*record*/) {
   return absl::OkStatus();
 }
 
+absl::Status Store::ApplyTo(const record::GroupCleared& /*record*/) {
+  ForgetGroup();
+  return absl::OkStatus();
+}
+
 absl::Status Store::Apply(const Record& record) {
   return std::visit([this](const auto& is) { return ApplyTo(is); }, record);
 }
@@ -115,7 +129,7 @@ absl::Status Store::Apply(const Record& record) {
 std::vector<Record> Store::Snapshot() const {
   std::vector<Record> records;
   records.reserve(size());
-  for (const Table* values : {&keys_, &group_keys_}) {
+  for (const KeyTable* values : {&keys_, &group_keys_}) {
     for (const auto& [key, value] : *values) records.push_back(record::KeySet{key, value});
   }
   for (const auto& [key, queue] : queues_) {

@@ -130,6 +130,7 @@ TEST_F(StoreRecordsTest, ForgettingTheGroupsKeysIsRecorded) {
   DoKept(1, Add{"/default_pg/0/n", 7});
   Effects effects;
   EXPECT_EQ(store_.ClearGroup(effects), 2u);
+  EXPECT_EQ(effects.records.size(), 1u) << "whatever the group's size";
   records_.insert(records_.end(), effects.records.begin(), effects.records.end());
   EXPECT_EQ(Shown(*Made(records_)), Shown(store_));
   EXPECT_EQ(store_.size(), 1u);

@@ -335,16 +335,25 @@ TEST_F(StoreTest, ForgetsTheKeysOfTheGroupAlone) {
   EXPECT_THAT(Do(2, Set{"/default_pg/b", "3"}), ElementsAre("1: ready"));
 }
 
-TEST_F(StoreTest, ForgetsNoGroupThatWouldTakeLong) {
-  for (size_t i = 0; i <= Store::kGroupKeysMax; ++i) {
+TEST_F(StoreTest, Finding07_ForgetsAGroupOfAnySizeAtOnceAndFreesItInSlices) {
+  constexpr size_t kKeys = 70'000;
+  Do(1, Set{"/a", "1"});
+  for (size_t i = 0; i < kKeys; ++i) {
     const std::string key = absl::StrCat("/default_pg/", i);
-    Do(1, Set{key, ""});
+    Do(1, Set{key, "long"});
+    Do(1, Set{key, "v"});
   }
-  Effects effects;
-  EXPECT_EQ(store_.ClearGroup(effects), 0u);
-  EXPECT_EQ(store_.size(), Store::kGroupKeysMax + 1);
   Do(1, DeleteKey{"/default_pg/0"});
-  EXPECT_EQ(store_.ClearGroup(effects), Store::kGroupKeysMax);
+  Effects effects;
+  EXPECT_EQ(store_.ClearGroup(effects), kKeys - 1);
+  EXPECT_EQ(store_.size(), 1u);
+  EXPECT_EQ(store_.bytes(), 3u);
+  EXPECT_TRUE(store_.has_gone());
+  GoneKeys gone = store_.TakeGone();
+  EXPECT_FALSE(store_.has_gone());
+  size_t slices = 1;
+  while (gone.FreeSome()) ++slices;
+  EXPECT_EQ(slices, kKeys / GoneKeys::kSliceMax + 1);
 }
 
 TEST_F(StoreTest, TellsWhoWaitsForWhoseKeySinceWhen) {

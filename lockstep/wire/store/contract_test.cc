@@ -58,6 +58,7 @@ using TorchMessages = testing::Types<Pair<ours::TorchStoreOpened, pbs::TorchStor
                                      Pair<ours::TorchQueuePushed, pbs::TorchQueuePushed>,
                                      Pair<ours::TorchQueuePopped, pbs::TorchQueuePopped>,
                                      Pair<ours::TorchStoreCleared, pbs::TorchStoreCleared>,
+                                     Pair<ours::TorchGroupCleared, pbs::TorchGroupCleared>,
                                      Pair<ours::TorchRecord, pbs::TorchRecord>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(TorchStore, Contract, TorchMessages);
 

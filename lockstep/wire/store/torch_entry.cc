@@ -36,6 +36,7 @@ TorchQueuePushed MessageOf(const record::QueuePushed& from) {
 }
 TorchQueuePopped MessageOf(const record::QueuePopped& from) { return {.key = {from.key}}; }
 TorchStoreCleared MessageOf(const record::Cleared&) { return {}; }
+TorchGroupCleared MessageOf(const record::GroupCleared&) { return {}; }
 
 // Puts the message into the field of TorchRecord that has its type.
 template <class Message>
@@ -75,6 +76,7 @@ tcpstore::Record RecordOf(TorchQueuePopped& from) {
   return record::QueuePopped{std::move(from.key.data)};
 }
 tcpstore::Record RecordOf(TorchStoreCleared&) { return record::Cleared{}; }
+tcpstore::Record RecordOf(TorchGroupCleared&) { return record::GroupCleared{}; }
 
 }  // namespace
 

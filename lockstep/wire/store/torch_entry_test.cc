@@ -43,6 +43,7 @@ std::string Describe(const tcpstore::Record& record) {
       return absl::StrCat("pop ", is.key);
     }
     std::string operator()(const record::Cleared&) const { return "cleared"; }
+    std::string operator()(const record::GroupCleared&) const { return "group cleared"; }
   };
   return std::visit(Say(), record);
 }
@@ -58,11 +59,12 @@ std::vector<tcpstore::Record> OneOfEach() {
           record::KeyDeleted{"/a"},
           record::QueuePushed{"/q", Value("")},
           record::QueuePopped{"/q"},
-          record::Cleared{}};
+          record::Cleared{},
+          record::GroupCleared{}};
 }
 
 TEST(TorchEntry, EachRecordComesBackAsItWas) {
-  static_assert(std::variant_size_v<tcpstore::Record> == 8, "one of each kind, please");
+  static_assert(std::variant_size_v<tcpstore::Record> == 9, "one of each kind, please");
   const Moment now = {.now = Time(), .wall = absl::FromUnixSeconds(1'700'000'000)};
   std::string bytes;
   EncodeTorchRecords("digits", now.wall, OneOfEach(), bytes);

@@ -99,6 +99,13 @@ struct TorchStoreCleared {
   static constexpr auto Fields() { return std::make_tuple(); }
 };
 
+// All values under keys of the default process group were forgotten.
+struct TorchGroupCleared {
+  friend bool operator==(const TorchGroupCleared&, const TorchGroupCleared&) = default;
+  static constexpr std::string_view kName = "lockstep.store.v1.TorchGroupCleared";
+  static constexpr auto Fields() { return std::make_tuple(); }
+};
+
 // What became of it. Exactly one is set.
 struct TorchRecord {
   std::optional<TorchStoreOpened> opened;
@@ -109,6 +116,7 @@ struct TorchRecord {
   std::optional<TorchQueuePushed> queue_pushed;
   std::optional<TorchQueuePopped> queue_popped;
   std::optional<TorchStoreCleared> cleared;
+  std::optional<TorchGroupCleared> group_cleared;
 
   friend bool operator==(const TorchRecord&, const TorchRecord&) = default;
   static constexpr std::string_view kName = "lockstep.store.v1.TorchRecord";
@@ -120,7 +128,8 @@ struct TorchRecord {
                            Field(5, "key_deleted", &TorchRecord::key_deleted),
                            Field(6, "queue_pushed", &TorchRecord::queue_pushed),
                            Field(7, "queue_popped", &TorchRecord::queue_popped),
-                           Field(8, "cleared", &TorchRecord::cleared));
+                           Field(8, "cleared", &TorchRecord::cleared),
+                           Field(9, "group_cleared", &TorchRecord::group_cleared));
   }
 };
 
