@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lockstep/dispatch/dispatcher_impl.h"
-#include "lockstep/dispatch/workers_wanted.h"
 
 namespace lockstep::dispatch {
 namespace {
@@ -317,57 +316,6 @@ std::optional<ConsumerProcess> Dispatcher::Impl::ProcessOf(IterationId iteration
   return found == iterations_.end() ? std::nullopt : found->second->ProcessOf(consumer);
 }
 
-View Dispatcher::Impl::GetView(Time now) const {
-  View view{.parked = env_.parked.size()};
-  for (const auto& [id, dataset] : datasets_) {
-    view.datasets.push_back({.dataset = id,
-                             .name = dataset.name,
-                             .identity = dataset.identity,
-                             .needs_manifest = dataset.needs_manifest,
-                             .resolved = dataset.ready(),
-                             .definition_bytes = dataset.definition.size(),
-                             .manifest_bytes = dataset.manifest.size(),
-                             .iterations = IterationsOf(id)});
-  }
-  std::map<WorkerId, size_t> tasks;
-  const auto current = static_cast<int64_t>(env_.workers.size());
-  for (const auto& [id, iteration] : iterations_) {
-    IterationRow row = iteration->Row(now);
-    for (const TaskRow& task : row.tasks) ++tasks[task.worker];
-    WorkersWanted wanted;
-    for (const auto& [worker_id, worker] : env_.workers.all()) {
-      const auto time = worker.times.find(row.spec.dataset);
-      if (time != worker.times.end()) wanted.ReportWorker(worker_id, time->second);
-    }
-    for (const ConsumerRow& consumer : row.consumers) {
-      // Who waits for acknowledgements needs no worker.
-      if (!consumer.finished && !consumer.has_all)
-        wanted.ReportConsumer(consumer.consumer, consumer.element_time);
-    }
-    if (row.phase == Phase::kReading) {
-      if (const std::optional<int64_t> estimate = wanted.Estimate()) {
-        row.workers_wanted = BoundWorkersWanted(*estimate, current);
-        view.workers_wanted = std::max(view.workers_wanted, row.workers_wanted);
-      }
-    }
-    view.iterations.push_back(std::move(row));
-  }
-  for (const auto& [id, worker] : env_.workers.all()) {
-    absl::Duration time;
-    for (const auto& [dataset, element_time] : worker.times) time = std::max(time, element_time);
-    view.workers.push_back({.worker = id,
-                            .address = worker.address,
-                            .host = worker.host,
-                            .pid = worker.pid,
-                            .tags = worker.tags,
-                            .tasks = tasks[id],
-                            .grants = static_cast<size_t>(std::max<int64_t>(0, worker.load)),
-                            .silent = worker.parked ? absl::ZeroDuration() : now - worker.heard,
-                            .element_time = time});
-  }
-  return view;
-}
-
 Dispatcher::Dispatcher(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Dispatcher::~Dispatcher() = default;
 void Dispatcher::Handle(Time now, Event event, Effects& out) {
@@ -375,6 +323,9 @@ void Dispatcher::Handle(Time now, Event event, Effects& out) {
 }
 Time Dispatcher::NextDeadline() const { return impl_->NextDeadline(); }
 View Dispatcher::GetView(Time now) const { return impl_->GetView(now); }
+bool Dispatcher::ReadView(Time now, ViewCursor& cursor, View& out) const {
+  return impl_->ReadView(now, cursor, out);
+}
 std::vector<ConsumerProcess> Dispatcher::Processes() const { return impl_->Processes(); }
 std::optional<ConsumerProcess> Dispatcher::ProcessOf(IterationId iteration,
                                                      ConsumerId consumer) const {

@@ -45,6 +45,9 @@ class Dispatcher {
   Time NextDeadline() const;
 
   View GetView(Time now) const;
+  // Adds the next rows of a view, as many as a small part of a millisecond allows, but at least
+  // one; returns whether there are more. The totals are added with the last.
+  bool ReadView(Time now, ViewCursor& cursor, View& out) const;
   // The processes of all consumers that are there: takes time for each of them.
   std::vector<ConsumerProcess> Processes() const;
   // The process of one consumer, if it is there.

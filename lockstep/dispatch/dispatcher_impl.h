@@ -44,8 +44,8 @@ inline ErrorPtr LimitReached(std::string message) {
   return MakeError(absl::StatusCode::kResourceExhausted, reason::kLimitReached, std::move(message));
 }
 
-// Four files: dispatcher.cc (events, records), dispatcher_datasets.cc, dispatcher_iterations.cc and
-// dispatcher_workers.cc.
+// Five files: dispatcher.cc (events, records), dispatcher_datasets.cc, dispatcher_iterations.cc,
+// dispatcher_workers.cc and dispatcher_view.cc.
 class Dispatcher::Impl {
  public:
   explicit Impl(Options options) {
@@ -60,6 +60,7 @@ class Dispatcher::Impl {
   }
   Time NextDeadline() const { return env_.deadlines.Next(); }
   View GetView(Time now) const;
+  bool ReadView(Time now, ViewCursor& cursor, View& out) const;
   std::vector<ConsumerProcess> Processes() const;
   std::optional<ConsumerProcess> ProcessOf(IterationId iteration, ConsumerId consumer) const;
   absl::Status Apply(Time at, const Record& record);
@@ -82,6 +83,10 @@ class Dispatcher::Impl {
   void On(Time /*now*/, const DeadlineReached& /*fact*/, Effects& /*out*/) {}
   void On(Time now, const Restored& fact, Effects& out);
   void On(Time now, const Stop& fact, Effects& out);
+
+  DatasetRow RowOf(const Dataset& dataset, size_t iterations) const;
+  IterationRow RowOf(Time now, const Iteration& iteration) const;
+  WorkerRow RowOf(Time now, const Worker& worker, size_t tasks) const;
 
   void ReachDeadlines(Time now, Effects& out);
   void Settle(Time now, Effects& out);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -103,6 +104,20 @@ struct View {
   std::vector<WorkerRow> workers;
   int64_t workers_wanted = 0;  // over all iterations; 0: not known
   size_t parked = 0;
+};
+
+// How far a view has been read that is read a little at a time (Dispatcher::ReadView). What is read
+// of it later is as it is then; an entry that stays is in it once.
+struct ViewCursor {
+  enum class Part { kBegin, kDatasets, kIterations, kWorkers, kEnd };
+  Part part = Part::kBegin;
+  // The last that was read of each.
+  std::optional<DatasetId> dataset;
+  std::optional<IterationId> iteration;
+  std::optional<WorkerId> worker;
+  std::map<DatasetId, size_t> iterations_of = {};
+  std::map<WorkerId, size_t> tasks_of = {};
+  int64_t workers_wanted = 0;
 };
 
 }  // namespace lockstep::dispatch

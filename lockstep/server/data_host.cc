@@ -1,7 +1,9 @@
 #include "lockstep/server/data_host.h"
 
 #include <algorithm>
+#include <iterator>
 #include <random>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -317,27 +319,53 @@ void DataHost::CountMemory() {
 
 void DataHost::AskView(Viewed viewed) {
   viewers_.push_back(std::move(viewed));
-  if (viewers_.size() > 1) return;
+  if (viewers_.size() > 1 || making_) return;
   const Time now = runtime::MonotonicNow();
   if (now >= next_view_ || (view_is_current_ && view_ != nullptr)) return MakeView();
   view_timer_.Arm(next_view_, [this] { MakeView(); });
 }
 
 void DataHost::MakeView() {
-  const Time begin = runtime::MonotonicNow();
-  if (!view_is_current_ || begin >= next_view_) {
-    view_ = std::make_shared<const std::string>(
-        native::Encode(native::FromDataView(dispatcher_.GetView(begin))));
-    const Time end = runtime::MonotonicNow();
-    next_view_ = end + std::max(kViewEvery, kViewPart * (end - begin));
-    view_is_current_ = true;
-    CountMemory();
-  }
+  if (making_ || viewers_.empty()) return;
   // They may ask again at once.
-  std::vector<Viewed> all = std::move(viewers_);
-  viewers_.clear();
+  std::vector<Viewed> all = std::exchange(viewers_, {});
+  if (view_is_current_ && view_ != nullptr && runtime::MonotonicNow() < next_view_) {
+    const SharedView view = view_;
+    for (Viewed& each : all) each(view);
+    return;
+  }
+  making_.emplace();
+  making_->viewers = std::move(all);
+  if (view_ != nullptr) making_->bytes.reserve(view_->size());
+  view_is_current_ = true;
+  runtime::RunInTurns(loop_, [this, alive = std::weak_ptr(alive_)] {
+    return !alive.expired() && making_ && StepOfView();
+  });
+}
+
+bool DataHost::StepOfView() {
+  const Time begin = runtime::MonotonicNow();
+  dispatch::View part;
+  const bool more = dispatcher_.ReadView(begin, making_->cursor, part);
+  // Encoded, a message of some of the rows is what they add to one that has the others.
+  making_->bytes += native::Encode(native::FromDataView(part));
+  making_->spent += runtime::MonotonicNow() - begin;
+  if (!more) FinishView();
+  return more;
+}
+
+void DataHost::FinishView() {
+  ViewMaking made = *std::exchange(making_, std::nullopt);
+  view_ = std::make_shared<const std::string>(std::move(made.bytes));
+  next_view_ = runtime::MonotonicNow() + std::max(kViewEvery, kViewPart * made.spent);
+  CountMemory();
+  if (!viewers_.empty() && view_is_current_) {
+    std::move(viewers_.begin(), viewers_.end(), std::back_inserter(made.viewers));
+    viewers_.clear();
+  }
+  if (!viewers_.empty()) view_timer_.Arm(next_view_, [this] { MakeView(); });
   const SharedView view = view_;
-  for (Viewed& each : all) each(view);
+  for (Viewed& each : made.viewers) each(view);
 }
 
 CallId DataHost::Open(const link::Request& request, link::Responder responder) {
@@ -485,7 +513,10 @@ void DataHost::Stop() {
   keeps_ = false;
   Handle(dispatch::Stop{});
   while (!waiting_.empty()) TakeUpFirst();
-  if (!viewers_.empty()) MakeView();
+  while (making_ || !viewers_.empty()) {
+    if (!making_) MakeView();
+    while (making_) StepOfView();
+  }
 }
 
 bool DataHost::Handle(dispatch::Event event, CallId asked) {

@@ -121,7 +121,11 @@ class DataHost {
   void AwaitDisk();
   void TakeUpFirst();
   void TakeUp(link::Request request, link::Responder responder);
+  // Answers who waits for a view, at once or in as many turns as the view takes.
   void MakeView();
+  // The next step of the view that is in the making; false: it is done.
+  bool StepOfView();
+  void FinishView();
   void Register(const link::Request& request, link::Responder responder);
   void Registered(CallId call, Checked checked);
   void ConsumerOpened(const Call& call, const dispatch::IterationOpened& opened);
@@ -185,8 +189,16 @@ class DataHost {
   DataMemory kept_;
   runtime::MemoryShare share_;             // datasets, and what is asked of them
   runtime::MemoryShare iterations_share_;  // with their consumers, and the workers
+  // A view that is put together, and who gets it. Who asks meanwhile gets the next.
+  struct ViewMaking {
+    std::vector<Viewed> viewers;
+    dispatch::ViewCursor cursor;
+    std::string bytes;
+    absl::Duration spent;
+  };
+  std::optional<ViewMaking> making_;
   SharedView view_;
-  bool view_is_current_ = false;  // nothing has happened since
+  bool view_is_current_ = false;  // nothing has happened since it was begun
   Time next_view_;
   std::vector<Viewed> viewers_;
   runtime::Timer view_timer_;
