@@ -1,6 +1,7 @@
 // Following a job: progress, deltas, states of members, and who is missing and does what instead.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/coord/job_watch.h"
 #include "lockstep/testing/coordinator_harness.h"
 #include "lockstep/testing/matchers.h"
 
@@ -128,6 +129,30 @@ TEST(WatchJobs, TellsErrorsOnceAndFollowsToTheNextAttempt) {
   EXPECT_EQ(change.attempt, 2);
   EXPECT_EQ(change.state, AttemptState::kWaiting);
   EXPECT_THAT(change.errors, IsEmpty());
+}
+
+TEST(WatchJobs, Finding07_SayOnlyWhichMembersWhereThoseAreMany) {
+  const auto size = static_cast<int32_t>(JobWatch::kMembersToldMax) + 1;
+  CoordinatorHarness h({.size = size});
+  h.JoinAll();
+  h.Open(Native(size + 1));
+  const Native tool(size + 1);
+  const JobChange all = *h.Brought<JobChanged>(h.Ask(tool, WatchJob{})).change;
+  EXPECT_TRUE(all.snapshot);
+  EXPECT_THAT(all.members, IsEmpty());
+  ASSERT_EQ(all.later.size(), static_cast<size_t>(size));
+  EXPECT_EQ(all.later.back(), MemberIndex(size - 1));
+
+  h.Ask(kSecond, ReportProgress{.step = 5});
+  const JobChange one = *h.Brought<JobChanged>(h.Ask(tool, WatchJob{.after = all.version})).change;
+  EXPECT_THAT(Names(one), ElementsAre("task/1#1"));
+  EXPECT_THAT(one.later, IsEmpty());
+
+  for (int32_t i = size; i > 0; --i) h.Ask(Native(i), ReportProgress{.step = 6});
+  const JobChange most = *h.Brought<JobChanged>(h.Ask(tool, WatchJob{.after = one.version})).change;
+  EXPECT_FALSE(most.snapshot);
+  EXPECT_THAT(most.members, IsEmpty());
+  EXPECT_EQ(most.later, all.later) << "in their order";
 }
 
 TEST(WatchJobs, AnUnknownVersionBringsAll) {

@@ -539,6 +539,10 @@ MemberView Coordinator::ViewOf(Time now, MemberIndex member,
   return view;
 }
 
+MemberView Coordinator::WatchedViewOf(Time now, MemberIndex member) const {
+  return attempt_->ViewOf(now, member);
+}
+
 std::string Coordinator::NameOf(MemberIndex member) const { return job_->Name(member); }
 
 bool Coordinator::AnyProcessRuns() const {

@@ -82,6 +82,8 @@ class Coordinator {
   CoordinatorView Summary(Time now) const;
   // One member of that run. `heard` is filled when it is first needed; keep it for the others.
   MemberView ViewOf(Time now, MemberIndex member, std::optional<HostsHeard>& heard) const;
+  // As who watches the job is told of it.
+  MemberView WatchedViewOf(Time now, MemberIndex member) const;
   // The number of that run.
   int64_t attempt() const;
   // As errors list it: "task/2".

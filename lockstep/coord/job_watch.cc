@@ -1,7 +1,7 @@
 #include "lockstep/coord/job_watch.h"
 
-#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace lockstep::coord {
 
@@ -37,19 +37,24 @@ JobChanged JobWatch::ChangeSince(Time now, int64_t after, const Attempt& attempt
   change->snapshot = after < job_.first_version || after > job_.version;
   change->attempt = job_.attempt;
   change->state = attempt.state();
+  const auto tell = [&](MemberIndex member, bool many) {
+    many ? change->later.push_back(member) : change->members.push_back(attempt.ViewOf(now, member));
+  };
   if (change->snapshot) {
-    for (int32_t i = 0; i < job_.options.size; ++i) {
-      change->members.push_back(attempt.ViewOf(now, MemberIndex(i)));
-    }
+    const bool many = static_cast<size_t>(job_.options.size) > kMembersToldMax;
+    for (int32_t i = 0; i < job_.options.size; ++i) tell(MemberIndex(i), many);
     for (const auto& [version, error] : job_.errors) change->errors.push_back(error);
     return {std::move(change)};
   }
   const auto& changed = job_.changed_members;
-  for (auto it = changed.upper_bound(after); it != changed.end(); ++it) {
-    change->members.push_back(attempt.ViewOf(now, it->second));
+  std::vector<bool> is_new(static_cast<size_t>(job_.options.size));
+  size_t count = 0;
+  for (auto it = changed.upper_bound(after); it != changed.end(); ++it, ++count) {
+    is_new[static_cast<size_t>(it->second.value())] = true;
   }
-  std::sort(change->members.begin(), change->members.end(),
-            [](const MemberView& a, const MemberView& b) { return a.member < b.member; });
+  for (int32_t i = 0; count > 0 && i < job_.options.size; ++i) {
+    if (is_new[static_cast<size_t>(i)]) tell(MemberIndex(i), count > kMembersToldMax);
+  }
   for (auto it = job_.errors.upper_bound(after); it != job_.errors.end(); ++it) {
     change->errors.push_back(it->second);
   }

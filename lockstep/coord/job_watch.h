@@ -18,11 +18,16 @@ namespace lockstep::coord {
 // changed since; at most every watch_interval, and at once after a rest. Follows the job through
 // its attempts. What changes only with time (nothing was heard of a member for long) is no change.
 //
-// A delta costs as much as has changed; watchers that ask for the same share one.
+// A delta costs as much as has changed; watchers that ask for the same share one. Where more than
+// kMembersToldMax members are to be told, it says only which: what it says of them is of its
+// version or later, and what changes after its version is told next in any case.
 //
 // Threads: thread-compatible. Bounds: those of the whole job (waits_max), which its owner checks.
 class JobWatch {
  public:
+  // Members whose state one change has in it: `members_told_max`.
+  static constexpr size_t kMembersToldMax = 256;
+
   explicit JobWatch(const JobRecord& job) : job_(job) {}
 
   void Watch(Time now, CallId call, int64_t after, const Attempt& attempt, Effects& out);

@@ -102,7 +102,9 @@ struct JobChange {
   int64_t attempt = 0;
   AttemptState state = AttemptState::kWaiting;
   std::vector<MemberView> members;  // those that changed, as they are now
-  std::vector<ErrorView> errors;    // those that are new
+  // Instead of them when they are many: whoever answers reads each as it is then, a few in a turn.
+  std::vector<MemberIndex> later;
+  std::vector<ErrorView> errors;  // those that are new
 };
 
 // By host: when any of its members that are in was heard last.

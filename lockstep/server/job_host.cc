@@ -98,6 +98,14 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
             Take(std::move(event), std::move(no_room));
           },
           std::weak_ptr(alive_)),
+      long_answers_(
+          loop,
+          {.kind = [this](CallId call) { return native_.Asked(call); },
+           .member = [this](Time now,
+                            MemberIndex member) { return coordinator_.WatchedViewOf(now, member); },
+           .answer = [this](
+                         CallId call,
+                         const LongAnswers::Bytes& bytes) { native_.AnswerEncoded(call, bytes); }}),
       loop_(loop),
       timer_(loop),
       last_used_(runtime::MonotonicNow()) {}
@@ -232,7 +240,7 @@ void JobHost::Settle(coord::Effects effects, Events events) {
 
 CommitQueue::Release JobHost::Later(coord::Effects effects, Events events) {
   return [this, alive = std::weak_ptr(alive_), effects = std::move(effects),
-          events = std::move(events)](bool durable) {
+          events = std::move(events)](bool durable) mutable {
     if (alive.expired()) return;
     untold_.erase(untold_.begin(), untold_.begin() + static_cast<ptrdiff_t>(events.size()));
     durable ? CarryOut(effects, events) : Refuse(effects);
@@ -245,7 +253,8 @@ std::vector<wire::native::JobEvent> JobHost::KeptEvents() const {
   return events;
 }
 
-void JobHost::CarryOut(const coord::Effects& effects, const Events& events) {
+void JobHost::CarryOut(coord::Effects& effects, const Events& events) {
+  long_answers_.Take(effects.replies);
   door_.Answer(effects.replies);
   native_.Answer(effects.replies);
   const coord::Error* timed_out = nullptr;
@@ -352,6 +361,7 @@ void JobHost::Stop() {
   stores_.Stop();
   keeps_ = false;
   Handle(coord::Stop{});
+  long_answers_.Finish();
   delayed_.TakeUpAll();
 }
 

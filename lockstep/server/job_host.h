@@ -21,6 +21,7 @@
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
 #include "lockstep/server/event_feed.h"
+#include "lockstep/server/long_answers.h"
 #include "lockstep/server/native_door.h"
 #include "lockstep/server/rendezvous_totals.h"
 #include "lockstep/server/store_host.h"
@@ -138,7 +139,7 @@ class JobHost final : public NativeJob {
   // Carries out now what needs not wait; the events go with the records that brought them about.
   void Settle(coord::Effects effects, Events events);
   CommitQueue::Release Later(coord::Effects effects, Events events);
-  void CarryOut(const coord::Effects& effects, const Events& events);
+  void CarryOut(coord::Effects& effects, const Events& events);
   void Refuse(const coord::Effects& effects);
   void ArmTimer();
   // Asks the launchers of the job, soon, where its processes are: something has timed out.
@@ -165,6 +166,7 @@ class JobHost final : public NativeJob {
   runtime::MemoryShare key_share_;
   runtime::MemoryShare share_;
   WritesAwaitingDisk delayed_;
+  LongAnswers long_answers_;
   coord::StackLooks stack_looks_{{.kept = wire::native::kStacksOfTimeoutLive}};
   runtime::Loop& loop_;
   runtime::Timer timer_;

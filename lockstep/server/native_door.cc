@@ -99,12 +99,9 @@ void NativeDoor::Answer(const std::vector<coord::Reply>& replies) {
   if (calls_.empty()) return;
   const Time now = runtime::MonotonicNow();
   for (const coord::Reply& reply : replies) {
-    const auto found = calls_.find(reply.call);
-    if (found == calls_.end()) continue;
-    link::Responder responder = std::move(found->second);
-    calls_.erase(found);
-    const auto speaker = speakers_.find(responder.link());
-    speaker->second.open.erase(responder.id());
+    std::optional<link::Responder> taken = Take(reply.call);
+    if (!taken) continue;
+    link::Responder responder = *std::move(taken);
     // A session that could not be opened, or is closed, leaves its link free for another.
     const bool opens = responder.kind() == KindOf<OpenSession>::kKind;
     if (BindsOrUnbinds(responder.kind()) && opens == (reply.error != nullptr)) {
@@ -114,6 +111,26 @@ void NativeDoor::Answer(const std::vector<coord::Reply>& replies) {
     responder.Send({.failed = encoded.failed,
                     .bytes = std::move(encoded.bytes),
                     .shared = std::move(encoded.shared)});
+  }
+}
+
+std::optional<link::Responder> NativeDoor::Take(CallId call) {
+  const auto found = calls_.find(call);
+  if (found == calls_.end()) return std::nullopt;
+  link::Responder responder = std::move(found->second);
+  calls_.erase(found);
+  speakers_.at(responder.link()).open.erase(responder.id());
+  return responder;
+}
+
+std::optional<wire::native::RequestKind> NativeDoor::Asked(CallId call) const {
+  const auto found = calls_.find(call);
+  return found == calls_.end() ? std::nullopt : std::optional(found->second.kind());
+}
+
+void NativeDoor::AnswerEncoded(CallId call, std::shared_ptr<const std::string> bytes) {
+  if (std::optional<link::Responder> responder = Take(call)) {
+    responder->Send({.failed = false, .bytes = "", .shared = std::move(bytes)});
   }
 }
 

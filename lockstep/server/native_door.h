@@ -5,6 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -55,6 +58,11 @@ class NativeDoor {
   // Replies to calls that have gone are dropped, as are those of other doors.
   void Answer(const std::vector<coord::Reply>& replies);
 
+  // What the call asks for; nothing: it has gone, or is no native client's.
+  std::optional<wire::native::RequestKind> Asked(CallId call) const;
+  // With what was encoded of its reply.
+  void AnswerEncoded(CallId call, std::shared_ptr<const std::string> bytes);
+
   // Answers what waits in the job, and whatever its sessions ask later, with this error.
   void JobDeleted(const NativeJob& job, const absl::Status& why);
 
@@ -77,6 +85,8 @@ class NativeDoor {
   void Open(const link::Request& request, link::Responder responder);
   // Hands the event to the job, with the call that waits for its answer.
   void Begin(link::LinkId link, CallId call, coord::Event event, link::Responder responder);
+  // Ends the call: whoever gets the responder answers it. Nothing: it has gone.
+  std::optional<link::Responder> Take(CallId call);
   // Answers the calls that the link had open with `why` and forgets them; they are told in order.
   std::vector<CallId> EndOpenCalls(Speaker& speaker, const absl::Status& why);
   // Tells the job that its session has no link any more. False: the link spoke for none.

@@ -174,6 +174,29 @@ struct OwnAnswer {
 
 }  // namespace
 
+EntriesEncoder::EntriesEncoder(RequestKind kind, coord::Answer answer)
+    : kind_(kind), answer_(std::move(answer)) {
+  if (auto* listed = std::get_if<coord::KeysListed>(&answer_)) entries_.swap(listed->entries);
+  if (auto* changed = std::get_if<coord::KeysChanged>(&answer_)) entries_.swap(changed->changes);
+}
+
+bool EntriesEncoder::EncodeSome(std::string& out) {
+  const bool changes = std::holds_alternative<coord::KeysChanged>(answer_);
+  const size_t end = std::min(entries_.size(), next_ + kEntriesPerStep);
+  const size_t full = out.size() + kBytesPerStep;
+  {
+    protozero::pbf_writer writer(out);
+    while (next_ < end && out.size() < full) {
+      const coord::KeyValue entry = std::move(entries_[next_++]);
+      AppendEntry(writer, out, 1, entry, changes);
+    }
+  }
+  if (next_ < entries_.size()) return true;
+  // What is left of the answer, behind its entries.
+  out += std::visit(OwnAnswer{kind_}, answer_);
+  return false;
+}
+
 template <class Source, class Function>
 EncodedReply ReplyEncoder::Share(Kept& kept, const std::shared_ptr<Source>& source,
                                  RequestKind kind, int64_t number, const std::string& text,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/base/time.h"
 #include "lockstep/coord/effects.h"
@@ -46,6 +47,27 @@ class ReplyEncoder {
 
   Kept error_;
   Kept answer_;
+};
+
+// Encodes a list of keys, or of changes of keys, a little at a time; what is encoded is freed.
+//
+// Threads: thread-compatible.
+class EntriesEncoder {
+ public:
+  // `kind` of the request; KeysListed or KeysChanged, which the request is answered with.
+  EntriesEncoder(RequestKind kind, coord::Answer answer);
+
+  // Appends the next entries: kEntriesPerStep, or about kBytesPerStep. Returns whether there is
+  // more.
+  static constexpr size_t kEntriesPerStep = 128;
+  static constexpr size_t kBytesPerStep = size_t{128} << 10;
+  bool EncodeSome(std::string& out);
+
+ private:
+  RequestKind kind_;
+  coord::Answer answer_;  // without entries
+  std::vector<coord::KeyValue> entries_;
+  size_t next_ = 0;
 };
 
 }  // namespace lockstep::wire::native

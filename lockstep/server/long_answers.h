@@ -1,0 +1,78 @@
+// Answers that are too long to be made in one turn of the loop.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "lockstep/base/ids.h"
+#include "lockstep/base/time.h"
+#include "lockstep/coord/effects.h"
+#include "lockstep/coord/view.h"
+#include "lockstep/runtime/loop.h"
+#include "lockstep/wire/native/kinds.h"
+
+namespace lockstep::server {
+
+// Encodes the long answers of a job to native clients, one after the other, in turns of
+// runtime::TurnBudget::kTime. What is read for one while it is made (members, of which the machine
+// says only which) is read later than its version: whatever changes meanwhile is told again.
+//
+// Threads: loop-confined. Ownership: the loop outlives it. Destroying it drops what is not done.
+// Bounds: an answer holds page_bytes_max, or the members of a job; the calls that wait for one are
+// the link's and have its bounds.
+class LongAnswers {
+ public:
+  using Bytes = std::shared_ptr<const std::string>;
+  struct Source {
+    // What the call asks for; nothing: it has gone, or is no native client's.
+    std::function<std::optional<wire::native::RequestKind>(CallId)> kind;
+    std::function<coord::MemberView(Time now, MemberIndex)> member;
+    std::function<void(CallId, const Bytes&)> answer;
+  };
+
+  // More than this makes an answer long.
+  static constexpr size_t kEntriesMax = 512;
+  static constexpr size_t kBytesMax = size_t{1} << 20;
+  static constexpr size_t kMembersPerStep = 32;
+
+  LongAnswers(runtime::Loop& loop, Source source) : loop_(loop), source_(std::move(source)) {}
+
+  // Takes the long ones out, and answers them in time.
+  void Take(std::vector<coord::Reply>& replies);
+  // Answers all at once: for the end.
+  void Finish();
+
+ private:
+  // Appends the next bit; returns whether there is more.
+  using Encode = absl::AnyInvocable<bool(std::string& out)>;
+  struct Making {
+    std::vector<CallId> calls;
+    std::shared_ptr<const coord::JobChange> change;  // which some of them may share
+    Encode encode;
+    // What is done of it; then put together.
+    std::vector<std::string> pieces = {};
+    size_t next_piece = 0;
+    std::shared_ptr<std::string> bytes = nullptr;
+  };
+
+  bool TakeIfLong(coord::Reply& reply);
+  Encode EncodeMembers(std::shared_ptr<const coord::JobChange> change);
+  void Run();
+  // Returns whether there is more to do.
+  bool Step();
+
+  runtime::Loop& loop_;
+  const Source source_;
+  std::list<Making> making_;
+  bool running_ = false;  // or about to
+  const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
+};
+
+}  // namespace lockstep::server
