@@ -22,10 +22,13 @@
 #include "asio/write.hpp"
 #include "lockstep/link/client.h"
 #include "lockstep/link/frame.h"
+#include "lockstep/plan/definition.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/runtime/open_files.h"
 #include "lockstep/server/server.h"
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/data_definition.h"
+#include "lockstep/wire/native/data_service_messages.h"
 #include "lockstep/wire/native/link_messages.h"
 #include "lockstep/wire/native/to_event.h"
 
@@ -151,11 +154,12 @@ std::vector<double> Measure(link::Client& client, absl::Duration time) {
 
 // Sizes of what the requests are about.
 struct Sizes {
-  int jobs = 1000;
-  int large = 4;
+  int jobs = 999;  // and one that meets at barriers
+  int large = 3;
   int members = 65'536;
   int meeting = 256;
   int keys = 100'000;
+  int data = 5000;
 };
 
 // The job of each kind's session; a new session each time, since links come and go.
@@ -210,6 +214,32 @@ class Meeting {
   std::atomic<bool> over_ = false;
   std::thread pings_;
 };
+
+// Datasets, as many iterations with a consumer each, and as many consumers of one iteration.
+void FillDataService(link::Client& client, int size) {
+  const plan::Definition definition = {.nodes = {{.id = 1, .op = "range", .attrs = {{"stop", 9}}}}};
+  static uint64_t life = 0;
+  static int round = 0;
+  ++round;
+  int64_t first = 0;
+  for (int i = 0; i < size; ++i) {
+    const auto registered =
+        client.Call(RegisterDataset{.name = absl::StrCat("dataset", i),
+                                    .definition = {EncodeDefinition(definition)}},
+                    kPatience);
+    if (!registered.ok()) Must(client, RegisterDataset{});
+    OpenIteration open = {
+        .spec = {.name = absl::StrCat("iteration", i, "/", round), .dataset = registered->dataset},
+        .consumer = "c",
+        .life = ++life};
+    Must(client, open);
+    open.spec.name = absl::StrCat("large/", round);
+    if (i == 0) first = registered->dataset;
+    open.spec.dataset = first;
+    open.consumer = absl::StrCat("c", i);
+    Must(client, open);
+  }
+}
 
 std::vector<Kind> Kinds(const Sizes& sizes) {
   const auto large = [](uint64_t& id) { return Opened(id, "job0"); };
@@ -293,6 +323,8 @@ int Main(int argc, char** argv) {
   app.add_option("--members", sizes.members, "of a large job")->capture_default_str();
   app.add_option("--meeting", sizes.meeting, "members at a barrier")->capture_default_str();
   app.add_option("--keys", sizes.keys, "that are listed, read and deleted")->capture_default_str();
+  app.add_option("--data", sizes.data, "datasets, iterations and consumers of one")
+      ->capture_default_str();
   app.add_option("--seconds", seconds, "of each measurement")->capture_default_str();
   app.add_option("--state", state, "an empty directory: the server keeps its state there");
   app.add_option("--kind", wanted,
@@ -317,6 +349,7 @@ int Main(int argc, char** argv) {
     if (!wanted.empty() && named == wanted.end()) continue;
     std::optional<Meeting> meeting;
     if (kind.name == "barrier") meeting.emplace(*address, sizes.meeting);
+    if (kind.name == "data") FillDataService(**client, sizes.data);
     (*server)->turns().Reset();
     MeasureBeside(**client, *address, kind, absl::Seconds(seconds));
     std::printf("%-22s longest turn of the server %.3f ms of CPU\n", "",

@@ -12,9 +12,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/coord/long_reads.h"
 #include "lockstep/link/client.h"
 #include "lockstep/link/testing.h"
+#include "lockstep/plan/definition.h"
 #include "lockstep/server/server.h"
+#include "lockstep/wire/native/data_definition.h"
+#include "lockstep/wire/native/data_service_messages.h"
+#include "lockstep/wire/native/data_status_messages.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/to_event.h"
 
@@ -26,17 +31,22 @@ using link::FrameType;
 using link::testing::RawClient;
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
-// What is promised is 5 ms; this holds on a slow machine, too.
-#ifdef __SANITIZE_ADDRESS__
+// What is promised is 5 ms. The watch reads up to 1 ms more, and a core that others keep busy, too,
+// computes up to twice as long.
+#if defined(__SANITIZE_ADDRESS__)
 constexpr absl::Duration kLongestTurn = absl::Milliseconds(400);
+#elif defined(__OPTIMIZE__) && !defined(__SANITIZE_THREAD__)
+constexpr absl::Duration kLongestTurn = absl::Milliseconds(12);
 #else
-constexpr absl::Duration kLongestTurn = absl::Milliseconds(50);
+constexpr absl::Duration kLongestTurn = absl::Milliseconds(100);
 #endif
 
 constexpr int kJobs = 100;
-constexpr int kMembers = 2048;  // of the large job
-constexpr int kMeeting = 200;   // of the job that meets at barriers
-constexpr int kKeys = 20'000;   // below "many"
+constexpr int kMembers = 2048;     // of the large job
+constexpr int kMeeting = 200;      // of the job that meets at barriers
+constexpr int kKeys = 20'000;      // below "many"
+constexpr int kManyKeys = 65'536;  // of one call: keys_per_wait_max
+constexpr int kData = 1000;        // datasets, iterations, and consumers of one
 constexpr int kAtOnce = 8;
 constexpr int kRounds = 3;
 
@@ -139,10 +149,19 @@ TEST_F(FairnessTest, Finding07_ListingsAndWatchesOfManyKeys) {
 }
 
 TEST_F(FairnessTest, Finding07_ReadingManyKeysAtOnce) {
-  SetKeys(kKeys);
+  SetKeys(kManyKeys);
   native::GetKeys all;
-  for (int i = 0; i < 4096; ++i) all.keys.push_back(absl::StrCat("many/", i));
+  for (int i = 0; i < kManyKeys; ++i) all.keys.push_back(absl::StrCat("many/", i));
   Storm(*hostile_, FrameType::kAnswer, [&] { return Bytes(all); });
+
+  server_->turns().Reset();
+  const uint64_t before = server_->turns().turns();
+  hostile_->Send(Bytes(all));
+  const auto reply = hostile_->Expect<native::GetKeysReply>(FrameType::kAnswer);
+  ASSERT_EQ(reply.entries.size(), all.keys.size());
+  EXPECT_EQ(reply.entries.front().key, "many/0");
+  EXPECT_EQ(reply.entries.back().key, absl::StrCat("many/", kManyKeys - 1));
+  EXPECT_GE(server_->turns().turns() - before, kManyKeys / coord::kReadKeysSliceMax);
 }
 
 // It was one turn, whatever its length.
@@ -165,8 +184,44 @@ TEST_F(FairnessTest, Finding07_EventsAndTheDataServicesStatus) {
   Storm(*hostile_, FrameType::kAnswer, [&] { return Bytes(native::DataStatus{}); });
 }
 
+TEST_F(FairnessTest, Finding07_TheStatusOfAFullDataService) {
+  const plan::Definition definition = {.nodes = {{.id = 1, .op = "range", .attrs = {{"stop", 9}}}}};
+  int64_t first = 0;
+  for (int i = 0; i < kData; ++i) {
+    const auto registered =
+        client_->Call(native::RegisterDataset{.name = absl::StrCat("dataset", i),
+                                              .definition = {native::EncodeDefinition(definition)}},
+                      kPatience);
+    ASSERT_TRUE(registered.ok()) << registered.status();
+    if (i == 0) first = registered->dataset;
+    native::OpenIteration open = {
+        .spec = {.name = absl::StrCat("iteration", i), .dataset = registered->dataset},
+        .consumer = "c",
+        .life = static_cast<uint64_t>(i) + 1};
+    Ask(open);
+    open.spec.name = "large";
+    open.spec.dataset = first;
+    open.consumer = absl::StrCat("c", i);
+    Ask(open);
+  }
+  const auto status = client_->Call(native::DataStatus{}, kPatience);
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->datasets.size(), kData);
+  EXPECT_EQ(status->datasets.front().iterations, 2u);
+  EXPECT_EQ(status->iterations.size(), kData + 1u);
+  Storm(*hostile_, FrameType::kAnswer, [&] { return Bytes(native::DataStatus{}); });
+}
+
 TEST_F(FairnessTest, Finding07_WatchesOfAJobOfManyMembers) {
-  Storm(*hostile_, FrameType::kAnswer, [&] { return Bytes(native::WatchJob{}); });
+  Ask(native::CreateJob{.job = "largest", .size = kMembersMax});
+  const auto raw = Connect("largest");
+  raw->Send(Bytes(native::WatchJob{}));
+  const auto all = raw->Expect<native::WatchJobReply>(FrameType::kAnswer);
+  EXPECT_TRUE(all.snapshot);
+  EXPECT_GT(all.version, 0);
+  ASSERT_EQ(all.members.size(), static_cast<size_t>(kMembersMax));
+  EXPECT_NE(all.members.front().name, all.members.back().name);
+  Storm(*raw, FrameType::kAnswer, [&] { return Bytes(native::WatchJob{}); });
 }
 
 TEST_F(FairnessTest, Finding07_BarriersOfManyMembers) {
