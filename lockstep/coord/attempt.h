@@ -88,7 +88,7 @@ class Attempt {
   void Handle(Time now, CompareAndSetKey request, Effects& out);
   void Handle(Time now, const GetKey& request, Effects& out);
   void Handle(Time now, const TryGetKey& request, Effects& out);
-  void Handle(Time now, const GetKeys& request, Effects& out);
+  void Handle(Time now, GetKeys request, Effects& out);
   void Handle(Time now, const WatchKeys& request, Effects& out);
   void Handle(Time now, const IncrementKey& request, Effects& out);
   void Handle(Time now, const MaxKey& request, Effects& out);

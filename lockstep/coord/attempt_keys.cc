@@ -43,11 +43,12 @@ void Attempt::Handle(Time now, const GetKey& request, Effects& out) {
   if (MayPark(request.caller.call, out)) keys_.Get(now, request, /*may_wait=*/true, out);
 }
 
-void Attempt::Handle(Time now, const GetKeys& request, Effects& out) {
+void Attempt::Handle(Time now, GetKeys request, Effects& out) {
   NoteLife(now, request.caller);
-  if (keys_.Get(now, request, /*may_wait=*/false, out)) return;
+  if (keys_.Get(now, std::move(request), /*may_wait=*/false, out)) return;
   if (job_.no_room.for_new) return out.Fail(request.caller.call, job_.no_room.for_new);
-  if (MayPark(request.caller.call, out)) keys_.Get(now, request, /*may_wait=*/true, out);
+  if (!MayPark(request.caller.call, out)) return;
+  keys_.Get(now, std::move(request), /*may_wait=*/true, out);
 }
 
 void Attempt::Handle(Time now, const WatchKeys& request, Effects& out) {

@@ -350,7 +350,7 @@ bool KeyValues::Get(Time now, const GetKey& request, bool may_wait, Effects& out
   return true;
 }
 
-bool KeyValues::Get(Time now, const GetKeys& request, bool may_wait, Effects& out) {
+bool KeyValues::Get(Time now, GetKeys&& request, bool may_wait, Effects& out) {
   const CallId call = request.caller.call;
   if (request.keys.size() > options_.keys_per_wait_max) {
     out.Fail(call, OverLimit(absl::StrCat("a wait for ", request.keys.size(), " keys"),
@@ -359,6 +359,7 @@ bool KeyValues::Get(Time now, const GetKeys& request, bool may_wait, Effects& ou
   }
   // What takes more than a slice is parked until it is read.
   bool all_there = !LongReads::IsLong(request.keys.size());
+  if (!all_there && !may_wait) return false;
   for (const std::string& key : request.keys) {
     if (ErrorPtr error = CheckKey(request.caller, key)) {
       out.Fail(call, error);
@@ -374,7 +375,8 @@ bool KeyValues::Get(Time now, const GetKeys& request, bool may_wait, Effects& ou
     }
   }
   waits_.Get(
-      now, request, [this](absl::string_view key) { return Lookup(key); }, revision_, out);
+      now, std::move(request), [this](absl::string_view key) { return Lookup(key); }, revision_,
+      out);
   return true;
 }
 
@@ -383,10 +385,9 @@ void KeyValues::TryGet(const TryGetKey& request, Effects& out) const {
   if (ErrorPtr error = CheckKey(request.caller, request.key)) return out.Fail(call, error);
   auto found = keys_.find(KeyName(request.key).view());
   if (found == keys_.end()) {
-    return out.Fail(call,
-                    MakeError(absl::StatusCode::kNotFound, Reason::kKeyNotFound,
-                              absl::StrCat(request.caller.native() ? "key " : "Config key ",
-                                           QuotedKey(request.key), " not found")));
+    return out.Fail(call, MakeError(absl::StatusCode::kNotFound, Reason::kKeyNotFound,
+                                    absl::StrCat(request.caller.native() ? "key " : "Config key ",
+                                                 QuotedKey(request.key), " not found")));
   }
   out.Succeed(call, KeyRead{EntryOf(request.key, found->second)});
 }

@@ -82,9 +82,10 @@ class KeyValues {
   void TryGet(const TryGetKey& request, Effects& out) const;
   void List(const ListKeys& request, Effects& out) const;
 
-  // These three may wait. False, and nothing done: it would, and `may_wait` is false.
+  // These three may wait. False, and nothing done, or taken of the request: it would, and
+  // `may_wait` is false.
   bool Get(Time now, const GetKey& request, bool may_wait, Effects& out);
-  bool Get(Time now, const GetKeys& request, bool may_wait, Effects& out);
+  bool Get(Time now, GetKeys&& request, bool may_wait, Effects& out);
   bool Watch(const WatchKeys& request, bool may_wait, Effects& out);
 
   // The member left, was lost or lives anew: its keys die, the first slice of them now.

@@ -74,22 +74,23 @@ void KeyWaits::Park(Time now, const GetKey& request, absl::string_view key) {
         .background = AsksInBackground(request)});
 }
 
-void KeyWaits::Get(Time now, const GetKeys& request, KeyLookup lookup, int64_t revision,
-                   Effects& out) {
+void KeyWaits::Get(Time now, GetKeys&& request, KeyLookup lookup, int64_t revision, Effects& out) {
   const CallId call = request.caller.call;
   const auto waiter = [&](size_t at) {
-    return Waiter{.incarnation = request.caller.incarnation,
-                  .since = now,
-                  .many = request.keys,
-                  .weight = std::max<size_t>(request.keys.size(), 1),
-                  .at = at,
-                  .session = request.caller.session,
-                  .cost = CostOf(request)};
+    Waiter is = {.incarnation = request.caller.incarnation,
+                 .since = now,
+                 .weight = std::max<size_t>(request.keys.size(), 1),
+                 .at = at,
+                 .session = request.caller.session,
+                 .cost = CostOf(request)};
+    is.many = std::move(request.keys);
+    return is;
   };
   if (LongReads::IsLong(request.keys.size())) return Read(call, waiter(0));
   const std::optional<size_t> missing = FirstMissing(request.keys, 0, lookup);
   if (!missing) return AnswerMany(call, request.keys, lookup, revision, out);
-  Park(KeyName(request.keys[*missing]).view(), call, waiter(*missing));
+  const std::string key = NormalKey(request.keys[*missing]);
+  Park(key, call, waiter(*missing));
 }
 
 void KeyWaits::Read(CallId call, Waiter waiter) {

@@ -64,7 +64,7 @@ class KeyWaits {
   // `key` is the one asked for, in normal spelling, and not there.
   void Park(Time now, const GetKey& request, absl::string_view key);
   // Answers, or parks when one of the keys is missing. `revision` is the store's.
-  void Get(Time now, const GetKeys& request, KeyLookup lookup, int64_t revision, Effects& out);
+  void Get(Time now, GetKeys&& request, KeyLookup lookup, int64_t revision, Effects& out);
 
   // The key has this value from now on.
   void KeySet(absl::string_view key, const StoredKeyPtr& stored, KeyLookup lookup, Effects& out);
