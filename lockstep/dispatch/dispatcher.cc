@@ -249,8 +249,11 @@ absl::Status Dispatcher::Impl::Apply(Time /*at*/, const Record& any) {
       any);
 }
 
-void Dispatcher::Impl::Restore(Time at, const Record& any) {
-  const absl::Status applied = Apply(at, any);
+void Dispatcher::Impl::Restore(Time at, const Record& any, const absl::Status& unfit) {
+  // So that there is an iteration that fails, and nobody begins it anew.
+  const bool opens = std::holds_alternative<record::IterationOpened>(any);
+  absl::Status applied = unfit.ok() || opens ? Apply(at, any) : unfit;
+  if (applied.ok()) applied = unfit;
   if (applied.ok()) return;
   const IterationId id = std::visit(
       [](const auto& r) {
@@ -332,7 +335,9 @@ std::optional<ConsumerProcess> Dispatcher::ProcessOf(IterationId iteration,
   return impl_->ProcessOf(iteration, consumer);
 }
 absl::Status Dispatcher::Apply(Time at, const Record& record) { return impl_->Apply(at, record); }
-void Dispatcher::Restore(Time at, const Record& record) { impl_->Restore(at, record); }
+void Dispatcher::Restore(Time at, const Record& record, const absl::Status& unfit) {
+  impl_->Restore(at, record, unfit);
+}
 std::vector<TimedRecord> Dispatcher::Snapshot() const { return impl_->Snapshot(); }
 
 }  // namespace lockstep::dispatch

@@ -58,8 +58,9 @@ class Dispatcher {
   // INVALID_ARGUMENT: this record cannot follow those before it; the state is of no use then.
   absl::Status Apply(Time at, const Record& record);
   // The same, where one iteration must not stop all others: what a record that does not fit is of
-  // fails (`iteration_set_aside`), which becomes a record and an event with `Restored`.
-  void Restore(Time at, const Record& record);
+  // fails (`iteration_set_aside`), which becomes a record and an event with `Restored`. `unfit`:
+  // why it does not, where that is known already; then only of what it is counts.
+  void Restore(Time at, const Record& record, const absl::Status& unfit = absl::OkStatus());
 
   // The records from which `Apply` makes this state, in a dispatcher with the same options.
   std::vector<TimedRecord> Snapshot() const;

@@ -66,7 +66,7 @@ class Dispatcher::Impl {
   absl::Status Apply(Time at, const Record& record);
   // A record of a former life. One that does not fit fails the iteration that it is of, and nothing
   // else.
-  void Restore(Time at, const Record& record);
+  void Restore(Time at, const Record& record, const absl::Status& unfit);
   std::vector<TimedRecord> Snapshot() const;
 
  private:

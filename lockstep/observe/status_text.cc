@@ -198,7 +198,7 @@ std::string StatusTable(const StatusReply& status) {
   if (status.server.memory) text += MemoryText(*status.server.memory);
   if (status.jobs.empty()) text += "\nno jobs\n";
   for (const wire::native::SetAsideJob& job : status.set_aside) {
-    absl::StrAppend(&text, "\njob ", CleanText(job.job),
+    absl::StrAppend(&text, "\n", SetAsideName(job),
                     " is set aside, and served to nobody: ", CleanText(job.why, kErrorTextBytesMax),
                     " (lockstep job delete ", CleanText(job.job), " ends it)\n");
   }

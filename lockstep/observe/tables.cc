@@ -144,7 +144,7 @@ std::string BarriersJson(const JobStatus& job) {
 std::string JobsTable(const StatusReply& status) {
   std::string set_aside;
   for (const wire::native::SetAsideJob& job : status.set_aside) {
-    absl::StrAppend(&set_aside, "job ", CleanText(job.job),
+    absl::StrAppend(&set_aside, SetAsideName(job),
                     " is set aside: ", CleanText(job.why, kErrorTextBytesMax), " (", job.kept_bytes,
                     " bytes kept; lockstep job delete ", CleanText(job.job), " ends it)\n");
   }

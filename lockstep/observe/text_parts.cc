@@ -47,7 +47,14 @@ bool Contains(const std::vector<int32_t>& members, int32_t index) {
   return std::find(members.begin(), members.end(), index) != members.end();
 }
 
+// As the server calls it among the jobs that are set aside.
+constexpr std::string_view kDataService = "@data";
+
 }  // namespace
+
+std::string SetAsideName(const SetAsideJob& job) {
+  return job.job == kDataService ? "the data service" : absl::StrCat("job ", CleanText(job.job));
+}
 
 std::string DurationText(int64_t microseconds) {
   constexpr int64_t kSecond = 1'000'000;

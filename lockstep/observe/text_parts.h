@@ -35,6 +35,9 @@ std::string RangesText(const std::vector<int32_t>& indices, size_t ranges_max);
 // One line without anything that a terminal would obey, cut at `bytes_max`.
 std::string CleanText(std::string_view text, size_t bytes_max = 400);
 
+// "job digits", "the data service".
+std::string SetAsideName(const wire::native::SetAsideJob& job);
+
 // "2.3s", or "never".
 std::string HeardText(const std::optional<int64_t>& ago);
 

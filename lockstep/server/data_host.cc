@@ -39,11 +39,17 @@ constexpr size_t kOpenBytes = 8192;
 // A snapshot of the journal has all of them once more.
 constexpr size_t kCopiesKept = 2;
 
+// Of a dispatcher that does not know which ids others have had.
+int64_t FirstIdOfNone() {
+  std::random_device random;
+  return int64_t{random()} << 20;
+}
+
 dispatch::Options Completed(dispatch::Options options, bool keeps) {
   std::random_device random;
   options.make_shape = MakeDataShape;
   options.service = (uint64_t{random()} << 32 | random()) | 1;
-  if (!keeps) options.first_id = int64_t{random()} << 20;
+  if (!keeps) options.first_id = FirstIdOfNone();
   return options;
 }
 
@@ -70,7 +76,8 @@ DataHost::DataHost(runtime::Loop& loop, dispatch::Options options, bool keeps, C
       tell_(std::move(tell)),
       definition_bytes_max_(options.definition_bytes_max),
       journal_queue_bytes_max_(journal_queue_bytes_max),
-      dispatcher_(Completed(std::move(options), keeps)),
+      dispatcher_options_(Completed(std::move(options), keeps)),
+      dispatcher_(dispatcher_options_),
       timer_(loop),
       watch_(loop),
       share_(&memory, "the data service", "datasets"),
@@ -110,6 +117,10 @@ void DataHost::TakeAs(const link::Request& request, link::Responder responder, T
 }
 
 void DataHost::Take(link::Request request, link::Responder responder) {
+  if (absl::Status refusal = Refusal(); !refusal.ok()) {
+    ++counters_.refused;
+    return responder.Fail(refusal);
+  }
   if (MustWait(request)) return Wait(std::move(request), std::move(responder));
   TakeUp(std::move(request), std::move(responder));
 }
@@ -346,7 +357,7 @@ void DataHost::MakeView() {
 bool DataHost::StepOfView() {
   const Time begin = runtime::MonotonicNow();
   dispatch::View part;
-  const bool more = dispatcher_.ReadView(begin, making_->cursor, part);
+  const bool more = dispatcher_->ReadView(begin, making_->cursor, part);
   // Encoded, a message of some of the rows is what they add to one that has the others.
   making_->bytes += native::Encode(native::FromDataView(part));
   making_->spent += runtime::MonotonicNow() - begin;
@@ -441,7 +452,7 @@ void DataHost::Ended(link::LinkId link) {
     if (at == link_of_consumer_.end() || at->second != link) continue;
     link_of_consumer_.erase(at);
     Handle(dispatch::ConsumerLinkEnded{consumer.first, consumer.second});
-    const auto process = dispatcher_.ProcessOf(consumer.first, consumer.second);
+    const auto process = dispatcher_->ProcessOf(consumer.first, consumer.second);
     if (process) WatchConsumer(*process);
   }
 }
@@ -450,7 +461,7 @@ void DataHost::ConsumerOpened(const Call& call, const dispatch::IterationOpened&
   if (!speakers_.contains(call.link)) return;
   ConsumerSpeaks(call.link, {opened.iteration, opened.consumer});
   // A new process may have the number of one that ended.
-  const auto process = dispatcher_.ProcessOf(opened.iteration, opened.consumer);
+  const auto process = dispatcher_->ProcessOf(opened.iteration, opened.consumer);
   if (process) ended_processes_.erase({process->host, process->pid});
 }
 
@@ -459,7 +470,7 @@ void DataHost::ConsumerSpeaks(link::LinkId link, const ConsumerKey& key) {
   speakers_[link].consumers.insert(key);
   watch_.Forget(static_cast<uint64_t>(key.second.value()));
   if (lost_members_.empty()) return;
-  const auto process = dispatcher_.ProcessOf(key.first, key.second);
+  const auto process = dispatcher_->ProcessOf(key.first, key.second);
   if (process) lost_members_.erase({process->host, process->pid});
 }
 
@@ -484,7 +495,7 @@ void DataHost::MemberLost(const std::string& host, int64_t pid) {
 
 void DataHost::TakeEnd(const std::string& host, int64_t pid,
                        std::set<std::pair<std::string, int64_t>>& of_linked) {
-  for (const dispatch::ConsumerProcess& one : dispatcher_.Processes()) {
+  for (const dispatch::ConsumerProcess& one : dispatcher_->Processes()) {
     if (one.host != host || one.pid != pid) continue;
     // Its link will end, unless another process has its number by now.
     if (link_of_consumer_.contains({one.iteration, one.consumer})) {
@@ -495,19 +506,34 @@ void DataHost::TakeEnd(const std::string& host, int64_t pid,
   }
 }
 
-void DataHost::Restore(const dispatch::TimedRecord& record) {
+void DataHost::Restore(const wire::store::ReadData& record) {
   kept_.Count(record.record);
   CountMemory();
-  dispatcher_.Restore(record.at, record.record);
+  dispatcher_->Restore(record.at, record.record, record.unfit);
+}
+
+void DataHost::SetAside(std::function<absl::Status()> refusal) {
+  refusal_ = std::move(refusal);
+  dispatch::Options options = dispatcher_options_;
+  // No id stands for two things, though those that it had are not known.
+  options.first_id = FirstIdOfNone();
+  dispatcher_.emplace(std::move(options));
+  kept_ = {};
+  CountMemory();
+}
+
+std::vector<dispatch::TimedRecord> DataHost::Snapshot() const {
+  if (!Refusal().ok()) return {};
+  return dispatcher_->Snapshot();
 }
 
 void DataHost::Resume() {
   Handle(dispatch::Restored{});
   // Who died while there was no server.
-  for (const dispatch::ConsumerProcess& one : dispatcher_.Processes()) WatchConsumer(one);
+  for (const dispatch::ConsumerProcess& one : dispatcher_->Processes()) WatchConsumer(one);
 }
 
-dispatch::View DataHost::View() const { return dispatcher_.GetView(runtime::MonotonicNow()); }
+dispatch::View DataHost::View() const { return dispatcher_->GetView(runtime::MonotonicNow()); }
 
 void DataHost::Stop() {
   keeps_ = false;
@@ -521,7 +547,7 @@ void DataHost::Stop() {
 
 bool DataHost::Handle(dispatch::Event event, CallId asked) {
   dispatch::Effects effects;
-  dispatcher_.Handle(runtime::MonotonicNow(), std::move(event), effects);
+  dispatcher_->Handle(runtime::MonotonicNow(), std::move(event), effects);
   ArmTimer();
   counters_.records += effects.records.size();
   for (const auto& record : effects.records) kept_.Count(record);
@@ -584,7 +610,7 @@ void DataHost::CarryOut(const dispatch::Effects& effects, bool durable) {
 }
 
 void DataHost::ArmTimer() {
-  const Time next = dispatcher_.NextDeadline();
+  const Time next = dispatcher_->NextDeadline();
   // A timer that is armed for earlier is left: it comes for nothing once.
   if (next >= armed_for_) return;
   armed_for_ = next;

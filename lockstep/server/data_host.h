@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -27,6 +28,7 @@
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/data_memory.h"
 #include "lockstep/server/process_watch.h"
+#include "lockstep/wire/store/entry.h"
 
 namespace lockstep::server {
 
@@ -83,9 +85,13 @@ class DataHost {
   void MemberLost(const std::string& host, int64_t pid);
 
   // What the journal had of it; then, when all has been given, `Resume`.
-  void Restore(const dispatch::TimedRecord& record);
+  void Restore(const wire::store::ReadData& record);
+  // What it had is of no use: it is empty, and requests are refused with what `refusal` says, for
+  // as long as that is not OK; null: they are not.
+  void SetAside(std::function<absl::Status()> refusal);
   void Resume();
-  std::vector<dispatch::TimedRecord> Snapshot() const { return dispatcher_.Snapshot(); }
+  // Empty while it is set aside: its records stay as they are.
+  std::vector<dispatch::TimedRecord> Snapshot() const;
 
   // Of all that is when it is asked, or of later. Calls back at once or, when the last view is not
   // older than kViewEvery, once it is: everybody who asks meanwhile gets the same one.
@@ -114,6 +120,7 @@ class DataHost {
 
   template <class Message, class Then>
   void TakeAs(const link::Request& request, link::Responder responder, Then then);
+  absl::Status Refusal() const { return refusal_ ? refusal_() : absl::OkStatus(); }
   // A large request that the disk has no room for at the moment.
   bool MustWait(const link::Request& request) const;
   bool Crowded() const;
@@ -164,7 +171,9 @@ class DataHost {
   const Tell tell_;
   const size_t definition_bytes_max_;
   const size_t journal_queue_bytes_max_;
-  dispatch::Dispatcher dispatcher_;
+  const dispatch::Options dispatcher_options_;
+  std::optional<dispatch::Dispatcher> dispatcher_;  // is there
+  std::function<absl::Status()> refusal_;           // null: it was never set aside
   runtime::Timer timer_;
   Time armed_for_ = Time::Infinite();
   bool keeps_ = true;

@@ -78,6 +78,11 @@ bool SameRoles(const std::vector<coord::RoleOptions>& a, const std::vector<coord
   });
 }
 
+// Of what is set aside.
+std::string Described(const std::string& name) {
+  return name == kDataServiceName ? "the data service" : absl::StrCat("job '", name, "'");
+}
+
 absl::StatusOr<JobOptions> OptionsOf(const wire::native::CreateJob& request) {
   JobOptions options{.name = request.job, .recoverable = request.recoverable, .temporary = true};
   int64_t size = 0;
@@ -197,7 +202,11 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
 }
 
 absl::Status JobTable::Restore(const wire::store::ReadEntry& entry) {
-  if (entry.job.empty()) return absl::InvalidArgumentError("an entry of no job");
+  if (entry.job.empty()) {
+    return absl::InvalidArgumentError(
+        "an entry of no job and not of the data service: a newer version wrote it, with which this "
+        "state can be used; or move the directory away");
+  }
   if (entry.deleted) {
     restored_.erase(entry.job);
     restored_events_.erase(entry.job);
@@ -257,8 +266,13 @@ void JobTable::SetAside(const std::string& name, std::string why) {
   set_aside_[name].why = std::move(why);
 }
 
+void JobTable::SetDataAside(const std::string& why) {
+  SetAside(std::string(kDataServiceName),
+           absl::StrCat("its records in the state directory cannot be used: ", why));
+}
+
 void JobTable::KeepIfSetAside(const wire::store::ReadEntry& entry, std::string_view bytes) {
-  const auto found = set_aside_.find(entry.job);
+  const auto found = set_aside_.find(entry.of_data ? std::string(kDataServiceName) : entry.job);
   if (found == set_aside_.end()) return;
   SetAsideJob& job = found->second;
   if (entry.deleted) {  // one of the same name
@@ -275,12 +289,14 @@ void JobTable::KeepIfSetAside(const wire::store::ReadEntry& entry, std::string_v
 absl::Status JobTable::CheckNotSetAside(const std::string& name) const {
   const auto found = set_aside_.find(name);
   if (found == set_aside_.end()) return absl::OkStatus();
-  return WithReason(
-      absl::FailedPreconditionError(absl::StrFormat(
-          "job '%s' is set aside since the server was started: %s. Its records are kept, %d bytes; "
-          "start a server that can serve it, or delete the job (`lockstep job delete %s`)",
-          name, found->second.why, found->second.bytes, name)),
-      "job_set_aside");
+  const bool of_data = name == kDataServiceName;
+  absl::Status status = absl::FailedPreconditionError(absl::StrFormat(
+      "%s is set aside since the server was started: %s. Its records are kept, %d bytes; start a "
+      "server that can serve it, or delete %s (`lockstep job delete %s`)",
+      Described(name), found->second.why, found->second.bytes,
+      of_data ? "all that it had" : "the job", name));
+  return of_data ? WithReason(std::move(status), "data_set_aside")
+                 : WithReason(std::move(status), "job_set_aside");
 }
 
 void JobTable::RemoveSetAside(const std::string& name) {
@@ -291,7 +307,7 @@ void JobTable::RemoveSetAside(const std::string& name) {
   wire::store::EncodeJobDeleted(name, absl::Now(), entry);
   commits_.Commit(std::move(entry), [this, name](bool /*durable*/) {
     feed_.Tell(wire::native::EventKind::kJobDeleted,
-               absl::StrCat("job '", name, "', which was set aside, was deleted by request"));
+               absl::StrCat(Described(name), ", which was set aside, was deleted by request"));
   });
 }
 

@@ -27,6 +27,9 @@ namespace lockstep::server {
 // Letters, digits, '.', '_' and '-', up to 128; INVALID_ARGUMENT says so.
 absl::Status CheckJobName(const std::string& name);
 
+// By which the data service stands among the jobs that are set aside; no job can have this name.
+inline constexpr std::string_view kDataServiceName = "@data";
+
 // A job of a former life of the server whose records cannot be used, or whose address cannot be
 // had: it is served to nobody, and its records stay as they are until it is deleted.
 struct SetAsideJob {
@@ -63,6 +66,9 @@ class JobTable {
   // had is set aside, and comes back with a server that can have it. An error: other hosts reach
   // one of them, which the command line does not allow.
   absl::Status TakeAddresses();
+  // An entry of the data service cannot be used: it is set aside as a whole, as a job would be,
+  // under kDataServiceName.
+  void SetDataAside(const std::string& why);
   // The same entries once more, if jobs were set aside: so that theirs stay in the journal.
   void KeepIfSetAside(const wire::store::ReadEntry& entry, std::string_view bytes);
   // Goes on with the jobs that have their addresses.
@@ -89,7 +95,8 @@ class JobTable {
 
   const Jobs& jobs() const { return jobs_; }
   const std::map<std::string, SetAsideJob>& set_aside() const { return set_aside_; }
-  // FAILED_PRECONDITION (`job_set_aside`): it is, and why.
+  bool data_set_aside() const { return set_aside_.contains(std::string(kDataServiceName)); }
+  // FAILED_PRECONDITION (`job_set_aside`; `data_set_aside` of the data service): it is, and why.
   absl::Status CheckNotSetAside(const std::string& name) const;
 
   // Called with the name of each job that is deleted, and why.

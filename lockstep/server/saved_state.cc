@@ -95,6 +95,19 @@ class Snapshot {
   size_t set_aside_entry_ = 0;
 };
 
+// Since nobody can tell what an entry is of that cannot be read, all of the data service is set
+// aside with it, until somebody deletes that.
+absl::Status RestoreData(const store::ReadEntry& entry, JobTable& jobs, DataHost& data) {
+  if (jobs.data_set_aside()) return absl::OkStatus();
+  if (!entry.unfit.ok()) {
+    jobs.SetDataAside(std::string(entry.unfit.message()));
+    data.SetAside([&jobs] { return jobs.CheckNotSetAside(std::string(kDataServiceName)); });
+    return absl::OkStatus();
+  }
+  for (const store::ReadData& record : entry.data) data.Restore(record);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& directory,
@@ -109,15 +122,17 @@ absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& d
       journal->Replay([&](std::string_view bytes) -> absl::Status {
         absl::StatusOr<store::ReadEntry> entry = store::DecodeEntry(bytes, now);
         if (!entry.ok()) return entry.status();
-        for (const dispatch::TimedRecord& record : entry->data) data.Restore(record);
-        return entry->data.empty() ? jobs.Restore(*entry) : absl::OkStatus();
+        if (entry->of_data) return RestoreData(*entry, jobs, data);
+        // Somebody has ended what was set aside then, which this program may have been able to use.
+        if (entry->deleted && entry->job == kDataServiceName) data.SetAside(/*refusal=*/nullptr);
+        return jobs.Restore(*entry);
       });
   if (!replayed.ok()) return replayed.status();
   if (absl::Status status = jobs.TakeAddresses(); !status.ok()) return status;
   if (!jobs.set_aside().empty()) {
     absl::Status again = journal->ReadAgain([&](std::string_view bytes) -> absl::Status {
       absl::StatusOr<store::ReadEntry> entry = store::DecodeEntry(bytes, now);
-      if (entry.ok() && entry->data.empty()) jobs.KeepIfSetAside(*entry, bytes);
+      if (entry.ok()) jobs.KeepIfSetAside(*entry, bytes);
       return entry.status();
     });
     if (!again.ok()) return again;

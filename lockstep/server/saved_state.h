@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& d
 
 // All that the jobs and the data service are now. Reads them here; bytes are made of it where the
 // source is used.
-// The records of jobs that are set aside go into it as they are.
+// The records of jobs that are set aside, and of the data service if it is, go into it as they are.
 journal::SnapshotSource SnapshotOf(const JobTable& jobs, const DataHost& data);
 
 }  // namespace lockstep::server

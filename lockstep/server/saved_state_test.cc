@@ -356,6 +356,69 @@ TEST_F(SetAsideTest, Finding02_AnIterationThatCannotGoOnFailsAlone) {
   }
 }
 
+std::string DataEntryOf(wire::store::DataRecord record) {
+  return journal::NewEntry() +
+         wire::native::Encode(wire::store::Entry{.wall_us = 1, .data = {std::move(record)}});
+}
+
+TEST_F(SetAsideTest, Finding02_ADataServiceOfWhichARecordIsNotKnownIsSetAsideAndJobsGoOn) {
+  Serve({{.name = "well", .size = 3}});
+  End();
+  const wire::store::DataRecord before{
+      .dataset_registered = wire::store::DatasetRegistered{.dataset = 5, .name = {"tokens"}}};
+  WriteEntries(directory_,
+               {DataEntryOf(before), DataEntryOf(wire::store::DataRecord{}), DataEntryOf(before)});
+  uint64_t bytes = 0;
+  for (int life = 0; life < 3; ++life) {
+    Serve();
+    const StatusReply status = Status();
+    ASSERT_EQ(status.set_aside.size(), 1u);
+    EXPECT_EQ(status.set_aside[0].job, "@data");
+    EXPECT_THAT(status.set_aside[0].why, HasSubstr("a newer version wrote it"));
+    EXPECT_EQ(life == 0 ? status.set_aside[0].kept_bytes : bytes, status.set_aside[0].kept_bytes);
+    bytes = status.set_aside[0].kept_bytes;
+    EXPECT_EQ(Jobs().size(), 1u);
+    const absl::Status refused = Native()->Call(wire::native::DataStatus{}, kPatience).status();
+    EXPECT_EQ(wire::native::ReasonOf(refused), "data_set_aside") << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("lockstep job delete @data"));
+    End();
+  }
+  Serve();
+  ASSERT_TRUE(Native()->Call(DeleteJob{.job = "@data"}, kPatience).ok());
+  for (int life = 0; life < 2; ++life) {
+    EXPECT_TRUE(Status().set_aside.empty());
+    const auto status = Native()->Call(wire::native::DataStatus{}, kPatience);
+    ASSERT_TRUE(status.ok()) << status.status();
+    EXPECT_TRUE(status->datasets.empty());
+    EXPECT_EQ(Jobs().size(), 1u);
+    End();
+    Serve();
+  }
+}
+
+TEST_F(SetAsideTest, Finding02_AnIterationOfANewerVersionFailsAlone) {
+  Serve();
+  End();
+  WriteEntries(directory_, {DataEntryOf({.iteration_opened =
+                                             wire::store::IterationOpened{
+                                                 .iteration = 7, .name = {"train"}, .mode = 99}}),
+                            DataEntryOf({.iteration_started = wire::store::IterationStarted{7}}),
+                            DataEntryOf({.iteration_opened = wire::store::IterationOpened{
+                                             .iteration = 8, .name = {"other"}}})});
+  for (int life = 0; life < 2; ++life) {
+    Serve();
+    const auto status = Native()->Call(wire::native::DataStatus{}, kPatience);
+    ASSERT_TRUE(status.ok()) << status.status();
+    ASSERT_EQ(status->iterations.size(), 2u);
+    EXPECT_EQ(status->iterations[0].phase, wire::native::IterationPhase::kFailed);
+    ASSERT_TRUE(status->iterations[0].error.has_value());
+    EXPECT_EQ(status->iterations[0].error->reason, "iteration_set_aside");
+    EXPECT_FALSE(status->iterations[1].error.has_value());
+    EXPECT_TRUE(Status().set_aside.empty());
+    End();
+  }
+}
+
 // All of them, once there are so many: the newest may still wait for the disk.
 std::vector<wire::native::JobEvent> EventsOf(link::Client& client, const std::string& job,
                                              size_t count) {

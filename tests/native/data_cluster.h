@@ -135,7 +135,7 @@ class DataCluster {
       const auto replayed = journal->Replay([&](std::string_view bytes) -> absl::Status {
         auto entry = wire::store::DecodeEntry(bytes, now);
         if (!entry.ok()) return entry.status();
-        for (const dispatch::TimedRecord& record : entry->data) host_->Restore(record);
+        for (const wire::store::ReadData& record : entry->data) host_->Restore(record);
         return absl::OkStatus();
       });
       ASSERT_TRUE(replayed.ok()) << replayed.status();

@@ -501,25 +501,25 @@ size_t EncodeDataRecords(const Moment& now, absl::Span<const dispatch::TimedReco
   return put;
 }
 
-absl::StatusOr<dispatch::Record> DataRecordOf(DataRecord& from) {
+absl::StatusOr<ReadData> DataRecordOf(DataRecord& from) {
   int set = 0;
-  dispatch::Record to;
+  ReadData to;
   Problem problem;
   native::ForEachField<DataRecord>([&](const auto& field) {
     if constexpr (native::IsOptional<typename std::decay_t<decltype(field)>::Type>::value) {
       auto& message = from.*field.member;
       if (!message) return;
       ++set;
-      to = RecordOf(*message, problem);
+      to.record = RecordOf(*message, problem);
     }
   });
   if (set != 1) {
-    problem.Say(absl::StrFormat(
+    return absl::InvalidArgumentError(absl::StrFormat(
         "a record of the data service of %d kinds that this program knows, instead of one: a newer "
         "version wrote it",
         set));
   }
-  if (absl::Status status = problem.status(); !status.ok()) return status;
+  to.unfit = problem.status();
   return to;
 }
 

@@ -20,7 +20,8 @@ size_t EncodeDataRecords(absl::Time wall, absl::Span<const dispatch::Record> rec
 size_t EncodeDataRecords(const Moment& now, absl::Span<const dispatch::TimedRecord> records,
                          std::string& out);
 
-// INVALID_ARGUMENT: a record that this program does not know.
-absl::StatusOr<dispatch::Record> DataRecordOf(DataRecord& from);
+// With `unfit` when a value in it is not known here. INVALID_ARGUMENT: a record of a kind that this
+// program does not know, so that nobody can tell what it is of.
+absl::StatusOr<ReadData> DataRecordOf(DataRecord& from);
 
 }  // namespace lockstep::wire::store

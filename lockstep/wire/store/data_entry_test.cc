@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "gtest/gtest.h"
+#include "gmock/gmock.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/store/messages.h"
 
@@ -23,6 +23,7 @@ using dispatch::Sharding;
 using dispatch::TaskId;
 using dispatch::TimedRecord;
 using dispatch::Visitation;
+using testing::HasSubstr;
 
 // One of each kind, every field with a value of its own.
 std::vector<dispatch::Record> OneOfEach() {
@@ -114,10 +115,28 @@ TEST(DataEntry, RecordsOfASnapshotKeepTheirAge) {
   EXPECT_EQ(read->data[0].at, read_at.now - absl::Seconds(10));
 }
 
-TEST(DataEntry, ARecordThatIsNotKnownIsRefused) {
+TEST(DataEntry, ARecordOfAKindThatIsNotKnownMakesItsEntryUnfit) {
   const Moment now = {.now = Time(), .wall = absl::FromUnixSeconds(1)};
-  std::string bytes = native::Encode(Entry{.wall_us = 1, .data = {DataRecord{}}});
-  EXPECT_FALSE(DecodeEntry(bytes, now).ok());
+  const auto read = DecodeEntry(native::Encode(Entry{.wall_us = 1, .data = {DataRecord{}}}), now);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->of_data);
+  EXPECT_TRUE(read->data.empty());
+  EXPECT_THAT(std::string(read->unfit.message()), HasSubstr("a newer version wrote it"));
+}
+
+TEST(DataEntry, AValueThatIsNotKnownMakesItsRecordUnfitAndSaysOfWhat) {
+  const Moment now = {.now = Time(), .wall = absl::FromUnixSeconds(1)};
+  const DataRecord newer{.iteration_opened = IterationOpened{.iteration = 7, .mode = 99}};
+  const DataRecord known{.iteration_started = IterationStarted{.iteration = 8}};
+  const auto read = DecodeEntry(native::Encode(Entry{.wall_us = 1, .data = {newer, known}}), now);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->unfit.ok());
+  ASSERT_EQ(read->data.size(), 2U);
+  EXPECT_THAT(std::string(read->data[0].unfit.message()), HasSubstr("iteration of mode 99"));
+  const auto* opened = std::get_if<dispatch::record::IterationOpened>(&read->data[0].record);
+  ASSERT_NE(opened, nullptr);
+  EXPECT_EQ(opened->iteration, dispatch::IterationId(7));
+  EXPECT_TRUE(read->data[1].unfit.ok());
 }
 
 }  // namespace

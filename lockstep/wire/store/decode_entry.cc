@@ -298,6 +298,19 @@ absl::Status ReadJob(Entry& entry, Time written, ReadEntry& read) {
   return absl::OkStatus();
 }
 
+// Of the data service.
+absl::Status ReadDataOf(Entry& entry, Time written, ReadEntry& read) {
+  read.data.reserve(entry.data.size());
+  for (DataRecord& from : entry.data) {
+    const absl::Duration age = absl::Nanoseconds(std::max<int64_t>(0, from.age_ns));
+    absl::StatusOr<ReadData> record = DataRecordOf(from);
+    if (!record.ok()) return record.status();
+    record->at = written - age;
+    read.data.push_back(*std::move(record));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<ReadEntry> DecodeEntry(std::string_view bytes, const Moment& now) {
@@ -306,18 +319,16 @@ absl::StatusOr<ReadEntry> DecodeEntry(std::string_view bytes, const Moment& now)
   const absl::Duration ago =
       std::max(absl::ZeroDuration(), now.wall - absl::FromUnixMicros(entry->wall_us));
   const Time written = now.now - ago;
-  ReadEntry read{.job = std::move(entry->job), .deleted = entry->job_deleted.has_value()};
-  if (absl::Status status = ReadJob(*entry, written, read); !status.ok()) {
-    return ReadEntry{.job = std::move(read.job), .deleted = read.deleted, .unfit = status};
-  }
-  read.data.reserve(entry->data.size());
-  for (DataRecord& from : entry->data) {
-    const absl::Duration age = absl::Nanoseconds(std::max<int64_t>(0, from.age_ns));
-    absl::StatusOr<dispatch::Record> record = DataRecordOf(from);
-    if (!record.ok()) return record.status();
-    read.data.push_back({written - age, *std::move(record)});
-  }
-  return read;
+  ReadEntry read{.job = std::move(entry->job),
+                 .deleted = entry->job_deleted.has_value(),
+                 .of_data = !entry->data.empty()};
+  absl::Status status = read.of_data ? ReadDataOf(*entry, written, read)  // there is no job
+                                     : ReadJob(*entry, written, read);
+  if (status.ok()) return read;
+  return ReadEntry{.job = std::move(read.job),
+                   .deleted = read.deleted,
+                   .of_data = read.of_data,
+                   .unfit = std::move(status)};
 }
 
 }  // namespace lockstep::wire::store

@@ -56,21 +56,30 @@ void AppendEvents(absl::Span<const native::JobEvent> events, std::string& out);
 void EncodeJob(const Job& job, absl::Time wall, std::string& out);
 void EncodeJobDeleted(const std::string& name, absl::Time wall, std::string& out);
 
+// A record of the data service, read back.
+struct ReadData {
+  Time at;
+  dispatch::Record record;
+  // Why it cannot be used, such as a value that this program does not know; what it is of is right.
+  absl::Status unfit = {};
+};
+
 // One entry, read back.
 struct ReadEntry {
   std::string job;
   std::optional<Job> created;
   bool deleted = false;
   std::vector<coord::TimedRecord> records;
-  std::vector<tcpstore::Record> torch;      // of the job's store for torch's clients
-  std::vector<dispatch::TimedRecord> data;  // of the data service; then there is no job
-  std::vector<native::JobEvent> events;     // of the job
+  std::vector<tcpstore::Record> torch;   // of the job's store for torch's clients
+  std::vector<native::JobEvent> events;  // of the job
+  bool of_data = false;                  // of the data service: then there is no job
+  std::vector<ReadData> data;
   // Why its records cannot be used, such as one that this program does not know; then there are
   // none here.
   absl::Status unfit;
 };
 
-// INVALID_ARGUMENT: not an entry, or one of the data service that cannot be used.
+// INVALID_ARGUMENT: not an entry.
 absl::StatusOr<ReadEntry> DecodeEntry(std::string_view bytes, const Moment& now);
 
 }  // namespace lockstep::wire::store
