@@ -36,6 +36,9 @@ Payload Failure(const absl::Status& status) {
           .shared = nullptr};
 }
 
+// Links are looked at for one that is quiet so often while it becomes so, at most.
+constexpr int kLooksInIdleTimeout = 8;
+
 // Answers from here on are not sent when there is no memory for them.
 constexpr size_t kLongAnswerBytes = size_t{64} << 10;
 
@@ -87,7 +90,8 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
              .goodbye_to_strangers =
                  EncodeMessage(Refusal("not_allowed", runtime::StrangersText(options_.allowed)))},
             [this](int fd) { Add(fd); },
-            [this](std::string text) { Notice("link: " + std::move(text)); }) {}
+            [this](std::string text) { Notice("link: " + std::move(text)); }),
+        reservations_timer_(loop) {}
 
   absl::Status Listen(const runtime::Address& at);
   void Answer(LinkId id, RequestKind kind, uint64_t request, Payload payload) override;
@@ -108,6 +112,8 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
     asio::ip::address host;
     std::string who;
     Time welcomed_at;
+    Time quiet_since;  // it waits for no answer, and has asked for nothing
+    bool asked = false;
     absl::flat_hash_set<uint64_t> in_flight;  // requests that are not answered
   };
 
@@ -119,16 +125,30 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   // False: there is none.
   bool DropOldestGreeting();
   bool HostIsFull(const asio::ip::address& host) const;
+  // None of the last places is taken.
+  bool HasPlenty() const {
+    return links_.size() + options_.connections_reserved <= options_.connections_max;
+  }
   // There are only the places left that are reserved.
   bool Crowded() const {
     return links_.size() + options_.connections_reserved >= options_.connections_max;
   }
   // The oldest link of a host that has asked for nothing since its welcome gives its place to one
   // that comes, unless it is too young for that.
-  void DropIdle(HostLinks::iterator of);
+  bool DropIdle(HostLinks::iterator of);
+  // So does the one that has been quiet for longest, of a host or (null) of all, if it is long
+  // enough. Looks at all links, but not again at once if there was none.
+  void DropQuiet(const asio::ip::address* of);
+  // Who took one of the last places and has not asked for anything by now.
+  void EndReservations();
+  void ArmReservations();
+  void Drop(LinkId id, const std::string& why);
   static HostLinks::iterator HostOfMost(HostLinks& links);
   static bool EndOf(HostLinks& links, LinkId id, const asio::ip::address& host);
   void EndGreeting(LinkId id, const asio::ip::address& host);
+  void EndReservation(LinkId id, const Link& link) {
+    reservations_.erase({link.welcomed_at + options_.link.hello_timeout, id});
+  }
   // It leaves the table.
   void Leave(LinkId id, const Link& link);
   // A link with one of the last places asked first for something; false: it is sent away.
@@ -152,7 +172,12 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   // Those that are not welcomed, oldest first, by their hosts; and how many.
   HostLinks greeting_;
   size_t greetings_ = 0;
-  HostLinks idle_;                            // those that are, and have asked for nothing
+  HostLinks idle_;  // those that are, and have asked for nothing
+  // When links with one of the last places must have asked.
+  std::set<std::pair<Time, LinkId>> reservations_;
+  runtime::Timer reservations_timer_;
+  Time next_look_of_all_;
+  Time next_look_of_host_;
   std::map<asio::ip::address, size_t> from_;  // links of each host
   uint64_t last_link_ = 0;
   size_t welcomed_ = 0;
@@ -189,19 +214,63 @@ bool Server::Impl::DropOldestGreeting() {
   return true;
 }
 
-void Server::Impl::DropIdle(HostLinks::iterator of) {
-  if (of == idle_.end()) return;
+bool Server::Impl::DropIdle(HostLinks::iterator of) {
+  if (of == idle_.end()) return false;
   const LinkId id = *of->second.begin();
   const Time since = links_.at(id)->welcomed_at;
-  if (runtime::MonotonicNow() - since < options_.first_request_timeout) return;
+  if (runtime::MonotonicNow() - since < options_.first_request_timeout) return false;
+  Drop(id, "it asked for nothing, and its place was needed (first_request_timeout)");
+  return true;
+}
+
+void Server::Impl::DropQuiet(const asio::ip::address* of) {
+  const Time now = runtime::MonotonicNow();
+  Time& next_look = of != nullptr ? next_look_of_host_ : next_look_of_all_;
+  if (now < next_look) return;
+  LinkId quietest;
+  Time since = now;
+  for (const auto& [id, link] : links_) {
+    if (!link->asked || !link->in_flight.empty() || now - link->quiet_since < options_.idle_timeout)
+      continue;
+    if (of != nullptr && link->host != *of) continue;
+    if (quietest != LinkId() && link->quiet_since >= since) continue;
+    if (events_.holds && events_.holds(id)) continue;
+    quietest = id;
+    since = link->quiet_since;
+  }
+  if (quietest == LinkId()) {
+    next_look = now + options_.idle_timeout / kLooksInIdleTimeout;
+    return;
+  }
+  Drop(quietest, "it has asked for nothing for long, and its place was needed (idle_timeout)");
+}
+
+void Server::Impl::EndReservations() {
+  const Time now = runtime::MonotonicNow();
+  while (!reservations_.empty() && reservations_.begin()->first <= now) {
+    const LinkId id = reservations_.begin()->second;
+    reservations_.erase(reservations_.begin());
+    Link& link = *links_.at(id);
+    link.reserved = !HasPlenty();
+    if (link.reserved) {
+      Drop(id,
+           "it took a place that is for sessions that go on, and asked for nothing "
+           "(hello_timeout)");
+    }
+  }
+  if (!reservations_.empty()) ArmReservations();
+}
+
+void Server::Impl::ArmReservations() {
+  reservations_timer_.Arm(reservations_.begin()->first, [this] { EndReservations(); });
+}
+
+void Server::Impl::Drop(LinkId id, const std::string& why) {
   const auto node = links_.extract(id);
   Leave(id, *node.mapped());
   --welcomed_;
   if (events_.ended) events_.ended(id, /*by_peer=*/false);
-  node.mapped()->connection->Close(
-      absl::ResourceExhaustedError("it asked for nothing, and its place was needed "
-                                   "(first_request_timeout)"),
-      "connection_limit");
+  node.mapped()->connection->Close(absl::ResourceExhaustedError(why), "connection_limit");
 }
 
 bool Server::Impl::EndOf(HostLinks& links, LinkId id, const asio::ip::address& host) {
@@ -218,6 +287,7 @@ void Server::Impl::EndGreeting(LinkId id, const asio::ip::address& host) {
 void Server::Impl::Leave(LinkId id, const Link& link) {
   EndGreeting(id, link.host);
   EndOf(idle_, id, link.host);
+  if (link.reserved) EndReservation(id, link);
   const auto from = from_.find(link.host);
   if (--from->second == 0) from_.erase(from);
 }
@@ -254,9 +324,9 @@ void Server::Impl::Add(int fd) {
   const asio::ip::address host = HostOf(socket.remote_endpoint(error).address());
   if (error) return;  // it has gone already
   if (HostIsFull(host)) {
-    DropIdle(idle_.find(host));
+    if (!DropIdle(idle_.find(host))) DropQuiet(&host);
   } else if (Crowded()) {
-    DropIdle(HostOfMost(idle_));
+    if (!DropIdle(HostOfMost(idle_))) DropQuiet(nullptr);
   }
   if (const std::string limit = LimitReached(host); !limit.empty()) {
     return Refuse(std::move(socket), limit);
@@ -357,6 +427,10 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
   link.welcomed_at = runtime::MonotonicNow();
   EndGreeting(id, link.host);
   idle_[link.host].insert(id);
+  if (link.reserved) {
+    reservations_.emplace(link.welcomed_at + options_.link.hello_timeout, id);
+    if (reservations_.size() == 1) ArmReservations();
+  }
   ++welcomed_;
   link.connection->SetName(link.who);
   link.connection->Welcomed();
@@ -392,14 +466,16 @@ void Server::Impl::TakeRequest(LinkId id, Link& link, Message message) {
                      .payload = std::move(message.payload),
                      .who = link.who,
                      .peer = link.connection->peer()};
-  EndOf(idle_, id, link.host);
+  if (!std::exchange(link.asked, true)) {
+    EndOf(idle_, id, link.host);
+    if (link.reserved) EndReservation(id, link);
+  }
   if (link.reserved && !MayStay(link, request)) return;
   events_.request(std::move(request), Responder(weak_from_this(), id, message.kind, message.id));
 }
 
 bool Server::Impl::MayStay(Link& link, const Request& request) {
-  const bool plenty = links_.size() + options_.connections_reserved <= options_.connections_max;
-  link.reserved = !plenty && !(events_.resumes && events_.resumes(request));
+  link.reserved = !HasPlenty() && !(events_.resumes && events_.resumes(request));
   if (!link.reserved) return true;
   const std::string text = absl::StrFormat(
       "%d connections are open, and the last %d of %d are for sessions that go on "
@@ -412,6 +488,7 @@ bool Server::Impl::MayStay(Link& link, const Request& request) {
 void Server::Impl::Answer(LinkId id, RequestKind kind, uint64_t request, Payload payload) {
   const auto it = links_.find(id);
   if (it == links_.end() || it->second->in_flight.erase(request) == 0) return;
+  if (it->second->in_flight.empty()) it->second->quiet_since = runtime::MonotonicNow();
   const size_t bytes = payload.shared != nullptr ? payload.shared->size() : payload.bytes.size();
   if (bytes > options_.link.message_bytes_max) {
     payload = Failure(LimitExceeded(
@@ -449,6 +526,8 @@ void Server::Impl::End() {
   acceptor_.Stop();
   for (auto& [id, link] : links_) link->connection->Abandon();
   links_.clear();
+  reservations_.clear();
+  reservations_timer_.Cancel();
   events_ = {};
   drained_ = nullptr;
 }

@@ -95,6 +95,9 @@ struct ServerEvents {
   // Whether a link that takes one of the last places goes on with something that is here already.
   // Asked with its first request; null: nobody does.
   std::function<bool(const Request&)> resumes = nullptr;
+  // Whether somebody is here by this link, such as a session: it keeps its place however long it
+  // asks for nothing. Null: nobody is.
+  std::function<bool(LinkId)> holds = nullptr;
 };
 
 // Listens, accepts links and hands their requests to its owner on the loop.
@@ -119,6 +122,9 @@ class Server {
     // A link that has asked for nothing for this long after its welcome gives its place to one that
     // comes when all are taken.
     absl::Duration first_request_timeout = absl::Seconds(10);
+    // So does one that has asked, but waits for no answer, holds nothing (ServerEvents::holds) and
+    // has been so for this long. A link with one of the last places has `hello_timeout` to ask.
+    absl::Duration idle_timeout = absl::Seconds(60);
     // Connections that have said no hello yet; one more takes the place of the oldest of the host
     // that has most of them.
     size_t greetings_max = 512;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <future>
 #include <string>
@@ -542,6 +543,45 @@ TEST(Server, Finding17_TheLastPlacesAreForWhoGoesOnWithASession) {
     EXPECT_EQ(*answer, "I was here");
     break;
   }
+}
+
+TEST(Server, Finding17_WhoAskedOnceAndHoldsNothingGivesItsPlaceToWhoComes) {
+  std::atomic<uint64_t> member = 0;
+  std::vector<Responder> parked;
+  ServerEvents events;
+  events.request = [&](Request request, Responder responder) {
+    if (request.payload == "a member") member = request.link.value();
+    if (request.payload == "waits") return parked.push_back(std::move(responder));
+    Echo(std::move(request), std::move(responder));
+  };
+  events.holds = [&](LinkId link) { return link.value() == member; };
+  TestServer server(std::move(events),
+                    {.connections_max = 3, .idle_timeout = absl::ZeroDuration()});
+  const auto holder = Connect(server.address());
+  EXPECT_EQ(*holder->CallRaw(1, "a member", kLong), "a member");
+  RawClient waiter(server.address());
+  waiter.SayHello();
+  waiter.Expect<Welcome>(FrameType::kWelcome);
+  waiter.Send(RawRequest(1, "waits"));
+  const auto once = Connect(server.address());
+  EXPECT_EQ(*once->CallRaw(1, "once", kLong), "once");
+  const auto newcomer = Connect(server.address());
+  EXPECT_EQ(*newcomer->CallRaw(1, "two", kLong), "two");
+  EXPECT_EQ(*holder->CallRaw(1, "is there", kLong), "is there");
+}
+
+TEST(Server, Finding17_WhoTakesOneOfTheLastPlacesAsksInTimeOrGoes) {
+  TestServer server(Echo, {.connections_max = 2,
+                           .connections_reserved = 1,
+                           .link = {.hello_timeout = absl::Milliseconds(700),
+                                    .ping_interval = absl::Seconds(30)}});
+  const auto first = Connect(server.address());
+  EXPECT_EQ(*first->CallRaw(1, "new", kLong), "new");
+  RawClient stranger(server.address());
+  stranger.SayHello();
+  stranger.Expect<Welcome>(FrameType::kWelcome);
+  EXPECT_EQ(stranger.Expect<Farewell>(FrameType::kFarewell).reason, "connection_limit");
+  EXPECT_EQ(*first->CallRaw(1, "serves on", kLong), "serves on");
 }
 
 TEST(Server, WhoSaysNothingMakesRoom) {

@@ -58,6 +58,8 @@ class CrewHost {
 
   // Answers every wait; refuses what comes later.
   void Stop();
+  // Whether the link speaks for a node.
+  bool Holds(link::LinkId link) const { return speakers_.contains(link); }
 
  private:
   struct Cost {

@@ -78,6 +78,12 @@ class DataHost {
   void Take(link::Request request, link::Responder responder);
   void Cancelled(link::LinkId link, uint64_t id);
   void Ended(link::LinkId link);
+  // Whether a worker or consumer speaks over it.
+  bool Holds(link::LinkId link) const {
+    const auto found = speakers_.find(link);
+    return found != speakers_.end() &&
+           !(found->second.workers.empty() && found->second.consumers.empty());
+  }
   // Whoever started the process says that it has ended.
   void ProcessEnded(const std::string& host, int64_t pid);
   // A job has lost the member that the process was. It is taken to have ended too, unless it is

@@ -66,6 +66,9 @@ class NativeDoor {
   // Answers what waits in the job, and whatever its sessions ask later, with this error.
   void JobDeleted(const NativeJob& job, const absl::Status& why);
 
+  // Whether the link speaks for a session.
+  bool Holds(link::LinkId link) const { return speakers_.contains(link); }
+
   // Sessions of the job that have a link.
   size_t CountSessions(const NativeJob& job) const;
 

@@ -237,6 +237,7 @@ absl::Status Server::StartLink() {
     if (request.kind == wire::native::KindOf<wire::native::StatusRequest>::kKind) {
       return TakeStatus(request, held_answers_->Hold(std::move(responder)));
     }
+    if (request.kind == wire::native::KindOf<wire::native::ProcessReport>::kKind) Reports(request);
     others(std::move(request), held_answers_->Hold(std::move(responder)));
   };
   events.cancelled = [this](link::LinkId link, uint64_t id) {
@@ -249,7 +250,9 @@ absl::Status Server::StartLink() {
     native_.Ended(link, by_peer);
     data_.Ended(link);
     crews_.Ended(link);
+    reporters_.erase(link);
   };
+  events.holds = [this](link::LinkId link) { return Holds(link); };
   events.resumes = [this](const link::Request& request) { return Resumes(request); };
   link::Server::Options options;
   options.listen = runtime::ToString(options_.listen);
@@ -542,6 +545,17 @@ void Server::CountJobs(std::shared_ptr<ServerView> view,
     ++next;
     return true;
   });
+}
+
+bool Server::Holds(link::LinkId link) const {
+  return native_.Holds(link) || data_.Holds(link) || crews_.Holds(link) ||
+         reporters_.contains(link);
+}
+
+void Server::Reports(const link::Request& request) {
+  if (reporters_.contains(request.link)) return;
+  const auto report = wire::native::Decode<wire::native::ProcessReport>(request.payload);
+  if (report.ok() && jobs_.Find(report->job) != nullptr) reporters_.insert(request.link);
 }
 
 absl::Status Server::Report(const wire::native::ProcessReport& report) {

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "lockstep/link/server.h"
 #include "lockstep/observe/log_limiter.h"
@@ -114,6 +115,10 @@ class Server {
   std::vector<std::string> NotReady() const;
   // Whether a link that has one of the last places may keep it.
   bool Resumes(const link::Request& request) const;
+  // Whether somebody is here by this link, who keeps its place.
+  bool Holds(link::LinkId link) const;
+  // Remembers the links over which launchers tell of processes.
+  void Reports(const link::Request& request);
   wire::native::MemoryStatus Memory() const;
   // NOT_FOUND for events of a job that is not there.
   absl::Status CheckFollowed(const std::string& job) const;
@@ -138,6 +143,7 @@ class Server {
   DataHost data_;
   CrewHost crews_;
   StatusBoard status_;
+  absl::flat_hash_set<link::LinkId> reporters_;  // of processes of jobs; each while it stands
   std::unique_ptr<link::Server> link_;
   std::unique_ptr<HttpDoor> http_;  // null: not served
 
