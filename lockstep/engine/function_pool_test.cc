@@ -150,6 +150,7 @@ TEST_F(FunctionPoolTest, ExceptionsAreToldWithTheirTraceback) {
   EXPECT_EQ(plan::ReasonOf(error), plan::kFunctionFailed);
   const std::string text(error.message());
   EXPECT_THAT(text, HasSubstr("train.py:7: map_python: at position 3"));
+  EXPECT_LT(text.find("ValueError: not three\n  at "), text.find("in moody: raise"));
   EXPECT_THAT(text, HasSubstr("raise ValueError(\"not three\")"));
   EXPECT_THAT(text, Not(HasSubstr("_function_host")));
 }

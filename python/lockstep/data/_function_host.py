@@ -227,12 +227,21 @@ def find(reference: str, grant: str = "") -> Callable[[Any], Any]:
 
 
 def _explain(error: BaseException) -> bytes:
-    """With the traceback from the function on: what is above it is ours."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
-        trace = trace.tb_next
-    text = "".join(traceback.format_exception(type(error), error, trace)).strip()
-    return text.encode(errors="replace")[-_ERROR_BYTES_MAX:]
+    """What was raised, then where, the innermost first, then what caused it. Frames of ours are left out."""
+    parts: list[str] = []
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        parts.append("".join(traceback.format_exception_only(type(one), one)).strip())
+        for frame in reversed(traceback.extract_tb(one.__traceback__)):
+            if frame.filename != __file__ and not frame.filename.startswith("<frozen importlib"):
+                parts.append(f"  at {frame.filename}:{frame.lineno} in {frame.name}: {frame.line}")
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        if one is not None:
+            parts.append("which followed from:")
+    text = "\n".join(parts).strip()
+    return text.encode(errors="replace")[:_ERROR_BYTES_MAX]
 
 
 class _Host:
