@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from lockstep import _dispatch, _native
+from lockstep import _dispatch, _native, _nobody
 from lockstep._keys import Keys
 from lockstep._types import Timeout, seconds, text, whole
 
@@ -75,7 +75,9 @@ def session(address: str | None = None, *, job: str | None = None, size: int = 0
             text(value, name)
     if whole(size, "size") < 0:
         raise ValueError(f"a job has at least one member, not {size}")
-    opened = Session(_native.open_session(address or "", job or "", size, text(who, "who"),
-                                          seconds(timeout), seconds(grace)), address)
+    with _nobody.Watch(address):
+        native = _native.open_session(address or "", job or "", size, text(who, "who"),
+                                      seconds(timeout), seconds(grace))
+    opened = Session(native, address)
     _dispatch.close_at_exit(opened)
     return opened

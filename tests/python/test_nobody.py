@@ -11,6 +11,7 @@ import time
 import pytest
 
 import lockstep
+from lockstep import data
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -23,7 +24,18 @@ def nowhere():
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
-def test_join_says_within_three_seconds_that_nobody_listens(nowhere, caplog):
+def reads(address):
+    # One that is not there is looked for while an element is waited for, not before.
+    with data.range(3).read(address, name="digits", timeout=4) as reader:
+        next(reader)
+
+
+@pytest.mark.parametrize("call", [
+    lambda address: lockstep.join(address, job="digits", size=1, timeout=4),
+    lambda address: lockstep.session(address, job="digits", timeout=4),
+    reads,
+], ids=["join", "session", "read"])
+def test_it_is_said_within_three_seconds_that_nobody_listens(nowhere, call):
     began = time.monotonic()
     seen = []
 
@@ -35,7 +47,7 @@ def test_join_says_within_three_seconds_that_nobody_listens(nowhere, caplog):
     logging.getLogger("lockstep").addHandler(handler)
     try:
         with pytest.raises(lockstep.Error):
-            lockstep.join(nowhere, job="digits", size=1, timeout=4)
+            call(nowhere)
     finally:
         logging.getLogger("lockstep").removeHandler(handler)
     warnings = [(at, text) for at, text in seen if f"nobody listens at {nowhere}" in text]

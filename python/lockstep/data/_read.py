@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Union
 
-from lockstep import _dispatch, _native
+from lockstep import _dispatch, _native, _nobody
 from lockstep._errors import DeadlineExceeded, FailedPrecondition, forked
 from lockstep._member import MemberBase
 from lockstep._types import Timeout, seconds, text, whole
@@ -233,7 +233,8 @@ def open_reader(definition: _native.DataDefinition, at: At, *, name: str, repeti
         "shares": 0 if shares is None else whole(shares, "the number of shares"),
         "rejoin": bytes(rejoin or b""),
     }
-    native = _native.open_data_reader(definition, options, seconds(timeout))
+    with _nobody.Watch(str(options["address"])):
+        native = _native.open_data_reader(definition, options, seconds(timeout))
     return Reader(native, definition, timeout)
 
 
