@@ -188,7 +188,8 @@ TEST(Join, MembersArePrintedByTheirRoles) {
   EXPECT_EQ(h.Member(2).name, "ps/0#1");
   h.Open(Native(4));
   EXPECT_THAT(h.Reply(h.Join(Native(4), 504, {.role = "ps"})),
-              HasError(StatusCode::kResourceExhausted, Reason::kJobFull, "1 members of role 'ps'"));
+              HasError(StatusCode::kResourceExhausted, Reason::kJobFull,
+                       "1 member of role 'ps', and it is there already"));
   EXPECT_THAT(
       h.Reply(h.Join(Native(4), 504, {.role = "chief"})),
       HasError(StatusCode::kInvalidArgument, Reason::kUnknownRole, "'worker' (2), 'ps' (1)"));

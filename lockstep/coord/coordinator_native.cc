@@ -224,11 +224,13 @@ void Coordinator::Join(Time now, SessionTable::Session& session, const JoinJob& 
   if (!member) member = attempt_->FreeMember(*role);
   if (!member) {
     return out.Fail(
-        call, MakeError(absl::StatusCode::kResourceExhausted, Reason::kJobFull,
-                        absl::StrCat("job '", job_->options.job, "' has ", role->size,
-                                     " members of role '", role->name,
-                                     "', and each of them is there already; start fewer processes, "
-                                     "end one, or make the job larger")));
+        call,
+        MakeError(absl::StatusCode::kResourceExhausted, Reason::kJobFull,
+                  absl::StrCat("job '", job_->options.job, "' has ", role->size,
+                               role->size == 1 ? " member" : " members", " of role '", role->name,
+                               role->size == 1 ? "', and it" : "', and each of them",
+                               " is there already; start fewer processes, "
+                               "end one, or make the job larger")));
   }
   session.asks = *member;
   attempt_->Admit(now,
