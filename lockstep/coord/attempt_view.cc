@@ -183,7 +183,9 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
                   .native = member.native(),
                   .process = StateOf(process),
                   .process_since = process.since};
-  if (member.ever_registered) view.last_heard = member.last_heard;
+  // By a server that was started again it may never have been heard.
+  const bool heard = member.link != Membership::Link::kRestarted;
+  if (member.ever_registered && heard) view.last_heard = member.last_heard;
   auto become = [&view](MemberCondition condition, Time since, std::string why) {
     view.condition = condition;
     view.since = since;

@@ -42,6 +42,7 @@ TEST_P(RecordsTest, MembersGoOnWhereTheyWere) {
   EXPECT_EQ(h.service(), service);
   EXPECT_EQ(h.Condition(0), MemberCondition::kSuspect);
   EXPECT_THAT(h.Member(0).why, HasSubstr("server was restarted"));
+  EXPECT_FALSE(h.Member(0).last_heard) << "by this server, never";
   EXPECT_TRUE(h.Brought<SessionOpened>(h.Open(kFirst, true)).resumed);
   h.Open(kSecond, true);
   EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
