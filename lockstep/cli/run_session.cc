@@ -40,6 +40,7 @@
 #include "lockstep/launch/private_server.h"
 #include "lockstep/launch/python_hook.h"
 #include "lockstep/launch/result_file.h"
+#include "lockstep/launch/run_folder.h"
 #include "lockstep/link/reporter.h"
 #include "lockstep/runtime/loop.h"
 
@@ -669,17 +670,6 @@ void Session::FlushOutput() {
   }
 }
 
-absl::StatusOr<std::string> MakeFolder() {
-  const char* const base = std::getenv("TMPDIR");
-  std::string folder =
-      absl::StrCat(base != nullptr && *base != '\0' ? base : "/tmp", "/lockstep-run-XXXXXX");
-  if (::mkdtemp(folder.data()) == nullptr) {
-    return absl::UnavailableError(absl::StrCat("cannot make a temporary folder ", folder, ": ",
-                                               std::strerror(errno), "; TMPDIR says where"));
-  }
-  return folder;
-}
-
 }  // namespace
 
 int RunJob(const RunOptions& options) {
@@ -704,11 +694,11 @@ int RunJob(const RunOptions& options) {
     }
   }
   // Only a server of our own cannot do without it.
-  absl::StatusOr<std::string> made = MakeFolder();
+  absl::StatusOr<std::string> made = launch::MakeRunFolder();
   if (plan->server && !made.ok()) return Fail(launch::kExitLockstepFailed, made.status());
   const std::string folder = made.ok() ? *made : "";
   if (plan->server) plan->server->folder = folder;
-  if (!options.no_stacks && !folder.empty() && launch::WritePythonHook(folder).ok()) {
+  if (!options.no_stacks && !folder.empty() && launch::WritePythonHook(folder, ::getpid()).ok()) {
     launch::AddPythonHook(folder, plan->launcher.environment);
   }
   plan->launcher.environment.error_folder = folder;

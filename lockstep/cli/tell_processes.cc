@@ -4,9 +4,13 @@
 
 #include <array>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -15,7 +19,11 @@
 #include "lockstep/cli/run_stacks.h"
 #include "lockstep/cli/server_command.h"
 #include "lockstep/cli/subcommands.h"
+#include "lockstep/launch/exception_pipe.h"
+#include "lockstep/launch/python_hook.h"
+#include "lockstep/launch/run_folder.h"
 #include "lockstep/link/reporter.h"
+#include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::cli {
@@ -28,6 +36,8 @@ using wire::native::ProcessEvent;
 constexpr absl::Duration kFlushTimeout = absl::Seconds(2);
 // A line of numbers is shorter.
 constexpr size_t kLineBytesMax = 256;
+// Processes that told of an exception before their launcher told of them: `early_exceptions_max`.
+constexpr size_t kRaisedMax = 1024;
 
 constexpr char kUsage[] =
     "size N | started MEMBER PID | ended MEMBER PID EXIT_CODE SIGNAL, each on a line";
@@ -50,14 +60,40 @@ std::optional<std::vector<int64_t>> NumbersOf(const std::vector<std::string>& wo
   return numbers;
 }
 
+// What the hook in Python processes tells of exceptions, on a thread of its own. Removes the folder
+// at its end.
+class HookFolder {
+ public:
+  using Raised = launch::ExceptionPipe::Raised;
+  // `folder` may be empty: then nothing is ever told.
+  HookFolder(std::string folder, Raised raised)
+      : folder_(std::move(folder)),
+        pipe_(loop_, folder_, std::move(raised)),
+        thread_([this] { loop_.Run(); }) {}
+  ~HookFolder() {
+    loop_.Post([this] { loop_.Stop(); });
+    thread_.join();
+    launch::RemoveRunFolder(folder_);
+  }
+  HookFolder(const HookFolder&) = delete;
+  HookFolder& operator=(const HookFolder&) = delete;
+
+ private:
+  const std::string folder_;
+  runtime::Loop loop_;
+  launch::ExceptionPipe pipe_;
+  std::thread thread_;
+};
+
 class Teller {
  public:
-  Teller(ServerCommand& self, std::string job)
+  Teller(ServerCommand& self, std::string job, const std::string& folder)
       : self_(self),
         job_(std::move(job)),
         host_(HostName()),
         reporter_(self.coordinator(), {.who = "lockstep tell-processes"}),
-        stacks_("", host_, "task") {}
+        stacks_(folder, host_, "task"),
+        hook_(folder, [this](const launch::RaisedException& raised) { Raised(raised); }) {}
 
   // False: the line says nothing that is known.
   bool Take(const std::string& line) {
@@ -106,7 +142,35 @@ class Teller {
                       .pid = pid,
                       .exit_code = exit_code,
                       .signal = signal});
+    if (!ended) Follow(member, pid);
     return true;
+  }
+
+  // The process may have told of an exception before its launcher told of it.
+  void Follow(int32_t member, int64_t pid) {
+    const std::lock_guard lock(mutex_);
+    members_[pid] = member;
+    const auto early = raised_.find(pid);
+    if (early == raised_.end()) return;
+    ReportRaised(member, {.pid = pid, .text = early->second});
+    raised_.erase(early);
+  }
+
+  // On the hook's thread.
+  void Raised(const launch::RaisedException& raised) {
+    const std::lock_guard lock(mutex_);
+    const auto found = members_.find(raised.pid);
+    if (found != members_.end()) return ReportRaised(found->second, raised);
+    if (raised_.size() < kRaisedMax) raised_[raised.pid] = raised.text;
+  }
+
+  void ReportRaised(int32_t member, const launch::RaisedException& raised) {
+    reporter_.Report({.job = job_,
+                      .member = member,
+                      .event = ProcessEvent::kEnding,
+                      .host = host_,
+                      .pid = raised.pid,
+                      .error = raised.text});
   }
 
   ServerCommand& self_;
@@ -114,11 +178,29 @@ class Teller {
   const std::string host_;
   link::Reporter reporter_;
   RunStacks stacks_;
-  bool started_ = false;  // `stacks_`
+  bool started_ = false;                   // `stacks_`
+  std::mutex mutex_;                       // guards the next two
+  std::map<int64_t, int32_t> members_;     // by pid, of all that were told
+  std::map<int64_t, std::string> raised_;  // by pid, of those that were not told yet
+  HookFolder hook_;                        // last: it calls the above
 };
 
-int TellProcesses(ServerCommand& self, const std::string& job) {
-  Teller teller(self, job);
+// A folder with a hook for the children of the process `launcher`; empty: there can be none.
+std::string MakeHook(int64_t launcher) {
+  const auto folder = launch::MakeRunFolder();
+  if (!folder.ok()) return "";
+  if (launch::WritePythonHook(*folder, launcher).ok()) return *folder;
+  launch::RemoveRunFolder(*folder);
+  return "";
+}
+
+int TellProcesses(ServerCommand& self, const std::string& job, int64_t launcher) {
+  std::string folder;
+  if (launcher > 0) {
+    folder = MakeHook(launcher);
+    self.out() << folder << std::endl;  // at once: the launcher waits for it
+  }
+  Teller teller(self, job, folder);
   std::string line;
   while (std::getline(std::cin, line)) {
     if (line.size() > kLineBytesMax || !teller.Take(line)) {
@@ -140,8 +222,17 @@ void AddTellProcesses(CLI::App& app, Invocation& invocation) {
   command->add_option("job", *job, "Which job; made if it is not there")
       ->type_name("JOB")
       ->required();
-  AddServerCommand(*command, invocation, "tell-processes",
-                   [job](ServerCommand& self) { return TellProcesses(self, *job); });
+  auto launcher = std::make_shared<int64_t>(0);
+  command
+      ->add_option("--hook-for", *launcher,
+                   "Write a folder for the PYTHONPATH of this process's Python children, and its "
+                   "name as the first line: they say by themselves where they are and what they "
+                   "raise")
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber);
+  AddServerCommand(*command, invocation, "tell-processes", [job, launcher](ServerCommand& self) {
+    return TellProcesses(self, *job, *launcher);
+  });
 }
 
 }  // namespace lockstep::cli

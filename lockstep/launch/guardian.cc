@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/launch/run_folder.h"
 
 namespace lockstep::launch {
 namespace {
@@ -77,17 +78,6 @@ void Sweep(std::string_view run_id) {
   }
 }
 
-void RemoveFolder(const std::string& folder) {
-  if (folder.empty()) return;
-  if (DIR* const dir = ::opendir(folder.c_str()); dir != nullptr) {
-    while (const dirent* entry = ::readdir(dir)) {
-      ::unlinkat(::dirfd(dir), entry->d_name, 0);  // fails for "." and "..", as it should
-    }
-    ::closedir(dir);
-  }
-  ::rmdir(folder.c_str());
-}
-
 // Holds nothing of its parent's but the pipe: whoever waits for the end of our output or for the
 // release of our folder must not wait for the guardian.
 void Detach(int pipe_fd) {
@@ -121,7 +111,7 @@ void Detach(int pipe_fd) {
   }
   KillGroups(groups);
   Sweep(run_id);
-  RemoveFolder(temporary_folder);
+  RemoveRunFolder(temporary_folder);
   ::_exit(0);
 }
 

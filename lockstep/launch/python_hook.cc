@@ -17,7 +17,7 @@
 namespace lockstep::launch {
 namespace {
 
-constexpr char kHook[] = R"hook(# Written by `lockstep run`.
+constexpr char kHook[] = R"hook(# Written by Lockstep, for processes of one launcher.
 import os
 import sys
 
@@ -202,10 +202,10 @@ std::string AnswerPath(const std::string& folder, int64_t pid) {
   return absl::StrCat(folder, "/", pid);
 }
 
-absl::Status WritePythonHook(const std::string& folder) {
+absl::Status WritePythonHook(const std::string& folder, int64_t launcher) {
   std::ofstream file(absl::StrCat(folder, "/sitecustomize.py"));
   file << absl::StrReplaceAll(
-      kHook, {{"@SIGNAL@", absl::StrCat(StackSignal())}, {"@LAUNCHER@", absl::StrCat(::getpid())}});
+      kHook, {{"@SIGNAL@", absl::StrCat(StackSignal())}, {"@LAUNCHER@", absl::StrCat(launcher)}});
   file.close();
   // Python would keep what it compiled in a folder of this name.
   std::ofstream(absl::StrCat(folder, "/__pycache__"));

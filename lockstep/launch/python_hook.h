@@ -28,9 +28,10 @@ std::string AnswerPath(const std::string& folder, int64_t pid);
 // A real-time signal, on which the hook dumps stacks too: for `lockstep stacks --signal`.
 int StackSignal();
 
-// Writes the sitecustomize.py into `folder`, for processes that this process starts; those that
-// they start in turn are left alone. The environment's own sitecustomize is imported too.
-absl::Status WritePythonHook(const std::string& folder);
+// Writes the sitecustomize.py into `folder`, for processes that the process `launcher` starts;
+// those that they start in turn are left alone. The environment's own sitecustomize is imported
+// too.
+absl::Status WritePythonHook(const std::string& folder, int64_t launcher);
 // Has Python processes with this environment find it.
 void AddPythonHook(const std::string& folder, RunEnvironment& environment);
 

@@ -39,7 +39,7 @@ class PythonHookPrograms : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
-    ASSERT_TRUE(WritePythonHook(folder_).ok());
+    ASSERT_TRUE(WritePythonHook(folder_, ::getpid()).ok());
     pipe_ = ::open(ExceptionPipePath(folder_).c_str(), O_RDWR | O_NONBLOCK);
     ASSERT_GE(pipe_, 0);
   }

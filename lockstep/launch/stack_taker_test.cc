@@ -69,7 +69,7 @@ class StackTaker : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
-    ASSERT_TRUE(WritePythonHook(folder_).ok());
+    ASSERT_TRUE(WritePythonHook(folder_, ::getpid()).ok());
     // Whatever tools this host has: the hook is what is tested here.
     ::setenv("PATH", "/nowhere", 1);
   }

@@ -13,6 +13,7 @@ import tomllib
 
 import pytest
 
+from lockstep.torch._workers import environment_of
 from torch_programs import (EXAMPLES, LIMIT_S, PACKAGE, ROOT, TORCHRUN, environment, final_losses,
                             needs_torch, run)
 
@@ -248,3 +249,70 @@ def test_use_a13_status_why_and_stacks_know_the_workers(server, job, tmp_path):
         why = until(lambda: (one := asked(server, "why", job))["verdict"] == "trouble" and one)
         assert any("killed by SIGKILL" in finding for finding in why["findings"]), why
         assert why["suspects"][0]["pid"] == members[1]["pid"], why
+
+
+# Rank 1 computes for ever while rank 0 waits for it.
+ONE_LOOPS = """
+import os, torch.distributed as dist
+def load():
+    while True:
+        pass
+dist.init_process_group("gloo")
+os.write(1, f"up {dist.get_rank()}\\n".encode())
+if dist.get_rank() == 1:
+    load()
+dist.barrier()
+"""
+
+
+def test_use_a13_why_names_a_rank_that_loops_without_any_tool(server, job, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(ONE_LOOPS)
+    # Nothing but Python and the system: no py-spy.
+    with Node(server, job, program, nodes="1", per_node=2, PATH="/usr/bin:/bin") as node:
+        node.wait_for("up 0")
+        node.wait_for("up 1")
+
+        def known():
+            told = asked(server, "stacks", job)
+            return told if len(told) == 2 and all(one["threads"] for one in told) else None
+
+        looping = next(one for one in until(known) if one["member"] == 1)
+        assert looping["source"] == "faulthandler", looping
+        assert looping["threads"][0]["frames"][0]["function"] == "load", looping
+        why = until(lambda: (one := asked(server, "why", job))["suspects"] and one)
+        assert [one["pid"] for one in why["suspects"]] == [looping["pid"]], why
+        folder = environment_of(looping["pid"])["PYTHONPATH"].split(":")[0]
+        assert os.path.exists(os.path.join(folder, "sitecustomize.py"))
+    until(lambda: not os.path.exists(folder))  # also after a SIGKILL of torchrun
+
+
+ONE_RAISES = """
+import os, time, torch.distributed as dist
+dist.init_process_group("gloo")
+dist.barrier()
+if dist.get_rank() == 1:
+    raise ValueError("bad sample")
+time.sleep(600)
+"""
+
+
+def test_use_a13_an_exception_of_a_worker_is_told_with_its_place(server, job, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(ONE_RAISES)
+    with Node(server, job, program, nodes="1", per_node=2) as node:
+        assert node.end() != 0
+        events = subprocess.run([str(PACKAGE / "lockstep" / "bin" / "lockstep"), "events", job],
+                                capture_output=True, text=True, timeout=LIMIT_S, check=True,
+                                env=environment(LOCKSTEP_COORDINATOR=server.address)).stdout
+        assert re.search(r"task/1 \(pid \d+ on \S+\) raised ValueError: bad sample, program.py:6",
+                         events), events
+
+
+def test_workers_are_left_alone_where_that_is_wanted(server, job, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import os; print('path', os.environ.get('PYTHONPATH', ''), flush=True)")
+    for conf, found in (("", True), ("stacks=false", False)):
+        with Node(server, f"{job}-{found}", program, nodes="1", conf=conf) as node:
+            assert ("lockstep-run-" in node.wait_for("path .*").group()) == found
+            assert node.end() == 0, node.text()

@@ -50,6 +50,8 @@ class _Options:
         self.last_call_timeout = self._seconds(parameters, "last_call_timeout", 30)
         #: From a node's last sign of life until it is done without.
         self.node_timeout = self._seconds(parameters, "node_timeout", 5)
+        #: Whether Python workers say by themselves where they are, and what they raise.
+        self.stacks = self._yes_or_no(parameters, "stacks", True)
 
     @staticmethod
     def _seconds(parameters: RendezvousParameters, name: str, default: float) -> float:
@@ -61,6 +63,13 @@ class _Options:
         if not value > 0:
             raise ValueError(f"--rdzv-conf {name}={said}: seconds, more than 0")
         return value
+
+    @staticmethod
+    def _yes_or_no(parameters: RendezvousParameters, name: str, default: bool) -> bool:
+        said = str(parameters.get(name, default)).lower()
+        if said not in ("true", "false"):
+            raise ValueError(f"--rdzv-conf {name}={said}: true or false")
+        return said == "true"
 
 
 class _Mirror:
@@ -178,7 +187,7 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
         self._last = 0
         self._stores: list[Any] = []
         self._mirror = _Mirror(self._session.kv)
-        self._workers = Workers(address, self._job, self._run)
+        self._workers = Workers(address, self._job, self._run, self._options.stacks)
         self._ended = threading.Event()
         self._signs = threading.Thread(target=self._give_signs, name="lockstep-sign-of-life",
                                        daemon=True)
@@ -287,6 +296,7 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
         os.environ["LOCKSTEP_COORDINATOR"] = self._session.address
         os.environ["LOCKSTEP_JOB"] = self._job
         os.environ["LOCKSTEP_ATTEMPT"] = str(joined.number)
+        self._workers.set_environment()
         _log.info("round %d of %r: node %d of %d, workers' store at %s:%d", joined.number, self._run,
                   rank, len(joined.nodes), host, port)
         return RendezvousInfo(Store(self._session.kv, f"{place}/agents"), rank, len(joined.nodes),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import threading
@@ -20,6 +21,8 @@ _log = logging.getLogger("lockstep")
 
 #: Seconds between two looks for new children.
 _LOOK_INTERVAL = 0.25
+#: Seconds until the program has said where its folder is.
+_FOLDER_TIMEOUT = 5.0
 
 
 def children_of_this_process() -> set[int]:
@@ -70,22 +73,59 @@ class Workers:
     Lockstep speaks to the server, so that nothing that happens there holds up the agent.
     """
 
-    def __init__(self, address: str, job: str, run: str) -> None:
-        self._address, self._job, self._run = address, job, run
+    def __init__(self, address: str, job: str, run: str, hook: bool = True) -> None:
+        self._address, self._job, self._run, self._hook = address, job, run, hook
         self._lock = threading.Lock()  # guards the pipe to the program
-        self._program: subprocess.Popen[bytes] | None = None
+        self._program = self._start()
+        self._folder: str | None = None  # not known yet
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="lockstep-workers", daemon=True)
         self._thread.start()
 
+    def _start(self) -> subprocess.Popen[bytes] | None:
+        words = [path_of("lockstep"), "tell-processes", self._job, "--coordinator", self._address]
+        if self._hook:
+            words += ["--hook-for", str(os.getpid())]
+        try:
+            return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                    stderr=subprocess.DEVNULL, start_new_session=True)
+        except OSError as error:
+            _log.debug("the server is not told of workers: %s", error)
+            return None
+
+    def set_environment(self) -> None:
+        """Has the Python processes that this one starts say where they are, and what they raise.
+
+        Waits for the program, once. Without its folder the workers run all the same.
+        """
+        if self._folder is None:
+            self._folder = self._read_folder()
+        entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        if self._folder and self._folder not in entries:
+            entries.insert(0, self._folder)
+            os.environ["PYTHONPATH"] = os.pathsep.join(entry for entry in entries if entry)
+
+    def _read_folder(self) -> str:
+        if not self._hook or self._program is None or self._program.stdout is None:
+            return ""
+        if not select.select([self._program.stdout], [], [], _FOLDER_TIMEOUT)[0]:
+            _log.debug("workers are not asked where they are: no word within %.0f s", _FOLDER_TIMEOUT)
+            return ""
+        return os.fsdecode(self._program.stdout.readline().rstrip(b"\n"))
+
     def close(self) -> None:
-        """The program ends by itself when it has told all."""
+        """The program ends by itself when it has told all, and removes its folder."""
         self._ended.set()
         self._thread.join(4 * _LOOK_INTERVAL)
+        if self._folder:
+            entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+            os.environ["PYTHONPATH"] = os.pathsep.join(
+                entry for entry in entries if entry != self._folder)
         with self._lock:
-            if self._program is not None and self._program.stdin is not None:
+            for pipe in (self._program.stdin, self._program.stdout) if self._program else ():
                 try:
-                    self._program.stdin.close()
+                    if pipe is not None:
+                        pipe.close()
                 except OSError:
                     pass
 
@@ -113,14 +153,9 @@ class Workers:
 
     def _tell(self, lines: Iterable[str]) -> None:
         with self._lock:
+            if self._program is None or self._program.stdin is None:
+                return
             try:
-                if self._program is None:
-                    self._program = subprocess.Popen(
-                        [path_of("lockstep"), "tell-processes", self._job, "--coordinator",
-                         self._address],
-                        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                        start_new_session=True)
-                assert self._program.stdin is not None
                 self._program.stdin.write("".join(f"{line}\n" for line in lines).encode())
                 self._program.stdin.flush()
             except (OSError, ValueError) as error:
