@@ -712,8 +712,12 @@ int RunJob(const RunOptions& options) {
   plan->launcher.signals = signals;
   if (plan->server) plan->server->signals = signals;
 
+  // A server of our own ends with us, so that nobody is to be told.
+  const launch::JobAddress& address = plan->launcher.environment.address;
+  launch::WhoIsTold told;
+  if (!plan->server) told = {.job = address.job, .address = address.link};
   absl::StatusOr<launch::Guardian> guardian =
-      launch::Guardian::Start(plan->launcher.environment.run_id, folder);
+      launch::Guardian::Start(plan->launcher.environment.run_id, folder, told);
   if (!guardian.ok()) return Fail(launch::kExitLockstepFailed, guardian.status());
   Session session(*std::move(plan), *guardian, signal_fd, folder);
   return session.Run();

@@ -28,8 +28,36 @@ constexpr int kSweepWaitMs = 1000;
 // Bytes of an environment that are looked at; Linux allows a quarter of the stack, 2 MiB.
 constexpr size_t kEnvironmentBytesMax = 4 << 20;
 
-void KillGroups(const std::vector<pid_t>& groups) {
-  for (const pid_t group : groups) ::kill(-group, SIGKILL);
+using Groups = std::vector<Guardian::Entry>;
+
+void KillGroups(const Groups& groups) {
+  for (const Guardian::Entry& entry : groups) ::kill(-entry.group, SIGKILL);
+}
+
+// By the program that other launchers use for it: this process has no loop, and its parent's
+// threads are not its own.
+void TellOfEnds(const WhoIsTold& told, const Groups& groups) {
+  std::string lines;
+  for (const Guardian::Entry& entry : groups) {
+    if (entry.member < 0) continue;
+    absl::StrAppend(&lines, "ended ", entry.member, " ", entry.group, " 0 ", SIGKILL, "\n");
+  }
+  int ends[2];
+  if (told.address.empty() || lines.empty() || ::pipe2(ends, O_CLOEXEC) != 0) return;
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::dup2(ends[0], 0);
+    ::execl("/proc/self/exe", "lockstep", "tell-processes", told.job.c_str(), "--coordinator",
+            told.address.c_str(), nullptr);
+    ::_exit(127);
+  }
+  ::close(ends[0]);
+  for (size_t at = 0; pid > 0 && at < lines.size();) {
+    const ssize_t n = ::write(ends[1], lines.data() + at, lines.size() - at);
+    if (n < 0 && errno != EINTR) break;  // it has gone, and then nobody is told
+    at += static_cast<size_t>(std::max<ssize_t>(n, 0));
+  }
+  ::close(ends[1]);
 }
 
 std::string ReadEnvironment(const char* pid) {
@@ -93,25 +121,29 @@ void Detach(int pipe_fd) {
   ::close_range(4, ~0U, 0);
 }
 
-[[noreturn]] void Guard(int pipe_fd, const std::string& run_id,
-                        const std::string& temporary_folder) {
+[[noreturn]] void Guard(int pipe_fd, const std::string& run_id, const std::string& temporary_folder,
+                        const WhoIsTold& told) {
   Detach(pipe_fd);
-  std::vector<pid_t> groups;
+  Groups groups;
+  bool in_order = false;
   Guardian::Entry entry;
   while (true) {
     // Entries are written in one piece, so they are read in one piece.
     const ssize_t n = ::read(3, &entry, sizeof entry);
     if (n < 0 && errno == EINTR) continue;
     if (n != sizeof entry) break;
-    if (!entry.watch) {
-      std::erase(groups, entry.group);
+    if (entry.group == 0) {
+      in_order = true;
+    } else if (!entry.watch) {
+      std::erase_if(groups, [&](const auto& each) { return each.group == entry.group; });
     } else if (groups.size() < kGuardianGroupsMax && entry.group > 1) {
-      groups.push_back(entry.group);
+      groups.push_back(entry);
     }
   }
   KillGroups(groups);
   Sweep(run_id);
   RemoveRunFolder(temporary_folder);
+  if (!in_order) TellOfEnds(told, groups);
   ::_exit(0);
 }
 
@@ -136,7 +168,8 @@ bool BelongsToRun(std::string_view environment_block, std::string_view run_id) {
 }
 
 absl::StatusOr<Guardian> Guardian::Start(const std::string& run_id,
-                                         const std::string& temporary_folder) {
+                                         const std::string& temporary_folder,
+                                         const WhoIsTold& told) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     return absl::ErrnoToStatus(errno, "cannot make the pipe to the guardian process");
@@ -145,20 +178,22 @@ absl::StatusOr<Guardian> Guardian::Start(const std::string& run_id,
   runtime::UniqueFd write_end(ends[1]);
   const pid_t pid = ::fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "cannot start the guardian process");
-  if (pid == 0) Guard(read_end.get(), run_id, temporary_folder);
+  if (pid == 0) Guard(read_end.get(), run_id, temporary_folder, told);
   return Guardian(pid, std::move(write_end));
 }
 
 Guardian::~Guardian() { Finish(); }
 
 void Guardian::Forget(pid_t group) {
-  const Entry entry = {.group = group, .watch = false};
+  const Entry entry = {.group = group};
   // Fails only when somebody killed the guardian; then there is nobody to tell.
   [[maybe_unused]] const ssize_t n = ::write(pipe_.get(), &entry, sizeof entry);
 }
 
 void Guardian::Finish() {
   if (!pipe_.valid()) return;
+  const Entry in_order;
+  [[maybe_unused]] const ssize_t n = ::write(pipe_.get(), &in_order, sizeof in_order);
   pipe_.reset();
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }

@@ -115,7 +115,8 @@ bool Launcher::StartOne(MemberIndex member, int32_t restarts) {
   own.attempt.restarts += restarts;
   const std::vector<std::string> environment =
       Format(MemberEnvironment(own, member.value() - environment_.placement.first));
-  auto process = Process::Start(options_.command, environment, options_.signals, guardian_);
+  auto process =
+      Process::Start(options_.command, environment, options_.signals, guardian_, member.value());
   if (!process.ok()) {
     Handle(StartFailed{.member = member,
                        .why = std::string(process.status().message()),

@@ -54,6 +54,7 @@ struct ChildPlan {
   const InheritedSignals* signals;
   pid_t parent;
   int guardian_fd;
+  int32_t member;
   int null_fd;
   int output_fd;
   int errors_fd;
@@ -64,7 +65,7 @@ struct ChildPlan {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != plan.parent) ::_exit(0);  // it died before the line above
-  const Guardian::Entry entry = {.group = ::getpid(), .watch = true};
+  const Guardian::Entry entry = {.group = ::getpid(), .watch = true, .member = plan.member};
   if (::write(plan.guardian_fd, &entry, sizeof entry) != sizeof entry) ::_exit(0);
 
   bool ok = ::dup2(plan.null_fd, 0) >= 0 && ::dup2(plan.output_fd, 1) >= 0 &&
@@ -85,7 +86,7 @@ struct ChildPlan {
 absl::StatusOr<std::unique_ptr<Process>> Process::Start(const Command& command,
                                                         const std::vector<std::string>& environment,
                                                         const InheritedSignals& signals,
-                                                        Guardian& guardian) {
+                                                        Guardian& guardian, int32_t member) {
   absl::StatusOr<Pipe> output = MakePipe();
   if (!output.ok()) return output.status();
   absl::StatusOr<Pipe> errors = MakePipe();
@@ -103,6 +104,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const Command& command,
                           .signals = &signals,
                           .parent = ::getpid(),
                           .guardian_fd = guardian.entry_fd(),
+                          .member = member,
                           .null_fd = null.get(),
                           .output_fd = output->write_end.get(),
                           .errors_fd = errors->write_end.get(),

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,12 +45,13 @@ struct StateChange {
 // Threads: loop-confined.
 class Process {
  public:
-  // `guardian` must outlive the process. RESOURCE_EXHAUSTED: no process is to be had; NOT_FOUND and
-  // FAILED_PRECONDITION: the command cannot be executed.
+  // `guardian` must outlive the process; `member` is whose process it is, for the guardian's word,
+  // or -1. RESOURCE_EXHAUSTED: no process is to be had; NOT_FOUND and FAILED_PRECONDITION: the
+  // command cannot be executed.
   static absl::StatusOr<std::unique_ptr<Process>> Start(const Command& command,
                                                         const std::vector<std::string>& environment,
                                                         const InheritedSignals& signals,
-                                                        Guardian& guardian);
+                                                        Guardian& guardian, int32_t member = -1);
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   // As `Release`.

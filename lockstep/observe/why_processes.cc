@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/observe/member_groups.h"
 #include "lockstep/observe/text_parts.h"
@@ -27,6 +28,14 @@ std::vector<int32_t> ProcessesThatAre(const JobStatus& job, ProcessState state) 
     return a->process_since_ago_us > b->process_since_ago_us;
   });
   return IndicesOf(found);
+}
+
+// Every process that failed.
+bool AllWereKilled(const JobStatus& job) {
+  return std::all_of(job.members.begin(), job.members.end(), [](const MemberStatus& member) {
+    return member.process != ProcessState::kFailed ||
+           absl::StrContains(member.why, "killed by SIGKILL");
+  });
 }
 
 }  // namespace
@@ -72,6 +81,12 @@ bool TellProcesses(const JobStatus& job, Diagnosis& out) {
     out.findings.insert(out.findings.begin(), first.begin(), first.end());
     out.advice.insert(out.advice.begin(),
                       "Look at the end of the output of the one that failed first.");
+    if (failed.size() == expected && AllWereKilled(job)) {
+      out.advice.insert(
+          out.advice.begin(),
+          "All of them were killed by SIGKILL. Was their `lockstep run` killed? It "
+          "takes its processes along; the kernel's log tells whether memory ran out.");
+    }
   }
   return true;
 }

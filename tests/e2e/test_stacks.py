@@ -191,18 +191,28 @@ def test_a_bundle_says_that_no_launcher_is_left(tmp_path):
         assert "--log-dir" in content[name]
 
 
-def test_why_says_that_nobody_tells_of_processes_whose_launcher_was_killed(tmp_path):
-    with serving(tmp_path, "--job", "alone=1") as server:
-        with Command(LOCKSTEP, "run", "--coordinator", server.address, "--job", "alone", "--",
-                     "sleep", "1000") as launcher:
-            launcher.wait_for("job \"alone\": 1 process")
-            while "processes run" not in ask("why", "alone", "--coordinator", server.address):
+def test_why_says_how_processes_ended_whose_launcher_was_killed(tmp_path):
+    with serving(tmp_path, "--job", "alone=2") as server:
+        with Command(LOCKSTEP, "run", "-n", "2", "--coordinator", server.address, "--job", "alone",
+                     "--", "sleep", "1000") as launcher:
+            launcher.wait_for("job \"alone\": 2 processes")
+            while "2 of 2 processes run" not in ask("why", "alone", "--coordinator", server.address):
                 time.sleep(0.1)  # the server has not been told yet
             launcher.signal(signal.SIGKILL)
             launcher.end()
-        why = json.loads(ask("why", "alone", "--coordinator", server.address, "-o", "json"))
-        assert why["verdict"] == "waiting"
-        assert why["summary"] == ("no launcher tells of task/0, whose processes ran when one told last")
+        # The guardian kills them, and tells the server.
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            ended = subprocess.run([LOCKSTEP, "why", "alone", "--coordinator", server.address, "-o",
+                                    "json"], capture_output=True, text=True, check=False)
+            why = json.loads(ended.stdout)
+            if why["summary"] == "2 processes failed":
+                break
+            assert time.monotonic() < deadline, why
+            time.sleep(0.1)  # it has not been told yet
+        assert why["verdict"] == "trouble" and ended.returncode == 1
+        assert all("killed by SIGKILL" in finding for finding in why["findings"][:2]), why
+        assert "Was their `lockstep run` killed?" in why["advice"][0], why
 
 
 def test_without_launchers_it_says_so(tmp_path):
