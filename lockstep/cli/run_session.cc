@@ -56,6 +56,9 @@ constexpr absl::Duration kTellWhyTimeout = absl::Milliseconds(500);
 // From the word that processes are ended until they are: the server is to know it before them.
 constexpr absl::Duration kReportedTimeout = absl::Milliseconds(200);
 
+// From a signal after the verdict until we end, whoever has not read it by then.
+constexpr absl::Duration kLastWordsTimeout = absl::Seconds(1);
+
 // Passed on unless the user says which.
 constexpr std::array kForwardedSignals = {SIGINT,  SIGTERM, SIGHUP, SIGUSR1,
                                           SIGUSR2, SIGQUIT, SIGXCPU};
@@ -140,7 +143,8 @@ wire::native::ProcessReport ToWire(const launch::ProcessReport& report, const st
 //
 // It starts the server if there is to be one, then the processes, and when these have ended it
 // stops the server, flushes the output and ends. A signal before the processes run ends it; one
-// after they ended ends it without the flush, since whoever reads our output may never do so.
+// after they ended gives the flush a second, since whoever reads our output may never do so, and
+// another one nothing.
 //
 // Threads: constructed and run on one thread, which is the loop.
 class Session : public launch::LaunchHost {
@@ -190,6 +194,7 @@ class Session : public launch::LaunchHost {
   void ReapOrphans();
   void WaitForSignal();
   void OnSignal(int signal);
+  [[noreturn]] void EndNow();
   void End(int exit_code);
   void FlushOutput();
   launch::OutputSink MakeSink(int fd, const char* name, void (launch::Launcher::*resume)());
@@ -222,6 +227,8 @@ class Session : public launch::LaunchHost {
   std::thread telling_;              // what they wait for
   runtime::Timer why_timer_{loop_};  // until the signal is passed on in any case
   std::function<void()> passing_on_;
+  bool hurries_ = false;  // a signal came after the verdict
+  runtime::Timer hurry_timer_{loop_};
   std::thread bundling_;                // what is known of a failed run
   std::atomic<bool> stopping_ = false;  // it need not be opened any more
 };
@@ -638,14 +645,20 @@ void Session::OnSignal(int signal) {
     if (launcher_ != nullptr) launcher_->OnChildSignal();
     ReapOrphans();
   } else if (exit_code_) {
-    guardian_.Finish();
-    ::_exit(*exit_code_);
+    // The last words go out in any case where somebody reads them.
+    if (std::exchange(hurries_, true)) EndNow();
+    hurry_timer_.Arm(runtime::MonotonicNow() + kLastWordsTimeout, [this] { EndNow(); });
   } else if (launcher_ != nullptr) {
     launcher_->OnSignal(signal);
   } else {
     Say(absl::StrCat(launch::SignalName(signal), " before the processes were started"));
     End(launch::kExitSignalBase + signal);
   }
+}
+
+void Session::EndNow() {
+  guardian_.Finish();
+  ::_exit(*exit_code_);
 }
 
 void Session::End(int exit_code) {

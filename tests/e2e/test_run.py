@@ -1,5 +1,6 @@
 """`lockstep run` with real processes and a real server."""
 
+import contextlib
 import json
 import os
 import re
@@ -409,3 +410,34 @@ def test_serve_is_the_servers_own_command_line():
     with Command(LOCKSTEP, "serve", "--help",
                  env=clean_environment(LOCKSTEP_SERVER="/none/server")) as command:
         assert command.end() == 127
+
+
+def running_children_of(pid):
+    """Those that are no zombies."""
+    running = 0
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
+        for child in children.read().split():
+            with contextlib.suppress(OSError), open(f"/proc/{child}/stat", encoding="ascii") as stat:
+                running += stat.read().rpartition(")")[2].split()[0] != "Z"
+    return running
+
+
+def test_use_18_a_signal_after_the_last_process_ended_drops_no_last_words():
+    # More than the pipe takes: what is said last waits for its reader.
+    fills = "import sys\nfor _ in range(90): print('x' * 1000, file=sys.stderr)\nsys.exit(3)"
+    with subprocess.Popen([LOCKSTEP, "run", "-n", "1", "--", sys.executable, "-c", fills],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, env=clean_environment()) as launcher:
+        deadline = time.monotonic() + DEADLINE_S
+        began = False
+        while True:
+            assert time.monotonic() < deadline and launcher.poll() is None
+            number = running_children_of(launcher.pid)  # the guardian, the server, the process
+            began = began or number == 3
+            if began and number < 3:
+                break
+            time.sleep(0.01)  # for what nobody tells
+        launcher.send_signal(signal.SIGTERM)
+        said = launcher.stderr.read()
+        assert launcher.wait(DEADLINE_S) == 3, said[-2000:]
+    assert "exit code 3" in said.splitlines()[-1], said[-2000:]
