@@ -318,13 +318,6 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
   plan.signals = options.signals;
   plan.bundle_folder = options.bundle_folder;
   if (!options.result_file.empty()) plan.result_files.push_back(options.result_file);
-  if (!options.log_folder.empty()) {
-    // Nodes may share the folder.
-    const std::string name = plan.nodes.alone()
-                                 ? "result.json"
-                                 : absl::StrCat("result.", plan.host, ".", ::getpid(), ".json");
-    plan.result_files.push_back(absl::StrCat(options.log_folder, "/", name));
-  }
 
   launch::LauncherOptions& launcher = plan.launcher;
   launcher.supervisor = SupervisorOf(options, plan);
@@ -339,7 +332,6 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
   launcher.color_errors = UsesColor(STDERR_FILENO);
   launcher.prefix = options.prefix;
   launcher.routing = options.routing;
-  launcher.log_folder = options.log_folder;
   plan.counts_attempts = options.max_restarts > 0 && options.scope == launch::RestartScope::kWorld;
 
   failure = launch::kExitLockstepFailed;

@@ -683,6 +683,26 @@ void Session::FlushOutput() {
   }
 }
 
+// Has the run's files written below `folder`; a run on one node gets a folder without another's.
+absl::Status UseLogFolder(const std::string& folder, Plan& plan) {
+  if (absl::Status prepared = launch::LogWriter::Prepare(folder); !prepared.ok()) return prepared;
+  std::string name = launch::kResultFile;
+  plan.launcher.log_folder = folder;
+  if (plan.nodes.alone()) {
+    absl::StatusOr<std::string> own = launch::LogWriter::FolderOfRun(folder);
+    if (!own.ok()) return own.status();
+    if (*own != folder) {
+      SayNow(absl::StrCat("--log-dir ", folder,
+                          " has the files of an earlier run; this one writes to ", *own));
+    }
+    plan.launcher.log_folder = *std::move(own);
+  } else {
+    name = absl::StrCat("result.", plan.host, ".", ::getpid(), ".json");  // nodes may share it
+  }
+  plan.result_files.push_back(absl::StrCat(plan.launcher.log_folder, "/", name));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int RunJob(const RunOptions& options) {
@@ -699,7 +719,7 @@ int RunJob(const RunOptions& options) {
   if (!plan->differs.empty()) SayNow(plan->differs);
   // What goes to files only would be lost.
   if (!options.log_folder.empty()) {
-    const absl::Status prepared = launch::LogWriter::Prepare(options.log_folder);
+    const absl::Status prepared = UseLogFolder(options.log_folder, *plan);
     if (!prepared.ok()) {
       SayNow(absl::StrCat("--log-dir: ", std::string(prepared.message()),
                           "; nothing was started, say another folder"));

@@ -76,6 +76,26 @@ absl::Status LogWriter::Prepare(const std::string& folder) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> LogWriter::FolderOfRun(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  // A first attempt's folder is claimed by making it, so that two runs that begin at once differ.
+  if (!fs::exists(absl::StrCat(folder, "/", kResultFile), error) &&
+      fs::create_directory(absl::StrCat(folder, "/attempt_1"), error)) {
+    return folder;
+  }
+  for (int run = 2; !error && run <= kLogRunsMax; ++run) {
+    std::string own = absl::StrCat(folder, "/run_", run);
+    if (fs::create_directory(own, error)) return own;
+  }
+  if (error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot make a folder in ", folder, ": ", error.message()));
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat(folder, " has the files of ", kLogRunsMax, " runs (log_runs_max)"));
+}
+
 bool LogWriter::Push(const File& file, std::string_view text) {
   const std::lock_guard lock(mutex_);
   if (!queue_.empty() && queue_.back().file == file) {

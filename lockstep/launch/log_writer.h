@@ -20,6 +20,12 @@ namespace lockstep::launch {
 // What waits for the disk before its sources are no longer read: `log_queue_bytes_max`.
 inline constexpr size_t kLogQueueBytesMax = 4 << 20;
 
+// What a run writes into its log folder at its end, beside the folders attempt_N.
+inline constexpr char kResultFile[] = "result.json";
+
+// So many runs share one log folder; more are refused.
+inline constexpr int kLogRunsMax = 10000;
+
 // One thread for all files, since a file system may hang, and neither a signal nor the end of a
 // process may go unnoticed for that. What a file does not take any more is dropped: a training does
 // not die of its log.
@@ -44,6 +50,11 @@ class LogWriter {
   // Makes `folder`, and finds out whether anything can be made in it; leaves nothing else behind.
   // INVALID_ARGUMENT says why not.
   static absl::Status Prepare(const std::string& folder);
+
+  // Where a run writes that shares no file with another: `folder`, which is there, or, where an
+  // earlier run left its files, a new `folder`/run_2 (3, ..., kLogRunsMax). RESOURCE_EXHAUSTED when
+  // all of them are taken, INVALID_ARGUMENT when none can be made.
+  static absl::StatusOr<std::string> FolderOfRun(const std::string& folder);
 
   // Takes the text in any case; false: wait for room before there is more.
   bool Push(const File& file, std::string_view text);

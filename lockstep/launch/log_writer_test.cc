@@ -79,6 +79,25 @@ TEST(LogWriterTest, AFullDiskIsToldOnceAndHoldsUpNobody) {
   EXPECT_EQ(told, 1);
 }
 
+TEST(LogWriterTest, RunsThatShareAFolderShareNoFile) {
+  const std::string folder = testing::TempDir() + "/log-writer-runs-" + std::to_string(::getpid());
+  ASSERT_TRUE(LogWriter::Prepare(folder).ok());
+  EXPECT_EQ(LogWriter::FolderOfRun(folder).value(), folder);
+  EXPECT_EQ(LogWriter::FolderOfRun(folder).value(), folder + "/run_2");
+  EXPECT_EQ(LogWriter::FolderOfRun(folder).value(), folder + "/run_3");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(LogWriterTest, AnOutcomeAloneIsAnEarlierRunToo) {
+  const std::string folder =
+      testing::TempDir() + "/log-writer-outcome-" + std::to_string(::getpid());
+  ASSERT_TRUE(LogWriter::Prepare(folder).ok());
+  std::ofstream(folder + "/" + kResultFile) << "{}";
+  EXPECT_EQ(LogWriter::FolderOfRun(folder).value(), folder + "/run_2");
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(LogWriter::FolderOfRun(folder).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(LogWriterTest, AFolderIsPreparedOrRefused) {
   const std::string folder =
       testing::TempDir() + "/log-writer-prepare-" + std::to_string(::getpid());

@@ -154,12 +154,24 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_the_start(tmp_path
 
 
 def test_what_a_file_cannot_take_is_shown(tmp_path):
-    (tmp_path / "attempt_1").mkdir()
-    (tmp_path / "attempt_1" / "rank_1").touch()  # no folder
-    ended = run("-n", "2", "--log-dir", tmp_path, "--redirects", "3", "--", "sh", "-c", "echo $RANK")
+    second = tmp_path / "attempt_2"
+    first_attempt = f"[ -e {second} ] || {{ mkdir {second}; touch {second}/rank_1; exit 1; }}"
+    ended = run("-n", "2", "--max-restarts", "1", "--log-dir", tmp_path, "--redirects", "3", "--",
+                "sh", "-c", f"[ $RANK = 0 ] || {first_attempt}; echo $RANK")
     assert ended.code == 0 and ended.out == ["[task/1] 1"], ended.text()
     assert "what task/1 writes there is shown instead" in ended.text()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["attempt_1", "result.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["attempt_1", "attempt_2",
+                                                                "result.json"]
+
+
+def test_a_second_run_leaves_the_files_of_the_first_alone(tmp_path):
+    for number, folder in ((1, tmp_path), (2, tmp_path / "run_2"), (3, tmp_path / "run_3")):
+        ended = run("-n", "1", "--log-dir", tmp_path, "--redirects", "3", "--", "echo", number)
+        assert ended.code == 0, ended.text()
+        assert (f"this one writes to {folder}" in ended.text()) == (number > 1)
+    for number, folder in ((1, tmp_path), (2, tmp_path / "run_2"), (3, tmp_path / "run_3")):
+        assert (folder / "attempt_1/rank_0/stdout.log").read_text() == f"{number}\n"
+        assert (folder / "result.json").exists()
 
 
 def test_streams_without_a_folder_are_told():
