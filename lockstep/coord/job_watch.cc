@@ -1,5 +1,6 @@
 #include "lockstep/coord/job_watch.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -46,19 +47,31 @@ JobChanged JobWatch::ChangeSince(Time now, int64_t after, const Attempt& attempt
     for (const auto& [version, error] : job_.errors) change->errors.push_back(error);
     return {std::move(change)};
   }
-  const auto& changed = job_.changed_members;
-  std::vector<bool> is_new(static_cast<size_t>(job_.options.size));
-  size_t count = 0;
-  for (auto it = changed.upper_bound(after); it != changed.end(); ++it, ++count) {
-    is_new[static_cast<size_t>(it->second.value())] = true;
-  }
-  for (int32_t i = 0; count > 0 && i < job_.options.size; ++i) {
-    if (is_new[static_cast<size_t>(i)]) tell(MemberIndex(i), count > kMembersToldMax);
-  }
+  const std::vector<MemberIndex> changed = ChangedSince(after);
+  for (const MemberIndex member : changed) tell(member, changed.size() > kMembersToldMax);
   for (auto it = job_.errors.upper_bound(after); it != job_.errors.end(); ++it) {
     change->errors.push_back(it->second);
   }
   return {std::move(change)};
+}
+
+std::vector<MemberIndex> JobWatch::ChangedSince(int64_t after) const {
+  std::vector<MemberIndex> changed;
+  for (auto it = job_.changed_members.upper_bound(after); it != job_.changed_members.end(); ++it) {
+    changed.push_back(it->second);
+  }
+  if (changed.size() <= kMembersToldMax) {
+    std::sort(changed.begin(), changed.end());
+    return changed;
+  }
+  // To sort tens of thousands takes milliseconds; to look each up does not.
+  std::vector<bool> is_new(static_cast<size_t>(job_.options.size));
+  for (const MemberIndex member : changed) is_new[static_cast<size_t>(member.value())] = true;
+  changed.clear();
+  for (int32_t i = 0; i < job_.options.size; ++i) {
+    if (is_new[static_cast<size_t>(i)]) changed.emplace_back(i);
+  }
+  return changed;
 }
 
 void JobWatch::FailAll(const ErrorPtr& error, Effects& out) {
