@@ -6,7 +6,8 @@ from members import all_of, assert_parked, stopped
 
 pytestmark = [pytest.mark.soak, pytest.mark.only_lockstep, pytest.mark.timeout(600)]
 
-PARKED = 10_000
+CONNECTIONS = 10
+PARKED = 1_000  # on each; streams_max is 1,024
 IDLE_S = 160  # longer than the longest period of a heartbeat, and than the server's time-out
 
 
@@ -16,11 +17,13 @@ def threads_of(pid):
 
 
 def test_ten_thousand_parked_calls_cost_no_thread(make_job):
-    job = make_job(2)
-    one, other = job.wire_members()
+    job = make_job(CONNECTIONS + 1)
+    *waiting, other = job.wire_members()
     before = threads_of(job.server.pid)
-    parked = [one.start("GetKeyValue", key=f"k/{number % 10}") for number in range(PARKED)]
-    one.heartbeat().value()  # on the same connection, after all of them
+    parked = [one.start("GetKeyValue", key=f"k/{number % 10}")
+              for one in waiting for number in range(PARKED)]
+    for one in waiting:
+        one.heartbeat().value()  # on the same connection, after all of its calls
     assert threads_of(job.server.pid) <= before + 4
 
     for number in range(10):
