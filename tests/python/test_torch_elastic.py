@@ -65,8 +65,18 @@ class Node:
         return code
 
     def kill(self):
+        """Its workers, too: each is in a session of its own, and would go on."""
+        workers = self._workers()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
+        for worker in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+
+    def _workers(self):
+        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)],
+                                  capture_output=True, text=True, check=False).stdout.split()
+        return [int(pid) for pid in children if "LOCAL_RANK" in environment_of(int(pid))]
 
     def __enter__(self):
         return self
