@@ -5,7 +5,10 @@ between one run and the next.
     git worktree add ../before COMMIT
     (cd ../before && scripts/setup.sh venvs && scripts/setup.sh build release)
     scripts/setup.sh frameworks
-    build/peers/frameworks/bin/python bench/trees.py ../before coordination native store data
+    build/peers/frameworks/bin/python bench/trees.py ../before coordination store
+
+`native` takes `scripts/setup.sh build release coordination_bench` in both trees, `data` takes
+`scripts/setup.sh loaders` in this one.
 
 The rows are those of the benchmarks against peers, measured without the peers. For every row the
 trees take turns, each time with new processes; which begins alternates too. A figure is the median
@@ -24,7 +27,7 @@ import types
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(HERE), str(HERE / "data"), str(ROOT / "tests" / "interop")]
+sys.path[:0] = [str(HERE), str(ROOT / "tests" / "interop")]
 
 from document import machine  # noqa: E402
 
@@ -34,6 +37,7 @@ AGAIN_TIMES = 3  # so many times the repetitions, for a row that seems to be slo
 
 
 def module(path):
+    sys.path.insert(0, str(path.parent))  # where what it imports lies
     spec = importlib.util.spec_from_file_location(f"bench_{path.parent.name}_{path.stem}", path)
     found = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)

@@ -167,7 +167,7 @@ void JobHost::CountMemory() {
   const coord::CoordinatorMemory memory = coordinator_.Memory();
   const size_t snapshot = keeps_ && commits_.keeps() ? memory.key_count * kSnapshotBytes : 0;
   key_share_.Set(memory.keys + snapshot);
-  share_.Set(kJobBytes + memory.others + delayed_.bytes());
+  share_.Set(kJobBytes + memory.others + delayed_.bytes() + long_answers_.bytes());
 }
 
 void JobHost::AnswerAlive(coord::Effects& effects, CallId call) {

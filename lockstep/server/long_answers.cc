@@ -15,6 +15,22 @@ namespace {
 // than a step should.
 constexpr size_t kPieceBytes = size_t{128} << 10;
 
+size_t CostOf(const std::vector<coord::KeyValue>& entries) {
+  size_t bytes = entries.size() * sizeof(coord::KeyValue);
+  for (const coord::KeyValue& entry : entries) {
+    bytes += entry.key.size() + (entry.value ? entry.value->size() : 0);
+  }
+  return bytes;
+}
+
+size_t CostOf(const coord::Answer& answer) {
+  if (const auto* listed = std::get_if<coord::KeysListed>(&answer)) return CostOf(listed->entries);
+  if (const auto* changed = std::get_if<coord::KeysChanged>(&answer)) {
+    return CostOf(changed->changes);
+  }
+  return 0;
+}
+
 bool IsLong(const std::vector<coord::KeyValue>& entries) {
   if (entries.size() > LongAnswers::kEntriesMax) return true;
   size_t bytes = 0;
@@ -40,6 +56,7 @@ void LongAnswers::Take(std::vector<coord::Reply>& replies) {
     ++kept;
   }
   replies.erase(kept, replies.end());
+  while (making_.size() > 1 && bytes_ > kPendingBytesMax) Step();
   if (!making_.empty() && !std::exchange(running_, true)) Run();
 }
 
@@ -48,19 +65,27 @@ bool LongAnswers::TakeIfLong(coord::Reply& reply) {
       changed != nullptr && changed->change != nullptr && !changed->change->later.empty()) {
     const auto& change = changed->change;
     const bool same = !making_.empty() && making_.back().change == change;
-    if (!same) making_.push_back({.calls = {}, .change = change, .encode = EncodeMembers(change)});
+    if (!same) {
+      const size_t cost = change->later.size() * sizeof(MemberIndex);
+      Add({.calls = {}, .change = change, .cost = cost, .encode = EncodeMembers(change)});
+    }
     making_.back().calls.push_back(reply.call);
     return true;
   }
   if (!IsLong(reply)) return false;
   const std::optional<wire::native::RequestKind> kind = source_.kind(reply.call);
   if (!kind) return false;
-  making_.push_back(
-      {.calls = {reply.call},
+  Add({.calls = {reply.call},
        .change = nullptr,
+       .cost = CostOf(reply.answer),
        .encode = [entries = wire::native::EntriesEncoder(*kind, std::move(reply.answer))](
                      std::string& out) mutable { return entries.EncodeSome(out); }});
   return true;
+}
+
+void LongAnswers::Add(Making making) {
+  bytes_ += making.cost;
+  making_.push_back(std::move(making));
 }
 
 LongAnswers::Encode LongAnswers::EncodeMembers(std::shared_ptr<const coord::JobChange> change) {
@@ -118,6 +143,7 @@ bool LongAnswers::Step() {
   // They may ask again at once.
   const Making done = std::move(making);
   making_.pop_front();
+  bytes_ -= done.cost;
   for (const CallId call : done.calls) source_.answer(call, done.bytes);
   return !making_.empty();
 }

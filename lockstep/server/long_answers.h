@@ -25,8 +25,8 @@ namespace lockstep::server {
 // says only which) is read later than its version: whatever changes meanwhile is told again.
 //
 // Threads: loop-confined. Ownership: the loop outlives it. Destroying it drops what is not done.
-// Bounds: an answer holds page_bytes_max, or the members of a job; the calls that wait for one are
-// the link's and have its bounds.
+// Bounds: an answer holds page_bytes_max, or the members of a job. Of several, those over
+// kPendingBytesMax are encoded at once, oldest first: the queues of their links have bounds, too.
 class LongAnswers {
  public:
   using Bytes = std::shared_ptr<const std::string>;
@@ -41,6 +41,8 @@ class LongAnswers {
   static constexpr size_t kEntriesMax = 512;
   static constexpr size_t kBytesMax = size_t{1} << 20;
   static constexpr size_t kMembersPerStep = 32;
+  // What answers that are not encoded yet may hold together: `long_answers_bytes_max`.
+  static constexpr size_t kPendingBytesMax = size_t{64} << 20;
 
   LongAnswers(runtime::Loop& loop, Source source) : loop_(loop), source_(std::move(source)) {}
 
@@ -48,6 +50,8 @@ class LongAnswers {
   void Take(std::vector<coord::Reply>& replies);
   // Answers all at once: for the end.
   void Finish();
+  // What those hold that are not answered.
+  size_t bytes() const { return bytes_; }
 
  private:
   // Appends the next bit; returns whether there is more.
@@ -55,6 +59,7 @@ class LongAnswers {
   struct Making {
     std::vector<CallId> calls;
     std::shared_ptr<const coord::JobChange> change;  // which some of them may share
+    size_t cost = 0;
     Encode encode;
     // What is done of it; then put together.
     std::vector<std::string> pieces = {};
@@ -62,6 +67,7 @@ class LongAnswers {
     std::shared_ptr<std::string> bytes = nullptr;
   };
 
+  void Add(Making making);
   bool TakeIfLong(coord::Reply& reply);
   Encode EncodeMembers(std::shared_ptr<const coord::JobChange> change);
   void Run();
@@ -71,6 +77,7 @@ class LongAnswers {
   runtime::Loop& loop_;
   const Source source_;
   std::list<Making> making_;
+  size_t bytes_ = 0;      // all that they cost
   bool running_ = false;  // or about to
   const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
