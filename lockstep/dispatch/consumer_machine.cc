@@ -439,7 +439,8 @@ void ConsumerMachine::Impl::Advance(Time now, ConsumerEffects& out) {
   HandOutAll(now, out);
   if (state_ == State::kReading) PlanReads(now, out);
   if (by_hand()) {
-    const bool has_all = !asks_.empty() && HasAllGiven();
+    // Told of the end, the program does not ask again.
+    const bool has_all = asks_.empty() ? HasAllThereIs() : HasAllGiven();
     if (has_all != std::exchange(told_has_all_, has_all)) Urgent();
   }
   if (!first_come()) {

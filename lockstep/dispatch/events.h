@@ -122,7 +122,7 @@ struct ConsumerPoll {
   // ...holds so many that it has not acknowledged...
   int64_t unacknowledged = 0;
   uint64_t unacknowledged_bytes = 0;
-  bool has_all = false;        // ...and waits, although it has all that it was given
+  bool has_all = false;        // ...and waits, or was told of the end: it has all it was given
   bool keeps_cursors = false;  // exact and rounds: the program keeps cursors
 };
 

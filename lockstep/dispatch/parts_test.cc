@@ -1,8 +1,13 @@
-// The small parts alone: cursors, pools, and how many workers are wanted.
+// The small parts alone: cursors, pools, how many workers are wanted, and one consumer.
+#include <deque>
+#include <utility>
+#include <variant>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 #include "lockstep/base/crc32c.h"
+#include "lockstep/dispatch/consumer_machine.h"
 #include "lockstep/dispatch/cursor.h"
 #include "lockstep/dispatch/dispatch_harness.h"
 #include "lockstep/dispatch/pool.h"
@@ -98,6 +103,84 @@ TEST(WorkersWantedAlone, IsWhatIsTakenOverWhatOneMakes) {
   EXPECT_FALSE(wanted.Estimate());
   EXPECT_EQ(BoundWorkersWanted(1'000, 10), 40);
   EXPECT_EQ(BoundWorkersWanted(10'000'000, 90'000), 90'500);
+}
+
+// A consumer and what its shell would keep: the polls that are not answered, the last one at the
+// end.
+struct OneConsumer {
+  ConsumerMachine machine{{.spec = {.mode = Mode::kFirstCome},
+                           .consumer = "a",
+                           .life = ConsumerLife(1),
+                           .acknowledge_by_itself = false}};
+  const Time now = Time::FromNanoseconds(1);
+  ConsumerEffects out;
+  std::deque<std::pair<RequestId, ConsumerPoll>> polls;
+
+  OneConsumer() {
+    machine.Open(now, out);
+    Answer(out.requests.at(0).request,
+           IterationOpened{.iteration = IterationId(1), .consumer = ConsumerId(2)});
+    KeepPolls();
+  }
+  void Answer(RequestId request, lockstep::dispatch::Answer what) {
+    machine.Handle(now, DispatcherAnswered{.request = request, .answer = std::move(what)}, out);
+  }
+  void KeepPolls() {
+    for (const SendToDispatcher& sent : out.requests) {
+      if (const auto* poll = std::get_if<ConsumerPoll>(&sent.what)) {
+        polls.emplace_back(sent.request, *poll);
+      }
+    }
+    out.requests.clear();
+  }
+  // Answers the polls that wait.
+  void Tell(const Assignment& assignment) {
+    for (const auto& [request, poll] : std::exchange(polls, {})) Answer(request, assignment);
+    KeepPolls();
+  }
+  void Next(AskId ask) {
+    machine.Next(now, ask, out);
+    KeepPolls();
+  }
+  bool SaidHasAll() const { return polls.back().second.has_all; }
+};
+
+TEST(ConsumerAlone, WhoWasToldOfTheEndGoesOnSayingThatItHasAll) {
+  OneConsumer one;
+  const WorkerId worker(3);
+  Assignment given{
+      .service = 1,
+      .version = 1,
+      .phase = Phase::kReading,
+      .lanes = {{.lane = LaneId(2),
+                 .grants = {{.seq = 0, .segment = 0, .worker = worker, .elements = 1}}}},
+      .workers = {{.worker = worker, .address = "host:1"}}};
+  one.Next(AskId(1));
+  one.Tell(given);
+  ASSERT_EQ(one.out.reads.size(), 1u);
+  one.machine.Handle(one.now,
+                     ReadAnswered{.read = one.out.reads[0].read,
+                                  .elements = {{.bytes = 1}},
+                                  .next = 1,
+                                  .known = 1,
+                                  .ended = true},
+                     one.out);
+  ASSERT_EQ(one.out.handed_out.size(), 1u);
+  one.out.handed_out.clear();
+  one.KeepPolls();
+  one.Tell(given);
+  EXPECT_FALSE(one.SaidHasAll());  // it works on its element
+
+  one.Next(AskId(2));
+  one.Tell(given);
+  EXPECT_TRUE(one.SaidHasAll());
+  given.version = 2;
+  given.rest_is_own = true;
+  one.Tell(given);
+  ASSERT_EQ(one.out.handed_out.size(), 1u);
+  EXPECT_TRUE(one.out.handed_out[0].end);
+  one.Tell(given);
+  EXPECT_TRUE(one.SaidHasAll());
 }
 
 }  // namespace

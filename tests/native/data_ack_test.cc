@@ -99,6 +99,7 @@ TEST(DataAcks, TheEndIsToldToWhoHoldsAllThatIsLeft) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_EQ(held(), 5'000);
+  EXPECT_TRUE(cluster.View().iterations.at(0).consumers.at(0).has_all);
   EXPECT_EQ(cluster.View().workers_wanted, 0);
   ASSERT_TRUE(reader->AcknowledgeAll().ok());
   for (int i = 0; i < 1'000 && cluster.View().iterations.at(0).phase == dispatch::Phase::kReading;
