@@ -8,7 +8,6 @@
 // all epochs. LOCKSTEP_PAUSE_US=N: of a consumer after an element. LOCKSTEP_SEED=N: kills as that
 // run did, as far as processes allow.
 #include <signal.h>
-#include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,8 +32,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/faults/data_log.h"
-
-extern char** environ;
+#include "tests/spawn_process.h"
 
 namespace lockstep::faults {
 namespace {
@@ -59,13 +57,7 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  void Start() {
-    std::vector<char*> pointers;
-    for (std::string& word : arguments_) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    ASSERT_EQ(::posix_spawn(&pid_, pointers[0], nullptr, nullptr, pointers.data(), environ), 0)
-        << arguments_[0];
-  }
+  void Start() { pid_ = SpawnProcess(arguments_); }
   // How it ended; nothing while it runs.
   std::optional<int> Ended() {
     int status = 0;

@@ -8,9 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -22,8 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "lockstep/base/check.h"
-
-extern char** environ;
+#include "tests/spawn_process.h"
 
 namespace lockstep::faults {
 
@@ -42,9 +39,7 @@ class WorkerProcess {
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
     ::posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    char name[] = "rendezvous_worker";
-    char* arguments[] = {name, nullptr};
-    Spawn(actions, arguments);
+    pid_ = SpawnProcess({LOCKSTEP_WORKER_PROGRAM}, &actions);
     ::posix_spawn_file_actions_destroy(&actions);
     ::close(in[0]);
     ::close(out[1]);
@@ -139,20 +134,6 @@ class WorkerProcess {
   }
 
  private:
-  // Beside many other tests the system may have no process left for a moment.
-  void Spawn(const posix_spawn_file_actions_t& actions, char** arguments) {
-    const auto until = std::chrono::steady_clock::now() + kPatience;
-    int error = 0;
-    do {
-      error = ::posix_spawn(&pid_, LOCKSTEP_WORKER_PROGRAM, &actions, nullptr, arguments, environ);
-    } while (error == EAGAIN && std::chrono::steady_clock::now() < until);
-    if (error != 0) {
-      std::fprintf(stderr, "%s does not start: %s\n", LOCKSTEP_WORKER_PROGRAM,
-                   std::strerror(error));
-    }
-    LOCKSTEP_CHECK(error == 0);
-  }
-
   pid_t pid_ = 0;
   int in_ = -1;
   int out_ = -1;

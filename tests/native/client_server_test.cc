@@ -1,6 +1,7 @@
 // The C++ client against the real coordinator, over real links.
+#include <fcntl.h>
 #include <signal.h>
-#include <sys/resource.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,10 +15,12 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/base/check.h"
 #include "lockstep/client/member.h"
 #include "lockstep/client/session.h"
 #include "tests/native/native_server.h"
 #include "tests/native/native_testing.h"
+#include "tests/spawn_process.h"
 
 namespace lockstep {
 namespace {
@@ -271,95 +274,65 @@ TEST(ClientServer, AServerWithoutItsStateIsAnErrorForMembers) {
   EXPECT_EQ(ReasonOf(waiting.get().status()), "unknown_session");
 }
 
-// One process of many members, for the test below: joins, then waits at barriers and writes when
-// each release came, as nanoseconds of the monotonic clock, and when member 0 arrived (else 0). It
-// is the last: it arrives when all others are known to wait, since what a member asks is taken in
-// order, and each counts itself after it arrived. In the end it writes when each of them was told
-// of an error, and how many KiB it needed.
-int RunMembers(const std::string& address, int32_t size, int32_t from, int32_t count, int barriers,
-               int out) {
-  const auto members_count = static_cast<size_t>(count);
-  const auto write_all = [out](const std::vector<int64_t>& values) {
-    const size_t bytes = values.size() * sizeof(int64_t);
-    return ::write(out, values.data(), bytes) == static_cast<ssize_t>(bytes);
-  };
-  std::vector<std::unique_ptr<Member>> members(members_count);
-  Seen<int> joined;
-  Seen<int64_t> told;
-  for (int32_t i = 0; i < count; ++i) {
-    JoinAsync({.address = address, .job = "digits", .index = from + i}, [&, i](auto member) {
-      if (!member.ok()) std::cerr << "member " << from + i << ": " << member.status() << std::endl;
-      if (member.ok()) members[static_cast<size_t>(i)] = *std::move(member);
-      joined.Add(member.ok() ? 1 : 0);
-    });
+// A process of members (many_members.cc), as the test sees it.
+class MembersProcess {
+ public:
+  MembersProcess(const std::string& address, int32_t size, int32_t from, int32_t count,
+                 int barriers)
+      : members(count) {
+    int ends[2] = {};
+    LOCKSTEP_CHECK(::pipe2(ends, O_CLOEXEC) == 0);
+    out_ = ends[0];
+    posix_spawn_file_actions_t files;
+    ::posix_spawn_file_actions_init(&files);
+    ::posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
+    pid_ = SpawnProcess({LOCKSTEP_MEMBERS_PROGRAM, address, absl::StrCat(size), absl::StrCat(from),
+                         absl::StrCat(count), absl::StrCat(barriers)},
+                        &files);
+    ::posix_spawn_file_actions_destroy(&files);
+    ::close(ends[1]);
   }
-  for (int ok : joined.WaitForCount(members_count)) {
-    if (ok == 0) return 1;
+  ~MembersProcess() {
+    Kill();
+    ::close(out_);
   }
-  for (const auto& member : members) {
-    member->OnError([&](const auto&) { told.Add(runtime::MonotonicNow().nanoseconds()); });
-  }
-  for (int barrier = 0; barrier < barriers; ++barrier) {
-    Seen<int64_t> released;
-    const std::string arrived_key = absl::StrCat("arrived/", barrier);
-    const std::string go_key = absl::StrCat("go/", barrier);
-    int64_t arrived = 0;
-    const auto arrive = [&](Member& member) {
-      member.BarrierAsync("b", {}, [&](const auto& values) {
-        released.Add(values.ok() ? runtime::MonotonicNow().nanoseconds() : -1);
-      });
-    };
-    for (const auto& member : members) {
-      if (member->member() == 0) continue;
-      arrive(*member);
-      member->keys().IncrementAsync(arrived_key, 1, {}, [&, keys = member->keys()](const auto& n) {
-        if (n.ok() && *n == size - 1) keys.SetAsync(go_key, "", {}, [](const auto&) {});
-      });
-    }
-    if (from == 0) {
-      if (!members[0]->keys().Wait(go_key).ok()) return 3;
-      arrived = runtime::MonotonicNow().nanoseconds();
-      arrive(*members[0]);
-    }
-    std::vector<int64_t> times = released.WaitForCount(members_count);
-    times.push_back(arrived);
-    if (!write_all(times)) return 2;
-  }
-  if (!write_all(told.WaitForCount(members_count))) return 2;
-  struct rusage usage = {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  if (!write_all({usage.ru_maxrss})) return 2;
-  ::_exit(0);  // all at once, as processes end; nobody waits any more
-}
+  MembersProcess(const MembersProcess&) = delete;
+  MembersProcess& operator=(const MembersProcess&) = delete;
 
-// A process of members, as the test sees it.
-struct MembersProcess {
-  pid_t pid;
-  int32_t members;
-  int out;
-
+  // Whether it said so much; it may have ended before.
   bool Read(std::vector<int64_t>& into) const {
     char* at = reinterpret_cast<char*>(into.data());
     size_t left = into.size() * sizeof(int64_t);
     while (left > 0) {
-      const ssize_t got = ::read(out, at, left);
+      const ssize_t got = ::read(out_, at, left);
       if (got <= 0) return false;
       at += got;
       left -= static_cast<size_t>(got);
     }
     return true;
   }
-};
+  void Kill() {
+    if (!ended_.has_value()) ::kill(pid_, SIGKILL);
+    AwaitEnd();
+  }
+  // In words: what it writes to standard error says more.
+  std::string AwaitEnd() {
+    if (!ended_.has_value()) {
+      int status = 0;
+      LOCKSTEP_CHECK(::waitpid(pid_, &status, 0) == pid_);
+      ended_ = status;
+    }
+    return WIFEXITED(*ended_) ? absl::StrCat("it ended with status ", WEXITSTATUS(*ended_))
+                              : absl::StrCat("signal ", WTERMSIG(*ended_), " ended it");
+  }
 
-MembersProcess StartMembers(const std::string& address, int32_t size, int32_t from, int32_t count,
-                            int barriers) {
-  int ends[2];
-  EXPECT_EQ(::pipe(ends), 0);
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(RunMembers(address, size, from, count, barriers, ends[1]));
-  ::close(ends[1]);
-  return {child, count, ends[0]};
-}
+  const int32_t members;
+
+ private:
+  pid_t pid_ = 0;
+  int out_ = -1;
+  std::optional<int> ended_;
+};
 
 int64_t ResidentKib() {
   std::ifstream statm("/proc/self/statm");
@@ -381,18 +354,20 @@ TEST(ClientServer, AThousandMembersInFourProcessesMeetAndLoseTen) {
   NativeServer server(JobOf(size));
   const int64_t before_kib = ResidentKib();
   const Time begun = runtime::MonotonicNow();
-  std::vector<MembersProcess> processes;
+  std::vector<std::unique_ptr<MembersProcess>> processes;
   for (int32_t from = 0; const int32_t members : kSizes) {
-    processes.push_back(StartMembers(server.address(), size, from, members, kBarriers));
+    processes.push_back(
+        std::make_unique<MembersProcess>(server.address(), size, from, members, kBarriers));
     from += members;
   }
   std::vector<double> spreads;
   for (int barrier = 0; barrier < kBarriers; ++barrier) {
     int64_t last_arrival = 0;
     int64_t last_release = 0;
-    for (const MembersProcess& process : processes) {
-      std::vector<int64_t> times(static_cast<size_t>(process.members) + 1);
-      ASSERT_TRUE(process.Read(times)) << "a process of members failed";
+    for (const auto& process : processes) {
+      std::vector<int64_t> times(static_cast<size_t>(process->members) + 1);
+      ASSERT_TRUE(process->Read(times)) << "barrier " << barrier << ", a process of "
+                                        << process->members << " members: " << process->AwaitEnd();
       EXPECT_GT(*std::min_element(times.begin(), times.end() - 1), 0) << "a barrier failed";
       last_arrival = std::max(last_arrival, times.back());
       last_release = std::max(last_release, *std::max_element(times.begin(), times.end() - 1));
@@ -408,26 +383,22 @@ TEST(ClientServer, AThousandMembersInFourProcessesMeetAndLoseTen) {
             << spreads.front() << " ms, median " << spreads[kBarriers / 2] << " ms, worst "
             << spreads.back() << " ms\n";
 
-  const MembersProcess lost = processes.back();
-  processes.pop_back();
+  const int32_t lost = processes.back()->members;
   const Time killed = runtime::MonotonicNow();
-  ASSERT_EQ(::kill(lost.pid, SIGKILL), 0);
-  ::waitpid(lost.pid, nullptr, 0);
-  ::close(lost.out);
+  processes.back()->Kill();
+  processes.pop_back();
   int64_t last_told = 0;
   int64_t kib = 0;
-  for (const MembersProcess& process : processes) {
-    std::vector<int64_t> times(static_cast<size_t>(process.members) + 1);
-    ASSERT_TRUE(process.Read(times)) << "a process of members was not told";
+  for (const auto& process : processes) {
+    std::vector<int64_t> times(static_cast<size_t>(process->members) + 1);
+    ASSERT_TRUE(process->Read(times))
+        << "a process of members was not told: " << process->AwaitEnd();
     kib = std::max(kib, times.back());
     times.pop_back();
     last_told = std::max(last_told, *std::max_element(times.begin(), times.end()));
-    ::close(process.out);
-    int status = 0;
-    ::waitpid(process.pid, &status, 0);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    EXPECT_EQ(process->AwaitEnd(), "it ended with status 0");
   }
-  std::cout << lost.members << " members killed: the last of the others was told after "
+  std::cout << lost << " members killed: the last of the others was told after "
             << Time::FromNanoseconds(last_told) - killed << "; greatest process of members: " << kib
             << " KiB\n";
 }
