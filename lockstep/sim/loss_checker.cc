@@ -55,8 +55,9 @@ class LossChecker : public Checker {
     std::optional<Time> broken;  // its poll ended, and it has not polled since
     // The call that let it in, until it polls: its end says that the answer did not arrive.
     std::optional<CallId> unpolled;
-    std::optional<CallId> poll;  // that stands
-    bool polled = false;         // one stood before this step
+    // That stands, or that a failure has ended: who is told is lost when it would have been.
+    std::optional<CallId> poll;
+    bool polled = false;  // one stood before this step
     Time polled_until;
     Time beat;  // its newest heartbeat, or when it was let in
     std::deque<absl::Duration> periods;
@@ -96,11 +97,6 @@ class LossChecker : public Checker {
         member->poll = poll->caller.call;
       }
     }
-    for (Member& member : members_) {
-      if (!member.poll || step.calls.open().contains(*member.poll)) continue;
-      member.poll.reset();
-      member.polled_until = step.now;
-    }
     if (const auto* left = step.As<coord::CallLeft>()) {
       for (size_t i = 0; i < members_.size(); ++i) {
         if (members_[i].unpolled != left->call) continue;
@@ -113,6 +109,10 @@ class LossChecker : public Checker {
       Member* member = poll ? Find(poll->member, poll->caller.incarnation) : nullptr;
       if (member != nullptr && InDoubtAtMost(step.before.members[poll->member.value()].condition)) {
         member->broken = step.now;
+      }
+      if (member != nullptr && member->poll == poll->caller.call) {
+        member->poll.reset();
+        member->polled_until = step.now;
       }
     }
     if (const auto* started = step.As<coord::ProcessStarted>()) {
