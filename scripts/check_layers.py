@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 """Checks that each folder includes only what it may, and that pure folders stay pure.
 
-The table below is the one in ARCHITECTURE.md. With one include root the compiler cannot check it:
-every header can be found from everywhere. Prints `file:line: ...` for each breach.
+With one include root the compiler cannot check it: every header can be found from everywhere. Prints
+`file:line: ...` for each breach.
+
+The table of folders in ARCHITECTURE.md is made of the ones below; `check_layers.py --write` makes it
+anew.
 """
 
 import pathlib
@@ -16,6 +19,47 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NATIVE, STOCK, STORE = "lockstep/wire/native", "lockstep/wire/stock", "lockstep/wire/store"
 XLA, TENSORFLOW = "lockstep/wire/xla", "lockstep/wire/tensorflow"
 TCPSTORE = "lockstep/wire/tcpstore"
+
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+TABLE_BEGINS = "<!-- Made by scripts/check_layers.py --write. -->"
+TABLE_ENDS = "<!-- End of the table. -->"
+
+# What each folder is, in the order of the table in ARCHITECTURE.md: a folder stands below what it may
+# include.
+WHAT_IT_IS = {
+    "lockstep/base": "ids, time, checks, limits",
+    "lockstep/coord": "the machines of coordination",
+    "lockstep/tcpstore": "the store of torch's clients: keys, queues, who waits for what",
+    "lockstep/dispatch": "the machines of the data service: the dispatcher's and a consumer's",
+    "lockstep/rendezvous": "keys, values and steps between members: who waits for what",
+    "lockstep/plan": "what a dataset is, and which record stands at which position",
+    "lockstep/config": "options, each declared once: flag, variable, file",
+    STOCK: "what both families of stock clients share: errors, most answers, what a family is",
+    XLA: "bytes of jaxlib 0.10 and later ↔ events and replies; with the next, the only libprotobuf "
+         "beside domain types",
+    TENSORFLOW: "the same of TensorFlow and of jaxlib up to 0.9.2",
+    TCPSTORE: "bytes of torch's TCPStore clients ↔ commands and answers",
+    NATIVE: "our own messages: structs, codec (protozero), what they mean to the machines",
+    STORE: "records of coordinators, of the dispatcher and of torch's stores ↔ entries of the journal",
+    "lockstep/journal": "entries on disk (SQLite) or in memory; one owner, checks",
+    "lockstep/runtime": "loop, timers, sockets (standalone Asio)",
+    "lockstep/engine": "runs a segment of a dataset: sources, operators, Python functions in "
+                       "processes of their own; frames",
+    "lockstep/link": "one framed connection between two programs of ours",
+    "lockstep/observe": "status → table, JSON, sentences (`why`); the log of events",
+    "lockstep/preempt": "who tells that this host will die: signals, files, clouds, schedulers; HTTP "
+                        "(Beast); TLS only in a library of its own",
+    "lockstep/transport": "moves values between processes: shared memory, sockets",
+    "lockstep/data": "the data worker: its segments, what it shares with consumers on its host",
+    "lockstep/client": "the public C++ API: members, keys, sessions that outlive links, data readers; "
+                       "what sources of notices learn",
+    "lockstep/launch": "starts processes and sees them to their end",
+    "lockstep/net": "doors for stock clients; the only gRPC",
+    "lockstep/server": "puts all of it together; no decision about a protocol",
+    "lockstep/cli": "the program `lockstep`, one file a subcommand; no gRPC, no libprotobuf",
+    "lockstep/sim": "tests only: simulations of the machines",
+    "lockstep/testing": "tests only: what tests of several folders share",
+}
 
 # What a folder may include, besides itself. Everything may include lockstep/base.
 MAY_INCLUDE = {
@@ -210,8 +254,39 @@ def check_table():
         yield f"scripts/check_layers.py: a circle among {sorted(MAY_INCLUDE.keys() - settled)}"
 
 
+def layers_table():
+    """The lines of the table in ARCHITECTURE.md."""
+    yield "| folder | is | may include |"
+    yield "|---|---|---|"
+    for folder, what in WHAT_IT_IS.items():
+        targets = [name.removeprefix("lockstep/") for name in WHAT_IT_IS
+                   if name in MAY_INCLUDE[folder]]
+        targets = targets or ["base" if folder != "lockstep/base" else "nothing"]
+        pure = "; pure" if folder in PURE else ""
+        yield f"| `{folder}` | {what} | {', '.join(targets)}{pure} |"
+
+
+def with_layers(text):
+    """ARCHITECTURE.md with that table in the place of the one it has; None: there is no place."""
+    begin, end = text.find(TABLE_BEGINS), text.find(TABLE_ENDS)
+    if begin < 0 or end < begin:
+        return None
+    return text[:begin] + "\n".join([TABLE_BEGINS, "", *layers_table(), "", ""]) + text[end:]
+
+
+def check_architecture():
+    for folder in sorted(WHAT_IT_IS.keys() ^ MAY_INCLUDE.keys()):
+        yield f"scripts/check_layers.py: {folder} is not in both tables"
+        return
+    text = ARCHITECTURE.read_text()
+    if with_layers(text) != text:
+        yield "ARCHITECTURE.md: its table of folders is old: scripts/check_layers.py --write"
+
+
 def main():
-    problems = list(check_table())
+    if sys.argv[1:] == ["--write"]:
+        ARCHITECTURE.write_text(with_layers(ARCHITECTURE.read_text()))
+    problems = [*check_table(), *check_architecture()]
     files = sorted(p for p in (ROOT / "lockstep").rglob("*") if p.suffix in (".h", ".cc"))
     if not files:
         problems.append("no source file was found below lockstep/")

@@ -59,6 +59,16 @@ class CheckLayers(unittest.TestCase):
     def test_the_table_has_no_circle(self):
         self.assertEqual(list(check_layers.check_table()), [])
 
+    def test_the_table_of_the_document_is_made_of_the_checked_one(self):
+        self.assertEqual(list(check_layers.check_architecture()), [])
+        old = f"before\n{check_layers.TABLE_BEGINS}\n| old |\n{check_layers.TABLE_ENDS}\nafter\n"
+        made = check_layers.with_layers(old)
+        self.assertNotIn("| old |", made)
+        self.assertIn("| `lockstep/link` | one framed connection between two programs of ours | "
+                      "wire/native, runtime |", made)
+        self.assertEqual(check_layers.with_layers(made), made)
+        self.assertIsNone(check_layers.with_layers("no table"))
+
 
 class CheckSizes(unittest.TestCase):
     def test_measures_functions_not_classes(self):
