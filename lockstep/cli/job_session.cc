@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <random>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/error_reply.h"
 
@@ -19,12 +19,7 @@ constexpr absl::Duration kGrace = absl::Minutes(1);
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
 
-Bytes RandomSession() {
-  std::random_device random;
-  Bytes session;
-  for (int i = 0; i < 16; ++i) session.data.push_back(static_cast<char>(random()));
-  return session;
-}
+Bytes RandomSession() { return {runtime::RandomBytes(16)}; }
 
 }  // namespace
 

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "lockstep/cli/subcommands.h"
 #include "lockstep/observe/preemption_text.h"
 #include "lockstep/observe/text_parts.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/json.h"
@@ -99,8 +99,7 @@ absl::StatusOr<NotifyPreemption> RequestOf(const PreemptArguments& given) {
   }
   request.host = given.host;
   // A name of its own: said again it would be the same notice.
-  std::random_device random;
-  request.event = absl::StrFormat("%08x%08x", random(), random());
+  request.event = absl::StrFormat("%016x", runtime::RandomNumber());
   return request;
 }
 

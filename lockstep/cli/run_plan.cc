@@ -2,11 +2,9 @@
 
 #include <dirent.h>
 #include <sched.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +24,7 @@
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/find_program.h"
 #include "lockstep/launch/jax_environment.h"
+#include "lockstep/runtime/host.h"
 
 namespace lockstep::cli {
 namespace {
@@ -33,19 +32,6 @@ namespace {
 constexpr char kDefaultPath[] = "/usr/bin:/bin";
 // Of a hosts file: `hosts_file_bytes_max`.
 constexpr size_t kHostsFileBytesMax = 16 << 20;
-
-uint64_t RandomNumber() {
-  uint64_t value = 0;
-  if (::getrandom(&value, sizeof value, 0) != sizeof value)
-    value = static_cast<uint64_t>(::getpid());
-  return value;
-}
-
-std::string HostName() {
-  std::array<char, 256> name = {};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 bool UsesColor(int fd) {
   const char* const terminal = std::getenv("TERM");
@@ -288,8 +274,8 @@ void PrintProcess(const launch::RunEnvironment& run, const std::vector<std::stri
 absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
   Plan plan;
   failure = launch::kExitUsage;
-  plan.host = HostName();
-  plan.node_id = RandomNumber();
+  plan.host = runtime::HostName();
+  plan.node_id = runtime::RandomNumber();
   const launch::Environment environment = launch::ParseEnvironment(environ);
   auto detected = Detect(options, environment, plan.host);
   if (!detected.ok()) return detected.status();
@@ -325,7 +311,7 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
   launcher.environment.inherited = environment;
   launcher.environment.extra = options.extra;
   launcher.environment.role = options.role;
-  launcher.environment.run_id = absl::StrFormat("%016x", RandomNumber());
+  launcher.environment.run_id = absl::StrFormat("%016x", runtime::RandomNumber());
   launcher.environment.run_name =
       options.run_name.empty() ? plan.detected.run_name : options.run_name;
   launcher.color_output = UsesColor(STDOUT_FILENO);

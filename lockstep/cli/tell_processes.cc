@@ -2,7 +2,6 @@
 // to their processes to its standard input; it tells the server, and answers `lockstep stacks`.
 #include <unistd.h>
 
-#include <array>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -23,6 +22,7 @@
 #include "lockstep/launch/python_hook.h"
 #include "lockstep/launch/run_folder.h"
 #include "lockstep/link/reporter.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/job_messages.h"
 
@@ -41,12 +41,6 @@ constexpr size_t kRaisedMax = 1024;
 
 constexpr char kUsage[] =
     "size N | started MEMBER PID | ended MEMBER PID EXIT_CODE SIGNAL, each on a line";
-
-std::string HostName() {
-  std::array<char, 256> name = {};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 // The numbers after the first word; nothing when they are not `count` numbers from 0 up.
 std::optional<std::vector<int64_t>> NumbersOf(const std::vector<std::string>& words, size_t count) {
@@ -90,7 +84,7 @@ class Teller {
   Teller(ServerCommand& self, std::string job, const std::string& folder)
       : self_(self),
         job_(std::move(job)),
-        host_(HostName()),
+        host_(runtime::HostName()),
         reporter_(self.coordinator(), {.who = "lockstep tell-processes"}),
         stacks_(folder, host_, "task"),
         hook_(folder, [this](const launch::RaisedException& raised) { Raised(raised); }) {}

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "lockstep/client/settings.h"
 #include "lockstep/client/threads.h"
 #include "lockstep/runtime/fork_guard.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/runtime/process_identity.h"
 #include "lockstep/wire/native/codec.h"
@@ -41,12 +41,6 @@ constexpr uint64_t kOneReadBytesMax = uint64_t{1} << 20;
 LoopDriver::Instant InstantOf(Time time) {
   if (time.is_infinite()) return LoopDriver::Instant::max();
   return LoopDriver::Instant(std::chrono::nanoseconds(time.nanoseconds()));
-}
-
-std::string HostName() {
-  std::array<char, 256> name = {};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 absl::Status StatusOf(const dispatch::ErrorPtr& error) { return native::StatusOf(*error); }
@@ -111,8 +105,8 @@ DataReader::Impl::Impl(DataReaderOptions options, runtime::Address address)
       loop_(client::ProcessLoop()),
       timer_(loop_.io()) {
   if (consumer_.empty()) {
-    consumer_ = absl::StrFormat("%s-%d-%08x", HostName(), ::getpid(),
-                                static_cast<uint32_t>(client::Engine::RandomBits()));
+    consumer_ = absl::StrFormat("%s-%d-%08x", runtime::HostName(), ::getpid(),
+                                static_cast<uint32_t>(runtime::RandomNumber()));
   }
   dispatcher_ = std::make_shared<client::RedialedLink>(loop_.io(), address_, "lockstep reader");
 }
@@ -230,10 +224,10 @@ absl::Status DataReader::Impl::OpenIteration(Time deadline) {
                   .cursor = options_.cursor,
                   .on_lost = static_cast<dispatch::OnLost>(options_.on_lost)};
   options.consumer = consumer_;
-  options.life = dispatch::ConsumerLife(client::Engine::RandomBits() | 1);
+  options.life = dispatch::ConsumerLife(runtime::RandomNumber() | 1);
   options.index = options_.index;
   options.definition = identity_;
-  options.host = HostName();
+  options.host = runtime::HostName();
   options.pid = ::getpid();
   options.machine = runtime::ProcessMachine();
   options.started = runtime::ProcessStarted(::getpid());

@@ -2,12 +2,11 @@
 
 #include <unistd.h>
 
-#include <random>
-
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
 #include "lockstep/client/threads.h"
 #include "lockstep/runtime/fork_guard.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/error_reply.h"
 
@@ -40,13 +39,8 @@ class Engine::Caller : public LoopDriver::Waiter {
   Answer answer = absl::UnknownError("no answer yet");
 };
 
-uint64_t Engine::RandomBits() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
-
 std::shared_ptr<Engine> Engine::Start(Options options) {
-  options.machine.seed = RandomBits();
+  options.machine.seed = runtime::RandomNumber();
   options.machine.server = runtime::ToString(options.address);
   std::shared_ptr<Engine> engine(new Engine(std::move(options)));
   engine->loop_.Post([engine] {

@@ -57,7 +57,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   // The machine's seed is drawn here.
   static std::shared_ptr<Engine> Start(Options options);
-  static uint64_t RandomBits();
 
   // Blocks; wakes every 50 ms to ask `interrupted`. `started` is given what cancels it.
   Answer Call(Request request, const Interrupted& interrupted,

@@ -13,6 +13,7 @@
 #include "lockstep/client/settings.h"
 #include "lockstep/client/typed.h"
 #include "lockstep/client/use_counters.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/utf8.h"
@@ -159,7 +160,7 @@ class Joining {
   Typed<native::JoinJobReply> Join() const {
     native::JoinJob request = {.role = options_.role,
                                .index = options_.index,
-                               .incarnation = Engine::RandomBits() | 1,
+                               .incarnation = runtime::RandomNumber() | 1,
                                .host = native::ToUtf8(options_.host),
                                .pid = ::getpid(),
                                .labels = {},

@@ -13,6 +13,7 @@
 #include "lockstep/client/threads.h"
 #include "lockstep/runtime/fault_point.h"
 #include "lockstep/runtime/fork_guard.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/transport/copy.h"
 #include "lockstep/transport/spin.h"
@@ -106,7 +107,7 @@ RendezvousHub::RendezvousHub(Member& member, const RendezvousOptions& options,
       machine_({.self = self_,
                 .names = names_,
                 .first_lease =
-                    options.first_lease != 0 ? options.first_lease : Engine::RandomBits() >> 2,
+                    options.first_lease != 0 ? options.first_lease : runtime::RandomNumber() >> 2,
                 .quota_bytes = options.quota_bytes,
                 .quota_values = options.quota_values}),
       armed_ns_(Time::Infinite().nanoseconds()),

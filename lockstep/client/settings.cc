@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <limits>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::client {
@@ -41,12 +41,6 @@ absl::StatusOr<std::optional<int64_t>> Number(const char* name, int64_t least, i
         absl::StrCat(name, "=", *text, " is not a whole number from ", least, " to ", most));
   }
   return number;
-}
-
-std::string HostName() {
-  std::array<char, 256> name = {};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 }  // namespace
@@ -88,7 +82,7 @@ absl::StatusOr<JoinOptions> Resolve(JoinOptions options, const Environment& envi
   if (options.attempt < 0) {
     return Wrong(absl::StrCat("attempt ", options.attempt, ": attempts count from 1"));
   }
-  if (options.host.empty()) options.host = HostName();
+  if (options.host.empty()) options.host = runtime::HostName();
   return options;
 }
 

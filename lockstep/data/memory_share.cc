@@ -2,10 +2,10 @@
 
 #include <unistd.h>
 
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/runtime/peer_owner.h"
 #include "lockstep/transport/pass_descriptors.h"
 #include "lockstep/wire/native/codec.h"
@@ -20,17 +20,13 @@ constexpr size_t kSharesMax = 1024;
 constexpr size_t kStrangersMax = 64;
 constexpr size_t kLeasesMax = 4096;
 
-uint64_t RandomNumber() {
-  std::random_device random;
-  return (uint64_t{random()} << 32 | random()) | 1;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MemoryShare>> MemoryShare::Start(runtime::Loop& loop,
                                                                 transport::Arena& arena) {
   std::unique_ptr<MemoryShare> share(new MemoryShare(loop, arena));
-  const std::string name = absl::StrFormat("lockstep-data-%d-%016x", ::getpid(), RandomNumber());
+  const std::string name =
+      absl::StrFormat("lockstep-data-%d-%016x", ::getpid(), runtime::RandomNumber() | 1);
   auto listener = transport::UnixListener::Start(
       loop.io(), name, [share = share.get()](std::shared_ptr<transport::UnixSocket> socket) {
         share->Accepted(socket);
@@ -55,8 +51,8 @@ native::ShareMemoryReply MemoryShare::Open() {
     std::erase_if(shares_, [](const auto& entry) { return entry.second.socket == nullptr; });
   }
   if (shares_.size() >= kSharesMax) return {};
-  const uint64_t memory = RandomNumber();
-  const uint64_t secret[] = {RandomNumber(), RandomNumber()};
+  const uint64_t memory = runtime::RandomNumber() | 1;
+  const uint64_t secret[] = {runtime::RandomNumber() | 1, runtime::RandomNumber() | 1};
   Share& share = shares_[memory];
   share.token.assign(reinterpret_cast<const char*>(secret), sizeof(secret));
   return {.memory = memory, .unix_address = unix_address_, .token = {share.token}};

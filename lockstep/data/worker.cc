@@ -3,15 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
 #include <mutex>
-#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/data/engine_source.h"
 #include "lockstep/engine/resolve.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/transport/card.h"
 #include "lockstep/transport/memory_segment.h"
 #include "lockstep/wire/native/codec.h"
@@ -36,17 +35,6 @@ constexpr absl::Duration kDrainLook = absl::Milliseconds(100);
 constexpr int kResolversMax = 4;
 // On their way at a time: the one that is parked, and one that reports.
 constexpr int kPollsMax = 2;
-
-std::string HostName() {
-  std::array<char, 256> host = {};
-  ::gethostname(host.data(), host.size() - 1);
-  return native::ToUtf8(host.data());
-}
-
-uint64_t RandomUid() {
-  std::random_device random;
-  return (uint64_t{random()} << 32 | random()) | 1;
-}
 
 native::DataError ErrorOf(const absl::Status& status) {
   return {.code = static_cast<int32_t>(status.code()),
@@ -100,7 +88,7 @@ struct Worker::Resolving {
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(runtime::Loop& loop, WorkerOptions options,
                                                       std::function<void(absl::Status)> failed) {
-  if (options.uid == 0) options.uid = RandomUid();
+  if (options.uid == 0) options.uid = runtime::RandomNumber() | 1;
   std::unique_ptr<Worker> worker(new Worker(loop, std::move(options), std::move(failed)));
   if (absl::Status status = worker->Listen(); !status.ok()) return status;
   worker->SendPoll(/*at_once=*/true);
@@ -192,7 +180,7 @@ void Worker::SendPoll(bool at_once) {
                           .address = options_.advertise.empty() ? address() : options_.advertise,
                           .host_card = {host_card_},
                           .tags = options_.tags,
-                          .host = HostName(),
+                          .host = native::ToUtf8(runtime::HostName()),
                           .pid = ::getpid(),
                           .service = service_,
                           .after = at_once ? 0 : version_,

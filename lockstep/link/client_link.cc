@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -11,6 +10,7 @@
 #include "lockstep/base/check.h"
 #include "lockstep/runtime/dial.h"
 #include "lockstep/runtime/fork_guard.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/utf8.h"
@@ -30,9 +30,8 @@ std::string Short(const std::string& who) {
 }
 
 std::string WithPidAndHost(const std::string& who) {
-  std::array<char, 256> host = {};
-  ::gethostname(host.data(), host.size() - 1);
-  return wire::native::ToUtf8(absl::StrCat(Short(who), ", pid ", ::getpid(), " on ", host.data()));
+  return wire::native::ToUtf8(
+      absl::StrCat(Short(who), ", pid ", ::getpid(), " on ", runtime::HostName()));
 }
 
 }  // namespace

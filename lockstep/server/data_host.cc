@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <random>
 #include <utility>
 #include <variant>
 
@@ -11,6 +10,7 @@
 #include "lockstep/journal/journal.h"
 #include "lockstep/link/kinds.h"
 #include "lockstep/plan/definition.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/server/data_shape.h"
 #include "lockstep/server/entries.h"
 #include "lockstep/wire/native/codec.h"
@@ -40,15 +40,11 @@ constexpr size_t kOpenBytes = 8192;
 constexpr size_t kCopiesKept = 2;
 
 // Of a dispatcher that does not know which ids others have had.
-int64_t FirstIdOfNone() {
-  std::random_device random;
-  return int64_t{random()} << 20;
-}
+int64_t FirstIdOfNone() { return static_cast<int64_t>(runtime::RandomNumber() >> 32) << 20; }
 
 dispatch::Options Completed(dispatch::Options options, bool keeps) {
-  std::random_device random;
   options.make_shape = MakeDataShape;
-  options.service = (uint64_t{random()} << 32 | random()) | 1;
+  options.service = runtime::RandomNumber() | 1;
   if (!keeps) options.first_id = FirstIdOfNone();
   return options;
 }

@@ -1,7 +1,6 @@
 #include "lockstep/server/job_table.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/runtime/loopback.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -36,11 +36,6 @@ bool IsJobNameCharacter(char c) {
          c == '_' || c == '-';
 }
 
-uint64_t RandomNumber() {
-  std::random_device random;
-  return uint64_t{random()} << 32 | random();
-}
-
 absl::Status Invalid(std::string text) {
   return WithReason(absl::InvalidArgumentError(std::move(text)), "invalid_argument");
 }
@@ -51,7 +46,7 @@ coord::CoordinatorOptions CoordinatorOf(const JobOptions& job, const ServerOptio
   options.size = job.size;
   options.roles = job.roles;
   options.recoverable = job.recoverable;
-  options.incarnation_seed = RandomNumber();
+  options.incarnation_seed = runtime::RandomNumber();
   return options;
 }
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <future>
 #include <map>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "lockstep/link/native_service.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/runtime/loopback.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/server/native_requests.h"
@@ -34,11 +34,6 @@ constexpr absl::Duration kLinkNoticesInterval = absl::Seconds(10);
 
 // Of a server that a signal did not end in time.
 constexpr int kExitNotDrained = 1;
-
-uint64_t RandomNumber() {
-  std::random_device random;
-  return uint64_t{random()} << 32 | random();
-}
 
 // Of the links, the last ones are for sessions that go on.
 constexpr size_t kLinksReservedPart = 8;
@@ -91,7 +86,7 @@ Server::Server(const ServerOptions& options)
       ready_file_(options.ready_file),
       commits_(loop_, &memory_),
       held_answers_(std::make_shared<HeldAnswers>(commits_)),
-      feed_(RandomNumber() | 1, options.events_max, &memory_),
+      feed_(runtime::RandomNumber() | 1, options.events_max, &memory_),
       link_notices_(kLinkNotices, kLinkNoticesInterval),
       native_([this](const wire::native::OpenSession& request) { return jobs_.Open(request); },
               [this](link::LinkId link, absl::Status why) {
@@ -262,7 +257,7 @@ absl::Status Server::StartLink() {
   options.memory = &memory_;
   options.allowed = options_.allowed;
   options.link = options_.link;
-  options.service_instance = RandomNumber();
+  options.service_instance = runtime::RandomNumber();
   options.notice = [this](std::string text) {
     const auto line = link_notices_.Pass(runtime::MonotonicNow(), std::move(text));
     if (line) spdlog::warn("link: {}", *line);

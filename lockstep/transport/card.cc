@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <fstream>
-#include <random>
 
+#include "lockstep/runtime/host.h"
 #include "lockstep/wire/native/utf8.h"
 
 namespace lockstep::transport {
@@ -29,13 +28,6 @@ uint64_t NamespaceInode(const char* path) {
   return ::stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
-std::string RandomBytes(size_t bytes) {
-  std::random_device device;
-  std::string random(bytes, '\0');
-  for (char& byte : random) byte = static_cast<char>(device());
-  return random;
-}
-
 bool IsSameHost(const Card& self, const Card& other) {
   return !self.boot_id.empty() && self.boot_id == other.boot_id;
 }
@@ -43,20 +35,18 @@ bool IsSameHost(const Card& self, const Card& other) {
 }  // namespace
 
 Card MakeCard() {
-  std::array<char, 256> host = {};
-  ::gethostname(host.data(), host.size() - 1);
   return {.version = kCardVersion,
           .boot_id = FirstLine("/proc/sys/kernel/random/boot_id"),
           .pid = ::getpid(),
           .uid = ::geteuid(),
-          .host = wire::native::ToUtf8(host.data()),
+          .host = wire::native::ToUtf8(runtime::HostName()),
           .pid_namespace = NamespaceInode("/proc/self/ns/pid"),
           .net_namespace = NamespaceInode("/proc/self/ns/net"),
           .ipc_namespace = NamespaceInode("/proc/self/ns/ipc"),
           .user_namespace = NamespaceInode("/proc/self/ns/user"),
           .page_size = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)),
           .big_endian = std::endian::native == std::endian::big,
-          .token = {RandomBytes(kTokenBytes)}};
+          .token = {runtime::RandomBytes(kTokenBytes)}};
 }
 
 bool Offers(const std::vector<std::string>& transports, std::string_view name) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +10,7 @@
 #include "lockstep/runtime/dial.h"
 #include "lockstep/runtime/fault_point.h"
 #include "lockstep/runtime/fork_guard.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/wire/native/codec.h"
 
@@ -69,9 +69,9 @@ absl::StatusOr<Greeting> GreetingOf(const PeerHello& hello) {
 }
 
 ConversationId NewConversationId() {
-  std::random_device device;
   ConversationId id;
-  for (uint8_t& byte : id) byte = static_cast<uint8_t>(device());
+  const std::string drawn = runtime::RandomBytes(id.size());
+  std::copy(drawn.begin(), drawn.end(), id.begin());
   return id;
 }
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
+#include "lockstep/runtime/host.h"
 #include "lockstep/transport/system_call_error.h"
 
 namespace lockstep::transport {
@@ -49,9 +49,8 @@ iovec At(uint64_t address, size_t bytes) {
 }  // namespace
 
 MemoryProof::MemoryProof() {
-  std::random_device device;
   // Never what `Erase` leaves.
-  for (auto& word : words_) word = uint64_t{device()} << 32 | device() | 1;
+  for (auto& word : words_) word = runtime::RandomNumber() | 1;
 }
 
 std::string MemoryProof::bytes() const {
