@@ -27,7 +27,7 @@ TABLE_ENDS = "<!-- End of the table. -->"
 # What each folder is, in the order of the table in ARCHITECTURE.md: a folder stands below what it may
 # include.
 WHAT_IT_IS = {
-    "lockstep/base": "ids, time, checks, limits",
+    "lockstep/base": "ids, time, checks, limits, names of types",
     "lockstep/coord": "the machines of coordination",
     "lockstep/tcpstore": "the store of torch's clients: keys, queues, who waits for what",
     "lockstep/dispatch": "the machines of the data service: the dispatcher's and a consumer's",

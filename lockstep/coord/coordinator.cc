@@ -24,37 +24,12 @@ int64_t DrawVersion(uint64_t seed, uint64_t counter) {
   return 1 + static_cast<int64_t>(DrawNumber(seed, counter) >> 24);
 }
 
-// What a session that is no member may ask: enough for tools.
-template <class Request>
-constexpr bool kForTools =
-    std::is_same_v<Request, GetKey> || std::is_same_v<Request, TryGetKey> ||
-    std::is_same_v<Request, GetKeys> || std::is_same_v<Request, ListKeys> ||
-    std::is_same_v<Request, WatchKeys> || std::is_same_v<Request, SetKey> ||
-    std::is_same_v<Request, CompareAndSetKey> || std::is_same_v<Request, IncrementKey> ||
-    std::is_same_v<Request, MaxKey> || std::is_same_v<Request, DeleteKey> ||
-    std::is_same_v<Request, WatchJob> || std::is_same_v<Request, WatchMembers> ||
-    std::is_same_v<Request, GetMemberStates> || std::is_same_v<Request, NotifyPreemption> ||
-    std::is_same_v<Request, WatchPreemption>;
-
-// What is answered at once and changes something: a retry must not do it again.
-template <class Request>
-constexpr bool kTakesEffect =
-    std::is_same_v<Request, SetKey> || std::is_same_v<Request, CompareAndSetKey> ||
-    std::is_same_v<Request, IncrementKey> || std::is_same_v<Request, MaxKey> ||
-    std::is_same_v<Request, DeleteKey> || std::is_same_v<Request, ReportError> ||
-    std::is_same_v<Request, CancelBarrier>;
-
-// What makes the job hold more when it takes effect.
-template <class Request>
-constexpr bool kWrites =
-    std::is_same_v<Request, SetKey> || std::is_same_v<Request, CompareAndSetKey> ||
-    std::is_same_v<Request, IncrementKey> || std::is_same_v<Request, MaxKey>;
-
 using Wait = std::pair<WaitIndex::Kind, std::string>;
 
 // What a request waits for, should it be parked.
 template <class Request>
 std::optional<Wait> WaitOf(const Request&) {
+  static_assert(!Request::kTraits.waits, "say for what it waits");
   return std::nullopt;
 }
 std::optional<Wait> WaitOf(const ArriveAtBarrier& request) {
@@ -164,7 +139,8 @@ void Coordinator::HandleRequest(Time now, Request& request, Effects& out) {
   if (stopped_) return out.Fail(call, Stopped(job_->options.job, request.caller.native()));
   if (request.caller.native()) return HandleNative(now, request, out);
   if (ErrorPtr refusal = CheckCaller(request.caller)) return out.Fail(call, refusal);
-  if (kWrites<Request> && job_->no_room.for_new) return out.Fail(call, job_->no_room.for_new);
+  if (Request::kTraits.writes && job_->no_room.for_new)
+    return out.Fail(call, job_->no_room.for_new);
   Run(now, request, out);
 }
 
@@ -190,9 +166,10 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
   } else {
     if (std::is_same_v<Request, LeaveJob> && LeftBefore(session->seat, job_->former))
       return out.Succeed(caller.call);
-    ErrorPtr refusal = CheckSeat(*session, kForTools<Request>);
-    if (!refusal && kTakesEffect<Request>) refusal = sessions_.CheckKeep(*session, caller.number);
-    if (!refusal && kWrites<Request>) refusal = job_->no_room.for_new;
+    ErrorPtr refusal = CheckSeat(*session, Request::kTraits.for_tools);
+    if (!refusal && Request::kTraits.takes_effect)
+      refusal = sessions_.CheckKeep(*session, caller.number);
+    if (!refusal && Request::kTraits.writes) refusal = job_->no_room.for_new;
     if (refusal) return out.Fail(caller.call, refusal);
     request.caller.service = attempt_->service();
     if (session->seat) {
@@ -210,7 +187,7 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
     } else {
       Run(now, request, out);
     }
-    if (kTakesEffect<Request>) KeepAnswer(*session, asked, records, replies, out);
+    if (Request::kTraits.takes_effect) KeepAnswer(*session, asked, records, replies, out);
   }
 }
 
@@ -221,10 +198,9 @@ void Coordinator::Run(Time now, Request& request, Effects& out) {
   std::optional<Wait> wait = WaitOf(request);
   std::optional<MemberIndex> member = attempt_->membership().Find(caller.incarnation);
   if constexpr (requires { request.member; }) member = request.member;
-  if constexpr (requires { attempt_->Handle(now, std::move(request), out); }) {
+  if constexpr (!Request::kTraits.in_session) {
     attempt_->Handle(now, std::move(request), out);
   } else {
-    // Only members in a session can ask this.
     out.Fail(caller.call, MakeError(absl::StatusCode::kNotFound, Reason::kUnknownSession,
                                     "this is asked in a session: open one first (OpenSession)"));
   }

@@ -36,6 +36,20 @@ struct Caller {
   bool native() const { return !session.none(); }
 };
 
+// What is the same for every request of a type. Each says it of itself.
+struct RequestTraits {
+  // Only asked in a session, and done by who holds those.
+  bool in_session = false;
+  // A session that is no member may ask it.
+  bool for_tools = false;
+  // Answered at once, and changes something: a retry must not do it again.
+  bool takes_effect = false;
+  // Makes the job hold more when it takes effect.
+  bool writes = false;
+  // May be parked, and those who look are shown for what: `WaitOf` in coordinator.cc says it.
+  bool waits = false;
+};
+
 // --- Sessions of native clients ---
 
 // A link wants to speak for this session. Answered with SessionOpened. Without it every other
@@ -65,11 +79,13 @@ struct AnsweredThrough {
 
 // The client ends its session; a member that has not left is given up.
 struct CloseSession {
+  static constexpr RequestTraits kTraits = {.in_session = true};
   Caller caller;
 };
 
 // The session becomes a member of the job. Answered with Joined, when all members have come.
 struct JoinJob {
+  static constexpr RequestTraits kTraits = {.in_session = true};
   Caller caller;
   // Empty: the only role there is.
   std::string role;
@@ -88,6 +104,7 @@ struct JoinJob {
 
 // Where the member is in its work; a sign of life, too. Absent and empty: as before.
 struct ReportProgress {
+  static constexpr RequestTraits kTraits = {.in_session = true};
   Caller caller;
   std::optional<int64_t> step;
   std::string phase;  // "loading data": one or two words
@@ -96,6 +113,7 @@ struct ReportProgress {
 // Answered with JobChanged: at once when something has changed after `after` (0: everything),
 // otherwise with the next change.
 struct WatchJob {
+  static constexpr RequestTraits kTraits = {.in_session = true, .for_tools = true};
   Caller caller;
   int64_t after = 0;
 };
@@ -103,6 +121,7 @@ struct WatchJob {
 // "From which index on do we all ...?" Answered for all when every member of the list that is still
 // there has asked: with the lowest multiple of `stride` that none of them has passed.
 struct AgreeOnIndex {
+  static constexpr RequestTraits kTraits = {.waits = true};
   Caller caller;
   MemberIndex member;
   std::string name;
@@ -117,6 +136,7 @@ struct AgreeOnIndex {
 // with PreemptionNoted.
 struct NotifyPreemption {
   enum class Act { kNotify, kExtend, kWithdraw };
+  static constexpr RequestTraits kTraits = {.for_tools = true};
   Caller caller;
   std::optional<MemberIndex> member;  // who says so, when it is one
   Act act = Act::kNotify;
@@ -133,6 +153,7 @@ struct NotifyPreemption {
 
 // Answered with PreemptionChanged when the state has another version than `after`.
 struct WatchPreemption {
+  static constexpr RequestTraits kTraits = {.for_tools = true};
   Caller caller;
   std::optional<MemberIndex> member;
   int64_t after = 0;
@@ -143,6 +164,7 @@ struct WatchPreemption {
 // The member has read that the fence is up, and begins no step from `first` on until it knows the
 // sync step.
 struct AnswerFence {
+  static constexpr RequestTraits kTraits = {};
   Caller caller;
   MemberIndex member;
   int64_t preemption = 0;
@@ -156,6 +178,7 @@ struct AnswerFence {
 
 // What the member has come to in a preemption: kReached, kSaved, kFailed or kFinished.
 struct ReportSave {
+  static constexpr RequestTraits kTraits = {};
   Caller caller;
   MemberIndex member;
   int64_t preemption = 0;
@@ -180,6 +203,7 @@ struct RegisterMember {
 };
 
 struct Heartbeat {
+  static constexpr RequestTraits kTraits = {};
   Caller caller;
   MemberIndex member;
   Incarnation incarnation;
@@ -187,12 +211,14 @@ struct Heartbeat {
 
 // Parks until something goes wrong in the job. Its breaking is how the death of a process is seen.
 struct PollForError {
+  static constexpr RequestTraits kTraits = {};
   Caller caller;
   MemberIndex member;
 };
 
 // The member says that it cannot go on.
 struct ReportError {
+  static constexpr RequestTraits kTraits = {.takes_effect = true};
   Caller caller;
   MemberIndex member;
   absl::StatusCode code = absl::StatusCode::kUnknown;
@@ -201,18 +227,21 @@ struct ReportError {
 
 // The member is done. With a shutdown time-out, answered when all are.
 struct LeaveJob {
+  static constexpr RequestTraits kTraits = {.waits = true};
   Caller caller;
   MemberIndex member;
 };
 
 // The member starts over: leaves at once, whether connected or in error, and may register again.
 struct ResetMember {
+  static constexpr RequestTraits kTraits = {};
   Caller caller;
   MemberIndex member;
 };
 
 // The state of these members, at once.
 struct GetMemberStates {
+  static constexpr RequestTraits kTraits = {.for_tools = true};
   Caller caller;
   std::vector<MemberIndex> members;
 };
@@ -220,6 +249,7 @@ struct GetMemberStates {
 // Answered with the state of all members: now if `version` is not the current one (or absent),
 // otherwise after the next change.
 struct WatchMembers {
+  static constexpr RequestTraits kTraits = {.for_tools = true};
   Caller caller;
   std::optional<int64_t> version;
 };
@@ -233,6 +263,8 @@ struct KeyLifetime {
 };
 
 struct SetKey {
+  static constexpr RequestTraits kTraits = {
+      .for_tools = true, .takes_effect = true, .writes = true};
   Caller caller;
   std::string key;
   std::string value;
@@ -249,6 +281,8 @@ struct KeyCondition {
 
 // Answered with KeySwapped, whether or not the condition held.
 struct CompareAndSetKey {
+  static constexpr RequestTraits kTraits = {
+      .for_tools = true, .takes_effect = true, .writes = true};
   Caller caller;
   std::string key;
   KeyCondition expected;
@@ -258,6 +292,8 @@ struct CompareAndSetKey {
 
 // The key becomes the greater of its number and this one; answered with KeyRead.
 struct MaxKey {
+  static constexpr RequestTraits kTraits = {
+      .for_tools = true, .takes_effect = true, .writes = true};
   Caller caller;
   std::string key;
   int64_t number = 0;
@@ -265,28 +301,34 @@ struct MaxKey {
 
 // Waits until each of these keys has a value; answered with KeysListed in the order asked.
 struct GetKeys {
+  static constexpr RequestTraits kTraits = {.for_tools = true, .waits = true};
   Caller caller;
   std::vector<std::string> keys;
 };
 
 // Waits until the key has a value.
 struct GetKey {
+  static constexpr RequestTraits kTraits = {.for_tools = true, .waits = true};
   Caller caller;
   std::string key;
 };
 
 struct TryGetKey {
+  static constexpr RequestTraits kTraits = {.for_tools = true};
   Caller caller;
   std::string key;
 };
 
 struct IncrementKey {
+  static constexpr RequestTraits kTraits = {
+      .for_tools = true, .takes_effect = true, .writes = true};
   Caller caller;
   std::string key;
   int64_t increment = 0;
 };
 
 struct ListKeys {
+  static constexpr RequestTraits kTraits = {.for_tools = true};
   Caller caller;
   std::string directory;
   // Native clients read in pages: at most this many entries (0: all), those behind `after`.
@@ -297,6 +339,7 @@ struct ListKeys {
 // Removes the key and everything below it. Native clients may ask for the key alone, and for a
 // condition on it.
 struct DeleteKey {
+  static constexpr RequestTraits kTraits = {.for_tools = true, .takes_effect = true};
   Caller caller;
   std::string key;
   bool only_key = false;
@@ -307,12 +350,14 @@ struct DeleteKey {
 // when there is something, otherwise with the next change. With `after` 0 (nothing is known yet),
 // or one that is too long ago, all that is there.
 struct WatchKeys {
+  static constexpr RequestTraits kTraits = {.for_tools = true};
   Caller caller;
   std::string key;  // empty: all keys
   int64_t after = 0;
 };
 
 struct ArriveAtBarrier {
+  static constexpr RequestTraits kTraits = {.waits = true};
   Caller caller;
   MemberIndex member;
   std::string id;
@@ -329,6 +374,7 @@ struct ArriveAtBarrier {
 };
 
 struct CancelBarrier {
+  static constexpr RequestTraits kTraits = {.takes_effect = true};
   Caller caller;
   MemberIndex member;
   std::string id;
@@ -339,6 +385,7 @@ struct CancelBarrier {
 // Answered when every live member of the list has asked the same. An empty list is that of all
 // members when a native client asks; a stock one is refused, since it is not in it.
 struct GetAliveMembers {
+  static constexpr RequestTraits kTraits = {.waits = true};
   Caller caller;
   MemberIndex member;
   std::vector<MemberIndex> members;

@@ -17,15 +17,17 @@ template <class Event, class... Kinds>
 constexpr bool kIsOneOf = (std::is_same_v<Event, Kinds> || ...);
 
 template <class Event>
-constexpr bool kWritesKeys =
-    kIsOneOf<Event, coord::SetKey, coord::CompareAndSetKey, coord::IncrementKey, coord::MaxKey>;
+constexpr bool WritesKeys() {
+  if constexpr (requires { Event::kTraits; }) return Event::kTraits.writes;
+  return false;
+}
 
 // What may become a large record: a write of a key, or a value that a barrier hands to all.
 bool Writes(const coord::Event& event) {
   if (const auto* arrive = std::get_if<coord::ArriveAtBarrier>(&event)) {
     return arrive->value.has_value() && !arrive->value->empty();
   }
-  return std::visit([](const auto& is) { return kWritesKeys<std::decay_t<decltype(is)>>; }, event);
+  return std::visit([](const auto& is) { return WritesKeys<std::decay_t<decltype(is)>>(); }, event);
 }
 
 // Whose turn it is in its session; none: it has none, or need not wait for it.
@@ -64,7 +66,7 @@ bool MayGrow(const coord::Event& event) {
   return std::visit(
       [](const auto& is) {
         using Event = std::decay_t<decltype(is)>;
-        return kWritesKeys<Event> ||
+        return WritesKeys<Event>() ||
                kIsOneOf<Event, coord::GetKey, coord::GetKeys, coord::WatchKeys, coord::WatchMembers,
                         coord::WatchJob, coord::WatchPreemption, coord::ArriveAtBarrier,
                         coord::AgreeOnIndex, coord::GetAliveMembers, coord::RegisterMember,

@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "lockstep/coord/event_names.h"
+#include "lockstep/base/type_name.h"
 
 namespace lockstep::sim {
 namespace {
@@ -123,10 +123,15 @@ std::string Rest(const coord::ProcessEnding& e) { return absl::StrCat(" pid=", e
 std::string Rest(const coord::ProcessStopped& e) { return absl::StrCat(" pid=", e.pid); }
 std::string Rest(const coord::ProcessContinued& e) { return absl::StrCat(" pid=", e.pid); }
 std::string Rest(const coord::RunBegan& e) { return absl::StrCat(" size=", e.size); }
-template <class E>
-std::string Rest(const E&) {
-  return "";
-}
+// Nothing besides who asks.
+std::string Rest(const coord::PollForError&) { return ""; }
+std::string Rest(const coord::LeaveJob&) { return ""; }
+std::string Rest(const coord::ResetMember&) { return ""; }
+std::string Rest(const coord::GetMemberStates&) { return ""; }
+std::string Rest(const coord::CloseSession&) { return ""; }
+std::string Rest(const coord::DeadlineReached&) { return ""; }
+std::string Rest(const coord::Restored&) { return ""; }
+std::string Rest(const coord::Stop&) { return ""; }
 
 std::string Text(std::monostate) { return ""; }
 std::string Text(const coord::Registered& a) {
@@ -186,7 +191,7 @@ std::string FormatTime(Time time) {
 }
 
 std::string Describe(const coord::Event& event) {
-  std::string text(coord::kEventNames[event.index()]);
+  std::string text(kTypeNames<coord::Event>[event.index()]);
   std::visit(
       [&text](const auto& e) {
         if constexpr (requires { e.caller; }) {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lockstep/coord/event_names.h"
+#include "lockstep/base/type_name.h"
 #include "lockstep/testing/print_fields.h"
 
 namespace lockstep::testing {
@@ -126,18 +126,11 @@ std::string PrintAnswer(const coord::Answer& answer) {
       answer);
 }
 
-// In the order of `coord::Record`.
-constexpr const char* kRecordNames[] = {
-    "AttemptBegan",  "AttemptRuns",       "AttemptFailed",     "ShutdownEnded",
-    "MemberChanged", "ProcessChanged",    "ErrorKept",         "KeySet",
-    "KeyDeleted",    "BarrierEnded",      "IndexAgreed",       "SessionChanged",
-    "AnswerKept",    "PreemptionChanged", "SyncMemberChanged", "OwnerGone"};
-static_assert(std::size(kRecordNames) == std::variant_size_v<coord::Record>);
-
 template <class Variant>
-std::string PrintNamed(const char* name, const Variant& variant) {
+std::string PrintNamed(const Variant& variant) {
   const std::string fields = std::visit([](const auto& e) { return PrintFields(e); }, variant);
-  return fields.empty() ? name : absl::StrCat(name, " ", fields);
+  return absl::StrCat(std::string(kTypeNames<Variant>[variant.index()]), fields.empty() ? "" : " ",
+                      fields);
 }
 
 }  // namespace
@@ -162,9 +155,7 @@ std::string PrintReply(const coord::Reply& reply) {
   return absl::StrCat(call, "OK ", PrintAnswer(reply.answer));
 }
 
-std::string PrintRecord(const coord::Record& record) {
-  return PrintNamed(kRecordNames[record.index()], record);
-}
+std::string PrintRecord(const coord::Record& record) { return PrintNamed(record); }
 
 std::string PrintEffects(const coord::Effects& effects) {
   std::string text;
@@ -182,9 +173,7 @@ std::string PrintEffects(const coord::Effects& effects) {
   return text;
 }
 
-std::string PrintEvent(const coord::Event& event) {
-  return PrintNamed(coord::kEventNames[event.index()], event);
-}
+std::string PrintEvent(const coord::Event& event) { return PrintNamed(event); }
 
 }  // namespace lockstep::testing
 
