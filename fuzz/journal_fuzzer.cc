@@ -7,7 +7,7 @@
 #include "lockstep/journal/mark.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/store/entry.h"
-#include "lockstep/wire/store/messages.h"
+#include "lockstep/wire/store/records_messages.h"
 
 namespace lockstep::fuzz {
 namespace {

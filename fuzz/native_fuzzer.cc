@@ -69,7 +69,7 @@ void ReadRequest(std::string_view bytes) {
                    wire::native::ReasonOf(event.status()) == "unknown_request");
     return;
   }
-  LOCKSTEP_CHECK(wire::native::IsSessionRequest(kind));
+  LOCKSTEP_CHECK(wire::native::RouteOf(kind) == wire::native::Route::kSession);
   std::visit(
       [](const auto& e) {
         if constexpr (requires { e.caller; }) {

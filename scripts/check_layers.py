@@ -39,7 +39,8 @@ WHAT_IT_IS = {
          "beside domain types",
     TENSORFLOW: "the same of TensorFlow and of jaxlib up to 0.9.2",
     TCPSTORE: "bytes of torch's TCPStore clients ↔ commands and answers",
-    NATIVE: "our own messages: structs, codec (protozero), what they mean to the machines",
+    NATIVE: "our own messages, made from `proto/lockstep`: codec (protozero), what they mean to the "
+            "machines",
     STORE: "records of coordinators, of the dispatcher and of torch's stores ↔ entries of the journal",
     "lockstep/journal": "entries on disk (SQLite) or in memory; one owner, checks",
     "lockstep/runtime": "loop, timers, sockets (standalone Asio)",

@@ -26,8 +26,8 @@ export PYTHONDONTWRITEBYTECODE=1
 export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$setup_root
 
 readonly SETUP_PACKAGES=(
-  # What builds.
-  g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc
+  # What builds; Python's protobuf for what makes the messages.
+  g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc python3-protobuf
   # What the library and the `lockstep` program are made of.
   libabsl-dev libasio-dev libboost-dev libprotozero-dev nlohmann-json3-dev libcli11-dev libspdlog-dev
   libyaml-cpp-dev libxxhash-dev

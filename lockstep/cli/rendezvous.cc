@@ -15,7 +15,8 @@
 #include "lockstep/cli/subcommands.h"
 #include "lockstep/observe/rendezvous_text.h"
 #include "lockstep/wire/native/coordination_messages.h"
-#include "lockstep/wire/native/rendezvous_report.h"
+#include "lockstep/wire/native/rendezvous_keys.h"
+#include "lockstep/wire/native/rendezvous_messages.h"
 
 namespace lockstep::cli {
 namespace {

@@ -170,7 +170,6 @@ class Joining {
         request, CallType::kWait, left(),
         absl::StrCat("all members of job '", options_.job, "' to join"),
         [](native::JoinJobReply reply) { return reply; });
-    call.request.timeout_field = 4;
     call.request.hurry_server = false;  // it answers before the deadline by itself
     return call;
   }
@@ -273,21 +272,19 @@ using Values = std::vector<MemberValue>;
 Typed<Values> BarrierCall(const std::string& id, int64_t counter, const BarrierOptions& options) {
   native::Barrier request = {.id = id, .counter = counter, .members = options.members};
   if (options.value.has_value()) request.value = native::Bytes{*options.value};
-  auto call = MakeTyped<Values>(request, CallType::kWait, options.timeout,
-                                absl::StrCat("barrier '", id, "'"), [](native::BarrierReply reply) {
-                                  Values values;
-                                  for (auto& [member, value] : reply.values) {
-                                    values.push_back({member, std::move(value.data)});
-                                  }
-                                  return values;
-                                });
-  call.request.timeout_field = 3;
-  return call;
+  return MakeTyped<Values>(request, CallType::kWait, options.timeout,
+                           absl::StrCat("barrier '", id, "'"), [](native::BarrierReply reply) {
+                             Values values;
+                             for (auto& [member, value] : reply.values) {
+                               values.push_back({member, std::move(value.data)});
+                             }
+                             return values;
+                           });
 }
 
 Typed<int64_t> AgreeCall(const std::string& name, int64_t counter, int64_t index,
                          const AgreeOptions& options) {
-  auto call = MakeTyped<int64_t>(
+  return MakeTyped<int64_t>(
       native::AgreeOnIndex{
           .name = name,
           .counter = counter,
@@ -296,8 +293,6 @@ Typed<int64_t> AgreeCall(const std::string& name, int64_t counter, int64_t index
           .members = options.members},
       CallType::kWait, options.timeout, absl::StrCat("agreement on an index for '", name, "'"),
       [](const native::AgreeOnIndexReply& reply) { return reply.index; });
-  call.request.timeout_field = 5;
-  return call;
 }
 
 Typed<std::monostate> CancelCall(std::string id, absl::Duration timeout) {

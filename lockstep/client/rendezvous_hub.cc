@@ -19,6 +19,7 @@
 #include "lockstep/transport/spin.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/rendezvous_keys.h"
 
 namespace lockstep::client {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/rendezvous_keys.h"
 
 namespace lockstep::client {
 namespace {

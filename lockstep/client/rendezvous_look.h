@@ -7,7 +7,7 @@
 
 #include "lockstep/client/keys.h"
 #include "lockstep/rendezvous/view.h"
-#include "lockstep/wire/native/rendezvous_report.h"
+#include "lockstep/wire/native/rendezvous_messages.h"
 
 namespace lockstep::client {
 

@@ -24,6 +24,16 @@ struct Typed {
   absl::AnyInvocable<absl::StatusOr<T>(Engine::Answer)> read;
 };
 
+// The field in which the server is told how long the caller waits; 0: the message has none.
+template <class Message>
+constexpr uint32_t TimeoutField() {
+  if constexpr (requires { Message::kTimeoutField; }) {
+    return Message::kTimeoutField;
+  } else {
+    return 0;
+  }
+}
+
 // `convert` turns a decoded reply into the result.
 template <class T, class Message, class Convert>
 Typed<T> MakeTyped(const Message& message, CallType type, absl::Duration timeout, std::string what,
@@ -32,6 +42,7 @@ Typed<T> MakeTyped(const Message& message, CallType type, absl::Duration timeout
   return {.request = {.kind = link::KindOf<Message>::kKind,
                       .type = type,
                       .payload = wire::native::Encode(message),
+                      .timeout_field = TimeoutField<Message>(),
                       .timeout = timeout,
                       .what = std::move(what)},
           .read = [convert = std::move(convert)](Engine::Answer answer) -> absl::StatusOr<T> {

@@ -11,6 +11,7 @@
 #include "lockstep/wire/native/data_chunk.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/kinds.h"
+#include "lockstep/wire/native/unknown_request.h"
 
 namespace lockstep::data {
 namespace {
@@ -122,14 +123,16 @@ ReadService::~ReadService() {
 }
 
 bool ReadService::Takes(link::RequestKind kind) {
-  return kind == native::KindOf<native::ReadSegment>::kKind ||
-         kind == native::KindOf<native::ShareMemory>::kKind;
+  return native::RouteOf(kind) == native::Route::kWorker;
 }
 
 void ReadService::Take(link::Request request, link::Responder responder) {
   if (request.kind == native::KindOf<native::ShareMemory>::kKind) {
     return responder.Answer(
         native::Encode(share_ == nullptr ? native::ShareMemoryReply{} : share_->Open()));
+  }
+  if (request.kind != native::KindOf<native::ReadSegment>::kKind) {
+    return responder.Fail(native::UnknownRequest(request.kind));
   }
   auto ask = native::Decode<native::ReadSegment>(request.payload);
   absl::Status wrong = ask.status();

@@ -8,7 +8,7 @@
 #include "lockstep/runtime/address.h"
 #include "lockstep/runtime/dial.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/native/crew_kinds.h"
+#include "lockstep/wire/native/crew_messages.h"
 
 namespace lockstep::launch {
 namespace {

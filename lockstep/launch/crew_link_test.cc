@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "lockstep/link/testing.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/native/crew_kinds.h"
+#include "lockstep/wire/native/crew_messages.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::launch {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/unknown_request.h"
 
 namespace lockstep::link {
 namespace {
@@ -62,10 +63,7 @@ Server::Handler MakeHandler(NativeService service) {
       default:
         break;
     }
-    responder.Fail(wire::native::WithReason(
-        absl::UnimplementedError(absl::StrFormat(
-            "this server knows no request of kind %d: it is older than the client", request.kind)),
-        "unknown_request"));
+    responder.Fail(wire::native::UnknownRequest(request.kind));
   };
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/wire/native/rendezvous_report.h"
+#include "lockstep/wire/native/rendezvous_messages.h"
 
 namespace lockstep::observe {
 

@@ -8,8 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/native/crew_kinds.h"
+#include "lockstep/wire/native/crew_messages.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/unknown_request.h"
 
 namespace lockstep::server {
 namespace {
@@ -91,14 +92,16 @@ wire::native::PollCrewReply ToReply(const coord::CrewInstruction& told, int64_t 
 
 }  // namespace
 
-bool CrewHost::Takes(link::RequestKind kind) {
-  return kind == KindOf<PollCrew>::kKind || kind == KindOf<wire::native::TellCrew>::kKind;
-}
-
 void CrewHost::Take(const link::Request& request, link::Responder responder) {
   if (stopped_) return responder.Fail(absl::UnavailableError("the server is shutting down"));
-  if (request.kind == KindOf<PollCrew>::kKind) return Poll(request, std::move(responder));
-  TellCrew(request, std::move(responder));
+  switch (request.kind) {
+    case KindOf<PollCrew>::kKind:
+      return Poll(request, std::move(responder));
+    case KindOf<wire::native::TellCrew>::kKind:
+      return TellCrew(request, std::move(responder));
+    default:
+      return responder.Fail(wire::native::UnknownRequest(request.kind));
+  }
 }
 
 CrewHost::One* CrewHost::Find(const std::string& job) {

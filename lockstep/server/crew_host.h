@@ -47,7 +47,7 @@ class CrewHost {
         began_(std::move(began)),
         tell_(std::move(tell)) {}
 
-  static bool Takes(link::RequestKind kind);
+  // Requests of wire::native::Route::kLaunchers.
   void Take(const link::Request& request, link::Responder responder);
   void Cancelled(link::LinkId link, uint64_t id);
   void Ended(link::LinkId link);

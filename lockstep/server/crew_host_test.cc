@@ -8,7 +8,7 @@
 #include "lockstep/link/client.h"
 #include "lockstep/server/server.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/native/crew_kinds.h"
+#include "lockstep/wire/native/crew_messages.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/job_messages.h"
 

@@ -18,6 +18,7 @@
 #include "lockstep/wire/native/data_events.h"
 #include "lockstep/wire/native/data_view.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/unknown_request.h"
 #include "lockstep/wire/store/data_entry.h"
 
 namespace lockstep::server {
@@ -89,11 +90,6 @@ DataHost::~DataHost() {
   }
   changed_.notify_all();
   if (checker_.joinable()) checker_.join();
-}
-
-bool DataHost::Takes(link::RequestKind kind) {
-  return kind >= native::KindOf<native::RegisterDataset>::kKind &&
-         kind <= native::KindOf<native::DataStatus>::kKind;
 }
 
 template <class Message, class Then>
@@ -207,7 +203,7 @@ void DataHost::TakeUp(link::Request request, link::Responder responder) {
               speakers_[link].consumers.erase(key);
             };
           });
-    default:
+    case native::KindOf<native::WorkerPoll>::kKind:
       ++counters_.polls_of_workers;
       return TakeAs<native::WorkerPoll>(request, std::move(responder),
                                         [&](const dispatch::WorkerPoll& poll) {
@@ -216,6 +212,8 @@ void DataHost::TakeUp(link::Request request, link::Responder responder) {
                                             speakers_[link].workers.insert(worker);
                                           };
                                         });
+    default:
+      return responder.Fail(native::UnknownRequest(request.kind));
   }
 }
 

@@ -73,8 +73,7 @@ class DataHost {
   DataHost(const DataHost&) = delete;
   DataHost& operator=(const DataHost&) = delete;
 
-  // Requests of the data service.
-  static bool Takes(link::RequestKind kind);
+  // Requests of wire::native::Route::kDispatcher.
   void Take(link::Request request, link::Responder responder);
   void Cancelled(link::LinkId link, uint64_t id);
   void Ended(link::LinkId link);

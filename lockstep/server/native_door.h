@@ -49,7 +49,7 @@ class NativeDoor {
   // Call ids of native clients are not those of other doors.
   static bool IsNative(CallId call) { return (call.value() & kNativeBit) != 0; }
 
-  // Requests for which wire::native::IsSessionRequest.
+  // Requests of wire::native::Route::kSession.
   void Take(link::Request request, link::Responder responder);
   void Cancelled(link::LinkId link, uint64_t id);
   void Answered(link::LinkId link, uint64_t through);

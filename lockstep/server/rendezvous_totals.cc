@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/rendezvous_keys.h"
 
 namespace lockstep::server {
 namespace {

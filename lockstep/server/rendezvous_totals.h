@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "lockstep/base/time.h"
-#include "lockstep/wire/native/rendezvous_report.h"
+#include "lockstep/wire/native/rendezvous_messages.h"
 
 namespace lockstep::server {
 

@@ -17,11 +17,11 @@
 #include "lockstep/link/client.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/server/server.h"
-#include "lockstep/wire/native/crew_kinds.h"
+#include "lockstep/wire/native/crew_messages.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/store/data_entry.h"
 #include "lockstep/wire/store/entry.h"
-#include "lockstep/wire/store/messages.h"
+#include "lockstep/wire/store/records_messages.h"
 #include "lockstep/wire/store/torch_entry.h"
 #include "proto/compat/xla/coordination_service.grpc.pb.h"
 

@@ -200,6 +200,31 @@ void Server::SayWhatWasThere() {
 
 journal::SnapshotSource Server::Snapshot() const { return SnapshotOf(jobs_, data_); }
 
+// `others` answers requests of the server itself that take nothing but a function.
+void Server::Hand(link::Request request, link::Responder responder,
+                  const link::Server::Handler& others) {
+  switch (wire::native::RouteOf(request.kind)) {
+    case wire::native::Route::kDispatcher:
+      return data_.Take(std::move(request), std::move(responder));
+    case wire::native::Route::kLaunchers:
+      return crews_.Take(request, std::move(responder));
+    case wire::native::Route::kSession:
+      return native_.Take(std::move(request), std::move(responder));
+    case wire::native::Route::kServer:
+    case wire::native::Route::kWorker:
+    case wire::native::Route::kUnspecified:
+      break;
+  }
+  if (request.kind == wire::native::KindOf<wire::native::WatchEvents>::kKind) {
+    return WatchEvents(request, std::move(responder));
+  }
+  if (request.kind == wire::native::KindOf<wire::native::StatusRequest>::kKind) {
+    return TakeStatus(request, held_answers_->Hold(std::move(responder)));
+  }
+  if (request.kind == wire::native::KindOf<wire::native::ProcessReport>::kKind) Reports(request);
+  others(std::move(request), held_answers_->Hold(std::move(responder)));
+}
+
 absl::Status Server::StartLink() {
   if (!options_.insecure_network) {
     absl::Status status = runtime::CheckLoopback(loop_.io(), options_.listen);
@@ -219,21 +244,7 @@ absl::Status Server::StartLink() {
   link::ServerEvents events;
   events.request = [this, others = link::MakeHandler(std::move(service))](
                        link::Request request, link::Responder responder) {
-    if (DataHost::Takes(request.kind)) {
-      return data_.Take(std::move(request), std::move(responder));
-    }
-    if (CrewHost::Takes(request.kind)) return crews_.Take(request, std::move(responder));
-    if (wire::native::IsSessionRequest(request.kind)) {
-      return native_.Take(std::move(request), std::move(responder));
-    }
-    if (request.kind == wire::native::KindOf<wire::native::WatchEvents>::kKind) {
-      return WatchEvents(request, std::move(responder));
-    }
-    if (request.kind == wire::native::KindOf<wire::native::StatusRequest>::kKind) {
-      return TakeStatus(request, held_answers_->Hold(std::move(responder)));
-    }
-    if (request.kind == wire::native::KindOf<wire::native::ProcessReport>::kKind) Reports(request);
-    others(std::move(request), held_answers_->Hold(std::move(responder)));
+    Hand(std::move(request), std::move(responder), others);
   };
   events.cancelled = [this](link::LinkId link, uint64_t id) {
     native_.Cancelled(link, id);

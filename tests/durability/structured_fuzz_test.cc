@@ -27,7 +27,7 @@
 #include "lockstep/link/testing.h"
 #include "lockstep/runtime/address.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/native/crew_kinds.h"
+#include "lockstep/wire/native/crew_messages.h"
 #include "lockstep/wire/native/link_messages.h"
 #include "tests/durability/filler.h"
 #include "tests/durability/server.h"

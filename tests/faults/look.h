@@ -6,7 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "lockstep/client/member.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/native/rendezvous_report.h"
+#include "lockstep/wire/native/rendezvous_keys.h"
+#include "lockstep/wire/native/rendezvous_messages.h"
 
 namespace lockstep::faults {
 

@@ -10,8 +10,8 @@
 #include "lockstep/client/rendezvous.h"
 #include "lockstep/testing/fault_proxy.h"
 #include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/rendezvous_keys.h"
 #include "lockstep/wire/native/rendezvous_messages.h"
-#include "lockstep/wire/native/rendezvous_report.h"
 #include "tests/native/native_testing.h"
 
 namespace lockstep {

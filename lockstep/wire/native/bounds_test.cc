@@ -17,7 +17,6 @@
 #include "lockstep/wire/native/preemption_messages.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/rendezvous_messages.h"
-#include "lockstep/wire/native/rendezvous_report.h"
 
 namespace lockstep::wire::native {
 namespace {

@@ -1,25 +1,25 @@
 // How a message of ours lists its fields. Pure.
 //
-// A message is a plain struct with a name and one list:
+// A message is a plain struct with a name and one list. scripts/generate_messages.py makes it of
+// the contract, proto/lockstep, in the build:
 //
 //   struct StatusRequest {
 //     std::optional<std::string> job;
 //     static constexpr std::string_view kName = "lockstep.v1.StatusRequest";
 //     static constexpr auto Fields() {
-//       return std::make_tuple(Field(1, "job", &StatusRequest::job));
+//       return std::make_tuple(Field(1, "job", &StatusRequest::job, kIdBytes));
 //     }
 //   };
 //
 // Encoding, decoding (codec.h) and printing (json.h) read that list and nothing else. What a field
 // may be: bool, int32_t, int64_t, uint32_t, uint64_t, std::string (UTF-8), Bytes, SharedBytes,
 // BytesView, an enum with `EnumNames`, a message; std::optional of any of them (presence is told
-// apart from the default), std::vector of any of them (repeated; numbers packed). proto/lockstep/v1
-// is the contract; contract_test.cc holds each list against it.
+// apart from the default), std::vector of any of them (repeated; numbers packed).
 //
 // A field states the longest text, the longest list and the range of numbers that the decoder takes
-// (bounds.h). In a message from outside every text, list and number must: `Decode` does not compile
-// without. What our own server answers or wrote needs none, and says so in its struct:
-//   static constexpr bool kFromOurServer = true;
+// (bounds.h; in the contract by the options of proto/lockstep/options.proto). In a message from
+// outside every text, list and number must: `Decode` does not compile without. What our own server
+// answers or wrote needs none: answers to requests, and what says `from_our_server`.
 #pragma once
 
 #include <cstddef>

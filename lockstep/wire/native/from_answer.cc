@@ -165,11 +165,16 @@ struct OwnAnswer {
         .resumed = answer.resumed, .attempt = answer.attempt, .size = answer.size});
   }
   std::string operator()(const coord::Joined& answer) const { return EncodeJoined(answer); }
-  // Success that says nothing; and what only stock clients are told.
-  template <class Other>
-  std::string operator()(const Other&) const {
-    return {};
-  }
+  // Success that says nothing.
+  std::string operator()(const std::monostate&) const { return {}; }
+  // What many callers are told at once: ReplyEncoder has encoded it once for all of them.
+  std::string operator()(const coord::AliveMembers&) const { return {}; }
+  std::string operator()(const coord::JobChanged&) const { return {}; }
+  std::string operator()(const coord::PreemptionChanged&) const { return {}; }
+  // What only stock clients are told.
+  std::string operator()(const coord::Registered&) const { return {}; }
+  std::string operator()(const coord::HeartbeatTaken&) const { return {}; }
+  std::string operator()(const coord::MembersWatched&) const { return {}; }
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "lockstep/wire/native/to_event.h"
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/from_view.h"
+#include "lockstep/wire/native/unknown_request.h"
 
 namespace lockstep::wire::native {
 namespace {
@@ -288,30 +290,28 @@ EventOr Read(std::string_view payload, const RequestContext& from) {
   return Convert(*std::move(request), from);
 }
 
-// The first of these whose kind it is.
-template <class... Requests>
-EventOr ReadOneOf(RequestKind kind, std::string_view payload, const RequestContext& from) {
-  EventOr event =
-      WithReason(absl::UnimplementedError(absl::StrFormat(
-                     "this server knows no request of kind %d: it is older than the client", kind)),
-                 "unknown_request");
-  static_cast<void>(
-      ((kind == KindOf<Requests>::kKind && (event = Read<Requests>(payload, from), true)) || ...));
+// A session is opened by whoever holds the sessions of all jobs.
+template <class Request>
+constexpr bool kBecomesAnEvent = !std::is_same_v<Request, OpenSession>;
+
+template <class... AnyRequest>
+EventOr ReadOneOf(Requests<AnyRequest...>, RequestKind kind, std::string_view payload,
+                  const RequestContext& from) {
+  EventOr event = UnknownRequest(kind);
+  const auto read_as = [&]<class Request>(const KindOf<Request>&) {
+    if constexpr (kBecomesAnEvent<Request>) {
+      if (kind == KindOf<Request>::kKind) event = Read<Request>(payload, from);
+    }
+  };
+  (read_as(KindOf<AnyRequest>()), ...);
   return event;
 }
 
 }  // namespace
 
-bool IsSessionRequest(RequestKind kind) { return kind >= KindOf<OpenSession>::kKind; }
-
 absl::StatusOr<coord::Event> ToEvent(RequestKind kind, std::string_view payload,
                                      const RequestContext& from) {
-  // The most frequent ones first.
-  return ReadOneOf<GetKey, SetKey, Barrier, ReportProgress, IncrementKey, CompareAndSetKey,
-                   WatchKeys, GetKeys, MaxKey, DeleteKey, ListKeys, CancelBarrier, AgreeOnIndex,
-                   GetAliveMembers, JoinJob, LeaveJob, PollForError, ReportError, WatchJob,
-                   CloseSession, WatchPreemption, AnswerFence, ReportSave, NotifyPreemption>(
-      kind, payload, from);
+  return ReadOneOf(SessionRequests(), kind, payload, from);
 }
 
 absl::StatusOr<SessionId> ToSessionId(const Bytes& bytes) {

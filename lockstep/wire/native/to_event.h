@@ -20,10 +20,8 @@ struct RequestContext {
   std::string_view peer;  // where its link comes from
 };
 
-// Whether a request of this kind belongs to a session. All but OpenSession become an event by
-// `ToEvent`; that one names the job first.
-bool IsSessionRequest(RequestKind kind);
-
+// Of all requests of a session but OpenSession, which names the job first.
+//
 // Errors carry a reason: INVALID_ARGUMENT (`invalid_argument`) for bytes that are not the message
 // and for values that no request may have, UNIMPLEMENTED (`unknown_request`) for other kinds. What
 // only the job can judge (members, keys, limits) is judged by the coordinator.

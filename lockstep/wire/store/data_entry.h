@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "lockstep/dispatch/records.h"
-#include "lockstep/wire/store/data_messages.h"
+#include "lockstep/wire/store/data_records_messages.h"
 #include "lockstep/wire/store/entry.h"
 
 namespace lockstep::wire::store {

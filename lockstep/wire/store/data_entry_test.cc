@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/store/messages.h"
+#include "lockstep/wire/store/records_messages.h"
 
 namespace lockstep::wire::store {
 namespace {

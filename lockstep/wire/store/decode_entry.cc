@@ -1,4 +1,3 @@
-#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,7 +7,7 @@
 #include "lockstep/wire/native/utf8.h"
 #include "lockstep/wire/store/data_entry.h"
 #include "lockstep/wire/store/entry.h"
-#include "lockstep/wire/store/messages.h"
+#include "lockstep/wire/store/records_messages.h"
 #include "lockstep/wire/store/torch_entry.h"
 
 namespace lockstep::wire::store {

@@ -4,7 +4,7 @@
 #include "lockstep/base/limits.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/store/entry.h"
-#include "lockstep/wire/store/messages.h"
+#include "lockstep/wire/store/records_messages.h"
 
 namespace lockstep::wire::store {
 namespace {

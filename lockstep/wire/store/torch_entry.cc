@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/store/messages.h"
+#include "lockstep/wire/store/records_messages.h"
 
 namespace lockstep::wire::store {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "lockstep/tcpstore/records.h"
-#include "lockstep/wire/store/torch_messages.h"
+#include "lockstep/wire/store/torch_records_messages.h"
 
 namespace lockstep::wire::store {
 

@@ -1,0 +1,37 @@
+// What a request that travels over a link is, besides its message: which kind, who answers it, and
+// with what. The requests themselves: kinds.h, which is made of proto/lockstep. Pure.
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/wire/native/field.h"
+
+namespace lockstep::wire::native {
+
+// A contract (docs/formats/link.md): a number is never used again.
+using RequestKind = uint32_t;
+
+// Who answers a request: proto/lockstep/options.proto says what each means.
+enum class Route { kUnspecified, kServer, kLaunchers, kSession, kDispatcher, kWorker };
+
+template <RequestKind kNumber, Route kAnsweredBy, class ReplyMessage, class RequestMessage>
+struct Kind {
+  static_assert(StatesItsBounds<RequestMessage>(),
+                "state a bound for each text, list and number (proto/lockstep/options.proto)");
+  static constexpr RequestKind kKind = kNumber;
+  static constexpr Route kRoute = kAnsweredBy;
+  using Reply = ReplyMessage;
+};
+
+// The kind of a request.
+template <class RequestMessage>
+struct KindOf;
+
+// The answer is no message of fields (data_chunk.h).
+struct RawReply {};
+
+// A list of requests.
+template <class... RequestMessages>
+struct Requests {};
+
+}  // namespace lockstep::wire::native
