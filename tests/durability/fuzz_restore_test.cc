@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "lockstep/coord/coordinator.h"
+#include "lockstep/wire/native/kinds.h"
 #include "lockstep/wire/native/to_event.h"
 #include "lockstep/wire/store/entry.h"
 #include "tests/durability/filler.h"
@@ -22,12 +22,6 @@ namespace {
 constexpr int64_t kEventsByDefault = 200'000;
 constexpr int64_t kEventsOfJob = 4000;
 constexpr int32_t kSize = 4;
-
-using Requests =
-    std::tuple<CloseSession, JoinJob, LeaveJob, ReportProgress, PollForError, ReportError, WatchJob,
-               Barrier, CancelBarrier, AgreeOnIndex, GetAliveMembers, GetKey, GetKeys, SetKey,
-               CompareAndSetKey, IncrementKey, MaxKey, DeleteKey, ListKeys, WatchKeys,
-               NotifyPreemption, WatchPreemption, AnswerFence, ReportSave>;
 
 class Job {
  public:
@@ -132,9 +126,9 @@ class Job {
 
   void Ask() {
     using One = void (*)(Job&);
-    static const std::vector<One> kAll = []<class... Rs>(std::tuple<Rs...>*) {
-      return std::vector<One>{&AskOne<Rs>...};
-    }(static_cast<Requests*>(nullptr));
+    static const std::vector<One> kAll = []<class... AnyRequest>(Requests<AnyRequest...>) {
+      return std::vector<One>{&AskOne<AnyRequest>...};
+    }(SessionRequests());
     if (filler_.Below(6) == 0) return AskOne<JoinJob>(*this);
     kAll[filler_.Below(kAll.size())](*this);
   }
