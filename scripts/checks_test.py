@@ -1,14 +1,55 @@
 #!/usr/bin/python3
 """The lints find what they are for: each is shown a breach."""
 
+import pathlib
+import tempfile
 import unittest
 
+import check_contract
 import check_docs
 import check_layers
 import check_rows
 import check_sizes
 import check_wheel
 import run_tests
+
+
+class CheckContract(unittest.TestCase):
+    def test_a_number_keeps_its_meaning(self):
+        kept = {"v1.Label 1": "name string", "v1.Label 2": "value string", "kind 1": "Status"}
+        self.assertEqual(list(check_contract.compare(kept, kept)), [])
+        now = {"v1.Label 1": "name bytes", "v1.Label 3": "value string", "kind 1": "Status"}
+        self.assertEqual(list(check_contract.compare(kept, now)), [
+            "v1.Label 1 was 'name string' and is 'name bytes'",
+            "v1.Label 2 was 'value string' and is gone",
+            "v1.Label 3 is new: scripts/check_contract.py --write"])
+
+    def test_the_page_of_the_link_lists_the_kinds(self):
+        page = "| 1 | `Status` | `StatusReply` |\n| 2 | `Old`, to a worker | raw |\n"
+        self.assertEqual(list(check_contract.compare_with_page({1: "Status", 2: "New"}, page)), [
+            "docs/formats/link.md: kind 2 is Old, in the contract New"])
+
+    def test_what_the_bytes_depend_on_is_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            proto = pathlib.Path(folder)
+            (proto / "lockstep").mkdir()
+            options = check_contract.ROOT / "proto" / "lockstep" / "options.proto"
+            (proto / "lockstep" / "options.proto").write_text(options.read_text())
+            (proto / "lockstep" / "trial.proto").write_text("""
+                syntax = "proto3";
+                package lockstep.v1;
+                import "lockstep/options.proto";
+                enum Colour { COLOUR_UNSPECIFIED = 0; }
+                message Ask {
+                  option (request) = {kind: 7, route: SERVER};
+                  repeated int32 members = 2;
+                  optional Colour colour = 3;
+                }""")
+            self.assertEqual(dict(check_contract.promises(check_contract.describe(proto))), {
+                "lockstep.v1.Ask 2": "members repeated int32",
+                "lockstep.v1.Ask 3": "colour optional .lockstep.v1.Colour",
+                "lockstep.v1.Colour 0": "COLOUR_UNSPECIFIED",
+                "kind 7": "Ask"})
 
 
 class CheckLayers(unittest.TestCase):
