@@ -5,8 +5,8 @@ set(LOCKSTEP_V1_PROTOS coordination crew data data_service data_status job link 
                        rendezvous status)
 set(LOCKSTEP_STORE_PROTOS data_records records torch_records)
 
-# Debian's, which has google.protobuf by way of the package python3-protobuf. Isolated (-I): a build
-# of the wheel hides the system's packages from Python by PYTHONPATH.
+# Debian's Python, to which python3-protobuf adds google.protobuf. Isolated (-I): a build of the
+# wheel sets PYTHONPATH, which hides the system's packages.
 find_program(LOCKSTEP_GENERATOR_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_program(LOCKSTEP_GENERATOR_PYTHON NAMES python3 REQUIRED)
 execute_process(COMMAND ${LOCKSTEP_GENERATOR_PYTHON} -I -c "import google.protobuf"
@@ -43,7 +43,7 @@ add_custom_command(
   VERBATIM)
 add_custom_target(lockstep_messages DEPENDS ${headers})
 
-# lockstep_protobuf_library(NAME PROTO...): protobuf's own classes of them. For tests alone.
+# lockstep_protobuf_library(NAME PROTO...): protobuf's own classes for each PROTO. For tests only.
 function(lockstep_protobuf_library name)
   set(generated_dir ${CMAKE_CURRENT_BINARY_DIR}/generated)
   set(made)

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Checks that no number of the contract, proto/lockstep, means something else than it did.
+"""Checks that no number in the contract, proto/lockstep, has changed its meaning.
 
 Structs, codec and protobuf's classes are all made of the .proto, so no test of theirs sees that a
-field has got another number or type. proto/lockstep/numbers.txt keeps what was promised: each field,
+field's number or type has changed. proto/lockstep/numbers.txt keeps what was promised: each field,
 value of an enum and kind of request. Programs and state directories of every version hold to it.
 
 With --write, adds what is new. It removes and changes nothing: whoever retires a number takes its

@@ -4,8 +4,8 @@
 With one include root the compiler cannot check it: every header can be found from everywhere. Prints
 `file:line: ...` for each breach.
 
-The table of folders in ARCHITECTURE.md is made of the ones below; `check_layers.py --write` makes it
-anew.
+The table of folders in ARCHITECTURE.md is generated from the ones below: `check_layers.py --write`
+rewrites it.
 """
 
 import pathlib
@@ -281,7 +281,7 @@ def check_architecture():
         return
     text = ARCHITECTURE.read_text()
     if with_layers(text) != text:
-        yield "ARCHITECTURE.md: its table of folders is old: scripts/check_layers.py --write"
+        yield "ARCHITECTURE.md: its table of folders is out of date: run scripts/check_layers.py --write"
 
 
 def main():

@@ -10,8 +10,8 @@ The build does that (cmake/LockstepMessages.cmake). Of each file STEM.proto come
                       fields that codec.h reads; the enums and their names; what requests are (KindOf)
     STEM_pairs.h      for tests: each struct beside protobuf's class
 
-and of all requests one more, kinds.h: who answers which. What a message says of itself besides its
-fields stands in options of it and of its fields: proto/lockstep/options.proto.
+and all requests together become one more, kinds.h: who answers which. What a message says besides
+its fields is in its options and those of its fields: proto/lockstep/options.proto.
 
 A file is written only when it changes, so that nothing is compiled again without need.
 """
@@ -54,8 +54,8 @@ def class_of(descriptor, pool):
 
 
 class Options:
-    """Our options of a message or field. protoc leaves them as fields that nobody knows; here they
-    are read again by somebody who does."""
+    """Our options of a message or field. descriptor_pb2 has them as unknown fields; here they
+    are parsed again with their definitions."""
 
     def __init__(self, files):
         pool = descriptor_pool.DescriptorPool()
@@ -305,7 +305,7 @@ class Header:
                 raise ContractError(f"{self.file.name}: {name} holds itself")
             doing.append(name)
             for field in getattr(parts[name][0], "field", ()):
-                # A list may be of its own kind.
+                # A message may hold a list of its own type.
                 if field.type_name and not (field.label == F.LABEL_REPEATED
                                             and short(field.type_name) == name):
                     add(short(field.type_name))
