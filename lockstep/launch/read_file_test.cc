@@ -55,9 +55,13 @@ TEST(ReadFileTest, Finding20_ProcessesThatStartMeanwhileInheritNothing) {
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   std::string said;
   std::thread reader([&] { said = ReadErrorFile(path); });
-  // Opens when the reader has.
+  // Returns when the reader is at the pipe, which can be before the reader's descriptor is in the table.
   runtime::UniqueFd writer(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  const Descriptors found = Of(path);
+  Descriptors found = Of(path);
+  for (int look = 0; look < 10'000 && found.open < 2; ++look) {
+    std::this_thread::yield();
+    found = Of(path);
+  }
   EXPECT_EQ(found.open, 2);
   EXPECT_EQ(found.inherited, 0);
   const std::string json = R"({"message": "late"})";
