@@ -55,6 +55,8 @@ class FairnessTest : public ::testing::Test {
   void SetUp() override {
     ServerOptions options;
     options.listen = {.host = "127.0.0.1", .port = 0};
+    // A raw client sends no ping while it decodes the answer about 65,536 members.
+    options.link.silence_timeout = kPatience;
     auto server = Server::Start(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
