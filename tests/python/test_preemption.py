@@ -274,7 +274,9 @@ def test_a_source_of_the_members_tells_the_job(crowd, tmp_path):
         with first.preemption() as preemption:
             told = threading.Event()
             preemption.on_notice(lambda notice: told.set() if notice.id else None)
-            (tmp_path / "notice").write_text("1h")
+            # Renamed into place: a look between creation and content would see no time.
+            (tmp_path / "written").write_text("1h")
+            (tmp_path / "written").rename(tmp_path / "notice")
             assert told.wait(LIMIT_S)
             notice = preemption.notice()
             assert notice.subjects == (0, 1) and set(notice.sources) == {"file"}
