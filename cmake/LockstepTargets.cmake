@@ -6,6 +6,10 @@ target_include_directories(lockstep_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(lockstep_flags INTERFACE
   -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
   -Werror)
+# LOCKSTEP_DCHECK (lockstep/base/check.h): the invariants of whole tables.
+if(LOCKSTEP_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL Debug)
+  target_compile_definitions(lockstep_flags INTERFACE LOCKSTEP_CHECK_INVARIANTS)
+endif()
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_flags INTERFACE
     -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -14,6 +14,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 #include "lockstep/sim/native_simulation.h"
 #include "lockstep/sim/preemption_simulation.h"
 #include "lockstep/sim/data_sim.h"
@@ -288,6 +289,7 @@ int RunManyData(const Seeds& seeds) {
 }
 
 int Main(int argc, char** argv) {
+  CheckInvariants();
   CLI::App app("Tries seeds of faults on the coordinator under a virtual clock.");
   Seeds seeds;
   uint64_t seed = 0;
