@@ -5,6 +5,7 @@ import pathlib
 import tempfile
 import unittest
 
+import check_classes
 import check_contract
 import check_docs
 import check_layers
@@ -12,6 +13,55 @@ import check_rows
 import check_sizes
 import check_wheel
 import run_tests
+
+
+class CheckClasses(unittest.TestCase):
+    SOURCE = """
+        // class Comment { int a_; };
+        template <typename T>
+        class ABSL_SCOPED Table final : public Base<T, 3> {
+         public:
+          explicit Table(int size) : size_(size), names_{} {}
+          ~Table();
+          bool operator==(const Table& other) const = default;
+          void Add(std::pair<int, std::function<void(int)>> entry);
+          void Add(int a, int b = Default(3));
+          std::optional<int> Find(int key) const { return map_.at(key); }
+          friend void swap(Table& a, Table& b);
+          static int Count();
+         private:
+          struct Entry {
+            int first = 0;
+            std::string second{"a"};
+          };
+          static constexpr int kMax = 4;
+          const int size_, other_ = 3;
+          std::map<int, std::function<void(int)>> map_ ABSL_GUARDED_BY(mutex_);
+          std::vector<int> names_{1, 2};
+          std::function<void(int)> done_;
+        };
+        enum class Colour { kRed };
+    """
+
+    def test_counts_names_of_methods_and_data_members(self):
+        table, entry = check_classes.classes(self.SOURCE, "table.h")
+        self.assertEqual((table.name, table.methods), ("Table", {"Add", "Find", "Count"}))
+        self.assertEqual(table.members, ["size_", "other_", "map_", "names_", "done_"])
+        self.assertEqual((entry.name, entry.members), ("Table::Entry", ["first", "second"]))
+        self.assertTrue(entry.is_record)
+        self.assertFalse(table.is_record)
+
+    def test_a_large_class_needs_an_entry_that_only_shrinks(self):
+        large = check_classes.Class("Large", "a.h", 3, False, True,
+                                    {f"f{i}" for i in range(26)}, ["a_"])
+        def problems(exceptions):
+            return [p.split("; ")[-1] for p in check_classes.check([large], exceptions)]
+        self.assertEqual(problems({}), ["at most 25 and 12: split it by what it is for"])
+        self.assertEqual(problems({"Large": (26, 1)}), [])
+        self.assertEqual(problems({"Large": (25, 1)}),
+                         ["scripts/large_classes.txt allows 25 and 1, no more"])
+        self.assertIn("lower its figures", problems({"Large": (27, 1)})[0])
+        self.assertIn("delete its line", problems({"Large": (26, 1), "Gone": (30, 1)})[0])
 
 
 class CheckContract(unittest.TestCase):
