@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 LINE_CHARACTERS_MAX = 110  # clang-format aims at 100 and cannot break everything
-FOLDERS = ["lockstep", "bench", "examples", "fuzz", "proto", "scripts", "tests", "cmake"]
+FOLDERS = ["lockstep", "python", "bench", "examples", "fuzz", "proto", "scripts", "tests", "cmake"]
 SUFFIXES = {".h", ".cc", ".py", ".sh", ".proto", ".cmake"}
 
 # "path:function": why it may be longer.
