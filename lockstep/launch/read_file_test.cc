@@ -55,7 +55,8 @@ TEST(ReadFileTest, Finding20_ProcessesThatStartMeanwhileInheritNothing) {
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   std::string said;
   std::thread reader([&] { said = ReadErrorFile(path); });
-  // Returns when the reader is at the pipe, which can be before the reader's descriptor is in the table.
+  // Returns when the reader is at the pipe, which can be before the reader's descriptor is in the
+  // table.
   runtime::UniqueFd writer(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   Descriptors found = Of(path);
   for (int look = 0; look < 10'000 && found.open < 2; ++look) {

@@ -70,8 +70,7 @@ TEST(WhyProcesses, WhomTheRunGoesOnWithoutIsNoTrouble) {
 TEST(WhyProcesses, OfWhomNoLauncherTellsAnyMoreNobodyKnowsWhetherTheyRun) {
   const Diagnosis out = Diagnose(StockJob(), {Look{.silent = {0, 1, 3}}});
   EXPECT_EQ(out.verdict, Verdict::kWaiting);
-  EXPECT_EQ(out.summary,
-            "no launcher tells of task/0-1,3, whose processes ran when one told last");
+  EXPECT_EQ(out.summary, "no launcher tells of task/0-1,3, whose processes ran when one told last");
   EXPECT_THAT(out.places, ElementsAre("now: " + out.summary));
   EXPECT_THAT(out.advice, ElementsAre(HasSubstr("is still there on their hosts")));
   EXPECT_THAT(out.suspects, IsEmpty());

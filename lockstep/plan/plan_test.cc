@@ -238,8 +238,8 @@ TEST(Spec, TextGoesBothWays) {
 }
 
 TEST(Plan, PlacesStayInTheSourceWhateverIsSkipped) {
-  for (const int64_t count : {std::numeric_limits<int64_t>::max(),
-                              std::numeric_limits<int64_t>::max() - 1, int64_t{7}}) {
+  for (const int64_t count :
+       {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max() - 1, int64_t{7}}) {
     Builder builder;
     builder.Range(10).Count("repeat", -1).Count("skip", count);
     const Plan plan = MustMake(builder);

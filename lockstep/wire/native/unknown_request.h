@@ -10,10 +10,9 @@ namespace lockstep::wire::native {
 
 // UNIMPLEMENTED, `unknown_request`.
 inline absl::Status UnknownRequest(RequestKind kind) {
-  return WithReason(
-      absl::UnimplementedError(absl::StrCat("this server knows no request of kind ", kind,
-                                            ": it is older than the client")),
-      "unknown_request");
+  return WithReason(absl::UnimplementedError(absl::StrCat("this server knows no request of kind ",
+                                                          kind, ": it is older than the client")),
+                    "unknown_request");
 }
 
 }  // namespace lockstep::wire::native
