@@ -4,8 +4,15 @@
 add_library(lockstep_flags INTERFACE)
 target_include_directories(lockstep_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(lockstep_flags INTERFACE
-  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
+  -Wall -Wextra -Wnon-virtual-dtor -Wold-style-cast -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
   -Werror)
+if(LOCKSTEP_UNITY)
+  # Without the warnings that are about the other sources compiled together with one.
+  target_compile_options(lockstep_flags INTERFACE
+    -Wshadow=local -Wno-subobject-linkage -Wno-maybe-uninitialized)
+else()
+  target_compile_options(lockstep_flags INTERFACE -Wshadow)
+endif()
 # LOCKSTEP_DCHECK (lockstep/base/check.h): the invariants of whole tables.
 if(LOCKSTEP_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL Debug)
   target_compile_definitions(lockstep_flags INTERFACE LOCKSTEP_CHECK_INVARIANTS)
@@ -24,6 +31,7 @@ function(lockstep_library name)
     target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE $<BUILD_INTERFACE:lockstep_flags>)
     target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
     # Nobody gets at our insides through a shared object that they are linked into.
+    lockstep_together(${name} ${arg_SOURCES})
     set_target_properties(${name} PROPERTIES
       CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   else()
@@ -41,6 +49,7 @@ function(lockstep_program name)
     target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/lockstep/testing/tsan_suppressions.cc)
   endif()
   target_link_libraries(${name} PRIVATE ${arg_DEPS} lockstep_flags)
+  lockstep_together(${name} ${arg_SOURCES})
 endfunction()
 
 # lockstep_test(NAME LABEL unit|sim|adapter SOURCES a_test.cc ... DEPS lib ...)

@@ -13,6 +13,7 @@ import check_rows
 import check_sizes
 import check_wheel
 import run_tests
+import unity_groups
 
 
 class CheckClasses(unittest.TestCase):
@@ -262,6 +263,40 @@ class RunTests(unittest.TestCase):
         tally = run_tests.run_command_test(test, "self", [], {})
         self.assertEqual(len(tally.failures), 1)
         self.assertIn("did not end within", tally.failures[0][0])
+
+
+class UnityGroups(unittest.TestCase):
+    def test_what_a_source_declares_for_itself_is_found(self):
+        self.assertEqual(unity_groups.local_names("""
+            #define TRIAL(x) x
+            namespace lockstep { using testing::Harness; using testing::_;
+            struct Shared { int member; };
+            int Exported(int a) { int inner = 1; return inner; }
+            namespace {
+            constexpr int kMax = 3;
+            struct Row { int number = 0; };
+            std::map<std::string, int> Table(const Row& row, std::function<void(int)> f = {}) { return {}; }
+            template <typename T> T Doubled(T t) { return t; }
+            enum class Colour { kRed };
+            using Clock = int;
+            TEST_F(Suite, Case) { int inside = 1; }
+            }  // namespace
+            static int Hidden() { return 1; }
+            void Shared::Method() {}
+            }"""), {"#TRIAL", "testing::Harness", "testing::_", "kMax", "Row", "Table", "Doubled",
+                    "Colour", "Clock", "Suite.Case", "Hidden"})
+
+    def test_sources_with_one_name_for_two_things_are_kept_apart(self):
+        self.assertEqual(unity_groups.grouped([("a", {"x"}, 9), ("b", {"x"}, 9), ("c", {"n::x"}, 9),
+                                               ("d", {"n::x"}, 9), ("e", {"y"}, 9)]),
+                         [["a", "e"], ["b"], ["c", "d"]])
+
+    def test_a_group_has_a_size(self):
+        many = [(str(n), set(), 10) for n in range(unity_groups.GROUP_SOURCES_MAX + 1)]
+        self.assertEqual([len(group) for group in unity_groups.grouped(many)],
+                         [unity_groups.GROUP_SOURCES_MAX, 1])
+        long = [(str(n), set(), unity_groups.GROUP_LINES_MAX) for n in range(2)]
+        self.assertEqual(unity_groups.grouped(long), [["0"], ["1"]])
 
 
 if __name__ == "__main__":
