@@ -12,15 +12,18 @@ if ! command -v /usr/bin/clang-format-14 >/dev/null; then
 fi
 mapfile -t files < <(git ls-files '*.h' '*.cc')
 if [ "${1:-}" = --check ]; then
-  differing=0
-  for file in "${files[@]}"; do
-    if ! /usr/bin/clang-format-14 "$file" | cmp -s - "$file"; then
-      printf '%s\n' "$file"
-      differing=$((differing + 1))
-    fi
-  done
-  printf '%d files, %d to format\n' "${#files[@]}" "$differing"
-  [ "$differing" -eq 0 ]
+  differs() {
+    local file
+    for file in "$@"; do
+      /usr/bin/clang-format-14 "$file" | cmp -s - "$file" || printf '%s\n' "$file"
+    done
+  }
+  export -f differs
+  mapfile -t differing < <(printf '%s\0' "${files[@]}" |
+    xargs -0 -n 40 -P "$(nproc)" bash -c 'differs "$@"' differs)
+  [ ${#differing[@]} -eq 0 ] || printf '%s\n' "${differing[@]}"
+  printf '%d files, %d to format\n' "${#files[@]}" "${#differing[@]}"
+  [ ${#files[@]} -gt 0 ] && [ ${#differing[@]} -eq 0 ]
 else
   /usr/bin/clang-format-14 -i "${files[@]}"
 fi

@@ -9,6 +9,7 @@
 #   scripts/setup.sh jax-versions  build/peers/jax-0.10.0, -0.10.1: further stock JAX for scripts/soak.sh
 #   scripts/setup.sh frameworks    build/peers/frameworks: torch, tensorflow and jax in one environment
 #   scripts/setup.sh transfers     peers of bench/rendezvous: UCX and Open MPI
+#   scripts/setup.sh linters       clang-format, for the lints of scripts/test.sh
 #   scripts/setup.sh schedulers    Open MPI and Slurm, for tests/e2e/test_run_schedulers.py
 #   scripts/setup.sh loaders       build/peers/loaders: peers of bench/data: torch, tensorflow and grain
 #   scripts/setup.sh build PRESET [TARGET...]
@@ -50,6 +51,9 @@ readonly SETUP_TRANSFER_PACKAGES=(ucx-utils openmpi-bin libopenmpi-dev)
 
 # Real schedulers, by which tests/e2e/test_run_schedulers.py starts `lockstep run`.
 readonly SETUP_SCHEDULER_PACKAGES=(openmpi-bin slurmctld slurmd slurm-client munge)
+
+# What scripts/test.sh looks at the sources with.
+readonly SETUP_LINT_PACKAGES=(clang-format)
 
 setup_say() { printf '%s\n' "$*"; }
 
@@ -224,6 +228,7 @@ setup_main() {
     jax-versions) setup_jax_versions ;;
     frameworks) setup_frameworks ;;
     loaders) setup_loaders ;;
+    linters) setup_packages "${SETUP_LINT_PACKAGES[@]}" ;;
     schedulers) setup_packages "${SETUP_SCHEDULER_PACKAGES[@]}" ;;
     transfers) setup_packages "${SETUP_TRANSFER_PACKAGES[@]}" ;;
     build) shift; setup_build "${@:-release}" ;;
