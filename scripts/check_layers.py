@@ -28,16 +28,16 @@ TABLE_ENDS = "<!-- End of the table. -->"
 # include.
 WHAT_IT_IS = {
     "lockstep/base": "ids, time, checks, limits, names of types",
-    "lockstep/coord": "the machines of coordination",
-    "lockstep/tcpstore": "the store of torch's clients: keys, queues, who waits for what",
+    "lockstep/coord": "the machines that coordinate a job",
+    "lockstep/tcpstore": "the store of torch's clients: keys, queues, waits",
     "lockstep/dispatch": "the machines of the data service: the dispatcher's and a consumer's",
-    "lockstep/rendezvous": "keys, values and steps between members: who waits for what",
+    "lockstep/rendezvous": "keys, values and steps between members, and their waits",
     "lockstep/plan": "what a dataset is, and which record stands at which position",
     "lockstep/config": "options, each declared once: flag, variable, file",
     STOCK: "what both families of stock clients share: errors, most answers, what a family is",
     XLA: "bytes of jaxlib 0.10 and later ↔ events and replies; with the next, the only libprotobuf "
          "beside domain types",
-    TENSORFLOW: "the same of TensorFlow and of jaxlib up to 0.9.2",
+    TENSORFLOW: "the same for TensorFlow and jaxlib up to 0.9.2",
     TCPSTORE: "bytes of torch's TCPStore clients ↔ commands and answers",
     NATIVE: "our own messages, made from `proto/lockstep`: codec (protozero), what they mean to the "
             "machines",
@@ -45,18 +45,18 @@ WHAT_IT_IS = {
     "lockstep/journal": "entries on disk (SQLite) or in memory; one owner, checks",
     "lockstep/runtime": "loop, timers, sockets (standalone Asio)",
     "lockstep/engine": "runs a segment of a dataset: sources, operators, Python functions in "
-                       "processes of their own; frames",
+                       "separate processes; frames",
     "lockstep/link": "one framed connection between two programs of ours",
     "lockstep/observe": "status → table, JSON, sentences (`why`); the log of events",
-    "lockstep/preempt": "who tells that this host will die: signals, files, clouds, schedulers; HTTP "
-                        "(Beast); TLS only in a library of its own",
+    "lockstep/preempt": "what announces the death of this host: signals, files, clouds, schedulers; HTTP "
+                        "(Beast); TLS only in a separate library",
     "lockstep/transport": "moves values between processes: shared memory, sockets",
     "lockstep/data": "the data worker: its segments, what it shares with consumers on its host",
     "lockstep/client": "the public C++ API: members, keys, sessions that outlive links, data readers; "
-                       "what sources of notices learn",
-    "lockstep/launch": "starts processes and sees them to their end",
+                       "what sources of notices report",
+    "lockstep/launch": "starts processes and supervises them to their end",
     "lockstep/net": "doors for stock clients; the only gRPC",
-    "lockstep/server": "puts all of it together; no decision about a protocol",
+    "lockstep/server": "puts everything together; decides nothing about a protocol",
     "lockstep/cli": "the program `lockstep`, one file a subcommand; no gRPC, no libprotobuf",
     "lockstep/sim": "tests only: simulations of the machines",
     "lockstep/testing": "tests only: what tests of several folders share",
