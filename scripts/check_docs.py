@@ -3,7 +3,8 @@
 
 Every file or folder that a document names exists; links between documents lead somewhere, to a
 heading where they name one; the reasons in docs/errors.md and docs/formats/link.md are those that
-the code can give, each once in a table, and each is named by a test.
+the code can give, each once in a table, and each is named by a test. Prose is wrapped at 100
+columns.
 """
 
 import collections
@@ -23,6 +24,11 @@ NAMED = re.compile(r"(?<![\w./-])((?:%s)/[\w./{},*-]*[\w}*/])" %
                    "|".join(re.escape(t) for t in TOP))
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 FENCE = re.compile(r"^\s*```")
+# What a program writes into a document, between marks.
+MADE = re.compile(r"^<!-- .*: (begin|end) -->$")
+# What a line cannot be broken in: code and links.
+WHOLE = re.compile(r"`[^`]*`|\[[^\]]*\]\([^)]*\)")
+COLUMNS = 100
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
 # Of a heading's text: its links, of which the words stay, and what an anchor has not.
 LINKED = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -87,6 +93,27 @@ def check_names(path):
         for target, anchor in LINK.findall(line):
             if problem := check_link(path, target, anchor):
                 yield f"{document}:{number}: {problem}"
+
+
+def wide_lines(text):
+    """The numbers of lines of prose to break; code, tables and what a program wrote may be wide."""
+    fenced = made = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if mark := MADE.match(line):
+            made = mark.group(1) == "begin"
+        if FENCE.match(line):
+            fenced = not fenced
+        if fenced or made or len(line) <= COLUMNS or line.lstrip().startswith(("|", "#")):
+            continue
+        whole = WHOLE.sub(lambda span: "x" * len(span.group()), line).strip()
+        if " " in whole:
+            yield number
+
+
+def check_width(path):
+    document = path.relative_to(ROOT).as_posix()
+    for number in wide_lines(path.read_text()):
+        yield f"{document}:{number}: wrap prose at {COLUMNS} columns"
 
 
 def arguments_at(text, begin):
@@ -174,6 +201,7 @@ def check_reasons():
 def main():
     files = documents()
     problems = [p for path in files if path.name not in HISTORY for p in check_names(path)]
+    problems += [p for path in files for p in check_width(path)]
     problems += check_reasons()
     for problem in problems:
         print(problem)

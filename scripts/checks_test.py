@@ -195,6 +195,12 @@ class CheckDocs(unittest.TestCase):
                                ("docs/none.md", "")):
             self.assertIn("leads nowhere", check_docs.check_link(readme, target, anchor))
 
+    def test_prose_is_wrapped_and_what_programs_read_or_write_is_not(self):
+        wide, mark = "word " * 21, "<!-- bench: {} -->"
+        text = "\n".join([wide, f"| {wide} |", "```", wide, "```", mark.format("begin"), wide,
+                          mark.format("end"), f"`{wide}`", f"- see `{wide}`", f"  [{wide}](a.md)"])
+        self.assertEqual(list(check_docs.wide_lines(text)), [1, 10])
+
     def test_reasons_are_found_where_they_are_given(self):
         text = '''return WithReason(absl::NotFoundError(absl::StrCat("no (", x)), "unknown_job");
                   link.Close(absl::OkStatus(), "protocol"); return {Refused{.reason = "version"}};
