@@ -1,4 +1,4 @@
-"""Arrays by the names of their types: NumPy's own, and those that ml_dtypes brings."""
+"""Arrays by the names of their types: NumPy's own, and those of ml_dtypes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockstep._types import whole
 def as_bytes(value: Any) -> tuple[Any, str, tuple[int, ...]] | None:
     """(bytes, name of the type, shape) of a NumPy array whose type only ml_dtypes knows, else None.
 
-    Called by the extension for what neither the buffer protocol nor DLPack can tell.
+    The extension calls it for what neither the buffer protocol nor DLPack can describe.
     """
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(value, (numpy.ndarray, numpy.generic)):
@@ -26,14 +26,17 @@ def as_bytes(value: Any) -> tuple[Any, str, tuple[int, ...]] | None:
 
 
 def to_numpy(tensor: Any) -> Any:
-    """The memory of a tensor as a numpy.ndarray. Called by the extension."""
+    """The memory of a tensor as a numpy.ndarray. The extension calls it."""
     array, dtype = _numpy_of(tensor.dtype)
     return array(tensor.shape, dtype, buffer=tensor)
 
 
 @functools.lru_cache(maxsize=64)
 def _numpy_of(name: str) -> tuple[Any, Any]:
-    """NumPy's class of arrays, and its type of this name. To look both up takes longer than the rest."""
+    """NumPy's class of arrays, and its type of this name.
+
+    Looking both up takes longer than the rest.
+    """
     numpy: Any = importlib.import_module("numpy")
     return numpy.ndarray, _numpy_type(numpy, name)
 
@@ -54,7 +57,7 @@ def _numpy_type(numpy: Any, name: str) -> Any:
 
 
 def type_name(dtype: Any) -> str:
-    """The name of a type that was given as a name, or as NumPy, ml_dtypes, JAX or torch have it."""
+    """The name of a type given as a name, or as NumPy, ml_dtypes, JAX or torch have it."""
     if isinstance(dtype, str):
         return dtype
     if getattr(dtype, "isnative", True) is False:
@@ -71,7 +74,7 @@ def type_name(dtype: Any) -> str:
 
 
 def extents(shape: int | Iterable[int]) -> list[int]:
-    """A shape, as the extension takes it."""
+    """A shape in the extension's form."""
     if isinstance(shape, (str, bytes)):
         raise TypeError(f"a shape is whole numbers, such as (3, 4), not {type(shape).__name__}")
     listed = [whole(one, "an extent") for one in shape] if isinstance(shape, Iterable) else [

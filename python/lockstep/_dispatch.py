@@ -1,8 +1,8 @@
-"""The Python threads that results and callbacks arrive on, and the ends: of a fork, of the interpreter.
+"""The Python threads on which results and callbacks arrive; what a fork and an exit end.
 
-The extension's own threads never take the GIL. What they have to tell is fetched here, by a daemon
-thread that is started with the first callback or asynchronous call. It wakes asyncio's loops itself
-and passes callbacks on to a second one, so that a callback that waits holds up callbacks only.
+The extension's own threads never take the GIL. A daemon thread here fetches what they report; it
+starts with the first callback or asynchronous call. It wakes asyncio's loops itself and passes
+callbacks on to a second thread, so that a callback that waits holds up only callbacks.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _call(handler: Handler, value: Any, error: Error | None) -> None:
 
 _dispatcher = _Dispatcher()
 _open: weakref.WeakSet[Closes] = weakref.WeakSet()
-#: Watches that call back: they go on until they are closed, also when nobody holds them.
+#: Watches with callbacks: they run until they are closed, even without another reference.
 _held: set[Closes] = set()
 
 
@@ -129,8 +129,8 @@ def close_at_exit(what: Closes) -> None:
 async def result_of(start: Callable[..., Any], *arguments: Any) -> Any:
     """Begins an asynchronous call of the extension and waits for its result, in asyncio.
 
-    When the task is cancelled, so is the call, and it has ended when the task does: what it waited at
-    may be waited at again.
+    If the task is cancelled, so is the call, and it has ended when the task does: the same barrier
+    or name may be waited at again.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()

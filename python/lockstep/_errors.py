@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Error(Exception):
-    """A call failed. The base of all errors that come from Lockstep.
+    """A call failed. The base of all errors from Lockstep.
 
     `str(error)` says what, who, since when and what to do next; programs test `reason`.
     """
@@ -19,7 +19,7 @@ class Error(Exception):
     def __init__(self, message: str = "", reason: str = "",
                  details: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
-        #: What str() gives.
+        #: The result of str().
         self.message = message
         #: Why, in one stable word; docs/errors.md lists them.
         self.reason = reason or self.code.lower()
@@ -28,7 +28,7 @@ class Error(Exception):
 
     @property
     def member(self) -> int | None:
-        """The number in the job of the member that it is about; None when it is about none."""
+        """The number in the job of the member that the error is about; None if it is about none."""
         number = self.details.get("member", "")
         return int(number) if number.isdecimal() else None
 
@@ -43,25 +43,25 @@ class Error(Exception):
 
 
 class Cancelled(Error):
-    """The wait was given up: by this process, or since the interpreter ends."""
+    """The wait was given up: by this process, or because the interpreter ends."""
 
     code, _number = "CANCELLED", 1
 
 
 class Unknown(Error):
-    """An error of which nothing more is known."""
+    """An error about which nothing more is known."""
 
     code, _number = "UNKNOWN", 2
 
 
 class InvalidArgument(Error):
-    """The request makes no sense, whatever the state of the job."""
+    """The request is invalid, whatever the state of the job."""
 
     code, _number = "INVALID_ARGUMENT", 3
 
 
 class DeadlineExceeded(Error, TimeoutError):
-    """The time-out is over. The text names who is missing, if the server knows."""
+    """The time is over. The text names who is missing, if the server knows."""
 
     code, _number = "DEADLINE_EXCEEDED", 4
 
@@ -73,13 +73,13 @@ class NotFound(Error):
 
 
 class AlreadyExists(Error):
-    """The key is there already, or another process is this member."""
+    """The key already exists, or another process is this member."""
 
     code, _number = "ALREADY_EXISTS", 6
 
 
 class PermissionDenied(Error):
-    """Not for this member."""
+    """The caller may not do this."""
 
     code, _number = "PERMISSION_DENIED", 7
 
@@ -91,7 +91,9 @@ class ResourceExhausted(Error):
 
 
 class FailedPrecondition(Error):
-    """Not in this state: the member has left, or the process was forked from the one that joined."""
+    """Not possible in this state: the member has left, or the process was forked from the one that
+    joined.
+    """
 
     code, _number = "FAILED_PRECONDITION", 9
 
@@ -133,7 +135,7 @@ class DataLoss(Error):
 
 
 class Unauthenticated(Error):
-    """The server does not believe who we are."""
+    """The server does not accept the caller's identity."""
 
     code, _number = "UNAUTHENTICATED", 16
 
@@ -147,12 +149,12 @@ _CLASSES: dict[int, type[Error]] = {
 
 
 def goes_well(error: BaseException | None) -> bool:
-    """Whether a block that ended with this has done what it wanted."""
+    """Whether a block that ended with this exception did what it wanted."""
     return error is None or isinstance(error, SystemExit) and error.code in (None, 0)
 
 
 def error_to_report(error: BaseException | str) -> tuple[int, str]:
-    """Code and text, as the extension takes them."""
+    """Code and text, in the extension's form."""
     if isinstance(error, str):
         return Internal._number, error
     if isinstance(error, Error):
@@ -162,7 +164,7 @@ def error_to_report(error: BaseException | str) -> tuple[int, str]:
 
 
 def forked(what: str) -> FailedPrecondition:
-    """What calls on a member or its keys raise in a forked child."""
+    """The error that calls on a member or its keys raise in a forked child."""
     return FailedPrecondition(
         f"this process was forked off {what}, which stays its parent's; join from here if this "
         "process shall be one", "forked")

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class KeyWatch:
-    """Follows a key and everything below it; also an iterator, and a context manager.
+    """Follows a key and everything below it; also an iterator and a context manager.
 
-    The first change says all that is there. Changes of one key that come faster than they are asked
-    for may be told as one; none is lost.
+    The first change contains everything that is there. Changes of one key that come faster than the
+    program asks may arrive as one; none is lost.
     """
 
     def __init__(self, native: _native.KeyWatch, ticket: int | None = None,
@@ -34,7 +34,7 @@ class KeyWatch:
     def next(self, timeout: Timeout = None) -> KeyChanges:
         """Waits for the next change.
 
-        Raises DeadlineExceeded after `timeout` seconds; the watch goes on.
+        Raises DeadlineExceeded after `timeout` seconds; the watch continues.
         """
         return to_key_changes(self._native.next(seconds(timeout)))
 
@@ -45,7 +45,7 @@ class KeyWatch:
         return self.next()
 
     def close(self) -> None:
-        """Ends it, and a `next` that waits with Cancelled."""
+        """Ends the watch; a `next` that waits raises Cancelled."""
         self._native.close()
         if self._ticket is not None:
             _dispatch.forget(self._ticket)
@@ -64,10 +64,11 @@ class Keys:
 
     Keys are paths, such as "config/lr"; values are bytes, and text is sent as UTF-8. The writes of
     one member take effect in the order in which they were called, also across broken connections,
-    and each once. `timeout` is in seconds or a timedelta, None for no limit, and every call raises
-    DeadlineExceeded when it is over, ResourceExhausted when a limit of the job is reached,
-    InvalidArgument for a key that cannot be, and Unavailable when the server is lost for good. The
-    member lives on while somebody has its keys, or a watch that was made from them.
+    and each once. `timeout` is in seconds or a timedelta, None for no limit.
+
+    Every call raises DeadlineExceeded when the time is over, ResourceExhausted when a limit of the
+    job is reached, InvalidArgument for an invalid key, and Unavailable when the server is lost for
+    good. The member lives on while its keys, or a watch made from them, are referenced.
     """
 
     def __init__(self, native: _native.Keys, member: object, pid: int) -> None:
@@ -76,21 +77,24 @@ class Keys:
         self._pid = pid  # that joined
 
     def get(self, key: str, *, timeout: Timeout = None) -> bytes:
-        """The value now. Raises NotFound when there is none."""
+        """The current value. Raises NotFound if there is none."""
         value: bytes = self._native.get(text(key), seconds(timeout))[1]
         return value
 
     def entry(self, key: str, *, timeout: Timeout = None) -> KeyEntry | None:
-        """The value now with its revision, or None."""
+        """The current value with its revision, or None."""
         return to_entry_or_none(self._native.try_get(text(key), seconds(timeout)))
 
     def wait(self, key: str, *, timeout: Timeout = None) -> bytes:
-        """Waits until the key has a value."""
+        """Waits until the key has a value, and returns it. Raises DeadlineExceeded."""
         value: bytes = self._native.wait(text(key), seconds(timeout))[1]
         return value
 
     def wait_many(self, keys: Sequence[str], *, timeout: Timeout = None) -> list[bytes]:
-        """Waits until each key has a value; the values in the order asked."""
+        """Waits until each key has a value; returns the values in the order asked.
+
+        Raises DeadlineExceeded.
+        """
         return [raw[1] for raw in self._native.wait_many(texts(keys), seconds(timeout))]
 
     def set(self, key: str, value: Value, *, overwrite: bool = True, ttl: Timeout = None,
@@ -98,9 +102,9 @@ class Keys:
         """Writes, and returns the revision of the write.
 
         Args:
-          overwrite: False raises AlreadyExists when the key has a value.
+          overwrite: False raises AlreadyExists if the key has a value.
           ttl: seconds after which the key is deleted.
-          with_member: deleted when this member leaves or is lost.
+          with_member: the key is deleted when this member leaves or is lost.
         """
         revision: int = self._native.set(text(key), to_bytes(value), overwrite, seconds(ttl),
                                          with_member, seconds(timeout))
@@ -109,55 +113,59 @@ class Keys:
     def compare_and_set(self, key: str, expected: Value | None, value: Value, *,
                         revision: int | None = None, ttl: Timeout = None,
                         with_member: bool = False, timeout: Timeout = None) -> SwapResult:
-        """Writes if the key has the value `expected`; None: if it is not there.
+        """Writes if the key has the value `expected`; None: if it does not exist.
 
-        With `revision`, and None expected: if it was last written at that revision.
+        With `revision`, and None expected: if it was last written at that revision. The result says
+        whether it wrote, and has the entry as it is now.
         """
         return to_swap(self._native.compare_and_set(
             text(key), None if expected is None else to_bytes(expected), _revision(revision),
             to_bytes(value), seconds(ttl), with_member, seconds(timeout)))
 
     def increment(self, key: str, by: int = 1, *, timeout: Timeout = None) -> int:
-        """Adds to the number in the key (0 when it is not there); returns the sum.
+        """Adds to the number in the key (0 if it does not exist); returns the sum.
 
-        Raises FailedPrecondition or InvalidArgument when the key holds no number.
+        Raises FailedPrecondition if the key holds no number, OutOfRange if the sum exceeds 64 bits.
         """
         total: int = self._native.increment(text(key), whole(by, "by"), seconds(timeout))
         return total
 
     def max(self, key: str, value: int, *, timeout: Timeout = None) -> int:
-        """The key becomes the greater of its number and this one; returns that."""
+        """Sets the key to the greater of its number and this one; returns that.
+
+        Raises FailedPrecondition if the key holds no number.
+        """
         greatest: int = self._native.max(text(key), whole(value, "value"), seconds(timeout))
         return greatest
 
     def delete(self, key: str, *, below: bool = False, revision: int | None = None,
                timeout: Timeout = None) -> int:
-        """Deletes the key, with `below` everything below it too; returns how many there were.
+        """Deletes the key, with `below` also everything below it; returns how many there were.
 
-        `delete("", below=True)` deletes all the keys of the job, as `list("")` lists them.
-        With `revision`: FailedPrecondition unless the key was last written at that revision.
+        `delete("", below=True)` deletes all keys of the job, as `list("")` lists them. With
+        `revision`, raises FailedPrecondition unless the key was last written at that revision.
         """
         deleted: int = self._native.delete(text(key), below, _revision(revision),
                                            seconds(timeout))
         return deleted
 
     def list(self, directory: str = "", *, timeout: Timeout = None) -> list[KeyEntry]:
-        """What is below the directory, in the order of the keys; "": all there is.
+        """The entries below the directory, in the order of the keys; "": all entries.
 
-        Read page by page: a long list is not one moment's.
+        The list is read page by page, so a long one does not show one moment.
         """
         return to_entries(self._native.list(text(directory, "a directory"), seconds(timeout)))
 
     def watch(self, key: str, *, after: int = 0) -> KeyWatch:
-        """Follows the key and what is below it; `after`: a revision to go on from."""
+        """Follows the key and what is below it; `after`: a revision to continue from."""
         return KeyWatch(self._native.watch(text(key), whole(after, "after")), member=self._member)
 
     def on_change(self, key: str, callback: Callable[[KeyChanges | Error], object], *,
                   after: int = 0) -> KeyWatch:
         """Calls back with each change, on a thread of the library, until the watch is closed.
 
-        It is called with an Error, and then no more, when the watch cannot go on. What the callback
-        raises is logged.
+        If the watch cannot continue, the callback gets an Error, and then no more calls. The
+        exceptions that the callback raises are logged.
         """
         if self._pid != os.getpid():
             raise forked("the member whose keys these are")

@@ -22,23 +22,29 @@ if TYPE_CHECKING:
     from lockstep import aio as _aio
 
 _log = logging.getLogger("lockstep")
-#: Seconds that a program which fails takes at most to tell the others why: `last_words_max`.
+#: Seconds that a failing program takes at most to report its error: `last_words_max`.
 _LAST_WORDS_MAX = 5.0
 
 
 class JobWatch:
-    """Follows a job; also an iterator, and a context manager. The first change says all there is."""
+    """Follows a job; also an iterator and a context manager.
+
+    The first change contains the whole state of the job.
+    """
 
     def __init__(self, native: _native.JobWatch, ticket: int | None = None,
                  member: object = None) -> None:
         self._native = native
-        self._member = member  # which lives as long as somebody watches
+        self._member = member  # kept alive by the watch
         self._ticket = ticket
         if ticket is not None:
             _dispatch.hold(self)
 
     def next(self, timeout: Timeout = None) -> JobChange:
-        """Waits for the next change. Raises DeadlineExceeded; the watch goes on."""
+        """Waits for the next change.
+
+        Raises DeadlineExceeded after `timeout` seconds; the watch continues.
+        """
         return to_job_change(self._native.next(seconds(timeout)))
 
     def __iter__(self) -> Iterator[JobChange]:
@@ -48,7 +54,7 @@ class JobWatch:
         return self.next()
 
     def close(self) -> None:
-        """Ends it, and a `next` that waits with Cancelled."""
+        """Ends the watch; a `next` that waits raises Cancelled."""
         self._native.close()
         if self._ticket is not None:
             _dispatch.forget(self._ticket)
@@ -63,7 +69,7 @@ class JobWatch:
 
 
 class MemberBase:
-    """What the two faces of a member have in common: all that does not wait."""
+    """The common part of the two interfaces of a member: everything that does not wait."""
 
     def __init__(self, native: _native.Member, address: str | None,
                  rendezvous: RendezvousOfMember | None = None) -> None:
@@ -71,22 +77,22 @@ class MemberBase:
         self._rendezvous = rendezvous or RendezvousOfMember(native)
         self._given_up = False
         self._pid = os.getpid()
-        # Said once, so that it can still be asked for after the end.
+        # Read once, so that the program can still ask after the end.
         #: HOST:PORT of the server.
         self.address: str = address or os.environ.get("LOCKSTEP_COORDINATOR") or "127.0.0.1:7070"
         #: The name of the job.
         self.job: str = native.job
-        #: The role; "" in a job that has but one, without a name.
+        #: The role; "" in a job with a single role without a name.
         self.role: str = native.role
         #: The index in the role.
         self.index: int = native.index
-        #: The number in the whole job; what lists of members count.
+        #: The number in the whole job, as in lists of members.
         self.member: int = native.member
         #: How many members the job has.
         self.size: int = native.size
         #: Such as "trainer/4#1": role, index, life.
         self.name: str = native.name
-        #: Which life of the job this is, from 1.
+        #: The number of this attempt of the job, from 1.
         self.attempt: int = native.attempt
 
     def __repr__(self) -> str:
@@ -97,15 +103,17 @@ class MemberBase:
                         "in another process, join there")
 
     def _check_here(self) -> None:
-        # For what has no answer that could say so.
+        # For calls without an answer that could say so.
         if self._pid != os.getpid():
             raise forked(f"{self.name} of job {self.job!r}")
 
     def progress(self, step: int, phase: str = "") -> None:
-        """Tells where this member is in its work, for those who look.
+        """Reports where this member is in its work, for people who look.
 
-        Costs next to nothing and never waits: the newest is sent, at most every 100 ms. An empty
-        phase: as before. Of a phase the first 256 bytes are shown.
+        Costs next to nothing and never waits: the newest report is sent, at most every 100 ms. An
+        empty phase keeps the previous one. The first 256 bytes of a phase are shown.
+
+        Raises ValueError for a negative step.
         """
         self._check_here()
         if whole(step, "a step") < 0:
@@ -113,20 +121,21 @@ class MemberBase:
         self._native.progress(step, text(phase, "a phase"))
 
     def on_error(self, callback: Callable[[Error], object]) -> None:
-        """Calls back, once, with the first error of the attempt, whoever it befell.
+        """Calls back, once, with the first error of the attempt, whichever member it befell.
 
-        At once when it has happened already; also when the server is lost for good. Everything that
-        waits fails with the same error. Replaces the callback before it. Runs on the callback
-        thread; what it raises is logged.
+        The callback runs at once if the error has already happened, and also if the server is lost
+        for good. Everything that waits fails with the same error. A second call replaces the
+        callback. It runs on the callback thread; the exceptions that it raises are logged.
         """
         self._check_here()
         self._native.on_error(_dispatch.expect_callback(
             lambda error, _: callback(error), again=False))
 
     def on_change(self, callback: Callable[[JobChange | Error], object]) -> JobWatch:
-        """Calls back with what becomes of the job, first with all there is, until it is closed.
+        """Calls back with each change of the job, until the watch is closed.
 
-        It is called with an Error, and then no more, when the watch cannot go on.
+        The first change contains the whole state. If the watch cannot continue, the callback gets
+        an Error, and then no more calls.
         """
         self._check_here()
 
@@ -137,9 +146,9 @@ class MemberBase:
         return JobWatch(self._native.watch_job(ticket), ticket)
 
     def close(self) -> None:
-        """Gives the membership up without leaving: to the others it is as if the process had died.
+        """Gives up the membership without leaving: to the others, the process has died.
 
-        Ends what waits with Cancelled. Does nothing after `leave`.
+        Waits end with Cancelled. Does nothing after `leave`.
         """
         self._given_up = True
         self._rendezvous.close()
@@ -149,13 +158,13 @@ class MemberBase:
 class Member(MemberBase):
     """One life of a member, from `join` to `leave`. Thread-safe.
 
-    As a context manager it leaves at the end, unless it was closed in the block. When an exception
-    gets out of the block, the others are told of it instead, and what they wait for fails.
+    As a context manager it leaves at the end, unless it was closed in the block. If an exception
+    leaves the block, the others get that error instead, and their waits fail.
 
     Every wait releases the GIL, and Ctrl-C ends it within 100 ms. `timeout` is in seconds or a
     timedelta, None for no limit; DeadlineExceeded says who is missing. Waits also fail with the
-    first error of the attempt, whoever it befell, and with Unavailable when the server is lost for
-    good. In a forked child everything raises FailedPrecondition, reason "forked".
+    first error of the attempt, whichever member it befell, and with Unavailable if the server is
+    lost for good. In a forked child everything raises FailedPrecondition, reason "forked".
     """
 
     def __init__(self, native: _native.Member, address: str | None) -> None:
@@ -164,7 +173,10 @@ class Member(MemberBase):
 
     @property
     def kv(self) -> Keys:
-        """The keys of the job. They keep their member; the member does not keep them."""
+        """The keys of the job.
+
+        They hold a reference to their member; the member holds none to them.
+        """
         return Keys(self._keys, self, self._pid)
 
     @property
@@ -175,30 +187,45 @@ class Member(MemberBase):
         return aio.Member(self._native, self.address, self._rendezvous)
 
     def barrier(self, id: str, timeout: Timeout = None, members: Sequence[int] = ()) -> None:
-        """Waits until all have come here: all members, or those listed, this one among them.
+        """Waits until all have arrived: all members, or those listed, which include this one.
 
         An id may be used again and again. The time counts from the first arrival.
+
+        Raises DeadlineExceeded, "barrier_timed_out", with the missing members in
+        details["missing"]; Cancelled, "barrier_cancelled"; Internal if a participant failed or
+        left.
         """
         self._native.barrier(text(id, "an id"), seconds(timeout), numbers_of(members), None)
 
     def gather(self, id: str, value: Value, timeout: Timeout = None,
                members: Sequence[int] = ()) -> list[bytes]:
-        """A barrier to which each brings a value; returns them all, in the order of the members."""
+        """A barrier to which each member brings a value; returns all, in the order of the members.
+
+        Raises as `barrier`; DataLoss, "barrier_values_forgotten", if this member comes so late that
+        the values are no longer kept.
+        """
         values: list[bytes] = self._native.gather(text(id, "an id"), to_bytes(value),
                                                   seconds(timeout), numbers_of(members))
         return values
 
     def cancel_barrier(self, id: str, timeout: Timeout = None) -> None:
-        """Fails the barrier that is open under this id for all who wait."""
+        """Fails the barrier that is open under this id, for all that wait.
+
+        Raises FailedPrecondition, "barrier_already_passed", if it is over.
+        """
         self._native.cancel_barrier(text(id, "an id"), seconds(timeout))
 
     def agree(self, name: str, index: int, stride: int = 1, timeout: Timeout = None,
               members: Sequence[int] = ()) -> int:
-        """From which index on do we all ...? The same answer for all, which none has passed.
+        """Agrees on an index that no member has passed; all get the same answer.
 
         Args:
-          index: the first at which this member can still act.
+          index: the first index at which this member can still act.
           stride: the answer is a multiple of it.
+
+        Raises DeadlineExceeded, "agreement_timed_out", with the missing members in
+        details["missing"]; InvalidArgument, "agreement_conflict", if the callers name different
+        members or strides.
         """
         agreed: int = self._native.agree(text(name, "a name"), whole(index, "index"),
                                         whole(stride, "stride"), seconds(timeout),
@@ -206,19 +233,22 @@ class Member(MemberBase):
         return agreed
 
     def alive(self, members: Sequence[int] = (), timeout: Timeout = None) -> list[AliveMember]:
-        """Who of these, or of all, is alive; the same answer for all who ask.
+        """Which of these members, or of all, are alive; all callers get the same answer.
 
         Every one of them that is alive must ask: it is a barrier of the living.
         """
         return to_alive(self._native.alive(numbers_of(members), seconds(timeout)))
 
     def members(self, timeout: Timeout = 30) -> list[MemberInfo]:
-        """How each member is, as the server sees it now. Nobody else has to ask."""
+        """The state of each member, as the server sees it now. No other member has to ask.
+
+        Raises DeadlineExceeded after `timeout` seconds.
+        """
         with self.watch() as watch:
             return list(watch.next(timeout).members)
 
     def watch(self) -> JobWatch:
-        """Follows the job: who is in it, how each is, what went wrong."""
+        """Follows the job: its members, the state of each, and errors."""
         return JobWatch(self._native.watch_job(), member=self)
 
     def preemption(self, stride: int = 0, last_step: int | None = None,
@@ -226,9 +256,9 @@ class Member(MemberBase):
         """Follows the preemptions of the job, to save at one step with all others.
 
         Args:
-          stride: steps between two polls: 10 when every tenth is polled. 0: learnt.
-          last_step: the last that will be polled, when that is known.
-          save_estimate: seconds that a save takes. None: learnt from the one before.
+          stride: steps between two polls: 10 if every tenth is polled. 0: learnt from the polls.
+          last_step: the last step that will be polled, if that is known.
+          save_estimate: seconds that a save takes. None: learnt from the previous save.
           wait_max: seconds that `reached` waits at most while the server is away.
         """
         return Preemption(_native.open_preemption(
@@ -237,12 +267,13 @@ class Member(MemberBase):
             seconds(save_estimate) or 0.0, seconds(wait_max) or 30.0), self)
 
     def notices(self, sources: Iterable[str] = ("auto",), once_a_host: bool = True) -> HostNotices:
-        """Listens to who tells that this host will be taken away, and tells the job.
+        """Watches the sources that announce the death of this host, and notifies the job.
 
         Args:
-          sources: each NAME or NAME:KEY=VALUE,... of docs/preemption-sources.md; "auto" is what fits
-            this host, "signal" the first SIGTERM to this process.
-          once_a_host: of all members of the job on this host one looks, but for signals.
+          sources: each NAME or NAME:KEY=VALUE,... of docs/preemption-sources.md; "auto" is what
+            fits this host, "signal" the first SIGTERM to this process.
+          once_a_host: only one member of the job on each host watches the sources, except for
+            signals.
         """
         return HostNotices(self, sources, once_a_host)
 
@@ -251,30 +282,35 @@ class Member(MemberBase):
         """Opens this member's part in the exchange of tensors; one at a time.
 
         Args:
-          quota_bytes: of what was sent and not yet received, in bytes. None: 4 GiB.
+          quota_bytes: limit on what was sent and not yet received, in bytes. None: 4 GiB.
           shared_memory: whether processes of one host share the memory of values.
-          process_memory: whether those that cannot share it read long values from the memory of
+          process_memory: whether processes that cannot share it read long values from the memory of
             their sender (process_vm_readv). Both False: by the network, as between hosts.
+
+        Raises FailedPrecondition, "rendezvous_open", if the member has an open one.
         """
         return self._rendezvous.open(quota_bytes, shared_memory, process_memory)
 
     def step(self, number: int) -> Step:
         """Opens a step of the exchange of tensors: `with me.step(7) as step:`.
 
-        In the rendezvous that is open; the first call opens one if there is none, which ends with the
-        member.
+        It belongs to the open rendezvous. If there is none, the first call opens one, which ends
+        with the member.
         """
         return self._rendezvous.get().step(number)
 
     def report_error(self, error: BaseException | str, timeout: Timeout = None) -> None:
-        """This member cannot go on: the others are told, and what they wait for fails."""
+        """This member cannot continue: the others get the error, and their waits fail."""
         self._native.report_error(*error_to_report(error), seconds(timeout))
 
     def leave(self, timeout: Timeout = None) -> None:
-        """Done. Returns when all are, if the job is set to wait for all.
+        """Leaves the job. Returns when all have left, if the job is set to wait for all.
 
-        After it, calls raise FailedPrecondition, reason "member_left", those on its keys and watches
-        too; what still waits then, a watch for example, ends with Cancelled, of the same reason.
+        Afterwards calls on the member, its keys and its watches raise FailedPrecondition, reason
+        "member_left"; what still waits then, such as a watch, ends with Cancelled, of the same
+        reason.
+
+        Raises Internal, "shutdown_failed", if not all reach the end in time.
         """
         self._native.leave(seconds(timeout))
 
@@ -307,7 +343,7 @@ def join_arguments(address: str | None, job: str | None, role: str | None, index
                    size: int | None, attempt: int | None, host: str | None,
                    labels: Mapping[str, str] | None, timeout: Timeout,
                    grace: Timeout) -> tuple[Any, ...]:
-    """As the extension takes them: what is empty is looked for in LOCKSTEP_*."""
+    """Arguments in the extension's form; empty ones are looked up in LOCKSTEP_*."""
     if size is not None and whole(size, "size") < 1:
         raise ValueError(f"a job has at least one member, not {size}")
     for name, value in {"address": address, "job": job, "role": role, "host": host}.items():
@@ -329,26 +365,26 @@ def join(address: str | None = None, *, job: str | None = None, role: str | None
          grace: Timeout = 60) -> Member:
     """Becomes a member of a job; returns when all members have joined.
 
-    What is not given is taken from the environment, then from the default: `lockstep.join()` is all
-    that a program which `lockstep run` starts needs.
+    What you omit comes from the environment, then from the default: a program that `lockstep run`
+    starts needs only `lockstep.join()`.
 
     Args:
       address: HOST:PORT of the server. LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
       job: its name. LOCKSTEP_JOB.
       role: LOCKSTEP_ROLE; the only one there is.
-      index: in the role. LOCKSTEP_INDEX; the lowest that nobody has.
-      size: makes the job with so many members if it is not there. LOCKSTEP_SIZE.
+      index: in the role. LOCKSTEP_INDEX; the lowest free one.
+      size: creates the job with this many members if it does not exist. LOCKSTEP_SIZE.
       labels: for people who look.
       attempt: refuse to join another attempt of the job. LOCKSTEP_ATTEMPT.
       host: for people; the system's name of this host.
-      timeout: seconds until everybody has joined, the search for the server included.
-      grace: seconds that a lost server is looked for before waits fail.
+      timeout: seconds until all members have joined, including the search for the server.
+      grace: seconds to look for a lost server before waits fail.
 
     Raises:
-      InvalidArgument: the arguments or the environment make no sense.
-      Unavailable, DeadlineExceeded: no server, or not everybody came; the text names them.
+      InvalidArgument: the arguments or the environment are invalid.
+      Unavailable, DeadlineExceeded: no server, or members are missing; the text names them.
       AlreadyExists: another process, named, is that member.
-      NotFound: no such job, and no `size` to make it with.
+      NotFound: no such job, and no `size` to create it with.
     """
     arguments = join_arguments(address, job, role, index, size, attempt, host, labels, timeout, grace)
     with _nobody.Watch(address):

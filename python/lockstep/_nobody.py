@@ -1,4 +1,4 @@
-"""Says early that nobody listens at a server's address, while a call goes on looking for it."""
+"""Warns early that nothing listens at a server's address, while a call keeps looking for it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from types import TracebackType
 
 _log = logging.getLogger("lockstep")
 
-#: Seconds until the first warning, and between two.
+#: Seconds until the first warning, and between warnings.
 _FIRST, _AGAIN = 2.0, 30.0
-#: Seconds that one try to connect takes at most.
+#: Seconds that one attempt to connect takes at most.
 _TRY_MAX = 0.5
 
 
@@ -23,7 +23,7 @@ def address_meant(address: str | None) -> str:
 
 
 def why_nobody(address: str) -> str:
-    """Why no connection can be made; empty: somebody listens, or the address says no place."""
+    """Why no connection can be made; empty: something listens, or the address names no place."""
     host, _, port = address.rpartition(":")
     if not port.isdecimal():
         return ""
@@ -35,7 +35,9 @@ def why_nobody(address: str) -> str:
 
 
 class Watch:
-    """While its block runs, warns when nobody listens. A thread of its own, which holds up nobody."""
+    """While its block runs, warns if nothing listens. It uses a thread of its own, and holds up no
+    caller.
+    """
 
     def __init__(self, address: str | None) -> None:
         self._address = address_meant(address)

@@ -1,4 +1,4 @@
-"""Who tells that this host will be taken away, asked by the members themselves."""
+"""Sources that announce the death of this host, watched by the members themselves."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class HostNotices:
-    """Tells the job what the sources of notices on this host learn: `with me.notices():`.
+    """Notifies the job of what the sources of notices on this host report: `with me.notices():`.
 
-    All members of the job on this host are said to die then. `lockstep run` does the same for
-    programs that know nothing of it. Thread-safe.
+    A notice covers all members of the job on this host. `lockstep run` does the same for programs
+    that know nothing of it. Thread-safe.
     """
 
     def __init__(self, member: Member, sources: Iterable[str], once_a_host: bool) -> None:
@@ -29,17 +29,17 @@ class HostNotices:
 
     @property
     def looking(self) -> bool:
-        """Whether it is this process that looks; another member on this host does otherwise."""
+        """Whether this process watches the sources; otherwise another member on this host does."""
         self._check_here()
         return self._native.looking()
 
     def sources(self) -> list[SourceState]:
-        """How each source is, as far as this process looks at it."""
+        """The state of each source, as far as this process watches it."""
         self._check_here()
         return [SourceState(*state) for state in self._native.sources()]
 
     def close(self) -> None:
-        """Looks no more. What was told stays told."""
+        """Stops watching. Notices that were given stand."""
         if os.getpid() == self._pid:
             self._native.close()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StepBase:
-    """What the two faces of a step have in common: all that does not wait."""
+    """The common part of the two interfaces of a step: everything that does not wait."""
 
     def __init__(self, native: _native.Step, number: int) -> None:
         self._native = native
@@ -44,12 +44,12 @@ class StepBase:
         self._native.send_dead(text(name, "a name"), number_of(to), text(reason, "a reason"))
 
     def abort(self, error: BaseException | str) -> None:
-        """The step has failed, for all members: what waits in it ends with this error."""
+        """Fails the step for all members: what waits in it ends with this error."""
         self._check_here()
         self._native.abort(*error_to_report(error))
 
     def close(self) -> None:
-        """No more use for the step here. Its waits end; what was sent may still be received."""
+        """Ends the use of the step here. Its waits end; what was sent may still be received."""
         self._check_here()
         self._native.close()
 
@@ -65,44 +65,45 @@ class StepBase:
 class Step(StepBase):
     """One step of a member: `with rendezvous.step(7) as step:`. Thread-safe.
 
-    A key is the sender, the receiver and a name of at most 512 bytes. The k-th value that is sent
-    under a key goes to the k-th receive of it, whoever was first. Members are given by their number
-    in the job, `Member.member`.
+    A key is the sender, the receiver and a name of at most 512 bytes. The k-th value sent under a
+    key goes to the k-th receive of that key, whichever comes first. Members are given by their
+    number in the job, `Member.member`.
 
-    The end of the block closes the step. An exception that gets out of it aborts the step for all
+    The end of the block closes the step. An exception that leaves the block aborts the step for all
     members, with its text. Every wait releases the GIL, and Ctrl-C ends it.
 
-    Every call raises what aborted the step (reason "step_aborted", details["origin"]: the member),
-    FailedPrecondition "step_closed", Unavailable "peer_lost" when the other member is gone,
+    Every call raises the error that aborted the step (reason "step_aborted", details["origin"]: the
+    member), FailedPrecondition "step_closed", Unavailable "peer_lost" if the other member is gone,
     InvalidArgument "unknown_member" or "key_invalid", and FailedPrecondition "forked" in a child.
     """
 
     def send(self, name: str, value: Any, to: int, *, wait: Timeout = 0) -> None:
-        """Sends, without waiting for the receiver. The value may be changed afterwards.
+        """Sends, without waiting for the receiver. You may change the value afterwards.
 
         Args:
           value: bytes, a `Tensor`, a `NewTensor`, or an array of numbers in host memory with the
-            buffer protocol or `__dlpack__`, of any shape: NumPy, torch, JAX. Tensors are not copied,
-            arrays once; those that are not in C order are put into it. TypeError for what is none.
+            buffer protocol or `__dlpack__`, of any shape: NumPy, torch, JAX. Tensors are not
+            copied, arrays once; the copy puts other arrays into C order. Other types raise
+            TypeError.
           to: the member that receives it; this one, too.
           wait: seconds to wait for room when the quota is used up; None for no limit.
 
-        Raises ResourceExhausted, "quota_exceeded", when there is no room.
+        Raises ResourceExhausted, "quota_exceeded", if there is no room.
         """
         self._check_here()
         self._native.send(text(name, "a name"), value, number_of(to), seconds(wait))
 
     def send_acked(self, name: str, value: Any, to: int, timeout: Timeout = None) -> None:
-        """Sends, and returns when a receive took the value. DeadlineExceeded after `timeout` seconds."""
+        """Sends, and returns when a receive took the value. Raises DeadlineExceeded."""
         self._check_here()
         self._native.send_acked(text(name, "a name"), value, number_of(to), seconds(timeout))
 
     def recv(self, name: str, source: int, timeout: Timeout = None) -> Tensor:
-        """The next value of the key, of the shape and type that was sent; it cannot be written.
+        """Returns the next value of the key, of the shape and type that was sent; read-only.
 
-        Raises DeadlineExceeded, "receive_timed_out", after `timeout` seconds: then it has left the
-        queue, and the value goes to the next receive. When the sender said that there is no value,
-        the tensor is `dead`.
+        Raises DeadlineExceeded, "receive_timed_out", after `timeout` seconds: the receive has then
+        left the queue, and the value goes to the next receive. If the sender said that there is no
+        value, the tensor is `dead`.
         """
         self._check_here()
         tensor: Tensor = self._native.recv(text(name, "a name"), number_of(source),
@@ -110,10 +111,10 @@ class Step(StepBase):
         return tensor
 
     def recv_into(self, name: str, array: Any, source: int, timeout: Timeout = None) -> None:
-        """Receives into an array of one's own, in C order, of as many bytes as the value has.
+        """Receives into an array of yours, in C order, of as many bytes as the value has.
 
-        Only the number of bytes is compared: InvalidArgument, "size_mismatch", when it is another, or
-        the value is dead; then the array is as before.
+        Only the number of bytes is compared. Raises InvalidArgument, "size_mismatch", if it differs
+        or the value is dead; the array is then unchanged.
         """
         self._check_here()
         self._native.recv_into(text(name, "a name"), array, number_of(source), seconds(timeout))
@@ -134,7 +135,7 @@ class Step(StepBase):
 
 
 class RendezvousBase:
-    """What the two faces of a rendezvous have in common."""
+    """The common part of the two interfaces of a rendezvous."""
 
     def __init__(self, native: _native.Rendezvous, closed: Callable[[], None]) -> None:
         self._native = native
@@ -155,25 +156,26 @@ class RendezvousBase:
           shape: extents, such as (3, 4), or one.
           dtype: "float32", numpy.float32, torch.bfloat16, ...
 
-        Raises ResourceExhausted, "arena_bytes_max", when there is too much of such memory in use.
+        Raises ResourceExhausted, "arena_bytes_max", if too much of such memory is in use.
         """
         self._check_here()
         return self._native.empty(extents(shape), type_name(dtype))
 
     def transports(self) -> list[PeerTransport]:
-        """How values go, of each member with whom something was exchanged."""
+        """How values travel, for each member with which something was exchanged."""
         self._check_here()
         return [PeerTransport(*each) for each in self._native.transports()]
 
     def counters(self) -> dict[str, float]:
-        """For metrics of the program's own; docs/rendezvous.md says what each is."""
+        """For the program's own metrics; docs/rendezvous.md says what each is."""
         self._check_here()
         return self._native.counters()
 
     def close(self) -> None:
-        """Ends what waits with Cancelled; the others find this member gone. Tensors stay good.
+        """Ends all waits with Cancelled; the others find this member gone. Tensors stay valid.
 
-        What was sent and not yet received may be lost: meet at a barrier before, or use `send_acked`.
+        What was sent and not yet received may be lost: meet at a barrier first, or use
+        `send_acked`.
         """
         if self._pid != os.getpid():
             return
@@ -188,7 +190,7 @@ class Rendezvous(RendezvousBase):
     """
 
     def step(self, number: int) -> Step:
-        """Opens a step, from 0; the same one when it is open. A closed step is not opened again."""
+        """Opens a step, from 0, or returns the open one. A closed step cannot be opened again."""
         self._check_here()
         return Step(self._native.step(whole(number, "a step")), number)
 
@@ -210,7 +212,7 @@ class Rendezvous(RendezvousBase):
 class RendezvousOfMember:
     """The rendezvous of a member, of which there is one at a time. Thread-safe.
 
-    Shared by the faces of the member.
+    The interfaces of the member share it.
     """
 
     def __init__(self, member: _native.Member) -> None:
@@ -232,7 +234,7 @@ class RendezvousOfMember:
             return self._opened(quota, shared_memory, process_memory)
 
     def get(self) -> Rendezvous:
-        """The one that is open; opens one when there is none."""
+        """The open one; opens one if there is none."""
         self._check_here()
         with self._lock:
             return self._open or self._opened(None, True, True)

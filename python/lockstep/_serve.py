@@ -29,9 +29,9 @@ _LAST_WORDS_BYTES_MAX = 2000
 
 
 class Server:
-    """A lockstep-server that belongs to this process and dies with it, also when it is killed.
+    """A lockstep-server that belongs to this process and ends with it, even if it is killed.
 
-    Made by `serve`. A context manager: the server is stopped at the end of the block. Thread-safe.
+    Made by `serve`. As a context manager it stops the server at the end of the block. Thread-safe.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], folder: pathlib.Path,
@@ -55,7 +55,7 @@ class Server:
     def grpc(self, job: str) -> str:
         """HOST:PORT for stock clients of this job, such as jax.distributed.initialize.
 
-        Raises NotFound when the server was not started with such a job.
+        Raises NotFound if the server was not started with such a job.
         """
         jobs = self._ready["jobs"]
         assert isinstance(jobs, dict)
@@ -65,13 +65,13 @@ class Server:
         return str(jobs[job]["grpc"])
 
     def log(self) -> str:
-        """What the server has logged."""
+        """The server's log."""
         return _read_log(self._folder)
 
     def stop(self) -> None:
-        """Lets the server end as on SIGTERM, and waits for that; after 5 seconds it is killed.
+        """Ends the server as SIGTERM does, and waits for that; after 5 seconds kills it.
 
-        Does nothing when it has been stopped, and nothing in a forked child.
+        Does nothing if it has been stopped, and nothing in a forked child.
         """
         if os.getpid() != self._owner:
             return
@@ -101,15 +101,15 @@ def serve(jobs: Mapping[str, int] | None = None, *, listen: str = "127.0.0.1:0",
             print(server.address, server.grpc("digits"))
 
     Args:
-      jobs: names and sizes. Native members may make more.
-      listen: HOST:PORT; port 0 is any that is free.
+      jobs: names and sizes. Native members may create more.
+      listen: HOST:PORT; port 0 is any free port.
       state: a folder that keeps the state, also for the next server there; None: in memory only.
-      options: more options of the server, as `lockstep serve --help` has them. It hears of nothing
-        else: not of `LOCKSTEP_CONFIG`, nor of `LOCKSTEP_SERVER_...`.
+      options: more options of the server, as `lockstep serve --help` has them. Nothing else
+        applies: neither `LOCKSTEP_CONFIG` nor `LOCKSTEP_SERVER_...`.
       timeout: seconds until it answers.
 
     Raises:
-      Unavailable: it could not be started; the text has its last words.
+      Unavailable: it could not be started; the text has the last lines of its log.
       DeadlineExceeded: it does not answer.
     """
     limit = seconds(timeout)
@@ -140,7 +140,8 @@ def serve(jobs: Mapping[str, int] | None = None, *, listen: str = "127.0.0.1:0",
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what is said of other servers: their addresses are taken, their state is theirs."""
+    """Our environment without the settings of other servers: those addresses and states are theirs.
+    """
     return {name: value for name, value in os.environ.items()
             if name != "LOCKSTEP_CONFIG" and not name.startswith("LOCKSTEP_SERVER_")}
 

@@ -1,4 +1,4 @@
-"""Looking into a job without being a member: for tools and launchers."""
+"""Access to a job without being a member: for tools and launchers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class Session:
     """A conversation about one job: its keys, from outside. Thread-safe.
 
-    It comes back by itself when its connection breaks, for as long as `grace`. What only members may
-    do raises FailedPrecondition, reason "not_a_member". Gone at the end of a `with` block.
+    It reconnects by itself when its connection breaks, for as long as `grace`. Calls that only
+    members may make raise FailedPrecondition, reason "not_a_member". It is closed at the end of a
+    `with` block.
     """
 
     def __init__(self, native: _native.Session, address: str | None) -> None:
@@ -30,16 +31,16 @@ class Session:
         self.job: str = native.job
         #: How many members the job has.
         self.size: int = native.size
-        #: Which life of the job it was when the session was opened.
+        #: The number of the job's attempt when the session was opened.
         self.attempt: int = native.attempt
 
     @property
     def kv(self) -> Keys:
-        """The keys of the job. They keep their session."""
+        """The keys of the job. They hold a reference to their session."""
         return Keys(self._keys, self, self._pid)
 
     def close(self) -> None:
-        """Ends what waits with Cancelled."""
+        """Ends all waits with Cancelled."""
         self._native.close()
 
     def __repr__(self) -> str:
@@ -61,14 +62,14 @@ def session(address: str | None = None, *, job: str | None = None, size: int = 0
     Args:
       address: HOST:PORT of the server. LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
       job: its name. LOCKSTEP_JOB.
-      size: makes the job with so many members if it is not there.
+      size: creates the job with this many members if it does not exist.
       who: for the server's log.
-      timeout: seconds until it is open.
-      grace: seconds that a lost server is looked for before waits fail.
+      timeout: seconds until the session is open.
+      grace: seconds to look for a lost server before waits fail.
 
     Raises:
       Unavailable, DeadlineExceeded: no server.
-      NotFound: no such job, and no `size` to make it with.
+      NotFound: no such job, and no `size` to create it with.
     """
     for name, value in {"address": address, "job": job}.items():
         if value is not None:

@@ -28,7 +28,7 @@ class KeyEntry(NamedTuple):
 
 
 class SwapResult(NamedTuple):
-    """What compare_and_set did, and the entry as it is now: None when there is none."""
+    """The result of compare_and_set, and the entry as it is now: None if there is none."""
 
     swapped: bool
     entry: KeyEntry | None
@@ -43,7 +43,7 @@ class KeyChange(NamedTuple):
 
 
 class KeyChanges(NamedTuple):
-    """Changes in the order in which they happened; with `snapshot`, all that is there instead."""
+    """Changes in the order in which they happened; with `snapshot`, the whole content instead."""
 
     changes: tuple[KeyChange, ...]
     revision: int
@@ -53,40 +53,40 @@ class KeyChanges(NamedTuple):
 class PreemptionNotice(NamedTuple):
     """What is known of a preemption: the current one, or the last."""
 
-    id: int  #: From 1 up in each attempt; 0: there was none.
-    open: bool  #: It has not ended.
+    id: int  #: From 1 in each attempt; 0: there was none.
+    open: bool  #: Whether it has not ended.
     phase: str  #: "none", "pending", "fencing", "agreed", "ended".
-    outcome: str  #: "none" until it ended, then "saved" or what came instead.
-    text: str  #: Of the outcome, for people.
+    outcome: str  #: "none" until it ended, then "saved" or another outcome.
+    text: str  #: The outcome, for people.
     step: int | None  #: The sync step, once it is known.
-    withdrawn: bool  #: Nobody dies after all: save, and go on.
-    sources: tuple[str, ...]  #: Who said so.
-    subjects: tuple[int, ...]  #: Who dies, by member; empty: everybody.
-    concerns_me: bool  #: This member dies.
-    left: float | None  #: Seconds until the first of them dies, when that is known.
-    attempt: int  #: Of the job, which `id` counts in.
+    withdrawn: bool  #: No member dies after all: save, and continue.
+    sources: tuple[str, ...]  #: Which sources gave notice.
+    subjects: tuple[int, ...]  #: The members that die; empty: all.
+    concerns_me: bool  #: Whether this member dies.
+    left: float | None  #: Seconds until the first of them dies, if known.
+    attempt: int  #: The attempt of the job in which `id` counts.
 
 
 class SourceState(NamedTuple):
-    """How a source of preemption notices is."""
+    """The state of a source of preemption notices."""
 
     source: str
     detail: str  #: What it looks at.
-    healthy: bool  #: Its last look went well.
+    healthy: bool  #: Whether its last look succeeded.
     last_success: float | None  #: Seconds since then.
-    last_error: str  #: One sentence; kept when it is healthy again.
+    last_error: str  #: One sentence; kept after it has recovered.
     successes: int
     failures: int
-    notices: int  #: That stand now.
+    notices: int  #: Notices that stand now.
 
 
 class PeerTransport(NamedTuple):
-    """How values go to another member and come from it."""
+    """How values travel between this member and another one."""
 
     member: int
-    transport: str  #: "shm"; "cma": long ones are read from its memory; "tcp".
-    why_not_shared: str  #: When it is not by shared memory.
-    why_not_read: str  #: When its memory is not read either; known from the first long value.
+    transport: str  #: "shm"; "cma": long values are read from its memory; "tcp".
+    why_not_shared: str  #: If shared memory is not used.
+    why_not_read: str  #: If its memory is not read either; known from the first long value.
 
 
 class AliveMember(NamedTuple):
@@ -98,7 +98,7 @@ class AliveMember(NamedTuple):
 
 @dataclass(frozen=True)
 class MemberInfo:
-    """How a member is, as the server sees it."""
+    """The state of a member, as the server sees it."""
 
     member: int
     """Its number in the whole job."""
@@ -129,7 +129,7 @@ class JobError:
 
 @dataclass(frozen=True)
 class JobChange:
-    """What has become of a job; with `snapshot`, all there is instead of what has changed."""
+    """What has changed in a job; with `snapshot`, the whole state instead."""
 
     version: int
     snapshot: bool
@@ -141,7 +141,7 @@ class JobChange:
 
 
 def seconds(timeout: Timeout) -> float | None:
-    """A time-out as the extension takes it."""
+    """A time-out in the extension's form."""
     if timeout is None:
         return None
     if isinstance(timeout, datetime.timedelta):
@@ -157,7 +157,7 @@ def seconds(timeout: Timeout) -> float | None:
 
 
 def to_bytes(value: Value) -> bytes:
-    """A value as the extension takes it."""
+    """A value in the extension's form."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -166,7 +166,7 @@ def to_bytes(value: Value) -> bytes:
 
 
 def text(value: str, what: str = "a key") -> str:
-    """A text, as the extension takes it: its own errors for other types are hard to read."""
+    """A text in the extension's form: its own errors for other types are hard to read."""
     if not isinstance(value, str):
         raise TypeError(f"{what} is str, not {type(value).__name__}")
     try:
@@ -178,7 +178,7 @@ def text(value: str, what: str = "a key") -> str:
 
 
 def texts(values: Iterable[str], what: str = "a key") -> list[str]:
-    """A text is a sequence of texts, too, but nobody means that."""
+    """A list of texts. A text is a sequence of texts, too, but no caller means that."""
     if isinstance(values, (str, bytes)):
         raise TypeError(f"{what} alone where a list of them is taken: [{values!r}]")
     return [text(value, what) for value in values]

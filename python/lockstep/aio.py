@@ -3,8 +3,8 @@
     async with await lockstep.aio.join("10.0.0.1:7070", job="digits", size=4) as me:
         await me.barrier("loaded", timeout=60)
 
-A task that is cancelled cancels its wait. `me.aio` is this face of a member that was joined
-otherwise. Arguments and errors are those of `lockstep.Member` and `lockstep.Keys`.
+Cancelling a task cancels its wait. `me.aio` is this interface of a member that joined otherwise.
+Arguments and errors are those of `lockstep.Member` and `lockstep.Keys`.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Step(StepBase):
     """As lockstep.Step: `async with rendezvous.step(7) as step:`."""
 
     async def send(self, name: str, value: Any, to: int, *, wait: Timeout = 0) -> None:
-        """As lockstep.Step.send. The copy of an array holds the loop up."""
+        """As lockstep.Step.send. Copying an array holds up the loop."""
         self._check_here()
         send = functools.partial(self._native.send, text(name, "a name"), value, number_of(to))
         patience = seconds(wait)

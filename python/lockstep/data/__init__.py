@@ -1,4 +1,4 @@
-"""Data for training: what to read, shuffled, mapped and batched, made in this process or by workers.
+"""Data for training: what to read, shuffled, mapped and batched, in this process or by workers.
 
     from lockstep import data
 

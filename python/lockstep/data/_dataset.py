@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lockstep.data._local import LocalIterator
     from lockstep.data._read import At, Reader
 
-#: Ops that a policy for errors may be said of.
+#: Ops to which a policy for errors may apply.
 _CAN_FAIL = {"range", "array", "npy", "windows", "records", "lines", "tfrecord", "fill", "map",
              "filter", "map_python"}
 
@@ -25,9 +25,9 @@ _CAN_FAIL = {"range", "array", "npy", "windows", "records", "lines", "tfrecord",
 class Dataset:
     """What to read and what to make of it: `data.npy("*.npy").shuffle(seed=7).batch(64)`.
 
-    Never changes: each call gives another dataset, which holds the ones it was made of. Nothing is
-    read before `local` or `read`. What is wrong with a definition is told at the line of the program
-    that said it: InvalidArgument, reason "definition_invalid".
+    Immutable: each call returns a new dataset, which refers to the ones it was made of. Nothing is
+    read before `local` or `read`. Errors in a definition point to the line of the program that made
+    it: InvalidArgument, reason "definition_invalid".
     """
 
     __slots__ = ("_root", "_segment", "_definition")
@@ -40,23 +40,23 @@ class Dataset:
     # What is made of it.
 
     def shuffle(self, seed: int = 0, *, reshuffle: bool = True) -> Dataset:
-        """All of it in another order, which the seed decides, whole and at no cost of memory.
+        """Reorders the whole dataset, as the seed decides, at no cost of memory.
 
         Comes before `filter` and `batch`.
 
         Args:
-          reshuffle: another order in each pass of a `repeat` that comes after it.
+          reshuffle: another order in each pass of a later `repeat`.
         """
         return self._then("shuffle", seed=whole(seed, "a seed"), reshuffle=bool(reshuffle))
 
     def repeat(self, count: int | None = None) -> Dataset:
-        """All of it that many times, one after the other; without a count for ever."""
+        """The whole dataset that many times, one after the other; without a count for ever."""
         if count is not None and whole(count, "a count") < 0:
             raise ValueError(f"a count is not negative, and this is {count}; None is for ever")
         return self._then("repeat", count=-1 if count is None else whole(count, "a count"))
 
     def take(self, count: int) -> Dataset:
-        """The first `count` elements, or all when there are fewer."""
+        """The first `count` elements, or all if there are fewer."""
         return self._then("take", count=_natural(count, "a count"))
 
     def skip(self, count: int) -> Dataset:
@@ -65,18 +65,22 @@ class Dataset:
 
     def map(self, function: Function, *, returns: Returns | None = None,
             timeout: Timeout = 60) -> Dataset:
-        """What the function makes of each element: a lambda, a function of a module, or its reference.
+        """Applies a function to each element: a lambda, a function of a module, or its reference.
 
-        A lambda, or a function made in another, is called here with columns instead of values; what
-        it computes runs in the engine: `lambda row: {"x": row["image"] / 255.0, "y": row["label"]}`.
-        It has arithmetic, comparisons, `&`, `|`, `~`, `abs`, parts, and what `data.Column` has.
+        A lambda, or a function defined inside another, is called here with columns instead of
+        values; what it computes runs in the engine:
+
+            lambda row: {"x": row["image"] / 255.0, "y": row["label"]}
+
+        It may use arithmetic, comparisons, `&`, `|`, `~`, `abs`, parts, and the methods of
+        `data.Column`.
 
         A function that has a name in its module, or "package.module:function", runs as Python, in
         processes beside the workers, which import the module. In `local` it runs in this process,
-        where a breakpoint in it works.
+        where breakpoints in it work.
 
         Args:
-          returns: what a Python function returns: "float32[3,4]", or "x:float32[3,?];y:text" of a
+          returns: what a Python function returns: "float32[3,4]", or "x:float32[3,?];y:text" for a
             dict, or a dict of such; without it, the same as it is given.
           timeout: seconds that a Python function may take for one element.
         """
@@ -102,12 +106,12 @@ class Dataset:
         return self._then("filter", place, expression=expression)
 
     def batch(self, count: int, *, drop_remainder: bool = False) -> Dataset:
-        """`count` elements after each other as one, along a new first dimension.
+        """`count` consecutive elements as one, along a new first dimension.
 
         After a `filter`, or where elements may be skipped, a batch ends with its segment.
 
         Args:
-          drop_remainder: leaves the last ones out when they are fewer.
+          drop_remainder: leaves out the last ones if they are fewer.
         """
         if whole(count, "a batch") < 1:
             raise ValueError(f"a batch has at least one element, and this is {count}")
@@ -115,15 +119,15 @@ class Dataset:
                           drop_remainder=bool(drop_remainder))
 
     def on_error(self, policy: str, budget: int | None = None) -> Dataset:
-        """What becomes of records that cannot be read and elements for which a function fails.
+        """What to do with records that cannot be read and elements for which a function fails.
 
-        It holds for what was said before it, up to the last `on_error`.
+        It applies to the operators before it, back to the previous `on_error`.
 
         Args:
-          policy: "fail": reading ends with an error that names the position; so it is without this.
+          policy: "fail": reading ends with an error that names the position; this is the default.
             "skip": the element is left out.
-          budget: with "skip", how many are left out of a segment by each function and source; then
-            reading fails all the same.
+          budget: with "skip", how many may be left out of a segment by each function and source;
+            beyond that reading fails all the same.
         """
         if policy not in ("fail", "skip"):
             raise ValueError(f"a policy is \"fail\" or \"skip\", and this is {policy!r}")
@@ -164,7 +168,7 @@ class Dataset:
         return self._defined().identity()
 
     def __len__(self) -> int:
-        """How many elements it has; TypeError when that is not known before it is read."""
+        """How many elements it has; TypeError if that is not known before it is read."""
         elements = self._defined().elements()
         if elements is None:
             raise TypeError("how many elements it has is not known before it is read")
@@ -173,7 +177,7 @@ class Dataset:
         return elements
 
     def explain(self) -> str:
-        """What it does, op by op, with the line of the program that said it and what comes out."""
+        """Describes it op by op: the line of the program that made the op, and what comes out."""
         lines = []
         nodes = _nodes.in_order(self._root)
         numbers = {id(node): number for number, node in enumerate(nodes)}
@@ -192,7 +196,7 @@ class Dataset:
     # How it is read.
 
     def local(self) -> LocalIterator:
-        """Its elements in this process, in their exact order; Python functions run here, too."""
+        """Its elements in this process, in their exact order; Python functions also run here."""
         from lockstep.data._local import LocalIterator
 
         return LocalIterator(self._defined())
@@ -205,41 +209,44 @@ class Dataset:
              shares: int | None = None, timeout: Timeout = None) -> Reader:
         """Its elements as workers make them, for one of the consumers that share them.
 
-        Who gives the same name and repetition reads the same iteration: one pass over the dataset,
-        whoever and wherever they are. Workers are started by `lockstep worker --dispatcher ADDRESS`.
+        Readers that give the same name and repetition read the same iteration: one pass over the
+        dataset, on whatever hosts. `lockstep worker --dispatcher ADDRESS` starts workers.
 
         Args:
-          at: a member, whose server it is; HOST:PORT; None: LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
-          name: of the iteration; without one it is of its own.
+          at: a member, whose server is used; HOST:PORT; None: LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
+          name: of the iteration; without one the iteration belongs to this reader alone.
           repetition: another pass under the same name.
           order: "exact": the order of `local`: consumer i of n gets elements i, i+n, i+2n, ...
-            "first_come": each element goes to whoever asks first. "rounds": in each round all
-            consumers get elements of one worker, so that slow ones hold up all alike.
-          consumer: which of them this is, from 0 up; "first_come" takes a name, too: who comes back
-            under it goes on where it was.
+            "first_come": each element goes to the consumer that asks first. "rounds": in each round
+            all consumers get elements of one worker, so that slow ones hold up all equally.
+          consumer: which of them this is, from 0 up; "first_come" also takes a name: a consumer
+            that comes back under it continues where it was.
           consumers: how many there are: "exact" and "rounds".
-          cursor: where to begin: what `cursor()` of a reader of this dataset gave, with as many
-            consumers or another number of them, in an iteration that did not begin yet: of another
-            name or repetition. All who open it give the same.
-          rejoin: what `cursor()` gave in this same iteration, which the others still read: this
-            consumer died meanwhile and goes on there.
-          ack: "auto": asking for the next element acknowledges the one before. "manual": `ack()` does.
-          unacknowledged_max, unacknowledged_bytes_max: with ack="manual", so many elements (of so many
-            bytes) may come without `ack()`; the next one raises FailedPrecondition "ack_needed".
-          visitation: "first_come": what becomes of elements that a consumer got and did not
-            acknowledge when it is lost. "exactly_once": others get them; "at_least_once": with all of
-            their segment; "at_most_once": nobody does.
-          on_lost: "rounds": when a consumer is lost, "wait": the others wait for its successor, for which
-            all its elements are kept; "go_on": they read on, and what it alone would have read is
-            missing. "auto": "wait" when consumers keep cursors or are members of a job.
+          cursor: where to begin: the `cursor()` of a reader of this dataset, with as many consumers
+            or another number of them, in an iteration that has not begun yet: of another name or
+            repetition. All that open it give the same.
+          rejoin: the `cursor()` from this same iteration, which the others still read: this
+            consumer died meanwhile and continues there.
+          ack: "auto": asking for the next element acknowledges the one before. "manual": `ack()`
+            does.
+          unacknowledged_max, unacknowledged_bytes_max: with ack="manual", so many elements (of so
+            many bytes) may come without `ack()`; the next one raises FailedPrecondition
+            "ack_needed".
+          visitation: "first_come": what happens to elements that a consumer got and did not
+            acknowledge when it is lost. "exactly_once": others get them; "at_least_once": with all
+            of their segment; "at_most_once": no consumer does.
+          on_lost: "rounds": when a consumer is lost, "wait": the others wait for its successor, for
+            which all its elements are kept; "go_on": they read on, and what it alone would have
+            read is missing. "auto": "wait" if consumers keep cursors or are members of a job.
           sharding: "dynamic": any worker makes any segment. "off", "first_come" only: each worker
             makes a whole pass. "static_data", "static_file": each worker one of `shares` parts, of
             the segments or of the files.
-          timeout: seconds that opening it takes at most, and each element after that; None: no limit.
+          timeout: seconds that opening it takes at most, and each element after that; None: no
+            limit.
 
-        Raises InvalidArgument "definition_invalid", also for Python functions that only this program
-        has; what the iteration fails with, such as "source_changed" or "record_poisoned", is raised
-        by the iterator.
+        Raises InvalidArgument "definition_invalid", also for Python functions that only this
+        program has; the iterator raises what the iteration fails with, such as "source_changed" or
+        "record_poisoned".
         """
         from lockstep.data._read import open_reader
 
@@ -272,7 +279,7 @@ class Dataset:
         return Dataset(Node(op, (self._root,), attributes, place or where()), self._segment)
 
     def _expression(self, function: Function, place: str, what: str) -> str | None:
-        """The traced expression; None for a function that is to be run by reference."""
+        """The traced expression; None for a function that must run by reference."""
         if isinstance(function, str):
             return None
         if not callable(function):

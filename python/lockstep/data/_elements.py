@@ -1,4 +1,4 @@
-"""Elements as programs take them: NumPy's arrays, and torch's and JAX's over the same memory."""
+"""Elements as programs get them: NumPy's arrays, and torch's and JAX's over the same memory."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _to_array(value: Any) -> Any:
 def as_torch(element: Any) -> Any:
     """The arrays of an element as torch's, over the same memory; text stays as it is.
 
-    torch knows no arrays that are only to be read: a write to one is a segmentation fault, so
-    `clone()` what you want to change.
+    torch has no read-only arrays: a write to one is a segmentation fault, so `clone()` what you
+    want to change.
     """
     torch: Any = importlib.import_module("torch")
     return _each(element, lambda array: torch.from_dlpack(_owner(array)))
@@ -47,6 +47,6 @@ def _each(element: Any, make: Callable[[Any], Any]) -> Any:
 
 
 def _owner(array: Any) -> Any:
-    """The tensor that an array of ours shows, which says of itself that it is only to be read."""
+    """The tensor that an array of ours shows, which declares itself read-only."""
     base = array.base
     return base if isinstance(base, Tensor) and base.shape == array.shape else array

@@ -1,4 +1,4 @@
-"""Functions by reference: "module:function", for who runs them in another process."""
+"""Functions by reference: "module:function", for code that runs them in another process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_reference(text: str) -> bool:
 
 
 def is_plain(function: Callable[..., Any]) -> bool:
-    """Whether it has a name in its module: neither a lambda nor made in another function."""
+    """Whether it has a name in its module: neither a lambda nor defined inside another function."""
     name = getattr(function, "__qualname__", "<")
     return "<" not in name
 
@@ -59,9 +59,10 @@ def is_only_here(reference: str) -> bool:
 
 
 def runner(reference: str, spec_in: str, spec_out: str) -> Callable[[memoryview], bytes]:
-    """Runs the function in this process: an element's frame in, another out. Called by the extension.
+    """Runs the function in this process: an element's frame in, another out.
 
-    As the processes beside workers do it, so that both take and give the same.
+    The extension calls it. It works as the processes beside workers do, so that both take and give
+    the same.
     """
     from lockstep.data import _function_host as host
 

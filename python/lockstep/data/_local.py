@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class LocalIterator:
-    """The elements of a dataset in their exact order, made in this process: `for batch in ds.local()`.
+    """The elements of a dataset in exact order, made in this process: `for batch in ds.local()`.
 
-    They are those of `ds.read(..., order="exact")`, byte for byte. Each is a NumPy array, or a dict of
-    arrays by name; they cannot be written and keep their memory. Text comes as str and bytes, and in
-    batches as lists of them.
+    They are those of `ds.read(..., order="exact")`, byte for byte. Each is a NumPy array, or a dict
+    of arrays by name; the arrays are read-only and keep their memory. Text comes as str and bytes,
+    and in batches as lists of them.
     """
 
     def __init__(self, definition: _native.DataDefinition) -> None:
@@ -28,7 +28,7 @@ class LocalIterator:
         self._native: _native.DataLocal | None = _native.open_local_data(definition, 0, 0)
         raw = self._native.spec()
         self._build = builder(raw[0], [name for name, _, _ in raw[1]])
-        #: What its elements are, files looked at.
+        #: What its elements are, known from the files.
         self.spec: Spec | None = to_spec(raw)
 
     def __iter__(self) -> Iterator[Any]:
@@ -43,7 +43,7 @@ class LocalIterator:
         return self._build(leaves)
 
     def close(self) -> None:
-        """No more elements; those that came stay good."""
+        """No more elements; those that came stay valid."""
         self._native = None
 
     def __reduce__(self) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What a dataset is made of: ops with inputs and attributes, and where in the program each was written."""
+"""What a dataset is made of: ops with inputs and attributes, and where in the program they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar, Union
 
 from lockstep._errors import InvalidArgument
 
-#: What an attribute can be: a tuple is of whole numbers, a list of texts or bytes, which travel alike.
+#: An attribute's types: a tuple of whole numbers; a list of texts or bytes, which travel alike.
 Attribute = Union[bool, int, float, str, tuple[int, ...], list[str], list[bytes]]
 
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -36,7 +36,7 @@ def where() -> str:
 
 
 def invalid(node_or_where: Node | str, text: str) -> InvalidArgument:
-    """What is wrong with a definition, told at the line of the program that said it."""
+    """The error of a definition, which points to the line of the program that made it."""
     place = node_or_where.where if isinstance(node_or_where, Node) else node_or_where
     return InvalidArgument(f"{place}: {text}", "definition_invalid", {"where": place})
 
@@ -45,7 +45,7 @@ Result = TypeVar("Result")
 
 
 def at(place: str, asked: Callable[[], Result]) -> Result:
-    """The answer; a TypeError is told as what is wrong with the definition there."""
+    """The answer; a TypeError becomes the error of the definition there."""
     try:
         return asked()
     except TypeError as error:
@@ -53,7 +53,7 @@ def at(place: str, asked: Callable[[], Result]) -> Result:
 
 
 def in_order(root: Node) -> list[Node]:
-    """All nodes, each after its inputs, the root last; one that several lead to once."""
+    """All nodes, each after its inputs, the root last; a node with several users once."""
     ordered: list[Node] = []
     done: set[int] = set()
     open_nodes: list[tuple[Node, int]] = [(root, 0)]
@@ -74,7 +74,7 @@ RawNode = tuple[int, str, list[int], dict[str, Attribute], str]
 
 
 def to_raw(root: Node, segment: int | None) -> list[RawNode]:
-    """As the extension takes them: (id, op, inputs, attributes, where)."""
+    """In the extension's form: (id, op, inputs, attributes, where)."""
     nodes = in_order(root)
     numbers = {id(node): number for number, node in enumerate(nodes)}
     raw = [(number, node.op, [numbers[id(one)] for one in node.inputs], dict(node.attributes),

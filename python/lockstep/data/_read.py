@@ -1,4 +1,4 @@
-"""A dataset that workers make the elements of, as one of its consumers reads it."""
+"""A dataset whose elements workers make, as one of its consumers reads it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lockstep.data._elements import builder
 if TYPE_CHECKING:
     from types import TracebackType
 
-#: Whose server it is read by: a member, HOST:PORT, or None for LOCKSTEP_COORDINATOR.
+#: The server to use: a member's, HOST:PORT, or None for LOCKSTEP_COORDINATOR.
 At = Union[MemberBase, str, None]
 
 ORDERS = ("exact", "first_come", "rounds")
@@ -29,23 +29,23 @@ _SHARDINGS = ("dynamic", "off", "static_data", "static_file")
 
 
 class Place(NamedTuple):
-    """What an element is, to keep with what was made of it."""
+    """Where an element stands, to keep with what was made of it."""
 
     segment: int
     element: int  #: Within the segment.
-    round: int  #: With rounds; else -1.
-    lane: int  #: With rounds one for each worker's share, otherwise of the consumer.
+    round: int  #: In rounds; else -1.
+    lane: int  #: In rounds one for each worker's share, otherwise the consumer's.
 
 
 class Reader:
     """The elements that this consumer gets: `for batch in ds.read(me, name="train")`.
 
     Or `async for batch in reader`, in a coroutine. Each is as `local` gives it: NumPy arrays in the
-    memory that they arrived in. The end of the loop is the end of the data. As a context manager it
-    closes at the end of the block. One thread reads at a time; `close` may be called by any.
+    memory in which they arrived. The end of the loop is the end of the data. As a context manager
+    it closes at the end of the block. One thread reads at a time; any thread may call `close`.
 
-    Every wait releases the GIL, and Ctrl-C ends it. Workers that die, and a server that is started
-    again, are waited out.
+    Every wait releases the GIL, and Ctrl-C ends it. The reader waits out workers that die and a
+    server that restarts.
     """
 
     def __init__(self, native: _native.DataReader, definition: _native.DataDefinition,
@@ -54,22 +54,25 @@ class Reader:
         self._pid = os.getpid()
         self._timeout = timeout
         self._build = builder(*definition.names())
-        #: The thread that waits for an element, when one does. Ctrl-C may come between any two
-        #: lines: whatever it leaves here, that thread's next call goes on.
+        #: The thread that waits for an element, if any. Ctrl-C may come between any two lines:
+        #: whatever it leaves here, that thread's next call continues from it.
         self._reading: dict[str, int] = {}
         #: What a coroutine waits for, or waited for until it was cancelled.
         self._coming: concurrent.futures.Future[tuple[Any] | None] | None = None
-        #: Of the iteration, as it was made when none was given.
+        #: The iteration's name, generated if none was given.
         self.name: str = native.name()
-        #: Of the element that came last.
+        #: The place of the last element.
         self.place: Place | None = None
         # Of a reader that is closed.
         self._last_counters: dict[str, float] | None = None
         _dispatch.close_at_exit(self)
 
     def next(self, timeout: Timeout = None) -> Any:
-        """The next element; StopIteration at the end. DeadlineExceeded after `timeout` seconds: then
-        it goes on with the same element."""
+        """Returns the next element; StopIteration at the end.
+
+        Raises DeadlineExceeded after `timeout` seconds; the next call continues with the same
+        element.
+        """
         self._check_here()
         thread = threading.get_ident()
         try:
@@ -95,8 +98,10 @@ class Reader:
         return self
 
     async def __anext__(self) -> Any:
-        """As `next`, while the event loop runs on. One that is cancelled loses nothing: what its wait
-        brings is the next one's."""
+        """As `next`, while the event loop runs on.
+
+        A cancelled call loses nothing: the next call returns what its wait brings.
+        """
         if self._coming is None:
             try:
                 return self.next(0)  # what was read ahead is there at once
@@ -128,35 +133,37 @@ class Reader:
             coming.set_exception(error)
 
     def cursor(self) -> bytes:
-        """Where the next element is: some hundred bytes for a checkpoint, `cursor=` of another `read`.
+        """Where the next element is: for a checkpoint, and `cursor=` of another `read`.
 
-        The same at all consumers that have read equally far. With order "exact" and "rounds"; with
-        "first_come" there is none (FailedPrecondition): acknowledgements decide.
+        Some hundred bytes. The same at all consumers that have read equally far. For the orders
+        "exact" and "rounds"; "first_come" has none (FailedPrecondition): acknowledgements decide.
         """
         self._check_here()
         return self._native.cursor()
 
     def ack(self) -> None:
-        """All elements that came so far are done with, and need not be given to anybody again.
+        """Acknowledges all elements that came so far: no consumer needs to get them again.
 
-        Needed with ack="manual" only; otherwise asking for the next element says so of the one
-        before. Order "first_come". Elements that are not acknowledged are counted: from
-        `unacknowledged_max` of them on the reader raises FailedPrecondition, reason "ack_needed", and
-        goes on after `ack()`.
+        Only needed with ack="manual"; otherwise asking for the next element acknowledges the one
+        before. Order "first_come". Unacknowledged elements are counted: from `unacknowledged_max`
+        of them on the reader raises FailedPrecondition, reason "ack_needed", and continues after
+        `ack()`.
         """
         self._check_here()
         self._native.ack()
 
     def counters(self) -> dict[str, float]:
-        """For metrics of the program's own; docs/data.md says what each is. After `close`: as they
-        were then."""
+        """For the program's own metrics; docs/data.md says what each is.
+
+        After `close`: their final values.
+        """
         self._check_here()
         if self._last_counters is not None:
             return dict(self._last_counters)
         return self._native.counters()
 
     def close(self) -> None:
-        """Reads no more, and says so to the server; a `next` that waits ends with Cancelled."""
+        """Stops reading, and tells the server; a `next` that waits raises Cancelled."""
         if self._pid != os.getpid():
             return
         if self._last_counters is None:
@@ -188,7 +195,7 @@ def open_reader(definition: _native.DataDefinition, at: At, *, name: str, repeti
                 rejoin: bytes | None, ack: str, unacknowledged_max: int,
                 unacknowledged_bytes_max: int, visitation: str, on_lost: str, sharding: str,
                 shares: int | None, timeout: Timeout) -> Reader:
-    """What Dataset.read does, once the dataset is known to be one that workers can make."""
+    """What Dataset.read does, once it is known that workers can make the dataset."""
     member = at if isinstance(at, MemberBase) else None
     if at is not None and member is None and not isinstance(at, str):
         raise TypeError("a dataset is read at a member's server or at HOST:PORT, not at "

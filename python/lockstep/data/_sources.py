@@ -54,7 +54,7 @@ def windows(paths: Paths, dtype: Any, length: int, stride: int | None = None) ->
     """Runs of numbers from files that hold nothing else, such as tokens.
 
     Args:
-      dtype: of the numbers in the files.
+      dtype: type of the numbers in the files.
       length: of a run.
       stride: from the beginning of a run to that of the next; without it, `length`.
     """
@@ -69,7 +69,7 @@ def records(paths: Paths, bytes: int) -> Dataset:  # noqa: A002
 
 
 def lines(paths: Paths, *, text: bool = True) -> Dataset:
-    """The lines of files, without what ends them: as str, or as bytes when `text` is False."""
+    """The lines of files, without their line ends: as str, or as bytes if `text` is False."""
     return _source("lines", paths=_listed(paths), text=bool(text))
 
 
@@ -79,27 +79,27 @@ def tfrecord(paths: Paths) -> Dataset:
 
 
 def fill(count: int, dtype: Any, shape: int | Iterable[int], seed: int = 0) -> Dataset:
-    """So many arrays with made-up content: to measure with."""
+    """So many synthetic arrays, for measurements."""
     return _source("fill", count=whole(count, "a count"), dtype=type_name(dtype),
                    shape=tuple(extents(shape)), seed=whole(seed, "a seed"))
 
 
 def concat(*datasets: Dataset) -> Dataset:
-    """One after the other; their elements are alike."""
+    """One after the other; their elements must be alike."""
     return _joined("concat", datasets)
 
 
 def zip(*datasets: Dataset, **named: Dataset) -> Dataset:  # noqa: A001
     """Elements side by side: `data.zip(images, label=labels)`.
 
-    Those of a single array are given by name; those that are dicts bring their names with them. Ends
-    with the shortest.
+    Name those that are a single array; those that are dicts bring their names with them. Ends with
+    the shortest.
     """
     return _joined("zip", [*datasets, *named.values()], names=list(named))
 
 
 def mix(datasets: Sequence[Dataset], weights: Sequence[int]) -> Dataset:
-    """Elements of several in turn, evenly and as often as the weights say: in each prefix, too.
+    """Elements of several in turn, evenly and as often as the weights say, in each prefix too.
 
     Ends with the first that ends.
     """

@@ -18,7 +18,7 @@ class Leaf(NamedTuple):
         return f"{self.dtype}[{','.join('?' if one is None else str(one) for one in self.shape)}]"
 
 
-#: Of elements that are one array, or of those that have several by name.
+#: For elements that are one array, or that have several by name.
 Spec = Union[Leaf, dict[str, Leaf]]
 #: What a Python function returns: "float32[3,?]", "x:int64[];y:text[]", a Leaf, or those by name.
 Returns = Union[str, Leaf, Mapping[str, Union[str, Leaf]]]
@@ -37,7 +37,7 @@ def to_spec(raw: RawSpec | None) -> Spec | None:
 
 
 def fields_of(raw: RawSpec | None) -> list[str]:
-    """The names of the fields; TypeError when there are none, or they are not known."""
+    """The names of the fields; TypeError if there are none, or they are not known."""
     if raw is None:
         raise TypeError("what its fields are is not known before the files are read")
     if raw[0]:
@@ -46,7 +46,7 @@ def fields_of(raw: RawSpec | None) -> list[str]:
 
 
 def returns_text(returns: Returns) -> str:
-    """As the extension takes it."""
+    """In the extension's form."""
     if isinstance(returns, Mapping):
         return ";".join(f"{name}:{_with_extents(str(one))}" for name, one in returns.items())
     return ";".join(_with_extents(one) for one in str(returns).split(";"))

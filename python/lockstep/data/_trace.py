@@ -1,4 +1,4 @@
-"""Turns a lambda into an expression of the engine, by calling it once with columns that take notes."""
+"""Turns a lambda into an expression of the engine: calls it once with columns that record use."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class NotTraceable(Exception):
 
 
 class Column:
-    """Stands for what an element holds, in a function given to `map` or `filter`.
+    """Stands for the content of an element, in a function given to `map` or `filter`.
 
     Arithmetic, comparisons, `&`, `|`, `~`, `abs`, parts and the methods below work on it as on an
-    array; what asks for a value, such as `if`, cannot: there is none yet. It holds the text of an
+    array. What asks for a value, such as `if`, fails: there is none yet. It holds the text of an
     expression: lockstep/plan/expression.h.
     """
 
@@ -111,21 +111,21 @@ class Column:
         return _apply("abs", self)
 
     def cast(self, dtype: Any) -> Column:
-        """As elements of another type: "float32", numpy.uint8, ..."""
+        """Converts to elements of another type: "float32", numpy.uint8, ..."""
         return Column(f'(cast {self._text} "{type_name(dtype)}")')
 
     astype = cast
 
     def sum(self) -> Column:
-        """Of all that is in it; whole numbers make int64."""
+        """The sum of everything in it; whole numbers make int64."""
         return _apply("sum", self)
 
     def mean(self) -> Column:
-        """Of all that is in it."""
+        """The mean of everything in it."""
         return _apply("mean", self)
 
     def length(self) -> Column:
-        """Of the first dimension; of a text, in bytes."""
+        """The length of the first dimension; of a text, in bytes."""
         return _apply("length", self)
 
     def __getitem__(self, key: Any) -> Column:
@@ -188,7 +188,7 @@ class Column:
 
 
 class Row(Column):
-    """What such a function is called with: the element, or its fields as `row["name"]`."""
+    """The argument of such a function: the element, or its fields as `row["name"]`."""
 
     __slots__ = ("_fields",)
 
@@ -205,7 +205,7 @@ class Row(Column):
 
 
 _INT64_MAX = 2**63 - 1
-#: Of NumPy's functions, those that the engine has, too.
+#: The NumPy functions that the engine also has.
 _UFUNCS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
     "floor_divide": "floordiv", "remainder": "mod", "negative": "neg", "absolute": "abs",

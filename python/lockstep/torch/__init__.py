@@ -1,4 +1,4 @@
-"""Lockstep in programs of PyTorch. Importing this imports nothing of torch; its names do when used.
+"""Lockstep in PyTorch programs. Importing this does not import torch; using its names does.
 
     with lockstep.torch.preemption() as preemption:
         for step in range(first, steps):
@@ -6,9 +6,9 @@
             if preemption.save_and_end(step, save):
                 break
 
-`preemption` saves at one step before hosts die; `Store` and `register_init_method` are for programs
-that bring torch.distributed to a server of Lockstep by themselves. docs/pytorch.md tells what there
-is without any change of a program.
+`preemption` saves at one step before hosts die. `Store` and `register_init_method` are for programs
+that connect torch.distributed to a Lockstep server themselves. docs/pytorch.md describes what needs
+no change of the program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`torchrun --rdzv-backend=lockstep`: the nodes of a job meet at a server of Lockstep."""
+"""`torchrun --rdzv-backend=lockstep`: the nodes of a job meet at a Lockstep server."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _log = logging.getLogger("lockstep")
 BACKEND = "lockstep"
 #: Keys of the nodes' own job.
 _STATE, _ALIVE, _ROUNDS = "nodes/state", "nodes/alive", "rounds"
-#: Signs of life are this many times as frequent as they must be.
+#: Signs of life are this many times as frequent as required.
 _SIGNS_PER_TIMEOUT = 5
-#: How often a watch that nothing comes from looks whether it is over.
+#: How often a silent watch checks whether it is over.
 _LOOK_INTERVAL = 1.0
 #: Seconds that a request of this module takes at most.
 _REQUEST_MAX = 30.0
@@ -43,14 +43,14 @@ _EVERYWHERE = ("0.0.0.0", "[::]", "::", "")
 
 
 class _Options:
-    """`--rdzv-conf`, and what is left out."""
+    """`--rdzv-conf`, with defaults for what is omitted."""
 
     def __init__(self, parameters: RendezvousParameters) -> None:
         self.join_timeout = self._seconds(parameters, "join_timeout", 600)
         self.last_call_timeout = self._seconds(parameters, "last_call_timeout", 30)
-        #: From a node's last sign of life until it is done without.
+        #: From a node's last sign of life until the others continue without it.
         self.node_timeout = self._seconds(parameters, "node_timeout", 5)
-        #: Whether Python workers say by themselves where they are, and what they raise.
+        #: Whether Python workers report where they are, and their exceptions.
         self.stacks = self._yes_or_no(parameters, "stacks", True)
 
     @staticmethod
@@ -73,9 +73,9 @@ class _Options:
 
 
 class _Mirror:
-    """What the nodes have written, as this one has heard of it.
+    """What the nodes have written, as far as this one has heard of it.
 
-    Threads: thread-safe; one of its own follows the keys until `close`.
+    Threads: thread-safe; a separate thread follows the keys until `close`.
     """
 
     def __init__(self, kv: Any) -> None:
@@ -129,7 +129,7 @@ class _Mirror:
             self._state, self._state_revision = decode(value), revision
 
     def now(self) -> tuple[Round, int, set[str]]:
-        """The round, the revision of its key, and who is alive. Raises when it cannot be known."""
+        """The round, the revision of its key, and the living nodes. Raises if that is unknown."""
         with self._changed:
             if self._error is not None:
                 raise self._error
@@ -141,7 +141,7 @@ class _Mirror:
             return self._revision > 0 and self._revision >= self._state_revision
 
     def swap(self, state: Round) -> None:
-        """Writes it if nobody has written since `now`; learns what is there."""
+        """Writes it if no node has written since `now`; learns what is there."""
         with self._changed:
             revision = self._state_revision
         swap = self._kv.compare_and_set(_STATE, None, state.encode(), revision=revision or None,
@@ -151,7 +151,7 @@ class _Mirror:
                 self._learn(swap.entry.value, swap.entry.revision)
 
     def wait(self, timeout: float) -> None:
-        """Until something changes, or it is over."""
+        """Waits until something changes, or the time is over."""
         with self._changed:
             self._changed.wait(timeout)
 
@@ -161,10 +161,10 @@ class _Mirror:
 
 
 class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
-    """What torchrun's agent asks who its peers are.
+    """Tells torchrun's agent who its peers are.
 
-    Nothing is on any node: the nodes are known to the server, and a node that dies, rank 0's too, is
-    done without. Each round has a store of its own, so that nothing of an earlier one is met.
+    No node holds any state: the server knows the nodes, and the others continue without a dead
+    node, even rank 0's. Each round has a separate store, so that nothing of an earlier one is met.
     """
 
     def __init__(self, parameters: RendezvousParameters) -> None:
@@ -175,7 +175,7 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
         if not address:
             raise ValueError("--rdzv-backend=lockstep takes --rdzv-endpoint HOST:PORT, of a server that "
                              "`lockstep serve` runs; or LOCKSTEP_COORDINATOR")
-        #: Of the workers, where those that know Lockstep join.
+        #: The workers' job, which those that know Lockstep join.
         self._job = re.sub(r"[^A-Za-z0-9._-]", "-", self._run)
         try:
             self._session: Session = session(address, job=f"{self._job}.nodes", size=1,
@@ -333,7 +333,7 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
 
 
 def _own_address(server: str) -> str:
-    """The address of this host from which the server is reached; others are near the server too."""
+    """The address of this host that reaches the server; others are near the server too."""
     host, _, port = server.rpartition(":")
     try:
         family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port),

@@ -1,4 +1,4 @@
-"""`init_method="lockstep://..."`: the processes of a group meet at a server of Lockstep."""
+"""`init_method="lockstep://..."`: the processes of a group meet at a Lockstep server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LEAVE_MAX = 30.0
 
 
 class Meeting(NamedTuple):
-    """What a URL and the environment say of the group."""
+    """What a URL and the environment say about the group."""
 
     address: str
     job: str | None
@@ -38,7 +38,7 @@ class Meeting(NamedTuple):
 
 
 class _Joined:
-    """The member that this process is in a job, and how many groups it has made there."""
+    """The member that this process is in a job, and how many groups it has created there."""
 
     def __init__(self, member: Member) -> None:
         self.member = member
@@ -52,7 +52,7 @@ _registered = False
 
 
 def meeting_of(url: str) -> Meeting:
-    """lockstep://HOST:PORT/JOB, where what is left out comes from the launcher's environment."""
+    """lockstep://HOST:PORT/JOB; the launcher's environment fills in what is omitted."""
     parts = urlsplit(url)
     said = dict(parse_qsl(parts.query))
     place = place_of_this_process()
@@ -77,7 +77,7 @@ def meeting_of(url: str) -> Meeting:
 
 def rendezvous(url: str, timeout: datetime.timedelta = default_pg_timeout,
                **_: Any) -> Iterator[tuple[Store, int, int]]:
-    """What torch calls for init_method: joins the job, which takes until all have."""
+    """What torch calls for init_method: joins the job, and returns when all have joined."""
     meeting = meeting_of(url)
     joined = _joined.get(meeting)
     if joined is None or joined.pid != os.getpid():
@@ -100,7 +100,7 @@ def _note_failure(hook: Any) -> Any:
 
 
 def _leave() -> None:
-    """The end of the process: the others are told how it ended."""
+    """The end of the process: reports to the others how it ended."""
     for joined in _joined.values():
         if joined.pid != os.getpid():
             continue
@@ -115,9 +115,9 @@ def _leave() -> None:
 
 
 def register_init_method() -> None:
-    """From now on torch.distributed knows `init_method="lockstep://HOST:PORT/JOB"`.
+    """Makes `init_method="lockstep://HOST:PORT/JOB"` known to torch.distributed.
 
-    More often than once does nothing.
+    Further calls do nothing.
     """
     global _registered
     if _registered:

@@ -1,4 +1,4 @@
-"""Which process of its job this is, as its launcher says: `lockstep run` or torchrun."""
+"""Which process of its job this is, according to its launcher: `lockstep run` or torchrun."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockstep._errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Place:
-    """What `lockstep.join` is given. None: it looks into LOCKSTEP_* itself, or takes the default."""
+    """Arguments for `lockstep.join`. None: it reads LOCKSTEP_* itself, or takes the default."""
 
     address: str | None
     job: str | None
@@ -31,7 +31,7 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
 
 
 def place_of_this_process(environment: Mapping[str, str] = os.environ) -> Place | None:
-    """None when no launcher has told of a server."""
+    """None if no launcher has named a server."""
     address = environment.get("LOCKSTEP_COORDINATOR")
     if not address:
         return None

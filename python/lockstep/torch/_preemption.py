@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("lockstep")
 
-#: What a save may return: where it saved, for people who look.
+#: A save may return where it saved, for people who look.
 Saved = Union[str, "os.PathLike[str]", None]
 
 
 class TrainingPreemption:
-    """What `lockstep.torch.preemption` gives: one process's part in the preemptions of its job.
+    """The result of `lockstep.torch.preemption`: one process's part in its job's preemptions.
 
-    Without a server, in a program that was started by hand, it says so once, and no step is ever the
-    one to save at: the same program runs everywhere.
+    Without a server, in a program started by hand, it says so once, and no step is ever the one to
+    save at: the same program runs everywhere.
     """
 
     def __init__(self, member: Member | None, preemption: Preemption | None, owned: bool) -> None:
@@ -39,7 +39,7 @@ class TrainingPreemption:
     def reached(self, step: int) -> bool:
         """Whether to save after this step, which is done: the same step in all processes.
 
-        Call it for every step, from 0 or from where the program goes on. See
+        Call it for every step, from 0 or from where the program continues. See
         lockstep.Preemption.reached.
         """
         if self._preemption is None:
@@ -48,25 +48,26 @@ class TrainingPreemption:
         return self._preemption.reached(step)
 
     def saved(self, step: int, path: Saved = None) -> None:
-        """This process has saved at that step."""
+        """Reports that this process saved at that step."""
         if self._preemption is not None:
             self._preemption.saved(step, path or "")
 
     def failed_to_save(self, step: int, why: str) -> None:
-        """This process could not save at that step."""
+        """Reports that this process could not save at that step."""
         if self._preemption is not None:
             self._preemption.failed_to_save(step, why)
 
     @property
     def withdrawn(self) -> bool:
-        """Whether nobody dies after all, so that the training goes on behind the save."""
+        """Whether the notice was withdrawn, so that training continues after the save."""
         return self._preemption is not None and self._preemption.notice().withdrawn
 
     def save_and_end(self, step: int, save: Callable[[int], Saved]) -> bool:
-        """At the step to save at calls `save(step)`, tells the job how that went, and returns whether
-        the program is to end now: it is, unless nobody dies after all. At any other step: False.
+        """At the step to save at, calls `save(step)` and reports the result to the job.
 
-        `save` may return where it saved. What it raises gets out, and the job is told.
+        Returns whether the program should end now: true after the save, unless the notice was
+        withdrawn. At any other step: False. `save` may return where it saved. The exceptions that
+        it raises leave this call, and are reported to the job.
         """
         if not self.reached(step):
             return False
@@ -94,18 +95,18 @@ class TrainingPreemption:
 def preemption(*, member: Member | None = None, stride: int = 0, last_step: int | None = None,
                save_estimate: Timeout = None, wait_max: Timeout = 30,
                timeout: Timeout = 300) -> TrainingPreemption:
-    """Follows the preemptions of this process's job; `with` it around the training loop.
+    """Follows the preemptions of this process's job; put `with` it around the training loop.
 
-    Under `lockstep run`, and under `torchrun --rdzv-backend=lockstep`, it joins the job by itself;
-    returns when all processes of the job have come here. Leaves at the end of the block.
+    Under `lockstep run`, and under `torchrun --rdzv-backend=lockstep`, it joins the job by itself,
+    and returns when all processes of the job have arrived. It leaves at the end of the block.
 
     Args:
       member: this process in its job, if it has joined already; then it is left alone.
       stride, last_step, save_estimate, wait_max: as Member.preemption takes them.
-      timeout: seconds until all processes must have come here.
+      timeout: seconds within which all processes must arrive.
 
     Raises:
-      Unavailable, DeadlineExceeded: no server, or not everybody came; the text names them.
+      Unavailable, DeadlineExceeded: no server, or processes are missing; the text names them.
     """
     owned = member is None
     if member is None:

@@ -1,6 +1,6 @@
-"""Who of a torchrun job's nodes trains with whom: rounds, from one restart of the workers to the next.
+"""Which nodes of a torchrun job train together, in rounds: from one restart of workers to the next.
 
-Pure: what is known goes in, what becomes of it comes out. No clock, no thread, nothing of torch.
+Pure: what is known goes in, the decision comes out. No clock, no thread, nothing of torch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 class Node:
     """One torchrun."""
 
-    id: str  #: Nobody else's, ever.
+    id: str  #: Unique for ever.
     host: str
     pid: int
 
@@ -25,15 +25,15 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    """What all nodes know: the current round, and who was in the one before.
+    """The shared state of all nodes: the current round, and which nodes were in the one before.
 
     Nodes come into an open round one after the other. Once it is complete they train, and their
-    order is that of their ranks. The first that has to start its workers anew begins the next.
+    order gives their ranks. The first node that must restart its workers begins the next round.
     """
 
     number: int = 0
     complete: bool = True
-    #: The job has ended: nobody comes in any more.
+    #: Whether the job has ended: no node comes in any more.
     closed: bool = False
     nodes: tuple[Node, ...] = ()
     former: tuple[Node, ...] = ()
@@ -49,7 +49,7 @@ class Round:
 
 
 def decode(text: bytes) -> Round:
-    """Raises ValueError for what no node has written."""
+    """Raises ValueError for text that no node has written."""
     try:
         said = json.loads(text)
         nodes, former = (tuple(Node(str(one["id"]), str(one["host"]), int(one["pid"]))
@@ -71,17 +71,17 @@ class Verdict(enum.Enum):
     WAIT = "wait"
     JOINED = "joined"
     CLOSED = "closed"
-    CHANGE = "change"  #: The round is to become the one that comes with it, if it is still as it was.
+    CHANGE = "change"  #: Replace the round by the one given, if it is unchanged.
 
 
 def decide(now: Round, me: Node, last: int, alive: Collection[str], bounds: Bounds,
            last_call_over: bool) -> tuple[Verdict, Round]:
-    """What this node does next, when it wants to train.
+    """What this node does next, if it wants to train.
 
     Args:
-      last: the round that its workers ran in last; 0: none.
+      last: the round in which its workers ran last; 0: none.
       alive: ids of the nodes that give signs of life.
-      last_call_over: enough nodes are there for so long that no more are waited for.
+      last_call_over: enough nodes have been there for so long that no more are awaited.
     """
     def living(nodes: Sequence[Node]) -> tuple[Node, ...]:
         return tuple(one for one in nodes if one == me or one.id in alive)
@@ -106,7 +106,7 @@ def decide(now: Round, me: Node, last: int, alive: Collection[str], bounds: Boun
 
 def _with(open_: Round, me: Node, alive: Collection[str], bounds: Bounds,
           last_call_over: bool) -> Round:
-    """The open round with this node in it; complete when nobody else is waited for."""
+    """The open round with this node in it; complete if no other node is awaited."""
     nodes = open_.nodes
     if me not in nodes and len(nodes) < bounds.most:
         nodes += (me,)
@@ -124,7 +124,7 @@ def _with(open_: Round, me: Node, alive: Collection[str], bounds: Bounds,
 
 
 def waiting(now: Round, last: int, alive: Collection[str]) -> int:
-    """How many nodes a node that trains in round `last` is kept from: it starts its workers anew then.
+    """How many nodes wait for a node that trains in round `last`: it then restarts its workers.
 
     They wait in a later round, or are of this one and have died.
     """
@@ -137,7 +137,7 @@ def waiting(now: Round, last: int, alive: Collection[str]) -> int:
 
 def why_not_complete(now: Round, bounds: Bounds, run: str, waited: float,
                      heard: Mapping[str, float]) -> str:
-    """The sentence of a round that did not come about.
+    """The error text of a round that was not completed.
 
     Args:
       heard: by id, how many seconds ago a node gave its last sign of life.

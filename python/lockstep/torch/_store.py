@@ -31,7 +31,7 @@ _NUMBER = re.compile(rb"\s*[+-]?\d+")
 
 
 class Store(dist.Store):  # type: ignore[misc]
-    """What init_process_group takes as `store`, over the keys of a member or of a session.
+    """The `store` for init_process_group, over the keys of a member or of a session.
 
         me = lockstep.join()
         dist.init_process_group("gloo", store=lockstep.torch.Store(me.kv), rank=me.member,
@@ -39,7 +39,7 @@ class Store(dist.Store):  # type: ignore[misc]
 
     A wait that times out raises torch's DistStoreError, as with torch's own stores; when a member
     of the job is lost, waits raise at once, and the text names it. Each instance lives as long as
-    the process. Queues are not there: torch does not let a Store of Python have them.
+    the process. Queues are missing: torch does not let a Python Store have them.
 
     Threads: thread-safe.
     """
@@ -65,13 +65,13 @@ class Store(dist.Store):  # type: ignore[misc]
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """Waits until all are there."""
+        """Waits until all keys are there; returns their values."""
         if not keys:
             return []
         return self._wait(keys, self.timeout)
 
     def multi_set(self, keys: Sequence[str], values: Sequence[StoreValue]) -> None:
-        """One after the other, in that order."""
+        """Writes one after the other, in that order."""
         if len(keys) != len(values):
             raise InvalidArgument(f"multi_set of {len(keys)} keys and {len(values)} values",
                                   "invalid_argument")
@@ -104,8 +104,11 @@ class Store(dist.Store):  # type: ignore[misc]
         self._change(key, lambda old: (old or b"") + more)
 
     def compare_set(self, key: str, expected: StoreValue, desired: StoreValue) -> bytes:
-        """Returns the value as it is now. As with torch's own: a key that is not there is set when
-        nothing is expected, and otherwise what was expected is returned."""
+        """Returns the value as it is now.
+
+        As in torch's own store, a missing key is set if nothing is expected; otherwise the expected
+        value is returned.
+        """
         old = expected.encode() if isinstance(expected, str) else bytes(expected)
         new = desired.encode() if isinstance(desired, str) else bytes(desired)
         for must in ((old, None) if not old else (old,)):

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def handler() -> Callable[[Any], Any]:
-    """What makes a rendezvous handler of torchrun's parameters."""
+    """Makes a rendezvous handler from torchrun's parameters."""
     def make(parameters: Any) -> Any:
         from lockstep.torch._elastic import LockstepRendezvousHandler
 

@@ -1,7 +1,7 @@
-"""Tells the server which processes a torchrun has started, so that `status`, `why` and `stacks` know them.
+"""Reports to the server which processes a torchrun has started, for `status`, `why` and `stacks`.
 
-Torch's rendezvous is not told its agent's workers. They are children of the agent's process, and their
-environment says which rank of which job they are.
+Torch's rendezvous does not know its agent's workers. They are children of the agent's process, and
+their environment says which rank of which job they are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FOLDER_TIMEOUT = 5.0
 
 
 def children_of_this_process() -> set[int]:
-    """As the kernel says; none where it does not (CONFIG_PROC_CHILDREN)."""
+    """According to the kernel; none where it does not say (CONFIG_PROC_CHILDREN)."""
     children: set[int] = set()
     for task in pathlib.Path("/proc/self/task").iterdir():
         try:
@@ -37,7 +37,7 @@ def children_of_this_process() -> set[int]:
 
 
 def environment_of(pid: int) -> dict[str, str]:
-    """What the process was started with; empty when it has gone."""
+    """The environment with which the process was started; empty if it has gone."""
     try:
         entries = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -47,7 +47,7 @@ def environment_of(pid: int) -> dict[str, str]:
 
 
 def rank_and_size(environment: Mapping[str, str], run: str) -> tuple[int, int] | None:
-    """None: it is no worker of this run."""
+    """None: it is not a worker of this run."""
     rank, size = environment.get("RANK", ""), environment.get("WORLD_SIZE", "")
     if environment.get("TORCHELASTIC_RUN_ID") != run or "LOCAL_RANK" not in environment:
         return None
@@ -55,7 +55,7 @@ def rank_and_size(environment: Mapping[str, str], run: str) -> tuple[int, int] |
 
 
 def end_of(pid: int) -> tuple[int, int]:
-    """Waits for it, and leaves it to the agent: exit code and signal."""
+    """Waits for its end, and leaves collecting it to the agent: exit code and signal."""
     try:
         end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     except ChildProcessError:
@@ -94,7 +94,7 @@ class Workers:
             return None
 
     def set_environment(self) -> None:
-        """Has the Python processes that this one starts say where they are, and what they raise.
+        """Makes the Python processes that this one starts report their place and exceptions.
 
         Waits for the program, once. Without its folder the workers run all the same.
         """
@@ -114,7 +114,7 @@ class Workers:
         return os.fsdecode(self._program.stdout.readline().rstrip(b"\n"))
 
     def close(self) -> None:
-        """The program ends by itself when it has told all, and removes its folder."""
+        """The program ends by itself once it has reported everything, and removes its folder."""
         self._ended.set()
         self._thread.join(4 * _LOOK_INTERVAL)
         if self._folder:
