@@ -447,7 +447,7 @@ def run_with_a_preemption(story, watch, address, attempts_before, undisturbed):
     story.claim(answer.returncode == 0 and len(set(saved.values())) == 1,
                 f"run 4: {SIZE} stock processes saved at one step ({min(saved.values())})")
     story.claim(resumed == saved and outcome.code == 0,
-                "run 4: they were started again, and went on from there")
+                "run 4: they were started again, and continued from there")
     story.claim(set(outcome.finals.values()) == set(undisturbed.values()),
                 f"run 4: the same final loss and accuracy as in run 1 ({loss}, {accuracy:.4f})")
     return outcome
@@ -491,7 +491,7 @@ def run_with_a_death(story, watch, address, attempts_before):
         command.stop()
     outcome.took_s = time.monotonic() - began
 
-    story.claim(outcome.code != 0, "run 2: lockstep run reports the failure by its exit code")
+    story.claim(outcome.code != 0, "run 2: lockstep run reports the failure in its exit code")
     return outcome, figures
 
 
@@ -561,8 +561,8 @@ def run_while_the_server_dies(story):
                                 and int(found[1]) >= STEPS // 4), None), 60)
         server.process.kill()
         server.process.wait()
-        story.tell("KILLED", f"the server itself, by SIGKILL at step {step}; it is started again on "
-                             f"the same directory")
+        story.tell("KILLED", f"the server itself, by SIGKILL at step {step}; it restarts on the "
+                             f"same directory")
         server.stop()
         server, _ = start_server(story, "server-of-run-5-again", ["--state", state], "steps", address)
         code = command.end(120)
@@ -576,11 +576,11 @@ def run_while_the_server_dies(story):
         server.stop()
     wanted = sum(step * (member + 1) for step in range(STEPS) for member in range(SIZE))
     story.claim(code == 0 and {total for total, _, _ in finals_seen.values()} == {wanted},
-                f"run 5: all {STEPS} steps of {SIZE} members came out right (sum {wanted}), though "
+                f"run 5: all {STEPS} steps of {SIZE} members are correct (sum {wanted}), although "
                 f"their server was killed")
     story.claim(sorted(number for _, _, number in finals_seen.values()) == list(range(1, SIZE + 1)),
                 f"run 5: a counter that each member raised once stands at {SIZE}")
-    story.claim(longest < 1000 * OUTAGE_MAX_S, f"run 5: nobody waited longer than {longest} ms")
+    story.claim(longest < 1000 * OUTAGE_MAX_S, f"run 5: no member waited longer than {longest} ms")
     return longest
 
 
@@ -644,7 +644,7 @@ def run_with_data_workers(story):
     outcome.took_s = time.monotonic() - began
     story.claim(outcome.code == 0 and len(told) == 1 and good == epochs,
                 f"run 6: each example seen exactly once per epoch ({examples} examples, {epochs} "
-                f"epochs), though a data worker was killed")
+                f"epochs), although a data worker was killed")
     story.claim(len(set(outcome.finals.values())) == 1 and accuracy > ACCURACY_MIN,
                 f"run 6: {SIZE} processes print the same final loss ({loss}) and accuracy "
                 f"({accuracy:.4f})")
@@ -684,7 +684,7 @@ def print_figures(outcomes, figures, watch, outage_ms):
         loss, accuracy = next(iter(outcome.finals.values()), ("-", None))
         print(f"  {outcome.title:<26}{outcome.attempt:>7}  {outcome.step:>6}  {loss:>12}  "
               f"{'-' if accuracy is None else f'{accuracy:.4f}':>8}  {outcome.took_s:>6.1f} s")
-    print(f"\n  who learned which process had died (status was asked {watch.polls} times)")
+    print(f"\n  time until each learned which process had died (status was queried {watch.polls} times)")
     for who, seconds in figures.items():
         print(f"  {who:<26}{seconds * 1000:>7.0f} ms after the kill")
     print(f"\n  server killed and started again: the longest step of a member took {outage_ms} ms")
@@ -725,8 +725,8 @@ def make_logs_folder():
     if ARGUMENTS.logs is None:
         shutil.rmtree(LOGS, ignore_errors=True)
     elif LOGS.exists() and (not LOGS.is_dir() or any(LOGS.iterdir())):
-        sys.exit(f"demo: --logs {ARGUMENTS.logs} is there and not empty; say a new folder, or remove "
-                 "it yourself")
+        sys.exit(f"demo: --logs {ARGUMENTS.logs} exists and is not empty; name a new folder, or "
+                 "remove it yourself")
     LOGS.mkdir(parents=True, exist_ok=True)
 
 
@@ -744,7 +744,7 @@ def main():
         outcomes.append(outcome)
         story.heading("Run 3: the same job again, and a PyTorch job beside it, on the same server")
         outcomes += run_beside_torch(story, watch, address, outcomes[-1].attempt)
-        story.heading("Run 4: the host of one process is taken away, and they are told before")
+        story.heading("Run 4: the host of one process will be taken away, and all save before")
         outcomes.append(run_with_a_preemption(story, watch, address, outcomes[-2].attempt,
                                               outcomes[0].finals))
         story.heading("Run 5: members that know Lockstep; the server itself is killed")

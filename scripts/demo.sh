@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # The main job on real data: four stock JAX processes train on handwritten digits through a Lockstep
-# server; then one of them is killed, and everybody is told who it was; then the job runs again, with
-# four stock PyTorch processes beside it on the same server; then the host of one is about to be taken
-# away, all save at one step, and go on from there; then the server itself is killed, and four members
-# that know Lockstep go on; then the digits come from two data workers, of which one is killed.
-# Needs nothing but a Debian 12 with its package mirrors. Raw logs: build/demo/.
+# server. Then one of them is killed, and all others learn which one. Then the job runs again, with
+# four stock PyTorch processes beside it on the same server. Then the host of one will be taken away:
+# all save at one step, and continue from there. Then the server itself is killed, and four members
+# that know Lockstep continue. Then the digits come from two data workers, one of which is killed.
+# It needs only Debian 12 with its package mirrors. Raw logs: build/demo/.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 started=$SECONDS
-setup_say "Getting ready (what is there already is left alone):"
+setup_say "Preparing (existing parts are kept):"
 setup_packages
 setup_venvs
 setup_torch

@@ -92,7 +92,7 @@ setup_missing_packages() {
 setup_packages() {
   [ $# -gt 0 ] || set -- "${SETUP_PACKAGES[@]}"
   if ! command -v dpkg-query >/dev/null; then
-    setup_say "This is not Debian: install by hand what SETUP_PACKAGES in scripts/setup.sh lists." >&2
+    setup_say "This is not Debian: install the packages of SETUP_PACKAGES in scripts/setup.sh by hand." >&2
     return 1
   fi
   local missing as_root=()
@@ -100,7 +100,7 @@ setup_packages() {
   [ ${#missing[@]} -gt 0 ] || return 0
   if [ "$(id -u)" -ne 0 ]; then
     if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
-      setup_say "These Debian packages are missing, and installing them takes root or sudo without a" \
+      setup_say "These Debian packages are missing, and installing them needs root, or sudo without a" \
         "password: ${missing[*]}" >&2
       setup_say "Run once:  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}" >&2
       return 1
