@@ -55,7 +55,7 @@ WHAT_IT_IS = {
     "lockstep/client": "the public C++ API: members, keys, sessions that outlive links, data readers; "
                        "what sources of notices report",
     "lockstep/launch": "starts processes and supervises them to their end",
-    "lockstep/net": "doors for stock clients; the only gRPC",
+    "lockstep/net": "listeners for stock clients; the only gRPC",
     "lockstep/server": "puts everything together; decides nothing about a protocol",
     "lockstep/cli": "the program `lockstep`, one file a subcommand; no gRPC, no libprotobuf",
     "lockstep/sim": "tests only: simulations of the machines",
