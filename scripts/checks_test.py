@@ -289,19 +289,23 @@ class UnityGroups(unittest.TestCase):
             }  // namespace
             static int Hidden() { return 1; }
             void Shared::Method() {}
-            }"""), {"#TRIAL", "testing::Harness", "testing::_", "kMax", "Row", "Table", "Doubled",
+            }"""), {"type Row", "type Colour", "type Clock", "#TRIAL", "testing::Harness", "testing::_", "kMax", "Row", "Table", "Doubled",
                     "Colour", "Clock", "Suite.Case", "Hidden"})
 
     def test_sources_with_one_name_for_two_things_are_kept_apart(self):
-        self.assertEqual(unity_groups.grouped([("a", {"x"}, 9), ("b", {"x"}, 9), ("c", {"n::x"}, 9),
-                                               ("d", {"n::x"}, 9), ("e", {"y"}, 9)]),
-                         [["a", "e"], ["b"], ["c", "d"]])
+        def grouped(*names):
+            return unity_groups.grouped([(str(n), set(own), set(used), 9)
+                                         for n, (own, used) in enumerate(names)])
+        self.assertEqual(grouped((["x"], []), (["x"], []), (["n::x"], []), (["n::x"], []),
+                                 (["y"], [])), [["0", "4"], ["1"], ["2", "3"]])
+        self.assertEqual(grouped((["T", "type T"], ["T"]), ([], ["T"]), ([], ["U"])),
+                         [["0", "2"], ["1"]])
 
     def test_a_group_has_a_size(self):
-        many = [(str(n), set(), 10) for n in range(unity_groups.GROUP_SOURCES_MAX + 1)]
-        self.assertEqual([len(group) for group in unity_groups.grouped(many)],
-                         [unity_groups.GROUP_SOURCES_MAX, 1])
-        long = [(str(n), set(), unity_groups.GROUP_LINES_MAX) for n in range(2)]
+        most, lines = unity_groups.GROUP_SOURCES_MAX, unity_groups.GROUP_LINES_MAX
+        many = [(str(n), set(), set(), 10) for n in range(most + 1)]
+        self.assertEqual([len(group) for group in unity_groups.grouped(many)], [most, 1])
+        long = [(str(n), set(), set(), lines) for n in range(2)]
         self.assertEqual(unity_groups.grouped(long), [["0"], ["1"]])
 
 

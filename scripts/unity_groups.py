@@ -3,7 +3,8 @@
 
 Sources are compiled together in groups (CMake's UNITY_BUILD) to read their headers once. What a source
 declares for itself, in an unnamed namespace or as static, is then seen by the others of its group, so
-no two sources that declare the same such name come into one group. Nobody has to invent a longer name,
+no two sources that declare the same such name come into one group, and none that uses a name which another
+declares as a type of its own. Nobody has to invent a longer name,
 and nothing has to be listed by hand: cmake/LockstepUnity.cmake asks at every configuration.
 
     unity_groups.py LIST    LIST has a line `TARGET SOURCE` for each source, in order;
@@ -43,11 +44,11 @@ def declared_by(head):
         return {taken.group(1)}  # a::b::Name
     alias = re.match(r"using\s+(\w+)\s*=", head)
     if alias:
-        return {alias.group(1)}
+        return {alias.group(1), "type " + alias.group(1)}
     kind = re.match(r"(?:typedef\s+)?(?:enum\s+class|enum|class|struct|union|concept)\s+"
                     r"(?:\[\[[^\]]*\]\]\s*)*(?:alignas\([^)]*\)\s*)?(\w+)", head)
     if kind:
-        return {kind.group(1)}
+        return {kind.group(1), "type " + kind.group(1)}
     before = re.split(r"(?<![=!<>])=(?!=)", head)[0]
     while True:
         shorter = re.sub(r"(?<=\w)\s*<[^<>]*>", "", before)
@@ -63,7 +64,8 @@ def declared_by(head):
 
 
 def local_names(text):
-    """What a C++ source declares for itself alone, and what it defines as a macro."""
+    """What a C++ source declares for itself alone, and what it defines as a macro; types twice, as
+    `Name` and `type Name`."""
     names = {"#" + name for name in re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", text, re.MULTILINE)}
     code = re.sub(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", " ", blank_literals_and_comments(text),
                   flags=re.MULTILINE)
@@ -101,10 +103,21 @@ def local_names(text):
     return names
 
 
+def words(text):
+    return set(re.findall(r"\w+", blank_literals_and_comments(text)))
+
+
+def hides(names, used):
+    """Whether a type among the names is a word that a source uses, for some other type."""
+    return any(name.startswith("type ") and name[5:] in used for name in names)
+
+
 def clash(names, others):
     """Whether a name means two things: declared twice, or declared and taken from another namespace."""
     meanings = {}
     for name in names | others:
+        if name.startswith("type "):
+            continue
         short = name.split("::")[-1]
         if short in meanings or (name in names and name in others and "::" not in name):
             return True
@@ -113,19 +126,22 @@ def clash(names, others):
 
 
 def grouped(sources):
-    """[[name, ...], ...] of [(name, its local names, its lines)]: each into the first group it fits."""
+    """[[name, ...], ...] of [(name, its local names, its words, its lines)]: each goes into the first
+    group that it fits into."""
     groups = []
-    for name, names, lines in sources:
+    for name, names, used, lines in sources:
         for group in groups:
             if (len(group["sources"]) < GROUP_SOURCES_MAX and
                     group["lines"] + lines <= GROUP_LINES_MAX and
-                    not clash(group["names"], names)):
+                    not clash(group["names"], names) and
+                    not hides(names, group["words"]) and not hides(group["names"], used)):
                 break
         else:
-            group = {"sources": [], "names": set(), "lines": 0}
+            group = {"sources": [], "names": set(), "words": set(), "lines": 0}
             groups.append(group)
         group["sources"].append(name)
         group["names"] |= names
+        group["words"] |= used
         group["lines"] += lines
     return [group["sources"] for group in groups]
 
@@ -135,7 +151,8 @@ def main():
     for line in pathlib.Path(sys.argv[1]).read_text().splitlines():
         target, source = line.split(" ", 1)
         text = pathlib.Path(source).read_text()
-        targets.setdefault(target, []).append((source, local_names(text), text.count("\n")))
+        targets.setdefault(target, []).append(
+            (source, local_names(text), words(text), text.count("\n")))
     for target, sources in targets.items():
         for number, group in enumerate(grouped(sources)):
             for source in group:

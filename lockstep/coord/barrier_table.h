@@ -3,9 +3,7 @@
 // Fed by Attempt, which knows who is alive and answers callers with what is written into Effects.
 #pragma once
 
-#include <list>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,11 +12,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "lockstep/coord/barrier_errors.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/gathering.h"
+#include "lockstep/coord/kept_verdicts.h"
 #include "lockstep/coord/membership.h"
-#include "lockstep/coord/options.h"
 #include "lockstep/coord/participant_index.h"
 #include "lockstep/coord/records.h"
 
@@ -37,25 +36,35 @@ namespace lockstep::coord {
 //
 // Invariants: (1) every arrival is answered exactly once, unless its caller left; (2) an instance
 // passes only while all its participants wait; (3) all waiters of an instance get the same verdict,
-// and later callers of that instance get it too; (4) a verdict never changes.
+// and later callers of that instance get it too; (4) a verdict never changes; (5) a call is found
+// by its id exactly while it waits in an open instance; (6) what is open with a deadline is found
+// by it.
 //
 // Members may bring values, which all get when the instance passes. They are kept with the verdict
-// for those who ask again, as long as there is room.
+// (KeptVerdicts) for those who ask again, as long as there is room.
 //
 // A native caller asks again, with the counter that it had, when its link broke before it had the
 // answer, and the others may have gone on meanwhile: while the next instance is open, it gets the
 // verdict of the last.
 //
-// Threads: thread-compatible. Bounds: open_barriers_max, kept_barriers_max, barrier_id_bytes_max,
-// barrier_value_bytes_max, barrier_values_bytes_max, kept_barrier_values_bytes_max.
-// Time: the timeout counts from the first arrival and is the first arriver's.
+// Threads: thread-compatible. Bounds: open_barriers_max, barrier_id_bytes_max,
+// barrier_value_bytes_max, barrier_values_bytes_max, and those of KeptVerdicts. Time: the timeout
+// counts from the first arrival and is the first arriver's.
 class BarrierTable {
  public:
   // `job` and `membership` must outlive the table.
   BarrierTable(const JobRecord& job, const Membership& membership);
 
-  // The caller is a member of the job.
+  // The caller is a member of the job. It is answered when the instance ends: OK with the counter
+  // and what the members brought; DEADLINE_EXCEEDED (barrier_timed_out) by the first arriver's
+  // timeout; INTERNAL (barrier_member_failed, barrier_member_left) when a participant is gone;
+  // CANCELLED (barrier_cancelled). At once: with the verdict of an instance that is over; INTERNAL
+  // (barrier_counter_mismatch); INVALID_ARGUMENT (barrier_unknown_member, barrier_not_participant,
+  // barrier_conflicting_members: then all who wait get it); RESOURCE_EXHAUSTED (limit_exceeded);
+  // DATA_LOSS (barrier_values_forgotten).
   void Arrive(Time now, const ArriveAtBarrier& request, Effects& out);
+  // OK: all who wait got CANCELLED. FAILED_PRECONDITION: barrier_already_passed when the instance
+  // is over, barrier_counter_mismatch when another one is current.
   void Cancel(const CancelBarrier& request, Effects& out);
 
   // The member failed or left: what is open and lists it fails with `because`; a recoverable one is
@@ -73,86 +82,62 @@ class BarrierTable {
   // Every waiter gets the error; used when the attempt is over. No verdict: nothing is recorded.
   void FailAll(const ErrorPtr& error, Effects& out);
 
+  // INVALID_ARGUMENT: no state could have written this record next.
   absl::Status Apply(Time at, const record::BarrierEnded& record);
-  void Snapshot(std::vector<TimedRecord>& out) const;
+  void Snapshot(std::vector<TimedRecord>& out) const { kept_.Snapshot(out); }
 
   size_t waits() const { return calls_.size(); }
-  size_t kept() const { return ended_.size(); }
+  size_t kept() const { return kept_.size(); }
   size_t open() const { return open_.size(); }
   // What it holds, about as it costs.
-  size_t memory() const { return memory_; }
+  size_t memory() const { return memory_ + kept_.memory(); }
   // The oldest open ones, at most so many.
   std::vector<BarrierView> View(size_t rows_max) const;
 
  private:
-  // One id.
-  struct Barrier {
+  // The instance of an id that members wait in.
+  struct Instance {
     std::string id;
-    Participants participants;        // null until an instance had a lawful list
-    std::unique_ptr<Gathering> open;  // null between instances
-    int64_t counter = 0;              // of the open instance, else of the last one
-    bool ended = false;  // whether an instance ended; then `verdict` is how (null: passed)
-    ErrorPtr verdict;
-    std::list<Barrier*>::iterator place;  // in ended_, when ended and not open
-    // What the waiting have brought to the open instance.
-    std::map<MemberIndex, std::string> brought;
+    int64_t counter = 0;
+    Participants participants;  // null: the list is not lawful
+    std::optional<Gathering> gathering;
+    std::map<MemberIndex, std::string> brought;  // by those who wait
     size_t brought_bytes = 0;
-    // Of the instance that `verdict` is of.
-    MemberValues values;
-    size_t values_bytes = 0;
-    bool values_forgotten = false;
-    std::list<Barrier*>::iterator values_place;  // in valued_, with `values`
-    size_t cost = 0;                             // as it was counted last, in bytes
+    size_t cost = 0;  // as it was counted last, in bytes
+
+    BarrierRef ref() const { return {id, counter}; }
+  };
+  struct Waiter {
+    Instance* instance;
+    MemberIndex member;
   };
 
-  // The call of an instance that is over is answered with what is kept of it.
-  bool IsOver(const Barrier* barrier, const ArriveAtBarrier& request) const;
-  void AnswerKept(const Barrier& barrier, const ArriveAtBarrier& request, Effects& out) const;
-  bool Opens(const Barrier* barrier, const ArriveAtBarrier& request) const;
-  Barrier& Open(Time now, const ArriveAtBarrier& request, Effects& out);
-  void Join(Barrier& barrier, const ArriveAtBarrier& request, Effects& out);
+  void AnswerLate(const KeptVerdicts::Verdict& last, const ArriveAtBarrier& request,
+                  Effects& out) const;
+  // Null when the instance has failed at once; then its verdict is kept.
+  Instance* Open(Time now, const ArriveAtBarrier& request, Effects& out);
+  void Join(Instance& instance, const ArriveAtBarrier& request, Effects& out);
 
-  // Null when the request is lawful; they differ in what they look at.
-  ErrorPtr CheckSizes(const Barrier* barrier, const ArriveAtBarrier& request) const;
-  ErrorPtr CheckList(const Barrier& barrier, const ArriveAtBarrier& request) const;
-  ErrorPtr CheckHealth(const Barrier& barrier) const;
-  ErrorPtr CheckCounter(const Barrier& barrier, const ArriveAtBarrier& request) const;
-  ErrorPtr CheckMembers(const Barrier& barrier, const ArriveAtBarrier& request) const;
-  ErrorPtr CheckListed(const Barrier& barrier, const Participants& participants,
-                       MemberIndex member) const;
-
-  // Its members wait no longer; answers them.
-  void Close(Barrier& barrier, const ErrorPtr& verdict, const MemberValues& values, Effects& out);
-  // `tell`: a failure is worth a line of its own.
-  void End(Barrier& barrier, ErrorPtr verdict, Effects& out, bool tell = true);
-  void Abandon(Barrier& barrier);
-  void Withdraw(Barrier& barrier, MemberIndex member);
-  void DropBrought(Barrier& barrier, MemberIndex member);
-  void Count(Barrier& barrier);
-  void Erase(const std::string& id);
-  // The verdict of the instance `barrier.counter`, live or restored.
-  void Keep(Barrier& barrier, ErrorPtr verdict, MemberValues values, bool forgotten);
-  void DropValues(Barrier& barrier);
-  void ForgetOldest();
-  std::vector<MemberIndex> ListedBy(const Barrier& barrier) const;
-  Participants ListOf(const ArriveAtBarrier& request) const;
-  // `2/3 members; missing task/1#1`
-  std::string Progress(const Barrier& barrier) const;
-  ErrorPtr TimedOut(Time now, const Barrier& barrier) const;
+  // Ends with a verdict, which is recorded and kept; `tell`: a failure is worth a line of its own.
+  void End(Instance& instance, ErrorPtr error, Effects& out, bool tell = true);
+  // Answers who waits, and destroys the instance.
+  void Close(Instance& instance, const ErrorPtr& error, const MemberValues& values, Effects& out);
+  // Somebody waits no longer, whose call is withdrawn from the gathering already; without any, the
+  // instance is destroyed, and leaves the id as it was.
+  void Withdraw(Instance& instance, MemberIndex member);
+  void DropBrought(Instance& instance, MemberIndex member);
+  void Count(Instance& instance);
+  void Erase(Instance& instance);
+  bool InvariantsHold() const;  // ends the process otherwise
 
   const JobRecord& job_;
-  const Membership& membership_;
-  const Participants everybody_;
-  std::map<std::string, Barrier> barriers_;
-  ParticipantIndex<Barrier> index_;  // of those that are open
-  std::set<std::string> open_;
+  const BarrierErrors errors_;
+  KeptVerdicts kept_;
+  std::map<std::string, Instance> open_;
+  ParticipantIndex<Instance> index_;
   std::set<std::pair<Time, std::string>> deadlines_;
-  std::list<Barrier*> ended_;   // oldest end first
-  std::list<Barrier*> valued_;  // those with values, oldest first
-  size_t values_bytes_ = 0;     // of all kept values
-  size_t memory_ = 0;           // the costs of all barriers
-  bool forgot_some_ = false;    // ids beyond kept_barriers_max may have been dropped
-  absl::flat_hash_map<CallId, std::pair<Barrier*, MemberIndex>> calls_;  // looked up only
+  absl::flat_hash_map<CallId, Waiter> calls_;  // looked up only
+  size_t memory_ = 0;                          // the costs of what is open
 };
 
 }  // namespace lockstep::coord

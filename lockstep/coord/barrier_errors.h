@@ -1,0 +1,64 @@
+// What callers of barriers are told when something is wrong. Pure; no decision is made here.
+//
+// Each error names the instance (`barrier 'id::counter'`), who did what, and what to do next. Words
+// that stock clients look for ("Barrier timed out", "Conflicting tasks", "A non-participating
+// task") stand at the beginning.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "lockstep/coord/error.h"
+#include "lockstep/coord/events.h"
+#include "lockstep/coord/gathering.h"
+#include "lockstep/coord/job_record.h"
+#include "lockstep/coord/membership.h"
+
+namespace lockstep::coord {
+
+// How texts call an instance: barrier 'id::counter'.
+std::string NameOfInstance(absl::string_view id, int64_t counter);
+inline std::string NameOfInstance(const BarrierRef& barrier) {
+  return NameOfInstance(barrier.id, barrier.counter);
+}
+
+class BarrierErrors {
+ public:
+  // Both must outlive it.
+  BarrierErrors(const JobRecord& job, const Membership& membership)
+      : job_(job), membership_(membership) {}
+
+  // The request is too large. `brought`: the bytes that the others have brought to the open
+  // instance.
+  ErrorPtr OfSizes(const ArriveAtBarrier& request, std::optional<size_t> brought) const;
+  // Null when it lists members of the job only.
+  ErrorPtr OfUnknownMembers(const BarrierRef& barrier, const ArriveAtBarrier& request) const;
+  // The request and what the others want differ. Null when they agree.
+  ErrorPtr OfMembers(const BarrierRef& barrier, const Participants& participants,
+                     const ArriveAtBarrier& request) const;
+  ErrorPtr OfListed(const BarrierRef& barrier, const Participants& participants,
+                    MemberIndex member) const;
+  // A participant is in error already. Null when none is.
+  ErrorPtr OfHealth(const BarrierRef& barrier, const Participants& participants) const;
+
+  ErrorPtr TooManyOpen(const ArriveAtBarrier& request, size_t open) const;
+  ErrorPtr FirstWithWrongCounter(const ArriveAtBarrier& request) const;
+  ErrorPtr WrongCounter(const BarrierRef& barrier, const ArriveAtBarrier& request) const;
+  ErrorPtr ValuesForgotten(const BarrierRef& barrier) const;
+  ErrorPtr MoreRecentCall(const BarrierRef& barrier, MemberIndex member) const;
+  ErrorPtr AlreadyOver(const BarrierRef& barrier) const;
+  ErrorPtr WrongCounterToCancel(const CancelBarrier& request, int64_t current) const;
+  ErrorPtr Restarted(const BarrierRef& barrier, MemberIndex member) const;
+  ErrorPtr Cancelled(const BarrierRef& barrier, const Gathering& open, MemberIndex by) const;
+  ErrorPtr ParticipantGone(const BarrierRef& barrier, const Gathering& open,
+                           const ErrorPtr& because) const;
+  ErrorPtr TimedOut(Time now, const BarrierRef& barrier, const Gathering& open) const;
+
+ private:
+  const JobRecord& job_;
+  const Membership& membership_;
+};
+
+}  // namespace lockstep::coord
