@@ -30,6 +30,7 @@ class CheckClasses(unittest.TestCase):
           std::optional<int> Find(int key) const { return map_.at(key); }
           friend void swap(Table& a, Table& b);
           static int Count();
+          void FindAsync(int key, std::function<void(int)> done);
          private:
           struct Entry {
             int first = 0;
@@ -63,6 +64,8 @@ class CheckClasses(unittest.TestCase):
                          ["scripts/large_classes.txt allows 25 and 1, no more"])
         self.assertIn("lower its figures", problems({"Large": (27, 1)})[0])
         self.assertIn("delete its line", problems({"Large": (26, 1), "Gone": (30, 1)})[0])
+        self.assertEqual(check_classes.shrink([large], "# why\nLarge 30 1 reason\nGone 30 1\n"),
+                         "# why\nLarge 26 1 reason\n")
 
 
 class CheckContract(unittest.TestCase):
@@ -289,8 +292,8 @@ class UnityGroups(unittest.TestCase):
             }  // namespace
             static int Hidden() { return 1; }
             void Shared::Method() {}
-            }"""), {"type Row", "type Colour", "type Clock", "#TRIAL", "testing::Harness", "testing::_", "kMax", "Row", "Table", "Doubled",
-                    "Colour", "Clock", "Suite.Case", "Hidden"})
+            }"""), {"#TRIAL", "testing::Harness", "testing::_", "kMax", "Row", "type Row", "Table",
+                    "Doubled", "Colour", "type Colour", "Clock", "type Clock", "Suite.Case", "Hidden"})
 
     def test_sources_with_one_name_for_two_things_are_kept_apart(self):
         def grouped(*names):
