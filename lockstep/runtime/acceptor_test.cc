@@ -7,45 +7,47 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::runtime {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::chrono::seconds kPatience(60);
+constexpr absl::Duration kPatience = absl::Seconds(60);
 
 // What one thread puts in and another waits for.
 template <class T>
 class Mailbox {
  public:
   void Put(T item) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     items_.push_back(std::move(item));
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   // Nothing when nothing came for long.
   std::optional<T> Take() {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, kPatience, [&] { return !items_.empty(); })) return {};
+    const MutexLock lock(mutex_);
+    const WaitLimit until = WaitLimitAfter(kPatience);
+    while (items_.empty()) {
+      if (!changed_.WaitUntil(mutex_, until)) return {};
+    }
     std::optional<T> item = std::move(items_.front());
     items_.pop_front();
     return item;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<T> items_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<T> items_ ABSL_GUARDED_BY(mutex_);
 };
 
 int ConnectTo(const asio::ip::tcp::endpoint& address) {

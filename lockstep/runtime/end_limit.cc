@@ -3,24 +3,31 @@
 #include <cstdlib>
 #include <utility>
 
+#include "lockstep/base/mutex.h"
+
 namespace lockstep::runtime {
 
 EndLimit::EndLimit(absl::Duration limit, int code, std::function<void()> told)
     : thread_([this, limit, code, told = std::move(told)] {
-        std::unique_lock lock(mutex_);
-        if (changed_.wait_for(lock, absl::ToChronoMilliseconds(limit), [this] { return gone_; })) {
-          return;
-        }
+        if (GoneWithin(limit)) return;
         told();
         std::_Exit(code);
       }) {}
 
+bool EndLimit::GoneWithin(absl::Duration limit) {
+  const MutexLock lock(mutex_);
+  const WaitLimit until = WaitLimitAfter(limit);
+  while (!gone_ && changed_.WaitUntil(mutex_, until)) {
+  }
+  return gone_;
+}
+
 EndLimit::~EndLimit() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     gone_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 

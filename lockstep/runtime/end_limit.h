@@ -1,12 +1,11 @@
 // A process that has to end, and does, whatever hangs in it.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "absl/time/time.h"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::runtime {
 
@@ -20,9 +19,11 @@ class EndLimit {
   EndLimit& operator=(const EndLimit&) = delete;
 
  private:
-  std::mutex mutex_;  // covers what follows
-  std::condition_variable changed_;
-  bool gone_ = false;
+  bool GoneWithin(absl::Duration limit);
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool gone_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

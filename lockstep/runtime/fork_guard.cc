@@ -10,25 +10,28 @@
 #include <map>
 
 #include "lockstep/base/check.h"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::runtime {
 namespace {
 
 // Never destroyed: threads of ours may outlive main.
 struct Guarded {
-  std::mutex mutex;
+  Mutex mutex;
   // Descriptor and inode: one whose number means another file by now is left alone.
-  std::map<int, ino_t> descriptors;
+  std::map<int, ino_t> descriptors ABSL_GUARDED_BY(mutex);
 };
 
 std::atomic<uint64_t> generation = 0;
 
 Guarded& TheGuard();
 
-void BeforeFork() { TheGuard().mutex.lock(); }
-void InParent() { TheGuard().mutex.unlock(); }
+// The mutex is taken here and given back in the parent and in the child by the next two, which no
+// analysis of one function follows.
+void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS { TheGuard().mutex.lock(); }
+void InParent() ABSL_NO_THREAD_SAFETY_ANALYSIS { TheGuard().mutex.unlock(); }
 
-void InChild() {
+void InChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   Guarded& guard = TheGuard();
   generation.fetch_add(1);
   for (const auto& [fd, inode] : guard.descriptors) {
@@ -44,53 +47,52 @@ Guarded& TheGuard() {
   return guard;
 }
 
-// With the mutex held.
-void Guard(int fd) {
-  struct stat status = {};
-  if (::fstat(fd, &status) == 0) TheGuard().descriptors[fd] = status.st_ino;
+// With the handlers of `fork`, which are installed once, before anything is guarded.
+Guarded& InstalledGuard() {
+  static Guarded& guard = [&]() -> Guarded& {
+    LOCKSTEP_CHECK(::pthread_atfork(BeforeFork, InParent, InChild) == 0);
+    return TheGuard();
+  }();
+  return guard;
 }
 
-// Before anything is guarded, and once.
-void InstallHandlers() {
-  static const bool installed = [] {
-    TheGuard();
-    LOCKSTEP_CHECK(::pthread_atfork(BeforeFork, InParent, InChild) == 0);
-    return true;
-  }();
-  static_cast<void>(installed);
+void Guard(Guarded& guard, int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(guard.mutex) {
+  struct stat status = {};
+  if (::fstat(fd, &status) == 0) guard.descriptors[fd] = status.st_ino;
 }
 
 }  // namespace
 
 uint64_t ForkGeneration() { return generation.load(std::memory_order_relaxed); }
 
-std::mutex& ForkMutex() {
-  InstallHandlers();
-  return TheGuard().mutex;
-}
+Mutex& ForkMutex() { return InstalledGuard().mutex; }
 
 int OpenSocket(int family, int type) {
-  const std::lock_guard lock(ForkMutex());
+  Guarded& guard = InstalledGuard();
+  const MutexLock lock(guard.mutex);
   const int fd = ::socket(family, type | SOCK_CLOEXEC, 0);
-  if (fd >= 0) Guard(fd);
+  if (fd >= 0) Guard(guard, fd);
   return fd;
 }
 
 void GuardDescriptor(int fd) {
-  const std::lock_guard lock(ForkMutex());
-  Guard(fd);
+  Guarded& guard = InstalledGuard();
+  const MutexLock lock(guard.mutex);
+  Guard(guard, fd);
 }
 
 void CloseGuarded(int fd) {
-  const std::lock_guard lock(ForkMutex());
-  TheGuard().descriptors.erase(fd);
+  Guarded& guard = InstalledGuard();
+  const MutexLock lock(guard.mutex);
+  guard.descriptors.erase(fd);
   ::close(fd);
 }
 
 void CloseSocket(asio::ip::tcp::socket& socket) {
   if (!socket.is_open()) return;
-  const std::lock_guard lock(ForkMutex());
-  TheGuard().descriptors.erase(socket.native_handle());
+  Guarded& guard = InstalledGuard();
+  const MutexLock lock(guard.mutex);
+  guard.descriptors.erase(socket.native_handle());
   asio::error_code ignored;
   socket.close(ignored);
 }

@@ -8,9 +8,9 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 
 #include "asio/ip/tcp.hpp"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::runtime {
 
@@ -19,7 +19,7 @@ uint64_t ForkGeneration();
 
 // Held while the process forks, so that it is free in the child. Hold it for a moment only, and
 // never while calling anything that forks.
-std::mutex& ForkMutex();
+Mutex& ForkMutex();
 
 // As ::socket with SOCK_CLOEXEC; a forked child closes it at once. Close it with `CloseSocket`.
 int OpenSocket(int family, int type);

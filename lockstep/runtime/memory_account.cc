@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -41,14 +42,14 @@ MemoryAccount::MemoryAccount(uint64_t limit)
       all_(PartOf(limit, 100)) {}
 
 void MemoryAccount::Enter(MemoryShare& share) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   share.next_ = first_;
   if (first_ != nullptr) first_->previous_ = &share;
   first_ = &share;
 }
 
 void MemoryAccount::Leave(MemoryShare& share) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (share.previous_ != nullptr) {
     share.previous_->next_ = share.next_;
   } else {
@@ -66,7 +67,7 @@ std::vector<MemoryAccount::Holder> MemoryAccount::Owners(size_t most) const {
   };
   std::map<std::string, Sum> sums;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const MemoryShare* share = first_; share != nullptr; share = share->next_) {
       const uint64_t bytes = share->bytes();
       if (bytes == 0) continue;
@@ -90,7 +91,7 @@ std::vector<MemoryAccount::Holder> MemoryAccount::Owners(size_t most) const {
 std::vector<MemoryAccount::Holder> MemoryAccount::Parts() const {
   std::map<std::string, uint64_t> sums;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const MemoryShare* share = first_; share != nullptr; share = share->next_) {
       // What is told of a link is its name.
       const bool link = share->owner_.starts_with(kLinksOf);
@@ -115,7 +116,7 @@ std::string MemoryAccount::Refusal(uint64_t bytes) {
   const uint64_t is = held();
   std::string description;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const uint64_t moved = is > described_at_ ? is - described_at_ : described_at_ - is;
     if (!description_.empty() && described_for_ < kRefusalsDescribed &&
         moved <= limit_ / kDescribedPart) {
@@ -125,7 +126,7 @@ std::string MemoryAccount::Refusal(uint64_t bytes) {
   }
   if (description.empty()) {
     description = Describe();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     description_ = description;
     described_at_ = is;
     described_for_ = 0;
@@ -148,7 +149,7 @@ MemoryShare::~MemoryShare() {
 
 void MemoryShare::SetPart(std::string part) {
   if (account_ == nullptr) return;
-  const std::lock_guard lock(account_->mutex_);
+  const MutexLock lock(account_->mutex_);
   part_ = std::move(part);
 }
 

@@ -4,10 +4,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::runtime {
 
@@ -82,11 +83,12 @@ class MemoryAccount {
   const uint64_t all_;
   std::atomic<int64_t> held_ = 0;
 
-  mutable std::mutex mutex_;      // of what follows
-  MemoryShare* first_ = nullptr;  // all shares, as a list through them
-  std::string description_;       // of who held most, lately: whoever is refused may come often
-  uint64_t described_at_ = 0;     // what was held then
-  uint64_t described_for_ = 0;    // refusals since
+  mutable Mutex mutex_;
+  MemoryShare* first_ ABSL_GUARDED_BY(mutex_) = nullptr;  // all shares, as a list through them
+  // Of who held most, lately: whoever is refused may come often.
+  std::string description_ ABSL_GUARDED_BY(mutex_);
+  uint64_t described_at_ ABSL_GUARDED_BY(mutex_) = 0;   // what was held then
+  uint64_t described_for_ ABSL_GUARDED_BY(mutex_) = 0;  // refusals since
 };
 
 // What one part of the server holds. Given back when destroyed.
@@ -127,8 +129,9 @@ class MemoryShare {
 
   MemoryAccount* const account_;
   const std::string owner_;
-  std::string part_;  // under the account's mutex
   std::atomic<int64_t> bytes_ = 0;
+  // Under the account's mutex, from here on.
+  std::string part_;
   MemoryShare* previous_ = nullptr;
   MemoryShare* next_ = nullptr;
 };
