@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::journal {
 
@@ -15,38 +16,43 @@ MarkWriter::MarkWriter(std::unique_ptr<MarkFile> file, absl::Duration delay,
 MarkWriter::~MarkWriter() { Stop().IgnoreError(); }
 
 void MarkWriter::Durable(const Mark& mark) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   newest_ = mark;
   // Only the first one wakes it; the others come along when it writes.
-  if (!std::exchange(unwritten_, true)) changed_.notify_one();
+  if (!std::exchange(unwritten_, true)) changed_.NotifyOne();
 }
 
 absl::Status MarkWriter::Stop() {
   if (thread_.joinable()) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopping_ = true;
-      changed_.notify_one();
+      changed_.NotifyOne();
     }
     thread_.join();
   }
+  const MutexLock lock(mutex_);
   return failure_;
 }
 
+std::optional<Mark> MarkWriter::Next() {
+  const MutexLock lock(mutex_);
+  while (!unwritten_ && !stopping_) changed_.Wait(mutex_);
+  if (!unwritten_) return std::nullopt;
+  // Marks that come meanwhile are written with this one.
+  const WaitLimit until = WaitLimitAfter(delay_);
+  while (!stopping_ && changed_.WaitUntil(mutex_, until)) {
+  }
+  unwritten_ = false;
+  return newest_;
+}
+
 void MarkWriter::Run() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return unwritten_ || stopping_; });
-    if (!unwritten_) return;
-    const auto until = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(delay_);
-    changed_.wait_until(lock, until, [this] { return stopping_; });
-    unwritten_ = false;
-    const Mark mark = newest_;
-    lock.unlock();
-    absl::Status status = file_->Write(mark);
-    if (!status.ok()) failed_(status);
-    lock.lock();
+  while (const std::optional<Mark> mark = Next()) {
+    absl::Status status = file_->Write(*mark);
     if (status.ok()) continue;
+    failed_(status);
+    const MutexLock lock(mutex_);
     failure_ = std::move(status);
     return;
   }

@@ -1,14 +1,14 @@
 // Writes the mark on a thread of its own, so that no commit waits for it.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/journal/mark.h"
 
 namespace lockstep::journal {
@@ -32,17 +32,19 @@ class MarkWriter {
 
  private:
   void Run();
+  // The mark that is to be written now; nothing: there will be none any more.
+  std::optional<Mark> Next();
 
   const std::unique_ptr<MarkFile> file_;
   const absl::Duration delay_;
   const std::function<void(absl::Status)> failed_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Mark newest_;
-  bool unwritten_ = false;
-  bool stopping_ = false;
-  absl::Status failure_;
+  Mutex mutex_;
+  CondVar changed_;
+  Mark newest_ ABSL_GUARDED_BY(mutex_);
+  bool unwritten_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 
   std::thread thread_;
 };

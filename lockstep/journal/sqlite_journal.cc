@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/journal/framing.h"
 
 namespace lockstep::journal {
@@ -110,8 +111,11 @@ absl::StatusOr<Replayed> SqliteJournal::Replay(
   absl::StatusOr<Replayed> replayed = (*store)->Replay(found, apply);
   if (!replayed.ok()) return WithAdvice(replayed.status(), path);
   store_ = *std::move(store);
-  log_bytes_ = store_->row_bytes();
-  snapshot_bytes_ = store_->snapshot_bytes();
+  {
+    const MutexLock lock(mutex_);
+    log_bytes_ = store_->row_bytes();
+    snapshot_bytes_ = store_->snapshot_bytes();
+  }
   mark_ = *std::move(mark);
   told_ = store_->last();
   if (absl::Status written = mark_->Write(told_); !written.ok()) return Said(written);
@@ -129,9 +133,9 @@ absl::Status SqliteJournal::Start(Durable durable, Failed failed) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   marker_ = std::make_unique<MarkWriter>(std::move(mark_), options_.mark_delay,
                                          [this](absl::Status reason) {
-                                           const std::lock_guard lock(mutex_);
+                                           const MutexLock lock(mutex_);
                                            mark_failure_ = std::move(reason);
-                                           changed_.notify_one();
+                                           changed_.NotifyOne();
                                          });
   writer_ = std::thread([this] { Write(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -140,7 +144,7 @@ absl::Status SqliteJournal::Start(Durable durable, Failed failed) {
 
 uint64_t SqliteJournal::Append(std::string entry) {
   absl::Status sealed = SealEntry(entry);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++appended_;
   if (!sealed.ok()) too_large_ = std::move(sealed);
   Queue(std::move(entry), /*more=*/false);
@@ -156,7 +160,7 @@ uint64_t SqliteJournal::AppendTogether(std::vector<std::string> entries) {
     rows.back().empty() ? rows.back().swap(entry) : static_cast<void>(rows.back() += entry);
     std::string().swap(entry);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++appended_;
   if (!sealed.ok()) too_large_ = std::move(sealed);
   for (size_t i = 0; i < rows.size(); ++i) Queue(std::move(rows[i]), i + 1 < rows.size());
@@ -168,41 +172,41 @@ void SqliteJournal::Queue(std::string bytes, bool more) {
   queued_bytes_ += bytes.size();
   log_bytes_ += bytes.size();
   queue_.push_back({.bytes = std::move(bytes), .more = more});
-  changed_.notify_one();
+  changed_.NotifyOne();
 }
 
 bool SqliteJournal::WantsSnapshot() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return !snapshot_running_ && failure_.ok() && log_bytes_ > options_.snapshot_bytes_min &&
          log_bytes_ > options_.snapshot_factor * snapshot_bytes_;
 }
 
 void SqliteJournal::BeginSnapshot(SnapshotSource source) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (snapshot_running_ || log_bytes_ == 0 || !failure_.ok()) return;
   snapshot_running_ = true;
   log_bytes_ = 0;
   queue_.push_back({.bytes = {}, .snapshot = std::move(source)});
-  changed_.notify_one();
+  changed_.NotifyOne();
 }
 
 size_t SqliteJournal::queued_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return queued_bytes_;
 }
 
 absl::Status SqliteJournal::Close() {
   if (writer_.joinable()) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       closing_ = true;
-      changed_.notify_one();
+      changed_.NotifyOne();
     }
     writer_.join();
   }
   marker_.reset();
   store_.reset();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failure_;
 }
 
@@ -213,8 +217,8 @@ void SqliteJournal::Write() {
     bool closing = false;
     absl::Status status;
     {
-      std::unique_lock lock(mutex_);
-      WaitForWork(lock);
+      const MutexLock lock(mutex_);
+      WaitForWork();
       queued.swap(queue_);
       closing = closing_;
       status = Said(mark_failure_);
@@ -238,7 +242,7 @@ void SqliteJournal::Write() {
     }
     if (status.ok() && bytes > 0) {
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         queued_bytes_ -= bytes;
       }
       durable_(through);
@@ -253,9 +257,9 @@ void SqliteJournal::Write() {
 
 bool SqliteJournal::Idle() const { return snapshot_ == nullptr && !store_->has_leftovers(); }
 
-void SqliteJournal::WaitForWork(std::unique_lock<std::mutex>& lock) {
+void SqliteJournal::WaitForWork() {
   if (!Idle() || !laid_out_) return;
-  changed_.wait(lock, [this] { return closing_ || !queue_.empty() || !mark_failure_.ok(); });
+  while (!closing_ && queue_.empty() && mark_failure_.ok()) changed_.Wait(mutex_);
 }
 
 absl::Status SqliteJournal::WriteAll(std::vector<Queued> queued, size_t bytes) {
@@ -314,7 +318,7 @@ absl::Status SqliteJournal::WritePiece(size_t bytes) {
   if (!ended) return absl::OkStatus();
   snapshot_ = nullptr;
   if (absl::Status status = store_->EndSnapshot(); !status.ok()) return status;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   snapshot_bytes_ = store_->snapshot_bytes();
   snapshot_running_ = false;
   return absl::OkStatus();
@@ -340,7 +344,7 @@ void SqliteJournal::Fail(absl::Status reason) {
                         absl::StrCat("the journal cannot be written, so nothing more is answered: ",
                                      std::string(reason.message())));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     failure_ = reason;
     queue_.clear();
     queued_bytes_ = 0;

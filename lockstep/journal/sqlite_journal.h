@@ -7,15 +7,14 @@
 // ends it: nothing is tried again, since after a failed sync nobody knows what is on the disk.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/journal/journal.h"
 #include "lockstep/journal/mark.h"
 #include "lockstep/journal/mark_writer.h"
@@ -78,15 +77,15 @@ class SqliteJournal : public Journal {
     bool more = false;  // the next belongs to it: what is kept together is too long for one row
   };
 
-  // With the mutex held. What is queued at once is committed at once.
-  void Queue(std::string bytes, bool more);
+  // What is queued at once is committed at once.
+  void Queue(std::string bytes, bool more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   SqliteJournal(SqliteOptions options, std::unique_ptr<StateDirectory> directory);
 
   // On the journal's thread:
   void Write();
   bool Idle() const;
-  void WaitForWork(std::unique_lock<std::mutex>& lock);
+  void WaitForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteAll(std::vector<Queued> queued, size_t bytes);
   absl::Status WriteRow(std::string& row);
   absl::Status WritePiece(size_t bytes);
@@ -102,18 +101,18 @@ class SqliteJournal : public Journal {
   Durable durable_;
   Failed failed_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Queued> queue_;
-  uint64_t appended_ = 0;
-  size_t queued_bytes_ = 0;
-  uint64_t log_bytes_ = 0;  // behind the last snapshot
-  uint64_t snapshot_bytes_ = 0;
-  bool snapshot_running_ = false;
-  bool closing_ = false;
-  absl::Status mark_failure_;
-  absl::Status too_large_;  // what could not be queued
-  absl::Status failure_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<Queued> queue_ ABSL_GUARDED_BY(mutex_);
+  uint64_t appended_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t log_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // behind the last snapshot
+  uint64_t snapshot_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool snapshot_running_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status mark_failure_ ABSL_GUARDED_BY(mutex_);
+  absl::Status too_large_ ABSL_GUARDED_BY(mutex_);  // what could not be queued
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 
   // The writer's own.
   SnapshotSource snapshot_;

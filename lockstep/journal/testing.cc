@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lockstep/base/check.h"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::journal {
 namespace {
@@ -142,14 +143,14 @@ OpenJournal::OpenJournal(const SqliteOptions& options) : directory_(options.dire
   const auto ignore = [](std::string_view) { return absl::OkStatus(); };
   LOCKSTEP_CHECK(journal_->Replay(ignore).ok());
   const auto durable = [this](uint64_t through) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     durable_ = through;
-    changed_.notify_all();
+    changed_.NotifyAll();
   };
   const auto failed = [this](absl::Status reason) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     failures_.push_back(std::move(reason));
-    changed_.notify_all();
+    changed_.NotifyAll();
   };
   LOCKSTEP_CHECK(journal_->Start(durable, failed).ok());
 }
@@ -161,8 +162,8 @@ uint64_t OpenJournal::Append(const std::string& text) {
 }
 
 bool OpenJournal::WaitFor(uint64_t entry) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return durable_ >= entry || !failures_.empty(); });
+  const MutexLock lock(mutex_);
+  while (durable_ < entry && failures_.empty()) changed_.Wait(mutex_);
   return durable_ >= entry;
 }
 
@@ -184,12 +185,12 @@ void OpenJournal::Snapshot(std::vector<std::string> entries) {
 }
 
 uint64_t OpenJournal::durable() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return durable_;
 }
 
 std::vector<absl::Status> OpenJournal::failures() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failures_;
 }
 
@@ -205,15 +206,15 @@ FaultyDisk::~FaultyDisk() {
 }
 
 void FaultyDisk::Hold(bool database, bool log) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   database_held_ = database;
   log_held_ = log;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 int FaultyDisk::OnSync(bool database) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !(database ? database_held_ : log_held_); });
+  const MutexLock lock(mutex_);
+  while (database ? database_held_ : log_held_) changed_.Wait(mutex_);
   ++syncs_;
   return database && database_sync_result_ != 0 ? database_sync_result_ : sync_result_;
 }

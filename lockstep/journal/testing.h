@@ -2,14 +2,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <filesystem>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/journal/sqlite_journal.h"
 
 namespace lockstep::journal {
@@ -62,10 +61,10 @@ class OpenJournal {
  private:
   const std::string directory_;
   std::unique_ptr<SqliteJournal> journal_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  uint64_t durable_ = 0;
-  std::vector<absl::Status> failures_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  uint64_t durable_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
 };
 
 // A disk that breaks when told, under the name `kFaultyDisk` for SqliteOptions::vfs. One at a time.
@@ -97,10 +96,10 @@ class FaultyDisk {
   std::atomic<int> database_sync_result_ = 0;
   std::atomic<int> write_result_ = 0;
   std::atomic<int> syncs_ = 0;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool database_held_ = false;
-  bool log_held_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  bool database_held_ ABSL_GUARDED_BY(mutex_) = false;
+  bool log_held_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace lockstep::journal
