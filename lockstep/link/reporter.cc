@@ -4,9 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -16,6 +14,7 @@
 #include "asio/io_context.hpp"
 #include "asio/post.hpp"
 #include "asio/steady_timer.hpp"
+#include "lockstep/base/mutex.h"
 #include "lockstep/link/client_link.h"
 #include "lockstep/wire/native/codec.h"
 
@@ -23,8 +22,8 @@ namespace lockstep::link {
 
 using wire::native::ProcessReport;
 
-// `mutex_` covers the queue, which callers fill and the thread empties; all the rest is the
-// thread's. std::mutex rather than absl's, which the thread sanitizer does not see into.
+// Callers fill the queue, which the mutex guards, and the thread empties it; all the rest is the
+// thread's.
 class Reporter::Impl {
  public:
   Impl(std::string address, Options options)
@@ -51,7 +50,7 @@ class Reporter::Impl {
 
   void Report(ProcessReport report) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (queue_.size() >= options_.reports_max) {
         queue_.pop_front();
         ++dropped_;
@@ -62,9 +61,12 @@ class Reporter::Impl {
   }
 
   bool Flush(absl::Duration timeout) {
-    std::unique_lock lock(mutex_);
-    return idle_.wait_for(lock, absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(24 * 365))),
-                          [this] { return queue_.empty() && !sending_.has_value(); });
+    const MutexLock lock(mutex_);
+    const WaitLimit until = WaitLimitAfter(timeout);
+    while (!queue_.empty() || busy_) {
+      if (!idle_.WaitUntil(mutex_, until)) return queue_.empty() && !busy_;
+    }
+    return true;
   }
 
  private:
@@ -81,11 +83,12 @@ class Reporter::Impl {
   bool TakeNext() {
     size_t dropped = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       dropped = std::exchange(dropped_, 0);
       if (!sending_.has_value() && !queue_.empty()) {
         sending_ = std::move(queue_.front());
         queue_.pop_front();
+        busy_ = true;
       }
     }
     if (dropped > 0) {
@@ -121,7 +124,6 @@ class Reporter::Impl {
       LinkClosed(absl::DeadlineExceededError(absl::StrCat(
           address_, " did not answer within ", absl::FormatDuration(options_.attempt_timeout))));
     });
-    // `sending_` changes on this thread only, so that reading it needs no lock.
     link_->Call(KindOf<ProcessReport>::kKind, wire::native::Encode(*sending_),
                 [this](absl::StatusOr<std::string> answer) { Answered(answer.status()); });
   }
@@ -134,11 +136,12 @@ class Reporter::Impl {
     }
     in_flight_ = false;
     timer_.cancel();
+    sending_.reset();
     {
-      const std::lock_guard lock(mutex_);
-      sending_.reset();
+      const MutexLock lock(mutex_);
+      busy_ = false;
+      idle_.NotifyAll();
     }
-    idle_.notify_all();
     Pump();
   }
 
@@ -181,11 +184,13 @@ class Reporter::Impl {
   bool troubled_ = false;  // said so already
   bool lost_ = false;      // said so, and not that it is found
 
-  std::mutex mutex_;
-  std::condition_variable idle_;
-  std::deque<ProcessReport> queue_;
   std::optional<ProcessReport> sending_;  // taken from the queue, not answered yet
-  size_t dropped_ = 0;
+
+  Mutex mutex_;
+  CondVar idle_;
+  std::deque<ProcessReport> queue_ ABSL_GUARDED_BY(mutex_);
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;  // with a report that was taken from the queue
+  size_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
 
   std::thread thread_;
 };

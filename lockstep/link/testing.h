@@ -5,11 +5,9 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include <condition_variable>
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -22,6 +20,7 @@
 #include "asio/write.hpp"
 #include "gtest/gtest.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/link/frame.h"
 #include "lockstep/link/server.h"
 #include "lockstep/runtime/address.h"
@@ -38,18 +37,20 @@ template <class T>
 class Seen {
  public:
   void Add(T value) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     values_.push_back(std::move(value));
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   // The list once `done` holds for it; whatever it is after `kLong`.
   std::vector<T> WaitUntil(const std::function<bool(const std::vector<T>&)>& done) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(kLong), [&] { return done(values_); });
+    const MutexLock lock(mutex_);
+    const WaitLimit until = WaitLimitAfter(kLong);
+    while (!done(values_) && changed_.WaitUntil(mutex_, until)) {
+    }
     return values_;
   }
   std::vector<T> Now() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return values_;
   }
   std::vector<T> WaitForCount(size_t count) {
@@ -57,9 +58,9 @@ class Seen {
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<T> values_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<T> values_ ABSL_GUARDED_BY(mutex_);
 };
 
 // A loop with a thread.
