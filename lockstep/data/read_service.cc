@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <mutex>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_chunk.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -58,10 +58,17 @@ struct ReadService::Inbox {
     native::ReadSegment ask;
     absl::StatusOr<SegmentCache::Found> found;
   };
-  std::mutex mutex;  // covers what follows
-  std::vector<Item> items;
-  ReadService* service;  // null: it is gone
-  runtime::Loop* loop;
+  Inbox(ReadService* its_service, runtime::Loop* its_loop) : loop(its_loop), service(its_service) {}
+  // Null: it is gone.
+  ReadService* Service() {
+    const MutexLock lock(mutex);
+    return service;
+  }
+
+  runtime::Loop* const loop;
+  Mutex mutex;
+  std::vector<Item> items ABSL_GUARDED_BY(mutex);
+  ReadService* service ABSL_GUARDED_BY(mutex);
 };
 
 link::Payload AnswerOf(const SegmentCache::Found& found, const ReadRequest& request,
@@ -112,13 +119,10 @@ ReadService::ReadService(runtime::Loop& loop, SegmentCache& cache, MemoryShare* 
       cache_(cache),
       share_(share),
       find_(std::move(find)),
-      inbox_(std::make_shared<Inbox>()) {
-  inbox_->service = this;
-  inbox_->loop = &loop;
-}
+      inbox_(std::make_shared<Inbox>(this, &loop)) {}
 
 ReadService::~ReadService() {
-  const std::lock_guard lock(inbox_->mutex);
+  const MutexLock lock(inbox_->mutex);
   inbox_->service = nullptr;
 }
 
@@ -147,10 +151,7 @@ void ReadService::Take(link::Request request, link::Responder responder) {
   open_.emplace(number, std::move(responder));
   find_(dataset, [this, inbox = inbox_, number, ask = *std::move(ask)](
                      absl::StatusOr<std::shared_ptr<const SegmentSource>> source) mutable {
-    {
-      const std::lock_guard lock(inbox->mutex);
-      if (inbox->service == nullptr) return;
-    }
+    if (inbox->Service() == nullptr) return;
     auto open = open_.extract(number);
     if (open.empty()) return;
     if (!source.ok()) {
@@ -174,13 +175,13 @@ void ReadService::Read(const native::ReadSegment& ask, std::shared_ptr<const Seg
   open_.emplace(number, std::move(responder));
   cache_.Read(std::move(request),
               [inbox = inbox_, number, ask](absl::StatusOr<SegmentCache::Found> found) mutable {
-                const std::lock_guard lock(inbox->mutex);
+                const MutexLock lock(inbox->mutex);
                 if (inbox->service == nullptr) return;
                 inbox->items.push_back({number, std::move(ask), std::move(found)});
                 if (inbox->items.size() > 1) return;  // somebody has posted already
                 inbox->loop->Post([inbox] {
                   // On the loop, where the service is destroyed too.
-                  if (inbox->service != nullptr) inbox->service->TakeInbox();
+                  if (ReadService* const here = inbox->Service()) here->TakeInbox();
                 });
               });
 }
@@ -188,7 +189,7 @@ void ReadService::Read(const native::ReadSegment& ask, std::shared_ptr<const Seg
 void ReadService::TakeInbox() {
   std::vector<Inbox::Item> items;
   {
-    const std::lock_guard lock(inbox_->mutex);
+    const MutexLock lock(inbox_->mutex);
     items.swap(inbox_->items);
   }
   for (Inbox::Item& item : items) Answer(item.number, item.ask, std::move(item.found));

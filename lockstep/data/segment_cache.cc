@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/runtime/loop.h"
 
 namespace lockstep::data {
@@ -44,18 +45,18 @@ SegmentCache::SegmentCache(const SegmentCacheOptions& options) : options_(option
 
 SegmentCache::~SegmentCache() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     for (auto& [key, entry] : entries_) entry->dropped = true;
   }
-  work_.notify_all();
+  work_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void SegmentCache::Read(ReadRequest request, Done done) {
   std::vector<Due> due;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const EntryPtr entry = Find(request);
     if (auto found = Lookup(*entry, request)) {
       MarkRead(*entry, request, *found);
@@ -70,7 +71,7 @@ void SegmentCache::Read(ReadRequest request, Done done) {
 }
 
 void SegmentCache::Prepare(ReadRequest request) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const EntryPtr entry = Find(request);
   if (!entry->has_run) {
     entry->store_from = request.stride <= 1 ? request.from : 0;
@@ -79,7 +80,7 @@ void SegmentCache::Prepare(ReadRequest request) {
 }
 
 void SegmentCache::Forget(uint64_t reader) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [key, entry] : entries_) {
     std::erase_if(entry->waiters,
                   [&](const Waiter& waiter) { return waiter.request.reader == reader; });
@@ -90,7 +91,7 @@ void SegmentCache::Forget(uint64_t reader) {
 void SegmentCache::Drop(const std::string& dataset) {
   std::vector<Due> due;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto at = entries_.lower_bound({dataset, std::numeric_limits<int64_t>::min()});
     while (at != entries_.end() && at->first.first == dataset) {
       const EntryPtr entry = (at++)->second;
@@ -103,12 +104,12 @@ void SegmentCache::Drop(const std::string& dataset) {
 }
 
 std::map<std::string, RunTotals> SegmentCache::totals() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return totals_;
 }
 
 SegmentCacheStats SegmentCache::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   SegmentCacheStats stats = {.bytes = bytes_,
                              .chunks = chunks_,
                              .segments = entries_.size(),
@@ -203,23 +204,23 @@ void SegmentCache::Queue(const EntryPtr& entry, bool awaited) {
   }
   entry->queued = true;
   (awaited ? queue_ : later_).push_back(entry);
-  work_.notify_one();
+  work_.NotifyOne();
 }
 
 void SegmentCache::RunThread() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [this] { return stopping_ || !queue_.empty() || !later_.empty(); });
+    while (!stopping_ && queue_.empty() && later_.empty()) work_.Wait(mutex_);
     if (stopping_) return;
     std::deque<EntryPtr>& queue = queue_.empty() ? later_ : queue_;
     const EntryPtr entry = queue.front();
     queue.pop_front();
     entry->queued = false;
-    if (!entry->dropped && !entry->busy) RunEntry(entry, lock);
+    if (!entry->dropped && !entry->busy) RunEntry(entry);
   }
 }
 
-void SegmentCache::RunEntry(const EntryPtr& entry, std::unique_lock<std::mutex>& lock) {
+void SegmentCache::RunEntry(const EntryPtr& entry) {
   entry->busy = true;
   while (!stopping_ && !entry->dropped) {
     if (std::exchange(entry->again, false) || !entry->has_run) {
@@ -244,16 +245,16 @@ void SegmentCache::RunEntry(const EntryPtr& entry, std::unique_lock<std::mutex>&
     }
     const int64_t produced = entry->produced;
     const int64_t store_from = entry->store_from;
-    lock.unlock();
+    mutex_.unlock();
     Made made = MakeChunk(*entry, produced, store_from);
-    lock.lock();
+    mutex_.lock();
     std::vector<Due> due;
     Settle(entry, std::move(made), due);
     if (!due.empty()) {
-      lock.unlock();
+      mutex_.unlock();
       for (Due& one : due) one.done(std::move(one.with));
       due.clear();
-      lock.lock();
+      mutex_.lock();
     }
   }
   entry->busy = false;

@@ -2,14 +2,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/base/time.h"
 #include "lockstep/data/chunk_maker.h"
 #include "lockstep/data/segment_source.h"
@@ -162,39 +161,44 @@ class SegmentCache {
   };
 
   void RunThread();
-  void RunEntry(const EntryPtr& entry, std::unique_lock<std::mutex>& lock);
-  // Without the mutex: the stream is this thread's.
-  Made MakeChunk(Entry& entry, int64_t produced, int64_t store_from);
-  // With the mutex held, from here on.
-  EntryPtr Find(const ReadRequest& request);
-  std::optional<Found> Lookup(Entry& entry, const ReadRequest& request);
-  void MarkRead(Entry& entry, const ReadRequest& request, const Found& found);
-  void EnsureRuns(const EntryPtr& entry, bool waits);
+  // Gives the mutex away while it makes elements or tells of them.
+  void RunEntry(const EntryPtr& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The stream is this thread's.
+  Made MakeChunk(Entry& entry, int64_t produced, int64_t store_from) ABSL_LOCKS_EXCLUDED(mutex_);
+  EntryPtr Find(const ReadRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<Found> Lookup(Entry& entry, const ReadRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MarkRead(Entry& entry, const ReadRequest& request, const Found& found)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EnsureRuns(const EntryPtr& entry, bool waits) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `awaited`: somebody waits for what it makes.
-  void Queue(const EntryPtr& entry, bool awaited);
-  void Settle(const EntryPtr& entry, Made made, std::vector<Due>& due);
-  void RemoveChunk(Entry& entry, std::map<int64_t, Kept>::iterator at);
-  void ServeWaiters(Entry& entry, std::vector<Due>& due);
-  void FailWaiters(Entry& entry, const absl::Status& why, std::vector<Due>& due);
-  void ResumePaused();
-  void MakeRoom(const Entry* keep);
-  void Erase(const EntryPtr& entry);
+  void Queue(const EntryPtr& entry, bool awaited) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Settle(const EntryPtr& entry, Made made, std::vector<Due>& due)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RemoveChunk(Entry& entry, std::map<int64_t, Kept>::iterator at)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ServeWaiters(Entry& entry, std::vector<Due>& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FailWaiters(Entry& entry, const absl::Status& why, std::vector<Due>& due)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ResumePaused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MakeRoom(const Entry* keep) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Erase(const EntryPtr& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SegmentCacheOptions options_;
   const engine::Allocator frames_ = engine::HeapAllocator();
-  mutable std::mutex mutex_;  // covers what follows
-  std::condition_variable work_;
-  std::map<Key, EntryPtr> entries_;
+  mutable Mutex mutex_;  // guards the entries, too
+  CondVar work_;
+  std::map<Key, EntryPtr> entries_ ABSL_GUARDED_BY(mutex_);
   // Those that somebody waits for, and those that are run ahead.
-  std::deque<EntryPtr> queue_;
-  std::deque<EntryPtr> later_;
-  std::map<std::string, RunTotals> totals_;
-  size_t bytes_ = 0;
-  size_t chunks_ = 0;
-  size_t paused_ = 0;
-  int64_t runs_ = 0;
-  int64_t runs_again_ = 0;
-  bool stopping_ = false;
+  std::deque<EntryPtr> queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<EntryPtr> later_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, RunTotals> totals_ ABSL_GUARDED_BY(mutex_);
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t chunks_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t paused_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t runs_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t runs_again_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

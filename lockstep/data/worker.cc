@@ -3,11 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/data/engine_source.h"
 #include "lockstep/engine/resolve.h"
 #include "lockstep/runtime/host.h"
@@ -53,36 +52,37 @@ bool IsRefusal(const absl::Status& status) {
 // Lists files on threads of its own, which nobody waits for: they may hang in a file system. A
 // dataset that finds all of them hanging waits; the dispatcher asks another worker then.
 struct Worker::Resolving {
-  std::mutex mutex;  // covers what follows
-  std::condition_variable changed;
-  std::deque<std::function<void()>> work;
-  int threads = 0;
-  int idle = 0;
-  bool ends = false;
+  Mutex mutex;
+  CondVar changed;
+  std::deque<std::function<void()>> work ABSL_GUARDED_BY(mutex);
+  int threads ABSL_GUARDED_BY(mutex) = 0;
+  int idle ABSL_GUARDED_BY(mutex) = 0;
+  bool ends ABSL_GUARDED_BY(mutex) = false;
 
   static void Add(const std::shared_ptr<Resolving>& self, std::function<void()> work) {
-    const std::lock_guard lock(self->mutex);
+    const MutexLock lock(self->mutex);
     self->work.push_back(std::move(work));
     if (self->idle < static_cast<int>(self->work.size()) && self->threads < kResolversMax) {
       ++self->threads;
       std::thread([self] { Run(self); }).detach();
     }
-    self->changed.notify_one();
+    self->changed.NotifyOne();
   }
 
   static void Run(const std::shared_ptr<Resolving>& self) {
-    std::unique_lock lock(self->mutex);
-    for (;;) {
-      ++self->idle;
-      self->changed.wait(lock, [&] { return self->ends || !self->work.empty(); });
-      --self->idle;
-      if (self->ends) return;
-      auto work = std::move(self->work.front());
-      self->work.pop_front();
-      lock.unlock();
-      work();
-      lock.lock();
-    }
+    while (const std::function<void()> work = self->Take()) work();
+  }
+
+  // Null: there will be none.
+  std::function<void()> Take() {
+    const MutexLock lock(mutex);
+    ++idle;
+    while (!ends && work.empty()) changed.Wait(mutex);
+    --idle;
+    if (ends) return nullptr;
+    std::function<void()> first = std::move(work.front());
+    work.pop_front();
+    return first;
   }
 };
 
@@ -107,9 +107,9 @@ Worker::Worker(runtime::Loop& loop, WorkerOptions options, std::function<void(ab
       drain_(loop) {}
 
 Worker::~Worker() {
-  const std::lock_guard lock(resolver_->mutex);
+  const MutexLock lock(resolver_->mutex);
   resolver_->ends = true;
-  resolver_->changed.notify_all();
+  resolver_->changed.NotifyAll();
 }
 
 // Twice what is kept: blocks are not filled to their ends, and what consumers hold is not kept.
@@ -341,7 +341,7 @@ void Worker::Resolve(int64_t id) {
                                                  definition = *std::move(definition)] {
                         auto manifest = engine::Resolve(definition, {.roots = roots});
                         // Where the worker has gone, the loop has too, or is about to.
-                        const std::lock_guard ends_later(resolver->mutex);
+                        const MutexLock ends_later(resolver->mutex);
                         if (resolver->ends) return;
                         loop->Post([this, alive, id, manifest = std::move(manifest)]() mutable {
                           if (!alive.expired()) Resolved(id, std::move(manifest));
