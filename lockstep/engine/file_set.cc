@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::engine::internal {
 namespace {
@@ -44,13 +45,13 @@ std::pair<size_t, int64_t> FileSet::Locate(int64_t record, size_t near) const {
 
 absl::StatusOr<std::shared_ptr<SourceFile>> FileSet::Open(size_t file) const {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto found = open_.find(file); found != open_.end()) return found->second;
   }
   auto opened = SourceFile::Open(roots_, files_[file].path, map_);
   if (!opened.ok()) return opened.status();
   if (absl::Status status = (*opened)->Check(files_[file]); !status.ok()) return status;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto [entry, fresh] = open_.emplace(file, *opened);
   if (!fresh) return entry->second;
   order_.push_back(file);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/engine/file_roots.h"
 #include "lockstep/engine/source_file.h"
 #include "lockstep/plan/definition.h"
@@ -43,9 +43,9 @@ class FileSet {
   const FileRoots roots_;
   const bool map_;
   std::vector<int64_t> begins_;  // the first record of each file, and the end
-  mutable std::mutex mutex_;
-  mutable std::unordered_map<size_t, std::shared_ptr<SourceFile>> open_;
-  mutable std::deque<size_t> order_;  // as they were opened
+  mutable Mutex mutex_;
+  mutable std::unordered_map<size_t, std::shared_ptr<SourceFile>> open_ ABSL_GUARDED_BY(mutex_);
+  mutable std::deque<size_t> order_ ABSL_GUARDED_BY(mutex_);  // as they were opened
 };
 
 // The files that one run has touched. Threads: thread-compatible.

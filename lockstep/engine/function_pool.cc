@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::engine {
 namespace {
@@ -35,16 +36,16 @@ FunctionPool::~FunctionPool() = default;
 void FunctionPool::Stop() {
   std::map<std::string, std::vector<std::unique_ptr<FunctionHost>>>
       idle;  // ended without the mutex
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stopped_ = true;
   for (const auto& [key, hosts] : idle_) hosts_ -= hosts.size();
   idle.swap(idle_);
   ::eventfd_write(stop_.get(), 1);
-  returned_.notify_all();
+  returned_.NotifyAll();
 }
 
 size_t FunctionPool::hosts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return hosts_;
 }
 
@@ -58,7 +59,7 @@ absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionPool::Borrow(const std::st
   if (!grant.ok()) return grant.status();
   std::unique_ptr<FunctionHost> other;  // ended outside of the mutex
   {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     for (;;) {
       if (stopped_) return Stopped();
       if (const auto idle = idle_.find(key); idle != idle_.end()) {
@@ -78,7 +79,7 @@ absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionPool::Borrow(const std::st
         if (first->second.empty()) idle_.erase(first);
         break;
       }
-      returned_.wait(lock);
+      returned_.Wait(mutex_);
     }
   }
   other = nullptr;
@@ -88,13 +89,13 @@ absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionPool::Borrow(const std::st
 }
 
 void FunctionPool::Return(const std::string& key, std::unique_ptr<FunctionHost> host) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (host == nullptr || stopped_) {
     --hosts_;
   } else {
     idle_[key].push_back(std::move(host));
   }
-  returned_.notify_all();
+  returned_.NotifyAll();
 }
 
 absl::Status FunctionPool::CallInto(const std::string& key, const Function& function,

@@ -1,16 +1,15 @@
 // Python functions in processes of their own.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/engine/function_allowance.h"
 #include "lockstep/engine/function_host.h"
 #include "lockstep/engine/functions.h"
@@ -57,13 +56,13 @@ class FunctionPool final : public FunctionRunner {
 
   const FunctionPoolOptions options_;
   const Allocator allocator_ = HeapAllocator();
-  mutable std::mutex mutex_;
-  std::condition_variable returned_;
+  mutable Mutex mutex_;
+  CondVar returned_;
   // Readable once it is stopped: those who wait for a process look at it too.
   const runtime::UniqueFd stop_;
-  bool stopped_ = false;
-  size_t hosts_ = 0;  // lent and idle
-  std::map<std::string, std::vector<std::unique_ptr<FunctionHost>>> idle_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  size_t hosts_ ABSL_GUARDED_BY(mutex_) = 0;  // lent and idle
+  std::map<std::string, std::vector<std::unique_ptr<FunctionHost>>> idle_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::engine

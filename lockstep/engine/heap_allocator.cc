@@ -2,10 +2,10 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
-#include <mutex>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/engine/element.h"
 
 namespace lockstep::engine {
@@ -32,7 +32,7 @@ class Pool {
   }
 
   std::byte* Take(uint64_t rounded) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto& blocks = free_[ClassOf(rounded)];
     if (blocks.empty()) return nullptr;
     std::byte* block = blocks.back();
@@ -43,7 +43,7 @@ class Pool {
 
   void Give(std::byte* block, uint64_t rounded) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (kept_ + rounded <= kKeptMost) {
         free_[ClassOf(rounded)].push_back(block);
         kept_ += rounded;
@@ -59,9 +59,9 @@ class Pool {
            (std::has_single_bit(rounded) ? 0 : 1);
   }
 
-  std::mutex mutex_;
-  std::array<std::vector<std::byte*>, 132> free_;
-  uint64_t kept_ = 0;
+  Mutex mutex_;
+  std::array<std::vector<std::byte*>, 132> free_ ABSL_GUARDED_BY(mutex_);
+  uint64_t kept_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 class HeapMemory final : public Memory {

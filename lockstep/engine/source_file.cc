@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/engine/fault_guard.h"
 #include "lockstep/engine/file_error.h"
 #include "lockstep/engine/tfrecord.h"
@@ -195,7 +196,7 @@ absl::Status SourceFile::Read(std::span<const ReadRequest> requests) const {
 }
 
 absl::StatusOr<const RecordIndex*> SourceFile::Index(IndexKind kind) {
-  const std::lock_guard lock(index_mutex_);
+  const MutexLock lock(index_mutex_);
   if (index_ == nullptr) {
     auto index = kind == IndexKind::kLines ? IndexLines(*this) : IndexTfRecord(*this);
     if (!index.ok()) return index.status();

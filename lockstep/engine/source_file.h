@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/engine/file_roots.h"
 #include "lockstep/plan/definition.h"
 #include "lockstep/runtime/unique_fd.h"
@@ -88,8 +88,8 @@ class SourceFile {
   const int64_t mtime_ns_;
   const std::byte* mapped_ = nullptr;
   mutable std::atomic<uint64_t> read_long_ = 0;  // bytes, in long pieces
-  std::mutex index_mutex_;
-  std::unique_ptr<RecordIndex> index_;
+  Mutex index_mutex_;
+  std::unique_ptr<RecordIndex> index_ ABSL_GUARDED_BY(index_mutex_);
 };
 
 // What the head of a .npy file says.
