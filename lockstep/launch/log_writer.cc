@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::launch {
 namespace {
@@ -37,9 +38,9 @@ LogWriter::LogWriter(absl::AnyInvocable<void()> on_room, absl::AnyInvocable<void
 
 LogWriter::~LogWriter() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
-    changed_.notify_one();
+    changed_.NotifyOne();
   }
   thread_.join();
 }
@@ -97,43 +98,43 @@ absl::StatusOr<std::string> LogWriter::FolderOfRun(const std::string& folder) {
 }
 
 bool LogWriter::Push(const File& file, std::string_view text) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!queue_.empty() && queue_.back().file == file) {
     queue_.back().text += text;
   } else {
     queue_.push_back({file, std::string(text)});
   }
   queued_ += text.size();
-  changed_.notify_one();
+  changed_.NotifyOne();
   wants_room_ = queued_ >= kLogQueueBytesMax;
   return !wants_room_;
 }
 
 void LogWriter::Flush(absl::AnyInvocable<void()> done) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   flushed_ = std::move(done);
-  changed_.notify_one();
+  changed_.NotifyOne();
+}
+
+std::optional<LogWriter::Work> LogWriter::Take() {
+  const MutexLock lock(mutex_);
+  while (!stopping_ && queue_.empty() && !flushed_) changed_.Wait(mutex_);
+  if (stopping_) return std::nullopt;
+  queued_ = 0;
+  return Work{.parts = std::exchange(queue_, {}),
+              .wants_room = std::exchange(wants_room_, false),
+              .flushed = std::exchange(flushed_, nullptr)};
 }
 
 void LogWriter::Run() {
-  std::unique_lock lock(mutex_);
   bool told = false;
-  while (true) {
-    changed_.wait(lock, [this] { return stopping_ || !queue_.empty() || flushed_; });
-    if (stopping_) return;
-    const std::deque<Part> parts = std::exchange(queue_, {});
-    queued_ = 0;
-    const bool wants_room = std::exchange(wants_room_, false);
-    absl::AnyInvocable<void()> flushed = std::exchange(flushed_, nullptr);
-    lock.unlock();
-
-    if (wants_room) on_room_();
-    for (const Part& part : parts) {
+  while (std::optional<Work> work = Take()) {
+    if (work->wants_room) on_room_();
+    for (const Part& part : work->parts) {
       const int error = WriteAll(part.file->get(), part.text);
       if (error != 0 && !std::exchange(told, true)) on_error_(error);
     }
-    if (flushed) flushed();
-    lock.lock();
+    if (work->flushed) work->flushed();
   }
 }
 

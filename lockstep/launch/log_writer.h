@@ -1,11 +1,10 @@
 // Writes what processes say into files, without ever holding up the loop.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/runtime/unique_fd.h"
 
 namespace lockstep::launch {
@@ -67,18 +67,26 @@ class LogWriter {
     File file;
     std::string text;
   };
+  // What is to be done next, all that waits at once.
+  struct Work {
+    std::deque<Part> parts;
+    bool wants_room = false;
+    absl::AnyInvocable<void()> flushed;
+  };
   void Run();
+  // Nothing: it ends.
+  std::optional<Work> Take();
 
   absl::AnyInvocable<void()> on_room_;      // the thread's alone
   absl::AnyInvocable<void(int)> on_error_;  // the thread's alone
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<Part> queue_;
-  size_t queued_ = 0;  // bytes
-  bool wants_room_ = false;
-  bool stopping_ = false;
-  absl::AnyInvocable<void()> flushed_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Part> queue_ ABSL_GUARDED_BY(mutex_);
+  size_t queued_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes
+  bool wants_room_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::AnyInvocable<void()> flushed_ ABSL_GUARDED_BY(mutex_);
 
   std::thread thread_;
 };

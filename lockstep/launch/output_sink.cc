@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "lockstep/base/mutex.h"
+
 namespace lockstep::launch {
 
 OutputSink::OutputSink(int fd, absl::AnyInvocable<void()> on_room,
@@ -16,46 +18,46 @@ OutputSink::OutputSink(int fd, absl::AnyInvocable<void()> on_room,
 
 OutputSink::~OutputSink() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
-    changed_.notify_one();
+    changed_.NotifyOne();
   }
   thread_.join();
 }
 
 bool OutputSink::Push(std::string text) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   queue_ += text;
-  changed_.notify_one();
+  changed_.NotifyOne();
   wants_room_ = queue_.size() >= kOutputQueueBytesMax;
   return !wants_room_;
 }
 
 void OutputSink::Flush(absl::AnyInvocable<void()> done) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   flushed_ = std::move(done);
-  changed_.notify_one();
+  changed_.NotifyOne();
+}
+
+std::optional<OutputSink::Work> OutputSink::Take() {
+  const MutexLock lock(mutex_);
+  while (!stopping_ && queue_.empty() && !flushed_) changed_.Wait(mutex_);
+  if (stopping_) return std::nullopt;
+  return Work{.batch = std::exchange(queue_, {}),
+              .wants_room = std::exchange(wants_room_, false),
+              .flushed = std::exchange(flushed_, nullptr)};
 }
 
 void OutputSink::Run() {
-  std::unique_lock lock(mutex_);
   bool broken = false;
-  while (true) {
-    changed_.wait(lock, [this] { return stopping_ || !queue_.empty() || flushed_; });
-    if (stopping_) return;
-    const std::string batch = std::exchange(queue_, {});
-    const bool wants_room = std::exchange(wants_room_, false);
-    absl::AnyInvocable<void()> flushed = std::exchange(flushed_, nullptr);
-    lock.unlock();
-
-    if (wants_room) on_room_();
-    const int error = broken ? 0 : Write(batch);
+  while (std::optional<Work> work = Take()) {
+    if (work->wants_room) on_room_();
+    const int error = broken ? 0 : Write(work->batch);
     if (error != 0) {
       broken = true;
       on_error_(error);
     }
-    if (flushed) flushed();
-    lock.lock();
+    if (work->flushed) work->flushed();
   }
 }
 

@@ -1,13 +1,13 @@
 // Writes to one of our own standard streams without ever holding up the loop.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
-#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "absl/functional/any_invocable.h"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::launch {
 
@@ -40,7 +40,15 @@ class OutputSink {
   void Flush(absl::AnyInvocable<void()> done);
 
  private:
+  // What is to be done next, all that waits at once.
+  struct Work {
+    std::string batch;
+    bool wants_room = false;
+    absl::AnyInvocable<void()> flushed;
+  };
   void Run();
+  // Nothing: it ends.
+  std::optional<Work> Take();
   // Returns 0, or the errno that ended it.
   int Write(const std::string& batch) const;
 
@@ -48,12 +56,12 @@ class OutputSink {
   absl::AnyInvocable<void()> on_room_;      // the thread's alone
   absl::AnyInvocable<void(int)> on_error_;  // the thread's alone
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::string queue_;
-  bool wants_room_ = false;
-  bool stopping_ = false;
-  absl::AnyInvocable<void()> flushed_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::string queue_ ABSL_GUARDED_BY(mutex_);
+  bool wants_room_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::AnyInvocable<void()> flushed_ ABSL_GUARDED_BY(mutex_);
 
   std::thread thread_;
 };
