@@ -2,9 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "lockstep/base/mutex.h"
 #include "lockstep/preempt/http_exchange.h"
 #include "lockstep/preempt/http_machine.h"
 #include "lockstep/preempt/watched_source.h"
@@ -19,17 +19,17 @@ class HttpWatch final : public Watch {
   Sight Look(Clock clock, int interrupt) override {
     HttpRequest request;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       request = machine_->Ask(clock());
     }
     const absl::StatusOr<HttpMessage> answer = exchange_(request, interrupt);
     if (absl::IsCancelled(answer.status())) return {.health = answer.status()};
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return machine_->Take(clock(), answer);
   }
 
   bool Acknowledge(const std::string& id) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return machine_->Acknowledge(id);
   }
 
@@ -37,8 +37,8 @@ class HttpWatch final : public Watch {
 
  private:
   const std::string detail_;
-  std::mutex mutex_;  // not held while an answer is waited for
-  const std::unique_ptr<HttpMachine> machine_;
+  Mutex mutex_;  // not held while an answer is waited for
+  const std::unique_ptr<HttpMachine> machine_ ABSL_PT_GUARDED_BY(mutex_);
   const HttpExchange exchange_;
 };
 

@@ -8,11 +8,11 @@
 #include <chrono>
 #include <filesystem>
 #include <future>
-#include <mutex>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/testing/running_source.h"
 
 namespace lockstep::preempt {
@@ -146,17 +146,17 @@ TEST(SignalSource, PreemptionRow22_ItsThreadIsGoneBehindTheStop) {
 // Collectives in a handler, or locks, end in deadlocks: ours writes into a pipe.
 TEST(SignalSource, PreemptionDefect23_NothingIsToldInTheHandlerItself) {
   const ProgramsHandler handler(SIGUSR1);
-  std::mutex held;
+  Mutex held;
   std::promise<std::thread::id> told;
   SourceListener listener;
   listener.on_event = [&](const SourceEvent&) {
-    const std::lock_guard lock(held);
+    const MutexLock lock(held);
     told.set_value(std::this_thread::get_id());
   };
   SourceSet set(MakeOne("signal:signals=USR1"), listener);
   ASSERT_TRUE(set.Start().ok());
   {
-    const std::lock_guard lock(held);
+    const MutexLock lock(held);
     ::raise(SIGUSR1);  // comes to this thread, which holds what the listener needs
   }
   EXPECT_NE(told.get_future().get(), std::this_thread::get_id());

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "lockstep/base/mutex.h"
+
 namespace lockstep::preempt {
 
 SourceSet::SourceSet(std::vector<std::unique_ptr<Source>> sources, SourceListener listener)
@@ -15,12 +17,12 @@ absl::Status SourceSet::Start() {
     const absl::Status status = source->Start({
         .on_event =
             [this](const SourceEvent& event) {
-              const std::lock_guard lock(calling_);
+              const MutexLock lock(calling_);
               if (listener_.on_event) listener_.on_event(event);
             },
         .on_health =
             [this](const SourceHealth& health) {
-              const std::lock_guard lock(calling_);
+              const MutexLock lock(calling_);
               if (listener_.on_health) listener_.on_health(health);
             },
     });

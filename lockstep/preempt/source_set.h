@@ -2,10 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "lockstep/base/mutex.h"
 #include "lockstep/preempt/source.h"
 
 namespace lockstep::preempt {
@@ -36,9 +36,8 @@ class SourceSet {
 
  private:
   const std::vector<std::unique_ptr<Source>> sources_;
-  const SourceListener listener_;
-  // Held while the listener is called.
-  std::mutex calling_;
+  Mutex calling_;
+  const SourceListener listener_ ABSL_GUARDED_BY(calling_);  // called under it
 };
 
 }  // namespace lockstep::preempt

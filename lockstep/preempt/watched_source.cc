@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <random>
 #include <thread>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "lockstep/base/check.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/preempt/descriptor.h"
 #include "lockstep/preempt/notice_book.h"
 #include "lockstep/runtime/fork_guard.h"
@@ -61,7 +61,7 @@ class WatchedSource final : public Source {
       }
     }
     started_ = true;
-    const std::lock_guard installs_the_guard(runtime::ForkMutex());
+    const MutexLock installs_the_guard(runtime::ForkMutex());
     generation_ = runtime::ForkGeneration();
     const AllSignalsBlocked blocked;
     for (auto& worker : workers_) {
@@ -90,7 +90,7 @@ class WatchedSource final : public Source {
   }
 
   SourceHealth health() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     SourceHealth sum = counts_;
     sum.source = name_;
     sum.healthy = !workers_.empty();
@@ -151,13 +151,13 @@ class WatchedSource final : public Source {
   }
 
   void Tell(Worker& worker, const Sight& sight) {
-    const std::lock_guard telling(telling_);
+    const MutexLock telling(telling_);
     const Time now = runtime::MonotonicNow();
     std::vector<SourceEvent> events;
     if (sight.notices) events = worker.book.Update(now, *sight.notices);
     bool turned = false;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       turned = !worker.looked || worker.status.ok() != sight.health.ok();
       worker.looked = true;
       worker.status = sight.health;
@@ -185,9 +185,9 @@ class WatchedSource final : public Source {
   bool stopped_ = false;
   uint64_t generation_ = 0;
   std::atomic<bool> stopping_ = false;
-  std::mutex telling_;  // before `mutex_`
-  mutable std::mutex mutex_;
-  SourceHealth counts_;  // of all workers together
+  Mutex telling_ ABSL_ACQUIRED_BEFORE(mutex_);
+  mutable Mutex mutex_;
+  SourceHealth counts_ ABSL_GUARDED_BY(mutex_);  // of all workers together
 };
 
 }  // namespace
