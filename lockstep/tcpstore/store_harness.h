@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
+#include "lockstep/base/check.h"
 #include "lockstep/tcpstore/store.h"
 
 namespace lockstep::tcpstore {
@@ -42,7 +43,7 @@ inline std::string TextOf(const Answer& answer) {
 
 class StoreHarness : public ::testing::Test {
  protected:
-  explicit StoreHarness(const StoreOptions& options = {}) : store_(options) {}
+  explicit StoreHarness(const StoreOptions& options = {}) : store_(options) { CheckInvariants(); }
 
   // Client `n`, connected when it is first heard of.
   ConnectionId Client(uint64_t n) {

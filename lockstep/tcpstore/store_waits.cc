@@ -66,16 +66,17 @@ void StoreWaits::EraseIfEmpty(Node* node) {
   slots_.erase(slots_.find(node->first));
 }
 
-void StoreWaits::KeySet(absl::string_view key, Exists exists, Effects& out) {
+void StoreWaits::KeySet(absl::string_view key, const KeySpace& there, Effects& out) {
   if (slots_.empty()) return;
   const auto found = slots_.find(key);
   if (found == slots_.end() || found->second.waiting.empty()) return;
   Waiters woken = std::move(found->second.waiting);
   found->second.waiting.clear();
+  // Before any of them is kept at another key, after which `found` may not be good any more.
   EraseIfEmpty(&*found);
   for (auto& [number, waiter] : woken) {
     Unlink(waiter, number);
-    const auto missing = FirstMissing(waiter.keys, waiter.at, exists);
+    const auto missing = FirstMissing(waiter.keys, waiter.at, there);
     if (!missing) {
       out.replies.push_back({waiter.connection, Readiness::kReady});
       continue;
@@ -86,7 +87,7 @@ void StoreWaits::KeySet(absl::string_view key, Exists exists, Effects& out) {
   }
 }
 
-std::optional<ConnectionId> StoreWaits::QueuePushed(absl::string_view key, Exists exists,
+std::optional<ConnectionId> StoreWaits::QueuePushed(absl::string_view key, const KeySpace& there,
                                                     Effects& out) {
   const auto found = slots_.find(key);
   if (found == slots_.end()) return std::nullopt;
@@ -98,7 +99,7 @@ std::optional<ConnectionId> StoreWaits::QueuePushed(absl::string_view key, Exist
     Waiter waiter = std::move(first->second);
     node.second.waiting.erase(first);
     Unlink(waiter, number);
-    if (const auto missing = FirstMissing(waiter.keys, waiter.at, exists)) {
+    if (const auto missing = FirstMissing(waiter.keys, waiter.at, there)) {
       waiter.at = *missing;
       const std::string next = waiter.keys[*missing];
       Keep(next, number, /*barrier=*/false, std::move(waiter));
@@ -158,6 +159,19 @@ void StoreWaits::ForEachOf(ConnectionId connection, WaitVisitor visit) const {
     visit(place.node->first, slot,
           (place.barrier ? slot.at_barrier : slot.waiting).at(place.number));
   }
+}
+
+bool StoreWaits::InvariantsHold(const KeySpace& there) const {
+  size_t waits = 0;
+  size_t bytes = 0;
+  for (const auto& [key, slot] : slots_) {
+    if (slot.waiting.empty() && slot.at_barrier.empty()) return false;
+    if (!slot.waiting.empty() && there.HasValue(key)) return false;
+    waits += slot.waiting.size() + slot.at_barrier.size();
+    for (const auto& [number, waiter] : slot.waiting) bytes += waiter.cost;
+    for (const auto& [number, waiter] : slot.at_barrier) bytes += waiter.cost;
+  }
+  return waits_ == waits && bytes_ == bytes;
 }
 
 size_t StoreWaits::Count(ConnectionId connection) const {

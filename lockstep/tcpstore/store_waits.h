@@ -17,6 +17,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/tcpstore/commands.h"
 #include "lockstep/tcpstore/effects.h"
+#include "lockstep/tcpstore/key_space.h"
 
 namespace lockstep::tcpstore {
 
@@ -33,9 +34,6 @@ namespace lockstep::tcpstore {
 // them.
 class StoreWaits {
  public:
-  // Whether there is a value, or a queued one.
-  using Exists = absl::FunctionRef<bool(absl::string_view key)>;
-
   struct Waiter {
     ConnectionId connection;
     Time since;
@@ -52,10 +50,11 @@ class StoreWaits {
 
   // The first of the keys that is missing, looked for from `from` on and round.
   template <class KeyList>
-  static std::optional<size_t> FirstMissing(const KeyList& keys, size_t from, Exists exists) {
+  static std::optional<size_t> FirstMissing(const KeyList& keys, size_t from,
+                                            const KeySpace& there) {
     for (size_t i = 0; i < keys.size(); ++i) {
       const size_t at = from + i < keys.size() ? from + i : from + i - keys.size();
-      if (!exists(absl::string_view(keys[at]))) return at;
+      if (!there.Exists(absl::string_view(keys[at]))) return at;
     }
     return std::nullopt;
   }
@@ -65,10 +64,11 @@ class StoreWaits {
   void ParkAtBarrier(Time now, ConnectionId connection, const Barrier& barrier);
 
   // The key has a value: whoever waits for it is answered, or moves on.
-  void KeySet(absl::string_view key, Exists exists, Effects& out);
+  void KeySet(absl::string_view key, const KeySpace& there, Effects& out);
   // The key's queue has one more value, which is for one of them: the first that needs nothing
   // else.
-  std::optional<ConnectionId> QueuePushed(absl::string_view key, Exists exists, Effects& out);
+  std::optional<ConnectionId> QueuePushed(absl::string_view key, const KeySpace& there,
+                                          Effects& out);
   // The number under the key was added to.
   void Counted(absl::string_view key, int64_t count, Effects& out);
 
@@ -86,6 +86,9 @@ class StoreWaits {
   size_t bytes() const { return bytes_; }
   static size_t CostOf(const Keys& keys);
   const absl::node_hash_map<std::string, Slot>& slots() const { return slots_; }
+
+  // Invariant (1), and that no wait is counted twice or forgotten, by looking at everything.
+  bool InvariantsHold(const KeySpace& there) const;
 
  private:
   using Node = std::pair<const std::string, Slot>;
