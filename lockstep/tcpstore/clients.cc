@@ -12,31 +12,39 @@ void Clients::Came(ConnectionId connection, std::string peer) {
   clients_[connection].peer = std::move(peer);
 }
 
-std::optional<std::string> Clients::Left(ConnectionId connection) {
+std::vector<std::string> Clients::Left(ConnectionId connection) {
   const auto found = clients_.find(connection);
-  if (found == clients_.end()) return std::nullopt;
-  std::optional<std::string> passed_on = std::move(found->second.woken_for);
+  if (found == clients_.end()) return {};
+  std::vector<std::string> passed_on = std::move(found->second.woken_for);
   clients_.erase(found);
   return passed_on;
 }
 
 void Clients::Woken(ConnectionId connection, const std::string& queue) {
-  clients_.at(connection).woken_for = queue;
+  clients_.at(connection).woken_for.push_back(queue);
 }
 
-std::optional<std::string> Clients::Asks(ConnectionId connection, const Command& command) {
-  std::optional<std::string>& woken_for = clients_.at(connection).woken_for;
-  if (!woken_for) return std::nullopt;
-  const std::optional<std::string> queue = std::exchange(woken_for, std::nullopt);
-  const auto* pop = std::get_if<QueuePop>(&command);
-  if (pop != nullptr && pop->key == *queue) return std::nullopt;
-  return queue;
+std::vector<std::string> Clients::Asks(ConnectionId connection, const Command& command) {
+  std::vector<std::string>& woken_for = clients_.at(connection).woken_for;
+  if (woken_for.empty()) return {};
+  if (const auto* pop = std::get_if<QueuePop>(&command)) {
+    const auto taken = std::find(woken_for.begin(), woken_for.end(), pop->key);
+    if (taken != woken_for.end()) {
+      // It may come for the others with its next commands.
+      woken_for.erase(taken);
+      return {};
+    }
+  }
+  return std::exchange(woken_for, {});
 }
 
 size_t Clients::CountWoken(absl::string_view queue) const {
-  return static_cast<size_t>(std::count_if(clients_.begin(), clients_.end(), [&](const auto& it) {
-    return it.second.woken_for && *it.second.woken_for == queue;
-  }));
+  size_t count = 0;
+  for (const auto& [connection, client] : clients_) {
+    count +=
+        static_cast<size_t>(std::count(client.woken_for.begin(), client.woken_for.end(), queue));
+  }
+  return count;
 }
 
 void Clients::MadeKey(ConnectionId connection, absl::string_view key) {

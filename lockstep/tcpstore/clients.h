@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
@@ -14,25 +15,26 @@
 
 namespace lockstep::tcpstore {
 
-// Knows of each connection where it calls from, which rank is behind it, and the queue for whose
-// value it was woken. A woken client has the value only when it takes it with its next command; if
-// it does something else, the value is for the next who waits.
+// Knows of each connection where it calls from, which rank is behind it, and the queues for whose
+// values it was woken: torch's clients wait for one thing at a time, others may wait for several. A
+// woken client has a value only when it takes it with its next command; if it does something else,
+// the values are for the next who wait.
 //
 // Owns what is known of connections. Threads: thread-compatible. Bounds: one entry for each
 // connection, whose number its door limits.
 class Clients {
  public:
   void Came(ConnectionId connection, std::string peer);
-  // Forgets it, and says the queue that it was woken for and whose value it did not take. Nothing:
-  // there is none, or it was not there.
-  std::optional<std::string> Left(ConnectionId connection);
+  // Forgets it, and says the queues that it was woken for and whose values it did not take.
+  std::vector<std::string> Left(ConnectionId connection);
 
   bool Has(ConnectionId connection) const { return clients_.contains(connection); }
 
   // It is told that the queue has a value.
   void Woken(ConnectionId connection, const std::string& queue);
-  // Its next command. Says the queue that it was woken for and whose value it does not take.
-  std::optional<std::string> Asks(ConnectionId connection, const Command& command);
+  // Its next command. Says the queues that it was woken for and whose values it does not take: all
+  // of them, unless it takes one.
+  std::vector<std::string> Asks(ConnectionId connection, const Command& command);
   // How many were told so and have neither taken the value nor done anything else since.
   size_t CountWoken(absl::string_view queue) const;
 
@@ -51,7 +53,7 @@ class Clients {
   struct Client {
     std::string peer;
     std::optional<int32_t> rank;
-    std::optional<std::string> woken_for;
+    std::vector<std::string> woken_for;  // in this order
   };
 
   absl::flat_hash_map<ConnectionId, Client> clients_;  // never iterated for effects

@@ -1,9 +1,12 @@
 #include "lockstep/tcpstore/clients.h"
 
-#include "gtest/gtest.h"
+#include "gmock/gmock.h"
 
 namespace lockstep::tcpstore {
 namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
 
 const ConnectionId kOne(1);
 
@@ -12,26 +15,36 @@ TEST(Clients, WhoTakesTheValueItWasWokenForPassesNothingOn) {
   clients.Came(kOne, "host:1");
   clients.Woken(kOne, "/q");
   EXPECT_EQ(clients.CountWoken("/q"), 1u);
-  EXPECT_FALSE(clients.Asks(kOne, QueuePop{"/q"}));
+  EXPECT_THAT(clients.Asks(kOne, QueuePop{"/q"}), IsEmpty());
   EXPECT_EQ(clients.CountWoken("/q"), 0u);
-  EXPECT_FALSE(clients.Left(kOne));
+  EXPECT_THAT(clients.Left(kOne), IsEmpty());
 }
 
 TEST(Clients, WhoDoesSomethingElsePassesItOnOnce) {
   Clients clients;
   clients.Came(kOne, "host:1");
   clients.Woken(kOne, "/q");
-  EXPECT_EQ(clients.Asks(kOne, QueuePop{"/other"}), "/q");
-  EXPECT_FALSE(clients.Asks(kOne, Ping{}));
+  EXPECT_THAT(clients.Asks(kOne, QueuePop{"/other"}), ElementsAre("/q"));
+  EXPECT_THAT(clients.Asks(kOne, Ping{}), IsEmpty());
 }
 
 TEST(Clients, WhoLeavesPassesItOn) {
   Clients clients;
   clients.Came(kOne, "host:1");
   clients.Woken(kOne, "/q");
-  EXPECT_EQ(clients.Left(kOne), "/q");
+  EXPECT_THAT(clients.Left(kOne), ElementsAre("/q"));
   EXPECT_FALSE(clients.Has(kOne));
-  EXPECT_FALSE(clients.Left(kOne)) << "it was not there";
+  EXPECT_THAT(clients.Left(kOne), IsEmpty()) << "it was not there";
+}
+
+TEST(Clients, WhoWasWokenForSeveralMayTakeOneAfterTheOther) {
+  Clients clients;
+  clients.Came(kOne, "host:1");
+  clients.Woken(kOne, "/q");
+  clients.Woken(kOne, "/r");
+  EXPECT_THAT(clients.Asks(kOne, QueuePop{"/r"}), IsEmpty());
+  EXPECT_EQ(clients.CountWoken("/q"), 1u);
+  EXPECT_THAT(clients.Left(kOne), ElementsAre("/q"));
 }
 
 TEST(Clients, TheFirstKeyWithARankTellsTheRank) {

@@ -30,16 +30,16 @@ void Store::Connected(ConnectionId connection, std::string peer) {
 void Store::Handle(Time now, ConnectionId from, const Command& command, Effects& out) {
   LOCKSTEP_CHECK(clients_.Has(from));
   // Before the command: what it does may be seen by whoever is woken now.
-  if (const auto passed_on = clients_.Asks(from, command)) Offer(*passed_on, out);
+  for (const std::string& queue : clients_.Asks(from, command)) Offer(queue, out);
   Call call = {.now = now, .from = from, .out = out};
   std::visit([&](const auto& is) { Do(call, is); }, command);
   LOCKSTEP_DCHECK(!pace_.IsDue(size() + waits_.size()) || InvariantsHold());
 }
 
 void Store::Left(ConnectionId connection, Effects& out) {
-  // Its waits first, so that the value it was woken for is not offered to itself.
+  // Its waits first, so that a value it was woken for is not offered to itself.
   waits_.Forget(connection);
-  if (const auto passed_on = clients_.Left(connection)) Offer(*passed_on, out);
+  for (const std::string& queue : clients_.Left(connection)) Offer(queue, out);
   LOCKSTEP_DCHECK(!pace_.IsDue(size() + waits_.size()) || InvariantsHold());
 }
 

@@ -69,6 +69,16 @@ TEST_F(StoreQueueTest, WhoIsWokenAndDoesSomethingElsePassesItOn) {
   EXPECT_THAT(Do(1, CancelWait{}), ElementsAre("2: ready", "1: cancelled")) << "it had timed out";
 }
 
+TEST_F(StoreQueueTest, WhoWaitedForTwoAndLeavesPassesBothOn) {
+  Do(1, Wait{{"/q"}});
+  Do(1, Wait{{"/r"}});
+  Do(2, Wait{{"/q"}});
+  Do(3, Wait{{"/r"}});
+  EXPECT_THAT(Do(4, QueuePush{"/q", "a"}), ElementsAre("1: ready"));
+  EXPECT_THAT(Do(4, QueuePush{"/r", "b"}), ElementsAre("1: ready"));
+  EXPECT_THAT(Leave(1), ElementsAre("2: ready", "3: ready"));
+}
+
 TEST_F(StoreQueueTest, NothingIsPassedOnOnceItWasTaken) {
   Do(1, Wait{{"/q"}});
   Do(2, Wait{{"/q"}});
