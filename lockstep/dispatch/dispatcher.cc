@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lockstep/dispatch/dispatcher_impl.h"
+#include "lockstep/dispatch/failure_kind.h"
 
 namespace lockstep::dispatch {
 namespace {
@@ -132,7 +133,8 @@ void Dispatcher::Impl::Settle(Time now, Effects& out) {
     iteration->Settle(now, out);
     // What it touched itself is settled.
     env_.touched.erase(id);
-    if (iteration->phase() == Phase::kFailed && iteration->error()->reason == "source_changed") {
+    if (iteration->phase() == Phase::kFailed &&
+        KindOf(*iteration->error()) == FailureKind::kSourceChanged) {
       const Dataset* dataset = FindDataset(iteration->spec().dataset);
       if (dataset != nullptr && !dataset->retired) {
         Commit(now, record::DatasetRetired{.dataset = dataset->id}, out);

@@ -2,23 +2,11 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lockstep/dispatch/failure_kind.h"
 
 namespace lockstep::dispatch {
-
-namespace {
-
-// What does not get better elsewhere.
-bool IsDeterministic(const Error& error) {
-  for (const char* prefix : {"path_", "source_", "record_", "definition_", "element_"}) {
-    if (absl::StartsWith(error.reason, prefix)) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 Iteration::Iteration(Environment& env, IterationId id, IterationSpec spec, Cursor start)
     : env_(env), id_(id), spec_(std::move(spec)), start_(std::move(start)) {}
@@ -365,7 +353,8 @@ void Iteration::TakeFailure(Time now, const SegmentFailure& failure, Effects& ou
   const std::string where =
       absl::StrCat("segment ", failure.segment, " of iteration ", Name(), " on the worker at ",
                    worker == nullptr ? "an address that is not known any more" : worker->address);
-  if (IsDeterministic(*failure.error)) {
+  const FailureKind kind = KindOf(*failure.error);
+  if (IsDeterministic(kind)) {
     return End(now,
                MakeError(failure.error->code, failure.error->reason,
                          absl::StrCat(where, ": ", failure.error->message)),
@@ -380,9 +369,8 @@ void Iteration::TakeFailure(Time now, const SegmentFailure& failure, Effects& ou
     return End(now,
                MakeError(failure.error->code,
                          // As `local()` says it.
-                         absl::StartsWith(failure.error->reason, "function_")
-                             ? std::string_view(failure.error->reason)
-                             : reason::kSegmentFailed,
+                         kind == FailureKind::kFunction ? std::string_view(failure.error->reason)
+                                                        : reason::kSegmentFailed,
                          absl::StrCat(where, " failed ", tries, " times, at last with ",
                                       failure.error->reason, ": ", failure.error->message)),
                out);

@@ -10,6 +10,7 @@
 #include "lockstep/dispatch/consumer_machine.h"
 #include "lockstep/dispatch/cursor.h"
 #include "lockstep/dispatch/dispatch_harness.h"
+#include "lockstep/dispatch/failure_kind.h"
 #include "lockstep/dispatch/pool.h"
 #include "lockstep/dispatch/workers_wanted.h"
 
@@ -88,6 +89,20 @@ TEST(Pools, AShareOfAnEndlessDatasetIsFoundAtOnce) {
   EXPECT_EQ(pool.Head(), (SegmentRest{9'999, 0}));
   pool.Begin(1'000'000'000'000, {});
   EXPECT_EQ(pool.Head(), (SegmentRest{1'000'000'009'999, 0}));
+}
+
+TEST(FailureKinds, AreToldByTheFirstWordOfTheReason) {
+  const auto kind = [](const char* reason) {
+    return KindOf(*MakeError(absl::StatusCode::kInternal, reason, ""));
+  };
+  EXPECT_EQ(kind("source_changed"), FailureKind::kSourceChanged);
+  for (const char* reason : {"source_missing", "path_refused", "record_poisoned",
+                             "definition_invalid", "element_too_large"}) {
+    EXPECT_EQ(kind(reason), FailureKind::kDeterministic) << reason;
+  }
+  EXPECT_EQ(kind("function_failed"), FailureKind::kFunction);
+  EXPECT_EQ(kind("unavailable"), FailureKind::kWorker);
+  EXPECT_EQ(kind("resource_changed"), FailureKind::kWorker);
 }
 
 TEST(WorkersWantedAlone, IsWhatIsTakenOverWhatOneMakes) {
