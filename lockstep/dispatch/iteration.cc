@@ -9,7 +9,11 @@
 namespace lockstep::dispatch {
 
 Iteration::Iteration(Environment& env, IterationId id, IterationSpec spec, Cursor start)
-    : env_(env), id_(id), spec_(std::move(spec)), start_(std::move(start)) {}
+    : env_(env),
+      id_(id),
+      spec_(std::move(spec)),
+      start_(std::move(start)),
+      departed_(env.options.leavers_max) {}
 
 std::string Iteration::Name() const { return absl::StrCat(spec_.name, "#", spec_.repetition); }
 
@@ -77,16 +81,8 @@ void Iteration::Open(Time now, const OpenIteration& request, Effects& out) {
   if (known == nullptr) {
     known = &Join(now, request, out);
   }
-  if (const auto left = leavers_.find(request.consumer); left != leavers_.end()) {
-    answer.lease_had_ended = true;
-    for (const Leaver& leaver : left->second) {
-      for (size_t i = 0; i < leaver.seqs.size(); ++i) {
-        answer.counted.push_back({.lane = LaneId(leaver.id.value()),
-                                  .seq = leaver.seqs[i],
-                                  .elements = leaver.elements[i]});
-      }
-    }
-  }
+  answer.lease_had_ended = departed_.Has(request.consumer);
+  answer.counted = departed_.CountedOf(request.consumer);
   TakeAcks(request.have, *known, out);
   Hear(now, *known);
   Touch(*known);
@@ -502,8 +498,8 @@ void Iteration::Restored(Time now) {
     if (!consumer.away) Hear(now, consumer);
   }
   choose_workers_ = true;
-  for (const Seats& seats : seats_) {
-    agreed_round_ = std::max(agreed_round_, seats.first_round);
+  for (const AgreedSeating& seating : seating_.all()) {
+    agreed_round_ = std::max(agreed_round_, seating.first_round);
   }
   for (const auto& [id, task] : tasks_) {
     agreed_round_ = std::max(agreed_round_, task.starting_round);

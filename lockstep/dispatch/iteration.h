@@ -18,12 +18,14 @@
 #include "lockstep/base/time.h"
 #include "lockstep/dispatch/cursor.h"
 #include "lockstep/dispatch/deadlines.h"
+#include "lockstep/dispatch/departed_consumers.h"
 #include "lockstep/dispatch/effects.h"
 #include "lockstep/dispatch/events.h"
 #include "lockstep/dispatch/options.h"
 #include "lockstep/dispatch/pool.h"
 #include "lockstep/dispatch/records.h"
 #include "lockstep/dispatch/round_agreement.h"
+#include "lockstep/dispatch/seating_list.h"
 #include "lockstep/dispatch/view.h"
 #include "lockstep/dispatch/worker_table.h"
 
@@ -186,8 +188,7 @@ class Iteration {
     std::deque<Given> grants;
     std::deque<PastGrant> past;  // rounds: trimmed, just before `first_seq`
     int64_t first_element = 0;
-    int64_t base_round = 0;
-    int64_t base_element = 0;
+    TurnBase base;
     bool closed = false;
 
     int64_t next_seq() const { return first_seq + static_cast<int64_t>(grants.size()); }
@@ -199,15 +200,6 @@ class Iteration {
     int64_t starting_round = 0;
     std::optional<Pool> pool;
     WorkerId owner;  // not recorded
-  };
-  struct Leaver {
-    ConsumerId id;
-    std::vector<int64_t> seqs;
-    std::vector<int64_t> elements;
-  };
-  struct Seats {
-    int64_t first_round = 0;
-    std::vector<ConsumerId> consumers;
   };
 
   template <class R>
@@ -253,7 +245,6 @@ class Iteration {
   bool SetAway(Time now, Consumer& consumer, const std::string& why, bool ended, Effects& out);
   Consumer* Replace(Time now, Consumer& known, const OpenIteration& request, Effects& out);
   void TakeBack(Consumer& consumer, Effects& out);
-  int64_t TurnAt(const LaneState& lane, int64_t round) const;
   bool Covers(int64_t round) const;
   void ReturnHistory(int64_t round, Effects& out);
   void KeepPast(LaneState& lane, const PastGrant& grant);
@@ -299,7 +290,6 @@ class Iteration {
     bool operator==(const Change&) const = default;
   };
   std::optional<Change> NextChange() const;
-  bool IsSeated(ConsumerId id) const;
   std::vector<const Consumer*> Required() const;  // to agree
   bool SomebodyQuiet(Time now) const;
   void Agree(Time now, Effects& out);
@@ -317,7 +307,6 @@ class Iteration {
 
   // iteration_records.cc
   Share PoolShare(TaskId task) const;
-  void KeepLeaver(const std::string& name, Leaver leaver);
 
   Environment& env_;
   const IterationId id_;
@@ -329,11 +318,10 @@ class Iteration {
   std::shared_ptr<const Shape> shape_;
   std::optional<Pool> pool_;
   std::map<ConsumerId, Consumer> consumers_;
-  std::map<std::string, std::vector<Leaver>> leavers_;  // first come: what of them did not count
-  size_t leavers_count_ = 0;
+  DepartedConsumers departed_;  // first come
   std::map<TaskId, Task> tasks_;
   std::map<LaneId, LaneState> lanes_;
-  std::deque<Seats> seats_;             // rounds: by first round
+  SeatingList seating_;                 // rounds
   std::set<int32_t> finished_indices_;  // exact
   ReadingPlace end_;                    // exact and rounds: as who finished said
   bool awaits_lost_ = false;            // OnLost::kAuto: rounds that wait for who is lost

@@ -262,7 +262,7 @@ void Iteration::AddTaskFor(const Worker& worker, Effects& out) {
   }
   if (spec_.sharding == Sharding::kStaticData || spec_.sharding == Sharding::kStaticFile) return;
   const TaskId task(env_.NextId());
-  const bool pending = spec_.mode == Mode::kRounds && !seats_.empty();
+  const bool pending = spec_.mode == Mode::kRounds && !seating_.empty();
   Commit(
       record::TaskAdded{.task = task, .home = worker.address, .starting_round = pending ? -1 : 0},
       out);
@@ -305,15 +305,15 @@ void Iteration::CheckFinished(Time now, Effects& out) {
       finished = static_cast<int32_t>(finished_indices_.size()) >= spec_.consumers;
       break;
     case Mode::kRounds:
-      finished = !seats_.empty() && !consumers_.empty() &&
+      finished = !seating_.empty() && !consumers_.empty() &&
                  std::all_of(consumers_.begin(), consumers_.end(),
                              [this](const auto& entry) {
-                               return entry.second.finished || !IsSeated(entry.first);
+                               return entry.second.finished || !seating_.IsSeated(entry.first);
                              }) &&
                  std::any_of(consumers_.begin(), consumers_.end(),
                              [](const auto& entry) { return entry.second.finished; });
       // There was nothing left when the first task was to begin.
-      finished = finished || (!seats_.empty() && AllGiven() &&
+      finished = finished || (!seating_.empty() && AllGiven() &&
                               std::all_of(tasks_.begin(), tasks_.end(), [](const auto& entry) {
                                 return entry.second.starting_round < 0;
                               }));
@@ -412,8 +412,8 @@ Assignment Iteration::AssignmentFor(Consumer& consumer) {
       if (spec_.mode == Mode::kRounds && task->second.starting_round < 0) continue;
       Lane lane{.lane = id,
                 .task = state.task,
-                .base_round = state.base_round,
-                .base_element = state.base_element,
+                .base_round = state.base.round,
+                .base_element = state.base.element,
                 .first_element = state.first_element,
                 .closed = state.closed};
       if (spec_.mode == Mode::kRounds) lane.starting_round = task->second.starting_round;
@@ -422,11 +422,11 @@ Assignment Iteration::AssignmentFor(Consumer& consumer) {
     }
   }
   if (spec_.mode == Mode::kRounds) {
-    for (const Seats& seats : seats_) {
-      Seating seating{.first_round = seats.first_round,
-                      .consumers = static_cast<int32_t>(seats.consumers.size())};
-      for (size_t i = 0; i < seats.consumers.size(); ++i) {
-        if (seats.consumers[i] == consumer.id) seating.index = static_cast<int32_t>(i);
+    for (const AgreedSeating& agreed : seating_.all()) {
+      Seating seating{.first_round = agreed.first_round,
+                      .consumers = static_cast<int32_t>(agreed.consumers.size())};
+      for (size_t i = 0; i < agreed.consumers.size(); ++i) {
+        if (agreed.consumers[i] == consumer.id) seating.index = static_cast<int32_t>(i);
       }
       assignment.seatings.push_back(seating);
     }

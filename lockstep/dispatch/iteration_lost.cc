@@ -47,7 +47,7 @@ void Iteration::Lose(Time now, Consumer& consumer, const std::string& why, bool 
 // Whether its place waits for it; otherwise it has none.
 bool Iteration::SetAway(Time now, Consumer& consumer, const std::string& why, bool ended,
                         Effects& out) {
-  if (!waits_for_lost() || !IsSeated(consumer.id)) return false;
+  if (!waits_for_lost() || !seating_.IsSeated(consumer.id)) return false;
   out.Tell(consumer.finished ? Severity::kInfo : Severity::kWarning,
            absl::StrCat("consumer ", consumer.name, " of iteration ", Name(), " is away: ", why,
                         consumer.finished ? "" : "; its place waits for its successor"));
@@ -77,7 +77,8 @@ Iteration::Consumer* Iteration::Replace(Time now, Consumer& known, const OpenIte
                                     request.pid, ")")),
              out);
   // Without its place in the rounds it begins at the next round that all agree on.
-  if (spec_.mode == Mode::kRounds && !waits_for_lost() && !request.from && IsSeated(known.id)) {
+  if (spec_.mode == Mode::kRounds && !waits_for_lost() && !request.from &&
+      seating_.IsSeated(known.id)) {
     NoteUnsaid();
     Remove(now, known.id, false, out);
     return nullptr;
@@ -124,32 +125,22 @@ void Iteration::TakeBack(Consumer& consumer, Effects& out) {
 
 // --- What is kept of rounds that all have read ---
 
-// Where the lane's turn of this round begins.
-int64_t Iteration::TurnAt(const LaneState& lane, int64_t round) const {
-  int64_t position = lane.base_element;
-  for (size_t i = 0; i < seats_.size(); ++i) {
-    const int64_t first = std::max(seats_[i].first_round, lane.base_round);
-    const int64_t last = i + 1 < seats_.size() ? std::min(seats_[i + 1].first_round, round) : round;
-    if (last > first) position += (last - first) * static_cast<int64_t>(seats_[i].consumers.size());
-  }
-  return position;
-}
-
 // Whether somebody can read again from this round on.
 bool Iteration::Covers(int64_t round) const {
-  if (!keeps_history() || seats_.empty() || seats_.front().first_round > round) return false;
+  if (!keeps_history() || seating_.empty() || seating_.oldest().first_round > round) return false;
   return std::all_of(lanes_.begin(), lanes_.end(), [&](const auto& entry) {
     const LaneState& lane = entry.second;
     if (lane.first_seq == static_cast<int64_t>(lane.past.size())) return true;
     int64_t element = lane.first_element;
     for (const PastGrant& one : lane.past) element -= std::max<int64_t>(0, one.elements - one.from);
-    return element <= TurnAt(lane, round);
+    return element <= seating_.TurnAt(lane.base, round);
   });
 }
 
 void Iteration::ReturnHistory(int64_t round, Effects& out) {
   const bool any = std::any_of(lanes_.begin(), lanes_.end(), [&](const auto& entry) {
-    return !entry.second.past.empty() && entry.second.first_element > TurnAt(entry.second, round);
+    return !entry.second.past.empty() &&
+           entry.second.first_element > seating_.TurnAt(entry.second.base, round);
   });
   if (!any) return;
   Commit(record::HistoryReturned{.round = round}, out);
@@ -166,7 +157,7 @@ void Iteration::KeepPast(LaneState& lane, const PastGrant& grant) {
 
 absl::Status Iteration::ApplyOne(const record::HistoryReturned& r) {
   for (auto& [id, lane] : lanes_) {
-    const int64_t wanted = TurnAt(lane, r.round);
+    const int64_t wanted = seating_.TurnAt(lane.base, r.round);
     while (!lane.past.empty() && lane.first_element > wanted) {
       const PastGrant one = lane.past.back();
       lane.past.pop_back();
@@ -242,7 +233,7 @@ ErrorPtr Iteration::CheckPlace(const OpenIteration& request, const Consumer* kno
   };
   const bool comes_back = known != nullptr && (known->life != request.life || known->away);
   if (spec_.mode == Mode::kRounds && comes_back && waits_for_lost() && !request.from &&
-      phase_ == Phase::kReading && IsSeated(known->id) && !Covers(0)) {
+      phase_ == Phase::kReading && seating_.IsSeated(known->id) && !Covers(0)) {
     return mismatch(absl::StrCat(
         "consumer ", request.consumer, " of iteration ", Name(),
         " comes back without a cursor, and its first rounds are not kept any more "
@@ -250,9 +241,10 @@ ErrorPtr Iteration::CheckPlace(const OpenIteration& request, const Consumer* kno
         env_.options.rounds_history_max, "): restore all consumers into a new iteration"));
   }
   if (!request.from || (known != nullptr && !comes_back)) return nullptr;
-  const bool can_rewind = spec_.mode == Mode::kExact ? shape_ != nullptr
-                                                     : known != nullptr && IsSeated(known->id) &&
-                                                           Covers(request.from->round);
+  const bool can_rewind =
+      spec_.mode == Mode::kExact
+          ? shape_ != nullptr
+          : known != nullptr && seating_.IsSeated(known->id) && Covers(request.from->round);
   if (can_rewind) return nullptr;
   // One that was at the end may have begun rounds in which nobody was given anything: where it
   // was is compared with the end below.

@@ -44,7 +44,7 @@ absl::Status Iteration::ApplyOne(const record::IterationEnded& r) {
   if (r.error == nullptr && keeps_history()) return absl::OkStatus();
   lanes_.clear();
   tasks_.clear();
-  seats_.clear();
+  seating_.Clear();
   pool_.reset();
   return absl::OkStatus();
 }
@@ -101,12 +101,12 @@ absl::Status Iteration::ApplyOne(const record::ConsumerGone& r) {
   if (consumer == nullptr) return Wrong("the consumer is not known");
   const LaneId id(r.consumer.value());
   if (const auto lane = lanes_.find(id); spec_.mode == Mode::kFirstCome && lane != lanes_.end()) {
-    Leaver leaver{.id = r.consumer};
+    DepartedConsumer departed{.id = r.consumer};
     for (size_t i = 0; i < lane->second.grants.size(); ++i) {
       const Given& given = lane->second.grants[i];
       if (given.done) continue;
-      leaver.seqs.push_back(lane->second.first_seq + static_cast<int64_t>(i));
-      leaver.elements.push_back(given.acknowledged);
+      departed.seqs.push_back(lane->second.first_seq + static_cast<int64_t>(i));
+      departed.elements.push_back(given.acknowledged);
       Pool* pool = PoolOf(given.task);
       if (pool == nullptr) return Wrong("a grant of no pool");
       switch (spec_.visitation) {
@@ -121,7 +121,7 @@ absl::Status Iteration::ApplyOne(const record::ConsumerGone& r) {
           break;
       }
     }
-    if (!leaver.seqs.empty()) KeepLeaver(consumer->name, std::move(leaver));
+    if (!departed.seqs.empty()) departed_.Keep(consumer->name, std::move(departed));
     lanes_.erase(lane);
   }
   consumers_.erase(r.consumer);
@@ -145,7 +145,7 @@ absl::Status Iteration::ApplyOne(const record::TaskAdded& r) {
   if (spec_.mode == Mode::kRounds) {
     LaneState& lane = lanes_[LaneId(r.task.value())];
     lane.task = r.task;
-    lane.base_round = std::max<int64_t>(0, r.starting_round);
+    lane.base.round = std::max<int64_t>(0, r.starting_round);
   }
   return absl::OkStatus();
 }
@@ -154,27 +154,24 @@ absl::Status Iteration::ApplyOne(const record::TaskStarted& r) {
   const auto task = tasks_.find(r.task);
   if (task == tasks_.end()) return Wrong("the task is not known");
   task->second.starting_round = r.starting_round;
-  lanes_[LaneId(r.task.value())].base_round = r.starting_round;
+  lanes_[LaneId(r.task.value())].base.round = r.starting_round;
   return absl::OkStatus();
 }
 
 absl::Status Iteration::ApplyOne(const record::SeatingAgreed& r) {
-  // One that nobody ever sat in is not kept.
-  if (!seats_.empty() && seats_.back().first_round == r.first_round) seats_.pop_back();
-  seats_.push_back({.first_round = r.first_round, .consumers = r.consumers});
+  seating_.Agree({.first_round = r.first_round, .consumers = r.consumers});
   return absl::OkStatus();
 }
 
 absl::Status Iteration::ApplyOne(const record::SeatingsTrimmed& r) {
-  while (seats_.size() > 1 && seats_[1].first_round <= r.first_round) {
-    const int64_t until = seats_[1].first_round;
-    const auto width = static_cast<int64_t>(seats_[0].consumers.size());
+  while (seating_.size() > 1 && seating_.all()[1].first_round <= r.first_round) {
+    const int64_t width = seating_.DropOldest().width();
+    const int64_t until = seating_.oldest().first_round;
     for (auto& [id, lane] : lanes_) {
-      if (lane.base_round >= until) continue;
-      lane.base_element += (until - lane.base_round) * width;
-      lane.base_round = until;
+      if (lane.base.round >= until) continue;
+      lane.base.element += (until - lane.base.round) * width;
+      lane.base.round = until;
     }
-    seats_.pop_front();
   }
   return absl::OkStatus();
 }
@@ -263,8 +260,7 @@ absl::Status Iteration::ApplyOne(const record::LaneKept& r) {
   lane.grants.clear();
   lane.first_seq = r.next_seq;
   lane.first_element = r.first_element;
-  lane.base_round = r.base_round;
-  lane.base_element = r.base_element;
+  lane.base = {.round = r.base_round, .element = r.base_element};
   lane.closed = r.closed;
   return absl::OkStatus();
 }
@@ -291,7 +287,7 @@ absl::Status Iteration::ApplyOne(const record::TotalsKept& r) {
 }
 
 absl::Status Iteration::ApplyOne(const record::LeaverKept& r) {
-  KeepLeaver(r.name, {.id = r.consumer, .seqs = r.seqs, .elements = r.elements});
+  departed_.Keep(r.name, {.id = r.consumer, .seqs = r.seqs, .elements = r.elements});
   return absl::OkStatus();
 }
 
@@ -299,19 +295,6 @@ absl::Status Iteration::ApplyOne(const record::FinishersKept& r) {
   finished_indices_.insert(r.indices.begin(), r.indices.end());
   end_ = r.end;
   return absl::OkStatus();
-}
-
-// The oldest of the name goes when there are too many: it had its chance to come back.
-void Iteration::KeepLeaver(const std::string& name, Leaver leaver) {
-  if (leavers_count_ >= env_.options.leavers_max && !leavers_.empty()) {
-    auto from = leavers_.find(name);
-    if (from == leavers_.end()) from = leavers_.begin();
-    from->second.erase(from->second.begin());
-    --leavers_count_;
-    if (from->second.empty()) leavers_.erase(from);
-  }
-  leavers_[name].push_back(std::move(leaver));
-  ++leavers_count_;
 }
 
 Share Iteration::PoolShare(TaskId id) const {
@@ -329,8 +312,8 @@ void Iteration::SnapshotLanes(std::vector<Record>& out) const {
                                    .task = lane.task,
                                    .next_seq = lane.first_seq,
                                    .first_element = lane.first_element,
-                                   .base_round = lane.base_round,
-                                   .base_element = lane.base_element,
+                                   .base_round = lane.base.round,
+                                   .base_element = lane.base.element,
                                    .closed = lane.closed});
     for (size_t i = 0; i < lane.grants.size(); ++i) {
       const Given& given = lane.grants[i];
@@ -367,15 +350,7 @@ void Iteration::SnapshotConsumers(std::vector<Record>& out) const {
           .iteration = id_, .consumer = id, .ended = consumer.life == ConsumerLife(0)});
     }
   }
-  for (const auto& [name, leavers] : leavers_) {
-    for (const Leaver& leaver : leavers) {
-      out.push_back(record::LeaverKept{.iteration = id_,
-                                       .consumer = leaver.id,
-                                       .name = name,
-                                       .seqs = leaver.seqs,
-                                       .elements = leaver.elements});
-    }
-  }
+  departed_.Snapshot(id_, out);
   if (!finished_indices_.empty() || end_ != ReadingPlace{}) {
     out.push_back(
         record::FinishersKept{.iteration = id_,
@@ -408,10 +383,7 @@ void Iteration::Snapshot(std::vector<Record>& out) const {
                                     .starting_round = task.starting_round});
     if (task.pool) keep_pool(id, *task.pool);
   }
-  for (const Seats& seats : seats_) {
-    out.push_back(record::SeatingAgreed{
-        .iteration = id_, .first_round = seats.first_round, .consumers = seats.consumers});
-  }
+  seating_.Snapshot(id_, out);
   if (reading) {
     SnapshotLanes(out);
     SnapshotPast(out);
@@ -490,7 +462,7 @@ IterationRow Iteration::Row(Time now) const {
     row.waits_for = WaitsForFiles(now);
   } else if (phase_ == Phase::kReading && env_.workers.empty()) {
     row.waits_for = "a worker";
-  } else if (spec_.mode == Mode::kRounds && phase_ == Phase::kReading && seats_.empty()) {
+  } else if (spec_.mode == Mode::kRounds && phase_ == Phase::kReading && seating_.empty()) {
     row.waits_for = absl::StrCat(spec_.consumers - static_cast<int32_t>(consumers_.size()), " of ",
                                  spec_.consumers, " consumers");
   } else if (!row.agreeing.empty()) {

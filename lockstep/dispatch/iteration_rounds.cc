@@ -7,16 +7,10 @@
 
 namespace lockstep::dispatch {
 
-bool Iteration::IsSeated(ConsumerId id) const {
-  if (seats_.empty()) return false;
-  const std::vector<ConsumerId>& seats = seats_.back().consumers;
-  return std::find(seats.begin(), seats.end(), id) != seats.end();
-}
-
 std::vector<const Iteration::Consumer*> Iteration::Required() const {
   std::vector<const Consumer*> required;
   for (const auto& [id, consumer] : consumers_) {
-    if (IsSeated(id) && !consumer.finished) required.push_back(&consumer);
+    if (seating_.IsSeated(id) && !consumer.finished) required.push_back(&consumer);
   }
   return required;
 }
@@ -32,15 +26,16 @@ bool Iteration::SomebodyQuiet(Time now) const {
 std::vector<ConsumerId> Iteration::NewSeats() const {
   std::vector<ConsumerId> seats;
   std::set<ConsumerId> placed;
-  if (!seats_.empty()) {
+  if (!seating_.empty()) {
     int32_t place = 0;
-    for (const ConsumerId id : seats_.back().consumers) {
+    for (const ConsumerId id : seating_.latest().consumers) {
       if (consumers_.count(id) > 0) {
         seats.push_back(id);
         placed.insert(id);
       } else {
         for (const auto& [other, consumer] : consumers_) {
-          if (IsSeated(other) || consumer.index != place || placed.count(other) > 0) continue;
+          if (seating_.IsSeated(other) || consumer.index != place || placed.count(other) > 0)
+            continue;
           seats.push_back(other);
           placed.insert(other);
         }
@@ -59,12 +54,13 @@ std::vector<ConsumerId> Iteration::NewSeats() const {
 }
 
 std::optional<Iteration::Change> Iteration::NextChange() const {
-  if (seats_.empty()) {
+  if (seating_.empty()) {
     if (static_cast<int32_t>(consumers_.size()) < spec_.consumers) return std::nullopt;
     return Change{.seats = true};
   }
   // When all have gone there is nobody to read; whoever comes next takes the seats.
-  if (!consumers_.empty() && NewSeats() != seats_.back().consumers) return Change{.seats = true};
+  if (!consumers_.empty() && NewSeats() != seating_.latest().consumers)
+    return Change{.seats = true};
   if (AllGiven()) return std::nullopt;
   for (const auto& [id, task] : tasks_) {
     if (task.starting_round < 0) return Change{.task = id};
@@ -78,7 +74,7 @@ void Iteration::TakeRounds(const ConsumerPoll& request, Consumer& consumer) {
   const bool has_heard_all =
       request.service == env_.options.service && request.after == consumer.sent_version;
   consumer.blocked = has_heard_all ? request.blocked_round : std::nullopt;
-  if (!agreement_.open() || !IsSeated(consumer.id)) return;
+  if (!agreement_.open() || !seating_.IsSeated(consumer.id)) return;
   if (agreement_.Report(consumer.id, consumer.round, consumer.blocked, latest_round_)) TouchAll();
 }
 
@@ -120,13 +116,13 @@ void Iteration::Agree(Time now, Effects& out) {
 void Iteration::CarryOut(const Change& change, int64_t round, Effects& out) {
   if (change.seats) {
     Commit(
-        record::SeatingAgreed{.first_round = seats_.empty() ? 0 : round, .consumers = NewSeats()},
+        record::SeatingAgreed{.first_round = seating_.empty() ? 0 : round, .consumers = NewSeats()},
         out);
     std::vector<std::string> names;
-    for (const ConsumerId id : seats_.back().consumers) names.push_back(consumers_.at(id).name);
+    for (const ConsumerId id : seating_.latest().consumers) names.push_back(consumers_.at(id).name);
     out.Tell(Severity::kInfo,
-             absl::StrCat("iteration ", Name(), ": from round ", seats_.back().first_round, " on ",
-                          names.size(), " consumers read: ", absl::StrJoin(names, ", ")));
+             absl::StrCat("iteration ", Name(), ": from round ", seating_.latest().first_round,
+                          " on ", names.size(), " consumers read: ", absl::StrJoin(names, ", ")));
     return;
   }
   Commit(record::TaskStarted{.task = change.task, .starting_round = round}, out);
@@ -138,30 +134,18 @@ void Iteration::CarryOut(const Change& change, int64_t round, Effects& out) {
 // The last round that a consumer can have begun with what was granted so far. A lane that is open
 // stops everybody where its elements end; one that is closed takes no more turns from there on.
 int64_t Iteration::ReachableRound() const {
-  if (seats_.empty()) return -1;
+  if (seating_.empty()) return -1;
   std::optional<int64_t> open;
   int64_t closed = -1;
   for (const auto& [id, lane] : lanes_) {
     if (tasks_.at(lane.task).starting_round < 0) continue;
-    int64_t left = lane.first_element - lane.base_element;
+    int64_t left = lane.first_element - lane.base.element;
     for (const Given& given : lane.grants) {
       const int64_t count =
           given.elements >= 0 ? given.elements : shape_->ElementsMost(given.segment);
       left += std::max<int64_t>(0, count - given.from);
     }
-    int64_t round = lane.base_round;
-    for (size_t i = 0; i < seats_.size(); ++i) {
-      const auto width = static_cast<int64_t>(seats_[i].consumers.size());
-      const int64_t turns = std::max<int64_t>(0, left) / std::max<int64_t>(1, width);
-      const bool last = i + 1 == seats_.size();
-      if (!last && seats_[i + 1].first_round <= round) continue;
-      if (last || turns < seats_[i + 1].first_round - round) {
-        round += turns;
-        break;
-      }
-      left -= (seats_[i + 1].first_round - round) * width;
-      round = seats_[i + 1].first_round;
-    }
+    const int64_t round = seating_.RoundBehind(lane.base, left);
     if (lane.closed) {
       closed = std::max(closed, round);
     } else {
@@ -188,7 +172,7 @@ int64_t Iteration::GrantedUpTo(LaneId id, const LaneState& lane) const {
       needs = std::max({needs, progress->second.seq, progress->second.needs});
       fastest = std::max(fastest, needs);
     }
-    if (consumer.finished || !IsSeated(consumer_id)) continue;
+    if (consumer.finished || !seating_.IsSeated(consumer_id)) continue;
     slowest = std::min(slowest.value_or(needs), needs);
   }
   return std::min(fastest + env_.options.lane_window,
@@ -196,7 +180,7 @@ int64_t Iteration::GrantedUpTo(LaneId id, const LaneState& lane) const {
 }
 
 void Iteration::TopUpRounds(Effects& out) {
-  if (seats_.empty()) return;
+  if (seating_.empty()) return;
   for (const auto& [task_id, task] : tasks_) {
     if (task.starting_round < 0) continue;
     const LaneId id(task_id.value());
@@ -234,7 +218,7 @@ void Iteration::TopUpRounds(Effects& out) {
 }
 
 void Iteration::TrimLanes(Effects& out) {
-  if (seats_.empty()) return;
+  if (seating_.empty()) return;
   const std::vector<const Consumer*> required = Required();
   if (required.empty()) return;
   // Whoever has not said yet where it is may need everything.
@@ -263,9 +247,9 @@ void Iteration::TrimLanes(Effects& out) {
     }
   }
   for (const record::LaneTrimmed& trim : trims) Commit(trim, out);
-  const bool too_many = !keeps_history() || seats_.size() > env_.options.seatings_max;
-  if (too_many && seats_.size() > 1 && seats_[1].first_round <= floor) {
-    Commit(record::SeatingsTrimmed{.first_round = seats_[1].first_round}, out);
+  const bool too_many = !keeps_history() || seating_.size() > env_.options.seatings_max;
+  if (too_many && seating_.size() > 1 && seating_.all()[1].first_round <= floor) {
+    Commit(record::SeatingsTrimmed{.first_round = seating_.all()[1].first_round}, out);
   }
 }
 
