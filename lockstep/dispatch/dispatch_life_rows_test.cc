@@ -252,5 +252,19 @@ TEST(DispatchLifeDefects, DispatchDefect24_IdsAreNotCutTo32Bits) {
   EXPECT_EQ(service.Look().iterations[0].phase, Phase::kFinished);
 }
 
+TEST(DispatchViews, WhoClosesBeginsNoRoundWhereThereAreNone) {
+  for (const Mode mode : {Mode::kFirstCome, Mode::kExact}) {
+    Service service(10);
+    const IterationSpec spec{
+        .name = "train", .dataset = service.Register(), .mode = mode, .consumers = 2};
+    service.PollWorker(1);
+    const IterationOpened opened = MustOpen(service, spec, "a");
+    service.Send(CloseConsumer{
+        .iteration = opened.iteration, .consumer = opened.consumer, .life = ConsumerLife(1)});
+    ASSERT_EQ(service.Look().iterations.size(), 1u);
+    EXPECT_EQ(service.Look().iterations[0].round, -1) << ModeName(mode);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::dispatch

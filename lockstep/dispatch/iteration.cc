@@ -235,7 +235,7 @@ void Iteration::Close(Time now, const CloseConsumer& request, Effects& out) {
     if (phase_ == Phase::kReading) {
       TakeAcks(request.acks, *consumer, out);
       // What it has read nobody reads again: the others begin a round without it behind this one.
-      NoteRound(*consumer, request.round);
+      if (spec_.mode == Mode::kRounds) NoteRound(*consumer, request.round);
       if (request.finished && !consumer->finished) {
         Commit(record::ConsumerFinished{.consumer = consumer->id, .end = request.end}, out);
         CheckFinished(now, out);
