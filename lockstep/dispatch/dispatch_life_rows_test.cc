@@ -266,5 +266,28 @@ TEST(DispatchViews, WhoClosesBeginsNoRoundWhereThereAreNone) {
   }
 }
 
+// A place within the iteration means nothing there, so that a client that brings one changes
+// nothing.
+TEST(DispatchLifeRows, AFinishedIterationOfFirstComeIsNotReadAgain) {
+  Service service(1);
+  const IterationSpec spec = FirstCome(service.Register());
+  service.PollWorker(1);
+  const IterationOpened opened = MustOpen(service, spec, "a");
+  ASSERT_EQ(service.Assigned(opened).lanes.size(), 1u);
+  service.Send(CloseConsumer{
+      .iteration = opened.iteration,
+      .consumer = opened.consumer,
+      .life = ConsumerLife(1),
+      .acks = {{.lane = LaneId(opened.consumer.value()), .seq = 0, .elements = 10, .done = true}},
+      .finished = true,
+      .end = {.elements = 10}});
+  ASSERT_EQ(service.Look().iterations[0].phase, Phase::kFinished);
+  service.Send(OpenIteration{
+      .spec = spec, .consumer = "b", .life = ConsumerLife(2), .from = ReadingPlace{}});
+  EXPECT_EQ(service.Look().iterations[0].phase, Phase::kFinished);
+  service.Restart();
+  EXPECT_EQ(service.Look().iterations[0].phase, Phase::kFinished);
+}
+
 }  // namespace
 }  // namespace lockstep::dispatch

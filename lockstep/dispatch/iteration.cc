@@ -74,7 +74,10 @@ void Iteration::Open(Time now, const OpenIteration& request, Effects& out) {
   }
   IterationOpened answer{.iteration = id_, .name = spec_.name};
   if (request.member || request.from || !spec_.cursor.empty()) AwaitLost(out);
-  if (phase_ == Phase::kFinished && request.from && PlaceOf(request, known) < end_) Reopen(out);
+  const bool has_places = spec_.mode != Mode::kFirstCome;
+  if (phase_ == Phase::kFinished && has_places && request.from && PlaceOf(request, known) < end_) {
+    Reopen(out);
+  }
   if (known != nullptr && (known->life != request.life || known->away)) {
     known = Replace(now, *known, request, out);
   }
