@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "lockstep/dispatch/dispatcher_impl.h"
 #include "lockstep/dispatch/failure_kind.h"
+#include "lockstep/dispatch/iteration_view.h"
 
 namespace lockstep::dispatch {
 namespace {
@@ -24,29 +25,29 @@ absl::Status NoDataset() { return absl::InvalidArgumentError("the dataset is not
 // --- Facts ---
 
 void Dispatcher::Impl::On(Time now, const CallLeft& fact, Effects& /*out*/) {
-  const auto found = env_.parked.find(fact.call);
-  if (found == env_.parked.end()) return;
+  const auto found = state_.parked.find(fact.call);
+  if (found == state_.parked.end()) return;
   const Parked parked = found->second;
-  env_.parked.erase(found);
+  state_.parked.erase(found);
   if (parked.worker != WorkerId()) {
-    if (Worker* worker = env_.workers.Find(parked.worker); worker != nullptr) {
+    if (Worker* worker = state_.workers.Find(parked.worker); worker != nullptr) {
       worker->parked.reset();
-      env_.deadlines.Clear({.kind = DueKind::kWorkerPark, .worker = parked.worker});
+      state_.deadlines.Clear({.kind = DueKind::kWorkerPark, .worker = parked.worker});
       if (worker->link_ended) SetGrace(now, *worker);
     }
   } else if (Iteration* iteration = FindIteration(parked.iteration); iteration != nullptr) {
-    iteration->ForgetCall(parked.consumer);
+    iteration->CallLeft(parked.consumer);
   }
 }
 
 void Dispatcher::Impl::SetGrace(Time now, const Worker& worker) {
-  env_.deadlines.Set(
+  state_.deadlines.Set(
       {.kind = DueKind::kWorkerLost, .worker = worker.id},
-      std::min(now + env_.options.worker_grace, worker.heard + env_.options.worker_timeout));
+      std::min(now + state_.options.worker_grace, worker.heard + state_.options.worker_timeout));
 }
 
 void Dispatcher::Impl::On(Time now, const WorkerLinkEnded& fact, Effects& /*out*/) {
-  Worker* worker = env_.workers.Find(fact.worker);
+  Worker* worker = state_.workers.Find(fact.worker);
   if (worker == nullptr) return;
   worker->link_ended = true;
   // A poll that is parked came over another link, or its `CallLeft` comes.
@@ -72,7 +73,7 @@ void Dispatcher::Impl::On(Time now, const Restored& /*fact*/, Effects& out) {
   for (Record& record : std::exchange(set_aside_, {})) out.records.push_back(std::move(record));
   for (auto& [id, iteration] : iterations_) {
     iteration->Restored(now);
-    env_.touched.insert(id);
+    state_.touched.insert(id);
   }
   for (auto& [id, dataset] : datasets_) {
     SetDatasetIdle(now, id);
@@ -81,27 +82,28 @@ void Dispatcher::Impl::On(Time now, const Restored& /*fact*/, Effects& out) {
   }
 }
 
-void Dispatcher::Impl::On(Time now, const Stop& /*fact*/, Effects& out) {
+void Dispatcher::Impl::On(Time /*now*/, const Stop& /*fact*/, Effects& out) {
   stopped_ = true;
   const ErrorPtr why =
       MakeError(absl::StatusCode::kUnavailable, reason::kStopped, "the data service is stopping");
-  for (auto& [id, iteration] : iterations_) iteration->Abandon(now, why, out);
-  for (auto& [id, worker] : env_.workers.all()) {
+  for (auto& [id, iteration] : iterations_) iteration->Abandon(why, out);
+  for (auto& [id, worker] : state_.workers.all()) {
     if (!worker.parked) continue;
-    env_.parked.erase(*worker.parked);
+    state_.parked.erase(*worker.parked);
     out.Fail(*worker.parked, why);
     worker.parked.reset();
   }
 }
 
 void Dispatcher::Impl::ReachDeadlines(Time now, Effects& out) {
-  while (const std::optional<Due> due = env_.deadlines.Pop(now)) {
+  while (const std::optional<Due> due = state_.deadlines.Pop(now)) {
     switch (due->kind) {
       case DueKind::kWorkerLost:
         LoseWorker(now, due->worker, "nothing was heard of it", out);
         break;
       case DueKind::kWorkerPark:
-        if (Worker* worker = env_.workers.Find(due->worker); worker != nullptr && worker->parked) {
+        if (Worker* worker = state_.workers.Find(due->worker);
+            worker != nullptr && worker->parked) {
           AnswerWorker(now, *worker, out);
         }
         break;
@@ -125,23 +127,23 @@ void Dispatcher::Impl::ReachDeadlines(Time now, Effects& out) {
 }
 
 void Dispatcher::Impl::Settle(Time now, Effects& out) {
-  while (!env_.touched.empty()) {
-    const IterationId id = *env_.touched.begin();
-    env_.touched.erase(env_.touched.begin());
+  while (!state_.touched.empty()) {
+    const IterationId id = *state_.touched.begin();
+    state_.touched.erase(state_.touched.begin());
     Iteration* iteration = FindIteration(id);
     if (iteration == nullptr) continue;
     iteration->Settle(now, out);
     // What it touched itself is settled.
-    env_.touched.erase(id);
+    state_.touched.erase(id);
     if (iteration->phase() == Phase::kFailed &&
-        KindOf(*iteration->error()) == FailureKind::kSourceChanged) {
+        KindOf(*iteration->ledger().progress().error) == FailureKind::kSourceChanged) {
       const Dataset* dataset = FindDataset(iteration->spec().dataset);
       if (dataset != nullptr && !dataset->retired) {
         Commit(now, record::DatasetRetired{.dataset = dataset->id}, out);
       }
     }
   }
-  for (auto& [id, worker] : env_.workers.all()) {
+  for (auto& [id, worker] : state_.workers.all()) {
     if (worker.dirty && worker.parked) AnswerWorker(now, worker, out);
   }
 }
@@ -149,7 +151,7 @@ void Dispatcher::Impl::Settle(Time now, Effects& out) {
 // --- Records ---
 
 absl::Status Dispatcher::Impl::ApplyDataset(const record::DatasetRegistered& r) {
-  env_.NoteId(r.dataset.value());
+  state_.ids.Note(r.dataset.value());
   Dataset& dataset = datasets_[r.dataset];
   dataset.id = r.dataset;
   dataset.name = r.name.empty() ? r.identity : r.name;
@@ -191,13 +193,13 @@ absl::Status Dispatcher::Impl::ApplyDataset(const record::DatasetForgotten& r) {
   if (dataset == nullptr) return NoDataset();
   Unlist(*dataset);
   ForgetResolving(*dataset);
-  for (auto& [id, worker] : env_.workers.all()) worker.times.erase(r.dataset);
+  for (auto& [id, worker] : state_.workers.all()) worker.times.erase(r.dataset);
   datasets_.erase(r.dataset);
   return absl::OkStatus();
 }
 
 absl::Status Dispatcher::Impl::ApplyOpened(const record::IterationOpened& r) {
-  env_.NoteId(r.iteration.value());
+  state_.ids.Note(r.iteration.value());
   Cursor start{.mode = r.spec.mode};
   if (!r.spec.cursor.empty()) {
     const std::variant<Cursor, ErrorPtr> decoded = DecodeCursor(r.spec.cursor);
@@ -208,7 +210,7 @@ absl::Status Dispatcher::Impl::ApplyOpened(const record::IterationOpened& r) {
   }
   by_key_[{r.spec.name, r.spec.repetition}] = r.iteration;
   iterations_[r.iteration] =
-      std::make_unique<Iteration>(env_, r.iteration, r.spec, std::move(start));
+      std::make_unique<Iteration>(state_, r.iteration, r.spec, std::move(start));
   return absl::OkStatus();
 }
 
@@ -226,7 +228,7 @@ absl::Status Dispatcher::Impl::ApplyToIteration(IterationId id, const Record& an
   }
   if (std::holds_alternative<record::IterationCollected>(any)) {
     by_key_.erase({iteration->spec().name, iteration->spec().repetition});
-    env_.touched.erase(id);
+    state_.touched.erase(id);
     iterations_.erase(id);
     return absl::OkStatus();
   }
@@ -238,7 +240,7 @@ absl::Status Dispatcher::Impl::Apply(Time /*at*/, const Record& any) {
       [&](const auto& r) {
         using R = std::decay_t<decltype(r)>;
         if constexpr (std::is_same_v<R, record::CountersKept>) {
-          env_.NoteId(r.next_id - 1);
+          state_.ids.Note(r.next_id - 1);
           return absl::OkStatus();
         } else if constexpr (std::is_same_v<R, record::IterationOpened>) {
           return ApplyOpened(r);
@@ -287,7 +289,7 @@ void Dispatcher::Impl::Restore(Time at, const Record& any, const absl::Status& u
 
 std::vector<TimedRecord> Dispatcher::Impl::Snapshot() const {
   std::vector<Record> records;
-  records.push_back(record::CountersKept{.next_id = env_.last_id + 1});
+  records.push_back(record::CountersKept{.next_id = state_.ids.last() + 1});
   for (const auto& [id, dataset] : datasets_) {
     // One that is retired comes first, so that its successor is found by the identity.
     records.push_back(
@@ -302,7 +304,7 @@ std::vector<TimedRecord> Dispatcher::Impl::Snapshot() const {
     }
     if (dataset.retired) records.push_back(record::DatasetRetired{.dataset = id});
   }
-  for (const auto& [id, iteration] : iterations_) iteration->Snapshot(records);
+  for (const auto& [id, iteration] : iterations_) iteration->ledger().Snapshot(records);
   std::vector<TimedRecord> timed;
   timed.reserve(records.size());
   for (Record& record : records) timed.push_back({.record = std::move(record)});
@@ -311,17 +313,18 @@ std::vector<TimedRecord> Dispatcher::Impl::Snapshot() const {
 
 std::vector<ConsumerProcess> Dispatcher::Impl::Processes() const {
   std::vector<ConsumerProcess> processes;
-  for (const auto& [id, iteration] : iterations_) iteration->ListProcesses(processes);
+  for (const auto& [id, iteration] : iterations_) ListProcesses(iteration->ledger(), processes);
   return processes;
 }
 
 std::optional<ConsumerProcess> Dispatcher::Impl::ProcessOf(IterationId iteration,
                                                            ConsumerId consumer) const {
   const auto found = iterations_.find(iteration);
-  return found == iterations_.end() ? std::nullopt : found->second->ProcessOf(consumer);
+  return found == iterations_.end() ? std::nullopt
+                                    : dispatch::ProcessOf(found->second->ledger(), consumer);
 }
 
-Dispatcher::Dispatcher(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Dispatcher::Dispatcher(Options options) : impl_(std::make_unique<Impl>(options)) {}
 Dispatcher::~Dispatcher() = default;
 void Dispatcher::Handle(Time now, Event event, Effects& out) {
   impl_->Handle(now, std::move(event), out);

@@ -22,7 +22,7 @@ const Dataset* Dispatcher::Impl::FindDataset(DatasetId id) const {
 }
 
 void Dispatcher::Impl::On(Time now, const RegisterDataset& request, Effects& out) {
-  const Options& options = env_.options;
+  const Options& options = state_.options;
   if (request.name.size() > options.name_bytes_max || request.identity.empty()) {
     return out.Fail(request.call, InvalidRequest(absl::StrCat("a dataset's name has at most ",
                                                               options.name_bytes_max, " bytes")));
@@ -51,7 +51,7 @@ void Dispatcher::Impl::On(Time now, const RegisterDataset& request, Effects& out
     return out.Fail(request.call, LimitReached(absl::StrCat("there are ", datasets_.size(),
                                                             " datasets (datasets_max)")));
   }
-  const DatasetId id(env_.NextId());
+  const DatasetId id(state_.ids.Next());
   Commit(now,
          record::DatasetRegistered{.dataset = id,
                                    .name = request.name,
@@ -99,13 +99,13 @@ size_t Dispatcher::Impl::IterationsOf(DatasetId id) const {
 
 void Dispatcher::Impl::SetDatasetIdle(Time now, DatasetId id) {
   const Due due{.kind = DueKind::kDatasetIdle, .dataset = id};
-  if (IterationsOf(id) > 0) return env_.deadlines.Clear(due);
-  env_.deadlines.Set(due, now + env_.options.dataset_timeout);
+  if (IterationsOf(id) > 0) return state_.deadlines.Clear(due);
+  state_.deadlines.Set(due, now + state_.options.dataset_timeout);
 }
 
 std::shared_ptr<const Shape> Dispatcher::Impl::ShapeOf(Dataset& dataset, ErrorPtr& why) {
   if (dataset.shape == nullptr) {
-    ShapeOrError made = env_.options.make_shape(dataset.definition, dataset.manifest);
+    ShapeOrError made = state_.options.make_shape(dataset.definition, dataset.manifest);
     why = made.error;
     dataset.shape = std::move(made.shape);
   }
@@ -119,23 +119,23 @@ void Dispatcher::Impl::StartIterations(Time now, Dataset& dataset, Effects& out)
       })) {
     return;
   }
-  if (!dataset.ready()) return env_.workers.TouchAll();
+  if (!dataset.ready()) return state_.workers.TouchAll();
   ErrorPtr why;
   const std::shared_ptr<const Shape> shape = ShapeOf(dataset, why);
   if (shape == nullptr) return FailIterations(now, dataset.id, why, out);
   for (auto& [id, iteration] : iterations_) {
     if (iteration->spec().dataset != dataset.id) continue;
     iteration->Start(now, shape, out);
-    env_.touched.insert(id);
+    state_.touched.insert(id);
   }
-  env_.workers.TouchAll();
+  state_.workers.TouchAll();
 }
 
 void Dispatcher::Impl::FailIterations(Time now, DatasetId id, const ErrorPtr& error, Effects& out) {
   for (auto& [iteration_id, iteration] : iterations_) {
     if (iteration->spec().dataset != id || iteration->phase() != Phase::kResolving) continue;
     iteration->End(now, error, out);
-    env_.touched.insert(iteration_id);
+    state_.touched.insert(iteration_id);
   }
 }
 
@@ -150,49 +150,49 @@ WorkerId Dispatcher::Impl::Resolver(const Dataset& dataset) const {
   WorkerTable::Avoid avoid;
   for (const auto& [worker, tries] : dataset.resolve_tries) avoid[worker] = Time::Infinite();
   for (const WorkerId worker : dataset.resolve_late) avoid[worker] = Time::Infinite();
-  return env_.workers.ForKey(static_cast<uint64_t>(dataset.id.value()), avoid);
+  return state_.workers.ForKey(static_cast<uint64_t>(dataset.id.value()), avoid);
 }
 
 void Dispatcher::Impl::AskToResolve(Time now, Dataset& dataset, WorkerId worker) {
-  Resolving& resolving = env_.resolving[dataset.id];
+  Resolving& resolving = state_.resolving[dataset.id];
   if (resolving.worker == worker) return;
   const auto [asked, first] = dataset.resolve_asked.emplace(worker, now);
   resolving = {.worker = worker, .since = asked->second};
-  env_.deadlines.Set({.kind = DueKind::kDatasetResolve, .dataset = dataset.id},
-                     now + env_.options.resolve_timeout);
+  state_.deadlines.Set({.kind = DueKind::kDatasetResolve, .dataset = dataset.id},
+                       now + state_.options.resolve_timeout);
 }
 
 // The one that was asked may hang in its file system, or have much to count.
 void Dispatcher::Impl::ResolveIsLate(Time now, DatasetId id, Effects& out) {
   Dataset* dataset = FindDataset(id);
-  const auto resolving = env_.resolving.find(id);
-  if (resolving == env_.resolving.end()) return;
+  const auto resolving = state_.resolving.find(id);
+  if (resolving == state_.resolving.end()) return;
   const auto [worker_id, since] = resolving->second;
-  env_.resolving.erase(resolving);
-  const Worker* worker = env_.workers.Find(worker_id);
+  state_.resolving.erase(resolving);
+  const Worker* worker = state_.workers.Find(worker_id);
   if (dataset == nullptr || worker == nullptr || !NeedsResolving(*dataset)) return;
   out.Tell(Severity::kWarning,
            absl::StrCat("the worker at ", worker->address, " lists the files of dataset ",
                         dataset->name, " for ", absl::FormatDuration(now - since),
                         " now (resolve_timeout): another one is asked too, if there is one"));
   // Where all are late they are asked in turn again: one that was busy may be free.
-  if (dataset->resolve_late.size() + 1 >= env_.workers.size()) dataset->resolve_late.clear();
+  if (dataset->resolve_late.size() + 1 >= state_.workers.size()) dataset->resolve_late.clear();
   dataset->resolve_late.insert(worker_id);
-  env_.workers.TouchAll();
+  state_.workers.TouchAll();
 }
 
 // It does not list them any more.
 void Dispatcher::Impl::ForgetResolver(Dataset& dataset, WorkerId worker) {
   dataset.resolve_asked.erase(worker);
   dataset.resolve_late.erase(worker);
-  const auto resolving = env_.resolving.find(dataset.id);
-  if (resolving == env_.resolving.end() || resolving->second.worker != worker) return;
-  env_.resolving.erase(resolving);
+  const auto resolving = state_.resolving.find(dataset.id);
+  if (resolving == state_.resolving.end() || resolving->second.worker != worker) return;
+  state_.resolving.erase(resolving);
 }
 
 void Dispatcher::Impl::ForgetResolving(Dataset& dataset) {
-  env_.deadlines.Clear({.kind = DueKind::kDatasetResolve, .dataset = dataset.id});
-  env_.resolving.erase(dataset.id);
+  state_.deadlines.Clear({.kind = DueKind::kDatasetResolve, .dataset = dataset.id});
+  state_.resolving.erase(dataset.id);
   dataset.resolve_asked.clear();
   dataset.resolve_late.clear();
   dataset.resolve_tries.clear();
@@ -207,14 +207,14 @@ void Dispatcher::Impl::TakeResolved(Time now, WorkerId worker, const ResolveRepo
     const bool elsewhere = report.error->code == absl::StatusCode::kUnavailable ||
                            report.error->code == absl::StatusCode::kCancelled;
     int32_t tries = ++dataset->resolve_tries[worker];
-    if (elsewhere && tries < env_.options.segment_tries) {
+    if (elsewhere && tries < state_.options.segment_tries) {
       ForgetResolver(*dataset, worker);
-      return env_.workers.TouchAll();
+      return state_.workers.TouchAll();
     }
     ForgetResolving(*dataset);
     return FailIterations(now, dataset->id, report.error, out);
   }
-  if (report.manifest.size() > env_.options.manifest_bytes_max) {
+  if (report.manifest.size() > state_.options.manifest_bytes_max) {
     return FailIterations(now, dataset->id,
                           LimitReached(absl::StrCat(
                               "the list of the ", report.files, " files of dataset ", dataset->name,

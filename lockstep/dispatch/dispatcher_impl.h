@@ -28,7 +28,7 @@ struct Dataset {
   std::shared_ptr<const Shape> shape;  // not recorded
   std::map<WorkerId, int32_t> resolve_tries;
   // Who was asked to list its files, and when first; who of them took too long. Who is asked at the
-  // moment: Environment::resolving.
+  // moment: DispatcherState::resolving.
   std::map<WorkerId, Time> resolve_asked;
   std::set<WorkerId> resolve_late;
 
@@ -48,17 +48,14 @@ inline ErrorPtr LimitReached(std::string message) {
 // dispatcher_workers.cc and dispatcher_view.cc.
 class Dispatcher::Impl {
  public:
-  explicit Impl(Options options) {
-    env_.last_id = options.first_id;
-    env_.options = std::move(options);
-  }
+  explicit Impl(const Options& options) : state_(options) {}
 
   void Handle(Time now, Event event, Effects& out) {
     std::visit([&](auto& what) { On(now, what, out); }, event);
     ReachDeadlines(now, out);
     Settle(now, out);
   }
-  Time NextDeadline() const { return env_.deadlines.Next(); }
+  Time NextDeadline() const { return state_.deadlines.Next(); }
   View GetView(Time now) const;
   bool ReadView(Time now, ViewCursor& cursor, View& out) const;
   std::vector<ConsumerProcess> Processes() const;
@@ -138,7 +135,7 @@ class Dispatcher::Impl {
     out.records.push_back(kept);
   }
 
-  Environment env_;
+  DispatcherState state_;
   std::map<DatasetId, Dataset> datasets_;
   std::map<std::string, DatasetId> by_name_;
   std::map<std::string, DatasetId> by_identity_;  // of those without a name of their own

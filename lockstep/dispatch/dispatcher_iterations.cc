@@ -53,6 +53,11 @@ bool AreCounts(const ConsumerPoll& poll) {
          std::all_of(poll.failures.begin(), poll.failures.end(), is_failure);
 }
 
+bool HasConsumer(const IterationLedger& ledger, const OpenIteration& request) {
+  const ConsumerEntry* const consumer = ledger.Find(request.consumer);
+  return consumer != nullptr && consumer->life == request.life;
+}
+
 ErrorPtr OnLostIsOfRounds() { return InvalidRequest("on_lost is of rounds only"); }
 
 ErrorPtr NoCounts(std::string_view what) {
@@ -80,8 +85,8 @@ ErrorPtr Dispatcher::Impl::CheckSpec(const IterationSpec& spec, const Dataset*& 
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kShardingUnsupported,
                      std::move(message));
   };
-  if (spec.name.size() > env_.options.name_bytes_max ||
-      spec.cursor.size() > env_.options.cursor_bytes_max) {
+  if (spec.name.size() > state_.options.name_bytes_max ||
+      spec.cursor.size() > state_.options.cursor_bytes_max) {
     return LimitReached(
         "the name or the cursor of an iteration is too long (name_bytes_max, "
         "cursor_bytes_max)");
@@ -111,7 +116,7 @@ ErrorPtr Dispatcher::Impl::CheckSpec(const IterationSpec& spec, const Dataset*& 
     return unsupported("exact order has one lane, which is not shared out: use dynamic");
   }
   if (is_static &&
-      (spec.shares <= 0 || static_cast<size_t>(spec.shares) > env_.options.shares_max)) {
+      (spec.shares <= 0 || static_cast<size_t>(spec.shares) > state_.options.shares_max)) {
     return InvalidRequest(
         absl::StrCat("static sharding needs the number of shares, not ", spec.shares));
   }
@@ -120,7 +125,7 @@ ErrorPtr Dispatcher::Impl::CheckSpec(const IterationSpec& spec, const Dataset*& 
     return InvalidRequest("there is one worker address for each share");
   }
   if (spec.mode != Mode::kFirstCome &&
-      (spec.consumers <= 0 || static_cast<size_t>(spec.consumers) > env_.options.consumers_max)) {
+      (spec.consumers <= 0 || static_cast<size_t>(spec.consumers) > state_.options.consumers_max)) {
     return InvalidRequest(absl::StrCat(Text(ModeName(spec.mode)),
                                        " needs the number of consumers, not ", spec.consumers));
   }
@@ -166,12 +171,13 @@ ErrorPtr Dispatcher::Impl::CheckSame(const Iteration& iteration, const Iteration
   Compare(differences, "the number of shares", there.shares, spec.shares);
   Compare(differences, "the list of workers", absl::StrJoin(there.worker_addresses, ","),
           absl::StrJoin(spec.worker_addresses, ","));
-  if (!SamePlace(iteration.start(), start) || there.cursor.empty() != spec.cursor.empty()) {
+  if (!SamePlace(iteration.ledger().start(), start) ||
+      there.cursor.empty() != spec.cursor.empty()) {
     differences.push_back("the cursors are not of the same place");
   }
   if (differences.empty()) return nullptr;
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kIterationDiffers,
-                   absl::StrCat("iteration ", iteration.Name(),
+                   absl::StrCat("iteration ", iteration.ledger().Name(),
                                 " is another one: ", absl::StrJoin(differences, "; ")));
 }
 
@@ -185,12 +191,12 @@ void Dispatcher::Impl::On(Time now, const OpenIteration& request, Effects& out) 
   if (ErrorPtr error = CheckSpec(request.spec, dataset, start); error != nullptr) {
     return out.Fail(request.call, std::move(error));
   }
-  if (request.consumer.empty() || request.consumer.size() > env_.options.name_bytes_max) {
+  if (request.consumer.empty() || request.consumer.size() > state_.options.name_bytes_max) {
     return out.Fail(request.call,
                     InvalidRequest("a consumer has a name, of at most name_bytes_max bytes"));
   }
-  if (request.host.size() > env_.options.name_bytes_max ||
-      request.machine.size() > env_.options.name_bytes_max) {
+  if (request.host.size() > state_.options.name_bytes_max ||
+      request.machine.size() > state_.options.name_bytes_max) {
     return out.Fail(request.call,
                     InvalidRequest("a consumer's host and machine have at most name_bytes_max "
                                    "bytes each"));
@@ -210,7 +216,7 @@ void Dispatcher::Impl::On(Time now, const OpenIteration& request, Effects& out) 
     // Asked once more, since the answer was lost.
     for (auto& [id, other] : iterations_) {
       if (absl::StartsWith(other->spec().name, kAnonymous) &&
-          other->HasConsumer(request.consumer, request.life)) {
+          HasConsumer(other->ledger(), request)) {
         iteration = other.get();
       }
     }
@@ -223,11 +229,11 @@ void Dispatcher::Impl::On(Time now, const OpenIteration& request, Effects& out) 
       return out.Fail(request.call, std::move(error));
     }
   } else {
-    if (iterations_.size() >= env_.options.iterations_max) {
+    if (iterations_.size() >= state_.options.iterations_max) {
       return out.Fail(request.call, LimitReached(absl::StrCat("there are ", iterations_.size(),
                                                               " iterations (iterations_max)")));
     }
-    const IterationId id(env_.NextId());
+    const IterationId id(state_.ids.Next());
     IterationSpec spec = request.spec;
     if (spec.name.empty()) spec.name = absl::StrCat(kAnonymous, id.value());
     Commit(now, record::IterationOpened{.iteration = id, .spec = std::move(spec)}, out);
@@ -235,7 +241,7 @@ void Dispatcher::Impl::On(Time now, const OpenIteration& request, Effects& out) 
     SetDatasetIdle(now, dataset->id);
     StartIterations(now, *FindDataset(dataset->id), out);
   }
-  iteration->Open(now, request, out);
+  iteration->Handle(now, request, out);
 }
 
 void Dispatcher::Impl::On(Time now, const ConsumerPoll& request, Effects& out) {
@@ -245,7 +251,7 @@ void Dispatcher::Impl::On(Time now, const ConsumerPoll& request, Effects& out) {
     return out.Fail(request.call,
                     NoCounts(absl::StrCat("a poll of consumer ", request.consumer.value())));
   }
-  iteration->Poll(now, request, out);
+  iteration->Handle(now, request, out);
 }
 
 void Dispatcher::Impl::On(Time now, const CloseConsumer& request, Effects& out) {
@@ -255,21 +261,21 @@ void Dispatcher::Impl::On(Time now, const CloseConsumer& request, Effects& out) 
     return out.Fail(request.call, NoCounts(absl::StrCat("what consumer ", request.consumer.value(),
                                                         " says last")));
   }
-  iteration->Close(now, request, out);
+  iteration->Handle(now, request, out);
 }
 
 void Dispatcher::Impl::Collect(Time now, IterationId id, Effects& out) {
   Iteration* iteration = FindIteration(id);
-  if (iteration == nullptr || iteration->has_consumers()) return;
-  out.Tell(Severity::kInfo,
-           absl::StrCat("iteration ", iteration->Name(), " is collected: nobody reads it"));
+  if (iteration == nullptr || iteration->ledger().HasConsumersThere()) return;
+  out.Tell(Severity::kInfo, absl::StrCat("iteration ", iteration->ledger().Name(),
+                                         " is collected: nobody reads it"));
   const DatasetId dataset = iteration->spec().dataset;
   // What was given to its readers is given no more.
   iteration->End(
       now, MakeError(absl::StatusCode::kAborted, reason::kIterationCollected, "collected"), out);
-  iteration->Abandon(now, nullptr, out);
+  iteration->Abandon(nullptr, out);
   Commit(now, record::IterationCollected{.iteration = id}, out);
-  env_.workers.TouchAll();
+  state_.workers.TouchAll();
   SetDatasetIdle(now, dataset);
 }
 

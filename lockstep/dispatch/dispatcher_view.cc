@@ -36,7 +36,7 @@ IterationRow Dispatcher::Impl::RowOf(Time now, const Iteration& iteration) const
   IterationRow row = iteration.Row(now);
   if (row.phase != Phase::kReading) return row;
   WorkersWanted wanted;
-  for (const auto& [id, worker] : env_.workers.all()) {
+  for (const auto& [id, worker] : state_.workers.all()) {
     const auto time = worker.times.find(row.spec.dataset);
     if (time != worker.times.end()) wanted.ReportWorker(id, time->second);
   }
@@ -46,7 +46,7 @@ IterationRow Dispatcher::Impl::RowOf(Time now, const Iteration& iteration) const
       wanted.ReportConsumer(consumer.consumer, consumer.element_time);
   }
   if (const std::optional<int64_t> estimate = wanted.Estimate()) {
-    const auto current = static_cast<int64_t>(env_.workers.size());
+    const auto current = static_cast<int64_t>(state_.workers.size());
     row.workers_wanted = BoundWorkersWanted(*estimate, current);
   }
   return row;
@@ -92,15 +92,16 @@ bool Dispatcher::Impl::ReadView(Time now, ViewCursor& cursor, View& out) const {
         IterationRow row = RowOf(now, *next->second);
         for (const TaskRow& task : row.tasks) ++cursor.tasks_of[task.worker];
         cursor.workers_wanted = std::max(cursor.workers_wanted, row.workers_wanted);
-        rows += 1 + row.consumers.size() + row.tasks.size() + env_.workers.size() / kWorkersPerRow;
+        rows +=
+            1 + row.consumers.size() + row.tasks.size() + state_.workers.size() / kWorkersPerRow;
         out.iterations.push_back(std::move(row));
         cursor.iteration = next->first;
       }
       cursor.part = Part::kWorkers;
       return true;
     case Part::kWorkers:
-      for (auto next = Next(env_.workers.all(), cursor.worker); next != env_.workers.all().end();
-           ++next) {
+      for (auto next = Next(state_.workers.all(), cursor.worker);
+           next != state_.workers.all().end(); ++next) {
         if (rows++ == kRowsPerStep) return true;
         const auto tasks = cursor.tasks_of.find(next->first);
         out.workers.push_back(
@@ -109,7 +110,7 @@ bool Dispatcher::Impl::ReadView(Time now, ViewCursor& cursor, View& out) const {
       }
       cursor.part = Part::kEnd;
       out.workers_wanted = cursor.workers_wanted;
-      out.parked = env_.parked.size();
+      out.parked = state_.parked.size();
       return false;
     case Part::kEnd:
       break;

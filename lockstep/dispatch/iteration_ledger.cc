@@ -35,7 +35,7 @@ const ConsumerEntry* IterationLedger::Find(ConsumerId id) const {
   return found == consumers_.end() ? nullptr : &found->second;
 }
 
-const ConsumerEntry* IterationLedger::FindByName(const std::string& name) const {
+const ConsumerEntry* IterationLedger::Find(const std::string& name) const {
   for (const auto& [id, consumer] : consumers_) {
     if (consumer.name == name) return &consumer;
   }

@@ -80,7 +80,7 @@ class IterationLedger {
   const std::shared_ptr<const Shape>& shape() const { return shape_; }
   const std::map<ConsumerId, ConsumerEntry>& consumers() const { return consumers_; }
   const ConsumerEntry* Find(ConsumerId id) const;
-  const ConsumerEntry* FindByName(const std::string& name) const;
+  const ConsumerEntry* Find(const std::string& name) const;
   bool HasConsumersThere() const;  // that are not away
   const DepartedConsumers& departed() const { return departed_; }
   const TaskTable& tasks() const { return tasks_; }

@@ -11,6 +11,7 @@ constexpr int64_t kSkippedMax = 1 << 20;
 
 void Pool::Begin(int64_t next, const std::vector<SegmentRest>& rests) {
   next_ = next;
+  returned_.clear();
   Skip();
   for (const SegmentRest& rest : rests) {
     if (Owns(rest.segment)) returned_.insert(rest);
