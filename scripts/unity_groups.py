@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """Says which sources of a target may be compiled together, as one.
 
-Sources are compiled together in groups (CMake's UNITY_BUILD) to read their headers once. What a source
-declares for itself, in an unnamed namespace or as static, is then seen by the others of its group, so
-no two sources that declare the same such name come into one group, and none that uses a name which another
-declares as a type of its own. Nobody has to invent a longer name,
-and nothing has to be listed by hand: cmake/LockstepUnity.cmake asks at every configuration.
+Sources are compiled together in groups (CMake's UNITY_BUILD) to read their headers once. What a
+source declares for itself, in an unnamed namespace or as static, is then seen by the others of its
+group. So no two sources that declare the same such name come into one group, nor one that uses a name
+which another declares as a type of its own; and a source with a type that is called like one of a
+header stays alone. Nobody has to invent a longer name, and nothing has to be listed by hand:
+cmake/LockstepUnity.cmake asks at every configuration.
 
     unity_groups.py LIST    LIST has a line `TARGET SOURCE` for each source, in order;
                             prints a line `TARGET GROUP SOURCE` for each
@@ -125,6 +126,15 @@ def clash(names, others):
     return False
 
 
+def header_types(root):
+    """The types that headers declare, of whatever namespace."""
+    found = set()
+    for header in (root / "lockstep").rglob("*.h"):
+        found |= set(re.findall(r"^(?:class|struct|enum class|using)\s+(\w+)", header.read_text(),
+                                re.MULTILINE))
+    return found
+
+
 def grouped(sources):
     """[[name, ...], ...] of [(name, its local names, its words, its lines)]: each goes into the first
     group that it fits into."""
@@ -147,12 +157,14 @@ def grouped(sources):
 
 
 def main():
+    public = header_types(pathlib.Path(__file__).resolve().parent.parent)
     targets = {}
     for line in pathlib.Path(sys.argv[1]).read_text().splitlines():
         target, source = line.split(" ", 1)
         text = pathlib.Path(source).read_text()
-        targets.setdefault(target, []).append(
-            (source, local_names(text), words(text), text.count("\n")))
+        names = local_names(text)
+        lines = GROUP_LINES_MAX if hides(names, public) else text.count("\n")
+        targets.setdefault(target, []).append((source, names, words(text), lines))
     for target, sources in targets.items():
         for number, group in enumerate(grouped(sources)):
             for source in group:
