@@ -313,6 +313,26 @@ Typed<std::vector<AliveMember>> AliveCall(const AliveOptions& options) {
       });
 }
 
+Typed<OpenBarriers> BarriersCall(absl::Duration timeout) {
+  return MakeTyped<OpenBarriers>(
+      native::ListBarriers{}, CallType::kRead, timeout, "the open barriers",
+      [](native::ListBarriersReply reply) {
+        OpenBarriers listed{.open = reply.open};
+        for (native::BarrierStatus& status : reply.barriers) {
+          OpenBarrier barrier{.id = std::move(status.id),
+                              .counter = status.counter,
+                              .open_for = absl::Microseconds(status.opened_ago_us),
+                              .waiting = std::move(status.waiting),
+                              .awaited = std::move(status.awaited)};
+          if (status.deadline_in_us) {
+            barrier.time_left = absl::Microseconds(*status.deadline_in_us);
+          }
+          listed.barriers.push_back(std::move(barrier));
+        }
+        return listed;
+      });
+}
+
 Typed<std::monostate> ErrorCall(const absl::Status& error, absl::Duration timeout) {
   return MakeTyped<std::monostate>(
       native::ReportError{.code = static_cast<int32_t>(error.code()),
@@ -421,6 +441,18 @@ Pending Member::AliveMembersAsync(AliveOptions options, Completion<std::vector<A
     return Pending();
   }
   return Start(impl_->engine_, AliveCall(options), std::move(done));
+}
+
+absl::StatusOr<OpenBarriers> Member::Barriers(CallOptions options) {
+  if (absl::Status status = impl_->Check(); !status.ok()) return status;
+  return Run(impl_->engine_, BarriersCall(options.timeout), options.interrupted);
+}
+Pending Member::BarriersAsync(CallOptions options, Completion<OpenBarriers> done) {
+  if (absl::Status status = impl_->Check(); !status.ok()) {
+    CallBack<OpenBarriers>(std::move(done), status);
+    return Pending();
+  }
+  return Start(impl_->engine_, BarriersCall(options.timeout), std::move(done));
 }
 
 void Member::ReportProgress(int64_t step, std::string_view phase) {

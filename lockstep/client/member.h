@@ -91,6 +91,22 @@ struct AliveMember {
 
   friend bool operator==(const AliveMember&, const AliveMember&) = default;
 };
+// A barrier at which members wait.
+struct OpenBarrier {
+  std::string id;
+  int64_t counter = 0;                      // which use of the id, from 0
+  absl::Duration open_for;                  // since its first arrival
+  std::optional<absl::Duration> time_left;  // absent: it waits for ever
+  std::vector<int32_t> waiting;             // have arrived
+  std::vector<int32_t> awaited;             // have not
+
+  friend bool operator==(const OpenBarrier&, const OpenBarrier&) = default;
+};
+struct OpenBarriers {
+  std::vector<OpenBarrier> barriers;  // the oldest first; at most view_rows_max of the server
+  int64_t open = 0;                   // all of them
+};
+
 struct AliveOptions {
   std::vector<int32_t> members;  // empty: all
   absl::Duration timeout = absl::InfiniteDuration();
@@ -148,6 +164,10 @@ class Member {
   absl::StatusOr<int64_t> AgreeOnIndex(std::string name, int64_t index, AgreeOptions options = {});
   Pending AgreeOnIndexAsync(std::string name, int64_t index, AgreeOptions options,
                             Completion<int64_t> done);
+
+  // Where members wait, and for whom; at once. UNAVAILABLE, DEADLINE_EXCEEDED: no server.
+  absl::StatusOr<OpenBarriers> Barriers(CallOptions options = {});
+  Pending BarriersAsync(CallOptions options, Completion<OpenBarriers> done);
 
   // Who of these is alive, the same answer for all who ask: every one that is alive must ask.
   absl::StatusOr<std::vector<AliveMember>> AliveMembers(AliveOptions options = {});

@@ -98,6 +98,7 @@ class Attempt {
   void Handle(Time now, const CancelBarrier& request, Effects& out);
   void Handle(Time now, const AgreeOnIndex& request, Effects& out);
   void Handle(Time now, GetAliveMembers request, Effects& out);
+  void Handle(Time now, const ListBarriers& request, Effects& out);
   void Handle(Time now, const NotifyPreemption& request, Effects& out);
   void Handle(Time now, const WatchPreemption& request, Effects& out);
   void Handle(Time now, const AnswerFence& request, Effects& out);

@@ -6,6 +6,21 @@
 #include "lockstep/coord/attempt.h"
 
 namespace lockstep::coord {
+namespace {
+
+// The shutdown barrier is the last.
+BarriersListed ListOpen(const BarrierTable& barriers, size_t rows_max,
+                        const std::string& shutdown_id, const std::optional<Gathering>& shutdown) {
+  BarriersListed listed{.barriers = barriers.View(rows_max), .open = barriers.open()};
+  if (shutdown) {
+    listed.barriers.push_back(ViewOf({shutdown_id, 0}, *shutdown));
+    ++listed.open;
+  }
+  return listed;
+}
+
+}  // namespace
+
 AttemptState Attempt::state() const {
   if (failed()) return AttemptState::kFailed;
   if (ended()) return AttemptState::kEnded;
@@ -30,6 +45,14 @@ void Attempt::NameSilentHost(Time now, MemberView& view, std::optional<HostsHear
   view.why += SilentHostText(now, view.member, *heard);
 }
 
+void Attempt::Handle(Time now, const ListBarriers& request, Effects& out) {
+  NoteLife(now, request.caller);
+  BarriersListed listed =
+      ListOpen(barriers_, job_.options.view_rows_max, shutdown_.id, shutdown_.gathering);
+  listed.at = now;
+  out.Succeed(request.caller.call, std::move(listed));
+}
+
 void Attempt::FillView(Time now, CoordinatorView& view) const {
   view.service = service_;
   view.started = started_.value_or(now);
@@ -37,21 +60,12 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   for (int32_t i = 0; i < membership_.size() && !view.somebody_came; ++i) {
     view.somebody_came = !IsMissing(MemberIndex(i));
   }
-  const size_t rows_max = job_.options.view_rows_max;
-  view.barriers = barriers_.View(rows_max);
-  view.barriers_open = barriers_.open() + (shutdown_.gathering ? 1 : 0);
-  if (shutdown_.gathering) {
-    BarrierView leaving{.barrier = {shutdown_.id, 0},
-                        .opened = shutdown_.gathering->opened(),
-                        .deadline = shutdown_.gathering->deadline(),
-                        .awaited = shutdown_.gathering->Awaited()};
-    for (const Gathering::Arrival& arrival : shutdown_.gathering->Waiting()) {
-      leaving.waiting.push_back(arrival.member);
-    }
-    view.barriers.push_back(std::move(leaving));
-  }
+  BarriersListed listed =
+      ListOpen(barriers_, job_.options.view_rows_max, shutdown_.id, shutdown_.gathering);
+  view.barriers = std::move(listed.barriers);
+  view.barriers_open = listed.open;
   view.keys_awaited = keys_.awaited();
-  for (const KeyWaits::Slot* slot : keys_.waiters(rows_max)) {
+  for (const KeyWaits::Slot* slot : keys_.waiters(job_.options.view_rows_max)) {
     const auto& [key, waiters] = *slot;
     KeyWaitView wait{.key = key, .since = now};
     for (const auto& [call, waiter] : waiters) {

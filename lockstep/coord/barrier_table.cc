@@ -59,6 +59,17 @@ void AnswerKept(const BarrierErrors& errors, const KeptVerdicts::Verdict& last,
 
 }  // namespace
 
+BarrierView ViewOf(BarrierRef barrier, const Gathering& gathering) {
+  BarrierView view{.barrier = std::move(barrier),
+                   .opened = gathering.opened(),
+                   .deadline = gathering.deadline(),
+                   .awaited = gathering.Awaited()};
+  for (const Gathering::Arrival& arrival : gathering.Waiting()) {
+    view.waiting.push_back(arrival.member);
+  }
+  return view;
+}
+
 BarrierTable::BarrierTable(const JobRecord& job, const Membership& membership)
     : job_(job), errors_(job, membership), kept_(job), index_(job.everybody) {}
 
@@ -360,14 +371,7 @@ std::vector<BarrierView> BarrierTable::View(size_t rows_max) const {
   size_t members = 0;
   for (const Instance* instance : oldest) {
     if (members >= kViewMembersMax) break;
-    const Gathering& gathering = *instance->gathering;
-    BarrierView view{.barrier = instance->ref(),
-                     .opened = gathering.opened(),
-                     .deadline = gathering.deadline(),
-                     .awaited = gathering.Awaited()};
-    for (const Gathering::Arrival& arrival : gathering.Waiting()) {
-      view.waiting.push_back(arrival.member);
-    }
+    BarrierView view = ViewOf(instance->ref(), *instance->gathering);
     members += view.waiting.size() + view.awaited.size();
     views.push_back(std::move(view));
   }

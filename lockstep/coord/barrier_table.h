@@ -23,6 +23,9 @@
 
 namespace lockstep::coord {
 
+// An open barrier as people see it.
+BarrierView ViewOf(BarrierRef barrier, const Gathering& gathering);
+
 // Decides when the members that wait under one id may go on together.
 //
 // An id is used again and again; each use is an instance with a counter, printed `id::counter`.

@@ -65,6 +65,41 @@ TEST(Progress, OfAFailedMemberIsRefusedAndALongPhaseToo) {
               HasError(StatusCode::kAborted, Reason::kMemberFailed, "broken"));
 }
 
+TEST(ListBarriers, SaysWhoWaitsForWhomToMembersAndTools) {
+  CoordinatorHarness h({.size = 2});
+  h.JoinAll();
+  h.Ask(kFirst, ArriveAtBarrier{.id = "loaded", .timeout = absl::Seconds(60)});
+  h.Advance(absl::Seconds(5));
+  h.Ask(kSecond, ArriveAtBarrier{.id = "saved"});
+
+  h.Open(kTool);
+  for (const Native& asker : {kFirst, kTool}) {
+    const auto listed = h.Brought<BarriersListed>(h.Ask(asker, ListBarriers{}));
+    ASSERT_EQ(listed.barriers.size(), 2u);
+    const BarrierView& oldest = listed.barriers[0];
+    EXPECT_EQ(oldest.barrier, (BarrierRef{"loaded", 0}));
+    EXPECT_EQ(listed.at - oldest.opened, absl::Seconds(5));
+    EXPECT_EQ(oldest.deadline - listed.at, absl::Seconds(55));
+    EXPECT_THAT(oldest.waiting, ElementsAre(MemberIndex(0)));
+    EXPECT_THAT(oldest.awaited, ElementsAre(MemberIndex(1)));
+    EXPECT_EQ(listed.barriers[1].barrier.id, "saved");
+  }
+}
+
+TEST(ListBarriers, CountsThoseThatItDoesNotShowAndShowsTheShutdownBarrier) {
+  CoordinatorHarness h({.size = 2, .view_rows_max = 1});
+  h.JoinAll();
+  h.Ask(kFirst, ArriveAtBarrier{.id = "loaded"});
+  h.Ask(kFirst, ArriveAtBarrier{.id = "saved"});
+  h.Ask(kSecond, LeaveJob{});
+
+  const auto listed = h.Brought<BarriersListed>(h.Ask(kFirst, ListBarriers{}));
+  EXPECT_EQ(listed.open, 3u);
+  ASSERT_EQ(listed.barriers.size(), 2u);
+  EXPECT_EQ(listed.barriers[0].barrier.id, "loaded");
+  EXPECT_THAT(listed.barriers[1].awaited, ElementsAre(MemberIndex(0)));
+}
+
 TEST(WatchJobs, BeginsWithAllAndGoesOnWithWhatChanged) {
   CoordinatorHarness h({.size = 3});
   h.JoinAll();

@@ -103,15 +103,21 @@ struct JobChanged {
 struct AliveMembers {
   std::shared_ptr<const std::vector<AliveMember>> members;
 };
+// The barriers that are open at `at`, the oldest first; `open` counts them all.
+struct BarriersListed {
+  std::vector<BarrierView> barriers;
+  size_t open = 0;
+  Time at;
+};
 struct MembersWatched {
   std::shared_ptr<const std::vector<MemberStatus>> members;
   int64_t version = 0;
 };
 
 using Answer = std::variant<std::monostate, Registered, HeartbeatTaken, KeyRead, KeysListed,
-                            BarrierPassed, AliveMembers, MembersWatched, KeyWritten, KeySwapped,
-                            KeysDeleted, KeysChanged, IndexAgreed, SessionOpened, Joined,
-                            JobChanged, PreemptionNoted, PreemptionChanged>;
+                            BarrierPassed, BarriersListed, AliveMembers, MembersWatched, KeyWritten,
+                            KeySwapped, KeysDeleted, KeysChanged, IndexAgreed, SessionOpened,
+                            Joined, JobChanged, PreemptionNoted, PreemptionChanged>;
 
 // The one answer to a call: the error when there is one, else the answer.
 struct Reply {

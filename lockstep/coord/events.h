@@ -391,6 +391,12 @@ struct GetAliveMembers {
   std::vector<MemberIndex> members;
 };
 
+// Answered at once with BarriersListed.
+struct ListBarriers {
+  static constexpr RequestTraits kTraits = {.for_tools = true};
+  Caller caller;
+};
+
 // The caller of a request cancelled it, ran into its own deadline or lost its connection before it
 // had the answer. Not answered. Unknown calls are ignored, and answered ones but for a
 // registration: its caller is in and does not know it.
@@ -446,7 +452,7 @@ struct Stop {};
 using Event =
     std::variant<RegisterMember, Heartbeat, PollForError, ReportError, LeaveJob, ResetMember,
                  WatchMembers, GetMemberStates, SetKey, GetKey, TryGetKey, IncrementKey, ListKeys,
-                 DeleteKey, ArriveAtBarrier, CancelBarrier, GetAliveMembers, CallLeft,
+                 DeleteKey, ArriveAtBarrier, CancelBarrier, GetAliveMembers, ListBarriers, CallLeft,
                  // Native clients only:
                  OpenSession, SessionBroke, AnsweredThrough, CloseSession, JoinJob, ReportProgress,
                  WatchJob, AgreeOnIndex, CompareAndSetKey, MaxKey, GetKeys, WatchKeys,

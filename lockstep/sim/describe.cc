@@ -128,6 +128,7 @@ std::string Rest(const coord::PollForError&) { return ""; }
 std::string Rest(const coord::LeaveJob&) { return ""; }
 std::string Rest(const coord::ResetMember&) { return ""; }
 std::string Rest(const coord::GetMemberStates&) { return ""; }
+std::string Rest(const coord::ListBarriers&) { return ""; }
 std::string Rest(const coord::CloseSession&) { return ""; }
 std::string Rest(const coord::DeadlineReached&) { return ""; }
 std::string Rest(const coord::Restored&) { return ""; }
@@ -149,6 +150,9 @@ std::string Text(const coord::KeysListed& a) {
 }
 std::string Text(const coord::BarrierPassed& a) {
   return absl::StrCat(" passed counter=", a.counter);
+}
+std::string Text(const coord::BarriersListed& a) {
+  return absl::StrCat(" ", a.barriers.size(), " of ", a.open, " barriers");
 }
 std::string Text(const coord::AliveMembers& a) {
   std::vector<MemberIndex> members;

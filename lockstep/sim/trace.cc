@@ -64,6 +64,10 @@ struct AnswerHasher {
     hash.Add(a.revision);
     for (const coord::KeyValue& entry : a.changes) AddEntry(entry);
   }
+  void operator()(const coord::BarriersListed& a) {
+    hash.Add(a.open);
+    for (const coord::BarrierView& barrier : a.barriers) hash.Add(barrier.barrier.id);
+  }
   void operator()(const coord::IndexAgreed& a) { hash.Add(a.index); }
   void operator()(const coord::PreemptionNoted& a) { hash.Add(a.preemption); }
   void operator()(const coord::PreemptionChanged& a) {

@@ -92,6 +92,15 @@ std::string PrintAnswer(const coord::Answer& answer) {
           [](const coord::BarrierPassed& a) {
             return absl::StrCat("barrier passed ", a.counter, PrintValues(a.values));
           },
+          [](const coord::BarriersListed& a) {
+            std::string text = absl::StrCat("open barriers ", a.open);
+            for (const coord::BarrierView& barrier : a.barriers) {
+              absl::StrAppend(&text, " ", barrier.barrier.id, "::", barrier.barrier.counter, " [",
+                              barrier.waiting.size(), "/",
+                              barrier.waiting.size() + barrier.awaited.size(), "]");
+            }
+            return text;
+          },
           [](const coord::IndexAgreed& a) {
             return absl::StrCat("index agreed ", a.index, " use ", a.counter);
           },

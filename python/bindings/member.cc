@@ -156,6 +156,29 @@ nb::object Alive(MemberHandle& self, Members members, Seconds timeout,
       [](const auto& alive) { return ToObject(alive); });
 }
 
+nb::object Barriers(MemberHandle& self, Seconds timeout, std::optional<Ticket> ticket) {
+  const std::shared_ptr<Member> member = self.Get();
+  CallOptions options{.timeout = ToDuration(timeout)};
+  return Call<OpenBarriers>(
+      ticket, self.closed(),
+      [&](Interrupted interrupted) {
+        options.interrupted = std::move(interrupted);
+        return member->Barriers(std::move(options));
+      },
+      [&](auto done) { return member->BarriersAsync(std::move(options), std::move(done)); },
+      [](const OpenBarriers& listed) -> nb::object {
+        nb::list barriers;
+        for (const OpenBarrier& barrier : listed.barriers) {
+          std::optional<double> left;
+          if (barrier.time_left) left = absl::ToDoubleSeconds(*barrier.time_left);
+          barriers.append(nb::make_tuple(ToText(barrier.id), barrier.counter,
+                                         absl::ToDoubleSeconds(barrier.open_for), left,
+                                         barrier.waiting, barrier.awaited));
+        }
+        return nb::make_tuple(barriers, listed.open);
+      });
+}
+
 nb::object ReportError(MemberHandle& self, int code, const std::string& text, Seconds timeout,
                        std::optional<Ticket> ticket) {
   const std::shared_ptr<Member> member = self.Get();
@@ -224,6 +247,7 @@ void BindMember(nb::module_& module) {
       .def("cancel_barrier", &CancelBarrier, nb::arg("id"), nb::arg("timeout").none(), no_ticket)
       .def("agree", &Agree, nb::arg("name"), nb::arg("index"), nb::arg("stride"),
            nb::arg("timeout").none(), nb::arg("members"), no_ticket)
+      .def("barriers", &Barriers, nb::arg("timeout").none(), no_ticket)
       .def("alive", &Alive, nb::arg("members"), nb::arg("timeout").none(), no_ticket)
       .def(
           "progress",

@@ -24,15 +24,15 @@ from lockstep._rendezvous import Rendezvous, Step
 from lockstep._serve import Server, serve
 from lockstep._session import Session, session
 from lockstep._types import (AliveMember, JobChange, JobError, KeyChange, KeyChanges, KeyEntry,
-                             MemberInfo, PeerTransport, PreemptionNotice, SourceState, SwapResult,
-                             Timeout, Value)
+                             MemberInfo, OpenBarrier, OpenBarriers, PeerTransport,
+                             PreemptionNotice, SourceState, SwapResult, Timeout, Value)
 
 __all__ = [
     "Aborted", "AliveMember", "AlreadyExists", "Cancelled", "DataLoss", "DeadlineExceeded", "Error",
     "FailedPrecondition", "HostNotices", "Internal", "InvalidArgument", "JobChange", "JobError",
     "JobWatch", "KeyChange", "KeyChanges", "KeyEntry", "KeyWatch", "Keys", "Member", "MemberInfo",
-    "NewTensor", "NotFound", "OutOfRange", "PeerTransport", "PermissionDenied", "Preemption",
-    "PreemptionNotice", "Rendezvous", "ResourceExhausted", "Server", "Session", "SourceState", "Step",
-    "SwapResult", "Tensor", "Timeout", "Unauthenticated", "Unavailable", "Unimplemented", "Unknown",
-    "Value", "aio", "data", "join", "serve", "session",
+    "NewTensor", "NotFound", "OpenBarrier", "OpenBarriers", "OutOfRange", "PeerTransport",
+    "PermissionDenied", "Preemption", "PreemptionNotice", "Rendezvous", "ResourceExhausted", "Server",
+    "Session", "SourceState", "Step", "SwapResult", "Tensor", "Timeout", "Unauthenticated",
+    "Unavailable", "Unimplemented", "Unknown", "Value", "aio", "data", "join", "serve", "session",
 ]

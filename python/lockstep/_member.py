@@ -13,8 +13,9 @@ from lockstep._keys import Keys
 from lockstep._notices import HostNotices
 from lockstep._preemption import Preemption
 from lockstep._rendezvous import Rendezvous, RendezvousOfMember, Step
-from lockstep._types import (AliveMember, JobChange, MemberInfo, Timeout, Value, numbers_of,
-                             seconds, text, to_alive, to_bytes, to_job_change, whole)
+from lockstep._types import (AliveMember, JobChange, MemberInfo, OpenBarriers, Timeout, Value,
+                             numbers_of, seconds, text, to_alive, to_barriers, to_bytes,
+                             to_job_change, whole)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -231,6 +232,13 @@ class Member(MemberBase):
                                         whole(stride, "stride"), seconds(timeout),
                                         numbers_of(members))
         return agreed
+
+    def barriers(self, timeout: Timeout = 30) -> OpenBarriers:
+        """Returns the barriers that are open: who waits there, and for whom.
+
+        Raises Unavailable or DeadlineExceeded if no server answers.
+        """
+        return to_barriers(self._native.barriers(seconds(timeout)))
 
     def alive(self, members: Sequence[int] = (), timeout: Timeout = None) -> list[AliveMember]:
         """Which of these members, or of all, are alive; all callers get the same answer.

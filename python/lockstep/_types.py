@@ -97,6 +97,30 @@ class AliveMember(NamedTuple):
 
 
 @dataclass(frozen=True)
+class OpenBarrier:
+    """A barrier at which members wait."""
+
+    id: str
+    counter: int
+    """Which use of the id, from 0."""
+    open_for: float
+    """Seconds since the first arrival."""
+    time_left: float | None
+    """Seconds until it times out; None: it waits for ever."""
+    waiting: tuple[int, ...]
+    """The members that have arrived, by number in the whole job."""
+    awaited: tuple[int, ...]
+    """The members that have not."""
+
+
+class OpenBarriers(NamedTuple):
+    """The barriers that are open."""
+
+    barriers: tuple[OpenBarrier, ...]  #: The oldest first; at most the server's `view_rows_max`.
+    open: int  #: How many are open: all of them.
+
+
+@dataclass(frozen=True)
 class MemberInfo:
     """The state of a member, as the server sees it."""
 
@@ -233,6 +257,13 @@ def to_key_changes(raw: tuple[list[tuple[str, bytes | None, int]], int, bool]) -
 
 def to_alive(raw: list[tuple[int, int]]) -> list[AliveMember]:
     return [AliveMember(*one) for one in raw]
+
+
+def to_barriers(raw: tuple[list[tuple[str, int, float, float | None, list[int], list[int]]],
+                           int]) -> OpenBarriers:
+    return OpenBarriers(tuple(
+        OpenBarrier(id, counter, open_for, time_left, tuple(waiting), tuple(awaited))
+        for id, counter, open_for, time_left, waiting, awaited in raw[0]), raw[1])
 
 
 def to_job_change(raw: tuple[int, bool, int, str, list[tuple[int, str, str, str, str, int, str]],

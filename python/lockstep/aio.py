@@ -21,10 +21,10 @@ from lockstep._errors import Error, error_to_report, goes_well
 from lockstep._keys import _revision
 from lockstep._member import _LAST_WORDS_MAX, MemberBase, join_arguments
 from lockstep._rendezvous import RendezvousBase, RendezvousOfMember, StepBase
-from lockstep._types import (AliveMember, JobChange, KeyChanges, KeyEntry, MemberInfo, SwapResult,
-                             Timeout, Value, number_of, numbers_of, seconds, text, texts, to_alive, to_bytes,
-                             to_entries, to_entry_or_none, to_job_change, to_key_changes, to_swap,
-                             whole)
+from lockstep._types import (AliveMember, JobChange, KeyChanges, KeyEntry, MemberInfo, OpenBarriers,
+                             SwapResult, Timeout, Value, number_of, numbers_of, seconds, text, texts,
+                             to_alive, to_barriers, to_bytes, to_entries, to_entry_or_none,
+                             to_job_change, to_key_changes, to_swap, whole)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -215,6 +215,9 @@ class Member(MemberBase):
                                       whole(index, "index"), whole(stride, "stride"),
                                       seconds(timeout), numbers_of(members))
         return agreed
+
+    async def barriers(self, timeout: Timeout = 30) -> OpenBarriers:
+        return to_barriers(await result_of(self._native.barriers, seconds(timeout)))
 
     async def alive(self, members: Sequence[int] = (),
                     timeout: Timeout = None) -> list[AliveMember]:

@@ -1,6 +1,7 @@
 """Members: joining, barriers, values, errors, leaving."""
 
 import asyncio
+import concurrent.futures
 import copy
 import datetime
 import gc
@@ -59,6 +60,21 @@ def test_the_living_agree_who_is_alive(crowd):
     members = crowd(2)
     alive = each(members, lambda me: me.alive(timeout=LIMIT_S))
     assert [one.member for one in alive[0]] == [0, 1] and alive[0] == alive[1]
+
+
+def test_barriers_says_who_waits_for_whom(crowd):
+    members = crowd(3)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        waits = [pool.submit(members[i].barrier, "loaded", timeout=60) for i in (0, 2)]
+        while not (listed := members[1].barriers()).barriers or listed.barriers[0].awaited != (1,):
+            assert not any(wait.done() for wait in waits)
+        [barrier] = listed.barriers
+        assert (barrier.id, barrier.counter, barrier.waiting) == ("loaded", 0, (0, 2))
+        assert barrier.open_for >= 0 and 0 < barrier.time_left <= 60 and listed.open == 1
+        members[1].barrier("loaded", timeout=LIMIT_S)
+        for wait in waits:
+            wait.result()
+    assert asyncio.run(members[0].aio.barriers()) == lockstep.OpenBarriers((), 0)
 
 
 def test_members_says_how_each_is(crowd):

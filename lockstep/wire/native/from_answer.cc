@@ -98,6 +98,14 @@ std::string EncodeBarrier(const coord::BarrierPassed& answer) {
   return native::Encode(reply);
 }
 
+std::string EncodeBarriers(const coord::BarriersListed& answer) {
+  ListBarriersReply reply{.open = static_cast<int64_t>(answer.open)};
+  for (const coord::BarrierView& barrier : answer.barriers) {
+    reply.barriers.push_back(FromBarrier(answer.at, barrier));
+  }
+  return native::Encode(reply);
+}
+
 std::string EncodeAlive(const std::vector<coord::AliveMember>& members) {
   GetAliveMembersReply reply;
   for (const coord::AliveMember& member : members) {
@@ -154,6 +162,9 @@ struct OwnAnswer {
   }
   std::string operator()(const coord::KeysChanged& answer) const { return EncodeChanges(answer); }
   std::string operator()(const coord::BarrierPassed& answer) const { return EncodeBarrier(answer); }
+  std::string operator()(const coord::BarriersListed& answer) const {
+    return EncodeBarriers(answer);
+  }
   std::string operator()(const coord::IndexAgreed& answer) const {
     return native::Encode(AgreeOnIndexReply{.counter = answer.counter, .index = answer.index});
   }

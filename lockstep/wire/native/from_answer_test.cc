@@ -107,6 +107,21 @@ TEST(FromAnswer, BarriersAndAgreements) {
   EXPECT_EQ(Answer<Barrier>(coord::BarrierPassed{.counter = 3}), BarrierReply{.counter = 3});
   EXPECT_EQ(Answer<AgreeOnIndex>(coord::IndexAgreed{.counter = 1, .index = 50}),
             (AgreeOnIndexReply{.counter = 1, .index = 50}));
+  EXPECT_EQ(Answer<ListBarriers>(
+                coord::BarriersListed{.barriers = {{.barrier = {"loaded", 2},
+                                                    .opened = Time() + absl::Seconds(1),
+                                                    .deadline = Time() + absl::Seconds(9),
+                                                    .waiting = {MemberIndex(0)},
+                                                    .awaited = {MemberIndex(1)}}},
+                                      .open = 7,
+                                      .at = Time() + absl::Seconds(4)}),
+            (ListBarriersReply{.barriers = {{.id = "loaded",
+                                             .counter = 2,
+                                             .opened_ago_us = 3'000'000,
+                                             .deadline_in_us = 5'000'000,
+                                             .waiting = {0},
+                                             .awaited = {1}}},
+                               .open = 7}));
   const auto alive = std::make_shared<const std::vector<coord::AliveMember>>(
       std::vector<coord::AliveMember>{{MemberIndex(1), Incarnation(9)}});
   EXPECT_EQ(Answer<GetAliveMembers>(coord::AliveMembers{alive}),

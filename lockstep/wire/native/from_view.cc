@@ -78,18 +78,6 @@ ProcessState Convert(coord::ProcessState state) {
   return ProcessState::kUnspecified;
 }
 
-BarrierStatus Convert(Time now, const coord::BarrierView& barrier) {
-  BarrierStatus status = {.id = ToUtf8(barrier.barrier.id),
-                          .counter = barrier.barrier.counter,
-                          .opened_ago_us = Ago(now, barrier.opened),
-                          .waiting = Convert(barrier.waiting),
-                          .awaited = Convert(barrier.awaited)};
-  if (!barrier.deadline.is_infinite()) {
-    status.deadline_in_us = std::max<int64_t>(0, Microseconds(barrier.deadline - now));
-  }
-  return status;
-}
-
 KeyWaitStatus Convert(Time now, const coord::KeyWaitView& wait) {
   return {.key = ToUtf8(wait.key),
           .waiters = static_cast<int64_t>(wait.waiters),
@@ -119,6 +107,18 @@ std::optional<int64_t> In(Time now, Time then) {
 }
 
 }  // namespace
+
+BarrierStatus FromBarrier(Time now, const coord::BarrierView& barrier) {
+  BarrierStatus status = {.id = ToUtf8(barrier.barrier.id),
+                          .counter = barrier.barrier.counter,
+                          .opened_ago_us = Ago(now, barrier.opened),
+                          .waiting = Convert(barrier.waiting),
+                          .awaited = Convert(barrier.awaited)};
+  if (!barrier.deadline.is_infinite()) {
+    status.deadline_in_us = std::max<int64_t>(0, Microseconds(barrier.deadline - now));
+  }
+  return status;
+}
 
 MemberStatus FromMember(Time now, const coord::MemberView& member) {
   MemberStatus status = {.index = member.member.value(),
@@ -186,7 +186,7 @@ JobStatus FromView(Time now, const coord::CoordinatorView& view, std::string grp
   // An attempt starts with its first registration; before it `started` means nothing.
   if (view.somebody_came) status.started_ago_us = Ago(now, view.started);
   for (const auto& member : view.members) status.members.push_back(FromMember(now, member));
-  for (const auto& barrier : view.barriers) status.barriers.push_back(Convert(now, barrier));
+  for (const auto& barrier : view.barriers) status.barriers.push_back(FromBarrier(now, barrier));
   for (const auto& wait : view.key_waits) status.key_waits.push_back(Convert(now, wait));
   for (const auto& error : view.errors) status.errors.push_back(Convert(now, error));
   if (view.preemption) {

@@ -16,6 +16,8 @@ namespace lockstep::wire::native {
 // client cut in the middle of a character) become U+FFFD.
 JobStatus FromView(Time now, const coord::CoordinatorView& view, std::string grpc_address);
 
+BarrierStatus FromBarrier(Time now, const coord::BarrierView& barrier);
+
 MemberStatus FromMember(Time now, const coord::MemberView& member);
 
 PreemptionState FromState(Time now, const coord::PreemptionState& state);

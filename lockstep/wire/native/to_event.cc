@@ -191,6 +191,10 @@ EventOr Convert(IncrementKey request, const RequestContext& from) {
       .caller = from.caller, .key = std::move(request.key), .increment = request.increment};
 }
 
+EventOr Convert(ListBarriers /*request*/, const RequestContext& from) {
+  return coord::ListBarriers{.caller = from.caller};
+}
+
 EventOr Convert(MaxKey request, const RequestContext& from) {
   return coord::MaxKey{
       .caller = from.caller, .key = std::move(request.key), .number = request.value};

@@ -115,6 +115,7 @@ TEST(ToEvent, Barriers) {
   EXPECT_EQ(agree.index, 40);
   EXPECT_EQ(agree.stride, 1);
   EXPECT_THAT(agree.members, ElementsAre(MemberIndex(1)));
+  EventOf<coord::ListBarriers>(ListBarriers{});
   const auto alive = EventOf<coord::GetAliveMembers>(GetAliveMembers{.members = {4}});
   EXPECT_THAT(alive.members, ElementsAre(MemberIndex(4)));
 }
