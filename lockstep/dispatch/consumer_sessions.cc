@@ -107,4 +107,10 @@ void ConsumerSessions::ClearDeadlines(ConsumerId id) {
   }
 }
 
+size_t ConsumerSessions::CountParked() const {
+  return static_cast<size_t>(
+      std::count_if(sessions_.begin(), sessions_.end(),
+                    [](const auto& entry) { return entry.second.poll.parked.has_value(); }));
+}
+
 }  // namespace lockstep::dispatch

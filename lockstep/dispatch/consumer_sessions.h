@@ -101,6 +101,7 @@ class ConsumerSessions {
   void Fail(ConsumerSession& session, const ErrorPtr& error, Effects& out);
   void ClearDeadlines(ConsumerId id);
 
+  size_t CountParked() const;
   Due DueOf(DueKind kind, ConsumerId consumer = {}) const {
     return {.kind = kind, .iteration = id_, .consumer = consumer};
   }

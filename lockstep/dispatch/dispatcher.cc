@@ -18,8 +18,6 @@ namespace {
 // Of a former life's records, how many are named.
 constexpr size_t kMisfitsToldMax = 10;
 
-absl::Status NoDataset() { return absl::InvalidArgumentError("the dataset is not known"); }
-
 }  // namespace
 
 // --- Facts ---
@@ -35,7 +33,7 @@ void Dispatcher::Impl::On(Time now, const CallLeft& fact, Effects& /*out*/) {
       state_.deadlines.Clear({.kind = DueKind::kWorkerPark, .worker = parked.worker});
       if (worker->link_ended) SetGrace(now, *worker);
     }
-  } else if (Iteration* iteration = FindIteration(parked.iteration); iteration != nullptr) {
+  } else if (Iteration* iteration = iterations_.Find(parked.iteration); iteration != nullptr) {
     iteration->CallLeft(parked.consumer);
   }
 }
@@ -55,13 +53,13 @@ void Dispatcher::Impl::On(Time now, const WorkerLinkEnded& fact, Effects& /*out*
 }
 
 void Dispatcher::Impl::On(Time now, const ConsumerLinkEnded& fact, Effects& /*out*/) {
-  if (Iteration* iteration = FindIteration(fact.iteration); iteration != nullptr) {
+  if (Iteration* iteration = iterations_.Find(fact.iteration); iteration != nullptr) {
     iteration->ConsumerLinkEnded(now, fact.consumer);
   }
 }
 
 void Dispatcher::Impl::On(Time now, const ConsumerEnded& fact, Effects& out) {
-  if (Iteration* iteration = FindIteration(fact.iteration); iteration != nullptr) {
+  if (Iteration* iteration = iterations_.Find(fact.iteration); iteration != nullptr) {
     iteration->ConsumerEnded(now, fact.consumer, fact.life, out);
   }
 }
@@ -71,14 +69,14 @@ void Dispatcher::Impl::On(Time now, const Restored& /*fact*/, Effects& out) {
     out.Tell(Severity::kError, std::move(text));
   }
   for (Record& record : std::exchange(set_aside_, {})) out.records.push_back(std::move(record));
-  for (auto& [id, iteration] : iterations_) {
+  for (const auto& [id, iteration] : iterations_.all()) {
     iteration->Restored(now);
     state_.touched.insert(id);
   }
-  for (auto& [id, dataset] : datasets_) {
+  for (const auto& [id, dataset] : datasets_.all()) {
     SetDatasetIdle(now, id);
     // The crash came between the two records.
-    StartIterations(now, dataset, out);
+    StartIterations(now, id, out);
   }
 }
 
@@ -86,7 +84,7 @@ void Dispatcher::Impl::On(Time /*now*/, const Stop& /*fact*/, Effects& out) {
   stopped_ = true;
   const ErrorPtr why =
       MakeError(absl::StatusCode::kUnavailable, reason::kStopped, "the data service is stopping");
-  for (auto& [id, iteration] : iterations_) iteration->Abandon(why, out);
+  for (const auto& [id, iteration] : iterations_.all()) iteration->Abandon(why, out);
   for (auto& [id, worker] : state_.workers.all()) {
     if (!worker.parked) continue;
     state_.parked.erase(*worker.parked);
@@ -111,7 +109,7 @@ void Dispatcher::Impl::ReachDeadlines(Time now, Effects& out) {
         Collect(now, due->iteration, out);
         break;
       case DueKind::kDatasetIdle:
-        if (IterationsOf(due->dataset) == 0) {
+        if (iterations_.CountOf(due->dataset) == 0) {
           Commit(now, record::DatasetForgotten{.dataset = due->dataset}, out);
         }
         break;
@@ -119,7 +117,7 @@ void Dispatcher::Impl::ReachDeadlines(Time now, Effects& out) {
         ResolveIsLate(now, due->dataset, out);
         break;
       default:
-        if (Iteration* iteration = FindIteration(due->iteration); iteration != nullptr) {
+        if (Iteration* iteration = iterations_.Find(due->iteration); iteration != nullptr) {
           iteration->ReachDue(now, *due, out);
         }
     }
@@ -130,14 +128,14 @@ void Dispatcher::Impl::Settle(Time now, Effects& out) {
   while (!state_.touched.empty()) {
     const IterationId id = *state_.touched.begin();
     state_.touched.erase(state_.touched.begin());
-    Iteration* iteration = FindIteration(id);
+    Iteration* iteration = iterations_.Find(id);
     if (iteration == nullptr) continue;
     iteration->Settle(now, out);
     // What it touched itself is settled.
     state_.touched.erase(id);
     if (iteration->phase() == Phase::kFailed &&
         KindOf(*iteration->ledger().progress().error) == FailureKind::kSourceChanged) {
-      const Dataset* dataset = FindDataset(iteration->spec().dataset);
+      const Dataset* dataset = datasets_.Find(iteration->spec().dataset);
       if (dataset != nullptr && !dataset->retired) {
         Commit(now, record::DatasetRetired{.dataset = dataset->id}, out);
       }
@@ -148,89 +146,43 @@ void Dispatcher::Impl::Settle(Time now, Effects& out) {
   }
 }
 
+// Invariant (1), as far as it shows: each parked call is of a worker or a consumer that is there
+// and waits for it, and nobody waits for another one. A worker's load is what it was chosen for.
+bool Dispatcher::Impl::Holds() const {
+  size_t waiting = 0;
+  int64_t load = 0;
+  for (const auto& [id, worker] : state_.workers.all()) {
+    load += worker.load;
+    if (worker.load < 0) return false;
+    if (!worker.parked) continue;
+    ++waiting;
+    const auto parked = state_.parked.find(*worker.parked);
+    if (parked == state_.parked.end() || parked->second.worker != id) return false;
+  }
+  for (const auto& [id, iteration] : iterations_.all()) {
+    const Iteration::Counts counts = iteration->Count();
+    waiting += counts.parked;
+    load -= counts.chosen;
+  }
+  return waiting == state_.parked.size() && load == 0 && datasets_.Holds() &&
+         state_.touched.empty();
+}
+
 // --- Records ---
-
-absl::Status Dispatcher::Impl::ApplyDataset(const record::DatasetRegistered& r) {
-  state_.ids.Note(r.dataset.value());
-  Dataset& dataset = datasets_[r.dataset];
-  dataset.id = r.dataset;
-  dataset.name = r.name.empty() ? r.identity : r.name;
-  dataset.identity = r.identity;
-  dataset.definition = r.definition;
-  dataset.element_spec = r.element_spec;
-  dataset.needs_manifest = r.needs_manifest;
-  (r.name.empty() ? by_identity_ : by_name_)[dataset.name] = r.dataset;
-  return absl::OkStatus();
-}
-
-absl::Status Dispatcher::Impl::ApplyDataset(const record::DatasetResolved& r) {
-  Dataset* dataset = FindDataset(r.dataset);
-  if (dataset == nullptr) return NoDataset();
-  dataset->resolved = true;
-  dataset->manifest = r.manifest;
-  dataset->shape.reset();
-  ForgetResolving(*dataset);
-  return absl::OkStatus();
-}
-
-void Dispatcher::Impl::Unlist(const Dataset& dataset) {
-  for (auto* index : {&by_name_, &by_identity_}) {
-    const auto found = index->find(dataset.name);
-    if (found != index->end() && found->second == dataset.id) index->erase(found);
-  }
-}
-
-absl::Status Dispatcher::Impl::ApplyDataset(const record::DatasetRetired& r) {
-  Dataset* dataset = FindDataset(r.dataset);
-  if (dataset == nullptr) return NoDataset();
-  dataset->retired = true;
-  Unlist(*dataset);
-  return absl::OkStatus();
-}
-
-absl::Status Dispatcher::Impl::ApplyDataset(const record::DatasetForgotten& r) {
-  Dataset* dataset = FindDataset(r.dataset);
-  if (dataset == nullptr) return NoDataset();
-  Unlist(*dataset);
-  ForgetResolving(*dataset);
-  for (auto& [id, worker] : state_.workers.all()) worker.times.erase(r.dataset);
-  datasets_.erase(r.dataset);
-  return absl::OkStatus();
-}
-
-absl::Status Dispatcher::Impl::ApplyOpened(const record::IterationOpened& r) {
-  state_.ids.Note(r.iteration.value());
-  Cursor start{.mode = r.spec.mode};
-  if (!r.spec.cursor.empty()) {
-    const std::variant<Cursor, ErrorPtr> decoded = DecodeCursor(r.spec.cursor);
-    if (!std::holds_alternative<Cursor>(decoded)) {
-      return absl::InvalidArgumentError("an iteration begins at what is no cursor");
-    }
-    start = std::get<Cursor>(decoded);
-  }
-  by_key_[{r.spec.name, r.spec.repetition}] = r.iteration;
-  iterations_[r.iteration] =
-      std::make_unique<Iteration>(state_, r.iteration, r.spec, std::move(start));
-  return absl::OkStatus();
-}
 
 // Of an iteration that is there.
 absl::Status Dispatcher::Impl::ApplyToIteration(IterationId id, const Record& any) {
-  Iteration* iteration = FindIteration(id);
+  Iteration* iteration = iterations_.Find(id);
   if (iteration == nullptr) return absl::InvalidArgumentError("the iteration is not known");
   if (std::holds_alternative<record::IterationStarted>(any)) {
-    Dataset* dataset = FindDataset(iteration->spec().dataset);
-    if (dataset == nullptr) return NoDataset();
+    const DatasetId dataset = iteration->spec().dataset;
+    if (datasets_.Find(dataset) == nullptr) {
+      return absl::InvalidArgumentError("the dataset is not known");
+    }
     ErrorPtr why;
-    std::shared_ptr<const Shape> shape = ShapeOf(*dataset, why);
+    std::shared_ptr<const Shape> shape = datasets_.ShapeOf(dataset, why);
     if (shape == nullptr) return absl::InvalidArgumentError(why->message);
-    return iteration->ApplyStarted(std::move(shape));
-  }
-  if (std::holds_alternative<record::IterationCollected>(any)) {
-    by_key_.erase({iteration->spec().name, iteration->spec().repetition});
-    state_.touched.erase(id);
-    iterations_.erase(id);
-    return absl::OkStatus();
+    return iteration->Apply(std::move(shape));
   }
   return iteration->Apply(any);
 }
@@ -242,10 +194,12 @@ absl::Status Dispatcher::Impl::Apply(Time /*at*/, const Record& any) {
         if constexpr (std::is_same_v<R, record::CountersKept>) {
           state_.ids.Note(r.next_id - 1);
           return absl::OkStatus();
-        } else if constexpr (std::is_same_v<R, record::IterationOpened>) {
-          return ApplyOpened(r);
-        } else if constexpr (requires { ApplyDataset(r); }) {
-          return ApplyDataset(r);
+        } else if constexpr (requires { iterations_.Apply(r); }) {
+          return iterations_.Apply(r);
+        } else if constexpr (requires { datasets_.Apply(r); }) {
+          absl::Status applied = datasets_.Apply(r);
+          if (applied.ok()) NoteApplied(r);
+          return applied;
         } else {
           return ApplyToIteration(r.iteration, any);
         }
@@ -268,7 +222,7 @@ void Dispatcher::Impl::Restore(Time at, const Record& any, const absl::Status& u
         }
       },
       any);
-  Iteration* const iteration = FindIteration(id);
+  Iteration* const iteration = iterations_.Find(id);
   const bool over = iteration != nullptr && (iteration->phase() == Phase::kFailed ||
                                              iteration->phase() == Phase::kFinished);
   if (over) return;  // what follows the first one
@@ -290,21 +244,8 @@ void Dispatcher::Impl::Restore(Time at, const Record& any, const absl::Status& u
 std::vector<TimedRecord> Dispatcher::Impl::Snapshot() const {
   std::vector<Record> records;
   records.push_back(record::CountersKept{.next_id = state_.ids.last() + 1});
-  for (const auto& [id, dataset] : datasets_) {
-    // One that is retired comes first, so that its successor is found by the identity.
-    records.push_back(
-        record::DatasetRegistered{.dataset = id,
-                                  .name = dataset.name == dataset.identity ? "" : dataset.name,
-                                  .identity = dataset.identity,
-                                  .definition = dataset.definition,
-                                  .element_spec = dataset.element_spec,
-                                  .needs_manifest = dataset.needs_manifest});
-    if (dataset.resolved) {
-      records.push_back(record::DatasetResolved{.dataset = id, .manifest = dataset.manifest});
-    }
-    if (dataset.retired) records.push_back(record::DatasetRetired{.dataset = id});
-  }
-  for (const auto& [id, iteration] : iterations_) iteration->ledger().Snapshot(records);
+  datasets_.Snapshot(records);
+  for (const auto& [id, iteration] : iterations_.all()) iteration->ledger().Snapshot(records);
   std::vector<TimedRecord> timed;
   timed.reserve(records.size());
   for (Record& record : records) timed.push_back({.record = std::move(record)});
@@ -313,15 +254,15 @@ std::vector<TimedRecord> Dispatcher::Impl::Snapshot() const {
 
 std::vector<ConsumerProcess> Dispatcher::Impl::Processes() const {
   std::vector<ConsumerProcess> processes;
-  for (const auto& [id, iteration] : iterations_) ListProcesses(iteration->ledger(), processes);
+  for (const auto& [id, iteration] : iterations_.all())
+    ListProcesses(iteration->ledger(), processes);
   return processes;
 }
 
 std::optional<ConsumerProcess> Dispatcher::Impl::ProcessOf(IterationId iteration,
                                                            ConsumerId consumer) const {
-  const auto found = iterations_.find(iteration);
-  return found == iterations_.end() ? std::nullopt
-                                    : dispatch::ProcessOf(found->second->ledger(), consumer);
+  const Iteration* const found = iterations_.Find(iteration);
+  return found == nullptr ? std::nullopt : dispatch::ProcessOf(found->ledger(), consumer);
 }
 
 Dispatcher::Dispatcher(Options options) : impl_(std::make_unique<Impl>(options)) {}
@@ -330,7 +271,13 @@ void Dispatcher::Handle(Time now, Event event, Effects& out) {
   impl_->Handle(now, std::move(event), out);
 }
 Time Dispatcher::NextDeadline() const { return impl_->NextDeadline(); }
-View Dispatcher::GetView(Time now) const { return impl_->GetView(now); }
+View Dispatcher::GetView(Time now) const {
+  View view;
+  ViewCursor cursor;
+  while (impl_->ReadView(now, cursor, view)) {
+  }
+  return view;
+}
 bool Dispatcher::ReadView(Time now, ViewCursor& cursor, View& out) const {
   return impl_->ReadView(now, cursor, out);
 }

@@ -10,42 +10,25 @@
 #include <vector>
 
 #include "lockstep/base/check.h"
+#include "lockstep/dispatch/dataset_table.h"
 #include "lockstep/dispatch/dispatcher.h"
-#include "lockstep/dispatch/iteration.h"
+#include "lockstep/dispatch/dispatcher_view.h"
+#include "lockstep/dispatch/file_listing.h"
+#include "lockstep/dispatch/iteration_table.h"
+#include "lockstep/dispatch/request_checks.h"
 
 namespace lockstep::dispatch {
 
-struct Dataset {
-  DatasetId id;
-  std::string name;
-  std::string identity;
-  std::string definition;
-  std::string element_spec;
-  bool needs_manifest = false;
-  bool resolved = false;
-  bool retired = false;
-  std::string manifest;
-  std::shared_ptr<const Shape> shape;  // not recorded
-  std::map<WorkerId, int32_t> resolve_tries;
-  // Who was asked to list its files, and when first; who of them took too long. Who is asked at the
-  // moment: DispatcherState::resolving.
-  std::map<WorkerId, Time> resolve_asked;
-  std::set<WorkerId> resolve_late;
-
-  bool ready() const { return resolved || !needs_manifest; }
-};
-
-inline ErrorPtr InvalidRequest(std::string message) {
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
-                   std::move(message));
-}
-
-inline ErrorPtr LimitReached(std::string message) {
-  return MakeError(absl::StatusCode::kResourceExhausted, reason::kLimitReached, std::move(message));
-}
-
-// Five files: dispatcher.cc (events, records), dispatcher_datasets.cc, dispatcher_iterations.cc,
-// dispatcher_workers.cc and dispatcher_view.cc.
+// Takes each event to the parts that it owns, lets fall due what is due, and then settles the
+// iterations that were touched:
+//
+//   DispatcherState  what iterations share: options, ids, workers, deadlines, parked calls
+//   DatasetTable     the datasets, by id and name; recorded
+//   IterationTable   the iterations, by id and name; each with its own ledger
+//   FileListing      who lists the files of which dataset
+//
+// Four files: dispatcher.cc (facts, records), dispatcher_datasets.cc, dispatcher_iterations.cc and
+// dispatcher_workers.cc (requests).
 class Dispatcher::Impl {
  public:
   explicit Impl(const Options& options) : state_(options) {}
@@ -53,11 +36,14 @@ class Dispatcher::Impl {
   void Handle(Time now, Event event, Effects& out) {
     std::visit([&](auto& what) { On(now, what, out); }, event);
     ReachDeadlines(now, out);
+    // Last, so that a poll is answered with all that this event and what fell due changed.
     Settle(now, out);
+    LOCKSTEP_DCHECK(Holds());
   }
   Time NextDeadline() const { return state_.deadlines.Next(); }
-  View GetView(Time now) const;
-  bool ReadView(Time now, ViewCursor& cursor, View& out) const;
+  bool ReadView(Time now, ViewCursor& cursor, View& out) const {
+    return ReadRows(state_, datasets_, iterations_, now, cursor, out);
+  }
   std::vector<ConsumerProcess> Processes() const;
   std::optional<ConsumerProcess> ProcessOf(IterationId iteration, ConsumerId consumer) const;
   absl::Status Apply(Time at, const Record& record);
@@ -81,36 +67,18 @@ class Dispatcher::Impl {
   void On(Time now, const Restored& fact, Effects& out);
   void On(Time now, const Stop& fact, Effects& out);
 
-  DatasetRow RowOf(const Dataset& dataset, size_t iterations) const;
-  IterationRow RowOf(Time now, const Iteration& iteration) const;
-  WorkerRow RowOf(Time now, const Worker& worker, size_t tasks) const;
-
   void ReachDeadlines(Time now, Effects& out);
   void Settle(Time now, Effects& out);
 
   // Datasets.
-  Dataset* FindDataset(DatasetId id);
-  const Dataset* FindDataset(DatasetId id) const;
-  size_t IterationsOf(DatasetId id) const;
   void SetDatasetIdle(Time now, DatasetId id);
-  // The plan; null and why.
-  std::shared_ptr<const Shape> ShapeOf(Dataset& dataset, ErrorPtr& why);
-  void StartIterations(Time now, Dataset& dataset, Effects& out);
+  void StartIterations(Time now, DatasetId id, Effects& out);
   void FailIterations(Time now, DatasetId id, const ErrorPtr& error, Effects& out);
-  bool NeedsResolving(const Dataset& dataset) const;
-  WorkerId Resolver(const Dataset& dataset) const;
-  void AskToResolve(Time now, Dataset& dataset, WorkerId worker);
+  bool NeedsResolving(DatasetId id) const;
   void ResolveIsLate(Time now, DatasetId id, Effects& out);
-  void ForgetResolver(Dataset& dataset, WorkerId worker);
-  void ForgetResolving(Dataset& dataset);
   void TakeResolved(Time now, WorkerId worker, const ResolveReport& report, Effects& out);
 
   // Iterations.
-  Iteration* FindIteration(IterationId id);
-  ErrorPtr CheckSpec(const IterationSpec& spec, const Dataset*& dataset, Cursor& start) const;
-  ErrorPtr CheckSame(const Iteration& iteration, const IterationSpec& spec,
-                     const Cursor& start) const;
-  static ErrorPtr UnknownIteration(IterationId id);
   void Collect(Time now, IterationId id, Effects& out);
 
   // Workers.
@@ -119,14 +87,15 @@ class Dispatcher::Impl {
   void LoseWorker(Time now, WorkerId id, const std::string& why, Effects& out);
 
   // Records.
-  absl::Status ApplyDataset(const record::DatasetRegistered& r);
-  absl::Status ApplyDataset(const record::DatasetResolved& r);
-  absl::Status ApplyDataset(const record::DatasetRetired& r);
-  absl::Status ApplyDataset(const record::DatasetForgotten& r);
-  absl::Status ApplyOpened(const record::IterationOpened& r);
   absl::Status ApplyToIteration(IterationId id, const Record& any);
-  // It is not found by its name any more.
-  void Unlist(const Dataset& dataset);
+  // What is not recorded follows the datasets.
+  void NoteApplied(const record::DatasetResolved& r) { listing_.Forget(r.dataset); }
+  void NoteApplied(const record::DatasetForgotten& r) {
+    listing_.Forget(r.dataset);
+    for (auto& [id, worker] : state_.workers.all()) worker.times.erase(r.dataset);
+  }
+  template <class R>
+  void NoteApplied(const R& /*r*/) {}
 
   template <class R>
   void Commit(Time now, R record, Effects& out) {
@@ -135,12 +104,12 @@ class Dispatcher::Impl {
     out.records.push_back(kept);
   }
 
+  bool Holds() const;  // the invariants
+
   DispatcherState state_;
-  std::map<DatasetId, Dataset> datasets_;
-  std::map<std::string, DatasetId> by_name_;
-  std::map<std::string, DatasetId> by_identity_;  // of those without a name of their own
-  std::map<IterationId, std::unique_ptr<Iteration>> iterations_;
-  std::map<std::pair<std::string, int64_t>, IterationId> by_key_;
+  DatasetTable datasets_{state_.options, state_.ids};
+  IterationTable iterations_{state_};
+  FileListing listing_{state_};
   bool stopped_ = false;
   // Of records that did not fit, until `Restored`.
   std::vector<std::string> misfits_;

@@ -1,7 +1,9 @@
-// What a dispatcher looks like, for people.
-#include <algorithm>
+#include "lockstep/dispatch/dispatcher_view.h"
 
-#include "lockstep/dispatch/dispatcher_impl.h"
+#include <algorithm>
+#include <optional>
+#include <utility>
+
 #include "lockstep/dispatch/workers_wanted.h"
 
 namespace lockstep::dispatch {
@@ -19,9 +21,7 @@ auto Next(const Map& map, const std::optional<Id>& last) {
   return last ? map.upper_bound(*last) : map.begin();
 }
 
-}  // namespace
-
-DatasetRow Dispatcher::Impl::RowOf(const Dataset& dataset, size_t iterations) const {
+DatasetRow RowOf(const Dataset& dataset, size_t iterations) {
   return {.dataset = dataset.id,
           .name = dataset.name,
           .identity = dataset.identity,
@@ -32,11 +32,11 @@ DatasetRow Dispatcher::Impl::RowOf(const Dataset& dataset, size_t iterations) co
           .iterations = iterations};
 }
 
-IterationRow Dispatcher::Impl::RowOf(Time now, const Iteration& iteration) const {
+IterationRow RowOf(const DispatcherState& state, Time now, const Iteration& iteration) {
   IterationRow row = iteration.Row(now);
   if (row.phase != Phase::kReading) return row;
   WorkersWanted wanted;
-  for (const auto& [id, worker] : state_.workers.all()) {
+  for (const auto& [id, worker] : state.workers.all()) {
     const auto time = worker.times.find(row.spec.dataset);
     if (time != worker.times.end()) wanted.ReportWorker(id, time->second);
   }
@@ -46,13 +46,13 @@ IterationRow Dispatcher::Impl::RowOf(Time now, const Iteration& iteration) const
       wanted.ReportConsumer(consumer.consumer, consumer.element_time);
   }
   if (const std::optional<int64_t> estimate = wanted.Estimate()) {
-    const auto current = static_cast<int64_t>(state_.workers.size());
+    const auto current = static_cast<int64_t>(state.workers.size());
     row.workers_wanted = BoundWorkersWanted(*estimate, current);
   }
   return row;
 }
 
-WorkerRow Dispatcher::Impl::RowOf(Time now, const Worker& worker, size_t tasks) const {
+WorkerRow RowOf(Time now, const Worker& worker, size_t tasks) {
   absl::Duration time;
   for (const auto& [dataset, element_time] : worker.times) time = std::max(time, element_time);
   return {.worker = worker.id,
@@ -66,42 +66,45 @@ WorkerRow Dispatcher::Impl::RowOf(Time now, const Worker& worker, size_t tasks) 
           .element_time = time};
 }
 
-bool Dispatcher::Impl::ReadView(Time now, ViewCursor& cursor, View& out) const {
+}  // namespace
+
+bool ReadRows(const DispatcherState& state, const DatasetTable& datasets,
+              const IterationTable& iterations, Time now, ViewCursor& cursor, View& out) {
   using Part = ViewCursor::Part;
   size_t rows = 0;
   switch (cursor.part) {
     case Part::kBegin:
-      for (const auto& [id, iteration] : iterations_) {
+      for (const auto& [id, iteration] : iterations.all()) {
         ++cursor.iterations_of[iteration->spec().dataset];
       }
       cursor.part = Part::kDatasets;
       return true;
     case Part::kDatasets:
-      for (auto next = Next(datasets_, cursor.dataset); next != datasets_.end(); ++next) {
+      for (auto next = Next(datasets.all(), cursor.dataset); next != datasets.all().end(); ++next) {
         if (rows++ == kRowsPerStep) return true;
-        const auto iterations = cursor.iterations_of.find(next->first);
+        const auto count = cursor.iterations_of.find(next->first);
         out.datasets.push_back(
-            RowOf(next->second, iterations == cursor.iterations_of.end() ? 0 : iterations->second));
+            RowOf(next->second, count == cursor.iterations_of.end() ? 0 : count->second));
         cursor.dataset = next->first;
       }
       cursor.part = Part::kIterations;
       return true;
     case Part::kIterations:
-      for (auto next = Next(iterations_, cursor.iteration); next != iterations_.end(); ++next) {
+      for (auto next = Next(iterations.all(), cursor.iteration); next != iterations.all().end();
+           ++next) {
         if (rows >= kRowsPerStep) return true;
-        IterationRow row = RowOf(now, *next->second);
+        IterationRow row = RowOf(state, now, *next->second);
         for (const TaskRow& task : row.tasks) ++cursor.tasks_of[task.worker];
         cursor.workers_wanted = std::max(cursor.workers_wanted, row.workers_wanted);
-        rows +=
-            1 + row.consumers.size() + row.tasks.size() + state_.workers.size() / kWorkersPerRow;
+        rows += 1 + row.consumers.size() + row.tasks.size() + state.workers.size() / kWorkersPerRow;
         out.iterations.push_back(std::move(row));
         cursor.iteration = next->first;
       }
       cursor.part = Part::kWorkers;
       return true;
     case Part::kWorkers:
-      for (auto next = Next(state_.workers.all(), cursor.worker);
-           next != state_.workers.all().end(); ++next) {
+      for (auto next = Next(state.workers.all(), cursor.worker); next != state.workers.all().end();
+           ++next) {
         if (rows++ == kRowsPerStep) return true;
         const auto tasks = cursor.tasks_of.find(next->first);
         out.workers.push_back(
@@ -110,20 +113,12 @@ bool Dispatcher::Impl::ReadView(Time now, ViewCursor& cursor, View& out) const {
       }
       cursor.part = Part::kEnd;
       out.workers_wanted = cursor.workers_wanted;
-      out.parked = state_.parked.size();
+      out.parked = state.parked.size();
       return false;
     case Part::kEnd:
       break;
   }
   return false;
-}
-
-View Dispatcher::Impl::GetView(Time now) const {
-  View view;
-  ViewCursor cursor;
-  while (ReadView(now, cursor, view)) {
-  }
-  return view;
 }
 
 }  // namespace lockstep::dispatch

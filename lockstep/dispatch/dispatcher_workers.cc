@@ -4,9 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "lockstep/dispatch/dispatcher_impl.h"
 
 namespace lockstep::dispatch {
@@ -54,7 +52,7 @@ void Dispatcher::Impl::On(Time now, const WorkerPoll& request, Effects& out) {
   state_.deadlines.Set({.kind = DueKind::kWorkerLost, .worker = worker->id},
                        now + state_.options.worker_timeout);
   for (const ProcessingTime& time : request.times) {
-    if (time.element_time > absl::ZeroDuration() && FindDataset(time.dataset) != nullptr) {
+    if (time.element_time > absl::ZeroDuration() && datasets_.Find(time.dataset) != nullptr) {
       worker->times[time.dataset] = time.element_time;
     }
   }
@@ -67,7 +65,7 @@ void Dispatcher::Impl::On(Time now, const WorkerPoll& request, Effects& out) {
   const bool seen = request.service == state_.options.service && request.after == worker->version;
   worker->dirty = worker->dirty || !seen || wait <= absl::ZeroDuration();
   if (came) {
-    for (auto& [id, iteration] : iterations_) {
+    for (const auto& [id, iteration] : iterations_.all()) {
       iteration->WorkerCame(*worker, out);
       state_.touched.insert(id);
     }
@@ -89,10 +87,11 @@ void Dispatcher::Impl::AnswerWorker(Time now, Worker& worker, Effects& out) {
   WorkerOrders orders{.service = state_.options.service,
                       .version = worker.version,
                       .poll_within = state_.options.worker_timeout / 2};
-  for (const auto& [id, iteration] : iterations_) iteration->ListTasks(worker.id, orders.tasks);
-  for (auto& [id, dataset] : datasets_) {
-    if (!NeedsResolving(dataset) || Resolver(dataset) != worker.id) continue;
-    AskToResolve(now, dataset, worker.id);
+  for (const auto& [id, iteration] : iterations_.all())
+    iteration->ListTasks(worker.id, orders.tasks);
+  for (const auto& [id, dataset] : datasets_.all()) {
+    if (!NeedsResolving(id) || listing_.Choose(id) != worker.id) continue;
+    listing_.Ask(now, id, worker.id);
     orders.resolve.push_back(id);
   }
   out.Succeed(call, std::move(orders));
@@ -111,11 +110,8 @@ void Dispatcher::Impl::LoseWorker(Time /*now*/, WorkerId id, const std::string& 
   state_.deadlines.Clear({.kind = DueKind::kWorkerPark, .worker = id});
   state_.deadlines.Clear({.kind = DueKind::kWorkerLost, .worker = id});
   state_.workers.Remove(id);
-  for (auto& [dataset_id, dataset] : datasets_) {
-    dataset.resolve_tries.erase(id);
-    ForgetResolver(dataset, id);
-  }
-  for (auto& [iteration_id, iteration] : iterations_) {
+  listing_.ForgetWorker(id);
+  for (const auto& [iteration_id, iteration] : iterations_.all()) {
     iteration->WorkerGone(id);
     state_.touched.insert(iteration_id);
   }

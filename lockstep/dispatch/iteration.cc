@@ -291,10 +291,6 @@ void Iteration::Abandon(const ErrorPtr& why, Effects& out) {
   state_.deadlines.Clear(sessions_.DueOf(DueKind::kIterationIdle));
 }
 
-absl::Status Iteration::ApplyStarted(std::shared_ptr<const Shape> shape) {
-  return ledger_.Start(std::move(shape));
-}
-
 void Iteration::Restored(Time now) {
   for (const auto& [id, consumer] : ledger_.consumers()) {
     ConsumerSession& session = sessions_.Add(id);

@@ -1,7 +1,10 @@
 // One iteration: who reads it, and which of its segments are whose. Pure.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -64,9 +67,18 @@ class Iteration {
   // Which tasks the worker has here.
   void ListTasks(WorkerId worker, std::vector<WorkerTask>& out) const;
   IterationRow Row(Time now) const;
+  // For the dispatcher's invariants: calls that are parked, and grants that a worker is chosen for.
+  struct Counts {
+    size_t parked = 0;
+    int64_t chosen = 0;
+  };
+  Counts Count() const {
+    return {.parked = sessions_.CountParked(), .chosen = choice_.CountChosen()};
+  }
 
   // --- Records of a former life ---
-  absl::Status ApplyStarted(std::shared_ptr<const Shape> shape);
+  // IterationStarted: with what the dataset is.
+  absl::Status Apply(std::shared_ptr<const Shape> shape) { return ledger_.Start(std::move(shape)); }
   absl::Status Apply(const Record& record) { return ledger_.Apply(record); }
 
  private:

@@ -44,6 +44,7 @@ class WorkerChoice {
   void Choose(LaneId lane, int64_t seq, WorkerId worker);
   void Release(LaneId lane, int64_t seq) { Choose(lane, seq, WorkerId()); }
   void ReleaseLane(LaneId lane);
+  int64_t CountChosen() const { return static_cast<int64_t>(chosen_.size()); }
 
   // --- Failures ---
   // How often the segment has failed, with this time.
