@@ -17,6 +17,7 @@
 #include "grpcpp/impl/rpc_service_method.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::net {
 namespace {
@@ -246,7 +247,7 @@ bool StockInbox::Admit(size_t bytes) {
 void StockInbox::Put(Item item) {
   bool posted;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     posted = std::exchange(posted_, true);
     items_.push_back(std::move(item));
   }
@@ -257,7 +258,7 @@ std::optional<StockInbox::Item> StockInbox::Next() {
   if (taken_.empty()) {
     std::vector<Item> items;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       items.swap(items_);
       posted_ = !items.empty();
     }

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "lockstep/base/ids.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/runtime/loop.h"
@@ -77,10 +77,10 @@ class StockInbox : public std::enable_shared_from_this<StockInbox> {
   runtime::MemoryShare* const share_;
   std::atomic<uint64_t> last_call_{0};
   std::atomic<size_t> open_calls_{0};
-  std::mutex mutex_;
-  std::vector<Item> items_;  // under mutex_, as is the next
-  bool posted_ = false;      // a call of `drain` is on its way, or runs
-  std::deque<Item> taken_;   // the loop's; older than those
+  Mutex mutex_;
+  std::vector<Item> items_ ABSL_GUARDED_BY(mutex_);
+  bool posted_ ABSL_GUARDED_BY(mutex_) = false;  // a call of `drain` is on its way, or runs
+  std::deque<Item> taken_;                       // the loop's; older than those
 };
 
 // One call. gRPC owns its life: it deletes itself once gRPC is done with it, which is after one of

@@ -1,12 +1,10 @@
 // A door with a small stand-in for the coordinator behind it. Tests only.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,6 +13,7 @@
 #include "grpcpp/channel.h"
 #include "grpcpp/support/channel_arguments.h"
 #include "gtest/gtest.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/net/stock_door.h"
 #include "proto/compat/xla/coordination_service.grpc.pb.h"
 
@@ -30,23 +29,26 @@ template <class T>
 class Mailbox {
  public:
   void Put(T item) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     items_.push_back(std::move(item));
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   // Nothing when nothing came for long.
   std::optional<T> Take() {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, kTestPatience, [&] { return !items_.empty(); })) return {};
+    const MutexLock lock(mutex_);
+    const WaitLimit until = WaitLimitAfter(absl::FromChrono(kTestPatience));
+    while (items_.empty()) {
+      if (!changed_.WaitUntil(mutex_, until)) return {};
+    }
     std::optional<T> item = std::move(items_.front());
     items_.pop_front();
     return item;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<T> items_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<T> items_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Key-values that wait, and whatever a test sets for the other events. Loop-confined but for

@@ -13,13 +13,13 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/runtime/unique_fd.h"
 #include "lockstep/tcpstore/store.h"
 
@@ -120,7 +120,7 @@ class TorchStoreDoorTest : public testing::Test {
                    },
                .complain =
                    [this](std::string text) {
-                     const std::lock_guard lock(mutex_);
+                     const MutexLock lock(mutex_);
                      complaints_.push_back(std::move(text));
                    }}) {
     EXPECT_TRUE(door_.Listen({.host = "127.0.0.1", .port = 0}).ok());
@@ -161,15 +161,15 @@ class TorchStoreDoorTest : public testing::Test {
   }
 
   std::vector<std::string> complaints() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return complaints_;
   }
 
   const tcpstore::StoreOptions store_options_;
   runtime::Loop loop_;
   tcpstore::Store store_;
-  std::mutex mutex_;
-  std::vector<std::string> complaints_;
+  Mutex mutex_;
+  std::vector<std::string> complaints_ ABSL_GUARDED_BY(mutex_);
   size_t commands_ = 0;  // the loop's
   TorchStoreDoor door_;
   std::thread runner_;
