@@ -22,8 +22,62 @@ namespace lockstep::link {
 
 using wire::native::ProcessReport;
 
-// Callers fill the queue, which the mutex guards, and the thread empties it; all the rest is the
-// thread's.
+namespace {
+
+// Reports between those who report and the thread that sends. Thread-safe, by its mutex. Bounds:
+// `reports_max`, beyond which the oldest is dropped.
+class ReportQueue {
+ public:
+  explicit ReportQueue(size_t reports_max) : reports_max_(reports_max) {}
+
+  void Push(ProcessReport report) {
+    const MutexLock lock(mutex_);
+    if (waiting_.size() >= reports_max_) {
+      waiting_.pop_front();
+      ++dropped_;
+    }
+    waiting_.push_back(std::move(report));
+  }
+  // The oldest, which is under way until `Sent`; nothing: there is none.
+  std::optional<ProcessReport> Take() {
+    const MutexLock lock(mutex_);
+    if (waiting_.empty()) return std::nullopt;
+    std::optional<ProcessReport> report = std::move(waiting_.front());
+    waiting_.pop_front();
+    under_way_ = true;
+    return report;
+  }
+  void Sent() {
+    const MutexLock lock(mutex_);
+    under_way_ = false;
+    idle_.NotifyAll();
+  }
+  // How many were dropped since this was last asked.
+  size_t TakeDropped() {
+    const MutexLock lock(mutex_);
+    return std::exchange(dropped_, 0);
+  }
+  // Whether none waits or is under way any more, within so long.
+  bool AwaitIdle(absl::Duration timeout) {
+    const MutexLock lock(mutex_);
+    const WaitLimit until = WaitLimitAfter(timeout);
+    while ((!waiting_.empty() || under_way_) && idle_.WaitUntil(mutex_, until)) {
+    }
+    return waiting_.empty() && !under_way_;
+  }
+
+ private:
+  const size_t reports_max_;
+  Mutex mutex_;
+  CondVar idle_;
+  std::deque<ProcessReport> waiting_ ABSL_GUARDED_BY(mutex_);
+  bool under_way_ ABSL_GUARDED_BY(mutex_) = false;
+  size_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace
+
+// Callers fill the queue and the thread empties it; all the rest is the thread's.
 class Reporter::Impl {
  public:
   Impl(std::string address, Options options)
@@ -32,7 +86,8 @@ class Reporter::Impl {
         io_(1),
         keep_running_(io_.get_executor()),
         timer_(io_),
-        backoff_(options_.backoff_first) {
+        backoff_(options_.backoff_first),
+        queue_(options_.reports_max) {
     // Signals are for the threads of the program around us; a thread inherits its maker's mask.
     sigset_t all;
     sigset_t before;
@@ -49,25 +104,11 @@ class Reporter::Impl {
   }
 
   void Report(ProcessReport report) {
-    {
-      const MutexLock lock(mutex_);
-      if (queue_.size() >= options_.reports_max) {
-        queue_.pop_front();
-        ++dropped_;
-      }
-      queue_.push_back(std::move(report));
-    }
+    queue_.Push(std::move(report));
     asio::post(io_, [this] { Pump(); });
   }
 
-  bool Flush(absl::Duration timeout) {
-    const MutexLock lock(mutex_);
-    const WaitLimit until = WaitLimitAfter(timeout);
-    while (!queue_.empty() || busy_) {
-      if (!idle_.WaitUntil(mutex_, until)) return queue_.empty() && !busy_;
-    }
-    return true;
-  }
+  bool Flush(absl::Duration timeout) { return queue_.AwaitIdle(timeout); }
 
  private:
   // Moves things on: connects if there is no link and something to send, or somebody to hear of it;
@@ -81,20 +122,11 @@ class Reporter::Impl {
 
   // Whether there is something to send; it is in `sending_` then.
   bool TakeNext() {
-    size_t dropped = 0;
-    {
-      const MutexLock lock(mutex_);
-      dropped = std::exchange(dropped_, 0);
-      if (!sending_.has_value() && !queue_.empty()) {
-        sending_ = std::move(queue_.front());
-        queue_.pop_front();
-        busy_ = true;
-      }
-    }
-    if (dropped > 0) {
+    if (const size_t dropped = queue_.TakeDropped(); dropped > 0) {
       Notice(absl::StrCat("dropped the ", dropped, " oldest reports: more than ",
                           options_.reports_max, " waited (reports_max)"));
     }
+    if (!sending_.has_value()) sending_ = queue_.Take();
     return sending_.has_value();
   }
 
@@ -137,11 +169,7 @@ class Reporter::Impl {
     in_flight_ = false;
     timer_.cancel();
     sending_.reset();
-    {
-      const MutexLock lock(mutex_);
-      busy_ = false;
-      idle_.NotifyAll();
-    }
+    queue_.Sent();
     Pump();
   }
 
@@ -184,13 +212,8 @@ class Reporter::Impl {
   bool troubled_ = false;  // said so already
   bool lost_ = false;      // said so, and not that it is found
 
+  ReportQueue queue_;
   std::optional<ProcessReport> sending_;  // taken from the queue, not answered yet
-
-  Mutex mutex_;
-  CondVar idle_;
-  std::deque<ProcessReport> queue_ ABSL_GUARDED_BY(mutex_);
-  bool busy_ ABSL_GUARDED_BY(mutex_) = false;  // with a report that was taken from the queue
-  size_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
 
   std::thread thread_;
 };
