@@ -115,7 +115,7 @@ void AppendConsumers(std::string& text, const IterationStatus& iteration) {
   for (size_t i = 0; i < std::min(iteration.consumers.size(), kRowsMax); ++i) {
     const ConsumerStatus& consumer = iteration.consumers[i];
     std::string waits = CleanText(consumer.waits_for);
-    if (consumer.away) waits = "lost: its place waits for its successor";
+    if (consumer.away) waits = "lost: waiting for a successor to take its place";
     if (consumer.finished) waits = "finished";
     grid.Add({CleanText(consumer.name), consumer.index ? absl::StrCat(*consumer.index) : "-",
               ProcessOf(consumer.host, consumer.pid), HeardAgoText(consumer.silent_us),
@@ -141,7 +141,7 @@ void AppendTasks(std::string& text, const IterationStatus& iteration,
   for (size_t i = 0; i < std::min(iteration.tasks.size(), kRowsMax); ++i) {
     const TaskStatus& task = iteration.tasks[i];
     const auto name = names.find(task.worker);
-    grid.Add({absl::StrCat(task.task), name == names.end() ? "nobody" : name->second,
+    grid.Add({absl::StrCat(task.task), name == names.end() ? "none" : name->second,
               task.starting_round ? absl::StrCat(*task.starting_round) : "-",
               task.share ? absl::StrCat(*task.share) : "-",
               task.finished      ? "finished"

@@ -83,7 +83,8 @@ TEST(DataTable, ShowsWhoHoldsElementsAndWhoseOwnPlaceWaits) {
   status.iterations[0].consumers[1].away = true;
   const std::string text = DataTable(status, "train");
   EXPECT_NE(text.find("120 unacknowledged"), std::string::npos) << text;
-  EXPECT_NE(text.find("lost: its place waits for its successor"), std::string::npos) << text;
+  EXPECT_NE(text.find("lost: waiting for a successor to take its place"), std::string::npos)
+      << text;
 }
 
 TEST(DataTable, IsShortWhenNothingHappens) { EXPECT_EQ(DataTable({}, ""), "no workers\n"); }

@@ -74,16 +74,18 @@ std::string PhaseText(const JobStatus& job) {
   const std::string since = DurationText(state.since_ago_us);
   switch (state.phase) {
     case PreemptionPhase::kPending:
-      return absl::StrFormat("pending for %s: %s; members are asked for a step when it is near",
-                             since, LeftText(state));
-    case PreemptionPhase::kFencing:
-      return absl::StrFormat("asked for a step for %s: %d of %d answered; %s", since, Answered(job),
-                             job.preemption->members.size(), LeftText(state));
-    case PreemptionPhase::kAgreed:
       return absl::StrFormat(
-          "agreed %s ago to save at step %d: %d of %d have; %s", since, state.sync_step.value_or(0),
-          MembersThatSync(job, SyncState::kSaved).size(), job.preemption->members.size(),
-          state.withdrawn ? "withdrawn: nobody dies" : LeftText(state));
+          "pending for %s: %s; members agree on a step to save at when it is near", since,
+          LeftText(state));
+    case PreemptionPhase::kFencing:
+      return absl::StrFormat("agreeing on a step for %s: %d of %d have answered; %s", since,
+                             Answered(job), job.preemption->members.size(), LeftText(state));
+    case PreemptionPhase::kAgreed:
+      return absl::StrFormat("agreed %s ago to save at step %d: %d of %d have saved; %s", since,
+                             state.sync_step.value_or(0),
+                             MembersThatSync(job, SyncState::kSaved).size(),
+                             job.preemption->members.size(),
+                             state.withdrawn ? "withdrawn: no member will die" : LeftText(state));
     case PreemptionPhase::kEnded:
       return absl::StrFormat("ended %s ago, %s: %s", since, std::string(NameOf(state.outcome)),
                              CleanText(state.text));

@@ -55,7 +55,7 @@ TEST(PreemptionText, SaysWhenADeathIsUnknownPassedOrWithdrawn) {
   state.death_in_us.reset();
   EXPECT_EQ(LeftText(state), "nobody says when");
   state.withdrawn = true;
-  EXPECT_THAT(PreemptionText(job), HasSubstr("withdrawn: nobody dies"));
+  EXPECT_THAT(PreemptionText(job), HasSubstr("withdrawn: no member will die"));
   EXPECT_EQ(SyncText(job, 1), "fenced at step 119");
   state.notices[0].subjects.clear();
   EXPECT_EQ(SubjectsText(job, state), "everybody");

@@ -92,7 +92,7 @@ void AppendPeerNotes(std::string& text, const RendezvousReport& report) {
 
 std::string RendezvousTable(const RendezvousAnswers& answers) {
   std::string text =
-      absl::StrFormat("job %s: %d members take part in the rendezvous\n", CleanText(answers.job),
+      absl::StrFormat("job %s: %d members exchange tensors\n", CleanText(answers.job),
                       answers.reports.size() + answers.silent.size());
   if (!answers.silent.empty()) {
     const std::vector<std::string> named(
@@ -103,10 +103,9 @@ std::string RendezvousTable(const RendezvousAnswers& answers) {
   }
   AppendKeys(text, "waiting for values", OldestFirst(answers, &RendezvousReport::waiting),
              {"MEMBER", "FROM", "RECEIVES"}, false);
-  AppendKeys(text, "values that nobody has received",
-             OldestFirst(answers, &RendezvousReport::unclaimed), {"MEMBER", "FROM", "VALUES"},
-             true);
-  AppendKeys(text, "values that wait for their receivers",
+  AppendKeys(text, "unreceived values", OldestFirst(answers, &RendezvousReport::unclaimed),
+             {"MEMBER", "FROM", "VALUES"}, true);
+  AppendKeys(text, "values waiting for their receivers",
              OldestFirst(answers, &RendezvousReport::held), {"MEMBER", "TO", "VALUES"}, true);
   Grid grid("");
   grid.Add({"MEMBER", "STEPS", "WAITS", "HELD", "BYTES", "ARENA", "PEERS"});

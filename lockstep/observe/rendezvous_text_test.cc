@@ -57,7 +57,7 @@ TEST(RendezvousTable, SaysWhoWaitsForWhom) {
 
 TEST(RendezvousTable, IsShortWhenNothingHappens) {
   EXPECT_EQ(RendezvousTable({.job = "digits"}),
-            "job digits: 0 members take part in the rendezvous\n"
+            "job digits: 0 members exchange tensors\n"
             "MEMBER  STEPS  WAITS  HELD  BYTES  ARENA  PEERS\n");
 }
 

@@ -111,8 +111,7 @@ std::string KeyWaitsText(const JobStatus& job) {
   const size_t shown = std::min(job.key_waits.size(), kRowsMax);
   const size_t awaited = std::max(job.key_waits.size(), static_cast<size_t>(job.keys_awaited));
   if (awaited > shown) {
-    text +=
-        absl::StrFormat("  +%d more keys that are not set, %d in all\n", awaited - shown, awaited);
+    text += absl::StrFormat("  +%d more awaited keys, %d in all\n", awaited - shown, awaited);
   }
   return text;
 }
@@ -153,7 +152,7 @@ std::string JobText(const JobStatus& job) {
       std::string(NameOf(StandingOf(job))),
       job.started_ago_us ? ", began " + DurationText(*job.started_ago_us) + " ago" : "",
       CountText(job.size, "member"), StandingText(job),
-      OnlyProcesses(job) ? ", as programs that know nothing of Lockstep do not" : "",
+      OnlyProcesses(job) ? " (programs that do not use Lockstep never join)" : "",
       CleanText(job.grpc));
   text += MembersText(job);
   text += PreemptionText(job);
@@ -199,7 +198,7 @@ std::string StatusTable(const StatusReply& status) {
   if (status.jobs.empty()) text += "\nno jobs\n";
   for (const wire::native::SetAsideJob& job : status.set_aside) {
     absl::StrAppend(&text, "\n", SetAsideName(job),
-                    " is set aside, and served to nobody: ", CleanText(job.why, kErrorTextBytesMax),
+                    " is set aside and not served: ", CleanText(job.why, kErrorTextBytesMax),
                     " (lockstep job delete ", CleanText(job.job), " ends it)\n");
   }
   for (const JobStatus& job : status.jobs) text += "\n" + JobText(job);

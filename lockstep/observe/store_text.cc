@@ -78,13 +78,13 @@ std::string SentenceOf(const JobStatus& job, const StoreWait& wait) {
   const std::string key = CleanText(wait.key, kKeyBytesMax);
   if (wait.barrier_size > 0) {
     return absl::StrFormat(
-        "Barrier of torch's store at key '%s': %d of %d are there, the first for %s: %s.", key,
+        "Barrier of torch's store at key '%s': %d of %d have arrived, the first %s ago: %s.", key,
         wait.arrived, wait.barrier_size, DurationText(wait.since_ago_us), WaitersText(wait));
   }
   const std::string owner = OwnerText(job, wait);
   return absl::StrFormat(
       "Key '%s' of torch's store is not set%s. %d %s for it, the first for %s: %s.", key,
-      owner.empty() ? "" : "; it is probably for " + owner + " to set", wait.waiters,
+      owner.empty() ? "" : "; probably " + owner + " should set it", wait.waiters,
       wait.waiters == 1 ? "waits" : "wait", DurationText(wait.since_ago_us), WaitersText(wait));
 }
 
@@ -113,8 +113,8 @@ std::string StoreText(const JobStatus& job) {
   }
   const auto shown = static_cast<int64_t>(std::min(store.awaited.size(), kRowsMax));
   if (store.keys_awaited > shown) {
-    text += absl::StrFormat("    +%d more keys that are awaited, %d in all\n",
-                            store.keys_awaited - shown, store.keys_awaited);
+    text += absl::StrFormat("    +%d more awaited keys, %d in all\n", store.keys_awaited - shown,
+                            store.keys_awaited);
   }
   return text;
 }
@@ -130,16 +130,17 @@ void TellStore(const JobStatus& job, Diagnosis& out) {
     out.findings.push_back(SentenceOf(job, store.awaited[i]));
   }
   if (store.keys_awaited > static_cast<int64_t>(kWaitsTold)) {
-    out.findings.push_back(absl::StrFormat("+%d more keys of torch's store that are awaited.",
+    out.findings.push_back(absl::StrFormat("+%d more awaited keys of torch's store.",
                                            store.keys_awaited - static_cast<int64_t>(kWaitsTold)));
   }
   const std::vector<int32_t> owners = OwnersOf(store);
   if (owners.empty()) {
-    out.advice.push_back("Find out which rank was to set the key, and whether it got that far.");
+    out.advice.push_back(
+        "Find the rank that should set the key, and check whether it got that far.");
   } else {
     out.advice.push_back(absl::StrFormat(
-        "Look at what rank %s does: was it started, does it import or load for long, has it "
-        "ended? Its output and its stack tell (lockstep stacks %s).",
+        "Check whether rank %s was started, spends a long time importing or loading, or has ended: "
+        "see its output and its stack (lockstep stacks %s).",
         RangesText(owners, kRangesMax), CleanText(job.job)));
   }
 }
@@ -155,11 +156,11 @@ Diagnosis DiagnoseTorch(const JobStatus& job) {
   out = {};
   if (store.awaited.empty()) {
     out.summary = absl::StrFormat(
-        "running, no hang seen: %s to torch's store, and nobody waits there (attempt %d, %s)",
+        "running, no hang seen: %s to torch's store, and no waits there (attempt %d, %s)",
         CountText(store.connections, "connection"), store.attempt, CountText(store.keys, "key"));
     if (store.connections == 0) {
       out.summary =
-          absl::StrFormat("nobody is connected to torch's store, which holds %s of attempt %d",
+          absl::StrFormat("no client is connected to torch's store, which holds %s of attempt %d",
                           CountText(store.keys, "key"), store.attempt);
     }
     return out;

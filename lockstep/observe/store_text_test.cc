@@ -59,7 +59,7 @@ TEST(StoreText, SaysHowManyAreAtABarrierAndCountsTheRest) {
   job.torch_store->keys_awaited = 5;
   EXPECT_THAT(StoreText(job),
               HasSubstr("barrier at key '/done': 40 of 64 arrived, the first for 1.0s: rank 2, +39 "
-                        "more\n    +4 more keys that are awaited, 5 in all\n"));
+                        "more\n    +4 more awaited keys, 5 in all\n"));
 }
 
 TEST(StoreText, IsNothingWhileNobodyUsesIt) {
@@ -74,10 +74,10 @@ TEST(StoreText, AJobOfTorchIsDiagnosedByItsStore) {
   EXPECT_EQ(diagnosis.verdict, Verdict::kWaiting);
   EXPECT_EQ(diagnosis.summary, "3 wait at torch's store for rank 3");
   EXPECT_THAT(diagnosis.findings,
-              ElementsAre("Key '/default_pg/0//cpu//0/3' of torch's store is not set; it is "
-                          "probably for rank 3, task/3 (host7:4703) to set. 3 wait for it, the "
+              ElementsAre("Key '/default_pg/0//cpu//0/3' of torch's store is not set; "
+                          "probably rank 3, task/3 (host7:4703) should set it. 3 wait for it, the "
                           "first for 12s: ranks 0-1, 127.0.0.1:40002."));
-  EXPECT_THAT(diagnosis.advice, ElementsAre(HasSubstr("Look at what rank 3 does")));
+  EXPECT_THAT(diagnosis.advice, ElementsAre(HasSubstr("Check whether rank 3 was started")));
 }
 
 TEST(StoreText, AJobThatHasMoreThanTorchIsToldOfItsStoreAsWell) {

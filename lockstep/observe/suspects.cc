@@ -144,7 +144,7 @@ std::vector<Suspect> AwaitedAtStore(const JobStatus& job) {
     std::string evidence = absl::StrFormat(
         "%d %s %s '%s' of torch's store, which it %s", wait->waiters,
         wait->waiters == 1 ? "waits" : "wait", wait->barrier_size > 0 ? "at barrier" : "for key",
-        key, wait->barrier_size > 0 ? "has not come to" : "has not set");
+        key, wait->barrier_size > 0 ? "has not reached" : "has not set");
     if (member->process == ProcessState::kEnded) {
       absl::StrAppend(&evidence, ", and ", WhyOr(*member, "its process has ended"));
     }
@@ -203,7 +203,7 @@ std::vector<Suspect> NeverCame(const JobStatus& job) {
   std::vector<Suspect> suspects;
   for (const MemberStatus& member : job.members) {
     if (members && member.condition == MemberCondition::kMissing) {
-      suspects.push_back(Of(member, since, WhyOr(member, "it has never come")));
+      suspects.push_back(Of(member, since, WhyOr(member, "it has never registered")));
     } else if (!members && member.process == ProcessState::kUnspecified) {
       suspects.push_back(Of(member, since, "no launcher has started it"));
     }
@@ -238,7 +238,7 @@ std::vector<Suspect> Awaited(const JobStatus& job, const Look& look) {
     const MemberStatus* member = MemberAt(job, index);
     if (member == nullptr) continue;
     suspects.push_back(Of(*member, look.ago_us,
-                          absl::StrFormat("others waited for it when this happened %s ago: %s",
+                          absl::StrFormat("others waited for it %s ago, when this happened: %s",
                                           DurationText(look.ago_us), CleanText(look.because))));
     for (const Whereabouts& process : look.processes) {
       if (process.member != index || process.doing == Whereabouts::Doing::kEnded) continue;
@@ -330,7 +330,7 @@ std::vector<Suspect> EndedBefore(const JobStatus& job, const Trouble& failed) {
     if (member.process != ProcessState::kEnded || !before) continue;
     suspects.push_back(Of(member, member.process_since_ago_us,
                           absl::StrCat(WhyOr(member, "its process ended"),
-                                       ", and then the others failed, who may have needed it")));
+                                       ", and then the others failed, which may have needed it")));
   }
   const bool tells = failures >= 2 && AreFew(suspects.size(), job.members.size());
   return tells ? suspects : std::vector<Suspect>();

@@ -85,7 +85,7 @@ TEST(Suspects, TheOneThatEndedWellBeforeTheOthersFailed) {
   ASSERT_EQ(suspects.size(), 1U);
   EXPECT_EQ(suspects[0].member, 1);
   EXPECT_EQ(suspects[0].evidence,
-            "its process exited with code 0 10s ago, and then the others failed, who may have "
+            "its process exited with code 0 10s ago, and then the others failed, which may have "
             "needed it");
   // At the end of a run one fails after the others have ended: by itself.
   for (const int32_t i : {2, 3}) job.members[i].process = ProcessState::kEnded;
@@ -213,7 +213,7 @@ TEST(Suspects, WhoIsNotWhereTheOthersWaitInTheirCode) {
             "in all_reduce, train.py:88");
   const Diagnosis why = Diagnose(StockJob(), {Hang(2)});
   EXPECT_EQ(why.verdict, Verdict::kWaiting);
-  EXPECT_EQ(why.summary, "the others seem to wait for task/2");
+  EXPECT_EQ(why.summary, "the others probably wait for task/2");
 }
 
 TEST(Suspects, OfTwoLooksOnlyWhatBothSay) {
@@ -249,8 +249,8 @@ TEST(Suspects, WhomOthersWaitedForWhenTheyGaveUp) {
   const auto suspects = FindSuspects(job, {then});
   ASSERT_EQ(suspects.size(), 1u);
   EXPECT_EQ(SuspectText(suspects[0]),
-            "task/3 (pid 1003 on host-b), for 12s: others waited for it when this happened 12s "
-            "ago: barrier 'x' timed out; it runs load, loader.py:31");
+            "task/3 (pid 1003 on host-b), for 12s: others waited for it 12s ago, when this "
+            "happened: barrier 'x' timed out; it runs load, loader.py:31");
   then.awaited = {0, 1, 3};
   EXPECT_THAT(SuspectsOf(job, {then}), ElementsAre(0));
 }
@@ -276,7 +276,7 @@ TEST(Suspects, ATrainingThatGoesOnHasNoneAndOneThatNothingTellsOfAccusesNobody) 
   job.torch_store = {.connections = 4,
                      .awaited = {{.key = "x", .waiters = 4, .since_ago_us = 9 * kSecond}}};
   EXPECT_THAT(SuspectsOf(job), IsEmpty());
-  EXPECT_THAT(WhyText(job), HasSubstr("nobody: nothing tells who it is"));
+  EXPECT_THAT(WhyText(job), HasSubstr("no suspect: not enough evidence"));
 }
 
 TEST(Suspects, ForPrograms) {

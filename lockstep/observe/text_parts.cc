@@ -141,7 +141,7 @@ std::string CountsText(const JobStatus& job) {
 }
 
 std::string MembersRangesText(const JobStatus& job, const std::vector<int32_t>& indices) {
-  if (indices.empty()) return "nobody";
+  if (indices.empty()) return "none";
   std::vector<std::pair<std::string, std::vector<int32_t>>> roles;
   for (const int32_t i : indices) {
     const MemberStatus* member = MemberAt(job, i);
@@ -158,7 +158,7 @@ std::string MembersRangesText(const JobStatus& job, const std::vector<int32_t>& 
 }
 
 std::string NamedText(const JobStatus& job, const std::vector<int32_t>& indices) {
-  if (indices.empty()) return "nobody";
+  if (indices.empty()) return "none";
   std::vector<const MemberStatus*> members;
   for (const int32_t i : indices) {
     if (const MemberStatus* member = MemberAt(job, i)) members.push_back(member);

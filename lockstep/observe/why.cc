@@ -55,14 +55,13 @@ std::string CommonHost(const std::vector<const MemberStatus*>& members) {
 }
 
 void TellRootCause(const JobStatus& job, const ErrorStatus& root, Diagnosis& out) {
-  std::string text =
-      absl::StrFormat("The first thing that went wrong, %s ago", DurationText(root.at_ago_us));
+  std::string text = absl::StrFormat("First error, %s ago", DurationText(root.at_ago_us));
   const auto member =
       std::find_if(job.members.begin(), job.members.end(),
                    [&](const MemberStatus& candidate) { return candidate.name == root.origin; });
   // Most texts begin with the member themselves.
   if (!root.origin.empty() && !absl::StartsWith(root.message, root.origin)) {
-    absl::StrAppend(&text, ", was about ", CleanText(root.origin));
+    absl::StrAppend(&text, ", about ", CleanText(root.origin));
     if (member != job.members.end() && !ProcessText(*member).empty()) {
       absl::StrAppend(&text, " (", ProcessText(*member), ")");
     }
@@ -84,8 +83,8 @@ void TellRootCause(const JobStatus& job, const ErrorStatus& root, Diagnosis& out
     };
     if (without_life(error.origin) != without_life(root.origin)) continue;
     out.findings.push_back(
-        absl::StrFormat("The attempt before failed by the same member for the "
-                        "same reason, %s ago.",
+        absl::StrFormat("The previous attempt failed because of the same member, for the same "
+                        "reason, %s ago.",
                         DurationText(error.at_ago_us)));
     break;
   }
@@ -100,7 +99,7 @@ void TellWhatFollowed(const JobStatus& job, const ErrorStatus* root, Diagnosis& 
   if (const std::string host = CommonHost(lost); !host.empty() && elsewhere) {
     out.findings.push_back(
         absl::StrFormat("All %d lost members ran on %s.", lost.size(), CleanText(host)));
-    out.advice.push_back(absl::StrFormat("Look at host %s first.", CleanText(host)));
+    out.advice.push_back(absl::StrFormat("Check host %s first.", CleanText(host)));
   }
   lost.erase(
       std::remove_if(lost.begin(), lost.end(),
@@ -117,14 +116,14 @@ void TellWhatFollowed(const JobStatus& job, const ErrorStatus* root, Diagnosis& 
   }
   if (consequences > 0) {
     out.followed.push_back(
-        absl::StrFormat("%d more %s of it; do not look there first.", consequences,
+        absl::StrFormat("%d more %s of it; ignore them at first.", consequences,
                         consequences == 1 ? "error is a consequence" : "errors are consequences"));
   }
   const auto failed = MembersThatAre(job, MemberCondition::kFailed);
   if (!failed.empty()) {
-    out.followed.push_back(absl::StrFormat("%s %s told of the failure or failed by it.",
-                                           MembersRangesText(job, IndicesOf(failed)),
-                                           failed.size() == 1 ? "was" : "were"));
+    out.followed.push_back(absl::StrFormat(
+        "%s %s notified of the failure, or failed because of it.",
+        MembersRangesText(job, IndicesOf(failed)), failed.size() == 1 ? "was" : "were"));
   }
   const auto connected = MembersThatAre(job, MemberCondition::kConnected);
   if (!connected.empty()) {
@@ -139,24 +138,24 @@ Diagnosis Trouble(const JobStatus& job) {
   const ErrorStatus* root = RootCause(job);
   const bool failed = job.state == AttemptState::kFailed;
   out.summary = failed ? absl::StrFormat("attempt %d failed", job.attempt)
-                       : absl::StrFormat("members are lost, and attempt %d goes on", job.attempt);
+                       : absl::StrFormat("members are lost; attempt %d continues", job.attempt);
   if (root != nullptr) {
     TellRootCause(job, *root, out);
     if (const std::string advice = AdviceFor(root->reason, job.job); !advice.empty()) {
       out.advice.push_back(advice);
     }
   } else {
-    out.findings.push_back("The server does not remember the first error (kept_errors_max).");
+    out.findings.push_back("The first error is no longer stored (kept_errors_max).");
     for (const MemberCondition condition : {MemberCondition::kLost, MemberCondition::kFailed}) {
       TellEach(job, IndicesOf(MembersThatAre(job, condition)), out.findings);
     }
   }
   TellWhatFollowed(job, root, out);
   out.advice.push_back(
-      failed ? absl::StrFormat("Then start the members again: the first that registers begins "
-                               "attempt %d.",
+      failed ? absl::StrFormat("Then restart the members: the first that registers begins attempt "
+                               "%d.",
                                job.attempt + 1)
-             : "Then start the lost members again: the job lets them back in.");
+             : "Then restart the lost members: they can rejoin the job.");
   return out;
 }
 
@@ -195,10 +194,10 @@ bool TellMismatch(const JobStatus& job, Diagnosis& out) {
     }
   }
   if (told.empty()) return false;
-  out.summary = "members wait at different barriers, and none of them can pass";
+  out.summary = "deadlock: members wait for each other at different barriers";
   out.advice.push_back(
-      "The members took different ways through the program: compare what both groups did before "
-      "(a step more, an exception that was caught, a condition that only some meet).");
+      "The groups took different paths through the program. Compare what they did before: an extra "
+      "step, a caught exception, a condition that is true for some members only.");
   return true;
 }
 
@@ -208,11 +207,12 @@ void TellBarrier(const JobStatus& job, const BarrierStatus& barrier, Diagnosis& 
                                                   : std::string("no deadline");
   out.findings.push_back(
       IsShutdown(barrier)
-          ? absl::StrFormat("The job is ending: %d of %d have finished, the first %s ago; %s. Not "
-                            "yet:",
-                            barrier.waiting.size(), all, DurationText(barrier.opened_ago_us), left)
+          ? absl::StrFormat(
+                "The job is ending: %d of %d have finished, the first %s ago; %s. Still "
+                "running:",
+                barrier.waiting.size(), all, DurationText(barrier.opened_ago_us), left)
           : absl::StrFormat(
-                "%s: %d of %d are there, the first for %s; %s. Missing:", BarrierName(barrier),
+                "%s: %d of %d have arrived, the first %s ago; %s. Missing:", BarrierName(barrier),
                 barrier.waiting.size(), all, DurationText(barrier.opened_ago_us), left));
   TellEach(job, barrier.awaited, out.findings);
   int64_t furthest = -1;
@@ -226,7 +226,7 @@ void TellBarrier(const JobStatus& job, const BarrierStatus& barrier, Diagnosis& 
     if (member != nullptr && member->step && *member->step < furthest) behind.push_back(i);
   }
   if (!behind.empty()) {
-    out.findings.push_back(absl::StrFormat("  %s %s behind: those who wait are at step %d.",
+    out.findings.push_back(absl::StrFormat("  %s %s behind: the waiting members are at step %d.",
                                            MembersRangesText(job, behind),
                                            behind.size() == 1 ? "is" : "are", furthest));
   }
@@ -244,14 +244,14 @@ void TellWaits(const JobStatus& job, Diagnosis& out) {
   }
   if (!mismatch && !job.barriers.empty()) {
     out.advice.push_back(
-        absl::StrFormat("Look at what the missing members do: their output, and where they are in "
-                        "their code (lockstep stacks %s).",
+        absl::StrFormat("Check what the missing members do: their output, and their position in "
+                        "the code (lockstep stacks %s).",
                         CleanText(job.job)));
   }
   for (size_t i = 0; i < std::min(job.key_waits.size(), kWaitsTold); ++i) {
     const KeyWaitStatus& wait = job.key_waits[i];
     out.findings.push_back(absl::StrFormat(
-        "Key '%s' is not set, and %d %s for it%s, the first for %s.", CleanText(wait.key, 200),
+        "Key '%s' is not set; %d %s for it%s, the first for %s.", CleanText(wait.key, 200),
         wait.waiters, wait.waiters == 1 ? "waits" : "wait",
         wait.members.empty() ? "" : " (" + MembersRangesText(job, wait.members) + ")",
         DurationText(wait.since_ago_us)));
@@ -259,11 +259,11 @@ void TellWaits(const JobStatus& job, Diagnosis& out) {
   const size_t awaited =
       std::max(job.key_waits.size(), static_cast<size_t>(std::max<int64_t>(0, job.keys_awaited)));
   if (awaited > kWaitsTold) {
-    out.findings.push_back(
-        absl::StrFormat("+%d more keys that are not set.", awaited - kWaitsTold));
+    out.findings.push_back(absl::StrFormat("+%d more awaited keys.", awaited - kWaitsTold));
   }
   if (!job.key_waits.empty()) {
-    out.advice.push_back("Find out who was to set the key, and whether it got that far.");
+    out.advice.push_back(
+        "Find the process that should set the key, and check whether it got that far.");
   }
   TellStore(job, out);
 }
@@ -282,30 +282,29 @@ Diagnosis WaitingToStart(const JobStatus& job) {
   const auto missing = MembersThatAre(job, MemberCondition::kMissing);
   if (missing.size() == job.members.size()) {
     if (TellProcesses(job, out)) return out;
-    out.summary = absl::StrFormat("nobody has come yet, and %d %s awaited", job.size,
-                                  job.size == 1 ? "member is" : "members are");
+    out.summary = absl::StrFormat("0 of %d members have registered", job.size);
     out.advice.push_back(
-        absl::StrFormat("Start the members; they reach the job at %s.", DoorsText(job)));
+        absl::StrFormat("Start the members. Their address for the job: %s.", DoorsText(job)));
     return out;
   }
   out.summary =
-      absl::StrFormat("%d of %d members have come, and the attempt begins when all are there",
+      absl::StrFormat("%d of %d members have registered; the attempt begins when all have",
                       job.members.size() - missing.size(), job.size);
   out.findings.push_back(
-      absl::StrFormat("Missing since the first came%s:",
+      absl::StrFormat("Missing since the first member registered%s:",
                       job.started_ago_us ? ", " + DurationText(*job.started_ago_us) + " ago" : ""));
   TellEach(job, IndicesOf(missing), out.findings);
   const auto started = std::count_if(missing.begin(), missing.end(),
                                      [](const MemberStatus* member) { return member->pid != 0; });
   if (started > 0) {
     out.findings.push_back(absl::StrFormat(
-        "%d of the missing were started by a launcher but have not registered yet.", started));
+        "%d of the missing members were started by a launcher but have not registered.", started));
     out.advice.push_back(
-        "Look at the output of those that were started: do they import, load or "
-        "compile for long, or call another address?");
+        "Check the output of the started members: do they spend a long time importing, loading or "
+        "compiling, or connect to another address?");
   }
-  out.advice.push_back(
-      absl::StrFormat("See that the missing were started and reach %s.", DoorsText(job)));
+  out.advice.push_back(absl::StrFormat(
+      "Check that the missing members were started and can reach %s.", DoorsText(job)));
   return out;
 }
 
@@ -329,16 +328,16 @@ Diagnosis Running(const JobStatus& job) {
   const bool waits = !job.barriers.empty() || !job.key_waits.empty() ||
                      (job.torch_store && !job.torch_store->awaited.empty());
   if (!suspects.empty()) {
-    out.findings.push_back(absl::StrFormat("%d %s suspect, not lost yet:", suspects.size(),
+    out.findings.push_back(absl::StrFormat("%d %s suspect (silent, not yet lost):", suspects.size(),
                                            suspects.size() == 1 ? "member is" : "members are"));
     TellEach(job, IndicesOf(suspects), out.findings);
     out.advice.push_back(
-        "A suspect comes back by itself or is lost by its time-out: look at its host meanwhile.");
+        "A suspect recovers by itself or is lost at its time-out. Check its host meanwhile.");
   }
   if (waits) TellWaits(job, out);
   if (suspects.empty() && !waits) {
     out.summary =
-        absl::StrFormat("all is well: %s%s; nobody waits", CountsText(job), StepsText(job));
+        absl::StrFormat("all is well: %s%s; no member waits", CountsText(job), StepsText(job));
     return out;
   }
   out.verdict = Verdict::kWaiting;
@@ -361,12 +360,12 @@ Diagnosis DiagnoseState(const JobStatus& job) {
   if (!OnlyProcesses(job) && !OnlyTorch(job) && TellFailedProcesses(job, out)) return out;
   switch (job.state) {
     case AttemptState::kEnded:
-      return {.summary =
-                  absl::StrFormat("attempt %d ended well: %s", job.attempt, CountsText(job))};
+      return {.summary = absl::StrFormat("attempt %d ended successfully: %s", job.attempt,
+                                         CountsText(job))};
     case AttemptState::kStopped:
       return {.verdict = Verdict::kWaiting,
-              .summary = "the server is going away",
-              .advice = {"Start it again; on the same state directory the job goes on."}};
+              .summary = "the server is shutting down",
+              .advice = {"Restart it. With the same state directory, the job continues."}};
     case AttemptState::kWaiting:
       return OnlyTorch(job) ? DiagnoseTorch(job) : WaitingToStart(job);
     default:
@@ -383,16 +382,16 @@ void TellLooks(const JobStatus& job, const std::vector<Look>& looks, Diagnosis& 
   bool now = false;
   if (!looks.empty() && !looks.front().silent.empty()) {
     std::string text =
-        absl::StrCat("no launcher tells of ", MembersRangesText(job, looks.front().silent),
-                     ", whose processes ran when one told last");
+        absl::StrCat("no launcher answers for ", MembersRangesText(job, looks.front().silent),
+                     ", whose processes were last reported running");
     if (out.verdict == Verdict::kFine) {
       out.verdict = Verdict::kWaiting;
       out.summary = text;
     }
     out.places.push_back("now: " + std::move(text));
     out.advice.push_back(
-        "See whether `lockstep run` is still there on their hosts: if it was killed its processes "
-        "have ended, too; else it is cut off or overloaded.");
+        "Check whether `lockstep run` still runs on their hosts. If it was killed, its processes "
+        "have ended too; otherwise it is cut off from the server or overloaded.");
   }
   for (const Look& look : looks) {
     if (look.processes.empty()) continue;
@@ -407,7 +406,7 @@ void TellLooks(const JobStatus& job, const std::vector<Look>& looks, Diagnosis& 
   out.verdict = Verdict::kWaiting;
   std::vector<int32_t> members;
   for (const Suspect& suspect : out.suspects) members.push_back(suspect.member);
-  out.summary = absl::StrCat("the others seem to wait for ", MembersRangesText(job, members));
+  out.summary = absl::StrCat("the others probably wait for ", MembersRangesText(job, members));
 }
 
 }  // namespace
@@ -443,12 +442,12 @@ std::string WhyText(const JobStatus& job, const std::vector<Look>& looks,
   if (diagnosis.suspects.size() > suspects.size()) {
     suspects.push_back(absl::StrFormat("+%d more", diagnosis.suspects.size() - suspects.size()));
   }
-  if (diagnosis.nobody_suspected) suspects.push_back("nobody: nothing tells who it is");
-  tell("because of whom", suspects);
-  tell(diagnosis.verdict == Verdict::kTrouble ? "what happened" : "what is seen",
+  if (diagnosis.nobody_suspected) suspects.push_back("no suspect: not enough evidence");
+  tell("suspects", suspects);
+  tell(diagnosis.verdict == Verdict::kTrouble ? "what happened" : "observations",
        diagnosis.findings);
   tell("what followed", diagnosis.followed);
-  tell("where they are", diagnosis.places);
+  tell("where the processes are", diagnosis.places);
   tell("what to do", diagnosis.advice);
   return text;
 }

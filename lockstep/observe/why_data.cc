@@ -64,7 +64,7 @@ std::vector<DataWait> DataWaitsOf(const JobStatus& job, const DataStatusReply& n
     const bool no_workers = now.workers.empty() && !failed;
     DataWait wait = {.iteration = NameOfIteration(iteration), .no_workers = no_workers};
     if (failed && iteration.error) wait.error = iteration.error->message.data;
-    if (failed && wait.error.empty()) wait.error = "the server does not say why";
+    if (failed && wait.error.empty()) wait.error = "the server gave no reason";
     if (listing || no_workers) wait.waits_for = iteration.waits_for;
     for (const ConsumerStatus& consumer : iteration.consumers) {
       const auto member = processes.find({consumer.host, consumer.pid});

@@ -43,38 +43,39 @@ void Waits(std::string summary, Diagnosis& out) {
 
 void TellFencing(const JobStatus& job, const std::string& title, Diagnosis& out) {
   const PreemptionState& state = job.preemption->state;
-  Waits(absl::StrFormat("preemption %d: the members agree on the step at which all save", state.id),
+  Waits(absl::StrFormat("preemption %d: the members are agreeing on a step to save at", state.id),
         out);
   const std::vector<int32_t> asked = MembersThatSync(job, SyncState::kAsked);
-  out.findings.push_back(
-      absl::StrFormat("%s: each member is asked for its next step, and stops there, for %s; %s.%s",
-                      title, DurationText(state.since_ago_us), LeftText(state),
-                      asked.empty() ? "" : " Not yet answered:"));
+  out.findings.push_back(absl::StrFormat(
+      "%s: for %s, members have been reporting their next step and pausing there; %s.%s", title,
+      DurationText(state.since_ago_us), LeftText(state),
+      asked.empty() ? "" : " Not yet answered:"));
   TellEach(job, asked, out.findings);
 }
 
 void TellAgreed(const JobStatus& job, const std::string& title, Diagnosis& out) {
   const PreemptionState& state = job.preemption->state;
   const int64_t step = state.sync_step.value_or(0);
-  Waits(absl::StrFormat("preemption %d: all save at step %d", state.id, step), out);
+  Waits(absl::StrFormat("preemption %d: all members save at step %d", state.id, step), out);
   const std::vector<int32_t> coming = MembersThatSync(job, SyncState::kFenced);
   const std::vector<int32_t> saving = MembersThatSync(job, SyncState::kReached);
   const bool open = !coming.empty() || !saving.empty();
   out.findings.push_back(absl::StrFormat(
-      "%s: all save at step %d, known for %s; %d of %d have saved; %s.%s", title, step,
+      "%s: all members save at step %d, as agreed %s ago; %d of %d have saved; %s.%s", title, step,
       DurationText(state.since_ago_us), MembersThatSync(job, SyncState::kSaved).size(),
-      job.preemption->members.size(), state.withdrawn ? "nobody dies after all" : LeftText(state),
+      job.preemption->members.size(),
+      state.withdrawn ? "withdrawn: no member will die" : LeftText(state),
       open ? " Not yet:" : ""));
   if (!saving.empty()) {
-    out.findings.push_back(absl::StrFormat("  %s %s at the step, to save.",
+    out.findings.push_back(absl::StrFormat("  %s %s at the step and saving.",
                                            MembersRangesText(job, saving),
                                            saving.size() == 1 ? "is" : "are"));
   }
   TellEach(job, coming, out.findings);
   if (!open) return;
   out.advice.push_back(
-      "Look at what those do who have not saved; the preemption ends without them after "
-      "preempt_save_timeout.");
+      "Check what the members that have not saved are doing. The preemption ends without them "
+      "after preempt_save_timeout.");
 }
 
 // What to do after it; empty when there is nothing.
@@ -88,22 +89,21 @@ std::string AdviceAfter(const JobStatus& job) {
       return job.state == AttemptState::kRunning &&
                      MembersThatAre(job, MemberCondition::kLost).empty()
                  ? ""
-                 : absl::StrCat("Start the members again from what they saved at ", step, ".");
+                 : absl::StrCat("Restart the members from the checkpoint of ", step, ".");
     case PreemptionOutcome::kPartlySaved:
-      return absl::StrCat("What was saved at ", step,
-                          " is not everybody's: take it only if a member alone saves all; "
-                          "otherwise the checkpoint before it.");
+      return absl::StrCat("The checkpoint of ", step,
+                          " lacks some members. Use it only if a single member saves everything; "
+                          "otherwise use the previous checkpoint.");
     case PreemptionOutcome::kNotSaved:
-      return "The checkpoint before it is what there is: look why nobody saved (the members' "
-             "output), and whether they call Saved.";
+      return "Use the previous checkpoint. Check the members' output for why none of them saved, "
+             "and that they call Saved.";
     case PreemptionOutcome::kCannotSaveInTime:
-      return "The checkpoint before it is what there is: save more often, or faster than such a "
-             "notice leaves time.";
+      return "Use the previous checkpoint. Save more often, or faster than such a notice allows.";
     case PreemptionOutcome::kNoCommonStep:
-      return "Have all members poll at the same steps: the same first step and stride.";
+      return "Make all members poll at the same steps: same first step, same stride.";
     case PreemptionOutcome::kNobodyAnswered:
-      return "Open a Preemption in each member and poll it in each step (docs/preemption.md); or "
-             "look why the members have not begun.";
+      return "Open a Preemption in each member and poll it in each step (docs/preemption.md), or "
+             "find out why the members have not begun.";
     default:
       return "";
   }
@@ -157,8 +157,8 @@ void TellPreemption(const JobStatus& job, Diagnosis& out) {
     case PreemptionPhase::kPending:
       // Nobody waits for it yet.
       out.findings.push_back(absl::StrFormat(
-          "%s: %s. The members are asked for a step when it is near (preempt_window).", title,
-          LeftText(state)));
+          "%s: %s. The members will agree on a step to save at when it is near (preempt_window).",
+          title, LeftText(state)));
       return;
     case PreemptionPhase::kFencing:
       return TellFencing(job, title, out);

@@ -45,10 +45,10 @@ TEST(WhyPreemption, OneThatIsFarAwayChangesNothing) {
 TEST(WhyPreemption, OneThatWentWrongIsTrouble) {
   ExpectGolden("why_partly_saved.txt", WhyText(EndedJob(PreemptionOutcome::kPartlySaved)));
   const std::vector<std::pair<PreemptionOutcome, const char*>> advice = {
-      {PreemptionOutcome::kPartlySaved, "take it only if a member alone saves all"},
-      {PreemptionOutcome::kNotSaved, "look why nobody saved"},
-      {PreemptionOutcome::kCannotSaveInTime, "save more often"},
-      {PreemptionOutcome::kNoCommonStep, "the same first step and stride"},
+      {PreemptionOutcome::kPartlySaved, "Use it only if a single member saves everything"},
+      {PreemptionOutcome::kNotSaved, "why none of them saved"},
+      {PreemptionOutcome::kCannotSaveInTime, "Save more often"},
+      {PreemptionOutcome::kNoCommonStep, "same first step, same stride"},
       {PreemptionOutcome::kNobodyAnswered, "Open a Preemption in each member"}};
   for (const auto& [outcome, text] : advice) {
     const Diagnosis why = Diagnose(EndedJob(outcome));
@@ -97,12 +97,12 @@ TEST(WhyPreemption, SaysFromWhereToGoOnWhenTheJobIsOver) {
   JobStatus job = EndedJob(PreemptionOutcome::kSaved);
   job.state = AttemptState::kEnded;
   EXPECT_THAT(Diagnose(job).advice,
-              Contains("Start the members again from what they saved at step 120."));
+              Contains("Restart the members from the checkpoint of step 120."));
   job.state = AttemptState::kFailed;
   job.members[1].condition = MemberCondition::kLost;
   const Diagnosis why = Diagnose(job);
   EXPECT_EQ(why.summary, "attempt 1 failed");
-  EXPECT_THAT(why.advice[0], HasSubstr("from what they saved at step 120"));
+  EXPECT_THAT(why.advice[0], HasSubstr("from the checkpoint of step 120"));
 }
 
 TEST(WhyPreemption, PrintsNothingThatATerminalWouldObey) {

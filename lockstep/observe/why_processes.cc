@@ -51,26 +51,26 @@ bool TellProcesses(const JobStatus& job, Diagnosis& out) {
   const bool all_ended = running.empty() && stopped.empty() && failed.empty();
 
   out.verdict = Verdict::kFine;
-  out.summary = all_ended ? std::string("the processes have ended; none of them joined")
+  out.summary = all_ended ? std::string("all processes have ended; none joined the job")
                           : absl::StrFormat(
-                                "%d of %d processes run; none of them joined, as programs that "
-                                "know nothing of Lockstep do not",
+                                "%d of %d processes run; none joined the job (programs that do "
+                                "not use Lockstep never do)",
                                 running.size(), expected);
   if (!left_out.empty() && !all_ended) {
-    out.summary += absl::StrFormat("; without %s, as the run has fewer members than the job",
+    out.summary += absl::StrFormat("; without %s: the run is smaller than the job",
                                    MembersRangesText(job, left_out));
   }
   if (!unknown.empty() && !all_ended) {
     out.verdict = Verdict::kWaiting;
     out.findings.push_back(
         absl::StrFormat("No launcher has started %s.", MembersRangesText(job, unknown)));
-    out.advice.push_back("Start what is missing, or see why its launcher does not.");
+    out.advice.push_back("Start the missing processes, or check why their launcher does not.");
   }
   if (!stopped.empty()) {
     out.verdict = Verdict::kWaiting;
-    out.summary = "a process is stopped, and the others may wait for it";
+    out.summary = "a process is stopped; the others may be waiting for it";
     TellEach(job, stopped, out.findings);
-    out.advice.push_back("kill -CONT lets a stopped process go on.");
+    out.advice.push_back("Resume a stopped process with kill -CONT.");
   }
   if (!failed.empty()) {
     out.verdict = Verdict::kTrouble;
@@ -80,12 +80,12 @@ bool TellProcesses(const JobStatus& job, Diagnosis& out) {
     TellEach(job, failed, first);
     out.findings.insert(out.findings.begin(), first.begin(), first.end());
     out.advice.insert(out.advice.begin(),
-                      "Look at the end of the output of the one that failed first.");
+                      "Check the end of the output of the process that failed first.");
     if (failed.size() == expected && AllWereKilled(job)) {
-      out.advice.insert(
-          out.advice.begin(),
-          "All of them were killed by SIGKILL. Was their `lockstep run` killed? It "
-          "takes its processes along; the kernel's log tells whether memory ran out.");
+      out.advice.insert(out.advice.begin(),
+                        "All of them were killed by SIGKILL. Check whether their `lockstep run` "
+                        "was killed, which "
+                        "kills its processes too, and in the kernel's log whether memory ran out.");
     }
   }
   return true;
@@ -95,10 +95,10 @@ bool TellFailedProcesses(const JobStatus& job, Diagnosis& out) {
   const std::vector<const MemberStatus*> failed = FailedProcesses(job);
   if (failed.empty()) return false;
   out.verdict = Verdict::kTrouble;
-  out.summary = absl::StrFormat("%d %s failed; of the members: %s", failed.size(),
+  out.summary = absl::StrFormat("%d %s failed; members: %s", failed.size(),
                                 failed.size() == 1 ? "process" : "processes", CountsText(job));
   TellEach(job, IndicesOf(failed), out.findings);
-  out.advice.push_back("Look at the end of the output of the one that failed first.");
+  out.advice.push_back("Check the end of the output of the process that failed first.");
   return true;
 }
 

@@ -16,7 +16,7 @@ TEST(WhyProcesses, WithoutALauncherNothingIsKnown) {
   for (MemberStatus& member : job.members) member.process = ProcessState::kUnspecified;
   Diagnosis out;
   EXPECT_FALSE(TellProcesses(job, out));
-  EXPECT_THAT(Diagnose(job).summary, HasSubstr("nobody has come yet"));
+  EXPECT_THAT(Diagnose(job).summary, HasSubstr("0 of 4 members have registered"));
 }
 
 TEST(WhyProcesses, ProgramsThatKnowNothingOfUsAreNoTrouble) {
@@ -62,7 +62,7 @@ TEST(WhyProcesses, WhomTheRunGoesOnWithoutIsNoTrouble) {
   const Diagnosis out = Diagnose(job);
   EXPECT_EQ(out.verdict, Verdict::kFine);
   EXPECT_THAT(out.summary, HasSubstr("3 of 3 processes run"));
-  EXPECT_THAT(out.summary, HasSubstr("without task/3, as the run has fewer members"));
+  EXPECT_THAT(out.summary, HasSubstr("without task/3: the run is smaller"));
   EXPECT_THAT(out.findings, IsEmpty());
   EXPECT_THAT(out.suspects, IsEmpty());
 }
@@ -70,9 +70,10 @@ TEST(WhyProcesses, WhomTheRunGoesOnWithoutIsNoTrouble) {
 TEST(WhyProcesses, OfWhomNoLauncherTellsAnyMoreNobodyKnowsWhetherTheyRun) {
   const Diagnosis out = Diagnose(StockJob(), {Look{.silent = {0, 1, 3}}});
   EXPECT_EQ(out.verdict, Verdict::kWaiting);
-  EXPECT_EQ(out.summary, "no launcher tells of task/0-1,3, whose processes ran when one told last");
+  EXPECT_EQ(out.summary,
+            "no launcher answers for task/0-1,3, whose processes were last reported running");
   EXPECT_THAT(out.places, ElementsAre("now: " + out.summary));
-  EXPECT_THAT(out.advice, ElementsAre(HasSubstr("is still there on their hosts")));
+  EXPECT_THAT(out.advice, ElementsAre(HasSubstr("still runs on their hosts")));
   EXPECT_THAT(out.suspects, IsEmpty());
 }
 

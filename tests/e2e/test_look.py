@@ -70,7 +70,7 @@ def refused(code, *words, env=None):
 
 def test_why_says_that_nobody_has_come(server):
     text = server.ask("why", "digits")
-    assert "nobody has come yet, and 2 members are awaited" in text
+    assert "0 of 2 members have registered" in text
     assert server.ready["jobs"]["digits"]["grpc"] in text
     assert server.ask_json("why", "digits")["verdict"] == "waiting"
 
@@ -155,7 +155,7 @@ def test_programs_that_never_join_are_told_of_by_their_processes(server):
 
 def test_jobs_are_created_and_deleted(server):
     assert "job new created" in server.ask("job", "create", "new=4")
-    assert "was there already" in server.ask("job", "create", "new=4")
+    assert "already exists" in server.ask("job", "create", "new=4")
     server.ask("job", "create", "new=5", code=1)
     assert server.ask_json("jobs")["jobs"][1]["size"] == 4
     kinds = [event["kind"] for event in events_of(server, "new")]
@@ -265,7 +265,7 @@ def test_a_preemption_is_opened_moved_and_cancelled(server):
 
 def test_use_a11_nobody_preempts_a_job_that_does_not_run(server):
     said = refused(1, "preempt", "--job", "digits", "--coordinator", server.address)
-    assert "nobody of job 'digits' runs" in said
+    assert "no member of job 'digits' is running" in said
     assert server.ask_json("status", "digits")["jobs"][0]["preemption"] is None
 
 

@@ -98,7 +98,7 @@ def test_why_names_the_odd_one_since_when_and_where_it_is(hanging):
     assert suspects[0]["stack_place"] == "runs load, train.py:4"
     assert suspects[0]["evidence"].endswith("while 2 of 3 wait in wait, train.py:9")
     assert suspects[0]["since_ago_us"] >= 2_000_000, "what is younger is no hang"
-    assert why["verdict"] == "waiting" and why["summary"] == "the others seem to wait for task/2"
+    assert why["verdict"] == "waiting" and why["summary"] == "the others probably wait for task/2"
     said = ask("why", "job", "--coordinator", address)
     assert f"task/2 (pid {pids[2]} on " in said and "runs load, train.py:4" in said, said
 
@@ -212,7 +212,7 @@ def test_why_says_how_processes_ended_whose_launcher_was_killed(tmp_path):
             time.sleep(0.1)  # it has not been told yet
         assert why["verdict"] == "trouble" and ended.returncode == 1
         assert all("killed by SIGKILL" in finding for finding in why["findings"][:2]), why
-        assert "Was their `lockstep run` killed?" in why["advice"][0], why
+        assert "Check whether their `lockstep run` was killed" in why["advice"][0], why
 
 
 def test_without_launchers_it_says_so(tmp_path):

@@ -38,7 +38,7 @@ def run(server, program, **variables):
 def test_use_a01_the_newest_run_decides_although_nobody_of_it_joined(server):
     pytest.importorskip("jax")
     assert run(server, JAX) == 0
-    assert "ended well: 2 left" in server.ask("why", "c")
+    assert "ended successfully: 2 left" in server.ask("why", "c")
     assert server.ask_json("jobs")["jobs"][0]["state"] == "ended"
 
     assert run(server, FAILS) == 1
@@ -57,7 +57,7 @@ def test_use_a01_the_newest_run_decides_although_nobody_of_it_joined(server):
     assert "left" not in server.ask("status", "c", code=1)
 
     assert run(server, JAX) == 0
-    assert "ended well: 2 left" in server.ask("why", "c")
+    assert "ended successfully: 2 left" in server.ask("why", "c")
 
 
 def test_use_a01_a_run_that_fails_at_once_fails_a_job_that_nobody_ever_joined(server):
