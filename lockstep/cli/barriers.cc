@@ -7,7 +7,7 @@ namespace lockstep::cli {
 
 void AddBarriers(CLI::App& app, Invocation& invocation) {
   AddJobCommand(app, invocation, "barriers",
-                "Open barriers: who is there, who is missing, what those do instead",
+                "List the open barriers: members present, members missing and what those do",
                 observe::BarriersTable, observe::BarriersJson);
 }
 

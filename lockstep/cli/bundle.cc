@@ -79,15 +79,15 @@ void AddEvents(ServerCommand& self, const std::string& job, Bundle& bundle) {
 }
 
 constexpr char kWhereOutputIs[] =
-    "What processes wrote stands in the output of their `lockstep run`, and below its --log-dir "
-    "where it was given one";
+    "The processes' output is in that of their `lockstep run`, and below its --log-dir if it has "
+    "one";
 
 // Only launchers know stacks and last lines, and only as long as they run.
 absl::Status NobodyAnswered(const ServerCommand& self, const std::string& job) {
   return absl::UnavailableError(absl::StrCat(
       "no launcher of job '", job, "' answered within ", absl::FormatDuration(self.timeout()),
-      " (--timeout): none is there any more that could be asked where its processes are and for "
-      "their last lines, or it cannot reach the server. ",
+      " (--timeout): they have ended, or cannot reach the server. So there are no stacks and no "
+      "last lines of its processes. ",
       kWhereOutputIs));
 }
 
@@ -101,12 +101,12 @@ void AddLastLines(const GatheredStacks& gathered, Bundle& bundle) {
   }
   if (!gathered.silent.empty()) {
     bundle.Miss("output", absl::UnavailableError(absl::StrCat(
-                              "no launcher has told the last lines of ",
+                              "no launcher has reported the last lines of ",
                               absl::StrJoin(gathered.silent, ", "), ". ", kWhereOutputIs)));
   } else if (!any) {
     bundle.Miss("output", absl::NotFoundError(absl::StrCat(
                               "the launchers have no last lines: the processes have written "
-                              "nothing yet, or to files only (--redirects). ",
+                              "nothing yet, or only to files (--redirects). ",
                               kWhereOutputIs)));
   }
 }
@@ -121,7 +121,7 @@ void AddStacks(ServerCommand& self, const wire::native::JobStatus& job, Bundle& 
   }
   std::string text = launch::StacksText(gathered->processes);
   if (!gathered->silent.empty()) {
-    absl::StrAppend(&text, "\nno launcher has told of ", absl::StrJoin(gathered->silent, ", "),
+    absl::StrAppend(&text, "\nno launcher has reported on ", absl::StrJoin(gathered->silent, ", "),
                     "\n");
   }
   bundle.Add("stacks.txt", text);
@@ -151,7 +151,7 @@ int MakeBundle(ServerCommand& self, const BundleArguments& given) {
   const auto reply = self.Status(given.job);
   if (!reply.ok()) return self.Fail(reply.status());
   if (reply->jobs.size() != 1) {
-    return self.Fail(absl::InternalError("the server told of another job"));
+    return self.Fail(absl::InternalError("the server answered about another job"));
   }
   const wire::native::JobStatus& job = reply->jobs.front();
   const absl::Time now = absl::Now();
@@ -175,10 +175,10 @@ int MakeBundle(ServerCommand& self, const BundleArguments& given) {
 
 void AddBundle(CLI::App& app, Invocation& invocation) {
   CLI::App* const command = app.add_subcommand(
-      "bundle", "All that is known of a job now, in one archive, for whoever looks later");
+      "bundle", "Save everything known about a job to an archive, for later analysis");
   auto given = std::make_shared<BundleArguments>();
-  command->add_option("job", given->job, "Which job")->type_name("JOB")->required();
-  command->add_option("--to", given->file, "The archive; lockstep-JOB-TIME.tar if not given")
+  command->add_option("job", given->job, "Job")->type_name("JOB")->required();
+  command->add_option("--to", given->file, "Archive to write. Default: lockstep-JOB-TIME.tar")
       ->type_name("FILE");
   AddServerCommand(*command, invocation, "bundle",
                    [given](ServerCommand& self) { return MakeBundle(self, *given); });

@@ -93,9 +93,11 @@ TEST(Job, IsDeleted) {
         return DeleteJobReply{};
       }));
   EXPECT_EQ(RunCommand(server, {"job", "delete", "digits"}).code, kExitFailed);
-  EXPECT_EQ(RunCommand(server, {"job", "delete", "digits", "--running-too"}).out,
-            "job digits deleted\n");
+  EXPECT_EQ(RunCommand(server, {"job", "delete", "digits", "--force"}).out, "job digits deleted\n");
   EXPECT_EQ(asked->job, "digits");
+  const Ran old = RunCommand(server, {"job", "delete", "digits", "--running-too"});
+  EXPECT_EQ(old.code, kExitUsage);
+  EXPECT_THAT(old.err, HasSubstr("--running-too is now --force"));
 }
 
 TEST(Kv, GetsAValueAsItIs) {
@@ -206,7 +208,7 @@ TEST(Kv, AWatchGoesOnWhenTheServerComesBack) {
   const Ran ran = RunCommand(server, {"kv", "watch", "digits"});
   EXPECT_EQ(ran.out, "4  set  a  1\n5  deleted  a\n");
   EXPECT_THAT(afters, ElementsAre(0, 4, 4, 4, 5));
-  EXPECT_THAT(ran.err, HasSubstr("going away; looking for it again, up to 1m"));
+  EXPECT_THAT(ran.err, HasSubstr("going away; reconnecting, for up to 1m"));
   EXPECT_THAT(ran.err, HasSubstr("the server is back"));
   EXPECT_EQ(ran.code, kExitFailed);
 }
@@ -220,7 +222,7 @@ TEST(Kv, AWaitGoesOnWhenTheServerComesBack) {
   const Ran ran = RunCommand(server, {"kv", "get", "digits", "lr", "--wait", "1h"});
   EXPECT_EQ(ran.code, kExitOk);
   EXPECT_EQ(ran.out, "0.1\n");
-  EXPECT_THAT(ran.err, HasSubstr("looking for it again"));
+  EXPECT_THAT(ran.err, HasSubstr("reconnecting"));
   // What does not wait fails at once.
   asked = 0;
   EXPECT_EQ(RunCommand(server, {"kv", "get", "digits", "lr"}).code, kExitUnavailable);
@@ -265,7 +267,7 @@ TEST(Events, PrintsWhatThereIs) {
   EXPECT_EQ(ran.code, kExitOk);
   EXPECT_THAT(ran.out, HasSubstr("event 3\n"));
   EXPECT_THAT(ran.out, HasSubstr("event 4\n"));
-  EXPECT_THAT(ran.err, HasSubstr("2 older events are forgotten"));
+  EXPECT_THAT(ran.err, HasSubstr("2 older events are no longer stored"));
 }
 
 TEST(Events, FollowsThroughARestart) {
@@ -299,17 +301,21 @@ TEST(Events, FollowsThroughARestart) {
 TEST(Words, ThatNameNoSubcommandAreNamed) {
   const Ran ran = RunWith({}, {"stauts", "digits"});
   EXPECT_EQ(ran.code, kExitUsage);
-  EXPECT_EQ(ran.err,
-            "lockstep: there is no subcommand 'stauts'; `lockstep --help` lists those that there "
-            "are\n");
+  EXPECT_EQ(ran.err, "lockstep: unknown command 'stauts'; `lockstep --help` lists the commands\n");
   EXPECT_THAT(RunWith({}, {"kv", "put", "digits"}).err,
-              HasSubstr("lockstep kv: there is no subcommand 'put'"));
+              HasSubstr("lockstep kv: unknown command 'put'"));
   EXPECT_THAT(RunWith({}, {}).err, HasSubstr("subcommand is required"));
+  EXPECT_EQ(RunWith({}, {"tell-processes", "digits"}).err,
+            "lockstep: tell-processes is now report-processes\n");
   EXPECT_EQ(RunWith({}, {"job", "create"}).err,
-            "lockstep job create: job is required; `lockstep job create --help` tells what it "
-            "takes\n");
+            "lockstep job create: job is required; see `lockstep job create --help`\n");
   EXPECT_EQ(RunWith({}, {"--help"}).code, kExitOk);
   EXPECT_EQ(RunWith({}, {"kv", "--help"}).code, kExitOk);
+  for (const char* flag : {"-h", "--help", "--help-all"}) {
+    const Ran help = RunWith({}, {"status", flag});
+    EXPECT_EQ(help.code, kExitOk);
+    EXPECT_THAT(help.out, HasSubstr("--coordinator HOST:PORT")) << flag;
+  }
 }
 
 TEST(Config, ShowsTheOptionsOfTheCommands) {

@@ -34,18 +34,18 @@ int Show(Invocation& invocation, config::OptionTable& table, const std::vector<s
 }  // namespace
 
 void AddConfig(CLI::App& app, Invocation& invocation) {
-  CLI::App* const command = app.add_subcommand("config", "Look at the options");
+  CLI::App* const command = app.add_subcommand("config", "Show the options");
   command->require_subcommand(1);
   CLI::App* const show = command->add_subcommand(
-      "show", "What each option is and where that came from: flag, variable, file or default");
+      "show", "Show the value of each option and its origin: flag, variable, file or default");
   auto program = std::make_shared<std::string>("server");
   auto output = std::make_shared<std::string>("table");
   show->prefix_command();
-  show->add_option("program", *program, "Whose options")
+  show->add_option("program", *program, "Program")
       ->type_name("server|run|client|worker")
       ->check(CLI::IsMember({"server", "run", "client", "worker"}))
       ->capture_default_str();
-  show->add_option("-o,--output", *output, "For people or for programs")
+  show->add_option("-o,--output", *output, "Print a table, or JSON for programs")
       ->type_name("table|json")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();

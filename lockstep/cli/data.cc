@@ -17,9 +17,10 @@ using namespace wire::native;  // NOLINT: the messages are what this file is abo
 
 void AddData(CLI::App& app, Invocation& invocation) {
   CLI::App* const command = app.add_subcommand(
-      "data", "The data service: iterations, who waits for whom, workers, datasets");
+      "data",
+      "Show the data service: iterations, consumers and what they wait for, workers, datasets");
   auto name = std::make_shared<std::string>();
-  command->add_option("iteration", *name, "That one alone, with its consumers and tasks")
+  command->add_option("iteration", *name, "Show only this iteration, with its consumers and tasks")
       ->type_name("ITERATION");
   AddServerCommand(*command, invocation, "data", [name](ServerCommand& self) {
     auto client = self.Connect();
@@ -31,7 +32,7 @@ void AddData(CLI::App& app, Invocation& invocation) {
         std::any_of(status->iterations.begin(), status->iterations.end(),
                     [&](const IterationStatus& one) { return one.spec.name == *name; });
     if (!known) {
-      self.Say(absl::StrCat("there is no iteration '", *name, "'"));
+      self.Say(absl::StrCat("no such iteration: '", *name, "'"));
       return static_cast<int>(kExitNotFound);
     }
     self.out() << (self.json() ? observe::DataJson(*status, *name)

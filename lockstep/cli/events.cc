@@ -63,7 +63,7 @@ class Follower {
       shown_before_us_ = shown_us_;
     }
     if (reply.forgotten > 0) {
-      self_.Say(absl::StrCat(reply.forgotten, " older events are forgotten (events_max)"));
+      self_.Say(absl::StrCat(reply.forgotten, " older events are no longer stored (events_max)"));
     }
     const int64_t now_us = absl::ToUnixMicros(absl::Now());
     for (const wire::native::JobEvent& event : reply.events) {
@@ -93,11 +93,11 @@ class Follower {
 
 void AddEvents(CLI::App& app, Invocation& invocation) {
   CLI::App* const command =
-      app.add_subcommand("events", "What has happened in a job, or at the server, one line each");
+      app.add_subcommand("events", "Print the events of a job, or of the server itself");
   auto job = std::make_shared<std::string>();
   auto follow = std::make_shared<bool>(false);
-  command->add_option("job", *job, "Which job; the server itself if not given")->type_name("JOB");
-  command->add_flag("-f,--follow", *follow, "Wait for what comes, also when the server restarts");
+  command->add_option("job", *job, "Job. Default: the server itself")->type_name("JOB");
+  command->add_flag("-f,--follow", *follow, "Wait for further events, even if the server restarts");
   AddServerCommand(*command, invocation, "events", [job, follow](ServerCommand& self) {
     return Follower(self, WatchEvents{.job = *job}, *follow).Run();
   });

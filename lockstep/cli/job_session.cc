@@ -72,7 +72,7 @@ absl::Status Waiter::LookAgain(const absl::Status& why, Time deadline) {
   if (!away_since_) {
     away_since_ = now;
     pause_ = kFirstPause;
-    self_.Say(absl::StrCat(std::string(why.message()), "; looking for it again, up to ",
+    self_.Say(absl::StrCat(std::string(why.message()), "; reconnecting, for up to ",
                            absl::FormatDuration(kGrace)));
   }
   if (now >= *away_since_ + kGrace || now >= deadline) return why;

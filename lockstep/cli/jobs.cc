@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "lockstep/cli/server_command.h"
 #include "lockstep/cli/subcommands.h"
+#include "lockstep/config/renamed_options.h"
 #include "lockstep/observe/tables.h"
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/wire/native/job_messages.h"
@@ -62,7 +63,7 @@ int Create(ServerCommand& self, const std::string& shape, bool recoverable) {
     return kExitOk;
   }
   self.out() << absl::StrCat(
-      "job ", observe::CleanText(request->job), reply->created ? " created" : " was there already",
+      "job ", observe::CleanText(request->job), reply->created ? " created" : " already exists",
       reply->grpc.empty() ? "" : "; stock clients: ", observe::CleanText(reply->grpc), "\n");
   return kExitOk;
 }
@@ -84,7 +85,7 @@ int Delete(ServerCommand& self, const std::string& job, bool running_too) {
 }  // namespace
 
 void AddJobs(CLI::App& app, Invocation& invocation) {
-  CLI::App* const jobs = app.add_subcommand("jobs", "The jobs of a server, one row each");
+  CLI::App* const jobs = app.add_subcommand("jobs", "List the jobs of the server");
   AddServerCommand(*jobs, invocation, "jobs", [](ServerCommand& self) -> int {
     const auto reply = self.Status("");
     if (!reply.ok()) return self.Fail(reply.status());
@@ -92,29 +93,29 @@ void AddJobs(CLI::App& app, Invocation& invocation) {
     return kExitOk;
   });
 
-  CLI::App* const job = app.add_subcommand("job", "Make or delete a job");
+  CLI::App* const job = app.add_subcommand("job", "Create or delete a job");
   job->require_subcommand(1);
   CLI::App* const create =
-      job->add_subcommand("create", "Make a job: lockstep job create digits=4");
+      job->add_subcommand("create", "Create a job, such as lockstep job create digits=4");
   auto shape = std::make_shared<std::string>();
   auto recoverable = std::make_shared<bool>(false);
-  create->add_option("job", *shape, "Its name and size, or sizes of its roles")
+  create->add_option("job", *shape, "Name and number of members, in all or per role")
       ->type_name("NAME=SIZE|NAME=ROLE:SIZE,...")
       ->required();
   create->add_flag("--recoverable", *recoverable,
-                   "Its members may die and come back without failing it");
+                   "Let members die and rejoin without failing the job");
   AddServerCommand(*create, invocation, "job create", [shape, recoverable](ServerCommand& self) {
     return Create(self, *shape, *recoverable);
   });
 
-  CLI::App* const remove = job->add_subcommand("delete", "End a job and forget it");
+  CLI::App* const remove = job->add_subcommand("delete", "End a job and delete all its state");
   auto name = std::make_shared<std::string>();
-  auto running_too = std::make_shared<bool>(false);
-  remove->add_option("job", *name, "Which job")->type_name("JOB")->required();
-  remove->add_flag("--running-too", *running_too, "Although members of it are connected");
-  AddServerCommand(*remove, invocation, "job delete", [name, running_too](ServerCommand& self) {
-    return Delete(self, *name, *running_too);
-  });
+  auto force = std::make_shared<bool>(false);
+  remove->add_option("job", *name, "Job")->type_name("JOB")->required();
+  remove->add_flag("--force", *force, "Delete the job even if members are connected");
+  config::RefuseOldNames("job delete", *remove);
+  AddServerCommand(*remove, invocation, "job delete",
+                   [name, force](ServerCommand& self) { return Delete(self, *name, *force); });
 }
 
 }  // namespace lockstep::cli

@@ -128,9 +128,9 @@ int Get(ServerCommand& self, const KeyArguments& given) {
   Waiter waiter(self, given.job);
   const auto reply = waiter.Ask(GetKey{.key = given.key, .wait = true}, *wait);
   if (waiter.opened() && absl::IsDeadlineExceeded(reply.status())) {
-    return self.Fail(absl::DeadlineExceededError(absl::StrCat("nobody has set key '", given.key,
-                                                              "' of job '", given.job, "' within ",
-                                                              absl::FormatDuration(*wait))));
+    return self.Fail(absl::DeadlineExceededError(
+        absl::StrCat("timed out: key '", given.key, "' of job '", given.job,
+                     "' was not set within ", absl::FormatDuration(*wait))));
   }
   if (!reply.ok()) return self.Fail(reply.status());
   PrintEntry(self, reply->entry);
@@ -165,18 +165,18 @@ int Delete(ServerCommand& self, const KeyArguments& given) {
 }  // namespace
 
 void AddKv(CLI::App& app, Invocation& invocation) {
-  CLI::App* const kv = app.add_subcommand("kv", "The keys of a job");
+  CLI::App* const kv = app.add_subcommand("kv", "Read and change the keys of a job");
   kv->require_subcommand(1);
   using Body = int (*)(ServerCommand&, const KeyArguments&);
   const auto add = [&](const std::string& name, const std::string& help, Body body) {
     CLI::App* const command = kv->add_subcommand(name, help);
     auto given = std::make_shared<KeyArguments>();
-    command->add_option("job", given->job, "Which job")->type_name("JOB")->required();
+    command->add_option("job", given->job, "Job")->type_name("JOB")->required();
     AddServerCommand(*command, invocation, "kv " + name, [given, body](ServerCommand& self) {
       if (!IsUtf8(given->key)) {
         self.Say(absl::StrCat("KEY '", observe::CleanText(ToUtf8(given->key)),
-                              "' is not UTF-8: keys are text; a value may have any "
-                              "bytes, from standard input (-)"));
+                              "' is not UTF-8. Keys must be text; a value from standard input (-) "
+                              "may be any bytes"));
         return static_cast<int>(kExitUsage);
       }
       return body(self, *given);
@@ -184,34 +184,38 @@ void AddKv(CLI::App& app, Invocation& invocation) {
     return std::pair(command, given);
   };
   const auto key = [](const auto& added, bool required) {
-    CLI::Option* const option = added.first->add_option("key", added.second->key, "Which key");
+    CLI::Option* const option = added.first->add_option("key", added.second->key, "Key");
     option->type_name("KEY");
     if (required) option->required();
   };
   const auto get = add("get", "Print the value of a key", Get);
   key(get, true);
-  get.first->add_option("--wait", get.second->wait, "Wait so long until it has a value")
+  get.first
+      ->add_option("--wait", get.second->wait, "Wait up to this long for the key to have a value")
       ->type_name("DURATION");
-  const auto set = add("set", "Give a key a value", Set);
+  const auto set = add("set", "Set the value of a key", Set);
   key(set, true);
-  set.first->add_option("value", set.second->value, "The value; - takes standard input")
+  set.first->add_option("value", set.second->value, "Value. -: read it from standard input")
       ->type_name("VALUE")
       ->required();
-  set.first->add_flag("--new", set.second->new_only, "Only if it has none");
-  set.first->add_option("--ttl", set.second->ttl, "Delete it after that")->type_name("DURATION");
-  const auto list = add("list", "Keys and the beginning of their values",
+  set.first->add_flag("--new", set.second->new_only, "Fail if the key has a value");
+  set.first->add_option("--ttl", set.second->ttl, "Delete the key after this time")
+      ->type_name("DURATION");
+  const auto list = add("list", "List keys and the beginning of their values",
                         [](ServerCommand& self, const KeyArguments& given) {
                           return List(self, given.job, given.key);
                         });
-  list.first->add_option("directory", list.second->key, "Only below this")->type_name("KEY");
-  const auto watch = add("watch", "Print what is there, then each change",
+  list.first->add_option("directory", list.second->key, "List only keys below this one")
+      ->type_name("KEY");
+  const auto watch = add("watch", "Print the current keys, then each change",
                          [](ServerCommand& self, const KeyArguments& given) {
                            return Watch(self, given.job, given.key);
                          });
-  watch.first->add_option("key", watch.second->key, "Only at and below this")->type_name("KEY");
+  watch.first->add_option("key", watch.second->key, "Watch only this key and keys below it")
+      ->type_name("KEY");
   const auto remove = add("delete", "Delete a key", Delete);
   key(remove, true);
-  remove.first->add_flag("--below", remove.second->below, "And everything below it");
+  remove.first->add_flag("--below", remove.second->below, "Also delete all keys below it");
 }
 
 }  // namespace lockstep::cli

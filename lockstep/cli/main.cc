@@ -16,11 +16,12 @@ int main(int argc, char** argv) {
     return cli::ExecuteServer("serve", {argv + 2, argv + argc});
   }
 
-  CLI::App app("Keeps a training cluster in lockstep.", "lockstep");
+  CLI::App app("Coordinates the processes of distributed training jobs.", "lockstep");
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
   app.require_subcommand(1);
   app.footer(
-      "Exit codes, flags and environment: docs/cli.md. `lockstep SUBCOMMAND --help` tells more.");
+      "`lockstep COMMAND --help` shows the options of a command. Exit codes and environment\n"
+      "variables: docs/cli.md.");
   // What follows `--` is somebody else's command line, and nothing of it is ours to read.
   char** const ours_end = std::find_if(
       argv, argv + argc, [](const char* argument) { return std::strcmp(argument, "--") == 0; });
@@ -41,7 +42,7 @@ int main(int argc, char** argv) {
   cli::AddJobs(app, invocation);
   cli::AddEvents(app, invocation);
   cli::AddPreempt(app, invocation);
-  cli::AddTellProcesses(app, invocation);
+  cli::AddReportProcesses(app, invocation);
   cli::AddWorker(app, invocation);
   cli::AddConfig(app, invocation);
   cli::StandardOutput output(std::cout);

@@ -7,7 +7,7 @@ namespace lockstep::cli {
 
 void AddMembers(CLI::App& app, Invocation& invocation) {
   AddJobCommand(app, invocation, "members",
-                "Each member: since when, last heard, step, phase, process, what it waits for",
+                "List the members: condition, last heard, step, phase, process, what they wait for",
                 observe::MembersTable, observe::MembersJson);
 }
 

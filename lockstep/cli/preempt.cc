@@ -108,7 +108,7 @@ absl::Status WithRemedy(const absl::Status& status, const std::string& job) {
   if (ReasonOf(status) != "no_preemption") return status;
   return absl::Status(status.code(),
                       absl::StrCat(std::string(status.message()), "; `lockstep status ", job,
-                                   "` shows the last one, and without --cancel or --extend this "
+                                   "` shows the last one. Without --cancel and --extend, this "
                                    "command opens one"));
 }
 
@@ -171,16 +171,18 @@ class Onlooker {
                            observe::SubjectsText(job, state), observe::LeftText(state)));
     }
     if (state.phase == PreemptionPhase::kPending && told_ != state.phase) {
-      Line("pending: the members are asked for a step when it is near (preempt_window)");
+      Line(
+          "pending: members will agree on a step to save at when the death is near "
+          "(preempt_window)");
     }
     if (state.phase == PreemptionPhase::kFencing && told_ != state.phase) {
-      Line(absl::StrFormat("fencing: %d members are asked for their next step",
+      Line(absl::StrFormat("fencing: asking %d members for their next step",
                            job.preemption->members.size()));
     }
     told_ = state.phase;
     if (state.sync_step && !std::exchange(agreed_, true)) PrintAgreed(job);
     if (state.withdrawn && !std::exchange(withdrawn_, true)) {
-      Line("withdrawn: nobody dies; all save nevertheless, and go on");
+      Line("withdrawn: no member will die; all members save nevertheless and continue");
     }
     if (state.phase != PreemptionPhase::kEnded) return;
     for (const std::string& line : observe::SyncLines(job)) Line("  " + line);
@@ -220,12 +222,12 @@ class Onlooker {
   int TellLost(const PreemptionState& state) {
     if (state.id > id_) {
       self_.Say(absl::StrCat("preemption ", id_, " has ended, and ", state.id,
-                             " has begun; `lockstep events ", job_, "` tells how it ended"));
+                             " has begun; `lockstep events ", job_, "` shows how it ended"));
     } else {
-      self_.Say(absl::StrCat("nothing is known of preemption ", id_,
-                             " any more: another attempt of the job has begun, or the server has "
-                             "lost its state; `lockstep events ",
-                             job_, "` tells what it remembers"));
+      self_.Say(absl::StrCat("lost track of preemption ", id_,
+                             ": another attempt of the job has begun, or the server has lost its "
+                             "state; `lockstep events ",
+                             job_, "` shows what is still recorded"));
     }
     return kExitFailed;
   }
@@ -245,9 +247,9 @@ class Onlooker {
 std::string Summary(const PreemptArguments& given, int64_t id) {
   if (given.cancel) return absl::StrCat("preemption ", id, ": all notices are withdrawn");
   if (!given.extend.empty()) {
-    return absl::StrCat("preemption ", id, ": the death is ", given.extend, " from now");
+    return absl::StrCat("preemption ", id, ": members will die ", given.extend, " from now");
   }
-  return absl::StrCat("preemption ", id, "; `lockstep status ", given.job, "` shows how it goes");
+  return absl::StrCat("preemption ", id, "; `lockstep status ", given.job, "` shows its progress");
 }
 
 // Nobody is there who could save, and nobody who could be taken away.
@@ -267,8 +269,10 @@ absl::Status RefuseIfIdle(ServerCommand& self, const std::string& name) {
   const auto status = self.Status(name);
   if (!status.ok()) return status.status();
   if (status->jobs.size() != 1 || !IsIdle(status->jobs.front())) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "nobody of job '", name, "' runs, so there is nothing to save; say it again when it runs"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("no member of job '", name,
+                   "' is running, so nothing can be saved; repeat the notice when "
+                   "one is"));
 }
 
 int Preempt(ServerCommand& self, const PreemptArguments& given) {
@@ -305,33 +309,37 @@ int Preempt(ServerCommand& self, const PreemptArguments& given) {
 
 void AddPreempt(CLI::App& app, Invocation& invocation) {
   CLI::App* const command = app.add_subcommand(
-      "preempt", "Tell a job that members will be preempted, so that all save at one step");
+      "preempt", "Announce a preemption, so that all members of a job save at one step");
   auto given = std::make_shared<PreemptArguments>();
-  command->add_option("--job", given->job, "Which job")->type_name("JOB")->required();
+  command->add_option("--job", given->job, "Job")->type_name("JOB")->required();
   CLI::Option* const member =
       command
-          ->add_option("--member", given->members,
-                       "Who will die: ROLE/INDEX, or the number in the job; everybody when neither "
-                       "this nor --host is given")
+          ->add_option(
+              "--member", given->members,
+              "Member that will die: ROLE/INDEX, or its number in the job. Default without "
+              "--host: all members")
           ->type_name("MEMBER")
           ->delimiter(',');
   CLI::Option* const host =
-      command->add_option("--host", given->host, "All members that run there")->type_name("HOST");
+      command->add_option("--host", given->host, "All members on this host will die")
+          ->type_name("HOST");
   CLI::Option* const in =
-      command->add_option("--in", given->in, "When they die; without it, nobody knows")
+      command->add_option("--in", given->in, "Time until the death. Default: unknown")
           ->type_name("DURATION");
-  command->add_option("--reason", given->reason, "For people")->type_name("TEXT");
+  command->add_option("--reason", given->reason, "Reason to show")->type_name("TEXT");
   CLI::Option* const cancel = command->add_flag(
-      "--cancel", given->cancel, "Withdraw all notices of the open preemption, whoever gave them");
+      "--cancel", given->cancel, "Withdraw all notices of the open preemption, from any source");
   CLI::Option* const extend =
       command
           ->add_option("--extend", given->extend,
-                       "Give the open preemption another time: they die so long from now")
+                       "Change the time of death of the open preemption to this long from now")
           ->type_name("DURATION");
   for (CLI::Option* const other : {member, host, in, extend}) cancel->excludes(other);
   for (CLI::Option* const other : {member, host, in}) extend->excludes(other);
   CLI::Option* const wait =
-      command->add_option("--wait", given->wait, "Print how it goes until it ends, so long at most")
+      command
+          ->add_option("--wait", given->wait,
+                       "Print the progress until the preemption ends, for at most this long")
           ->type_name("[DURATION]")
           ->expected(0, 1);
   AddServerCommand(*command, invocation, "preempt", [given, wait](ServerCommand& self) {

@@ -121,7 +121,7 @@ TEST(Preempt, UseA11_OfAJobOfWhichNobodyRunsIsRefused) {
   server.SetCondition(MemberCondition::kLeft, ProcessState::kEnded);
   const Ran ran = server.Run({});
   EXPECT_EQ(ran.code, kExitFailed);
-  EXPECT_THAT(ran.err, HasSubstr("nobody of job 'digits' runs, so there is nothing to save"));
+  EXPECT_THAT(ran.err, HasSubstr("no member of job 'digits' is running, so nothing can be saved"));
   EXPECT_FALSE(server.was_asked());
   EXPECT_EQ(server.Run({"--cancel"}).code, kExitOk) << "what was said can be taken back";
   // A stock torch program never joins.
@@ -162,7 +162,7 @@ TEST(Preempt, IsCancelledAndMoved) {
   EXPECT_EQ(server.asked().act, NoticeAct::kWithdraw);
   EXPECT_EQ(server.asked().event, "") << "all of them";
   EXPECT_THAT(server.Run({"--extend", "60s"}).out,
-              HasSubstr("preemption 3: the death is 60s from now"));
+              HasSubstr("preemption 3: members will die 60s from now"));
   EXPECT_EQ(server.asked().act, NoticeAct::kExtend);
   EXPECT_EQ(server.asked().event, "");
   EXPECT_EQ(server.asked().left_us, 60'000'000);
@@ -233,13 +233,14 @@ TEST(Preempt, PrintsALineForEachPhaseUntilTheEnd) {
     ASSERT_EQ(line.substr(8, 3), "s  ") << "the time";
     lines.push_back(line.substr(11));
   }
-  EXPECT_THAT(lines,
-              ElementsAre("opened: preemption 3 of worker/1, 30s left",
-                          "fencing: 3 members are asked for their next step",
-                          "agreed: all save at step 120, by 2 members, without ps/0, silent so far",
-                          "withdrawn: nobody dies; all save nevertheless, and go on",
-                          "  silent     ps/0", "  saved      worker/0-1 at step 120: /ckpt/120",
-                          "ended: saved: 3 of 3 members saved at step 120"));
+  EXPECT_THAT(
+      lines,
+      ElementsAre("opened: preemption 3 of worker/1, 30s left",
+                  "fencing: asking 3 members for their next step",
+                  "agreed: all save at step 120, by 2 members, without ps/0, silent so far",
+                  "withdrawn: no member will die; all members save nevertheless and continue",
+                  "  silent     ps/0", "  saved      worker/0-1 at step 120: /ckpt/120",
+                  "ended: saved: 3 of 3 members saved at step 120"));
 }
 
 TEST(Preempt, EndsByTheOutcome) {
@@ -324,7 +325,7 @@ TEST(Preempt, SaysWhenItWasLostSightOf) {
   });
   const Ran older = server.Run({"--wait"});
   EXPECT_EQ(older.code, kExitFailed);
-  EXPECT_THAT(older.err, HasSubstr("nothing is known of preemption 3 any more"));
+  EXPECT_THAT(older.err, HasSubstr("lost track of preemption 3"));
   id = 4;
   const Ran newer = server.Run({"--wait"});
   EXPECT_EQ(newer.code, kExitFailed);

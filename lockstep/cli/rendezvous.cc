@@ -98,14 +98,14 @@ absl::StatusOr<observe::RendezvousAnswers> Look(ServerCommand& self, const std::
 
 void AddRendezvous(CLI::App& app, Invocation& invocation) {
   CLI::App* const command = app.add_subcommand(
-      "rendezvous", "Values between members: who waits for which, what nobody has received");
+      "rendezvous", "Show the tensors between members: pending receives and unreceived values");
   struct Arguments {
     std::string job;
     std::string wait = "2s";
   };
   auto given = std::make_shared<Arguments>();
-  command->add_option("job", given->job, "Which job")->type_name("JOB")->required();
-  command->add_option("--wait", given->wait, "How long the members are given to answer")
+  command->add_option("job", given->job, "Job")->type_name("JOB")->required();
+  command->add_option("--wait", given->wait, "Maximum time to wait for the members' answers")
       ->type_name("DURATION")
       ->capture_default_str();
   AddServerCommand(*command, invocation, "rendezvous", [given](ServerCommand& self) {

@@ -1,4 +1,4 @@
-// `lockstep tell-processes JOB`: for launchers other than `lockstep run`. They write what happens
+// `lockstep report-processes JOB`: for launchers other than `lockstep run`. They write what happens
 // to their processes to its standard input; it tells the server, and answers `lockstep stacks`.
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ constexpr size_t kLineBytesMax = 256;
 constexpr size_t kRaisedMax = 1024;
 
 constexpr char kUsage[] =
-    "size N | started MEMBER PID | ended MEMBER PID EXIT_CODE SIGNAL, each on a line";
+    "size N | started MEMBER PID | ended MEMBER PID EXIT_CODE SIGNAL, one per line";
 
 // The numbers after the first word; nothing when they are not `count` numbers from 0 up.
 std::optional<std::vector<int64_t>> NumbersOf(const std::vector<std::string>& words, size_t count) {
@@ -85,7 +85,7 @@ class Teller {
       : self_(self),
         job_(std::move(job)),
         host_(runtime::HostName()),
-        reporter_(self.coordinator(), {.who = "lockstep tell-processes"}),
+        reporter_(self.coordinator(), {.who = "lockstep report-processes"}),
         stacks_(folder, host_, "task"),
         hook_(folder, [this](const launch::RaisedException& raised) { Raised(raised); }) {}
 
@@ -188,7 +188,7 @@ std::string MakeHook(int64_t launcher) {
   return "";
 }
 
-int TellProcesses(ServerCommand& self, const std::string& job, int64_t launcher) {
+int ReportProcesses(ServerCommand& self, const std::string& job, int64_t launcher) {
   std::string folder;
   if (launcher > 0) {
     folder = MakeHook(launcher);
@@ -198,7 +198,7 @@ int TellProcesses(ServerCommand& self, const std::string& job, int64_t launcher)
   std::string line;
   while (std::getline(std::cin, line)) {
     if (line.size() > kLineBytesMax || !teller.Take(line)) {
-      self.Say(absl::StrCat("a line says nothing that is known; ", kUsage));
+      self.Say(absl::StrCat("unknown line on standard input; write ", kUsage));
       return kExitUsage;
     }
   }
@@ -208,24 +208,24 @@ int TellProcesses(ServerCommand& self, const std::string& job, int64_t launcher)
 
 }  // namespace
 
-void AddTellProcesses(CLI::App& app, Invocation& invocation) {
-  CLI::App* const command = app.add_subcommand(
-      "tell-processes", "For other launchers: tell the server about processes, on standard input");
-  command->footer(absl::StrCat("Takes ", kUsage, "; ends with its input."));
+void AddReportProcesses(CLI::App& app, Invocation& invocation) {
+  CLI::App* const command =
+      app.add_subcommand("report-processes",
+                         "Report processes to the server from standard input, for other launchers");
+  command->footer(absl::StrCat("Standard input: ", kUsage, "."));
   auto job = std::make_shared<std::string>();
-  command->add_option("job", *job, "Which job; made if it is not there")
+  command->add_option("job", *job, "Job. Created if it does not exist")
       ->type_name("JOB")
       ->required();
   auto launcher = std::make_shared<int64_t>(0);
   command
       ->add_option("--hook-for", *launcher,
-                   "Write a folder for the PYTHONPATH of this process's Python children, and its "
-                   "name as the first line: they say by themselves where they are and what they "
-                   "raise")
+                   "Print, as the first line, a directory for the PYTHONPATH of this process's "
+                   "Python children, with which they report their stacks and exceptions")
       ->type_name("PID")
       ->check(CLI::PositiveNumber);
-  AddServerCommand(*command, invocation, "tell-processes", [job, launcher](ServerCommand& self) {
-    return TellProcesses(self, *job, *launcher);
+  AddServerCommand(*command, invocation, "report-processes", [job, launcher](ServerCommand& self) {
+    return ReportProcesses(self, *job, *launcher);
   });
 }
 

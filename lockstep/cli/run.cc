@@ -29,12 +29,13 @@ int Run(const CLI::App& run, const std::vector<std::string>& from_dashes, Declar
   }
   if (options.command.empty()) {
     std::fprintf(stderr,
-                 "lockstep run: no command given; it comes last: lockstep run -n 4 -- python3 "
+                 "lockstep run: no command given; write it last: lockstep run -n 4 -- python3 "
                  "train.py\n");
     return launch::kExitUsage;
   }
   if (!run.remaining().empty() && options.command.front().rfind('-', 0) == 0) {
-    std::fprintf(stderr, "lockstep run: unknown flag %s; lockstep run --help lists them\n",
+    std::fprintf(stderr,
+                 "lockstep run: unknown flag %s; `lockstep run --help-all` lists all flags\n",
                  options.command.front().c_str());
     return launch::kExitUsage;
   }

@@ -41,8 +41,8 @@ absl::StatusOr<std::vector<int>> ParseSignals(const std::string& text) {
     if (found == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("'", name,
-                       "': must be some of SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and "
-                       "SIGXCPU, with commas between"));
+                       "': must be a comma-separated list of SIGTERM, SIGINT, SIGHUP, SIGQUIT, "
+                       "SIGUSR1, SIGUSR2 and SIGXCPU"));
     }
     signals.push_back(found);
   }
@@ -55,6 +55,7 @@ DeclaredRun::DeclaredRun() : table("run", "LOCKSTEP_RUN_") {
   DeclareNodes();
   DeclareRestarts();
   DeclareOutput();
+  DeclareEnvironment();
   DeclareServer();
   DeclareOfTorchrun();
   table.TakeUnderscores();
@@ -67,20 +68,26 @@ void DeclaredRun::AsTorchrun(config::Option& option, const std::string& name) {
 }
 
 void DeclaredRun::DeclareNodes() {
+  table.Group("Processes and nodes");
   table
       .Count("processes", &options.nodes.processes,
-             "How many processes, on one node; the size of the job when the server knows it "
-             "already.",
+             "Start this many processes, on one node. Default: the size of the job, if the server "
+             "has it.",
              1, launch::kRunProcessesMax)
+      .Common()
       .flags = "-n,--processes";
-  AsTorchrun(table.Text("nproc-per-node", &options.nodes.per_node, "N|auto|cpu|gpu",
-                        "How many processes on this node: a number, or one for each CPU or GPU; "
-                        "auto: GPUs if there are any."),
+  AsTorchrun(table
+                 .Text("nproc-per-node", &options.nodes.per_node, "N|auto|cpu|gpu",
+                       "Start this many processes on this node: a number, one per CPU (cpu) or "
+                       "one per GPU (gpu). auto: one per GPU if there are any, else one per CPU.")
+                 .Common(),
              "nproc-per-node");
   config::Option& nodes =
-      table.Text("nnodes", &options.nodes.nodes, "N|MIN:MAX",
-                 "How many nodes, each with a lockstep run of its own and the same --coordinator; "
-                 "left out: as was detected, or 1.");
+      table
+          .Text("nnodes", &options.nodes.nodes, "N|MIN:MAX",
+                "Number of nodes. Each runs its own lockstep run with the same --coordinator. "
+                "Default: detected from the scheduler, else 1.")
+          .Common();
   nodes.set = [this](const Texts& texts) {
     int32_t least = 0;
     int32_t most = 0;
@@ -89,8 +96,11 @@ void DeclaredRun::DeclareNodes() {
   };
   AsTorchrun(nodes, "nnodes");
   config::Option& node =
-      table.Text("node-rank", &node_rank_, "NUMBER",
-                 "Which of the nodes this is; left out: as was detected, or any.");
+      table
+          .Text("node-rank", &node_rank_, "NUMBER",
+                "Rank of this node. Default: detected from the scheduler, else assigned in order "
+                "of arrival.")
+          .Common();
   node.set = [this](const Texts& texts) -> absl::Status {
     const auto rank = config::ParseCount(texts.front());
     if (!rank.ok()) return rank.status();
@@ -102,41 +112,47 @@ void DeclaredRun::DeclareNodes() {
   };
   AsTorchrun(node, "node-rank");
   table.Duration("join-timeout", &options.join_timeout,
-                 "How long nodes wait for each other before an attempt; then the run fails.");
+                 "Maximum time that nodes wait for each other before an attempt. Then the run "
+                 "fails.");
   table.Duration("last-call", &options.last_call,
-                 "With MIN:MAX: from the last node that came until the first attempt begins with "
-                 "fewer than MAX.",
+                 "With --nnodes MIN:MAX, start the first attempt with fewer than MAX nodes when "
+                 "no further node has come for this long.",
                  /*may_be_zero=*/true);
   table.Text("hosts-file", &options.hosts_file, "PATH",
-             "Hosts of the job, one a line, as `gpu-1 slots=8`: the line with this host's name "
-             "says which node this is.");
+             "Read the job's hosts from this file, one per line, such as `gpu-1 slots=8`. The line "
+             "that names this host gives the node's rank.");
 }
 
 void DeclaredRun::DeclareRestarts() {
-  AsTorchrun(
-      table.Count("max-restarts", &options.max_restarts,
-                  "How often processes are started again after a failure.", 0, kMaxRestartsMax),
-      "max-restarts");
-  table.Choice("restart-scope", &scope_, {"world", "node", "rank"},
-               "Who is started again: all processes of the job, those of the node, or the one "
-               "that failed (which a job has to allow: see --recoverable of the server).");
+  table.Group("Failures and restarts");
+  AsTorchrun(table
+                 .Count("max-restarts", &options.max_restarts,
+                        "Restart the processes at most this many times after a failure.", 0,
+                        kMaxRestartsMax)
+                 .Common(),
+             "max-restarts");
+  table
+      .Choice("restart-scope", &scope_, {"world", "node", "rank"},
+              "After a failure, restart all processes of the job, those of the node, or only the "
+              "one that failed (for recoverable jobs: see --recoverable of lockstep serve).")
+      .Common();
   table.Duration("restart-backoff", &options.restart_backoff,
-                 "How long to wait before a restart, from the second failure in a row within 10 s; "
-                 "doubled after each.",
+                 "Wait this long before a restart, from the second failure in a row that comes "
+                 "within 10s of a start. The wait doubles each time.",
                  /*may_be_zero=*/true);
   table.Duration("restart-backoff-max", &options.restart_backoff_max,
-                 "The longest wait before a restart.", /*may_be_zero=*/true);
+                 "Maximum wait before a restart.", /*may_be_zero=*/true);
   table.Duration("grace", &options.grace,
-                 "From the first failure until the processes that are left get SIGTERM, when "
-                 "nobody is started again.",
+                 "After the first failure, let the other processes end by themselves for this "
+                 "long, then send them SIGTERM. Applies when no restart follows.",
                  /*may_be_zero=*/true);
   table.Duration("stop-grace", &options.stop_grace,
-                 "From SIGTERM until SIGKILL for processes that are stopped to be started again.",
+                 "Time between SIGTERM and SIGKILL for processes that are stopped for a restart.",
                  /*may_be_zero=*/true);
   config::Option& term_grace =
       table.Text("term-grace", &term_grace_text_, "DURATION",
-                 "From a SIGTERM to lockstep run until its processes are ended; left out, whoever "
-                 "sent it does that.");
+                 "End the processes this long after lockstep run receives SIGTERM. Default: never; "
+                 "the sender of the SIGTERM is expected to do it.");
   term_grace.set = [this](const Texts& texts) -> absl::Status {
     const auto duration = config::ParseDuration(texts.front());
     if (!duration.ok()) return duration.status();
@@ -146,8 +162,9 @@ void DeclaredRun::DeclareRestarts() {
   };
   config::Option& signals =
       table.Text("signals-to-handle", &signals_, "SIGNAL,...",
-                 "Which signals are passed on to the processes; the others end lockstep run, and "
-                 "all with it.");
+                 "Pass these signals on to the processes. All others end lockstep run and its "
+                 "processes. Default: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and "
+                 "SIGXCPU.");
   signals.set = [this](const Texts& texts) -> absl::Status {
     auto parsed = ParseSignals(texts.front());
     if (!parsed.ok()) return parsed.status();
@@ -156,25 +173,33 @@ void DeclaredRun::DeclareRestarts() {
     return absl::OkStatus();
   };
   AsTorchrun(signals, "signals-to-handle");
-  table.List("notice", &options.notices, "SOURCE",
-             "Who may say that this host will be taken away: docs/preemption-sources.md; none for "
-             "nobody.");
+  table.Group("Preemption (docs/preemption.md)");
+  table
+      .List("notice", &options.notices, "SOURCE",
+            "Take preemption notices for this host from this source "
+            "(docs/preemption-sources.md). none: from no source.")
+      .Common();
   table.Count("preempt-exit-code", &options.preempt_exit_code,
-              "What lockstep run ends with when the job was preempted and saved.", 0, 255);
-  table.Choice("on-preempt", &on_preempt_, {"exit", "restart", "wait"},
-               "When all have ended because they were preempted: end as well; start them again; or "
-               "do that when the host has lived on.");
+              "Exit code when the job was preempted and has saved.", 0, 255);
+  table
+      .Choice("on-preempt", &on_preempt_, {"exit", "restart", "wait"},
+              "When all processes have ended because of a preemption: exit, restart them, or wait "
+              "and restart them if the host survives.")
+      .Common();
 }
 
 void DeclaredRun::DeclareOutput() {
-  AsTorchrun(table.Text("log-dir", &options.log_folder, "DIR",
-                        "Also write what processes say to attempt_1/rank_0/stdout.log and "
-                        "stderr.log below it."),
+  table.Group("Output");
+  AsTorchrun(table
+                 .Text("log-dir", &options.log_folder, "DIR",
+                       "Also write the processes' output below this directory, to "
+                       "attempt_1/rank_0/stdout.log and stderr.log.")
+                 .Common(),
              "log-dir");
-  config::Option& redirects = table.Text("redirects", &redirects_, "STREAMS",
-                                         "What goes to files only: 0 nothing, 1 standard output, 2 "
-                                         "standard error, 3 both; or by local "
-                                         "rank, 0:3,1:1.");
+  config::Option& redirects =
+      table.Text("redirects", &redirects_, "STREAMS",
+                 "Write these streams to files only: 0 none, 1 standard output, 2 standard error, "
+                 "3 both; or per local rank, such as 0:3,1:1.");
   redirects.flags = "-r,--redirects";
   redirects.set = [this](const Texts& texts) -> absl::Status {
     auto streams = launch::StreamsOfRanks::Parse(texts.front());
@@ -185,7 +210,8 @@ void DeclaredRun::DeclareOutput() {
   };
   AsTorchrun(redirects, "redirects");
   config::Option& tee =
-      table.Text("tee", &tee_, "STREAMS", "What goes to files and is shown, likewise.");
+      table.Text("tee", &tee_, "STREAMS",
+                 "Write these streams to files and also show them. Values as for --redirects.");
   tee.flags = "-t,--tee";
   tee.set = [this](const Texts& texts) -> absl::Status {
     auto streams = launch::StreamsOfRanks::Parse(texts.front());
@@ -196,7 +222,7 @@ void DeclaredRun::DeclareOutput() {
   };
   AsTorchrun(tee, "tee");
   config::Option& shown = table.Text("local-ranks-filter", &shown_, "RANK,...",
-                                     "Show only what these local ranks say.");
+                                     "Show the output of these local ranks only.");
   shown.set = [this](const Texts& texts) -> absl::Status {
     auto ranks = launch::ParseRanks(texts.front());
     if (!ranks.ok()) return ranks.status();
@@ -205,14 +231,21 @@ void DeclaredRun::DeclareOutput() {
     return absl::OkStatus();
   };
   AsTorchrun(shown, "local-ranks-filter");
-  table.Text("result", &options.result_file, "FILE",
-             "Write how the run ended to this file, as JSON; with --log-dir also to result.json "
-             "there.");
+  table
+      .Text("result", &options.result_file, "FILE",
+            "Write the outcome of the run to this JSON file. With --log-dir it is also written to "
+            "result.json there.")
+      .Common();
   table.Text("bundle-on-failure", &options.bundle_folder, "DIR",
-             "When the run fails, write what `lockstep bundle` collects into this folder.");
-  table.Switch("no-prefix", &no_prefix_, "Do not say before each line whose it is.");
-  config::Option& extra = table.List("env", &extra_, "NAME=VALUE",
-                                     "A variable of the processes, besides what they get anyway.");
+             "If the run fails, write what `lockstep bundle` collects to this directory.");
+  table.Switch("no-prefix", &no_prefix_, "Do not prefix lines with the name of their process.");
+}
+
+void DeclaredRun::DeclareEnvironment() {
+  table.Group("Environment");
+  config::Option& extra =
+      table.List("env", &extra_, "NAME=VALUE", "Set this environment variable in the processes.")
+          .Common();
   extra.set = [this](const Texts& texts) -> absl::Status {
     for (const std::string& text : texts) {
       const size_t equals = text.find('=');
@@ -226,43 +259,48 @@ void DeclaredRun::DeclareOutput() {
   };
   for (auto& [name, value, help] :
        {std::tuple{"print-env", &options.print_environment,
-                   "Print what was detected and what each process would get, and start nothing."},
-        std::tuple{"dry-run", &options.dry_run, "Print what would be done, and do nothing."}}) {
-    table.Switch(name, value, help).file = false;
+                   "Print what was detected and the environment of each process. Start nothing."},
+        std::tuple{"dry-run", &options.dry_run, "Print what would be done. Start nothing."}}) {
+    table.Switch(name, value, help).Common().file = false;
   }
 }
 
 void DeclaredRun::DeclareServer() {
+  table.Group("Server and job");
   table
       .Text("coordinator", &options.coordinator, "HOST:PORT",
-            "A server that runs already; without one, a server is started for this run.")
+            "Use the server at this address. Default: start a server for this run.")
+      .Common()
       .variable = "LOCKSTEP_COORDINATOR";
   table
       .Text("job", &options.job, "NAME",
-            "The job's name; may be left out when the server has only one.")
+            "Name of the job. May be omitted if the server has only one.")
+      .Common()
       .variable = "LOCKSTEP_JOB";
-  config::Option& role = table.Text("role", &options.role, "NAME",
-                                    "What the processes are called: ROLE/0, ROLE/1, ...");
+  config::Option& role =
+      table.Text("role", &options.role, "NAME", "Name the processes ROLE/0, ROLE/1, and so on.");
   role.set = [this](const Texts& texts) -> absl::Status {
     if (!IsRole(texts.front())) {
-      return absl::InvalidArgumentError("a role has 1 to 64 letters, digits, - and _");
+      return absl::InvalidArgumentError(
+          "a role name has 1 to 64 characters: letters, digits, - and _");
     }
     options.role = texts.front();
     return absl::OkStatus();
   };
   AsTorchrun(role, "role");
   AsTorchrun(table.Text("rdzv-id", &options.run_name, "NAME",
-                        "What torch programs find as TORCHELASTIC_RUN_ID; left out: what was "
-                        "detected, or the job's name."),
+                        "Value of TORCHELASTIC_RUN_ID for torch programs. Default: detected from "
+                        "the scheduler, else the job's name."),
              "rdzv-id");
   table.Switch("no-stacks", &options.no_stacks,
-               "Do not have Python processes import what answers lockstep stacks.");
+               "Do not add the helper to Python processes that answers `lockstep stacks`.");
   table.Switch("server-log", &options.show_server_log,
-               "Show the log of the server that is started for this run.");
+               "Show the log of the server started for this run.");
   server_times_ = {{"register-timeout", ""}, {"heartbeat-timeout", ""}, {"shutdown-timeout", ""}};
   for (auto& [name, value] : server_times_) {
-    config::Option& option = table.Text(name, &value, "DURATION",
-                                        "Of the server that is started for this run; see there.");
+    config::Option& option =
+        table.Text(name, &value, "DURATION",
+                   absl::StrCat("Pass --", name, " to the server started for this run."));
     option.set = [text = &value](const Texts& texts) -> absl::Status {
       if (auto duration = config::ParseDuration(texts.front()); !duration.ok()) {
         return duration.status();
@@ -274,14 +312,15 @@ void DeclaredRun::DeclareServer() {
 }
 
 void DeclaredRun::DeclareOfTorchrun() {
+  table.Group("For torchrun command lines");
   config::Option& module =
-      table.Switch("module", &options.is_module, "The command is a Python module: python -m.");
+      table.Switch("module", &options.is_module, "Run the command as a Python module (python -m).");
   module.flags = "-m,--module";
   AsTorchrun(module, "module");
   AsTorchrun(table.Switch("no-python", &options.is_program,
-                          "The command is a program, also if it is called something.py."),
+                          "Run the command as a program, even if its name ends in .py."),
              "no-python");
-  const std::string where = "the processes meet at Lockstep's server: --coordinator says where";
+  const std::string where = "processes meet at the Lockstep server (--coordinator)";
   without_effect_ = {
       {"rdzv-backend", {where, ""}},
       {"rdzv-endpoint", {where, ""}},
@@ -289,16 +328,16 @@ void DeclaredRun::DeclareOfTorchrun() {
       {"master-addr", {where, ""}},
       {"master-port", {where, ""}},
       {"local-addr", {where, ""}},
-      {"monitor-interval", {"ends of processes are seen as they happen", ""}},
-      {"start-method", {"processes are always executed anew", ""}},
-      {"event-log-handler", {"`lockstep events` tells what happens", ""}},
-      {"logs-specs", {"--log-dir, --redirects and --tee say where output goes", ""}},
-      {"numa-binding", {"processes are not bound; numactl as the command does it", ""}},
+      {"monitor-interval", {"the end of a process is detected at once", ""}},
+      {"start-method", {"each process is a new execution of the command", ""}},
+      {"event-log-handler", {"`lockstep events` shows events", ""}},
+      {"logs-specs", {"use --log-dir, --redirects and --tee", ""}},
+      {"numa-binding", {"processes are not bound to NUMA nodes; use numactl in the command", ""}},
   };
   for (auto& [name, option] : without_effect_) {
     config::Option& declared =
         table.Text(name, &option.value, "TEXT",
-                   absl::StrCat("torchrun's, taken and without effect: ", option.why, "."));
+                   absl::StrCat("Accepted for torchrun and ignored: ", option.why, "."));
     declared.file = false;
     declared.variable =
         absl::StrCat("PET_", absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}})));
@@ -306,10 +345,10 @@ void DeclaredRun::DeclareOfTorchrun() {
   }
   for (const char* name : {"standalone", "run-path"}) {
     const std::string why = std::string(name) == "standalone"
-                                ? "a run without --coordinator is alone anyway"
-                                : "a script is run as python runs it";
+                                ? "a run without --coordinator is standalone"
+                                : "scripts run as under python";
     config::Option& declared = table.Switch(
-        name, &ignored_switch_, absl::StrCat("torchrun's, taken and without effect: ", why, "."));
+        name, &ignored_switch_, absl::StrCat("Accepted for torchrun and ignored: ", why, "."));
     declared.file = false;
     declared.variable = absl::StrCat(
         "PET_", absl::AsciiStrToUpper(absl::StrReplaceAll(std::string(name), {{"-", "_"}})));
@@ -334,15 +373,14 @@ void DeclaredRun::Settle() {
   // torchrun has a folder of its own for it; many say it to it for the prefixes only.
   if (options.routing.tee && !options.routing.tee->none() && !options.routing.files) {
     options.without_effect.push_back(
-        "--tee writes no files without --log-dir, which says where they are; output is only shown");
+        "--tee writes no files without --log-dir; output is only shown");
   }
   // What a cluster's operator sets for torchrun by variables is nobody's mistake.
   for (const config::Option& option : table.options()) {
     if (option.origin != config::Origin::kFlag) continue;
     for (const auto& [name, without] : without_effect_) {
       if (option.name == name) {
-        options.without_effect.push_back(
-            absl::StrCat("--", name, " is without effect: ", without.why));
+        options.without_effect.push_back(absl::StrCat("--", name, " is ignored: ", without.why));
       }
     }
   }

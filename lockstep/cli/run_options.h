@@ -70,6 +70,7 @@ struct DeclaredRun {
   void DeclareNodes();
   void DeclareRestarts();
   void DeclareOutput();
+  void DeclareEnvironment();
   void DeclareServer();
   void DeclareOfTorchrun();
   // torchrun's names of an option: its own flag, if it is another one, and its variable.

@@ -17,8 +17,8 @@ namespace lockstep::cli {
 void AddServe(CLI::App& app, Invocation& invocation) {
   // For the table only: `main` calls ExecuteServer before anything is parsed, so that the server's
   // flags, --help too, are the server's business.
-  CLI::App* const serve =
-      app.add_subcommand("serve", "Serve jobs: executes lockstep-server with the same arguments");
+  CLI::App* const serve = app.add_subcommand(
+      "serve", "Run the server: executes lockstep-server with the same arguments");
   serve->prefix_command();
   serve->callback([&invocation] { invocation.exit_code = launch::kExitUsage; });
 }

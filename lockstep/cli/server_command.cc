@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/config/renamed_options.h"
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/runtime/address.h"
 
@@ -27,10 +28,11 @@ ExitCode ExitCodeOf(const absl::Status& status) {
 }
 
 ClientOptions::ClientOptions() : table("client", "LOCKSTEP_") {
-  table.Text("coordinator", &coordinator, "HOST:PORT", "Where the server listens.");
-  table.Choice("output", &output, {"table", "json"}, "For people or for programs.").flags =
-      "-o,--output";
-  table.Duration("timeout", &timeout, "How long the server may take to answer.");
+  table.Text("coordinator", &coordinator, "HOST:PORT", "Address of the server.").Common();
+  table.Choice("output", &output, {"table", "json"}, "Print a table, or JSON for programs.")
+      .Common()
+      .flags = "-o,--output";
+  table.Duration("timeout", &timeout, "Maximum time to wait for the server's answer.").Common();
 }
 
 int ServerCommand::Run(const std::function<int(ServerCommand&)>& body) {
@@ -70,8 +72,8 @@ std::string TextOfServerError(const absl::Status& status) {
   std::string text = observe::CleanText(std::string(status.message()), 4096);
   if (absl::IsUnavailable(status)) {
     absl::StrAppend(&text,
-                    "; is `lockstep serve` running there? --coordinator HOST:PORT or "
-                    "LOCKSTEP_COORDINATOR says where to ask");
+                    "; is `lockstep serve` running there? Set the address with "
+                    "--coordinator HOST:PORT or LOCKSTEP_COORDINATOR");
   }
   return text;
 }
@@ -116,10 +118,15 @@ int ExitOfParsing(const CLI::App& app, const CLI::ParseError& error, std::ostrea
   // CLI11 says only that a subcommand is required, also when there is one that it does not know.
   const std::vector<std::string> unknown = deepest.remaining();
   if (deepest.get_require_subcommand_min() > 0 && !unknown.empty()) {
-    err << path << ": there is no subcommand '" << observe::CleanText(unknown.front()) << "'; `"
-        << path << " --help` lists those that there are\n";
+    const std::string now = config::NewNameOfCommand(unknown.front());
+    if (!now.empty()) {
+      err << path << ": " << unknown.front() << " is now " << now << "\n";
+      return kExitUsage;
+    }
+    err << path << ": unknown command '" << observe::CleanText(unknown.front()) << "'; `" << path
+        << " --help` lists the commands\n";
   } else {
-    err << path << ": " << error.what() << "; `" << path << " --help` tells what it takes\n";
+    err << path << ": " << error.what() << "; see `" << path << " --help`\n";
   }
   return kExitUsage;
 }
@@ -137,17 +144,17 @@ void AddJobCommand(CLI::App& app, Invocation& invocation, const std::string& nam
                    int (*exit_code)(const wire::native::JobStatus&)) {
   CLI::App* const command = app.add_subcommand(name, help);
   auto job = std::make_shared<std::string>();
-  command->add_option("job", *job, "Which job")->type_name("JOB")->required();
-  AddServerCommand(*command, invocation, name,
-                   [job, table, json, exit_code](ServerCommand& self) -> int {
-                     const auto reply = self.Status(*job);
-                     if (!reply.ok()) return self.Fail(reply.status());
-                     if (reply->jobs.size() != 1) {
-                       return self.Fail(absl::InternalError("the server told of another job"));
-                     }
-                     self.out() << (self.json() ? json : table)(reply->jobs.front());
-                     return exit_code == nullptr ? kExitOk : exit_code(reply->jobs.front());
-                   });
+  command->add_option("job", *job, "Job")->type_name("JOB")->required();
+  AddServerCommand(
+      *command, invocation, name, [job, table, json, exit_code](ServerCommand& self) -> int {
+        const auto reply = self.Status(*job);
+        if (!reply.ok()) return self.Fail(reply.status());
+        if (reply->jobs.size() != 1) {
+          return self.Fail(absl::InternalError("the server answered about another job"));
+        }
+        self.out() << (self.json() ? json : table)(reply->jobs.front());
+        return exit_code == nullptr ? kExitOk : exit_code(reply->jobs.front());
+      });
 }
 
 }  // namespace lockstep::cli

@@ -28,7 +28,7 @@ int Stacks(ServerCommand& self, const StacksArguments& given) {
   if (given.missing) {
     members = MissingMembers(job);
     if (members.empty()) {
-      self.Say("nobody is waited for");
+      self.Say("no member is being waited for");
       return kExitOk;
     }
   }
@@ -39,9 +39,10 @@ int Stacks(ServerCommand& self, const StacksArguments& given) {
   self.out() << (self.json() ? absl::StrCat(launch::EncodeStacks(gathered->processes), "\n")
                              : launch::StacksText(gathered->processes));
   if (!gathered->silent.empty()) {
-    self.Say(absl::StrCat("no launcher has told of ", absl::StrJoin(gathered->silent, ", "),
+    self.Say(absl::StrCat("no launcher has reported on ", absl::StrJoin(gathered->silent, ", "),
                           " within ", absl::FormatDuration(self.timeout()),
-                          ": it is gone, busy, or another program than lockstep run started them"));
+                          ": the launcher has ended or is busy, or a program other than "
+                          "lockstep run started them"));
   }
   return gathered->processes.empty() ? kExitTimeout : kExitOk;
 }
@@ -50,14 +51,15 @@ int Stacks(ServerCommand& self, const StacksArguments& given) {
 
 void AddStacks(CLI::App& app, Invocation& invocation) {
   CLI::App* const command =
-      app.add_subcommand("stacks", "Where the processes of a job are in their code");
+      app.add_subcommand("stacks", "Show where the processes of a job are in their code");
   auto given = std::make_shared<StacksArguments>();
-  command->add_option("job", given->job, "Which job; the only one if not given")->type_name("JOB");
-  command->add_flag("--missing", given->missing, "Only of members that others wait for");
+  command->add_option("job", given->job, "Job. Default: the only one")->type_name("JOB");
+  command->add_flag("--missing", given->missing, "Show only members that others wait for");
   command->add_flag("--native", given->native,
-                    "By gdb, of C and C++ too; each process stands still for seconds");
-  command->add_flag("--signal", given->signal,
-                    "Signal those whose Python does not answer: a sleep or a wait in C ends early");
+                    "Also show C and C++ frames, by gdb. Stops each process for seconds");
+  command->add_flag(
+      "--signal", given->signal,
+      "Signal processes whose Python does not answer. May interrupt a sleep or poll in C");
   AddServerCommand(*command, invocation, "stacks",
                    [given](ServerCommand& self) { return Stacks(self, *given); });
 }

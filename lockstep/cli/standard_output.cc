@@ -50,7 +50,7 @@ absl::Status StandardOutput::Finish() {
   if (error_ == 0 || error_ == EPIPE) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("cannot write to standard output: ", std::string(std::strerror(error_)),
-                   "; what was printed is not all: make room there, or write elsewhere"));
+                   "; the output is incomplete: free space there, or write elsewhere"));
 }
 
 int StandardOutput::overflow(int character) {

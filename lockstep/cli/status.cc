@@ -10,9 +10,9 @@ namespace lockstep::cli {
 
 void AddStatus(CLI::App& app, Invocation& invocation) {
   CLI::App* const command = app.add_subcommand(
-      "status", "Who is in, who is missing, suspect or lost; who waits for whom; what went wrong");
+      "status", "Show members (present, missing, suspect, lost), who waits for whom, and errors");
   auto job = std::make_shared<std::string>();
-  command->add_option("job", *job, "Only this job; all if not given")->type_name("JOB");
+  command->add_option("job", *job, "Job. Default: all jobs")->type_name("JOB");
   AddServerCommand(*command, invocation, "status", [job](ServerCommand& self) -> int {
     const auto reply = self.Status(*job);
     if (!reply.ok()) return self.Fail(reply.status());

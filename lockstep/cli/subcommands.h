@@ -24,7 +24,7 @@ void AddKv(CLI::App& app, Invocation& invocation);
 void AddJobs(CLI::App& app, Invocation& invocation);  // `jobs` and `job`
 void AddEvents(CLI::App& app, Invocation& invocation);
 void AddPreempt(CLI::App& app, Invocation& invocation);
-void AddTellProcesses(CLI::App& app, Invocation& invocation);
+void AddReportProcesses(CLI::App& app, Invocation& invocation);
 void AddWorker(CLI::App& app, Invocation& invocation);
 void AddConfig(CLI::App& app, Invocation& invocation);
 

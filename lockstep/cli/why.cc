@@ -36,9 +36,9 @@ int Why(ServerCommand& self, const std::string& name) {
 
 void AddWhy(CLI::App& app, Invocation& invocation) {
   CLI::App* const command = app.add_subcommand(
-      "why", "What is the matter with a job: what went wrong first, what followed, what to do");
+      "why", "Explain the state of a job: what went wrong first, what followed, what to do");
   auto job = std::make_shared<std::string>();
-  command->add_option("job", *job, "Which job; the only one if not given")->type_name("JOB");
+  command->add_option("job", *job, "Job. Default: the only one")->type_name("JOB");
   AddServerCommand(*command, invocation, "why",
                    [job](ServerCommand& self) { return Why(self, *job); });
 }

@@ -61,7 +61,7 @@ int RunWorker(DeclaredWorker& given, Invocation& invocation) {
   options.notice = say;
 
   if (!runtime::RaiseOpenFilesLimit()) {
-    say("the limit of open files (RLIMIT_NOFILE) stays as it is");
+    say("cannot raise the limit on open files (RLIMIT_NOFILE)");
   }
 
   runtime::Loop loop;
@@ -80,16 +80,16 @@ int RunWorker(DeclaredWorker& given, Invocation& invocation) {
   }
   invocation.out << "lockstep worker answers at " << (*worker)->address() << std::endl;
   const runtime::StopSignals signals(loop, [&](int signal) {
-    say(absl::StrCat("signal ", signal, ": draining; a second one ends the worker at once"));
+    say(absl::StrCat("signal ", signal, ": draining; a second signal ends the worker at once"));
     (*worker)->Drain([&] { loop.Stop(); });
   });
   loop.Run();
   const int code = failed.ok() ? kExitOk : kExitFailed;
   if (!failed.ok()) say(std::string(failed.message()));
   const runtime::EndLimit limit(given.end_timeout, code, [&] {
-    say(absl::StrCat("segments that run did not stop within ",
+    say(absl::StrCat("running segments did not stop within ",
                      absl::FormatDuration(given.end_timeout),
-                     " (end_timeout): it ends without them; others make them again"));
+                     " (end_timeout): exiting without them; other workers produce them again"));
   });
   functions->Stop();
   worker->reset();
@@ -100,7 +100,7 @@ int RunWorker(DeclaredWorker& given, Invocation& invocation) {
 
 void AddWorker(CLI::App& app, Invocation& invocation) {
   CLI::App* const command = app.add_subcommand(
-      "worker", "Make elements of datasets for the consumers of a server's data service");
+      "worker", "Run a data worker, which produces elements of datasets for the data service");
   auto given = std::make_shared<DeclaredWorker>();
   given->table.AddTo(*command);
   command->callback([given, &invocation] { invocation.exit_code = RunWorker(*given, invocation); });

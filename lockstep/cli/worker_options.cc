@@ -8,38 +8,53 @@ namespace lockstep::cli {
 DeclaredWorker::DeclaredWorker()
     : threads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))),
       table("worker", "LOCKSTEP_WORKER_") {
-  table.Text("dispatcher", &dispatcher, "HOST:PORT",
-             "The server whose data service the worker works for: its --listen address.");
-  table.Text("listen", &listen, "HOST:PORT", "Where consumers call. Port 0: any.");
-  table.Text("advertise", &advertise, "HOST:PORT",
-             "What consumers are told to call; empty: as it listens.");
+  table
+      .Text("dispatcher", &dispatcher, "HOST:PORT",
+            "Work for the data service of this server (its --listen address).")
+      .Common();
+  table.Text("listen", &listen, "HOST:PORT", "Address for consumers. Port 0 picks a free port.")
+      .Common();
+  table
+      .Text("advertise", &advertise, "HOST:PORT",
+            "Address to give to consumers. Default: the address the worker listens on.")
+      .Common();
   table.List("allow-uid", &allow_uids, "USER",
-             "A user of this host, by name or number, who may call at an address of the loopback\n"
-             "interface, beside root and the user who runs the worker. any: everybody.");
-  table.Switch("insecure-network", &insecure_network,
-               "Allow an address that other hosts can reach, although nothing is encrypted or\n"
-               "authenticated: whoever reaches it can read what the worker may read, and run what\n"
-               "--allow-function allows.");
-  table.List(
-      "allow-path", &allow_paths, "DIR",
-      "Datasets may read files below this directory; without any, all that the process may.");
-  table.List("tag", &tags, "TEXT", "For people: shown by `lockstep data`.");
-  table.Text(
-      "python", &python, "PROGRAM",
-      "Runs the Python functions of datasets; it must be able to import lockstep, NumPy and\n"
-      "the functions' modules, which it does not look for in the working directory.\n"
-      "Empty: none are run.");
-  table.List("allow-function", &allow_functions, "MODULE[:NAME]",
-             "Datasets may have this Python function run here, or any function that this module\n"
-             "defines. Without any, datasets with Python functions are refused: a dataset is what\n"
-             "anybody who reaches the server sends.");
-  table.Count("threads", &threads, "Segments that are run at a time.");
-  table.Bytes("cache-bytes", &options.cache.bytes_max,
-              "Elements that are made and not read yet; beyond that nothing is made ahead.");
+             "Let this user of this host (name or number) connect to loopback addresses. Root and "
+             "the user who runs the worker always can. any: everybody.");
+  table
+      .Switch("insecure-network", &insecure_network,
+              "Allow an address that other hosts can reach. Nothing is encrypted or "
+              "authenticated: anyone who reaches it can read what the worker can read, and run "
+              "what --allow-function allows.")
+      .Common();
+  table
+      .List("allow-path", &allow_paths, "DIR",
+            "Let datasets read files below this directory only. Default: all files that the "
+            "process can read.")
+      .Common();
+  table.List("tag", &tags, "TEXT", "Tag the worker in the output of `lockstep data`.");
+  table
+      .Text("python", &python, "PROGRAM",
+            "Python interpreter for the functions of datasets. It must be able to import "
+            "lockstep, NumPy and the functions' modules; the working directory is not searched "
+            "for modules. Empty: run no functions.")
+      .Common();
+  table
+      .List("allow-function", &allow_functions, "MODULE[:NAME]",
+            "Let datasets run this Python function, or all functions defined in this module. By "
+            "default, datasets with Python functions are refused, since anyone who reaches the "
+            "server can send a dataset.")
+      .Common();
+  table.Count("threads", &threads, "Number of segments to produce at a time.").Common();
+  table
+      .Bytes("cache-bytes", &options.cache.bytes_max,
+             "Maximum size of elements produced and not yet read. At this size, the worker stops "
+             "producing ahead.")
+      .Common();
   table.Duration("drain-time", &options.drain_time,
-                 "How long a worker that ends lets its consumers go elsewhere.");
+                 "On shutdown, give consumers this much time to move to other workers.");
   table.Duration("end-timeout", &end_timeout,
-                 "How long what it runs may take to stop after that; then it ends without.");
+                 "After --drain-time, wait this long for running work to stop, then exit anyway.");
 }
 
 }  // namespace lockstep::cli

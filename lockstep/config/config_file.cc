@@ -34,7 +34,8 @@ absl::StatusOr<ConfigValue> ValueOf(const std::string& path, const std::string& 
   }
   for (const YAML::Node& element : node) {
     if (!element.IsScalar()) {
-      return WrongAt(path, element.Mark(), absl::StrCat("'", key, "' is a list of plain values"));
+      return WrongAt(path, element.Mark(),
+                     absl::StrCat("'", key, "' must be a list of plain values"));
     }
     value.texts.push_back(element.Scalar());
   }
@@ -43,22 +44,22 @@ absl::StatusOr<ConfigValue> ValueOf(const std::string& path, const std::string& 
 
 absl::Status ReadSection(const std::string& name, const YAML::Node& node, ConfigFile& file) {
   if (std::find(kSections.begin(), kSections.end(), name) == kSections.end()) {
-    return WrongAt(
-        file.path, node.Mark(),
-        absl::StrCat("unknown section '", name, "'; they are server, run, client and worker"));
+    return WrongAt(file.path, node.Mark(),
+                   absl::StrCat("unknown section '", name,
+                                "'; the sections are server, run, client and worker"));
   }
   auto& section = file.sections[name];
   if (node.IsNull()) return absl::OkStatus();
   if (!node.IsMap()) {
-    return WrongAt(file.path, node.Mark(), absl::StrCat("'", name, "' must hold options"));
+    return WrongAt(file.path, node.Mark(), absl::StrCat("'", name, "' must contain options"));
   }
   for (const auto& entry : node) {
-    if (!entry.first.IsScalar()) return WrongAt(file.path, node.Mark(), "a key must be a word");
+    if (!entry.first.IsScalar()) return WrongAt(file.path, node.Mark(), "a key must be plain text");
     const std::string key = entry.first.Scalar();
     absl::StatusOr<ConfigValue> value = ValueOf(file.path, key, entry.second);
     if (!value.ok()) return value.status();
     if (!section.emplace(key, *std::move(value)).second) {
-      return WrongAt(file.path, entry.first.Mark(), absl::StrCat("'", key, "' stands there twice"));
+      return WrongAt(file.path, entry.first.Mark(), absl::StrCat("'", key, "' is given twice"));
     }
   }
   return absl::OkStatus();
@@ -67,10 +68,11 @@ absl::Status ReadSection(const std::string& name, const YAML::Node& node, Config
 absl::Status ReadSections(const YAML::Node& root, ConfigFile& file) {
   if (root.IsNull()) return absl::OkStatus();
   if (!root.IsMap()) {
-    return WrongAt(file.path, root.Mark(), "holds no sections; begin with `server:`");
+    return WrongAt(file.path, root.Mark(), "has no sections; begin with `server:`");
   }
   for (const auto& entry : root) {
-    if (!entry.first.IsScalar()) return WrongAt(file.path, root.Mark(), "a section is a word");
+    if (!entry.first.IsScalar())
+      return WrongAt(file.path, root.Mark(), "a section name must be plain text");
     absl::Status status = ReadSection(entry.first.Scalar(), entry.second, file);
     if (!status.ok()) return status;
   }

@@ -41,11 +41,11 @@ TEST(ConfigFile, MayBeEmpty) { EXPECT_TRUE(ParseConfigFile("l.yaml", "").ok()); 
 TEST(ConfigFile, NamesThePlaceOfWhatIsWrong) {
   EXPECT_THAT(Complaint("server: {}\nsever: {}\n"), HasSubstr("l.yaml:2: unknown section 'sever'"));
   EXPECT_THAT(Complaint("server:\n  a: 1\n  a: 2\n"),
-              HasSubstr("l.yaml:3: 'a' stands there twice"));
+              HasSubstr("l.yaml:3: 'a' is given twice"));
   EXPECT_THAT(Complaint("server:\n  a: {b: 1}\n"), HasSubstr("l.yaml:2: 'a' must be a value"));
   EXPECT_THAT(Complaint("server:\n  a: [[1]]\n"), HasSubstr("plain values"));
-  EXPECT_THAT(Complaint("server: 5\n"), HasSubstr("must hold options"));
-  EXPECT_THAT(Complaint("- a\n"), HasSubstr("holds no sections"));
+  EXPECT_THAT(Complaint("server: 5\n"), HasSubstr("must contain options"));
+  EXPECT_THAT(Complaint("- a\n"), HasSubstr("has no sections"));
   EXPECT_THAT(Complaint("server: [\n"), HasSubstr("l.yaml:"));
   EXPECT_THAT(Complaint(std::string(kConfigFileBytesMax + 1, ' ')),
               HasSubstr("config_file_bytes_max"));

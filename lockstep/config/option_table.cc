@@ -9,12 +9,34 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "lockstep/config/renamed_options.h"
 #include "lockstep/config/values.h"
 
 namespace lockstep::config {
 namespace {
 
 absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+// Help is written as one line, and shown in lines of this many columns beside the flags.
+constexpr size_t kHelpColumns = 68;
+
+std::string Wrapped(const std::string& text) {
+  std::string wrapped;
+  size_t column = 0;
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    if (column > 0 && column + 1 + word.size() > kHelpColumns) {
+      wrapped += '\n';
+      column = 0;
+    }
+    if (column > 0) {
+      wrapped += ' ';
+      ++column;
+    }
+    absl::StrAppend(&wrapped, word);
+    column += word.size();
+  }
+  return wrapped;
+}
 
 std::string Underscored(const std::string& name) { return absl::StrReplaceAll(name, {{"-", "_"}}); }
 
@@ -33,7 +55,9 @@ OptionTable::Variables Environment() {
 OptionTable::OptionTable(std::string section, std::string prefix)
     : section_(std::move(section)), prefix_(std::move(prefix)) {
   Option& config = Text("config", &config_path_, "PATH",
-                        "A file with options (YAML or JSON), in a section for each program.");
+                        "Read options from this YAML or JSON file, which has one section for each "
+                        "program.")
+                       .Common();
   config.variable = "LOCKSTEP_CONFIG";
   config.file = false;
 }
@@ -46,6 +70,7 @@ Option& OptionTable::Add(std::string name, std::string type, std::string help) {
   option.name = std::move(name);
   option.type = std::move(type);
   option.help = std::move(help);
+  option.group = group_;
   return option;
 }
 
@@ -168,23 +193,56 @@ void OptionTable::AddTo(CLI::App& app) {
       option.parsed_others.push_back(other->group(""));  // shown in no help
     }
     option.default_texts = option.get();
-    const std::string help = absl::StrCat(option.help, " [", option.variable, "]");
+    const std::string help = Wrapped(absl::StrCat(option.help, " [", option.variable, "]"));
     if (option.is_switch) {
       option.parsed = app.add_flag(option.flags, help);
+      if (!option.common) option.parsed->group("");
       continue;
     }
     option.parsed = app.add_option(
         option.flags, [](const CLI::results_t&) { return true; }, help);
     option.parsed->type_name(option.type);
+    if (!option.common) option.parsed->group("");
     if (option.repeatable) {
       option.parsed->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
     } else if (!option.default_texts.front().empty()) {
       option.parsed->default_str(option.default_texts.front());
     }
   }
+  RefuseOldNames(section_, app);
+  app.add_flag_callback(
+      "--help-all",
+      [this] {
+        for (Option& option : options_) {
+          if (!option.common) option.parsed->group(option.group);
+        }
+        throw CLI::CallForHelp();
+      },
+      "Print this help message with all options and exit");
+  const bool all_common = std::all_of(options_.begin(), options_.end(),
+                                      [](const Option& option) { return option.common; });
+  if (!all_common) {
+    app.footer(app.get_footer() + "These are the common options; --help-all shows all of them.");
+  }
+}
+
+absl::Status OptionTable::CheckOldVariables(const Variables& variables) const {
+  for (const RenamedOption& renamed : RenamedOptions()) {
+    if (renamed.section != section_) continue;
+    const auto variable = [&](const std::string& name) {
+      return prefix_ + absl::AsciiStrToUpper(Underscored(name));
+    };
+    const std::string before = variable(renamed.before);
+    const char* const value = variables(before.c_str());
+    if (value != nullptr && *value != '\0') {
+      return Wrong(absl::StrCat(before, " is now ", variable(renamed.now)));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status OptionTable::Resolve(const Variables& variables) {
+  if (absl::Status status = CheckOldVariables(variables); !status.ok()) return status;
   ConfigFile file;
   Option& config = options_.front();
   if (absl::Status status = ResolveOne(config, variables, file); !status.ok()) return status;
@@ -209,12 +267,17 @@ absl::Status OptionTable::CheckKeys(const std::map<std::string, ConfigValue>& se
       return option.file && option.key == key;
     });
     if (known != options_.end()) continue;
-    std::string hint = "; docs/cli.md lists the options";
-    for (const Option& option : options_) {
-      if (option.file && option.key == Underscored(key)) hint = "; it is called " + option.key;
+    const std::string place = absl::StrCat(path, ":", value.line, ": ");
+    for (const RenamedOption& renamed : RenamedOptions()) {
+      if (renamed.section == section_ && Underscored(renamed.before) == Underscored(key)) {
+        return Wrong(absl::StrCat(place, key, " is now ", Underscored(renamed.now)));
+      }
     }
-    return Wrong(absl::StrCat(path, ":", value.line, ": section '", section_, "' has no option '",
-                              key, "'", hint));
+    std::string hint = "; --help-all and docs/cli.md list the options";
+    for (const Option& option : options_) {
+      if (option.file && option.key == Underscored(key)) hint = "; write " + option.key;
+    }
+    return Wrong(absl::StrCat(place, "section '", section_, "' has no option '", key, "'", hint));
   }
   return absl::OkStatus();
 }

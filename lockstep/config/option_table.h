@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -29,7 +30,9 @@ struct Option {
   std::string help;
   bool repeatable = false;
   bool is_switch = false;
-  bool file = true;  // may stand in a file
+  bool file = true;     // may stand in a file
+  bool common = false;  // shown by --help; the others, for tuning, by --help-all only
+  std::string group;    // the heading in --help-all
   // What others call it; taken, but in no help. A flag of ours, and then a variable of ours, beats
   // them.
   std::vector<std::string> other_flags;      // "--nproc_per_node"
@@ -38,6 +41,12 @@ struct Option {
   // Checks the texts and stores what they say; one text unless repeatable.
   std::function<absl::Status(const std::vector<std::string>&)> set;
   std::function<std::vector<std::string>()> get;
+
+  // Marks an option that --help shows.
+  Option& Common() {
+    common = true;
+    return *this;
+  }
 
   // Known once the table is resolved.
   Origin origin = Origin::kDefault;
@@ -55,7 +64,9 @@ struct Option {
 //   app.parse(argc, argv);
 //   absl::Status status = table.Resolve(Environment());
 //
-// `--config PATH` (LOCKSTEP_CONFIG) is in every table. Threads: thread-compatible.
+// `--config PATH` (LOCKSTEP_CONFIG) is in every table, and so is `--help-all`. A name that an
+// option had before (renamed_options.h) is an error that says the new one. Threads:
+// thread-compatible.
 class OptionTable {
  public:
   // Returns the variable's value; null when it is not set.
@@ -85,6 +96,9 @@ class OptionTable {
   Option& List(std::string name, std::vector<std::string>* value, std::string type,
                std::string help);
 
+  // Puts the options declared from now on under this heading of --help-all.
+  void Group(std::string heading) { group_ = std::move(heading); }
+
   // Takes each flag with underscores for dashes, too.
   void TakeUnderscores();
 
@@ -104,12 +118,14 @@ class OptionTable {
                  std::string help, int64_t least, int64_t most);
   absl::Status CheckKeys(const std::map<std::string, ConfigValue>& section,
                          const std::string& path) const;
+  absl::Status CheckOldVariables(const Variables& variables) const;
   absl::Status ResolveOne(Option& option, const Variables& variables, const ConfigFile& file);
   // Whether a flag said it, and which.
   static const CLI::Option* ParsedOf(const Option& option);
 
   const std::string section_;
   const std::string prefix_;
+  std::string group_ = "Tuning";
   std::string config_path_;
   std::deque<Option> options_;  // addresses stay
 };

@@ -4,9 +4,11 @@
 
 #include <fstream>
 #include <map>
+#include <sstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/config/renamed_options.h"
 #include "lockstep/config/show.h"
 #include "nlohmann/json.hpp"
 
@@ -15,12 +17,15 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Texts = std::vector<std::string>;
 
 // A program with an option of each kind.
 class OptionTableTest : public ::testing::Test {
  protected:
   OptionTableTest() : table_("server", "LOCKSTEP_SERVER_") {
-    table_.Text("listen", &listen_, "HOST:PORT", "Where it\nlistens.");
+    table_.Text("listen", &listen_, "HOST:PORT", "Where it listens.").Common();
     table_.Duration("grace", &grace_, "How long.");
     table_.Count("keys-max", &keys_max_, "Keys of a job.");
     table_.Bytes("value-bytes-max", &bytes_, "Of a value.");
@@ -152,9 +157,8 @@ TEST_F(OptionTableTest, WhatIsWrongIsNamedWithItsPlace) {
   std::string path = WriteFile("server:\n  keys_max: many\n");
   EXPECT_THAT(complaint({"--config", path.c_str()}), HasSubstr(path + ":2: keys_max: 'many'"));
   path = WriteFile("server:\n  keys-max: 1\n");
-  EXPECT_THAT(
-      complaint({"--config", path.c_str()}),
-      HasSubstr(path + ":2: section 'server' has no option 'keys-max'; it is called keys_"));
+  EXPECT_THAT(complaint({"--config", path.c_str()}),
+              HasSubstr(path + ":2: section 'server' has no option 'keys-max'; write keys_"));
   path = WriteFile("server:\n  nonsense: 1\n");
   EXPECT_THAT(complaint({"--config", path.c_str()}), HasSubstr("has no option 'nonsense'"));
   path = WriteFile("server:\n  listen: [a, b]\n");
@@ -177,13 +181,84 @@ TEST_F(OptionTableTest, ShowsEachValueAndWhereItCameFrom) {
   EXPECT_EQ(json["grace"]["where"], "LOCKSTEP_SERVER_GRACE");
 }
 
-TEST_F(OptionTableTest, MakesTheRowsOfTheReference) {
+TEST_F(OptionTableTest, MakesTheReferenceWithCommonOptionsFirst) {
   ASSERT_TRUE(Resolve({}).ok());
-  const std::string rows = ReferenceRows(table_);
+  const std::string rows = Reference(table_);
   EXPECT_THAT(rows, HasSubstr("| `--listen HOST:PORT` | `LOCKSTEP_SERVER_LISTEN` | `listen` | "
                               "`127.0.0.1:7070` | Where it listens. |\n"));
   EXPECT_THAT(rows, HasSubstr("| `-v`, `--verbose` |"));
   EXPECT_THAT(rows, HasSubstr("`--log-format text\\|json`"));
+  EXPECT_LT(rows.find("--listen"), rows.find("Tuning options"));
+  EXPECT_LT(rows.find("Tuning options"), rows.find("--verbose"));
+}
+
+TEST_F(OptionTableTest, HelpShowsCommonOptionsAndHelpAllTheOthersUnderTheirHeading) {
+  table_.Group("Limits");
+  size_t waits_max = 1;
+  table_.Count("waits-max", &waits_max, "Waits.");
+  const auto help = [&](const char* flag) {
+    CLI::App app("", "program");
+    table_.AddTo(app);
+    const std::vector<const char*> words = {"program", flag};
+    std::ostringstream out;
+    try {
+      app.parse(static_cast<int>(words.size()), words.data());
+    } catch (const CLI::ParseError& end) {
+      EXPECT_EQ(app.exit(end, out, out), 0);
+    }
+    return out.str();
+  };
+  const std::string common = help("-h");
+  EXPECT_THAT(common, HasSubstr("--listen HOST:PORT"));
+  EXPECT_THAT(common, HasSubstr("--help-all shows all"));
+  EXPECT_THAT(common, Not(HasSubstr("--waits-max")));
+  const std::string all = help("--help-all");
+  EXPECT_THAT(all, HasSubstr("--listen HOST:PORT"));
+  EXPECT_THAT(all, HasSubstr("Tuning:\n"));
+  EXPECT_LT(all.find("Limits:\n"), all.find("--waits-max"));
+}
+
+TEST_F(OptionTableTest, HelpIsWrapped) {
+  std::string value;
+  table_.Text("long", &value, "X", std::string(40, 'a') + " " + std::string(40, 'b')).Common();
+  CLI::App app;
+  table_.AddTo(app);
+  EXPECT_THAT(app.help(), HasSubstr("a\n"));
+  EXPECT_THAT(app.help(), Not(HasSubstr("a b")));
+}
+
+TEST_F(OptionTableTest, AnOldNameIsRefusedWithTheNewOne) {
+  EXPECT_THAT(
+      [&] {
+        (void)Resolve({"--job-rest", "5s"});
+      },
+      ::testing::Throws<CLI::ValidationError>(::testing::Property(
+          &CLI::ValidationError::what, ::testing::StrEq("--job-rest is now --idle-job-timeout"))));
+  variables_["LOCKSTEP_SERVER_JOB_REST"] = "5s";
+  EXPECT_EQ(Resolve({}).message(),
+            "LOCKSTEP_SERVER_JOB_REST is now LOCKSTEP_SERVER_IDLE_JOB_TIMEOUT");
+  variables_.clear();
+  const std::string path = WriteFile("server:\n  job_rest: 5s\n");
+  EXPECT_EQ(Resolve({"--config", path.c_str()}).message(),
+            path + ":2: job_rest is now idle_job_timeout");
+}
+
+TEST(RenamedOptions, AnOldCommandHasANewName) {
+  EXPECT_EQ(NewNameOfCommand("tell-processes"), "report-processes");
+  EXPECT_EQ(NewNameOfCommand("status"), "");
+}
+
+TEST(RenamedOptions, EveryOldFlagIsRefusedAsASwitchAndWithAValue) {
+  for (const RenamedOption& renamed : RenamedOptions()) {
+    for (const std::vector<std::string>& value : {Texts{}, Texts{"1"}}) {
+      CLI::App app;
+      RefuseOldNames(renamed.section, app);
+      std::vector<std::string> words = value;  // the last is read first
+      words.push_back("--" + renamed.before);
+      EXPECT_THROW(app.parse(words), CLI::ValidationError) << renamed.before;
+      EXPECT_NE(renamed.before, renamed.now);
+    }
+  }
 }
 
 }  // namespace

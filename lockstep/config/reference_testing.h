@@ -12,8 +12,8 @@
 
 namespace lockstep::config {
 
-// The document has the table's rows between the lines `<!-- options: SECTION -->` and
-// `<!-- end -->`. With the variable LOCKSTEP_UPDATE_GOLDEN they are written there instead.
+// The document has the reference between the lines `<!-- options: SECTION -->` and
+// `<!-- end -->`. With the variable LOCKSTEP_UPDATE_GOLDEN it is written there instead.
 inline void ExpectReference(const std::string& document, const OptionTable& table) {
   std::ostringstream contents;
   contents << std::ifstream(document).rdbuf();
@@ -23,9 +23,7 @@ inline void ExpectReference(const std::string& document, const OptionTable& tabl
   ASSERT_NE(from, std::string::npos) << "no " << begin << " in " << document;
   const size_t to = text.find("<!-- end -->", from);
   ASSERT_NE(to, std::string::npos);
-  const std::string rows =
-      "\n| flag | variable | key | default | meaning |\n|---|---|---|---|---|\n" +
-      ReferenceRows(table) + "\n";
+  const std::string rows = "\n" + Reference(table) + "\n";
   if (std::getenv("LOCKSTEP_UPDATE_GOLDEN") != nullptr) {
     text.replace(from + begin.size(), to - from - begin.size(), rows);
     std::ofstream(document) << text;

@@ -27,6 +27,24 @@ const char* NameOf(Origin origin) {
 
 std::string ValueText(const Option& option) { return absl::StrJoin(option.get(), " "); }
 
+// Empty when there are no such options.
+std::string ReferenceTable(const OptionTable& table, bool common) {
+  std::string rows;
+  for (const Option& option : table.options()) {
+    if (option.common != common) continue;
+    const std::string default_text = absl::StrJoin(option.default_texts, " ");
+    const std::string flags = absl::StrReplaceAll(option.flags, {{",", "`, `"}});
+    const std::string type = absl::StrReplaceAll(option.type, {{"|", "\\|"}});
+    absl::StrAppend(&rows, "| `", flags, type.empty() ? "" : " " + type, "` | `", option.variable,
+                    "` | ", option.file ? "`" + option.key + "`" : "", " | ",
+                    default_text.empty() ? "" : "`" + default_text + "`", " | ",
+                    absl::StrReplaceAll(option.help, {{"|", "\\|"}}),
+                    option.repeatable ? " Repeatable." : "", " |\n");
+  }
+  if (rows.empty()) return rows;
+  return "| flag | variable | key | default | meaning |\n|---|---|---|---|---|\n" + rows;
+}
+
 }  // namespace
 
 std::string ShowText(const OptionTable& table) {
@@ -67,19 +85,13 @@ std::string ShowJson(const OptionTable& table) {
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::string ReferenceRows(const OptionTable& table) {
-  std::string rows;
-  for (const Option& option : table.options()) {
-    const std::string default_text = absl::StrJoin(option.default_texts, " ");
-    std::string flags = absl::StrReplaceAll(option.flags, {{",", "`, `"}});
-    const std::string type = absl::StrReplaceAll(option.type, {{"|", "\\|"}});
-    absl::StrAppend(&rows, "| `", flags, type.empty() ? "" : " " + type, "` | `", option.variable,
-                    "` | ", option.file ? "`" + option.key + "`" : "", " | ",
-                    default_text.empty() ? "" : "`" + default_text + "`", " | ",
-                    absl::StrReplaceAll(option.help, {{"\n", " "}, {"|", "\\|"}}),
-                    option.repeatable ? " Repeatable." : "", " |\n");
+std::string Reference(const OptionTable& table) {
+  std::string text = ReferenceTable(table, /*common=*/true);
+  const std::string tuning = ReferenceTable(table, /*common=*/false);
+  if (!tuning.empty()) {
+    absl::StrAppend(&text, "\nTuning options, which `--help-all` shows:\n\n", tuning);
   }
-  return rows;
+  return text;
 }
 
 }  // namespace lockstep::config

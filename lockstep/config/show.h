@@ -14,7 +14,8 @@ std::string ShowText(const OptionTable& table);
 // For programs: {"server": {"listen": {"value": "...", "origin": "flag", "where": "--listen"}}}.
 std::string ShowJson(const OptionTable& table);
 
-// The rows of the reference, for Markdown. Of a table that was added to an app.
-std::string ReferenceRows(const OptionTable& table);
+// The reference, for Markdown: a table of the common options, and one of the tuning options if
+// there are any. Of a table that was added to an app.
+std::string Reference(const OptionTable& table);
 
 }  // namespace lockstep::config

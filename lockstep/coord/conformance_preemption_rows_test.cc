@@ -202,7 +202,7 @@ class OtherTimes : public PreemptionHarness {
   OtherTimes()
       : PreemptionHarness(CoordinatorOptions{.size = 2,
                                              .preempt_window = absl::Minutes(2),
-                                             .preempt_fence_timeout = absl::Milliseconds(100),
+                                             .preempt_sync_timeout = absl::Milliseconds(100),
                                              .preempt_save_timeout = absl::Hours(2)}) {}
 };
 

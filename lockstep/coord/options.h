@@ -51,7 +51,7 @@ struct CoordinatorOptions {
   // A preemption whose deaths are further away than this begins when they are not.
   absl::Duration preempt_window = absl::Minutes(15);
   // Members that do not say within this where they are, are left out of the sync step.
-  absl::Duration preempt_fence_timeout = absl::Seconds(5);
+  absl::Duration preempt_sync_timeout = absl::Seconds(5);
   // Members that have not begun their first step are waited for, too, as long as that.
   bool preempt_awaits_all = false;
   // What a save takes, unless a member knows better.

@@ -39,7 +39,7 @@ absl::string_view PreemptionOutcomeName(PreemptionOutcome outcome);
 // What became of a member in the current preemption.
 enum class SyncState {
   kAsked,      // has not answered yet
-  kSilent,     // did not within preempt_fence_timeout: not waited for any longer
+  kSilent,     // did not within preempt_sync_timeout: not waited for any longer
   kUnstarted,  // has not reported a first step
   kFenced,     // said from which step on it can act, and does not go beyond it unasked
   kPassed,     // was beyond the sync step when it learnt of it

@@ -323,7 +323,7 @@ void PreemptionSync::OpenFence(Time now, Effects& out) {
   for (MemberIndex member : connected) {
     if (stock_ || listening_.contains(member)) SetMember(member, {}, out);
   }
-  if (!stock_) fence_until_ = now + job_.options.preempt_fence_timeout;
+  if (!stock_) fence_until_ = now + job_.options.preempt_sync_timeout;
 }
 
 void PreemptionSync::Handle(Time now, const AnswerFence& request, Effects& out) {
@@ -648,7 +648,7 @@ void PreemptionSync::ReachDeadline(Time now, Effects& out) {
       SetMember(member,
                 {.state = SyncState::kSilent,
                  .text = absl::StrCat("did not answer within ",
-                                      FormatSpan(job_.options.preempt_fence_timeout))},
+                                      FormatSpan(job_.options.preempt_sync_timeout))},
                 out);
     }
     Consider(now, out);
@@ -724,7 +724,7 @@ void PreemptionSync::Restored(Time now, Effects& out) {
   }
   stock_ = !members_.empty() && listening_.empty();
   if (!fencing || stock_) return;
-  fence_until_ = now + job_.options.preempt_fence_timeout;
+  fence_until_ = now + job_.options.preempt_sync_timeout;
   for (const SyncMember& each : Members()) {
     if (!IsFinal(each.state)) SetMember(each.member, {}, out);
   }

@@ -26,7 +26,7 @@ namespace lockstep::coord {
 // Picks the step at which all members save, and follows them there.
 //
 //   none, ended --notice--> pending --preempt_window before the death--> fencing
-//   fencing --all who are awaited have answered, or preempt_fence_timeout--> agreed
+//   fencing --all who are awaited have answered, or preempt_sync_timeout--> agreed
 //           --no step in time, none in common, nobody answers, withdrawn----> ended
 //   agreed  --everybody has saved, failed, finished or gone, or time is up--> ended
 //

@@ -47,7 +47,7 @@ void TellOfEnds(const WhoIsTold& told, const Groups& groups) {
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::dup2(ends[0], 0);
-    ::execl("/proc/self/exe", "lockstep", "tell-processes", told.job.c_str(), "--coordinator",
+    ::execl("/proc/self/exe", "lockstep", "report-processes", told.job.c_str(), "--coordinator",
             told.address.c_str(), nullptr);
     ::_exit(127);
   }

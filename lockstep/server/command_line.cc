@@ -41,13 +41,13 @@ absl::Status ReadShape(const std::string& text, JobOptions& job) {
     coord::RoleOptions options{.name = role.first};
     if (!CheckJobName(options.name).ok()) {
       return absl::InvalidArgumentError(
-          "a role has a name, made of what names of jobs are made of");
+          "a role needs a name, with the same characters as a job's name");
     }
     if (!ReadSize(role.second, options.size)) return absl::InvalidArgumentError(size_is);
     const bool again = std::any_of(job.roles.begin(), job.roles.end(),
                                    [&](const auto& other) { return other.name == options.name; });
     if (again) {
-      return absl::InvalidArgumentError(absl::StrCat("role '", options.name, "' comes twice"));
+      return absl::InvalidArgumentError(absl::StrCat("role '", options.name, "' is given twice"));
     }
     sum += options.size;
     job.roles.push_back(std::move(options));
@@ -94,7 +94,7 @@ absl::Status ReadState(bool ephemeral, const config::OptionTable::Variables& var
   if (ephemeral) {
     if (directory.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat("--state ", directory, " and --ephemeral: say only one of them"));
+        absl::StrCat("--state ", directory, " and --ephemeral: give only one of them"));
   }
   if (!directory.empty()) return absl::OkStatus();
   const char* const state = variables("XDG_STATE_HOME");
@@ -105,8 +105,8 @@ absl::Status ReadState(bool ephemeral, const config::OptionTable::Variables& var
     directory = absl::StrCat(home, "/.local/state/lockstep");
   } else {
     return absl::InvalidArgumentError(
-        "where should the state be kept? There is no $HOME: name --state DIR, or say --ephemeral "
-        "to keep it in memory only");
+        "no directory for the state: HOME is not set; use --state DIR, or --ephemeral to keep the "
+        "state in memory only");
   }
   return absl::OkStatus();
 }
@@ -131,8 +131,8 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
   if (!status.ok()) return status;
   if (options.stores.store.keeps && declared.ephemeral) {
     return absl::InvalidArgumentError(
-        "--torch-store-durable and --ephemeral: what is to be durable needs a state directory; say "
-        "only one of them");
+        "--torch-store-durable needs a state directory and --ephemeral has none; give only one of "
+        "them");
   }
   if (!declared.http.empty()) {
     status = read_address("--http", declared.http, options.http.emplace());
@@ -148,9 +148,9 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
   const absl::Duration heartbeat_timeout = options.coordinator.heartbeat_timeout;
   if (heartbeat_timeout < kStockHeartbeatTimeout) {
     parsed.warnings.push_back(absl::StrFormat(
-        "--heartbeat-timeout %s: stock clients send a heartbeat only every 50s, and one that does "
-        "not poll for errors is lost before that although it is well; JAX's clients poll, and are "
-        "given 2.5 times the period of their own heartbeats",
+        "--heartbeat-timeout %s: stock clients send a heartbeat only every 50s, so a healthy one "
+        "that does not poll for errors may be declared lost; JAX's clients poll, and get 2.5 times "
+        "the period of their own heartbeats",
         absl::FormatDuration(heartbeat_timeout)));
   }
   return ReadJobs(declared, options);
@@ -162,8 +162,8 @@ absl::StatusOr<JobOptions> ParseJob(const std::string& text) {
   const auto wrong = [&](std::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--job '", text, "': ", std::string(what),
-        "; write NAME=SIZE or NAME=ROLE:SIZE,ROLE:SIZE, and @HOST:PORT behind it for an address of "
-        "its own, such as digits=4 or digits=worker:2,ps:1"));
+        "; write NAME=SIZE or NAME=ROLE:SIZE,ROLE:SIZE, such as digits=4 or digits=worker:2,ps:1, "
+        "and append @HOST:PORT to give the job an address of its own"));
   };
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return wrong("has no size");
@@ -190,12 +190,10 @@ std::variant<ParsedOptions, EndNow> ParseCommandLine(
     int argc, const char* const* argv, const config::OptionTable::Variables& variables) {
   DeclaredOptions declared;
   std::string show;
-  CLI::App app("The Lockstep server: keeps the members of training jobs in lockstep.",
-               "lockstep-server");
+  CLI::App app("The Lockstep server: coordinates the members of training jobs.", "lockstep-server");
   app.set_version_flag("--version", "lockstep-server " LOCKSTEP_VERSION);
   declared.table.AddTo(app);
-  app.add_option("--show-config", show,
-                 "Print what each option is and where that came from, and end.")
+  app.add_option("--show-config", show, "Print each option with its value and origin, and exit.")
       ->check(CLI::IsMember({"table", "json"}))
       ->expected(0, 1)
       ->default_str("table")

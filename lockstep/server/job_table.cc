@@ -29,7 +29,7 @@ constexpr size_t kJobNameBytesMax = 128;
 constexpr size_t kNamesInTextMax = 10;
 
 // A rest is seen to be over at most an eighth of it too late.
-constexpr int kSweepsInRest = 8;
+constexpr int kSweepsPerIdleTimeout = 8;
 
 bool IsJobNameCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -521,8 +521,8 @@ absl::Status JobTable::Delete(const wire::native::DeleteJob& request) {
   if (connected > 0 && !request.running_too) {
     return WithReason(
         absl::FailedPreconditionError(absl::StrFormat(
-            "job '%s' has %d connected members, who would all fail: end it first, or say that it "
-            "may be running (lockstep job delete --running-too)",
+            "job '%s' has %d connected members, who would all fail: end it first, or delete it "
+            "anyway (lockstep job delete --force)",
             request.job, connected)),
         "job_running");
   }
@@ -602,8 +602,9 @@ bool JobTable::InUse(JobHost& job) const {
 void JobTable::ArmSweep() {
   const bool any = std::any_of(jobs_.begin(), jobs_.end(),
                                [](const auto& entry) { return entry.second->temporary(); });
-  if (!any || options_.job_rest == absl::InfiniteDuration()) return sweep_.Cancel();
-  sweep_.Arm(runtime::MonotonicNow() + options_.job_rest / kSweepsInRest, [this] { Sweep(); });
+  if (!any || options_.idle_job_timeout == absl::InfiniteDuration()) return sweep_.Cancel();
+  sweep_.Arm(runtime::MonotonicNow() + options_.idle_job_timeout / kSweepsPerIdleTimeout,
+             [this] { Sweep(); });
 }
 
 void JobTable::Sweep() {
@@ -614,12 +615,13 @@ void JobTable::Sweep() {
     if (!job.temporary()) continue;
     if (InUse(job)) {
       job.set_last_used(now);
-    } else if (now - job.last_used() >= options_.job_rest) {
-      const std::string rest = absl::FormatDuration(options_.job_rest);
-      Remove(entry, WithReason(absl::NotFoundError(absl::StrFormat(
-                                   "job '%s' was deleted: nobody used it for %s (--job-rest)",
-                                   job.name(), rest)),
-                               "job_deleted"));
+    } else if (now - job.last_used() >= options_.idle_job_timeout) {
+      const std::string idle = absl::FormatDuration(options_.idle_job_timeout);
+      Remove(entry,
+             WithReason(absl::NotFoundError(absl::StrFormat(
+                            "job '%s' was deleted: nobody used it for %s (--idle-job-timeout)",
+                            job.name(), idle)),
+                        "job_deleted"));
     }
   }
   ArmSweep();

@@ -39,8 +39,8 @@ struct SetAsideJob {
   size_t bytes = 0;
 };
 
-// Jobs that were made while the server runs and that nobody uses for `job_rest` are deleted. A job
-// that is not used costs its memory and one listening socket: no timer, no thread.
+// Jobs that were made while the server runs and that nobody uses for `idle_job_timeout` are
+// deleted. A job that is not used costs its memory and one listening socket: no timer, no thread.
 //
 // Threads: loop-confined, but everything may be called while the loop does not run. Bounds:
 // ServerOptions::jobs_max, members_total_max; and the memory's account.

@@ -254,7 +254,7 @@ TEST_F(NativeSessionTest, DeletingARunningJobTellsItsMembers) {
 }
 
 TEST_F(NativeSessionTest, AJobThatNobodyUsesExpires) {
-  Serve({{.name = "kept", .size = 1}}, {.job_rest = absl::Milliseconds(200)});
+  Serve({{.name = "kept", .size = 1}}, {.idle_job_timeout = absl::Milliseconds(200)});
   auto client = Connect();
   Ask(*client, native::CreateJob{.job = "gone", .size = 1});
   Ask(*client, Open("used", 1));

@@ -27,7 +27,7 @@ struct JobOptions {
   // Where its stock clients call; absent, or port 0: the server chooses (see listen_address.h).
   std::optional<runtime::Address> address;
   bool recoverable = false;
-  // Deleted when nobody has used it for `job_rest`: made while the server runs.
+  // Deleted when nobody has used it for `idle_job_timeout`: made while the server runs.
   bool temporary = false;
 };
 
@@ -42,7 +42,7 @@ struct ServerOptions {
   // Only the command line makes jobs.
   bool no_client_jobs = false;
   // How long a job that was made while the server runs stays when nobody uses it.
-  absl::Duration job_rest = absl::Hours(24);
+  absl::Duration idle_job_timeout = absl::Hours(24);
 
   // What all jobs have in common: time-outs and limits.
   coord::CoordinatorOptions coordinator;

@@ -82,7 +82,7 @@ class PreemptionRestart : public ::testing::Test {
   }
 
   Server server_{absl::StrCat("work=", kMembers),
-                 {"--preempt-awaits-all", "--preempt-fence-timeout", "10m"}};
+                 {"--preempt-awaits-all", "--preempt-sync-timeout", "10m"}};
   std::vector<std::unique_ptr<Member>> members_ = JoinAll(server_);
   std::vector<std::unique_ptr<Preemption>> preemptions_;
 };

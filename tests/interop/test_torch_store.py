@@ -85,7 +85,7 @@ def test_a_process_group_of_four(own_server):
 def test_a_group_on_the_port_of_one_that_has_ended(tmp_path):
     # What the first leaves behind would lead the second astray. No launcher tells that it has ended, so it is
     # known by a rest and by processes that are others.
-    server = LockstepServer(2, tmp_path, more=["--torch-store-rest", "0s"])
+    server = LockstepServer(2, tmp_path, more=["--torch-store-idle-timeout", "0s"])
     try:
         for _ in range(2):
             ranks = [start_rank(rank, 2, server.store, LIMIT_S) for rank in range(2)]

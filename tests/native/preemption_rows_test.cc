@@ -35,7 +35,7 @@ constexpr absl::Duration kLong = absl::Minutes(10);
 coord::CoordinatorOptions Holding(int32_t size) {
   coord::CoordinatorOptions options = JobOf(size);
   options.preempt_awaits_all = true;
-  options.preempt_fence_timeout = kLong;
+  options.preempt_sync_timeout = kLong;
   return options;
 }
 

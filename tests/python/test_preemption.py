@@ -110,7 +110,7 @@ def test_it_is_true_for_one_step_and_again_for_that_one(crowd):
 
 
 def test_preemption_defect_06_the_gil_is_not_held_while_members_agree(run_program, job):
-    with lockstep.serve(options=["--preempt-awaits-all", "--preempt-fence-timeout", "10m"]) as own:
+    with lockstep.serve(options=["--preempt-awaits-all", "--preempt-sync-timeout", "10m"]) as own:
         both = run_program("""
         import itertools, sys, threading, time
         import lockstep

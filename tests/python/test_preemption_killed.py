@@ -71,7 +71,7 @@ class Member:
 def three(job):
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(
-            lockstep.serve(options=["--preempt-fence-timeout", "2s", "--session-grace", "100ms"]))
+            lockstep.serve(options=["--preempt-sync-timeout", "2s", "--session-grace", "100ms"]))
         programs = [stack.enter_context(Program(MEMBER, job, index,
                                                 LOCKSTEP_COORDINATOR=server.address))
                     for index in range(3)]

@@ -83,7 +83,7 @@ class Workers:
         self._thread.start()
 
     def _start(self) -> subprocess.Popen[bytes] | None:
-        words = [path_of("lockstep"), "tell-processes", self._job, "--coordinator", self._address]
+        words = [path_of("lockstep"), "report-processes", self._job, "--coordinator", self._address]
         if self._hook:
             words += ["--hook-for", str(os.getpid())]
         try:
