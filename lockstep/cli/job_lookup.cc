@@ -29,8 +29,8 @@ constexpr absl::Duration kRetryInterval = absl::Milliseconds(50);
 constexpr size_t kJobsNamedMax = 10;
 
 constexpr char kHowToMakeOne[] =
-    "; lockstep job create NAME=SIZE makes one, and a run of several nodes makes the one that its "
-    "--job NAME says, any new name";
+    "; create one with lockstep job create NAME=SIZE. A run on several nodes creates the job that "
+    "its --job names";
 
 std::string NameJobs(const std::vector<wire::native::JobStatus>& jobs) {
   if (jobs.empty()) return "it has none";
@@ -52,8 +52,8 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
   const auto& jobs = reply.jobs;
   if (job.empty() && jobs.size() != 1) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("--job is needed to say which job of the server at %s is meant: %s%s",
-                        coordinator, NameJobs(jobs), jobs.empty() ? kHowToMakeOne : ""));
+        absl::StrFormat("--job is required to select a job of the server at %s: %s%s", coordinator,
+                        NameJobs(jobs), jobs.empty() ? kHowToMakeOne : ""));
   }
   const auto found =
       job.empty() ? jobs.begin()
@@ -61,13 +61,13 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
                                  [&](const auto& candidate) { return candidate.job == job; });
   if (found == jobs.end()) {
     return absl::NotFoundError(absl::StrFormat(
-        "the server at %s has no job \"%s\": %s; a job is added by lockstep job create NAME=SIZE",
+        "the server at %s has no job \"%s\": %s; create it with lockstep job create NAME=SIZE",
         coordinator, job, NameJobs(jobs)));
   }
   if (processes != 0 && processes != found->size) {
     return absl::InvalidArgumentError(
         absl::StrFormat("job \"%s\" of the server at %s has size %d, but -n asks for %d processes; "
-                        "leave -n out, or serve the job with --job %s=%d",
+                        "omit -n, or serve the job with --job %s=%d",
                         found->job, coordinator, found->size, processes, found->job, processes));
   }
   if (found->size > launch::kRunProcessesMax) {
@@ -77,7 +77,7 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
   }
   if (found->grpc.empty()) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("the server at %s tells no address for stock clients of job \"%s\"",
+        absl::StrFormat("the server at %s reports no address for stock clients of job \"%s\"",
                         coordinator, found->job));
   }
   std::vector<std::string> running;
@@ -103,9 +103,9 @@ std::string RunsAlreadyText(const FoundJob& job) {
     absl::StrAppend(&names, ", +", job.running.size() - named, " more");
   }
   return absl::StrFormat(
-      "job \"%s\" has processes that run already, as its launcher told last: %s; if that run goes "
-      "on, end one of the two or give it a job of its own (--job): they disturb each other, and "
-      "lockstep status and why know only the processes of the last",
+      "job \"%s\" already has running processes, as its launcher last reported: %s; if that run "
+      "is still active, end one of the two or give one another job (--job): they would disturb "
+      "each other, and lockstep status and why show only the processes of the newer one",
       job.address.job, names);
 }
 
@@ -113,15 +113,14 @@ std::string RecoverabilityText(const std::string& job, bool is, bool wanted) {
   if (is == wanted) return "";
   if (wanted) {
     return absl::StrFormat(
-        "JAX_ENABLE_RECOVERABILITY asks for a job that goes on when members fail, and job \"%s\" "
-        "is "
-        "not recoverable: delete it and make it so (lockstep job create NAME=SIZE --recoverable, "
-        "or --recoverable %s of the server), or unset the variable",
+        "JAX_ENABLE_RECOVERABILITY requires a recoverable job, and job \"%s\" is not recoverable: "
+        "delete it and create it again (lockstep job create NAME=SIZE --recoverable, or "
+        "--recoverable %s of the server), or unset the variable",
         job, job);
   }
   return absl::StrFormat(
-      "job \"%s\" is recoverable, though JAX_ENABLE_RECOVERABILITY says that it is not: members "
-      "that fail are waited for, and nobody else is told",
+      "job \"%s\" is recoverable, but JAX_ENABLE_RECOVERABILITY is off: failed members are waited "
+      "for, and the others are not notified",
       job);
 }
 

@@ -66,8 +66,10 @@ TEST(JobLookupTest, AnotherRunOfTheJobIsTold) {
   }
   EXPECT_EQ(RunsAlreadyText(*ChooseJob(reply, "h:7070", "digits", 8)), "");
   reply.jobs[0].members[5].process = wire::native::ProcessState::kRunning;
-  EXPECT_THAT(RunsAlreadyText(*ChooseJob(reply, "h:7070", "digits", 8)),
-              HasSubstr("told last: task/5 (host7:105); if that run goes on, end one of the two"));
+  EXPECT_THAT(
+      RunsAlreadyText(*ChooseJob(reply, "h:7070", "digits", 8)),
+      HasSubstr(
+          "last reported: task/5 (host7:105); if that run is still active, end one of the two"));
   for (auto& member : reply.jobs[0].members) member.process = wire::native::ProcessState::kRunning;
   EXPECT_THAT(RunsAlreadyText(*ChooseJob(reply, "h:7070", "digits", 8)),
               HasSubstr("task/0 (host7:100), task/1 (host7:101), task/2 (host7:102), +5 more;"));
@@ -80,13 +82,13 @@ TEST(JobLookupTest, AJobThatIsNotAsTheProcessesAskIsToldWithWhatToDo) {
               testing::AllOf(HasSubstr("JAX_ENABLE_RECOVERABILITY"),
                              HasSubstr("job \"a\" is not recoverable"),
                              HasSubstr("--recoverable a of the server")));
-  EXPECT_THAT(RecoverabilityText("a", true, false), HasSubstr("job \"a\" is recoverable, though"));
+  EXPECT_THAT(RecoverabilityText("a", true, false), HasSubstr("job \"a\" is recoverable, but"));
 }
 
 TEST(JobLookupTest, RefusalsSayWhatThereIs) {
   EXPECT_THAT(Refusal(Reply({{"a", 2}, {"b", 3}}), "digits", 4),
               HasSubstr("has no job \"digits\": it has \"a\" (size 2), \"b\" (size 3)"));
-  EXPECT_THAT(Refusal(Reply({{"a", 2}, {"b", 3}}), "", 2), HasSubstr("--job is needed"));
+  EXPECT_THAT(Refusal(Reply({{"a", 2}, {"b", 3}}), "", 2), HasSubstr("--job is required"));
   EXPECT_THAT(
       Refusal(Reply({}), "", 2),
       HasSubstr("it has none; lockstep job create NAME=SIZE makes one, and a run of several "
@@ -105,7 +107,7 @@ TEST(JobLookupTest, NamesAFewJobsAndCountsTheRest) {
 TEST(JobLookupTest, JobWithoutAnAddressIsRefused) {
   wire::native::StatusReply reply = Reply({{"digits", 4}});
   reply.jobs[0].grpc.clear();
-  EXPECT_THAT(Refusal(reply, "digits", 4), HasSubstr("tells no address"));
+  EXPECT_THAT(Refusal(reply, "digits", 4), HasSubstr("reports no address"));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct Choice {
 absl::StatusOr<JobStatus> OnlyJobOf(absl::StatusOr<StatusReply> reply) {
   if (!reply.ok()) return reply.status();
   if (reply->jobs.size() == 1) return std::move(reply->jobs.front());
-  return absl::InternalError("the server told of another job");
+  return absl::InternalError("the server answered about another job");
 }
 
 // The nodes of a torchrun meet in a job of their own, where the workers' store is too.
@@ -80,7 +80,7 @@ absl::Status SayWhich(const std::vector<Choice>& choices) {
     texts.push_back(absl::StrCat("+", choices.size() - texts.size(), " more"));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("say which job; there are: ", absl::StrJoin(texts, ", ")));
+      absl::StrCat("several jobs exist; name one: ", absl::StrJoin(texts, ", ")));
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ absl::StatusOr<RunFile> RunFile::Write(const std::string& job, const std::string
                                        const std::vector<std::string>& folders) {
   const auto folder = std::find_if(folders.begin(), folders.end(), Prepare);
   if (folder == folders.end()) {
-    return absl::UnavailableError("no folder for files about runs can be made");
+    return absl::UnavailableError("cannot create a directory for files about runs");
   }
   for (const std::string& name : FilesIn(*folder)) {
     const std::string path = absl::StrCat(*folder, "/", name);

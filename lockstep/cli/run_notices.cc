@@ -141,7 +141,7 @@ void RunNotices::Start(runtime::Loop& loop, const launch::JobAddress& address, i
 
 void RunNotices::Opened(absl::StatusOr<std::unique_ptr<Session>> session) {
   if (!session.ok()) {
-    return callbacks_.say(absl::StrCat("preemptions of the job are not heard of: ",
+    return callbacks_.say(absl::StrCat("preemptions of the job cannot be followed: ",
                                        std::string(session.status().message())));
   }
   session_ = *std::move(session);
@@ -149,7 +149,7 @@ void RunNotices::Opened(absl::StatusOr<std::unique_ptr<Session>> session) {
   const absl::Status status = sources_->Start(session_->preemptions(), Members(), "");
   if (!status.ok()) {
     callbacks_.say(
-        absl::StrCat("a source of --notice does not run: ", std::string(status.message())));
+        absl::StrCat("a source of --notice failed to start: ", std::string(status.message())));
   }
 }
 

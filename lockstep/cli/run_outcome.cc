@@ -60,14 +60,14 @@ std::vector<std::string> WhyItWaits(const launch::JobAddress& address) {
 
 std::string WriteBundle(const launch::JobAddress& address, const std::string& folder) {
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
-    return absl::StrCat("--bundle-on-failure: cannot make ", folder, ": ", std::strerror(errno));
+    return absl::StrCat("--bundle-on-failure: cannot create ", folder, ": ", std::strerror(errno));
   }
   const std::string file = absl::StrCat(folder, "/lockstep-", address.job, "-", ::getpid(), ".tar");
   const auto said = launch::OutputOf({"/proc/self/exe", "bundle", address.job, "--coordinator",
                                       address.link, "--to", file, "--timeout", "3s"},
                                      kBundleTimeout);
-  return said ? absl::StrCat("what is known of the failure is in ", file)
-              : absl::StrCat("--bundle-on-failure: there is no bundle: the server at ",
+  return said ? absl::StrCat("details of the failure are in ", file)
+              : absl::StrCat("--bundle-on-failure: no bundle was written: the server at ",
                              address.link, " did not answer, or ", folder, " cannot be written");
 }
 

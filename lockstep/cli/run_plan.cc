@@ -122,20 +122,21 @@ absl::Status CheckOptions(const RunOptions& options, const launch::Nodes& nodes,
                           const launch::Detected& detected) {
   if (options.coordinator.empty() && nodes.processes == 0) {
     return absl::InvalidArgumentError(
-        "-n is needed: how many processes? (With --coordinator it is the size of the job.)");
+        "-n is required: the number of processes (with --coordinator it defaults to the size of "
+        "the "
+        "job)");
   }
   if (!nodes.alone() && options.coordinator.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "several nodes need a server that all of them reach: --coordinator HOST:PORT, the same for "
-        "all; `lockstep serve` starts one",
+        "several nodes need a server that all of them can reach: start one with `lockstep serve` "
+        "and give all nodes the same --coordinator HOST:PORT",
         detected.coordinator_host.empty()
             ? ""
             : absl::StrCat(", for example on ", detected.coordinator_host)));
   }
   const auto& redirects = options.routing.redirects;
   if (redirects && !redirects->none() && !options.routing.files) {
-    return absl::InvalidArgumentError(
-        "--redirects needs --log-dir, which says where the files are");
+    return absl::InvalidArgumentError("--redirects needs --log-dir, the directory for the files");
   }
   if (nodes.processes > launch::kRunProcessesMax) {
     return absl::InvalidArgumentError(absl::StrCat(nodes.processes,
@@ -348,22 +349,22 @@ void PrintEnvironment(const RunOptions& options, const Plan& plan) {
   if (plan.server) {
     environment.address.link = environment.address.grpc = kAddressNotKnown;
     environment.address.store = kAddressNotKnown;
-    std::printf("# HOST and PORT are known once the server of this run has started\n");
+    std::printf("# HOST and PORT are known when the server of this run has started\n");
   }
   if (plan.job_missing) {
-    std::printf("# HOST and PORT are known once the run has made job \"%s\" at the server\n",
+    std::printf("# HOST and PORT are known when the run has created job \"%s\" at the server\n",
                 environment.address.job.c_str());
   }
   std::vector<launch::Placement> places = {environment.placement};
   if (!plan.nodes.alone()) {
     places = launch::PossiblePlacements(plan.nodes);
-    std::printf("# supposing %s%d process%s on each node\n",
-                places.size() == 1 ? "that each node says its rank, and " : "",
+    std::printf("# assuming %s%d process%s on each node\n",
+                places.size() == 1 ? "that each node gives its rank, and " : "",
                 plan.nodes.processes, plan.nodes.processes == 1 ? "" : "es");
   }
   const std::vector<std::string> not_settled = NotSettled(environment, places);
   if (!not_settled.empty()) {
-    std::printf("# known only when the nodes have met: %s\n",
+    std::printf("# known only when all nodes have joined: %s\n",
                 absl::StrJoin(not_settled, ", ").c_str());
   }
   environment.placement = places.front();
@@ -383,19 +384,20 @@ void PrintPlan(const RunOptions& options, const Plan& plan) {
                                   ? absl::StrJoin(plan.server->command.arguments, " ").c_str()
                                   : environment.address.link.c_str());
   if (plan.job_missing) {
-    std::printf("the server does not have the job: it is made, with %d members\n",
+    std::printf("the server does not have the job: creates it, with %d members\n",
                 plan.nodes.most * plan.nodes.processes);
   }
   std::printf("command: %s (%s)\n", absl::StrJoin(plan.launcher.command.arguments, " ").c_str(),
               plan.launcher.command.path.c_str());
   const launch::SupervisorOptions& supervisor = plan.launcher.supervisor;
-  const char* const scope = supervisor.scope == launch::RestartScope::kRank   ? "the process alone"
-                            : supervisor.scope == launch::RestartScope::kNode ? "its node"
-                                                                              : "all processes";
+  const char* const scope = supervisor.scope == launch::RestartScope::kRank ? "the process"
+                            : supervisor.scope == launch::RestartScope::kNode
+                                ? "the processes of its node"
+                                : "all processes";
   if (supervisor.max_restarts == 0) {
-    std::printf("after a failure: nobody is started again\n");
+    std::printf("after a failure: no restart\n");
   } else {
-    std::printf("after a failure: %s again, %d times at most\n", scope, supervisor.max_restarts);
+    std::printf("after a failure: restarts %s, at most %d times\n", scope, supervisor.max_restarts);
   }
   std::printf("files: %s\n", options.log_folder.empty() ? "none" : options.log_folder.c_str());
 }

@@ -257,8 +257,8 @@ launch::OutputSink Session::MakeSink(int fd, const char* name, void (launch::Lau
       [this, name](int error) {
         loop_.Post([this, name, error] {
           Say(
-              absl::StrFormat("cannot write standard %s: %s; what comes is dropped, and the "
-                              "processes go on",
+              absl::StrFormat("cannot write standard %s: %s; further output is dropped, and the "
+                              "processes continue",
                               name, std::strerror(error)));
         });
       });
@@ -324,8 +324,8 @@ void Session::StartProcesses(const launch::JobAddress& address) {
                       plan_.nodes.alone() ? "" : " on this node", address.link,
                       server_ != nullptr ? " (started for this run)" : "", address.grpc));
   if (LimitsThreads(plan_.launcher.environment)) {
-    Say("OMP_NUM_THREADS is not set: each of the processes gets 1, so that they do not fight for "
-        "cores; set it to what suits the program");
+    Say("OMP_NUM_THREADS is not set: each process gets 1, so that they do not compete for cores; "
+        "set it to suit the program");
   }
   link::Reporter::Options options;
   options.who = "lockstep run";
@@ -400,7 +400,7 @@ void Session::JoinCrew() {
                                   .refused =
                                       [this](const absl::Status& why) {
                                         if (exit_code_) return;
-                                        Say(absl::StrCat("this node cannot take part: ",
+                                        Say(absl::StrCat("this node cannot join: ",
                                                          std::string(why.message())));
                                         End(launch::kExitLockstepFailed);
                                       },
@@ -510,7 +510,8 @@ void Session::Begin(absl::StatusOr<launch::RunEnvironment> environment,
   seen_failure_ = false;
   attempt_began_ = runtime::MonotonicNow();
   if (environment.ok()) return launcher_->Begin(*std::move(environment), failures);
-  Say(absl::StrCat("the attempt has no store: ", std::string(environment.status().message())));
+  Say(absl::StrCat("the attempt has no torch store: ",
+                   std::string(environment.status().message())));
   End(launch::kExitLockstepFailed);
 }
 
@@ -541,7 +542,7 @@ void Session::AskWhatIsSeen() {
     if (seen.empty()) return;
     loop_.Post([this, seen = std::move(seen)] {
       if (exit_code_) return;
-      Say(absl::StrCat("when that happened, the others waited:\n  | ",
+      Say(absl::StrCat("at that time, the others were waiting:\n  | ",
                        absl::StrJoin(seen, "\n  | ")));
     });
   });
@@ -692,8 +693,8 @@ absl::Status UseLogFolder(const std::string& folder, Plan& plan) {
     absl::StatusOr<std::string> own = launch::LogWriter::FolderOfRun(folder);
     if (!own.ok()) return own.status();
     if (*own != folder) {
-      SayNow(absl::StrCat("--log-dir ", folder,
-                          " has the files of an earlier run; this one writes to ", *own));
+      SayNow(absl::StrCat("--log-dir ", folder, " has files of an earlier run; this run writes to ",
+                          *own));
     }
     plan.launcher.log_folder = *std::move(own);
   } else {
@@ -722,7 +723,7 @@ int RunJob(const RunOptions& options) {
     const absl::Status prepared = UseLogFolder(options.log_folder, *plan);
     if (!prepared.ok()) {
       SayNow(absl::StrCat("--log-dir: ", std::string(prepared.message()),
-                          "; nothing was started, say another folder"));
+                          "; nothing was started; use another directory"));
       return launch::kExitUsage;
     }
   }

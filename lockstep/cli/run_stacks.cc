@@ -205,8 +205,8 @@ std::vector<launch::ProcessStacks> RunStacks::TakeAll(const StacksAsked& asked) 
     taken[i].still_us = still[i];
     if (disturbs) standstill_.Disturbed(questions[i].pid);
     if (wants_to_disturb && !disturbs) {
-      taken[i].note = absl::StrCat("without gdb and signals, since the last look with them was ",
-                                   "less than ", absl::FormatDuration(kDisturbInterval), " ago");
+      taken[i].note = absl::StrCat("without gdb and signals, which were last used less than ",
+                                   absl::FormatDuration(kDisturbInterval), " ago");
     }
   }
   asking_ = false;

@@ -40,8 +40,7 @@ TEST(ConfigFile, MayBeEmpty) { EXPECT_TRUE(ParseConfigFile("l.yaml", "").ok()); 
 
 TEST(ConfigFile, NamesThePlaceOfWhatIsWrong) {
   EXPECT_THAT(Complaint("server: {}\nsever: {}\n"), HasSubstr("l.yaml:2: unknown section 'sever'"));
-  EXPECT_THAT(Complaint("server:\n  a: 1\n  a: 2\n"),
-              HasSubstr("l.yaml:3: 'a' is given twice"));
+  EXPECT_THAT(Complaint("server:\n  a: 1\n  a: 2\n"), HasSubstr("l.yaml:3: 'a' is given twice"));
   EXPECT_THAT(Complaint("server:\n  a: {b: 1}\n"), HasSubstr("l.yaml:2: 'a' must be a value"));
   EXPECT_THAT(Complaint("server:\n  a: [[1]]\n"), HasSubstr("plain values"));
   EXPECT_THAT(Complaint("server: 5\n"), HasSubstr("must contain options"));

@@ -129,12 +129,12 @@ def test_its_own_server_hears_nothing_of_others(tmp_path):
     (["-n", "2", "--", "no-such-program"], 127, "no-such-program: there is no such command in PATH"),
     (["-n", "2", "--", "/etc/passwd"], 126, "/etc/passwd cannot be executed"),
     (["-n", "2", "--", "./none"], 127, "./none: there is no such file"),
-    (["--", "true"], 2, "-n is needed: how many processes?"),
+    (["--", "true"], 2, "-n is required: the number of processes"),
     (["-n", "2"], 2, "no command given"),
     (["-n", "0", "--", "true"], 2, "--processes: '0': must be from 1 to 1024"),
     (["-n", "2", "--grace", "soon", "--", "true"], 2, "'soon': not a duration"),
     (["-n", "2", "--nonsense", "--", "true"], 2, "unknown flag --nonsense"),
-    (["-n", "2", "--role", "a/b", "--", "true"], 2, "a role has"),
+    (["-n", "2", "--role", "a/b", "--", "true"], 2, "a role name has"),
 ])
 def test_mistakes_are_told_and_have_codes(arguments, code, text):
     ended = run(*arguments)
@@ -386,7 +386,7 @@ def test_coordinator_comes_from_the_environment_too(server):
 @pytest.mark.parametrize("arguments, code, text", [
     (["--job", "none", "-n", "2"], 125, 'has no job "none": it has "digits" (size 2), "other"'),
     (["--job", "digits", "-n", "3"], 2, "has size 2, but -n asks for 3 processes"),
-    (["-n", "2"], 2, "--job is needed"),
+    (["-n", "2"], 2, "--job is required"),
 ])
 def test_running_server_with_another_job(server, arguments, code, text):
     ended = run("--coordinator", server.address, *arguments, "--", "true")

@@ -155,7 +155,7 @@ def test_a_job_that_is_there_is_held_against_the_processes_environment(tmp_path)
         for job, value, said in (("plain", 0, False), ("elastic", 1, False), ("elastic", 0, True)):
             one = ended(job, value)
             assert one.code == 0, one.text()
-            assert ("is recoverable, though JAX_ENABLE_RECOVERABILITY" in one.text()) == said
+            assert ("is recoverable, but JAX_ENABLE_RECOVERABILITY" in one.text()) == said
 
 
 def test_stopped_process_is_a_suspect_and_comes_back():

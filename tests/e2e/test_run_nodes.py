@@ -241,7 +241,7 @@ def test_print_env_knows_the_ranks_of_a_node_that_says_its_own(server, options, 
     assert [line for line in ended.out if line.startswith("RANK=")] == ["RANK=3", "RANK=4", "RANK=5"]
     for said in ("NODE_RANK=1", "WORLD_SIZE=6", "GROUP_WORLD_SIZE=2", "LOCAL_WORLD_SIZE=3"):
         assert ended.out.count(said) == 3, ended.text()
-    assert "# supposing that each node says its rank, and 3 processes on each node" in ended.out
+    assert "# assuming that each node gives its rank, and 3 processes on each node" in ended.out
 
 
 @pytest.mark.parametrize("nodes, unknown, known", [("2", RANKS, SIZES), ("1:3", RANKS | SIZES, set())])
@@ -249,7 +249,7 @@ def test_print_env_shows_no_rank_that_is_settled_only_when_the_nodes_meet(server
                                                                           known):
     ended = looked_at(server, "--nnodes", nodes)
     assert ended.code == 0, ended.text()
-    line = next(line for line in ended.out if line.startswith("# known only when the nodes have met"))
+    line = next(line for line in ended.out if line.startswith("# known only when all nodes have joined"))
     shown = {line.split("=")[0] for line in ended.out}
     assert unknown <= set(re.findall(r"[A-Z_]+", line)) and not unknown & shown, ended.text()
     assert known | {"LOCAL_RANK", "LOCAL_WORLD_SIZE"} <= shown, ended.text()
