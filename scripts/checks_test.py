@@ -2,6 +2,7 @@
 """The lints find what they are for: each is shown a breach."""
 
 import pathlib
+import shutil
 import tempfile
 import unittest
 
@@ -11,6 +12,7 @@ import check_docs
 import check_layers
 import check_rows
 import check_sizes
+import check_threads
 import check_wheel
 import run_tests
 import unity_groups
@@ -272,6 +274,54 @@ class RunTests(unittest.TestCase):
         tally = run_tests.run_command_test(test, "self", [], {})
         self.assertEqual(len(tally.failures), 1)
         self.assertIn("did not end within", tally.failures[0][0])
+
+
+class CheckThreads(unittest.TestCase):
+    SOURCE = """
+        #include <mutex>
+        struct __attribute__((capability("mutex"))) Mutex {
+          void lock() __attribute__((acquire_capability()));
+          void unlock() __attribute__((release_capability()));
+        };
+        struct Table {
+          Mutex mutex;
+          int rows __attribute__((guarded_by(mutex)));
+          int Guarded() { mutex.lock(); const int n = rows; mutex.unlock(); return n; }
+          int Bare() { return %s; }
+        };
+    """
+
+    def analyse(self, bare):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "table.cc"
+            file.write_text(self.SOURCE % bare)
+            return check_threads.analyse({"directory": folder, "file": str(file), "command":
+                f"/usr/bin/c++ -Wno-maybe-uninitialized -std=c++20 -o table.o -c {file}"})
+
+    @unittest.skipUnless(shutil.which(check_threads.CLANG), "needs clang")
+    def test_what_is_touched_without_its_mutex_is_a_breach(self):
+        self.assertEqual(self.analyse("0"), "")
+        self.assertIn("requires holding mutex 'mutex'", self.analyse("rows"))
+
+    @unittest.skipUnless(shutil.which(check_threads.CLANG), "needs clang")
+    def test_what_does_not_compile_is_a_breach(self):
+        self.assertIn("undeclared", self.analyse("nothing"))
+
+    def test_a_standard_mutex_needs_an_entry_that_only_shrinks(self):
+        sources = {"lockstep/a/a.h": "int a;  // no std::mutex\nstd::mutex mutex_;\n",
+                   "lockstep/b/b.cc": "Mutex mutex;", check_threads.WRAPPER: "std::mutex mutex_;"}
+        self.assertEqual(check_threads.check_conversion(sources, {"lockstep/a"}), [])
+        problems = check_threads.check_conversion(sources, {"lockstep/b"})
+        self.assertEqual([p.partition(": ")[0] for p in problems], ["lockstep/a/a.h:2", "lockstep/b"])
+
+    def test_a_unity_source_stands_for_what_it_includes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "Unity").mkdir()
+            unity = root / "Unity" / "unity_0.cxx"
+            unity.write_text(f'/* made */\n#include "{root}/a/a.cc"\n#include "{root}/b/b.cc"\n')
+            self.assertEqual(check_threads.sources_of(str(unity), root), ["a/a.cc", "b/b.cc"])
+            self.assertEqual(check_threads.sources_of(f"{root}/a/a.cc", root), ["a/a.cc"])
 
 
 class UnityGroups(unittest.TestCase):

@@ -32,6 +32,7 @@ SIM_SEEDS = 200
 SIM_LIMIT_S = 300
 PYTEST_LIMIT_S = 1800
 WHEEL_LIMIT_S = 900
+THREADS_LIMIT_S = 1800
 BUILD_LIMIT_S = 3600
 TAIL_LINES = 40
 # Of a test program that died, and of its last test only: as long as a sanitizer's report.
@@ -224,6 +225,17 @@ def stage_lint(name_filter):
     return tally
 
 
+def stage_threads(name_filter):
+    name = "scripts/check_threads.py"
+    if name_filter and name_filter not in name:
+        return Tally()
+    tally = set_up("threads", "linters", "clang cannot be installed")
+    test = CTest("check_threads", ["/usr/bin/python3", str(ROOT / name)], [], THREADS_LIMIT_S, {},
+                 str(ROOT))
+    tally.add(run_command_test(test, "threads", [], {}))
+    return tally
+
+
 def stage_unit(name_filter):
     return run_ctests("unit", [t for t in ctests("release") if "lint" not in t.labels],
                       name_filter=name_filter)
@@ -326,6 +338,7 @@ def stage_e2e(name_filter):
 # Name, preset that it needs, function; in order of cost, so that what is quick fails first.
 STAGES = [
     ("lint", "release", stage_lint),
+    ("threads", "release", stage_threads),
     ("unit", "release", stage_unit),
     ("sim", "release", stage_sim),
     ("python", "release", stage_python),

@@ -5,7 +5,7 @@
 # one line, `N passed, N failed`, and fails when a test failed.
 #
 #   scripts/test.sh            all of it
-#   scripts/test.sh STAGE      one stage: lint unit sim python wheel interop e2e asan tsan
+#   scripts/test.sh STAGE      one stage: lint threads unit sim python wheel interop e2e asan tsan
 #   scripts/test.sh NAME       what has NAME in its name, without the sanitizers
 #
 # Longer counts: scripts/soak.sh. Logs and results: build/test-logs/.
