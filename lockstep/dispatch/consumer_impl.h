@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/dispatch/ask_timer.h"
 #include "lockstep/dispatch/consumer_machine.h"
 #include "lockstep/dispatch/cursor.h"
+#include "lockstep/dispatch/dispatcher_calls.h"
 #include "lockstep/dispatch/lane_reader.h"
 
 namespace lockstep::dispatch {
@@ -37,12 +39,7 @@ class ConsumerMachine::Impl {
 
  private:
   enum class State { kIdle, kOpening, kReading, kFailed, kClosing, kClosed };
-  enum class Kind { kOpen, kPoll, kClose };
-  struct InFlight {
-    Kind kind = Kind::kPoll;
-    size_t unreachable = 0;  // how many of the reports it carried
-    size_t failures = 0;
-  };
+  using Kind = CallInFlight::Kind;
   struct Read {
     LaneId lane;
     int64_t seq = 0;
@@ -73,8 +70,6 @@ class ConsumerMachine::Impl {
   void SendClose(Time now, ConsumerEffects& out);
   void SendPolls(Time now, ConsumerEffects& out);
   ConsumerPoll MakePoll() const;
-  size_t PollsInFlight() const;
-  void Retry(Time now);
   void Fail(const ErrorPtr& why, ConsumerEffects& out);
   void EndAsks(const ErrorPtr& error, ConsumerEffects& out);
   void CancelReads(ConsumerEffects& out);
@@ -135,8 +130,7 @@ class ConsumerMachine::Impl {
   int32_t index_ = -1;
 
   // With the dispatcher.
-  std::map<RequestId, InFlight> requests_;
-  uint64_t last_request_ = 0;
+  DispatcherCalls calls_;
   int64_t poll_number_ = 0;
   RequestId newest_answered_;
   std::optional<Assignment> assignment_;
@@ -145,10 +139,7 @@ class ConsumerMachine::Impl {
   bool urgent_ = false;
   std::map<LaneId, int64_t> told_needs_;
   Time report_at_ = Time::Infinite();
-  Time retry_at_ = Time::Infinite();
   Time advanced_at_;  // when it was looked last at what can be done
-  absl::Duration backoff_;
-  Time unanswered_since_ = Time::Infinite();
 
   // With workers.
   std::map<LaneId, LaneReader> lanes_;
@@ -165,9 +156,7 @@ class ConsumerMachine::Impl {
   int64_t unacknowledged_ = 0;  // by hand
   uint64_t unacknowledged_bytes_ = 0;
   bool told_has_all_ = false;
-  Time asked_at_;
-  absl::Duration element_time_;
-  int64_t timed_ = 0;                   // what was handed out when `asked_at_` was taken
+  AskTimer timer_;
   mutable bool keeps_cursors_ = false;  // it was asked for one
   bool finished_ = false;               // exact and rounds: it has read to the end
   // Exact: the end, once it is there. Rounds: behind what it was given last.

@@ -16,7 +16,8 @@ ErrorPtr Cancelled(std::string message) {
 
 }  // namespace
 
-ConsumerMachine::Impl::Impl(ConsumerOptions options) : options_(std::move(options)) {
+ConsumerMachine::Impl::Impl(ConsumerOptions options)
+    : options_(std::move(options)), calls_(options_.retry_first, options_.retry_max) {
   start_.mode = options_.spec.mode;
 }
 
@@ -50,7 +51,7 @@ void ConsumerMachine::Impl::Open(Time now, ConsumerEffects& out) {
         out);
   }
   state_ = State::kOpening;
-  unanswered_since_ = now;
+  calls_.Expect(now);
   SendOpen(now, out);
 }
 
@@ -69,14 +70,12 @@ void ConsumerMachine::Impl::SendOpen(Time /*now*/, ConsumerEffects& out) {
     request.from = ReadingPlace{
         .elements = rejoin_->elements, .round = rejoin_->round, .turns = rejoin_->place};
   }
-  const RequestId id(++last_request_);
-  requests_[id] = {.kind = Kind::kOpen};
+  const RequestId id = calls_.Add({.kind = Kind::kOpen});
   out.requests.push_back({id, std::move(request)});
 }
 
 void ConsumerMachine::Impl::SendClose(Time /*now*/, ConsumerEffects& out) {
-  const RequestId id(++last_request_);
-  requests_[id] = {.kind = Kind::kClose};
+  const RequestId id = calls_.Add({.kind = Kind::kClose});
   out.requests.push_back({id, CloseConsumer{.iteration = opened_->iteration,
                                             .consumer = opened_->consumer,
                                             .life = options_.life,
@@ -88,15 +87,7 @@ void ConsumerMachine::Impl::SendClose(Time /*now*/, ConsumerEffects& out) {
 
 void ConsumerMachine::Impl::Next(Time now, AskId ask, ConsumerEffects& out) {
   if (options_.acknowledge_by_itself) AcknowledgeHanded(now);
-  // Asking again, after an ask that brought nothing, is no sign of haste.
-  if (handed_out_ > timed_ && asks_.empty()) {
-    const absl::Duration sample = (now - asked_at_) / (handed_out_ - timed_);
-    element_time_ =
-        element_time_ == absl::ZeroDuration() ? sample : element_time_ * 0.9 + sample * 0.1;
-    timed_ = handed_out_;
-    asked_at_ = now;
-  }
-  if (handed_out_ == 0) asked_at_ = now;
+  timer_.NoteAsk(now, handed_out_, !asks_.empty());
   asks_.push_back(ask);
   const int64_t before = handed_out_;
   Advance(now, out);
@@ -120,7 +111,7 @@ void ConsumerMachine::Impl::Close(Time now, ConsumerEffects& out) {
     return;
   }
   state_ = State::kClosing;
-  unanswered_since_ = now;
+  calls_.Expect(now);
   SendClose(now, out);
 }
 
@@ -153,31 +144,21 @@ void ConsumerMachine::Impl::Handle(Time now, ConsumerEvent event, ConsumerEffect
   Advance(now, out);
 }
 
-void ConsumerMachine::Impl::Retry(Time now) {
-  backoff_ = backoff_ == absl::ZeroDuration() ? options_.retry_first
-                                              : std::min(backoff_ * 2, options_.retry_max);
-  retry_at_ = std::min(retry_at_, now + backoff_);
-}
-
 void ConsumerMachine::Impl::Take(Time now, DispatcherAnswered& event, ConsumerEffects& out) {
-  const auto found = requests_.find(event.request);
-  if (found == requests_.end()) return;
-  const InFlight request = found->second;
-  requests_.erase(found);
+  const std::optional<CallInFlight> request = calls_.Take(event.request);
+  if (!request) return;
   if (state_ == State::kClosed || state_ == State::kFailed) return;
   if (event.unavailable) {
-    if (now - unanswered_since_ >= options_.give_up_after) {
+    if (calls_.SilentFor(now) >= options_.give_up_after) {
       const ErrorPtr why = MakeError(absl::StatusCode::kUnavailable, reason::kUnavailable,
                                      absl::StrCat("the dispatcher did not answer for ",
-                                                  absl::FormatDuration(now - unanswered_since_)));
+                                                  absl::FormatDuration(calls_.SilentFor(now))));
       return Fail(why, out);
     }
-    return Retry(now);
+    return calls_.Retry(now);
   }
-  backoff_ = absl::ZeroDuration();
-  retry_at_ = Time::Infinite();
-  unanswered_since_ = now;
-  if (request.kind == Kind::kClose) {
+  calls_.NoteAnswer(now);
+  if (request->kind == Kind::kClose) {
     state_ = State::kClosed;
     out.closed = true;
     return;
@@ -187,7 +168,7 @@ void ConsumerMachine::Impl::Take(Time now, DispatcherAnswered& event, ConsumerEf
     return Fail(event.error, out);
   }
   if (auto* opened = std::get_if<IterationOpened>(&event.answer);
-      opened != nullptr && request.kind == Kind::kOpen) {
+      opened != nullptr && request->kind == Kind::kOpen) {
     return TakeOpened(now, *opened, out);
   }
   auto* assignment = std::get_if<Assignment>(&event.answer);
@@ -196,12 +177,9 @@ void ConsumerMachine::Impl::Take(Time now, DispatcherAnswered& event, ConsumerEf
     list.erase(list.begin(),
                list.begin() + static_cast<std::ptrdiff_t>(std::min(count, list.size())));
   };
-  forget(unreachable_, request.unreachable);
-  forget(failures_, request.failures);
-  for (auto& [id, other] : requests_) {
-    other.unreachable -= std::min(other.unreachable, request.unreachable);
-    other.failures -= std::min(other.failures, request.failures);
-  }
+  forget(unreachable_, request->unreachable);
+  forget(failures_, request->failures);
+  calls_.DropReports(*request);
   // An answer of a former life of the dispatcher, or one that another has overtaken.
   if (assignment_) {
     if (assignment->service == assignment_->service) {
@@ -337,12 +315,6 @@ void ConsumerMachine::Impl::TakeGrant(Time now, LaneReader& lane, const Lane& fr
   }
 }
 
-size_t ConsumerMachine::Impl::PollsInFlight() const {
-  return static_cast<size_t>(
-      std::count_if(requests_.begin(), requests_.end(),
-                    [](const auto& entry) { return entry.second.kind == Kind::kPoll; }));
-}
-
 void ConsumerMachine::Impl::ReportSoon(Time now) {
   report_at_ = std::min(report_at_, now + options_.report_every);
 }
@@ -395,7 +367,7 @@ ConsumerPoll ConsumerMachine::Impl::MakePoll() const {
                     .round = begun_,
                     .finished = finished_,
                     .end = end_,
-                    .element_time = element_time_};
+                    .element_time = timer_.element_time()};
   if (assignment_) {
     poll.service = assignment_->service;
     poll.after = assignment_->version;
@@ -412,20 +384,19 @@ ConsumerPoll ConsumerMachine::Impl::MakePoll() const {
 }
 
 void ConsumerMachine::Impl::SendPolls(Time now, ConsumerEffects& out) {
-  if (state_ != State::kReading || retry_at_ != Time::Infinite()) return;
+  if (state_ != State::kReading || calls_.retrying()) return;
   if (assignment_ && assignment_->phase == Phase::kFinished) {
     report_at_ = Time::Infinite();
     return;
   }
-  const size_t in_flight = PollsInFlight();
+  const size_t in_flight = calls_.polls();
   const bool due = urgent_ || report_at_ <= now;
   if (in_flight >= 2 || (in_flight == 1 && !due)) return;
   urgent_ = false;
   report_at_ = Time::Infinite();
   ++poll_number_;
-  const RequestId id(++last_request_);
-  requests_[id] = {
-      .kind = Kind::kPoll, .unreachable = unreachable_.size(), .failures = failures_.size()};
+  const RequestId id = calls_.Add(
+      {.kind = Kind::kPoll, .unreachable = unreachable_.size(), .failures = failures_.size()});
   out.requests.push_back({id, MakePoll()});
 }
 
@@ -456,8 +427,7 @@ void ConsumerMachine::Impl::Advance(Time now, ConsumerEffects& out) {
 }
 
 void ConsumerMachine::Impl::ReachDeadline(Time now, ConsumerEffects& out) {
-  if (retry_at_ <= now) {
-    retry_at_ = Time::Infinite();
+  if (calls_.TakeRetry(now)) {
     if (state_ == State::kOpening) SendOpen(now, out);
     if (state_ == State::kClosing) SendClose(now, out);
     Urgent();
@@ -467,9 +437,9 @@ void ConsumerMachine::Impl::ReachDeadline(Time now, ConsumerEffects& out) {
 
 Time ConsumerMachine::Impl::NextDeadline() const {
   if (state_ == State::kFailed || state_ == State::kClosed) return Time::Infinite();
-  Time next = retry_at_;
+  Time next = calls_.retry_at();
   if (state_ != State::kReading) return next;
-  if (retry_at_ == Time::Infinite() && PollsInFlight() < 2) next = std::min(next, report_at_);
+  if (!calls_.retrying() && calls_.polls() < 2) next = std::min(next, report_at_);
   for (const auto& [id, lane] : lanes_) {
     for (const LaneSegment& segment : lane.segments) {
       // What was due when reads were planned last waits for something else: for room, say.
