@@ -24,7 +24,7 @@ const LaneState* LaneTable::Find(LaneId id) const {
   return found == lanes_.end() ? nullptr : &found->second;
 }
 
-LaneState* LaneTable::Find(LaneId id) {
+LaneState* LaneTable::Mutable(LaneId id) {
   const auto found = lanes_.find(id);
   return found == lanes_.end() ? nullptr : &found->second;
 }
@@ -41,7 +41,7 @@ void LaneTable::Clear() {
 }
 
 absl::Status LaneTable::Push(LaneId id, int64_t seq, LaneGrant grant) {
-  LaneState* const lane = Find(id);
+  LaneState* const lane = Mutable(id);
   if (lane == nullptr || lane->next_seq() != seq) {
     return UnfitOfLane("a grant that is not the next of its lane");
   }
@@ -87,7 +87,7 @@ void LaneTable::ReturnPast(int64_t round, const SeatingList& seating, bool per_t
 }
 
 absl::Status LaneTable::Apply(const record::Acknowledged& r) {
-  LaneState* const lane = Find(r.lane);
+  LaneState* const lane = Mutable(r.lane);
   if (lane == nullptr || lane->Find(r.seq) == nullptr)
     return UnfitOfLane("an acknowledgement of no grant");
   LaneGrant& grant = lane->grants[static_cast<size_t>(r.seq - lane->first_seq)];
@@ -104,7 +104,7 @@ absl::Status LaneTable::Apply(const record::Acknowledged& r) {
 }
 
 absl::Status LaneTable::Apply(const record::LaneTrimmed& r) {
-  LaneState* const lane = Find(r.lane);
+  LaneState* const lane = Mutable(r.lane);
   if (lane == nullptr || r.seq > lane->next_seq()) return UnfitOfLane("the lane is not so long");
   while (lane->first_seq < r.seq) {
     const LaneGrant& grant = lane->grants.front();
@@ -126,7 +126,7 @@ absl::Status LaneTable::Apply(const record::LaneClosed& r) {
 }
 
 absl::Status LaneTable::Apply(const record::Counted& r) {
-  LaneState* const lane = Find(r.lane);
+  LaneState* const lane = Mutable(r.lane);
   if (lane == nullptr || lane->Find(r.seq) == nullptr) return UnfitOfLane("a count of no grant");
   lane->grants[static_cast<size_t>(r.seq - lane->first_seq)].elements = r.elements;
   return absl::OkStatus();
@@ -154,7 +154,7 @@ absl::Status LaneTable::Apply(const record::GrantKept& r) {
 }
 
 absl::Status LaneTable::Apply(const record::PastKept& r) {
-  LaneState* const lane = Find(r.lane);
+  LaneState* const lane = Mutable(r.lane);
   if (lane == nullptr) return UnfitOfLane("a past of no lane");
   for (const PastGrant& one : r.grants) KeepPast(*lane, one);
   return absl::OkStatus();

@@ -93,7 +93,7 @@ class LaneTable {
   bool Holds() const;  // the invariants
 
  private:
-  LaneState* Find(LaneId id);
+  LaneState* Mutable(LaneId id);
   void KeepPast(LaneState& lane, const PastGrant& grant);
 
   const bool keeps_past_;
