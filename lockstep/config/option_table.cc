@@ -222,7 +222,9 @@ void OptionTable::AddTo(CLI::App& app) {
   const bool all_common = std::all_of(options_.begin(), options_.end(),
                                       [](const Option& option) { return option.common; });
   if (!all_common) {
-    app.footer(app.get_footer() + "These are the common options; --help-all shows all of them.");
+    const std::string above = app.get_footer();
+    app.footer(absl::StrCat(above, above.empty() ? "" : "\n",
+                            "These are the common options; --help-all shows all of them."));
   }
 }
 
