@@ -54,7 +54,7 @@ absl::StatusOr<std::shared_ptr<Block>> ArenaState::Allocate(uint64_t bytes) {
 absl::StatusOr<std::shared_ptr<Block>> ArenaState::AllocateSmall(uint64_t bytes) {
   Removed removed;
   const uint64_t block_bytes = ClassBytes(bytes);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto small = TakeSmall(block_bytes, removed);
   if (!small.ok()) return small.status();
   const Slab& slab = *small->slab;
@@ -65,23 +65,25 @@ absl::StatusOr<std::shared_ptr<Block>> ArenaState::AllocateSmall(uint64_t bytes)
 
 absl::StatusOr<std::shared_ptr<Block>> ArenaState::AllocateLarge(uint64_t bytes) {
   Removed removed;
-  std::unique_lock lock(mutex_);
-  const auto run = TakeRun(RoundUp(bytes, kPageBytes), removed);
-  if (!run.ok()) return run.status();
-  MemorySegment& memory = *segments_.at(run->segment).memory;
-  const Run fresh = MarkPopulated(*run);
-  if (fresh.bytes > 0) {
-    // The run is ours, and so the segment stays.
-    lock.unlock();
-    const absl::Status populated = memory.Populate(fresh.offset, fresh.bytes);
-    lock.lock();
-    if (!populated.ok()) {
-      GiveRunUnpopulated(*run, removed);
-      return populated;
-    }
+  Run run, fresh;
+  MemorySegment* memory = nullptr;  // stays: the run is ours
+  {
+    const MutexLock lock(mutex_);
+    const auto taken = TakeRun(RoundUp(bytes, kPageBytes), removed);
+    if (!taken.ok()) return taken.status();
+    run = *taken;
+    fresh = MarkPopulated(run);
+    memory = segments_.at(run.segment).memory.get();
   }
-  const Place place{run->segment, run->offset, bytes, NextGeneration()};
-  return MakeBlock(memory.mutable_data() + run->offset, place, run->bytes, nullptr);
+  absl::Status populated;
+  if (fresh.bytes > 0) populated = memory->Populate(fresh.offset, fresh.bytes);
+  const MutexLock lock(mutex_);
+  if (!populated.ok()) {
+    GiveRunUnpopulated(run, removed);
+    return populated;
+  }
+  const Place place{run.segment, run.offset, bytes, NextGeneration()};
+  return MakeBlock(memory->mutable_data() + run.offset, place, run.bytes, nullptr);
 }
 
 std::shared_ptr<Block> ArenaState::MakeBlock(std::byte* data, const Place& place, uint64_t capacity,
@@ -98,7 +100,7 @@ uint32_t ArenaState::NextGeneration() {
 
 void ArenaState::Free(const Place& place, uint64_t capacity, Slab* slab) {
   Removed removed;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --blocks_;
   bytes_in_use_ -= capacity;
   if (slab != nullptr) {
@@ -213,6 +215,7 @@ Run ArenaState::MarkPopulated(const Run& run) {
 
 absl::StatusOr<ArenaState::Segment*> ArenaState::AddSegment(uint64_t bytes_min, Removed& removed) {
   const auto is_too_much = [&] {
+    mutex_.AssertHeld();
     return bytes_min > options_.bytes_max - std::min(options_.bytes_max, bytes_reserved_);
   };
   if (is_too_much() || segments_.size() >= options_.segments_max) RemoveFree(0, removed);
@@ -261,7 +264,7 @@ void ArenaState::RemoveSegment(std::map<uint32_t, Segment>::iterator at, Removed
 }
 
 std::vector<SegmentSize> ArenaState::segments() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<SegmentSize> sizes;
   sizes.reserve(segments_.size());
   for (const auto& [id, segment] : segments_) sizes.push_back({id, segment.memory->bytes()});
@@ -269,7 +272,7 @@ std::vector<SegmentSize> ArenaState::segments() const {
 }
 
 absl::StatusOr<runtime::UniqueFd> ArenaState::DescriptorOf(uint32_t segment) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = segments_.find(segment);
   if (found == segments_.end()) {
     return absl::NotFoundError(absl::StrCat("segment ", segment, " of shared memory is gone"));
@@ -285,7 +288,7 @@ absl::StatusOr<runtime::UniqueFd> ArenaState::DescriptorOf(uint32_t segment) con
 }
 
 ArenaStats ArenaState::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {bytes_reserved_, bytes_in_use_, bytes_free_, blocks_, segments_.size()};
 }
 

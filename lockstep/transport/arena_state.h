@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/transport/arena.h"
 #include "lockstep/transport/memory_segment.h"
 #include "lockstep/transport/page_runs.h"
@@ -70,45 +70,50 @@ class ArenaState : public std::enable_shared_from_this<ArenaState> {
     uint32_t index;
   };
 
-  // All below under the mutex.
-  absl::StatusOr<SmallBlock> TakeSmall(uint64_t block_bytes, Removed& removed);
-  absl::StatusOr<Slab*> AddSlab(uint64_t block_bytes, Removed& removed);
-  void GiveSmall(Slab* slab, uint64_t offset, Removed& removed);
-  void ListWithRoom(Slab* slab);
-  void UnlistWithRoom(Slab* slab);
+  absl::StatusOr<SmallBlock> TakeSmall(uint64_t block_bytes, Removed& removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Slab*> AddSlab(uint64_t block_bytes, Removed& removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveSmall(Slab* slab, uint64_t offset, Removed& removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ListWithRoom(Slab* slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UnlistWithRoom(Slab* slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  absl::StatusOr<Run> TakeRun(uint64_t bytes, Removed& removed);
-  void GiveRun(const Run& run, Removed& removed);
-  void GiveRunUnpopulated(const Run& run, Removed& removed);
+  absl::StatusOr<Run> TakeRun(uint64_t bytes, Removed& removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveRun(const Run& run, Removed& removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveRunUnpopulated(const Run& run, Removed& removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What of a run that was just taken the system has yet to give; from here on it counts as given.
-  Run MarkPopulated(const Run& run);
-  absl::StatusOr<Segment*> AddSegment(uint64_t bytes_min, Removed& removed);
+  Run MarkPopulated(const Run& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Segment*> AddSegment(uint64_t bytes_min, Removed& removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes out segments without blocks until no more than this much is free, or there are none.
-  void RemoveFree(uint64_t bytes_free_max, Removed& removed);
-  void RemoveSegment(std::map<uint32_t, Segment>::iterator at, Removed& removed);
+  void RemoveFree(uint64_t bytes_free_max, Removed& removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RemoveSegment(std::map<uint32_t, Segment>::iterator at, Removed& removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::StatusOr<std::shared_ptr<Block>> AllocateSmall(uint64_t bytes);
   absl::StatusOr<std::shared_ptr<Block>> AllocateLarge(uint64_t bytes);
   std::shared_ptr<Block> MakeBlock(std::byte* data, const Place& place, uint64_t capacity,
-                                   Slab* slab);
+                                   Slab* slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // One count for all blocks: it goes round after 2^32 of them, and then the memory that is given
   // out would have to be the same as exactly that many blocks ago to be taken for it.
-  uint32_t NextGeneration();
+  uint32_t NextGeneration() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ArenaOptions options_;
-  mutable std::mutex mutex_;
-  std::map<uint32_t, Segment> segments_;
-  uint32_t last_segment_ = 0;
-  uint64_t last_freed_ = 0;
+  mutable Mutex mutex_;
+  std::map<uint32_t, Segment> segments_ ABSL_GUARDED_BY(mutex_);
+  uint32_t last_segment_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_freed_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<uint64_t> segments_removed_{0};
-  uint64_t bytes_reserved_ = 0;
-  uint64_t bytes_free_ = 0;
-  uint64_t bytes_in_use_ = 0;
-  size_t blocks_ = 0;
-  uint32_t generation_ = 0;
-  absl::flat_hash_map<Slab*, std::unique_ptr<Slab>> slabs_;
+  uint64_t bytes_reserved_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_free_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_in_use_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t blocks_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<Slab*, std::unique_ptr<Slab>> slabs_ ABSL_GUARDED_BY(mutex_);
   // By the size of their blocks.
-  absl::flat_hash_map<uint64_t, std::vector<Slab*>> with_room_;
+  absl::flat_hash_map<uint64_t, std::vector<Slab*>> with_room_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::transport::internal

@@ -34,13 +34,14 @@ class PeerSegment {
 
   absl::Status CheckBounds(const Place& place) const;
   // That what is lent already stays as it is lent.
-  absl::Status CheckLent(const Place& place) const;
+  absl::Status CheckLent(const Place& place) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::unique_ptr<MemorySegment> memory_;
   const size_t views_max_;
-  std::mutex mutex_;
-  std::map<uint64_t, Lent> lent_;  // by where the block begins; never two that overlap
-  size_t views_ = 0;
+  Mutex mutex_;
+  // By where the block begins; never two that overlap.
+  std::map<uint64_t, Lent> lent_ ABSL_GUARDED_BY(mutex_);
+  size_t views_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 namespace {
@@ -84,7 +85,7 @@ absl::Status PeerSegment::CheckLent(const Place& place) const {
 
 absl::Status PeerSegment::Lend(const Place& place) {
   if (absl::Status status = CheckBounds(place); !status.ok()) return status;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (views_ >= views_max_) {
     return absl::ResourceExhaustedError(
         absl::StrCat(views_,
@@ -101,7 +102,7 @@ absl::Status PeerSegment::Lend(const Place& place) {
 }
 
 void PeerSegment::Return(const Place& place) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --views_;
   const auto lent = lent_.find(place.offset);
   if (--lent->second.views == 0) lent_.erase(lent);
@@ -137,7 +138,7 @@ class PeerView final : public rendezvous::Memory {
 }  // namespace internal
 
 absl::Status PeerArena::AddSegment(uint32_t id, runtime::UniqueFd fd, uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (segments_.contains(id)) {
     return absl::InvalidArgumentError(absl::StrCat("the peer sent its segment ", id, " twice"));
   }
@@ -161,7 +162,7 @@ absl::Status PeerArena::AddSegment(uint32_t id, runtime::UniqueFd fd, uint64_t b
 absl::Status PeerArena::RemoveSegment(uint32_t id) {
   // Unmapped when the mutex is free again.
   std::shared_ptr<internal::PeerSegment> removed;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = segments_.find(id);
   if (found == segments_.end()) {
     return absl::InvalidArgumentError(
@@ -176,7 +177,7 @@ absl::Status PeerArena::RemoveSegment(uint32_t id) {
 absl::StatusOr<rendezvous::MemoryPtr> PeerArena::View(const Place& place, OnGone on_gone) {
   std::shared_ptr<internal::PeerSegment> segment;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = segments_.find(place.segment);
     if (found == segments_.end()) return internal::Lie(place, "it sent no such segment");
     segment = found->second;
@@ -186,12 +187,12 @@ absl::StatusOr<rendezvous::MemoryPtr> PeerArena::View(const Place& place, OnGone
 }
 
 size_t PeerArena::segments() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return segments_.size();
 }
 
 bool PeerArena::Has(uint32_t segment) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return segments_.contains(segment);
 }
 

@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/rendezvous/value.h"
 #include "lockstep/runtime/unique_fd.h"
 #include "lockstep/transport/place.h"
@@ -50,9 +50,10 @@ class PeerArena {
 
  private:
   const PeerArenaOptions options_;
-  mutable std::mutex mutex_;
-  absl::flat_hash_map<uint32_t, std::shared_ptr<internal::PeerSegment>> segments_;
-  uint64_t bytes_ = 0;
+  mutable Mutex mutex_;
+  absl::flat_hash_map<uint32_t, std::shared_ptr<internal::PeerSegment>> segments_
+      ABSL_GUARDED_BY(mutex_);
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace lockstep::transport
