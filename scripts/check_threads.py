@@ -33,7 +33,6 @@ WRAPPER = "lockstep/base/mutex.h"
 TO_CONVERT = {
     "lockstep/cli",
     "lockstep/client",
-    "lockstep/net",
     "lockstep/server",
     "lockstep/sim",
     "lockstep/testing",
