@@ -82,15 +82,7 @@ DataHost::DataHost(runtime::Loop& loop, dispatch::Options options, bool keeps, C
       view_timer_(loop),
       notices_(kNotices, kNoticesInterval) {}
 
-DataHost::~DataHost() {
-  {
-    const std::lock_guard lock(mutex_);
-    ends_ = true;
-    work_.clear();
-  }
-  changed_.notify_all();
-  if (checker_.joinable()) checker_.join();
-}
+DataHost::~DataHost() = default;
 
 template <class Message, class Then>
 void DataHost::TakeAs(const link::Request& request, link::Responder responder, Then then) {
@@ -264,14 +256,15 @@ void DataHost::Register(const link::Request& request, link::Responder responder)
   if (bytes <= kCheckedAtOnceBytes) return Registered(call, check());
   checked_bytes_ += bytes;
   CountMemory();
-  OffLoop([this, alive = std::weak_ptr(alive_), call, bytes, check = std::move(check)]() mutable {
-    loop_.Post([this, alive = std::move(alive), call, bytes, checked = check()]() mutable {
-      if (alive.expired()) return;
-      checked_bytes_ -= bytes;
-      CountMemory();
-      Registered(call, std::move(checked));
-    });
-  });
+  checker_.Push(
+      [this, alive = std::weak_ptr(alive_), call, bytes, check = std::move(check)]() mutable {
+        loop_.Post([this, alive = std::move(alive), call, bytes, checked = check()]() mutable {
+          if (alive.expired()) return;
+          checked_bytes_ -= bytes;
+          CountMemory();
+          Registered(call, std::move(checked));
+        });
+      });
 }
 
 void DataHost::Registered(CallId call, Checked checked) {
@@ -612,27 +605,6 @@ void DataHost::ArmTimer() {
     armed_for_ = Time::Infinite();
     Handle(dispatch::DeadlineReached{});
   });
-}
-
-void DataHost::OffLoop(absl::AnyInvocable<void()> work) {
-  const std::lock_guard lock(mutex_);
-  work_.push_back(std::move(work));
-  if (!checker_.joinable()) checker_ = std::thread([this] { RunOffLoop(); });
-  changed_.notify_one();
-}
-
-void DataHost::RunOffLoop() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return ends_ || !work_.empty(); });
-    if (ends_) return;
-    auto work = std::move(work_.front());
-    work_.pop_front();
-    lock.unlock();
-    work();
-    work = nullptr;
-    lock.lock();
-  }
 }
 
 }  // namespace lockstep::server

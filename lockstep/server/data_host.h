@@ -1,17 +1,13 @@
 // The data service's dispatcher as a server runs it: its requests, its timer, its records.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,6 +21,7 @@
 #include "lockstep/observe/log_limiter.h"
 #include "lockstep/runtime/loop.h"
 #include "lockstep/runtime/memory_account.h"
+#include "lockstep/runtime/work_thread.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/data_memory.h"
 #include "lockstep/server/process_watch.h"
@@ -167,8 +164,6 @@ class DataHost {
   CommitQueue::Release Later(dispatch::Effects effects);
   void CarryOut(const dispatch::Effects& effects, bool durable);
   void ArmTimer();
-  void OffLoop(absl::AnyInvocable<void()> work);
-  void RunOffLoop();
 
   runtime::Loop& loop_;
   CommitQueue& commits_;
@@ -221,11 +216,7 @@ class DataHost {
   // Gone with this, for what is still held or on its way then.
   const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 
-  std::mutex mutex_;  // covers what follows
-  std::condition_variable changed_;
-  std::deque<absl::AnyInvocable<void()>> work_;
-  bool ends_ = false;
-  std::thread checker_;  // started when it is first needed
+  runtime::WorkThread checker_;  // of definitions; the first to go, since it calls back
 };
 
 }  // namespace lockstep::server

@@ -1,16 +1,16 @@
 #include "lockstep/server/http_door.h"
 
-#include <condition_variable>
 #include <deque>
 #include <list>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "asio/ip/tcp.hpp"
+#include "lockstep/base/mutex.h"
 #include "lockstep/runtime/acceptor.h"
+#include "lockstep/runtime/work_thread.h"
 #include "lockstep/server/http_connection.h"
 #include "lockstep/server/http_pages.h"
 #include "lockstep/server/http_request.h"
@@ -28,59 +28,17 @@ class Inbox {
   explicit Inbox(runtime::Loop& loop) : loop_(&loop) {}
   // Dropped when the door is gone.
   void Post(runtime::Loop::Function function) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (loop_ != nullptr) loop_->Post(std::move(function));
   }
   void Close() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     loop_ = nullptr;
   }
 
  private:
-  std::mutex mutex_;  // covers what follows
-  runtime::Loop* loop_;
-};
-
-// Runs one function after the other on a thread of its own; at the end those that wait are dropped.
-class Writer {
- public:
-  Writer() : thread_([this] { Work(); }) {}
-  ~Writer() {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-  void Push(runtime::Loop::Function function) {
-    {
-      const std::lock_guard lock(mutex_);
-      waiting_.push_back(std::move(function));
-    }
-    changed_.notify_all();
-  }
-
- private:
-  void Work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
-      if (ending_) return;
-      runtime::Loop::Function function = std::move(waiting_.front());
-      waiting_.pop_front();
-      lock.unlock();
-      function();
-      function = nullptr;
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;  // covers what follows
-  std::condition_variable changed_;
-  std::deque<runtime::Loop::Function> waiting_;
-  bool ending_ = false;
-  std::thread thread_;
+  Mutex mutex_;
+  runtime::Loop* loop_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Calls back with what was asked for; on the server's loop, perhaps many turns later.
@@ -345,7 +303,7 @@ class HttpDoor::Impl {
   Lane lane_;
   Lane durable_lane_;
   std::thread thread_;
-  Writer writer_;  // the first to go
+  runtime::WorkThread writer_;  // of pages; the first to go
 };
 
 absl::StatusOr<std::unique_ptr<HttpDoor>> HttpDoor::Listen(runtime::Loop& loop, Options options,

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/link/native_service.h"
 #include "lockstep/runtime/host.h"
 #include "lockstep/runtime/loopback.h"
@@ -66,6 +67,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   auto server = Listen(options);
   if (!server.ok()) return server;
   if (absl::Status status = (*server)->WriteReadyFile(); !status.ok()) return status;
+  const MutexLock lock((*server)->running_mutex_);
   (*server)->runner_ = std::thread([server = server->get()] { server->loop_.Run(); });
   return server;
 }
@@ -123,14 +125,14 @@ Server::Server(const ServerOptions& options)
 Server::~Server() { Stop(); }
 
 void Server::Stop() {
-  const std::lock_guard lock(running_mutex_);
+  const MutexLock lock(running_mutex_);
   if (!runner_.joinable()) return;
   Drain();
   runner_.join();
 }
 
 bool Server::OnLoop(const std::function<void()>& function) {
-  const std::lock_guard lock(running_mutex_);
+  const MutexLock lock(running_mutex_);
   if (!runner_.joinable()) return false;
   std::promise<void> done;
   loop_.Post([&] {

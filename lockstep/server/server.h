@@ -9,13 +9,13 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/link/server.h"
 #include "lockstep/observe/log_limiter.h"
 #include "lockstep/runtime/end_limit.h"
@@ -152,8 +152,8 @@ class Server {
   bool draining_ = false;
   size_t parts_to_drain_ = 0;
 
-  std::mutex running_mutex_;  // held by who waits for the loop, so that it does not end meanwhile
-  std::thread runner_;        // after `Start`, until stopped
+  Mutex running_mutex_;  // held by who waits for the loop, so that it does not end meanwhile
+  std::thread runner_ ABSL_GUARDED_BY(running_mutex_);  // after `Start`, until stopped
 };
 
 }  // namespace lockstep::server
