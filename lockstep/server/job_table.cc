@@ -140,7 +140,7 @@ std::unique_ptr<JobHost> JobTable::MakeHost(coord::CoordinatorOptions options) {
   auto host = std::make_unique<JobHost>(loop_, std::move(options), commits_, door_, feed_,
                                         counters_, memory_, options_.stores, options_.door,
                                         options_.journal_queue_bytes_max);
-  host->OnMemberLost([this](const std::string& on, int64_t pid) {
+  host->outlet().OnMemberLost([this](const std::string& on, int64_t pid) {
     if (on_member_lost_) on_member_lost_(on, pid);
   });
   return host;
@@ -186,7 +186,7 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
       address.port == 0 ? ListenOnChosenPort(address.host, listen) : listen(address);
   if (status.ok()) status = job->ListenForTorch();
   if (!status.ok()) return status;
-  job->set_temporary(options.temporary);
+  job->life().temporary = options.temporary;
   if (commits_.keeps()) {
     std::string entry = journal::NewEntry();
     wire::store::EncodeJob(job->saved(), absl::Now(), entry);
@@ -227,8 +227,8 @@ absl::Status JobTable::Apply(const wire::store::ReadEntry& entry) {
         options_);
     options.incarnation_seed = job.incarnation_seed;
     std::unique_ptr<JobHost> host = MakeHost(std::move(options));
-    host->set_temporary(job.temporary);
-    host->set_restored(true);
+    host->life().temporary = job.temporary;
+    host->life().restored = true;
     if (job.name != entry.job || !jobs_.emplace(job.name, std::move(host)).second) {
       return absl::InvalidArgumentError("it is made twice");
     }
@@ -378,7 +378,7 @@ void JobTable::Resume() {
   for (const auto& [name, address] : restored_) {
     JobHost& job = *jobs_.at(name);
     job.stores().Keep();
-    job.Resume();
+    job.Handle(coord::Restored{});
   }
   restored_.clear();
   ArmSweep();
@@ -406,9 +406,12 @@ absl::StatusOr<JobHost*> JobTable::Get(const std::string& name) const {
 
 void JobTable::Start(JobHost& job) {
   job.Start();
-  job.TellServed(absl::StrFormat(
-      "job '%s' of %s is served%s; stock clients call %s", job.name(), ShapeOf(job.options()),
-      job.restored() ? " again: the server was started again" : "", job.grpc_address()));
+  const bool again = job.life().restored;
+  job.outlet().TellServed(
+      absl::StrFormat("job '%s' of %s is served%s; stock clients call %s", job.name(),
+                      ShapeOf(job.options()), again ? " again: the server was started again" : "",
+                      job.grpc_address()),
+      again);
 }
 
 absl::Status JobTable::CheckNamed(const JobOptions& options) const {
@@ -449,7 +452,7 @@ absl::StatusOr<JobHost*> JobTable::Make(JobOptions options) {
 bool JobTable::Knows(const wire::native::OpenSession& request) const {
   const JobHost* const job = Find(request.job);
   const auto session = wire::native::ToSessionId(request.session);
-  return job != nullptr && session.ok() && job->Knows(*session);
+  return job != nullptr && session.ok() && job->coordinator().Knows(*session);
 }
 
 absl::StatusOr<NativeJob*> JobTable::Open(const wire::native::OpenSession& request) {
@@ -489,7 +492,8 @@ absl::StatusOr<wire::native::CreateJobReply> JobTable::Create(
 absl::StatusOr<wire::native::JobStatus> JobTable::Summary(Time now, const std::string& name) const {
   const auto job = Get(name);
   if (!job.ok()) return job.status();
-  auto status = wire::native::FromView(now, (*job)->Summary(now), (*job)->grpc_address());
+  auto status =
+      wire::native::FromView(now, (*job)->coordinator().Summary(now), (*job)->grpc_address());
   status.stacks = (*job)->LastStacks(now);
   const StoreHost& stores = (*job)->stores();
   if (stores.address().empty()) return status;
@@ -505,7 +509,7 @@ absl::StatusOr<wire::native::OpenStoreReply> JobTable::OpenStore(
   if (!job.ok()) return job.status();
   if (request.attempt < 0) return Invalid("attempts are counted from 1");
   StoreHost& stores = (*job)->stores();
-  const int64_t of_job = (*job)->attempt();
+  const int64_t of_job = (*job)->coordinator().attempt();
   if (absl::Status status = stores.Open(request.attempt, of_job); !status.ok()) return status;
   return wire::native::OpenStoreReply{.attempt = stores.attempt(), .store = stores.address()};
 }
@@ -517,7 +521,7 @@ absl::Status JobTable::Delete(const wire::native::DeleteJob& request) {
   }
   const auto found = jobs_.find(request.job);
   if (found == jobs_.end()) return Get(request.job).status();
-  const size_t connected = found->second->CountConnected();
+  const size_t connected = found->second->coordinator().CountConnected();
   if (connected > 0 && !request.running_too) {
     return WithReason(
         absl::FailedPreconditionError(absl::StrFormat(
@@ -601,7 +605,7 @@ bool JobTable::InUse(JobHost& job) const {
 
 void JobTable::ArmSweep() {
   const bool any = std::any_of(jobs_.begin(), jobs_.end(),
-                               [](const auto& entry) { return entry.second->temporary(); });
+                               [](const auto& entry) { return entry.second->life().temporary; });
   if (!any || options_.idle_job_timeout == absl::InfiniteDuration()) return sweep_.Cancel();
   sweep_.Arm(runtime::MonotonicNow() + options_.idle_job_timeout / kSweepsPerIdleTimeout,
              [this] { Sweep(); });
@@ -612,10 +616,10 @@ void JobTable::Sweep() {
   for (auto next = jobs_.begin(); next != jobs_.end();) {
     const auto entry = next++;
     JobHost& job = *entry->second;
-    if (!job.temporary()) continue;
+    if (!job.life().temporary) continue;
     if (InUse(job)) {
-      job.set_last_used(now);
-    } else if (now - job.last_used() >= options_.idle_job_timeout) {
+      job.life().last_used = now;
+    } else if (now - job.life().last_used >= options_.idle_job_timeout) {
       const std::string idle = absl::FormatDuration(options_.idle_job_timeout);
       Remove(entry,
              WithReason(absl::NotFoundError(absl::StrFormat(

@@ -105,7 +105,7 @@ class JobTable {
   }
 
   // Called with host and pid of each member that its job has lost, where they are known.
-  void OnMemberLost(JobHost::MemberLost function) { on_member_lost_ = std::move(function); }
+  void OnMemberLost(JobOutlet::MemberLost function) { on_member_lost_ = std::move(function); }
 
   // Answers all waits, lets the answers go out and calls `done` on the loop. Nothing is made later.
   void Drain(std::function<void()> done);
@@ -147,7 +147,7 @@ class JobTable {
   std::map<std::string, SetAsideJob> set_aside_;
   runtime::MemoryShare set_aside_share_;
   std::function<void(const std::string&, const absl::Status&)> on_deleted_;
-  JobHost::MemberLost on_member_lost_;
+  JobOutlet::MemberLost on_member_lost_;
   // Jobs whose last answers go out, each on a thread, since gRPC's end blocks for seconds.
   struct Retiring {
     std::unique_ptr<JobHost> job;

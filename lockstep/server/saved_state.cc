@@ -149,7 +149,8 @@ absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& d
 journal::SnapshotSource SnapshotOf(const JobTable& jobs, const DataHost& data) {
   std::vector<Snapshot::Job> all;
   for (const auto& [name, job] : jobs.jobs())
-    all.push_back({job->saved(), job->Snapshot(), job->TorchSnapshot(), job->KeptEvents()});
+    all.push_back({job->saved(), job->coordinator().Snapshot(), job->stores().Snapshot(),
+                   job->outlet().KeptEvents()});
   std::vector<Snapshot::Entries> set_aside;
   for (const auto& [name, job] : jobs.set_aside()) set_aside.push_back(job.entries);
   return [snapshot = Snapshot(std::move(all), data.Snapshot(), std::move(set_aside),

@@ -114,7 +114,7 @@ Server::Server(const ServerOptions& options)
           [this](const std::string& job, std::string text) {
             const coord::Notice notice = {.text = std::move(text)};
             JobHost* const host = jobs_.Find(job);
-            host != nullptr ? host->Tell(notice) : feed_.Tell(job, notice);
+            host != nullptr ? host->outlet().Tell(notice) : feed_.Tell(job, notice);
           }),
       status_(loop_, MakeStatusSource()) {
   jobs_.OnDeleted(
@@ -441,7 +441,8 @@ StatusSource Server::MakeStatusSource() {
               [this](Time now, const std::string& name, std::optional<int64_t> attempt,
                      int32_t first, int32_t count, std::vector<wire::native::MemberStatus>& out) {
                 JobHost* const job = jobs_.Find(name);
-                if (job == nullptr || (attempt && *attempt != job->attempt())) return false;
+                if (job == nullptr || (attempt && *attempt != job->coordinator().attempt()))
+                  return false;
                 for (int32_t i = first; i < std::min(first + count, job->size()); ++i) {
                   out.push_back(wire::native::FromMember(now, job->MemberAt(now, MemberIndex(i))));
                 }

@@ -1,0 +1,100 @@
+// What a job says: answers to calls, and events, each at once or when it is durable.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/coord/effects.h"
+#include "lockstep/net/stock_door.h"
+#include "lockstep/runtime/loop.h"
+#include "lockstep/server/commit_queue.h"
+#include "lockstep/server/counters.h"
+#include "lockstep/server/event_feed.h"
+#include "lockstep/server/long_answers.h"
+#include "lockstep/server/native_door.h"
+#include "lockstep/wire/native/job_messages.h"
+
+namespace lockstep::server {
+
+// Carries out a coordinator's effects but for the timer: writes its records down, answers each call
+// at the door that it came through, and puts its notices into the feed (one log line each). Replies
+// and events go out when the records that came with them, and all before, are durable.
+//
+// Owns what waits for the journal. Threads: loop-confined. Bounds: those of the commit queue.
+// Promises: in the order of the effects; each call is answered once, with an error where the state
+// cannot be written.
+class JobOutlet {
+ public:
+  // The server's and the job's; they outlive it.
+  struct Ways {
+    CommitQueue& commits;
+    net::StockDoor& stock;
+    NativeDoor& native;
+    EventFeed& feed;
+    Counters& counters;
+  };
+  struct Listeners {
+    // A member of which only the coordinator knows all, for a long answer.
+    std::function<coord::MemberView(Time now, MemberIndex)> member;
+    // These answers go out now.
+    std::function<void(const std::vector<coord::Reply>&)> answered;
+  };
+
+  JobOutlet(runtime::Loop& loop, std::string job, Ways ways, Listeners listeners);
+
+  // Called with host and pid of each member that is lost, where they are known: for those beside
+  // the job to whom the process matters.
+  using MemberLost = std::function<void(const std::string& host, int64_t pid)>;
+  void OnMemberLost(MemberLost function) { on_member_lost_ = std::move(function); }
+
+  // `alive`: the call of an event that only says that somebody lives; its answer does not wait for
+  // the disk.
+  void Settle(coord::Effects effects, CallId alive);
+
+  // What others than its coordinator have to tell of the job.
+  void Tell(const coord::Notice& notice);
+  void TellServed(const std::string& text, bool again);
+
+  // Its newest events; those that wait for the journal as well.
+  std::vector<wire::native::JobEvent> KeptEvents() const;
+
+  // Whether the server writes anything down; and whether what becomes of this job is.
+  bool durable() const { return ways_.commits.keeps(); }
+  bool keeps() const { return keeps_ && durable(); }
+  // From here on it is not, and nobody is told of losses.
+  void Forget() { keeps_ = false; }
+  bool forgotten() const { return !keeps_; }
+  // Answers at once what would take many turns.
+  void Finish() { long_answers_.Finish(); }
+  // What long answers hold.
+  size_t bytes() const { return long_answers_.bytes(); }
+  // Expires with this, for what comes back later.
+  std::weak_ptr<const bool> alive() const { return alive_; }
+
+ private:
+  using Events = std::vector<wire::native::JobEvent>;
+
+  void Observe(const std::vector<coord::Record>& records);
+  void TellOfLoss(const coord::record::MemberChanged& changed) const;
+  // Answers a sign of life, which tells of nothing that the disk has to have first.
+  void AnswerAlive(coord::Effects& effects, CallId call);
+  // Carries out now what needs not wait; the events go with the records that brought them about.
+  void SettleWith(coord::Effects effects, Events events);
+  CommitQueue::Release Later(coord::Effects effects, Events events);
+  void CarryOut(coord::Effects& effects, const Events& events);
+  void Refuse(const coord::Effects& effects);
+
+  const std::string job_;
+  const Ways ways_;
+  const Listeners listeners_;
+  LongAnswers long_answers_;
+  MemberLost on_member_lost_;
+  bool keeps_ = true;
+  std::deque<wire::native::JobEvent> untold_;  // they wait for the journal
+  const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
+};
+
+}  // namespace lockstep::server
