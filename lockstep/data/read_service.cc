@@ -26,7 +26,7 @@ constexpr int64_t kIndexMax = std::numeric_limits<int64_t>::max() / 4;
 
 absl::Status CheckAsk(const native::ReadSegment& ask) {
   if (ask.from < 0 || ask.segment < 0) {
-    return absl::InvalidArgumentError("a segment and an element are counted from 0");
+    return absl::InvalidArgumentError("segments and elements are numbered from 0");
   }
   if (ask.from > kIndexMax || ask.segment > kIndexMax || ask.ahead > uint64_t{kIndexMax}) {
     return absl::InvalidArgumentError(absl::StrCat("there is no segment ", ask.segment,

@@ -134,7 +134,7 @@ absl::Status Worker::Listen() {
       card.transports = {"shm"};
       host_card_ = native::Encode(card);
     } else {
-      Say(absl::StrCat("memory is not shared with consumers of this host: ",
+      Say(absl::StrCat("cannot share memory with consumers on this host: ",
                        std::string(share.status().message())));
     }
   }
@@ -363,7 +363,7 @@ void Worker::Resolved(int64_t id, absl::StatusOr<plan::Manifest> manifest) {
     if (list.size() > ManifestBytesMax()) {
       manifest = native::WithReason(
           absl::ResourceExhaustedError(absl::StrFormat(
-              "the list of its %d files has %d bytes, %d are allowed: use fewer, larger files",
+              "the list of its %d files has %d bytes; the limit is %d: use fewer, larger files",
               manifest->files.size(), list.size(), ManifestBytesMax())),
           "limit_exceeded");
     }

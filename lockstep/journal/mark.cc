@@ -58,7 +58,7 @@ absl::StatusOr<Mark> ParseMark(std::string_view text) {
                     absl::SimpleHexAtoi(lines[2].substr(9), &mark.checksum);
   // Whatever is not exactly as we would write it is not ours.
   if (!read || MarkText(mark) != text) {
-    return absl::DataLossError(absl::StrFormat("%d bytes that are no mark", text.size()));
+    return absl::DataLossError(absl::StrFormat("%d bytes that are not a mark", text.size()));
   }
   return mark;
 }

@@ -31,8 +31,8 @@ constexpr size_t kTogetherBytesMax = kEntryBytesMax;
 absl::Status WithAdvice(const absl::Status& status, const std::string& directory) {
   if (status.code() != absl::StatusCode::kDataLoss) return status;
   return absl::DataLossError(absl::StrFormat(
-      "the state is damaged: %s. Nothing was started, since what clients had been told would be "
-      "taken back. Put a good copy of %s in its place; or, to begin with nothing, move it away",
+      "the state is damaged: %s. The server did not start, since that would take back what clients "
+      "were told. Restore a good copy of %s, or move it away to begin with an empty state",
       std::string(status.message()), directory));
 }
 
@@ -47,7 +47,7 @@ absl::Status CheckDatabaseFile(const StateDirectory& directory, const Mark& mark
     about.st_size = 0;
   }
   if (!S_ISREG(about.st_mode)) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is not a file of its own"));
+    return absl::FailedPreconditionError(absl::StrCat(path, " is not a regular file"));
   }
   if (about.st_size == 0 && mark.through > 0) {
     return absl::DataLossError(
@@ -225,7 +225,7 @@ void SqliteJournal::Write() {
       if (status.ok()) status = Said(too_large_);
       if (queued_bytes_ > options_.queued_bytes_max) {
         status = absl::ResourceExhaustedError(absl::StrFormat(
-            "%s: the disk does not keep up: more than %d bytes wait for it (queued_bytes_max)",
+            "%s: the disk cannot keep up: more than %d bytes are queued for it (queued_bytes_max)",
             directory_->path(), options_.queued_bytes_max));
       }
     }
@@ -338,11 +338,11 @@ absl::Status SqliteJournal::Said(const absl::Status& status) const {
 
 void SqliteJournal::Fail(absl::Status reason) {
   // Whatever its kind was, to its owner it is one: nothing is durable any more.
-  reason = absl::Status(reason.code() == absl::StatusCode::kResourceExhausted
-                            ? absl::StatusCode::kResourceExhausted
-                            : absl::StatusCode::kInternal,
-                        absl::StrCat("the journal cannot be written, so nothing more is answered: ",
-                                     std::string(reason.message())));
+  reason = absl::Status(
+      reason.code() == absl::StatusCode::kResourceExhausted ? absl::StatusCode::kResourceExhausted
+                                                            : absl::StatusCode::kInternal,
+      absl::StrCat("cannot write the journal, so the server answers nothing more: ",
+                   std::string(reason.message())));
   {
     const MutexLock lock(mutex_);
     failure_ = reason;

@@ -288,7 +288,7 @@ TEST(SqliteJournal, AnotherProgramsDatabaseIsLeftAlone) {
     ASSERT_TRUE(database.ok());
     ASSERT_TRUE((*database)->Execute("CREATE TABLE rows(a); PRAGMA user_version=1").ok());
   }
-  EXPECT_THAT(WhyNot({.directory = directory.path()}), HasSubstr("not a journal of Lockstep"));
+  EXPECT_THAT(WhyNot({.directory = directory.path()}), HasSubstr("not a Lockstep journal"));
 }
 
 TEST(SqliteJournal, WhatTheReaderRefusesIsNamedWithItsPlace) {
@@ -416,7 +416,7 @@ class BrokenDisk : public testing::Test {
     EXPECT_EQ(journal.durable(), 1u);
     EXPECT_THAT(
         std::string(journal->Close().message()),
-        AllOf(HasSubstr("nothing more is answered"), HasSubstr("journal.db"), HasSubstr(why)));
+        AllOf(HasSubstr("the server answers nothing more"), HasSubstr("journal.db"), HasSubstr(why)));
     EXPECT_THAT(journal.failures(), SizeIs(1));
   }
 

@@ -90,7 +90,7 @@ absl::Status SqliteStore::CheckTables() {
     if (!answer->ok()) return answer->status();
   }
   if (*application != absl::StrCat(kApplicationId)) {
-    return Damaged("its header", "it is not a journal of Lockstep");
+    return Damaged("its header", "it is not a Lockstep journal");
   }
   int number = 0;
   if (!absl::SimpleAtoi(*version, &number) || number < kFormatVersionMin ||
@@ -100,7 +100,7 @@ absl::Status SqliteStore::CheckTables() {
         "lockstep-server that wrote it, or a newer one",
         database_->path(), *version, kFormatVersion));
   }
-  if (*tables != ExpectedTables()) return Damaged("its tables", "they are not ours");
+  if (*tables != ExpectedTables()) return Damaged("its tables", "Lockstep did not create them");
   // What SQLite's own pages look like. Of what is in them, the rows' checksums tell.
   absl::StatusOr<std::string> check = database_->Ask("PRAGMA quick_check(1)");
   if (!check.ok()) return check.status();
@@ -192,7 +192,7 @@ absl::Status SqliteStore::ReadPieces(uint64_t through, Apply apply, Replayed& re
     checksum = ChainChecksum(checksum, through, piece, bytes);
     if (static_cast<uint64_t>((*pieces)->Number(0)) != piece || !is_bytes ||
         (*pieces)->Number(2) != int64_t{checksum}) {
-      return Damaged(place, "its checksum is not right");
+      return Damaged(place, "its checksum is wrong");
     }
     if (piece == 0) snapshot_first_id_ = (*pieces)->Number(4);
     if ((*pieces)->Number(1) != 0) {

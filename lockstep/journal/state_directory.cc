@@ -94,9 +94,9 @@ absl::StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Take(const std::
     if (errno != ENOENT) return Unfit(name, absl::StrCat("cannot be seen: ", std::strerror(errno)));
     if (absl::Status status = Make(name); !status.ok()) return status;
   } else if (S_ISLNK(about.st_mode)) {
-    return Unfit(name, "is a symbolic link: name the directory that it leads to");
+    return Unfit(name, "is a symbolic link: use the directory that it points to");
   } else if (!S_ISDIR(about.st_mode)) {
-    return Unfit(name, "is not a directory: name another one");
+    return Unfit(name, "is not a directory: use another path");
   }
   const int fd = open(name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return Unfit(name, absl::StrCat("cannot be opened: ", std::strerror(errno)));
@@ -121,8 +121,8 @@ absl::Status StateDirectory::Check() {
     return Unfit(path_, absl::StrCat("cannot be seen: ", std::strerror(errno)));
   }
   if (about.st_uid != geteuid()) {
-    return Unfit(path_, absl::StrFormat("belongs to user %d and this is user %d: name one of its "
-                                        "own, or start the server as that user",
+    return Unfit(path_, absl::StrFormat("belongs to user %d, but this is user %d: use a directory "
+                                        "of this user's own, or start the server as that user",
                                         about.st_uid, geteuid()));
   }
   const mode_t mode = about.st_mode & 07777;
@@ -138,9 +138,11 @@ absl::Status StateDirectory::Check() {
         path_, mode, path_);
   }
   if (const char* kind = NetworkFileSystem(static_cast<uint32_t>(system.f_type))) {
-    return Unfit(path_, absl::StrFormat("is on %s, where two hosts could own it at once: name one "
-                                        "on a disk of this host",
-                                        kind));
+    return Unfit(
+        path_,
+        absl::StrFormat(
+            "is on %s, where two hosts could own it at once: use a directory on a local disk",
+            kind));
   }
   return absl::OkStatus();
 }
@@ -158,8 +160,9 @@ absl::Status StateDirectory::Lock() {
       return Unfit(path_, absl::StrCat("cannot be locked: ", std::strerror(errno)));
     }
     const std::string pid = ReadSome(lock_fd_);
-    return Unfit(path_, absl::StrCat("is another server's, process ", pid.empty() ? "unknown" : pid,
-                                     ": end that one, or name another directory"));
+    return Unfit(
+        path_, absl::StrCat("is in use by another server, process ", pid.empty() ? "unknown" : pid,
+                            ": stop that server, or use another directory"));
   }
   const std::string pid = absl::StrFormat("%d\n", getpid());
   if (ftruncate(lock_fd_, 0) != 0 ||

@@ -61,7 +61,7 @@ TEST(StateDirectory, HasOneOwnerWhoIsNamed) {
   {
     const auto first = StateDirectory::Take(temporary.path());
     ASSERT_TRUE(first.ok()) << first.status();
-    EXPECT_THAT(WhyNot(temporary.path()), AllOf(HasSubstr("another server's"),
+    EXPECT_THAT(WhyNot(temporary.path()), AllOf(HasSubstr("in use by another server"),
                                                 HasSubstr(absl::StrCat("process ", getpid()))));
   }
   EXPECT_EQ(WhyNot(temporary.path()), "taken");

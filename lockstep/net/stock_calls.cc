@@ -77,8 +77,8 @@ size_t BytesMax(std::string_view method) {
 Decoded TooBig(std::string_view method, size_t most) {
   return {coord::MakeError(
               absl::StatusCode::kResourceExhausted, coord::Reason::kLimitExceeded,
-              absl::StrFormat("%s: the message has, or becomes when decompressed, more than %d "
-                              "bytes (message_bytes_max of this call). Nothing was changed.",
+              absl::StrFormat("%s: the message has more than %d bytes, or would once decompressed "
+                              "(message_bytes_max of this call). Nothing was changed.",
                               std::string(method), most)),
           nullptr};
 }
@@ -306,8 +306,9 @@ StockCall* StockCall::Begin(std::shared_ptr<StockInbox> inbox, const Family& fam
     const coord::Error error{
         .code = absl::StatusCode::kResourceExhausted,
         .reason = coord::Reason::kLimitExceeded,
-        .message = absl::StrFormat("%d calls are waiting at this address (calls_max). Try later.",
-                                   to.calls_max())};
+        .message = absl::StrFormat(
+            "%d calls are already waiting at this address (calls_max). Retry later.",
+            to.calls_max())};
     call->FinishWith(family.EncodeError(error, nullptr));
     return call;
   }

@@ -171,7 +171,7 @@ std::string TorchStoreDoor::StandsStill(Connection& connection) {
   // The first look finds what had begun before; two more are the whole time.
   if (looked.still < 3) return "";
   return writes ? absl::StrCat("it has not read any of ", connection.outbox.bytes(), " bytes")
-                : absl::StrCat("a request of which ", pending, " bytes came does not go on");
+                : absl::StrCat("a request of which ", pending, " bytes arrived is not continued");
 }
 
 void TorchStoreDoor::CheckGreetings() {

@@ -241,7 +241,7 @@ TEST_F(TorchStoreDoorTest, WhatCameBeforeARefusalIsAnswered) {
   client.Send(kPing + SetBytes("/text", "x") + kPing + Op(4) + Text("/text") + Number(1) + kPing);
   EXPECT_EQ(client.Receive(8), kPong + kPong);
   EXPECT_TRUE(client.ClosedByPeer());
-  EXPECT_THAT(complaints(), Contains(HasSubstr("no number")));
+  EXPECT_THAT(complaints(), Contains(HasSubstr("not a number")));
 }
 
 TEST_F(TorchStoreDoorTest, CarriesLongValuesBothWays) {

@@ -108,7 +108,7 @@ std::string MemoryAccount::Describe() const {
   const std::vector<Holder> holders = Owners(1);
   if (holders.empty()) return "nobody holds any";
   const Holder& most = holders.front();
-  return absl::StrFormat("most is held by %s: %s, above all %s", most.owner, Mebibytes(most.bytes),
+  return absl::StrFormat("%s holds most: %s, above all %s", most.owner, Mebibytes(most.bytes),
                          most.part);
 }
 
@@ -133,7 +133,7 @@ std::string MemoryAccount::Refusal(uint64_t bytes) {
   }
   return absl::StrFormat(
       "the server has no memory left for this: it holds %s of %s (memory_max), this needs %s, and "
-      "new work is refused above %d%%; %s. Delete what is not needed, try again later, or raise "
+      "it refuses new work above %d%%; %s. Delete what is not needed, retry later, or raise "
       "--memory-max",
       Mebibytes(is), Mebibytes(limit_), Mebibytes(bytes), kRoomPercent, description);
 }

@@ -62,8 +62,9 @@ absl::Status ReadShape(const std::string& text, JobOptions& job) {
 
 absl::Status ReadJobs(const DeclaredOptions& texts, ServerOptions& options) {
   if (texts.jobs.size() > options.jobs_max) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "--job: %d jobs; one server takes %d (jobs_max)", texts.jobs.size(), options.jobs_max));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("--job: %d jobs are too many for one server (jobs_max %d)",
+                        texts.jobs.size(), options.jobs_max));
   }
   const auto named = [&](const std::string& name) {
     return std::find_if(options.jobs.begin(), options.jobs.end(),

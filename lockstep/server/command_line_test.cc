@@ -110,7 +110,7 @@ TEST(CommandLine, StateIsOnDiskUnlessSaidOtherwise) {
   EXPECT_EQ(parse({"--state", "/var/lib/x"}, "/state", nullptr), "/var/lib/x");
   EXPECT_EQ(parse({"--ephemeral"}, "/state", "/home/ada"), "");
   EXPECT_THAT(parse({}, nullptr, nullptr), HasSubstr("--ephemeral"));
-  EXPECT_THAT(parse({"--state", "/x", "--ephemeral"}, nullptr, nullptr), HasSubstr("only one"));
+  EXPECT_THAT(parse({"--state", "/x", "--ephemeral"}, nullptr, nullptr), HasSubstr("exclude each other"));
 }
 
 TEST(CommandLine, LimitsAreOptions) {

@@ -90,7 +90,7 @@ void CommitQueue::BeginSnapshotIfDue() {
   if (!journal_->WantsSnapshot()) return;
   const Time start = runtime::MonotonicNow();
   journal_->BeginSnapshot(snapshot_());
-  spdlog::debug("a snapshot of the state was taken in {}; it is written beside the rest",
+  spdlog::debug("state snapshot taken in {}; writing it in the background",
                 absl::FormatDuration(runtime::MonotonicNow() - start));
 }
 
@@ -111,8 +111,7 @@ void CommitQueue::WatchForStall() {
     if (held_.empty()) return;
     if (released_ == stalled_at_) {
       spdlog::warn(
-          "the disk has not written anything for {}: {} changes of {} bytes wait for it, "
-          "and whoever asked for them with them",
+          "no disk write has finished for {}: {} changes ({} bytes) and their callers are waiting",
           absl::FormatDuration(kStall), held_.size(), journal_->queued_bytes());
     }
     WatchForStall();

@@ -156,7 +156,7 @@ void CrewHost::Poll(const link::Request& request, link::Responder responder) {
   if (another) {
     FreeIfEmpty(*one);
     return responder.Fail(
-        WithReason(absl::InvalidArgumentError("this link speaks for another launcher already"),
+        WithReason(absl::InvalidArgumentError("this link already belongs to another launcher"),
                    "invalid_argument"));
   }
   if (speaker.one == nullptr) ++one->speakers[node];

@@ -52,8 +52,8 @@ dispatch::Options Completed(dispatch::Options options, bool keeps) {
 
 absl::Status ServerEnds() {
   return native::WithReason(
-      absl::UnavailableError("the server cannot write its state and ends: nobody knows whether "
-                             "this took effect; ask again when it is back"),
+      absl::UnavailableError("the server cannot write its state and is shutting down: this request "
+                             "may or may not have taken effect; retry when the server is back"),
       "service_stopped");
 }
 
@@ -123,9 +123,9 @@ void DataHost::Wait(link::Request request, link::Responder responder) {
     ++counters_.refused;
     return responder.Fail(native::WithReason(
         absl::ResourceExhaustedError(absl::StrCat(
-            "the disk does not keep up: ", commits_.queued_bytes(), " bytes wait for it, and ",
-            waiting_bytes_, " more of the data service behind them (journal_queue_bytes_max ",
-            journal_queue_bytes_max_, "); nothing was changed, try again later")),
+            "the disk cannot keep up: ", commits_.queued_bytes(), " bytes are queued, plus ",
+            waiting_bytes_, " of the data service (journal_queue_bytes_max ",
+            journal_queue_bytes_max_, "); nothing was changed, retry later")),
         dispatch::reason::kLimitReached));
   }
   waiting_bytes_ += bytes;
@@ -395,7 +395,7 @@ void DataHost::Cancelled(link::LinkId link, uint64_t id) {
   });
   if (waits != waiting_.end()) {
     waits->responder.Fail(
-        native::WithReason(absl::CancelledError("the caller does not wait any more"), "cancelled"));
+        native::WithReason(absl::CancelledError("the caller has stopped waiting"), "cancelled"));
     waiting_bytes_ -= waits->request.payload.size();
     waiting_.erase(waits);
     return CountMemory();

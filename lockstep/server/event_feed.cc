@@ -75,8 +75,8 @@ void EventFeed::Watch(const WatchEvents& request, link::Responder responder) {
     // To answer the oldest instead would have it ask again, and so put out the next one.
     return responder.Fail(wire::native::WithReason(
         absl::ResourceExhaustedError(absl::StrCat(
-            kWatchersMax, " requests wait for events already (event_watchers_max); ask again ",
-            "without waiting, or end some of `lockstep events --follow`")),
+            kWatchersMax, " requests are already waiting for events (event_watchers_max); retry ",
+            "without waiting, or stop some of `lockstep events --follow`")),
         "limit_exceeded"));
   }
   watchers_.push_back({request, std::move(responder)});

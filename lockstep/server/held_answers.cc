@@ -16,14 +16,15 @@ link::Responder HeldAnswers::Hold(link::Responder responder) {
 void HeldAnswers::Answer(link::LinkId /*link*/, link::RequestKind /*kind*/, uint64_t id,
                          link::Payload payload) {
   auto found = responders_.extract(id);
-  commits_.Follow([responder = std::move(found.mapped()),
-                   payload = std::move(payload)](bool durable) mutable {
-    if (durable) return responder.Send(std::move(payload));
-    responder.Fail(wire::native::WithReason(
-        absl::UnavailableError("the server cannot write its state and ends: nobody knows whether "
-                               "this took effect; ask again when it is back"),
-        "service_stopped"));
-  });
+  commits_.Follow(
+      [responder = std::move(found.mapped()), payload = std::move(payload)](bool durable) mutable {
+        if (durable) return responder.Send(std::move(payload));
+        responder.Fail(wire::native::WithReason(
+            absl::UnavailableError(
+                "the server cannot write its state and is shutting down: this request may or may "
+                "not have taken effect; retry when the server is back"),
+            "service_stopped"));
+      });
 }
 
 }  // namespace lockstep::server

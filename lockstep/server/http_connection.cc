@@ -50,7 +50,8 @@ HttpConnection::HttpConnection(runtime::Loop& loop, asio::ip::tcp::socket socket
       memory_(memory) {}
 
 void HttpConnection::Start() {
-  AnswerAfter(kRequestTime, HttpRefusal(408, "request_too_slow", "no whole request came in time"));
+  AnswerAfter(kRequestTime,
+              HttpRefusal(408, "request_too_slow", "the request did not arrive in time"));
   Read();
 }
 
@@ -71,10 +72,10 @@ void HttpConnection::Took(size_t bytes) {
   }
   const absl::Status status = reader_.Take({buffer_.data(), bytes});
   if (absl::IsResourceExhausted(status)) {
-    return Answer(HttpRefusal(413, "request_too_large", "requests here have no body"));
+    return Answer(HttpRefusal(413, "request_too_large", "requests with a body are not accepted"));
   }
   if (!status.ok()) {
-    return Answer(HttpRefusal(400, "request_invalid", "this is no whole HTTP request"));
+    return Answer(HttpRefusal(400, "request_invalid", "malformed HTTP request"));
   }
   if (!reader_.done()) return Read();
   state_ = State::kAsked;

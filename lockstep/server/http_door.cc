@@ -59,7 +59,7 @@ absl::Status Prepare(ServerView& view) {
 absl::Status NeverDurable() {
   return wire::native::WithReason(
       absl::UnavailableError(
-          "the server cannot write its state and ends; ask again when it is back"),
+          "the server cannot write its state and is shutting down; retry when it is back"),
       "service_stopped");
 }
 
@@ -165,15 +165,15 @@ class HttpDoor::Impl {
   void Take(const Connection& connection, const HttpConnection::Request& request) {
     if (request.method != "GET" && request.method != "HEAD") {
       return connection->Answer(
-          HttpRefusal(405, "method_not_allowed", "pages are only read here: GET or HEAD"));
+          HttpRefusal(405, "method_not_allowed", "only GET and HEAD are allowed"));
     }
     const std::string host = request.header("host");
     if (!HostIsOurs(host, options_.names)) {
-      return connection->Answer(HttpRefusal(
-          421, "host_refused",
-          absl::StrCat("this server does not answer as '", host.substr(0, 256),
-                       "', which a web page may have pointed here; call it by its address, or "
-                       "start it with --http-host NAME")));
+      return connection->Answer(
+          HttpRefusal(421, "host_refused",
+                      absl::StrCat("this server does not answer to the name '", host.substr(0, 256),
+                                   "', which a web page may have pointed here; use the server's "
+                                   "address, or start it with --http-host NAME")));
     }
     const auto target = ParseHttpTarget(request.target);
     if (!target.ok()) return connection->Answer(RefusalOf(target.status()));
@@ -222,7 +222,7 @@ class HttpDoor::Impl {
 
   std::string Late(bool durable) const {
     return absl::StrCat(
-        durable ? "the server did not answer, or its disk did not keep what it would tell, within "
+        durable ? "the server, or the disk that the answer depends on, did not respond within "
                 : "the server's loop did not answer within ",
         absl::FormatDuration(options_.patience));
   }

@@ -222,7 +222,7 @@ TEST_F(HttpDoorTest, ADiskThatHangsIsAnsweredFor) {
   Serve(absl::Milliseconds(50));
   const auto response = Get("/v1/status.json");
   EXPECT_EQ(response->status, 503);
-  EXPECT_THAT(response->body, HasSubstr("its disk did not keep"));
+  EXPECT_THAT(response->body, HasSubstr("the disk that the answer depends on"));
 }
 
 // Many more than there were threads, each with half a request that never goes on.

@@ -31,7 +31,7 @@ HttpAsk AskForEventsOf(const HttpTarget& target) {
   const std::string log = target.parameter("log");
   if ((!after.empty() && !absl::SimpleAtoi(after, &ask.request.after)) ||
       (!log.empty() && !absl::SimpleAtoi(log, &ask.request.log))) {
-    return HttpRefusal(400, "invalid_argument", "`after` and `log` are numbers");
+    return HttpRefusal(400, "invalid_argument", "`after` and `log` must be numbers");
   }
   return ask;
 }
@@ -64,10 +64,9 @@ HttpAsk FindPage(const HttpTarget& target) {
   const auto page = kOfOne->find(target.path);
   if (page == kOfOne->end()) {
     return HttpRefusal(404, "unknown_page",
-                       "there is no such page; /healthz, /readyz, /metrics and /v1/status.json are "
-                       "some that there are");
+                       "no such page; try /healthz, /readyz, /metrics or /v1/status.json");
   }
-  if (job.empty()) return HttpRefusal(400, "invalid_argument", "say which job: ?job=NAME");
+  if (job.empty()) return HttpRefusal(400, "invalid_argument", "name a job: ?job=NAME");
   return AskForView{.job = job, .page = [text = page->second](const ServerView& view) {
                       return HttpAnswer{.body = text(view.status.jobs.at(0))};
                     }};

@@ -83,7 +83,7 @@ std::string HttpTarget::parameter(const std::string& name) const {
 
 absl::StatusOr<HttpTarget> ParseHttpTarget(std::string_view target) {
   const auto wrong = [] {
-    return absl::InvalidArgumentError("the request's target is no path, or is not escaped rightly");
+    return absl::InvalidArgumentError("the request target is not a path, or is badly escaped");
   };
   const absl::string_view text(target.data(), target.size());
   if (!absl::StartsWith(text, "/")) return wrong();

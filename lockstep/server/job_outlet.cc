@@ -132,8 +132,8 @@ void JobOutlet::Refuse(const coord::Effects& effects) {
   static const coord::ErrorPtr* const kWhy = new coord::ErrorPtr(coord::MakeError(
       {.code = absl::StatusCode::kUnavailable,
        .reason = coord::Reason::kServiceStopped,
-       .message = "the server cannot write its state and ends: nobody knows whether this took "
-                  "effect; ask again when it is back",
+       .message = "the server cannot write its state and is shutting down: this request may or may "
+                  "not have taken effect; retry when the server is back",
        .from_service = false}));
   std::vector<coord::Reply> replies;
   for (const coord::Reply& reply : effects.replies) replies.push_back({reply.call, *kWhy, {}});

@@ -28,7 +28,7 @@ using wire::native::WithReason;
 constexpr size_t kJobNameBytesMax = 128;
 constexpr size_t kNamesInTextMax = 10;
 
-// A rest is seen to be over at most an eighth of it too late.
+// Idle jobs are swept at most idle_job_timeout/8 late.
 constexpr int kSweepsPerIdleTimeout = 8;
 
 bool IsJobNameCharacter(char c) {
@@ -60,10 +60,10 @@ std::string ShapeOf(const coord::CoordinatorOptions& job) {
 
 absl::Status AnotherShape(const coord::CoordinatorOptions& job, const std::string& asked) {
   return WithReason(
-      absl::AlreadyExistsError(absl::StrFormat(
-          "job '%s' is there already, as %s=%s%s, not %s: use that, delete it first, or choose "
-          "another name",
-          job.job, job.job, ShapeOf(job), job.recoverable ? " (recoverable)" : "", asked)),
+      absl::AlreadyExistsError(absl::StrFormat("job '%s' already exists as %s=%s%s, not as %s: use "
+                                               "that one, delete it first, or choose another name",
+                                               job.job, job.job, ShapeOf(job),
+                                               job.recoverable ? " (recoverable)" : "", asked)),
       "job_exists");
 }
 
@@ -149,7 +149,7 @@ std::unique_ptr<JobHost> JobTable::MakeHost(coord::CoordinatorOptions options) {
 absl::Status JobTable::CheckRoom(const JobOptions& options) const {
   if (jobs_.size() + set_aside_.size() >= options_.jobs_max) {
     return WithReason(absl::ResourceExhaustedError(
-                          absl::StrFormat("the server has %d jobs already (jobs_max): delete one",
+                          absl::StrFormat("the server already has %d jobs (jobs_max): delete one",
                                           jobs_.size() + set_aside_.size())),
                       "limit_exceeded");
   }
@@ -157,12 +157,11 @@ absl::Status JobTable::CheckRoom(const JobOptions& options) const {
   for (const auto& [name, job] : jobs_) members += static_cast<size_t>(job->size());
   const auto size = static_cast<size_t>(options.size);
   if (members + size > options_.members_total_max) {
-    return WithReason(
-        absl::ResourceExhaustedError(absl::StrFormat(
-            "a job of %d members is too many beside the %d that the server's jobs have "
-            "(members_total_max %d): delete one, or make it smaller",
-            size, members, options_.members_total_max)),
-        "limit_exceeded");
+    return WithReason(absl::ResourceExhaustedError(absl::StrFormat(
+                          "a job of %d members does not fit: the server's jobs already have %d "
+                          "(members_total_max %d); delete a job, or make this one smaller",
+                          size, members, options_.members_total_max)),
+                      "limit_exceeded");
   }
   const size_t bytes = kJobBytes + size * kMemberBytes;
   if (memory_.HasRoom(bytes)) return absl::OkStatus();
@@ -199,8 +198,8 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
 absl::Status JobTable::Restore(const wire::store::ReadEntry& entry) {
   if (entry.job.empty()) {
     return absl::InvalidArgumentError(
-        "an entry of no job and not of the data service: a newer version wrote it, with which this "
-        "state can be used; or move the directory away");
+        "an entry that belongs neither to a job nor to the data service: a newer version wrote it; "
+        "use that version, or move the directory away");
   }
   if (entry.deleted) {
     restored_.erase(entry.job);
@@ -230,12 +229,12 @@ absl::Status JobTable::Apply(const wire::store::ReadEntry& entry) {
     host->life().temporary = job.temporary;
     host->life().restored = true;
     if (job.name != entry.job || !jobs_.emplace(job.name, std::move(host)).second) {
-      return absl::InvalidArgumentError("it is made twice");
+      return absl::InvalidArgumentError("the job is created twice");
     }
     restored_[job.name] = {.host = job.host, .port = job.port};
   }
   const auto found = jobs_.find(entry.job);
-  if (found == jobs_.end()) return absl::InvalidArgumentError("it was never made");
+  if (found == jobs_.end()) return absl::InvalidArgumentError("the job was never created");
   for (const coord::TimedRecord& record : entry.records) {
     if (absl::Status status = found->second->Apply(record); !status.ok()) return status;
   }
@@ -286,8 +285,8 @@ absl::Status JobTable::CheckNotSetAside(const std::string& name) const {
   if (found == set_aside_.end()) return absl::OkStatus();
   const bool of_data = name == kDataServiceName;
   absl::Status status = absl::FailedPreconditionError(absl::StrFormat(
-      "%s is set aside since the server was started: %s. Its records are kept, %d bytes; start a "
-      "server that can serve it, or delete %s (`lockstep job delete %s`)",
+      "%s has been set aside since the server started: %s. Its records (%d bytes) are kept; start "
+      "a server that can serve it, or delete %s (`lockstep job delete %s`)",
       Described(name), found->second.why, found->second.bytes,
       of_data ? "all that it had" : "the job", name));
   return of_data ? WithReason(std::move(status), "data_set_aside")
@@ -302,7 +301,7 @@ void JobTable::RemoveSetAside(const std::string& name) {
   wire::store::EncodeJobDeleted(name, absl::Now(), entry);
   commits_.Commit(std::move(entry), [this, name](bool /*durable*/) {
     feed_.Tell(wire::native::EventKind::kJobDeleted,
-               absl::StrCat(Described(name), ", which was set aside, was deleted by request"));
+               absl::StrCat(Described(name), ", which had been set aside, was deleted on request"));
   });
 }
 
@@ -325,10 +324,10 @@ absl::Status JobTable::CheckRestored(const JobHost& job, const JobOptions& optio
       is.recoverable == options.recoverable) {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "the state directory has this job as %s%s: name it so, delete it (`lockstep job delete %s`), "
-      "choose another name, or another --state",
-      ShapeOf(is), is.recoverable ? " (recoverable)" : "", is.job));
+  return absl::FailedPreconditionError(
+      absl::StrFormat("the state directory has this job as %s%s: use that shape, delete the job "
+                      "(`lockstep job delete %s`), or choose another name or --state",
+                      ShapeOf(is), is.recoverable ? " (recoverable)" : "", is.job));
 }
 
 // One that the command line names anew counts.
@@ -359,8 +358,8 @@ absl::Status JobTable::TakeAddresses() {
     std::string why(torch.message());
     if (!own.ok()) {
       why = absl::StrFormat(
-          "%s (its clients know no other address; start the server again when it "
-          "is free, or with --job %s=%s@HOST:PORT)",
+          "%s (its clients know no other address: restart the server when the address is free, or "
+          "with --job %s=%s@HOST:PORT)",
           std::string(own.message()), name, ShapeOf(job.options()));
     }
     without.emplace_back(name, std::move(why));
@@ -409,7 +408,7 @@ void JobTable::Start(JobHost& job) {
   const bool again = job.life().restored;
   job.outlet().TellServed(
       absl::StrFormat("job '%s' of %s is served%s; stock clients call %s", job.name(),
-                      ShapeOf(job.options()), again ? " again: the server was started again" : "",
+                      ShapeOf(job.options()), again ? " again after a restart of the server" : "",
                       job.grpc_address()),
       again);
 }
@@ -424,8 +423,8 @@ absl::Status JobTable::CheckNamed(const JobOptions& options) const {
     const coord::CoordinatorOptions is = CoordinatorOf(named, options_);
     return WithReason(
         absl::FailedPreconditionError(absl::StrFormat(
-            "the server's command line has job '%s' as %s%s, and would not start with another one: "
-            "make it so, or choose another name",
+            "the server's command line has job '%s' as %s%s, and would not start again with "
+            "another shape: create it in that shape, or choose another name",
             is.job, ShapeOf(is), is.recoverable ? " (recoverable)" : "")),
         "job_exists");
   }
@@ -434,12 +433,11 @@ absl::Status JobTable::CheckNamed(const JobOptions& options) const {
 
 absl::StatusOr<JobHost*> JobTable::Make(JobOptions options) {
   if (options_.no_client_jobs) {
-    return WithReason(
-        absl::PermissionDeniedError(absl::StrFormat(
-            "there is no job '%s', and this server makes none for clients (--no-client-jobs): name "
-            "it with --job when the server is started",
-            options.name)),
-        "client_jobs_off");
+    return WithReason(absl::PermissionDeniedError(
+                          absl::StrFormat("no job '%s': this server creates no jobs for clients "
+                                          "(--no-client-jobs); start the server with --job for it",
+                                          options.name)),
+                      "client_jobs_off");
   }
   if (absl::Status status = CheckNamed(options); !status.ok()) return status;
   auto job = Add(options);
@@ -530,11 +528,12 @@ absl::Status JobTable::Delete(const wire::native::DeleteJob& request) {
             request.job, connected)),
         "job_running");
   }
-  Remove(found, WithReason(absl::NotFoundError(absl::StrFormat(
-                               "job '%s' was deleted by request, with all that it had: stop, or "
-                               "create it again",
-                               request.job)),
-                           "job_deleted"));
+  Remove(found,
+         WithReason(
+             absl::NotFoundError(absl::StrFormat(
+                 "job '%s' was deleted on request, with all its state: stop, or create it again",
+                 request.job)),
+             "job_deleted"));
   return absl::OkStatus();
 }
 

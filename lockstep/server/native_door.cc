@@ -23,21 +23,20 @@ bool BindsOrUnbinds(wire::native::RequestKind kind) {
 }
 
 absl::Status NoSession() {
-  return WithReason(absl::FailedPreconditionError(
-                        "no session is open on this link: send OpenSession first, with `resume` "
-                        "when the session is older than the link"),
-                    "no_session");
+  return WithReason(
+      absl::FailedPreconditionError("no session is open on this link: send OpenSession first (with "
+                                    "`resume` if the session is older than the link)"),
+      "no_session");
 }
 
 absl::Status SecondSession() {
-  return WithReason(
-      absl::InvalidArgumentError(
-          "this link speaks for a session already: open another one on a link of its own"),
-      "invalid_argument");
+  return WithReason(absl::InvalidArgumentError(
+                        "this link already has a session: open another session on its own link"),
+                    "invalid_argument");
 }
 
 absl::Status NoNumber() {
-  return WithReason(absl::InvalidArgumentError("requests of a session are numbered from 1"),
+  return WithReason(absl::InvalidArgumentError("request numbers of a session start at 1"),
                     "invalid_argument");
 }
 
@@ -72,7 +71,7 @@ void NativeDoor::Open(const link::Request& request, link::Responder responder) {
   if (const auto old = sessions_.find({*job, *session}); old != sessions_.end()) {
     const link::LinkId old_link = old->second;
     Part(old_link, /*silent=*/true);
-    close_link_(old_link, absl::UnavailableError("its session goes on over a newer link"));
+    close_link_(old_link, absl::UnavailableError("its session has moved to a newer link"));
   }
   speakers_[request.link] = {.job = *job, .why = {}, .session = *session, .open = {}};
   sessions_[{*job, *session}] = request.link;

@@ -54,14 +54,14 @@ absl::StatusOr<std::unique_ptr<ParentWatch>> ParentWatch::Start(pid_t parent) {
   const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, parent, 0));
   if (descriptor < 0) {
     return absl::NotFoundError(
-        absl::StrFormat("process %d, with which this server was to end, cannot be watched: %s",
-                        parent, std::strerror(errno)));
+        absl::StrFormat("cannot watch process %d, with which this server should exit: %s", parent,
+                        std::strerror(errno)));
   }
   const int stop = eventfd(0, EFD_CLOEXEC);
   if (stop < 0) {
     close(descriptor);
     return absl::ResourceExhaustedError(
-        absl::StrFormat("no descriptor to watch a process with: %s", std::strerror(errno)));
+        absl::StrFormat("cannot open a descriptor to watch a process: %s", std::strerror(errno)));
   }
   return std::unique_ptr<ParentWatch>(new ParentWatch(std::make_unique<Impl>(descriptor, stop)));
 }

@@ -170,7 +170,7 @@ TEST_F(SavedStateTest, Finding02_NobodyMakesANamedJobAnotherOneSoThatNoServerSta
 
 TEST_F(SavedStateTest, TheDirectoryHasOneServer) {
   Serve();
-  EXPECT_THAT(WhyNot({}), AllOf(HasSubstr("--state: "), HasSubstr("another server's"),
+  EXPECT_THAT(WhyNot({}), AllOf(HasSubstr("--state: "), HasSubstr("in use by another server"),
                                 HasSubstr(absl::StrCat("process ", getpid()))));
 }
 
@@ -178,7 +178,7 @@ TEST_F(SavedStateTest, DamageIsNotServed) {
   Serve({{.name = "digits", .size = 4}});
   End();
   std::ofstream(directory_ + "/journal.db", std::ios::binary | std::ios::trunc);
-  EXPECT_THAT(WhyNot({}), AllOf(HasSubstr("journal.db"), HasSubstr("Nothing was started")));
+  EXPECT_THAT(WhyNot({}), AllOf(HasSubstr("journal.db"), HasSubstr("The server did not start")));
 }
 
 // Entries as a server of before would have written them.

@@ -156,9 +156,9 @@ absl::StatusOr<wire::native::StatusReply> Server::CurrentStatus() {
   const bool runs = OnLoop([&] {
     status_.Ask(std::nullopt, [this, &told](absl::StatusOr<StatusBoard::Bytes> bytes) {
       commits_.Follow([&told, bytes = std::move(bytes)](bool durable) mutable {
-        told.set_value(durable
-                           ? std::move(bytes)
-                           : absl::UnavailableError("the server cannot write its state and ends"));
+        told.set_value(durable ? std::move(bytes)
+                               : absl::UnavailableError(
+                                     "the server cannot write its state and is shutting down"));
       });
     });
   });
@@ -386,13 +386,13 @@ void Server::DrainOnSignals() {
 }
 
 void Server::BeginEnd(int signal) {
-  spdlog::info("signal {}: draining; a second one ends the server at once", signal);
+  spdlog::info("signal {}: shutting down; a second signal ends the server at once", signal);
   // Nothing is lost with what hangs: what was answered is durable.
   end_limit_ = std::make_unique<runtime::EndLimit>(
       options_.end_timeout, kExitNotDrained, [limit = options_.end_timeout] {
         spdlog::error(
-            "the server did not end within {} (end_timeout): it ends now; what it has "
-            "answered is kept",
+            "the server did not shut down within {} (end_timeout) and exits now; everything it has "
+            "answered is saved",
             absl::FormatDuration(limit));
         spdlog::shutdown();
       });

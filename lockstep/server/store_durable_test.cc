@@ -404,7 +404,7 @@ TEST_F(DurableStoreTest, APortThatIsTakenIsSaid) {
   ASSERT_EQ(status->set_aside.size(), 1u);
   EXPECT_EQ(status->set_aside[0].job, "digits");
   const std::string why = status->set_aside[0].why;
-  EXPECT_THAT(why, HasSubstr("torch's store, of attempt 1"));
+  EXPECT_THAT(why, HasSubstr("torch's store of attempt 1"));
   EXPECT_THAT(why, HasSubstr(address));
   EXPECT_THAT(why, HasSubstr("--torch-store-durable"));
 }

@@ -121,9 +121,9 @@ absl::Status StoreHost::ListenAgain(uint16_t port) {
   if (status.ok()) return status;
   return absl::Status(
       status.code(),
-      absl::StrFormat("torch's store, of attempt %d with %d keys: %s (its clients know no other "
-                      "address; start the server again when it is free, or without "
-                      "--torch-store-durable: then the store is forgotten, and another begins)",
+      absl::StrFormat("torch's store of attempt %d, with %d keys: %s (its clients know no other "
+                      "address: restart the server when the address is free, or without "
+                      "--torch-store-durable, which discards the store and begins another)",
                       attempt(), space_->store.size(), std::string(status.message())));
 }
 
@@ -165,19 +165,19 @@ absl::Status StoreHost::Open(int64_t attempt, int64_t of_job) {
   const int64_t before = attempts_.current();
   if (!IsAttemptWithin(attempt, std::max(before, of_job))) {
     return wire::native::WithReason(
-        absl::InvalidArgumentError(absl::StrFormat(
-            "attempt %d of the store is more than %d ahead of attempt %d, which is on "
-            "(attempts_ahead_max); correct the number",
-            attempt, kAttemptsAheadMax, std::max(before, of_job))),
+        absl::InvalidArgumentError(
+            absl::StrFormat("attempt %d of the store is more than %d ahead of the current attempt "
+                            "%d (attempts_ahead_max); correct the number",
+                            attempt, kAttemptsAheadMax, std::max(before, of_job))),
         "invalid_argument");
   }
   if (wish == tcpstore::Attempts::Wish::kOver) {
-    return wire::native::WithReason(absl::FailedPreconditionError(absl::StrFormat(
-                                        "attempt %d of the store is over: attempt %d has begun, at "
-                                        "%s. Whoever asks was started "
-                                        "for an attempt that others have given up: end it",
-                                        attempt, before, address())),
-                                    "attempt_over");
+    return wire::native::WithReason(
+        absl::FailedPreconditionError(
+            absl::StrFormat("attempt %d of the store is over: attempt %d has begun, at %s. The "
+                            "caller belongs to an attempt that has been abandoned: end it",
+                            attempt, before, address())),
+        "attempt_over");
   }
   auto next = MakeSpace(space_->door.address().port());
   if (!next.ok()) return next.status();
@@ -239,8 +239,8 @@ void StoreHost::ForgetFirst(tcpstore::ConnectionId from, const tcpstore::Command
     case tcpstore::Lifetime::Forget::kNothing:
       return;
     case tcpstore::Lifetime::Forget::kAll:
-      return ForgetKeys("a new run begins, after a rest and by a process that was not there before",
-                        out);
+      return ForgetKeys(
+          "after an idle period, a process that was not there before begins a new run", out);
     case tcpstore::Lifetime::Forget::kGroup:
       space_->store.ClearGroup(out);
   }
@@ -309,8 +309,8 @@ void StoreHost::ForgetIfOver(bool over) {
 void StoreHost::ForgetKeys(const std::string& because, tcpstore::Effects& out) {
   tcpstore::Store& store = space_->store;
   if (store.size() == 0) return;
-  tell_.notice(absl::StrFormat("the %d keys in the store of attempt %d are forgotten: %s",
-                               store.size(), attempt(), because));
+  tell_.notice(absl::StrFormat("discarded the %d keys in the store of attempt %d: %s", store.size(),
+                               attempt(), because));
   store.Clear(out);
 }
 
@@ -375,9 +375,9 @@ void StoreHost::TellGivenUp(Time now, const tcpstore::GivenUp& given_up) {
       whose.empty() ? "" : ", which is probably for " + whose + " to set,",
       absl::FormatDuration(absl::Trunc(now - given_up.since, absl::Milliseconds(1))));
   if (wait.barrier_size > 0) {
-    text += absl::StrFormat("; %d of %d had come", wait.arrived, wait.barrier_size);
+    text += absl::StrFormat("; %d of %d had arrived", wait.arrived, wait.barrier_size);
   }
-  if (wait.waiters > 1) text += absl::StrFormat("; %d more wait for it", wait.waiters - 1);
+  if (wait.waiters > 1) text += absl::StrFormat("; %d more are waiting for it", wait.waiters - 1);
   if (const auto line = given_up_.Pass(now, std::move(text))) {
     tell_.given_up(*line, whose.empty() ? std::nullopt : wait.rank);
   }

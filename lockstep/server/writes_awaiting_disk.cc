@@ -89,9 +89,8 @@ coord::ErrorPtr WritesAwaitingDisk::Delay(coord::Event& event) {
   if (bytes_ + bytes > most && !held_.empty()) {
     return coord::MakeError(
         absl::StatusCode::kResourceExhausted, coord::Reason::kLimitExceeded,
-        absl::StrFormat("the disk does not keep up: %d bytes wait for it, and %d more of this job "
-                        "behind them (journal_queue_bytes_max %d); nothing was changed, try again "
-                        "later",
+        absl::StrFormat("the disk cannot keep up: %d bytes are queued, plus %d of this job "
+                        "(journal_queue_bytes_max %d); nothing was changed, retry later",
                         commits_.queued_bytes(), bytes_, queue_bytes_max_));
   }
   const SessionId session = InOrderOf(event);

@@ -112,7 +112,7 @@ absl::Status KeySpace::ApplyTo(const record::ValueAppended& record) {
 }
 
 absl::Status KeySpace::ApplyTo(const record::KeyDeleted& record) {
-  return Delete(record.key) ? absl::OkStatus() : OutOfPlace("a key that was not there is deleted");
+  return Delete(record.key) ? absl::OkStatus() : OutOfPlace("it deletes a key that does not exist");
 }
 
 absl::Status KeySpace::ApplyTo(const record::QueuePushed& record) {
@@ -122,7 +122,7 @@ absl::Status KeySpace::ApplyTo(const record::QueuePushed& record) {
 
 absl::Status KeySpace::ApplyTo(const record::QueuePopped& record) {
   if (Pop(record.key) != nullptr) return absl::OkStatus();
-  return OutOfPlace("a value is taken from an empty queue");
+  return OutOfPlace("it takes a value from an empty queue");
 }
 
 absl::Status KeySpace::ApplyTo(const record::Cleared& /*record*/) {

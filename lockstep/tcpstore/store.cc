@@ -75,7 +75,7 @@ bool Store::MayWait(Call& call, absl::string_view key, size_t cost) {
     return Fits(call, absl::StrCat("a wait for ", Quoted(key)), cost);
   }
   call.Refuse(absl::StrCat("it waits for ", options_.waits_per_connection_max,
-                           " things already (torch_waits_per_connection_max) and now for ",
+                           " things already (torch_waits_per_connection_max) and asks to wait for ",
                            Quoted(key)));
   return false;
 }
@@ -120,7 +120,7 @@ std::optional<int64_t> Store::AddTo(Call& call, absl::string_view key, int64_t a
     const std::optional<int64_t> parsed = NumberIn(*stored);
     if (!parsed) {
       call.Refuse(absl::StrCat("it adds to key ", Quoted(key),
-                               ", whose value is no number: ", Quoted(*stored)));
+                               ", whose value is not a number: ", Quoted(*stored)));
       return std::nullopt;
     }
     number = *parsed;
@@ -166,7 +166,7 @@ void Store::Do(Call& call, const Append& command) {
   const size_t bytes = SizeOf(stored) + command.value.size();
   if (bytes > options_.value_bytes_max) {
     return call.Refuse(absl::StrCat(
-        "what it appends makes the value of key ", Quoted(command.key), " ", bytes,
+        "its append would make the value of key ", Quoted(command.key), " ", bytes,
         " bytes long, over the limit torch_value_bytes_max (", options_.value_bytes_max, ")"));
   }
   if (!KeysFit(call, command.key, stored ? 0 : 1, command.key.size() + bytes)) return;
@@ -191,7 +191,7 @@ void Store::Do(Call& call, const MultiGet& command) {
     return call.Refuse(absl::StrCat("the values of ", command.keys.size(), " keys from ",
                                     Quoted(command.keys.front()), " on are ", bytes,
                                     " bytes, over the limit torch_answer_bytes_max (",
-                                    options_.answer_bytes_max, "): it may ask for fewer at once"));
+                                    options_.answer_bytes_max, "): ask for fewer at once"));
   }
   if (!Fits(call, absl::StrCat("an answer of ", command.keys.size(), " values"), cost)) return;
   call.Answer(std::move(values));

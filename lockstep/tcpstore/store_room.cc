@@ -22,7 +22,7 @@ std::optional<std::string> StoreRoom::Refusal(const std::string& what, size_t by
                                               const Held& held) const {
   // The server's limit first: it says no for everybody, whatever this store holds.
   if (bytes > room_bytes_) {
-    return absl::StrCat(what, " finds no room in the server's memory (memory_max)");
+    return absl::StrCat(what, " does not fit into the server's memory (memory_max)");
   }
   const size_t all = held.total + buffer_bytes_;
   if (bytes <= store_bytes_max_ - std::min(all, store_bytes_max_)) return std::nullopt;

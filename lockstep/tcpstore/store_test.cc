@@ -62,7 +62,7 @@ TEST_P(NumberTest, AddReadsWhatCReads) {
   Do(1, Set{"/n", text});
   if (after.empty()) {
     EXPECT_THAT(Do(2, Add{"/n", 1}), ElementsAre("2: closed"));
-    EXPECT_THAT(why_, HasSubstr("adds to key '/n', whose value is no number"));
+    EXPECT_THAT(why_, HasSubstr("adds to key '/n', whose value is not a number"));
     EXPECT_THAT(Do(1, Get{"/n"}), ElementsAre("1: " + text));
   } else {
     EXPECT_THAT(Do(2, Add{"/n", 1}), ElementsAre("2: " + after));

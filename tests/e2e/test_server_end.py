@@ -110,7 +110,7 @@ def test_finding_04_a_signal_ends_the_server_whatever_clients_do(tmp_path):
 def test_finding_04_a_second_signal_ends_the_server_at_once(tmp_path):
     with serving(tmp_path, "--drain-time", LONG, "--end-timeout", LONG) as server, besieged(server):
         server.signal(signal.SIGTERM)
-        server.wait_for("draining; a second one ends the server at once")
+        server.wait_for("shutting down; a second signal ends the server at once")
         server.signal(signal.SIGTERM)
         assert server.end() == 128 + signal.SIGTERM, server.text()
 

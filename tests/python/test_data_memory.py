@@ -114,4 +114,4 @@ def test_without_shared_memory_elements_come_over_the_network_and_the_worker_say
         assert shared_of(server.address, name) == 0
         worker.process.send_signal(signal.SIGTERM)
         said = worker.end()[1]
-    assert "memory is not shared" in said, said
+    assert "cannot share memory" in said, said
