@@ -14,6 +14,7 @@ absl::Status Attempts::Apply(const Record& record) {
       return absl::InvalidArgumentError(
           absl::StrCat("attempt ", opened->attempt, " of a store, of 1 to ", kAttemptMax));
     }
+    // Nobody knows of the new store until a later record says so.
     restored_ = *opened;
     used_ = false;
   }
@@ -28,6 +29,7 @@ Attempts::Begin Attempts::Start() {
   const std::optional<record::Opened> had = std::exchange(restored_, std::nullopt);
   if (!had) return {};
   attempt_ = had->attempt;
+  // Only where both lives of the server kept keys are they all here.
   if (had->keeps && keeps_) {
     written_ = true;
     return {.again = true, .port = had->port};
@@ -38,6 +40,7 @@ Attempts::Begin Attempts::Start() {
 }
 
 std::vector<Record> Attempts::Keep() {
+  // Where keys are lost with the server, a store that nobody knew of need not be known either.
   if (!keeps_ || std::exchange(written_, true)) return {};
   return {Opening()};
 }
@@ -54,6 +57,7 @@ Attempts::Wish Attempts::Asked(int64_t attempt) const {
 }
 
 std::vector<Record> Attempts::Next(int64_t attempt, uint16_t port) {
+  // Before `Told`, which writes down what is current.
   attempt_ = attempt;
   port_ = port;
   written_ = used_ = false;
@@ -62,6 +66,7 @@ std::vector<Record> Attempts::Next(int64_t attempt, uint16_t port) {
 
 std::vector<Record> Attempts::Told() {
   if (std::exchange(used_, true)) return {};
+  // The store before its use: a record of use belongs to the store opened last.
   std::vector<Record> records;
   if (!std::exchange(written_, true)) records.emplace_back(Opening());
   records.emplace_back(record::Used{});

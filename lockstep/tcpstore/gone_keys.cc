@@ -6,9 +6,11 @@ bool GoneKeys::FreeSome() {
   size_t left = kSliceMax;
   while (!keys_.empty() && left > 0) {
     KeyTable& table = keys_.front();
+    // From where the last slice ended: erasing leaves holes, which `begin` would walk over again.
     if (!next_key_) next_key_ = table.begin();
     for (; *next_key_ != table.end() && left > 0; --left) table.erase((*next_key_)++);
     if (*next_key_ != table.end()) break;
+    // First the place, which is in the table that goes.
     next_key_.reset();
     keys_.pop_front();
   }

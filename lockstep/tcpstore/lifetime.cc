@@ -23,6 +23,7 @@ void Lifetime::Begin(bool launched) {
   launched_ = rested_ = false;
   connections_ = 0;
   left_at_.reset();
+  // All ranks, until a launcher says otherwise; `Launched` may, so it comes last.
   size_ = ranks_;
   if (launched) Launched();
 }
@@ -56,6 +57,8 @@ bool Lifetime::IsOver() {
 }
 
 void Lifetime::Came(Time now, ConnectionId connection, std::string host) {
+  // The rest is over with the first who comes, but what that means is decided when one asks for
+  // something: whoever only looks in begins no run.
   if (connections_++ == 0 && left_at_ && now - *left_at_ >= rest_) rested_ = true;
   newcomers_[connection] = {std::move(host), std::nullopt};
 }
@@ -63,6 +66,7 @@ void Lifetime::Came(Time now, ConnectionId connection, std::string host) {
 bool Lifetime::AsksFirst(ConnectionId from, const Command& command) {
   const auto found = newcomers_.find(from);
   if (found == newcomers_.end()) return false;
+  // Torch's client sends its pid by a PING before anything else: it stays a newcomer until then.
   if (const auto* ping = std::get_if<Ping>(&command)) {
     if (!found->second.second) found->second.second = ping->number;
     return false;
@@ -70,6 +74,7 @@ bool Lifetime::AsksFirst(ConnectionId from, const Command& command) {
   Process process = std::move(found->second);
   newcomers_.erase(found);
   const bool is_new = std::exchange(rested_, false) && IsNewRun(process, command);
+  // Before the process is added: it is the first of the new run.
   if (is_new) {
     processes_.clear();
     groups_.Clear();
@@ -81,6 +86,7 @@ bool Lifetime::AsksFirst(ConnectionId from, const Command& command) {
 }
 
 bool Lifetime::IsNewRun(const Process& process, const Command& command) const {
+  // Each condition on its own makes it doubtful, and in doubt the keys stay.
   return !launched_ && BeginsStockClient(command) && process.second &&
          processes_.size() >= static_cast<size_t>(ranks_) && processes_.size() < ProcessesMax() &&
          !processes_.contains(process);

@@ -32,12 +32,15 @@ bool IsOfGroup(const Command& command) { return IsOfGroup(std::visit(FirstKeyOf(
 bool ProcessGroups::Joins(ConnectionId connection) {
   const auto found = outside_.find(connection);
   if (found == outside_.end()) return false;
+  // Once for each connection: what it asks for later tells nothing new.
   Process process = std::move(found->second);
   outside_.erase(found);
   const auto had = processes_.find(process);
   if (had == processes_.end() && processes_.size() >= processes_max_) return false;
+  // It was in this group, by connections that it has closed, and comes again: so it makes the next.
   const bool is_next =
       had != processes_.end() && had->second.group == group_ && had->second.connections == 0;
+  // Before the membership is noted: the process is the first of the next group.
   if (is_next) ++group_;
   Membership& membership = processes_[process];
   membership.group = group_;
@@ -50,6 +53,7 @@ void ProcessGroups::Left(ConnectionId connection) {
   outside_.erase(connection);
   const auto found = inside_.find(connection);
   if (found == inside_.end()) return;
+  // The process stays known: that it was in the group tells of the next one.
   --processes_.at(found->second).connections;
   inside_.erase(found);
 }

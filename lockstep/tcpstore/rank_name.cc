@@ -12,6 +12,7 @@ std::optional<int32_t> RankOfKey(absl::string_view key) {
   const absl::string_view before = key.substr(0, digits);
   int32_t rank = 0;
   if (!absl::SimpleAtoi(key.substr(digits), &rank) || rank >= kMembersMax) return std::nullopt;
+  // "rank_3" and ".../3" are a rank's; "port8080" and "v2" are not.
   if (before.empty() || (before.back() != '/' && before.back() != '_')) return std::nullopt;
   return rank;
 }

@@ -85,6 +85,7 @@ void Store::Do(Call& call, const Set& command) {
   if (!KeysFit(call, command.key, is_new ? 1 : 0, command.key.size() + command.value.size())) {
     return;
   }
+  // Before anybody is told: whoever is woken finds it.
   keys_.Set(command.key, MakeValue(command.value), call.out.records);
   // Nobody waits for a key that had a value.
   if (!is_new) return;
@@ -125,6 +126,7 @@ std::optional<int64_t> Store::AddTo(Call& call, absl::string_view key, int64_t a
     }
     number = *parsed;
   }
+  // The text is made before there is room for it: how long it is depends on the number.
   number = AddAround(number, amount);
   std::string text = absl::StrCat(number);
   if (!KeysFit(call, key, stored ? 0 : 1, key.size() + text.size())) return std::nullopt;
@@ -135,6 +137,7 @@ std::optional<int64_t> Store::AddTo(Call& call, absl::string_view key, int64_t a
 void Store::Do(Call& call, const Add& command) {
   const auto number = AddTo(call, command.key, command.amount);
   if (!number) return;
+  // Its own answer first, then those who waited for the key, then those who counted on it.
   call.Answer(Number{*number});
   TellWaiters(command.key, call.out);
   waits_.Counted(command.key, *number, call.out);
@@ -148,6 +151,7 @@ void Store::Do(Call& call, const Check& command) {
 
 void Store::Do(Call& call, const Wait& command) {
   const auto missing = StoreWaits::FirstMissing(command.keys, 0, keys_.now());
+  // Whoever misses nothing needs no room for a wait.
   if (!missing) return call.Answer(Readiness::kReady);
   if (!MayWait(call, command.keys[*missing], StoreWaits::CostOf(command.keys))) return;
   waits_.Park(call.now, call.from, command.keys, *missing);
@@ -164,6 +168,7 @@ void Store::Do(Call& call, const DeleteKey& command) {
 void Store::Do(Call& call, const Append& command) {
   const ValuePtr stored = keys_.now().Value(command.key);
   const size_t bytes = SizeOf(stored) + command.value.size();
+  // The whole value has a limit of its own, however little is added to it.
   if (bytes > options_.value_bytes_max) {
     return call.Refuse(absl::StrCat(
         "its append would make the value of key ", Quoted(command.key), " ", bytes,
@@ -228,6 +233,7 @@ void Store::Do(Call& call, const QueuePush& command) {
   const bool is_new = keys_.now().QueueLength(command.key) == 0;
   const size_t bytes = (is_new ? command.key.size() : 0) + command.value.size();
   if (!KeysFit(call, command.key, 1, bytes)) return;
+  // Into the queue first, also where somebody waits: who is woken takes it with its next command.
   keys_.Push(command.key, MakeValue(command.value), call.out.records);
   Offer(std::string(command.key), call.out);
 }
@@ -250,6 +256,7 @@ void Store::Do(Call& call, const QueueLength& command) {
 }
 
 void Store::Do(Call& call, const ListKeys& /*command*/) {
+  // Their size before the names themselves: an answer that is refused costs no memory.
   const size_t count = keys_.now().keys();
   const size_t bytes = keys_.now().NameBytes();
   if (bytes > options_.answer_bytes_max) {

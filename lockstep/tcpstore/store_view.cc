@@ -12,6 +12,7 @@ namespace {
 
 AwaitedView AwaitedOf(const std::string& key, const StoreWaits::Waiters& waiters,
                       const KeySpace& keys, const Clients& clients) {
+  // Numbers grow with time, so the first is the oldest.
   const StoreWaits::Waiter& oldest = waiters.begin()->second;
   AwaitedView view = {.key = key, .waiters = waiters.size(), .since = oldest.since};
   for (const auto& [number, waiter] : waiters) {
@@ -40,6 +41,7 @@ StoreView MakeView(const KeySpace& keys, const StoreWaits& waits, const Clients&
   using Row = std::pair<const std::string*, const StoreWaits::Waiters*>;
   std::vector<Row> rows;
   for (const auto& [key, slot] : waits.slots()) {
+    // A barrier under a key that others wait for is a row of its own.
     if (!slot.waiting.empty()) rows.emplace_back(&key, &slot.waiting);
     if (!slot.at_barrier.empty()) rows.emplace_back(&key, &slot.at_barrier);
   }
@@ -65,6 +67,7 @@ std::vector<GivenUp> WaitsGivenUp(const KeySpace& keys, const StoreWaits& waits,
     GivenUp given_up = {
         .wait = AwaitedOf(key, barrier ? slot.at_barrier : slot.waiting, keys, clients),
         .since = waiter.since};
+    // Whoever gives up is named first, even where others have waited for longer.
     given_up.wait.first_waiters = {clients.View(waiter.connection, waiter.since)};
     all.push_back(std::move(given_up));
   });

@@ -24,6 +24,7 @@ size_t StoreWaits::CostOf(const Keys& keys) {
 }
 
 void StoreWaits::Keep(absl::string_view key, uint64_t number, bool barrier, Waiter waiter) {
+  // Nodes do not move when the table grows, so that places may point to them.
   Node& node = *slots_.try_emplace(key).first;
   places_[waiter.connection].push_back({&node, number, barrier});
   bytes_ += waiter.cost;
@@ -74,6 +75,8 @@ void StoreWaits::KeySet(absl::string_view key, const KeySpace& there, Effects& o
   found->second.waiting.clear();
   // Before any of them is kept at another key, after which `found` may not be good any more.
   EraseIfEmpty(&*found);
+  // In the order of their arrival, each under its old number when it moves on: who came first at
+  // one key is first at the next.
   for (auto& [number, waiter] : woken) {
     Unlink(waiter, number);
     const auto missing = FirstMissing(waiter.keys, waiter.at, there);
@@ -92,6 +95,7 @@ std::optional<ConnectionId> StoreWaits::QueuePushed(absl::string_view key, const
   const auto found = slots_.find(key);
   if (found == slots_.end()) return std::nullopt;
   Node& node = *found;
+  // One value is for one waiter; those before it that still miss another key move on to that.
   std::optional<ConnectionId> woken;
   while (!woken && !node.second.waiting.empty()) {
     const auto first = node.second.waiting.begin();
@@ -116,6 +120,7 @@ void StoreWaits::Counted(absl::string_view key, int64_t count, Effects& out) {
   if (slots_.empty()) return;
   const auto found = slots_.find(key);
   if (found == slots_.end()) return;
+  // Those who wait for a larger count stay, in their order.
   Waiters& waiters = found->second.at_barrier;
   for (auto next = waiters.begin(); next != waiters.end();) {
     if (next->second.barrier_size > count) {
@@ -132,6 +137,7 @@ void StoreWaits::Counted(absl::string_view key, int64_t count, Effects& out) {
 void StoreWaits::Forget(ConnectionId connection) {
   const auto found = places_.find(connection);
   if (found == places_.end()) return;
+  // The waits first, then their slots: two waits may share one, which may not go between them.
   const auto places = std::move(found->second);
   places_.erase(found);
   waits_ -= places.size();
