@@ -179,6 +179,7 @@ void ConsumerMachine::Impl::Take(Time now, DispatcherAnswered& event, ConsumerEf
   };
   forget(unreachable_, request->unreachable);
   forget(failures_, request->failures);
+  // Before the answer is looked at: an old one, too, says that its reports have arrived.
   calls_.DropReports(*request);
   // An answer of a former life of the dispatcher, or one that another has overtaken.
   if (assignment_) {
@@ -389,6 +390,7 @@ void ConsumerMachine::Impl::SendPolls(Time now, ConsumerEffects& out) {
     report_at_ = Time::Infinite();
     return;
   }
+  // One is parked, where it waits for news; a second one carries what cannot wait for its answer.
   const size_t in_flight = calls_.polls();
   const bool due = urgent_ || report_at_ <= now;
   if (in_flight >= 2 || (in_flight == 1 && !due)) return;
@@ -407,6 +409,8 @@ void ConsumerMachine::Impl::Advance(Time now, ConsumerEffects& out) {
     EndAsks(Cancelled("the consumer was closed"), out);
   }
   if (state_ != State::kReading) return;
+  // What is handed out makes room for reads, and what is asked for decides what a poll says: so in
+  // this order, and the polls last.
   HandOutAll(now, out);
   if (state_ == State::kReading) PlanReads(now, out);
   if (by_hand()) {

@@ -16,6 +16,7 @@ ConsumerSession& ConsumerSessions::Add(ConsumerId id) {
 }
 
 void ConsumerSessions::Remove(ConsumerId id) {
+  // By then the call has been answered, or its caller has left: nothing is said here.
   ClearDeadlines(id);
   if (ConsumerSession* session = Find(id); session != nullptr) Unpark(*session);
   sessions_.erase(id);

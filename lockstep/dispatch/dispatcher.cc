@@ -65,6 +65,7 @@ void Dispatcher::Impl::On(Time now, const ConsumerEnded& fact, Effects& out) {
 }
 
 void Dispatcher::Impl::On(Time now, const Restored& /*fact*/, Effects& out) {
+  // First what did not fit: its records close those iterations before anybody is answered.
   for (std::string& text : std::exchange(misfits_, {})) {
     out.Tell(Severity::kError, std::move(text));
   }
@@ -136,11 +137,14 @@ void Dispatcher::Impl::Settle(Time now, Effects& out) {
     if (iteration->phase() == Phase::kFailed &&
         KindOf(*iteration->ledger().progress().error) == FailureKind::kSourceChanged) {
       const Dataset* dataset = datasets_.Find(iteration->spec().dataset);
+      // Whoever registers the definition again is given another dataset, whose files are listed
+      // anew.
       if (dataset != nullptr && !dataset->retired) {
         Commit(now, record::DatasetRetired{.dataset = dataset->id}, out);
       }
     }
   }
+  // Behind the iterations, which change what workers have to do.
   for (auto& [id, worker] : state_.workers.all()) {
     if (worker.dirty && worker.parked) AnswerWorker(now, worker, out);
   }

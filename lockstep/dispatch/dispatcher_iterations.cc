@@ -79,6 +79,7 @@ void Dispatcher::Impl::Collect(Time now, IterationId id, Effects& out) {
   iteration->End(
       now, MakeError(absl::StatusCode::kAborted, reason::kIterationCollected, "collected"), out);
   iteration->Abandon(nullptr, out);
+  // Behind the end and the answers, for which the iteration has to be there.
   Commit(now, record::IterationCollected{.iteration = id}, out);
   state_.workers.TouchAll();
   SetDatasetIdle(now, dataset);

@@ -29,6 +29,7 @@ void Dispatcher::Impl::On(Time now, const WorkerPoll& request, Effects& out) {
   }
   const bool came = worker == nullptr;
   if (came) {
+    // Before the newcomer counts: two workers of one address would both be sent readers.
     if (Worker* former = state_.workers.FindByAddress(request.address); former != nullptr) {
       LoseWorker(now, former->id, "another process has its address", out);
     }
@@ -70,6 +71,7 @@ void Dispatcher::Impl::On(Time now, const WorkerPoll& request, Effects& out) {
       state_.touched.insert(id);
     }
   }
+  // Last: what it found may begin iterations, which give the worker tasks as one that is there.
   for (const ResolveReport& report : request.resolved) {
     TakeResolved(now, request.worker, report, out);
   }
@@ -109,6 +111,7 @@ void Dispatcher::Impl::LoseWorker(Time /*now*/, WorkerId id, const std::string& 
   }
   state_.deadlines.Clear({.kind = DueKind::kWorkerPark, .worker = id});
   state_.deadlines.Clear({.kind = DueKind::kWorkerLost, .worker = id});
+  // Gone before the iterations hear of it, so that none of them chooses it again.
   state_.workers.Remove(id);
   listing_.ForgetWorker(id);
   for (const auto& [iteration_id, iteration] : iterations_.all()) {

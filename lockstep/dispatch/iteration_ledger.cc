@@ -14,6 +14,28 @@ absl::Status Unfit(const char* what) {
   return absl::InvalidArgumentError(absl::StrCat("a record of an iteration does not fit: ", what));
 }
 
+// Looked at one by one only where there are few: a program may hold many thousands.
+constexpr size_t kGrantsLookedAt = 256;
+
+// Whether each segment is in its pool, or in one grant, and never in two places.
+bool AreGivenOnce(const TaskTable& tasks, const LaneTable& lanes) {
+  size_t grants = 0;
+  for (const auto& [id, lane] : lanes.all()) grants += lane.grants.size();
+  if (grants > kGrantsLookedAt) return true;
+  std::set<std::pair<TaskId, int64_t>> given;
+  for (const auto& [id, lane] : lanes.all()) {
+    for (const LaneGrant& grant : lane.grants) {
+      const Pool* const pool = tasks.PoolOf(grant.task);
+      if (pool == nullptr || grant.segment >= pool->next()) return false;
+      if (!given.emplace(grant.task, grant.segment).second) return false;
+      for (const SegmentRest& rest : pool->returned()) {
+        if (rest.segment == grant.segment && !grant.done) return false;
+      }
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 IterationLedger::IterationLedger(const Options& options, IdCounter& ids, IterationId id,
@@ -323,7 +345,7 @@ void IterationLedger::Snapshot(std::vector<Record>& out) const {
 }
 
 bool IterationLedger::Holds() const {
-  return lanes_.Holds() && tasks_.Holds() && seating_.Holds() &&
+  return lanes_.Holds() && tasks_.Holds() && seating_.Holds() && AreGivenOnce(tasks_, lanes_) &&
          (phase() == Phase::kFailed) == (progress_.error != nullptr) &&
          (phase() != Phase::kReading || shape_ != nullptr);
 }

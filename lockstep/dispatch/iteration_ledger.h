@@ -54,7 +54,9 @@ struct IterationProgress {
 // Order: a record is applied before it goes out. What does not fit never reaches the journal, and
 // whoever committed it sees the change at once.
 //
-// Invariants: `Holds`. Bounds: Options, by who commits.
+// Invariants: those of the parts; (1) a segment that was given is in one grant, and not in its pool
+// as well; (2) there is an error exactly where it has failed, and a shape where it is read.
+// Bounds: Options, by who commits.
 class IterationLedger {
  public:
   IterationLedger(const Options& options, IdCounter& ids, IterationId id, IterationSpec spec,

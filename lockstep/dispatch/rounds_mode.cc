@@ -128,6 +128,7 @@ void RoundsMode::NoteRound(ConsumerSession& session, int64_t round) {
   if (round <= begun) return;
   if (round > latest_round_)
     round = std::min(round, std::max(agreed_round_, ReachableRound(ledger())));
+  // Never back: a poll may overtake another one, and a round that was begun stays begun.
   begun = std::max(begun, round);
   latest_round_ = std::max(latest_round_, begun);
 }
@@ -248,6 +249,8 @@ void RoundsMode::Agree(Time now, Effects& out) {
       const TaskState* const task = ledger().tasks().Find(change_->task);
       if (task != nullptr && task->starting_round < 0) next = change_;
     }
+    // Nobody is made to stand still at a round for one that may be dead: all go on as before until
+    // it is heard again, or lost.
     const bool suspended = next && SomebodyQuiet(now);
     if (!next || suspended) {
       if (agreement_.open()) {
@@ -266,6 +269,8 @@ void RoundsMode::Agree(Time now, Effects& out) {
     for (const ConsumerEntry* consumer : Required(ledger())) {
       if (!agreement_.ready(consumer->id)) return;
     }
+    // Over before it is carried out: what comes next is found in what that changes, and may be
+    // another change, which needs an agreement of its own.
     const int64_t round = agreement_.target();
     agreed_round_ = round;
     agreement_.End();
@@ -330,8 +335,11 @@ void RoundsMode::TrimLanes(Effects& out) {
       trims.push_back({.lane = id, .seq = upto, .first_element = element});
     }
   }
+  // Behind the loop, since a record changes the lanes that it goes through. Seatings go after them:
+  // a lane whose grants are still there counts its turns by the seating of then.
   for (const record::LaneTrimmed& trim : trims) Commit(trim, out);
   const bool too_many = !ledger().keeps_history() || seating.size() > options().seatings_max;
+  // Only when everybody has begun a round of the next one: nobody reads by the oldest any more.
   if (too_many && seating.size() > 1 && seating.all()[1].first_round <= floor) {
     Commit(record::SeatingsTrimmed{.first_round = seating.all()[1].first_round}, out);
   }
