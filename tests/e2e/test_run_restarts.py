@@ -168,7 +168,7 @@ def test_a_second_run_leaves_the_files_of_the_first_alone(tmp_path):
     for number, folder in ((1, tmp_path), (2, tmp_path / "run_2"), (3, tmp_path / "run_3")):
         ended = run("-n", "1", "--log-dir", tmp_path, "--redirects", "3", "--", "echo", number)
         assert ended.code == 0, ended.text()
-        assert (f"this one writes to {folder}" in ended.text()) == (number > 1)
+        assert (f"this run writes to {folder}" in ended.text()) == (number > 1)
     for number, folder in ((1, tmp_path), (2, tmp_path / "run_2"), (3, tmp_path / "run_3")):
         assert (folder / "attempt_1/rank_0/stdout.log").read_text() == f"{number}\n"
         assert (folder / "result.json").exists()

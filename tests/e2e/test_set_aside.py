@@ -85,7 +85,7 @@ def test_finding_02_jobs_shows_a_job_that_is_set_aside_and_job_delete_ends_it(tm
         pass
     write_entry(tmp_path, NEWER_RECORD_OF_SICK)
     with serving(tmp_path) as server:
-        server.wait_for(r"job 'sick' is set aside since the server was started")
+        server.wait_for(r"job 'sick' has been set aside since the server started")
         code, said = ask(server, "jobs")
         assert code == 0 and "job sick is set aside: " in said and "a newer version" in said
         assert "lockstep job delete sick ends it" in said
@@ -109,7 +109,7 @@ def test_finding_02_a_data_service_that_cannot_be_read_stops_no_job(tmp_path):
         pass
     write_entry(tmp_path, NEWER_RECORD_OF_DATA)
     with serving(tmp_path) as server:
-        server.wait_for(r"the data service is set aside since the server was started")
+        server.wait_for(r"the data service has been set aside since the server started")
         assert jobs(server) == ["well"] and list(set_aside(server)) == ["@data"]
         code, said = ask(server, "jobs")
         assert code == 0 and "the data service is set aside: " in said

@@ -152,7 +152,7 @@ def test_finding_11_looks_that_processes_feel_are_seldom(hanging):
     address, _ = hanging
     looks = [json.loads(ask("stacks", "job", "--native", "--coordinator", address, "-o", "json"))
              for _ in range(2)]
-    seldom = "since the last look with them was less than 5s ago"
+    seldom = "which were last used less than 5s ago"
     assert not any(seldom in one["note"] for one in looks[0]), looks[0]
     assert all(seldom in one["note"] for one in looks[1]), looks[1]
 
