@@ -4,8 +4,8 @@
 Sources are compiled together in groups (CMake's UNITY_BUILD) to read their headers once. What a
 source declares for itself, in an unnamed namespace or as static, is then seen by the others of its
 group. So no two sources that declare the same such name come into one group, nor one that uses a name
-which another declares as a type of its own; and a source with a type that is called like one of a
-header stays alone. Nobody has to invent a longer name, and nothing has to be listed by hand:
+which another declares as a type of its own; and a source with a type or constant that is called like
+one of a header stays alone. Nobody has to invent a longer name, and nothing has to be listed by hand:
 cmake/LockstepUnity.cmake asks at every configuration.
 
     unity_groups.py LIST    LIST has a line `TARGET SOURCE` for each source, in order;
@@ -126,13 +126,19 @@ def clash(names, others):
     return False
 
 
-def header_types(root):
-    """The types that headers declare, of whatever namespace."""
-    found = set()
+def declared_in_headers(root):
+    """What headers declare that a source must not declare again for itself: types, and constants of
+    test support, which lies in the namespace of what it tests."""
+    names = set()
     for header in (root / "lockstep").rglob("*.h"):
-        found |= set(re.findall(r"^(?:class|struct|enum class|using)\s+(\w+)", header.read_text(),
+        names |= set(re.findall(r"^(?:class|struct|enum class|using)\s+(\w+)", header.read_text(),
                                 re.MULTILINE))
-    return found
+    names = {"type " + name for name in names}
+    for folder in ("tests", "bench", "fuzz"):
+        for header in (root / folder).rglob("*.h"):
+            names |= set(re.findall(r"^(?:inline )?constexpr .*?(\w+) = ", header.read_text(),
+                                    re.MULTILINE))
+    return names
 
 
 def grouped(sources):
@@ -157,13 +163,13 @@ def grouped(sources):
 
 
 def main():
-    public = header_types(pathlib.Path(__file__).resolve().parent.parent)
+    public = declared_in_headers(pathlib.Path(__file__).resolve().parent.parent)
     targets = {}
     for line in pathlib.Path(sys.argv[1]).read_text().splitlines():
         target, source = line.split(" ", 1)
         text = pathlib.Path(source).read_text()
         names = local_names(text)
-        lines = GROUP_LINES_MAX if hides(names, public) else text.count("\n")
+        lines = GROUP_LINES_MAX if names & public else text.count("\n")
         targets.setdefault(target, []).append((source, names, words(text), lines))
     for target, sources in targets.items():
         for number, group in enumerate(grouped(sources)):

@@ -91,8 +91,8 @@ TEST(JobLookupTest, RefusalsSayWhatThereIs) {
   EXPECT_THAT(Refusal(Reply({{"a", 2}, {"b", 3}}), "", 2), HasSubstr("--job is required"));
   EXPECT_THAT(
       Refusal(Reply({}), "", 2),
-      HasSubstr("it has none; lockstep job create NAME=SIZE makes one, and a run of several "
-                "nodes makes the one that its --job NAME says"));
+      HasSubstr("it has none; create one with lockstep job create NAME=SIZE. A run on several "
+                "nodes creates "));
   EXPECT_THAT(Refusal(Reply({{"digits", 4}}), "digits", 3),
               HasSubstr("has size 4, but -n asks for 3 processes"));
   EXPECT_THAT(Refusal(Reply({{"digits", 5000}}), "digits", 0), HasSubstr("run_processes_max"));

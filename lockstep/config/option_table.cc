@@ -210,9 +210,11 @@ void OptionTable::AddTo(CLI::App& app) {
     }
   }
   RefuseOldNames(section_, app);
+  const std::string footer = app.get_footer();
   app.add_flag_callback(
       "--help-all",
-      [this] {
+      [this, &app, footer] {
+        app.footer(footer);
         for (Option& option : options_) {
           if (!option.common) option.parsed->group(option.group);
         }
@@ -222,8 +224,7 @@ void OptionTable::AddTo(CLI::App& app) {
   const bool all_common = std::all_of(options_.begin(), options_.end(),
                                       [](const Option& option) { return option.common; });
   if (!all_common) {
-    const std::string above = app.get_footer();
-    app.footer(absl::StrCat(above, above.empty() ? "" : "\n",
+    app.footer(absl::StrCat(footer, footer.empty() ? "" : "\n",
                             "These are the common options; --help-all shows all of them."));
   }
 }

@@ -215,6 +215,7 @@ TEST_F(OptionTableTest, HelpShowsCommonOptionsAndHelpAllTheOthersUnderTheirHeadi
   const std::string all = help("--help-all");
   EXPECT_THAT(all, HasSubstr("--listen HOST:PORT"));
   EXPECT_THAT(all, HasSubstr("Tuning:\n"));
+  EXPECT_THAT(all, Not(HasSubstr("These are the common options")));
   EXPECT_LT(all.find("Limits:\n"), all.find("--waits-max"));
 }
 

@@ -325,7 +325,7 @@ def test_config_show_says_where_values_came_from(tmp_path):
     assert "section 'worker' has no option 'keys_max'" in refused(2, "worker", env=env)
 
     path.write_text("server:\n  keys-max: 5\n")
-    assert "it is called keys_max" in refused(2, "serve", env=env)
+    assert "write keys_max" in refused(2, "serve", env=env)
 
 
 def test_a_limit_from_the_command_line_is_kept(tmp_path):

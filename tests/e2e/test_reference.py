@@ -28,16 +28,16 @@ def documented(section):
 
 
 def helped(text):
-    """The same of what --help prints, where an option may go over several lines."""
+    """The same of what --help or --help-all prints, where an option may go over several lines."""
     joined, options = [], {}
-    for line in text[text.index("Options:"):].split("\n\n")[0].splitlines()[1:]:
+    for line in text[text.index("Options:"):].splitlines():
         if line.startswith("  -"):
             joined.append(line)
-        else:
+        elif line.startswith("   "):
             joined[-1] += "  " + line.strip()
     for line in joined:
         name, value, meaning = OPTION.match(line).groups()
-        if name == "help":
+        if name in ("help", "help-all"):
             continue
         meaning, variable = re.fullmatch(r"(.*) \[(\w+)\]", meaning).groups()
         # Without a value it is a switch, and off.
@@ -47,7 +47,7 @@ def helped(text):
 
 
 def test_every_option_of_a_worker_is_in_the_reference():
-    program, document = helped(said("worker", "--help")), documented("worker")
+    program, document = helped(said("worker", "--help-all")), documented("worker")
     assert program == document and len(program) > 8
 
 

@@ -216,7 +216,8 @@ def test_who_only_looks_changes_nothing_at_the_server(server, look):
     ended = run("--coordinator", server.address, "--job", "looked-at", "--nnodes", "2",
                 "--nproc-per-node", "3", look, "--", "true")
     assert ended.code == 0, ended.text()
-    assert re.search(r"made.*6 members|made job \"looked-at\"", ended.text()), ended.text()
+    assert re.search(r"creates it, with 6 members|has created job \"looked-at\"",
+                     ended.text()), ended.text()
     with Command(LOCKSTEP, "jobs", "--coordinator", server.address) as jobs:
         assert jobs.end() == 0 and "looked-at" not in jobs.text(), jobs.text()
 

@@ -115,7 +115,7 @@ def test_finding_02_a_data_service_that_cannot_be_read_stops_no_job(tmp_path):
         assert code == 0 and "the data service is set aside: " in said
         assert "lockstep job delete @data ends it" in said
         code, said = ask(server, "data")
-        assert code != 0 and "the data service is set aside" in said
+        assert code != 0 and "the data service has been set aside" in said
         code, said = ask(server, "job", "delete", "@data")
         assert code == 0, said
         assert set_aside(server) == {}

@@ -173,6 +173,7 @@ def use_member(me: lockstep.Member) -> None:
     me.barrier("loaded", timeout=SHORT, members=[me.member])
     assert_type(me.gather("port", b"4711", timeout=30), list[bytes])
     assert_type(me.agree("save", 7, stride=5), int)
+    assert_type(me.barriers(), lockstep.OpenBarriers)
     assert_type(me.alive()[0], lockstep.AliveMember)
     assert_type(me.members(), list[lockstep.MemberInfo])
     with me.watch() as changes:
@@ -207,6 +208,7 @@ async def use_asyncio(me: lockstep.aio.Member) -> None:
     await me.barrier("loaded again", timeout=30)
     assert_type(await me.gather("port again", "4711"), list[bytes])
     assert_type(await me.agree("save again", 7), int)
+    assert_type(await me.barriers(), lockstep.OpenBarriers)
     assert_type(await me.alive(), list[lockstep.AliveMember])
     assert_type(await me.members(), list[lockstep.MemberInfo])
     watch = me.watch()
