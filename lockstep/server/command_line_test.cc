@@ -110,7 +110,8 @@ TEST(CommandLine, StateIsOnDiskUnlessSaidOtherwise) {
   EXPECT_EQ(parse({"--state", "/var/lib/x"}, "/state", nullptr), "/var/lib/x");
   EXPECT_EQ(parse({"--ephemeral"}, "/state", "/home/ada"), "");
   EXPECT_THAT(parse({}, nullptr, nullptr), HasSubstr("--ephemeral"));
-  EXPECT_THAT(parse({"--state", "/x", "--ephemeral"}, nullptr, nullptr), HasSubstr("exclude each other"));
+  EXPECT_THAT(parse({"--state", "/x", "--ephemeral"}, nullptr, nullptr),
+              HasSubstr("give only one of them"));
 }
 
 TEST(CommandLine, LimitsAreOptions) {

@@ -86,7 +86,9 @@ class HttpDoorTest : public ::testing::Test {
   }
 
   httplib::Result Get(const std::string& path) {
-    return httplib::Client("http://" + door_->address()).Get(path.c_str());
+    httplib::Client client("http://" + door_->address());
+    client.set_read_timeout(60);  // a long answer on a busy core
+    return client.Get(path.c_str());
   }
 
   // A connection on which nothing was said yet.

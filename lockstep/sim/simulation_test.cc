@@ -23,6 +23,7 @@ size_t KindOf() {
 // restored; all that has its own world (native_simulation.h) or tests.
 bool IsOfStockClients(size_t kind) {
   return kind != KindOf<coord::GetMemberStates>() && kind != KindOf<coord::Restored>() &&
+         kind != KindOf<coord::ListBarriers>() &&
          (kind < KindOf<coord::OpenSession>() || kind > KindOf<coord::ReportSave>());
 }
 
