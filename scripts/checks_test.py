@@ -319,7 +319,8 @@ class CheckThreads(unittest.TestCase):
             root = pathlib.Path(folder)
             (root / "Unity").mkdir()
             unity = root / "Unity" / "unity_0.cxx"
-            unity.write_text(f'/* made */\n#include "{root}/a/a.cc"\n#include "{root}/b/b.cc"\n')
+            unity.write_text(f'/* made */\n#include "{root}/a/a.cc"\n#include "{root}/b/b.cc"\n'
+                             f'#include "{root}/b/b_test.cc"\n')
             self.assertEqual(check_threads.sources_of(str(unity), root), ["a/a.cc", "b/b.cc"])
             self.assertEqual(check_threads.sources_of(f"{root}/a/a.cc", root), ["a/a.cc"])
 

@@ -266,10 +266,12 @@ absl::Status OptionTable::Resolve(const Variables& variables) {
 absl::Status OptionTable::CheckKeys(const std::map<std::string, ConfigValue>& section,
                                     const std::string& path) const {
   for (const auto& [key, value] : section) {
-    const auto known = std::find_if(options_.begin(), options_.end(), [&](const Option& option) {
-      return option.file && option.key == key;
+    // A name of its own: clang 14 lets no lambda capture a structured binding.
+    const std::string& name = key;
+    const bool known = std::any_of(options_.begin(), options_.end(), [&](const Option& option) {
+      return option.file && option.key == name;
     });
-    if (known != options_.end()) continue;
+    if (known) continue;
     const std::string place = absl::StrCat(path, ":", value.line, ": ");
     for (const RenamedOption& renamed : RenamedOptions()) {
       if (renamed.section == section_ && Underscored(renamed.before) == Underscored(key)) {

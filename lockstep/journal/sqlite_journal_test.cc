@@ -414,9 +414,9 @@ class BrokenDisk : public testing::Test {
     journal.Append("too late");
     EXPECT_FALSE(journal->WantsSnapshot());
     EXPECT_EQ(journal.durable(), 1u);
-    EXPECT_THAT(
-        std::string(journal->Close().message()),
-        AllOf(HasSubstr("the server answers nothing more"), HasSubstr("journal.db"), HasSubstr(why)));
+    EXPECT_THAT(std::string(journal->Close().message()),
+                AllOf(HasSubstr("the server answers nothing more"), HasSubstr("journal.db"),
+                      HasSubstr(why)));
     EXPECT_THAT(journal.failures(), SizeIs(1));
   }
 

@@ -65,7 +65,7 @@ bool StatusBoard::BeginNext() {
   const Wish wish = std::move(order_.front());
   order_.pop_front();
   auto waiting = waiting_.extract(wish);
-  build_.emplace();
+  build_ = std::make_unique<Build>();
   build_->done = std::move(waiting.mapped());
   build_->of_one_job = wish.has_value();
   build_->jobs = wish ? std::vector<std::string>{*wish} : source_.jobs();

@@ -91,7 +91,7 @@ class StatusBoard {
   const StatusSource source_;
   std::map<Wish, std::vector<Done>> waiting_;
   std::deque<Wish> order_;  // of those
-  std::optional<Build> build_;
+  std::unique_ptr<Build> build_;
   bool running_ = false;  // or about to
   const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
