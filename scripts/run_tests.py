@@ -103,6 +103,43 @@ def build(preset):
                           check=False).returncode == 0
 
 
+class BuildAhead:
+    """Builds presets with what the stages before them leave of the processors.
+
+    Those stages wait for timers and peers more than they compute. The build yields to them: it has
+    the lowest priority, within its group of processes and, where the kernel has such, as a group.
+    """
+
+    def __init__(self, presets):
+        self._log = LOGS / "build-ahead.log"
+        self._out = open(self._log, "wb")
+        steps = '[ ! -w /proc/self/autogroup ] || echo 19 >/proc/self/autogroup; for preset; do ' \
+                'scripts/setup.sh build "$preset"; done'
+        self._process = subprocess.Popen(["nice", "-n", "19", "bash", "-c", steps, "-", *presets],
+                                         stdin=subprocess.DEVNULL, stdout=self._out,
+                                         stderr=subprocess.STDOUT, cwd=ROOT,
+                                         start_new_session=True)
+
+    def end(self, wait=True):
+        """Shows what was built; whoever needs a preset that does not build hears it again."""
+        if self._out.closed:
+            return
+        try:
+            if wait:
+                self._process.wait(BUILD_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self._process.wait()
+            self._out.close()
+        if wait:
+            print(self._log.read_text(errors="replace"), end="")
+
+
 def fixed_addresses():
     """A command prefix that turns off address randomisation, which sanitizers may need.
 
@@ -349,6 +386,8 @@ STAGES = [
     ("tsan", "tsan", stage_tsan),
 ]
 SANITIZERS = ("asan", "tsan")
+# From here on the sanitizers' presets are built beside the stages that need none of them.
+BUILD_AHEAD_FROM = "python"
 
 
 def run_stage(name, preset, function, name_filter, unbuilt):
@@ -387,14 +426,22 @@ def main():
     stages = by_stage or [s for s in STAGES if not what or s[0] not in SANITIZERS]
     name_filter = "" if by_stage else what
 
-    total, unbuilt, began = Tally(), set(), time.monotonic()
-    for name, preset, function in stages:
-        start = time.monotonic()
-        tally = run_stage(name, preset, function, name_filter, unbuilt)
-        if not (name_filter and tally.empty):
-            print(f"  {name:<44}{time.monotonic() - start:5.0f} s   {tally}")
-        show_failures(tally)
-        total.add(tally)
+    total, unbuilt, ahead, began = Tally(), set(), None, time.monotonic()
+    try:
+        for name, preset, function in stages:
+            start = time.monotonic()
+            if name == BUILD_AHEAD_FROM and not what:
+                ahead = BuildAhead(SANITIZERS)
+            if ahead and preset in SANITIZERS:
+                ahead.end()
+            tally = run_stage(name, preset, function, name_filter, unbuilt)
+            if not (name_filter and tally.empty):
+                print(f"  {name:<44}{time.monotonic() - start:5.0f} s   {tally}")
+            show_failures(tally)
+            total.add(tally)
+    finally:
+        if ahead:
+            ahead.end(wait=False)
     print(f"  {'all':<44}{time.monotonic() - began:5.0f} s")
     if total.empty:
         print(f"Nothing named {what!r} was found." if name_filter else "No test was found.")
