@@ -108,6 +108,9 @@ def main():
     if folders:
         problems = [problem for problem in problems if is_in(problem.split(":")[0], folders)]
 
+    if not COMMANDS.exists():
+        print(f"{COMMANDS.relative_to(ROOT)} is missing; run scripts/setup.sh first")
+        return 1
     units, seen = [], set()
     for entry in json.loads(COMMANDS.read_text()):
         sources = [s for s in sources_of(entry["file"]) if is_in(s, folders or FOLDERS)]
