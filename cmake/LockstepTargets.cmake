@@ -10,6 +10,9 @@ if(LOCKSTEP_UNITY)
   # Without the warnings that are about the other sources compiled together with one.
   target_compile_options(lockstep_flags INTERFACE
     -Wshadow=local -Wno-subobject-linkage -Wno-maybe-uninitialized)
+  # CMake includes the sources by absolute paths, which __FILE__ would carry into the objects: a
+  # compiler cache could not share them with another checkout.
+  target_compile_options(lockstep_flags INTERFACE -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
 else()
   target_compile_options(lockstep_flags INTERFACE -Wshadow)
 endif()
