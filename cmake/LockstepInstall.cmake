@@ -7,7 +7,7 @@ include(GNUInstallDirs)
 # In the order of linking; the first is what programs name: lockstep::client.
 set(client_targets lockstep_client lockstep_transport lockstep_transport_conversation
     lockstep_transport_memory lockstep_link
-  lockstep_wire_rendezvous lockstep_wire_data lockstep_dispatch lockstep_plan lockstep_wire_native lockstep_rendezvous lockstep_runtime lockstep_base
+  lockstep_wire_rendezvous lockstep_wire_data lockstep_consumer lockstep_dispatch lockstep_plan lockstep_wire_native lockstep_rendezvous lockstep_runtime lockstep_base
   lockstep_asio lockstep_protozero)
 # And lockstep::notices, which brings what it needs of these.
 set(notices_targets lockstep_client_sources lockstep_preempt lockstep_preempt_machines)
@@ -24,16 +24,7 @@ install(TARGETS ${client_targets} ${notices_targets} EXPORT lockstep
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT client)
 install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstepTargets.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep COMPONENT client)
-install(FILES
-  lockstep/client/call.h lockstep/client/data_reader.h lockstep/client/errors.h lockstep/client/host_notices.h
-  lockstep/client/job.h lockstep/client/job_preemptions.h lockstep/client/keys.h
-  lockstep/client/member.h lockstep/client/preemption.h lockstep/client/rendezvous.h
-  lockstep/client/session.h
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/client COMPONENT client)
-install(FILES lockstep/plan/definition.h
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/plan COMPONENT client)
-install(FILES lockstep/rendezvous/value.h
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/rendezvous COMPONENT client)
+install(DIRECTORY include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT client)
 
 configure_package_config_file(cmake/lockstepConfig.cmake.in
   ${CMAKE_BINARY_DIR}/package/lockstepConfig.cmake

@@ -2,7 +2,7 @@
 # them, so that warnings and sanitizers are the same everywhere.
 
 add_library(lockstep_flags INTERFACE)
-target_include_directories(lockstep_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_include_directories(lockstep_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
 target_compile_options(lockstep_flags INTERFACE
   -Wall -Wextra -Wnon-virtual-dtor -Wold-style-cast -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
   -Werror)
@@ -32,7 +32,8 @@ function(lockstep_library name)
   if(arg_SOURCES)
     add_library(${name} STATIC ${arg_SOURCES})
     target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE $<BUILD_INTERFACE:lockstep_flags>)
-    target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+    target_include_directories(${name} PUBLIC
+      $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
     # Nobody gets at our insides through a shared object that they are linked into.
     lockstep_together(${name} ${arg_SOURCES})
     set_target_properties(${name} PROPERTIES
@@ -40,7 +41,8 @@ function(lockstep_library name)
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE ${arg_DEPS})
-    target_include_directories(${name} INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+    target_include_directories(${name} INTERFACE
+      $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
   endif()
 endfunction()
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lockstep/base/check.h"
-#include "lockstep/transport/bulk_wire.h"
+#include "lockstep/rendezvous/transport/bulk_wire.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/rendezvous_messages.h"
 

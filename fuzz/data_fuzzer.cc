@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "lockstep/base/check.h"
-#include "lockstep/dispatch/cursor.h"
-#include "lockstep/plan/definition.h"
+#include "lockstep/data/dispatch/cursor.h"
+#include "lockstep/data/plan/definition.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_chunk.h"
 #include "lockstep/wire/native/data_definition.h"

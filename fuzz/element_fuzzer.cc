@@ -8,12 +8,12 @@
 #include <string>
 
 #include "lockstep/base/check.h"
-#include "lockstep/engine/element.h"
-#include "lockstep/engine/frame.h"
-#include "lockstep/engine/tfrecord.h"
-#include "lockstep/engine/utf8.h"
-#include "lockstep/plan/definition.h"
-#include "lockstep/plan/expression.h"
+#include "lockstep/data/engine/element.h"
+#include "lockstep/data/engine/frame.h"
+#include "lockstep/data/engine/tfrecord.h"
+#include "lockstep/data/engine/utf8.h"
+#include "lockstep/data/plan/definition.h"
+#include "lockstep/data/plan/expression.h"
 
 namespace lockstep::fuzz {
 namespace {

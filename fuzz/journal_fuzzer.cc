@@ -3,8 +3,8 @@
 #include <string>
 
 #include "lockstep/base/check.h"
-#include "lockstep/journal/framing.h"
-#include "lockstep/journal/mark.h"
+#include "lockstep/platform/journal/framing.h"
+#include "lockstep/platform/journal/mark.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/store/entry.h"
 #include "lockstep/wire/store/records_messages.h"

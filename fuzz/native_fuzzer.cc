@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "lockstep/base/check.h"
-#include "lockstep/link/frame.h"
+#include "lockstep/platform/link/frame.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/error_reply.h"

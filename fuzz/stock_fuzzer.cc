@@ -9,8 +9,8 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "lockstep/base/check.h"
 #include "lockstep/coord/coordinator.h"
-#include "lockstep/wire/tensorflow/family.h"
-#include "lockstep/wire/xla/family.h"
+#include "lockstep/stock/tensorflow/family.h"
+#include "lockstep/stock/xla/family.h"
 
 namespace lockstep::fuzz {
 namespace {

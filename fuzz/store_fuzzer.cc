@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "lockstep/base/check.h"
-#include "lockstep/tcpstore/store.h"
-#include "lockstep/wire/tcpstore/command_reader.h"
-#include "lockstep/wire/tcpstore/outbox.h"
+#include "lockstep/stock/tcpstore/store.h"
+#include "lockstep/stock/tcpstore/wire/command_reader.h"
+#include "lockstep/stock/tcpstore/wire/outbox.h"
 
 namespace lockstep::fuzz {
 namespace {

@@ -180,7 +180,7 @@ def classes(text, path):
 def all_classes(root=ROOT):
     """Of production code: no tests, and nothing that is there for tests only."""
     found = []
-    for path in sorted((root / "lockstep").rglob("*")):
+    for path in sorted([*(root / "include").rglob("*"), *(root / "lockstep").rglob("*")]):
         name = path.relative_to(root).as_posix()
         if path.suffix not in (".h", ".cc") or is_for_tests(name):
             continue

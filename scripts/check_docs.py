@@ -15,8 +15,10 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TOP = ("lockstep", "docs", "scripts", "tests", "examples", "proto", "bench", "fuzz", "cmake", ".ci",
-       "python", "deploy")
+TOP = ("include", "lockstep", "docs", "scripts", "tests", "examples", "proto", "bench", "fuzz", "cmake",
+       ".ci", "python", "deploy")
+# A public header is named as programs include it.
+BELOW = (ROOT, ROOT / "include")
 # Tells of files that may be gone by now.
 HISTORY = {"CHANGELOG.md"}
 
@@ -88,7 +90,7 @@ def check_names(path):
     for number, line in enumerate(path.read_text().splitlines(), 1):
         for name in NAMED.findall(line):
             for one in expand(name.rstrip(".,")):
-                if not glob.glob(str(ROOT / one)):
+                if not any(glob.glob(str(folder / one)) for folder in BELOW):
                     yield f"{document}:{number}: there is no {one}"
         for target, anchor in LINK.findall(line):
             if problem := check_link(path, target, anchor):
@@ -168,7 +170,7 @@ def check_reasons():
             yield f"{source.relative_to(ROOT)}: no reason was found in ReasonName"
         enums.update(names)
     constants = {}
-    for folder in ("dispatch", "plan"):
+    for folder in ("data/dispatch", "data/plan"):
         text = (ROOT / "lockstep" / folder / "error.h").read_text()
         constants.update({name: constant for constant, name in REASON_CONSTANT.findall(text)})
     known, tests = set(enums) | set(constants), ""

@@ -14,48 +14,56 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Each wire family is a layer of its own; STOCK is what the two families of stock clients share, STORE
-# what the journal holds.
-NATIVE, STOCK, STORE = "lockstep/wire/native", "lockstep/wire/stock", "lockstep/wire/store"
-XLA, TENSORFLOW = "lockstep/wire/xla", "lockstep/wire/tensorflow"
-TCPSTORE = "lockstep/wire/tcpstore"
+# Short names for folders that many others include.
+NATIVE, STORE = "lockstep/wire/native", "lockstep/wire/store"
+STOCK, TORCH = "lockstep/stock/wire", "lockstep/stock/tcpstore"
+XLA, TENSORFLOW = "lockstep/stock/xla", "lockstep/stock/tensorflow"
+CONFIG, JOURNAL = "lockstep/platform/config", "lockstep/platform/journal"
+LINK, RUNTIME = "lockstep/platform/link", "lockstep/platform/runtime"
+PLAN, DISPATCH, CONSUMER = "lockstep/data/plan", "lockstep/data/dispatch", "lockstep/data/consumer"
+ENGINE, WORKER = "lockstep/data/engine", "lockstep/data/worker"
+TRANSPORT = "lockstep/rendezvous/transport"
+NODE_GROUP = "lockstep/launch/node_group"
 
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 TABLE_BEGINS = "<!-- Made by scripts/check_layers.py --write. -->"
 TABLE_ENDS = "<!-- End of the table. -->"
 
-# What each folder is, in the order of the table in ARCHITECTURE.md: a folder stands below what it may
-# include.
+# What each folder is, in the order of the table in ARCHITECTURE.md: what all parts stand on, the five
+# parts, the programs, the tests.
 WHAT_IT_IS = {
     "lockstep/base": "ids, time, checks, mutexes, limits, names of types",
-    "lockstep/coord": "the machines that coordinate a job",
-    "lockstep/tcpstore": "the store of torch's clients: keys, queues, waits",
-    "lockstep/dispatch": "the machines of the data service: the dispatcher's and a consumer's",
-    "lockstep/rendezvous": "keys, values and steps between members, and their waits",
-    "lockstep/plan": "what a dataset is, and which record stands at which position",
-    "lockstep/config": "options, each declared once: flag, variable, file",
-    STOCK: "what both families of stock clients share: errors, most answers, what a family is",
-    XLA: "bytes of jaxlib 0.10 and later ↔ events and replies; with the next, the only libprotobuf "
-         "beside domain types",
-    TENSORFLOW: "the same for TensorFlow and jaxlib up to 0.9.2",
-    TCPSTORE: "bytes of torch's TCPStore clients ↔ commands and answers",
+    RUNTIME: "loop, timers, sockets (standalone Asio)",
+    LINK: "one framed connection between two programs of ours",
+    JOURNAL: "entries on disk (SQLite) or in memory; one owner, checks",
+    CONFIG: "options, each declared once: flag, variable, file",
     NATIVE: "our own messages, made from `proto/lockstep`: codec (protozero), what they mean to the "
             "machines",
     STORE: "records of coordinators, of the dispatcher and of torch's stores ↔ entries of the journal",
-    "lockstep/journal": "entries on disk (SQLite) or in memory; one owner, checks",
-    "lockstep/runtime": "loop, timers, sockets (standalone Asio)",
-    "lockstep/engine": "runs a segment of a dataset: sources, operators, Python functions in "
-                       "separate processes; frames",
-    "lockstep/link": "one framed connection between two programs of ours",
-    "lockstep/observe": "status → table, JSON, sentences (`why`); the log of events",
-    "lockstep/preempt": "what announces the death of this host: signals, files, clouds, schedulers; HTTP "
-                        "(Beast); TLS only in a separate library",
-    "lockstep/transport": "moves values between processes: shared memory, sockets",
-    "lockstep/data": "the data worker: its segments, what it shares with consumers on its host",
-    "lockstep/client": "the public C++ API: members, keys, sessions that outlive links, data readers; "
-                       "what sources of notices report",
+    "lockstep/coord": "**coordination**: the machines that coordinate a job",
+    STOCK: "what both families of stock gRPC clients share: errors, most answers, what a family is",
+    XLA: "bytes of jaxlib 0.10 and later ↔ events and replies; with the next, the only libprotobuf "
+         "beside domain types",
+    TENSORFLOW: "the same for TensorFlow and jaxlib up to 0.9.2",
+    "lockstep/stock/grpc": "listeners for those clients; the only gRPC",
+    TORCH: "the store of torch's clients: keys, queues, waits",
+    TORCH + "/wire": "bytes of torch's TCPStore clients ↔ commands and answers",
+    TORCH + "/door": "the listener for those clients",
+    "lockstep/preempt": "**preemption**: what announces the death of this host: signals, files, clouds, "
+                        "schedulers; HTTP (Beast); TLS only in a separate library",
+    PLAN: "**data service**: what a dataset is, and which record stands at which position",
+    DISPATCH: "in the server: who reads what from whom",
+    CONSUMER: "in a consumer: whom it asks, what it hands out, when it acknowledges",
+    ENGINE: "in a worker: runs a segment of a dataset: sources, operators, Python functions in "
+            "separate processes; frames",
+    WORKER: "in a worker: its segments, what it shares with consumers on its host",
+    "lockstep/rendezvous": "**rendezvous**: keys, values and steps between members, and their waits",
+    TRANSPORT: "moves values between processes: shared memory, sockets",
+    NODE_GROUP: "**launch and look**: which launchers begin an attempt together",
     "lockstep/launch": "starts processes and supervises them to their end",
-    "lockstep/net": "listeners for stock clients; the only gRPC",
+    "lockstep/observe": "status → table, JSON, sentences (`why`); the log of events",
+    "lockstep/client": "behind the public C++ API of `include/lockstep`: members, keys, sessions that "
+                       "outlive links, data readers; what sources of notices report",
     "lockstep/server": "puts everything together; decides nothing about a protocol",
     "lockstep/cli": "the program `lockstep`, one file a subcommand; no gRPC, no libprotobuf",
     "lockstep/sim": "tests only: simulations of the machines",
@@ -65,52 +73,49 @@ WHAT_IT_IS = {
 # What a folder may include, besides itself. Everything may include lockstep/base.
 MAY_INCLUDE = {
     "lockstep/base": set(),
+    RUNTIME: set(),
+    LINK: {NATIVE, RUNTIME},
+    JOURNAL: set(),
+    CONFIG: set(),
+    NATIVE: {"lockstep/coord", TORCH, DISPATCH, PLAN, "lockstep/rendezvous"},
+    STORE: {"lockstep/coord", DISPATCH, TORCH, NATIVE},
     "lockstep/coord": set(),
-    "lockstep/tcpstore": set(),
-    "lockstep/dispatch": set(),
-    "lockstep/journal": set(),
-    "lockstep/rendezvous": set(),
-    "lockstep/plan": set(),
-    "lockstep/config": set(),
-    NATIVE: {"lockstep/coord", "lockstep/tcpstore", "lockstep/dispatch", "lockstep/plan",
-             "lockstep/rendezvous"},
-    STORE: {"lockstep/coord", "lockstep/dispatch", "lockstep/tcpstore", NATIVE},
     STOCK: {"lockstep/coord"},
     XLA: {"lockstep/coord", STOCK},
-    TCPSTORE: {"lockstep/tcpstore"},
     TENSORFLOW: {"lockstep/coord", STOCK},
-    "lockstep/runtime": set(),
-    "lockstep/engine": {"lockstep/plan", "lockstep/runtime"},
-    "lockstep/preempt": {"lockstep/runtime"},
-    "lockstep/link": {NATIVE, "lockstep/runtime"},
-    "lockstep/transport": {"lockstep/rendezvous", NATIVE, "lockstep/runtime", "lockstep/link"},
-    "lockstep/data": {NATIVE, "lockstep/plan", "lockstep/engine", "lockstep/runtime", "lockstep/link",
-                      "lockstep/transport"},
-    "lockstep/client": {NATIVE, "lockstep/dispatch", "lockstep/plan", "lockstep/rendezvous",
-                        "lockstep/runtime", "lockstep/link",
-                        "lockstep/preempt", "lockstep/transport"},
+    "lockstep/stock/grpc": {"lockstep/coord", STOCK, XLA, TENSORFLOW, RUNTIME},
+    TORCH: set(),
+    TORCH + "/wire": {TORCH},
+    TORCH + "/door": {TORCH, TORCH + "/wire", RUNTIME},
+    "lockstep/preempt": {RUNTIME},
+    PLAN: set(),
+    DISPATCH: set(),
+    CONSUMER: {DISPATCH},
+    ENGINE: {PLAN, RUNTIME},
+    WORKER: {NATIVE, PLAN, ENGINE, RUNTIME, LINK, TRANSPORT},
+    "lockstep/rendezvous": set(),
+    TRANSPORT: {"lockstep/rendezvous", NATIVE, RUNTIME, LINK},
+    NODE_GROUP: set(),
+    "lockstep/launch": {NATIVE, RUNTIME, LINK},
     "lockstep/observe": {"lockstep/coord", NATIVE},
-    "lockstep/launch": {NATIVE, "lockstep/runtime", "lockstep/link"},
-    "lockstep/net": {"lockstep/coord", "lockstep/tcpstore", STOCK, XLA, TENSORFLOW, TCPSTORE,
-                     "lockstep/runtime"},
-    "lockstep/server": {"lockstep/coord", "lockstep/tcpstore", "lockstep/dispatch", "lockstep/plan",
-                        NATIVE, STORE,
-                        "lockstep/journal", "lockstep/runtime", "lockstep/link",
-                        "lockstep/observe", "lockstep/net", "lockstep/config",
-                        "lockstep/preempt"},
-    "lockstep/cli": {NATIVE, "lockstep/config", "lockstep/data", "lockstep/engine",
-                     "lockstep/runtime", "lockstep/link",
-                     "lockstep/client", "lockstep/observe", "lockstep/preempt",
-                     "lockstep/launch"},
-    "lockstep/sim": {"lockstep/coord", "lockstep/dispatch", "lockstep/rendezvous", "lockstep/client",
-                     "lockstep/wire/native"},
-    "lockstep/testing": {"lockstep/coord", "lockstep/rendezvous", NATIVE, "lockstep/runtime", "lockstep/link",
+    "lockstep/client": {NATIVE, DISPATCH, CONSUMER, PLAN, "lockstep/rendezvous", RUNTIME, LINK,
+                        "lockstep/preempt", TRANSPORT},
+    "lockstep/server": {"lockstep/coord", TORCH, DISPATCH, PLAN, NATIVE, STORE, JOURNAL, RUNTIME, LINK,
+                        "lockstep/observe", "lockstep/stock/grpc", TORCH + "/door", CONFIG,
+                        "lockstep/preempt", NODE_GROUP},
+    "lockstep/cli": {NATIVE, CONFIG, WORKER, ENGINE, RUNTIME, LINK, "lockstep/client",
+                     "lockstep/observe", "lockstep/preempt", "lockstep/launch"},
+    "lockstep/sim": {"lockstep/coord", DISPATCH, CONSUMER, "lockstep/rendezvous", "lockstep/client",
+                     NATIVE},
+    "lockstep/testing": {"lockstep/coord", "lockstep/rendezvous", NATIVE, RUNTIME, LINK,
                          "lockstep/preempt"},
 }
+# What only its tests may include, too: the dispatcher's are told through a consumer's machine.
+TESTS_MAY_INCLUDE = {DISPATCH: {CONSUMER}}
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
-PURE = {"lockstep/base", "lockstep/coord", "lockstep/tcpstore", "lockstep/dispatch",
-        "lockstep/rendezvous", "lockstep/plan"}
+PURE = {"lockstep/base", "lockstep/coord", TORCH, PLAN, DISPATCH, CONSUMER, "lockstep/rendezvous",
+        NODE_GROUP}
 # Says why before it ends the process; is for shells, who have nothing below them but base.
 PURE_EXEMPT = {"lockstep/base/check.h", "lockstep/base/mutex.h"}
 # Elsewhere a header may say of itself that it is pure by the word `Pure.` in its head comment; then
@@ -141,7 +146,7 @@ PURE_BANS = DECIDES_ONLY_BANS + [
 WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALTIME\b'
               r'|\btime\s*\(\s*(nullptr|NULL|0)\s*\)')
 MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
-                  "lockstep/net/stock_calls.cc", "lockstep/net/stock_door.cc",
+                  "lockstep/stock/grpc/stock_calls.cc", "lockstep/stock/grpc/stock_door.cc",
                   "lockstep/preempt/watched_source.cc",
                   "lockstep/server/data_host.cc",
                   "lockstep/server/event_feed.cc", "lockstep/server/job_host.cc",
@@ -152,7 +157,7 @@ MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
 # Where gRPC and libprotobuf may appear. Programs of users carry neither, so the client side does not.
 GRPC = r'#include\s*["<]grpc(pp)?/'
 PROTOBUF = r'#include\s*(["<]google/protobuf/|"[^"]*\.pb\.h")'
-MAY_GRPC = {"lockstep/net", "lockstep/server"}
+MAY_GRPC = {"lockstep/stock/grpc", "lockstep/server"}
 MAY_PROTOBUF = MAY_GRPC | {STOCK, XLA, TENSORFLOW}
 PROTOZERO = r'#include\s*["<]protozero/'
 MAY_PROTOZERO = {NATIVE}
@@ -168,9 +173,14 @@ INCLUDE = re.compile(r'#include\s*"(lockstep/[^"]+(?<!\.pb\.h))"')
 
 
 def folder_of(path):
-    """lockstep/net/x.h -> lockstep/net, lockstep/wire/xla/x.h -> lockstep/wire/xla"""
-    parts = path.split("/")
-    return "/".join(parts[:3 if parts[1] == "wire" else 2])
+    """The folder of the tables that a file is in, the longest name first: a public header counts to the
+    folder that implements it. include/lockstep/client/x.h -> lockstep/client,
+    lockstep/rendezvous/transport/x.h -> lockstep/rendezvous/transport"""
+    folder = path.removeprefix("include/").rpartition("/")[0]
+    known = folder
+    while known and known not in MAY_INCLUDE:
+        known = known.rpartition("/")[0]
+    return known or folder
 
 
 def strip_comment(line):
@@ -207,7 +217,7 @@ def check_line(name, line, says_it_is_pure=False):
         target = folder_of(match.group(1))
         allowed = {folder, "lockstep/base"} | MAY_INCLUDE[folder]
         if is_test:
-            allowed.add("lockstep/testing")
+            allowed |= {"lockstep/testing"} | TESTS_MAY_INCLUDE.get(folder, set())
         if target not in allowed:
             yield f"{folder} may not include {target}"
         if target in ("lockstep/testing", "lockstep/sim") and folder != target and not is_test:
@@ -290,7 +300,8 @@ def main():
     if sys.argv[1:] == ["--write"]:
         ARCHITECTURE.write_text(with_layers(ARCHITECTURE.read_text()))
     problems = [*check_table(), *check_architecture()]
-    files = sorted(p for p in (ROOT / "lockstep").rglob("*") if p.suffix in (".h", ".cc"))
+    files = sorted(p for top in ("include", "lockstep") for p in (ROOT / top).rglob("*")
+                   if p.suffix in (".h", ".cc"))
     if not files:
         problems.append("no source file was found below lockstep/")
     for path in files:

@@ -36,7 +36,7 @@ TO_CONVERT = {
     "lockstep/client",
     "lockstep/sim",
     "lockstep/testing",
-    "lockstep/transport",
+    "lockstep/rendezvous/transport",
     "python/bindings",
 }
 STANDARD = re.compile(r"\bstd::((recursive_|timed_|recursive_timed_|shared_|shared_timed_)?mutex|"

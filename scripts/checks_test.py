@@ -114,10 +114,10 @@ class CheckLayers(unittest.TestCase):
 
     def test_a_lower_folder_may_not_include_a_higher_one(self):
         self.assertEqual(
-            self.problems("lockstep/coord/a.cc", '#include "lockstep/runtime/loop.h"'),
-            ["lockstep/coord may not include lockstep/runtime"])
+            self.problems("lockstep/coord/a.cc", '#include "lockstep/platform/runtime/loop.h"'),
+            ["lockstep/coord may not include lockstep/platform/runtime"])
         self.assertEqual(
-            self.problems("lockstep/server/a.cc", '#include "lockstep/runtime/loop.h"'), [])
+            self.problems("lockstep/server/a.cc", '#include "lockstep/platform/runtime/loop.h"'), [])
 
     def test_a_pure_folder_has_no_clock_thread_file_or_wire(self):
         for line in ("#include <mutex>", "auto t = absl::Now();", "getenv(\"HOME\")",
@@ -132,7 +132,7 @@ class CheckLayers(unittest.TestCase):
 
     def test_nobody_waits_by_the_wall_clock(self):
         for line in ("absl::Now() + delay", "std::chrono::system_clock::now()", "time(nullptr)"):
-            self.assertTrue(self.problems("lockstep/link/a.cc", line), line)
+            self.assertTrue(self.problems("lockstep/platform/link/a.cc", line), line)
             self.assertEqual(self.problems("lockstep/server/job_host.cc", line), [])
 
     def test_openssl_stays_in_one_file(self):
@@ -151,7 +151,17 @@ class CheckLayers(unittest.TestCase):
 
     def test_the_client_side_has_no_grpc(self):
         self.assertTrue(self.problems("lockstep/cli/a.cc", "#include <grpcpp/grpcpp.h>"))
-        self.assertEqual(self.problems("lockstep/net/a.cc", "#include <grpcpp/grpcpp.h>"), [])
+        self.assertEqual(self.problems("lockstep/stock/grpc/a.cc", "#include <grpcpp/grpcpp.h>"), [])
+
+    def test_a_folder_within_a_folder_is_one_of_its_own_where_the_table_names_it(self):
+        self.assertEqual(check_layers.folder_of("lockstep/rendezvous/value_store.h"),
+                         "lockstep/rendezvous")
+        self.assertEqual(check_layers.folder_of("lockstep/rendezvous/transport/arena.h"),
+                         "lockstep/rendezvous/transport")
+        self.assertEqual(check_layers.folder_of("lockstep/observe/golden/x.h"), "lockstep/observe")
+        self.assertEqual(check_layers.folder_of("include/lockstep/client/member.h"),
+                         "lockstep/client")
+        self.assertEqual(check_layers.folder_of("lockstep/unknown/x.h"), "lockstep/unknown")
 
     def test_the_table_has_no_circle(self):
         self.assertEqual(list(check_layers.check_table()), [])
@@ -161,8 +171,9 @@ class CheckLayers(unittest.TestCase):
         old = f"before\n{check_layers.TABLE_BEGINS}\n| old |\n{check_layers.TABLE_ENDS}\nafter\n"
         made = check_layers.with_layers(old)
         self.assertNotIn("| old |", made)
-        self.assertIn("| `lockstep/link` | one framed connection between two programs of ours | "
-                      "wire/native, runtime |", made)
+        self.assertIn("| `lockstep/platform/link` | one framed connection between two programs of "
+                      "ours | platform/runtime, wire/native |", made)
+        self.assertIn("| `lockstep/data/consumer` | ", made)
         self.assertEqual(check_layers.with_layers(made), made)
         self.assertIsNone(check_layers.with_layers("no table"))
 

@@ -130,7 +130,7 @@ def declared_in_headers(root):
     """What headers declare that a source must not declare again for itself: types, and constants of
     test support, which lies in the namespace of what it tests."""
     names = set()
-    for header in (root / "lockstep").rglob("*.h"):
+    for header in [*(root / "include").rglob("*.h"), *(root / "lockstep").rglob("*.h")]:
         names |= set(re.findall(r"^(?:class|struct|enum class|using)\s+(\w+)", header.read_text(),
                                 re.MULTILINE))
     names = {"type " + name for name in names}

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "lockstep/journal/sqlite_journal.h"
+#include "lockstep/platform/journal/sqlite_journal.h"
 
 namespace lockstep::journal {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "CLI/CLI.hpp"
 #include "bench/limits/measure.h"
-#include "lockstep/transport/copy.h"
-#include "lockstep/transport/spin.h"
+#include "lockstep/rendezvous/transport/copy.h"
+#include "lockstep/rendezvous/transport/spin.h"
 
 namespace lockstep::bench {
 namespace {

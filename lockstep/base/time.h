@@ -1,5 +1,5 @@
 // Monotonic time as the machines see it: a point on a clock that only moves forward and that
-// somebody else reads. Pure; the clock itself lives in lockstep/runtime.
+// somebody else reads. Pure; the clock itself lives in lockstep/platform/runtime.
 #pragma once
 
 #include <compare>

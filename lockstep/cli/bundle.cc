@@ -21,7 +21,7 @@
 #include "lockstep/observe/status_text.h"
 #include "lockstep/observe/tables.h"
 #include "lockstep/observe/why.h"
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 #include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::cli {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lockstep/cli/subcommands.h"
-#include "lockstep/link/native_service.h"
-#include "lockstep/link/testing.h"
+#include "lockstep/platform/link/native_service.h"
+#include "lockstep/platform/link/testing.h"
 
 namespace lockstep::cli {
 

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "lockstep/cli/command_testing.h"
 #include "lockstep/cli/run_options.h"
-#include "lockstep/config/reference_testing.h"
+#include "lockstep/platform/config/reference_testing.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/job_messages.h"

@@ -7,7 +7,7 @@
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/subcommands.h"
 #include "lockstep/cli/worker_options.h"
-#include "lockstep/config/show.h"
+#include "lockstep/platform/config/show.h"
 
 namespace lockstep::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "lockstep/link/client.h"
+#include "lockstep/platform/link/client.h"
 #include "lockstep/wire/native/data_status_messages.h"
 
 namespace lockstep::cli {

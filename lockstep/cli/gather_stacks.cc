@@ -15,7 +15,7 @@
 #include "lockstep/cli/job_lookup.h"
 #include "lockstep/client/session.h"
 #include "lockstep/observe/odd_one_out.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/stack_question.h"
 
 namespace lockstep::cli {

@@ -11,10 +11,10 @@
 #include "absl/strings/str_join.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/launch/launcher.h"
-#include "lockstep/link/client.h"
 #include "lockstep/observe/text_parts.h"
-#include "lockstep/runtime/loop.h"
-#include "lockstep/runtime/reached_at.h"
+#include "lockstep/platform/link/client.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/reached_at.h"
 #include "lockstep/wire/native/last_attempt.h"
 
 namespace lockstep::cli {

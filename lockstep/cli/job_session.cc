@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "lockstep/runtime/host.h"
+#include "lockstep/platform/runtime/host.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/error_reply.h"
 

@@ -11,8 +11,8 @@
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
 #include "lockstep/cli/server_command.h"
-#include "lockstep/link/client.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/link/client.h"
+#include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::cli {
 

@@ -7,9 +7,9 @@
 #include "absl/strings/str_split.h"
 #include "lockstep/cli/server_command.h"
 #include "lockstep/cli/subcommands.h"
-#include "lockstep/config/renamed_options.h"
 #include "lockstep/observe/tables.h"
 #include "lockstep/observe/text_parts.h"
+#include "lockstep/platform/config/renamed_options.h"
 #include "lockstep/wire/native/job_messages.h"
 #include "lockstep/wire/native/json.h"
 

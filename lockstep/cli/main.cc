@@ -7,7 +7,7 @@
 
 #include "lockstep/cli/standard_output.h"
 #include "lockstep/cli/subcommands.h"
-#include "lockstep/runtime/standard_files.h"
+#include "lockstep/platform/runtime/standard_files.h"
 
 int main(int argc, char** argv) {
   using namespace lockstep;

@@ -21,9 +21,9 @@
 #include "lockstep/launch/exception_pipe.h"
 #include "lockstep/launch/python_hook.h"
 #include "lockstep/launch/run_folder.h"
-#include "lockstep/link/reporter.h"
-#include "lockstep/runtime/host.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/link/reporter.h"
+#include "lockstep/platform/runtime/host.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::cli {

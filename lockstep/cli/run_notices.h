@@ -15,7 +15,7 @@
 #include "lockstep/client/session.h"
 #include "lockstep/launch/environment.h"
 #include "lockstep/launch/preempted_run.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::cli {
 

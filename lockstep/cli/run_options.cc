@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "lockstep/config/values.h"
 #include "lockstep/launch/launcher.h"
+#include "lockstep/platform/config/values.h"
 
 namespace lockstep::cli {
 namespace {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "lockstep/config/option_table.h"
 #include "lockstep/launch/nodes.h"
 #include "lockstep/launch/output_routing.h"
 #include "lockstep/launch/supervisor.h"
+#include "lockstep/platform/config/option_table.h"
 
 namespace lockstep::cli {
 

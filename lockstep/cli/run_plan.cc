@@ -24,7 +24,7 @@
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/find_program.h"
 #include "lockstep/launch/jax_environment.h"
-#include "lockstep/runtime/host.h"
+#include "lockstep/platform/runtime/host.h"
 
 namespace lockstep::cli {
 namespace {

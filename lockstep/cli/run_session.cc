@@ -41,8 +41,8 @@
 #include "lockstep/launch/python_hook.h"
 #include "lockstep/launch/result_file.h"
 #include "lockstep/launch/run_folder.h"
-#include "lockstep/link/reporter.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/link/reporter.h"
+#include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "lockstep/launch/stack_taker.h"
 #include "lockstep/observe/text_parts.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::cli {
 

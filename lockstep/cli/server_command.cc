@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lockstep/config/renamed_options.h"
 #include "lockstep/observe/text_parts.h"
-#include "lockstep/runtime/address.h"
+#include "lockstep/platform/config/renamed_options.h"
+#include "lockstep/platform/runtime/address.h"
 
 namespace lockstep::cli {
 

@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "lockstep/config/option_table.h"
-#include "lockstep/link/client.h"
+#include "lockstep/platform/config/option_table.h"
+#include "lockstep/platform/link/client.h"
 #include "lockstep/wire/native/status_messages.h"
 
 namespace lockstep::cli {

@@ -1,5 +1,5 @@
 // `lockstep worker`: a data worker, until it is told to end.
-#include "lockstep/data/worker.h"
+#include "lockstep/data/worker/worker.h"
 
 #include <memory>
 #include <string>
@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "lockstep/cli/subcommands.h"
 #include "lockstep/cli/worker_options.h"
-#include "lockstep/engine/function_pool.h"
-#include "lockstep/runtime/end_limit.h"
-#include "lockstep/runtime/loop.h"
-#include "lockstep/runtime/loopback.h"
-#include "lockstep/runtime/open_files.h"
-#include "lockstep/runtime/stop_signals.h"
+#include "lockstep/data/engine/function_pool.h"
+#include "lockstep/platform/runtime/end_limit.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/loopback.h"
+#include "lockstep/platform/runtime/open_files.h"
+#include "lockstep/platform/runtime/stop_signals.h"
 
 namespace lockstep::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "lockstep/config/option_table.h"
-#include "lockstep/data/worker.h"
+#include "lockstep/data/worker/worker.h"
+#include "lockstep/platform/config/option_table.h"
 
 namespace lockstep::cli {
 

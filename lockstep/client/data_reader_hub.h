@@ -22,8 +22,8 @@
 #include "lockstep/client/loop_driver.h"
 #include "lockstep/client/redialed_link.h"
 #include "lockstep/client/worker_memory.h"
-#include "lockstep/dispatch/consumer_machine.h"
-#include "lockstep/runtime/address.h"
+#include "lockstep/data/consumer/consumer_machine.h"
+#include "lockstep/platform/runtime/address.h"
 
 namespace lockstep {
 

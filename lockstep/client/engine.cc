@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
 #include "lockstep/client/threads.h"
-#include "lockstep/runtime/fork_guard.h"
-#include "lockstep/runtime/host.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/platform/runtime/host.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::client {

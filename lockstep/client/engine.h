@@ -21,8 +21,8 @@
 #include "lockstep/client/call.h"
 #include "lockstep/client/loop_driver.h"
 #include "lockstep/client/session_machine.h"
-#include "lockstep/link/client_link.h"
-#include "lockstep/runtime/address.h"
+#include "lockstep/platform/link/client_link.h"
+#include "lockstep/platform/runtime/address.h"
 
 namespace lockstep::client {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "asio/ip/tcp.hpp"
-#include "lockstep/link/connection.h"
-#include "lockstep/link/kinds.h"
-#include "lockstep/link/testing.h"
-#include "lockstep/runtime/dial.h"
+#include "lockstep/platform/link/connection.h"
+#include "lockstep/platform/link/kinds.h"
+#include "lockstep/platform/link/testing.h"
+#include "lockstep/platform/runtime/dial.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/error_reply.h"
 

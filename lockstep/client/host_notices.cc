@@ -16,9 +16,9 @@
 #include "lockstep/client/host_sources.h"
 #include "lockstep/client/member.h"
 #include "lockstep/client/threads.h"
+#include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/preempt/notice.h"
-#include "lockstep/runtime/fork_guard.h"
-#include "lockstep/runtime/loop.h"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 #include "lockstep/client/errors.h"
 #include "lockstep/client/typed.h"
 #include "lockstep/client/watch.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/coordination_messages.h"
 
 namespace lockstep {

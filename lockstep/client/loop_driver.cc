@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "asio/post.hpp"
-#include "lockstep/runtime/fork_guard.h"
-#include "lockstep/transport/spin.h"
+#include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/rendezvous/transport/spin.h"
 
 namespace lockstep::client {
 

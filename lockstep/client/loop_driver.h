@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "asio/executor_work_guard.hpp"
 #include "asio/io_context.hpp"
-#include "lockstep/runtime/poller.h"
+#include "lockstep/platform/runtime/poller.h"
 
 namespace lockstep::client {
 

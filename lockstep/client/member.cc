@@ -13,8 +13,8 @@
 #include "lockstep/client/settings.h"
 #include "lockstep/client/typed.h"
 #include "lockstep/client/use_counters.h"
-#include "lockstep/runtime/host.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/host.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/utf8.h"
 

@@ -12,8 +12,8 @@
 #include "lockstep/client/preemption_calls.h"
 #include "lockstep/client/threads.h"
 #include "lockstep/client/typed.h"
-#include "lockstep/runtime/fork_guard.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/field.h"
 
 namespace lockstep {

@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "asio/io_context.hpp"
-#include "lockstep/link/client_link.h"
-#include "lockstep/runtime/address.h"
+#include "lockstep/platform/link/client_link.h"
+#include "lockstep/platform/runtime/address.h"
 
 namespace lockstep::client {
 

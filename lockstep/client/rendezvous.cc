@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "lockstep/client/rendezvous_hub.h"
-#include "lockstep/transport/copy.h"
+#include "lockstep/rendezvous/transport/copy.h"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/client/threads.h"
-#include "lockstep/runtime/fork_guard.h"
+#include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/wire/native/codec.h"
 
 namespace lockstep::client {

@@ -12,11 +12,11 @@
 #include "absl/status/statusor.h"
 #include "asio/io_context.hpp"
 #include "lockstep/rendezvous/effects.h"
-#include "lockstep/transport/arena.h"
-#include "lockstep/transport/bulk_fetcher.h"
-#include "lockstep/transport/bulk_server.h"
-#include "lockstep/transport/connector.h"
-#include "lockstep/transport/tcp_listener.h"
+#include "lockstep/rendezvous/transport/arena.h"
+#include "lockstep/rendezvous/transport/bulk_fetcher.h"
+#include "lockstep/rendezvous/transport/bulk_server.h"
+#include "lockstep/rendezvous/transport/connector.h"
+#include "lockstep/rendezvous/transport/tcp_listener.h"
 
 namespace lockstep::client {
 

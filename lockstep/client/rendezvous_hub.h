@@ -24,10 +24,10 @@
 #include "lockstep/client/rendezvous.h"
 #include "lockstep/client/rendezvous_bulk.h"
 #include "lockstep/client/rendezvous_look.h"
+#include "lockstep/platform/runtime/poller.h"
 #include "lockstep/rendezvous/rendezvous_machine.h"
-#include "lockstep/runtime/poller.h"
-#include "lockstep/transport/arena.h"
-#include "lockstep/transport/connector.h"
+#include "lockstep/rendezvous/transport/arena.h"
+#include "lockstep/rendezvous/transport/connector.h"
 #include "lockstep/wire/native/rendezvous_codec.h"
 
 namespace lockstep::client {

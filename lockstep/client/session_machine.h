@@ -18,8 +18,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
-#include "lockstep/link/frame.h"
-#include "lockstep/link/kinds.h"
+#include "lockstep/platform/link/frame.h"
+#include "lockstep/platform/link/kinds.h"
 
 namespace lockstep::client {
 

@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/limits.h"
-#include "lockstep/runtime/host.h"
+#include "lockstep/platform/runtime/host.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::client {

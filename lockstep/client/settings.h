@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "lockstep/client/member.h"
 #include "lockstep/client/session.h"
-#include "lockstep/runtime/address.h"
+#include "lockstep/platform/runtime/address.h"
 
 namespace lockstep::client {
 

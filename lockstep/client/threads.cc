@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "asio/error.hpp"
-#include "lockstep/runtime/fork_guard.h"
+#include "lockstep/platform/runtime/fork_guard.h"
 
 namespace lockstep::client {
 namespace {

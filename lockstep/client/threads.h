@@ -3,7 +3,7 @@
 
 #include "absl/status/status.h"
 #include "lockstep/client/loop_driver.h"
-#include "lockstep/transport/bulk_loop.h"
+#include "lockstep/rendezvous/transport/bulk_loop.h"
 
 namespace lockstep::client {
 

@@ -1,7 +1,7 @@
 #include "lockstep/client/torch_store.h"
 
-#include "lockstep/link/client.h"
-#include "lockstep/runtime/reached_at.h"
+#include "lockstep/platform/link/client.h"
+#include "lockstep/platform/runtime/reached_at.h"
 #include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "lockstep/runtime/fork_guard.h"
-#include "lockstep/transport/card.h"
+#include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/rendezvous/transport/card.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/rendezvous_messages.h"
 

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "asio/io_context.hpp"
-#include "lockstep/transport/peer_arena.h"
-#include "lockstep/transport/unix_socket.h"
+#include "lockstep/rendezvous/transport/peer_arena.h"
+#include "lockstep/rendezvous/transport/unix_socket.h"
 #include "lockstep/wire/native/data_chunk.h"
 #include "lockstep/wire/native/data_messages.h"
 

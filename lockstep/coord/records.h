@@ -7,7 +7,7 @@
 // The records of one `Effects` are one unit: after a crash all of them are there, or none. An
 // effect without the answer that is kept of it would happen twice when its client asks again.
 //
-// Bytes: lockstep/wire/store. Kept by: lockstep/journal.
+// Bytes: lockstep/wire/store. Kept by: lockstep/platform/journal.
 #pragma once
 
 #include <cstdint>

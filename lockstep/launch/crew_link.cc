@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "asio/ip/tcp.hpp"
-#include "lockstep/runtime/address.h"
-#include "lockstep/runtime/dial.h"
+#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/runtime/dial.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/crew_messages.h"
 

@@ -12,8 +12,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
-#include "lockstep/link/client_link.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/link/client_link.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/crew_messages.h"
 
 namespace lockstep::launch {

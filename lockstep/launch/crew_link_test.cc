@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lockstep/link/testing.h"
+#include "lockstep/platform/link/testing.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/crew_messages.h"
 #include "lockstep/wire/native/error_reply.h"

@@ -6,7 +6,7 @@
 
 #include "asio/posix/stream_descriptor.hpp"
 #include "lockstep/launch/python_hook.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::launch {
 

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 

@@ -16,7 +16,7 @@
 #include "lockstep/launch/process.h"
 #include "lockstep/launch/python_hook.h"
 #include "lockstep/launch/supervisor.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::launch {
 

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lockstep/base/mutex.h"
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 

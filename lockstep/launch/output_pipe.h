@@ -8,8 +8,8 @@
 #include "absl/functional/any_invocable.h"
 #include "asio/posix/stream_descriptor.hpp"
 #include "lockstep/launch/line_prefixer.h"
-#include "lockstep/runtime/loop.h"
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 

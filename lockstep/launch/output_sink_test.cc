@@ -10,7 +10,7 @@
 #include <future>
 
 #include "gtest/gtest.h"
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 #include "nlohmann/json.hpp"
 
 namespace lockstep::launch {

@@ -15,7 +15,7 @@
 #include "lockstep/launch/guardian.h"
 #include "lockstep/launch/output_pipe.h"
 #include "lockstep/launch/process.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::launch {
 

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "lockstep/launch/guardian.h"
 #include "lockstep/launch/supervisor.h"
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 

@@ -13,8 +13,8 @@
 
 #include "gtest/gtest.h"
 #include "lockstep/launch/process.h"
-#include "lockstep/runtime/loop.h"
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <cerrno>
 
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 

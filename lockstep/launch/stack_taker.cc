@@ -23,8 +23,8 @@
 #include "lockstep/launch/python_hook.h"
 #include "lockstep/launch/read_file.h"
 #include "lockstep/launch/tool_output.h"
-#include "lockstep/runtime/loop.h"
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 namespace {

@@ -11,8 +11,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "lockstep/runtime/loop.h"
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 
 namespace lockstep::launch {
 

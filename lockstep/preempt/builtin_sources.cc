@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "asio/ip/address.hpp"
+#include "lockstep/platform/runtime/address.h"
 #include "lockstep/preempt/aws_machine.h"
 #include "lockstep/preempt/azure_machine.h"
 #include "lockstep/preempt/gce_machine.h"
@@ -12,7 +13,6 @@
 #include "lockstep/preempt/signal_watch.h"
 #include "lockstep/preempt/watched_source.h"
 #include "lockstep/preempt/webhook_watch.h"
-#include "lockstep/runtime/address.h"
 
 namespace lockstep::preempt {
 namespace {

@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/preempt/descriptor.h"
 #include "lockstep/preempt/local_watches.h"
 #include "lockstep/preempt/payload.h"
-#include "lockstep/runtime/loop.h"
 
 extern char** environ;
 

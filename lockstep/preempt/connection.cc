@@ -8,9 +8,9 @@
 #include <system_error>
 #include <thread>
 
-#include "lockstep/runtime/dial.h"
-#include "lockstep/runtime/fork_guard.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/dial.h"
+#include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::preempt {
 namespace {

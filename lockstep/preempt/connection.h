@@ -17,8 +17,8 @@
 #include "asio/posix/stream_descriptor.hpp"
 #include "asio/write.hpp"
 #include "lockstep/base/time.h"
+#include "lockstep/platform/runtime/address.h"
 #include "lockstep/preempt/descriptor.h"
-#include "lockstep/runtime/address.h"
 
 namespace lockstep::preempt {
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "absl/time/time.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::preempt {
 

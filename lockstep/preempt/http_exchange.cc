@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/preempt/http_converse.h"
 #include "lockstep/preempt/http_wire.h"
-#include "lockstep/runtime/loop.h"
 
 namespace lockstep::preempt {
 

@@ -14,10 +14,10 @@
 #include "absl/time/clock.h"
 #include "lockstep/base/check.h"
 #include "lockstep/base/mutex.h"
+#include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/preempt/descriptor.h"
 #include "lockstep/preempt/notice_book.h"
-#include "lockstep/runtime/fork_guard.h"
-#include "lockstep/runtime/loop.h"
 
 namespace lockstep::preempt {
 namespace {

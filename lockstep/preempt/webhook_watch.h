@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "lockstep/platform/runtime/address.h"
 #include "lockstep/preempt/watched_source.h"
-#include "lockstep/runtime/address.h"
 
 namespace lockstep::preempt {
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "lockstep/base/limits.h"
-#include "lockstep/config/show.h"
+#include "lockstep/platform/config/show.h"
 #include "lockstep/server/job_table.h"
 #include "lockstep/server/option_declarations.h"
 

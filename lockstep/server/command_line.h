@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lockstep/config/option_table.h"
+#include "lockstep/platform/config/option_table.h"
 #include "lockstep/server/options.h"
 
 namespace lockstep::server {

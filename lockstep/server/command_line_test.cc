@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/base/limits.h"
-#include "lockstep/config/reference_testing.h"
+#include "lockstep/platform/config/reference_testing.h"
 #include "lockstep/server/option_declarations.h"
 #include "nlohmann/json.hpp"
 

@@ -16,9 +16,9 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
-#include "lockstep/journal/journal.h"
-#include "lockstep/runtime/loop.h"
-#include "lockstep/runtime/memory_account.h"
+#include "lockstep/platform/journal/journal.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/memory_account.h"
 
 namespace lockstep::server {
 

@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lockstep/journal/memory_journal.h"
+#include "lockstep/platform/journal/memory_journal.h"
 
 namespace lockstep::server {
 namespace {

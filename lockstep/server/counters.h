@@ -10,7 +10,7 @@
 #include "lockstep/coord/error.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/preemption.h"
-#include "lockstep/tcpstore/commands.h"
+#include "lockstep/stock/tcpstore/commands.h"
 
 namespace lockstep::server {
 

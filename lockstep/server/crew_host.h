@@ -11,11 +11,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/ids.h"
-#include "lockstep/coord/crew.h"
 #include "lockstep/coord/events.h"
-#include "lockstep/link/server.h"
-#include "lockstep/runtime/loop.h"
-#include "lockstep/runtime/memory_account.h"
+#include "lockstep/launch/node_group/crew.h"
+#include "lockstep/platform/link/server.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/memory_account.h"
 #include "lockstep/wire/native/crew_messages.h"
 
 namespace lockstep::server {

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lockstep/link/client.h"
+#include "lockstep/platform/link/client.h"
 #include "lockstep/server/server.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/crew_messages.h"

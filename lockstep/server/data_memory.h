@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "lockstep/dispatch/records.h"
+#include "lockstep/data/dispatch/records.h"
 
 namespace lockstep::server {
 

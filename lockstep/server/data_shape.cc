@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/plan/plan.h"
+#include "lockstep/data/plan/plan.h"
 #include "lockstep/wire/native/data_definition.h"
 #include "lockstep/wire/native/data_events.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lockstep/dispatch/shape.h"
+#include "lockstep/data/dispatch/shape.h"
 
 namespace lockstep::server {
 

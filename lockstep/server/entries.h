@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "lockstep/journal/journal.h"
+#include "lockstep/platform/journal/journal.h"
 
 namespace lockstep::server {
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/server/log.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "lockstep/coord/effects.h"
-#include "lockstep/link/server.h"
 #include "lockstep/observe/event_log.h"
-#include "lockstep/runtime/memory_account.h"
+#include "lockstep/platform/link/server.h"
+#include "lockstep/platform/runtime/memory_account.h"
 #include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::server {

@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 
-#include "lockstep/link/server.h"
+#include "lockstep/platform/link/server.h"
 #include "lockstep/server/commit_queue.h"
 
 namespace lockstep::server {

@@ -9,9 +9,9 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "asio/ip/tcp.hpp"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/memory_account.h"
 #include "lockstep/preempt/http_wire.h"
-#include "lockstep/runtime/loop.h"
-#include "lockstep/runtime/memory_account.h"
 #include "lockstep/server/http_request.h"
 
 namespace lockstep::server {

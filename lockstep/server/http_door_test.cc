@@ -14,7 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "httplib.h"
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 #include "lockstep/server/http_connection.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "nlohmann/json.hpp"

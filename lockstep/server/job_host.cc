@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "lockstep/runtime/dial.h"
+#include "lockstep/platform/runtime/dial.h"
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {

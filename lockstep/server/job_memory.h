@@ -6,7 +6,7 @@
 
 #include "lockstep/coord/coordinator.h"
 #include "lockstep/coord/events.h"
-#include "lockstep/runtime/memory_account.h"
+#include "lockstep/platform/runtime/memory_account.h"
 
 namespace lockstep::server {
 

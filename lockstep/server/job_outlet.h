@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "lockstep/coord/effects.h"
-#include "lockstep/net/stock_door.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
 #include "lockstep/server/event_feed.h"
 #include "lockstep/server/long_answers.h"
 #include "lockstep/server/native_door.h"
+#include "lockstep/stock/grpc/stock_door.h"
 #include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::server {

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lockstep/base/time.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/job_host.h"
 #include "lockstep/server/native_door.h"

@@ -6,7 +6,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "lockstep/runtime/address.h"
+#include "lockstep/platform/runtime/address.h"
 
 namespace lockstep::server {
 

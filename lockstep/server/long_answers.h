@@ -15,7 +15,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/view.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/kinds.h"
 
 namespace lockstep::server {

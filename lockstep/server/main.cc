@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "google/protobuf/stubs/logging.h"
-#include "lockstep/runtime/open_files.h"
-#include "lockstep/runtime/standard_files.h"
+#include "lockstep/platform/runtime/open_files.h"
+#include "lockstep/platform/runtime/standard_files.h"
 #include "lockstep/server/command_line.h"
 #include "lockstep/server/log.h"
 #include "lockstep/server/parent_watch.h"

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/to_event.h"

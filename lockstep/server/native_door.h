@@ -17,7 +17,7 @@
 #include "lockstep/base/ids.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
-#include "lockstep/link/server.h"
+#include "lockstep/platform/link/server.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/from_answer.h"
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lockstep/link/testing.h"
+#include "lockstep/platform/link/testing.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/to_event.h"
 

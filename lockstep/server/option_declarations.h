@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/config/option_table.h"
+#include "lockstep/platform/config/option_table.h"
 #include "lockstep/server/options.h"
 
 namespace lockstep::server {

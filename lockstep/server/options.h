@@ -8,12 +8,12 @@
 
 #include "absl/time/time.h"
 #include "lockstep/coord/options.h"
-#include "lockstep/dispatch/options.h"
-#include "lockstep/link/options.h"
-#include "lockstep/net/stock_door.h"
-#include "lockstep/runtime/address.h"
-#include "lockstep/runtime/peer_owner.h"
+#include "lockstep/data/dispatch/options.h"
+#include "lockstep/platform/link/options.h"
+#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/runtime/peer_owner.h"
 #include "lockstep/server/store_host.h"
+#include "lockstep/stock/grpc/stock_door.h"
 
 namespace lockstep::server {
 

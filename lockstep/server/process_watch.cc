@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "lockstep/runtime/process_identity.h"
+#include "lockstep/platform/runtime/process_identity.h"
 
 namespace lockstep::server {
 

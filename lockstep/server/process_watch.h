@@ -11,7 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "asio/posix/stream_descriptor.hpp"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::server {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
-#include "lockstep/journal/sqlite_journal.h"
+#include "lockstep/platform/journal/sqlite_journal.h"
 #include "lockstep/wire/store/data_entry.h"
 #include "lockstep/wire/store/entry.h"
 #include "lockstep/wire/store/torch_entry.h"

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lockstep/journal/journal.h"
+#include "lockstep/platform/journal/journal.h"
 #include "lockstep/server/data_host.h"
 #include "lockstep/server/job_table.h"
 

@@ -10,7 +10,7 @@
 #include "grpcpp/create_channel.h"
 #include "gtest/gtest.h"
 #include "httplib.h"
-#include "lockstep/link/client.h"
+#include "lockstep/platform/link/client.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/server/native_requests.h"
 #include "lockstep/wire/native/error_reply.h"

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
-#include "lockstep/runtime/memory_account.h"
+#include "lockstep/platform/runtime/memory_account.h"
 #include "lockstep/server/counters.h"
 #include "lockstep/server/rendezvous_totals.h"
 #include "lockstep/wire/native/data_status_messages.h"

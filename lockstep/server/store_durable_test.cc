@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "lockstep/journal/memory_journal.h"
-#include "lockstep/journal/sqlite_journal.h"
-#include "lockstep/link/client.h"
+#include "lockstep/platform/journal/memory_journal.h"
+#include "lockstep/platform/journal/sqlite_journal.h"
+#include "lockstep/platform/link/client.h"
 #include "lockstep/server/server.h"
 #include "lockstep/server/store_host.h"
 #include "lockstep/server/torch_client.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "lockstep/base/limits.h"
-#include "lockstep/runtime/dial.h"
+#include "lockstep/platform/runtime/dial.h"
 #include "lockstep/server/entries.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/wire/native/error_reply.h"

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "gmock/gmock.h"
-#include "lockstep/link/client.h"
+#include "lockstep/platform/link/client.h"
 #include "lockstep/server/server.h"
 #include "lockstep/server/torch_client.h"
 #include "lockstep/wire/native/error_reply.h"

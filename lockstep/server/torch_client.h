@@ -12,8 +12,8 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "lockstep/runtime/address.h"
-#include "lockstep/runtime/unique_fd.h"
+#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/runtime/unique_fd.h"
 
 namespace lockstep::server {
 

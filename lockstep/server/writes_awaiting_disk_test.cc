@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lockstep/journal/memory_journal.h"
+#include "lockstep/platform/journal/memory_journal.h"
 #include "lockstep/server/job_host.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/coordination_messages.h"

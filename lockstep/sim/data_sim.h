@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "lockstep/dispatch/iteration_spec.h"
-#include "lockstep/dispatch/options.h"
+#include "lockstep/data/dispatch/iteration_spec.h"
+#include "lockstep/data/dispatch/options.h"
 
 namespace lockstep::sim {
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/dispatch/consumer_machine.h"
-#include "lockstep/dispatch/cursor.h"
-#include "lockstep/dispatch/dispatcher.h"
+#include "lockstep/data/consumer/consumer_machine.h"
+#include "lockstep/data/dispatch/cursor.h"
+#include "lockstep/data/dispatch/dispatcher.h"
 #include "lockstep/sim/data_sim.h"
 #include "lockstep/sim/random.h"
 

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/preempt/http_wire.h"
-#include "lockstep/runtime/loop.h"
 
 namespace lockstep::testing {
 

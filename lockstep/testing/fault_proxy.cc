@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "lockstep/base/check.h"
-#include "lockstep/runtime/address.h"
+#include "lockstep/platform/runtime/address.h"
 
 namespace lockstep::testing {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "errors.h"
-#include "lockstep/transport/copy.h"
+#include "lockstep/rendezvous/transport/copy.h"
 
 namespace lockstep::python {
 namespace {

@@ -9,7 +9,7 @@
 #include <span>
 #include <utility>
 
-#include "lockstep/plan/definition.h"
+#include "lockstep/data/plan/definition.h"
 
 namespace lockstep::python {
 

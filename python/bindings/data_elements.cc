@@ -7,7 +7,7 @@
 #include "data.h"
 #include "errors.h"
 #include "lockstep/client/rendezvous.h"
-#include "lockstep/engine/element.h"
+#include "lockstep/data/engine/element.h"
 #include "tensors.h"
 
 namespace lockstep::python {

@@ -12,10 +12,10 @@
 #include "calls.h"
 #include "data.h"
 #include "errors.h"
-#include "lockstep/engine/frame.h"
-#include "lockstep/engine/functions.h"
-#include "lockstep/engine/local.h"
-#include "lockstep/engine/resolve.h"
+#include "lockstep/data/engine/frame.h"
+#include "lockstep/data/engine/functions.h"
+#include "lockstep/data/engine/local.h"
+#include "lockstep/data/engine/resolve.h"
 #include "member.h"
 
 namespace lockstep::python {

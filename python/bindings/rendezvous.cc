@@ -12,7 +12,7 @@
 #include "arrays.h"
 #include "calls.h"
 #include "handles.h"
-#include "lockstep/transport/copy.h"
+#include "lockstep/rendezvous/transport/copy.h"
 #include "member.h"
 #include "tensors.h"
 

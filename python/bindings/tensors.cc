@@ -12,7 +12,7 @@
 #include "convert.h"
 #include "dlpack.h"
 #include "errors.h"
-#include "lockstep/transport/copy.h"
+#include "lockstep/rendezvous/transport/copy.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "member.h"
 

@@ -13,7 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "lockstep/plan/definition.h"
+#include "lockstep/data/plan/definition.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_definition.h"
 

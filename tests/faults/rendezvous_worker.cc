@@ -33,7 +33,7 @@
 #include "absl/strings/str_split.h"
 #include "lockstep/client/member.h"
 #include "lockstep/client/rendezvous.h"
-#include "lockstep/runtime/fault_point.h"
+#include "lockstep/platform/runtime/fault_point.h"
 #include "tests/faults/confine.h"
 #include "tests/faults/content.h"
 #include "tests/faults/look.h"

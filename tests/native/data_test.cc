@@ -18,7 +18,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lockstep/link/client.h"
+#include "lockstep/platform/link/client.h"
 #include "lockstep/wire/native/data_chunk.h"
 #include "lockstep/wire/native/data_messages.h"
 #include "lockstep/wire/native/error_reply.h"

@@ -17,8 +17,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/client/member.h"
-#include "lockstep/link/testing.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/link/testing.h"
+#include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep {
 namespace {

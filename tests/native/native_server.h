@@ -11,9 +11,9 @@
 
 #include "gtest/gtest.h"
 #include "lockstep/coord/coordinator.h"
-#include "lockstep/link/server.h"
-#include "lockstep/link/testing.h"
-#include "lockstep/runtime/loop.h"
+#include "lockstep/platform/link/server.h"
+#include "lockstep/platform/link/testing.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/server/native_door.h"
 #include "lockstep/wire/native/error_reply.h"
 

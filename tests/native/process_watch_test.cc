@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "lockstep/link/testing.h"
-#include "lockstep/runtime/process_identity.h"
+#include "lockstep/platform/link/testing.h"
+#include "lockstep/platform/runtime/process_identity.h"
 
 namespace lockstep::server {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lockstep/transport/bulk_wire.h"
+#include "lockstep/rendezvous/transport/bulk_wire.h"
 #include "lockstep/wire/native/codec.h"
 #include "tests/native/rendezvous_testing.h"
 

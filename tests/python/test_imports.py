@@ -172,7 +172,7 @@ NEWER = re.compile(r"v(?!err|erw)[a-z0-9]+|popcnt|lzcnt|crc32[bwlq]?|movbe|andn|
 @pytest.mark.parametrize("program", ["_native", "bin/lockstep", "bin/lockstep-server"])
 def test_nothing_is_compiled_for_newer_processors_but_what_is_asked_for(program):
     """At run time it is asked what the processor has: for Crc32c in lockstep/base, and for the
-    copies past the caches in lockstep/transport, which only the client has."""
+    copies past the caches in lockstep/rendezvous/transport, which only the client has."""
     folder = pathlib.Path(lockstep.__file__).parent
     path = lockstep._native.__file__ if program == "_native" else folder / program
     listing = subprocess.Popen(["objdump", "-d", "--no-show-raw-insn", str(path)],

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "lockstep/plan/definition.h"
+#include "lockstep/data/plan/definition.h"
 
 namespace lockstep::wire::native {
 

@@ -1,11 +1,11 @@
-// Messages of the data service to what lockstep/dispatch decides about, and back: the server reads
-// requests and writes answers, a consumer the other way round. Pure.
+// Messages of the data service to what lockstep/data/dispatch decides about, and back: the server
+// reads requests and writes answers, a consumer the other way round. Pure.
 #pragma once
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lockstep/dispatch/effects.h"
-#include "lockstep/dispatch/events.h"
+#include "lockstep/data/dispatch/effects.h"
+#include "lockstep/data/dispatch/events.h"
 #include "lockstep/wire/native/data_service_messages.h"
 
 namespace lockstep::wire::native {

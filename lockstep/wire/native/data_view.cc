@@ -1,7 +1,7 @@
 #include "lockstep/wire/native/data_view.h"
 
 #include "absl/time/time.h"
-#include "lockstep/dispatch/shape.h"
+#include "lockstep/data/dispatch/shape.h"
 #include "lockstep/wire/native/data_events.h"
 #include "lockstep/wire/native/utf8.h"
 

@@ -1,7 +1,7 @@
 // The dispatcher's view as the messages of `DataStatus`. Pure.
 #pragma once
 
-#include "lockstep/dispatch/view.h"
+#include "lockstep/data/dispatch/view.h"
 #include "lockstep/wire/native/data_status_messages.h"
 
 namespace lockstep::wire::native {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "lockstep/base/time.h"
-#include "lockstep/tcpstore/view.h"
+#include "lockstep/stock/tcpstore/view.h"
 #include "lockstep/wire/native/status_messages.h"
 
 namespace lockstep::wire::native {

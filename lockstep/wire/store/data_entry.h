@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "lockstep/dispatch/records.h"
+#include "lockstep/data/dispatch/records.h"
 #include "lockstep/wire/store/data_records_messages.h"
 #include "lockstep/wire/store/entry.h"
 

@@ -19,8 +19,8 @@
 #include "lockstep/base/time.h"
 #include "lockstep/coord/options.h"
 #include "lockstep/coord/records.h"
-#include "lockstep/dispatch/records.h"
-#include "lockstep/tcpstore/records.h"
+#include "lockstep/data/dispatch/records.h"
+#include "lockstep/stock/tcpstore/records.h"
 #include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::wire::store {

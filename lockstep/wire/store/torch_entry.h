@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "lockstep/tcpstore/records.h"
+#include "lockstep/stock/tcpstore/records.h"
 #include "lockstep/wire/store/torch_records_messages.h"
 
 namespace lockstep::wire::store {

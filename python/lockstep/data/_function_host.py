@@ -1,6 +1,6 @@
 """The process in which a Python function of a dataset runs: `python -m lockstep.data._function_host`.
 
-Started by data workers (lockstep/engine/function_host.h, which says what is spoken); ends with them. It
+Started by data workers (lockstep/data/engine/function_host.h, which says what is spoken); ends with them. It
 reads and writes frames by itself, so that nothing it does depends on what the function imports.
 """
 

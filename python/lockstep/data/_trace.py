@@ -18,7 +18,7 @@ class Column:
 
     Arithmetic, comparisons, `&`, `|`, `~`, `abs`, parts and the methods below work on it as on an
     array. What asks for a value, such as `if`, fails: there is none yet. It holds the text of an
-    expression: lockstep/plan/expression.h.
+    expression: lockstep/data/plan/expression.h.
     """
 
     __slots__ = ("_text",)

@@ -1,0 +1,154 @@
+#include "lockstep/data/dispatch/consumer_roster.h"
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/data/dispatch/admission.h"
+
+namespace lockstep::dispatch {
+
+ConsumerSession& ConsumerRoster::Join(Time now, const OpenIteration& request, Effects& out) {
+  const ConsumerId id(parts_.state.ids.Next());
+  parts_.ledger.Commit(record::ConsumerJoined{.consumer = id,
+                                              .name = request.consumer,
+                                              .life = request.life,
+                                              .index = IndexFor(parts_.ledger, request),
+                                              .host = request.host,
+                                              .pid = request.pid,
+                                              .machine = request.machine,
+                                              .started = request.started},
+                       out);
+  parts_.state.deadlines.Clear(parts_.sessions.DueOf(DueKind::kIterationIdle));
+  out.Tell(Severity::kInfo,
+           absl::StrCat("consumer ", request.consumer, " reads iteration ", parts_.ledger.Name()));
+  ConsumerSession& session = parts_.sessions.Add(id);
+  parts_.sessions.Hear(now, session);
+  parts_.sessions.TouchAll();
+  return session;
+}
+
+ConsumerSession* ConsumerRoster::Replace(Time now, ConsumerId id, const OpenIteration& request,
+                                         Effects& out) {
+  const ConsumerEntry& known = Entry(id);
+  ConsumerSession& session = parts_.sessions.At(id);
+  parts_.sessions.Fail(
+      session,
+      MakeError(absl::StatusCode::kAborted, reason::kConsumerReplaced,
+                absl::StrCat("consumer ", known.name, " of iteration ", parts_.ledger.Name(),
+                             " came back as another process on ", request.host, " (pid ",
+                             request.pid, ")")),
+      out);
+  // Without its place in the rounds it begins at the next round that all agree on.
+  if (parts_.ledger.spec().mode == Mode::kRounds && !parts_.ledger.waits_for_lost() &&
+      !request.from && parts_.ledger.seating().IsSeated(id)) {
+    mode_.NoteUnsaid();
+    Remove(now, id, false, out);
+    return nullptr;
+  }
+  out.Tell(Severity::kInfo,
+           absl::StrCat("consumer ", known.name, " of iteration ", parts_.ledger.Name(),
+                        " is another process now: ", request.consumer, " on ", request.host,
+                        " (pid ", request.pid, ")"));
+  parts_.ledger.Commit(
+      record::ConsumerReplaced{.consumer = id,
+                               .life = request.life,
+                               .host = request.host,
+                               .pid = request.pid,
+                               .machine = request.machine,
+                               .started = request.started,
+                               .name = request.consumer == known.name ? "" : request.consumer},
+      out);
+  // What the former process said of itself does not count for this one.
+  session.poll.number = 0;
+  session.holding.handed_before = 0;
+  session.holding.has_all = false;
+  session.reading.lanes.clear();
+  session.reading.blocked.reset();
+  parts_.choice.MarkStale();
+  mode_.TakeReplaced(session, request.from ? request.from->round : 0, out);
+  parts_.state.deadlines.Clear(parts_.sessions.DueOf(DueKind::kIterationIdle));
+  return &session;
+}
+
+void ConsumerRoster::TakeBack(ConsumerId id, Effects& out) {
+  const ConsumerEntry& consumer = Entry(id);
+  out.Tell(Severity::kInfo, absl::StrCat("consumer ", consumer.name, " of iteration ",
+                                         parts_.ledger.Name(), " is back"));
+  parts_.ledger.Commit(record::ConsumerReplaced{.consumer = id,
+                                                .life = consumer.life,
+                                                .host = consumer.host,
+                                                .pid = consumer.pid,
+                                                .machine = consumer.machine,
+                                                .started = consumer.started},
+                       out);
+  parts_.state.deadlines.Clear(parts_.sessions.DueOf(DueKind::kIterationIdle));
+}
+
+void ConsumerRoster::Leave(Time now, ConsumerId id, Effects& out) {
+  const ConsumerEntry& consumer = Entry(id);
+  parts_.sessions.Fail(parts_.sessions.At(id),
+                       MakeError(absl::StatusCode::kCancelled, reason::kCancelled,
+                                 absl::StrCat("consumer ", consumer.name, " has left iteration ",
+                                              parts_.ledger.Name())),
+                       out);
+  if (SetAway(now, id, "it has closed its reader", true, out)) return;
+  Remove(now, id, false, out);
+}
+
+void ConsumerRoster::Lose(Time now, ConsumerId id, const std::string& why, bool ended,
+                          Effects& out) {
+  parts_.sessions.Fail(parts_.sessions.At(id),
+                       MakeError(absl::StatusCode::kAborted, reason::kConsumerLeaseEnded,
+                                 absl::StrCat("consumer ", Entry(id).name, " is lost: ", why)),
+                       out);
+  if (SetAway(now, id, why, ended, out)) return;
+  // While its place and the lanes are still as it may have read them.
+  mode_.NoteUnsaid();
+  Remove(now, id, true, out);
+}
+
+bool ConsumerRoster::SetAway(Time now, ConsumerId id, const std::string& why, bool ended,
+                             Effects& out) {
+  if (!mode_.KeepsPlace(id)) return false;
+  const ConsumerEntry& consumer = Entry(id);
+  out.Tell(consumer.finished ? Severity::kInfo : Severity::kWarning,
+           absl::StrCat("consumer ", consumer.name, " of iteration ", parts_.ledger.Name(),
+                        " is away: ", why,
+                        consumer.finished ? "" : "; its place waits for its successor"));
+  parts_.sessions.Unpark(parts_.sessions.At(id));
+  parts_.sessions.ClearDeadlines(id);
+  mode_.Forget(id);
+  parts_.ledger.Commit(record::ConsumerAway{.consumer = id, .ended = ended}, out);
+  parts_.sessions.TouchAll();
+  SetIdle(now);
+  return true;
+}
+
+void ConsumerRoster::Remove(Time now, ConsumerId id, bool lease_ended, Effects& out) {
+  out.Tell(lease_ended ? Severity::kWarning : Severity::kInfo,
+           absl::StrCat("consumer ", Entry(id).name, " has left iteration ", parts_.ledger.Name(),
+                        lease_ended ? ": its lease ended" : ""));
+  parts_.sessions.Remove(id);
+  // Before the record, behind which its lane is not there any more.
+  mode_.Forget(id);
+  parts_.ledger.Commit(record::ConsumerGone{.consumer = id, .lease_ended = lease_ended}, out);
+  parts_.sessions.TouchAll();
+  SetIdle(now);
+}
+
+void ConsumerRoster::AwaitLost(Effects& out) {
+  const IterationLedger& ledger = parts_.ledger;
+  if (ledger.spec().mode != Mode::kRounds || ledger.spec().on_lost != OnLost::kAuto) return;
+  if (ledger.progress().awaits_lost) return;
+  if (ledger.phase() != Phase::kResolving && !ledger.reading()) return;
+  parts_.ledger.Commit(record::LostAwaited{}, out);
+}
+
+void ConsumerRoster::SetIdle(Time now) {
+  if (parts_.ledger.HasConsumersThere()) return;
+  const Options& options = parts_.state.options;
+  absl::Duration after = options.iteration_timeout;
+  if (parts_.ledger.phase() == Phase::kFinished) after = options.finished_timeout;
+  if (parts_.ledger.phase() == Phase::kFailed) after = options.consumer_timeout;
+  parts_.state.deadlines.Set(parts_.sessions.DueOf(DueKind::kIterationIdle), now + after);
+}
+
+}  // namespace lockstep::dispatch

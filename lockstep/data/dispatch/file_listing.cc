@@ -1,0 +1,65 @@
+#include "lockstep/data/dispatch/file_listing.h"
+
+namespace lockstep::dispatch {
+
+WorkerId FileListing::Choose(DatasetId dataset) const {
+  WorkerTable::Avoid avoid;
+  if (const auto found = asked_.find(dataset); found != asked_.end()) {
+    for (const auto& [worker, count] : found->second.failures) avoid[worker] = Time::Infinite();
+    for (const WorkerId worker : found->second.late) avoid[worker] = Time::Infinite();
+  }
+  return state_.workers.ForKey(static_cast<uint64_t>(dataset.value()), avoid);
+}
+
+void FileListing::Ask(Time now, DatasetId dataset, WorkerId worker) {
+  Resolving& resolving = state_.resolving[dataset];
+  if (resolving.worker == worker) return;
+  const auto [since, first] = asked_[dataset].since.emplace(worker, now);
+  resolving = {.worker = worker, .since = since->second};
+  state_.deadlines.Set({.kind = DueKind::kDatasetResolve, .dataset = dataset},
+                       now + state_.options.resolve_timeout);
+}
+
+int32_t FileListing::NoteFailure(DatasetId dataset, WorkerId worker) {
+  return ++asked_[dataset].failures[worker];
+}
+
+std::optional<Resolving> FileListing::TakeLate(DatasetId dataset) {
+  const auto found = state_.resolving.find(dataset);
+  if (found == state_.resolving.end()) return std::nullopt;
+  const Resolving late = found->second;
+  state_.resolving.erase(found);
+  return late;
+}
+
+void FileListing::NoteLate(DatasetId dataset, WorkerId worker) {
+  std::set<WorkerId>& late = asked_[dataset].late;
+  // Where all are late they are asked in turn again: one that was busy may be free.
+  if (late.size() + 1 >= state_.workers.size()) late.clear();
+  late.insert(worker);
+}
+
+void FileListing::ForgetAsked(DatasetId dataset, WorkerId worker) {
+  if (const auto found = asked_.find(dataset); found != asked_.end()) {
+    found->second.since.erase(worker);
+    found->second.late.erase(worker);
+  }
+  const auto resolving = state_.resolving.find(dataset);
+  if (resolving == state_.resolving.end() || resolving->second.worker != worker) return;
+  state_.resolving.erase(resolving);
+}
+
+void FileListing::ForgetWorker(WorkerId worker) {
+  for (auto& [dataset, asked] : asked_) {
+    asked.failures.erase(worker);
+    ForgetAsked(dataset, worker);
+  }
+}
+
+void FileListing::Forget(DatasetId dataset) {
+  state_.deadlines.Clear({.kind = DueKind::kDatasetResolve, .dataset = dataset});
+  state_.resolving.erase(dataset);
+  asked_.erase(dataset);
+}
+
+}  // namespace lockstep::dispatch

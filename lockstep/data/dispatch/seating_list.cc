@@ -1,0 +1,67 @@
+#include "lockstep/data/dispatch/seating_list.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::dispatch {
+
+bool SeatingList::IsSeated(ConsumerId consumer) const {
+  if (all_.empty()) return false;
+  const std::vector<ConsumerId>& seated = all_.back().consumers;
+  return std::find(seated.begin(), seated.end(), consumer) != seated.end();
+}
+
+void SeatingList::Agree(AgreedSeating seating) {
+  // One that nobody ever sat in is not kept.
+  if (!all_.empty() && all_.back().first_round == seating.first_round) all_.pop_back();
+  all_.push_back(std::move(seating));
+}
+
+AgreedSeating SeatingList::DropOldest() {
+  AgreedSeating dropped = std::move(all_.front());
+  all_.pop_front();
+  return dropped;
+}
+
+int64_t SeatingList::TurnAt(const TurnBase& base, int64_t round) const {
+  int64_t position = base.element;
+  for (size_t i = 0; i < all_.size(); ++i) {
+    const int64_t first = std::max(all_[i].first_round, base.round);
+    const int64_t last = i + 1 < all_.size() ? std::min(all_[i + 1].first_round, round) : round;
+    if (last > first) position += (last - first) * all_[i].width();
+  }
+  return position;
+}
+
+int64_t SeatingList::RoundBehind(const TurnBase& base, int64_t elements) const {
+  int64_t round = base.round;
+  for (size_t i = 0; i < all_.size(); ++i) {
+    const int64_t turns = std::max<int64_t>(0, elements) / std::max<int64_t>(1, all_[i].width());
+    const bool last = i + 1 == all_.size();
+    if (!last && all_[i + 1].first_round <= round) continue;
+    if (last || turns < all_[i + 1].first_round - round) {
+      round += turns;
+      break;
+    }
+    elements -= (all_[i + 1].first_round - round) * all_[i].width();
+    round = all_[i + 1].first_round;
+  }
+  return round;
+}
+
+void SeatingList::Snapshot(IterationId iteration, std::vector<Record>& out) const {
+  for (const AgreedSeating& seating : all_) {
+    out.push_back(record::SeatingAgreed{.iteration = iteration,
+                                        .first_round = seating.first_round,
+                                        .consumers = seating.consumers});
+  }
+}
+
+bool SeatingList::Holds() const {
+  for (size_t i = 1; i < all_.size(); ++i) {
+    if (all_[i].first_round <= all_[i - 1].first_round) return false;
+  }
+  return true;
+}
+
+}  // namespace lockstep::dispatch

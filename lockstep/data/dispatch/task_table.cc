@@ -1,0 +1,104 @@
+#include "lockstep/data/dispatch/task_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::dispatch {
+
+const TaskState* TaskTable::Find(TaskId id) const {
+  const auto found = tasks_.find(id);
+  return found == tasks_.end() ? nullptr : &found->second;
+}
+
+const Pool* TaskTable::shared_pool() const { return per_task() ? nullptr : PoolOf(TaskId()); }
+
+const Pool* TaskTable::PoolOf(TaskId task) const {
+  const auto found = pools_.find(KeyOf(task));
+  return found == pools_.end() ? nullptr : &found->second;
+}
+
+Pool* TaskTable::MutablePool(TaskId task) {
+  const auto found = pools_.find(KeyOf(task));
+  return found == pools_.end() ? nullptr : &found->second;
+}
+
+bool TaskTable::AllGiven() const {
+  return !pools_.empty() && std::all_of(pools_.begin(), pools_.end(),
+                                        [](const auto& entry) { return entry.second.empty(); });
+}
+
+void TaskTable::Begin(std::shared_ptr<const Shape> shape) {
+  shape_ = std::move(shape);
+  if (!per_task()) pools_.try_emplace(TaskId(), shape_, Share{});
+}
+
+void TaskTable::Add(TaskId id, TaskState task) {
+  if (per_task()) {
+    Share share;  // without sharding each task is a whole pass
+    if (sharding_ != Sharding::kOff) {
+      share = {
+          .index = task.share, .count = shares_, .by_file = sharding_ == Sharding::kStaticFile};
+    }
+    pools_.insert_or_assign(id, Pool(shape_, share));
+  }
+  tasks_[id] = std::move(task);
+}
+
+bool TaskTable::SetStartingRound(TaskId id, int64_t round) {
+  const auto found = tasks_.find(id);
+  if (found == tasks_.end()) return false;
+  found->second.starting_round = round;
+  return true;
+}
+
+void TaskTable::Clear() {
+  tasks_.clear();
+  pools_.clear();
+}
+
+bool TaskTable::Take(TaskId task, SegmentRest rest) {
+  Pool* const pool = MutablePool(task);
+  return pool != nullptr && pool->Take(rest);
+}
+
+bool TaskTable::Return(TaskId task, SegmentRest rest) {
+  Pool* const pool = MutablePool(task);
+  if (pool == nullptr) return false;
+  pool->Return(rest);
+  return true;
+}
+
+bool TaskTable::Restart(TaskId task, int64_t next, const std::vector<SegmentRest>& rests) {
+  Pool* const pool = MutablePool(task);
+  if (pool == nullptr) return false;
+  pool->Begin(next, rests);
+  return true;
+}
+
+void TaskTable::Snapshot(IterationId iteration, std::vector<Record>& out) const {
+  const auto keep_pool = [&](TaskId task, const Pool& pool) {
+    out.push_back(record::PoolKept{.iteration = iteration,
+                                   .task = task,
+                                   .next = pool.next(),
+                                   .returned = {pool.returned().begin(), pool.returned().end()}});
+  };
+  if (const Pool* const shared = shared_pool()) keep_pool(TaskId(), *shared);
+  for (const auto& [id, task] : tasks_) {
+    out.push_back(record::TaskAdded{.iteration = iteration,
+                                    .task = id,
+                                    .home = task.home,
+                                    .share = task.share,
+                                    .starting_round = task.starting_round});
+    // A pool comes behind the task that it is of.
+    if (per_task()) keep_pool(id, pools_.at(id));
+  }
+}
+
+bool TaskTable::Holds() const {
+  if (!per_task()) return pools_.size() <= 1;
+  return pools_.size() == tasks_.size() &&
+         std::all_of(tasks_.begin(), tasks_.end(),
+                     [&](const auto& entry) { return pools_.count(entry.first) > 0; });
+}
+
+}  // namespace lockstep::dispatch

@@ -1,0 +1,71 @@
+// The tasks of an iteration, and which segments nobody has been given yet. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/dispatch/ids.h"
+#include "lockstep/data/dispatch/iteration_spec.h"
+#include "lockstep/data/dispatch/pool.h"
+#include "lockstep/data/dispatch/records.h"
+#include "lockstep/data/dispatch/shape.h"
+
+namespace lockstep::dispatch {
+
+// A share of the iteration that one worker makes.
+struct TaskState {
+  std::string home;  // the address of the worker that it was made for; empty: of none
+  int32_t share = -1;
+  int64_t starting_round = 0;  // rounds: -1 while it is pending
+};
+
+// Owns the tasks and the pools that grants are taken from: one of the iteration, or one of each
+// task where segments belong to tasks (`per_task`). Part of the recorded state, so that only
+// IterationLedger changes it.
+//
+// Invariant: with `per_task` each task has a pool, and there is no other. Bounds: a task for each
+// worker or share that there ever was (Options.workers_max, shares_max).
+class TaskTable {
+ public:
+  explicit TaskTable(const IterationSpec& spec) : sharding_(spec.sharding), shares_(spec.shares) {}
+
+  bool per_task() const { return sharding_ != Sharding::kDynamic; }
+  const std::map<TaskId, TaskState>& all() const { return tasks_; }
+  const TaskState* Find(TaskId id) const;
+  // The iteration's pool; null with `per_task`, and before it begins.
+  const Pool* shared_pool() const;
+  // Null when there is none. The task does not matter but with `per_task`.
+  const Pool* PoolOf(TaskId task) const;
+  // Nothing is left in any pool.
+  bool AllGiven() const;
+
+  // Segments are known: the shared pool is there, unless there is none or it is there already.
+  void Begin(std::shared_ptr<const Shape> shape);
+  // Behind `Begin`.
+  void Add(TaskId id, TaskState task);
+  bool SetStartingRound(TaskId id, int64_t round);
+  void Clear();
+  // False: there is no such pool, or what is taken is not in it.
+  bool Take(TaskId task, SegmentRest rest);
+  bool Return(TaskId task, SegmentRest rest);
+  bool Restart(TaskId task, int64_t next, const std::vector<SegmentRest>& rests);
+
+  void Snapshot(IterationId iteration, std::vector<Record>& out) const;
+  bool Holds() const;  // the invariant
+
+ private:
+  Pool* MutablePool(TaskId task);
+  TaskId KeyOf(TaskId task) const { return per_task() ? task : TaskId(); }
+
+  const Sharding sharding_;
+  const int32_t shares_;
+  std::shared_ptr<const Shape> shape_;
+  std::map<TaskId, TaskState> tasks_;
+  std::map<TaskId, Pool> pools_;  // 0: the iteration's
+};
+
+}  // namespace lockstep::dispatch

@@ -1,0 +1,90 @@
+#include "lockstep/data/dispatch/worker_choice.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace lockstep::dispatch {
+
+WorkerId WorkerChoice::OwnerOf(TaskId task) const {
+  const auto found = owners_.find(task);
+  return found == owners_.end() ? WorkerId() : found->second;
+}
+
+bool WorkerChoice::OwnsTask(WorkerId worker) const {
+  return std::any_of(owners_.begin(), owners_.end(),
+                     [&](const auto& entry) { return entry.second == worker; });
+}
+
+WorkerId WorkerChoice::ForTask(TaskId task, const WorkerTable::Avoid& avoid) const {
+  const WorkerId owner = OwnerOf(task);
+  if (workers_.IsGood(owner, avoid)) return owner;
+  return workers_.ForKey(static_cast<uint64_t>(task.value()), avoid);
+}
+
+WorkerId WorkerChoice::OfGrant(LaneId lane, int64_t seq) const {
+  const auto found = chosen_.find({lane, seq});
+  return found == chosen_.end() ? WorkerId() : found->second;
+}
+
+void WorkerChoice::Choose(LaneId lane, int64_t seq, WorkerId worker) {
+  const WorkerId before = OfGrant(lane, seq);
+  if (before == worker) return;
+  if (Worker* former = workers_.Find(before); former != nullptr) --former->load;
+  if (Worker* next = workers_.Find(worker); next != nullptr) ++next->load;
+  if (worker == WorkerId()) {
+    chosen_.erase({lane, seq});
+  } else {
+    chosen_[{lane, seq}] = worker;
+  }
+}
+
+void WorkerChoice::ReleaseLane(LaneId lane) {
+  auto next = chosen_.lower_bound({lane, std::numeric_limits<int64_t>::min()});
+  while (next != chosen_.end() && next->first.first == lane) {
+    if (Worker* former = workers_.Find(next->second); former != nullptr) --former->load;
+    next = chosen_.erase(next);
+  }
+}
+
+int32_t WorkerChoice::NoteFailure(int64_t segment, WorkerId worker) {
+  std::map<WorkerId, int32_t>& by_worker = failures_[segment];
+  ++by_worker[worker];
+  int32_t tries = 0;
+  for (const auto& [id, count] : by_worker) tries += count;
+  return tries;
+}
+
+WorkerTable::Avoid WorkerChoice::AvoidFor(const WorkerTable::Avoid& own, int64_t segment) const {
+  WorkerTable::Avoid avoid = own;
+  if (const auto failed = failures_.find(segment); failed != failures_.end()) {
+    for (const auto& [worker, count] : failed->second) avoid[worker] = Time::Infinite();
+  }
+  // One that failed may do better; one that cannot be reached does nothing.
+  const auto& all = workers_.all();
+  const bool some = std::any_of(all.begin(), all.end(),
+                                [&](const auto& entry) { return avoid.count(entry.first) == 0; });
+  return some ? avoid : own;
+}
+
+void WorkerChoice::ForgetWorker(WorkerId worker) {
+  shares_.erase(worker);
+  for (auto& [task, owner] : owners_) {
+    if (owner == worker) owner = WorkerId();
+  }
+  // Its load has gone with it.
+  for (auto next = chosen_.begin(); next != chosen_.end();) {
+    next = next->second == worker ? chosen_.erase(next) : std::next(next);
+  }
+}
+
+void WorkerChoice::End(bool tasks_stay) {
+  for (const auto& [grant, worker] : chosen_) {
+    if (Worker* former = workers_.Find(worker); former != nullptr) --former->load;
+  }
+  chosen_.clear();
+  shares_.clear();
+  failures_.clear();
+  if (!tasks_stay) owners_.clear();
+}
+
+}  // namespace lockstep::dispatch

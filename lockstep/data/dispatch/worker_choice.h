@@ -1,0 +1,69 @@
+// Who makes what of an iteration. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "lockstep/data/dispatch/ids.h"
+#include "lockstep/data/dispatch/worker_table.h"
+
+namespace lockstep::dispatch {
+
+// Remembers which worker does which task, which one makes which grant (first come), and who failed
+// at what. Nothing of it is recorded: any worker makes the same of a segment, so that whoever is
+// there after a restart is chosen anew.
+//
+// Invariant: a worker's load counts the grants of all iterations that it is chosen for.
+// Bounds: a task for each worker; grants that consumers have not read; segments that failed.
+class WorkerChoice {
+ public:
+  explicit WorkerChoice(WorkerTable& workers) : workers_(workers) {}
+
+  const WorkerTable& workers() const { return workers_; }
+
+  // --- Whether to choose again ---
+  void MarkStale() { stale_ = true; }
+  bool stale() const { return stale_; }
+  void MarkFresh() { stale_ = false; }
+
+  // --- Tasks ---
+  // The worker's task where tasks have no segments of their own.
+  const std::map<WorkerId, TaskId>& shares() const { return shares_; }
+  void AddShare(WorkerId worker, TaskId task) { shares_.emplace(worker, task); }
+  WorkerId OwnerOf(TaskId task) const;
+  void SetOwner(TaskId task, WorkerId worker) { owners_[task] = worker; }
+  bool OwnsTask(WorkerId worker) const;
+  // What its owner is told of the task has changed.
+  void TouchOwner(TaskId task) { workers_.Touch(OwnerOf(task)); }
+  // The owner, if it is good, or another one that is the same for as long as it is there.
+  WorkerId ForTask(TaskId task, const WorkerTable::Avoid& avoid) const;
+
+  // --- Grants. First come ---
+  WorkerId OfGrant(LaneId lane, int64_t seq) const;
+  void Choose(LaneId lane, int64_t seq, WorkerId worker);
+  void Release(LaneId lane, int64_t seq) { Choose(lane, seq, WorkerId()); }
+  void ReleaseLane(LaneId lane);
+  int64_t CountChosen() const { return static_cast<int64_t>(chosen_.size()); }
+
+  // --- Failures ---
+  // How often the segment has failed, with this time.
+  int32_t NoteFailure(int64_t segment, WorkerId worker);
+  void ForgetFailures(int64_t segment) { failures_.erase(segment); }
+  // Whom to avoid for the segment, for a consumer that avoids some anyway.
+  WorkerTable::Avoid AvoidFor(const WorkerTable::Avoid& own, int64_t segment) const;
+
+  void ForgetWorker(WorkerId worker);
+  // The iteration is over. `tasks_stay`: it may be read again with the same tasks.
+  void End(bool tasks_stay);
+
+ private:
+  WorkerTable& workers_;
+  bool stale_ = false;
+  std::map<WorkerId, TaskId> shares_;
+  std::map<TaskId, WorkerId> owners_;
+  std::map<std::pair<LaneId, int64_t>, WorkerId> chosen_;
+  std::map<int64_t, std::map<WorkerId, int32_t>> failures_;  // by segment
+};
+
+}  // namespace lockstep::dispatch

@@ -1,0 +1,64 @@
+#include "lockstep/data/dispatch/workers_wanted.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace lockstep::dispatch {
+
+namespace {
+
+template <class Map>
+double SumWithoutOutliers(const Map& map) {
+  std::vector<double> values;
+  double sum = 0;
+  for (const auto& [id, value] : map) {
+    values.push_back(value);
+    sum += value;
+  }
+  const auto count = static_cast<double>(values.size());
+  const double mean = sum / count;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  const double deviation = std::sqrt(squares / count);
+  std::vector<double> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  const size_t middle = sorted.size() / 2;
+  const double median =
+      sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  double result = 0;
+  for (const double value : values) {
+    result += std::abs(value - mean) > deviation * (1 + 1e-9) ? median : value;
+  }
+  return result;
+}
+
+}  // namespace
+
+bool WorkersWanted::ReportWorker(WorkerId worker, absl::Duration element_time) {
+  if (element_time <= absl::ZeroDuration()) return false;
+  workers_[worker] = 1 / absl::ToDoubleSeconds(element_time);
+  return true;
+}
+
+bool WorkersWanted::ReportConsumer(ConsumerId consumer, absl::Duration element_time) {
+  if (element_time <= absl::ZeroDuration()) return false;
+  consumers_[consumer] = 1 / absl::ToDoubleSeconds(element_time);
+  return true;
+}
+
+std::optional<int64_t> WorkersWanted::Estimate() const {
+  if (workers_.empty() || consumers_.empty()) return std::nullopt;
+  const double made = SumWithoutOutliers(workers_) / static_cast<double>(workers_.size());
+  const double taken = SumWithoutOutliers(consumers_);
+  // What is whole but for the rounding of divisions is whole.
+  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(taken / made - 1e-9)));
+}
+
+int64_t BoundWorkersWanted(int64_t estimate, int64_t current) {
+  constexpr int64_t kMost = 100'000;
+  const int64_t now = std::max<int64_t>(1, current);
+  return std::min({estimate, now * 4, now + 500, kMost});
+}
+
+}  // namespace lockstep::dispatch

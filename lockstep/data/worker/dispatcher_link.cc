@@ -1,0 +1,48 @@
+#include "lockstep/data/worker/dispatcher_link.h"
+
+namespace lockstep::data {
+namespace {
+
+constexpr absl::Duration kDialTimeout = absl::Seconds(5);
+
+}  // namespace
+
+DispatcherLink::DispatcherLink(runtime::Loop& loop, runtime::Address address, std::string who,
+                               link::LinkOptions options)
+    : loop_(loop),
+      address_(std::move(address)),
+      text_(runtime::ToString(address_)),
+      who_(std::move(who)),
+      options_(options) {}
+
+DispatcherLink::~DispatcherLink() {
+  if (link_ != nullptr) link_->Abandon();
+}
+
+void DispatcherLink::Call(link::RequestKind kind, std::string payload, Answered answered) {
+  if (ready_) return link_->Call(kind, std::move(payload), std::move(answered));
+  waiting_.push_back({kind, std::move(payload), std::move(answered)});
+  if (link_ == nullptr) Dial();
+}
+
+void DispatcherLink::Dial() {
+  link_ = link::ClientLink::Dial(
+      loop_.io(), address_, kDialTimeout, who_, options_,
+      {.ready =
+           [this](const auto&) {
+             ready_ = true;
+             for (auto& [kind, payload, answered] : std::exchange(waiting_, {})) {
+               link_->Call(kind, std::move(payload), std::move(answered));
+             }
+           },
+       .closed = [this](const absl::Status& why) { Closed(why); }});
+}
+
+// The calls that were on the link have been called back by it.
+void DispatcherLink::Closed(const absl::Status& why) {
+  link_ = nullptr;
+  ready_ = false;
+  for (Waiting& each : std::exchange(waiting_, {})) each.answered(why);
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,403 @@
+#include "lockstep/data/worker/worker.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/base/mutex.h"
+#include "lockstep/data/engine/resolve.h"
+#include "lockstep/data/worker/engine_source.h"
+#include "lockstep/platform/runtime/host.h"
+#include "lockstep/rendezvous/transport/card.h"
+#include "lockstep/rendezvous/transport/memory_segment.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/data_definition.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/kinds.h"
+#include "lockstep/wire/native/utf8.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace native = wire::native;
+using runtime::MonotonicNow;
+
+// Datasets that are known at a time: `worker_datasets_max`. What was used last is kept.
+constexpr size_t kDatasetsMax = 256;
+constexpr uint64_t kArenaBytesMin = uint64_t{256} << 20;
+constexpr uint64_t kProofBytes = 4096;
+constexpr absl::Duration kRetry = absl::Milliseconds(200);
+constexpr absl::Duration kDrainLook = absl::Milliseconds(100);
+// Datasets whose files are listed at a time: `resolvers_max`.
+constexpr int kResolversMax = 4;
+// On their way at a time: the one that is parked, and one that reports.
+constexpr int kPollsMax = 2;
+
+native::DataError ErrorOf(const absl::Status& status) {
+  return {.code = static_cast<int32_t>(status.code()),
+          .reason = native::ReasonOf(status),
+          .message = {std::string(status.message())}};
+}
+
+// Errors after which polling again makes no sense.
+bool IsRefusal(const absl::Status& status) {
+  const std::string reason = native::ReasonOf(status);
+  return reason == "worker_version" || reason == "worker_replaced";
+}
+
+}  // namespace
+
+// Lists files on threads of its own, which nobody waits for: they may hang in a file system. A
+// dataset that finds all of them hanging waits; the dispatcher asks another worker then.
+struct Worker::Resolving {
+  Mutex mutex;
+  CondVar changed;
+  std::deque<std::function<void()>> work ABSL_GUARDED_BY(mutex);
+  int threads ABSL_GUARDED_BY(mutex) = 0;
+  int idle ABSL_GUARDED_BY(mutex) = 0;
+  bool ends ABSL_GUARDED_BY(mutex) = false;
+
+  static void Add(const std::shared_ptr<Resolving>& self, std::function<void()> work) {
+    const MutexLock lock(self->mutex);
+    self->work.push_back(std::move(work));
+    if (self->idle < static_cast<int>(self->work.size()) && self->threads < kResolversMax) {
+      ++self->threads;
+      std::thread([self] { Run(self); }).detach();
+    }
+    self->changed.NotifyOne();
+  }
+
+  static void Run(const std::shared_ptr<Resolving>& self) {
+    while (const std::function<void()> work = self->Take()) work();
+  }
+
+  // Null: there will be none.
+  std::function<void()> Take() {
+    const MutexLock lock(mutex);
+    ++idle;
+    while (!ends && work.empty()) changed.Wait(mutex);
+    --idle;
+    if (ends) return nullptr;
+    std::function<void()> first = std::move(work.front());
+    work.pop_front();
+    return first;
+  }
+};
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(runtime::Loop& loop, WorkerOptions options,
+                                                      std::function<void(absl::Status)> failed) {
+  if (options.uid == 0) options.uid = runtime::RandomNumber() | 1;
+  std::unique_ptr<Worker> worker(new Worker(loop, std::move(options), std::move(failed)));
+  if (absl::Status status = worker->Listen(); !status.ok()) return status;
+  worker->SendPoll(/*at_once=*/true);
+  return worker;
+}
+
+Worker::Worker(runtime::Loop& loop, WorkerOptions options, std::function<void(absl::Status)> failed)
+    : loop_(loop),
+      options_(WithArena(std::move(options))),
+      failed_(std::move(failed)),
+      cache_(std::make_unique<SegmentCache>(options_.cache)),
+      dispatcher_(std::make_unique<DispatcherLink>(loop, options_.dispatcher, "lockstep worker",
+                                                   options_.link)),
+      resolver_(std::make_shared<Resolving>()),
+      retry_(loop),
+      drain_(loop) {}
+
+Worker::~Worker() {
+  const MutexLock lock(resolver_->mutex);
+  resolver_->ends = true;
+  resolver_->changed.NotifyAll();
+}
+
+// Twice what is kept: blocks are not filled to their ends, and what consumers hold is not kept.
+WorkerOptions Worker::WithArena(WorkerOptions options) {
+  if (options.share_memory) {
+    options.cache.arena = std::make_shared<transport::Arena>(
+        transport::ArenaOptions{.bytes_max = 2 * options.cache.bytes_max + kArenaBytesMin});
+  }
+  return options;
+}
+
+absl::Status Worker::Listen() {
+  if (options_.cache.arena != nullptr) {
+    // A system that forbids such memory is found here, and not with the first element.
+    const auto proof = transport::MemorySegment::CreateShared(kProofBytes);
+    auto share = proof.ok() ? MemoryShare::Start(loop_, *options_.cache.arena)
+                            : absl::StatusOr<std::unique_ptr<MemoryShare>>(proof.status());
+    if (share.ok()) {
+      share_ = *std::move(share);
+      transport::Card card = transport::MakeCard();
+      card.unix_address = share_->unix_address();
+      card.transports = {"shm"};
+      host_card_ = native::Encode(card);
+    } else {
+      Say(absl::StrCat("cannot share memory with consumers on this host: ",
+                       std::string(share.status().message())));
+    }
+  }
+  reads_ = std::make_unique<ReadService>(
+      loop_, *cache_, share_.get(),
+      [this](int64_t id, ReadService::Found found) { FindDataset(id, std::move(found)); });
+  link::Server::Options options;
+  options.listen = options_.listen;
+  options.link = options_.link;
+  // Each of a reader's requests in flight (`reads_max` of them) may be answered with one element as
+  // long as a message; dropping the link for it would only have all of them asked for again.
+  options.link.write_queue_bytes_max =
+      std::max(options.link.write_queue_bytes_max, 10 * options.link.message_bytes_max);
+  options.allowed = options_.allowed;
+  options.service_instance = options_.uid;
+  options.notice = [this](std::string text) { Say(std::move(text)); };
+  link::ServerEvents events;
+  events.request = [this](link::Request request, link::Responder responder) {
+    if (ReadService::Takes(request.kind)) {
+      return reads_->Take(std::move(request), std::move(responder));
+    }
+    responder.Fail(native::WithReason(
+        absl::UnimplementedError(absl::StrFormat(
+            "a worker does not answer requests of kind %d: is that the address of a worker?",
+            request.kind)),
+        "unknown_request"));
+  };
+  events.ended = [this](link::LinkId link, bool /*by_peer*/) { reads_->Ended(link); };
+  auto server = link::Server::Listen(loop_, std::move(options), std::move(events));
+  if (!server.ok()) return server.status();
+  server_ = *std::move(server);
+  return absl::OkStatus();
+}
+
+void Worker::Say(std::string text) const {
+  if (options_.notice) options_.notice(std::move(text));
+}
+
+void Worker::SendPoll(bool at_once) {
+  if (polls_ >= kPollsMax) return;
+  native::WorkerPoll poll{.worker = options_.uid,
+                          .version = kWorkerVersion,
+                          .address = options_.advertise.empty() ? address() : options_.advertise,
+                          .host_card = {host_card_},
+                          .tags = options_.tags,
+                          .host = native::ToUtf8(runtime::HostName()),
+                          .pid = ::getpid(),
+                          .service = service_,
+                          .after = at_once ? 0 : version_,
+                          .wait_us = absl::ToInt64Microseconds(options_.poll_wait),
+                          .leaving = drained_ != nullptr};
+  // What does not fit goes with a later poll.
+  size_t bytes = 0;
+  for (const native::ResolveReport& report : told_) bytes += report.manifest.data.size();
+  while (!reports_.empty()) {
+    bytes += reports_.front().manifest.data.size();
+    if (!told_.empty() && bytes > ManifestBytesMax()) break;
+    told_.push_back(std::move(reports_.front()));
+    reports_.erase(reports_.begin());
+  }
+  poll.resolved = told_;
+  ReportTimes(poll);
+  ++polls_;
+  dispatcher_->Call(native::KindOf<native::WorkerPoll>::kKind, native::Encode(poll),
+                    [this, alive = std::weak_ptr(alive_),
+                     leaving = poll.leaving](absl::StatusOr<std::string> answer) {
+                      if (alive.expired()) return;
+                      --polls_;
+                      if (answer.ok()) {
+                        told_.clear();
+                        leaving_told_ = leaving_told_ || leaving;
+                      }
+                      Polled(std::move(answer));
+                    });
+}
+
+void Worker::ReportTimes(native::WorkerPoll& poll) {
+  const std::map<std::string, RunTotals> all = cache_->totals();
+  std::erase_if(reported_, [&](const auto& entry) { return !all.contains(entry.first); });
+  for (const auto& [dataset, totals] : all) {
+    RunTotals& before = reported_[dataset];
+    const int64_t elements = totals.elements - before.elements;
+    if (elements <= 0) continue;
+    poll.times.push_back(
+        {.dataset = std::stoll(dataset),
+         .element_time_ns = absl::ToInt64Nanoseconds((totals.busy - before.busy) / elements)});
+    before = totals;
+  }
+}
+
+void Worker::Polled(absl::StatusOr<std::string> answer) {
+  auto reply = answer.ok() ? native::Decode<native::WorkerPollReply>(*answer)
+                           : absl::StatusOr<native::WorkerPollReply>(answer.status());
+  if (!reply.ok()) {
+    if (leaving_told_) return;
+    if (IsRefusal(reply.status())) {
+      // An older poll may hear first that who leaves is not known any more.
+      leaving_told_ = drained_ != nullptr;
+      if (leaving_told_) return;
+      if (failed_) failed_(reply.status());
+      return;
+    }
+    if (std::exchange(registered_, false)) {
+      Say(absl::StrCat("the dispatcher at ", dispatcher_->address(),
+                       " is away: ", std::string(reply.status().message())));
+    }
+    retry_.Arm(MonotonicNow() + kRetry, [this] {
+      if (polls_ == 0) SendPoll(/*at_once=*/true);
+    });
+    return;
+  }
+  if (!std::exchange(registered_, true)) {
+    Say(absl::StrCat("registered with the dispatcher at ", dispatcher_->address()));
+  }
+  service_ = reply->service;
+  version_ = reply->version;
+  for (const int64_t dataset : reply->resolve) {
+    if (resolving_.insert(dataset).second) Resolve(dataset);
+  }
+  ForgetDatasets();
+  if (leaving_told_) return;  // it is not known there any more
+  // Another one that is on its way goes on from here.
+  if (polls_ == 0) SendPoll(/*at_once=*/false);
+}
+
+void Worker::FindDataset(int64_t id, ReadService::Found found) {
+  const auto [at, added] = datasets_.try_emplace(id);
+  at->second.last_used = MonotonicNow();
+  if (at->second.source != nullptr) return found(at->second.source);
+  at->second.waiting.push_back(std::move(found));
+  if (added) Load(id);
+}
+
+void Worker::Load(int64_t id) {
+  dispatcher_->Call(native::KindOf<native::GetDataset>::kKind,
+                    native::Encode(native::GetDataset{.dataset = id}),
+                    [this, alive = std::weak_ptr(alive_), id](absl::StatusOr<std::string> answer) {
+                      if (!alive.expired()) Loaded(id, std::move(answer));
+                    });
+}
+
+void Worker::Loaded(int64_t id, absl::StatusOr<std::string> answer) {
+  const auto at = datasets_.find(id);
+  if (at == datasets_.end()) return;
+  const auto open = [&]() -> absl::StatusOr<std::shared_ptr<const SegmentSource>> {
+    if (!answer.ok()) return answer.status();
+    auto reply = native::Decode<native::GetDatasetReply>(*answer);
+    if (!reply.ok()) return reply.status();
+    if (!reply->resolved) {
+      return absl::UnavailableError(
+          absl::StrCat("the files of dataset '", reply->name, "' are not listed yet"));
+    }
+    auto definition = native::DecodeDefinition(reply->definition.data);
+    if (!definition.ok()) return definition.status();
+    auto manifest = native::DecodeManifest(reply->manifest.data);
+    if (!manifest.ok()) return manifest.status();
+    auto dataset = engine::Dataset::Open(
+        *std::move(definition), *std::move(manifest),
+        {.roots = options_.allow_paths, .functions = options_.functions, .map_files = true});
+    if (!dataset.ok()) return dataset.status();
+    return MakeEngineSource(*std::move(dataset));
+  };
+  auto source = open();
+  auto waiting = std::exchange(at->second.waiting, {});
+  if (source.ok()) {
+    at->second.source = *source;
+  } else {
+    datasets_.erase(at);  // whoever asks next has it looked for again
+  }
+  for (ReadService::Found& found : waiting) found(source);
+}
+
+// Those that nobody has read for longest go; what is on its way stays.
+void Worker::ForgetDatasets() {
+  while (datasets_.size() > kDatasetsMax) {
+    auto oldest = datasets_.end();
+    for (auto at = datasets_.begin(); at != datasets_.end(); ++at) {
+      if (at->second.source == nullptr) continue;
+      if (oldest == datasets_.end() || at->second.last_used < oldest->second.last_used) {
+        oldest = at;
+      }
+    }
+    if (oldest == datasets_.end()) return;
+    cache_->Drop(std::to_string(oldest->first));
+    datasets_.erase(oldest);
+  }
+}
+
+void Worker::Resolve(int64_t id) {
+  dispatcher_->Call(native::KindOf<native::GetDataset>::kKind,
+                    native::Encode(native::GetDataset{.dataset = id}),
+                    [this, alive = std::weak_ptr(alive_), id](absl::StatusOr<std::string> answer) {
+                      if (alive.expired()) return;
+                      if (!answer.ok()) {
+                        resolving_.erase(id);  // the next orders say it again
+                        return;
+                      }
+                      auto reply = native::Decode<native::GetDatasetReply>(*answer);
+                      if (!reply.ok()) return Resolved(id, reply.status());
+                      auto definition = native::DecodeDefinition(reply->definition.data);
+                      if (!definition.ok()) return Resolved(id, definition.status());
+                      Resolving::Add(resolver_, [this, alive, resolver = resolver_.get(),
+                                                 loop = &loop_, id, roots = options_.allow_paths,
+                                                 definition = *std::move(definition)] {
+                        auto manifest = engine::Resolve(definition, {.roots = roots});
+                        // Where the worker has gone, the loop has too, or is about to.
+                        const MutexLock ends_later(resolver->mutex);
+                        if (resolver->ends) return;
+                        loop->Post([this, alive, id, manifest = std::move(manifest)]() mutable {
+                          if (!alive.expired()) Resolved(id, std::move(manifest));
+                        });
+                      });
+                    });
+}
+
+// One message, with what else is in a poll, and later with the definition.
+size_t Worker::ManifestBytesMax() const { return options_.link.message_bytes_max / 8 * 7; }
+
+void Worker::Resolved(int64_t id, absl::StatusOr<plan::Manifest> manifest) {
+  resolving_.erase(id);
+  native::ResolveReport report{.dataset = id};
+  std::string list;
+  if (manifest.ok()) {
+    list = native::EncodeManifest(*manifest);
+    // No poll could ever be sent with it.
+    if (list.size() > ManifestBytesMax()) {
+      manifest = native::WithReason(
+          absl::ResourceExhaustedError(absl::StrFormat(
+              "the list of its %d files has %d bytes; the limit is %d: use fewer, larger files",
+              manifest->files.size(), list.size(), ManifestBytesMax())),
+          "limit_exceeded");
+    }
+  }
+  if (manifest.ok()) {
+    report.files = static_cast<int64_t>(manifest->files.size());
+    report.manifest = {std::move(list)};
+    Say(absl::StrFormat("listed %d files of dataset %d", report.files, id));
+  } else {
+    report.error = ErrorOf(manifest.status());
+    Say(absl::StrCat("dataset ", id, ": ", std::string(manifest.status().message())));
+  }
+  reports_.push_back(std::move(report));
+  if (registered_) SendPoll(/*at_once=*/true);
+}
+
+void Worker::Drain(std::function<void()> done) {
+  if (drained_ != nullptr) return;
+  drained_ = std::move(done);
+  drain_until_ = MonotonicNow() + options_.drain_time;
+  polls_ = std::min(polls_, kPollsMax - 1);
+  SendPoll(/*at_once=*/true);
+  LookWhetherDrained();
+}
+
+// Consumers that were told go elsewhere, and ask no more here.
+void Worker::LookWhetherDrained() {
+  const bool quiet = reads_->stats().reads == reads_seen_;
+  reads_seen_ = reads_->stats().reads;
+  const bool over = MonotonicNow() >= drain_until_;
+  if (over || (leaving_told_ && quiet) || !registered_) {
+    return server_->Drain(drained_);  // it stays: who leaves does not register again
+  }
+  drain_.Arm(MonotonicNow() + kDrainLook, [this] { LookWhetherDrained(); });
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,643 @@
+#include "lockstep/launch/node_group/crew.h"
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/base/limits.h"
+
+namespace lockstep::coord {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Kind = CrewInstruction::Kind;
+
+// A crew and its nodes, each of which polls again whenever it was answered.
+class CrewTest : public testing::Test {
+ protected:
+  struct Seen {
+    CrewNode is;
+    std::vector<CrewInstruction> told;
+    std::vector<std::string> waits;
+    std::string refusal;
+    int64_t seen = 0;
+    CallId call;
+    int64_t attempt = 0;
+    int32_t rank = 0;
+    int32_t nodes = 0;
+    std::optional<int32_t> over;
+    bool polls = true;
+
+    const CrewInstruction& last() const { return told.back(); }
+  };
+
+  CrewTest() {
+    template_.least = 2;
+    template_.most = 2;
+    template_.processes = 2;
+  }
+
+  void Come(uint64_t id, std::optional<int32_t> rank = std::nullopt) {
+    Seen& node = nodes_[id];
+    node = Seen();
+    node.is = template_;
+    node.is.id = NodeId(id);
+    node.is.host = absl::StrCat("host-", id);
+    node.is.pid = static_cast<int64_t>(100 + id);
+    node.is.rank = rank;
+    Poll(id);
+  }
+  void Poll(uint64_t id) {
+    Seen& node = nodes_[id];
+    node.call = CallId(++calls_);
+    Do(CrewPoll{.call = node.call,
+                .node = node.is,
+                .seen = node.seen,
+                .attempt = node.attempt,
+                .rank = node.rank,
+                .nodes = node.nodes,
+                .over = node.over});
+  }
+  void Do(const CrewEvent& event) {
+    const CrewEffects effects = crew_.Handle(now_, event);
+    for (const std::string& sentence : effects.sentences) said_.push_back(sentence);
+    for (const CrewReply& reply : effects.replies) Take(reply);
+  }
+  void Take(const CrewReply& reply) {
+    for (auto& [id, node] : nodes_) {
+      if (node.call != reply.call) continue;
+      node.call = CallId();
+      node.refusal = reply.refusal;
+      if (!reply.refusal.empty()) return;
+      const CrewInstruction& told = reply.instruction;
+      if (told.kind == Kind::kWait) {
+        if (!told.why.empty()) node.waits.push_back(told.why);
+      } else {
+        EXPECT_EQ(told.number, node.seen + 1);
+        node.seen = told.number;
+        node.told.push_back(told);
+      }
+      if (told.kind == Kind::kBegin) {
+        node.attempt = told.attempt;
+        node.rank = told.rank;
+        node.nodes = told.nodes;
+        node.over.reset();
+      }
+      if (told.kind != Kind::kEnded && node.polls) Poll(id);
+      return;
+    }
+  }
+  void Fail(uint64_t id, const std::string& text = "task/1 was killed by SIGKILL") {
+    Do(CrewNodeFailed{NodeId(id), nodes_[id].attempt, text, 137});
+  }
+  // Both fail as one process did, and have ended.
+  void FailAll(const std::string& text) {
+    Fail(2, text);
+    Over(1, 143);
+    Over(2, 137);
+  }
+  void Over(uint64_t id, int32_t exit_code = 0, bool again = false) {
+    nodes_[id].over = exit_code;
+    Do(CrewNodeOver{NodeId(id), nodes_[id].attempt, exit_code, again});
+  }
+  void Die(uint64_t id) {
+    nodes_[id].call = CallId();
+    Do(CrewNodeBroke{NodeId(id)});
+  }
+  // Lets the deadlines of so long pass, one by one.
+  void Pass(absl::Duration duration) {
+    const Time until = now_ + duration;
+    while (crew_.NextDeadline() <= until) {
+      now_ = std::max(now_, crew_.NextDeadline());
+      Do(CrewDeadline{});
+    }
+    now_ = until;
+  }
+  int64_t Begun(uint64_t id) {
+    int64_t count = 0;
+    for (const CrewInstruction& told : nodes_[id].told) count += told.kind == Kind::kBegin;
+    return count;
+  }
+
+  CrewNode template_;
+  Crew crew_{CrewOptions{}};
+  Time now_ = Time::FromNanoseconds(1'000'000'000);
+  uint64_t calls_ = 0;
+  std::map<uint64_t, Seen> nodes_;
+  std::vector<std::string> said_;
+};
+
+TEST_F(CrewTest, AllBeginTogetherWithRanksCountedThrough) {
+  Come(7);
+  EXPECT_THAT(nodes_[7].told, IsEmpty());
+  template_.processes = 3;
+  Come(5);
+  ASSERT_EQ(nodes_[7].told.size(), 1U);
+  EXPECT_EQ(nodes_[7].last(), (CrewInstruction{.kind = Kind::kBegin,
+                                               .number = 1,
+                                               .attempt = 1,
+                                               .rank = 0,
+                                               .nodes = 2,
+                                               .first = 0,
+                                               .size = 5}));
+  EXPECT_EQ(nodes_[5].last().first, 2) << "it came second";
+  EXPECT_EQ(nodes_[5].last().rank, 1);
+}
+
+TEST_F(CrewTest, Finding20_SizesOfNodesDoNotOverflow) {
+  template_.processes = std::numeric_limits<int32_t>::max();
+  Come(7);
+  EXPECT_THAT(nodes_[7].refusal, HasSubstr("members_max"));
+  template_.processes = kMembersMax - 1;
+  Come(7);
+  EXPECT_EQ(nodes_[7].refusal, "");
+  template_.processes = 2;
+  Come(5);
+  EXPECT_THAT(nodes_[5].refusal, HasSubstr("would have 65537 processes"));
+  EXPECT_THAT(nodes_[7].told, IsEmpty());
+}
+
+TEST_F(CrewTest, EachIsToldTheAddressesOfAllMembers) {
+  template_.addresses = {"b:1", "b:2"};
+  Come(1, /*rank=*/1);
+  template_.addresses = {"a:1", "a:2"};
+  Come(2, /*rank=*/0);
+  const std::vector<std::string> all = {"a:1", "a:2", "b:1", "b:2"};
+  EXPECT_EQ(nodes_[1].last().addresses, all);
+  EXPECT_EQ(nodes_[2].last().addresses, all);
+}
+
+TEST_F(CrewTest, AddressesThatNotAllHaveAreToldToNobody) {
+  template_.addresses = {"a:1", "a:2"};
+  Come(1);
+  template_.addresses = {"b:1"};  // of two processes
+  Come(2);
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
+  EXPECT_THAT(nodes_[1].last().addresses, IsEmpty());
+}
+
+TEST_F(CrewTest, AddressesThatNotAllReachAreToldToNobody) {
+  template_.addresses = {"127.0.0.1:1", "127.0.0.1:2"};
+  Come(1);
+  template_.addresses = {"10.0.0.7:1", "10.0.0.7:2"};
+  Come(2);
+  EXPECT_THAT(nodes_[2].last().addresses, IsEmpty());
+}
+
+TEST_F(CrewTest, AddressesOfTooManyMembersAreToldToNobody) {
+  template_.processes = kCrewAddressesMax / 2 + 1;
+  template_.addresses.assign(static_cast<size_t>(template_.processes), "a:1");
+  Come(1);
+  Come(2);
+  EXPECT_EQ(nodes_[2].last().kind, Kind::kBegin);
+  EXPECT_THAT(nodes_[2].last().addresses, IsEmpty());
+}
+
+TEST_F(CrewTest, RanksThatAreAskedForAreGiven) {
+  Come(1, 1);
+  Come(2, 0);
+  EXPECT_EQ(nodes_[1].last().rank, 1);
+  EXPECT_EQ(nodes_[2].last().rank, 0);
+  EXPECT_EQ(nodes_[1].last().first, 2);
+}
+
+TEST_F(CrewTest, AFailureIsToldToAllAndTheNextAttemptWaitsForTheLastProcess) {
+  template_.max_restarts = 1;
+  Come(1);
+  Come(2);
+  Fail(2);
+  for (const uint64_t id : {1, 2}) {
+    EXPECT_EQ(nodes_[id].last().kind, Kind::kCalledOff);
+    EXPECT_TRUE(nodes_[id].last().another);
+    EXPECT_THAT(nodes_[id].last().why,
+                HasSubstr("node 1 on host-2 (lockstep run, pid 102): task/1"));
+  }
+  Over(2, 137);
+  EXPECT_EQ(Begun(2), 1) << "node 0 has processes that still run";
+  Over(1, 143);
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
+  EXPECT_EQ(nodes_[1].last().attempt, 2);
+  EXPECT_EQ(nodes_[1].last().failures, 1);
+  EXPECT_EQ(nodes_[1].last().rank, 0) << "as before";
+  Fail(1);
+  EXPECT_FALSE(nodes_[2].last().another);
+  Over(1, 137);
+  Over(2, 1);
+  for (const uint64_t id : {1, 2}) {
+    EXPECT_EQ(nodes_[id].last().kind, Kind::kEnded);
+    EXPECT_EQ(nodes_[id].last().exit_code, 137);
+  }
+  EXPECT_TRUE(crew_.empty());
+}
+
+TEST_F(CrewTest, SuccessIsWhenAllHaveSucceeded) {
+  Come(1);
+  Come(2);
+  Over(1);
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
+  Over(2);
+  EXPECT_EQ(nodes_[1].last(), (CrewInstruction{.kind = Kind::kEnded,
+                                               .number = 2,
+                                               .attempt = 1,
+                                               .exit_code = 0,
+                                               .why = "all 2 nodes succeeded"}));
+  // The next run begins anew.
+  Come(3);
+  Come(4);
+  EXPECT_EQ(nodes_[3].last().attempt, 1);
+}
+
+TEST_F(CrewTest, WhoIsDoneIsNeededAgainWhenAnotherFails) {
+  template_.max_restarts = 1;
+  Come(1);
+  Come(2);
+  Over(1);
+  Fail(2);
+  Over(2, 137);
+  EXPECT_EQ(Begun(1), 2);
+  EXPECT_EQ(Begun(2), 2);
+}
+
+TEST_F(CrewTest, AnEndThatNobodyCalledAFailureGivesItsExitCode) {
+  Come(1);
+  Come(2);
+  Over(1, 75);
+  Over(2, 0);
+  EXPECT_EQ(nodes_[2].last().exit_code, 75);
+}
+
+TEST_F(CrewTest, ALostNodeIsReplacedWhereAllAreNeeded) {
+  template_.max_restarts = 1;
+  Come(1, 0);
+  Come(2, 1);
+  Die(2);
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kCalledOff);
+  EXPECT_THAT(nodes_[1].last().why, HasSubstr("node 1 on host-2 (lockstep run, pid 102) is gone"));
+  Over(1, 143);
+  Pass(absl::Seconds(60));
+  EXPECT_EQ(Begun(1), 1);
+  EXPECT_THAT(nodes_[1].waits.back(),
+              HasSubstr("node 1 of 2 have not come; there: node 0 on host-1"));
+  Come(3, 1);
+  EXPECT_EQ(Begun(1), 2);
+  EXPECT_EQ(nodes_[3].last().attempt, 2);
+}
+
+TEST_F(CrewTest, UseA08_WhoseLinkBrokeIsTheCauseAndNotWhoFailedByIt) {
+  template_.max_restarts = 1;
+  Come(1, 0);
+  Come(2, 1);
+  Die(2);
+  Fail(1);  // within the grace, by the connections that are gone
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kCalledOff);
+  EXPECT_THAT(
+      nodes_[1].last().why,
+      testing::StartsWith("node 1 on host-2 (lockstep run, pid 102) is gone: its connection broke; "
+                          "then node 0 on host-1"));
+  Over(1, 1);
+  Come(3, 1);
+  EXPECT_EQ(Begun(1), 2);
+  EXPECT_EQ(nodes_[1].last().failures, 1) << "one loss, one restart";
+}
+
+TEST_F(CrewTest, UseA07_AttemptsThatFailAtOnceComeEverLater) {
+  template_.max_restarts = 50;
+  template_.restart_backoff = absl::Seconds(1);
+  template_.restart_backoff_max = absl::Seconds(3);
+  template_.join_timeout = absl::Milliseconds(100);  // does not run while nobody may come
+  Come(1);
+  Come(2);
+  FailAll("task/1 was killed by SIGKILL");
+  EXPECT_EQ(Begun(1), 2) << "one may be chance";
+  const std::vector<std::string> texts = {"ValueError", "OSError", "KeyError", "TypeError"};
+  const std::vector<int> seconds = {1, 2, 3, 3};
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const int64_t begun = Begun(1);
+    FailAll(texts[i]);
+    EXPECT_EQ(Begun(1), begun);
+    Pass(absl::Seconds(seconds[i]) - absl::Milliseconds(1));
+    EXPECT_EQ(Begun(1), begun) << i;
+    Pass(absl::Milliseconds(1));
+    EXPECT_EQ(Begun(1), begun + 1) << i;
+  }
+  EXPECT_THAT(said_, testing::Contains("3 failures in a row, each within 10s of the start: the "
+                                       "next attempt waits for 2s"));
+  // Who has worked for a while begins at once.
+  Pass(absl::Minutes(1));
+  const int64_t begun = Begun(1);
+  FailAll("ValueError");
+  EXPECT_EQ(Begun(1), begun + 1);
+}
+
+TEST_F(CrewTest, WhoWaitsForALaterAttemptIsToldWhy) {
+  template_.max_restarts = 50;
+  template_.restart_backoff = absl::Seconds(30);
+  Come(1);
+  Come(2);
+  FailAll("ValueError");
+  FailAll("OSError");
+  Pass(absl::Seconds(6));
+  EXPECT_THAT(nodes_[1].waits.back(), HasSubstr("the next attempt waits for 30s"));
+  Die(2);
+  Pass(absl::Seconds(2));
+  Come(3);
+  EXPECT_EQ(Begun(3), 0) << "nor does who comes meanwhile shorten it";
+  Pass(absl::Seconds(22));
+  EXPECT_EQ(Begun(3), 1);
+}
+
+TEST_F(CrewTest, TheSameFailureThriceEndsTheRunWhereEachCameSoon) {
+  template_.max_restarts = 50;
+  template_.restart_backoff = absl::ZeroDuration();
+  for (const bool quick : {true, false}) {
+    Come(1);
+    Come(2);
+    for (int time = 1; time <= 3; ++time) {
+      if (!quick) Pass(absl::Seconds(11));
+      Fail(2, absl::StrCat("task/1 (pid ", 70 + time, ") ended with exit code 1 after 0.", time,
+                           " s: ModuleNotFoundError: No module named 'numpi'"));
+      EXPECT_EQ(nodes_[1].last().another, !quick || time < 3);
+      if (!quick || time < 3) {
+        Over(1, 143);
+        Over(2, 1);
+      }
+    }
+    if (!quick) continue;
+    Over(1, 143);
+    Over(2, 1);
+    EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
+    EXPECT_EQ(nodes_[1].last().exit_code, 137);
+    EXPECT_THAT(nodes_[1].last().why,
+                testing::StartsWith("giving up: the same failure 3 times, each within 10s of the "
+                                    "start; node 1 on host-2 (lockstep run, pid 102): task/1"));
+  }
+}
+
+TEST_F(CrewTest, FailuresAreTheSameHoweverTheyAreTold) {
+  template_.max_restarts = 50;
+  template_.restart_backoff = absl::ZeroDuration();
+  Come(1);
+  Come(2);
+  for (const char* how : {"raised", "ended with exit code 1 after 0.2 s:", "raised"}) {
+    EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
+    Do(CrewNodeFailed{.node = NodeId(2),
+                      .attempt = nodes_[2].attempt,
+                      .text = absl::StrCat("task/1 ", how, " ValueError"),
+                      .failure = "ValueError"});
+    Over(1, 143);
+    Over(2, 1);
+  }
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
+}
+
+TEST_F(CrewTest, OtherFailuresBetweenAreNotTheSame) {
+  template_.max_restarts = 50;
+  template_.restart_backoff = absl::ZeroDuration();
+  Come(1);
+  Come(2);
+  for (const char* text : {"ValueError", "ValueError", "OSError", "ValueError", "ValueError"}) {
+    Fail(2, text);
+    EXPECT_TRUE(nodes_[1].last().another) << text;
+    Over(1, 143);
+    Over(2, 1);
+  }
+}
+
+TEST_F(CrewTest, UseA10_APreemptedRunEndsWithWhatBecameOfIt) {
+  Come(1);
+  Come(2);
+  Do(CrewNodeOver{.node = NodeId(1),
+                  .attempt = 1,
+                  .exit_code = 83,
+                  .text = "preempted; preemption 1 (signal): saved: 2 of 2 saved at step 66"});
+  Over(2, 83);
+  EXPECT_EQ(nodes_[2].last().kind, Kind::kEnded);
+  EXPECT_EQ(nodes_[2].last().exit_code, 83);
+  EXPECT_EQ(nodes_[2].last().why,
+            "preempted; preemption 1 (signal): saved: 2 of 2 saved at step 66");
+}
+
+TEST_F(CrewTest, ANodeThatDoesNotComeIsNamedWhenTimeIsUp) {
+  template_.join_timeout = absl::Minutes(1);
+  Come(1, 0);
+  Pass(absl::Seconds(61));
+  ASSERT_FALSE(nodes_[1].told.empty());
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
+  EXPECT_EQ(nodes_[1].last().exit_code, 1);
+  EXPECT_THAT(nodes_[1].last().why,
+              HasSubstr("not enough nodes came within 1m: node 1 of 2 have not come"));
+}
+
+TEST_F(CrewTest, WithinMinAndMaxItGoesOnWithThoseThatAreLeft) {
+  template_.least = 1;
+  template_.max_restarts = 3;
+  Come(1);
+  Come(2);
+  EXPECT_EQ(nodes_[2].last().nodes, 2);
+  Die(1);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(nodes_[2].last().kind, Kind::kCalledOff);
+  Over(2, 143);
+  EXPECT_EQ(nodes_[2].last(), (CrewInstruction{.kind = Kind::kBegin,
+                                               .number = 3,
+                                               .attempt = 2,
+                                               .rank = 0,
+                                               .nodes = 1,
+                                               .first = 0,
+                                               .size = 2,
+                                               .failures = 1}));
+  // One comes: it is let in, and that uses up no restart.
+  Come(3);
+  EXPECT_EQ(nodes_[2].last().kind, Kind::kCalledOff);
+  EXPECT_THAT(nodes_[2].last().why, HasSubstr("host-3 (lockstep run, pid 103) has come"));
+  Over(2, 143);
+  EXPECT_EQ(nodes_[2].last().nodes, 2);
+  EXPECT_EQ(nodes_[2].last().failures, 1);
+  EXPECT_EQ(nodes_[3].last().rank, 1);
+}
+
+TEST_F(CrewTest, TheFirstAttemptWaitsForTheLastCall) {
+  template_.least = 1;
+  template_.most = 3;
+  template_.last_call = absl::Seconds(30);
+  Come(1);
+  Pass(absl::Seconds(20));
+  Come(2);
+  Pass(absl::Seconds(29));
+  EXPECT_EQ(Begun(1), 0);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(Begun(1), 1);
+  EXPECT_EQ(nodes_[1].last().nodes, 2);
+}
+
+TEST_F(CrewTest, WhoIsTooManyWaitsInReadiness) {
+  template_.max_restarts = 1;
+  Come(1);
+  Come(2);
+  Come(3);
+  EXPECT_THAT(nodes_[3].told, IsEmpty());
+  EXPECT_EQ(Begun(1), 1);
+  EXPECT_EQ(nodes_[1].told.size(), 1U) << "nobody is called off for a spare";
+  Die(1);
+  Pass(absl::Seconds(1));
+  Over(2, 143);
+  EXPECT_EQ(nodes_[2].last().rank, 0);
+  EXPECT_EQ(nodes_[3].last().rank, 1);
+  EXPECT_EQ(nodes_[3].last().attempt, 2);
+}
+
+TEST_F(CrewTest, ALinkThatComesBackInTimeIsNoLoss) {
+  Come(1);
+  Come(2);
+  Die(2);
+  Pass(absl::Milliseconds(900));
+  Poll(2);
+  Pass(absl::Seconds(10));
+  EXPECT_EQ(nodes_[1].told.size(), 1U);
+}
+
+TEST_F(CrewTest, AnInstructionIsRepeatedUntilItIsSeen) {
+  Come(1);
+  nodes_[1].polls = false;
+  Come(2);
+  ASSERT_EQ(nodes_[1].told.size(), 1U);
+  // The answer was lost with the link.
+  nodes_[1].told.clear();
+  nodes_[1].seen = 0;
+  nodes_[1].attempt = 0;
+  Poll(1);
+  ASSERT_EQ(nodes_[1].told.size(), 1U);
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
+}
+
+TEST_F(CrewTest, WhoWasCutOffIsToldToStopAndComesAgain) {
+  template_.least = 1;
+  template_.max_restarts = 3;
+  Come(1);
+  Come(2);
+  Die(2);
+  Pass(absl::Seconds(1));
+  Over(1, 143);
+  EXPECT_EQ(nodes_[1].last().nodes, 1);
+  Poll(2);  // it knew of nothing
+  EXPECT_EQ(nodes_[2].last().kind, Kind::kCalledOff);
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin) << "not before its processes have ended";
+  Over(2, 143);
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kCalledOff);
+  Over(1, 143);
+  EXPECT_EQ(nodes_[1].last().attempt, 3);
+  EXPECT_EQ(nodes_[2].last().attempt, 3);
+}
+
+TEST_F(CrewTest, AServerThatWasStartedAgainTakesUpTheAttempt) {
+  Come(1);
+  Come(2);
+  crew_ = Crew(CrewOptions{});
+  Poll(2);
+  Poll(1);
+  Pass(absl::Seconds(100));
+  EXPECT_EQ(nodes_[1].told.size(), 1U);
+  EXPECT_EQ(nodes_[2].told.size(), 1U);
+  Over(1);
+  Over(2);
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
+  EXPECT_EQ(nodes_[1].last().exit_code, 0);
+}
+
+TEST_F(CrewTest, WhoIsDoneAndComesBackToAnotherServerIsDone) {
+  Come(1);
+  Come(2);
+  Over(1);
+  crew_ = Crew(CrewOptions{});
+  Poll(2);
+  Poll(1);
+  EXPECT_EQ(nodes_[1].told.size(), 1U) << "the other one still runs";
+  Over(2);
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
+  EXPECT_EQ(nodes_[1].last().exit_code, 0);
+}
+
+// Its launcher was stopped, say, while its processes went on.
+TEST_F(CrewTest, WhoIsDoneAndWasTakenForLostTakesPartInTheNextAttempt) {
+  template_.max_restarts = 1;
+  Come(1);
+  Come(2);
+  Die(1);
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(nodes_[2].last().kind, Kind::kCalledOff);
+  Over(2);
+  nodes_[1].over = 0;  // said to nobody
+  Poll(1);
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
+  EXPECT_EQ(nodes_[1].last().attempt, 2);
+  EXPECT_EQ(nodes_[2].last().attempt, 2);
+}
+
+TEST_F(CrewTest, WhoDoesNotComeBackToItIsLost) {
+  template_.max_restarts = 1;
+  Come(1);
+  Come(2);
+  crew_ = Crew(CrewOptions{});
+  Poll(2);
+  Pass(absl::Seconds(31));
+  EXPECT_EQ(nodes_[2].last().kind, Kind::kCalledOff);
+  EXPECT_THAT(nodes_[2].last().why, HasSubstr("1 node did not come back"));
+}
+
+TEST_F(CrewTest, WhoHasNotHeardOfTheEndIsToldThatThereIsNothing) {
+  Come(1);
+  Come(2);
+  Over(1, 3);
+  nodes_[1].polls = false;
+  crew_ = Crew(CrewOptions{});
+  Poll(1);
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
+  EXPECT_EQ(nodes_[1].last().exit_code, 3);
+}
+
+TEST_F(CrewTest, WhoDoesNotFitIsRefusedWithTheReason) {
+  template_.run = "a";
+  Come(1, 0);
+  template_.most = 3;
+  Come(2);
+  EXPECT_THAT(nodes_[2].refusal, HasSubstr("must say the same"));
+  template_.most = 2;
+  Come(3, 0);
+  EXPECT_THAT(nodes_[3].refusal,
+              HasSubstr("node 0 on host-1 (lockstep run, pid 101) has node rank 0"));
+  Come(4, 2);
+  EXPECT_THAT(nodes_[4].refusal, HasSubstr("not among 2 nodes"));
+  template_.run = "b";
+  Come(5);
+  EXPECT_THAT(nodes_[5].refusal, HasSubstr("is run by 'a'"));
+  template_.processes = 0;
+  Come(6);
+  EXPECT_THAT(nodes_[6].refusal, HasSubstr("cannot be"));
+}
+
+TEST_F(CrewTest, WhoIsToldToEndTakesTheAttemptAlong) {
+  template_.least = 1;
+  template_.max_restarts = 1;
+  Come(1);
+  Come(2);
+  Do(CrewNodeLeaves{NodeId(2)});
+  EXPECT_EQ(nodes_[1].last().kind, Kind::kCalledOff);
+  EXPECT_THAT(nodes_[1].last().why, HasSubstr("was told to end"));
+}
+
+TEST_F(CrewTest, ThePreemptedGoOnInAnotherAttempt) {
+  Come(1);
+  Come(2);
+  Over(1, 0, /*again=*/true);
+  EXPECT_TRUE(nodes_[2].last().another);
+  EXPECT_THAT(nodes_[2].last().why, HasSubstr("was preempted"));
+  Over(2, 0, /*again=*/true);
+  EXPECT_EQ(nodes_[2].last().attempt, 2);
+  EXPECT_EQ(nodes_[2].last().failures, 0);
+}
+
+}  // namespace
+}  // namespace lockstep::coord

@@ -1,0 +1,88 @@
+#include "lockstep/platform/journal/framing.h"
+
+#include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
+#include "lockstep/base/crc32c.h"
+
+namespace lockstep::journal {
+namespace {
+
+// Little-endian.
+template <class T>
+void Put(T value, char* out) {
+  for (size_t i = 0; i < sizeof(T); ++i) out[i] = static_cast<char>(value >> (8 * i));
+}
+
+template <class T>
+T Take(const char* in) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) value |= T{static_cast<uint8_t>(in[i])} << (8 * i);
+  return value;
+}
+
+constexpr size_t kSnapshotEndBytes = 20;
+
+}  // namespace
+
+absl::Status SealEntry(std::string& entry) {
+  LOCKSTEP_CHECK(entry.size() >= kEntryPrefixBytes);
+  if (entry.size() > kEntryBytesMax) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "an entry of %d bytes is over entry_bytes_max (%d)", entry.size(), kEntryBytesMax));
+  }
+  Put(static_cast<uint32_t>(entry.size() - kEntryPrefixBytes), entry.data());
+  return absl::OkStatus();
+}
+
+absl::Status ReadEntries(std::string_view row,
+                         absl::FunctionRef<absl::Status(std::string_view entry)> take) {
+  size_t at = 0;
+  while (at < row.size()) {
+    const std::string_view rest = row.substr(at);
+    const size_t left = rest.size() < kEntryPrefixBytes ? 0 : rest.size() - kEntryPrefixBytes;
+    if (rest.size() < kEntryPrefixBytes || Take<uint32_t>(rest.data()) > left) {
+      return absl::DataLossError(
+          absl::StrFormat("byte %d of %d: no whole entry begins there", at, row.size()));
+    }
+    const std::string_view entry = rest.substr(kEntryPrefixBytes, Take<uint32_t>(rest.data()));
+    if (absl::Status status = take(entry); !status.ok()) return status;
+    at += kEntryPrefixBytes + entry.size();
+  }
+  return absl::OkStatus();
+}
+
+uint32_t ChainChecksum(uint32_t previous, uint64_t sequence, std::string_view row) {
+  char head[12];
+  Put(previous, head);
+  Put(sequence, head + 4);
+  return Crc32c(Crc32c(0, std::string_view(head, sizeof(head))), row);
+}
+
+uint32_t ChainChecksum(uint32_t previous, uint64_t through, uint64_t piece,
+                       std::string_view bytes) {
+  char head[20];
+  Put(previous, head);
+  Put(through, head + 4);
+  Put(piece, head + 12);
+  return Crc32c(Crc32c(0, std::string_view(head, sizeof(head))), bytes);
+}
+
+std::string EncodeSnapshotEnd(const SnapshotEnd& end) {
+  std::string bytes(kSnapshotEndBytes, '\0');
+  Put(end.pieces, bytes.data());
+  Put(end.entries, bytes.data() + 8);
+  Put(end.row_checksum, bytes.data() + 16);
+  return bytes;
+}
+
+absl::StatusOr<SnapshotEnd> DecodeSnapshotEnd(std::string_view bytes) {
+  if (bytes.size() != kSnapshotEndBytes) {
+    return absl::DataLossError(absl::StrFormat("the end of a snapshot has %d bytes instead of %d",
+                                               bytes.size(), kSnapshotEndBytes));
+  }
+  return SnapshotEnd{.pieces = Take<uint64_t>(bytes.data()),
+                     .entries = Take<uint64_t>(bytes.data() + 8),
+                     .row_checksum = Take<uint32_t>(bytes.data() + 16)};
+}
+
+}  // namespace lockstep::journal

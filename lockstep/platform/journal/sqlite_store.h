@@ -1,0 +1,125 @@
+// The tables of the journal on disk: rows and pieces of a snapshot, each chained to the one before.
+// The format is docs/formats/journal.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lockstep/platform/journal/journal.h"
+#include "lockstep/platform/journal/mark.h"
+#include "lockstep/platform/journal/sqlite_database.h"
+#include "lockstep/platform/journal/write_ahead_log.h"
+
+namespace lockstep::journal {
+
+inline constexpr std::string_view kDatabaseFile = "journal.db";
+// 2: entries of the data service; 3: of torch's stores; 4: events, keys whose member is gone.
+inline constexpr int kFormatVersion = 4;
+// What it reads; a journal of an older version becomes one of this when it is opened.
+inline constexpr int kFormatVersionMin = 1;
+
+struct StoreOptions {
+  std::string vfs;        // of SQLite; empty: its own
+  int page_bytes = 4096;  // when the database is made
+  // With so many pages the write-ahead log is carried over into the database.
+  int log_pages = 2048;
+};
+
+// Reads and writes the database; knows no thread, and no mark but the one that it is given.
+class SqliteStore {
+ public:
+  // Makes the database if there is none. DATA_LOSS: not ours, or damaged. FAILED_PRECONDITION:
+  // written by a newer format.
+  static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& directory,
+                                                           const StoreOptions& options);
+
+  // Checks all rows against each other and against the mark, and gives their entries to `apply`.
+  // What was begun and had not become durable is deleted. Afterwards all that is there is synced.
+  absl::StatusOr<Replayed> Replay(const std::optional<Mark>& mark,
+                                  absl::FunctionRef<absl::Status(std::string_view entry)> apply);
+
+  // Gives the same entries once more, after `Replay` and before anything is written.
+  absl::Status ReadAgain(absl::FunctionRef<absl::Status(std::string_view entry)> apply);
+
+  // The last row.
+  const Mark& last() const { return last_; }
+  uint64_t snapshot_bytes() const { return snapshot_bytes_; }
+  uint64_t row_bytes() const { return row_bytes_; }  // behind the snapshot, when it was read
+
+  // All between `Begin` and `Commit` becomes durable with that, or not at all.
+  absl::Status Begin();
+  absl::Status Commit();
+  absl::Status AppendRow(std::string_view bytes);
+  // Of everything up to the last row.
+  void BeginSnapshot();
+  absl::Status AppendPiece(std::string_view bytes, uint64_t entries);
+  // It is whole: takes the place of the one before and of all rows that it stands for. What is left
+  // of those is not read any more.
+  absl::Status EndSnapshot();
+  // Deletes of that about so many bytes, and not many rows.
+  bool has_leftovers() const { return has_leftovers_; }
+  absl::Status DeleteLeftovers(uint64_t bytes);
+
+  // Between a `Commit` and a `Begin`; see WriteAheadLog.
+  absl::Status CarryOverIfDue() { return log_.CarryOverIfDue(); }
+  bool LayOutSome() { return log_.LayOutSome(); }
+
+  // The database file alone holds everything.
+  absl::Status Finish() { return log_.Empty(); }
+
+ private:
+  // A snapshot while it is written.
+  struct NewSnapshot {
+    Mark row;  // the last that it stands for
+    uint64_t pieces = 0;
+    uint64_t entries = 0;
+    uint64_t bytes = 0;
+    uint32_t checksum = 0;
+    int64_t first_id = 0;
+  };
+  using Apply = absl::FunctionRef<absl::Status(std::string_view entry)>;
+
+  SqliteStore(std::unique_ptr<Database> database, const StoreOptions& options);
+  absl::Status MakeOrCheckTables(int page_bytes);
+  absl::Status CheckTables();
+  absl::Status PrepareStatements();
+
+  absl::Status ReadSnapshot(Apply apply, Replayed& replayed);
+  absl::Status ReadPieces(uint64_t through, Apply apply, Replayed& replayed);
+  absl::Status ReadRows(const Mark& mark, Apply apply, Replayed& replayed);
+  absl::Status CheckMark(const Mark& mark) const;
+  absl::Status DeleteUnfinished();
+  // Up to so many bytes of the rows whose number is at most `through`. Whether there were some.
+  absl::StatusOr<bool> DeleteSome(Statement& look, Statement& remove, int64_t through,
+                                  uint64_t bytes);
+
+  absl::Status AppendPieceRow(std::string_view bytes, bool last);
+  absl::Status Damaged(const std::string& place, const std::string& what) const;
+
+  const std::unique_ptr<Database> database_;
+  WriteAheadLog log_;
+  std::unique_ptr<Statement> begin_;
+  std::unique_ptr<Statement> commit_;
+  std::unique_ptr<Statement> append_row_;
+  std::unique_ptr<Statement> append_piece_;
+  std::unique_ptr<Statement> look_at_rows_;
+  std::unique_ptr<Statement> look_at_pieces_;
+  std::unique_ptr<Statement> delete_rows_;
+  std::unique_ptr<Statement> delete_pieces_;
+  Mark last_;
+  uint64_t snapshot_through_ = 0;
+  int64_t snapshot_first_id_ = 0;  // of its pieces' rows; 0: there is no snapshot
+  int64_t snapshot_end_id_ = 0;
+  bool has_leftovers_ = false;
+  uint64_t snapshot_bytes_ = 0;
+  uint64_t row_bytes_ = 0;
+  NewSnapshot new_snapshot_;
+};
+
+}  // namespace lockstep::journal

@@ -1,0 +1,177 @@
+#include "lockstep/platform/link/client_link.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
+#include "lockstep/platform/runtime/dial.h"
+#include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/platform/runtime/host.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/utf8.h"
+
+namespace lockstep::link {
+namespace {
+
+using wire::native::ErrorReply;
+using wire::native::Hello;
+using wire::native::Refused;
+using wire::native::Welcome;
+
+// The server takes at most kNameBytes of the whole; programs may call themselves anything.
+std::string Short(const std::string& who) {
+  constexpr size_t kWhoBytesMax = 128;
+  return wire::native::ToUtf8(wire::native::ToUtf8(who).substr(0, kWhoBytesMax));
+}
+
+std::string WithPidAndHost(const std::string& who) {
+  return wire::native::ToUtf8(
+      absl::StrCat(Short(who), ", pid ", ::getpid(), " on ", runtime::HostName()));
+}
+
+}  // namespace
+
+std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io, const runtime::Address& address,
+                                             absl::Duration timeout, const std::string& who,
+                                             const LinkOptions& options, Events events) {
+  std::shared_ptr<ClientLink> link(new ClientLink(address, options, std::move(events)));
+  runtime::Dial(io, address, timeout,
+                [&io, link, who](absl::StatusOr<asio::ip::tcp::socket> socket) {
+                  if (!socket.ok()) return link->Closed(socket.status());
+                  if (link->closed()) return runtime::CloseSocket(*socket);
+                  link->Connected(io, *std::move(socket), who);
+                });
+  return link;
+}
+
+void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket,
+                           const std::string& who) {
+  asio::error_code gone;  // then it is closed soon
+  local_address_ = socket.local_endpoint(gone).address();
+  connection_ =
+      Connection::Start(io, std::move(socket), options_,
+                        {.message =
+                             [weak = weak_from_this()](Message message) {
+                               if (auto self = weak.lock()) self->Take(std::move(message));
+                             },
+                         .closed =
+                             [weak = weak_from_this()](const absl::Status& why) {
+                               const auto self = weak.lock();
+                               if (self == nullptr) return;
+                               self->Closed(self->welcomed_ ? why : self->NotWelcomed(why));
+                             }});
+  const Hello hello = {
+      .version_min = kLinkVersion, .version_max = kLinkVersion, .who = WithPidAndHost(who)};
+  connection_->Send(
+      {.type = FrameType::kHello, .must_understand = true, .payload = wire::native::Encode(hello)});
+}
+
+void ClientLink::Take(Message message) {
+  if (closed()) return;
+  if (!welcomed_) return Greeted(message);
+  if (auto handler = events_.message) return handler(std::move(message));
+  const bool answers = message.type == FrameType::kAnswer || message.type == FrameType::kError;
+  if (!answers) {
+    return connection_->Close(
+        absl::InvalidArgumentError(absl::StrFormat("frame of type %d where an answer was due",
+                                                   static_cast<int>(message.type))),
+        "protocol");
+  }
+  auto node = waiting_.extract(message.id);
+  if (node.empty()) return;
+  if (message.type == FrameType::kAnswer) return node.mapped()(std::move(message.payload));
+  auto error = wire::native::Decode<ErrorReply>(message.payload);
+  node.mapped()(error.ok() ? wire::native::ToStatus(*error) : error.status());
+}
+
+void ClientLink::Greeted(const Message& message) {
+  const auto fail = [this](absl::Status why) {
+    connection_->Abandon();
+    Closed(why);
+  };
+  if (message.type == FrameType::kRefused) {
+    auto refused = wire::native::Decode<Refused>(message.payload);
+    if (!refused.ok()) return fail(refused.status());
+    return fail(wire::native::WithReason(
+        absl::FailedPreconditionError(
+            absl::StrCat("the server at ", address_, " refused the link: ", refused->message)),
+        refused->reason));
+  }
+  auto welcome = wire::native::Decode<Welcome>(message.payload);
+  if (message.type != FrameType::kWelcome || !welcome.ok()) {
+    return fail(absl::InvalidArgumentError(
+        absl::StrFormat("%s answered the hello with a frame of type %d instead of a welcome",
+                        address_, static_cast<int>(message.type))));
+  }
+  welcomed_ = true;
+  connection_->Welcomed();
+  if (auto ready = events_.ready) ready(*welcome);
+}
+
+// Who listens there may be no server of ours: a stock door, a web server, another program.
+absl::Status ClientLink::NotWelcomed(const absl::Status& why) const {
+  absl::Status status(
+      why.code(),
+      absl::StrCat("who listens at ", address_, " did not greet us as a lockstep server does (",
+                   why.message(),
+                   "): is that the address of the server's --listen, and not of a job's stock "
+                   "clients or of --http?"));
+  why.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
+  return status;
+}
+
+void ClientLink::Call(RequestKind kind, std::string payload, Answered answered) {
+  if (closed()) return answered(closed_);
+  LOCKSTEP_CHECK(welcomed_);
+  if (payload.size() > options_.message_bytes_max) {
+    return answered(absl::ResourceExhaustedError(
+        absl::StrFormat("the request has %d bytes, %d are allowed (message_bytes_max)",
+                        payload.size(), options_.message_bytes_max)));
+  }
+  const uint64_t id = ++last_id_;
+  waiting_.emplace(id, std::move(answered));
+  connection_->Send({.type = FrameType::kRequest,
+                     .must_understand = true,
+                     .kind = kind,
+                     .id = id,
+                     .payload = std::move(payload)});
+}
+
+void ClientLink::SendNow(std::vector<Message> messages) {
+  LOCKSTEP_CHECK(welcomed_);
+  if (!closed()) connection_->SendNow(std::move(messages));
+}
+
+void ClientLink::Farewell() {
+  if (welcomed_ && !closed()) connection_->Close(absl::CancelledError("done"), "done");
+  events_ = {};
+  waiting_.clear();
+  if (!welcomed_ && connection_) connection_->Abandon();
+  if (!closed()) closed_ = absl::CancelledError("the link was closed");
+}
+
+void ClientLink::Abandon() {
+  if (!closed()) closed_ = absl::CancelledError("the link was abandoned");
+  events_ = {};
+  waiting_.clear();
+  if (connection_) connection_->Abandon();
+}
+
+void ClientLink::Closed(const absl::Status& why) {
+  if (closed()) return;
+  closed_ = why;
+  auto waiting = std::exchange(waiting_, {});
+  const absl::Status error(why.code(), absl::StrCat(why.message(),
+                                                    "; it had a request, which may or may not "
+                                                    "have taken effect"));
+  for (auto& [id, answered] : waiting) answered(error);
+  if (auto closed = std::exchange(events_, {}).closed) closed(why);
+}
+
+}  // namespace lockstep::link

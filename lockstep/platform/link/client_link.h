@@ -1,0 +1,84 @@
+// The side of the link that calls, for code that runs on a loop. Client and Reporter stand on it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "asio/io_context.hpp"
+#include "asio/ip/address.hpp"
+#include "lockstep/platform/link/connection.h"
+#include "lockstep/platform/link/kinds.h"
+#include "lockstep/platform/runtime/address.h"
+#include "lockstep/wire/native/link_messages.h"
+
+namespace lockstep::link {
+
+// Dials, says hello, and after the welcome sends requests, each of which is called back exactly
+// once unless the link is abandoned. Does not reconnect.
+//
+// Threads: loop-confined (to `io`). Ownership: keep it; `Abandon` before letting go.
+class ClientLink : public std::enable_shared_from_this<ClientLink> {
+ public:
+  using Answered = absl::AnyInvocable<void(absl::StatusOr<std::string>)>;
+  struct Events {
+    std::function<void(const wire::native::Welcome&)> ready;
+    // Once: the link could not be made or has ended. The calls that waited have been called back.
+    std::function<void(absl::Status)> closed;
+    // Takes every message after the welcome instead of `Call`'s callbacks, for an owner that
+    // numbers its requests itself and sends them with `SendNow`. Null: not.
+    std::function<void(Message)> message = nullptr;
+  };
+
+  // `timeout` is for the connection; the hello has LinkOptions::hello_timeout. `who` gets pid and
+  // host.
+  static std::shared_ptr<ClientLink> Dial(asio::io_context& io, const runtime::Address& address,
+                                          absl::Duration timeout, const std::string& who,
+                                          const LinkOptions& options, Events events);
+
+  // After `ready` only. After `closed` it is called back with its error.
+  void Call(RequestKind kind, std::string payload, Answered answered);
+
+  // After `ready` only, with Events::message. Ignored once the link has closed.
+  void SendNow(std::vector<Message> messages);
+
+  // Writes what waits and says farewell, without keeping anybody; calls nobody back any more.
+  void Farewell();
+
+  // Closes at once and calls nobody back any more.
+  void Abandon();
+
+  // Of this end: how the other one's host reaches ours.
+  const asio::ip::address& local_address() const { return local_address_; }
+  bool closed() const { return !closed_.ok(); }
+  // OK until it is closed.
+  const absl::Status& why() const { return closed_; }
+
+ private:
+  ClientLink(const runtime::Address& address, const LinkOptions& options, Events events)
+      : address_(runtime::ToString(address)), options_(options), events_(std::move(events)) {}
+
+  void Connected(asio::io_context& io, asio::ip::tcp::socket socket, const std::string& who);
+  void Take(Message message);
+  void Greeted(const Message& message);
+  absl::Status NotWelcomed(const absl::Status& why) const;
+  void Closed(const absl::Status& why);
+
+  const std::string address_;
+  const LinkOptions options_;
+  asio::ip::address local_address_;
+  Events events_;
+  std::shared_ptr<Connection> connection_;
+  bool welcomed_ = false;
+  absl::Status closed_;
+  uint64_t last_id_ = 0;
+  std::map<uint64_t, Answered> waiting_;
+};
+
+}  // namespace lockstep::link

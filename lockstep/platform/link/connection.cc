@@ -1,0 +1,422 @@
+#include "lockstep/platform/link/connection.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "asio/buffer.hpp"
+#include "asio/post.hpp"
+#include "asio/write.hpp"
+#include "lockstep/platform/runtime/dial.h"
+#include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/link_messages.h"
+#include "lockstep/wire/native/utf8.h"
+
+namespace lockstep::link {
+namespace {
+
+using runtime::MonotonicNow;
+using wire::native::Farewell;
+
+constexpr absl::Duration kClosingTime = absl::Seconds(1);
+constexpr size_t kReadBytesMin = size_t{4} << 10;
+constexpr size_t kReadBytesMax = size_t{64} << 10;
+// At a time: a value of 256 KiB and what is around it.
+constexpr size_t kWriteBytes = size_t{320} << 10;
+
+// With so much unread by it, a peer is sent nothing more once memory is short.
+constexpr size_t kUnreadWhenShortMax = size_t{1} << 20;
+// What an unfinished message has to come on by within half a `message_timeout`.
+constexpr size_t kProgressBytesMin = size_t{64} << 10;
+// The object, its socket and what its owner has for it.
+constexpr size_t kConnectionBytes = size_t{4} << 10;
+
+constexpr char kClosedByPeerUrl[] = "lockstep.link.closed_by_peer";
+
+absl::Status PeerClosed(std::string text) {
+  absl::Status status = absl::UnavailableError(std::move(text));
+  status.SetPayload(kClosedByPeerUrl, absl::Cord());
+  return status;
+}
+
+absl::Status Broken(const std::string& peer, const asio::error_code& error) {
+  std::string text = absl::StrCat("the connection to ", peer, " broke: ", error.message());
+  if (error == asio::error::connection_reset || error == asio::error::broken_pipe) {
+    return PeerClosed(std::move(text));
+  }
+  return absl::UnavailableError(std::move(text));
+}
+
+Message FarewellMessage(std::string_view reason, std::string_view text) {
+  return {.type = FrameType::kFarewell,
+          .payload = wire::native::Encode(
+              Farewell{.reason = std::string(reason), .message = wire::native::ToUtf8(text)})};
+}
+
+// The first so many bytes of them all.
+void DropFront(std::vector<asio::const_buffer>& buffers, size_t bytes) {
+  size_t whole = 0;
+  while (whole < buffers.size() && bytes >= buffers[whole].size()) bytes -= buffers[whole++].size();
+  buffers.erase(buffers.begin(), buffers.begin() + static_cast<ptrdiff_t>(whole));
+  if (bytes > 0) buffers.front() += bytes;
+}
+
+std::string PeerOf(const asio::ip::tcp::socket& socket) {
+  asio::error_code error;
+  const auto endpoint = socket.remote_endpoint(error);
+  return error ? "a peer that has gone" : runtime::ToString(endpoint);
+}
+
+std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
+
+}  // namespace
+
+std::shared_ptr<Connection> Connection::Start(asio::io_context& io, asio::ip::tcp::socket socket,
+                                              const LinkOptions& options, Events events,
+                                              runtime::MemoryAccount* memory) {
+  std::shared_ptr<Connection> connection(
+      new Connection(io, std::move(socket), options, std::move(events), memory));
+  connection->ArmTimer();
+  connection->Read();
+  return connection;
+}
+
+Connection::Connection(asio::io_context& io, asio::ip::tcp::socket socket,
+                       const LinkOptions& options, Events events, runtime::MemoryAccount* memory)
+    : io_(io),
+      socket_(std::move(socket)),
+      options_(options),
+      events_(std::make_shared<const Events>(std::move(events))),
+      peer_(PeerOf(socket_)),
+      share_(memory, std::string(runtime::kLinksOf) + HostOf(peer_), peer_),
+      reader_({.payload_bytes_max = options.hello_bytes_max,
+               .message_bytes_max = options.hello_bytes_max,
+               .partial_messages_max = 0}),
+      read_bytes_(kReadBytesMin),
+      timer_(io),
+      state_since_(MonotonicNow()),
+      last_heard_(state_since_),
+      last_sent_(state_since_),
+      writing_since_(state_since_),
+      look_at_(state_since_ + options.message_timeout / 2) {
+  if (memory != nullptr) {
+    reader_.SetRoom([memory](size_t bytes) { return memory->HasRoom(bytes); });
+  }
+  Count();
+  asio::error_code ignored;  // of a socket that is dead already, which the first read will tell
+  socket_.non_blocking(true, ignored);
+}
+
+Connection::~Connection() { runtime::CloseSocket(socket_); }
+
+void Connection::Welcomed() {
+  if (state_ != State::kGreeting) return;
+  state_ = State::kOpen;
+  state_since_ = last_heard_ = last_sent_ = MonotonicNow();
+  reader_.SetLimits({.payload_bytes_max = kFramePayloadMax,
+                     .message_bytes_max = options_.message_bytes_max,
+                     .partial_messages_max = options_.partial_messages_max});
+  ArmTimer();
+}
+
+bool Connection::MaySend(size_t bytes) {
+  if (state_ != State::kGreeting && state_ != State::kOpen) return false;
+  const size_t waits = outbox_.bytes();
+  const bool full = waits > options_.write_queue_bytes_max ||
+                    bytes + kFrameHeaderBytes > options_.write_queue_bytes_max - waits;
+  const runtime::MemoryAccount* const memory = share_.account();
+  const bool is_short = waits > kUnreadWhenShortMax && memory != nullptr && !memory->HasReserve();
+  if (!full && !is_short) return true;
+  Break(absl::ResourceExhaustedError(absl::StrFormat(
+      "%s reads too slowly: %d bytes wait for it (%s)", peer_, waits,
+      full ? absl::StrFormat("write_queue_bytes_max %d", options_.write_queue_bytes_max)
+           : "and the server's memory is short: memory_max")));
+  return false;
+}
+
+void Connection::Count() {
+  if (share_.account() == nullptr) return;
+  share_.Set(kConnectionBytes + reader_.memory() + outbox_.memory() + batch_.size);
+}
+
+void Connection::Send(Message message) {
+  if (!MaySend(message.payload.size())) return;
+  outbox_.Push(std::move(message));
+  if (outbox_.bytes() > kWriteBytes) Count();
+  WriteSoon();
+}
+
+void Connection::Send(Message message, std::shared_ptr<const std::string> payload) {
+  Queue(std::move(message), std::move(payload));
+  WriteSoon();
+}
+
+void Connection::Queue(Message message, std::shared_ptr<const std::string> payload) {
+  if (!MaySend(payload->size())) return;
+  outbox_.Push(std::move(message), std::move(payload));
+  if (outbox_.bytes() > kWriteBytes) Count();
+}
+
+void Connection::Close(absl::Status why, std::string_view farewell_reason) {
+  Message farewell = FarewellMessage(farewell_reason, std::string(why.message()));
+  CloseWith(std::move(farewell), std::move(why));
+}
+
+void Connection::CloseWith(Message last, absl::Status why) {
+  if (state_ != State::kGreeting && state_ != State::kOpen) return;
+  outbox_.Push(std::move(last));
+  state_ = State::kClosing;
+  state_since_ = MonotonicNow();
+  why_ = std::move(why);
+  ArmTimer();
+  WriteSoon();
+}
+
+void Connection::SendNow(std::vector<Message> messages) {
+  for (Message& message : messages) {
+    if (!MaySend(message.payload.size())) return;
+    outbox_.Push(std::move(message));
+  }
+  WriteNow();
+}
+
+void Connection::WriteNow() {
+  if (!taking_ && !outbox_.empty()) Write();
+}
+
+void Connection::Abandon() {
+  events_.reset();
+  Break(absl::CancelledError("abandoned"));
+}
+
+void Connection::Read() {
+  auto done = [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
+    self->ReadDone(error, bytes);
+  };
+  const MessageReader::Room room = reader_.Prepare(read_bytes_);
+  const asio::mutable_buffer buffer(room.buffer.data(), room.buffer.size());
+  if (room.payload.empty()) return socket_.async_read_some(buffer, std::move(done));
+  const asio::mutable_buffer payload(room.payload.data(), room.payload.size());
+  socket_.async_read_some(std::array{payload, buffer}, std::move(done));
+}
+
+void Connection::ReadDone(const asio::error_code& error, size_t bytes) {
+  if (state_ == State::kClosed) return;
+  if (error == asio::error::eof) {
+    return Break(PeerClosed(absl::StrCat(peer_, " closed the connection without a farewell")));
+  }
+  if (error) return Break(Broken(peer_, error));
+  if (bytes == read_bytes_) {
+    read_bytes_ = std::min(read_bytes_ * 8, kReadBytesMax);
+  } else if (bytes < read_bytes_ / 4) {
+    read_bytes_ = std::max(read_bytes_ / 2, kReadBytesMin);
+  }
+  // Of a closing link only the end counts, so that our last words are not lost in a reset.
+  if (state_ != State::kClosing) reader_.Commit(bytes);
+  TakeAll();
+}
+
+void Connection::TakeAll() {
+  bool all = true;
+  if (state_ == State::kGreeting || state_ == State::kOpen) {
+    taking_ = true;
+    all = Take();
+    taking_ = false;
+    WriteNow();
+    Count();
+  }
+  if (state_ == State::kClosed) return;
+  if (all) return Read();
+  asio::post(io_, [self = shared_from_this()] { self->TakeAll(); });
+}
+
+bool Connection::Take() {
+  // What waits for its turn was sent by somebody who lives.
+  last_heard_ = MonotonicNow();
+  runtime::TurnBudget budget(kMessagesPerTurn);
+  while (state_ == State::kGreeting || state_ == State::kOpen) {
+    auto message = reader_.Next();
+    if (!message.ok()) {
+      Close(message.status(), "protocol");
+      return true;
+    }
+    if (!message->has_value()) return true;
+    Dispatch(*std::move(*message));
+    if (budget.Spent()) return false;
+  }
+  return true;
+}
+
+void Connection::Dispatch(Message message) {
+  if (message.type == FrameType::kPing) return;
+  if (message.type == FrameType::kFarewell) {
+    const auto farewell = wire::native::Decode<Farewell>(message.payload);
+    std::string text = absl::StrCat(
+        peer_, " closed the link: ", farewell.ok() ? farewell->message : "(unreadable)");
+    // Who only missed our signs of life is there, and comes back.
+    if (farewell.ok() && farewell->reason == "silence") {
+      return Break(absl::UnavailableError(std::move(text)));
+    }
+    return Break(PeerClosed(std::move(text)));
+  }
+  if (!IsKnown(message.type)) {
+    if (!message.must_understand) return;
+    return Close(absl::UnimplementedError(absl::StrFormat(
+                     "frame of type %d must be understood and is not known here: the other program "
+                     "is newer",
+                     static_cast<int>(message.type))),
+                 "protocol");
+  }
+  // Held, since the owner may abandon us in the call.
+  const auto events = events_;
+  if (events != nullptr && events->message) events->message(std::move(message));
+}
+
+// After this turn of the loop, with whatever else the turn sends.
+void Connection::WriteSoon() {
+  if (taking_ || write_posted_ || batch_.size > 0) return;
+  write_posted_ = true;
+  asio::post(io_, [self = shared_from_this()] {
+    self->write_posted_ = false;
+    self->Write();
+  });
+}
+
+void Connection::Write() {
+  if (batch_.size > 0 || state_ == State::kClosed) return;
+  if (outbox_.empty()) {
+    if (state_ == State::kClosing) {
+      asio::error_code ignored;
+      socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    }
+    return;
+  }
+  outbox_.Take(kWriteBytes, batch_);
+  writing_since_ = MonotonicNow();
+  std::vector<asio::const_buffer> buffers;
+  for (const std::string_view piece : batch_.Pieces()) {
+    buffers.emplace_back(piece.data(), piece.size());
+  }
+  // Usually the kernel takes it at once, and nothing has to be waited for.
+  asio::error_code error;
+  const size_t written = socket_.write_some(buffers, error);
+  const bool full = error == asio::error::would_block || error == asio::error::try_again;
+  if (error && !full) return Break(Broken(peer_, error));
+  if (written == batch_.size && outbox_.empty()) return Written({});
+  DropFront(buffers, written);
+  Count();
+  asio::async_write(socket_, std::move(buffers),
+                    [self = shared_from_this()](const asio::error_code& failure, size_t) {
+                      self->Written(failure);
+                    });
+}
+
+void Connection::Written(const asio::error_code& error) {
+  if (state_ == State::kClosed) return;
+  if (error) return Break(Broken(peer_, error));
+  batch_.Clear();
+  last_sent_ = MonotonicNow();
+  Write();
+  if (batch_.size == 0) Count();
+}
+
+absl::Status Connection::CheckProgress(Time now) {
+  if (batch_.size > 0 && now >= writing_since_ + options_.write_timeout) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "%s has taken nothing for %s, and %d bytes wait for it (write_timeout)", peer_,
+        absl::FormatDuration(options_.write_timeout), outbox_.bytes() + batch_.size));
+  }
+  if (now < look_at_) return absl::OkStatus();
+  look_at_ = now + options_.message_timeout / 2;
+  if (!reader_.Stalled(kProgressBytesMin)) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      absl::StrFormat("%s began a message and does not go on with it, for %s (message_timeout)",
+                      peer_, absl::FormatDuration(options_.message_timeout / 2)));
+}
+
+Time Connection::NextDue() const {
+  switch (state_) {
+    case State::kGreeting:
+      return state_since_ + options_.hello_timeout;
+    case State::kOpen:
+      return std::min(last_sent_ + options_.ping_interval, last_heard_ + options_.silence_timeout);
+    case State::kClosing:
+      return state_since_ + kClosingTime;
+    case State::kClosed:
+      break;
+  }
+  return Time::Infinite();
+}
+
+void Connection::ArmTimer() {
+  if (state_ == State::kClosed) return;
+  const Time due = NextDue();
+  timer_.expires_at(
+      std::chrono::steady_clock::time_point(std::chrono::nanoseconds(due.nanoseconds())));
+  timer_.async_wait([self = shared_from_this(), due](const asio::error_code& error) {
+    if (!error) self->TimerFired(due);
+  });
+}
+
+void Connection::TimerFired(Time due) {
+  const Time now = MonotonicNow();
+  switch (state_) {
+    case State::kClosed:
+      return;
+    case State::kClosing:
+      return Break(why_);
+    case State::kGreeting:
+      if (now < NextDue()) break;
+      return Close(absl::DeadlineExceededError(
+                       absl::StrFormat("no hello and welcome with %s within %s", peer_,
+                                       absl::FormatDuration(options_.hello_timeout))),
+                   "protocol");
+    case State::kOpen:
+      // Who slept himself (stopped, swapped out) has not listened, and cannot say who was silent.
+      if (now - due > options_.ping_interval) {
+        last_heard_ = writing_since_ = now;
+        look_at_ = std::max(look_at_, now + options_.ping_interval);
+      }
+      if (absl::Status stuck = CheckProgress(now); !stuck.ok()) {
+        // Farewells do not reach who reads nothing.
+        if (batch_.size > 0) return Break(std::move(stuck));
+        return Close(std::move(stuck), "protocol");
+      }
+      if (now >= last_heard_ + options_.silence_timeout) {
+        return Close(absl::UnavailableError(absl::StrFormat(
+                         "nothing heard from %s for %s: stopped, overloaded or cut off", peer_,
+                         absl::FormatDuration(options_.silence_timeout))),
+                     "silence");
+      }
+      if (now >= last_sent_ + options_.ping_interval) {
+        // While something is being written it is the sign of life itself.
+        if (batch_.size == 0) Send({.type = FrameType::kPing});
+        last_sent_ = now;
+      }
+      break;
+  }
+  ArmTimer();
+}
+
+void Connection::Break(absl::Status why) {
+  if (state_ == State::kClosed) return;
+  if (state_ != State::kClosing) why_ = std::move(why);
+  state_ = State::kClosed;
+  runtime::CloseSocket(socket_);
+  timer_.cancel();
+  // Later, so that no caller of ours finds itself gone when we return.
+  asio::post(io_, [self = shared_from_this()] {
+    const auto events = std::exchange(self->events_, nullptr);
+    if (events != nullptr && events->closed) events->closed(self->why_);
+  });
+}
+
+bool ClosedByPeer(const absl::Status& why) { return why.GetPayload(kClosedByPeerUrl).has_value(); }
+
+}  // namespace lockstep::link

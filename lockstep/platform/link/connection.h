@@ -1,0 +1,133 @@
+// One end of a link: a socket that carries messages and knows whether the other end is there.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "asio/io_context.hpp"
+#include "asio/ip/tcp.hpp"
+#include "asio/steady_timer.hpp"
+#include "lockstep/base/time.h"
+#include "lockstep/platform/link/frame.h"
+#include "lockstep/platform/link/options.h"
+#include "lockstep/platform/runtime/memory_account.h"
+
+namespace lockstep::link {
+
+// Reads and writes messages, sends pings, and ends when the other end is silent, breaks the rules
+// or reads too slowly. What the messages mean is its owner's business; pings, farewells and unknown
+// types are its own. What is sent in one turn of the loop goes out in one piece after it; in answer
+// to what was read, as soon as all of that is taken.
+//
+// Who sends much at once is served in turns with the others: after kMessagesPerTurn messages or
+// runtime::TurnBudget::kTime the rest waits for the next turn of the loop, in order, and nothing
+// more is read meanwhile.
+//
+//   kGreeting --Welcomed()--> kOpen --> kClosing (farewell on its way) --> kClosed
+//
+// Threads: loop-confined (to `io`). Ownership: alive while an operation is pending or somebody
+// holds it; calls its owner only until `Abandon`. Bounds: LinkOptions; a closing link lasts a
+// second.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  struct Events {
+    std::function<void(Message)> message;
+    // Once, never from within a call of the owner's. `why` is never OK; `ClosedByPeer` says more.
+    std::function<void(absl::Status why)> closed;
+  };
+
+  static constexpr size_t kMessagesPerTurn = 64;
+
+  ~Connection();
+
+  // `memory`: whose account it is in; outlives it. Null: in none.
+  static std::shared_ptr<Connection> Start(asio::io_context& io, asio::ip::tcp::socket socket,
+                                           const LinkOptions& options, Events events,
+                                           runtime::MemoryAccount* memory = nullptr);
+
+  // The hello was accepted: the bounds of an open link hold from here.
+  void Welcomed();
+
+  // Ignored once the link is closing. With a payload that others send as well, instead of the
+  // message's own.
+  void Send(Message message);
+  void Send(Message message, std::shared_ptr<const std::string> payload);
+
+  // As Send, but written with what is written next: `SendNow`, perhaps of nothing.
+  void Queue(Message message, std::shared_ptr<const std::string> payload);
+
+  // Writes them now, for somebody who waits for the answers and sends nothing more meanwhile.
+  void SendNow(std::vector<Message> messages);
+
+  // Writes what waits and then a farewell (or `last`), and closes. `why` goes to `closed`.
+  void Close(absl::Status why, std::string_view farewell_reason);
+  void CloseWith(Message last, absl::Status why);
+
+  // Closes at once and calls nobody any more.
+  void Abandon();
+
+  // What it says of itself, for who looks who holds memory.
+  void SetName(const std::string& who) { share_.SetPart(who + " at " + peer_); }
+
+  // HOST:PORT of the other end.
+  const std::string& peer() const { return peer_; }
+
+ private:
+  enum class State { kGreeting, kOpen, kClosing, kClosed };
+
+  Connection(asio::io_context& io, asio::ip::tcp::socket socket, const LinkOptions& options,
+             Events events, runtime::MemoryAccount* memory);
+
+  void Read();
+  void ReadDone(const asio::error_code& error, size_t bytes);
+  // Takes what was read, in as many turns as it needs; then reads on.
+  void TakeAll();
+  // False: the turn is over, and there is more.
+  bool Take();
+  void Dispatch(Message message);
+  bool MaySend(size_t bytes);
+  // Tells the account what is held.
+  void Count();
+  // Null when the other end goes on with what it began, and takes what it is sent.
+  absl::Status CheckProgress(Time now);
+  void WriteSoon();
+  void WriteNow();
+  void Write();
+  void Written(const asio::error_code& error);
+  void ArmTimer();
+  void TimerFired(Time due);
+  Time NextDue() const;
+  void Break(absl::Status why);
+
+  asio::io_context& io_;
+  asio::ip::tcp::socket socket_;
+  const LinkOptions options_;
+  std::shared_ptr<const Events> events_;  // null: nobody is called any more
+  const std::string peer_;
+
+  State state_ = State::kGreeting;
+  absl::Status why_;  // set from kClosing on
+  runtime::MemoryShare share_;
+  MessageReader reader_;
+  Outbox outbox_;
+  size_t read_bytes_;  // how much is read at a time: more while more comes
+  Batch batch_;        // being written when not empty
+  bool write_posted_ = false;
+  bool taking_ = false;  // what is sent meanwhile is written after it
+  asio::steady_timer timer_;
+  Time state_since_;
+  Time last_heard_;
+  Time last_sent_;
+  Time writing_since_;  // of what is being written
+  Time look_at_;        // when unfinished messages are looked at again
+};
+
+// Whether the other end closed the connection, as the kernel does when its process dies. Otherwise
+// we did, or the network: no proof of anything about the process.
+bool ClosedByPeer(const absl::Status& why);
+
+}  // namespace lockstep::link

@@ -1,0 +1,553 @@
+#include "lockstep/platform/link/server.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "asio/ip/tcp.hpp"
+#include "lockstep/base/check.h"
+#include "lockstep/platform/link/connection.h"
+#include "lockstep/platform/runtime/acceptor.h"
+#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/runtime/dial.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/link_messages.h"
+
+namespace lockstep::link {
+
+using wire::native::Hello;
+using wire::native::Refused;
+using wire::native::Welcome;
+
+namespace {
+
+Payload Failure(const absl::Status& status) {
+  return {.failed = true,
+          .bytes = wire::native::Encode(wire::native::ToErrorReply(status)),
+          .shared = nullptr};
+}
+
+// Links are looked at for one that is quiet so often while it becomes so, at most.
+constexpr int kLooksInIdleTimeout = 8;
+
+// Answers from here on are not sent when there is no memory for them.
+constexpr size_t kLongAnswerBytes = size_t{64} << 10;
+
+absl::Status MemoryMax(runtime::MemoryAccount& memory, size_t bytes) {
+  return wire::native::WithReason(absl::ResourceExhaustedError(memory.Refusal(bytes)),
+                                  "memory_max");
+}
+
+// This one has 16 million addresses.
+asio::ip::address HostOf(const asio::ip::address& address) {
+  return address.is_loopback() ? asio::ip::address(asio::ip::address_v4::loopback()) : address;
+}
+
+absl::Status LimitExceeded(std::string text) {
+  return wire::native::WithReason(absl::ResourceExhaustedError(std::move(text)), "limit_exceeded");
+}
+
+}  // namespace
+
+Responder::~Responder() {
+  if (owed_) Fail(absl::InternalError("the server gave up this request without an answer"));
+}
+
+void Responder::Fail(const absl::Status& status) {
+  LOCKSTEP_CHECK(!status.ok());
+  Send(Failure(status));
+}
+
+void Responder::Send(Payload payload) {
+  LOCKSTEP_CHECK(std::exchange(owed_, false));
+  if (auto sink = sink_.lock()) sink->Answer(link_, kind_, id_, std::move(payload));
+}
+
+class Server::Impl : public Responder::Sink, public std::enable_shared_from_this<Server::Impl> {
+ public:
+  Impl(runtime::Loop& loop, Options options, ServerEvents events)
+      : loop_(loop),
+        options_(std::move(options)),
+        events_(std::move(events)),
+        acceptor_(
+            loop,
+            {.connections_max = 0,
+             .pause = options_.accept_retry,
+             .goodbye = EncodeMessage(Refusal("connection_limit",
+                                              "the server has no file descriptor left: raise its "
+                                              "limit of open files (ulimit -n)")),
+             .make_room = [this] { return DropOldestGreeting(); },
+             .allowed = options_.allowed,
+             .goodbye_to_strangers =
+                 EncodeMessage(Refusal("not_allowed", runtime::StrangersText(options_.allowed)))},
+            [this](int fd) { Add(fd); },
+            [this](std::string text) { Notice("link: " + std::move(text)); }),
+        reservations_timer_(loop) {}
+
+  absl::Status Listen(const runtime::Address& at);
+  void Answer(LinkId id, RequestKind kind, uint64_t request, Payload payload) override;
+  void Close(LinkId id, absl::Status why, std::string_view farewell_reason);
+  void Drain(std::function<void()> done);
+  void End();
+
+  const std::string& address() const { return address_; }
+  size_t welcomed() const { return welcomed_; }
+
+ private:
+  using HostLinks = std::map<asio::ip::address, std::set<LinkId>>;
+
+  struct Link {
+    std::shared_ptr<Connection> connection;
+    bool welcomed = false;
+    bool reserved = false;  // it has one of the last places, and has to show that it may
+    asio::ip::address host;
+    std::string who;
+    Time welcomed_at;
+    Time quiet_since;  // it waits for no answer, and has asked for nothing
+    bool asked = false;
+    absl::flat_hash_set<uint64_t> in_flight;  // requests that are not answered
+  };
+
+  static Message Refusal(std::string reason, std::string text);
+  void Add(int fd);
+  // Why one more from there is refused; empty: it is not.
+  std::string LimitReached(const asio::ip::address& host) const;
+  void Refuse(asio::ip::tcp::socket socket, const std::string& text);
+  // False: there is none.
+  bool DropOldestGreeting();
+  bool HostIsFull(const asio::ip::address& host) const;
+  // None of the last places is taken.
+  bool HasPlenty() const {
+    return links_.size() + options_.connections_reserved <= options_.connections_max;
+  }
+  // There are only the places left that are reserved.
+  bool Crowded() const {
+    return links_.size() + options_.connections_reserved >= options_.connections_max;
+  }
+  // The oldest link of a host that has asked for nothing since its welcome gives its place to one
+  // that comes, unless it is too young for that.
+  bool DropIdle(HostLinks::iterator of);
+  // So does the one that has been quiet for longest, of a host or (null) of all, if it is long
+  // enough. Looks at all links, but not again at once if there was none.
+  void DropQuiet(const asio::ip::address* of);
+  // Who took one of the last places and has not asked for anything by now.
+  void EndReservations();
+  void ArmReservations();
+  void Drop(LinkId id, const std::string& why);
+  static HostLinks::iterator HostOfMost(HostLinks& links);
+  static bool EndOf(HostLinks& links, LinkId id, const asio::ip::address& host);
+  void EndGreeting(LinkId id, const asio::ip::address& host);
+  void EndReservation(LinkId id, const Link& link) {
+    reservations_.erase({link.welcomed_at + options_.link.hello_timeout, id});
+  }
+  // It leaves the table.
+  void Leave(LinkId id, const Link& link);
+  // A link with one of the last places asked first for something; false: it is sent away.
+  bool MayStay(Link& link, const Request& request);
+  void Remove(LinkId id, const absl::Status& why);
+  void Take(LinkId id, Message message);
+  void Greet(LinkId id, Link& link, const Message& message);
+  void TakeOpen(LinkId id, Link& link, Message message);
+  void TakeRequest(LinkId id, Link& link, Message message);
+  void TakeAnswered(LinkId id, Link& link, const Message& message);
+  void Notice(std::string text) const {
+    if (options_.notice) options_.notice(std::move(text));
+  }
+
+  runtime::Loop& loop_;
+  const Options options_;
+  ServerEvents events_;
+  runtime::Acceptor acceptor_;
+  std::string address_;
+  absl::flat_hash_map<LinkId, std::unique_ptr<Link>> links_;
+  // Those that are not welcomed, oldest first, by their hosts; and how many.
+  HostLinks greeting_;
+  size_t greetings_ = 0;
+  HostLinks idle_;  // those that are, and have asked for nothing
+  // When links with one of the last places must have asked.
+  std::set<std::pair<Time, LinkId>> reservations_;
+  runtime::Timer reservations_timer_;
+  Time next_look_of_all_;
+  Time next_look_of_host_;
+  std::map<asio::ip::address, size_t> from_;  // links of each host
+  uint64_t last_link_ = 0;
+  size_t welcomed_ = 0;
+  std::function<void()> drained_;
+};
+
+absl::Status Server::Impl::Listen(const runtime::Address& at) {
+  if (absl::Status status = acceptor_.Listen(at); !status.ok()) return status;
+  address_ = runtime::ToString(acceptor_.address());
+  acceptor_.Start();
+  return absl::OkStatus();
+}
+
+Message Server::Impl::Refusal(std::string reason, std::string text) {
+  return {.type = FrameType::kRefused,
+          .payload = wire::native::Encode(
+              Refused{.reason = std::move(reason), .message = std::move(text)})};
+}
+
+Server::Impl::HostLinks::iterator Server::Impl::HostOfMost(HostLinks& links) {
+  return std::max_element(links.begin(), links.end(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+}
+
+// Of the host with the most of them, so that who comes in a flood takes its own places.
+bool Server::Impl::DropOldestGreeting() {
+  const auto most = HostOfMost(greeting_);
+  if (most == greeting_.end()) return false;
+  const LinkId id = *most->second.begin();
+  const auto node = links_.extract(id);
+  Leave(id, *node.mapped());
+  node.mapped()->connection->Abandon();
+  return true;
+}
+
+bool Server::Impl::DropIdle(HostLinks::iterator of) {
+  if (of == idle_.end()) return false;
+  const LinkId id = *of->second.begin();
+  const Time since = links_.at(id)->welcomed_at;
+  if (runtime::MonotonicNow() - since < options_.first_request_timeout) return false;
+  Drop(id, "it asked for nothing, and its place was needed (first_request_timeout)");
+  return true;
+}
+
+void Server::Impl::DropQuiet(const asio::ip::address* of) {
+  const Time now = runtime::MonotonicNow();
+  Time& next_look = of != nullptr ? next_look_of_host_ : next_look_of_all_;
+  if (now < next_look) return;
+  LinkId quietest;
+  Time since = now;
+  for (const auto& [id, link] : links_) {
+    if (!link->asked || !link->in_flight.empty() || now - link->quiet_since < options_.idle_timeout)
+      continue;
+    if (of != nullptr && link->host != *of) continue;
+    if (quietest != LinkId() && link->quiet_since >= since) continue;
+    if (events_.holds && events_.holds(id)) continue;
+    quietest = id;
+    since = link->quiet_since;
+  }
+  if (quietest == LinkId()) {
+    next_look = now + options_.idle_timeout / kLooksInIdleTimeout;
+    return;
+  }
+  Drop(quietest, "it has asked for nothing for long, and its place was needed (idle_timeout)");
+}
+
+void Server::Impl::EndReservations() {
+  const Time now = runtime::MonotonicNow();
+  while (!reservations_.empty() && reservations_.begin()->first <= now) {
+    const LinkId id = reservations_.begin()->second;
+    reservations_.erase(reservations_.begin());
+    Link& link = *links_.at(id);
+    link.reserved = !HasPlenty();
+    if (link.reserved) {
+      Drop(id,
+           "it took a place that is for sessions that go on, and asked for nothing "
+           "(hello_timeout)");
+    }
+  }
+  if (!reservations_.empty()) ArmReservations();
+}
+
+void Server::Impl::ArmReservations() {
+  reservations_timer_.Arm(reservations_.begin()->first, [this] { EndReservations(); });
+}
+
+void Server::Impl::Drop(LinkId id, const std::string& why) {
+  const auto node = links_.extract(id);
+  Leave(id, *node.mapped());
+  --welcomed_;
+  if (events_.ended) events_.ended(id, /*by_peer=*/false);
+  node.mapped()->connection->Close(absl::ResourceExhaustedError(why), "connection_limit");
+}
+
+bool Server::Impl::EndOf(HostLinks& links, LinkId id, const asio::ip::address& host) {
+  const auto found = links.find(host);
+  if (found == links.end() || found->second.erase(id) == 0) return false;
+  if (found->second.empty()) links.erase(found);
+  return true;
+}
+
+void Server::Impl::EndGreeting(LinkId id, const asio::ip::address& host) {
+  if (EndOf(greeting_, id, host)) --greetings_;
+}
+
+void Server::Impl::Leave(LinkId id, const Link& link) {
+  EndGreeting(id, link.host);
+  EndOf(idle_, id, link.host);
+  if (link.reserved) EndReservation(id, link);
+  const auto from = from_.find(link.host);
+  if (--from->second == 0) from_.erase(from);
+}
+
+std::string Server::Impl::LimitReached(const asio::ip::address& host) const {
+  if (links_.size() >= options_.connections_max) {
+    return absl::StrFormat("%d connections are open already (connections_max)", links_.size());
+  }
+  if (!HostIsFull(host)) return "";
+  return absl::StrFormat("%d connections from %s are open already (connections_per_host_max)",
+                         from_.at(host), host.to_string());
+}
+
+bool Server::Impl::HostIsFull(const asio::ip::address& host) const {
+  const auto from = from_.find(host);
+  return options_.connections_per_host_max != 0 && from != from_.end() &&
+         from->second >= options_.connections_per_host_max;
+}
+
+void Server::Impl::Refuse(asio::ip::tcp::socket socket, const std::string& text) {
+  auto connection = Connection::Start(loop_.io(), std::move(socket), options_.link, {});
+  Notice(absl::StrCat("link: refused ", connection->peer(), ": ", text));
+  connection->CloseWith(Refusal("connection_limit", text), absl::ResourceExhaustedError(text));
+}
+
+void Server::Impl::Add(int fd) {
+  asio::ip::tcp::socket socket(loop_.io());
+  asio::error_code error;
+  socket.assign(acceptor_.address().protocol(), fd, error);
+  if (error) {
+    ::close(fd);
+    return Notice(absl::StrCat("link: a new connection is lost: ", error.message()));
+  }
+  const asio::ip::address host = HostOf(socket.remote_endpoint(error).address());
+  if (error) return;  // it has gone already
+  if (HostIsFull(host)) {
+    if (!DropIdle(idle_.find(host))) DropQuiet(&host);
+  } else if (Crowded()) {
+    if (!DropIdle(HostOfMost(idle_))) DropQuiet(nullptr);
+  }
+  if (const std::string limit = LimitReached(host); !limit.empty()) {
+    return Refuse(std::move(socket), limit);
+  }
+  if (greetings_ >= options_.greetings_max) DropOldestGreeting();
+  const LinkId id(++last_link_);
+  auto link = std::make_unique<Link>();
+  link->host = host;
+  link->reserved = Crowded();
+  link->connection = Connection::Start(loop_.io(), std::move(socket), options_.link,
+                                       {.message =
+                                            [weak = weak_from_this(), id](Message message) {
+                                              if (auto self = weak.lock())
+                                                self->Take(id, std::move(message));
+                                            },
+                                        .closed =
+                                            [weak = weak_from_this(), id](const absl::Status& why) {
+                                              if (auto self = weak.lock()) self->Remove(id, why);
+                                            }},
+                                       options_.memory);
+  links_.emplace(id, std::move(link));
+  greeting_[host].insert(id);
+  ++greetings_;
+  ++from_[host];
+}
+
+void Server::Impl::Remove(LinkId id, const absl::Status& why) {
+  const auto node = links_.extract(id);
+  if (node.empty()) return;
+  const Link& link = *node.mapped();
+  Leave(id, link);
+  // A client that goes is no news; one that breaks the rules is.
+  if (!absl::IsUnavailable(why)) {
+    Notice(absl::StrCat("link: closed ", link.connection->peer(),
+                        link.who.empty() ? "" : absl::StrCat(" (", link.who, ")"), ": ",
+                        std::string(why.message())));
+  }
+  if (link.welcomed) {
+    --welcomed_;
+    if (events_.ended) events_.ended(id, ClosedByPeer(why));
+  }
+  if (links_.empty() && drained_) std::exchange(drained_, nullptr)();
+}
+
+void Server::Impl::Take(LinkId id, Message message) {
+  const auto it = links_.find(id);
+  if (it == links_.end()) return;
+  Link& link = *it->second;
+  if (link.welcomed) return TakeOpen(id, link, std::move(message));
+  if (message.type == FrameType::kHello) return Greet(id, link, message);
+  link.connection->Close(
+      absl::InvalidArgumentError(absl::StrFormat("frame of type %d where a hello was due",
+                                                 static_cast<int>(message.type))),
+      "protocol");
+}
+
+void Server::Impl::TakeOpen(LinkId id, Link& link, Message message) {
+  switch (message.type) {
+    case FrameType::kRequest:
+      return TakeRequest(id, link, std::move(message));
+    case FrameType::kAnswered:
+      return TakeAnswered(id, link, message);
+    case FrameType::kCancel:
+      // What was answered meanwhile is answered.
+      if (events_.cancelled && link.in_flight.contains(message.id)) {
+        events_.cancelled(id, message.id);
+      }
+      return;
+    default:
+      link.connection->Close(
+          absl::InvalidArgumentError(absl::StrFormat("frame of type %d where a request was due",
+                                                     static_cast<int>(message.type))),
+          "protocol");
+  }
+}
+
+void Server::Impl::TakeAnswered(LinkId id, Link& link, const Message& message) {
+  auto answered = wire::native::Decode<wire::native::Answered>(message.payload);
+  if (!answered.ok()) return link.connection->Close(answered.status(), "protocol");
+  if (events_.answered) events_.answered(id, answered->through);
+}
+
+void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
+  auto hello = wire::native::Decode<Hello>(message.payload);
+  if (!hello.ok()) return link.connection->Close(hello.status(), "protocol");
+  link.who = hello->who;
+  if (hello->version_min > kLinkVersion || hello->version_max < kLinkVersion) {
+    const std::string text = absl::StrFormat(
+        "this server speaks version %d of the link, the client %d to %d: update the older of the "
+        "two",
+        kLinkVersion, hello->version_min, hello->version_max);
+    return link.connection->CloseWith(
+        {.type = FrameType::kRefused,
+         .payload = wire::native::Encode(Refused{.reason = "version", .message = text})},
+        absl::FailedPreconditionError(text));
+  }
+  link.welcomed = true;
+  link.welcomed_at = runtime::MonotonicNow();
+  EndGreeting(id, link.host);
+  idle_[link.host].insert(id);
+  if (link.reserved) {
+    reservations_.emplace(link.welcomed_at + options_.link.hello_timeout, id);
+    if (reservations_.size() == 1) ArmReservations();
+  }
+  ++welcomed_;
+  link.connection->SetName(link.who);
+  link.connection->Welcomed();
+  link.connection->Send(
+      {.type = FrameType::kWelcome,
+       .payload = wire::native::Encode(Welcome{.version = kLinkVersion,
+                                               .service_instance = options_.service_instance,
+                                               .message_bytes_max = options_.link.message_bytes_max,
+                                               .requests_in_flight_max = static_cast<uint32_t>(
+                                                   options_.link.requests_in_flight_max)})});
+}
+
+void Server::Impl::TakeRequest(LinkId id, Link& link, Message message) {
+  if (!link.in_flight.insert(message.id).second) {
+    return link.connection->Close(
+        absl::InvalidArgumentError(absl::StrFormat(
+            "request %d came twice before its answer: numbers must not be used again", message.id)),
+        "protocol");
+  }
+  if (link.in_flight.size() > options_.link.requests_in_flight_max) {
+    return Answer(
+        id, message.kind, message.id,
+        Failure(LimitExceeded(absl::StrFormat("more than %d requests of this link wait for answers "
+                                              "(requests_in_flight_max); wait for some",
+                                              options_.link.requests_in_flight_max))));
+  }
+  if (message.dropped) {
+    return Answer(id, message.kind, message.id, Failure(MemoryMax(*options_.memory, 0)));
+  }
+  Request request = {.link = id,
+                     .id = message.id,
+                     .kind = message.kind,
+                     .payload = std::move(message.payload),
+                     .who = link.who,
+                     .peer = link.connection->peer()};
+  if (!std::exchange(link.asked, true)) {
+    EndOf(idle_, id, link.host);
+    if (link.reserved) EndReservation(id, link);
+  }
+  if (link.reserved && !MayStay(link, request)) return;
+  events_.request(std::move(request), Responder(weak_from_this(), id, message.kind, message.id));
+}
+
+bool Server::Impl::MayStay(Link& link, const Request& request) {
+  link.reserved = !HasPlenty() && !(events_.resumes && events_.resumes(request));
+  if (!link.reserved) return true;
+  const std::string text = absl::StrFormat(
+      "%d connections are open, and the last %d of %d are for sessions that go on "
+      "(connections_max)",
+      links_.size(), options_.connections_reserved, options_.connections_max);
+  link.connection->CloseWith(Refusal("connection_limit", text), absl::ResourceExhaustedError(text));
+  return false;
+}
+
+void Server::Impl::Answer(LinkId id, RequestKind kind, uint64_t request, Payload payload) {
+  const auto it = links_.find(id);
+  if (it == links_.end() || it->second->in_flight.erase(request) == 0) return;
+  if (it->second->in_flight.empty()) it->second->quiet_since = runtime::MonotonicNow();
+  const size_t bytes = payload.shared != nullptr ? payload.shared->size() : payload.bytes.size();
+  if (bytes > options_.link.message_bytes_max) {
+    payload = Failure(LimitExceeded(
+        absl::StrFormat("the answer has %d bytes, %d are allowed (message_bytes_max); ask for less",
+                        bytes, options_.link.message_bytes_max)));
+  }
+  if (bytes > kLongAnswerBytes && options_.memory != nullptr && !options_.memory->Holds(bytes)) {
+    payload = Failure(MemoryMax(*options_.memory, bytes));
+  }
+  Message message = {
+      .type = payload.failed ? FrameType::kError : FrameType::kAnswer, .kind = kind, .id = request};
+  if (payload.shared != nullptr) {
+    it->second->connection->Send(std::move(message), std::move(payload.shared));
+  } else {
+    message.payload = std::move(payload.bytes);
+    it->second->connection->Send(std::move(message));
+  }
+}
+
+void Server::Impl::Close(LinkId id, absl::Status why, std::string_view farewell_reason) {
+  const auto it = links_.find(id);
+  if (it != links_.end()) it->second->connection->Close(std::move(why), farewell_reason);
+}
+
+void Server::Impl::Drain(std::function<void()> done) {
+  acceptor_.Stop();
+  if (links_.empty()) return loop_.Post(std::move(done));
+  drained_ = std::move(done);
+  for (auto& [id, link] : links_) {
+    link->connection->Close(absl::UnavailableError("the server is shutting down"), "shutting_down");
+  }
+}
+
+void Server::Impl::End() {
+  acceptor_.Stop();
+  for (auto& [id, link] : links_) link->connection->Abandon();
+  links_.clear();
+  reservations_.clear();
+  reservations_timer_.Cancel();
+  events_ = {};
+  drained_ = nullptr;
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Listen(runtime::Loop& loop, Options options,
+                                                       ServerEvents events) {
+  auto address = runtime::ParseAddress(options.listen);
+  if (!address.ok()) return address.status();
+  auto impl = std::make_shared<Impl>(loop, std::move(options), std::move(events));
+  if (absl::Status status = impl->Listen(*address); !status.ok()) return status;
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Server::Server(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() { impl_->End(); }
+const std::string& Server::address() const { return impl_->address(); }
+size_t Server::connections() const { return impl_->welcomed(); }
+void Server::Drain(std::function<void()> done) { impl_->Drain(std::move(done)); }
+void Server::Close(LinkId link, absl::Status why, std::string_view farewell_reason) {
+  impl_->Close(link, std::move(why), farewell_reason);
+}
+
+}  // namespace lockstep::link

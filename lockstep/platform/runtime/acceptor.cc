@@ -1,0 +1,259 @@
+#include "lockstep/platform/runtime/acceptor.h"
+
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/platform/runtime/dial.h"
+
+namespace lockstep::runtime {
+namespace {
+
+// A dead host is given up after 60 + 6 * 20 = 180 s of silence: a cut of 30 to 90 s must not end a
+// connection, since a stock process dies with it. For the same reason no TCP_USER_TIMEOUT: what is
+// unacknowledged is sent again for as long as the kernel does by itself (some 15 minutes).
+constexpr int kKeepaliveIdleSeconds = 60;
+constexpr int kKeepaliveIntervalSeconds = 20;
+constexpr int kKeepaliveProbes = 6;
+
+// When full, how often the open connections are counted anew.
+constexpr absl::Duration kCountInterval = absl::Seconds(1);
+
+// Connections that are taken before others on the loop have their turn.
+constexpr int kAcceptsPerTurn = 64;
+
+void SetOption(int fd, int level, int name, int value) {
+  // Fails only on a socket that is already dead, which its owner will find out.
+  static_cast<void>(setsockopt(fd, level, name, &value, sizeof(value)));
+}
+
+// As much as the kernel takes at once. What the other end has sent is taken, since closing over it
+// would reset the connection, and the goodbye with it.
+void SayGoodbye(int fd, const std::string& goodbye) {
+  std::array<char, 4096> unread;
+  static_cast<void>(send(fd, goodbye.data(), goodbye.size(), MSG_NOSIGNAL));
+  static_cast<void>(shutdown(fd, SHUT_WR));
+  static_cast<void>(recv(fd, unread.data(), unread.size(), 0));
+}
+
+int OpenSpare() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+void SetConnectionOptions(int fd) {
+  SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveIdleSeconds);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveIntervalSeconds);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
+}
+
+}  // namespace
+
+Acceptor::Acceptor(Loop& loop, AcceptorOptions options, TakeConnection take, Complain complain)
+    : loop_(loop),
+      options_(options),
+      take_(std::move(take)),
+      complain_(std::move(complain)),
+      acceptor_(loop.io()),
+      resume_(loop) {}
+
+Acceptor::~Acceptor() {
+  Stop();
+  if (spare_ >= 0) close(spare_);
+}
+
+absl::Status Acceptor::Listen(const Address& at) {
+  absl::StatusOr<asio::ip::tcp::acceptor> acceptor = runtime::Listen(loop_.io(), at);
+  if (!acceptor.ok()) return acceptor.status();
+  acceptor_ = *std::move(acceptor);
+  address_ = acceptor_.local_endpoint();
+  asks_owners_ = address_.address().is_loopback() && !options_.allowed.everybody;
+  asio::error_code error;
+  acceptor_.non_blocking(true, error);
+  // Each connection has them from the listening socket, and costs no call for them.
+  SetConnectionOptions(acceptor_.native_handle());
+  spare_ = OpenSpare();
+  return absl::OkStatus();
+}
+
+void Acceptor::Start() { AwaitConnections(); }
+
+void Acceptor::Stop() {
+  resume_.Cancel();
+  asio::error_code ignored;
+  acceptor_.close(ignored);
+}
+
+void Acceptor::AwaitConnections() {
+  acceptor_.async_wait(asio::ip::tcp::acceptor::wait_read,
+                       [this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+                         if (!alive.expired() && error != asio::error::operation_aborted)
+                           AcceptWaiting();
+                       });
+}
+
+void Acceptor::AcceptWaiting() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    if (!acceptor_.is_open()) return;
+    asio::ip::tcp::endpoint peer;
+    auto size = static_cast<socklen_t>(peer.capacity());
+    UniqueFd socket(
+        accept4(acceptor_.native_handle(), peer.data(), &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.valid()) {
+      peer.resize(size);
+      HandOver(std::move(socket), peer.address());
+      continue;
+    }
+    const asio::error_code error(errno, asio::error::get_system_category());
+    if (error == asio::error::would_block) break;
+    if (error == asio::error::no_descriptors || error == std::errc::too_many_files_open_in_system) {
+      // The kernel says so even when there is nobody to be taken.
+      if (!SomebodyWaits()) break;
+      if (!OutOfDescriptors(error)) return;
+    } else if (error == asio::error::no_buffer_space || error == asio::error::no_memory) {
+      return PauseAfter(error);
+    }
+    // Anything else concerns that one connection only (it was reset before we took it).
+  }
+  AwaitConnections();
+}
+
+bool Acceptor::SomebodyWaits() {
+  pollfd listening = {.fd = acceptor_.native_handle(), .events = POLLIN, .revents = 0};
+  return poll(&listening, 1, 0) == 1;
+}
+
+bool Acceptor::MayCall(int socket) {
+  if (!asks_owners_) return true;
+  const absl::StatusOr<std::optional<uid_t>> owner = OwnerOfPeer(socket);
+  if (owner.ok() && !*owner) return false;  // it has gone already
+  if (owner.ok() && options_.allowed.Allow(**owner)) return true;
+  const std::string whose =
+      owner.ok() ? absl::StrCat("of user ", UserText(**owner))
+                 : std::string(
+                       "whose user the kernel does not know (does it come from a container "
+                       "or another network namespace?)");
+  ComplainNowAndThen(absl::StrCat(ToString(address_), ": a connection ", whose,
+                                  " is refused; this address serves ", options_.allowed.ToText(),
+                                  " (--allow-uid)"));
+  SayGoodbye(socket, options_.goodbye_to_strangers);
+  return false;
+}
+
+void Acceptor::HandOver(UniqueFd socket, const asio::ip::address& host) {
+  if (!MayCall(socket.get())) return;
+  if (const std::string limit = LimitReached(host); !limit.empty()) {
+    ComplainNowAndThen(absl::StrFormat(
+        "%s: connection from %s refused, %d are open, %d from there (%s)", ToString(address_),
+        host.to_string(), handed_.size(), OpenFrom(host), limit));
+    return;
+  }
+  if (LeavesTooFew(socket.get())) {
+    ComplainNowAndThen(
+        absl::StrFormat("%s: connections refused: the last file descriptors are for others "
+                        "(descriptors_left_min). Raise the limit of open files (ulimit -n).",
+                        ToString(address_)));
+    return;
+  }
+  struct stat status;
+  if (options_.connections_max != 0 && fstat(socket.get(), &status) == 0) {
+    handed_.push_back({socket.get(), status.st_ino, host});
+    ++handed_from_[host];
+  }
+  take_(socket.release());
+}
+
+bool Acceptor::LeavesTooFew(int fd) const {
+  rlimit limit;
+  if (options_.descriptors_left_min == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  const rlim_t left = std::min<rlim_t>(options_.descriptors_left_min, limit.rlim_cur / 8);
+  // A new descriptor is the lowest number that is free.
+  return static_cast<rlim_t>(fd) >= limit.rlim_cur - left;
+}
+
+size_t Acceptor::OpenFrom(const asio::ip::address& host) const {
+  const auto found = handed_from_.find(host);
+  return found == handed_from_.end() ? 0 : found->second;
+}
+
+std::string Acceptor::LimitReached(const asio::ip::address& host) {
+  if (options_.connections_max == 0) return "";  // the owner counts
+  const auto reached = [&]() -> std::string {
+    if (handed_.size() >= options_.connections_max) return "connections_max";
+    if (OpenFrom(host) >= options_.connections_per_host_max) return "connections_per_host_max";
+    return "";
+  };
+  if (reached().empty()) return "";
+  // Some may have ended since they were counted.
+  const Time now = MonotonicNow();
+  if (now >= next_count_) {
+    CountOpenConnections();
+    next_count_ = now + kCountInterval;
+  }
+  return reached();
+}
+
+size_t Acceptor::CountOpenConnections() {
+  std::erase_if(handed_, [this](const Handed& handed) {
+    struct stat status;
+    if (fstat(handed.fd, &status) == 0 && status.st_ino == handed.inode) return false;
+    const auto from = handed_from_.find(handed.host);
+    if (--from->second == 0) handed_from_.erase(from);
+    return true;
+  });
+  return handed_.size();
+}
+
+// Who can be spared goes first; otherwise the newest is told that it cannot be taken. Either way
+// the next one behind it comes at once.
+bool Acceptor::OutOfDescriptors(const asio::error_code& error) {
+  if (options_.make_room && options_.make_room()) return true;
+  if (!RefuseWithSpare()) {
+    PauseAfter(error);
+    return false;
+  }
+  ComplainNowAndThen(
+      absl::StrFormat("%s: connections refused: %s. Raise the limit of open files (ulimit -n).",
+                      ToString(address_), error.message()));
+  return true;
+}
+
+bool Acceptor::RefuseWithSpare() {
+  if (spare_ >= 0) close(spare_);
+  const int fd = accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd >= 0) {
+    SayGoodbye(fd, options_.goodbye);
+    close(fd);
+  }
+  spare_ = OpenSpare();
+  return fd >= 0;
+}
+
+void Acceptor::PauseAfter(const asio::error_code& error) {
+  ComplainNowAndThen(absl::StrFormat(
+      "%s: cannot accept connections: %s; they wait. Raise the limit of open files (ulimit -n).",
+      ToString(address_), error.message()));
+  resume_.Arm(MonotonicNow() + options_.pause, [this] {
+    if (spare_ < 0) spare_ = OpenSpare();
+    AcceptWaiting();
+  });
+}
+
+void Acceptor::ComplainNowAndThen(std::string text) {
+  const Time now = MonotonicNow();
+  if (now < next_complaint_) return;
+  next_complaint_ = now + kComplaintInterval;
+  complain_(std::move(text));
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,125 @@
+// Accepts the connections of one listening address, and survives running out of everything.
+//
+// Our own, for all doors, because gRPC's listener stops accepting for good once it has run out of
+// file descriptors (seen in 1.51), and because it sets a TCP_USER_TIMEOUT that ends connections
+// over a short cut of the network. And because every user of a host reaches the ports of its
+// loopback interface: there it takes only connections of users who are allowed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "asio/ip/address.hpp"
+#include "asio/ip/tcp.hpp"
+#include "lockstep/base/time.h"
+#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/peer_owner.h"
+#include "lockstep/platform/runtime/unique_fd.h"
+
+namespace lockstep::runtime {
+
+struct AcceptorOptions {
+  // Connections at a time; further ones are accepted and closed: `connections_max`. 0: the owner
+  // counts them itself.
+  size_t connections_max = 100'000;
+  // Of those, from one address: `connections_per_host_max`. For the host that has run wild; a whole
+  // cluster may sit behind one address.
+  size_t connections_per_host_max = 20'000;
+  // Descriptors that are left to others, but never more than an eighth of what the process may
+  // have: a connection that would take one of them is closed. `descriptors_left_min`
+  size_t descriptors_left_min = 0;
+  // How long to pause when there is no memory (or not even the spare descriptor); what comes
+  // meanwhile waits in the kernel's queue.
+  absl::Duration pause = absl::Milliseconds(100);
+  // Said to a connection that is refused because there are no file descriptors.
+  std::string goodbye;
+  // Asked before that: ends a connection that can be spared, and says whether there was one.
+  std::function<bool()> make_room = nullptr;
+  // Whose connections are taken at an address of the loopback interface; others are closed.
+  AllowedPeers allowed = {};
+  // Said to those others.
+  std::string goodbye_to_strangers = {};
+};
+
+// What went wrong, at most one line per `kComplaintInterval`.
+using Complain = absl::AnyInvocable<void(std::string)>;
+inline constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
+
+// One descriptor is kept spare, so that without any other the newest connection can still be taken
+// and refused instead of waiting, with all those behind it, for a server that seems dead.
+//
+// Threads: loop-confined, but `Listen` and the destructor may also be called while the loop does
+// not run. Destroying it closes the listening socket, not the connections.
+class Acceptor {
+ public:
+  // Takes over a connected socket: non-blocking, close-on-exec, options set.
+  using TakeConnection = absl::AnyInvocable<void(int fd)>;
+
+  Acceptor(Loop& loop, AcceptorOptions options, TakeConnection take, Complain complain);
+  ~Acceptor();
+
+  // Binds and listens, but does not accept yet. The status names the address and what to do.
+  absl::Status Listen(const Address& at);
+  // Where it listens: with the port that was chosen for port 0.
+  asio::ip::tcp::endpoint address() const { return address_; }
+
+  void Start();
+  void Stop();
+
+  // Of those that were handed over, how many are still open.
+  size_t CountOpenConnections();
+
+ private:
+  // How a handed-over connection is recognised once its new owner has closed it and the number has
+  // been given to something else.
+  struct Handed {
+    int fd;
+    ino_t inode;
+    asio::ip::address host;
+  };
+
+  void AwaitConnections();
+  // Those that wait, up to a number: others on the loop wait, too.
+  void AcceptWaiting();
+  bool SomebodyWaits();
+  void HandOver(UniqueFd socket, const asio::ip::address& host);
+  // A stranger is told so.
+  bool MayCall(int socket);
+  // The limit that one more connection from there would break; empty: none.
+  std::string LimitReached(const asio::ip::address& host);
+  size_t OpenFrom(const asio::ip::address& host) const;
+  bool LeavesTooFew(int fd) const;
+  // Whether to go on at once.
+  bool OutOfDescriptors(const asio::error_code& error);
+  bool RefuseWithSpare();
+  void PauseAfter(const asio::error_code& error);
+  void ComplainNowAndThen(std::string text);
+
+  Loop& loop_;
+  const AcceptorOptions options_;
+  TakeConnection take_;
+  Complain complain_;
+  asio::ip::tcp::acceptor acceptor_;
+  Timer resume_;
+  asio::ip::tcp::endpoint address_;
+  bool asks_owners_ = false;
+  int spare_ = -1;  // a descriptor of nothing
+  std::vector<Handed> handed_;
+  std::map<asio::ip::address, size_t> handed_from_;  // how many of them
+  Time next_count_;
+  Time next_complaint_;
+  // What Asio has queued outlives us; it looks here first.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace lockstep::runtime

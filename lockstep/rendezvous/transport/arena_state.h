@@ -1,0 +1,119 @@
+// The inside of the arena, which its blocks share with it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "lockstep/base/mutex.h"
+#include "lockstep/rendezvous/transport/arena.h"
+#include "lockstep/rendezvous/transport/memory_segment.h"
+#include "lockstep/rendezvous/transport/page_runs.h"
+
+namespace lockstep::transport::internal {
+
+// Pages with one owner: a slab, or a large block.
+struct Run {
+  uint32_t segment = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+// A run that is cut into blocks of one size.
+struct Slab {
+  Run run;
+  std::byte* data = nullptr;
+  uint64_t block_bytes = 0;
+  uint32_t blocks = 0;
+  uint32_t cut = 0;             // blocks that were given out at least once: the first ones
+  std::vector<uint32_t> given;  // of those, the ones that came back
+  uint32_t in_use = 0;
+  size_t place_in_list = 0;  // in the list of slabs with room, when it has
+
+  bool has_room() const { return in_use < blocks; }
+};
+
+// Owned by the arena and by every block. Threads: thread-safe.
+class ArenaState : public std::enable_shared_from_this<ArenaState> {
+ public:
+  explicit ArenaState(const ArenaOptions& options);
+
+  absl::StatusOr<std::shared_ptr<Block>> Allocate(uint64_t bytes);
+  void Free(const Place& place, uint64_t capacity, Slab* slab);
+
+  std::vector<SegmentSize> segments() const;
+  uint64_t segments_removed() const { return segments_removed_.load(std::memory_order_relaxed); }
+  absl::StatusOr<runtime::UniqueFd> DescriptorOf(uint32_t segment) const;
+  ArenaStats stats() const;
+
+ private:
+  struct Segment {
+    Segment(std::unique_ptr<MemorySegment> memory_, uint64_t bytes)
+        : memory(std::move(memory_)), runs(bytes) {}
+    std::unique_ptr<MemorySegment> memory;
+    PageRuns runs;
+    // All below was taken from the system. Runs begin at the lowest place that fits, so that what
+    // is above was never given out.
+    uint64_t populated = 0;
+    // The system had not enough once, so that `populated` is not to be relied on.
+    bool has_holes = false;
+    // When the last run of it came back, by `last_freed_`.
+    uint64_t freed = 0;
+  };
+  // Memory to be unmapped when the mutex is free again: that takes long.
+  using Removed = std::vector<std::unique_ptr<MemorySegment>>;
+  struct SmallBlock {
+    Slab* slab;
+    uint32_t index;
+  };
+
+  absl::StatusOr<SmallBlock> TakeSmall(uint64_t block_bytes, Removed& removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Slab*> AddSlab(uint64_t block_bytes, Removed& removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveSmall(Slab* slab, uint64_t offset, Removed& removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ListWithRoom(Slab* slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UnlistWithRoom(Slab* slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::StatusOr<Run> TakeRun(uint64_t bytes, Removed& removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveRun(const Run& run, Removed& removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveRunUnpopulated(const Run& run, Removed& removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What of a run that was just taken the system has yet to give; from here on it counts as given.
+  Run MarkPopulated(const Run& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Segment*> AddSegment(uint64_t bytes_min, Removed& removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes out segments without blocks until no more than this much is free, or there are none.
+  void RemoveFree(uint64_t bytes_free_max, Removed& removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RemoveSegment(std::map<uint32_t, Segment>::iterator at, Removed& removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::StatusOr<std::shared_ptr<Block>> AllocateSmall(uint64_t bytes);
+  absl::StatusOr<std::shared_ptr<Block>> AllocateLarge(uint64_t bytes);
+  std::shared_ptr<Block> MakeBlock(std::byte* data, const Place& place, uint64_t capacity,
+                                   Slab* slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // One count for all blocks: it goes round after 2^32 of them, and then the memory that is given
+  // out would have to be the same as exactly that many blocks ago to be taken for it.
+  uint32_t NextGeneration() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const ArenaOptions options_;
+  mutable Mutex mutex_;
+  std::map<uint32_t, Segment> segments_ ABSL_GUARDED_BY(mutex_);
+  uint32_t last_segment_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_freed_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::atomic<uint64_t> segments_removed_{0};
+  uint64_t bytes_reserved_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_free_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_in_use_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t blocks_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<Slab*, std::unique_ptr<Slab>> slabs_ ABSL_GUARDED_BY(mutex_);
+  // By the size of their blocks.
+  absl::flat_hash_map<uint64_t, std::vector<Slab*>> with_room_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace lockstep::transport::internal

@@ -1,0 +1,123 @@
+// How two members come to talk over the network.
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "lockstep/rendezvous/transport/connector.h"
+#include "lockstep/wire/native/codec.h"
+
+namespace lockstep::transport {
+
+using link::FrameType;
+using wire::native::LinkPurpose;
+using wire::native::PeerHello;
+
+void Connector::AcceptedLink(asio::ip::tcp::socket socket) {
+  if (closed_) return;
+  if (arriving_.size() >= options_.greetings_max) {
+    if (const auto& first = arriving_.begin()->second; first->connection) {
+      first->connection->Abandon();
+    }
+    arriving_.erase(arriving_.begin());
+  }
+  const auto arriving = std::make_shared<LinkStream::Arriving>();
+  arriving_[arriving.get()] = arriving;
+  arriving->connection =
+      link::Connection::Start(io_, std::move(socket), LinkStream::Bounds(options_.link),
+                              {.message =
+                                   [weak = weak_from_this(), arriving](link::Message message) {
+                                     if (const auto stream = arriving->stream.lock()) {
+                                       stream->TakeMessage(arriving->link, std::move(message));
+                                     } else if (const auto self = weak.lock()) {
+                                       self->TakeLinkHello(arriving, message);
+                                     }
+                                   },
+                               .closed =
+                                   [weak = weak_from_this(), arriving](const absl::Status& why) {
+                                     arriving->connection = nullptr;
+                                     if (const auto self = weak.lock())
+                                       self->arriving_.erase(arriving.get());
+                                     if (const auto stream = arriving->stream.lock()) {
+                                       stream->LinkDown(arriving->link, why);
+                                     }
+                                   }});
+}
+
+void Connector::TakeLinkHello(const Arriving& arriving, const link::Message& message) {
+  if (arriving_.erase(arriving.get()) == 0) return;
+  const absl::Status status = GreetLink(*arriving, message);
+  if (status.ok() || arriving->connection == nullptr) return;
+  std::exchange(arriving->connection, nullptr)->Close(status, "protocol");
+}
+
+absl::Status Connector::GreetLink(LinkStream::Arriving& arriving, const link::Message& message) {
+  if (message.type != FrameType::kHello) return absl::InvalidArgumentError("a hello was due");
+  const auto hello = wire::native::Decode<PeerHello>(message.payload);
+  if (!hello.ok()) return hello.status();
+  if (absl::Status status = CheckHello(*hello, card_, options_); !status.ok()) return status;
+  if (hello->purpose != LinkPurpose::kConversation) {
+    return absl::InvalidArgumentError("this address is for conversations");
+  }
+  const auto greeting = GreetingOf(*hello);
+  if (!greeting.ok()) return greeting.status();
+  const MemberIndex from(hello->from);
+  if (absl::Status heeded = Heed(from, hello->from_incarnation); !heeded.ok()) return heeded;
+  Peer& peer = peers_[from];
+  if (peer.state == State::kUp && peer.link == nullptr) {
+    return absl::AlreadyExistsError("there is a stream by memory");
+  }
+  if (peer.link == nullptr) {
+    if (peer.why_not_shared.empty()) {
+      peer.why_not_shared = !why_no_memory_.empty() ? why_no_memory_
+                            : listener_ == nullptr  ? "this member does not offer shared memory"
+                                                    : "the other member chose the network";
+    }
+    MakeLink(from, peer, Conversation::Role::kTakes, {})->Start();
+  }
+  peer.link->Take(arriving, *greeting);
+  return absl::OkStatus();
+}
+
+void Connector::DialLink(MemberIndex member) {
+  Peer& peer = peers_[member];
+  auto address = runtime::ParseAddress(peer.card.tcp_address);
+  if (!address.ok() || peer.card.incarnation == 0) {
+    peer.state = State::kIdle;
+    return events_.unreachable(
+        member, absl::UnavailableError(
+                    absl::StrCat("no way to reach it: memory is not shared (", peer.why_not_shared,
+                                 "), and its card has no address in the network")));
+  }
+  MakeLink(member, peer, Conversation::Role::kDials, *std::move(address))->Start();
+}
+
+std::shared_ptr<LinkStream> Connector::MakeLink(MemberIndex member, Peer& peer,
+                                                Conversation::Role role, runtime::Address address) {
+  GiveUp(peer);
+  peer.state = State::kUp;
+  Conversation::Options conversation = options_.conversation;
+  conversation.self = options_.self;
+  conversation.peer = member;
+  conversation.incarnation = Incarnation(card_.incarnation);
+  conversation.peer_incarnation = Incarnation(peer.incarnation);
+  conversation.conversation = NewConversationId();
+  conversation.peer_name = options_.names[static_cast<size_t>(member.value())];
+  if (!peer.card.tcp_address.empty()) {
+    absl::StrAppend(&conversation.peer_name, " (pid ", peer.card.pid, " on ", peer.card.host,
+                    ", at ", peer.card.tcp_address, ")");
+  }
+  conversation.role = role;
+  conversation.seed = absl::HashOf(card_.token.data, member.value());
+  peer.link = std::make_shared<LinkStream>(
+      io_, mutex_, events_.post,
+      LinkStream::Options{
+          .conversation = std::move(conversation),
+          .link = LinkStream::Bounds(options_.link),
+          .hello = HelloFor(member, peer.card, LinkPurpose::kConversation, card_, options_),
+          .address = std::move(address)},
+      events_.stream_events(member, peer.incarnation));
+  events_.connected(member, peer.incarnation, peer.link, peer.why_not_shared);
+  return peer.link;
+}
+
+}  // namespace lockstep::transport

@@ -1,0 +1,123 @@
+// A stream between two members over the network.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "asio/io_context.hpp"
+#include "asio/steady_timer.hpp"
+#include "lockstep/platform/link/connection.h"
+#include "lockstep/platform/link/options.h"
+#include "lockstep/platform/runtime/address.h"
+#include "lockstep/rendezvous/transport/conversation.h"
+#include "lockstep/rendezvous/transport/stream.h"
+#include "lockstep/wire/native/rendezvous_messages.h"
+
+namespace lockstep::transport {
+
+inline constexpr uint32_t kPeerVersion = 1;
+
+// INVALID_ARGUMENT: the ids are not as they must be.
+absl::StatusOr<Greeting> GreetingOf(const wire::native::PeerHello& hello);
+
+// 16 random bytes.
+ConversationId NewConversationId();
+
+// The shell of a Conversation: connections, hellos, the clock. Senders give it messages on any
+// thread; one turn of the loop writes what has gathered.
+//
+// Threads: as Stream says; all else on the loop without the mutex, which it takes itself. Bounds:
+// those of the conversation.
+class LinkStream final : public Stream, public std::enable_shared_from_this<LinkStream> {
+ public:
+  // Runs it on the loop soon, from any thread.
+  using Post = std::function<void(std::function<void()>)>;
+
+  struct Options {
+    Conversation::Options conversation;
+    link::LinkOptions link;
+    // What our hellos say besides the greeting.
+    wire::native::PeerHello hello;
+    // Where the peer listens; for who dials.
+    runtime::Address address;
+  };
+  // A connection that the peer made, between its owner before the hello and the stream. What comes
+  // on the connection goes to `stream` once that is set.
+  struct Arriving {
+    std::shared_ptr<link::Connection> connection;
+    std::weak_ptr<LinkStream> stream;
+    LinkId link;
+  };
+
+  LinkStream(asio::io_context& io, std::mutex& mutex, Post post, Options options, Events events);
+  ~LinkStream() override;
+
+  // The bounds of a connection between members.
+  static link::LinkOptions Bounds(link::LinkOptions options);
+
+  void Start();
+  // The peer has dialed.
+  void Take(Arriving& arriving, const Greeting& hello);
+  void TakeMessage(LinkId link, link::Message message);
+  void LinkDown(LinkId link, const absl::Status& why);
+
+  void Send(std::string message) override;
+  std::string_view transport() const override { return "tcp"; }
+  void Close() override;
+  bool connected() const override { return conversation_.up(); }
+
+  bool Poll() override;
+  bool PrepareToSleep() override { return !has_pending_; }
+
+ private:
+  struct Link {
+    std::shared_ptr<link::Connection> connection;  // null: is being dialed
+    bool greeted = false;                          // welcomed by one end or the other
+  };
+
+  // Does something with the conversation, and what follows from it.
+  template <class Act>
+  void Do(const Act& act);
+  // With the mutex.
+  void Carry(Conversation::Effects& effects);
+  void Dial(const Conversation::Dial& dial);
+  void Welcome(const Conversation::Welcome& welcome);
+  void Drop(LinkId link);
+  void End(rendezvous::ErrorPtr why);
+  uint64_t Acknowledged(uint32_t low_bits) const;
+  // Without it.
+  void Dialed(LinkId link, const wire::native::PeerHello& hello,
+              absl::StatusOr<asio::ip::tcp::socket> socket);
+  void TakeWelcome(LinkId link, Link& at, const link::Message& message);
+  void Flush();
+  static void Write(link::Connection& connection, std::vector<Conversation::Outgoing> pending);
+  void ArmTimer();
+
+  asio::io_context& io_;
+  std::mutex& mutex_;
+  const Post post_;
+  const Options options_;
+
+  // With the mutex.
+  Events events_;
+  Conversation conversation_;
+  std::vector<Conversation::Outgoing> pending_;
+  std::atomic<bool> has_pending_ = false;
+  uint64_t acknowledged_ = 0;  // as the peer last said
+  bool closed_ = false;
+
+  // The loop's.
+  std::map<LinkId, Link> links_;
+  asio::steady_timer timer_;
+  Time armed_ = Time::Infinite();
+};
+
+}  // namespace lockstep::transport

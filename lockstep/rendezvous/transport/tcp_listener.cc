@@ -1,0 +1,113 @@
+#include "lockstep/rendezvous/transport/tcp_listener.h"
+
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "asio/ip/udp.hpp"
+#include "lockstep/platform/runtime/dial.h"
+#include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/platform/runtime/unique_fd.h"
+#include "lockstep/rendezvous/transport/system_call_error.h"
+
+namespace lockstep::transport {
+namespace {
+
+// Without descriptors nothing can be accepted until some are given back.
+constexpr auto kPause = std::chrono::milliseconds(100);
+
+}  // namespace
+
+absl::StatusOr<std::string> LocalHostTowards(const runtime::Address& other) {
+  const addrinfo hints = {.ai_socktype = SOCK_DGRAM};
+  addrinfo* found = nullptr;
+  const int failure =
+      ::getaddrinfo(other.host.c_str(), std::to_string(other.port).c_str(), &hints, &found);
+  if (failure != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot look up ", other.host, ": ", ::gai_strerror(failure)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, ::freeaddrinfo);
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    const runtime::UniqueFd fd(::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    // Of datagrams that chooses the route, and sends nothing.
+    if (!fd.valid() || ::connect(fd.get(), each->ai_addr, each->ai_addrlen) != 0) continue;
+    asio::ip::udp::endpoint local;
+    socklen_t size = static_cast<socklen_t>(local.capacity());
+    if (::getsockname(fd.get(), local.data(), &size) != 0) continue;
+    local.resize(size);
+    return local.address().to_string();
+  }
+  return absl::UnavailableError(absl::StrCat("this host has no route to ", other.host));
+}
+
+absl::StatusOr<std::shared_ptr<TcpListener>> TcpListener::Start(asio::io_context& io,
+                                                                const std::string& host,
+                                                                Accepted accepted) {
+  auto acceptor = runtime::Listen(io, {.host = host, .port = 0});
+  if (!acceptor.ok()) return acceptor.status();
+  runtime::GuardDescriptor(acceptor->native_handle());
+  std::shared_ptr<TcpListener> listener(
+      new TcpListener(io, *std::move(acceptor), std::move(accepted)));
+  listener->Wait();
+  return listener;
+}
+
+TcpListener::TcpListener(asio::io_context& io, asio::ip::tcp::acceptor acceptor, Accepted accepted)
+    : io_(io),
+      acceptor_(std::move(acceptor)),
+      address_(runtime::ToString(acceptor_.local_endpoint())),
+      pause_(io),
+      accepted_(std::move(accepted)) {
+  acceptor_.non_blocking(true);
+}
+
+TcpListener::~TcpListener() { Close(); }
+
+void TcpListener::Close() {
+  if (!acceptor_.is_open()) return;
+  pause_.cancel();
+  asio::error_code ignored;
+  acceptor_.cancel(ignored);
+  runtime::CloseGuarded(acceptor_.release());
+}
+
+void TcpListener::Wait() {
+  acceptor_.async_wait(asio::ip::tcp::acceptor::wait_read,
+                       [weak = weak_from_this()](const asio::error_code& error) {
+                         const auto self = weak.lock();
+                         if (!error && self != nullptr) self->Ready();
+                       });
+}
+
+void TcpListener::Ready() {
+  while (acceptor_.is_open()) {
+    const int fd =
+        ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) break;
+    runtime::GuardDescriptor(fd);
+    const int on = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    asio::ip::tcp::socket socket(io_);
+    asio::error_code error;
+    socket.assign(acceptor_.local_endpoint().protocol(), fd, error);
+    if (error) {
+      runtime::CloseGuarded(fd);
+      continue;
+    }
+    accepted_(std::move(socket));
+  }
+  if (!acceptor_.is_open()) return;
+  if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return Wait();
+  pause_.expires_after(kPause);
+  pause_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
+    const auto self = weak.lock();
+    if (!error && self != nullptr) self->Wait();
+  });
+}
+
+}  // namespace lockstep::transport

@@ -1,0 +1,48 @@
+// Listening for TCP connections of other members.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "asio/io_context.hpp"
+#include "asio/ip/tcp.hpp"
+#include "asio/steady_timer.hpp"
+#include "lockstep/platform/runtime/address.h"
+
+namespace lockstep::transport {
+
+// The address of this host from which `other` is reached: a number, on the loopback when that is
+// there. Looks a name up, and so may block.
+absl::StatusOr<std::string> LocalHostTowards(const runtime::Address& other);
+
+// Listens on a port that the system chooses; closed in forked children, as what it accepts. Hands
+// over sockets that do not block. Threads: loop-confined.
+class TcpListener : public std::enable_shared_from_this<TcpListener> {
+ public:
+  using Accepted = std::function<void(asio::ip::tcp::socket)>;
+
+  // `host`: as `LocalHostTowards` says.
+  static absl::StatusOr<std::shared_ptr<TcpListener>> Start(asio::io_context& io,
+                                                            const std::string& host,
+                                                            Accepted accepted);
+  ~TcpListener();
+  void Close();
+
+  // HOST:PORT
+  const std::string& address() const { return address_; }
+
+ private:
+  TcpListener(asio::io_context& io, asio::ip::tcp::acceptor acceptor, Accepted accepted);
+  void Wait();
+  void Ready();
+
+  asio::io_context& io_;
+  asio::ip::tcp::acceptor acceptor_;
+  const std::string address_;
+  asio::steady_timer pause_;
+  Accepted accepted_;
+};
+
+}  // namespace lockstep::transport

@@ -1,0 +1,146 @@
+// The door of one store for torch's TCPStore clients, on an address of its own, since nothing on
+// their wire names a job or an attempt.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "asio/ip/tcp.hpp"
+#include "lockstep/base/time.h"
+#include "lockstep/platform/runtime/acceptor.h"
+#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/stock/tcpstore/commands.h"
+#include "lockstep/stock/tcpstore/effects.h"
+#include "lockstep/stock/tcpstore/options.h"
+
+namespace lockstep::net {
+
+struct TorchStoreDoorOptions {
+  runtime::AcceptorOptions connections = {.descriptors_left_min = 64};
+  // From a connection to its VALIDATE; then it is closed. Long, since a client may be stopped.
+  absl::Duration greeting_timeout = absl::Seconds(60);
+  // A connection that goes on neither with a request that it has begun nor with reading its answers
+  // is closed after this.
+  absl::Duration progress_timeout = absl::Seconds(60);
+  // While commands come closer together than this, the loop stays awake for so long behind each:
+  // most of the time of a short answer is the waking of who gives it. Zero: never.
+  absl::Duration busy_poll = absl::Microseconds(200);
+};
+
+// Turns bytes into commands and answers into bytes, in order. What was sent in one piece is taken
+// in one piece, and its answers leave in one. A connection whose answers wait to be read is not
+// read on, so that nobody's answers pile up but of one command. After kCommandsPerTurn commands or
+// runtime::TurnBudget::kTime a connection lets the others have their turn. No name is ever looked
+// up here.
+//
+// Threads: loop-confined, but everything may be called while the loop does not run. Ownership: the
+// loop and the options outlive it. Destroying it closes all connections and tells nobody. Bounds:
+// StoreOptions for one request and one answer, AcceptorOptions for connections; `Events::has_room`
+// for all that its buffers hold.
+class TorchStoreDoor {
+ public:
+  static constexpr size_t kCommandsPerTurn = 256;
+
+  // Called on the loop. None may destroy the door.
+  struct Events {
+    // It has said VALIDATE; `peer` is HOST:PORT.
+    std::function<void(tcpstore::ConnectionId, std::string peer)> connected;
+    // `CarryOut` may be called at once.
+    std::function<void(tcpstore::ConnectionId, const tcpstore::Command&)> command;
+    // One is gone, whether or not it was connected.
+    std::function<void(tcpstore::ConnectionId)> left;
+    // For the log: who was sent away, and why.
+    std::function<void(std::string)> complain;
+    // Whether a connection may take so many bytes more for a long request; empty: yes, else the
+    // limit that forbids it. Null: always.
+    std::function<std::string(size_t bytes)> has_room = nullptr;
+    // `memory()` has changed. May be null.
+    std::function<void()> counted = nullptr;
+  };
+
+  TorchStoreDoor(runtime::Loop& loop, const tcpstore::StoreOptions& store,
+                 TorchStoreDoorOptions options, Events events);
+  ~TorchStoreDoor();
+
+  // Takes the address.
+  absl::Status Listen(const runtime::Address& at);
+  asio::ip::tcp::endpoint address() const { return acceptor_.address(); }
+  void Start() { acceptor_.Start(); }
+
+  // Sends the answers; closes those who are refused once what they were told is out. Answers to
+  // connections that have left are dropped.
+  void CarryOut(const tcpstore::Effects& effects);
+
+  // Until `Resume` no commands are taken. What comes meanwhile waits, at those who send it at last.
+  void Pause() { paused_ = true; }
+  void Resume();
+  // No more commands of this one, who will be refused.
+  void TakeNoMoreOf(tcpstore::ConnectionId connection);
+
+  // What all connections hold, as it costs: their buffers, above all.
+  size_t memory() const { return memory_; }
+
+  // Takes no more connections and closes those that there are; `left` is told of none.
+  void Close();
+
+ private:
+  class Connection;
+  using ConnectionPtr = std::shared_ptr<Connection>;
+
+  void TakeSocket(int fd);
+  void Read(const ConnectionPtr& connection);
+  void ReadDone(const ConnectionPtr& connection, const asio::error_code& error, size_t bytes);
+  // The commands that have come, as long as their answers can leave.
+  void TakeCommands(const ConnectionPtr& connection);
+  void Flush();
+  void Write(const ConnectionPtr& connection);
+  void AwaitRoom(const ConnectionPtr& connection);
+  void Refuse(const ConnectionPtr& connection, absl::string_view why);
+  void Drop(const ConnectionPtr& connection);
+  void CheckGreetings();
+  // Closes those that stand still.
+  void CheckProgress();
+  // The reason why the connection is closed; empty: it goes on, or rests.
+  std::string StandsStill(Connection& connection);
+  // What it holds has changed.
+  void Count(Connection& connection);
+  void StayAwake();
+
+  runtime::Loop& loop_;
+  const tcpstore::StoreOptions& store_options_;
+  const TorchStoreDoorOptions options_;
+  Events events_;
+  runtime::Acceptor acceptor_;
+  absl::flat_hash_map<tcpstore::ConnectionId, ConnectionPtr> connections_;
+  // Those that have something to be sent. Within a turn.
+  std::vector<ConnectionPtr> unsent_;
+  Time last_read_;
+  bool taking_ = false;
+  bool paused_ = false;
+  // Those with commands that were not taken for that.
+  std::vector<ConnectionPtr> held_up_;
+  tcpstore::Command command_;
+  std::vector<absl::string_view> pieces_;
+  // Since when those who have not said VALIDATE are here, the oldest first.
+  std::deque<std::pair<Time, std::weak_ptr<Connection>>> greetings_;
+  runtime::Timer greeting_timer_;
+  runtime::Timer progress_timer_;
+  bool watching_ = false;  // progress_timer_ is armed
+  size_t memory_ = 0;
+  uint64_t next_id_ = 1;
+  // What Asio has queued looks here first.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace lockstep::net

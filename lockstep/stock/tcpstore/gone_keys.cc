@@ -1,0 +1,32 @@
+#include "lockstep/stock/tcpstore/gone_keys.h"
+
+namespace lockstep::tcpstore {
+
+bool GoneKeys::FreeSome() {
+  size_t left = kSliceMax;
+  while (!keys_.empty() && left > 0) {
+    KeyTable& table = keys_.front();
+    // From where the last slice ended: erasing leaves holes, which `begin` would walk over again.
+    if (!next_key_) next_key_ = table.begin();
+    for (; *next_key_ != table.end() && left > 0; --left) table.erase((*next_key_)++);
+    if (*next_key_ != table.end()) break;
+    // First the place, which is in the table that goes.
+    next_key_.reset();
+    keys_.pop_front();
+  }
+  while (!queues_.empty() && left > 0) {
+    QueueTable& table = queues_.front();
+    if (!next_queue_) next_queue_ = table.begin();
+    for (; *next_queue_ != table.end() && left > 0; --left) {
+      Queue& queue = (*next_queue_)->second;
+      if (!queue.empty()) queue.pop_front();
+      if (queue.empty()) table.erase((*next_queue_)++);
+    }
+    if (*next_queue_ != table.end()) break;
+    next_queue_.reset();
+    queues_.pop_front();
+  }
+  return !empty();
+}
+
+}  // namespace lockstep::tcpstore

@@ -1,0 +1,48 @@
+// What a store has forgotten, until its memory is free. Pure.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "lockstep/stock/tcpstore/records.h"
+
+namespace lockstep::tcpstore {
+
+using KeyTable = absl::flat_hash_map<std::string, ValuePtr>;
+using Queue = std::deque<ValuePtr>;
+using QueueTable = absl::flat_hash_map<std::string, Queue>;
+
+// Whole tables of keys and queues. To forget a million keys is to put their table here; to free
+// them takes a tenth of a second, so that is done a little at a time.
+//
+// Threads: thread-compatible. Not to be moved once `FreeSome` was called. Bounds: those of the
+// stores whose tables they were.
+class GoneKeys {
+ public:
+  // Keys and queued values that are freed at a time: `freed_keys_slice_max`.
+  static constexpr size_t kSliceMax = 256;
+
+  void Add(KeyTable table) {
+    if (!table.empty()) keys_.push_back(std::move(table));
+  }
+  void Add(QueueTable table) {
+    if (!table.empty()) queues_.push_back(std::move(table));
+  }
+  bool empty() const { return keys_.empty() && queues_.empty(); }
+
+  // Frees one slice. Returns whether there is more.
+  bool FreeSome();
+
+ private:
+  std::deque<KeyTable> keys_;
+  std::deque<QueueTable> queues_;
+  // Where the first table's freeing goes on, so that no place is looked at twice.
+  std::optional<KeyTable::iterator> next_key_;
+  std::optional<QueueTable::iterator> next_queue_;
+};
+
+}  // namespace lockstep::tcpstore

@@ -1,0 +1,67 @@
+#include "lockstep/stock/tcpstore/process_groups.h"
+
+#include <variant>
+
+namespace lockstep::tcpstore {
+namespace {
+
+absl::string_view FirstKey(const Keys& keys) {
+  return keys.empty() ? absl::string_view() : keys.front();
+}
+
+struct FirstKeyOf {
+  template <typename Is>
+  absl::string_view operator()(const Is& is) const {
+    if constexpr (requires { is.key; }) {
+      return is.key;
+    } else if constexpr (requires { is.keys; }) {
+      return FirstKey(is.keys);
+    } else {
+      return {};
+    }
+  }
+  absl::string_view operator()(const MultiSet& is) const {
+    return is.pairs.empty() ? absl::string_view() : is.pairs.front().key;
+  }
+};
+
+}  // namespace
+
+bool IsOfGroup(const Command& command) { return IsOfGroup(std::visit(FirstKeyOf(), command)); }
+
+bool ProcessGroups::Joins(ConnectionId connection) {
+  const auto found = outside_.find(connection);
+  if (found == outside_.end()) return false;
+  // Once for each connection: what it asks for later tells nothing new.
+  Process process = std::move(found->second);
+  outside_.erase(found);
+  const auto had = processes_.find(process);
+  if (had == processes_.end() && processes_.size() >= processes_max_) return false;
+  // It was in this group, by connections that it has closed, and comes again: so it makes the next.
+  const bool is_next =
+      had != processes_.end() && had->second.group == group_ && had->second.connections == 0;
+  // Before the membership is noted: the process is the first of the next group.
+  if (is_next) ++group_;
+  Membership& membership = processes_[process];
+  membership.group = group_;
+  ++membership.connections;
+  inside_.emplace(connection, std::move(process));
+  return is_next;
+}
+
+void ProcessGroups::Left(ConnectionId connection) {
+  outside_.erase(connection);
+  const auto found = inside_.find(connection);
+  if (found == inside_.end()) return;
+  // The process stays known: that it was in the group tells of the next one.
+  --processes_.at(found->second).connections;
+  inside_.erase(found);
+}
+
+void ProcessGroups::Clear() {
+  outside_.clear();
+  inside_.clear();
+  processes_.clear();
+}
+
+}  // namespace lockstep::tcpstore
