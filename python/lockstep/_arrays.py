@@ -26,7 +26,10 @@ def as_bytes(value: Any) -> tuple[Any, str, tuple[int, ...]] | None:
 
 
 def to_numpy(tensor: Any) -> Any:
-    """The memory of a tensor as a numpy.ndarray. The extension calls it."""
+    """The memory of a tensor as a numpy.ndarray, without a copy. The extension calls it.
+
+    Raises TypeError for a type of elements that neither NumPy nor ml_dtypes knows.
+    """
     array, dtype = _numpy_of(tensor.dtype)
     return array(tensor.shape, dtype, buffer=tensor)
 
@@ -57,7 +60,10 @@ def _numpy_type(numpy: Any, name: str) -> Any:
 
 
 def type_name(dtype: Any) -> str:
-    """The name of a type given as a name, or as NumPy, ml_dtypes, JAX or torch have it."""
+    """The name of a type given as a name, or as NumPy, ml_dtypes, JAX or torch have it.
+
+    Raises TypeError for elements in another byte order than this machine's.
+    """
     if isinstance(dtype, str):
         return dtype
     if getattr(dtype, "isnative", True) is False:
@@ -74,7 +80,10 @@ def type_name(dtype: Any) -> str:
 
 
 def extents(shape: int | Iterable[int]) -> list[int]:
-    """A shape in the extension's form."""
+    """A shape in the extension's form; one number is a shape of one dimension.
+
+    Raises ValueError for a negative extent, TypeError for what is no whole number.
+    """
     if isinstance(shape, (str, bytes)):
         raise TypeError(f"a shape is whole numbers, such as (3, 4), not {type(shape).__name__}")
     listed = [whole(one, "an extent") for one in shape] if isinstance(shape, Iterable) else [

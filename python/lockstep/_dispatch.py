@@ -111,18 +111,22 @@ def expect_callback(handler: Handler, *, again: bool = True) -> int:
 
 
 def forget(ticket: int) -> None:
+    """Drops what comes later under the ticket; calls that are queued already still run."""
     _dispatcher.forget(ticket)
 
 
 def hold(watch: Closes) -> None:
+    """Keeps a watch with a callback alive until `let_go`: the caller may drop it."""
     _held.add(watch)
 
 
 def let_go(watch: Closes) -> None:
+    """Ends `hold`; does nothing for a watch that is not held."""
     _held.discard(watch)
 
 
 def close_at_exit(what: Closes) -> None:
+    """Closes it when the interpreter ends, unless it has been collected before."""
     _open.add(what)
 
 

@@ -34,7 +34,7 @@ class KeyWatch:
     def next(self, timeout: Timeout = None) -> KeyChanges:
         """Waits for the next change.
 
-        Raises DeadlineExceeded after `timeout` seconds; the watch continues.
+        Raises DeadlineExceeded, "deadline_exceeded", after `timeout` seconds; the watch continues.
         """
         return to_key_changes(self._native.next(seconds(timeout)))
 
@@ -45,7 +45,7 @@ class KeyWatch:
         return self.next()
 
     def close(self) -> None:
-        """Ends the watch; a `next` that waits raises Cancelled."""
+        """Ends the watch; a `next` that waits raises Cancelled, later ones FailedPrecondition."""
         self._native.close()
         if self._ticket is not None:
             _dispatch.forget(self._ticket)
@@ -77,7 +77,7 @@ class Keys:
         self._pid = pid  # that joined
 
     def get(self, key: str, *, timeout: Timeout = None) -> bytes:
-        """The current value. Raises NotFound if there is none."""
+        """The current value. Raises NotFound, "key_not_found", if there is none."""
         value: bytes = self._native.get(text(key), seconds(timeout))[1]
         return value
 
@@ -86,14 +86,17 @@ class Keys:
         return to_entry_or_none(self._native.try_get(text(key), seconds(timeout)))
 
     def wait(self, key: str, *, timeout: Timeout = None) -> bytes:
-        """Waits until the key has a value, and returns it. Raises DeadlineExceeded."""
+        """Waits until the key has a value, and returns it.
+
+        Raises DeadlineExceeded, "deadline_exceeded", after `timeout` seconds.
+        """
         value: bytes = self._native.wait(text(key), seconds(timeout))[1]
         return value
 
     def wait_many(self, keys: Sequence[str], *, timeout: Timeout = None) -> list[bytes]:
         """Waits until each key has a value; returns the values in the order asked.
 
-        Raises DeadlineExceeded.
+        Raises DeadlineExceeded, "deadline_exceeded", after `timeout` seconds.
         """
         return [raw[1] for raw in self._native.wait_many(texts(keys), seconds(timeout))]
 
@@ -102,7 +105,7 @@ class Keys:
         """Writes, and returns the revision of the write.
 
         Args:
-          overwrite: False raises AlreadyExists if the key has a value.
+          overwrite: False raises AlreadyExists, "key_exists", if the key has a value.
           ttl: seconds after which the key is deleted.
           with_member: the key is deleted when this member leaves or is lost.
         """
@@ -125,7 +128,8 @@ class Keys:
     def increment(self, key: str, by: int = 1, *, timeout: Timeout = None) -> int:
         """Adds to the number in the key (0 if it does not exist); returns the sum.
 
-        Raises FailedPrecondition if the key holds no number, OutOfRange if the sum exceeds 64 bits.
+        Raises FailedPrecondition, "key_not_a_number", and OutOfRange, "number_overflow", if the sum
+        exceeds 64 bits; the value is then unchanged.
         """
         total: int = self._native.increment(text(key), whole(by, "by"), seconds(timeout))
         return total
@@ -133,7 +137,7 @@ class Keys:
     def max(self, key: str, value: int, *, timeout: Timeout = None) -> int:
         """Sets the key to the greater of its number and this one; returns that.
 
-        Raises FailedPrecondition if the key holds no number.
+        Raises FailedPrecondition, "key_not_a_number", if the key holds no number.
         """
         greatest: int = self._native.max(text(key), whole(value, "value"), seconds(timeout))
         return greatest
@@ -143,7 +147,8 @@ class Keys:
         """Deletes the key, with `below` also everything below it; returns how many there were.
 
         `delete("", below=True)` deletes all keys of the job, as `list("")` lists them. With
-        `revision`, raises FailedPrecondition unless the key was last written at that revision.
+        `revision`, which excludes `below`, raises FailedPrecondition, "condition_failed", unless
+        the key was last written at that revision.
         """
         deleted: int = self._native.delete(text(key), below, _revision(revision),
                                            seconds(timeout))

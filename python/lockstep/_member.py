@@ -44,7 +44,7 @@ class JobWatch:
     def next(self, timeout: Timeout = None) -> JobChange:
         """Waits for the next change.
 
-        Raises DeadlineExceeded after `timeout` seconds; the watch continues.
+        Raises DeadlineExceeded, "deadline_exceeded", after `timeout` seconds; the watch continues.
         """
         return to_job_change(self._native.next(seconds(timeout)))
 
@@ -55,7 +55,7 @@ class JobWatch:
         return self.next()
 
     def close(self) -> None:
-        """Ends the watch; a `next` that waits raises Cancelled."""
+        """Ends the watch; a `next` that waits raises Cancelled, later ones FailedPrecondition."""
         self._native.close()
         if self._ticket is not None:
             _dispatch.forget(self._ticket)
@@ -149,7 +149,7 @@ class MemberBase:
     def close(self) -> None:
         """Gives up the membership without leaving: to the others, the process has died.
 
-        Waits end with Cancelled. Does nothing after `leave`.
+        Waits end with Cancelled, later calls raise FailedPrecondition. Does nothing after `leave`.
         """
         self._given_up = True
         self._rendezvous.close()
@@ -192,9 +192,13 @@ class Member(MemberBase):
 
         An id may be used again and again. The time counts from the first arrival.
 
-        Raises DeadlineExceeded, "barrier_timed_out", with the missing members in
-        details["missing"]; Cancelled, "barrier_cancelled"; Internal if a participant failed or
-        left.
+        Raises:
+          DeadlineExceeded: "barrier_timed_out", with the missing members in details["missing"].
+          Cancelled: "barrier_cancelled", with the member that cancelled it in the text.
+          Internal: "barrier_member_failed", "barrier_member_left": a participant cannot come.
+          InvalidArgument: "barrier_not_participant", "barrier_conflicting_members",
+            "barrier_unknown_member": the lists are wrong.
+          FailedPrecondition: "call_open", if this member waits there already.
         """
         self._native.barrier(text(id, "an id"), seconds(timeout), numbers_of(members), None)
 
@@ -226,7 +230,8 @@ class Member(MemberBase):
 
         Raises DeadlineExceeded, "agreement_timed_out", with the missing members in
         details["missing"]; InvalidArgument, "agreement_conflict", if the callers name different
-        members or strides.
+        members or strides; OutOfRange, "number_overflow", if 64 bits do not hold the multiple;
+        FailedPrecondition, "call_open", if this member already waits under the name.
         """
         agreed: int = self._native.agree(text(name, "a name"), whole(index, "index"),
                                         whole(stride, "stride"), seconds(timeout),
@@ -244,13 +249,15 @@ class Member(MemberBase):
         """Which of these members, or of all, are alive; all callers get the same answer.
 
         Every one of them that is alive must ask: it is a barrier of the living.
+
+        Raises InvalidArgument, "caller_not_listed", if `members` leaves out this member.
         """
         return to_alive(self._native.alive(numbers_of(members), seconds(timeout)))
 
     def members(self, timeout: Timeout = 30) -> list[MemberInfo]:
         """The state of each member, as the server sees it now. No other member has to ask.
 
-        Raises DeadlineExceeded after `timeout` seconds.
+        Raises DeadlineExceeded, "deadline_exceeded", after `timeout` seconds.
         """
         with self.watch() as watch:
             return list(watch.next(timeout).members)
@@ -303,12 +310,15 @@ class Member(MemberBase):
         """Opens a step of the exchange of tensors: `with me.step(7) as step:`.
 
         It belongs to the open rendezvous. If there is none, the first call opens one, which ends
-        with the member.
+        with the member. Raises FailedPrecondition, "step_closed", if the step was closed here.
         """
         return self._rendezvous.get().step(number)
 
     def report_error(self, error: BaseException | str, timeout: Timeout = None) -> None:
-        """This member cannot continue: the others get the error, and their waits fail."""
+        """This member cannot continue: the others get the error, and their waits fail.
+
+        They get the code of a lockstep.Error, else INTERNAL, with the reason "reported_error".
+        """
         self._native.report_error(*error_to_report(error), seconds(timeout))
 
     def leave(self, timeout: Timeout = None) -> None:
@@ -351,7 +361,10 @@ def join_arguments(address: str | None, job: str | None, role: str | None, index
                    size: int | None, attempt: int | None, host: str | None,
                    labels: Mapping[str, str] | None, timeout: Timeout,
                    grace: Timeout) -> tuple[Any, ...]:
-    """Arguments in the extension's form; empty ones are looked up in LOCKSTEP_*."""
+    """Arguments in the extension's form; empty ones are looked up in LOCKSTEP_*.
+
+    Raises ValueError for a size below 1, TypeError for what is not of its type.
+    """
     if size is not None and whole(size, "size") < 1:
         raise ValueError(f"a job has at least one member, not {size}")
     for name, value in {"address": address, "job": job, "role": role, "host": host}.items():

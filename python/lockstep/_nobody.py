@@ -18,7 +18,7 @@ _TRY_MAX = 0.5
 
 
 def address_meant(address: str | None) -> str:
-    """As the library finds it."""
+    """As the library finds it: the argument, LOCKSTEP_COORDINATOR, 127.0.0.1:7070."""
     return address or os.environ.get("LOCKSTEP_COORDINATOR") or "127.0.0.1:7070"
 
 

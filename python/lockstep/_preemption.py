@@ -36,12 +36,15 @@ class Preemption:
         self.reached: Callable[[int], bool] = native.reached
 
     def saved(self, step: int, path: str | os.PathLike[str] = "") -> None:
-        """Reports that this member saved at that step; `path` says where, for people who look."""
+        """Reports that this member saved at that step; `path` says where, for people who look.
+
+        Returns at once: the report is sent in the background.
+        """
         self._check_here()
         self._native.saved(whole(step, "step"), text(os.fspath(path), "a path"))
 
     def failed_to_save(self, step: int, why: str) -> None:
-        """Reports that this member could not save at that step."""
+        """Reports that this member could not save at that step. Returns at once."""
         self._check_here()
         self._native.failed_to_save(whole(step, "step"), text(why, "a reason"))
 
@@ -75,6 +78,9 @@ class Preemption:
 
     def withdraw(self, source: str, event: str = "", timeout: Timeout = 30) -> None:
         """Withdraws a notice. Once the sync step is known, all save nevertheless, and may continue.
+
+        An empty `event` withdraws all that this source said. Raises NotFound, "no_preemption", if
+        no preemption is open; DeadlineExceeded, "deadline_exceeded", after `timeout` seconds.
         """
         self._check_here()
         self._native.withdraw(text(source, "a source"), text(event, "an event"), seconds(timeout))

@@ -11,7 +11,10 @@ _FOLDER = pathlib.Path(__file__).parent / "bin"
 
 
 def path_of(program: str) -> str:
-    """The packaged program of that name; LOCKSTEP_SERVER comes first for `lockstep-server`."""
+    """The packaged program of that name; LOCKSTEP_SERVER comes first for `lockstep-server`.
+
+    The file is not looked for: it may be missing.
+    """
     told = os.environ.get("LOCKSTEP_SERVER", "") if program == "lockstep-server" else ""
     return told or str(_FOLDER / program)
 

@@ -39,17 +39,26 @@ class StepBase:
             raise forked("a rendezvous")
 
     def send_dead(self, name: str, to: int, reason: str = "") -> None:
-        """Says that there is no value: the receive succeeds with a tensor that is `dead`."""
+        """Says that there is no value: the receive succeeds with a tensor that is `dead`.
+
+        `reason` is for people: `why_dead` of the tensor. Does not wait for the receiver.
+        """
         self._check_here()
         self._native.send_dead(text(name, "a name"), number_of(to), text(reason, "a reason"))
 
     def abort(self, error: BaseException | str) -> None:
-        """Fails the step for all members: what waits in it ends with this error."""
+        """Fails the step for all members: what waits in it ends with this error.
+
+        The first abort counts. Its text and code reach all; the reason is "step_aborted".
+        """
         self._check_here()
         self._native.abort(*error_to_report(error))
 
     def close(self) -> None:
-        """Ends the use of the step here. Its waits end; what was sent may still be received."""
+        """Ends the use of the step here. What was sent may still be received.
+
+        Receives that wait end with FailedPrecondition, "step_closed".
+        """
         self._check_here()
         self._native.close()
 
@@ -94,7 +103,11 @@ class Step(StepBase):
         self._native.send(text(name, "a name"), value, number_of(to), seconds(wait))
 
     def send_acked(self, name: str, value: Any, to: int, timeout: Timeout = None) -> None:
-        """Sends, and returns when a receive took the value. Raises DeadlineExceeded."""
+        """Sends, and returns when a receive took the value.
+
+        Raises DeadlineExceeded, "receive_timed_out", after `timeout` seconds; the value may still
+        be received.
+        """
         self._check_here()
         self._native.send_acked(text(name, "a name"), value, number_of(to), seconds(timeout))
 
@@ -190,7 +203,11 @@ class Rendezvous(RendezvousBase):
     """
 
     def step(self, number: int) -> Step:
-        """Opens a step, from 0, or returns the open one. A closed step cannot be opened again."""
+        """Opens a step, from 0, or returns the open one.
+
+        Raises FailedPrecondition, "step_closed", if it was closed here: a step is used once in an
+        attempt; InvalidArgument, "invalid_argument", below 0.
+        """
         self._check_here()
         return Step(self._native.step(whole(number, "a step")), number)
 
@@ -223,6 +240,11 @@ class RendezvousOfMember:
 
     def open(self, quota_bytes: int | None, shared_memory: bool,
              process_memory: bool) -> Rendezvous:
+        """Opens the rendezvous. `quota_bytes`: sent and not yet received; None: 4 GiB.
+
+        Raises FailedPrecondition, "rendezvous_open", if there is an open one; ValueError for a
+        quota below 1 byte.
+        """
         quota = None if quota_bytes is None else whole(quota_bytes, "quota_bytes")
         if quota is not None and quota < 1:
             raise ValueError(f"a quota is at least one byte, not {quota}")
@@ -240,6 +262,7 @@ class RendezvousOfMember:
             return self._open or self._opened(None, True, True)
 
     def close(self) -> None:
+        """Closes the open one, if any; does nothing in a forked child."""
         if self._pid == os.getpid() and (rendezvous := self._open) is not None:
             rendezvous.close()
 

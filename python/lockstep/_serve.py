@@ -65,7 +65,7 @@ class Server:
         return str(jobs[job]["grpc"])
 
     def log(self) -> str:
-        """The server's log."""
+        """The server's log so far; empty once the server was stopped."""
         return _read_log(self._folder)
 
     def stop(self) -> None:

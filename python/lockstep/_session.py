@@ -40,7 +40,8 @@ class Session:
         return Keys(self._keys, self, self._pid)
 
     def close(self) -> None:
-        """Ends all waits with Cancelled."""
+        """Ends the session: what waits ends with Cancelled, later calls raise FailedPrecondition.
+        """
         self._native.close()
 
     def __repr__(self) -> str:

@@ -165,7 +165,10 @@ class JobChange:
 
 
 def seconds(timeout: Timeout) -> float | None:
-    """A time-out in the extension's form."""
+    """A time-out in seconds, in the extension's form; None: no limit, as is an infinite one.
+
+    Raises ValueError for a negative one or NaN, TypeError for what is no time.
+    """
     if timeout is None:
         return None
     if isinstance(timeout, datetime.timedelta):
@@ -190,7 +193,10 @@ def to_bytes(value: Value) -> bytes:
 
 
 def text(value: str, what: str = "a key") -> str:
-    """A text in the extension's form: its own errors for other types are hard to read."""
+    """A text in the extension's form: its own errors for other types are hard to read.
+
+    Raises TypeError for another type, InvalidArgument, "key_invalid", for what UTF-8 cannot hold.
+    """
     if not isinstance(value, str):
         raise TypeError(f"{what} is str, not {type(value).__name__}")
     try:
@@ -202,14 +208,14 @@ def text(value: str, what: str = "a key") -> str:
 
 
 def texts(values: Iterable[str], what: str = "a key") -> list[str]:
-    """A list of texts. A text is a sequence of texts, too, but no caller means that."""
+    """A list of texts, as `text`; TypeError for a text alone: no caller means its letters."""
     if isinstance(values, (str, bytes)):
         raise TypeError(f"{what} alone where a list of them is taken: [{values!r}]")
     return [text(value, what) for value in values]
 
 
 def whole(value: int, what: str) -> int:
-    """A whole number of 64 bits."""
+    """A whole number; TypeError for another type, ValueError if 64 bits do not hold it."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -220,7 +226,7 @@ def whole(value: int, what: str) -> int:
 
 
 def number_of(member: int) -> int:
-    """A member."""
+    """A member's number in the job; ValueError if 32 bits do not hold it."""
     number = whole(member, "a member")
     if not -2**31 <= number < 2**31:
         raise ValueError(f"there is no member {number}")
@@ -228,7 +234,7 @@ def number_of(member: int) -> int:
 
 
 def numbers_of(members: Iterable[int]) -> list[int]:
-    """A list of members."""
+    """Numbers of members, as `number_of`; TypeError for what is no list of them."""
     if isinstance(members, (str, bytes)) or not isinstance(members, Iterable):
         raise TypeError("members are listed by their numbers, such as [0, 2], not by "
                         f"{type(members).__name__}")
@@ -236,31 +242,38 @@ def numbers_of(members: Iterable[int]) -> list[int]:
 
 
 def to_entry(raw: tuple[str, bytes, int]) -> KeyEntry:
+    """A key's entry in the extension's form: (key, value, revision)."""
     return KeyEntry(*raw)
 
 
 def to_entry_or_none(raw: tuple[str, bytes, int] | None) -> KeyEntry | None:
+    """As `to_entry`; None where the key has no value."""
     return None if raw is None else KeyEntry(*raw)
 
 
 def to_entries(raw: list[tuple[str, bytes, int]]) -> list[KeyEntry]:
+    """As `to_entry`, in the same order."""
     return [KeyEntry(*one) for one in raw]
 
 
 def to_swap(raw: tuple[bool, tuple[str, bytes, int] | None]) -> SwapResult:
+    """(swapped, entry as it is now), where the entry may be missing."""
     return SwapResult(raw[0], to_entry_or_none(raw[1]))
 
 
 def to_key_changes(raw: tuple[list[tuple[str, bytes | None, int]], int, bool]) -> KeyChanges:
+    """(changes, revision, snapshot); the value of a change is None where the key was deleted."""
     return KeyChanges(tuple(KeyChange(*one) for one in raw[0]), raw[1], raw[2])
 
 
 def to_alive(raw: list[tuple[int, int]]) -> list[AliveMember]:
+    """(member, incarnation) of each that is alive."""
     return [AliveMember(*one) for one in raw]
 
 
 def to_barriers(raw: tuple[list[tuple[str, int, float, float | None, list[int], list[int]]],
                            int]) -> OpenBarriers:
+    """(rows, how many are open); times in a row are in seconds."""
     return OpenBarriers(tuple(
         OpenBarrier(id, counter, open_for, time_left, tuple(waiting), tuple(awaited))
         for id, counter, open_for, time_left, waiting, awaited in raw[0]), raw[1])
@@ -268,6 +281,7 @@ def to_barriers(raw: tuple[list[tuple[str, int, float, float | None, list[int], 
 
 def to_job_change(raw: tuple[int, bool, int, str, list[tuple[int, str, str, str, str, int, str]],
                              list[tuple[Error, str, bool, int]]]) -> JobChange:
+    """(version, snapshot, attempt, state, members, errors), each row as its class lists it."""
     version, snapshot, attempt, state, members, errors = raw
     return JobChange(version, snapshot, attempt, state,
                      tuple(MemberInfo(*one) for one in members),
@@ -275,5 +289,6 @@ def to_job_change(raw: tuple[int, bool, int, str, list[tuple[int, str, str, str,
 
 
 def to_preemption_notice(value: Any) -> PreemptionNotice:
+    """The fields in the order of the class; lists become tuples."""
     notice = PreemptionNotice(*value)
     return notice._replace(sources=tuple(notice.sources), subjects=tuple(notice.subjects))

@@ -94,7 +94,10 @@ def _texts(frame: memoryview, offset: int, dims: tuple[int, ...], text: bool) ->
 
 
 def read_frame(frame: memoryview, spec: Spec) -> Any:
-    """The element: arrays that are only to be read, text as str and bytes."""
+    """The element: arrays that are only to be read, text as str and bytes.
+
+    Arrays are views of the frame's memory. The caller knows that the frame fits the spec.
+    """
     numpy = _numpy()
     values: list[Any] = []
     at = _HEADER.size
@@ -160,7 +163,10 @@ def _round_up(size: int) -> int:
 
 
 def write_frame(value: Any, spec: Spec) -> list[Any]:
-    """The element's frame in pieces. Its checksum is left to the other side of the pipe: 0."""
+    """The element's frame in pieces. Its checksum is left to the other side of the pipe: 0.
+
+    Raises TypeError or ValueError for a value that is not what the spec says.
+    """
     if not spec.single:
         if not isinstance(value, dict):
             raise TypeError(f"the element is to be a dict, and is {type(value).__name__}")
@@ -340,6 +346,10 @@ def _end_with(parent: int) -> None:
 
 
 def main() -> None:
+    """Serves the socket that the worker passed, until the worker closes it or ends.
+
+    The argument is the worker's PID.
+    """
     _end_with(int(sys.argv[1]))
     os.set_inheritable(_SOCKET, False)
     with socket.socket(fileno=_SOCKET) as connection:

@@ -18,6 +18,7 @@ class NoReference(Exception):
 
 
 def is_reference(text: str) -> bool:
+    """Whether the text has the form "package.module:function"; nothing is imported."""
     return _REFERENCE.fullmatch(text) is not None
 
 

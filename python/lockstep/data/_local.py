@@ -43,7 +43,7 @@ class LocalIterator:
         return self._build(leaves)
 
     def close(self) -> None:
-        """No more elements; those that came stay valid."""
+        """No more elements: the next call raises StopIteration. Those that came stay valid."""
         self._native = None
 
     def __reduce__(self) -> NoReturn:

@@ -28,7 +28,7 @@ class Node:
 
 
 def where() -> str:
-    """FILE:LINE of the innermost call that is not ours."""
+    """FILE:LINE of the innermost call that is not in this package's folder of data."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
         frame = frame.f_back

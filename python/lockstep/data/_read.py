@@ -70,8 +70,10 @@ class Reader:
     def next(self, timeout: Timeout = None) -> Any:
         """Returns the next element; StopIteration at the end.
 
-        Raises DeadlineExceeded after `timeout` seconds; the next call continues with the same
-        element.
+        Raises DeadlineExceeded after `timeout` seconds: the next call continues with the same
+        element; what the iteration fails with, such as "source_changed" or "record_poisoned";
+        Aborted, "consumer_replaced" or "consumer_lease_ended", when the place has gone to another;
+        RuntimeError while another thread waits.
         """
         self._check_here()
         thread = threading.get_ident()
@@ -136,7 +138,8 @@ class Reader:
         """Where the next element is: for a checkpoint, and `cursor=` of another `read`.
 
         Some hundred bytes. The same at all consumers that have read equally far. For the orders
-        "exact" and "rounds"; "first_come" has none (FailedPrecondition): acknowledgements decide.
+        "exact" and "rounds" with the sharding "dynamic". Otherwise, and for "first_come", where
+        acknowledgements decide: FailedPrecondition, "invalid_argument".
         """
         self._check_here()
         return self._native.cursor()
@@ -153,7 +156,7 @@ class Reader:
         self._native.ack()
 
     def counters(self) -> dict[str, float]:
-        """For the program's own metrics; docs/data.md says what each is.
+        """For the program's own metrics; docs/data.md says what each is, with its unit.
 
         After `close`: their final values.
         """

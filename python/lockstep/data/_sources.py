@@ -46,17 +46,20 @@ def array(arrays: Any) -> Dataset:
 
 
 def npy(paths: Paths) -> Dataset:
-    """The rows of .npy files, file by file: what is below the first dimension is an element."""
+    """The rows of .npy files, file by file: what is below the first dimension is an element.
+
+    An element has the type of the file and its shape without the first extent.
+    """
     return _source("npy", paths=_listed(paths))
 
 
 def windows(paths: Paths, dtype: Any, length: int, stride: int | None = None) -> Dataset:
-    """Runs of numbers from files that hold nothing else, such as tokens.
+    """Runs of numbers from files that hold nothing else, such as tokens: arrays of shape (length,).
 
     Args:
       dtype: type of the numbers in the files.
-      length: of a run.
-      stride: from the beginning of a run to that of the next; without it, `length`.
+      length: of a run, in numbers.
+      stride: from the beginning of a run to that of the next, in numbers; without it, `length`.
     """
     return _source("windows", paths=_listed(paths), dtype=type_name(dtype),
                    length=_positive(length, "a length"),
@@ -64,7 +67,7 @@ def windows(paths: Paths, dtype: Any, length: int, stride: int | None = None) ->
 
 
 def records(paths: Paths, bytes: int) -> Dataset:  # noqa: A002
-    """The records of files that are cut every so many bytes: each an array of uint8."""
+    """The records of files that are cut every so many bytes: each an array of uint8, (bytes,)."""
     return _source("records", paths=_listed(paths), bytes=_positive(bytes, "a record"))
 
 
@@ -79,13 +82,16 @@ def tfrecord(paths: Paths) -> Dataset:
 
 
 def fill(count: int, dtype: Any, shape: int | Iterable[int], seed: int = 0) -> Dataset:
-    """So many synthetic arrays, for measurements."""
+    """So many synthetic arrays of one type and shape, for measurements."""
     return _source("fill", count=whole(count, "a count"), dtype=type_name(dtype),
                    shape=tuple(extents(shape)), seed=whole(seed, "a seed"))
 
 
 def concat(*datasets: Dataset) -> Dataset:
-    """One after the other; their elements must be alike."""
+    """One after the other; their elements must have one spec.
+
+    Raises ValueError for fewer than two, or for one with a `segment` of its own.
+    """
     return _joined("concat", datasets)
 
 

@@ -28,6 +28,7 @@ RawSpec = tuple[bool, list[tuple[str, str, list[int]]]]
 
 
 def to_spec(raw: RawSpec | None) -> Spec | None:
+    """The spec as programs get it: a negative extent becomes None. None while it is not known."""
     if raw is None:
         return None
     single, leaves = raw
@@ -46,7 +47,7 @@ def fields_of(raw: RawSpec | None) -> list[str]:
 
 
 def returns_text(returns: Returns) -> str:
-    """In the extension's form."""
+    """In the extension's form: "name:type[extents]", joined by ";"."""
     if isinstance(returns, Mapping):
         return ";".join(f"{name}:{_with_extents(str(one))}" for name, one in returns.items())
     return ";".join(_with_extents(one) for one in str(returns).split(";"))

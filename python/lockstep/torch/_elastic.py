@@ -195,16 +195,25 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
         self._signs.start()
 
     def get_backend(self) -> str:
+        """The name after `--rdzv-backend`."""
         return BACKEND
 
     def get_run_id(self) -> str:
+        """`--rdzv-id`."""
         return str(self._run)
 
     @property
     def use_agent_store(self) -> bool:
+        """Whether workers connect to the store of `next_rendezvous`: true."""
         return True  # workers are clients of the round's store, and rank 0 is no server
 
     def next_rendezvous(self) -> RendezvousInfo:
+        """Waits until a round is complete with this node in it; returns its rank and the store.
+
+        Raises RendezvousClosedError if the job has ended, RendezvousTimeoutError with the missing
+        nodes after `join_timeout`, RendezvousConnectionError if the server is lost, and
+        RendezvousStateError if the key of the nodes holds something else.
+        """
         try:
             joined = self._join()
             return self._info(joined)
@@ -216,9 +225,14 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
             raise RendezvousConnectionError(str(error)) from error
 
     def is_closed(self) -> bool:
+        """Whether the job has ended: no node comes in any more. Raises if that is unknown."""
         return self._mirror.now()[0].closed
 
     def set_closed(self) -> None:
+        """Ends the job for all nodes; does nothing before the first round.
+
+        Gives up after losing 100 times to nodes that write at the same moment.
+        """
         for _ in range(100):
             now, _, _ = self._mirror.now()
             if now.closed or now.number == 0:
@@ -226,6 +240,7 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
             self._mirror.swap(dataclasses.replace(now, closed=True))
 
     def num_nodes_waiting(self) -> int:
+        """How many nodes wait for this one to restart its workers; 0 while that is unknown."""
         try:
             now, _, alive = self._mirror.now()
         except (Error, ValueError) as error:
@@ -237,6 +252,7 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
         return waiting(now, self._last, alive | {self._me.id})
 
     def shutdown(self) -> bool:
+        """Ends the job and this node's part; returns whether the other nodes know of it."""
         done = True
         try:
             self.set_closed()

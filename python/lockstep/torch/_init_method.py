@@ -52,7 +52,10 @@ _registered = False
 
 
 def meeting_of(url: str) -> Meeting:
-    """lockstep://HOST:PORT/JOB; the launcher's environment fills in what is omitted."""
+    """lockstep://HOST:PORT/JOB; the launcher's environment fills in what is omitted.
+
+    Raises InvalidArgument, "invalid_argument", without a server, and for options that do not exist.
+    """
     parts = urlsplit(url)
     said = dict(parse_qsl(parts.query))
     place = place_of_this_process()
@@ -77,7 +80,11 @@ def meeting_of(url: str) -> Meeting:
 
 def rendezvous(url: str, timeout: datetime.timedelta = default_pg_timeout,
                **_: Any) -> Iterator[tuple[Store, int, int]]:
-    """What torch calls for init_method: joins the job, and returns when all have joined."""
+    """What torch calls for init_method: joins the job, and returns when all have joined.
+
+    Yields the store, this process's rank and the number of processes, once. Raises as `join`;
+    RuntimeError if torch asks for another size.
+    """
     meeting = meeting_of(url)
     joined = _joined.get(meeting)
     if joined is None or joined.pid != os.getpid():

@@ -31,7 +31,11 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
 
 
 def place_of_this_process(environment: Mapping[str, str] = os.environ) -> Place | None:
-    """None if no launcher has named a server."""
+    """The arguments to join with; None if no launcher has named a server.
+
+    Raises InvalidArgument, "invalid_argument", if RANK, WORLD_SIZE or LOCKSTEP_ATTEMPT is no
+    number.
+    """
     address = environment.get("LOCKSTEP_COORDINATOR")
     if not address:
         return None

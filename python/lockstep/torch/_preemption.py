@@ -48,12 +48,12 @@ class TrainingPreemption:
         return self._preemption.reached(step)
 
     def saved(self, step: int, path: Saved = None) -> None:
-        """Reports that this process saved at that step."""
+        """Reports that this process saved at that step. Returns at once."""
         if self._preemption is not None:
             self._preemption.saved(step, path or "")
 
     def failed_to_save(self, step: int, why: str) -> None:
-        """Reports that this process could not save at that step."""
+        """Reports that this process could not save at that step. Returns at once."""
         if self._preemption is not None:
             self._preemption.failed_to_save(step, why)
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """One torchrun."""
+    """One torchrun. It keeps its id through all rounds."""
 
     id: str  #: Unique for ever.
     host: str
@@ -39,12 +39,15 @@ class Round:
     former: tuple[Node, ...] = ()
 
     def encode(self) -> bytes:
+        """As JSON, which `decode` reads."""
         return json.dumps(dataclasses.asdict(self)).encode()
 
     def has(self, node: Node) -> bool:
+        """Whether the node is in this round."""
         return node in self.nodes
 
     def rank(self, node: Node) -> int:
+        """The node's rank; ValueError if it is not in this round."""
         return self.nodes.index(node)
 
 
@@ -68,6 +71,7 @@ class Bounds:
 
 
 class Verdict(enum.Enum):
+    """What a node does next."""
     WAIT = "wait"
     JOINED = "joined"
     CLOSED = "closed"

@@ -53,25 +53,38 @@ class Store(dist.Store):  # type: ignore[misc]
         _alive.append(self)
 
     def clone(self) -> Store:
+        """Another store over the same keys, with the same prefix and time-out."""
         return Store(self._keys, self._prefix, self.timeout)
 
     def has_extended_api(self) -> bool:
+        """True: `append`, `multi_get` and `multi_set` are here."""
         return True
 
     def set(self, key: str, value: StoreValue) -> None:
+        """Writes; overwrites what is there."""
         self._keys.set(self._path(key), value)
 
     def get(self, key: str) -> bytes:
+        """Waits until the key is there, at most the store's time-out; returns its value.
+
+        Raises DistStoreError when the time is over.
+        """
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """Waits until all keys are there; returns their values."""
+        """Waits until all keys are there; returns their values in the order asked.
+
+        Raises DistStoreError after the store's time-out; the text names the missing keys.
+        """
         if not keys:
             return []
         return self._wait(keys, self.timeout)
 
     def multi_set(self, keys: Sequence[str], values: Sequence[StoreValue]) -> None:
-        """Writes one after the other, in that order."""
+        """Writes one after the other, in that order.
+
+        Raises InvalidArgument, "invalid_argument", unless there are as many values as keys.
+        """
         if len(keys) != len(values):
             raise InvalidArgument(f"multi_set of {len(keys)} keys and {len(values)} values",
                                   "invalid_argument")
@@ -79,6 +92,10 @@ class Store(dist.Store):  # type: ignore[misc]
             self.set(key, value)
 
     def add(self, key: str, amount: int) -> int:
+        """Adds to the number that the key's value begins with (0 if it does not exist); the sum.
+
+        Raises InvalidArgument, "invalid_argument", if it begins with none.
+        """
         try:
             return self._keys.increment(self._path(key), amount)
         except FailedPrecondition as error:
@@ -100,6 +117,10 @@ class Store(dist.Store):  # type: ignore[misc]
         return total
 
     def append(self, key: str, value: StoreValue) -> None:
+        """Appends to the value; sets it if the key does not exist.
+
+        Raises Aborted if others change the key all the time.
+        """
         more = value.encode() if isinstance(value, str) else bytes(value)
         self._change(key, lambda old: (old or b"") + more)
 
@@ -120,19 +141,27 @@ class Store(dist.Store):  # type: ignore[misc]
         return old
 
     def check(self, keys: Sequence[str]) -> bool:
+        """Whether all keys are there now; does not wait."""
         return all(self._keys.entry(self._path(key)) is not None for key in keys)
 
     def wait(self, keys: Sequence[str], timeout: datetime.timedelta | None = None) -> None:
+        """Waits until all keys are there, at most `timeout`, or the store's time-out.
+
+        Raises DistStoreError when the time is over; the text names the missing keys.
+        """
         if keys:
             self._wait(keys, self.timeout if timeout is None else timeout)
 
     def delete_key(self, key: str) -> bool:
+        """Deletes the key; returns whether it was there."""
         return self._keys.delete(self._path(key)) > 0
 
     def num_keys(self) -> int:
+        """How many keys the store's prefix has: those of all its clients."""
         return len(self._keys.list(self._prefix))
 
     def list_keys(self) -> list[str]:
+        """The keys as the callers named them, in the order of their escaped names."""
         return [unquote(entry.key.rpartition("/")[2]) for entry in self._keys.list(self._prefix)]
 
     # C++ looks for these two under its own names.

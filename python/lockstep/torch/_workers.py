@@ -47,7 +47,7 @@ def environment_of(pid: int) -> dict[str, str]:
 
 
 def rank_and_size(environment: Mapping[str, str], run: str) -> tuple[int, int] | None:
-    """None: it is not a worker of this run."""
+    """RANK and WORLD_SIZE of a worker of this run; None: the process is none."""
     rank, size = environment.get("RANK", ""), environment.get("WORLD_SIZE", "")
     if environment.get("TORCHELASTIC_RUN_ID") != run or "LOCAL_RANK" not in environment:
         return None
