@@ -11,6 +11,7 @@ namespace lockstep {
 //   LOCKSTEP_DCHECK(!pace_.IsDue(table_.size()) || table_.InvariantsHold());
 class CheckPace {
  public:
+  // Counts a step; true when the table of so many entries is to be looked at in this one.
   bool IsDue(size_t entries) {
     if (++steps_ < entries && entries > kSmall) return false;
     steps_ = 0;

@@ -16,7 +16,7 @@ class Id {
  public:
   constexpr Id() = default;
   explicit constexpr Id(Rep value) : value_(value) {}
-  constexpr Rep value() const { return value_; }
+  constexpr Rep value() const { return value_; }  // to print or send; ids are compared as such
 
   friend constexpr auto operator<=>(Id, Id) = default;
   template <class H>
@@ -49,7 +49,7 @@ struct SessionId {
   uint64_t high = 0;
   uint64_t low = 0;
 
-  constexpr bool none() const { return high == 0 && low == 0; }
+  constexpr bool none() const { return high == 0 && low == 0; }  // as with stock clients
   friend constexpr auto operator<=>(SessionId, SessionId) = default;
   template <class H>
   friend H AbslHashValue(H h, SessionId id) {

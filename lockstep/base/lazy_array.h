@@ -18,7 +18,7 @@ class LazyArray {
  public:
   explicit LazyArray(size_t size) : chunks_((size + kChunk - 1) / kChunk), size_(size) {}
 
-  size_t size() const { return size_; }
+  size_t size() const { return size_; }  // as constructed, however few were written to
 
   const Element& operator[](size_t i) const {
     LOCKSTEP_CHECK(i < size_);

@@ -25,7 +25,7 @@ class ABSL_LOCKABLE Mutex {
 
   // Named as in the standard, whose locks work with it, too; the compiler checks MutexLock alone.
   void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
-  void unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+  void unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }  // by the thread that locked it
   // Tells the compiler what it cannot follow, such as into a lambda that runs under the mutex.
   // Checks nothing at run time.
   void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}
@@ -39,7 +39,7 @@ class ABSL_LOCKABLE Mutex {
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) {
-    mutex_.lock();
+    mutex_.lock();  // waits; a thread that holds it waits for ever
   }
   ~MutexLock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
   MutexLock(const MutexLock&) = delete;
@@ -69,6 +69,7 @@ class CondVar {
   CondVar(const CondVar&) = delete;
   CondVar& operator=(const CondVar&) = delete;
 
+  // Lets go of the mutex while it waits, and holds it again when it returns.
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     changed_.wait(lock);
@@ -81,8 +82,8 @@ class CondVar {
     lock.release();
     return in_time;
   }
-  void NotifyOne() { changed_.notify_one(); }
-  void NotifyAll() { changed_.notify_all(); }
+  void NotifyOne() { changed_.notify_one(); }  // does nothing when none waits
+  void NotifyAll() { changed_.notify_all(); }  // after a change that several can use
 
  private:
   std::condition_variable changed_;

@@ -16,10 +16,13 @@ namespace lockstep {
 class Time {
  public:
   constexpr Time() = default;
-  static constexpr Time FromNanoseconds(int64_t ns) { return Time(ns); }
+  static constexpr Time FromNanoseconds(int64_t ns) { return Time(ns); }  // since that origin
+  // A deadline that never comes.
   static constexpr Time Infinite() { return Time(std::numeric_limits<int64_t>::max()); }
 
+  // Since that origin; the largest int64 when infinite.
   constexpr int64_t nanoseconds() const { return ns_; }
+  // No wait needs a timer for it.
   constexpr bool is_infinite() const { return *this == Infinite(); }
 
   friend constexpr auto operator<=>(Time, Time) = default;

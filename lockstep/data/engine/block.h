@@ -26,8 +26,9 @@ struct Column {
   const int64_t* offsets = nullptr;
   std::shared_ptr<const void> keep;
 
-  int64_t items() const { return CountItems(dims); }
-  uint64_t row_bytes() const { return BytesOfItems(type, dims); }
+  int64_t items() const { return CountItems(dims); }  // of one row: 1 when `dims` is empty
+  uint64_t row_bytes() const { return BytesOfItems(type, dims); }  // 0 of text and bytes
+  // Item i of the column, over all rows. Of text and bytes alone.
   std::string_view item(int64_t i) const {
     return {reinterpret_cast<const char*>(data) + offsets[i],
             static_cast<size_t>(offsets[i + 1] - offsets[i])};

@@ -39,10 +39,12 @@ class Dataset {
   explicit Dataset(std::unique_ptr<internal::DatasetParts> parts);
   ~Dataset();
 
+  // These live as long as the dataset. What `Open` was given:
   const plan::Definition& definition() const;
-  const plan::Manifest& manifest() const;
-  const plan::Plan& plan() const;
-  const plan::ElementSpec& spec() const { return plan().spec(); }
+  const plan::Manifest& manifest() const;  // empty for a dataset without files
+  const plan::Plan& plan() const;          // known in full: it has seen the manifest
+  const plan::ElementSpec& spec() const { return plan().spec(); }  // of an element
+  // For the runs of segments, which share them.
   internal::DatasetParts& parts() const { return *parts_; }
 
  private:

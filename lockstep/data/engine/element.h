@@ -41,13 +41,14 @@ inline constexpr size_t kFrameRankMax = 32;
 // Writable memory of a frame. What kind it is, is known to whoever made it.
 class Memory {
  public:
+  // The derived class owns the bytes, and gives them back when it is destroyed.
   Memory(std::byte* data, uint64_t bytes) : data_(data), bytes_(bytes) {}
   virtual ~Memory() = default;
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  std::byte* data() const { return data_; }
-  uint64_t bytes() const { return bytes_; }
+  std::byte* data() const { return data_; }  // at a multiple of kFrameAlignment
+  uint64_t bytes() const { return bytes_; }  // at least as many as were asked for
 
  private:
   std::byte* const data_;
@@ -78,11 +79,11 @@ class ElementView {
   // themselves carry no checksum.
   static absl::StatusOr<ElementView> Parse(std::span<const std::byte> frame);
 
-  uint64_t spec_hash() const { return spec_hash_; }
-  int64_t segment() const { return segment_; }
-  int64_t index() const { return index_; }
-  size_t leaves() const { return leaves_.size(); }
-  const LeafView& leaf(size_t i) const { return leaves_[i]; }
+  uint64_t spec_hash() const { return spec_hash_; }            // HashOf the spec of its leaves
+  int64_t segment() const { return segment_; }                 // of its dataset
+  int64_t index() const { return index_; }                     // of the element, within its segment
+  size_t leaves() const { return leaves_.size(); }             // how many; at most kFrameLeavesMax
+  const LeafView& leaf(size_t i) const { return leaves_[i]; }  // i < leaves()
 
  private:
   uint64_t spec_hash_ = 0;
@@ -95,14 +96,17 @@ class ElementView {
 class Element {
  public:
   Element() = default;
+  // `bytes` of the memory from `offset` on, a multiple of kFrameAlignment. Looks at none of them.
   Element(std::shared_ptr<Memory> memory, uint64_t offset, uint64_t bytes)
       : memory_(std::move(memory)), offset_(offset), bytes_(bytes) {}
 
+  // Not for an element without a memory.
   std::span<const std::byte> frame() const { return {memory_->data() + offset_, bytes_}; }
-  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes() const { return bytes_; }  // of the frame; 0 without a memory
   // Small frames share a memory with their neighbours.
   const std::shared_ptr<Memory>& memory() const { return memory_; }
-  uint64_t offset() const { return offset_; }
+  uint64_t offset() const { return offset_; }  // of the frame in `memory()`
+  // As ElementView::Parse; the view is good for as long as this element, or a copy, lives.
   absl::StatusOr<ElementView> Parse() const { return ElementView::Parse(frame()); }
 
  private:

@@ -26,13 +26,14 @@ class FileSet {
   static constexpr size_t kOpenFilesMax = 128;
   static constexpr size_t kOpenFilesOfARunMin = 4;
 
+  // Opens none of them. `roots`: what may be read. `map`: as SourceFile::Open.
   FileSet(std::vector<plan::FileInfo> files, const std::vector<std::string>& roots, bool map);
 
   // Half of what the process may have open, and no more than may be mapped.
   static bool TooManyOpen();
 
-  size_t size() const { return files_.size(); }
-  const plan::FileInfo& info(size_t file) const { return files_[file]; }
+  size_t size() const { return files_.size(); }                           // how many files
+  const plan::FileInfo& info(size_t file) const { return files_[file]; }  // as the manifest has it
   // Which file the record is in, and which of its records it is.
   std::pair<size_t, int64_t> Locate(int64_t record, size_t near) const;
   // Checked against the manifest when it was opened.
@@ -58,9 +59,12 @@ class TouchedFiles {
     size_t number = 0;
     int64_t record = 0;  // of the file
   };
+  // Opens its file when this run has not. Errors as SourceFile::Open and SourceFile::Check.
   absl::StatusOr<Place> Find(int64_t record);
+  // FAILED_PRECONDITION with kSourceChanged: a file that this run holds is not as the manifest
+  // says.
   absl::Status CheckUnchanged() const;
-  std::string NameOf(int64_t record) const;
+  std::string NameOf(int64_t record) const;  // "record 17 of /data/a.tfrecord"
 
  private:
   const FileSet& set_;

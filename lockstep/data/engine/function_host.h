@@ -53,7 +53,7 @@ class FunctionHost {
                                                    absl::Duration timeout,
                                                    const Allocator& allocator);
 
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return pid_; }  // good for as long as the host
 
  private:
   enum class Kind : uint32_t { kDefine = 1, kReady, kRefused, kCall, kBusy, kResults };

@@ -15,9 +15,12 @@ namespace lockstep::engine::internal {
 // different shape come out in blocks of their own.
 class FunctionOperator final : public Operator {
  public:
+  // The frames that the function is given say `segment`. What `node` leaves out adds to `skipped`.
   FunctionOperator(std::unique_ptr<Operator> input, Function function,
                    std::shared_ptr<FunctionRunner> runner, const plan::CheckedNode& node,
                    int64_t segment, const Allocator& scratch, int64_t& skipped);
+  // INVALID_ARGUMENT with kFunctionFailed: an element could not be made, or not as the spec says,
+  // and the node does not leave it out. Else as the input, and FunctionRunner::Call.
   absl::StatusOr<Block> Next(int64_t rows) override;
 
  private:

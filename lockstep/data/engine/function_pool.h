@@ -37,9 +37,11 @@ class FunctionPool final : public FunctionRunner {
   explicit FunctionPool(FunctionPoolOptions options);
   ~FunctionPool() override;
 
+  // PERMISSION_DENIED with kFunctionRefused; CANCELLED: after `Stop`; else as FunctionHost::Start.
   absl::StatusOr<std::vector<FunctionResult>> Call(const Function& function,
                                                    std::span<const Element> elements) override;
 
+  // By the allowance alone: starts no process.
   absl::Status Check(const std::string& reference) const override;
 
   // Kills the processes, also those that run.

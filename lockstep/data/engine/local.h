@@ -25,7 +25,7 @@ class LocalIteration {
 
   // Where the next element stands.
   int64_t segment() const { return segment_; }
-  int64_t index() const { return index_; }
+  int64_t index() const { return index_; }  // within its segment
 
  private:
   const std::shared_ptr<const Dataset> dataset_;

@@ -26,6 +26,7 @@ class Operator {
 // What one node does with an element that cannot be made, within one segment.
 class ErrorPolicy {
  public:
+  // As the node's `on_error` and `error_budget` say; what is left out is added to `skipped`.
   ErrorPolicy(const plan::CheckedNode& node, int64_t& skipped);
 
   // OK: the element is left out. Else the error, with the node and the position.
@@ -56,6 +57,7 @@ class SourceOperator final : public Operator {
                  const Allocator& frames, int64_t& skipped, const std::atomic<bool>* stop);
   // CANCELLED: the run is to stop. All that others leave out has come through here.
   absl::StatusOr<Block> Next(int64_t rows) override;
+  // FAILED_PRECONDITION with kSourceChanged: a file was written to since the run began to read it.
   absl::Status CheckUnchanged();
 
  private:
@@ -85,8 +87,11 @@ class SourceOperator final : public Operator {
 
 class MapOperator final : public Operator {
  public:
+  // `filter`: the expression is one bool, and rows for which it is false are left out.
   MapOperator(std::unique_ptr<Operator> input, plan::CompiledExpression expression, bool filter,
               const plan::CheckedNode& node, const Allocator& scratch, int64_t& skipped);
+  // INVALID_ARGUMENT with kRecordPoisoned: it cannot be computed for a row, and the node does not
+  // leave that out. Else the input's.
   absl::StatusOr<Block> Next(int64_t rows) override;
 
  private:
@@ -102,6 +107,7 @@ class BatchOperator final : public Operator {
   // `piece`: how many rows to ask for at least.
   BatchOperator(std::unique_ptr<Operator> input, int64_t count, bool drop_remainder, int64_t piece,
                 const Allocator& allocator);
+  // One row, a batch; `rows` does not count. INVALID_ARGUMENT as `Batch`.
   absl::StatusOr<Block> Next(int64_t rows) override;
 
  private:

@@ -33,6 +33,7 @@ struct RecordIndex {
   // TFRecord: the last one's head is damaged or cut off, and so is all that would follow.
   bool broken_end = false;
 
+  // Also one that is damaged.
   int64_t records() const { return static_cast<int64_t>(begins.size()) - 1; }
 };
 
@@ -49,9 +50,9 @@ class SourceFile {
   SourceFile(const SourceFile&) = delete;
   SourceFile& operator=(const SourceFile&) = delete;
 
-  const std::string& path() const { return path_; }
-  uint64_t bytes() const { return bytes_; }  // when it was opened
-  int64_t mtime_ns() const { return mtime_ns_; }
+  const std::string& path() const { return path_; }  // without symbolic links
+  uint64_t bytes() const { return bytes_; }          // when it was opened
+  int64_t mtime_ns() const { return mtime_ns_; }     // when it was opened, since the epoch
   // Of all that the process has open now.
   static size_t CountOpen() { return open_; }
   // FAILED_PRECONDITION with kSourceChanged: it is not, or not any more, as the manifest says.
@@ -59,6 +60,7 @@ class SourceFile {
 
   // All of them; a place beyond the end is kSourceChanged.
   absl::Status Read(std::span<const ReadRequest> requests) const;
+  // One piece of it, with the same errors.
   absl::Status Read(uint64_t offset, uint64_t bytes, std::byte* to) const {
     const ReadRequest request = {offset, bytes, to};
     return Read({&request, 1});

@@ -38,6 +38,8 @@ class SourceReader {
   // Of text and bytes, which have one leaf. `lengths` and `to` go with `rows`; a record may turn
   // out shorter than its place, which `lengths` then says.
   virtual absl::Status Lengths(std::span<const RowOf> rows, std::span<int64_t> lengths);
+  // After `Lengths` of the same rows. A damaged record is named in `poisoned`, with the length 0,
+  // and is no error of the call.
   virtual absl::Status ReadItems(std::span<const RowOf> rows, std::span<std::byte* const> to,
                                  std::span<int64_t> lengths, std::vector<Poisoned>& poisoned);
 
@@ -51,6 +53,7 @@ class SourceReader {
 class RecordSource {
  public:
   virtual ~RecordSource() = default;
+  // For one run, which must not outlive the source.
   virtual std::unique_ptr<SourceReader> NewReader() const = 0;
 };
 

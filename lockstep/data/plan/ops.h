@@ -64,15 +64,18 @@ class CheckedNode {
   // INVALID_ARGUMENT with the node's `where`. `last`: it is the root.
   static absl::StatusOr<CheckedNode> Make(const Node& node, bool last);
 
-  const Node& node() const { return *node_; }
-  const OpRule& rule() const { return *rule_; }
-  Op op() const { return rule_->op; }
+  const Node& node() const { return *node_; }    // must outlive this
+  const OpRule& rule() const { return *rule_; }  // of the table, which lives for ever
+  Op op() const { return rule_->op; }            // which picks the code that runs the node
+  // The node's value, or the operator's default.
   const Attr& Get(std::string_view name) const;
   template <class T>
+  // The same with its type: T is one of Attr's.
   const T& As(std::string_view name) const {
     return std::get<T>(Get(name));
   }
-  int64_t Int(std::string_view name) const { return As<int64_t>(name); }
+  int64_t Int(std::string_view name) const { return As<int64_t>(name); }  // as `As`
+  // As `As`; also bytes.
   const std::string& Text(std::string_view name) const { return As<std::string>(name); }
 
  private:

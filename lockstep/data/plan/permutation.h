@@ -13,6 +13,7 @@ namespace lockstep::plan {
 // times on average. No memory, no history.
 class Permutation {
  public:
+  // Of 0..size-1. The same size and key make the same permutation in every version.
   Permutation(uint64_t size, uint64_t key)
       : size_(size), low_bits_(BitsOf(size) / 2), high_bits_(BitsOf(size) - low_bits_) {
     for (size_t i = 0; i < keys_.size(); ++i) keys_[i] = Mix(key, i);
@@ -21,6 +22,7 @@ class Permutation {
   // `index` < size.
   uint64_t operator()(uint64_t index) const {
     if (size_ <= 1) return index;
+    // Once walks in cycles over the power of two, so it comes back below `size`.
     do index = Once(index);
     while (index >= size_);
     return index;

@@ -53,7 +53,7 @@ class Plan {
   int64_t segment_positions() const;  // of each but the last
   // Of one segment: first position, and how many.
   int64_t first_of(int64_t segment) const { return segment * segment_positions(); }
-  int64_t positions_of(int64_t segment) const;
+  int64_t positions_of(int64_t segment) const;  // 0: there is no such segment
   // What the segment yields, when that is arithmetic: no filter, nothing that may be skipped.
   std::optional<int64_t> elements_of(int64_t segment) const;
   // The most that it can yield: when nothing is filtered or skipped.
@@ -70,10 +70,10 @@ class Plan {
   void Fill(int64_t first, std::span<Record> records) const;
   Record At(int64_t position) const;  // the first of them
 
-  const std::vector<Source>& sources() const;
-  const ElementSpec& source_spec() const;  // what the plan part yields
-  const std::vector<Stage>& stages() const;
-  const ElementSpec& spec() const;  // what the whole yields
+  const std::vector<Source>& sources() const;  // one for each node of a source
+  const ElementSpec& source_spec() const;      // what the plan part yields
+  const std::vector<Stage>& stages() const;    // none: elements are as the plan part yields them
+  const ElementSpec& spec() const;             // what the whole yields
 
  private:
   explicit Plan(std::shared_ptr<const internal::PlanTree> tree) : tree_(std::move(tree)) {}

@@ -49,15 +49,18 @@ class ChunkWriter {
   // `memory` stays the caller's; it begins aligned as the elements shall be.
   explicit ChunkWriter(std::span<char> memory);
 
+  // Whether an element of so many bytes can be added, beside what is reserved.
   bool Fits(size_t element_bytes) const;
   // Where the next element goes, of so many bytes; it must fit.
   std::span<char> Add(size_t element_bytes);
   // The same place, for what becomes an element by `AddReserved` or never: then it stays a gap.
   std::span<char> Reserve(size_t element_bytes);
+  // `element` lies where `Reserve` said, and may be shorter than what was reserved.
   void AddReserved(std::string_view element);
   // Whether these bytes lie where something was added or reserved.
   bool Holds(std::string_view bytes) const;
 
+  // Added, without what is only reserved.
   uint32_t count() const { return static_cast<uint32_t>(places_.size()); }
   // Writes head and table; `head.count` is put in here. Returns how long the chunk is.
   size_t Finish(ChunkHead head);
@@ -79,8 +82,10 @@ class ChunkView {
   // INVALID_ARGUMENT: this is no chunk.
   static absl::StatusOr<ChunkView> Parse(std::string_view bytes);
 
+  // As the writer said it, without impossible numbers.
   const ChunkHead& head() const { return head_; }
-  std::string_view element(uint32_t i) const;
+  std::string_view element(uint32_t i) const;  // i < head().count; its bytes are not checked
+  // Of element i of the chunk, within its segment.
   int64_t index_of(uint32_t i) const { return head_.first + int64_t{i} * head_.stride; }
 
  private:

@@ -46,6 +46,7 @@ struct Bytes {
 // when that is encoded. Null is as empty.
 struct SharedBytes {
   std::shared_ptr<const std::string> data;
+  // Good for as long as the bytes are shared.
   std::string_view view() const { return data == nullptr ? std::string_view() : *data; }
   friend bool operator==(const SharedBytes& a, const SharedBytes& b) {
     return a.view() == b.view();
@@ -72,6 +73,7 @@ inline constexpr bool kIsNumber = std::is_integral_v<T> && !std::is_same_v<T, bo
 struct Bound {
   std::string_view name;
   size_t max = std::numeric_limits<size_t>::max();
+  // False: only the message's own size bounds it.
   constexpr bool stated() const { return !name.empty(); }
 };
 
@@ -81,11 +83,13 @@ struct Range {
   std::string_view name;
   int64_t min;
   uint64_t max;
+  // From `least` to `most`, both included.
   constexpr Range(std::string_view range_name, int64_t least, uint64_t most)
       : name(range_name), min(least), max(most) {}
-  constexpr bool stated() const { return !name.empty(); }
+  constexpr bool stated() const { return !name.empty(); }  // false: any number is taken
 
   template <class T>
+  // Exact for every pair of types: a negative value never passes as a large one.
   constexpr bool Holds(T value) const {
     if constexpr (std::is_signed_v<T>) {
       if (value < 0) return int64_t{value} >= min;
@@ -110,6 +114,7 @@ struct Field {
   Bound count;
   Range range = kNoRange;
 
+  // Of a text, or a list of texts.
   constexpr Field(uint32_t field_number, std::string_view field_name, T Message::*pointer,
                   Bound text_bound = {}, Bound count_bound = {})
       : number(field_number),
@@ -118,6 +123,7 @@ struct Field {
         text(text_bound),
         count(count_bound) {}
 
+  // Of a number, or a list of numbers.
   constexpr Field(uint32_t field_number, std::string_view field_name, T Message::*pointer,
                   Range number_range, Bound count_bound = {})
       : number(field_number),

@@ -57,10 +57,10 @@ class EntriesEncoder {
   // `kind` of the request; KeysListed or KeysChanged, which the request is answered with.
   EntriesEncoder(RequestKind kind, coord::Answer answer);
 
-  // Appends the next entries: kEntriesPerStep, or about kBytesPerStep. Returns whether there is
-  // more.
   static constexpr size_t kEntriesPerStep = 128;
   static constexpr size_t kBytesPerStep = size_t{128} << 10;
+  // Appends the next entries: kEntriesPerStep, or about kBytesPerStep. Returns whether there is
+  // more.
   bool EncodeSome(std::string& out);
 
  private:
