@@ -38,6 +38,7 @@ class EventLog {
 
   // `job` empty: of the server.
   void Note(Time now, const std::string& job, wire::native::JobEvent event);
+  // Its ring and its memory go; an event that comes later begins a new one. None: does nothing.
   void Forget(const std::string& job);
   // What all rings hold, about as it costs.
   size_t memory() const { return memory_; }

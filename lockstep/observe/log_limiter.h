@@ -15,6 +15,7 @@ namespace lockstep::observe {
 // Thread-compatible.
 class LogLimiter {
  public:
+  // `lines` of each `interval`, which begins with the first line after the one before.
   LogLimiter(int lines, absl::Duration interval) : lines_(lines), interval_(interval) {}
 
   // What to write; nothing when there have been enough.

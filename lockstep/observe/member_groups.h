@@ -35,6 +35,7 @@ struct MemberGroup {
   bool of_processes = false;                               // what follows is told of the process
   std::vector<const wire::native::MemberStatus*> members;  // by index; there is one
 
+  // How long the member has been in this state, in microseconds.
   int64_t SinceUs(const wire::native::MemberStatus& member) const;
   // Empty where the state says it all.
   std::string WhyText(const wire::native::MemberStatus& member) const;

@@ -70,6 +70,7 @@ class Grid {
  public:
   using Row = std::vector<std::string>;
   explicit Grid(std::string indent = "  ") : indent_(std::move(indent)) {}
+  // Rows may differ in their number of columns.
   void Add(Row row) { rows_.push_back(std::move(row)); }
   // Each line ends with a new line.
   std::string Text() const;

@@ -12,6 +12,7 @@ namespace lockstep::preempt {
 struct AwsOptions {
   absl::Duration interval = absl::Seconds(2);        // between looks for an interruption
   absl::Duration slow_interval = absl::Seconds(10);  // at what gives minutes or days
+  // That a token is asked for; it is renewed 15 s before its end.
   absl::Duration token_ttl = absl::Hours(1);
   bool version_1_allowed = true;
 };
@@ -22,7 +23,11 @@ class AwsMachine final : public HttpMachine {
  public:
   explicit AwsMachine(AwsOptions options) : options_(options), backoff_(options.interval) {}
 
+  // PUT of a token, or GET of the page that is due first.
   HttpRequest Ask(const Now& now) override;
+  // `notices`: all that stand on the three pages, as last seen. `health`: the first page that
+  // failed;
+  // without version 1 also why there is no token. A page that failed keeps its notices.
   Sight Take(const Now& now, const absl::StatusOr<HttpMessage>& answer) override;
 
  private:

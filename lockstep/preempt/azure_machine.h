@@ -10,7 +10,7 @@
 namespace lockstep::preempt {
 
 struct AzureOptions {
-  absl::Duration interval = absl::Seconds(1);
+  absl::Duration interval = absl::Seconds(1);  // between looks
   std::string machine;       // our name among `Resources`; empty: asked of the metadata service
   bool acknowledge = false;  // `Acknowledge` lets the event begin before its time
   bool freeze_is_notice = false;  // a freeze pauses the machine for seconds and ends nothing
@@ -23,8 +23,16 @@ class AzureMachine final : public HttpMachine {
   explicit AzureMachine(AzureOptions options)
       : options_(std::move(options)), backoff_(options_.interval), machine_(options_.machine) {}
 
+  // POST of an event that is acknowledged, before all else; GET of our name, until it is known;
+  // else
+  // GET of the events, for which the first answer may take two minutes.
   HttpRequest Ask(const Now& now) override;
+  // UNAVAILABLE: no answer, or a status other than 200. DATA_LOSS: the answer is no document of
+  // events.
+  // `notices` stay as they were then.
   Sight Take(const Now& now, const absl::StatusOr<HttpMessage>& answer) override;
+  // True: the event stands and its start is to be sent. False also when that is queued already, or
+  // the options do not allow it.
   bool Acknowledge(const std::string& id) override;
 
  private:

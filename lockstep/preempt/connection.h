@@ -24,8 +24,8 @@ namespace lockstep::preempt {
 
 // Until when, and what breaks it off.
 struct Patience {
-  Time deadline = Time::Infinite();
-  int interrupt = -1;  // readable: enough
+  Time deadline = Time::Infinite();  // of all that is done on the connection
+  int interrupt = -1;                // readable: enough
 };
 
 // Runs Asio's operations one at a time on the calling thread. When one was given up, no other is
@@ -44,6 +44,7 @@ class Connection {
   absl::Status Dial(const runtime::Address& to, absl::Duration timeout);
   // Of a connected socket.
   void TakeOver(Descriptor socket);
+  // Open after `Dial` or `TakeOver`; for operations that are given to `Run`.
   asio::ip::tcp::socket& socket() { return asio_->socket; }
 
   // How an operation ended.
@@ -90,6 +91,7 @@ class Connection {
 class Stream {
  public:
   virtual ~Stream() = default;
+  // All of the bytes, or an error: as Connection; UNAVAILABLE where the other end closed.
   virtual absl::Status Write(absl::string_view bytes) = 0;
   // What is there, at least one byte; empty at the end.
   virtual absl::StatusOr<std::string> Read() = 0;
@@ -100,6 +102,7 @@ class Stream {
 template <class Layer>
 class LayerStream final : public Stream {
  public:
+  // `end`: what the layer reports instead of end of file when the other end closes in order.
   LayerStream(Connection& connection, Layer& layer, asio::error_code end = asio::error::eof)
       : connection_(connection), layer_(layer), end_(end) {}
 

@@ -35,10 +35,11 @@ class HttpMachine {
 // since a notice may give half a minute.
 class Backoff {
  public:
-  static constexpr absl::Duration kLongest = absl::Seconds(10);
+  static constexpr absl::Duration kLongest = absl::Seconds(10);  // between two tries
 
   explicit Backoff(absl::Duration first) : first_(first), next_(first) {}
-  void Reset() { next_ = first_; }
+  void Reset() { next_ = first_; }  // after a success: the next wait is the first again
+  // How long to wait now; the wait after it is twice as long, kLongest at most.
   absl::Duration Next() {
     const absl::Duration wait = next_;
     next_ = std::max(first_, std::min(next_ * 2, kLongest));

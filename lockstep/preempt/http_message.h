@@ -34,9 +34,9 @@ struct HttpRequest {
   std::string target;   // path and query; for people too, so without secrets
   HttpHeaders headers;  // beside Host, Connection and Content-Length
   std::string body;
-  absl::Duration connect_timeout = absl::Seconds(1);
-  absl::Duration timeout = absl::Seconds(2);  // from the begin of all to the last byte
-  size_t body_bytes_max = 64 << 10;           // of the answer
+  absl::Duration connect_timeout = absl::Seconds(1);  // within `timeout`
+  absl::Duration timeout = absl::Seconds(2);          // from the begin of all to the last byte
+  size_t body_bytes_max = 64 << 10;                   // of the answer
   // The answer goes on for long; what is asked for is its first line that is not empty.
   bool first_line_only = false;
 };

@@ -13,9 +13,12 @@ namespace lockstep::preempt {
 
 class HttpWatch final : public Watch {
  public:
+  // `detail`: what it looks at, for people. `exchange` is called without the mutex held.
   HttpWatch(std::string detail, std::unique_ptr<HttpMachine> machine, HttpExchange exchange)
       : detail_(std::move(detail)), machine_(std::move(machine)), exchange_(std::move(exchange)) {}
 
+  // One request and its answer. CANCELLED when it was broken off: the machine then never hears of
+  // it.
   Sight Look(Clock clock, int interrupt) override {
     HttpRequest request;
     {
@@ -28,11 +31,13 @@ class HttpWatch final : public Watch {
     return machine_->Take(clock(), answer);
   }
 
+  // What the machine says; takes the mutex, so a request on its way does not hold it up.
   bool Acknowledge(const std::string& id) override {
     const MutexLock lock(mutex_);
     return machine_->Acknowledge(id);
   }
 
+  // As it was constructed with; never changes.
   std::string detail() const override { return detail_; }
 
  private:

@@ -23,6 +23,8 @@ absl::StatusOr<std::string> Encode(const BaseUrl& base, const HttpRequest& reque
 class HttpReader {
  public:
   enum class Kind { kAnswer, kRequest };
+  // `first_line_only`: done with the first line of the body that is not empty, which is the body
+  // then.
   HttpReader(Kind kind, size_t body_bytes_max, bool first_line_only = false);
   ~HttpReader();
 
@@ -30,8 +32,8 @@ class HttpReader {
   absl::Status Take(absl::string_view bytes);
   // The other end closed the connection.
   absl::Status End();
-  bool done() const { return done_; }
-  const HttpMessage& message() const { return message_; }
+  bool done() const { return done_; }  // the message is whole; what came after it is not looked at
+  const HttpMessage& message() const { return message_; }  // once `done`
 
  private:
   class Parser;

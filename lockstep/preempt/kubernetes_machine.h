@@ -25,13 +25,17 @@ struct KubernetesOptions {
 class KubernetesMachine final : public HttpMachine {
  public:
   enum class Object { kPod, kNode };
+  // Of the pod the options name the name; of the node it is asked of the pod when they do not.
   KubernetesMachine(Object object, KubernetesOptions options)
       : object_(object),
         options_(std::move(options)),
         backoff_(options_.interval),
         node_(options_.node) {}
 
+  // The object itself, until its version is known; then a watch from that version on.
   HttpRequest Ask(const Now& now) override;
+  // 403 of a watch: polls from then on. 403 of the node: no notice, and asked again much later.
+  // UNAVAILABLE: no answer, or another status. DATA_LOSS: the answer is no such object.
   Sight Take(const Now& now, const absl::StatusOr<HttpMessage>& answer) override;
 
  private:

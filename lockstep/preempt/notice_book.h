@@ -22,7 +22,7 @@ class NoticeBook {
   // `standing` is all that stands now. Withdrawals come first, the rest in the order of `standing`.
   std::vector<SourceEvent> Update(Time now, const std::vector<Notice>& standing);
 
-  size_t size() const { return told_.size(); }
+  size_t size() const { return told_.size(); }  // notices that stand
 
  private:
   struct Told {

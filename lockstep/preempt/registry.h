@@ -21,9 +21,11 @@ class SourceRegistry {
   using Factory =
       std::function<absl::StatusOr<std::unique_ptr<Source>>(OptionReader& options, const Host&)>;
 
+  // The name must be a new one; `Replace` is for one that is there.
   void Add(const std::string& name, Factory factory);
   // Another source of that name, for a program that has a way of its own.
   void Replace(const std::string& name, Factory factory) { factories_[name] = std::move(factory); }
+  // Whether `Make` knows it.
   bool Has(const std::string& name) const { return factories_.count(name) > 0; }
   // In alphabetical order.
   std::vector<std::string> Names() const;

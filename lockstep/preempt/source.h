@@ -62,6 +62,7 @@ struct SourceHealth {
 // What sources call, on threads of their own: one call at a time of each source, none after `Stop`
 // has returned. A call must not wait for long and must not stop the source.
 struct SourceListener {
+  // A notice, a change of one, or its withdrawal. Optional.
   std::function<void(const SourceEvent&)> on_event;
   // The source became healthy, or ceased to be. Optional.
   std::function<void(const SourceHealth&)> on_health;
@@ -76,12 +77,12 @@ class Source {
   Source& operator=(const Source&) = delete;
   virtual ~Source() = default;  // as `Stop`
 
-  virtual const std::string& name() const = 0;
+  virtual const std::string& name() const = 0;  // as it is registered; lives as long as the source
   // Fails only for what no waiting would mend: an address in use, a signal that is taken.
   virtual absl::Status Start(SourceListener listener) = 0;
   // Returns within moments, also when the other end hangs.
   virtual void Stop() = 0;
-  virtual SourceHealth health() const = 0;
+  virtual SourceHealth health() const = 0;  // for `status`; also before `Start` and after `Stop`
   // All is saved, the host may go: told to the other end where that is possible and configured.
   virtual void Acknowledge(const std::string& id) = 0;
 };

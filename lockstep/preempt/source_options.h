@@ -25,19 +25,24 @@ absl::StatusOr<SourceSpec> ParseSourceSpec(absl::string_view text);
 // nobody asked for.
 class OptionReader {
  public:
+  // `source`: the name that errors begin with.
   OptionReader(std::string source, SourceOptions options)
       : source_(std::move(source)), options_(std::move(options)) {}
 
-  const std::string& source() const { return source_; }
+  const std::string& source() const { return source_; }  // the name
 
+  // Any text, or `otherwise` when the option is not given.
   std::string Text(const std::string& key, std::string otherwise);
   // Of at least `least`.
   absl::Duration Length(const std::string& key, absl::Duration otherwise,
                         absl::Duration least = absl::ZeroDuration());
+  // yes, true, on, 1 or no, false, off, 0; else `Finish` fails.
   bool Switch(const std::string& key, bool otherwise);
   // Something else is wrong with this option.
   void Refuse(const std::string& key, absl::string_view why);
 
+  // INVALID_ARGUMENT: the first wrong value, or an option that nobody read, with those that there
+  // are.
   absl::Status Finish() const;
 
  private:

@@ -17,6 +17,7 @@ namespace lockstep::preempt {
 // Threads: `Start` and `Stop` by one thread, once each; the rest thread-safe.
 class SourceSet {
  public:
+  // Starts none of them. What the listener lacks is not called.
   SourceSet(std::vector<std::unique_ptr<Source>> sources, SourceListener listener);
   // As `Stop`.
   ~SourceSet();
@@ -28,7 +29,7 @@ class SourceSet {
   // Within moments, also when other ends hang.
   void Stop();
 
-  std::vector<SourceHealth> health() const;
+  std::vector<SourceHealth> health() const;  // one of each source, in their order
 
   // Everybody has saved: the notice `id` of `source` may come true. Does something only where the
   // source was told to pass that on (Azure).

@@ -21,7 +21,9 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
   virtual ~Watch() = default;
 
+  // What `Source::Start` fails with; the watches before this one are closed then.
   virtual absl::Status Open() { return absl::OkStatus(); }
+  // After the last `Look`; not after an `Open` that failed.
   virtual void Close() {}
   // Looks once. May wait, until the descriptor `interrupt` is readable; then it returns soon, with
   // CANCELLED when it has seen nothing.

@@ -23,8 +23,10 @@ class WebhookBook {
 
   // The whole answer, as it goes out.
   std::string Answer(const Now& now, const HttpMessage& request);
+  // An answer of that status with the text, whole, for what never reaches `Answer`.
   static std::string Refusal(int status, absl::string_view text);
 
+  // That stand, in the order in which they came.
   const std::vector<Notice>& notices() const { return notices_; }
 
  private:

@@ -82,17 +82,23 @@ class OptionTable {
   Option& Duration(std::string name, absl::Duration* value, std::string help,
                    bool may_be_zero = false);
   template <std::integral T>
+  // From `least` to `most`.
   Option& Count(std::string name, T* value, std::string help, int64_t least = 1,
                 int64_t most = std::numeric_limits<int32_t>::max()) {
     return Number(
         std::move(name), [value] { return static_cast<int64_t>(*value); },
         [value](int64_t number) { *value = static_cast<T>(number); }, std::move(help), least, most);
   }
+  // At least 1; with a unit such as 64MiB.
   Option& Bytes(std::string name, size_t* value, std::string help);
+  // Any text; `type` is what the help calls it.
   Option& Text(std::string name, std::string* value, std::string type, std::string help);
+  // One of `choices`.
   Option& Choice(std::string name, std::string* value, std::vector<std::string> choices,
                  std::string help);
+  // A flag alone is true; true or false elsewhere.
   Option& Switch(std::string name, bool* value, std::string help);
+  // Replaces the default; a flag may come again.
   Option& List(std::string name, std::vector<std::string>* value, std::string type,
                std::string help);
 
@@ -109,8 +115,9 @@ class OptionTable {
   // INVALID_ARGUMENT names the option and where the wrong value stands.
   absl::Status Resolve(const Variables& variables);
 
+  // In the order in which they were declared, --config first.
   const std::deque<Option>& options() const { return options_; }
-  const std::string& section() const { return section_; }
+  const std::string& section() const { return section_; }  // of the file
 
  private:
   Option& Add(std::string name, std::string type, std::string help);

@@ -65,6 +65,7 @@ class Acceptor {
   // Takes over a connected socket: non-blocking, close-on-exec, options set.
   using TakeConnection = absl::AnyInvocable<void(int fd)>;
 
+  // `complain` gets a line for the log when connections are refused or cannot be taken.
   Acceptor(Loop& loop, AcceptorOptions options, TakeConnection take, Complain complain);
   ~Acceptor();
 
@@ -73,8 +74,8 @@ class Acceptor {
   // Where it listens: with the port that was chosen for port 0.
   asio::ip::tcp::endpoint address() const { return address_; }
 
-  void Start();
-  void Stop();
+  void Start();  // accepting, after `Listen`
+  void Stop();   // closes the listening socket; connections that were handed over stay
 
   // Of those that were handed over, how many are still open.
   size_t CountOpenConnections();

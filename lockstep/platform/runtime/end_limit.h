@@ -13,6 +13,7 @@ namespace lockstep::runtime {
 // what hangs in a file system or waits for a peer cannot be told to stop. Owns a thread.
 class EndLimit {
  public:
+  // `told` runs on the thread of this object, and nothing after it but the end of the process.
   EndLimit(absl::Duration limit, int code, std::function<void()> told);
   ~EndLimit();
   EndLimit(const EndLimit&) = delete;

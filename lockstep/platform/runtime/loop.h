@@ -23,7 +23,7 @@ Time MonotonicNow();
 // connection, a table that is being listed. It posts the rest of its work to the loop.
 class TurnBudget {
  public:
-  static constexpr absl::Duration kTime = absl::Milliseconds(1);
+  static constexpr absl::Duration kTime = absl::Milliseconds(1);  // of one turn
 
   // `steps_max` bounds what is too cheap for the clock to notice.
   explicit TurnBudget(size_t steps_max = SIZE_MAX) : steps_left_(steps_max) {}
@@ -45,12 +45,13 @@ class TurnBudget {
 // Threads: `Turned` is the loop's; the rest is thread-safe.
 class TurnWatch {
  public:
+  // Of which `longest` forgets what is older than two.
   static constexpr absl::Duration kWindow = absl::Seconds(60);
 
   // A turn, or a wait and a turn, is over.
   void Turned();
 
-  uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
+  uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }  // since the loop began
   // In the last one to two windows.
   absl::Duration longest() const;
   // Forgets the turns so far: for tests.
@@ -72,8 +73,9 @@ class TurnWatch {
 // loop-confined. Ownership: must outlive every timer and socket made on it.
 class Loop {
  public:
-  using Function = absl::AnyInvocable<void()>;
+  using Function = absl::AnyInvocable<void()>;  // runs once, on the loop; destroyed there
 
+  // Runs nothing before `Run`.
   Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -93,12 +95,13 @@ class Loop {
   // Makes `Run` return after the function that runs now.
   void Stop();
 
+  // Whether the caller is on the thread that runs the loop.
   bool InLoop() const {
     return runner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
-  asio::io_context& io() { return io_; }
-  const TurnWatch& turns() const { return turns_; }
-  TurnWatch& turns() { return turns_; }
+  asio::io_context& io() { return io_; }             // for sockets; only one thread runs it
+  const TurnWatch& turns() const { return turns_; }  // for `status` and metrics
+  TurnWatch& turns() { return turns_; }              // to `Reset` them
 
  private:
   void StayAwake();
@@ -122,7 +125,7 @@ class Timer {
   // Calls `function` on the loop when `at` has come, soon if it has passed. Replaces what was
   // armed; an infinite time only cancels.
   void Arm(Time at, Loop::Function function);
-  void Cancel();
+  void Cancel();  // what was armed does not run; does nothing when nothing was
 
  private:
   asio::steady_timer timer_;

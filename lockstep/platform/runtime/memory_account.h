@@ -41,7 +41,8 @@ class MemoryAccount {
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
-  uint64_t limit() const { return limit_; }
+  uint64_t limit() const { return limit_; }  // 0: there is none
+  // In bytes, by all shares together; never below 0.
   uint64_t held() const {
     const int64_t held = held_.load(std::memory_order_relaxed);
     return held > 0 ? static_cast<uint64_t>(held) : 0;
@@ -115,11 +116,12 @@ class MemoryShare {
     bytes_.fetch_add(bytes, std::memory_order_relaxed);
     if (account_ != nullptr) account_->held_.fetch_add(bytes, std::memory_order_relaxed);
   }
+  // What this share was last set to; 0 at least.
   uint64_t bytes() const {
     const int64_t is = bytes_.load(std::memory_order_relaxed);
     return is > 0 ? static_cast<uint64_t>(is) : 0;
   }
-  MemoryAccount* account() const { return account_; }
+  MemoryAccount* account() const { return account_; }  // null: nobody counts
 
   // What is called so from now on.
   void SetPart(std::string part);

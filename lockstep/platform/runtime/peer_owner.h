@@ -18,6 +18,7 @@ struct AllowedPeers {
   // Beside the user of this process, and root.
   std::vector<uid_t> uids;
 
+  // Whether that user may: everybody, root, the user of this process, or one of `uids`.
   bool Allow(uid_t uid) const;
   // "root and user 1000": for people.
   std::string ToText() const;

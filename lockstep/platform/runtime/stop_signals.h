@@ -13,6 +13,7 @@ namespace lockstep::runtime {
 // the signals do again what they did before. Only one at a time in a process.
 class StopSignals {
  public:
+  // Takes both signals over. `first` runs once, on the loop, with the signal that came.
   StopSignals(Loop& loop, std::function<void(int signal)> first);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;

@@ -17,13 +17,14 @@ namespace lockstep::runtime {
 // the function that runs and drops the others.
 class WorkThread {
  public:
-  using Function = absl::AnyInvocable<void()>;
+  using Function = absl::AnyInvocable<void()>;  // destroyed before the next one runs
 
   WorkThread() = default;
   ~WorkThread();
   WorkThread(const WorkThread&) = delete;
   WorkThread& operator=(const WorkThread&) = delete;
 
+  // Returns at once. Not called while the destructor runs.
   void Push(Function function);
 
  private:
