@@ -30,7 +30,7 @@ class RegisteredConnections {
   // What the caller over this connection acts on; `current` when it has not registered over it.
   ServiceIncarnation Find(const std::string& peer, ServiceIncarnation current) const;
 
-  size_t size() const { return attempts_.size(); }
+  size_t size() const { return attempts_.size(); }  // connections that it knows of
 
  private:
   const size_t connections_max_;

@@ -48,19 +48,22 @@ class StockInbox : public std::enable_shared_from_this<StockInbox> {
   // Counts the call in, which holds so many bytes; false when there are `calls_max`, then nothing
   // was counted.
   bool Admit(size_t bytes);
+  // A call that was counted in is over; `bytes` is what it holds by then. Any thread.
   void CallEnded(size_t bytes) {
     open_calls_.fetch_sub(1, std::memory_order_relaxed);
     share_->Add(-static_cast<int64_t>(bytes));
   }
   // A call that was counted in holds so much more, or less.
   void Grow(size_t bytes) { share_->Add(static_cast<int64_t>(bytes)); }
-  void Shrink(size_t bytes) { share_->Add(-static_cast<int64_t>(bytes)); }
+  void Shrink(size_t bytes) { share_->Add(-static_cast<int64_t>(bytes)); }  // see `Grow`
   // Whose account calls are in; may be null.
   runtime::MemoryAccount* memory() const { return share_->account(); }
 
+  // From 1 up; never used again in this inbox.
   CallId NextCallId() { return CallId(last_call_.fetch_add(1, std::memory_order_relaxed) + 1); }
-  size_t calls_max() const { return calls_max_; }
+  size_t calls_max() const { return calls_max_; }  // open at a time
 
+  // Queues it and has `drain` called on the loop, once for many. Any thread.
   void Put(Item item);
   // The oldest that came, if there is any. Who drains calls it until there is none, or says
   // `DrainAgain`.
@@ -87,23 +90,27 @@ class StockInbox : public std::enable_shared_from_this<StockInbox> {
 // the `Finish...` has been called and not before; so whoever may still finish it may use it.
 class StockCall final : public grpc::ServerUnaryReactor {
  public:
-  // Decodes and puts the event into the inbox, or finishes at once with why not. `family` outlives
-  // the call.
+  // Decodes and puts the event into the inbox, or finishes at once with why not: RESOURCE_EXHAUSTED
+  // with `limit_exceeded` (calls_max, message_bytes_max) or `memory_max`, INVALID_ARGUMENT with
+  // `invalid_argument`. `family` outlives the call.
   static StockCall* Begin(std::shared_ptr<StockInbox> inbox, const wire::stock::Family& family,
                           size_t method, grpc::CallbackServerContext* context,
                           const grpc::ByteBuffer* request, grpc::ByteBuffer* response);
 
-  const wire::stock::Family& family() const { return family_; }
-  size_t method() const { return method_; }
+  const wire::stock::Family& family() const { return family_; }  // of the service that was called
+  size_t method() const { return method_; }  // its place in `family().methods()`
   // The loop's, from the moment the call is in the inbox. May be null.
   wire::stock::Asked* asked() const { return asked_.get(); }
 
   // Exactly one of them, once; the call is not to be touched afterwards.
   void FinishWith(wire::stock::EncodedAnswer answer);
+  // Code, text and trailing metadata, as the family has encoded them.
   void FinishWith(const wire::stock::EncodedError& error);
-  void FinishLeft();
+  void FinishLeft();  // for a caller that is gone: nothing is sent
 
+  // Cancelled, over its deadline or disconnected: puts a departure into the inbox.
   void OnCancel() override;
+  // gRPC is done with it: counts the call out and deletes it.
   void OnDone() override;
 
   // Both reactions above only hand on or free, so gRPC need not move them to a thread of their own;

@@ -53,10 +53,12 @@ class GrpcBudget {
   // The quota of a door that begins to serve, which has at most `most` from now on, and less as
   // others enter.
   std::shared_ptr<grpc::ResourceQuota> Enter(size_t most);
+  // A door ends. The quota goes with the last door that shares it, and the others get more.
   void Leave(const std::shared_ptr<grpc::ResourceQuota>& quota);
 
   // How many there are, and what each may hold (less where its doors want less).
   size_t quotas() const { return shared_.size(); }
+  // The budget's equal part.
   size_t quota_bytes() const { return bytes_ / std::max<size_t>(1, shared_.size()); }
 
  private:
@@ -107,13 +109,14 @@ class StockDoor {
   // The job's current attempt, for requests that do not say which one they mean. Loop.
   using CurrentAttempt = absl::AnyInvocable<ServiceIncarnation() const>;
 
+  // `complain` gets a line for the log of what cannot be taken; see Acceptor.
   StockDoor(runtime::Loop& loop, StockDoorOptions options, Handler handler, CurrentAttempt current,
             runtime::Complain complain);
   ~StockDoor();
 
   // Takes the address, so that two servers cannot both believe to have it.
   absl::Status Listen(const runtime::Address& at);
-  asio::ip::tcp::endpoint address() const;
+  asio::ip::tcp::endpoint address() const;  // after `Listen`: with the port that was chosen
 
   // Begins to serve. Loop, or before the loop runs. What gRPC needs is made when the first
   // connection comes: a door that nobody uses costs one socket.
@@ -128,6 +131,7 @@ class StockDoor {
   // Ends all connections once their last answers are out. Blocks for up to `drain_time`, while the
   // loop must run: so not on the loop, unless nobody ever came.
   void Shutdown();
+  // Whether a connection ever came: only then `Shutdown` blocks.
   bool anyone_came() const { return server_ != nullptr; }
 
   // Calls without an answer. Loop.

@@ -30,6 +30,7 @@ class Attempts {
     bool again = false;  // the store that was made again, at `port`; else an empty one,
     uint16_t port = 0;   // at any other port than this
   };
+  // Once, after the last record of the journal.
   Begin Start();
   // The store of the current attempt is at this port.
   void Listens(uint16_t port) { port_ = port; }
@@ -49,7 +50,7 @@ class Attempts {
   // Somebody has come.
   std::vector<Record> Visited() { return Told(); }
 
-  int64_t current() const { return attempt_; }
+  int64_t current() const { return attempt_; }  // of the job; counted by who starts processes
 
  private:
   record::Opened Opening() const { return {.attempt = attempt_, .port = port_, .keeps = keeps_}; }

@@ -24,10 +24,12 @@ namespace lockstep::tcpstore {
 // connection, whose number its door limits.
 class Clients {
  public:
+  // A connection, before its first command; `peer` is where it calls from.
   void Came(ConnectionId connection, std::string peer);
   // Forgets it, and says the queues that it was woken for and whose values it did not take.
   std::vector<std::string> Left(ConnectionId connection);
 
+  // Until it `Left`.
   bool Has(ConnectionId connection) const { return clients_.contains(connection); }
 
   // It is told that the queue has a value.
@@ -41,9 +43,10 @@ class Clients {
   // It has made this key. Torch's ranks set a key of their own first, whose name has the rank.
   void MadeKey(ConnectionId connection, absl::string_view key);
 
+  // As `status` shows one that waits since then; it is connected.
   WaiterView View(ConnectionId connection, Time since) const;
 
-  size_t size() const { return clients_.size(); }
+  size_t size() const { return clients_.size(); }  // connections
   // What they cost.
   size_t memory() const { return clients_.size() * kClientBytes; }
 

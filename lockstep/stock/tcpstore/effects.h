@@ -76,6 +76,7 @@ struct Effects {
   std::vector<Refusal> refusals;
   std::vector<GivenUp> given_up;
 
+  // Empty again, with the memory that it has: one object serves step after step.
   void Clear() {
     records.clear();
     replies.clear();

@@ -26,13 +26,15 @@ class GoneKeys {
   // Keys and queued values that are freed at a time: `freed_keys_slice_max`.
   static constexpr size_t kSliceMax = 256;
 
+  // Takes the table over, in no time; what is in it is freed by `FreeSome`, or with this.
   void Add(KeyTable table) {
     if (!table.empty()) keys_.push_back(std::move(table));
   }
+  // Likewise.
   void Add(QueueTable table) {
     if (!table.empty()) queues_.push_back(std::move(table));
   }
-  bool empty() const { return keys_.empty() && queues_.empty(); }
+  bool empty() const { return keys_.empty() && queues_.empty(); }  // nothing is left to free
 
   // Frees one slice. Returns whether there is more.
   bool FreeSome();

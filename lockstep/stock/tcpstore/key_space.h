@@ -32,9 +32,11 @@ class KeySpace {
 
   // Null: there is none.
   ValuePtr Value(absl::string_view key) const;
+  // Queued values do not count.
   bool HasValue(absl::string_view key) const { return TableOf(key).contains(key); }
   // Whether there is a value, or a queued one.
   bool Exists(absl::string_view key) const { return HasValue(key) || queues_.contains(key); }
+  // 0: there is none.
   size_t QueueLength(absl::string_view key) const;
 
   // In place of the value there is.
@@ -43,16 +45,18 @@ class KeySpace {
   void Lengthen(absl::string_view key, absl::string_view more);
   // False: there was no value. A queue stays.
   bool Delete(absl::string_view key);
+  // Behind the newest value of the queue, which begins with it when there is none.
   void Push(absl::string_view key, ValuePtr value);
   // The oldest value of the queue; null: there is none.
   ValuePtr Pop(absl::string_view key);
 
+  // All values and queues. Takes no time: they are freed by who takes them.
   void ForgetAll();
   // The values under the keys of the default process group; says how many those were.
   size_t ForgetGroup();
   // What the two above have forgotten since this was last asked.
   GoneKeys TakeGone() { return std::exchange(gone_, {}); }
-  bool has_gone() const { return !gone_.empty(); }
+  bool has_gone() const { return !gone_.empty(); }  // whether `TakeGone` has something to give
 
   // What a record says. INVALID_ARGUMENT: it cannot follow those before it.
   absl::Status Apply(const Record& record);
@@ -63,10 +67,10 @@ class KeySpace {
   std::vector<std::string> Names() const;
   size_t NameBytes() const;
 
-  size_t keys() const { return keys_.size() + group_keys_.size(); }
-  size_t queues() const { return queues_.size(); }
-  size_t size() const { return keys() + queued_; }
-  size_t bytes() const { return bytes_; }
+  size_t keys() const { return keys_.size() + group_keys_.size(); }  // with a value
+  size_t queues() const { return queues_.size(); }                   // that hold something
+  size_t size() const { return keys() + queued_; }                   // values and queued values
+  size_t bytes() const { return bytes_; }  // of keys, values and queued values
 
   // Invariants (1) to (4), by looking at everything.
   bool InvariantsHold() const;

@@ -47,6 +47,7 @@ class Lifetime {
 
   // What launchers tell. The attempt that is asked for next has so many members; else all.
   void RunBegan(int32_t size) { next_size_ = size; }
+  // Before `ProcessEnded` of the same pid. Of a member that the job does not have: ignored.
   void ProcessStarted(int32_t member, int64_t pid);
   // True: nobody of the attempt is left, so that its keys are to be forgotten.
   [[nodiscard]] bool ProcessEnded(int32_t member, int64_t pid);
@@ -56,6 +57,7 @@ class Lifetime {
   // What is to be forgotten before the command is carried out: all keys, as it is the first of a
   // new run; or those of the default process group, of which a new one begins.
   enum class Forget { kNothing, kGroup, kAll };
+  // Once for each command, before the store sees it. In doubt kNothing.
   [[nodiscard]] Forget Asks(ConnectionId from, const Command& command) {
     if (!newcomers_.empty() && AsksFirst(from, command)) return Forget::kAll;
     return groups_.Asks(from, command) ? Forget::kGroup : Forget::kNothing;

@@ -49,6 +49,7 @@ class ProcessGroups {
   [[nodiscard]] bool Asks(ConnectionId from, const Command& command) {
     return !outside_.empty() && IsOfGroup(command) && Joins(from);
   }
+  // Its process stays known, as one that was in the group.
   void Left(ConnectionId connection);
   // All keys were forgotten.
   void Clear();

@@ -21,22 +21,27 @@ class RecordedKeys {
  public:
   explicit RecordedKeys(bool keeps) : keeps_(keeps) {}
 
+  // As the last change left them.
   const KeySpace& now() const { return keys_; }
 
+  // In place of the value there is.
   void Set(absl::string_view key, ValuePtr value, std::vector<Record>& out);
+  // Behind the value there is; the record has `more` alone.
   void Append(absl::string_view key, absl::string_view more, std::vector<Record>& out);
   // False: there was no value.
   bool Delete(absl::string_view key, std::vector<Record>& out);
+  // As the newest value of the key's queue.
   void Push(absl::string_view key, ValuePtr value, std::vector<Record>& out);
   // The oldest value of the queue; null: there is none.
   ValuePtr Pop(absl::string_view key, std::vector<Record>& out);
+  // Forgets all, and records it also when there was nothing.
   void Clear(std::vector<Record>& out);
   // The keys of the default process group; says how many those were.
   size_t ClearGroup(std::vector<Record>& out);
 
   // What a record says, which is not recorded again.
   absl::Status Apply(const Record& record) { return keys_.Apply(record); }
-  GoneKeys TakeGone() { return keys_.TakeGone(); }
+  GoneKeys TakeGone() { return keys_.TakeGone(); }  // see KeySpace
 
  private:
   const bool keeps_;

@@ -44,6 +44,8 @@ class Store {
 
   // Before the first command; `peer` is where it calls from.
   void Connected(ConnectionId connection, std::string peer);
+  // Answers it, parks it, or refuses it, which changes nothing but ends the connection. `from` is
+  // connected. Those who are woken are answered in the order in which they came.
   void Handle(Time now, ConnectionId from, const Command& command, Effects& out);
   // It is forgotten with its waits.
   void Left(ConnectionId connection, Effects& out);
@@ -60,6 +62,7 @@ class Store {
   size_t ClearGroup(Effects& out) { return keys_.ClearGroup(out.records); }
   // What the two above have forgotten since this was last asked: to be freed in slices.
   GoneKeys TakeGone() { return keys_.TakeGone(); }
+  // Whether `TakeGone` has something to give.
   bool has_gone() const { return keys_.now().has_gone(); }
 
   // What a record says, before the first command. INVALID_ARGUMENT: it cannot follow those before
@@ -68,11 +71,12 @@ class Store {
   // Records that make a fresh store's keys and queues those of this one; values are shared.
   std::vector<Record> Snapshot() const { return keys_.now().Snapshot(); }
 
+  // At most view_rows_max rows of waits; for people.
   StoreView View() const { return MakeView(keys_.now(), waits_, clients_, options_.view_rows_max); }
-  size_t connections() const { return clients_.size(); }
+  size_t connections() const { return clients_.size(); }  // that did not leave
   // Values and queued values.
   size_t size() const { return keys_.now().size(); }
-  size_t bytes() const { return keys_.now().bytes(); }
+  size_t bytes() const { return keys_.now().bytes(); }  // of keys, values and queued values
   // What it holds, as it costs.
   size_t memory() const {
     return bytes() + size() * KeySpace::kValueBytes + waits_.bytes() + clients_.memory();

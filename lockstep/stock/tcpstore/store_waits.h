@@ -61,6 +61,7 @@ class StoreWaits {
 
   // keys[at] is missing.
   void Park(Time now, ConnectionId connection, const Keys& keys, size_t at);
+  // Until `Counted` says that many. It waits for no value.
   void ParkAtBarrier(Time now, ConnectionId connection, const Barrier& barrier);
 
   // The key has a value: whoever waits for it is answered, or moves on.
@@ -78,13 +79,15 @@ class StoreWaits {
   // Each of its waits, with the key that it is kept at.
   using WaitVisitor =
       absl::FunctionRef<void(const std::string& key, const Slot& slot, const Waiter& waiter)>;
+  // In no order. `visit` must not change the waits.
   void ForEachOf(ConnectionId connection, WaitVisitor visit) const;
 
-  size_t Count(ConnectionId connection) const;
-  size_t size() const { return waits_; }
+  size_t Count(ConnectionId connection) const;  // waits of this connection
+  size_t size() const { return waits_; }        // waits of all of them
   // What they cost; and what one for these keys does.
   size_t bytes() const { return bytes_; }
-  static size_t CostOf(const Keys& keys);
+  static size_t CostOf(const Keys& keys);  // in bytes
+  // By the key that is waited for; none is empty.
   const absl::node_hash_map<std::string, Slot>& slots() const { return slots_; }
 
   // Invariant (1), and that no wait is counted twice or forgotten, by looking at everything.

@@ -15,8 +15,10 @@ namespace lockstep::wire::stock {
 // As Family::EncodeAnswer and Family::EncodeError. Not thread-safe.
 class AnswerCache {
  public:
+  // Encodes short answers each time; a list that many wait for once, and shares its bytes.
   EncodedAnswer Answer(const Family& family, size_t method, const coord::Answer& answer,
                        const Asked* asked);
+  // Good until the next call.
   const EncodedError& Error(const Family& family, const coord::ErrorPtr& error, const Asked* asked);
 
  private:

@@ -63,11 +63,13 @@ class Family {
   // Whether requests say which attempt they mean. Where not, the door knows it by the connection
   // and fills it in by `SetAttempt` before the machine sees the event.
   virtual bool requests_name_the_attempt() const = 0;
+  // Into the event, and into `asked` (may be null). Where requests name the attempt: does nothing.
   virtual void SetAttempt(ServiceIncarnation, coord::Event&, Asked*) const {}
 
   // The reply message of that call.
   virtual EncodedAnswer EncodeAnswer(size_t method, const coord::Answer& answer,
                                      const Asked* asked) const = 0;
+  // Code and text for the client, with the payload that its agent looks for.
   virtual EncodedError EncodeError(const coord::Error& error, const Asked* asked) const = 0;
 };
 

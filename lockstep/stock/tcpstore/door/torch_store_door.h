@@ -69,14 +69,15 @@ class TorchStoreDoor {
     std::function<void()> counted = nullptr;
   };
 
+  // `store`: the bounds that commands are read with. All events are called on the loop.
   TorchStoreDoor(runtime::Loop& loop, const tcpstore::StoreOptions& store,
                  TorchStoreDoorOptions options, Events events);
   ~TorchStoreDoor();
 
   // Takes the address.
   absl::Status Listen(const runtime::Address& at);
-  asio::ip::tcp::endpoint address() const { return acceptor_.address(); }
-  void Start() { acceptor_.Start(); }
+  asio::ip::tcp::endpoint address() const { return acceptor_.address(); }  // after `Listen`
+  void Start() { acceptor_.Start(); }  // accepts; on the loop, or before it runs
 
   // Sends the answers; closes those who are refused once what they were told is out. Answers to
   // connections that have left are dropped.
@@ -84,6 +85,7 @@ class TorchStoreDoor {
 
   // Until `Resume` no commands are taken. What comes meanwhile waits, at those who send it at last.
   void Pause() { paused_ = true; }
+  // Takes commands again, first those that came meanwhile, which may pause it anew.
   void Resume();
   // No more commands of this one, who will be refused.
   void TakeNoMoreOf(tcpstore::ConnectionId connection);

@@ -63,6 +63,7 @@ class CommandReader {
 
   // Room for more bytes, at least one. Views of the last command end here.
   absl::Span<char> Prepare();
+  // So many bytes were read to what `Prepare` gave; not more than that.
   void Commit(size_t bytes);
 
   // The next whole command, whose views hold until the next call of anything but `validated`.

@@ -18,15 +18,17 @@ namespace lockstep::wire::tcpstore {
 // Threads: thread-compatible. Bounds: the owner's, who looks at `bytes`.
 class Outbox {
  public:
+  // Encodes it behind what waits.
   void Push(const ::lockstep::tcpstore::Answer& answer);
 
   // The first pieces, at most `pieces_max` of them; they hold until the next call of `Push` or
   // `Sent`.
   void Peek(size_t pieces_max, std::vector<absl::string_view>& pieces) const;
+  // So many of the first bytes are out: their memory goes.
   void Sent(size_t bytes);
 
-  bool empty() const { return bytes_ == 0; }
-  size_t bytes() const { return bytes_; }
+  bool empty() const { return bytes_ == 0; }  // nothing waits
+  size_t bytes() const { return bytes_; }     // that wait to be sent
   // What it holds, as it costs: what others send as well is counted in part.
   size_t memory() const { return own_bytes_ + shared_cost_ + pieces_.size() * sizeof(Piece); }
   // All that ever left.
