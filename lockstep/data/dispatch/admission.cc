@@ -47,6 +47,7 @@ bool Covers(const IterationLedger& ledger, int64_t round) {
   const auto& lanes = ledger.lanes().all();
   return std::all_of(lanes.begin(), lanes.end(), [&](const auto& entry) {
     const LaneState& lane = entry.second;
+    // Whatever was trimmed is kept: the lane can be read from its beginning.
     if (lane.first_seq == static_cast<int64_t>(lane.past.size())) return true;
     int64_t element = lane.first_element;
     for (const PastGrant& one : lane.past) element -= std::max<int64_t>(0, one.elements - one.from);
@@ -103,6 +104,7 @@ ErrorPtr CheckPlace(const IterationLedger& ledger, const ConsumerSessions& sessi
     return rounds && comes_back ? CheckWithoutCursor(ledger, options, request, *known) : nullptr;
   }
   if (known != nullptr && !comes_back) return nullptr;
+  // Exact order counts its grants anew; rounds return what they have kept.
   const bool can_rewind = ledger.spec().mode == Mode::kExact
                               ? ledger.shape() != nullptr
                               : known != nullptr && ledger.seating().IsSeated(known->id) &&
@@ -134,10 +136,12 @@ ErrorPtr CheckPlace(const IterationLedger& ledger, const ConsumerSessions& sessi
 }  // namespace
 
 const ConsumerEntry* PredecessorOf(const IterationLedger& ledger, const OpenIteration& request) {
+  // The name first: a process that comes back takes its own place, whoever else is away.
   if (const ConsumerEntry* known = ledger.Find(request.consumer)) return known;
   const ConsumerEntry* free = nullptr;
   for (const auto& [id, consumer] : ledger.consumers()) {
     if (!consumer.away || (request.index >= 0 && consumer.index != request.index)) continue;
+    // Whoever takes any place wants to read: one that has finished is not for it.
     if (request.index < 0 && consumer.finished) continue;
     if (free == nullptr || consumer.index < free->index) free = &consumer;
   }
@@ -147,6 +151,7 @@ const ConsumerEntry* PredecessorOf(const IterationLedger& ledger, const OpenIter
 ErrorPtr CheckOpen(const IterationLedger& ledger, const ConsumerSessions& sessions,
                    const Options& options, const OpenIteration& request,
                    const ConsumerEntry* known) {
+  // Before all else: nothing about the request matters then.
   if (ledger.phase() == Phase::kFailed) return ledger.progress().error;
   // First come has no places.
   if (ledger.spec().mode != Mode::kFirstCome) {
@@ -155,6 +160,7 @@ ErrorPtr CheckOpen(const IterationLedger& ledger, const ConsumerSessions& sessio
       return error;
     }
   }
+  // A place that is there is taken over, and adds nothing.
   if (known != nullptr || ledger.consumers().size() < options.consumers_max) return nullptr;
   return MakeError(absl::StatusCode::kResourceExhausted, reason::kLimitReached,
                    absl::StrCat("iteration ", ledger.Name(), " has ", ledger.consumers().size(),

@@ -6,6 +6,7 @@
 namespace lockstep::dispatch {
 
 ConsumerSession& ConsumerRoster::Join(Time now, const OpenIteration& request, Effects& out) {
+  // The record before the session: there is one session for each consumer of the ledger.
   const ConsumerId id(parts_.state.ids.Next());
   parts_.ledger.Commit(record::ConsumerJoined{.consumer = id,
                                               .name = request.consumer,
@@ -27,6 +28,7 @@ ConsumerSession& ConsumerRoster::Join(Time now, const OpenIteration& request, Ef
 
 ConsumerSession* ConsumerRoster::Replace(Time now, ConsumerId id, const OpenIteration& request,
                                          Effects& out) {
+  // The former process learns of it before its place is another's.
   const ConsumerEntry& known = Entry(id);
   ConsumerSession& session = parts_.sessions.At(id);
   parts_.sessions.Fail(
@@ -137,6 +139,7 @@ void ConsumerRoster::Remove(Time now, ConsumerId id, bool lease_ended, Effects& 
 void ConsumerRoster::AwaitLost(Effects& out) {
   const IterationLedger& ledger = parts_.ledger;
   if (ledger.spec().mode != Mode::kRounds || ledger.spec().on_lost != OnLost::kAuto) return;
+  // Never taken back: one record is enough.
   if (ledger.progress().awaits_lost) return;
   if (ledger.phase() != Phase::kResolving && !ledger.reading()) return;
   parts_.ledger.Commit(record::LostAwaited{}, out);
@@ -147,6 +150,7 @@ void ConsumerRoster::SetIdle(Time now) {
   const Options& options = parts_.state.options;
   absl::Duration after = options.iteration_timeout;
   if (parts_.ledger.phase() == Phase::kFinished) after = options.finished_timeout;
+  // Kept only for consumers that have yet to hear why.
   if (parts_.ledger.phase() == Phase::kFailed) after = options.consumer_timeout;
   parts_.state.deadlines.Set(parts_.sessions.DueOf(DueKind::kIterationIdle), now + after);
 }

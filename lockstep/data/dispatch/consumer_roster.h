@@ -18,8 +18,10 @@ namespace lockstep::dispatch {
 //             '-' Replace
 class ConsumerRoster {
  public:
+  // Of one iteration; both outlive it.
   ConsumerRoster(const IterationParts& parts, ReadingMode& mode) : parts_(parts), mode_(mode) {}
 
+  // A consumer of a new id, with a session, whose lease counts from now.
   ConsumerSession& Join(Time now, const OpenIteration& request, Effects& out);
   // Another process speaks for the consumer; null: that begins as one that was never there.
   ConsumerSession* Replace(Time now, ConsumerId id, const OpenIteration& request, Effects& out);

@@ -23,6 +23,7 @@ void ConsumerSessions::Remove(ConsumerId id) {
 }
 
 void ConsumerSessions::Touch(ConsumerSession& session) {
+  // The answer carries the version: a poll that names it has seen all before.
   ++session.poll.version;
   session.poll.dirty = true;
   Mark();
@@ -63,6 +64,7 @@ void ConsumerSessions::ForgetAvoided(Time now, ConsumerSession& session) {
       ++it;
     }
   }
+  // Infinite when none is left, which clears it.
   state_.deadlines.Set(DueOf(DueKind::kConsumerReach, session.id), next);
   Touch(session);
 }
@@ -73,12 +75,14 @@ void ConsumerSessions::ForgetWorker(WorkerId worker) {
 
 void ConsumerSessions::Park(Time now, ConsumerSession& session, const ConsumerPoll& request) {
   session.poll.parked = request.call;
+  // Also when it is answered at once: a departure finds the call here until then.
   state_.parked[request.call] = {.iteration = id_, .consumer = session.id};
   const absl::Duration wait = std::min(request.wait, state_.options.poll_wait_max);
   // Without a wait it is answered behind what this very poll changes.
   if (wait > absl::ZeroDuration()) {
     state_.deadlines.Set(DueOf(DueKind::kConsumerPark, session.id), now + wait);
   }
+  // Versions of another life of the service mean nothing here.
   const bool seen =
       request.service == state_.options.service && request.after == session.poll.version;
   if (!seen || wait <= absl::ZeroDuration()) session.poll.dirty = true;

@@ -67,12 +67,14 @@ class ConsumerSessions {
   ConsumerSessions(DispatcherState& state, IterationId id, bool has_grace)
       : state_(state), id_(id), has_grace_(has_grace) {}
 
+  // By id, as the ledger has them.
   std::map<ConsumerId, ConsumerSession>& all() { return sessions_; }
-  const std::map<ConsumerId, ConsumerSession>& all() const { return sessions_; }
+  const std::map<ConsumerId, ConsumerSession>& all() const { return sessions_; }  // see above
+  // Null: it left, or was lost for good.
   ConsumerSession* Find(ConsumerId id);
   // Of a consumer that is there.
   ConsumerSession& At(ConsumerId id) { return sessions_.at(id); }
-  const ConsumerSession& At(ConsumerId id) const { return sessions_.at(id); }
+  const ConsumerSession& At(ConsumerId id) const { return sessions_.at(id); }  // see above
 
   // Nothing when it is there.
   ConsumerSession& Add(ConsumerId id);
@@ -81,8 +83,9 @@ class ConsumerSessions {
 
   // Its assignment may have changed; the iteration is settled after the event.
   void Touch(ConsumerSession& session);
+  // Each of them; see `Touch`.
   void TouchAll();
-  void Mark() { state_.touched.insert(id_); }
+  void Mark() { state_.touched.insert(id_); }  // the iteration is settled after the event
 
   // Its lease counts from now.
   void Hear(Time now, ConsumerSession& session);
@@ -92,16 +95,24 @@ class ConsumerSessions {
   void Avoid(Time now, ConsumerSession& session, WorkerId worker);
   // It may try those again whose time is over.
   void ForgetAvoided(Time now, ConsumerSession& session);
+  // The worker is gone: there is nothing to avoid any more.
   void ForgetWorker(WorkerId worker);
 
+  // The poll waits, at most poll_wait_max, until there is something that the consumer has not
+  // heard;
+  // answered after this event when there is already, or it does not want to wait.
   void Park(Time now, ConsumerSession& session, const ConsumerPoll& poll);
   // The call is not parked any more: it is to be answered, or its caller left.
   std::optional<CallId> Unpark(ConsumerSession& session);
+  // The call is gone, by an answer or since its caller left. Its entry in `parked` is not touched.
   void ForgetCall(ConsumerSession& session);
+  // Answers the parked call, if there is one, with the error.
   void Fail(ConsumerSession& session, const ErrorPtr& error, Effects& out);
+  // Of this consumer: it is gone, or away.
   void ClearDeadlines(ConsumerId id);
 
-  size_t CountParked() const;
+  size_t CountParked() const;  // calls
+  // How `Deadlines` names it.
   Due DueOf(DueKind kind, ConsumerId consumer = {}) const {
     return {.kind = kind, .iteration = id_, .consumer = consumer};
   }

@@ -64,11 +64,13 @@ std::variant<Cursor, ErrorPtr> DecodeCursor(std::string_view text_in) {
   const std::vector<std::string> parts = absl::StrSplit(text, '.');
   if (parts.front() != kVersion) return Invalid("it begins otherwise");
   if (parts.size() != 9) return Invalid("it is cut off");
+  // Before any number is read: damage is told from what another version writes.
   if (Check(text.substr(0, text.size() - parts.back().size() - 1)) != parts.back()) {
     return Invalid("its check value does not fit, so it is damaged");
   }
   Cursor cursor{.definition = parts[1]};
   bool known = false;
+  // First come has no cursors: acknowledgements say where it is.
   for (const Mode mode : {Mode::kExact, Mode::kRounds}) {
     if (parts[2] != std::string(ModeName(mode))) continue;
     cursor.mode = mode;
@@ -96,6 +98,7 @@ std::variant<Cursor, ErrorPtr> DecodeCursor(std::string_view text_in) {
     }
     if (!good) return Invalid("it holds what no version of ours writes");
     for (; rest.segment <= last; ++rest.segment) {
+      // A run is short in the text and long here, so the list is bounded, and not the text alone.
       if (static_cast<int64_t>(cursor.rests.size()) >= kRestsMax) {
         return Invalid(absl::StrCat("it has more than ", kRestsMax, " rests (kRestsMax)"));
       }
@@ -108,6 +111,7 @@ std::variant<Cursor, ErrorPtr> DecodeCursor(std::string_view text_in) {
   if (!cursor.rests.empty() && cursor.rests.back().segment >= cursor.next) {
     return Invalid("it has a rest behind its end, so it was altered");
   }
+  // One place has one text: cursors of one place can be compared as texts.
   if (EncodeCursor(cursor) != text) return Invalid("it is not as any version of ours writes it");
   return cursor;
 }

@@ -31,6 +31,7 @@ const Dataset* DatasetTable::FindNamed(const std::string& text) const {
 
 std::shared_ptr<const Shape> DatasetTable::ShapeOf(DatasetId id, ErrorPtr& why) {
   Dataset& dataset = datasets_.at(id);
+  // At the first use: to read the plan costs more than to keep it, and many are never read.
   if (dataset.shape == nullptr) {
     ShapeOrError made = options_.make_shape(dataset.definition, dataset.manifest);
     why = made.error;
@@ -40,6 +41,7 @@ std::shared_ptr<const Shape> DatasetTable::ShapeOf(DatasetId id, ErrorPtr& why) 
 }
 
 absl::Status DatasetTable::Apply(const record::DatasetRegistered& r) {
+  // No id of a former life is given again.
   ids_.Note(r.dataset.value());
   Dataset& dataset = datasets_[r.dataset];
   dataset.id = r.dataset;

@@ -29,6 +29,7 @@ struct Dataset {
   std::string manifest;
   std::shared_ptr<const Shape> shape;  // not recorded: made of the rest when it is asked for
 
+  // Whether a worker can read it: there are no files to list, or they are listed.
   bool ready() const { return resolved || !needs_manifest; }
 };
 
@@ -39,10 +40,13 @@ struct Dataset {
 // Bounds: Options.datasets_max, definition_bytes_max and manifest_bytes_max, by who commits.
 class DatasetTable {
  public:
+  // `ids` learns of the ids that records name. Both outlive it.
   DatasetTable(const Options& options, IdCounter& ids) : options_(options), ids_(ids) {}
 
-  size_t size() const { return datasets_.size(); }
+  size_t size() const { return datasets_.size(); }  // those that are retired as well
+  // By id; those that are retired as well.
   const std::map<DatasetId, Dataset>& all() const { return datasets_; }
+  // Null: there is none, or it was forgotten.
   const Dataset* Find(DatasetId id) const;
   // Null: there is none, or it is retired. The name is empty where the identity is meant.
   const Dataset* FindRegistered(const std::string& name, const std::string& identity) const;
@@ -51,10 +55,15 @@ class DatasetTable {
   // The plan of a dataset that is there and ready; null, and why.
   std::shared_ptr<const Shape> ShapeOf(DatasetId id, ErrorPtr& why);
 
+  // It is found by its name, or by its identity where it has none.
   absl::Status Apply(const record::DatasetRegistered& r);
+  // INVALID_ARGUMENT, here and below: no such dataset.
   absl::Status Apply(const record::DatasetResolved& r);
+  // It is found by its id only from here on.
   absl::Status Apply(const record::DatasetRetired& r);
+  // Nothing of it is left.
   absl::Status Apply(const record::DatasetForgotten& r);
+  // What `Apply` makes the same of.
   void Snapshot(std::vector<Record>& out) const;
   bool Holds() const;  // the invariant
 

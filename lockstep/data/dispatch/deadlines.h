@@ -44,12 +44,14 @@ class Deadlines {
     at_[due] = at;
     order_.emplace(at, due);
   }
+  // Does nothing where no time is set.
   void Clear(const Due& due) {
     const auto found = at_.find(due);
     if (found == at_.end()) return;
     order_.erase({found->second, due});
     at_.erase(found);
   }
+  // Infinite: nothing is due, ever.
   Time Next() const { return order_.empty() ? Time::Infinite() : order_.begin()->first; }
   // The first that is due, which it is then no more.
   std::optional<Due> Pop(Time now) {
@@ -58,7 +60,7 @@ class Deadlines {
     Clear(due);
     return due;
   }
-  size_t size() const { return at_.size(); }
+  size_t size() const { return at_.size(); }  // times that are set
 
  private:
   std::map<Due, Time> at_;

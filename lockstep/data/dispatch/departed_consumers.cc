@@ -4,6 +4,7 @@ namespace lockstep::dispatch {
 
 void DepartedConsumers::Keep(const std::string& name, DepartedConsumer departed) {
   if (count_ >= most_ && !by_name_.empty()) {
+    // One of the same name first: it had its chance to come back. Else any goes.
     auto from = by_name_.find(name);
     if (from == by_name_.end()) from = by_name_.begin();
     from->second.erase(from->second.begin());
@@ -20,6 +21,7 @@ std::vector<LaneAck> DepartedConsumers::CountedOf(const std::string& name) const
   if (found == by_name_.end()) return counted;
   for (const DepartedConsumer& departed : found->second) {
     for (size_t i = 0; i < departed.seqs.size(); ++i) {
+      // First come: a consumer's lane has the consumer's number.
       counted.push_back({.lane = LaneId(departed.id.value()),
                          .seq = departed.seqs[i],
                          .elements = departed.elements[i]});

@@ -29,10 +29,13 @@ class DepartedConsumers {
  public:
   explicit DepartedConsumers(size_t most) : most_(most) {}
 
+  // Behind those of the same name; at the bound the oldest of them goes, or another name's.
   void Keep(const std::string& name, DepartedConsumer departed);
+  // Whether grants of a consumer of this name were given back when it went.
   bool Has(const std::string& name) const { return by_name_.count(name) > 0; }
   // What counted of all consumers of this name.
   std::vector<LaneAck> CountedOf(const std::string& name) const;
+  // A record for each, in the order in which `Keep` takes them back.
   void Snapshot(IterationId iteration, std::vector<Record>& out) const;
 
  private:

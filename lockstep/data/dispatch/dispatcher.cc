@@ -82,6 +82,7 @@ void Dispatcher::Impl::On(Time now, const Restored& /*fact*/, Effects& out) {
 }
 
 void Dispatcher::Impl::On(Time /*now*/, const Stop& /*fact*/, Effects& out) {
+  // Nothing is opened any more; polls are answered, so that nobody waits for the end of the link.
   stopped_ = true;
   const ErrorPtr why =
       MakeError(absl::StatusCode::kUnavailable, reason::kStopped, "the data service is stopping");
@@ -95,6 +96,7 @@ void Dispatcher::Impl::On(Time /*now*/, const Stop& /*fact*/, Effects& out) {
 }
 
 void Dispatcher::Impl::ReachDeadlines(Time now, Effects& out) {
+  // One at a time: what is due may set or clear the time of another.
   while (const std::optional<Due> due = state_.deadlines.Pop(now)) {
     switch (due->kind) {
       case DueKind::kWorkerLost:
@@ -248,6 +250,7 @@ void Dispatcher::Impl::Restore(Time at, const Record& any, const absl::Status& u
 std::vector<TimedRecord> Dispatcher::Impl::Snapshot() const {
   std::vector<Record> records;
   records.push_back(record::CountersKept{.next_id = state_.ids.last() + 1});
+  // Datasets before the iterations that are made of them.
   datasets_.Snapshot(records);
   for (const auto& [id, iteration] : iterations_.all()) iteration->ledger().Snapshot(records);
   std::vector<TimedRecord> timed;

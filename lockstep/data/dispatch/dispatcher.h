@@ -44,6 +44,7 @@ class Dispatcher {
   // When to call `Handle(now, DeadlineReached{})`; infinite when nothing is pending. May be early.
   Time NextDeadline() const;
 
+  // All rows at once, in time that grows with them: for tests and small services.
   View GetView(Time now) const;
   // Adds the next rows of a view, as many as a small part of a millisecond allows, but at least
   // one; returns whether there are more. The totals are added with the last.

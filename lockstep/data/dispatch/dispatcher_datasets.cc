@@ -21,6 +21,7 @@ void Dispatcher::Impl::On(Time now, const RegisterDataset& request, Effects& out
                         "the definition has ", request.definition.size(),
                         " bytes (definition_bytes_max: ", options.definition_bytes_max, ")")));
   }
+  // Before the limit: what is registered already adds nothing.
   if (const Dataset* const found = datasets_.FindRegistered(request.name, request.identity)) {
     const Dataset& known = *found;
     if (known.identity != request.identity) {
@@ -30,6 +31,7 @@ void Dispatcher::Impl::On(Time now, const RegisterDataset& request, Effects& out
                     absl::StrCat("dataset ", known.name, " is another one: identity ",
                                  known.identity, " there and ", request.identity, " here")));
     }
+    // It is wanted again: the time until it is forgotten begins anew.
     SetDatasetIdle(now, known.id);
     return out.Succeed(request.call, DatasetRegistered{.dataset = known.id, .name = known.name});
   }
@@ -80,6 +82,7 @@ void Dispatcher::Impl::SetDatasetIdle(Time now, DatasetId id) {
 // Those that wait for the dataset, if it is ready.
 void Dispatcher::Impl::StartIterations(Time now, DatasetId id, Effects& out) {
   if (!iterations_.AnyResolving(id)) return;
+  // Its files are not listed: one of the workers is asked with its next orders.
   if (!datasets_.Find(id)->ready()) return state_.workers.TouchAll();
   ErrorPtr why;
   const std::shared_ptr<const Shape> shape = datasets_.ShapeOf(id, why);
@@ -125,6 +128,8 @@ void Dispatcher::Impl::TakeResolved(Time now, WorkerId worker, const ResolveRepo
   const DatasetId id = report.dataset;
   if (!NeedsResolving(id)) return;
   if (report.error != nullptr) {
+    // Only what lies with the worker is tried elsewhere: what is wrong with the files is wrong for
+    // all.
     const bool elsewhere = report.error->code == absl::StatusCode::kUnavailable ||
                            report.error->code == absl::StatusCode::kCancelled;
     const int32_t tries = listing_.NoteFailure(id, worker);

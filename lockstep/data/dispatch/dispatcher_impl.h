@@ -33,6 +33,7 @@ class Dispatcher::Impl {
  public:
   explicit Impl(const Options& options) : state_(options) {}
 
+  // The event, then what fell due, then the answers.
   void Handle(Time now, Event event, Effects& out) {
     std::visit([&](auto& what) { On(now, what, out); }, event);
     ReachDeadlines(now, out);
@@ -40,16 +41,21 @@ class Dispatcher::Impl {
     Settle(now, out);
     LOCKSTEP_DCHECK(Holds());
   }
-  Time NextDeadline() const { return state_.deadlines.Next(); }
+  Time NextDeadline() const { return state_.deadlines.Next(); }  // infinite: nothing is due
+  // As Dispatcher::ReadView.
   bool ReadView(Time now, ViewCursor& cursor, View& out) const {
     return ReadRows(state_, datasets_, iterations_, now, cursor, out);
   }
+  // As Dispatcher::Processes.
   std::vector<ConsumerProcess> Processes() const;
+  // Nullopt: no such iteration, or the consumer is away or gone.
   std::optional<ConsumerProcess> ProcessOf(IterationId iteration, ConsumerId consumer) const;
+  // INVALID_ARGUMENT: of an iteration or dataset that is not there, or it does not fit what is.
   absl::Status Apply(Time at, const Record& record);
   // A record of a former life. One that does not fit fails the iteration that it is of, and nothing
   // else.
   void Restore(Time at, const Record& record, const absl::Status& unfit);
+  // The counter first, then datasets, then the iterations that are made of them.
   std::vector<TimedRecord> Snapshot() const;
 
  private:

@@ -35,12 +35,14 @@ void Dispatcher::Impl::On(Time now, const OpenIteration& request, Effects& out) 
       return out.Fail(request.call, std::move(error));
     }
   } else {
+    // Only a new one counts: whoever joins adds nothing.
     if (iterations_.size() >= state_.options.iterations_max) {
       return out.Fail(request.call, LimitReached(absl::StrCat("there are ", iterations_.size(),
                                                               " iterations (iterations_max)")));
     }
     const IterationId id(state_.ids.Next());
     IterationSpec spec = request.spec;
+    // Recorded under its name, so that a restored dispatcher calls it the same.
     if (spec.name.empty()) spec.name = absl::StrCat(kAnonymous, id.value());
     Commit(now, record::IterationOpened{.iteration = id, .spec = std::move(spec)}, out);
     iteration = iterations_.Find(id);
@@ -62,6 +64,7 @@ void Dispatcher::Impl::On(Time now, const ConsumerPoll& request, Effects& out) {
 
 void Dispatcher::Impl::On(Time now, const CloseConsumer& request, Effects& out) {
   Iteration* iteration = iterations_.Find(request.iteration);
+  // It was collected meanwhile, and so the consumer has left.
   if (iteration == nullptr) return out.Succeed(request.call, ConsumerClosed{});
   if (ErrorPtr error = CheckRequest(request); error != nullptr) {
     return out.Fail(request.call, std::move(error));

@@ -33,9 +33,10 @@ struct Resolving {
 class IdCounter {
  public:
   explicit IdCounter(int64_t last) : last_(last) {}
-  int64_t Next() { return ++last_; }
+  int64_t Next() { return ++last_; }  // larger than all before
+  // A record names it, so `Next` goes on behind it.
   void Note(int64_t id) { last_ = std::max(last_, id); }
-  int64_t last() const { return last_; }
+  int64_t last() const { return last_; }  // the largest that was given or named
 
  private:
   int64_t last_;

@@ -24,6 +24,7 @@ void Dispatcher::Impl::On(Time now, const WorkerPoll& request, Effects& out) {
   }
   Worker* worker = state_.workers.Find(request.worker);
   if (request.leaving) {
+    // Its parked poll is answered as well, so it leaves no call behind.
     if (worker != nullptr) LoseWorker(now, request.worker, "it leaves", out);
     return out.Succeed(request.call, WorkerOrders{.service = state_.options.service});
   }
@@ -41,6 +42,7 @@ void Dispatcher::Impl::On(Time now, const WorkerPoll& request, Effects& out) {
     worker->id = request.worker;
     out.Tell(Severity::kInfo, absl::StrCat("the worker at ", request.address, " has come"));
   } else if (worker->parked) {
+    // There is one parked poll: the former is answered, whatever there is to say.
     AnswerWorker(now, *worker, out);
   }
   worker->address = request.address;
@@ -63,6 +65,7 @@ void Dispatcher::Impl::On(Time now, const WorkerPoll& request, Effects& out) {
   if (wait > absl::ZeroDuration()) {
     state_.deadlines.Set({.kind = DueKind::kWorkerPark, .worker = worker->id}, now + wait);
   }
+  // Versions of another life of the service mean nothing here.
   const bool seen = request.service == state_.options.service && request.after == worker->version;
   worker->dirty = worker->dirty || !seen || wait <= absl::ZeroDuration();
   if (came) {
@@ -83,11 +86,13 @@ void Dispatcher::Impl::AnswerWorker(Time now, Worker& worker, Effects& out) {
   worker.dirty = false;
   state_.parked.erase(call);
   state_.deadlines.Clear({.kind = DueKind::kWorkerPark, .worker = worker.id});
+  // Its time counts from what it was last told, too.
   worker.heard = now;
   state_.deadlines.Set({.kind = DueKind::kWorkerLost, .worker = worker.id},
                        now + state_.options.worker_timeout);
   WorkerOrders orders{.service = state_.options.service,
                       .version = worker.version,
+                      // Half, so that one poll that is late does not make it lost.
                       .poll_within = state_.options.worker_timeout / 2};
   for (const auto& [id, iteration] : iterations_.all())
     iteration->ListTasks(worker.id, orders.tasks);

@@ -158,10 +158,13 @@ struct Effects {
   std::vector<Reply> replies;
   std::vector<Notice> notices;
 
+  // The call is answered; each call is answered once.
   void Succeed(CallId call, Answer answer = {}) {
     replies.push_back({call, nullptr, std::move(answer)});
   }
+  // `error` is not null.
   void Fail(CallId call, ErrorPtr error) { replies.push_back({call, std::move(error), {}}); }
+  // A line for the log and the events of the service.
   void Tell(Severity severity, std::string text) { notices.push_back({severity, std::move(text)}); }
 };
 

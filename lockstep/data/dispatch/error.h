@@ -48,6 +48,7 @@ struct Error {
 // Shared, since one failure answers many. Null means success.
 using ErrorPtr = std::shared_ptr<const Error>;
 
+// `reason`: one of the words above.
 inline ErrorPtr MakeError(absl::StatusCode code, std::string_view reason, std::string message) {
   return std::make_shared<const Error>(
       Error{.code = code, .reason = std::string(reason), .message = std::move(message)});

@@ -27,6 +27,7 @@ int64_t ExactMode::Slowest() const {
     if (consumer.finished || progress == reading.lanes.end()) continue;
     slowest = slowest ? std::min(*slowest, progress->second.seq) : progress->second.seq;
   }
+  // While nobody says where it is, nothing moves.
   return slowest.value_or(slowest_);
 }
 
@@ -38,6 +39,7 @@ void ExactMode::TakePoll(const ConsumerPoll& poll, ConsumerSession& session, Eff
     const int64_t needs = std::min(progress.needs, seq + options().exact_needs_max);
     LaneProgress& known = session.reading.lanes[progress.lane];
     known.lane = progress.lane;
+    // Never back: a poll may overtake another one.
     known.seq = std::max(known.seq, seq);
     if (needs <= known.needs) continue;
     known.needs = needs;
@@ -62,11 +64,13 @@ void ExactMode::Settle(Time /*now*/, Effects& /*out*/) {
   const int64_t slowest = Slowest();
   if (slowest == slowest_) return;
   slowest_ = slowest;
+  // Nobody asks for these any more.
   workers_.erase(workers_.begin(), workers_.lower_bound(slowest));
   sessions().TouchAll();
 }
 
 bool ExactMode::IsFinished() const {
+  // By index: one that has finished may be gone.
   return static_cast<int32_t>(ledger().progress().finished_indices.size()) >=
          ledger().spec().consumers;
 }
@@ -75,8 +79,10 @@ WorkerId ExactMode::WorkerFor(const ConsumerSession& session, int64_t seq, int64
   const WorkerTable& workers = choice().workers();
   const auto known = workers_.find(seq);
   if (known == workers_.end() || workers.Find(known->second) == nullptr) {
+    // One for all consumers, so that a segment is made once.
     workers_[seq] = workers.RoundRobin(turn_++, {});
   }
+  // A consumer that cannot use it goes elsewhere alone.
   const WorkerTable::Avoid avoid = choice().AvoidFor(session.avoid, segment);
   const WorkerId worker = workers_[seq];
   if (avoid.empty() || workers.IsGood(worker, avoid)) return worker;

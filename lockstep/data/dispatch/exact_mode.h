@@ -16,13 +16,20 @@ class ExactMode : public ReadingMode {
  public:
   using ReadingMode::ReadingMode;
 
+  // How far it has come, and up to where it needs grants: at most exact_needs_max of them.
   void TakePoll(const ConsumerPoll& poll, ConsumerSession& session, Effects& out) override;
+  // One that somebody may be reading: not before the slowest, nor further than a consumer can need.
   bool IsGiven(const SegmentFailure& failure) const override;
+  // Only where segments belong to tasks.
   bool RecordsTasks() const override { return ledger().tasks().per_task(); }
+  // From the first grant on again: those who come back say where they are.
   void TakeReopened() override;
-  void TakeEnded() override { workers_.clear(); }
+  void TakeEnded() override { workers_.clear(); }  // nothing is read any more
+  // What all have read is forgotten, and all are told of the window that has moved.
   void Settle(Time now, Effects& out) override;
+  // Each index has finished, whether or not its consumer is still there.
   bool IsFinished() const override;
+  // The grants from where the consumer is to the end of its window, with a worker for each.
   void FillAssignment(const ConsumerSession& session, Assignment& assignment) override;
 
  private:

@@ -8,11 +8,13 @@ WorkerId FileListing::Choose(DatasetId dataset) const {
     for (const auto& [worker, count] : found->second.failures) avoid[worker] = Time::Infinite();
     for (const WorkerId worker : found->second.late) avoid[worker] = Time::Infinite();
   }
+  // By key: the same worker for as long as it is there, however often this is asked.
   return state_.workers.ForKey(static_cast<uint64_t>(dataset.value()), avoid);
 }
 
 void FileListing::Ask(Time now, DatasetId dataset, WorkerId worker) {
   Resolving& resolving = state_.resolving[dataset];
+  // Its time counts from the first asking, not from its latest poll.
   if (resolving.worker == worker) return;
   const auto [since, first] = asked_[dataset].since.emplace(worker, now);
   resolving = {.worker = worker, .since = since->second};
@@ -45,6 +47,7 @@ void FileListing::ForgetAsked(DatasetId dataset, WorkerId worker) {
     found->second.late.erase(worker);
   }
   const auto resolving = state_.resolving.find(dataset);
+  // Another one may have been asked since.
   if (resolving == state_.resolving.end() || resolving->second.worker != worker) return;
   state_.resolving.erase(resolving);
 }

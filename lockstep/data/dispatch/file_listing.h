@@ -25,6 +25,7 @@ class FileListing {
 
   // Who is to be asked now; 0: there is no worker.
   WorkerId Choose(DatasetId dataset) const;
+  // The worker is asked, from now on unless it was before; it is late after resolve_timeout.
   void Ask(Time now, DatasetId dataset, WorkerId worker);
   // It failed; how often it has.
   int32_t NoteFailure(DatasetId dataset, WorkerId worker);
@@ -34,6 +35,7 @@ class FileListing {
   void NoteLate(DatasetId dataset, WorkerId worker);
   // It does not list them any more, and may be asked again.
   void ForgetAsked(DatasetId dataset, WorkerId worker);
+  // It is gone: whether it failed or was late does not matter any more.
   void ForgetWorker(WorkerId worker);
   // They are listed, or nobody wants them any more.
   void Forget(DatasetId dataset);

@@ -33,6 +33,7 @@ void FirstComeMode::TakeAcks(const std::vector<LaneAck>& acks, ConsumerSession& 
     if (grant == nullptr || grant->done) continue;
     const int64_t most =
         grant->elements >= 0 ? grant->elements : ledger().shape()->ElementsMost(grant->segment);
+    // No more than the segment can have, and never back: a poll may overtake another one.
     const int64_t elements = std::max(grant->acknowledged, std::min(ack.elements, most));
     if (elements <= grant->acknowledged && !ack.done) continue;
     if (ack.done) {
@@ -214,6 +215,7 @@ void FirstComeMode::TellHolders() {
 bool FirstComeMode::IsFinished() const {
   const auto& lanes = ledger().lanes().all();
   return ledger().tasks().AllGiven() &&
+         // A grant that is done leaves its lane.
          std::all_of(lanes.begin(), lanes.end(),
                      [](const auto& entry) { return entry.second.grants.empty(); });
 }

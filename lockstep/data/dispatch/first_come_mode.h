@@ -19,14 +19,23 @@ class FirstComeMode : public ReadingMode {
  public:
   using ReadingMode::ReadingMode;
 
+  // Of its own lane, each at most as long as the segment can be; others are ignored.
   void TakeAcks(const std::vector<LaneAck>& acks, ConsumerSession& session, Effects& out) override;
+  // What its program has, so that the worker of that may be let go; answers nothing.
   void TakePoll(const ConsumerPoll& poll, ConsumerSession& session, Effects& out) override;
+  // A grant of the lane that is not done and is of that segment.
   bool IsGiven(const SegmentFailure& failure) const override;
+  // Its grants need no workers any more; they are returned by the record that it is gone.
   void Forget(ConsumerId consumer) override;
+  // Only where segments belong to tasks.
   bool RecordsTasks() const override { return ledger().tasks().per_task(); }
+  // Gives what there is room for, chooses workers, and says who must acknowledge to get more.
   void Settle(Time now, Effects& out) override;
+  // No segment is left in a pool, and no grant in a lane.
   bool IsFinished() const override;
+  // What of its own lane its program has not got yet.
   void FillAssignment(const ConsumerSession& session, Assignment& assignment) override;
+  // How many grants each consumer has, and whether its program has all of them.
   void FillRow(IterationRow& row) const override;
 
  private:

@@ -209,12 +209,14 @@ void Iteration::Handle(Time now, const CloseConsumer& request, Effects& out) {
 }
 
 void Iteration::TakeFailure(Time now, const SegmentFailure& failure, Effects& out) {
+  // A late word of what others have read by now says nothing.
   if (failure.error == nullptr || !mode_->IsGiven(failure)) return;
   const Worker* const worker = state_.workers.Find(failure.worker);
   const std::string where = absl::StrCat(
       "segment ", failure.segment, " of iteration ", ledger_.Name(), " on the worker at ",
       worker == nullptr ? "an address that is not known any more" : worker->address);
   const FailureKind kind = KindOf(*failure.error);
+  // Any worker would fail in the same way.
   if (IsDeterministic(kind)) {
     return End(now,
                MakeError(failure.error->code, failure.error->reason,
@@ -268,6 +270,7 @@ void Iteration::End(Time now, ErrorPtr error, Effects& out) {
   }
   ledger_.Commit(record::IterationEnded{.error = std::move(error)}, out);
   mode_->TakeEnded();
+  // After the record: tasks that it left are there to be read again.
   choice_.End(!ledger_.tasks().all().empty());
   state_.workers.TouchAll();
   sessions_.TouchAll();
@@ -294,6 +297,7 @@ void Iteration::Abandon(const ErrorPtr& why, Effects& out) {
 void Iteration::Restored(Time now) {
   for (const auto& [id, consumer] : ledger_.consumers()) {
     ConsumerSession& session = sessions_.Add(id);
+    // One that is away has no lease: its place waits.
     if (!consumer.away) sessions_.Hear(now, session);
   }
   choice_.MarkStale();
@@ -333,6 +337,7 @@ void Iteration::WorkerCame(const Worker& worker, Effects& out) {
 }
 
 void Iteration::WorkerGone(WorkerId worker) {
+  // Also where nothing is read: a finished iteration may be read again.
   choice_.ForgetWorker(worker);
   sessions_.ForgetWorker(worker);
   if (!ledger_.reading()) return;
@@ -374,6 +379,7 @@ void Iteration::ConsumerLinkEnded(Time now, ConsumerId id) {
 
 void Iteration::ConsumerEnded(Time now, ConsumerId id, ConsumerLife life, Effects& out) {
   const ConsumerEntry* const consumer = ledger_.Find(id);
+  // Another process may speak for it by now.
   if (consumer == nullptr || consumer->life != life) return;
   sessions_.Mark();
   roster_.Lose(now, id, "its process has ended", true, out);
@@ -413,6 +419,7 @@ Assignment Iteration::AssignmentFor(Time now, const ConsumerSession& session) {
   }
   if (!ledger_.reading()) return assignment;
   mode_->FillAssignment(session, assignment);
+  // Each worker once, however many grants name it.
   std::set<WorkerId> named;
   for (const Lane& lane : assignment.lanes) {
     for (const Grant& grant : lane.grants) named.insert(grant.worker);

@@ -36,15 +36,21 @@ namespace lockstep::dispatch {
 // Owned by the Dispatcher. Bounds: those of the parts.
 class Iteration {
  public:
+  // `start`: what `spec.cursor` decodes to. Begins with `Start`, or with the record of it.
   Iteration(DispatcherState& state, IterationId id, IterationSpec spec, Cursor start);
 
-  const IterationLedger& ledger() const { return ledger_; }
-  const IterationSpec& spec() const { return ledger_.spec(); }
-  Phase phase() const { return ledger_.phase(); }
+  const IterationLedger& ledger() const { return ledger_; }     // what of it is recorded
+  const IterationSpec& spec() const { return ledger_.spec(); }  // as it was opened; never changes
+  Phase phase() const { return ledger_.phase(); }  // only `Start`, `End` and records change it
 
   // --- Requests ---
   void Handle(Time now, const OpenIteration& request, Effects& out);
+  // A report, then a wait: the call is answered when there is something new. NOT_FOUND
+  // `unknown_consumer`; ABORTED `consumer_replaced` or `consumer_lease_ended`: another process
+  // reads
+  // under the consumer, or waits to.
   void Handle(Time now, const ConsumerPoll& request, Effects& out);
+  // Succeeds always: one that is gone has left, too.
   void Handle(Time now, const CloseConsumer& request, Effects& out);
 
   // --- Facts ---
@@ -54,24 +60,33 @@ class Iteration {
   void End(Time now, ErrorPtr error, Effects& out);
   // All of it is given up: who waits is told.
   void Abandon(const ErrorPtr& why, Effects& out);
+  // It has a task from here on, if the iteration is read.
   void WorkerCame(const Worker& worker, Effects& out);
+  // What it was to make others make.
   void WorkerGone(WorkerId worker);
+  // The parked call of this consumer is not answered any more.
   void CallLeft(ConsumerId consumer);
+  // It is quiet from now on, unless a poll of it waits.
   void ConsumerLinkEnded(Time now, ConsumerId consumer);
+  // Of another life of the consumer: ignored. Else it is lost at once, and its place waits or goes.
   void ConsumerEnded(Time now, ConsumerId consumer, ConsumerLife life, Effects& out);
+  // Of one of its consumers, which may have gone meanwhile.
   void ReachDue(Time now, const Due& due, Effects& out);
+  // After the last record of a former life: leases count from now.
   void Restored(Time now);
   // After every event that touched it.
   void Settle(Time now, Effects& out);
 
   // Which tasks the worker has here.
   void ListTasks(WorkerId worker, std::vector<WorkerTask>& out) const;
+  // For people and metrics.
   IterationRow Row(Time now) const;
   // For the dispatcher's invariants: calls that are parked, and grants that a worker is chosen for.
   struct Counts {
     size_t parked = 0;
     int64_t chosen = 0;
   };
+  // See Counts.
   Counts Count() const {
     return {.parked = sessions_.CountParked(), .chosen = choice_.CountChosen()};
   }
@@ -79,6 +94,7 @@ class Iteration {
   // --- Records of a former life ---
   // IterationStarted: with what the dataset is.
   absl::Status Apply(std::shared_ptr<const Shape> shape) { return ledger_.Start(std::move(shape)); }
+  // INVALID_ARGUMENT: the record does not fit what is there.
   absl::Status Apply(const Record& record) { return ledger_.Apply(record); }
 
  private:

@@ -100,6 +100,7 @@ absl::Status IterationLedger::ApplyOne(const record::IterationEnded& r) {
   progress_.error = r.error;
   // Whoever comes back from an older place reads on.
   if (r.error == nullptr && keeps_history()) return absl::OkStatus();
+  // Nothing is given any more; the consumers and the totals stay.
   lanes_.Clear();
   tasks_.Clear();
   seating_.Clear();
@@ -131,6 +132,8 @@ absl::Status IterationLedger::ApplyOne(const record::ConsumerJoined& r) {
   consumer.pid = r.pid;
   consumer.machine = r.machine;
   consumer.started = r.started;
+  // Whoever joins while it is read takes the index back; once it is over, the index tells who is
+  // done.
   const bool over = phase() == Phase::kFinished || phase() == Phase::kFailed;
   if (over) {
     consumer.finished = progress_.finished_indices.count(r.index) > 0;
@@ -164,6 +167,7 @@ absl::Status IterationLedger::ApplyOne(const record::ConsumerFinished& r) {
   if (found == consumers_.end()) return Unfit("the consumer is not known");
   found->second.finished = true;
   if (spec_.mode == Mode::kExact) progress_.finished_indices.insert(found->second.index);
+  // The end of the iteration is where the last of them was.
   progress_.end = std::max(progress_.end, r.end);
   return absl::OkStatus();
 }
@@ -177,6 +181,7 @@ absl::Status IterationLedger::ReturnGrants(const ConsumerEntry& consumer, const 
     departed.seqs.push_back(seq);
     departed.elements.push_back(grant.acknowledged);
     if (tasks_.PoolOf(grant.task) == nullptr) return Unfit("a grant of no pool");
+    // From what is acknowledged, from the beginning again, or for nobody.
     switch (spec_.visitation) {
       case Visitation::kExactlyOnce:
         tasks_.Return(grant.task, {.segment = grant.segment, .from = grant.acknowledged});
@@ -200,6 +205,7 @@ absl::Status IterationLedger::ApplyOne(const record::ConsumerGone& r) {
   if (const LaneState* const lane = lanes().Find(id);
       spec_.mode == Mode::kFirstCome && lane != nullptr) {
     if (absl::Status status = ReturnGrants(*consumer, *lane); !status.ok()) return status;
+    // After its grants were returned, which are in it.
     lanes_.Erase(id);
   }
   consumers_.erase(r.consumer);
@@ -220,6 +226,7 @@ absl::Status IterationLedger::ApplyOne(const record::TaskAdded& r) {
   ids_.Note(r.task.value());
   tasks_.Add(r.task, {.home = r.home, .share = r.share, .starting_round = r.starting_round});
   if (spec_.mode == Mode::kRounds) {
+    // The lane has the task's number, so that records name but one of them.
     lanes_.AddOfTask(LaneId(r.task.value()), r.task, std::max<int64_t>(0, r.starting_round));
   }
   return absl::OkStatus();

@@ -59,39 +59,46 @@ struct IterationProgress {
 // Bounds: Options, by who commits.
 class IterationLedger {
  public:
+  // Ids that records name are noted in `ids`. Empty until records say what happened.
   IterationLedger(const Options& options, IdCounter& ids, IterationId id, IterationSpec spec,
                   Cursor start);
 
   // --- What it is ---
   IterationId id() const { return id_; }
-  const IterationSpec& spec() const { return spec_; }
-  const Cursor& start() const { return start_; }
-  std::string Name() const;  // for texts: train#0
+  const IterationSpec& spec() const { return spec_; }  // as it was opened
+  const Cursor& start() const { return start_; }       // where it begins: what `spec.cursor` says
+  std::string Name() const;                            // for texts: train#0
   // Rounds: what all have read is kept for who comes back from an older place.
   bool keeps_history() const {
     return spec_.mode == Mode::kRounds && spec_.on_lost != OnLost::kGoOn;
   }
+  // Whether the others wait for a consumer that is lost until a successor takes its place.
   bool waits_for_lost() const {
     return spec_.mode == Mode::kRounds && (spec_.on_lost == OnLost::kWait || progress_.awaits_lost);
   }
 
   // --- Where it stands ---
   const IterationProgress& progress() const { return progress_; }
-  Phase phase() const { return progress_.phase; }
+  Phase phase() const { return progress_.phase; }  // which requests look at before all else
+  // Whether anything can be given.
   bool reading() const { return progress_.phase == Phase::kReading; }
-  const std::shared_ptr<const Shape>& shape() const { return shape_; }
+  const std::shared_ptr<const Shape>& shape() const { return shape_; }  // null: it never began
+  // Those that are away as well.
   const std::map<ConsumerId, ConsumerEntry>& consumers() const { return consumers_; }
+  // Null: no consumer has this id.
   const ConsumerEntry* Find(ConsumerId id) const;
+  // Null: no consumer has this name.
   const ConsumerEntry* Find(const std::string& name) const;
-  bool HasConsumersThere() const;  // that are not away
-  const DepartedConsumers& departed() const { return departed_; }
-  const TaskTable& tasks() const { return tasks_; }
-  const LaneTable& lanes() const { return lanes_; }
-  const SeatingList& seating() const { return seating_; }
+  bool HasConsumersThere() const;                                  // that are not away
+  const DepartedConsumers& departed() const { return departed_; }  // first come
+  const TaskTable& tasks() const { return tasks_; }  // with the segments that nobody was given
+  const LaneTable& lanes() const { return lanes_; }  // with the grants
+  const SeatingList& seating() const { return seating_; }  // rounds; else empty
 
   // --- How it changes ---
   // The iteration begins: its dataset is known. IterationStarted says no more than that.
   absl::Status Start(std::shared_ptr<const Shape> shape);
+  // INVALID_ARGUMENT: it does not fit what is there, and the state is of no use then.
   absl::Status Apply(const Record& record);
   // Applies it, and then records it.
   template <class R>

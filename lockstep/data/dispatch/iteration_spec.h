@@ -71,6 +71,7 @@ struct IterationSpec {
   std::string cursor;
   OnLost on_lost = OnLost::kAuto;
 
+  // Whether any worker makes any segment.
   bool sharding_is_dynamic() const { return sharding == Sharding::kDynamic; }
   bool operator==(const IterationSpec&) const = default;
 };

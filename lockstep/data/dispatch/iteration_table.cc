@@ -27,6 +27,7 @@ Iteration* IterationTable::FindOpened(const OpenIteration& request) const {
     const auto key = by_key_.find({request.spec.name, request.spec.repetition});
     return key == by_key_.end() ? nullptr : Find(key->second);
   }
+  // Only the process can tell: each of them is for one consumer.
   Iteration* latest = nullptr;
   for (const auto& [id, iteration] : iterations_) {
     if (absl::StartsWith(iteration->spec().name, kAnonymous) &&
@@ -50,6 +51,7 @@ bool IterationTable::AnyResolving(DatasetId dataset) const {
 }
 
 absl::Status IterationTable::Apply(const record::IterationOpened& r) {
+  // No id of a former life is given again.
   state_.ids.Note(r.iteration.value());
   Cursor start{.mode = r.spec.mode};
   if (!r.spec.cursor.empty()) {

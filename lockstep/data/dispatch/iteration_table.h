@@ -26,18 +26,23 @@ class IterationTable {
  public:
   explicit IterationTable(DispatcherState& state) : state_(state) {}
 
-  size_t size() const { return iterations_.size(); }
+  size_t size() const { return iterations_.size(); }  // those that are over as well
+  // By id.
   const std::map<IterationId, std::unique_ptr<Iteration>>& all() const { return iterations_; }
+  // Null: there is none, or it was collected.
   Iteration* Find(IterationId id) const;
   // The one that the request opens, if it is there. Without a name: the one that this process has
   // opened before, when it asks again since the answer was lost.
   Iteration* FindOpened(const OpenIteration& request) const;
 
+  // Of iterations, those that are over as well: the dataset is kept for them.
   size_t CountOf(DatasetId dataset) const;
   // Whether an iteration waits for the dataset's files.
   bool AnyResolving(DatasetId dataset) const;
 
+  // INVALID_ARGUMENT: its cursor cannot be read.
   absl::Status Apply(const record::IterationOpened& r);
+  // INVALID_ARGUMENT: there is no such iteration.
   absl::Status Apply(const record::IterationCollected& r);
 
  private:

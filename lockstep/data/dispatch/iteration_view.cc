@@ -10,6 +10,7 @@ namespace lockstep::dispatch {
 namespace {
 
 ConsumerRow ConsumerRowOf(const ConsumerEntry& consumer, const ConsumerSession& session, Time now) {
+  // One whose poll waits is heard all the time.
   const bool speaks = session.poll.parked || session.heard == Time();
   return {.consumer = consumer.id,
           .name = consumer.name,
@@ -49,6 +50,7 @@ std::string WaitsFor(const IterationParts& parts, const IterationRow& row, Time 
     return absl::StrCat(row.spec.consumers - static_cast<int32_t>(ledger.consumers().size()),
                         " of ", row.spec.consumers, " consumers");
   }
+  // From what holds up everybody to what holds up one.
   return row.agreeing.empty() ? WaitsForConsumers(row.consumers) : row.agreeing;
 }
 
@@ -64,6 +66,7 @@ void ListTaskRows(const IterationParts& parts, std::vector<TaskRow>& out) {
              .starting_round = task.starting_round,
              .share = task.share,
              .finished = tasks.per_task() && tasks.PoolOf(id)->empty()};
+    // Nobody owns it: the worker that would be asked now stands in.
     if (added.worker == WorkerId() && !parts.state.workers.empty()) {
       added.worker = parts.choice.ForTask(id, {});
       added.stand_in = true;

@@ -51,6 +51,7 @@ absl::Status LaneTable::Push(LaneId id, int64_t seq, LaneGrant grant) {
 
 void LaneTable::MoveBases(int64_t round, int64_t width) {
   for (auto& [id, lane] : lanes_) {
+    // A lane that begins later has no turns in those rounds.
     if (lane.base.round >= round) continue;
     lane.base.element += (round - lane.base.round) * width;
     lane.base.round = round;
@@ -61,6 +62,7 @@ void LaneTable::KeepPast(LaneState& lane, const PastGrant& grant) {
   lane.past.push_back(grant);
   ++past_count_;
   if (past_count_ <= past_max_) return;
+  // The oldest of this lane: its past ends just before its first grant, without holes.
   lane.past.pop_front();
   --past_count_;
 }
@@ -68,6 +70,7 @@ void LaneTable::KeepPast(LaneState& lane, const PastGrant& grant) {
 void LaneTable::ReturnPast(int64_t round, const SeatingList& seating, bool per_task) {
   for (auto& [id, lane] : lanes_) {
     const int64_t wanted = seating.TurnAt(lane.base, round);
+    // From the newest back, so that the lane never has a hole.
     while (!lane.past.empty() && lane.first_element > wanted) {
       const PastGrant one = lane.past.back();
       lane.past.pop_back();
@@ -78,6 +81,7 @@ void LaneTable::ReturnPast(int64_t round, const SeatingList& seating, bool per_t
                             .acknowledged = one.from,
                             .elements = one.elements};
       lane.first_element -= grant.length();
+      // What is read again is not done.
       totals_.elements_done -= grant.length();
       --totals_.segments_done;
       --lane.first_seq;
@@ -108,6 +112,7 @@ absl::Status LaneTable::Apply(const record::LaneTrimmed& r) {
   if (lane == nullptr || r.seq > lane->next_seq()) return UnfitOfLane("the lane is not so long");
   while (lane->first_seq < r.seq) {
     const LaneGrant& grant = lane->grants.front();
+    // Whoever reads has it: what is trimmed counts as done.
     totals_.elements_done += grant.length();
     ++totals_.segments_done;
     if (keeps_past_) {
@@ -136,6 +141,7 @@ absl::Status LaneTable::Apply(const record::LaneKept& r) {
   LaneState& lane = lanes_[r.lane];
   lane.task = r.task;
   lane.grants.clear();
+  // Its grants follow as records of their own, from this number on.
   lane.first_seq = r.next_seq;
   lane.first_element = r.first_element;
   lane.base = {.round = r.base_round, .element = r.base_element};

@@ -25,6 +25,7 @@ struct LaneGrant {
   bool done = false;
   int64_t elements = -1;  // of the segment, when known
 
+  // Elements that the lane has of it; 0 while the segment's length is not known.
   int64_t length() const { return std::max<int64_t>(0, elements - from); }
 };
 
@@ -38,7 +39,9 @@ struct LaneState {
   TurnBase base;
   bool closed = false;  // no grant comes behind these
 
+  // Which the next grant gets.
   int64_t next_seq() const { return first_seq + static_cast<int64_t>(grants.size()); }
+  // Null: it was trimmed, or is not given yet.
   const LaneGrant* Find(int64_t seq) const;
 };
 
@@ -56,20 +59,25 @@ struct LaneTotals {
 // lane is not done. Bounds: grants by who gives them (Options.window, grants_max, rounds_window).
 class LaneTable {
  public:
+  // `keeps_past`: what is trimmed is kept, at most `past_max` grants of all lanes together.
   LaneTable(bool keeps_past, int64_t past_max) : keeps_past_(keeps_past), past_max_(past_max) {}
 
-  const std::map<LaneId, LaneState>& all() const { return lanes_; }
+  const std::map<LaneId, LaneState>& all() const { return lanes_; }  // by id
+  // Null: there is no such lane.
   const LaneState* Find(LaneId id) const;
-  const LaneTotals& totals() const { return totals_; }
+  const LaneTotals& totals() const { return totals_; }  // since the iteration began
 
   // Nothing when it is there.
   void Add(LaneId id) { lanes_[id]; }
+  // `base_round`: where its first element is read.
   void AddOfTask(LaneId id, TaskId task, int64_t base_round);
-  void Erase(LaneId id) { lanes_.erase(id); }
+  void Erase(LaneId id) { lanes_.erase(id); }  // with its grants
+  // All lanes go; the totals stay.
   void Clear();
   // The next grant of a lane.
   absl::Status Push(LaneId id, int64_t seq, LaneGrant grant);
-  void Drop() { ++totals_.segments_dropped; }
+  void Drop() { ++totals_.segments_dropped; }  // a segment that nobody reads any more
+  // Its turns count from there.
   void StartInRound(LaneId id, int64_t round) { lanes_[id].base.round = round; }
   // So many consumers read each round before `round`: turns are counted from there.
   void MoveBases(int64_t round, int64_t width);
@@ -77,17 +85,27 @@ class LaneTable {
   // the lane's task.
   void ReturnPast(int64_t round, const SeatingList& seating, bool per_task);
 
+  // INVALID_ARGUMENT, here and below: no such lane or grant. A lane forgets what is done in front.
   absl::Status Apply(const record::Acknowledged& r);
+  // Forgets the grants before `seq`, or keeps them as the lane's past.
   absl::Status Apply(const record::LaneTrimmed& r);
+  // No grant comes behind its last one.
   absl::Status Apply(const record::LaneClosed& r);
+  // How many elements the grant's segment has.
   absl::Status Apply(const record::Counted& r);
+  // An empty lane that goes on where the kept one was.
   absl::Status Apply(const record::LaneKept& r);
+  // As `Push`.
   absl::Status Apply(const record::GrantKept& r);
+  // Behind `LaneKept` of the lane.
   absl::Status Apply(const record::PastKept& r);
+  // In place of what was counted so far.
   absl::Status Apply(const record::TotalsKept& r);
   // Lanes and their grants; their pasts; the totals.
   void SnapshotLanes(IterationId iteration, std::vector<Record>& out) const;
+  // Of those that have one; behind SnapshotLanes.
   void SnapshotPasts(IterationId iteration, std::vector<Record>& out) const;
+  // One record.
   void SnapshotTotals(IterationId iteration, std::vector<Record>& out) const;
 
   bool Holds() const;  // the invariants

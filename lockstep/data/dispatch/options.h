@@ -23,6 +23,7 @@ struct Options {
   // A worker is lost when nothing was heard of it for so long, or when its link has ended and it
   // has not polled again within the grace.
   absl::Duration worker_timeout = absl::Seconds(10);
+  // From the end of its link, when no poll came over another.
   absl::Duration worker_grace = absl::Seconds(1);
   // A consumer's lease, from its last poll.
   absl::Duration consumer_timeout = absl::Seconds(10);
@@ -36,8 +37,8 @@ struct Options {
   // An unfinished iteration that has no consumer is collected after so long, a finished one after
   // the second. A dataset that no iteration uses is forgotten after the third.
   absl::Duration iteration_timeout = absl::Minutes(5);
-  absl::Duration finished_timeout = absl::Hours(1);
-  absl::Duration dataset_timeout = absl::Hours(1);
+  absl::Duration finished_timeout = absl::Hours(1);  // of a finished iteration without consumers
+  absl::Duration dataset_timeout = absl::Hours(1);   // of a dataset without iterations
   // The longest that a poll is parked.
   absl::Duration poll_wait_max = absl::Seconds(3);
 

@@ -19,6 +19,7 @@ void Pool::Begin(int64_t next, const std::vector<SegmentRest>& rests) {
 }
 
 std::optional<SegmentRest> Pool::Head() const {
+  // What came back first: it has waited longest.
   if (!returned_.empty()) return *returned_.begin();
   if (next_ >= shape_->segments()) return std::nullopt;
   return SegmentRest{.segment = next_, .from = 0};
@@ -41,6 +42,7 @@ bool Pool::Owns(int64_t segment) const {
 void Pool::Skip() {
   if (!share_.by_file) {
     const int64_t behind = (share_.index - next_ % share_.count + share_.count) % share_.count;
+    // Compared this way round, a dataset without an end does not overflow.
     next_ = shape_->segments() - behind < next_ ? shape_->segments() : next_ + behind;
     return;
   }

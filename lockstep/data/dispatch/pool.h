@@ -23,6 +23,7 @@ struct Share {
 // Gives out what came back first, then the segments in their order. Memory: what came back.
 class Pool {
  public:
+  // From the first segment of the share on.
   Pool(std::shared_ptr<const Shape> shape, Share share) : shape_(std::move(shape)), share_(share) {
     Skip();
   }
@@ -32,12 +33,13 @@ class Pool {
 
   // What is given out next; none: nothing is left.
   std::optional<SegmentRest> Head() const;
-  bool empty() const { return !Head(); }
+  bool empty() const { return !Head(); }  // nothing is left to give
   // It is given out. False: it is not in the pool.
   bool Take(SegmentRest rest);
   void Return(SegmentRest rest) { returned_.insert(rest); }
 
-  int64_t next() const { return next_; }
+  int64_t next() const { return next_; }  // the first segment that was never given out
+  // What came back, in the order in which it is given out.
   const std::set<SegmentRest>& returned() const { return returned_; }
 
  private:

@@ -38,6 +38,7 @@ class ReadingMode {
   // --- What a consumer says ---
   virtual void TakeAcks(const std::vector<LaneAck>& /*acks*/, ConsumerSession& /*session*/,
                         Effects& /*out*/) {}
+  // Of a poll that is newer than all before; its acknowledgements were taken already.
   virtual void TakePoll(const ConsumerPoll& poll, ConsumerSession& session, Effects& out) = 0;
   // It goes, and says how far it came.
   virtual void TakeClose(const CloseConsumer& /*close*/, ConsumerSession& /*session*/) {}
@@ -57,15 +58,19 @@ class ReadingMode {
   // --- The iteration ---
   // Each worker's task is recorded, since segments or rounds belong to it.
   virtual bool RecordsTasks() const = 0;
+  // After the last record of a former life.
   virtual void TakeRestored() {}
+  // Somebody reads on from before the end.
   virtual void TakeReopened() {}
+  // All was read, or it failed: what is kept for reading may go.
   virtual void TakeEnded() {}
   // After every event that touched it, while it is being read: gives what is to be given.
   virtual void Settle(Time now, Effects& out) = 0;
-  virtual bool IsFinished() const = 0;
+  virtual bool IsFinished() const = 0;  // whether nothing is left to read, for anybody
 
   // --- What is told ---
   virtual void FillAssignment(const ConsumerSession& session, Assignment& assignment) = 0;
+  // What this mode alone knows, for `status`.
   virtual void FillRow(IterationRow& /*row*/) const {}
 
  protected:

@@ -110,6 +110,8 @@ ErrorPtr CheckSpec(const Options& options, const DatasetTable& datasets, const I
     return InvalidRequest(absl::StrCat(Text(ModeName(spec.mode)),
                                        " needs the number of consumers, not ", spec.consumers));
   }
+  // Last, since a cursor is the longest thing to look at, and its mode and dataset are known by
+  // now.
   if (spec.cursor.empty()) return nullptr;
   const std::variant<Cursor, ErrorPtr> decoded = DecodeCursor(spec.cursor);
   if (std::holds_alternative<ErrorPtr>(decoded)) return std::get<ErrorPtr>(decoded);
@@ -186,6 +188,7 @@ ErrorPtr CheckSame(const IterationLedger& iteration, const DatasetTable& dataset
     differences.push_back(absl::StrCat("the dataset is ", name_of(there.dataset), " there and ",
                                        name_of(spec.dataset), " here"));
   }
+  // All differences at once: whoever mends one need not find the next by another try.
   Compare(differences, "the order", Text(ModeName(there.mode)), Text(ModeName(spec.mode)));
   Compare(differences, "the sharding", Text(ShardingName(there.sharding)),
           Text(ShardingName(spec.sharding)));
@@ -196,6 +199,7 @@ ErrorPtr CheckSame(const IterationLedger& iteration, const DatasetTable& dataset
   Compare(differences, "the number of shares", there.shares, spec.shares);
   Compare(differences, "the list of workers", absl::StrJoin(there.worker_addresses, ","),
           absl::StrJoin(spec.worker_addresses, ","));
+  // By place, not by text: consumers bring their own cursors of one place.
   if (!SamePlace(iteration.start(), start) || there.cursor.empty() != spec.cursor.empty()) {
     differences.push_back("the cursors are not of the same place");
   }

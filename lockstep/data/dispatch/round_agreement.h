@@ -26,12 +26,13 @@ class RoundAgreement {
     ready_.clear();
     open_ = true;
   }
-  void End() { open_ = false; }
+  void End() { open_ = false; }  // agreed on, or not wanted any more
 
-  bool open() const { return open_; }
-  int64_t target() const { return target_; }
+  bool open() const { return open_; }         // between `Begin` and `End`
+  int64_t target() const { return target_; }  // the round that is proposed; moves further only
+  // It stops before the target.
   bool ready(ConsumerId consumer) const { return ready_.count(consumer) > 0; }
-  size_t ready_count() const { return ready_.size(); }
+  size_t ready_count() const { return ready_.size(); }  // of them; the caller knows of how many
 
   // What a consumer says of itself: the latest round that it has begun, and the one that it does
   // not begin before it is told to. `latest`: of all. True: the target had to move.
@@ -46,6 +47,7 @@ class RoundAgreement {
     if (blocked && *blocked <= target_ && round < *blocked) ready_.insert(consumer);
     return moved;
   }
+  // It is gone, or comes back as another process: what it said does not count.
   void Forget(ConsumerId consumer) { ready_.erase(consumer); }
 
  private:

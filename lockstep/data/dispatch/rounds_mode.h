@@ -23,19 +23,32 @@ class RoundsMode : public ReadingMode {
  public:
   using ReadingMode::ReadingMode;
 
+  // How far it has come, lengths of segments that nobody knew, and whether it stands still.
   void TakePoll(const ConsumerPoll& poll, ConsumerSession& session, Effects& out) override;
+  // The last round that it has begun.
   void TakeClose(const CloseConsumer& close, ConsumerSession& session) override;
+  // A grant of the lane that is not done and is of that segment.
   bool IsGiven(const SegmentFailure& failure) const override;
+  // One that is seated, where the others wait for who is lost.
   bool KeepsPlace(ConsumerId consumer) const override;
+  // Of the agreement that is open, if any.
   void Forget(ConsumerId consumer) override { agreement_.Forget(consumer); }
+  // What can have been read by now is read: no agreement goes before it.
   void NoteUnsaid() override;
+  // Returns what all have read, from `round` on, for it to read again.
   void TakeReplaced(ConsumerSession& session, int64_t round, Effects& out) override;
-  bool RecordsTasks() const override { return true; }
+  bool RecordsTasks() const override { return true; }  // each has a lane, which is recorded
+  // Nothing begins before what the records begin with, nor before what can have been read.
   void TakeRestored() override;
+  // Nothing is agreed on any more.
   void TakeEnded() override;
+  // Agrees, then trims what all have read, then gives what is needed.
   void Settle(Time now, Effects& out) override;
+  // Those who are seated have finished; or nothing was left when the first task was to begin.
   bool IsFinished() const override;
+  // The lanes from where the consumer is, the seatings, and where to stop for an agreement.
   void FillAssignment(const ConsumerSession& session, Assignment& assignment) override;
+  // The latest round, and who is awaited for what.
   void FillRow(IterationRow& row) const override;
 
  private:

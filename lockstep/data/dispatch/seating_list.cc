@@ -24,6 +24,7 @@ AgreedSeating SeatingList::DropOldest() {
 }
 
 int64_t SeatingList::TurnAt(const TurnBase& base, int64_t round) const {
+  // Each seating counts for its own rounds, as far as they lie between the base and `round`.
   int64_t position = base.element;
   for (size_t i = 0; i < all_.size(); ++i) {
     const int64_t first = std::max(all_[i].first_round, base.round);
@@ -38,6 +39,7 @@ int64_t SeatingList::RoundBehind(const TurnBase& base, int64_t elements) const {
   for (size_t i = 0; i < all_.size(); ++i) {
     const int64_t turns = std::max<int64_t>(0, elements) / std::max<int64_t>(1, all_[i].width());
     const bool last = i + 1 == all_.size();
+    // A seating that ended before the base has no turns here.
     if (!last && all_[i + 1].first_round <= round) continue;
     if (last || turns < all_[i + 1].first_round - round) {
       round += turns;

@@ -22,7 +22,7 @@ struct AgreedSeating {
   int64_t first_round = 0;
   std::vector<ConsumerId> consumers;
 
-  int64_t width() const { return static_cast<int64_t>(consumers.size()); }
+  int64_t width() const { return static_cast<int64_t>(consumers.size()); }  // elements of a turn
 };
 
 // The seatings that somebody may still need, oldest first; part of the recorded state. Knows the
@@ -31,24 +31,26 @@ struct AgreedSeating {
 // Invariant: the first rounds rise. Bounds: its owner drops the oldest (Options.seatings_max).
 class SeatingList {
  public:
-  bool empty() const { return all_.empty(); }
-  size_t size() const { return all_.size(); }
-  const std::deque<AgreedSeating>& all() const { return all_; }
-  const AgreedSeating& oldest() const { return all_.front(); }
-  const AgreedSeating& latest() const { return all_.back(); }
+  bool empty() const { return all_.empty(); }                    // nobody was seated yet
+  size_t size() const { return all_.size(); }                    // seatings
+  const std::deque<AgreedSeating>& all() const { return all_; }  // oldest first
+  const AgreedSeating& oldest() const { return all_.front(); }   // not when `empty`
+  const AgreedSeating& latest() const { return all_.back(); }    // not when `empty`
   // In the latest seating.
   bool IsSeated(ConsumerId consumer) const;
 
+  // Behind the others, or in place of the last when that begins in the same round.
   void Agree(AgreedSeating seating);
   // Drops the oldest and returns it. There is another one behind it.
   AgreedSeating DropOldest();
-  void Clear() { all_.clear(); }
+  void Clear() { all_.clear(); }  // as before the first
 
   // The element at which the lane's turn of this round begins.
   int64_t TurnAt(const TurnBase& base, int64_t round) const;
   // The round in which a lane ends of which so many elements are left behind its base.
   int64_t RoundBehind(const TurnBase& base, int64_t elements) const;
 
+  // A record for each, which `Agree` takes back.
   void Snapshot(IterationId iteration, std::vector<Record>& out) const;
   bool Holds() const;  // the invariant
 

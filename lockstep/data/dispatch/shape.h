@@ -29,7 +29,7 @@ class Shape {
   // For sharding by file: how many files there are, and which one the segment begins in. 0: the
   // dataset has no files.
   virtual int64_t files() const { return 0; }
-  virtual int64_t FileOf(int64_t /*segment*/) const { return 0; }
+  virtual int64_t FileOf(int64_t /*segment*/) const { return 0; }  // from 0 up
 };
 
 struct ShapeOrError {

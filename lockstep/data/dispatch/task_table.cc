@@ -29,6 +29,7 @@ bool TaskTable::AllGiven() const {
 
 void TaskTable::Begin(std::shared_ptr<const Shape> shape) {
   shape_ = std::move(shape);
+  // One that is reopened keeps its pool as it was left.
   if (!per_task()) pools_.try_emplace(TaskId(), shape_, Share{});
 }
 

@@ -33,8 +33,11 @@ class TaskTable {
  public:
   explicit TaskTable(const IterationSpec& spec) : sharding_(spec.sharding), shares_(spec.shares) {}
 
+  // Whether segments belong to tasks.
   bool per_task() const { return sharding_ != Sharding::kDynamic; }
+  // By id; also those that no worker has.
   const std::map<TaskId, TaskState>& all() const { return tasks_; }
+  // Null: there is no such task.
   const TaskState* Find(TaskId id) const;
   // The iteration's pool; null with `per_task`, and before it begins.
   const Pool* shared_pool() const;
@@ -47,13 +50,18 @@ class TaskTable {
   void Begin(std::shared_ptr<const Shape> shape);
   // Behind `Begin`.
   void Add(TaskId id, TaskState task);
+  // False: there is no such task.
   bool SetStartingRound(TaskId id, int64_t round);
+  // No task and no pool is left.
   void Clear();
   // False: there is no such pool, or what is taken is not in it.
   bool Take(TaskId task, SegmentRest rest);
+  // False: there is no such pool.
   bool Return(TaskId task, SegmentRest rest);
+  // The pool gives segments from `next` on, and `rests` before them. False: there is no such pool.
   bool Restart(TaskId task, int64_t next, const std::vector<SegmentRest>& rests);
 
+  // Tasks, each with its pool behind it; the shared pool first.
   void Snapshot(IterationId iteration, std::vector<Record>& out) const;
   bool Holds() const;  // the invariant
 

@@ -29,6 +29,7 @@ WorkerId WorkerChoice::OfGrant(LaneId lane, int64_t seq) const {
 void WorkerChoice::Choose(LaneId lane, int64_t seq, WorkerId worker) {
   const WorkerId before = OfGrant(lane, seq);
   if (before == worker) return;
+  // The loads follow at once: whoever is chosen next is chosen by them.
   if (Worker* former = workers_.Find(before); former != nullptr) --former->load;
   if (Worker* next = workers_.Find(worker); next != nullptr) ++next->load;
   if (worker == WorkerId()) {
@@ -49,6 +50,7 @@ void WorkerChoice::ReleaseLane(LaneId lane) {
 int32_t WorkerChoice::NoteFailure(int64_t segment, WorkerId worker) {
   std::map<WorkerId, int32_t>& by_worker = failures_[segment];
   ++by_worker[worker];
+  // Of all workers together: it is the segment that fails.
   int32_t tries = 0;
   for (const auto& [id, count] : by_worker) tries += count;
   return tries;
@@ -78,6 +80,7 @@ void WorkerChoice::ForgetWorker(WorkerId worker) {
 }
 
 void WorkerChoice::End(bool tasks_stay) {
+  // The workers stay, without the load that they had of this iteration.
   for (const auto& [grant, worker] : chosen_) {
     if (Worker* former = workers_.Find(worker); former != nullptr) --former->load;
   }

@@ -20,20 +20,23 @@ class WorkerChoice {
  public:
   explicit WorkerChoice(WorkerTable& workers) : workers_(workers) {}
 
+  // All that are there, whatever they do here.
   const WorkerTable& workers() const { return workers_; }
 
   // --- Whether to choose again ---
   void MarkStale() { stale_ = true; }
-  bool stale() const { return stale_; }
-  void MarkFresh() { stale_ = false; }
+  bool stale() const { return stale_; }  // whether workers came, went or failed since
+  void MarkFresh() { stale_ = false; }   // all was chosen anew
 
   // --- Tasks ---
   // The worker's task where tasks have no segments of their own.
   const std::map<WorkerId, TaskId>& shares() const { return shares_; }
+  // Until it is gone.
   void AddShare(WorkerId worker, TaskId task) { shares_.emplace(worker, task); }
+  // 0: the task waits for a worker.
   WorkerId OwnerOf(TaskId task) const;
-  void SetOwner(TaskId task, WorkerId worker) { owners_[task] = worker; }
-  bool OwnsTask(WorkerId worker) const;
+  void SetOwner(TaskId task, WorkerId worker) { owners_[task] = worker; }  // 0: nobody
+  bool OwnsTask(WorkerId worker) const;  // a task of this iteration
   // What its owner is told of the task has changed.
   void TouchOwner(TaskId task) { workers_.Touch(OwnerOf(task)); }
   // The owner, if it is good, or another one that is the same for as long as it is there.
@@ -41,18 +44,23 @@ class WorkerChoice {
 
   // --- Grants. First come ---
   WorkerId OfGrant(LaneId lane, int64_t seq) const;
+  // In place of the former one, whose load it takes; 0: nobody.
   void Choose(LaneId lane, int64_t seq, WorkerId worker);
+  // Nobody makes it any more.
   void Release(LaneId lane, int64_t seq) { Choose(lane, seq, WorkerId()); }
+  // All grants of a lane; see `Release`.
   void ReleaseLane(LaneId lane);
+  // Grants with a worker.
   int64_t CountChosen() const { return static_cast<int64_t>(chosen_.size()); }
 
   // --- Failures ---
   // How often the segment has failed, with this time.
   int32_t NoteFailure(int64_t segment, WorkerId worker);
-  void ForgetFailures(int64_t segment) { failures_.erase(segment); }
+  void ForgetFailures(int64_t segment) { failures_.erase(segment); }  // somebody has all of it
   // Whom to avoid for the segment, for a consumer that avoids some anyway.
   WorkerTable::Avoid AvoidFor(const WorkerTable::Avoid& own, int64_t segment) const;
 
+  // It is gone: its tasks have no owner, and its grants no worker.
   void ForgetWorker(WorkerId worker);
   // The iteration is over. `tasks_stay`: it may be read again with the same tasks.
   void End(bool tasks_stay);

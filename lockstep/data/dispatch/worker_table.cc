@@ -4,6 +4,7 @@ namespace lockstep::dispatch {
 
 namespace {
 
+// SplitMix64's: ids that count up are spread.
 uint64_t Mix(uint64_t value) {
   value += 0x9E3779B97F4A7C15;
   value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
@@ -54,17 +55,20 @@ std::vector<const Worker*> WorkerTable::Eligible(const Avoid& avoid) const {
     all.push_back(&worker);
     if (avoid.count(id) == 0) good.push_back(&worker);
   }
+  // Where all are to be avoided, any of them is better than none.
   return good.empty() ? all : good;
 }
 
 WorkerId WorkerTable::LeastLoaded(const Avoid& avoid) const {
   const Worker* best = nullptr;
   for (const Worker* worker : Eligible(avoid)) {
+    // Of equals the one with the lowest id: the same on every run.
     if (best == nullptr || worker->load < best->load) best = worker;
   }
   return best == nullptr ? WorkerId() : best->id;
 }
 
+// Rendezvous hashing: a worker that comes or goes moves no keys but those that it takes or had.
 WorkerId WorkerTable::ForKey(uint64_t key, const Avoid& avoid) const {
   const Worker* best = nullptr;
   uint64_t highest = 0;

@@ -38,19 +38,22 @@ class WorkerTable {
  public:
   using Avoid = std::map<WorkerId, Time>;
 
+  // Null: it has gone, or never came.
   Worker* Find(WorkerId id);
-  const Worker* Find(WorkerId id) const;
-  Worker& Add(WorkerId id) { return workers_[id]; }
-  void Remove(WorkerId id) { workers_.erase(id); }
+  const Worker* Find(WorkerId id) const;             // see above
+  Worker& Add(WorkerId id) { return workers_[id]; }  // one that is there stays as it is
+  void Remove(WorkerId id) { workers_.erase(id); }   // with its load
+  // Null: none has this address.
   Worker* FindByAddress(const std::string& address);
 
-  bool empty() const { return workers_.empty(); }
-  size_t size() const { return workers_.size(); }
-  const std::map<WorkerId, Worker>& all() const { return workers_; }
-  std::map<WorkerId, Worker>& all() { return workers_; }
+  bool empty() const { return workers_.empty(); }                     // nobody makes anything
+  size_t size() const { return workers_.size(); }                     // workers
+  const std::map<WorkerId, Worker>& all() const { return workers_; }  // by id
+  std::map<WorkerId, Worker>& all() { return workers_; }              // see above
 
   // Its orders may have changed.
   void Touch(WorkerId id);
+  // All of them; see `Touch`.
   void TouchAll();
 
   // The one with the least to do, but for those to avoid while there are others; 0: there is none.
@@ -59,6 +62,7 @@ class WorkerTable {
   WorkerId ForKey(uint64_t key, const Avoid& avoid) const;
   // The n-th of those that are there, round and round.
   WorkerId RoundRobin(int64_t n, const Avoid& avoid) const;
+  // Whether it is there, and not to be avoided.
   bool IsGood(WorkerId id, const Avoid& avoid) const;
 
  private:

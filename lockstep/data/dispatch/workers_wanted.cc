@@ -28,6 +28,7 @@ double SumWithoutOutliers(const Map& map) {
       sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
   double result = 0;
   for (const double value : values) {
+    // Two values are both a deviation from their mean, which rounding must not make more.
     result += std::abs(value - mean) > deviation * (1 + 1e-9) ? median : value;
   }
   return result;
@@ -58,6 +59,7 @@ std::optional<int64_t> WorkersWanted::Estimate() const {
 int64_t BoundWorkersWanted(int64_t estimate, int64_t current) {
   constexpr int64_t kMost = 100'000;
   const int64_t now = std::max<int64_t>(1, current);
+  // In steps: an estimate that is far off is corrected before much is started for it.
   return std::min({estimate, now * 4, now + 500, kMost});
 }
 

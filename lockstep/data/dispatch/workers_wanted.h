@@ -17,9 +17,11 @@ class WorkersWanted {
  public:
   // False, and nothing is noted: no time that anything can take.
   bool ReportWorker(WorkerId worker, absl::Duration element_time);
+  // The time between two elements that it takes. False, and nothing is noted: as above.
   bool ReportConsumer(ConsumerId consumer, absl::Duration element_time);
   // False: it had not reported.
   bool ForgetWorker(WorkerId worker) { return workers_.erase(worker) > 0; }
+  // False: it had not reported.
   bool ForgetConsumer(ConsumerId consumer) { return consumers_.erase(consumer) > 0; }
 
   // None while one of the sides has not reported.
