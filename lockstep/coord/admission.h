@@ -29,7 +29,7 @@ struct Admission {
   Labels labels;
   SessionId session;  // none: a stock client
 
-  bool native() const { return !session.none(); }
+  bool native() const { return !session.none(); }  // whether it came through the native door
 };
 
 }  // namespace lockstep::coord

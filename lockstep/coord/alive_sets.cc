@@ -17,6 +17,7 @@ void AliveSets::Ask(const GetAliveMembers& request, Effects& out) {
       if (membership_.Get(member).state == MemberState::kConnected) pending.awaited.insert(member);
     }
   }
+  // A member may ask twice: each of its calls is answered.
   pending.callers.emplace(request.member, request.caller.call);
   pending.awaited.erase(request.member);
   calls_[request.caller.call] = {set, request.member};
@@ -31,6 +32,7 @@ void AliveSets::MemberChanged(MemberIndex member, Effects& out) {
       ++set;
       continue;
     }
+    // One that is lost is not awaited; its calls stay, for their callers may still be there.
     if (!connected) {
       pending.awaited.erase(member);
     } else if (!pending.callers.contains(member)) {
@@ -48,6 +50,7 @@ void AliveSets::MemberRestarted(MemberIndex member, const ErrorPtr& error, Effec
       calls_.erase(caller->second);
       out.Fail(caller->second, error);
     }
+    // A set in which nobody asks any more is dropped.
     callers.erase(begin, end);
     set = callers.empty() ? pending_.erase(set) : std::next(set);
   }

@@ -37,9 +37,10 @@ class AliveSets {
   // The caller left. False when it waits for no set.
   bool Forget(CallId call);
 
+  // All who wait get the error, in the order of the sets; none waits afterwards.
   void FailAll(const ErrorPtr& error, Effects& out);
 
-  size_t waits() const { return calls_.size(); }
+  size_t waits() const { return calls_.size(); }  // calls that wait
 
  private:
   using Set = std::vector<MemberIndex>;  // sorted, without repeats

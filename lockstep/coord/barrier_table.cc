@@ -82,6 +82,7 @@ void BarrierTable::Arrive(Time now, const ArriveAtBarrier& request, Effects& out
   std::optional<size_t> brought;
   if (open != nullptr) {
     const auto own = open->brought.find(request.member);
+    // Without its own: a caller that asks again replaces what it brought.
     brought = open->brought_bytes - (own == open->brought.end() ? 0 : own->second.size());
   }
   if (ErrorPtr error = errors_.OfSizes(request, brought)) return out.Fail(call, error);
@@ -95,6 +96,7 @@ void BarrierTable::Arrive(Time now, const ArriveAtBarrier& request, Effects& out
   }
 
   if (open == nullptr && Opens(job_, kept_, last, request)) {
+    // After the verdicts: whoever only asks for one opens nothing.
     if (open_.size() >= job_.options.open_barriers_max) {
       return out.Fail(call, errors_.TooManyOpen(request, open_.size()));
     }
@@ -148,6 +150,7 @@ BarrierTable::Instance* BarrierTable::Open(Time now, const ArriveAtBarrier& requ
   index_.Opened(&instance, instance.gathering->participants());
   if (!deadline.is_infinite()) deadlines_.emplace(deadline, instance.id);
   Count(instance);
+  // After it is in the tables, from which `End` takes it, so that every failure leaves one verdict.
   if (!fault) fault = errors_.OfHealth(instance.ref(), instance.participants);
   if (!fault) return &instance;
   End(instance, fault, out);
@@ -171,6 +174,7 @@ void BarrierTable::Join(Instance& instance, const ArriveAtBarrier& request, Effe
   }
   calls_[call] = {&instance, request.member};
   index_.Waits(request.member, &instance);
+  // A value of an older call does not count.
   DropBrought(instance, request.member);
   if (request.value) {
     instance.brought_bytes += request.value->size();
@@ -186,6 +190,7 @@ void BarrierTable::Cancel(const CancelBarrier& request, Effects& out) {
   const auto found = open_.find(request.id);
   Instance* open = found == open_.end() ? nullptr : &found->second;
   const KeptVerdicts::Verdict* last = kept_.Find(request.id);
+  // Nothing has been open yet: there is nothing to cancel, and nothing that could be misunderstood.
   if (open == nullptr && last == nullptr && request.counter.value_or(0) == 0) {
     return out.Succeed(call);
   }
@@ -200,6 +205,7 @@ void BarrierTable::Cancel(const CancelBarrier& request, Effects& out) {
 }
 
 void BarrierTable::MemberGone(MemberIndex member, const ErrorPtr& because, Effects& out) {
+  // It comes back and arrives again, so the others go on waiting for it.
   if (job_.Recoverable(member)) return MemberRestarted(member, out);
   size_t told = 0;
   for (Instance* listing : index_.Listing(member)) {
@@ -217,6 +223,7 @@ void BarrierTable::MemberGone(MemberIndex member, const ErrorPtr& because, Effec
 }
 
 void BarrierTable::MemberRestarted(MemberIndex member, Effects& out) {
+  // A copy of the list: `Withdraw` may destroy what it points to, and changes the index.
   for (Instance* waiting : index_.WaitingIn(member)) {
     const std::optional<CallId> stale = waiting->gathering->Withdraw(member);
     LOCKSTEP_CHECK(stale.has_value());
@@ -300,6 +307,7 @@ void BarrierTable::End(Instance& instance, ErrorPtr error, Effects& out, bool te
   const BarrierRef barrier = instance.ref();
   const Participants participants = instance.participants;
   Close(instance, error, values, out);
+  // The shell keeps records before it sends replies, whatever the order here.
   out.records.push_back(record::BarrierEnded{.id = barrier.id,
                                              .counter = barrier.counter,
                                              .members = ListedMembers(job_, participants),
@@ -346,6 +354,7 @@ absl::Status BarrierTable::Apply(Time, const record::BarrierEnded& record) {
                                                    " lists ", job_.Name(member),
                                                    ", which is not of the job"));
   }
+  // A later use keeps the members of the first, as `Open` does.
   Participants participants = last == nullptr ? nullptr : last->participants;
   // An instance that failed by its list has none.
   const bool lawless = record.verdict && record.members.empty() &&
@@ -366,6 +375,7 @@ std::vector<BarrierView> BarrierTable::View(size_t rows_max) const {
   std::stable_sort(oldest.begin(), oldest.end(), [](const Instance* a, const Instance* b) {
     return a->gathering->opened() < b->gathering->opened();
   });
+  // Before the rows are made, which cost as much as they have members.
   if (oldest.size() > rows_max) oldest.resize(rows_max);
   std::vector<BarrierView> views;
   size_t members = 0;

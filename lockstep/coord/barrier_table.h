@@ -79,19 +79,21 @@ class BarrierTable {
   // The caller left. False when no barrier holds the call.
   bool Forget(CallId call);
 
+  // Fails all whose time is up, with barrier_timed_out for each waiter.
   void ReachDeadline(Time now, Effects& out);
-  Time NextDeadline() const;
+  Time NextDeadline() const;  // infinite when none that is open has a deadline
 
   // Every waiter gets the error; used when the attempt is over. No verdict: nothing is recorded.
   void FailAll(const ErrorPtr& error, Effects& out);
 
   // INVALID_ARGUMENT: no state could have written this record next.
   absl::Status Apply(Time at, const record::BarrierEnded& record);
+  // The verdicts that are kept; what is open is not recorded.
   void Snapshot(std::vector<TimedRecord>& out) const { kept_.Snapshot(out); }
 
-  size_t waits() const { return calls_.size(); }
-  size_t kept() const { return kept_.size(); }
-  size_t open() const { return open_.size(); }
+  size_t waits() const { return calls_.size(); }  // calls that wait
+  size_t kept() const { return kept_.size(); }    // ids with a verdict that are not open
+  size_t open() const { return open_.size(); }    // instances
   // What it holds, about as it costs.
   size_t memory() const { return memory_ + kept_.memory(); }
   // The oldest open ones, at most so many.

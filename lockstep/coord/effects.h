@@ -170,10 +170,13 @@ struct Effects {
   std::vector<Reply> replies;
   std::vector<Notice> notices;
 
+  // Each call is answered once.
   void Succeed(CallId call, Answer answer = {}) {
     replies.push_back({call, nullptr, std::move(answer)});
   }
+  // `error` is not null.
   void Fail(CallId call, ErrorPtr error) { replies.push_back({call, std::move(error), {}}); }
+  // A line for the log and for those who follow the job's events.
   void Tell(Severity severity, std::string text, NoticeAbout about = {}) {
     notices.push_back({severity, std::move(text), about});
   }

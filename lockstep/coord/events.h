@@ -33,7 +33,7 @@ struct Caller {
   // Of the request within its session, from 1 up; a repeated number is a retry.
   uint64_t number = 0;
 
-  bool native() const { return !session.none(); }
+  bool native() const { return !session.none(); }  // whether it came through the native door
 };
 
 // What is the same for every request of a type. Each says it of itself.
@@ -128,8 +128,8 @@ struct AgreeOnIndex {
   int64_t counter = 0;  // which use of the name, from 0
   int64_t index = 0;    // the first at which the caller can still act; it waits before that one
   int64_t stride = 1;
-  absl::Duration timeout = absl::InfiniteDuration();
-  std::vector<MemberIndex> members;  // empty: all members of the job
+  absl::Duration timeout = absl::InfiniteDuration();  // counts from the first caller
+  std::vector<MemberIndex> members;                   // empty: all members of the job
 };
 
 // Somebody has learnt that members will be preempted, or that they will not, or not yet. Answered
@@ -363,7 +363,7 @@ struct ArriveAtBarrier {
   std::string id;
   // Which use of the id: 0 for the first.
   int64_t counter = 0;
-  absl::Duration timeout = absl::InfiniteDuration();
+  absl::Duration timeout = absl::InfiniteDuration();  // counts from the first arrival
   // Empty: all members of the job.
   std::vector<MemberIndex> members;
   // Given to all when the barrier passes; absent: this member brings none.

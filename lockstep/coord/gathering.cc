@@ -37,6 +37,7 @@ std::optional<CallId> Gathering::Arrive(MemberIndex member, CallId call) {
   const std::optional<size_t> slot = Slot(member);
   LOCKSTEP_CHECK(slot.has_value());
   if (!first_) first_ = member;
+  // One that arrives again is counted once.
   if (!calls_[*slot]) ++arrived_;
   return std::exchange(calls_[*slot], call);
 }

@@ -25,8 +25,10 @@ class Gathering {
     CallId call;
   };
 
+  // Nobody has arrived. `deadline` is for the owner: nothing happens by itself.
   Gathering(Participants participants, Time opened, Time deadline);
 
+  // By a search in the sorted list.
   bool Includes(MemberIndex member) const { return Slot(member).has_value(); }
 
   // The member waits with `call` from now on; returns the call that it waited with before, which
@@ -36,19 +38,20 @@ class Gathering {
   // The member waits no longer; returns its call when it did.
   std::optional<CallId> Withdraw(MemberIndex member);
 
-  bool Waits(MemberIndex member) const;
-  bool empty() const { return arrived_ == 0; }
-  bool complete() const { return arrived_ == participants_->size(); }
-  size_t arrived() const { return arrived_; }
-  size_t size() const { return participants_->size(); }
-  Time opened() const { return opened_; }
-  Time deadline() const { return deadline_; }
-  const Participants& participants() const { return participants_; }
+  bool Waits(MemberIndex member) const;                                // false also of strangers
+  bool empty() const { return arrived_ == 0; }                         // nobody waits
+  bool complete() const { return arrived_ == participants_->size(); }  // all wait
+  size_t arrived() const { return arrived_; }                          // how many wait now
+  size_t size() const { return participants_->size(); }                // how many there must be
+  Time opened() const { return opened_; }                              // when the first came
+  Time deadline() const { return deadline_; }                          // infinite: none
+  const Participants& participants() const { return participants_; }  // sorted, each once; not null
   // Who came first, whether or not it still waits.
   std::optional<MemberIndex> first() const { return first_; }
 
   // In the order of their indices.
   std::vector<Arrival> Waiting() const;
+  // In the order of their indices.
   std::vector<MemberIndex> Awaited() const;
 
  private:

@@ -14,7 +14,9 @@ void JobWatch::Watch(Time now, CallId call, int64_t after, const Attempt& attemp
 
 void JobWatch::Flush(Time now, const Attempt& attempt, Effects& out) {
   if (parked_.empty() || oldest_parked_ == job_.version) return;
+  // What changes meanwhile is told together.
   if (not_before_ && now < *not_before_) return;
+  // One for each version that is waited for; most watchers have the same.
   std::map<int64_t, JobChanged> changes;
   for (const auto& [call, after] : parked_) {
     if (after == job_.version) continue;
@@ -23,6 +25,7 @@ void JobWatch::Flush(Time now, const Attempt& attempt, Effects& out) {
     out.Succeed(call, change->second);
   }
   std::erase_if(parked_, [this](const auto& parked) { return parked.second != job_.version; });
+  // Those that are left have seen this version.
   oldest_parked_ = job_.version;
   not_before_ = now + job_.options.watch_interval;
 }
@@ -35,6 +38,7 @@ Time JobWatch::NextDeadline() const {
 JobChanged JobWatch::ChangeSince(Time now, int64_t after, const Attempt& attempt) const {
   auto change = std::make_shared<JobChange>();
   change->version = job_.version;
+  // A version ahead of ours is of another life of the service.
   change->snapshot = after < job_.first_version || after > job_.version;
   change->attempt = job_.attempt;
   change->state = attempt.state();

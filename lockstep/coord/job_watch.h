@@ -31,16 +31,20 @@ class JobWatch {
 
   explicit JobWatch(const JobRecord& job) : job_(job) {}
 
+  // Answered at once when `after` is not the job's version. A version that this job never had, or
+  // does
+  // not remember so far back, is answered with the whole state.
   void Watch(Time now, CallId call, int64_t after, const Attempt& attempt, Effects& out);
 
   // Called after every event: answers the watchers if there is something new and it is time.
   void Flush(Time now, const Attempt& attempt, Effects& out);
-  Time NextDeadline() const;
+  Time NextDeadline() const;  // infinite while there is nothing new, or nobody to tell
 
-  bool Forget(CallId call) { return parked_.erase(call) > 0; }
+  bool Forget(CallId call) { return parked_.erase(call) > 0; }  // false: the call is not parked
+  // All who wait get the error; none waits afterwards.
   void FailAll(const ErrorPtr& error, Effects& out);
 
-  size_t waits() const { return parked_.size(); }
+  size_t waits() const { return parked_.size(); }  // calls that wait
 
  private:
   JobChanged ChangeSince(Time now, int64_t after, const Attempt& attempt) const;

@@ -35,6 +35,7 @@ const KeptVerdicts::Verdict* KeptVerdicts::Find(const std::string& id) const {
 void KeptVerdicts::Keep(const std::string& id, Verdict verdict) {
   const auto [at, is_new] = verdicts_.try_emplace(id);
   Kept& kept = at->second;
+  // It goes to the end of the list: it is the newest now.
   if (!is_new && !kept.held) oldest_first_.erase(kept.place);
   DropValues(kept);
   kept.held = false;
@@ -59,6 +60,7 @@ void KeptVerdicts::Keep(const std::string& id, Verdict verdict) {
 void KeptVerdicts::Hold(const std::string& id) {
   Kept& kept = verdicts_.at(id);
   LOCKSTEP_CHECK(!kept.held);
+  // While it is open it must not be forgotten: its counter is needed for the next one.
   oldest_first_.erase(kept.place);
   kept.held = true;
 }
@@ -113,6 +115,7 @@ void KeptVerdicts::Snapshot(std::vector<TimedRecord>& out) const {
   };
   for (const auto& at : oldest_first_) add(at->first, at->second.verdict);
   for (const auto& [id, kept] : verdicts_) {
+    // As the newest, since whoever replays this knows of no open instance.
     if (kept.held) add(id, kept.verdict);
   }
 }

@@ -49,7 +49,9 @@ class KeptVerdicts {
   void Keep(const std::string& id, Verdict verdict);
   // The next instance of a kept id is open; it is open no longer, and left no verdict.
   void Hold(const std::string& id);
+  // The newest from then on. Ids of which nothing is kept are ignored.
   void Release(const std::string& id);
+  // Down to kept_barriers_max; those that are held do not count.
   void ForgetOldest();
 
   // Whether ids beyond kept_barriers_max may have been forgotten.

@@ -17,6 +17,7 @@ std::optional<LongReads::Ended> LongReads::ReadSlice(KeyLookup lookup) {
   if (reads_.empty()) return std::nullopt;
   Going& going = reads_.front();
   const std::vector<std::string>& keys = going.read.keys;
+  // Once: the names must not move while the tables point to them.
   if (going.listed.empty()) {
     going.listed.reserve(keys.size());
     going.same.reserve(keys.size());
@@ -26,14 +27,17 @@ std::optional<LongReads::Ended> LongReads::ReadSlice(KeyLookup lookup) {
   for (size_t at = going.listed.size(); at < end; ++at) {
     const KeyName name(keys[at]);
     const StoredKeyPtr stored = lookup(name.view());
+    // The first that is missing ends it: the caller waits for that key.
     if (stored == nullptr) return End(at);
     going.listed.push_back(EntryOf({}, stored));
     going.bytes += keys[at].size() + stored->value.size();
+    // A name in normal spelling points into the request, which stays; another is kept here.
     const bool lasts = name.view().data() >= keys[at].data() &&
                        name.view().data() <= keys[at].data() + keys[at].size();
     const absl::string_view kept =
         lasts ? name.view() : absl::string_view(going.spelled.emplace_back(name.view()));
     uint32_t& place = going.places[kept];
+    // A key may be asked for several times: its places are chained, the last one first.
     going.same.push_back(std::exchange(place, static_cast<uint32_t>(at) + 1));
   }
   if (end < keys.size()) return std::nullopt;
@@ -48,6 +52,7 @@ uint32_t LongReads::PlaceOf(absl::string_view key) const {
 }
 
 void LongReads::KeySet(absl::string_view key, const StoredKeyPtr& stored) {
+  // What was read already follows the writes, so that the answer shows one moment: its end.
   for (uint32_t place = PlaceOf(key); place != 0; place = reads_.front().same[place - 1]) {
     Going& going = reads_.front();
     KeyValue& entry = going.listed[place - 1];

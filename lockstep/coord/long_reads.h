@@ -44,8 +44,9 @@ class LongReads {
     size_t bytes = 0;               // of these keys and values
   };
 
+  // Behind the others; `ReadSlice` reads it.
   void Add(Read read) { reads_.push_back({.read = std::move(read)}); }
-  bool empty() const { return reads_.empty(); }
+  bool empty() const { return reads_.empty(); }  // no read is going on
   // Their calls, oldest first.
   std::vector<CallId> calls() const;
 
@@ -59,7 +60,7 @@ class LongReads {
 
   // False: it is not read.
   bool Forget(CallId call);
-  void Clear() { reads_.clear(); }
+  void Clear() { reads_.clear(); }  // without an answer: the owner gives it
 
  private:
   struct Going {

@@ -11,6 +11,7 @@ void MemberWatch::Watch(CallId call, std::optional<int64_t> version, Effects& ou
 }
 
 void MemberWatch::Flush(Time now, Effects& out) {
+  // Whether anybody waits for this version, without looking at each.
   if (parked_.empty() || oldest_parked_ == membership_.version()) return;
   if (not_before_ && now < *not_before_) return;
   const MembersWatched snapshot = Snapshot();
@@ -28,6 +29,7 @@ Time MemberWatch::NextDeadline() const {
 }
 
 MembersWatched MemberWatch::Snapshot() {
+  // Shared by all who ask for this version.
   if (snapshot_version_ != membership_.version()) {
     auto members = std::make_shared<std::vector<MemberStatus>>();
     members->reserve(membership_.size());

@@ -20,6 +20,7 @@ namespace lockstep::coord {
 // Threads: thread-compatible.
 class MemberWatch {
  public:
+  // `membership` outlives it.
   MemberWatch(const Membership& membership, absl::Duration interval)
       : membership_(membership), interval_(interval) {}
 
@@ -28,15 +29,16 @@ class MemberWatch {
 
   // Called after every event: answers the watchers if there is something new and it is time.
   void Flush(Time now, Effects& out);
-  Time NextDeadline() const;
+  Time NextDeadline() const;  // infinite while there is nothing new, or nobody to tell
 
-  bool Forget(CallId call) { return parked_.erase(call) > 0; }
+  bool Forget(CallId call) { return parked_.erase(call) > 0; }  // false: the call is not parked
 
   // The service stops: as upstream, watchers get an empty list and version -1, with success.
   void Stop(Effects& out);
+  // All who wait get the error; none waits afterwards.
   void FailAll(const ErrorPtr& error, Effects& out);
 
-  size_t waits() const { return parked_.size(); }
+  size_t waits() const { return parked_.size(); }  // calls that wait
 
  private:
   MembersWatched Snapshot();

@@ -22,6 +22,7 @@ class ParticipantIndex {
  public:
   explicit ParticipantIndex(Participants everybody) : everybody_(std::move(everybody)) {}
 
+  // `open` is found by its participants until `Closed`. Those of all members cost one entry.
   void Opened(T* open, const Participants& participants) {
     if (participants == everybody_) {
       of_all_.insert(open);
@@ -29,6 +30,7 @@ class ParticipantIndex {
       for (MemberIndex member : *participants) of_some_[member].insert(open);
     }
   }
+  // With the participants that it was opened with.
   void Closed(T* open, const Participants& participants) {
     if (participants == everybody_) {
       of_all_.erase(open);
@@ -37,7 +39,8 @@ class ParticipantIndex {
     for (MemberIndex member : *participants) EraseAt(of_some_, member, open);
   }
 
-  void Waits(MemberIndex member, T* open) { waits_[member].insert(open); }
+  void Waits(MemberIndex member, T* open) { waits_[member].insert(open); }  // until `WaitsNoLonger`
+  // Also when it waited nowhere.
   void WaitsNoLonger(MemberIndex member, T* open) { EraseAt(waits_, member, open); }
 
   // The open ones that list the member, waiting or not; a member of the job.

@@ -101,8 +101,8 @@ struct KeySet {
   std::string key;
   std::shared_ptr<const std::string> value;
   int64_t revision = 0;
-  absl::Duration ttl = absl::InfiniteDuration();
-  std::optional<MemberIndex> owner;  // dies with this member
+  absl::Duration ttl = absl::InfiniteDuration();  // from when it was set; infinite: none
+  std::optional<MemberIndex> owner;               // dies with this member
 };
 
 // One key (or with everything below it), at one revision.

@@ -27,6 +27,7 @@ Registration::Registration(const JobRecord& job, Membership& membership)
 bool Registration::Ask(Time now, const Admission& request, Effects& out) {
   const Incarnation before = membership_.Get(request.member).incarnation;
   membership_.BeginLife(now, request);
+  // The first who comes starts the clock, and a new one when all have gone again.
   if (!gathering_) gathering_.emplace(everybody_, now, now + job_.options.register_timeout);
 
   if (std::optional<CallId> older = gathering_->Arrive(request.member, request.call)) {
@@ -64,6 +65,7 @@ std::optional<Time> Registration::since() const {
 }
 
 void Registration::Drop(Time now, MemberIndex member, CallId call) {
+  // The member is as before it asked, so that views do not show it as coming.
   membership_.GaveUpRegistering(now, member);
   gathering_->Withdraw(member);
   leaving_.erase({leaves_[member.value()], member});
@@ -99,6 +101,7 @@ ErrorPtr Registration::ReachDeadline(Time now, Effects& out) {
   if (!gathering_) return nullptr;
   if (now >= gathering_->deadline()) {
     const ErrorPtr error = TimedOut(now);
+    // The members stay as they are: the attempt fails with what they were told.
     FailAll(error, out);
     return error;
   }

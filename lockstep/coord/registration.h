@@ -27,6 +27,7 @@ class Registration {
   // As upstream calls it, in errors.
   static constexpr absl::string_view kBarrierId = "[Init]Wait_for_all_tasks_to_register";
 
+  // Both outlive it.
   Registration(const JobRecord& job, Membership& membership);
 
   // A member that is not connected asks to be let in. True when it was the last: then `TakeAll`.
@@ -37,8 +38,9 @@ class Registration {
 
   // Nothing has come before, or all have gone again.
   bool idle() const { return !gathering_; }
+  // False also when nothing is pending.
   bool Waits(MemberIndex member) const { return gathering_ && gathering_->Waits(member); }
-  std::optional<Time> since() const;
+  std::optional<Time> since() const;  // the first registration; nullopt when idle
 
   // The member's process has ended: it is not counted any more, and its call gets the error. False
   // when it does not wait here.
@@ -50,11 +52,12 @@ class Registration {
   // Answers those whose own deadline is near. When the time of all is up, answers all and returns
   // what they were told.
   ErrorPtr ReachDeadline(Time now, Effects& out);
-  Time NextDeadline() const;
+  Time NextDeadline() const;  // of all, or of a caller; infinite when idle
 
+  // All who wait get the error; nothing is pending afterwards.
   void FailAll(const ErrorPtr& error, Effects& out);
 
-  size_t waits() const { return calls_.size(); }
+  size_t waits() const { return calls_.size(); }  // calls that wait
 
  private:
   void Drop(Time now, MemberIndex member, CallId call);

@@ -48,6 +48,7 @@ ErrorPtr SessionTable::Open(Time now, const OpenSession& request, bool* resumed,
   session->linked = true;
   session->who = request.who.substr(0, kNameBytesKept);
   session->peer = request.peer.substr(0, kNameBytesKept);
+  // It does not expire while it has a link.
   SetExpiry(*session, std::nullopt);
   return nullptr;
 }
@@ -72,6 +73,7 @@ void SessionTable::SetExpiry(Session& session, std::optional<Time> when) {
 }
 
 void SessionTable::Broke(Time now, Session& session) {
+  // Its time counts from the first word of it.
   if (!session.linked) return;
   session.linked = false;
   SetExpiry(session, now + options_.session_timeout);
@@ -122,6 +124,7 @@ ErrorPtr SessionTable::CheckKeep(const Session& session, uint64_t number) const 
 }
 
 const record::AnswerKept* SessionTable::Kept(const Session& session, uint64_t number) const {
+  // Not numbered: it is carried out again.
   if (number == 0) return nullptr;
   const auto kept = session.kept.find(number);
   return kept == session.kept.end() ? nullptr : &kept->second;
@@ -134,6 +137,7 @@ void SessionTable::Keep(Session& session, record::AnswerKept answer, Effects& ou
 }
 
 void SessionTable::Insert(Session& session, record::AnswerKept answer) {
+  // Answers that the client has are dropped first, so that the limit counts what it lacks.
   AnsweredThrough(session, answer.through);
   const uint64_t number = answer.number;
   if (const auto older = session.kept.find(number); older != session.kept.end()) {
@@ -167,6 +171,7 @@ bool SessionTable::Restore(const record::AnswerKept& record) {
 void SessionTable::Restored(Time now) {
   for (const Session* each : All()) {
     Session& session = *Find(each->id);
+    // No link outlives a server: each has the usual time to come back.
     session.linked = false;
     SetExpiry(session, now + options_.session_timeout);
   }
@@ -176,6 +181,7 @@ std::vector<const SessionTable::Session*> SessionTable::All() const {
   std::vector<const Session*> all;
   all.reserve(sessions_.size());
   for (const auto& [id, session] : sessions_) all.push_back(session.get());
+  // The table has no order, and effects must not depend on how it lies.
   std::sort(all.begin(), all.end(),
             [](const Session* a, const Session* b) { return a->id < b->id; });
   return all;

@@ -63,22 +63,30 @@ class SessionTable {
   explicit SessionTable(const CoordinatorOptions& options) : options_(options) {}
 
   // A link wants to speak for the session. Null when it may: then it is linked, and `*resumed` says
-  // whether it was known.
+  // whether it was known. INVALID_ARGUMENT, invalid_argument: its id is zero; NOT_FOUND,
+  // unknown_session: it is to be resumed, and nothing is known of it; RESOURCE_EXHAUSTED,
+  // limit_exceeded: sessions_max.
   ErrorPtr Open(Time now, const OpenSession& request, bool* resumed, Effects& out);
   // Null when there is none. Stays valid until the session is closed or expires.
   Session* Find(SessionId id);
-  bool Knows(SessionId id) const { return sessions_.contains(id); }
+  bool Knows(SessionId id) const { return sessions_.contains(id); }  // as `Find`
+  // Its link broke: from now on it expires, unless it is linked again.
   void Broke(Time now, Session& session);
+  // The client has the answers up to this number, so that they are not kept. Never back.
   void AnsweredThrough(Session& session, uint64_t number);
+  // Forgets a session that is there, and records that.
   void Close(SessionId id, Effects& out);
 
   // The session is this member from now on.
   void Sit(SessionId id, const Seat& seat);
 
   // Null when the request may be carried out; it takes effect, so its answer is going to be kept.
+  // INVALID_ARGUMENT, invalid_argument: the client has said that it has this number's answer;
+  // RESOURCE_EXHAUSTED, limit_exceeded: kept_answers_max.
   ErrorPtr CheckKeep(const Session& session, uint64_t number) const;
   // Null when no answer to that number is kept.
   const record::AnswerKept* Kept(const Session& session, uint64_t number) const;
+  // Keeps and records it, for a client that asks again.
   void Keep(Session& session, record::AnswerKept answer, Effects& out);
 
   // Forgets those whose time is up, but for those that `lives` holds for.
@@ -93,10 +101,12 @@ class SessionTable {
       }
     }
   }
+  // Infinite when no session is without a link.
   Time NextDeadline() const {
     return expiries_.empty() ? Time::Infinite() : expiries_.begin()->first;
   }
 
+  // Opens or closes it, without a record; ignores what is so already.
   void Restore(Time at, const record::SessionChanged& record);
   // False when there is no such session.
   bool Restore(const record::AnswerKept& record);
@@ -104,10 +114,11 @@ class SessionTable {
   void Restored(Time now);
   // All sessions, in the order of their ids; then `SnapshotAnswers` of each.
   std::vector<const Session*> All() const;
+  // `Restore` makes the same of these.
   static void SnapshotSession(const Session& session, std::vector<TimedRecord>& records);
   static void SnapshotAnswers(const Session& session, std::vector<TimedRecord>& records);
 
-  size_t size() const { return sessions_.size(); }
+  size_t size() const { return sessions_.size(); }  // linked or not
   // What it holds, about as it costs.
   size_t memory() const { return sessions_.size() * kSessionBytes + kept_bytes_; }
 

@@ -16,6 +16,7 @@ void StackLooks::Asked(StackLook look) {
 }
 
 void StackLooks::ProcessStarted() {
+  // What was seen of the former process says nothing of this one.
   last_.reset();
   next_ = Time();
 }

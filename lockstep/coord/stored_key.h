@@ -21,7 +21,7 @@ struct StoredKey {
   std::string value;
   int64_t revision = 0;
   Time set_at;
-  Time expires = Time::Infinite();
+  Time expires = Time::Infinite();   // when it is deleted by its ttl
   std::optional<MemberIndex> owner;  // it dies with this member
 };
 using StoredKeyPtr = std::shared_ptr<const StoredKey>;

@@ -14,6 +14,7 @@ constexpr size_t kNameBytesShown = 80;
 }  // namespace
 
 void WaitIndex::Note(Time now, CallId call, MemberIndex member, Kind kind, std::string what) {
+  // A call waits for one thing at a time.
   Forget(call);
   if (what.size() > kNameBytesShown) what = absl::StrCat(what.substr(0, kNameBytesShown), "...");
   Wait wait{.member = member, .kind = kind, .what = std::move(what), .since = now};
@@ -29,6 +30,7 @@ void WaitIndex::Forget(CallId call) {
 }
 
 std::string WaitIndex::Describe(Time now, MemberIndex member) const {
+  // The kind that tells most, and of that the newest.
   const auto first = by_member_.lower_bound({member, Kind::kBarrier, 0});
   if (first == by_member_.end() || std::get<0>(*first) != member) return "";
   const Wait& wait = waits_.at(CallId(~std::get<2>(*first)));

@@ -22,6 +22,7 @@ class WaitIndex {
   // In the order in which they tell more about a hang.
   enum class Kind { kBarrier, kIndex, kLeave, kAlive, kKey };
 
+  // The call is parked since `now`, at `what`: a barrier's id, a key.
   void Note(Time now, CallId call, MemberIndex member, Kind kind, std::string what);
   // Answered, or its caller left. Calls that were never noted are ignored.
   void Forget(CallId call);
@@ -29,7 +30,7 @@ class WaitIndex {
   // "waits at barrier 'b' for 12s"; empty: for nothing that is known.
   std::string Describe(Time now, MemberIndex member) const;
 
-  size_t size() const { return waits_.size(); }
+  size_t size() const { return waits_.size(); }  // calls that are noted
 
  private:
   struct Wait {
