@@ -61,6 +61,8 @@ std::string TextOf(Mode mode, const ReadingPlace& place) {
              : absl::StrCat("round ", place.round, " behind ", place.turns, " turns");
 }
 
+// One consumer for each index: two of one would read the same elements, and nobody those of
+// another. One that is away keeps its place, but its index may be asked for by its successor.
 ErrorPtr CheckIndex(const IterationLedger& ledger, const OpenIteration& request,
                     const ConsumerEntry* known) {
   const IterationSpec& spec = ledger.spec();
@@ -71,6 +73,7 @@ ErrorPtr CheckIndex(const IterationLedger& ledger, const OpenIteration& request,
                                      "), so it cannot be ", request.consumer));
     }
   }
+  // Where all is read there is no place to take: it is told that the iteration is over.
   const bool takes_any = known == nullptr && request.index < 0;
   if (spec.mode == Mode::kExact && ledger.phase() != Phase::kFinished && takes_any &&
       static_cast<int32_t>(TakenIndices(ledger).size()) >= spec.consumers) {
@@ -103,6 +106,7 @@ ErrorPtr CheckPlace(const IterationLedger& ledger, const ConsumerSessions& sessi
   if (!request.from) {
     return rounds && comes_back ? CheckWithoutCursor(ledger, options, request, *known) : nullptr;
   }
+  // The same process asks again, since its answer was lost: it is where it is.
   if (known != nullptr && !comes_back) return nullptr;
   // Exact order counts its grants anew; rounds return what they have kept.
   const bool can_rewind = ledger.spec().mode == Mode::kExact
@@ -135,6 +139,7 @@ ErrorPtr CheckPlace(const IterationLedger& ledger, const ConsumerSessions& sessi
 
 }  // namespace
 
+// Whose place the request takes: its own of before, or that of one that is away; null: a new one.
 const ConsumerEntry* PredecessorOf(const IterationLedger& ledger, const OpenIteration& request) {
   // The name first: a process that comes back takes its own place, whoever else is away.
   if (const ConsumerEntry* known = ledger.Find(request.consumer)) return known;
@@ -148,6 +153,7 @@ const ConsumerEntry* PredecessorOf(const IterationLedger& ledger, const OpenIter
   return free;
 }
 
+// Changes nothing, and so comes before all that opening changes.
 ErrorPtr CheckOpen(const IterationLedger& ledger, const ConsumerSessions& sessions,
                    const Options& options, const OpenIteration& request,
                    const ConsumerEntry* known) {
@@ -167,12 +173,14 @@ ErrorPtr CheckOpen(const IterationLedger& ledger, const ConsumerSessions& sessio
                                 " consumers (consumers_max)"));
 }
 
+// First come has no places: what was not acknowledged is given out before it ends.
 bool ReadsBeforeEnd(const IterationLedger& ledger, const OpenIteration& request,
                     const ConsumerEntry* known) {
   return ledger.phase() == Phase::kFinished && ledger.spec().mode != Mode::kFirstCome &&
          request.from && PlaceOf(ledger, request, known) < ledger.progress().end;
 }
 
+// The lowest that is free, so that consumers that name none fill 0 to n-1.
 int32_t IndexFor(const IterationLedger& ledger, const OpenIteration& request) {
   if (request.index >= 0 || ledger.spec().mode == Mode::kFirstCome) return request.index;
   const std::set<int32_t> taken = TakenIndices(ledger);

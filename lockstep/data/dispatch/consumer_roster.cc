@@ -70,6 +70,7 @@ ConsumerSession* ConsumerRoster::Replace(Time now, ConsumerId id, const OpenIter
   return &session;
 }
 
+// As the same process: a record with its own life again says that it is not away any more.
 void ConsumerRoster::TakeBack(ConsumerId id, Effects& out) {
   const ConsumerEntry& consumer = Entry(id);
   out.Tell(Severity::kInfo, absl::StrCat("consumer ", consumer.name, " of iteration ",
@@ -91,6 +92,7 @@ void ConsumerRoster::Leave(Time now, ConsumerId id, Effects& out) {
                                  absl::StrCat("consumer ", consumer.name, " has left iteration ",
                                               parts_.ledger.Name())),
                        out);
+  // Also one that leaves in good order has a successor where the others wait for the lost.
   if (SetAway(now, id, "it has closed its reader", true, out)) return;
   Remove(now, id, false, out);
 }
@@ -107,6 +109,7 @@ void ConsumerRoster::Lose(Time now, ConsumerId id, const std::string& why, bool 
   Remove(now, id, true, out);
 }
 
+// Its entry, its seat and its index stay; only what connects it goes.
 bool ConsumerRoster::SetAway(Time now, ConsumerId id, const std::string& why, bool ended,
                              Effects& out) {
   if (!mode_.KeepsPlace(id)) return false;
@@ -116,6 +119,7 @@ bool ConsumerRoster::SetAway(Time now, ConsumerId id, const std::string& why, bo
                         " is away: ", why,
                         consumer.finished ? "" : "; its place waits for its successor"));
   parts_.sessions.Unpark(parts_.sessions.At(id));
+  // It has no lease while it is away.
   parts_.sessions.ClearDeadlines(id);
   mode_.Forget(id);
   parts_.ledger.Commit(record::ConsumerAway{.consumer = id, .ended = ended}, out);
@@ -146,6 +150,7 @@ void ConsumerRoster::AwaitLost(Effects& out) {
 }
 
 void ConsumerRoster::SetIdle(Time now) {
+  // Those that are away do not keep it alive.
   if (parts_.ledger.HasConsumersThere()) return;
   const Options& options = parts_.state.options;
   absl::Duration after = options.iteration_timeout;

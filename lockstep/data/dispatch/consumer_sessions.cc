@@ -38,6 +38,7 @@ void ConsumerSessions::Hear(Time now, ConsumerSession& session) {
   session.heard = now;
   state_.deadlines.Set(DueOf(DueKind::kConsumerLease, session.id),
                        now + state_.options.consumer_timeout);
+  // A shorter time than the lease: until then the others wait for it at a round.
   StartGrace(now, session);
 }
 
@@ -89,6 +90,7 @@ void ConsumerSessions::Park(Time now, ConsumerSession& session, const ConsumerPo
 }
 
 std::optional<CallId> ConsumerSessions::Unpark(ConsumerSession& session) {
+  // Out of both tables before it is answered, so that it is answered once.
   const std::optional<CallId> call = session.poll.parked;
   if (!call) return call;
   state_.parked.erase(*call);

@@ -102,12 +102,14 @@ std::variant<Cursor, ErrorPtr> DecodeCursor(std::string_view text_in) {
       if (static_cast<int64_t>(cursor.rests.size()) >= kRestsMax) {
         return Invalid(absl::StrCat("it has more than ", kRestsMax, " rests (kRestsMax)"));
       }
+      // Else a segment would be read twice.
       if (!cursor.rests.empty() && rest.segment <= cursor.rests.back().segment) {
         return Invalid("its rests do not rise, so it was altered");
       }
       cursor.rests.push_back(rest);
     }
   }
+  // From `next` on all segments are given anyway.
   if (!cursor.rests.empty() && cursor.rests.back().segment >= cursor.next) {
     return Invalid("it has a rest behind its end, so it was altered");
   }

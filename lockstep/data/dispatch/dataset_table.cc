@@ -50,6 +50,7 @@ absl::Status DatasetTable::Apply(const record::DatasetRegistered& r) {
   dataset.definition = r.definition;
   dataset.element_spec = r.element_spec;
   dataset.needs_manifest = r.needs_manifest;
+  // In place of a retired one of the same name, which its users go on to find by its id.
   (r.name.empty() ? by_identity_ : by_name_)[dataset.name] = r.dataset;
   return absl::OkStatus();
 }
@@ -105,6 +106,7 @@ void DatasetTable::Snapshot(std::vector<Record>& out) const {
   }
 }
 
+// One index for each that is not retired, none for one that is.
 bool DatasetTable::Holds() const {
   const auto is_listed = [](const auto& index, const Dataset& dataset) {
     const auto found = index.find(dataset.name);

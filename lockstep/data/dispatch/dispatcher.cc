@@ -31,6 +31,7 @@ void Dispatcher::Impl::On(Time now, const CallLeft& fact, Effects& /*out*/) {
     if (Worker* worker = state_.workers.Find(parked.worker); worker != nullptr) {
       worker->parked.reset();
       state_.deadlines.Clear({.kind = DueKind::kWorkerPark, .worker = parked.worker});
+      // Nothing connects it now: neither a link nor a poll.
       if (worker->link_ended) SetGrace(now, *worker);
     }
   } else if (Iteration* iteration = iterations_.Find(parked.iteration); iteration != nullptr) {
@@ -71,6 +72,7 @@ void Dispatcher::Impl::On(Time now, const Restored& /*fact*/, Effects& out) {
   }
   for (Record& record : std::exchange(set_aside_, {})) out.records.push_back(std::move(record));
   for (const auto& [id, iteration] : iterations_.all()) {
+    // Before any of them starts: leases and choices are there when grants are given.
     iteration->Restored(now);
     state_.touched.insert(id);
   }
@@ -193,6 +195,7 @@ absl::Status Dispatcher::Impl::ApplyToIteration(IterationId id, const Record& an
   return iteration->Apply(any);
 }
 
+// By whoever takes a record of that type; what nobody does is of an iteration.
 absl::Status Dispatcher::Impl::Apply(Time /*at*/, const Record& any) {
   return std::visit(
       [&](const auto& r) {
@@ -249,6 +252,7 @@ void Dispatcher::Impl::Restore(Time at, const Record& any, const absl::Status& u
 
 std::vector<TimedRecord> Dispatcher::Impl::Snapshot() const {
   std::vector<Record> records;
+  // First, since ids of what was forgotten are in no other record.
   records.push_back(record::CountersKept{.next_id = state_.ids.last() + 1});
   // Datasets before the iterations that are made of them.
   datasets_.Snapshot(records);

@@ -24,6 +24,7 @@ void Dispatcher::Impl::On(Time now, const RegisterDataset& request, Effects& out
   // Before the limit: what is registered already adds nothing.
   if (const Dataset* const found = datasets_.FindRegistered(request.name, request.identity)) {
     const Dataset& known = *found;
+    // The same name for another definition: its readers would not read what they registered.
     if (known.identity != request.identity) {
       return out.Fail(
           request.call,
@@ -53,6 +54,7 @@ void Dispatcher::Impl::On(Time now, const RegisterDataset& request, Effects& out
 }
 
 void Dispatcher::Impl::On(Time /*now*/, const GetDataset& request, Effects& out) {
+  // One that is retired is found by its id alone.
   const bool by_name = request.dataset == DatasetId();
   const Dataset* const dataset =
       by_name ? datasets_.FindNamed(request.name) : datasets_.Find(request.dataset);
@@ -141,6 +143,7 @@ void Dispatcher::Impl::TakeResolved(Time now, WorkerId worker, const ResolveRepo
     return FailIterations(now, id, report.error, out);
   }
   const std::string name = datasets_.Find(id)->name;
+  // Before it is recorded: no other worker would bring a shorter one.
   if (report.manifest.size() > state_.options.manifest_bytes_max) {
     return FailIterations(
         now, id,

@@ -28,6 +28,7 @@ void Dispatcher::Impl::On(Time now, const OpenIteration& request, Effects& out) 
   if (ErrorPtr error = CheckRequest(state_.options, datasets_, request, start); error != nullptr) {
     return out.Fail(request.call, std::move(error));
   }
+  // Whoever comes first makes it; the others join if they mean the same.
   Iteration* iteration = iterations_.FindOpened(request);
   if (iteration != nullptr) {
     if (ErrorPtr error = CheckSame(iteration->ledger(), datasets_, request.spec, start);
@@ -72,6 +73,7 @@ void Dispatcher::Impl::On(Time now, const CloseConsumer& request, Effects& out) 
   iteration->Handle(now, request, out);
 }
 
+// Nobody has read it for iteration_timeout, or for the time of one that is over.
 void Dispatcher::Impl::Collect(Time now, IterationId id, Effects& out) {
   Iteration* iteration = iterations_.Find(id);
   if (iteration == nullptr || iteration->ledger().HasConsumersThere()) return;

@@ -68,11 +68,14 @@ WorkerRow RowOf(Time now, const Worker& worker, size_t tasks) {
 
 }  // namespace
 
+// Between two calls anything may change: the cursor names the last row by its id, behind which the
+// next is looked for, so that no row comes twice.
 bool ReadRows(const DispatcherState& state, const DatasetTable& datasets,
               const IterationTable& iterations, Time now, ViewCursor& cursor, View& out) {
   using Part = ViewCursor::Part;
   size_t rows = 0;
   switch (cursor.part) {
+    // Counted once for all datasets, which would each look through all iterations.
     case Part::kBegin:
       for (const auto& [id, iteration] : iterations.all()) {
         ++cursor.iterations_of[iteration->spec().dataset];
@@ -94,8 +97,10 @@ bool ReadRows(const DispatcherState& state, const DatasetTable& datasets,
            ++next) {
         if (rows >= kRowsPerStep) return true;
         IterationRow row = RowOf(state, now, *next->second);
+        // For the rows of workers, which come after those of iterations.
         for (const TaskRow& task : row.tasks) ++cursor.tasks_of[task.worker];
         cursor.workers_wanted = std::max(cursor.workers_wanted, row.workers_wanted);
+        // An iteration is read whole, however many consumers it has; then the step is over.
         rows += 1 + row.consumers.size() + row.tasks.size() + state.workers.size() / kWorkersPerRow;
         out.iterations.push_back(std::move(row));
         cursor.iteration = next->first;

@@ -10,6 +10,7 @@
 namespace lockstep::dispatch {
 
 void Dispatcher::Impl::On(Time now, const WorkerPoll& request, Effects& out) {
+  // Before anything else that it says, which may mean something else in its version.
   if (request.version != state_.options.worker_version) {
     return out.Fail(request.call,
                     MakeError(absl::StatusCode::kFailedPrecondition, reason::kWorkerVersion,
@@ -65,7 +66,6 @@ void Dispatcher::Impl::On(Time now, const WorkerPoll& request, Effects& out) {
   if (wait > absl::ZeroDuration()) {
     state_.deadlines.Set({.kind = DueKind::kWorkerPark, .worker = worker->id}, now + wait);
   }
-  // Versions of another life of the service mean nothing here.
   const bool seen = request.service == state_.options.service && request.after == worker->version;
   worker->dirty = worker->dirty || !seen || wait <= absl::ZeroDuration();
   if (came) {
@@ -98,6 +98,7 @@ void Dispatcher::Impl::AnswerWorker(Time now, Worker& worker, Effects& out) {
     iteration->ListTasks(worker.id, orders.tasks);
   for (const auto& [id, dataset] : datasets_.all()) {
     if (!NeedsResolving(id) || listing_.Choose(id) != worker.id) continue;
+    // Asked with every answer, though it counts from the first: an answer may be lost.
     listing_.Ask(now, id, worker.id);
     orders.resolve.push_back(id);
   }

@@ -5,6 +5,7 @@
 
 namespace lockstep::dispatch {
 
+// Grants there are: what the cursor left of some segments, then all from its end on.
 int64_t ExactMode::Segments() const {
   const int64_t segments = ledger().shape()->segments();
   if (segments == kInfinite) return kInfinite;
@@ -48,6 +49,7 @@ void ExactMode::TakePoll(const ConsumerPoll& poll, ConsumerSession& session, Eff
   }
 }
 
+// Within what somebody may read: a made-up failure must not end the iteration.
 bool ExactMode::IsGiven(const SegmentFailure& failure) const {
   return failure.seq >= slowest_ && failure.seq < Segments() &&
          failure.seq - slowest_ <= options().exact_needs_max &&
@@ -59,6 +61,7 @@ void ExactMode::TakeReopened() {
   workers_.clear();
 }
 
+// Nothing is committed: which grants there are follows from their numbers.
 void ExactMode::Settle(Time /*now*/, Effects& /*out*/) {
   if (choice().stale()) sessions().TouchAll();
   const int64_t slowest = Slowest();
@@ -108,6 +111,7 @@ void ExactMode::FillAssignment(const ConsumerSession& session, Assignment& assig
                            .worker = WorkerFor(session, seq, rest.segment),
                            .elements = ledger().shape()->ElementsOf(rest.segment).value_or(-1)});
   }
+  // Behind the first grant it is not known without the lengths of all before it.
   lane.first_element = own == 0 ? 0 : -1;
   lane.closed = end == total;
   assignment.next_segment = SegmentAt(end).segment;

@@ -55,6 +55,7 @@ void FirstComeMode::TakePoll(const ConsumerPoll& poll, ConsumerSession& session,
   if (lane == nullptr) return;
   HoldingState& holding = session.holding;
   const int64_t before = std::min(poll.handed_before, lane->next_seq());
+  // Each grant once, however often the count is said again.
   for (int64_t seq = std::max(lane->first_seq, holding.handed_before); seq < before; ++seq) {
     choice().Release(own, seq);  // the worker has made all of it
   }
@@ -87,6 +88,8 @@ int64_t FirstComeMode::Window() const {
                     std::max(options().window, options().window_max));
 }
 
+// Tasks that have something left, by how much of them is given: each worker's share is read at the
+// same pace.
 FirstComeMode::TasksByGiven FirstComeMode::CountGiven() const {
   std::map<TaskId, int64_t> given;
   for (const auto& [id, lane] : ledger().lanes().all()) {

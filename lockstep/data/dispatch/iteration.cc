@@ -163,6 +163,7 @@ void Iteration::Handle(Time now, const ConsumerPoll& request, Effects& out) {
   TakeReports(now, request, session, out);
 }
 
+// What a newer poll says; an older one that comes late has nothing to add.
 void Iteration::TakeReports(Time now, const ConsumerPoll& request, ConsumerSession& session,
                             Effects& out) {
   session.waits_for = request.waits_for;
@@ -277,6 +278,7 @@ void Iteration::End(Time now, ErrorPtr error, Effects& out) {
   roster_.SetIdle(now);
 }
 
+// Only what was finished, and only in the modes that know what came before the end.
 void Iteration::Reopen(Effects& out) {
   out.Tell(Severity::kInfo, absl::StrCat("iteration ", ledger_.Name(),
                                          " is read again: a consumer goes on from before its end"));
@@ -286,6 +288,7 @@ void Iteration::Reopen(Effects& out) {
   sessions_.TouchAll();
 }
 
+// The state stays as it is: nothing is recorded.
 void Iteration::Abandon(const ErrorPtr& why, Effects& out) {
   for (auto& [id, session] : sessions_.all()) {
     sessions_.Fail(session, why, out);
@@ -345,6 +348,7 @@ void Iteration::WorkerGone(WorkerId worker) {
   sessions_.TouchAll();
 }
 
+// What the worker prepares for: a share of its own, or the tasks that it owns.
 void Iteration::ListTasks(WorkerId worker, std::vector<WorkerTask>& out) const {
   if (!ledger_.reading()) return;
   if (const auto share = choice_.shares().find(worker); share != choice_.shares().end()) {
@@ -368,6 +372,7 @@ void Iteration::CallLeft(ConsumerId id) {
   sessions_.Mark();
 }
 
+// It is quiet, not lost: its lease runs on, and it may come back over another link.
 void Iteration::ConsumerLinkEnded(Time now, ConsumerId id) {
   ConsumerSession* const session = sessions_.Find(id);
   if (session == nullptr) return;

@@ -81,6 +81,7 @@ absl::Status IterationLedger::Start(std::shared_ptr<const Shape> shape) {
   return absl::OkStatus();
 }
 
+// Records of lanes alone go to the lanes; those that concern several parts are taken here.
 absl::Status IterationLedger::Apply(const Record& any) {
   return std::visit(
       [this](const auto& r) {
@@ -108,6 +109,7 @@ absl::Status IterationLedger::ApplyOne(const record::IterationEnded& r) {
 }
 
 absl::Status IterationLedger::ApplyOne(const record::IterationReopened&) {
+  // Without a shape nothing was kept that could be read again.
   if (phase() != Phase::kFinished || shape_ == nullptr) {
     return absl::InvalidArgumentError("what is reopened is not finished");
   }
@@ -172,6 +174,8 @@ absl::Status IterationLedger::ApplyOne(const record::ConsumerFinished& r) {
   return absl::OkStatus();
 }
 
+// What the consumer did not acknowledge goes where the visitation says; what counted is remembered
+// for its return.
 absl::Status IterationLedger::ReturnGrants(const ConsumerEntry& consumer, const LaneState& lane) {
   DepartedConsumer departed{.id = consumer.id};
   int64_t seq = lane.first_seq - 1;
@@ -300,6 +304,7 @@ absl::Status IterationLedger::ApplyOne(const record::FinishersKept& r) {
   return absl::OkStatus();
 }
 
+// Each as its records would have made it: joined, then finished, then away.
 void IterationLedger::SnapshotConsumers(std::vector<Record>& out) const {
   const ReadingPlace& end = progress_.end;
   for (const auto& [id, consumer] : consumers_) {

@@ -57,6 +57,7 @@ absl::Status IterationTable::Apply(const record::IterationOpened& r) {
   if (!r.spec.cursor.empty()) {
     const std::variant<Cursor, ErrorPtr> decoded = DecodeCursor(r.spec.cursor);
     if (!std::holds_alternative<Cursor>(decoded)) {
+      // It was checked before it was recorded, so the record is damaged.
       return absl::InvalidArgumentError("an iteration begins at what is no cursor");
     }
     start = std::get<Cursor>(decoded);

@@ -35,11 +35,13 @@ void LaneTable::AddOfTask(LaneId id, TaskId task, int64_t base_round) {
   lane.base.round = base_round;
 }
 
+// The totals stay: they are of the whole iteration.
 void LaneTable::Clear() {
   lanes_.clear();
   past_count_ = 0;
 }
 
+// Numbers without a gap: a grant is found by its place.
 absl::Status LaneTable::Push(LaneId id, int64_t seq, LaneGrant grant) {
   LaneState* const lane = Mutable(id);
   if (lane == nullptr || lane->next_seq() != seq) {
@@ -173,6 +175,7 @@ absl::Status LaneTable::Apply(const record::TotalsKept& r) {
   return absl::OkStatus();
 }
 
+// A lane as if it had just begun at its first grant, then the grants.
 void LaneTable::SnapshotLanes(IterationId iteration, std::vector<Record>& out) const {
   for (const auto& [id, lane] : lanes_) {
     out.push_back(record::LaneKept{.iteration = iteration,
@@ -213,6 +216,7 @@ void LaneTable::SnapshotTotals(IterationId iteration, std::vector<Record>& out) 
                                    .segments_dropped = totals_.segments_dropped});
 }
 
+// Invariants (1) to (3), of which what a past holds shows in the numbers.
 bool LaneTable::Holds() const {
   int64_t past = 0;
   for (const auto& [id, lane] : lanes_) {

@@ -14,6 +14,7 @@ void Pool::Begin(int64_t next, const std::vector<SegmentRest>& rests) {
   returned_.clear();
   Skip();
   for (const SegmentRest& rest : rests) {
+    // A cursor has the rests of all shares.
     if (Owns(rest.segment)) returned_.insert(rest);
   }
 }
@@ -33,6 +34,7 @@ bool Pool::Take(SegmentRest rest) {
   return true;
 }
 
+// By file, a whole file is one share's, whatever lies in it.
 bool Pool::Owns(int64_t segment) const {
   if (share_.count <= 1) return true;
   const int64_t by = share_.by_file ? shape_->FileOf(segment) : segment;

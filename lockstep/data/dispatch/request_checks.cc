@@ -36,6 +36,7 @@ bool IsPlace(const ReadingPlace& place) {
   return IsCount(place.elements) && IsCount(place.round) && IsCount(place.turns);
 }
 
+// Bounded far below 2^63, so that no sum of two of them overflows.
 bool AreCounts(const ConsumerPoll& poll) {
   const auto is_progress = [](const LaneProgress& progress) {
     return IsCount(progress.seq) && IsCount(progress.needs);
@@ -73,6 +74,7 @@ ErrorPtr CheckSpec(const Options& options, const DatasetTable& datasets, const I
         "the name or the cursor of an iteration is too long (name_bytes_max, "
         "cursor_bytes_max)");
   }
+  // Else it could be taken for one that another process opened without a name.
   if (absl::StartsWith(spec.name, kAnonymous)) {
     return InvalidRequest("iterations that begin with `anonymous-` are made by the service");
   }
@@ -176,6 +178,7 @@ ErrorPtr CheckRequest(const CloseConsumer& request) {
   return NoCounts(absl::StrCat("what consumer ", request.consumer.value(), " says last"));
 }
 
+// Consumers that disagree about the options would each read something else.
 ErrorPtr CheckSame(const IterationLedger& iteration, const DatasetTable& datasets,
                    const IterationSpec& spec, const Cursor& start) {
   const IterationSpec& there = iteration.spec();

@@ -100,6 +100,7 @@ void RoundsMode::TakePoll(const ConsumerPoll& poll, ConsumerSession& session, Ef
   }
 }
 
+// Never back, and not beyond what was granted: a poll may be late, or wrong.
 void RoundsMode::TakeProgress(const ConsumerPoll& poll, ConsumerSession& session) {
   for (const LaneProgress& progress : poll.progress) {
     const LaneState* const lane = ledger().lanes().Find(progress.lane);
@@ -115,7 +116,9 @@ void RoundsMode::TakeCounts(const ConsumerPoll& poll, Effects& out) {
   for (const SegmentCount& count : poll.counts) {
     const LaneState* const lane = ledger().lanes().Find(count.lane);
     const LaneGrant* const grant = lane == nullptr ? nullptr : lane->Find(count.seq);
+    // The first word counts: a segment has the same length for all.
     if (grant == nullptr || grant->elements >= 0) continue;
+    // A segment cannot have more: the consumer's word is not believed.
     if (count.elements > ledger().shape()->ElementsMost(grant->segment)) continue;
     Commit(record::Counted{.lane = count.lane, .seq = count.seq, .elements = count.elements}, out);
     sessions().TouchAll();
@@ -159,6 +162,7 @@ void RoundsMode::NoteUnsaid() {
 void RoundsMode::TakeReplaced(ConsumerSession& session, int64_t round, Effects& out) {
   agreement_.Forget(session.id);
   if (!ledger().keeps_history()) return;
+  // The new process says itself where it is.
   session.reading.round = -1;
   const auto& lanes = ledger().lanes().all();
   const bool any = std::any_of(lanes.begin(), lanes.end(), [&](const auto& entry) {
@@ -280,6 +284,7 @@ void RoundsMode::Agree(Time now, Effects& out) {
   }
 }
 
+// By a record, which says the round: a restored dispatcher agrees on nothing twice.
 void RoundsMode::CarryOut(const Change& change, int64_t round, Effects& out) {
   const SeatingList& seating = ledger().seating();
   if (change.seats) {
@@ -433,6 +438,7 @@ Lane RoundsMode::LaneFor(const ConsumerSession& session, LaneId id, const LaneSt
   return lane;
 }
 
+// A task that has no round yet is told to nobody: whoever knew of it might read it too early.
 void RoundsMode::FillAssignment(const ConsumerSession& session, Assignment& assignment) {
   for (const auto& [id, state] : ledger().lanes().all()) {
     if (ledger().tasks().Find(state.task)->starting_round < 0) continue;
@@ -446,6 +452,7 @@ void RoundsMode::FillAssignment(const ConsumerSession& session, Assignment& assi
     }
     assignment.seatings.push_back(seating);
   }
+  // To all, those who are ready as well: the target may move on.
   if (agreement_.open()) assignment.block_round = agreement_.target();
   if (const Pool* const pool = ledger().tasks().shared_pool()) {
     assignment.next_segment = pool->next();

@@ -22,6 +22,7 @@ Pool* TaskTable::MutablePool(TaskId task) {
   return found == pools_.end() ? nullptr : &found->second;
 }
 
+// Not where there is no pool: then nothing was given at all.
 bool TaskTable::AllGiven() const {
   return !pools_.empty() && std::all_of(pools_.begin(), pools_.end(),
                                         [](const auto& entry) { return entry.second.empty(); });

@@ -15,6 +15,7 @@ bool WorkerChoice::OwnsTask(WorkerId worker) const {
                      [&](const auto& entry) { return entry.second == worker; });
 }
 
+// Whoever stands in for the owner is the same for all who ask.
 WorkerId WorkerChoice::ForTask(TaskId task, const WorkerTable::Avoid& avoid) const {
   const WorkerId owner = OwnerOf(task);
   if (workers_.IsGood(owner, avoid)) return owner;
@@ -56,6 +57,7 @@ int32_t WorkerChoice::NoteFailure(int64_t segment, WorkerId worker) {
   return tries;
 }
 
+// Those that failed at the segment, for everybody; those that this consumer cannot reach, for it.
 WorkerTable::Avoid WorkerChoice::AvoidFor(const WorkerTable::Avoid& own, int64_t segment) const {
   WorkerTable::Avoid avoid = own;
   if (const auto failed = failures_.find(segment); failed != failures_.end()) {

@@ -9,6 +9,7 @@ namespace lockstep::dispatch {
 namespace {
 
 template <class Map>
+// One machine that is slow for the moment must not decide the estimate.
 double SumWithoutOutliers(const Map& map) {
   std::vector<double> values;
   double sum = 0;

@@ -26,6 +26,7 @@ absl::Status Attempts::Apply(const Record& record) {
 }
 
 Attempts::Begin Attempts::Start() {
+  // Once: what comes later is of this life of the server.
   const std::optional<record::Opened> had = std::exchange(restored_, std::nullopt);
   if (!had) return {};
   attempt_ = had->attempt;
@@ -52,6 +53,7 @@ std::vector<Record> Attempts::Snapshot() const {
 }
 
 Attempts::Wish Attempts::Asked(int64_t attempt) const {
+  // 0: whoever asks does not count attempts.
   if (attempt == 0 || attempt == attempt_) return Wish::kCurrent;
   return attempt < attempt_ ? Wish::kOver : Wish::kNext;
 }

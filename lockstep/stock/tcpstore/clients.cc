@@ -35,9 +35,11 @@ std::vector<std::string> Clients::Asks(ConnectionId connection, const Command& c
       return {};
     }
   }
+  // It does something else: others may have what it was woken for.
   return std::exchange(woken_for, {});
 }
 
+// For the invariant alone: it looks at every client.
 size_t Clients::CountWoken(absl::string_view queue) const {
   size_t count = 0;
   for (const auto& [connection, client] : clients_) {

@@ -9,6 +9,7 @@ size_t SizeOf(const ValuePtr& value) { return value ? value->size() : 0; }
 
 }  // namespace
 
+// Numbers and the like cost nothing beside their answer.
 size_t ValueBytesOf(const Answer& answer) {
   return std::visit(
       [](const auto& is) {

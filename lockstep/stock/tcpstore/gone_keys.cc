@@ -19,6 +19,7 @@ bool GoneKeys::FreeSome() {
     if (!next_queue_) next_queue_ = table.begin();
     for (; *next_queue_ != table.end() && left > 0; --left) {
       Queue& queue = (*next_queue_)->second;
+      // A queue may be as long as a table: it is freed value by value, too.
       if (!queue.empty()) queue.pop_front();
       if (queue.empty()) table.erase((*next_queue_)++);
     }

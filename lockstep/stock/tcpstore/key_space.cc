@@ -58,6 +58,7 @@ bool KeySpace::Delete(absl::string_view key) {
 }
 
 void KeySpace::Push(absl::string_view key, ValuePtr value) {
+  // The key counts once, whether or not there is also a value under it.
   const auto [queue, is_new] = queues_.try_emplace(key);
   bytes_ += (is_new ? key.size() : 0) + value->size();
   queue->second.push_back(std::move(value));
@@ -71,6 +72,7 @@ ValuePtr KeySpace::Pop(absl::string_view key) {
   queue->second.pop_front();
   --queued_;
   bytes_ -= value->size();
+  // Invariant (3): a queue that is empty is none.
   if (queue->second.empty()) {
     bytes_ -= queue->first.size();
     queues_.erase(queue);
@@ -99,6 +101,7 @@ absl::Status KeySpace::ApplyTo(const record::Opened& /*record*/) {
   return absl::OkStatus();
 }
 
+// For Attempts, not for the keys.
 absl::Status KeySpace::ApplyTo(const record::Used& /*record*/) { return absl::OkStatus(); }
 
 absl::Status KeySpace::ApplyTo(const record::KeySet& record) {
@@ -163,6 +166,7 @@ std::vector<std::string> KeySpace::Names() const {
   return names;
 }
 
+// As long as `Names` would be, without making them.
 size_t KeySpace::NameBytes() const {
   size_t bytes = 0;
   for (const KeyTable* values : {&keys_, &group_keys_}) {
@@ -171,6 +175,7 @@ size_t KeySpace::NameBytes() const {
   return bytes;
 }
 
+// (1) and (2) by counting all again, (3) and (4) as they are met.
 bool KeySpace::InvariantsHold() const {
   size_t bytes = 0;
   size_t group_bytes = 0;

@@ -34,6 +34,7 @@ void Lifetime::Launched() {
 }
 
 void Lifetime::ProcessStarted(int32_t member, int64_t pid) {
+  // The job has no such rank.
   if (member < 0 || member >= ranks_) return;
   launched_ = true;
   running_[member] = pid;
@@ -52,6 +53,7 @@ bool Lifetime::ProcessEnded(int32_t member, int64_t pid) {
 bool Lifetime::IsOver() {
   const bool over = launched_ && connections_ == 0 && running_.empty() && !started_.empty() &&
                     started_.size() >= static_cast<size_t>(size_);
+  // Whoever comes next belongs to an attempt of which nothing is known yet.
   if (over) Begin(/*launched=*/false);
   return over;
 }
@@ -79,6 +81,7 @@ bool Lifetime::AsksFirst(ConnectionId from, const Command& command) {
     processes_.clear();
     groups_.Clear();
   }
+  // Without a pid it cannot be known again.
   if (!process.second) return is_new;
   if (BeginsStockClient(command)) groups_.Came(from, process);
   if (processes_.size() < ProcessesMax()) processes_.insert(std::move(process));

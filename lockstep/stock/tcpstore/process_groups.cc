@@ -9,6 +9,7 @@ absl::string_view FirstKey(const Keys& keys) {
   return keys.empty() ? absl::string_view() : keys.front();
 }
 
+// A command is of a group by its first key: clients do not mix the keys of groups with others.
 struct FirstKeyOf {
   template <typename Is>
   absl::string_view operator()(const Is& is) const {

@@ -43,6 +43,8 @@ void Store::Left(ConnectionId connection, Effects& out) {
   LOCKSTEP_DCHECK(!pace_.IsDue(size() + waits_.size()) || InvariantsHold());
 }
 
+// (1) is with the waits. (2): where somebody waits for the queue alone, each queued value has a
+// waiter that was woken for it.
 bool Store::InvariantsHold() const {
   const KeySpace& keys = keys_.now();
   if (!keys.InvariantsHold() || !waits_.InvariantsHold(keys)) return false;
@@ -70,6 +72,7 @@ bool Store::KeysFit(Call& call, absl::string_view key, size_t keys, size_t bytes
   return !refusal;
 }
 
+// The connection's own limit first: it is the one that the client can do something about.
 bool Store::MayWait(Call& call, absl::string_view key, size_t cost) {
   if (waits_.Count(call.from) < options_.waits_per_connection_max) {
     return Fits(call, absl::StrCat("a wait for ", Quoted(key)), cost);
@@ -95,6 +98,7 @@ void Store::Do(Call& call, const Set& command) {
 
 void Store::Do(Call& call, const CompareSet& command) {
   const ValuePtr stored = keys_.now().Value(command.key);
+  // As torch's server does: a missing key is no error here, and what was expected comes back.
   if (!stored && !command.expected.empty()) {
     return call.Answer(SentValue{std::string(command.expected)});
   }
@@ -136,6 +140,7 @@ std::optional<int64_t> Store::AddTo(Call& call, absl::string_view key, int64_t a
 
 void Store::Do(Call& call, const Add& command) {
   const auto number = AddTo(call, command.key, command.amount);
+  // It was refused, and nothing was changed.
   if (!number) return;
   // Its own answer first, then those who waited for the key, then those who counted on it.
   call.Answer(Number{*number});
@@ -210,6 +215,7 @@ void Store::Do(Call& call, const MultiSet& command) {
     if (!keys_.now().HasValue(pair.key)) ++new_keys;
     bytes += pair.key.size() + pair.value.size();
   }
+  // All or nothing; a key that comes twice counts twice, which errs on the safe side.
   if (!KeysFit(call, command.pairs.front().key, new_keys, bytes)) return;
   // All of them are there before anybody is told of one.
   for (const Set& pair : command.pairs) {

@@ -25,6 +25,7 @@ std::optional<std::string> StoreRoom::Refusal(const std::string& what, size_t by
     return absl::StrCat(what, " does not fit into the server's memory (memory_max)");
   }
   const size_t all = held.total + buffer_bytes_;
+  // Written so that no sum overflows, however much is asked for.
   if (bytes <= store_bytes_max_ - std::min(all, store_bytes_max_)) return std::nullopt;
   return absl::StrCat(what, " is over the limit torch_store_bytes_max (", store_bytes_max_,
                       "), of which ", all, " bytes are held: ", held.key_bytes,

@@ -22,6 +22,7 @@ AwaitedView AwaitedOf(const std::string& key, const StoreWaits::Waiters& waiters
   if (oldest.barrier_size != 0) {
     view.barrier_size = oldest.barrier_size;
     const ValuePtr count = keys.Value(key);
+    // The key counts who came; somebody may have set it to something else.
     view.arrived = count ? NumberIn(*count).value_or(0) : 0;
   } else {
     view.rank = RankOfKey(key);

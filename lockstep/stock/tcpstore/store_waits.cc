@@ -34,6 +34,7 @@ void StoreWaits::Keep(absl::string_view key, uint64_t number, bool barrier, Wait
 
 void StoreWaits::Park(Time now, ConnectionId connection, const Keys& keys, size_t at) {
   Waiter waiter = {.connection = connection, .since = now, .at = at, .cost = CostOf(keys)};
+  // One key is the slot's own; only lists are kept with the wait.
   if (keys.size() > 1) {
     waiter.keys.reserve(keys.size());
     for (const absl::string_view key : keys) waiter.keys.emplace_back(key);
@@ -49,6 +50,7 @@ void StoreWaits::ParkAtBarrier(Time now, ConnectionId connection, const Barrier&
         .cost = CostOf({barrier.key})});
 }
 
+// Out of the connection's places, not out of the slot: the caller has taken it from there.
 void StoreWaits::Unlink(const Waiter& waiter, uint64_t number) {
   const auto found = places_.find(waiter.connection);
   LOCKSTEP_CHECK(found != places_.end());
@@ -167,6 +169,7 @@ void StoreWaits::ForEachOf(ConnectionId connection, WaitVisitor visit) const {
   }
 }
 
+// No slot is empty, nobody waits for a value that is there, and the sums are right.
 bool StoreWaits::InvariantsHold(const KeySpace& there) const {
   size_t waits = 0;
   size_t bytes = 0;

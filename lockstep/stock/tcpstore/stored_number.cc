@@ -15,8 +15,10 @@ std::optional<int64_t> NumberIn(absl::string_view text) {
   uint64_t number = 0;
   size_t digits = 0;
   for (const char c : text) {
+    // What follows the digits does not matter, as with torch's own server.
     if (c < '0' || c > '9') break;
     const uint64_t digit = static_cast<uint64_t>(c - '0');
+    // Before it overflows: a number that does not fit is none.
     if (number > (most - digit) / 10) return std::nullopt;
     number = number * 10 + digit;
     ++digits;
