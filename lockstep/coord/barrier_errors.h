@@ -31,7 +31,8 @@ class BarrierErrors {
       : job_(job), membership_(membership) {}
 
   // The request is too large. `brought`: the bytes that the others have brought to the open
-  // instance.
+  // instance. INVALID_ARGUMENT, invalid_argument: a native caller names no barrier;
+  // RESOURCE_EXHAUSTED, limit_exceeded: a limit, which the text names. Null when it fits.
   ErrorPtr OfSizes(const ArriveAtBarrier& request, std::optional<size_t> brought) const;
   // Null when it lists members of the job only.
   ErrorPtr OfUnknownMembers(const BarrierRef& barrier, const ArriveAtBarrier& request) const;

@@ -98,6 +98,7 @@ struct Error {
 // Shared, because one failure answers a thousand waiters. Null means success.
 using ErrorPtr = std::shared_ptr<const Error>;
 
+// Shared by all who are told of it.
 ErrorPtr MakeError(Error error);
 
 // The usual case: code, reason and text, spoken by the service.

@@ -50,7 +50,8 @@ class Registration {
   bool Forget(Time now, CallId call);
 
   // Answers those whose own deadline is near. When the time of all is up, answers all and returns
-  // what they were told.
+  // what they were told. DEADLINE_EXCEEDED, registration_failed, with the missing members; null:
+  // the time is not up.
   ErrorPtr ReachDeadline(Time now, Effects& out);
   Time NextDeadline() const;  // of all, or of a caller; infinite when idle
 

@@ -40,7 +40,8 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Looks the name up and connects, within `timeout`.
+  // Looks the name up and connects, within `timeout`. UNAVAILABLE: nobody listens there;
+  // RESOURCE_EXHAUSTED: no descriptor is left.
   absl::Status Dial(const runtime::Address& to, absl::Duration timeout);
   // Of a connected socket.
   void TakeOver(Descriptor socket);
@@ -93,7 +94,7 @@ class Stream {
   virtual ~Stream() = default;
   // All of the bytes, or an error: as Connection; UNAVAILABLE where the other end closed.
   virtual absl::Status Write(absl::string_view bytes) = 0;
-  // What is there, at least one byte; empty at the end.
+  // What is there, at least one byte; empty at the end. Errors as Connection.
   virtual absl::StatusOr<std::string> Read() = 0;
 };
 
@@ -151,6 +152,7 @@ struct Listening {
   Descriptor socket;
   int port = 0;
 };
+// UNAVAILABLE: the address is taken, or none of this host's.
 absl::StatusOr<Listening> ListenAt(const runtime::Address& at);
 // The next connection, when there is one.
 Descriptor AcceptAt(int socket);

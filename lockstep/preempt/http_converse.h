@@ -10,9 +10,11 @@ namespace lockstep::preempt {
 // From now on.
 Patience PatienceOf(const HttpRequest& request, int interrupt);
 
+// As Connection::Dial, within the request's `connect_timeout`.
 absl::Status DialFor(Connection& connection, const BaseUrl& base, const HttpRequest& request);
 
-// The request and its answer over a stream that is connected.
+// The request and its answer over a stream that is connected. INVALID_ARGUMENT: the request cannot
+// be written; DATA_LOSS, RESOURCE_EXHAUSTED and UNAVAILABLE as HttpReader; else as Connection.
 absl::StatusOr<HttpMessage> Converse(Stream& stream, const BaseUrl& base,
                                      const HttpRequest& request);
 

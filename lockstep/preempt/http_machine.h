@@ -51,14 +51,17 @@ class Backoff {
   absl::Duration next_;
 };
 
-// "GET /x: status 500": never what the answer said, which may repeat what was sent.
+// "GET /x: status 500": never what the answer said, which may repeat what was sent. UNAVAILABLE,
+// whatever the status: the next look may find it well.
 inline absl::Status UnexpectedStatus(const HttpRequest& request, int status) {
   return absl::UnavailableError(
       absl::StrCat(request.method, " ", request.target, ": status ", status));
 }
+// DATA_LOSS: the answer came, and is not what this service says.
 inline absl::Status Unintelligible(const HttpRequest& request, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(request.method, " ", request.target, ": ", what));
 }
+// With the request in front of why there is no answer to it.
 inline absl::Status AboutRequest(const HttpRequest& request, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(request.method, " ", request.target, ": ",
                                                   std::string(status.message())));

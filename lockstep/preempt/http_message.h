@@ -24,7 +24,8 @@ struct BaseUrl {
   std::string text() const;
 };
 
-// Refuses user names in it, so that nobody puts a password where it is shown.
+// Refuses user names in it, so that nobody puts a password where it is shown. INVALID_ARGUMENT, of
+// which the text does not repeat what was given.
 absl::StatusOr<BaseUrl> ParseBaseUrl(absl::string_view text);
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;

@@ -30,7 +30,7 @@ class HttpReader {
 
   // After an error nothing may be taken any more.
   absl::Status Take(absl::string_view bytes);
-  // The other end closed the connection.
+  // The other end closed the connection. OK also when all was there already.
   absl::Status End();
   bool done() const { return done_; }  // the message is whole; what came after it is not looked at
   const HttpMessage& message() const { return message_; }  // once `done`

@@ -33,7 +33,8 @@ std::unique_ptr<Watch> MakeSignalWatch(SignalOptions options);
 // Wrong ones are refused there.
 SignalOptions ReadSignalOptions(OptionReader& options);
 
-// "TERM", "SIGTERM" or "USR1+TERM": those that end a process and can be caught.
+// "TERM", "SIGTERM" or "USR1+TERM": those that end a process and can be caught. INVALID_ARGUMENT:
+// another one.
 absl::StatusOr<std::vector<int>> ParseSignals(absl::string_view text);
 std::string SignalName(int signal);
 

@@ -18,7 +18,8 @@ struct SourceSpec {
   SourceOptions options;
 };
 
-// A comma or backslash within a value is written with a backslash before it.
+// A comma or backslash within a value is written with a backslash before it. INVALID_ARGUMENT: no
+// name, an option that is no KEY=VALUE, or one that is given twice.
 absl::StatusOr<SourceSpec> ParseSourceSpec(absl::string_view text);
 
 // Reads options by name and type; `Finish` says the first thing that was wrong, or which options

@@ -31,7 +31,7 @@ bool SamePlace(const Cursor& a, const Cursor& b);
 
 // Begins with a version and ends with a check value; printable, no spaces.
 std::string EncodeCursor(const Cursor& cursor);
-// Reason "cursor_invalid" when it is none of ours, or damaged.
+// Reason "cursor_invalid" when it is none of ours, or damaged. The code is INVALID_ARGUMENT.
 std::variant<Cursor, ErrorPtr> DecodeCursor(std::string_view text);
 
 }  // namespace lockstep::dispatch

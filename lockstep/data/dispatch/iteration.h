@@ -92,7 +92,7 @@ class Iteration {
   }
 
   // --- Records of a former life ---
-  // IterationStarted: with what the dataset is.
+  // IterationStarted: with what the dataset is. INVALID_ARGUMENT: it has begun already.
   absl::Status Apply(std::shared_ptr<const Shape> shape) { return ledger_.Start(std::move(shape)); }
   // INVALID_ARGUMENT: the record does not fit what is there.
   absl::Status Apply(const Record& record) { return ledger_.Apply(record); }

@@ -97,6 +97,7 @@ class IterationLedger {
 
   // --- How it changes ---
   // The iteration begins: its dataset is known. IterationStarted says no more than that.
+  // INVALID_ARGUMENT: it has begun already.
   absl::Status Start(std::shared_ptr<const Shape> shape);
   // INVALID_ARGUMENT: it does not fit what is there, and the state is of no use then.
   absl::Status Apply(const Record& record);

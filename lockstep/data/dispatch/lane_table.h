@@ -74,7 +74,7 @@ class LaneTable {
   void Erase(LaneId id) { lanes_.erase(id); }  // with its grants
   // All lanes go; the totals stay.
   void Clear();
-  // The next grant of a lane.
+  // The next grant of a lane. INVALID_ARGUMENT: `seq` is not the next one.
   absl::Status Push(LaneId id, int64_t seq, LaneGrant grant);
   void Drop() { ++totals_.segments_dropped; }  // a segment that nobody reads any more
   // Its turns count from there.

@@ -48,18 +48,20 @@ struct Block {
 // Rows first .. first+count of it, sharing the memory.
 Block Slice(const Block& block, int64_t first, int64_t count);
 
-// Those rows alone. `keep` has one entry a row.
+// Those rows alone. `keep` has one entry a row. Fails only as `allocator` does.
 absl::StatusOr<Block> Select(Block block, std::span<const uint8_t> keep,
                              const Allocator& allocator);
 
 // All rows as one row with one more dimension. INVALID_ARGUMENT: they differ in shape.
 absl::StatusOr<Block> Batch(std::vector<Block> parts, const Allocator& allocator);
 
-// A frame for so many rows of these columns, whose data then lie in it. For fixed types only.
+// A frame for so many rows of these columns, whose data then lie in it. For fixed types only. Fails
+// only as `allocator` does.
 absl::StatusOr<Block> NewFrame(std::vector<Column> columns, int64_t rows, bool batched,
                                const Allocator& allocator);
 
-// Row by row, a frame each. Small ones that lie in one memory get it from `for_many`.
+// Row by row, a frame each. Small ones that lie in one memory get it from `for_many`. Fails only as
+// the allocators do.
 absl::StatusOr<std::vector<Element>> ToElements(const Block& block, uint64_t spec_hash,
                                                 int64_t segment, int64_t index,
                                                 const Allocator& allocator,

@@ -36,7 +36,8 @@ class FileSet {
   const plan::FileInfo& info(size_t file) const { return files_[file]; }  // as the manifest has it
   // Which file the record is in, and which of its records it is.
   std::pair<size_t, int64_t> Locate(int64_t record, size_t near) const;
-  // Checked against the manifest when it was opened.
+  // Checked against the manifest when it was opened. Errors as SourceFile::Open and
+  // SourceFile::Check.
   absl::StatusOr<std::shared_ptr<SourceFile>> Open(size_t file) const;
 
  private:

@@ -19,7 +19,7 @@ namespace lockstep::engine::internal {
 class Operator {
  public:
   virtual ~Operator() = default;
-  // From 1 to `rows` rows; 0: the end, also when asked again.
+  // From 1 to `rows` rows; 0: the end, also when asked again. After an error the run is over.
   virtual absl::StatusOr<Block> Next(int64_t rows) = 0;
 };
 

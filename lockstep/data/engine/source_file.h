@@ -58,7 +58,7 @@ class SourceFile {
   // FAILED_PRECONDITION with kSourceChanged: it is not, or not any more, as the manifest says.
   absl::Status Check(const plan::FileInfo& manifest) const;
 
-  // All of them; a place beyond the end is kSourceChanged.
+  // All of them; a place beyond the end is kSourceChanged. Else UNAVAILABLE, as the system says.
   absl::Status Read(std::span<const ReadRequest> requests) const;
   // One piece of it, with the same errors.
   absl::Status Read(uint64_t offset, uint64_t bytes, std::byte* to) const {
@@ -66,7 +66,8 @@ class SourceFile {
     return Read({&request, 1});
   }
 
-  // Made at the first call, and kept.
+  // Made at the first call, and kept. Errors as `Read`; the next call tries again. Of one kind for
+  // each file.
   absl::StatusOr<const RecordIndex*> Index(IndexKind kind);
 
  private:

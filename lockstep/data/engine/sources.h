@@ -32,7 +32,8 @@ class SourceReader {
  public:
   virtual ~SourceReader() = default;
 
-  // Of sources with leaves of fixed size: the columns have memory for all rows.
+  // Of sources with leaves of fixed size: the columns have memory for all rows. Errors as
+  // FileSet::Open and SourceFile::Read.
   virtual absl::Status Read(std::span<const RowOf> rows, std::span<const Column> columns) = 0;
 
   // Of text and bytes, which have one leaf. `lengths` and `to` go with `rows`; a record may turn
@@ -62,7 +63,7 @@ struct SourceContext {
   bool map_files = false;
 };
 
-// Of a node that checks; keeps what it needs of node and manifest.
+// Of a node that checks; keeps what it needs of node and manifest. Opens no file.
 absl::StatusOr<std::shared_ptr<const RecordSource>> MakeSource(const plan::CheckedNode& node,
                                                                const plan::ElementSpec& spec,
                                                                const plan::Manifest& manifest,

@@ -21,10 +21,11 @@ struct ExprText {
   size_t at = 0;  // where it begins
 };
 
-// Bounds: kExpressionBytesMax, kExpressionDepthMax.
+// Bounds: kExpressionBytesMax, kExpressionDepthMax. INVALID_ARGUMENT with kDefinitionInvalid: what
+// is wrong, and where.
 absl::StatusOr<ExprText> ParseExpression(std::string_view text);
 
-// "... (in the expression at character 12: (add x)".
+// "... (in the expression at character 12: (add x)". INVALID_ARGUMENT with kDefinitionInvalid.
 absl::Status InvalidExpression(const std::string& what, size_t at);
 
 }  // namespace lockstep::plan

@@ -12,7 +12,8 @@
 
 namespace lockstep::config {
 
-// "90s", "5m", "1h30m", "200ms". Finite and not negative.
+// "90s", "5m", "1h30m", "200ms". Finite and not negative. INVALID_ARGUMENT, here and below, with
+// the text and what it should be.
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);
 std::string DurationText(absl::Duration duration);
 

@@ -70,6 +70,7 @@ class Acceptor {
   ~Acceptor();
 
   // Binds and listens, but does not accept yet. The status names the address and what to do.
+  // UNAVAILABLE: the address is taken, or none of this host's.
   absl::Status Listen(const Address& at);
   // Where it listens: with the port that was chosen for port 0.
   asio::ip::tcp::endpoint address() const { return address_; }

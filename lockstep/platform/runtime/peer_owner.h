@@ -24,7 +24,8 @@ struct AllowedPeers {
   std::string ToText() const;
 };
 
-// `--allow-uid`: names or numbers of users, or "any". At most `kAllowedUidsMax`.
+// `--allow-uid`: names or numbers of users, or "any". At most `kAllowedUidsMax`. INVALID_ARGUMENT
+// names the text that is no user.
 absl::StatusOr<AllowedPeers> ParseAllowedPeers(const std::vector<std::string>& texts);
 inline constexpr size_t kAllowedUidsMax = 1024;
 
@@ -39,7 +40,8 @@ std::string StrangersText(const AllowedPeers& allowed);
 // through something that forwards. Asks the kernel once (NETLINK_SOCK_DIAG; where there is no such
 // thing, reads /proc/net/tcp). Threads: any.
 absl::StatusOr<std::optional<uid_t>> OwnerOfPeer(int socket);
-// By /proc/net/tcp alone, which costs as much as the host has connections.
+// By /proc/net/tcp alone, which costs as much as the host has connections. The answer, and the
+// errors, are those of OwnerOfPeer.
 absl::StatusOr<std::optional<uid_t>> OwnerOfPeerByTable(int socket);
 
 }  // namespace lockstep::runtime

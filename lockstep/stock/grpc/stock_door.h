@@ -114,7 +114,8 @@ class StockDoor {
             runtime::Complain complain);
   ~StockDoor();
 
-  // Takes the address, so that two servers cannot both believe to have it.
+  // Takes the address, so that two servers cannot both believe to have it. UNAVAILABLE: another
+  // process has it, or it is none of this host's.
   absl::Status Listen(const runtime::Address& at);
   asio::ip::tcp::endpoint address() const;  // after `Listen`: with the port that was chosen
 

@@ -39,7 +39,7 @@ class RecordedKeys {
   // The keys of the default process group; says how many those were.
   size_t ClearGroup(std::vector<Record>& out);
 
-  // What a record says, which is not recorded again.
+  // What a record says, which is not recorded again. INVALID_ARGUMENT as KeySpace::Apply.
   absl::Status Apply(const Record& record) { return keys_.Apply(record); }
   GoneKeys TakeGone() { return keys_.TakeGone(); }  // see KeySpace
 

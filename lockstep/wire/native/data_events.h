@@ -22,6 +22,7 @@ absl::StatusOr<dispatch::WorkerPoll> EventOf(WorkerPoll& from, CallId call);
 
 // The bytes of the message that answers; empty for std::monostate.
 std::string EncodeAnswer(const dispatch::Answer& answer);
+// With its reason, as `ReasonOf` finds it.
 absl::Status StatusOf(const dispatch::Error& error);
 
 // --- What a consumer writes ---
@@ -34,6 +35,7 @@ IterationSpec MessageOf(const dispatch::IterationSpec& from);
 // --- What a consumer reads ---
 
 absl::StatusOr<dispatch::IterationOpened> AnswerOf(OpenIterationReply& from);
+// INVALID_ARGUMENT: a phase that is not known here.
 absl::StatusOr<dispatch::Assignment> AnswerOf(ConsumerPollReply& from);
 dispatch::ErrorPtr ErrorOf(const absl::Status& status);
 

@@ -28,7 +28,8 @@ struct RequestContext {
 absl::StatusOr<coord::Event> ToEvent(RequestKind kind, std::string_view payload,
                                      const RequestContext& from);
 
-// The 16 bytes of a session's id; all zero is none, and refused.
+// The 16 bytes of a session's id; all zero is none, and refused. INVALID_ARGUMENT,
+// `invalid_argument`.
 absl::StatusOr<SessionId> ToSessionId(const Bytes& bytes);
 Bytes ToBytes(SessionId session);
 

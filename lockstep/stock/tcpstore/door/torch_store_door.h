@@ -74,7 +74,7 @@ class TorchStoreDoor {
                  TorchStoreDoorOptions options, Events events);
   ~TorchStoreDoor();
 
-  // Takes the address.
+  // Takes the address. UNAVAILABLE: another process has it, or it is none of this host's.
   absl::Status Listen(const runtime::Address& at);
   asio::ip::tcp::endpoint address() const { return acceptor_.address(); }  // after `Listen`
   void Start() { acceptor_.Start(); }  // accepts; on the loop, or before it runs

@@ -67,7 +67,8 @@ class CommandReader {
   void Commit(size_t bytes);
 
   // The next whole command, whose views hold until the next call of anything but `validated`.
-  // False: more bytes are needed.
+  // False: more bytes are needed. INVALID_ARGUMENT: it is no such protocol; RESOURCE_EXHAUSTED:
+  // over a limit of StoreOptions, which the text names.
   absl::StatusOr<bool> Next(machine::Command& command);
 
   // The client has said VALIDATE.
