@@ -116,6 +116,7 @@ class SessionTable {
   std::vector<const Session*> All() const;
   // `Restore` makes the same of these.
   static void SnapshotSession(const Session& session, std::vector<TimedRecord>& records);
+  // In the order of their numbers.
   static void SnapshotAnswers(const Session& session, std::vector<TimedRecord>& records);
 
   size_t size() const { return sessions_.size(); }  // linked or not

@@ -107,6 +107,7 @@ class LayerStream final : public Stream {
   LayerStream(Connection& connection, Layer& layer, asio::error_code end = asio::error::eof)
       : connection_(connection), layer_(layer), end_(end) {}
 
+  // UNAVAILABLE: the other end closed, or reset the connection.
   absl::Status Write(absl::string_view bytes) override {
     const auto written = connection_.Run([&](auto ended) {
       asio::async_write(layer_, asio::buffer(bytes.data(), bytes.size()), std::move(ended));
@@ -115,6 +116,7 @@ class LayerStream final : public Stream {
     return written->error ? Broke(written->error) : absl::OkStatus();
   }
 
+  // At most 16 KiB.
   absl::StatusOr<std::string> Read() override {
     std::string bytes(16 << 10, '\0');
     const auto read = connection_.Run(

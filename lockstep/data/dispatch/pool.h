@@ -36,6 +36,7 @@ class Pool {
   bool empty() const { return !Head(); }  // nothing is left to give
   // It is given out. False: it is not in the pool.
   bool Take(SegmentRest rest);
+  // Given out before all that was never given.
   void Return(SegmentRest rest) { returned_.insert(rest); }
 
   int64_t next() const { return next_; }  // the first segment that was never given out

@@ -65,7 +65,7 @@ class KeySpace {
 
   // Of all keys with values, in order; and how long those are together.
   std::vector<std::string> Names() const;
-  size_t NameBytes() const;
+  size_t NameBytes() const;  // of those names
 
   size_t keys() const { return keys_.size() + group_keys_.size(); }  // with a value
   size_t queues() const { return queues_.size(); }                   // that hold something

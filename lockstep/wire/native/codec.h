@@ -419,12 +419,14 @@ template <IsMessage Message>
 size_t EncodedFieldSize(uint32_t number, const Message& message) {
   return internal::FieldSize(number, message);
 }
+// Appends it as such a field.
 template <IsMessage Message>
 void EncodeFieldTo(uint32_t number, const Message& message, std::string& bytes) {
   internal::Writer out(bytes);
   internal::WritePresent(out, number, message);
 }
 
+// Canonical: equal messages are equal bytes.
 template <IsMessage Message>
 std::string Encode(const Message& message) {
   std::string bytes;
@@ -442,6 +444,7 @@ absl::StatusOr<Message> DecodeUnbounded(std::string_view bytes) {
   return message;
 }
 
+// As DecodeUnbounded, of a message that states its bounds.
 template <IsMessage Message>
 absl::StatusOr<Message> Decode(std::string_view bytes) {
   static_assert(StatesItsBounds<Message>() || IsFromOurServer<Message>(),
