@@ -8,6 +8,7 @@
 
 namespace lockstep::internal {
 
+// Says so on standard error, and ends the process by SIGABRT.
 [[noreturn]] inline void CheckFailed(const char* file, int line, const char* what) {
   std::fprintf(stderr, "lockstep: %s:%d: broken invariant: %s\n", file, line, what);
   std::abort();

@@ -24,6 +24,8 @@ inline std::string NameOfInstance(const BarrierRef& barrier) {
   return NameOfInstance(barrier.id, barrier.counter);
 }
 
+// Makes the errors of barriers from what is given, and of the job and its members what people need
+// to know. Thread-compatible; owns nothing.
 class BarrierErrors {
  public:
   // Both must outlive it.

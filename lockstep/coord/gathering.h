@@ -13,6 +13,7 @@ namespace lockstep::coord {
 // Sorted, without repeats; shared by the instances of a barrier.
 using Participants = std::shared_ptr<const std::vector<MemberIndex>>;
 
+// Sorted, each once.
 Participants MakeParticipants(std::vector<MemberIndex> members);
 Participants AllMembers(int32_t size);
 

@@ -16,6 +16,8 @@ struct RoleOptions {
   int32_t size = 0;
 };
 
+// Each limit and time-out has the name of its option in its error text. Read once, when the job
+// begins.
 struct CoordinatorOptions {
   std::string job = "job";
   // How members are called in texts: `task/4#1`. Stock clients carry no role.

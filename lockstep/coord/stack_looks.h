@@ -12,6 +12,7 @@
 
 namespace lockstep::coord {
 
+// One question to the launchers of a job.
 struct StackLook {
   std::string id;  // of the question
   std::string because;

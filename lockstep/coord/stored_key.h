@@ -31,6 +31,7 @@ inline std::shared_ptr<const std::string> ValueOf(const StoredKeyPtr& stored) {
   return {stored, &stored->value};
 }
 
+// As answers have it; the value is shared.
 inline KeyValue EntryOf(std::string key, const StoredKeyPtr& stored) {
   return {std::move(key), ValueOf(stored), stored->revision};
 }

@@ -7,6 +7,7 @@
 
 namespace lockstep::preempt {
 
+// What sources look at of a host, so that a test can make one up.
 struct Host {
   std::map<std::string, std::string> environment;
   std::string root = "";  // before /sys and /var; for tests
@@ -18,6 +19,7 @@ struct Host {
 // This process's own environment.
 Host ThisHost();
 
+// A source that fits the host.
 struct Detected {
   std::string name;  // of a source
   std::string why;   // for people

@@ -11,6 +11,8 @@
 
 namespace lockstep::preempt {
 
+// The shell of an HttpMachine: asks what it says, and brings the answer back. Threads:
+// `Acknowledge` from any, the rest as Watch.
 class HttpWatch final : public Watch {
  public:
   // `detail`: what it looks at, for people. `exchange` is called without the mutex held.

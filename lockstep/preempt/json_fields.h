@@ -18,6 +18,7 @@ inline Json ParseJson(absl::string_view text) {
   return Json::parse(text.begin(), text.end(), nullptr, false);
 }
 
+// Empty when it is missing, or no text.
 inline std::string StringField(const Json& object, const char* name) {
   if (!object.is_object()) return {};
   const auto found = object.find(name);
@@ -32,6 +33,7 @@ inline const Json& Field(const Json& object, const char* name) {
   return found != object.end() ? *found : nothing;
 }
 
+// Nullopt: the text is no time.
 inline std::optional<absl::Time> ParseRfc3339(const std::string& text) {
   absl::Time time;
   std::string error;
@@ -41,6 +43,7 @@ inline std::optional<absl::Time> ParseRfc3339(const std::string& text) {
   return time;
 }
 
+// Nullopt when it is missing, or no time.
 inline std::optional<absl::Time> Rfc3339Field(const Json& object, const char* name) {
   return ParseRfc3339(StringField(object, name));
 }

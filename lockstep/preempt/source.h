@@ -32,6 +32,7 @@ enum class NoticeKind {
   kHealth,       // something on the host is failing
 };
 absl::string_view NoticeKindName(NoticeKind kind);
+// Nullopt: no kind has this name.
 std::optional<NoticeKind> FindNoticeKind(absl::string_view name);
 
 // Something was learnt: a notice is new, another than before, or withdrawn.
@@ -47,6 +48,7 @@ struct SourceEvent {
   bool withdrawn = false;
 };
 
+// How a source does, for `status` and metrics; counts are since it was started.
 struct SourceHealth {
   std::string source;
   std::string detail;    // what it looks at, for people: "GET http://169.254.169.254/..."

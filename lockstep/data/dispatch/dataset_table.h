@@ -17,6 +17,8 @@
 
 namespace lockstep::dispatch {
 
+// A definition, and what its files are as soon as a worker has listed them. Kept until nobody reads
+// it for dataset_timeout.
 struct Dataset {
   DatasetId id;
   std::string name;

@@ -14,6 +14,7 @@ enum class FailureKind {
   kSourceChanged,  // so too, since the files are not those that were listed
 };
 
+// By the reason alone; one that is not known is the worker's.
 FailureKind KindOf(const Error& error);
 
 // Whether no other worker does better.

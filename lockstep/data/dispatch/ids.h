@@ -23,6 +23,7 @@ using LaneId = Id<struct LaneIdTag, int64_t>;
 // What is counted (rounds, grants, elements...) stays below it, so that sums do not overflow. From
 // outside nothing beyond it is taken.
 inline constexpr int64_t kNumberMax = int64_t{1} << 61;
+// Whether a number from outside may be one, so that sums of a few do not overflow.
 inline bool IsCount(int64_t number) { return number >= 0 && number < kNumberMax; }
 
 }  // namespace lockstep::dispatch

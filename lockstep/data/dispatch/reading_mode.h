@@ -87,6 +87,7 @@ class ReadingMode {
   const IterationParts parts_;
 };
 
+// That of the iteration's spec; `parts` outlive it.
 std::unique_ptr<ReadingMode> MakeReadingMode(const IterationParts& parts);
 
 }  // namespace lockstep::dispatch

@@ -25,6 +25,7 @@ ErrorPtr CheckRequest(const Options& options, const DatasetTable& datasets,
 
 // Null: its numbers count what there can be. Otherwise INVALID_ARGUMENT.
 ErrorPtr CheckRequest(const ConsumerPoll& request);
+// As for a poll.
 ErrorPtr CheckRequest(const CloseConsumer& request);
 
 // Null: who asks for this means the iteration that is there. Otherwise INVALID_ARGUMENT

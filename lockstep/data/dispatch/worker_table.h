@@ -17,6 +17,7 @@
 
 namespace lockstep::dispatch {
 
+// A worker as its polls say it, the poll that is parked, and what it was chosen for.
 struct Worker {
   WorkerId id;
   std::string address;

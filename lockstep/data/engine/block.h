@@ -17,6 +17,7 @@
 
 namespace lockstep::engine::internal {
 
+// One leaf of all rows of a block.
 struct Column {
   plan::DType type = plan::DType::kInt64;
   std::vector<int64_t> dims;  // of one row, all known
@@ -35,6 +36,7 @@ struct Column {
   }
 };
 
+// Rows that belong together, whose columns share their memory when it is copied.
 struct Block {
   int64_t rows = 0;  // 0: the end
   std::vector<Column> columns;

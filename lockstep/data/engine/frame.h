@@ -11,18 +11,21 @@
 
 namespace lockstep::engine {
 
+// A leaf to be written.
 struct FrameLeaf {
   plan::DType type = plan::DType::kInt64;
   std::vector<int64_t> dims;
   uint64_t bytes = 0;  // of text and bytes with their offsets
 };
 
+// Where everything lies in the frame, in bytes from its beginning.
 struct FrameLayout {
   std::vector<uint64_t> offsets;  // of each leaf
   uint64_t meta_bytes = 0;        // header and meta, as the checksum covers them
   uint64_t bytes = 0;             // the whole; a multiple of 64
 };
 
+// In the order of the leaves, each on a multiple of kFrameAlignment.
 FrameLayout LayOut(std::span<const FrameLeaf> leaves);
 
 // Header, meta and the gaps between leaves; the leaves are the caller's.

@@ -15,6 +15,7 @@
 
 namespace lockstep::engine {
 
+// A Python function, and what goes in and comes out.
 struct Function {
   std::string reference;  // "module:function"
   plan::ElementSpec input;
@@ -22,6 +23,7 @@ struct Function {
   absl::Duration timeout;  // of one element
 };
 
+// Of one element: what the function returned, or why there is nothing.
 struct FunctionResult {
   // A frame whose leaves are those of `output`; of which segment and index it says does not matter.
   std::optional<Element> element;

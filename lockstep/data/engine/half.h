@@ -6,16 +6,19 @@
 
 namespace lockstep::engine {
 
+// Exact.
 inline float FloatOfBFloat16(uint16_t half) {
   return std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
 }
 
+// To the nearest, of two equally near to the even one; a NaN stays one.
 inline uint16_t BFloat16OfFloat(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7FFFFFFF) > 0x7F800000) return static_cast<uint16_t>(bits >> 16 | 0x40);  // NaN
   return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
+// Exact.
 inline float FloatOfHalf(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
   const uint32_t exponent = half >> 10 & 31;
@@ -26,6 +29,7 @@ inline float FloatOfHalf(uint16_t half) {
   return sign != 0 ? -small : small;
 }
 
+// As BFloat16OfFloat; what is too large becomes infinite.
 inline uint16_t HalfOfFloat(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);

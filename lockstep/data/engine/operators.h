@@ -16,6 +16,7 @@
 
 namespace lockstep::engine::internal {
 
+// One step of a run, which asks the step before it for rows. Threads: thread-compatible.
 class Operator {
  public:
   virtual ~Operator() = default;
@@ -50,6 +51,7 @@ enum class Birth : uint8_t {
 // How many rows of a spec make a good piece of work.
 int64_t PieceOf(const plan::ElementSpec& spec);
 
+// The first step: makes rows of the records that stand at the segment's positions.
 class SourceOperator final : public Operator {
  public:
   // `frames`: for rows that are born in one.
@@ -85,6 +87,7 @@ class SourceOperator final : public Operator {
   const std::atomic<bool>* const stop_;
 };
 
+// `map` and `filter`: runs an expression over all rows of a block at once.
 class MapOperator final : public Operator {
  public:
   // `filter`: the expression is one bool, and rows for which it is false are left out.
@@ -102,6 +105,7 @@ class MapOperator final : public Operator {
   ErrorPolicy policy_;
 };
 
+// `batch`: makes one row of so many; the last one may have fewer.
 class BatchOperator final : public Operator {
  public:
   // `piece`: how many rows to ask for at least.

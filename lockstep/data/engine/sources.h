@@ -22,6 +22,7 @@ struct RowOf {
   int64_t row = 0;
 };
 
+// A record that cannot be read, which the node's `on_error` decides about.
 struct Poisoned {
   int64_t row = 0;
   std::string why;

@@ -9,6 +9,7 @@ namespace lockstep::plan {
 
 uint64_t Hash64(std::string_view bytes);      // XXH3-64
 std::string Hash128(std::string_view bytes);  // XXH3-128, 16 bytes, canonical order
+// Two digits a byte, lower case.
 std::string ToHex(std::string_view bytes);
 
 // A well-mixed function of both.

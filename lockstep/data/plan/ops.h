@@ -38,12 +38,14 @@ enum class Op : uint8_t {
   kBatch,
 };
 
+// An attribute that an operator takes.
 struct AttrRule {
   std::string_view name;
   bool required = false;
   Attr otherwise;  // its type is the attribute's
 };
 
+// What a node of this operator has to look like.
 struct OpRule {
   Op op;
   std::string_view name;

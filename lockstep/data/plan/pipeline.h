@@ -14,6 +14,7 @@
 
 namespace lockstep::plan {
 
+// A source or a plan operator, with what of its attributes counts.
 struct TreeNode {
   Op op = Op::kRange;
   uint32_t node = 0;             // index into Definition::nodes
@@ -27,6 +28,7 @@ struct TreeNode {
   std::vector<size_t> parts;
 };
 
+// A definition that was checked, ready to be planned and run.
 struct Pipeline {
   std::vector<CheckedNode> nodes;  // as Definition::nodes, which must outlive this
   std::vector<TreeNode> tree;

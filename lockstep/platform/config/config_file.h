@@ -22,6 +22,7 @@ namespace lockstep::config {
 // Of a file: `config_file_bytes_max`.
 inline constexpr size_t kConfigFileBytesMax = 1 << 20;
 
+// A key's value as text; the option that it is of reads it.
 struct ConfigValue {
   std::vector<std::string> texts;  // one, or those of a list
   int line = 0;                    // from 1

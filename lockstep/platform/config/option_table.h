@@ -21,6 +21,7 @@ namespace lockstep::config {
 // Where a value came from; the later ones win.
 enum class Origin { kDefault, kFile, kEnvironment, kFlag };
 
+// One option as it was declared, and where its value came from.
 struct Option {
   std::string name;      // "heartbeat-timeout"
   std::string flags;     // "--heartbeat-timeout", "-v,--verbose"

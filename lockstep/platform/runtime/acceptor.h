@@ -28,6 +28,7 @@
 
 namespace lockstep::runtime {
 
+// Limits, and what those are told who are sent away.
 struct AcceptorOptions {
   // Connections at a time; further ones are accepted and closed: `connections_max`. 0: the owner
   // counts them itself.

@@ -73,6 +73,7 @@ class GrpcBudget {
   std::vector<Shared> shared_;
 };
 
+// Limits of one door; each has the name of its option in its error text.
 struct StockDoorOptions {
   // gRPC holds a connection that says nothing until `handshake_timeout`; the server's own link, its
   // pages and its journal must not wait for that.

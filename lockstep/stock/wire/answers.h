@@ -22,6 +22,7 @@ struct EncodedAnswer {
   std::shared_ptr<const std::string> tail;
 };
 
+// All of it in `head`.
 EncodedAnswer Serialized(const google::protobuf::MessageLite& message);
 
 inline EncodedAnswer Encode(std::monostate) { return {}; }

@@ -28,6 +28,7 @@ inline void AppendBlockHead(uint32_t field, size_t length, std::string& to) {
   internal::AppendVarint(length, to);
 }
 
+// Also when it is empty: whoever calls knows whether it is to be there.
 inline void AppendBlock(uint32_t field, std::string_view bytes, std::string& to) {
   AppendBlockHead(field, bytes.size(), to);
   to.append(bytes);

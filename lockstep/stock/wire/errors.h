@@ -23,6 +23,7 @@ inline constexpr std::string_view kBarrierErrorUrl = "type.googleapis.com/tensor
 inline constexpr std::string_view kServiceMismatchUrl =
     "type.googleapis.com/tensorflow.ServiceMismatchError";
 
+// What goes out instead of an answer.
 struct EncodedError {
   absl::StatusCode code = absl::StatusCode::kUnknown;
   std::string message;  // at most kErrorTextBytesMax

@@ -119,6 +119,7 @@ enum class AnswerForm : uint16_t {
 // Writes the head of an answer over the first bytes of `out`, which is kChunkAlignment long at
 // least.
 void PutInlineHead(std::span<char> out);
+// The whole answer: nothing comes behind the head.
 std::string SharedAnswer(const ChunkPlace& place);
 std::string PreparedAnswer();
 
