@@ -42,7 +42,7 @@ class Dataset:
     def shuffle(self, seed: int = 0, *, reshuffle: bool = True) -> Dataset:
         """Reorders the whole dataset, as the seed decides, at no cost of memory.
 
-        Comes before `filter` and `batch`.
+        Comes before `filter` and `batch`; after them: InvalidArgument, "definition_invalid".
 
         Args:
           reshuffle: another order in each pass of a later `repeat`.
@@ -50,17 +50,21 @@ class Dataset:
         return self._then("shuffle", seed=whole(seed, "a seed"), reshuffle=bool(reshuffle))
 
     def repeat(self, count: int | None = None) -> Dataset:
-        """The whole dataset that many times, one after the other; without a count for ever."""
+        """The whole dataset that many times, one after the other; without a count for ever.
+
+        Raises ValueError for a negative count.
+        """
         if count is not None and whole(count, "a count") < 0:
             raise ValueError(f"a count is not negative, and this is {count}; None is for ever")
         return self._then("repeat", count=-1 if count is None else whole(count, "a count"))
 
     def take(self, count: int) -> Dataset:
-        """The first `count` elements, or all if there are fewer."""
+        """The first `count` elements, or all if there are fewer. ValueError for a negative count.
+        """
         return self._then("take", count=_natural(count, "a count"))
 
     def skip(self, count: int) -> Dataset:
-        """All but the first `count` elements."""
+        """All but the first `count` elements. ValueError for a negative count."""
         return self._then("skip", count=_natural(count, "a count"))
 
     def map(self, function: Function, *, returns: Returns | None = None,
@@ -83,6 +87,12 @@ class Dataset:
           returns: what a Python function returns: "float32[3,4]", or "x:float32[3,?];y:text" for a
             dict, or a dict of such; without it, the same as it is given.
           timeout: seconds that a Python function may take for one element.
+
+        Raises:
+          InvalidArgument: "definition_invalid": an expression cannot say it, or workers would not
+            find the function.
+          ValueError: `returns` of an expression, or no `timeout`.
+          TypeError: it is no function.
         """
         place = where()
         expression = self._expression(function, place, "map")
@@ -97,7 +107,10 @@ class Dataset:
                           timeout_ms=_milliseconds(timeout))
 
     def filter(self, function: Callable[[Any], Any]) -> Dataset:
-        """The elements for which the function is true: a lambda, as for `map`."""
+        """The elements for which the function is true: a lambda, as for `map`, of one bool.
+
+        Raises InvalidArgument, "definition_invalid", for a function that is no expression.
+        """
         place = where()
         expression = self._expression(function, place, "filter")
         if expression is None:
@@ -106,12 +119,16 @@ class Dataset:
         return self._then("filter", place, expression=expression)
 
     def batch(self, count: int, *, drop_remainder: bool = False) -> Dataset:
-        """`count` consecutive elements as one, along a new first dimension.
+        """`count` consecutive elements as one: shape (3, 4) becomes (count, 3, 4).
 
-        After a `filter`, or where elements may be skipped, a batch ends with its segment.
+        Their shapes must be the same. After a `filter`, or where elements may be skipped, a batch
+        ends with its segment.
 
         Args:
           drop_remainder: leaves out the last ones if they are fewer.
+
+        Raises ValueError for a count below 1; while reading, InvalidArgument, "function_failed", if
+        shapes differ.
         """
         if whole(count, "a batch") < 1:
             raise ValueError(f"a batch has at least one element, and this is {count}")
@@ -149,7 +166,7 @@ class Dataset:
     def segment(self, positions: int) -> Dataset:
         """How many positions make a segment: what a worker is given at a time, and makes alone.
 
-        Rounded up to whole batches. Without it, the engine chooses.
+        Rounded up to whole batches. Without it, the engine chooses. ValueError below 1.
         """
         if whole(positions, "a segment") < 1:
             raise ValueError(f"a segment has at least one position, and this is {positions}")
@@ -159,12 +176,15 @@ class Dataset:
 
     @property
     def spec(self) -> Spec | None:
-        """What its elements are: a Leaf, or a dict of them; None while only the files can tell."""
+        """What its elements are: a Leaf, or a dict of them; None while only the files can tell.
+
+        Raises InvalidArgument, "definition_invalid", at the line that is wrong.
+        """
         return to_spec(self._defined().spec())
 
     @property
     def identity(self) -> str:
-        """32 digits, the same for definitions that mean the same."""
+        """32 hexadecimal digits, the same for definitions that mean the same."""
         return self._defined().identity()
 
     def __len__(self) -> int:
@@ -196,7 +216,11 @@ class Dataset:
     # How it is read.
 
     def local(self) -> LocalIterator:
-        """Its elements in this process, in their exact order; Python functions also run here."""
+        """Its elements in this process, in their exact order; Python functions also run here.
+
+        Raises InvalidArgument, "definition_invalid"; NotFound, "source_missing", if a file does not
+        exist; PermissionDenied, "path_refused", if it may not be read.
+        """
         from lockstep.data._local import LocalIterator
 
         return LocalIterator(self._defined())

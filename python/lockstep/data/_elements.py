@@ -27,15 +27,18 @@ def _to_array(value: Any) -> Any:
 def as_torch(element: Any) -> Any:
     """The arrays of an element as torch's, over the same memory; text stays as it is.
 
-    torch has no read-only arrays: a write to one is a segmentation fault, so `clone()` what you
-    want to change.
+    Shapes and types are the same. torch has no read-only arrays: a write to one is a segmentation
+    fault, so `clone()` what you want to change. Raises ImportError without torch.
     """
     torch: Any = importlib.import_module("torch")
     return _each(element, lambda array: torch.from_dlpack(_owner(array)))
 
 
 def as_jax(element: Any) -> Any:
-    """The arrays of an element as JAX's: on the CPU over the same memory; text stays as it is."""
+    """The arrays of an element as JAX's: on the CPU over the same memory; text stays as it is.
+
+    Shapes are the same; types too, as far as JAX is set to have them. ImportError without JAX.
+    """
     jax: Any = importlib.import_module("jax")
     return _each(element, lambda array: jax.device_put(array, may_alias=True))
 

@@ -21,6 +21,10 @@ class LocalIterator:
     They are those of `ds.read(..., order="exact")`, byte for byte. Each is a NumPy array, or a dict
     of arrays by name; the arrays are read-only and keep their memory. Text comes as str and bytes,
     and in batches as lists of them.
+
+    The next element raises FailedPrecondition, "source_changed", if a file was written to;
+    InvalidArgument or DataLoss, "record_poisoned"; what a function of the dataset raised, as the
+    cause of InvalidArgument, "function_failed"; FailedPrecondition, "forked", in a child.
     """
 
     def __init__(self, definition: _native.DataDefinition) -> None:
