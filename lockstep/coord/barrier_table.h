@@ -93,7 +93,7 @@ class BarrierTable {
 
   size_t waits() const { return calls_.size(); }  // calls that wait
   size_t kept() const { return kept_.size(); }    // ids with a verdict that are not open
-  size_t open() const { return open_.size(); }    // instances
+  size_t open() const { return open_.size(); }    // instances that have begun and not ended
   // What it holds, about as it costs.
   size_t memory() const { return memory_ + kept_.memory(); }
   // The oldest open ones, at most so many.

@@ -30,7 +30,7 @@ class OptionReader {
   OptionReader(std::string source, SourceOptions options)
       : source_(std::move(source)), options_(std::move(options)) {}
 
-  const std::string& source() const { return source_; }  // the name
+  const std::string& source() const { return source_; }  // as errors call it
 
   // Any text, or `otherwise` when the option is not given.
   std::string Text(const std::string& key, std::string otherwise);

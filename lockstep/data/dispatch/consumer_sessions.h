@@ -69,12 +69,12 @@ class ConsumerSessions {
 
   // By id, as the ledger has them.
   std::map<ConsumerId, ConsumerSession>& all() { return sessions_; }
-  const std::map<ConsumerId, ConsumerSession>& all() const { return sessions_; }  // see above
+  const std::map<ConsumerId, ConsumerSession>& all() const { return sessions_; }  // to read
   // Null: it left, or was lost for good.
   ConsumerSession* Find(ConsumerId id);
   // Of a consumer that is there.
   ConsumerSession& At(ConsumerId id) { return sessions_.at(id); }
-  const ConsumerSession& At(ConsumerId id) const { return sessions_.at(id); }  // see above
+  const ConsumerSession& At(ConsumerId id) const { return sessions_.at(id); }  // to read
 
   // Nothing when it is there.
   ConsumerSession& Add(ConsumerId id);
@@ -111,7 +111,7 @@ class ConsumerSessions {
   // Of this consumer: it is gone, or away.
   void ClearDeadlines(ConsumerId id);
 
-  size_t CountParked() const;  // calls
+  size_t CountParked() const;  // calls that wait for an answer
   // How `Deadlines` names it.
   Due DueOf(DueKind kind, ConsumerId consumer = {}) const {
     return {.kind = kind, .iteration = id_, .consumer = consumer};

@@ -31,8 +31,8 @@ struct AgreedSeating {
 // Invariant: the first rounds rise. Bounds: its owner drops the oldest (Options.seatings_max).
 class SeatingList {
  public:
-  bool empty() const { return all_.empty(); }                    // nobody was seated yet
-  size_t size() const { return all_.size(); }                    // seatings
+  bool empty() const { return all_.empty(); }  // nobody was seated yet
+  size_t size() const { return all_.size(); }  // that are kept, at least one once seated
   const std::deque<AgreedSeating>& all() const { return all_; }  // oldest first
   const AgreedSeating& oldest() const { return all_.front(); }   // not when `empty`
   const AgreedSeating& latest() const { return all_.back(); }    // not when `empty`

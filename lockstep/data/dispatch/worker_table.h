@@ -41,16 +41,16 @@ class WorkerTable {
 
   // Null: it has gone, or never came.
   Worker* Find(WorkerId id);
-  const Worker* Find(WorkerId id) const;             // see above
+  const Worker* Find(WorkerId id) const;             // to read
   Worker& Add(WorkerId id) { return workers_[id]; }  // one that is there stays as it is
   void Remove(WorkerId id) { workers_.erase(id); }   // with its load
   // Null: none has this address.
   Worker* FindByAddress(const std::string& address);
 
-  bool empty() const { return workers_.empty(); }                     // nobody makes anything
-  size_t size() const { return workers_.size(); }                     // workers
+  bool empty() const { return workers_.empty(); }  // nobody makes anything
+  size_t size() const { return workers_.size(); }  // those that are slow or late, too
   const std::map<WorkerId, Worker>& all() const { return workers_; }  // by id
-  std::map<WorkerId, Worker>& all() { return workers_; }              // see above
+  std::map<WorkerId, Worker>& all() { return workers_; }              // to change them
 
   // Its orders may have changed.
   void Touch(WorkerId id);

@@ -76,8 +76,8 @@ class CheckedNode {
   const T& As(std::string_view name) const {
     return std::get<T>(Get(name));
   }
-  int64_t Int(std::string_view name) const { return As<int64_t>(name); }  // as `As`
-  // As `As`; also bytes.
+  int64_t Int(std::string_view name) const { return As<int64_t>(name); }  // of an int64
+  // Of a text, or of bytes.
   const std::string& Text(std::string_view name) const { return As<std::string>(name); }
 
  private:

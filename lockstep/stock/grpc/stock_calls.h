@@ -55,7 +55,8 @@ class StockInbox : public std::enable_shared_from_this<StockInbox> {
   }
   // A call that was counted in holds so much more, or less.
   void Grow(size_t bytes) { share_->Add(static_cast<int64_t>(bytes)); }
-  void Shrink(size_t bytes) { share_->Add(-static_cast<int64_t>(bytes)); }  // see `Grow`
+  // The reverse of `Grow`, while the call goes on.
+  void Shrink(size_t bytes) { share_->Add(-static_cast<int64_t>(bytes)); }
   // Whose account calls are in; may be null.
   runtime::MemoryAccount* memory() const { return share_->account(); }
 

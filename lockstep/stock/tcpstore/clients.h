@@ -46,7 +46,7 @@ class Clients {
   // As `status` shows one that waits since then; it is connected.
   WaiterView View(ConnectionId connection, Time since) const;
 
-  size_t size() const { return clients_.size(); }  // connections
+  size_t size() const { return clients_.size(); }  // that are connected
   // What they cost.
   size_t memory() const { return clients_.size() * kClientBytes; }
 

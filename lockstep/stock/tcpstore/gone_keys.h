@@ -30,7 +30,7 @@ class GoneKeys {
   void Add(KeyTable table) {
     if (!table.empty()) keys_.push_back(std::move(table));
   }
-  // Likewise.
+  // A queue counts each of its values towards a slice.
   void Add(QueueTable table) {
     if (!table.empty()) queues_.push_back(std::move(table));
   }

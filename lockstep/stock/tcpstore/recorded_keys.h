@@ -41,7 +41,7 @@ class RecordedKeys {
 
   // What a record says, which is not recorded again. INVALID_ARGUMENT as KeySpace::Apply.
   absl::Status Apply(const Record& record) { return keys_.Apply(record); }
-  GoneKeys TakeGone() { return keys_.TakeGone(); }  // see KeySpace
+  GoneKeys TakeGone() { return keys_.TakeGone(); }  // to be freed in slices
 
  private:
   const bool keeps_;
