@@ -89,21 +89,48 @@ def duplicated_lines(sources):
     return len(twice)
 
 
+def access_by_line(text):
+    """For each line, what a declaration that begins there belongs to: "public" or "private" of the class
+    around it, or "" outside of class bodies, within functions included."""
+    code = re.sub(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", lambda m: re.sub(r"[^\n]", " ", m.group()),
+                  check_sizes.blank_literals_and_comments(text), flags=re.MULTILINE)
+    scopes, told, start = [], [], 0
+    for position, character in enumerate(code):
+        if character == "\n":
+            told.append(scopes[-1] if scopes else "")
+        elif character == "{":
+            head = code[start:position].strip()
+            plain = re.sub(r"^template\s*<.*?>\s*(?=class|struct)", "", head, flags=re.DOTALL)
+            is_class = check_classes.CLASS_HEAD.match(plain) and "" not in scopes
+            if not re.match(r"(?:inline\s+)?namespace\b", head):
+                scopes.append(("public" if plain.startswith("struct") else "private") if is_class else "")
+            else:
+                scopes.append("namespace")
+            start = position + 1
+        elif character == "}":
+            del scopes[-1:]
+            start = position + 1
+        elif character == ";":
+            start = position + 1
+        elif character == ":" and scopes and scopes[-1] in ("public", "private"):
+            label = re.search(r"\b(public|private|protected)\s*$", code[start:position])
+            if label:
+                scopes[-1] = "public" if label.group(1) == "public" else "private"
+                start = position + 1
+    return ["", *told]
+
+
 def commented_public_methods(sources):
     """(with a comment above or behind, all) of the methods in public parts of headers' classes."""
     with_comment = total = 0
     for name, text in sources:
         if not name.endswith(".h"):
             continue
-        public, above = False, False
-        for line in text.splitlines():
+        access, above = access_by_line(text), False
+        for line, belongs in zip(text.splitlines(), access):
             bare = line.strip()
-            if re.match(r"(class|struct) ", bare) and bare.endswith("{"):
-                public = bare.startswith("struct")
-            elif re.match(r"(public|private|protected):", bare):
-                public = bare.startswith("public")
-            elif public and re.match(r"  +[\w\[].*\w\(", line) and not re.search(
-                    r"= (default|delete)|\boperator\b|^\s*(return|if|for|explicit|friend)\b", line):
+            if belongs == "public" and re.match(r"  +[\w\[].*\w\(", line) and not re.search(
+                    r"= (default|delete)|\boperator\b|^\s*(explicit|friend|using|~)\b", line):
                 total += 1
                 with_comment += above or "//" in line
             above = bare.startswith("//") or (above and bare and not bare.endswith((";", "{", "}")))
