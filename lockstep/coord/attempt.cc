@@ -33,7 +33,7 @@ Attempt::Attempt(JobRecord& job, ServiceIncarnation service, int64_t first_revis
       alive_(membership_),
       watch_(membership_, job.options.watch_interval),
       preemption_(job, membership_),
-      shutdown_{.id = absl::StrCat("Shutdown::", service.value())} {}
+      shutdown_(job, membership_, service) {}
 
 bool Attempt::ended() const { return membership_.ever_connected() && empty(); }
 
@@ -277,7 +277,7 @@ void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
                                     job_.NameWithLife(request.member))),
              out);
   polls_[request.member] = call;
-  parked_[call] = {Waiting::kPoll, request.member};
+  poll_calls_[call] = request.member;
   membership_.SetPolls(now, request.member, true);
 }
 
@@ -298,7 +298,7 @@ void Attempt::ForgetRegistration(MemberIndex member) {
 void Attempt::CancelPoll(Time now, MemberIndex member, const ErrorPtr& error, Effects& out) {
   auto poll = polls_.find(member);
   if (poll == polls_.end()) return;
-  parked_.erase(poll->second);
+  poll_calls_.erase(poll->second);
   out.Fail(poll->second, error);
   polls_.erase(poll);
   membership_.SetPolls(now, member, false);
@@ -336,7 +336,7 @@ void Attempt::Handle(Time now, const LeaveJob& request, Effects& out) {
       member.state == MemberState::kDisconnected) {
     // A native client that lost the answer asks again, and hears the same.
     if (request.caller.native() && member.grace_until) {
-      return shutdown_.verdict ? out.Fail(call, shutdown_.verdict) : out.Succeed(call);
+      return shutdown_.verdict() ? out.Fail(call, shutdown_.verdict()) : out.Succeed(call);
     }
     return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
                                     absl::StrCat(job_.NameWithLife(request.member),
@@ -346,30 +346,21 @@ void Attempt::Handle(Time now, const LeaveJob& request, Effects& out) {
     Disconnect(now, request.member, out);
     return out.Succeed(call);
   }
-  if (!shutdown_.ended && !shutdown_.gathering) BeginShutdown(now, out);
-  if (shutdown_.gathering && !shutdown_.gathering->Includes(request.member)) {
+  if (!shutdown_.ended() && !shutdown_.open()) {
+    if (const ErrorPtr failed = shutdown_.Open(now)) FailShutdown(now, failed, out);
+  }
+  if (shutdown_.open() && !shutdown_.Includes(request.member)) {
     // It was recoverable when the others began to leave: nobody waits for it.
     Disconnect(now, request.member, out);
     return out.Succeed(call);
   }
-  if (shutdown_.ended) {
+  if (shutdown_.ended()) {
     Disconnect(now, request.member, out);
-    return shutdown_.verdict ? out.Fail(call, shutdown_.verdict) : out.Succeed(call);
+    return shutdown_.verdict() ? out.Fail(call, shutdown_.verdict()) : out.Succeed(call);
   }
   NoteLife(now, request.caller);
   if (request.caller.native()) preemption_.MemberLeaves(now, request.member, out);
-  if (std::optional<CallId> older = shutdown_.gathering->Arrive(request.member, call)) {
-    parked_.erase(*older);
-    out.Fail(
-        *older,
-        MakeError(Error{.code = absl::StatusCode::kCancelled,
-                        .reason = Reason::kSuperseded,
-                        .message = absl::StrCat("there's a more recent barrier call of ",
-                                                job_.NameWithLife(request.member), " to shut down"),
-                        .from_service = false}));
-  }
-  parked_[call] = {Waiting::kLeave, request.member};
-  if (shutdown_.gathering->complete()) EndShutdown(now, nullptr, out);
+  if (shutdown_.Arrive(request.member, call, out)) PassShutdown(now, out);
 }
 
 void Attempt::Handle(Time now, const ResetMember& request, Effects& out) {
@@ -399,7 +390,7 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
   barriers_.MemberGone(member, left, out);
   ForgetTraces(now, member, left, out);
   alive_.MemberChanged(member, out);
-  if (shutdown_.gathering && shutdown_.gathering->Includes(member)) EndShutdown(now, left, out);
+  if (shutdown_.Includes(member)) FailShutdown(now, left, out);
   if (ended()) {
     out.Tell(Severity::kInfo,
              absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
@@ -408,51 +399,23 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
   }
 }
 
-void Attempt::BeginShutdown(Time now, Effects& out) {
-  std::vector<MemberIndex> members;
-  for (int32_t i = 0; i < job_.options.size; ++i) {
-    if (!job_.Recoverable(MemberIndex(i))) members.emplace_back(i);
-  }
-  shutdown_.gathering.emplace(MakeParticipants(std::move(members)), now,
-                              now + job_.options.shutdown_timeout);
-  for (int32_t i = 0; i < job_.options.size && membership_.failed() > 0; ++i) {
-    const Membership::Member& member = membership_.Get(MemberIndex(i));
-    if (member.state == MemberState::kError && !job_.Recoverable(MemberIndex(i))) {
-      return EndShutdown(now, member.error, out);
-    }
+void Attempt::PassShutdown(Time now, Effects& out) {
+  for (const Gathering::Arrival& arrival : shutdown_.Pass(out)) {
+    Disconnect(now, arrival.member, out);
+    out.Succeed(arrival.call);
   }
 }
 
-void Attempt::EndShutdown(Time now, const ErrorPtr& inner, Effects& out) {
-  const std::vector<Gathering::Arrival> waiting = shutdown_.gathering->Waiting();
-  const size_t size = shutdown_.gathering->size();
-  shutdown_.gathering.reset();
-  shutdown_.ended = true;
-  for (const Gathering::Arrival& arrival : waiting) parked_.erase(arrival.call);
-  if (!inner) {
-    out.records.push_back(record::ShutdownEnded{});
-    for (const Gathering::Arrival& arrival : waiting) {
-      Disconnect(now, arrival.member, out);
-      out.Succeed(arrival.call);
-    }
-    return;
-  }
-  shutdown_.verdict = MakeError(
-      Error{.code = absl::StatusCode::kInternal,
-            .reason = Reason::kShutdownFailed,
-            .message = absl::StrCat("Shutdown barrier has failed with ", waiting.size(), "/", size,
-                                    " members. Barrier result: '", ToString(*inner), "'"),
-            .barrier = BarrierRef{shutdown_.id, 0}});
-  out.records.push_back(record::ShutdownEnded{shutdown_.verdict});
+void Attempt::FailShutdown(Time now, const ErrorPtr& inner, Effects& out) {
+  shutdown_.Fail(inner, out);
+  const ErrorPtr verdict = shutdown_.verdict();
   if (!failed()) {
-    Keep(now, *shutdown_.verdict, false, out);
-    out.Tell(Severity::kError,
-             absl::StrCat("job '", job_.options.job, "': ", shutdown_.verdict->message),
+    Keep(now, *verdict, false, out);
+    out.Tell(Severity::kError, absl::StrCat("job '", job_.options.job, "': ", verdict->message),
              {NoticeKind::kBarrierFailed, {}});
   }
-  for (const Gathering::Arrival& arrival : waiting) out.Fail(arrival.call, shutdown_.verdict);
-  Propagate(now, shutdown_.verdict, out);
-  SetAllToError(now, shutdown_.verdict, out);
+  Propagate(now, verdict, out);
+  SetAllToError(now, verdict, out);
 }
 
 // The rest of the requests.
@@ -503,28 +466,19 @@ void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
     ForgetRegistration(member);
     return membership_.ConnectionBroke(now, member);
   }
-  auto found = parked_.find(fact.call);
-  if (found == parked_.end()) {
-    if (!keys_.Forget(fact.call) && !barriers_.Forget(fact.call) &&
-        !agreements_.Forget(fact.call) && !registration_.Forget(now, fact.call) &&
-        !watch_.Forget(fact.call) && !preemption_.Forget(fact.call)) {
-      alive_.Forget(fact.call);
-    }
+  if (auto poll = poll_calls_.find(fact.call); poll != poll_calls_.end()) {
+    const MemberIndex member = poll->second;
+    poll_calls_.erase(poll);
+    polls_.erase(member);
+    membership_.SetPolls(now, member, false);
+    // Of a native member the session says how its connection is.
+    if (!membership_.Get(member).native()) membership_.ConnectionBroke(now, member);
     return;
   }
-  const auto [kind, member] = found->second;
-  parked_.erase(found);
-  switch (kind) {
-    case Waiting::kPoll:
-      polls_.erase(member);
-      membership_.SetPolls(now, member, false);
-      // Of a native member the session says how its connection is.
-      if (!membership_.Get(member).native()) membership_.ConnectionBroke(now, member);
-      break;
-    case Waiting::kLeave:
-      shutdown_.gathering->Withdraw(member);
-      if (shutdown_.gathering->empty()) shutdown_.gathering.reset();
-      break;
+  if (!shutdown_.Forget(fact.call) && !keys_.Forget(fact.call) && !barriers_.Forget(fact.call) &&
+      !agreements_.Forget(fact.call) && !registration_.Forget(now, fact.call) &&
+      !watch_.Forget(fact.call) && !preemption_.Forget(fact.call)) {
+    alive_.Forget(fact.call);
   }
 }
 

@@ -24,6 +24,7 @@
 #include "lockstep/coord/membership.h"
 #include "lockstep/coord/preemption_sync.h"
 #include "lockstep/coord/registration.h"
+#include "lockstep/coord/shutdown_barrier.h"
 #include "lockstep/coord/view.h"
 
 namespace lockstep::coord {
@@ -169,17 +170,6 @@ class Attempt {
   bool IsMissing(MemberIndex member) const;
 
  private:
-  struct Shutdown {
-    std::string id;
-    std::optional<Gathering> gathering;
-    bool ended = false;
-    ErrorPtr verdict;  // when ended: null for passed
-  };
-  enum class Waiting { kPoll, kLeave };
-  struct Parked {
-    Waiting kind;
-    MemberIndex member;
-  };
   // A member that is given up, and the error that says why.
   struct Casualty {
     MemberIndex member;
@@ -223,9 +213,10 @@ class Attempt {
 
   // Null when the member may speak as one that is in.
   ErrorPtr CheckIn(Time now, MemberIndex member) const;
-  void BeginShutdown(Time now, Effects& out);
-  void EndShutdown(Time now, const ErrorPtr& inner, Effects& out);
-  void ReachShutdownDeadline(Time now, Effects& out);
+  // All wait: they leave.
+  void PassShutdown(Time now, Effects& out);
+  // It fails, and with it the attempt.
+  void FailShutdown(Time now, const ErrorPtr& inner, Effects& out);
 
   void NoteRegistration(MemberIndex member, CallId call);
   void ForgetRegistration(MemberIndex member);
@@ -247,13 +238,13 @@ class Attempt {
   AliveSets alive_;
   MemberWatch watch_;
   PreemptionSync preemption_;
-  Shutdown shutdown_;
+  ShutdownBarrier shutdown_;
   std::map<MemberIndex, CallId> polls_;
   // Registrations that were answered and not yet followed by a poll: if such a call breaks after
   // all, its caller never got the answer.
   std::map<MemberIndex, CallId> unpolled_;
   absl::flat_hash_map<CallId, MemberIndex> unpolled_calls_;  // the same; looked up only
-  absl::flat_hash_map<CallId, Parked> parked_;               // polls and leavers; looked up only
+  absl::flat_hash_map<CallId, MemberIndex> poll_calls_;      // polls; looked up only
   std::set<MemberIndex> told_;                               // who got the root cause by a poll
   bool all_registered_ = false;
   bool anyone_polls_ = false;

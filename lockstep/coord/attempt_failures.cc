@@ -64,9 +64,7 @@ void Attempt::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
     barriers_.MemberGone(casualty.member, casualty.error, out);
     ForgetTraces(now, casualty.member, casualty.error, out);
     alive_.MemberChanged(casualty.member, out);
-    if (shutdown_.gathering && shutdown_.gathering->Includes(casualty.member)) {
-      EndShutdown(now, casualty.error, out);
-    }
+    if (shutdown_.Includes(casualty.member)) FailShutdown(now, casualty.error, out);
   }
 }
 
@@ -120,7 +118,7 @@ void Attempt::SetAllToError(Time now, const ErrorPtr& because, Effects& out) {
 // Whoever is told ends by it. It is lost when it would have been, had its poll gone on.
 void Attempt::FailPolls(const ErrorPtr& error, Effects& out) {
   for (const auto& [member, call] : polls_) {
-    parked_.erase(call);
+    poll_calls_.erase(call);
     told_.insert(member);
     job_.Touch(member);
     out.Fail(call, error);
@@ -241,24 +239,11 @@ void Attempt::Handle(Time now, const DeadlineReached&, Effects& out) {
     if (!root_cause_) SetRootCause(error, out);
     SetAllToError(now, error, out);
   }
-  ReachShutdownDeadline(now, out);
+  if (const ErrorPtr late = shutdown_.Overdue(now)) FailShutdown(now, late, out);
   barriers_.ReachDeadline(now, out);
   agreements_.ReachDeadline(now, out);
   preemption_.ReachDeadline(now, out);
   keys_.ReachDeadline(now, out);
-}
-
-void Attempt::ReachShutdownDeadline(Time now, Effects& out) {
-  if (!shutdown_.gathering || now < shutdown_.gathering->deadline()) return;
-  const Gathering& gathering = *shutdown_.gathering;
-  const ErrorPtr late = MakeError(Error{
-      .code = absl::StatusCode::kDeadlineExceeded,
-      .reason = Reason::kShutdownFailed,
-      .message = absl::StrCat("Barrier timed out: shutdown of job '", job_.options.job, "' after ",
-                              FormatSpan(now - gathering.opened()), " with ", gathering.arrived(),
-                              "/", gathering.size(), " members; missing ",
-                              membership_.DescribeMissing(now, gathering.Awaited()))});
-  EndShutdown(now, late, out);
 }
 
 void Attempt::Handle(Time, const Stop&, Effects& out) {
@@ -270,13 +255,7 @@ void Attempt::Handle(Time, const Stop&, Effects& out) {
   const ErrorPtr aborted = MakeError(absl::StatusCode::kAborted, Reason::kServiceStopped, text);
   agreements_.FailAll(aborted, out);
   registration_.FailAll(aborted, out);
-  if (shutdown_.gathering) {
-    for (const Gathering::Arrival& arrival : shutdown_.gathering->Waiting()) {
-      parked_.erase(arrival.call);
-      out.Fail(arrival.call, aborted);
-    }
-    shutdown_.gathering.reset();
-  }
+  shutdown_.Abandon(aborted, out);
   watch_.Stop(out);
   const ErrorPtr cancelled = MakeError(Error{.code = absl::StatusCode::kCancelled,
                                              .reason = Reason::kServiceStopped,
@@ -297,17 +276,13 @@ void Attempt::Close(const ErrorPtr& error, int64_t next_revision, Effects& out) 
   keys_.Close(error, next_revision, out);
   alive_.FailAll(error, out);
   watch_.FailAll(error, out);
-  if (!shutdown_.gathering) return;
-  for (const Gathering::Arrival& arrival : shutdown_.gathering->Waiting()) {
-    out.Fail(arrival.call, error);
-  }
+  shutdown_.Abandon(error, out);
 }
 
 Time Attempt::NextDeadline() const {
-  const Time shutdown = shutdown_.gathering ? shutdown_.gathering->deadline() : Time::Infinite();
   return std::min({membership_.NextDeadline(), registration_.NextDeadline(),
                    barriers_.NextDeadline(), agreements_.NextDeadline(), keys_.NextDeadline(),
-                   preemption_.NextDeadline(), watch_.NextDeadline(), shutdown});
+                   preemption_.NextDeadline(), watch_.NextDeadline(), shutdown_.NextDeadline()});
 }
 
 }  // namespace lockstep::coord

@@ -149,8 +149,7 @@ absl::Status Attempt::Apply(Time, const record::AttemptFailed& record) {
 }
 
 absl::Status Attempt::Apply(Time, const record::ShutdownEnded& record) {
-  shutdown_.ended = true;
-  shutdown_.verdict = record.verdict;
+  shutdown_.Apply(record);
   return absl::OkStatus();
 }
 
@@ -228,7 +227,7 @@ void Attempt::Snapshot(std::vector<TimedRecord>& records) const {
   }
   if (all_registered_) records.push_back({started_.value_or(Time()), record::AttemptRuns{}});
   if (root_cause_) records.push_back({Time(), record::AttemptFailed{root_cause_}});
-  if (shutdown_.ended) records.push_back({Time(), record::ShutdownEnded{shutdown_.verdict}});
+  shutdown_.Snapshot(records);
   keys_.Snapshot(records);
   barriers_.Snapshot(records);
   agreements_.Snapshot(records);

@@ -10,10 +10,10 @@ namespace {
 
 // The shutdown barrier is the last.
 BarriersListed ListOpen(const BarrierTable& barriers, size_t rows_max,
-                        const std::string& shutdown_id, const std::optional<Gathering>& shutdown) {
+                        const ShutdownBarrier& shutdown) {
   BarriersListed listed{.barriers = barriers.View(rows_max), .open = barriers.open()};
-  if (shutdown) {
-    listed.barriers.push_back(ViewOf({shutdown_id, 0}, *shutdown));
+  if (std::optional<BarrierView> view = shutdown.View()) {
+    listed.barriers.push_back(*std::move(view));
     ++listed.open;
   }
   return listed;
@@ -24,13 +24,13 @@ BarriersListed ListOpen(const BarrierTable& barriers, size_t rows_max,
 AttemptState Attempt::state() const {
   if (failed()) return AttemptState::kFailed;
   if (ended()) return AttemptState::kEnded;
-  if (shutdown_.gathering) return AttemptState::kLeaving;
+  if (shutdown_.open()) return AttemptState::kLeaving;
   return all_registered_ ? AttemptState::kRunning : AttemptState::kWaiting;
 }
 
 size_t Attempt::waits() const {
   return barriers_.waits() + agreements_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
-         registration_.waits() + preemption_.waits() + parked_.size();
+         registration_.waits() + preemption_.waits() + poll_calls_.size() + shutdown_.waits();
 }
 
 size_t Attempt::memory() const { return membership_.memory() + barriers_.memory(); }
@@ -47,8 +47,7 @@ void Attempt::NameSilentHost(Time now, MemberView& view, std::optional<HostsHear
 
 void Attempt::Handle(Time now, const ListBarriers& request, Effects& out) {
   NoteLife(now, request.caller);
-  BarriersListed listed =
-      ListOpen(barriers_, job_.options.view_rows_max, shutdown_.id, shutdown_.gathering);
+  BarriersListed listed = ListOpen(barriers_, job_.options.view_rows_max, shutdown_);
   listed.at = now;
   out.Succeed(request.caller.call, std::move(listed));
 }
@@ -60,8 +59,7 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   for (int32_t i = 0; i < membership_.size() && !view.somebody_came; ++i) {
     view.somebody_came = !IsMissing(MemberIndex(i));
   }
-  BarriersListed listed =
-      ListOpen(barriers_, job_.options.view_rows_max, shutdown_.id, shutdown_.gathering);
+  BarriersListed listed = ListOpen(barriers_, job_.options.view_rows_max, shutdown_);
   view.barriers = std::move(listed.barriers);
   view.barriers_open = listed.open;
   view.keys_awaited = keys_.awaited();

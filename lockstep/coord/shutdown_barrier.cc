@@ -1,0 +1,126 @@
+#include "lockstep/coord/shutdown_barrier.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
+#include "lockstep/coord/barrier_table.h"
+
+namespace lockstep::coord {
+
+ShutdownBarrier::ShutdownBarrier(const JobRecord& job, const Membership& membership,
+                                 ServiceIncarnation service)
+    : job_(job), membership_(membership), id_(absl::StrCat("Shutdown::", service.value())) {}
+
+ErrorPtr ShutdownBarrier::verdict() const {
+  const auto* ended = std::get_if<Ended>(&state_);
+  return ended != nullptr ? ended->verdict : nullptr;
+}
+
+bool ShutdownBarrier::Includes(MemberIndex member) const {
+  return open() && gathering().Includes(member);
+}
+
+ErrorPtr ShutdownBarrier::Open(Time now) {
+  LOCKSTEP_CHECK(std::holds_alternative<Idle>(state_));
+  std::vector<MemberIndex> members;
+  for (int32_t i = 0; i < job_.options.size; ++i) {
+    if (!job_.Recoverable(MemberIndex(i))) members.emplace_back(i);
+  }
+  const Participants participants = MakeParticipants(std::move(members));
+  state_.emplace<Gathering>(participants, now, now + job_.options.shutdown_timeout);
+  if (membership_.failed() == 0) return nullptr;  // the usual case, without a look at each member
+  for (MemberIndex participant : *participants) {
+    const Membership::Member& member = membership_.Get(participant);
+    if (member.state == MemberState::kError) return member.error;
+  }
+  return nullptr;
+}
+
+bool ShutdownBarrier::Arrive(MemberIndex member, CallId call, Effects& out) {
+  if (std::optional<CallId> older = gathering().Arrive(member, call)) {
+    calls_.erase(*older);
+    out.Fail(*older,
+             MakeError(Error{.code = absl::StatusCode::kCancelled,
+                             .reason = Reason::kSuperseded,
+                             .message = absl::StrCat("there's a more recent barrier call of ",
+                                                     job_.NameWithLife(member), " to shut down"),
+                             .from_service = false}));
+  }
+  calls_[call] = member;
+  LOCKSTEP_DCHECK(InvariantsHold());
+  return gathering().complete();
+}
+
+bool ShutdownBarrier::Forget(CallId call) {
+  const auto found = calls_.find(call);
+  if (found == calls_.end()) return false;
+  gathering().Withdraw(found->second);
+  calls_.erase(found);
+  if (gathering().empty()) state_ = Idle();
+  LOCKSTEP_DCHECK(InvariantsHold());
+  return true;
+}
+
+std::vector<Gathering::Arrival> ShutdownBarrier::Pass(Effects& out) {
+  LOCKSTEP_CHECK(gathering().complete());
+  std::vector<Gathering::Arrival> waiting = gathering().Waiting();
+  state_ = Ended();
+  calls_.clear();
+  out.records.push_back(record::ShutdownEnded{});
+  return waiting;
+}
+
+void ShutdownBarrier::Fail(const ErrorPtr& inner, Effects& out) {
+  const std::vector<Gathering::Arrival> waiting = gathering().Waiting();
+  const ErrorPtr verdict =
+      MakeError(Error{.code = absl::StatusCode::kInternal,
+                      .reason = Reason::kShutdownFailed,
+                      .message = absl::StrCat("Shutdown barrier has failed with ", waiting.size(),
+                                              "/", gathering().size(),
+                                              " members. Barrier result: '", ToString(*inner), "'"),
+                      .barrier = BarrierRef{id_, 0}});
+  state_ = Ended{verdict};
+  calls_.clear();
+  out.records.push_back(record::ShutdownEnded{verdict});
+  for (const Gathering::Arrival& arrival : waiting) out.Fail(arrival.call, verdict);
+}
+
+void ShutdownBarrier::Abandon(const ErrorPtr& error, Effects& out) {
+  if (!open()) return;
+  for (const Gathering::Arrival& arrival : gathering().Waiting()) out.Fail(arrival.call, error);
+  state_ = Idle();
+  calls_.clear();
+}
+
+ErrorPtr ShutdownBarrier::Overdue(Time now) const {
+  if (!open() || now < gathering().deadline()) return nullptr;
+  return MakeError(Error{
+      .code = absl::StatusCode::kDeadlineExceeded,
+      .reason = Reason::kShutdownFailed,
+      .message = absl::StrCat("Barrier timed out: shutdown of job '", job_.options.job, "' after ",
+                              FormatSpan(now - gathering().opened()), " with ",
+                              gathering().arrived(), "/", gathering().size(), " members; missing ",
+                              membership_.DescribeMissing(now, gathering().Awaited()))});
+}
+
+Time ShutdownBarrier::NextDeadline() const {
+  return open() ? gathering().deadline() : Time::Infinite();
+}
+
+void ShutdownBarrier::Snapshot(std::vector<TimedRecord>& records) const {
+  if (ended()) records.push_back({Time(), record::ShutdownEnded{verdict()}});
+}
+
+std::optional<BarrierView> ShutdownBarrier::View() const {
+  if (!open()) return std::nullopt;
+  return ViewOf({id_, 0}, gathering());
+}
+
+bool ShutdownBarrier::InvariantsHold() const {
+  LOCKSTEP_CHECK(calls_.size() == (open() ? gathering().arrived() : 0));
+  for (const auto& [call, member] : calls_) LOCKSTEP_CHECK(gathering().Waits(member));
+  return true;
+}
+
+}  // namespace lockstep::coord
