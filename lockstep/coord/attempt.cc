@@ -33,6 +33,7 @@ Attempt::Attempt(JobRecord& job, ServiceIncarnation service, int64_t first_revis
       alive_(membership_),
       watch_(membership_, job.options.watch_interval),
       preemption_(job, membership_),
+      polls_(job, membership_),
       shutdown_(job, membership_, service) {}
 
 bool Attempt::ended() const { return membership_.ever_connected() && empty(); }
@@ -130,7 +131,7 @@ void Attempt::Admit(Time now, const Admission& request, Effects& out) {
     out.records.push_back(record::AttemptRuns{});
     for (const Gathering::Arrival& arrival : registration_.TakeAll()) {
       Connect(now, arrival.member);
-      NoteRegistration(arrival.member, arrival.call);
+      polls_.AwaitFirst(arrival.member, arrival.call);
       TellJoined(arrival.member, out);
       out.Succeed(arrival.call, LetIn(arrival.member));
     }
@@ -152,9 +153,9 @@ void Attempt::ComeBack(Time now, const Admission& request, Effects& out) {
   const ErrorPtr again =
       MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
                 absl::StrCat(job_.NameWithLife(request.member), " registered again"));
-  CancelPoll(now, request.member, again, out);
+  polls_.Cancel(now, request.member, again, out);
   Connect(now, request.member);
-  NoteRegistration(request.member, request.call);
+  polls_.AwaitFirst(request.member, request.call);
   alive_.MemberRestarted(request.member, again, out);
   agreements_.MemberRestarted(request.member, again, out);
   keys_.MemberGone(request.member, out);
@@ -262,46 +263,8 @@ void Attempt::Handle(Time now, const PollForError& request, Effects& out) {
     return refuse(Reason::kMemberFailed,
                   absl::StrCat("is already in error: ", member.error->message));
   }
-  anyone_polls_ = true;
-  if (root_cause_) {
-    told_.insert(request.member);
-    job_.Touch(request.member);
-    return out.Fail(call, root_cause_);
-  }
-  NoteLife(now, request.caller);
-  membership_.ConnectionBack(now, request.member);
-  ForgetRegistration(request.member);
-  CancelPoll(now, request.member,
-             MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
-                       absl::StrCat("a new request to poll for errors came from the same task, ",
-                                    job_.NameWithLife(request.member))),
-             out);
-  polls_[request.member] = call;
-  poll_calls_[call] = request.member;
-  membership_.SetPolls(now, request.member, true);
-}
-
-void Attempt::NoteRegistration(MemberIndex member, CallId call) {
-  ForgetRegistration(member);
-  if (membership_.Get(member).native()) return;  // its session tells how its link is
-  unpolled_[member] = call;
-  unpolled_calls_[call] = member;
-}
-
-void Attempt::ForgetRegistration(MemberIndex member) {
-  auto call = unpolled_.find(member);
-  if (call == unpolled_.end()) return;
-  unpolled_calls_.erase(call->second);
-  unpolled_.erase(call);
-}
-
-void Attempt::CancelPoll(Time now, MemberIndex member, const ErrorPtr& error, Effects& out) {
-  auto poll = polls_.find(member);
-  if (poll == polls_.end()) return;
-  poll_calls_.erase(poll->second);
-  out.Fail(poll->second, error);
-  polls_.erase(poll);
-  membership_.SetPolls(now, member, false);
+  if (!failed()) NoteLife(now, request.caller);
+  polls_.Poll(now, request.member, call, root_cause_, out);
 }
 
 void Attempt::Handle(Time now, const ReportError& request, Effects& out) {
@@ -381,12 +344,11 @@ void Attempt::Disconnect(Time now, MemberIndex member, Effects& out) {
             .reason = Reason::kMemberLeft,
             .message = absl::StrCat(job_.NameWithLife(member), ": the task has disconnected"),
             .origin = member});
-  ForgetRegistration(member);
   membership_.Disconnect(now, member);
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member), " has left"),
            {NoticeKind::kMemberLeft, member});
-  CancelPoll(now, member, left, out);
+  polls_.Cancel(now, member, left, out);
   barriers_.MemberGone(member, left, out);
   ForgetTraces(now, member, left, out);
   alive_.MemberChanged(member, out);
@@ -461,23 +423,10 @@ void Attempt::Handle(Time now, GetAliveMembers request, Effects& out) {
 }
 
 void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
-  if (auto unpolled = unpolled_calls_.find(fact.call); unpolled != unpolled_calls_.end()) {
-    const MemberIndex member = unpolled->second;
-    ForgetRegistration(member);
-    return membership_.ConnectionBroke(now, member);
-  }
-  if (auto poll = poll_calls_.find(fact.call); poll != poll_calls_.end()) {
-    const MemberIndex member = poll->second;
-    poll_calls_.erase(poll);
-    polls_.erase(member);
-    membership_.SetPolls(now, member, false);
-    // Of a native member the session says how its connection is.
-    if (!membership_.Get(member).native()) membership_.ConnectionBroke(now, member);
-    return;
-  }
-  if (!shutdown_.Forget(fact.call) && !keys_.Forget(fact.call) && !barriers_.Forget(fact.call) &&
-      !agreements_.Forget(fact.call) && !registration_.Forget(now, fact.call) &&
-      !watch_.Forget(fact.call) && !preemption_.Forget(fact.call)) {
+  if (!polls_.Forget(now, fact.call) && !shutdown_.Forget(fact.call) && !keys_.Forget(fact.call) &&
+      !barriers_.Forget(fact.call) && !agreements_.Forget(fact.call) &&
+      !registration_.Forget(now, fact.call) && !watch_.Forget(fact.call) &&
+      !preemption_.Forget(fact.call)) {
     alive_.Forget(fact.call);
   }
 }

@@ -4,18 +4,16 @@
 // in docs/protocols/coordination.md.
 #pragma once
 
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "lockstep/coord/admission.h"
 #include "lockstep/coord/alive_sets.h"
 #include "lockstep/coord/barrier_table.h"
 #include "lockstep/coord/effects.h"
+#include "lockstep/coord/error_polls.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/index_agreement.h"
 #include "lockstep/coord/job_record.h"
@@ -218,11 +216,6 @@ class Attempt {
   // It fails, and with it the attempt.
   void FailShutdown(Time now, const ErrorPtr& inner, Effects& out);
 
-  void NoteRegistration(MemberIndex member, CallId call);
-  void ForgetRegistration(MemberIndex member);
-  void CancelPoll(Time now, MemberIndex member, const ErrorPtr& error, Effects& out);
-  void FailPolls(const ErrorPtr& error, Effects& out);
-
   void TellBegun(MemberIndex first, Effects& out) const;
   void TellJoined(MemberIndex member, Effects& out) const;
   // Who became suspect, and who is well again.
@@ -238,16 +231,9 @@ class Attempt {
   AliveSets alive_;
   MemberWatch watch_;
   PreemptionSync preemption_;
+  ErrorPolls polls_;
   ShutdownBarrier shutdown_;
-  std::map<MemberIndex, CallId> polls_;
-  // Registrations that were answered and not yet followed by a poll: if such a call breaks after
-  // all, its caller never got the answer.
-  std::map<MemberIndex, CallId> unpolled_;
-  absl::flat_hash_map<CallId, MemberIndex> unpolled_calls_;  // the same; looked up only
-  absl::flat_hash_map<CallId, MemberIndex> poll_calls_;      // polls; looked up only
-  std::set<MemberIndex> told_;                               // who got the root cause by a poll
   bool all_registered_ = false;
-  bool anyone_polls_ = false;
   bool awaits_restarted_ = false;  // members that were in when the server was restarted
   ErrorPtr root_cause_;
   std::optional<Time> started_;  // with the first registration

@@ -90,7 +90,7 @@ void Attempt::Propagate(Time now, const ErrorPtr& error, Effects& out) {
                         error->origin ? " by " + job_.NameWithLife(*error->origin) : "", ": ",
                         std::string(ReasonName(error->reason)), "; its members are told"),
            {NoticeKind::kAttemptFailed, error->origin});
-  if (anyone_polls_) return FailPolls(error, out);
+  if (polls_.used()) return polls_.FailAll(error, out);
   SetAllToError(now, error, out);
 }
 
@@ -113,17 +113,6 @@ void Attempt::SetAllToError(Time now, const ErrorPtr& because, Effects& out) {
     ForgetTraces(now, member, error, out);
     alive_.MemberChanged(member, out);
   }
-}
-
-// Whoever is told ends by it. It is lost when it would have been, had its poll gone on.
-void Attempt::FailPolls(const ErrorPtr& error, Effects& out) {
-  for (const auto& [member, call] : polls_) {
-    poll_calls_.erase(call);
-    told_.insert(member);
-    job_.Touch(member);
-    out.Fail(call, error);
-  }
-  polls_.clear();
 }
 
 std::vector<Attempt::Casualty> Attempt::Casualties(const std::vector<Membership::Loss>& losses,
@@ -261,7 +250,7 @@ void Attempt::Handle(Time, const Stop&, Effects& out) {
                                              .reason = Reason::kServiceStopped,
                                              .message = text,
                                              .from_service = false});
-  FailPolls(cancelled, out);
+  polls_.FailAll(cancelled, out);
   keys_.FailAll(cancelled, out);
   alive_.FailAll(cancelled, out);
   preemption_.FailAll(cancelled, out);
@@ -269,7 +258,7 @@ void Attempt::Handle(Time, const Stop&, Effects& out) {
 
 void Attempt::Close(const ErrorPtr& error, int64_t next_revision, Effects& out) {
   preemption_.FailAll(error, out);
-  FailPolls(error, out);
+  polls_.FailAll(error, out);
   registration_.FailAll(error, out);
   barriers_.FailAll(error, out);
   agreements_.FailAll(error, out);

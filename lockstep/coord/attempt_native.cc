@@ -94,7 +94,7 @@ void Attempt::Settle(Time now, Effects& out) {
 void Attempt::TellTurns(Time now, Effects& out) {
   std::optional<HostsHeard> heard;
   for (const Membership::Turn& turn : membership_.TakeTurns()) {
-    if (told_.contains(turn.member)) continue;  // it is expected to go
+    if (polls_.WasTold(turn.member)) continue;  // it is expected to go
     const Membership::Member& member = membership_.Get(turn.member);
     const bool silent = turn.suspect && !member.broke();
     if (silent && !heard) heard = ListHostsHeard();
@@ -200,8 +200,7 @@ void Attempt::Restored(Time now, int64_t version, Effects& out) {
                      " to come back: ", job_.NameSome(awaited)),
         {NoticeKind::kMemberSuspect, {}});
   }
-  // Their polls are gone with the server; they poll again, or are lost.
-  anyone_polls_ = membership_.connected() > 0;
+  polls_.Restored();
   preemption_.Restored(now, out);
 }
 

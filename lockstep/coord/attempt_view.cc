@@ -30,7 +30,7 @@ AttemptState Attempt::state() const {
 
 size_t Attempt::waits() const {
   return barriers_.waits() + agreements_.waits() + keys_.waits() + alive_.waits() + watch_.waits() +
-         registration_.waits() + preemption_.waits() + poll_calls_.size() + shutdown_.waits();
+         registration_.waits() + preemption_.waits() + polls_.waits() + shutdown_.waits();
 }
 
 size_t Attempt::memory() const { return membership_.memory() + barriers_.memory(); }
@@ -159,7 +159,7 @@ size_t Attempt::CountConnected() const {
   for (int32_t i = 0; i < membership_.size(); ++i) {
     const MemberIndex member(i);
     const bool is = membership_.Get(member).state == MemberState::kConnected;
-    if (is && !told_.contains(member)) ++connected;
+    if (is && !polls_.WasTold(member)) ++connected;
   }
   return connected;
 }
@@ -229,7 +229,7 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
   } else if (member.link == Membership::Link::kSilent) {
     become(MemberCondition::kSuspect, member.link_since,
            "its connection was closed, since nothing came over it");
-  } else if (told_.contains(index)) {
+  } else if (polls_.WasTold(index)) {
     become(MemberCondition::kFailed, member.since, "it was told of the failure, and ends by it");
   } else if (member.suspect || now > membership_.SuspectAt(member)) {
     become(MemberCondition::kSuspect, member.last_heard, membership_.DescribeSilence(now, member));
