@@ -123,13 +123,9 @@ void Attempt::Admit(Time now, const Admission& request, Effects& out) {
   if (member.state == MemberState::kConnected && !recoverable) {
     return Restarted(now, request, out);
   }
-  if (!all_registered_) {
-    if (!started_) TellBegun(request.member, out);
-    if (registration_.idle()) started_ = now;
+  if (!registration_.complete()) {
     if (!registration_.Ask(now, request, out)) return;
-    all_registered_ = true;
-    out.records.push_back(record::AttemptRuns{});
-    for (const Gathering::Arrival& arrival : registration_.TakeAll()) {
+    for (const Gathering::Arrival& arrival : registration_.TakeAll(out)) {
       Connect(now, arrival.member);
       polls_.AwaitFirst(arrival.member, arrival.call);
       TellJoined(arrival.member, out);
@@ -137,8 +133,8 @@ void Attempt::Admit(Time now, const Admission& request, Effects& out) {
     }
     out.Tell(Severity::kInfo,
              absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " runs: all ",
-                          job_.options.size, " members are in, ", FormatSpan(now - *started_),
-                          " after the first"),
+                          job_.options.size, " members are in, ",
+                          FormatSpan(now - *registration_.began()), " after the first"),
              {NoticeKind::kAttemptRuns, {}});
     return;
   }
@@ -161,14 +157,6 @@ void Attempt::ComeBack(Time now, const Admission& request, Effects& out) {
   keys_.MemberGone(request.member, out);
   TellJoined(request.member, out);
   out.Succeed(request.call, LetIn(request.member));
-}
-
-void Attempt::TellBegun(MemberIndex first, Effects& out) const {
-  if (job_.attempt > 1) return;  // told when the one before it was closed
-  out.Tell(Severity::kInfo,
-           absl::StrCat("job '", job_.options.job, "': attempt 1 begins: ", job_.Name(first),
-                        " is the first"),
-           {NoticeKind::kAttemptBegan, {}});
 }
 
 void Attempt::TellJoined(MemberIndex member, Effects& out) const {

@@ -61,7 +61,9 @@ class Attempt {
   // The member asked to be let in and is not yet.
   bool Registers(MemberIndex member) const { return registration_.Waits(member); }
   // The lowest member of the role that a newcomer may be.
-  std::optional<MemberIndex> FreeMember(const RoleRecord& role);
+  std::optional<MemberIndex> FreeMember(const RoleRecord& role) {
+    return registration_.FreeMember(role);
+  }
   // Parked calls.
   size_t waits() const;
   // What members and barriers hold, about as it costs; keys tell of themselves.
@@ -216,7 +218,6 @@ class Attempt {
   // It fails, and with it the attempt.
   void FailShutdown(Time now, const ErrorPtr& inner, Effects& out);
 
-  void TellBegun(MemberIndex first, Effects& out) const;
   void TellJoined(MemberIndex member, Effects& out) const;
   // Who became suspect, and who is well again.
   void TellTurns(Time now, Effects& out);
@@ -233,10 +234,8 @@ class Attempt {
   PreemptionSync preemption_;
   ErrorPolls polls_;
   ShutdownBarrier shutdown_;
-  bool all_registered_ = false;
   bool awaits_restarted_ = false;  // members that were in when the server was restarted
   ErrorPtr root_cause_;
-  std::optional<Time> started_;  // with the first registration
 };
 
 }  // namespace lockstep::coord

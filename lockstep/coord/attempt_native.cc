@@ -20,20 +20,6 @@ Answer Attempt::LetIn(MemberIndex member) const {
                 .recoverable = job_.Recoverable(member)};
 }
 
-std::optional<MemberIndex> Attempt::FreeMember(const RoleRecord& role) {
-  auto is_free = [this](MemberIndex index) {
-    const Membership::Member& member = membership_.Get(index);
-    const bool recoverable = job_.Recoverable(index);
-    if (member.state == MemberState::kConnected) return member.broke() && recoverable;
-    return !registration_.Waits(index) && (member.state != MemberState::kError || recoverable);
-  };
-  int32_t taken = membership_.TakenFrom(role);
-  while (taken < role.size && !is_free(MemberIndex(role.first + taken))) ++taken;
-  membership_.NoteTaken(role, taken);
-  if (taken == role.size) return std::nullopt;
-  return MemberIndex(role.first + taken);
-}
-
 void Attempt::Handle(Time now, MemberIndex member, const ReportProgress& request, Effects& out) {
   const CallId call = request.caller.call;
   if (ErrorPtr refusal = CheckIn(now, member)) return out.Fail(call, refusal);
@@ -136,10 +122,8 @@ void Attempt::RecordMembers(Effects& out) {
   }
 }
 
-absl::Status Attempt::Apply(Time at, const record::AttemptRuns&) {
-  if (!started_) started_ = at;
-  all_registered_ = true;
-  membership_.RestoreEverConnected();
+absl::Status Attempt::Apply(Time at, const record::AttemptRuns& record) {
+  registration_.Apply(at, record);
   return absl::OkStatus();
 }
 
@@ -154,7 +138,7 @@ absl::Status Attempt::Apply(Time, const record::ShutdownEnded& record) {
 }
 
 absl::Status Attempt::Apply(Time at, const record::MemberChanged& record) {
-  if (!started_) started_ = at;
+  registration_.RestoreBegun(at);
   if (!record.role.empty()) job_.SettleRole(record.role);
   membership_.Restore(at, record);
   if (record.state == MemberState::kConnected) job_.SomebodyJoined();
@@ -224,7 +208,7 @@ void Attempt::Snapshot(std::vector<TimedRecord>& records) const {
     }
     records.push_back({member.since, std::move(now_is)});
   }
-  if (all_registered_) records.push_back({started_.value_or(Time()), record::AttemptRuns{}});
+  registration_.Snapshot(records);
   if (root_cause_) records.push_back({Time(), record::AttemptFailed{root_cause_}});
   shutdown_.Snapshot(records);
   keys_.Snapshot(records);

@@ -25,7 +25,7 @@ AttemptState Attempt::state() const {
   if (failed()) return AttemptState::kFailed;
   if (ended()) return AttemptState::kEnded;
   if (shutdown_.open()) return AttemptState::kLeaving;
-  return all_registered_ ? AttemptState::kRunning : AttemptState::kWaiting;
+  return registration_.complete() ? AttemptState::kRunning : AttemptState::kWaiting;
 }
 
 size_t Attempt::waits() const {
@@ -54,7 +54,7 @@ void Attempt::Handle(Time now, const ListBarriers& request, Effects& out) {
 
 void Attempt::FillView(Time now, CoordinatorView& view) const {
   view.service = service_;
-  view.started = started_.value_or(now);
+  view.started = registration_.began().value_or(now);
   view.state = state();
   for (int32_t i = 0; i < membership_.size() && !view.somebody_came; ++i) {
     view.somebody_came = !IsMissing(MemberIndex(i));
@@ -216,7 +216,7 @@ MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
       view.condition = MemberCondition::kLeft;
     } else {
       const bool came = member.ever_registered;
-      become(MemberCondition::kMissing, came ? member.since : started_.value_or(now),
+      become(MemberCondition::kMissing, came ? member.since : registration_.began().value_or(now),
              came ? "it went away while it registered" : WhyMissing(now, process));
     }
   } else if (process.stopped) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
@@ -25,12 +26,21 @@ Registration::Registration(const JobRecord& job, Membership& membership)
       leaves_(job.options.size, Time::Infinite()) {}
 
 bool Registration::Ask(Time now, const Admission& request, Effects& out) {
+  LOCKSTEP_CHECK(!complete());
+  if (!began_ && job_.attempt == 1) {  // of a later one, the end of the one before it tells
+    out.Tell(Severity::kInfo,
+             absl::StrCat("job '", job_.options.job,
+                          "': attempt 1 begins: ", job_.Name(request.member), " is the first"),
+             {NoticeKind::kAttemptBegan, {}});
+  }
   const Incarnation before = membership_.Get(request.member).incarnation;
   membership_.BeginLife(now, request);
-  // The first who comes starts the clock, and a new one when all have gone again.
-  if (!gathering_) gathering_.emplace(everybody_, now, now + job_.options.register_timeout);
+  if (!open()) {
+    began_ = now;
+    state_.emplace<Gathering>(everybody_, now, now + job_.options.register_timeout);
+  }
 
-  if (std::optional<CallId> older = gathering_->Arrive(request.member, request.call)) {
+  if (std::optional<CallId> older = gathering().Arrive(request.member, request.call)) {
     calls_.erase(*older);
     leaving_.erase({leaves_[request.member.value()], request.member});
     const bool restarted = before != request.incarnation;
@@ -47,38 +57,48 @@ bool Registration::Ask(Time now, const Admission& request, Effects& out) {
   const Time leave = BeforeDeadline(now, request.deadline);
   leaves_[request.member.value()] = leave;
   if (!leave.is_infinite()) leaving_.emplace(leave, request.member);
-  return gathering_->complete();
+  return gathering().complete();
 }
 
-std::vector<Gathering::Arrival> Registration::TakeAll() {
-  LOCKSTEP_CHECK(gathering_ && gathering_->complete());
-  std::vector<Gathering::Arrival> all = gathering_->Waiting();
-  gathering_.reset();
+std::vector<Gathering::Arrival> Registration::TakeAll(Effects& out) {
+  LOCKSTEP_CHECK(open() && gathering().complete());
+  std::vector<Gathering::Arrival> all = gathering().Waiting();
+  state_ = Complete();
   leaving_.clear();
   calls_.clear();
+  out.records.push_back(record::AttemptRuns{});
   return all;
 }
 
-std::optional<Time> Registration::since() const {
-  if (!gathering_) return std::nullopt;
-  return gathering_->opened();
+std::optional<MemberIndex> Registration::FreeMember(const RoleRecord& role) {
+  auto is_free = [this](MemberIndex index) {
+    const Membership::Member& member = membership_.Get(index);
+    const bool recoverable = job_.Recoverable(index);
+    if (member.state == MemberState::kConnected) return member.broke() && recoverable;
+    return !Waits(index) && (member.state != MemberState::kError || recoverable);
+  };
+  int32_t taken = membership_.TakenFrom(role);
+  while (taken < role.size && !is_free(MemberIndex(role.first + taken))) ++taken;
+  membership_.NoteTaken(role, taken);
+  if (taken == role.size) return std::nullopt;
+  return MemberIndex(role.first + taken);
 }
 
 void Registration::Drop(Time now, MemberIndex member, CallId call) {
   // The member is as before it asked, so that views do not show it as coming.
   membership_.GaveUpRegistering(now, member);
-  gathering_->Withdraw(member);
+  gathering().Withdraw(member);
   leaving_.erase({leaves_[member.value()], member});
   calls_.erase(call);
 }
 
 bool Registration::MemberEnded(Time now, MemberIndex member, const ErrorPtr& error, Effects& out) {
-  if (!gathering_) return false;
-  const std::optional<CallId> call = gathering_->Withdraw(member);
+  if (!open()) return false;
+  const std::optional<CallId> call = gathering().Withdraw(member);
   if (!call) return false;
   Drop(now, member, *call);
   out.Fail(*call, error);
-  if (gathering_->empty()) gathering_.reset();
+  if (gathering().empty()) state_ = Idle();
   return true;
 }
 
@@ -87,19 +107,19 @@ bool Registration::Forget(Time now, CallId call) {
   if (found == calls_.end()) return false;
   const MemberIndex member = found->second;
   Drop(now, member, call);
-  if (gathering_->empty()) gathering_.reset();
+  if (gathering().empty()) state_ = Idle();
   return true;
 }
 
 Time Registration::NextDeadline() const {
-  if (!gathering_) return Time::Infinite();
+  if (!open()) return Time::Infinite();
   const Time first = leaving_.empty() ? Time::Infinite() : leaving_.begin()->first;
-  return std::min(first, gathering_->deadline());
+  return std::min(first, gathering().deadline());
 }
 
 ErrorPtr Registration::ReachDeadline(Time now, Effects& out) {
-  if (!gathering_) return nullptr;
-  if (now >= gathering_->deadline()) {
+  if (!open()) return nullptr;
+  if (now >= gathering().deadline()) {
     const ErrorPtr error = TimedOut(now);
     // The members stay as they are: the attempt fails with what they were told.
     FailAll(error, out);
@@ -110,24 +130,24 @@ ErrorPtr Registration::ReachDeadline(Time now, Effects& out) {
   while (!leaving_.empty() && leaving_.begin()->first <= now) {
     if (!error) error = TimedOut(now);
     const MemberIndex member = leaving_.begin()->second;
-    const std::optional<CallId> call = gathering_->Withdraw(member);
+    const std::optional<CallId> call = gathering().Withdraw(member);
     LOCKSTEP_CHECK(call.has_value());
     Drop(now, member, *call);
     out.Fail(*call, error);
   }
-  if (gathering_->empty()) gathering_.reset();
+  if (gathering().empty()) state_ = Idle();
   return nullptr;
 }
 
 ErrorPtr Registration::TimedOut(Time now) const {
-  const std::vector<MemberIndex> awaited = gathering_->Awaited();
+  const std::vector<MemberIndex> awaited = gathering().Awaited();
   return MakeError(Error{
       .code = absl::StatusCode::kDeadlineExceeded,
       .reason = Reason::kRegistrationFailed,
       .message = absl::StrCat("Barrier timed out: registration of job '", job_.options.job,
-                              "' after ", FormatSpan(now - gathering_->opened()), " with ",
-                              gathering_->arrived(), "/", gathering_->size(),
-                              " members; the first was ", job_.NameWithLife(*gathering_->first()),
+                              "' after ", FormatSpan(now - gathering().opened()), " with ",
+                              gathering().arrived(), "/", gathering().size(),
+                              " members; the first was ", job_.NameWithLife(*gathering().first()),
                               "; missing ", membership_.DescribeMissing(now, awaited),
                               "; look whether the missing were started and reach this address"),
       .barrier = BarrierRef{std::string(kBarrierId), 0},
@@ -135,11 +155,25 @@ ErrorPtr Registration::TimedOut(Time now) const {
 }
 
 void Registration::FailAll(const ErrorPtr& error, Effects& out) {
-  if (!gathering_) return;
-  for (const Gathering::Arrival& arrival : gathering_->Waiting()) out.Fail(arrival.call, error);
-  gathering_.reset();
+  if (!open()) return;
+  for (const Gathering::Arrival& arrival : gathering().Waiting()) out.Fail(arrival.call, error);
+  state_ = Idle();
   leaving_.clear();
   calls_.clear();
+}
+
+void Registration::RestoreBegun(Time at) {
+  if (!began_) began_ = at;
+}
+
+void Registration::Apply(Time at, const record::AttemptRuns&) {
+  RestoreBegun(at);
+  state_ = Complete();
+  membership_.RestoreEverConnected();
+}
+
+void Registration::Snapshot(std::vector<TimedRecord>& records) const {
+  if (complete()) records.push_back({began_.value_or(Time()), record::AttemptRuns{}});
 }
 
 }  // namespace lockstep::coord
