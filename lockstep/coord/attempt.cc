@@ -34,7 +34,9 @@ Attempt::Attempt(JobRecord& job, ServiceIncarnation service, int64_t first_revis
       watch_(membership_, job.options.watch_interval),
       preemption_(job, membership_),
       polls_(job, membership_),
-      shutdown_(job, membership_, service) {}
+      shutdown_(job, membership_, service),
+      views_(job, membership_, registration_, polls_),
+      health_(job, membership_, polls_, views_) {}
 
 bool Attempt::ended() const { return membership_.ever_connected() && empty(); }
 

@@ -15,9 +15,11 @@
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/error_polls.h"
 #include "lockstep/coord/events.h"
+#include "lockstep/coord/health_notices.h"
 #include "lockstep/coord/index_agreement.h"
 #include "lockstep/coord/job_record.h"
 #include "lockstep/coord/key_values.h"
+#include "lockstep/coord/member_views.h"
 #include "lockstep/coord/member_watch.h"
 #include "lockstep/coord/membership.h"
 #include "lockstep/coord/preemption_sync.h"
@@ -26,13 +28,6 @@
 #include "lockstep/coord/view.h"
 
 namespace lockstep::coord {
-
-// Whether a member that has an error for this reason died or fell silent, in contrast to having
-// failed.
-inline bool IsLoss(Reason reason) {
-  return reason == Reason::kHeartbeatTimeout || reason == Reason::kConnectionLost ||
-         reason == Reason::kProcessEnded;
-}
 
 // Owns who is told what: what a lost member means for barriers, polls and everybody else, and which
 // failure is the root cause.
@@ -152,22 +147,8 @@ class Attempt {
   Time NextDeadline() const;
   // All but the members.
   void FillView(Time now, CoordinatorView& view) const;
-  MemberView ViewOf(Time now, MemberIndex member) const;
-  // Adds to `why` of a member that is silent that its whole host is. Lists `heard` when it is the
-  // first to need it.
-  void NameSilentHost(Time now, MemberView& view, std::optional<HostsHeard>& heard) const;
-  // As a member that has not joined, of which only a process of the newest run is known.
-  MemberView ProcessViewOf(Time now, MemberIndex member) const;
-  HostsHeard ListHostsHeard() const;
-  // "; host-b has not been heard for 3.2s" of a member that is silent, when all of its host are and
-  // others run elsewhere; else empty.
-  std::string SilentHostText(Time now, MemberIndex member, const HostsHeard& heard) const;
-  // Whether a member is connected, or waits to be let in.
-  bool AnybodyIsIn() const { return membership_.connected() > 0 || !registration_.idle(); }
+  const MemberViews& views() const { return views_; }
   const KeyValues& keys() const { return keys_; }
-  size_t CountConnected() const;
-  // Its condition is kMissing; much cheaper than ViewOf.
-  bool IsMissing(MemberIndex member) const;
 
  private:
   // A member that is given up, and the error that says why.
@@ -219,8 +200,6 @@ class Attempt {
   void FailShutdown(Time now, const ErrorPtr& inner, Effects& out);
 
   void TellJoined(MemberIndex member, Effects& out) const;
-  // Who became suspect, and who is well again.
-  void TellTurns(Time now, Effects& out);
 
   JobRecord& job_;
   const ServiceIncarnation service_;
@@ -234,7 +213,8 @@ class Attempt {
   PreemptionSync preemption_;
   ErrorPolls polls_;
   ShutdownBarrier shutdown_;
-  bool awaits_restarted_ = false;  // members that were in when the server was restarted
+  MemberViews views_;
+  HealthNotices health_;
   ErrorPtr root_cause_;
 };
 

@@ -73,47 +73,8 @@ void Attempt::SessionClosed(Time now, MemberIndex member, Effects& out) {
 void Attempt::Settle(Time now, Effects& out) {
   SettlePreemption(now, out);
   RecordMembers(out);
-  TellTurns(now, out);
+  health_.Tell(now, failed() || ended(), out);
   watch_.Flush(now, out);
-}
-
-void Attempt::TellTurns(Time now, Effects& out) {
-  std::optional<HostsHeard> heard;
-  for (const Membership::Turn& turn : membership_.TakeTurns()) {
-    if (polls_.WasTold(turn.member)) continue;  // it is expected to go
-    const Membership::Member& member = membership_.Get(turn.member);
-    const bool silent = turn.suspect && !member.broke();
-    if (silent && !heard) heard = ListHostsHeard();
-    auto suspect = [&](absl::string_view why) {
-      return absl::StrCat(" is suspect: ", why,
-                          silent ? SilentHostText(now, turn.member, *heard) : "",
-                          "; it is lost if nothing is heard of it for another ",
-                          FormatSpan(membership_.LostAt(member) - now));
-    };
-    std::string text;
-    if (!turn.suspect) {
-      text = " is heard of again";
-    } else if (turn.link == Membership::Link::kBroken) {
-      text = suspect("its connection broke");
-    } else if (turn.link == Membership::Link::kSilent) {
-      text = suspect("its connection was closed, since nothing came over it");
-    } else {
-      text = suspect(absl::StrCat("nothing was heard of it for ", FormatSpan(now - turn.since)));
-    }
-    out.Tell(
-        turn.suspect ? Severity::kWarning : Severity::kInfo,
-        absl::StrCat("job '", job_.options.job, "': ", job_.Describe(turn.member), text),
-        {turn.suspect ? NoticeKind::kMemberSuspect : NoticeKind::kMemberRecovered, turn.member});
-  }
-  if (awaits_restarted_ && membership_.restarted() == 0) {
-    awaits_restarted_ = false;
-    if (failed() || ended()) return;
-    out.Tell(Severity::kInfo,
-             absl::StrCat("job '", job_.options.job,
-                          "': nobody is missing any more of those who were in when the server was "
-                          "restarted"),
-             {NoticeKind::kMemberRecovered, {}});
-  }
 }
 
 void Attempt::RecordMembers(Effects& out) {
@@ -170,20 +131,7 @@ absl::Status Attempt::Apply(Time at, const record::SyncMemberChanged& record) {
 
 void Attempt::Restored(Time now, int64_t version, Effects& out) {
   membership_.Restored(now, version);
-  awaits_restarted_ = membership_.restarted() > 0;
-  if (awaits_restarted_) {
-    // One line for all: a restart concerns each of them alike.
-    std::vector<MemberIndex> awaited;
-    for (int32_t i = 0; i < membership_.size(); ++i) {
-      if (membership_.Get(MemberIndex(i)).broke()) awaited.emplace_back(i);
-    }
-    out.Tell(
-        Severity::kWarning,
-        absl::StrCat("job '", job_.options.job, "': the server was restarted; ", awaited.size(),
-                     " of its members have ", FormatSpan(job_.options.restart_grace),
-                     " to come back: ", job_.NameSome(awaited)),
-        {NoticeKind::kMemberSuspect, {}});
-  }
+  health_.Restored(out);
   polls_.Restored();
   preemption_.Restored(now, out);
 }

@@ -35,16 +35,6 @@ size_t Attempt::waits() const {
 
 size_t Attempt::memory() const { return membership_.memory() + barriers_.memory(); }
 
-void Attempt::NameSilentHost(Time now, MemberView& view, std::optional<HostsHeard>& heard) const {
-  const Membership::Member& member = membership_.Get(view.member);
-  const bool silent =
-      view.condition == MemberCondition::kSuspect && member.suspect &&
-      (member.link == Membership::Link::kUp || member.link == Membership::Link::kSilent);
-  if (!silent || job_.processes[view.member.value()].stopped) return;
-  if (!heard) heard = ListHostsHeard();
-  view.why += SilentHostText(now, view.member, *heard);
-}
-
 void Attempt::Handle(Time now, const ListBarriers& request, Effects& out) {
   NoteLife(now, request.caller);
   BarriersListed listed = ListOpen(barriers_, job_.options.view_rows_max, shutdown_);
@@ -57,7 +47,7 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   view.started = registration_.began().value_or(now);
   view.state = state();
   for (int32_t i = 0; i < membership_.size() && !view.somebody_came; ++i) {
-    view.somebody_came = !IsMissing(MemberIndex(i));
+    view.somebody_came = !views_.IsMissing(MemberIndex(i));
   }
   BarriersListed listed = ListOpen(barriers_, job_.options.view_rows_max, shutdown_);
   view.barriers = std::move(listed.barriers);
@@ -80,163 +70,6 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   view.key_bytes = keys_.bytes();
   view.waits = waits();
   if (preemption_.state().id > 0) view.preemption = {preemption_.state(), preemption_.Members()};
-}
-
-namespace {
-
-ProcessState StateOf(const ProcessRecord& process) {
-  if (process.left_out) return ProcessState::kLeftOut;
-  if (process.pid == 0 || process.former) return ProcessState::kUnknown;
-  if (process.stopped) return ProcessState::kStopped;
-  if (process.running) return ProcessState::kRunning;
-  return process.failed ? ProcessState::kFailed : ProcessState::kEnded;
-}
-
-// Of a program that knows nothing of us a launcher can tell at least that.
-std::string WhyMissing(Time now, const ProcessRecord& process) {
-  const std::string span = FormatSpan(now - process.since);
-  const char* const how = process.failed ? "its process failed" : "its process ended";
-  const std::string ended =
-      absl::StrCat(process.ended.empty() ? how : process.ended, " ", span, " ago");
-  if (process.former) return absl::StrCat("in the run before, ", ended);
-  switch (StateOf(process)) {
-    case ProcessState::kUnknown:
-      return "";
-    case ProcessState::kRunning:
-      return absl::StrCat("its process has run for ", span, ", and has not joined");
-    case ProcessState::kStopped:
-      return absl::StrCat("its process has been stopped (SIGSTOP) for ", span);
-    case ProcessState::kLeftOut:
-      return absl::StrCat("the run has been without it for ", span);
-    case ProcessState::kEnded:
-    case ProcessState::kFailed:
-      break;
-  }
-  return ended;
-}
-
-}  // namespace
-
-HostsHeard Attempt::ListHostsHeard() const {
-  HostsHeard heard;
-  for (int32_t i = 0; i < membership_.size(); ++i) {
-    const Membership::Member& member = membership_.Get(MemberIndex(i));
-    if (member.state != MemberState::kConnected) continue;
-    const std::string& host = job_.HostOf(MemberIndex(i));
-    if (host.empty()) continue;
-    Time& last = heard[host];
-    last = std::max(last, member.last_heard);
-  }
-  return heard;
-}
-
-std::string Attempt::SilentHostText(Time now, MemberIndex member, const HostsHeard& heard) const {
-  const std::string& host = job_.HostOf(member);
-  const auto found = heard.find(host);
-  if (heard.size() < 2 || found == heard.end()) return "";
-  const absl::Duration silent = now - found->second;
-  // Members of one host do not fall silent at the same moment.
-  if (2 * silent < now - membership_.Get(member).last_heard) return "";
-  return absl::StrCat("; ", host, " has not been heard for ", FormatSpan(silent));
-}
-
-MemberView Attempt::ProcessViewOf(Time now, MemberIndex index) const {
-  const ProcessRecord& process = job_.processes[index.value()];
-  MemberView view{
-      .member = index, .name = job_.Name(index), .condition = MemberCondition::kMissing};
-  view.since = now;
-  if (!process.newer && !process.left_out) return view;
-  view.why = WhyMissing(now, process);
-  view.host = process.host;
-  view.pid = process.pid;
-  view.process = StateOf(process);
-  view.process_since = process.since;
-  return view;
-}
-
-size_t Attempt::CountConnected() const {
-  size_t connected = 0;
-  for (int32_t i = 0; i < membership_.size(); ++i) {
-    const MemberIndex member(i);
-    const bool is = membership_.Get(member).state == MemberState::kConnected;
-    if (is && !polls_.WasTold(member)) ++connected;
-  }
-  return connected;
-}
-
-bool Attempt::IsMissing(MemberIndex index) const {
-  const Membership::Member& member = membership_.Get(index);
-  if (member.state == MemberState::kError) return !member.ever_registered;
-  return member.state == MemberState::kDisconnected && !registration_.Waits(index) &&
-         !member.grace_until;
-}
-
-MemberView Attempt::ViewOf(Time now, MemberIndex index) const {
-  const Membership::Member& member = membership_.Get(index);
-  const ProcessRecord& process = job_.processes[index.value()];
-  const PlaceRecord& place = job_.places[index.value()];
-  const bool told = member.ever_registered && !place.host.empty();  // by itself
-  // A process of another run than the member's says nothing about it.
-  const bool launched = !process.former && !(process.newer && member.ever_registered);
-  MemberView view{.member = index,
-                  .name = job_.NameWithLife(index),
-                  .since = member.since,
-                  .peer = member.peer,
-                  .host = told       ? place.host
-                          : launched ? process.host
-                                     : "",
-                  .pid = told       ? place.pid
-                         : launched ? process.pid
-                                    : 0,
-                  .step = member.step,
-                  .phase = member.phase,
-                  .labels = member.labels,
-                  .doing = job_.waits.Describe(now, index),
-                  .native = member.native(),
-                  .process = StateOf(process),
-                  .process_since = process.since};
-  // By a server that was started again it may never have been heard.
-  const bool heard = member.link != Membership::Link::kRestarted;
-  if (member.ever_registered && heard) view.last_heard = member.last_heard;
-  auto become = [&view](MemberCondition condition, Time since, std::string why) {
-    view.condition = condition;
-    view.since = since;
-    view.why = std::move(why);
-  };
-  if (member.state == MemberState::kError && !member.ever_registered) {
-    become(MemberCondition::kMissing, member.since, "it had not come when the attempt failed");
-  } else if (member.state == MemberState::kError) {
-    const Reason reason = member.error->reason;
-    become(IsLoss(reason) ? MemberCondition::kLost : MemberCondition::kFailed, member.since,
-           member.error->message);
-  } else if (member.state == MemberState::kDisconnected) {
-    if (registration_.Waits(index)) {
-      view.condition = MemberCondition::kRegistering;
-    } else if (member.grace_until) {
-      view.condition = MemberCondition::kLeft;
-    } else {
-      const bool came = member.ever_registered;
-      become(MemberCondition::kMissing, came ? member.since : registration_.began().value_or(now),
-             came ? "it went away while it registered" : WhyMissing(now, process));
-    }
-  } else if (process.stopped) {
-    become(MemberCondition::kSuspect, process.since, "its process is stopped (SIGSTOP)");
-  } else if (member.link == Membership::Link::kRestarted) {
-    become(MemberCondition::kSuspect, member.link_since,
-           "the server was restarted, and it has not come back yet");
-  } else if (member.link == Membership::Link::kBroken) {
-    become(MemberCondition::kSuspect, member.link_since, "its connection broke");
-  } else if (member.link == Membership::Link::kSilent) {
-    become(MemberCondition::kSuspect, member.link_since,
-           "its connection was closed, since nothing came over it");
-  } else if (polls_.WasTold(index)) {
-    become(MemberCondition::kFailed, member.since, "it was told of the failure, and ends by it");
-  } else if (member.suspect || now > membership_.SuspectAt(member)) {
-    become(MemberCondition::kSuspect, member.last_heard, membership_.DescribeSilence(now, member));
-  } else {
-    view.condition = MemberCondition::kConnected;
-  }
-  return view;
 }
 
 }  // namespace lockstep::coord

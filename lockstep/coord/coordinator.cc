@@ -346,7 +346,7 @@ void Coordinator::HandleOther(Time now, const ProcessStarted& fact, Effects& out
   // Nobody told of the end of the one before: another launcher started this one.
   const bool another_run = process.running && process.pid != fact.pid;
   const bool told_again = process.running && process.pid == fact.pid;
-  const bool newer = told_again ? process.newer : another_run || !attempt_->AnybodyIsIn();
+  const bool newer = told_again ? process.newer : another_run || attempt_->empty();
   process = {.host = fact.host,
              .pid = fact.pid,
              .running = true,
@@ -463,7 +463,7 @@ CoordinatorMemory Coordinator::Memory() const {
 bool Coordinator::IsOver() const { return attempt_->failed() || attempt_->ended(); }
 
 bool Coordinator::ShowsNewerRun() const {
-  if (stopped_ || attempt_->AnybodyIsIn() || !job_->HasNewerRun()) return false;
+  if (stopped_ || !attempt_->empty() || !job_->HasNewerRun()) return false;
   return IsOver() || attempt_->state() == AttemptState::kWaiting;
 }
 
@@ -486,8 +486,8 @@ CoordinatorView Coordinator::View(Time now) const {
   CoordinatorView view = OfAttempt(now);
   std::optional<HostsHeard> heard;
   for (int32_t i = 0; i < view.size; ++i) {
-    view.members.push_back(attempt_->ViewOf(now, MemberIndex(i)));
-    attempt_->NameSilentHost(now, view.members.back(), heard);
+    view.members.push_back(attempt_->views().Of(now, MemberIndex(i)));
+    attempt_->views().NameSilentHost(now, view.members.back(), heard);
   }
   return view;
 }
@@ -509,14 +509,14 @@ CoordinatorView Coordinator::Summary(Time now) const {
 
 MemberView Coordinator::ViewOf(Time now, MemberIndex member,
                                std::optional<HostsHeard>& heard) const {
-  if (ShowsNewerRun()) return attempt_->ProcessViewOf(now, member);
-  MemberView view = attempt_->ViewOf(now, member);
-  attempt_->NameSilentHost(now, view, heard);
+  if (ShowsNewerRun()) return attempt_->views().OfProcess(now, member);
+  MemberView view = attempt_->views().Of(now, member);
+  attempt_->views().NameSilentHost(now, view, heard);
   return view;
 }
 
 MemberView Coordinator::WatchedViewOf(Time now, MemberIndex member) const {
-  return attempt_->ViewOf(now, member);
+  return attempt_->views().Of(now, member);
 }
 
 std::string Coordinator::NameOf(MemberIndex member) const { return job_->Name(member); }
@@ -527,6 +527,6 @@ bool Coordinator::AnyProcessRuns() const {
   });
 }
 
-size_t Coordinator::CountConnected() const { return attempt_->CountConnected(); }
+size_t Coordinator::CountConnected() const { return attempt_->views().CountConnected(); }
 
 }  // namespace lockstep::coord

@@ -43,7 +43,8 @@ JobChanged JobWatch::ChangeSince(Time now, int64_t after, const Attempt& attempt
   change->attempt = job_.attempt;
   change->state = attempt.state();
   const auto tell = [&](MemberIndex member, bool many) {
-    many ? change->later.push_back(member) : change->members.push_back(attempt.ViewOf(now, member));
+    many ? change->later.push_back(member)
+         : change->members.push_back(attempt.views().Of(now, member));
   };
   if (change->snapshot) {
     const bool many = static_cast<size_t>(job_.options.size) > kMembersToldMax;

@@ -1,0 +1,66 @@
+#include "lockstep/coord/health_notices.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep::coord {
+
+void HealthNotices::Restored(Effects& out) {
+  awaits_restarted_ = membership_.restarted() > 0;
+  if (!awaits_restarted_) return;
+  std::vector<MemberIndex> awaited;
+  for (int32_t i = 0; i < membership_.size(); ++i) {
+    if (membership_.Get(MemberIndex(i)).broke()) awaited.emplace_back(i);
+  }
+  out.Tell(Severity::kWarning,
+           absl::StrCat("job '", job_.options.job, "': the server was restarted; ", awaited.size(),
+                        " of its members have ", FormatSpan(job_.options.restart_grace),
+                        " to come back: ", job_.NameSome(awaited)),
+           {NoticeKind::kMemberSuspect, {}});
+}
+
+void HealthNotices::Tell(Time now, bool over, Effects& out) {
+  std::optional<HostsHeard> heard;
+  for (const Membership::Turn& turn : membership_.TakeTurns()) {
+    if (!polls_.WasTold(turn.member)) TellTurn(now, turn, heard, out);
+  }
+  if (!awaits_restarted_ || membership_.restarted() > 0) return;
+  awaits_restarted_ = false;
+  if (over) return;
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_.options.job,
+                        "': nobody is missing any more of those who were in when the server was "
+                        "restarted"),
+           {NoticeKind::kMemberRecovered, {}});
+}
+
+void HealthNotices::TellTurn(Time now, const Membership::Turn& turn,
+                             std::optional<HostsHeard>& heard, Effects& out) const {
+  const Membership::Member& member = membership_.Get(turn.member);
+  const bool silent = turn.suspect && !member.broke();
+  if (silent && !heard) heard = views_.ListHostsHeard();
+  auto suspect = [&](absl::string_view why) {
+    return absl::StrCat(" is suspect: ", why,
+                        silent ? views_.SilentHostText(now, turn.member, *heard) : "",
+                        "; it is lost if nothing is heard of it for another ",
+                        FormatSpan(membership_.LostAt(member) - now));
+  };
+  std::string text;
+  if (!turn.suspect) {
+    text = " is heard of again";
+  } else if (turn.link == Membership::Link::kBroken) {
+    text = suspect("its connection broke");
+  } else if (turn.link == Membership::Link::kSilent) {
+    text = suspect("its connection was closed, since nothing came over it");
+  } else {
+    text = suspect(absl::StrCat("nothing was heard of it for ", FormatSpan(now - turn.since)));
+  }
+  out.Tell(turn.suspect ? Severity::kWarning : Severity::kInfo,
+           absl::StrCat("job '", job_.options.job, "': ", job_.Describe(turn.member), text),
+           {turn.suspect ? NoticeKind::kMemberSuspect : NoticeKind::kMemberRecovered, turn.member});
+}
+
+}  // namespace lockstep::coord
