@@ -240,7 +240,7 @@ void Coordinator::HandleOther(Time now, const OpenSession& request, Effects& out
     return out.Fail(request.call, refusal);
   }
   const SessionTable::Session& session = *sessions_.Find(request.session);
-  if (IsLiveMember(session)) attempt_->SessionBack(now, session.seat->member);
+  if (IsLiveMember(session)) attempt_->Handle(now, session.seat->member, request, out);
   out.Succeed(
       request.call,
       SessionOpened{.resumed = resumed, .attempt = job_->attempt, .size = job_->options.size});
@@ -307,7 +307,7 @@ ErrorPtr Coordinator::CheckNextAttempt() const {
 void Coordinator::OpenNextAttempt(Time now, int64_t number, Effects& out) {
   attempt_->RecordEnd(now, out);
   const std::unique_ptr<Attempt> old = std::move(attempt_);
-  const int64_t revision = old->revision() + 1;
+  const int64_t revision = old->keys().revision() + 1;
   job_->former = {job_->attempt, old->service(), old->root_cause()};
   job_->attempt = number;
   job_->BeginAttempt();

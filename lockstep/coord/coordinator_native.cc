@@ -10,11 +10,11 @@
 
 namespace lockstep::coord {
 
-void Coordinator::HandleOther(Time now, const SessionBroke& fact, Effects&) {
+void Coordinator::HandleOther(Time now, const SessionBroke& fact, Effects& out) {
   SessionTable::Session* session = sessions_.Find(fact.session);
   if (session == nullptr || stopped_) return;
   sessions_.Broke(now, *session);
-  if (IsLiveMember(*session)) attempt_->SessionBroke(now, session->seat->member, fact.silent);
+  if (IsLiveMember(*session)) attempt_->Handle(now, session->seat->member, fact, out);
 }
 
 void Coordinator::HandleOther(Time now, const coord::AnsweredThrough& fact, Effects&) {
@@ -152,7 +152,7 @@ ErrorPtr Coordinator::CheckOnlyOnce(const SessionTable::Session& session, const 
   if (!session.asks || attempt_->failed()) return nullptr;
   const MemberIndex asked = *session.asks;
   const Membership::Member& is = attempt_->membership().Get(asked);
-  const bool lives = is.state == MemberState::kConnected || attempt_->Registers(asked);
+  const bool lives = is.state == MemberState::kConnected || attempt_->registration().Waits(asked);
   if (!lives || is.session != session.id) return nullptr;
   if (is.incarnation == request.incarnation && (!member || *member == asked)) return nullptr;
   return MakeError(absl::StatusCode::kAlreadyExists, Reason::kMemberExists,
@@ -163,8 +163,8 @@ ErrorPtr Coordinator::CheckOnlyOnce(const SessionTable::Session& session, const 
 ErrorPtr Coordinator::CheckHolder(Time now, MemberIndex index, Incarnation incarnation) const {
   if (attempt_->failed()) return nullptr;
   const Membership::Member& holder = attempt_->membership().Get(index);
-  const bool lives =
-      (holder.state == MemberState::kConnected && !holder.broke()) || attempt_->Registers(index);
+  const bool lives = (holder.state == MemberState::kConnected && !holder.broke()) ||
+                     attempt_->registration().Waits(index);
   if (!lives || holder.incarnation == incarnation) return nullptr;
   const PlaceRecord& place = job_->places[index.value()];
   return MakeError(Error{
@@ -172,8 +172,8 @@ ErrorPtr Coordinator::CheckHolder(Time now, MemberIndex index, Incarnation incar
       .reason = Reason::kMemberExists,
       .message = absl::StrCat(
           job_->Describe(index), " of job '", job_->options.job, "' is another process, which ",
-          attempt_->Registers(index) ? "has waited for the others" : "has been in", " for ",
-          FormatSpan(now - holder.since), ", calls from ", holder.peer,
+          attempt_->registration().Waits(index) ? "has waited for the others" : "has been in",
+          " for ", FormatSpan(now - holder.since), ", calls from ", holder.peer,
           place.host.empty() ? "" : absl::StrCat(" on host ", place.host), " and was last heard ",
           FormatSpan(now - holder.last_heard), " ago; end it first, or join with another index"),
       .origin = index});
@@ -221,7 +221,7 @@ void Coordinator::Join(Time now, SessionTable::Session& session, const JoinJob& 
                                      " is still on, with ", attempt_->membership().connected(),
                                      " members; end those first, or correct the number")));
   }
-  if (!member) member = attempt_->FreeMember(*role);
+  if (!member) member = attempt_->registration().FreeMember(*role);
   if (!member) {
     return out.Fail(
         call,
@@ -264,7 +264,7 @@ void Coordinator::EndSession(Time now, const CloseSession& request, Effects& out
   const SessionId id = request.caller.session;
   const std::optional<MemberIndex> asked = sessions_.Find(id)->asks;
   if (asked && attempt_->membership().Get(*asked).session == id) {
-    attempt_->SessionClosed(now, *asked, out);
+    attempt_->Handle(now, *asked, request, out);
   }
   sessions_.Close(id, out);
   out.Succeed(request.caller.call);

@@ -168,12 +168,15 @@ void Membership::NoteMayBeFree(MemberIndex member) {
   taken_from_[first] = std::min(taken_from_[first], member.value() - first);
 }
 
-std::vector<MemberIndex> Membership::TakeChanged() {
-  std::vector<MemberIndex> changed = std::move(changed_);
+void Membership::RecordChanges(Effects& out) {
+  std::sort(changed_.begin(), changed_.end());
+  for (MemberIndex member : changed_) out.records.push_back(RecordOf(member));
+  ForgetChanges();
+}
+
+void Membership::ForgetChanges() {
+  for (MemberIndex member : changed_) Its(member).noted = false;
   changed_.clear();
-  for (MemberIndex member : changed) Its(member).noted = false;
-  std::sort(changed.begin(), changed.end());
-  return changed;
 }
 
 bool Membership::NoteProgress(MemberIndex member, std::optional<int64_t> step,
@@ -343,7 +346,7 @@ void Membership::Restore(Time at, const record::MemberChanged& record) {
 
 void Membership::Restored(Time now, int64_t version) {
   version_ += version;
-  TakeChanged();
+  ForgetChanges();
   for (int32_t i = 0; i < size(); ++i) {
     const MemberIndex member(i);
     if (Get(member).state != MemberState::kConnected) continue;
@@ -371,6 +374,28 @@ record::MemberChanged Membership::RecordOf(MemberIndex member) const {
           .pid = place.pid,
           .labels = m.labels,
           .session = m.session};
+}
+
+void Membership::Snapshot(std::vector<TimedRecord>& records) const {
+  for (int32_t i = 0; i < size(); ++i) {
+    const MemberIndex index(i);
+    const Member& member = Get(index);
+    if (!member.ever_registered && member.state == MemberState::kDisconnected) continue;
+    std::vector<record::MemberChanged> former = job_.KeptLives(index);
+    const size_t here = LivesHere(index);
+    for (size_t k = former.size() - here; k + 1 < former.size(); ++k) {
+      records.push_back({member.since, std::move(former[k])});
+    }
+    record::MemberChanged now_is = RecordOf(index);
+    if (member.state == MemberState::kError && member.was_in) {
+      // Of one that failed nobody sees whether it was in before.
+      record::MemberChanged was = now_is;
+      was.state = MemberState::kConnected;
+      was.error = nullptr;
+      records.push_back({member.since, std::move(was)});
+    }
+    records.push_back({member.since, std::move(now_is)});
+  }
 }
 
 Time Membership::SilentSince(const Member& member) {

@@ -198,10 +198,11 @@ class Membership {
   // from `version`, which none had before.
   void Restored(Time now, int64_t version);
 
-  // What others may be told of the member, for the journal.
-  record::MemberChanged RecordOf(MemberIndex member) const;
-  // The members that changed since this was called last, in order.
-  std::vector<MemberIndex> TakeChanged();
+  // Records what others may be told of the members that changed since this was called last, in
+  // order.
+  void RecordChanges(Effects& out);
+  // The records from which `Restore` makes this state.
+  void Snapshot(std::vector<TimedRecord>& records) const;
   // Who became suspect or well since this was called last, in order of time. Nothing of those who
   // are neither any more, and nothing of each of those who have not come back since a restart.
   std::vector<Turn> TakeTurns();
@@ -240,6 +241,8 @@ class Membership {
   void SetLink(MemberIndex member, Link link, Time since, Time due);
   void SetLife(MemberIndex member, Incarnation incarnation, bool is_new);
   void NoteChange(MemberIndex member);
+  void ForgetChanges();
+  record::MemberChanged RecordOf(MemberIndex member) const;
   void NoteMayBeFree(MemberIndex member);
   void BecomeSuspect(MemberIndex member, Time since);
   void BecomeWell(Time now, MemberIndex member);

@@ -70,7 +70,7 @@ std::vector<Gathering::Arrival> Registration::TakeAll(Effects& out) {
   return all;
 }
 
-std::optional<MemberIndex> Registration::FreeMember(const RoleRecord& role) {
+std::optional<MemberIndex> Registration::FreeMember(const RoleRecord& role) const {
   auto is_free = [this](MemberIndex index) {
     const Membership::Member& member = membership_.Get(index);
     const bool recoverable = job_.Recoverable(index);

@@ -56,7 +56,7 @@ class Registration {
   // When the first registration came; absent: none came yet.
   std::optional<Time> began() const { return began_; }
   // The lowest member of the role that a newcomer may be; absent: each is taken.
-  std::optional<MemberIndex> FreeMember(const RoleRecord& role);
+  std::optional<MemberIndex> FreeMember(const RoleRecord& role) const;
 
   // The member's process has ended: it is not counted any more, and its call gets the error. False
   // when it does not wait here.

@@ -1,0 +1,69 @@
+#include "lockstep/coord/call_gate.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep::coord {
+
+CallGate::CallGate(const JobRecord& job, Membership& membership, std::function<size_t()> waits)
+    : job_(job), membership_(membership), waits_(std::move(waits)) {}
+
+bool CallGate::CheckMember(MemberIndex member, CallId call, Effects& out) const {
+  if (job_.IsMember(member)) return true;
+  out.Fail(call, MakeError(absl::StatusCode::kInvalidArgument, Reason::kUnknownMember,
+                           absl::StrCat(job_.Name(member), " is not in the cluster: job '",
+                                        job_.options.job, "' has the members ", job_.NameAll(),
+                                        "; check the process id and the size of the job")));
+  return false;
+}
+
+bool CallGate::CheckCaller(MemberIndex member, const Caller& caller, Effects& out) const {
+  if (!CheckMember(member, caller.call, out)) return false;
+  if (!job_.IsFormerLife(member, caller.incarnation)) return true;
+  out.Fail(caller.call,
+           MakeError(absl::StatusCode::kAborted, Reason::kMemberRestarted,
+                     absl::StrCat("this is a request of a former life of ",
+                                  job_.NameWithLife(member), ", which has restarted since")));
+  return false;
+}
+
+bool CallGate::MayPark(CallId call, Effects& out) const {
+  if (job_.no_room.for_small) {
+    out.Fail(call, job_.no_room.for_small);
+    return false;
+  }
+  const size_t waits = waits_();
+  if (waits < job_.options.waits_max) return true;
+  out.Fail(call, MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
+                           absl::StrCat(waits, " calls of job '", job_.options.job,
+                                        "' wait, which is the limit waits_max; nothing was "
+                                        "changed")));
+  return false;
+}
+
+void CallGate::NoteLife(Time now, const Caller& caller) {
+  if (std::optional<MemberIndex> member = membership_.Find(caller.incarnation)) {
+    membership_.Heard(now, *member);
+  }
+}
+
+ErrorPtr CallGate::CheckIn(Time now, MemberIndex index) const {
+  const Membership::Member& member = membership_.Get(index);
+  if (member.state == MemberState::kError) {
+    return MakeError(
+        absl::StatusCode::kAborted, Reason::kMemberFailed,
+        absl::StrCat(job_.NameWithLife(index), " is already in error: ", member.error->message));
+  }
+  if (member.state == MemberState::kDisconnected &&
+      (!member.grace_until || now > *member.grace_until)) {
+    return MakeError(absl::StatusCode::kInvalidArgument, Reason::kNotRegistered,
+                     absl::StrCat(job_.Name(index),
+                                  " must be registered before sending heartbeat messages. "
+                                  "The service might have restarted: register again"));
+  }
+  return nullptr;
+}
+
+}  // namespace lockstep::coord

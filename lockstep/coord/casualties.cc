@@ -1,0 +1,117 @@
+#include "lockstep/coord/casualties.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
+
+namespace lockstep::coord {
+namespace {
+
+ErrorPtr LossError(const JobRecord& job, const Membership::Loss& loss, Time now) {
+  const std::string who = job.Describe(loss.member);
+  const std::string ago = FormatSpan(now - loss.since);
+  if (loss.link == Membership::Link::kRestarted) {
+    return MakeError(Error{
+        .code = absl::StatusCode::kUnavailable,
+        .reason = Reason::kConnectionLost,
+        .message = absl::StrCat(who, " was lost: the server was restarted ", ago,
+                                " ago, and it did not come back; its process has most likely died, "
+                                "so look at the end of its log"),
+        .origin = loss.member});
+  }
+  if (loss.link == Membership::Link::kBroken) {
+    return MakeError(Error{
+        .code = absl::StatusCode::kUnavailable,
+        .reason = Reason::kConnectionLost,
+        .message = absl::StrCat(who, " was lost: its connection broke ", ago,
+                                " ago and did not come back; its process has most likely died, so "
+                                "look at the end of its log"),
+        .origin = loss.member});
+  }
+  return MakeError(Error{.code = absl::StatusCode::kUnavailable,
+                         .reason = Reason::kHeartbeatTimeout,
+                         .message = absl::StrCat(
+                             who, " was lost: heartbeat timeout, nothing was heard of it for ", ago,
+                             " (unhealthy: stopped sending heartbeats); it hangs, its "
+                             "host is down or the network is cut"),
+                         .origin = loss.member});
+}
+
+}  // namespace
+
+std::vector<Casualty> CasualtiesOf(const JobRecord& job,
+                                   const std::vector<Membership::Loss>& losses, Time now) {
+  std::vector<Casualty> casualties;
+  for (const Membership::Loss& loss : losses) {
+    casualties.push_back({loss.member, loss.since, LossError(job, loss, now)});
+  }
+  return casualties;
+}
+
+std::string DescribeLoss(const ProcessEnded& end) {
+  return absl::StrCat(DescribeEnd(end), end.signal == 0 ? " without leaving the job" : "");
+}
+
+ErrorPtr ProcessEndedError(const JobRecord& job, const ProcessEnded& end) {
+  return MakeError(Error{.code = absl::StatusCode::kUnavailable,
+                         .reason = Reason::kProcessEnded,
+                         .message = absl::StrCat(job.Describe(end.member), " was lost: ",
+                                                 DescribeLoss(end), "; look at the end of its log"),
+                         .origin = end.member});
+}
+
+void KeepError(Time now, const Error& error, bool consequence, JobRecord& job, Effects& out) {
+  const ErrorView view{.at = now,
+                       .code = error.code,
+                       .reason = error.reason,
+                       .message = error.message,
+                       .origin = error.origin ? job.NameWithLife(*error.origin) : "",
+                       .consequence = consequence && !job.options.recoverable,
+                       .attempt = job.attempt};
+  job.KeepError(view);
+  out.records.push_back(record::ErrorKept{.code = view.code,
+                                          .reason = view.reason,
+                                          .message = view.message,
+                                          .origin = view.origin,
+                                          .consequence = view.consequence,
+                                          .attempt = view.attempt});
+}
+
+CasualtyList::CasualtyList(const JobRecord& job, const Membership& membership, Time now,
+                           std::vector<Casualty> casualties)
+    : job_(job) {
+  LOCKSTEP_CHECK(!casualties.empty());
+  const auto is_fatal = [this](const Casualty& each) { return IsFatal(each); };
+  const bool fatal = std::any_of(casualties.begin(), casualties.end(), is_fatal);
+  std::map<MemberIndex, Casualty> by_member;
+  if (fatal) {
+    for (Casualty& broken : CasualtiesOf(job, membership.BrokenSince(now), now)) {
+      if (is_fatal(broken)) by_member.emplace(broken.member, std::move(broken));
+    }
+  }
+  for (Casualty& casualty : casualties) {
+    auto [known, is_new] = by_member.try_emplace(casualty.member, casualty);
+    if (!is_new) known->second.error = std::move(casualty.error);  // the caller knows it better
+  }
+  for (auto& [member, casualty] : by_member) all_.push_back(std::move(casualty));
+  std::stable_sort(all_.begin(), all_.end(),
+                   [](const Casualty& a, const Casualty& b) { return a.since < b.since; });
+  if (fatal) cause_ = std::find_if(all_.begin(), all_.end(), is_fatal) - all_.begin();
+}
+
+ErrorPtr CasualtyList::Combined() const {
+  if (all_.size() == 1) return cause().error;
+  Error combined = *cause().error;
+  std::vector<MemberIndex> others;
+  for (const Casualty& casualty : all_) {
+    if (&casualty != &cause()) others.push_back(casualty.member);
+  }
+  absl::StrAppend(&combined.message, "; also lost: ", job_.NameSome(others));
+  return MakeError(std::move(combined));
+}
+
+}  // namespace lockstep::coord

@@ -1,0 +1,491 @@
+#include "lockstep/coord/member_lifecycle.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/base/limits.h"
+#include "lockstep/coord/member_views.h"
+
+namespace lockstep::coord {
+namespace {
+
+// A member may report a text of any length; what is kept of it, quoted by other errors and sent to
+// all must not grow with that. Cut between characters.
+std::string Cut(const std::string& text) {
+  constexpr size_t kMax = kErrorTextBytesMax / 2;
+  if (text.size() <= kMax) return text;
+  size_t end = kMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return absl::StrCat(text.substr(0, end), "... [truncated]");
+}
+
+ErrorPtr RestartedError(const JobRecord& job, MemberIndex member) {
+  return MakeError(
+      Error{.code = absl::StatusCode::kAborted,
+            .reason = Reason::kMemberRestarted,
+            .message = absl::StrCat(
+                job.Describe(member),
+                " unexpectedly tried to connect with a different incarnation. It has likely "
+                "restarted; look for the first failure in the log of its former life, and start "
+                "the other members anew"),
+            .origin = member});
+}
+
+}  // namespace
+
+MemberLifecycle::MemberLifecycle(JobRecord& job, ServiceIncarnation service,
+                                 const Machines& machines)
+    : job_(job),
+      service_(service),
+      gate_(machines.gate),
+      membership_(machines.membership),
+      registration_(machines.registration),
+      polls_(machines.polls),
+      shutdown_(machines.shutdown),
+      primitives_(machines.primitives) {}
+
+bool MemberLifecycle::empty() const { return membership_.connected() == 0 && registration_.idle(); }
+
+// Coming in.
+
+ErrorPtr MemberLifecycle::CheckAdmission(const Admission& request) const {
+  if (job_.IsFormerLife(request.member, request.incarnation)) {
+    return MakeError(absl::StatusCode::kAlreadyExists, Reason::kSuperseded,
+                     absl::StrCat("Aborted connect attempt of ", job_.Name(request.member),
+                                  ": there is a request from a newer incarnation"));
+  }
+  const Membership::Member& member = membership_.Get(request.member);
+  if (failed()) {
+    // Only lives of this attempt get here; others open the next one.
+    const ErrorPtr& because = member.error ? member.error : root_cause_;
+    return MakeError(absl::StatusCode::kAborted, Reason::kMemberFailed,
+                     absl::StrCat(job_.NameWithLife(request.member),
+                                  " tried to connect while it is already in error: ",
+                                  because->message, "; start the process anew"));
+  }
+  if (member.state != MemberState::kError) return nullptr;
+  // A lost member may turn out to live; one that failed otherwise comes back in a new life only.
+  const bool may_recover =
+      job_.Recoverable(request.member) && (member.error->code == absl::StatusCode::kUnavailable ||
+                                           member.incarnation != request.incarnation);
+  if (may_recover) return nullptr;
+  return MakeError(
+      absl::StatusCode::kAborted, Reason::kMemberFailed,
+      absl::StrCat(job_.NameWithLife(request.member),
+                   " tried to connect while it is already in error: ", member.error->message));
+}
+
+void MemberLifecycle::Admit(Time now, const Admission& request, Effects& out) {
+  if (!gate_.CheckMember(request.member, request.call, out)) return;
+  if (ErrorPtr refusal = CheckAdmission(request)) return out.Fail(request.call, refusal);
+  job_.SettleRole(request.role);
+  const Membership::Member& member = membership_.Get(request.member);
+  const bool connected = member.state == MemberState::kConnected;
+  if (connected && member.incarnation == request.incarnation) {
+    // A retry whose first answer was lost; a native one may come in another session.
+    if (member.session != request.session) membership_.BeginLife(now, request);
+    if (request.native()) membership_.ConnectionBack(now, request.member);
+    membership_.Heard(now, request.member);
+    return out.Succeed(request.call, AnswerOf(request.member));
+  }
+  if (connected && !job_.Recoverable(request.member)) {
+    const ErrorPtr error = RestartedError(job_, request.member);
+    Fail(now, {{request.member, now, error}}, out);
+    return out.Fail(request.call, error);
+  }
+  if (registration_.complete()) return ComeBack(now, request, out);
+  if (!registration_.Ask(now, request, out)) return;
+  for (const Gathering::Arrival& arrival : registration_.TakeAll(out)) {
+    membership_.Connect(now, arrival.member);
+    LetIn(arrival.member, arrival.call, out);
+  }
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " runs: all ",
+                        job_.options.size, " members are in, ",
+                        FormatSpan(now - *registration_.began()), " after the first"),
+           {NoticeKind::kAttemptRuns, {}});
+}
+
+void MemberLifecycle::ComeBack(Time now, const Admission& request, Effects& out) {
+  const MemberIndex member = request.member;
+  membership_.BeginLife(now, request);
+  // What the former life waits for is not this one's; above all, the end of its poll must not be
+  // taken for a broken connection of this life.
+  primitives_.EndFormerLife(member, out);
+  const ErrorPtr again = MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
+                                   absl::StrCat(job_.NameWithLife(member), " registered again"));
+  polls_.Cancel(now, member, again, out);
+  // A member of a recoverable job may still be connected: it is connected anew.
+  if (membership_.Get(member).state == MemberState::kConnected) {
+    membership_.Disconnect(now, member);
+  }
+  membership_.Connect(now, member);
+  primitives_.MemberIsBack(member, again, out);
+  LetIn(member, request.call, out);
+}
+
+void MemberLifecycle::LetIn(MemberIndex member, CallId call, Effects& out) {
+  job_.SomebodyJoined();
+  polls_.AwaitFirst(member, call);
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member), " is in"),
+           {NoticeKind::kMemberJoined, member});
+  out.Succeed(call, AnswerOf(member));
+}
+
+Answer MemberLifecycle::AnswerOf(MemberIndex member) const {
+  if (!membership_.Get(member).native()) return Registered{service_};
+  const RoleRecord& role = job_.RoleOf(member);
+  return Joined{.member = member,
+                .role = role.name,
+                .index = member.value() - role.first,
+                .name = job_.NameWithLife(member),
+                .service = service_,
+                .attempt = job_.attempt,
+                .size = job_.options.size,
+                .recoverable = job_.Recoverable(member)};
+}
+
+// Staying in.
+
+void MemberLifecycle::Handle(Time now, const Heartbeat& request, Effects& out) {
+  const CallId call = request.caller.call;
+  if (!gate_.CheckMember(request.member, call, out)) return;
+  if (ErrorPtr refusal = gate_.CheckIn(now, request.member)) return out.Fail(call, refusal);
+  const Membership::Member& member = membership_.Get(request.member);
+  if (member.incarnation != request.incarnation) {
+    if (job_.Recoverable(request.member)) return out.Succeed(call, HeartbeatTaken{service_});
+    const ErrorPtr error = MakeError(
+        Error{.code = absl::StatusCode::kAborted,
+              .reason = Reason::kMemberRestarted,
+              .message = absl::StrCat(
+                  "Heartbeat: Incarnation ID mismatch: expecting ", member.incarnation.value(),
+                  " but got ", request.incarnation.value(), " from ", job_.Describe(request.member),
+                  ". The task has restarted and likely crashed earlier"),
+              .origin = request.member});
+    const bool stranger = !job_.IsFormerLife(request.member, request.incarnation);
+    if (stranger && member.state == MemberState::kConnected)
+      Fail(now, {{request.member, now, error}}, out);
+    return out.Fail(call, error);
+  }
+  membership_.HeardHeartbeat(now, request.member);
+  out.Succeed(call, HeartbeatTaken{service_});
+}
+
+void MemberLifecycle::Handle(Time now, const PollForError& request, Effects& out) {
+  const CallId call = request.caller.call;
+  if (!gate_.CheckCaller(request.member, request.caller, out)) return;
+  const Membership::Member& member = membership_.Get(request.member);
+  auto refuse = [&](Reason reason, absl::string_view text) {
+    out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, reason,
+                             absl::StrCat(job_.NameWithLife(request.member), " ", text)));
+  };
+  if (member.state == MemberState::kDisconnected) {
+    if (!member.grace_until) {
+      return refuse(Reason::kNotRegistered, "has not been registered; it cannot poll for errors");
+    }
+    if (now > *member.grace_until) {
+      return refuse(Reason::kMemberLeft, "has disconnected; it cannot poll for errors");
+    }
+  }
+  if (member.state == MemberState::kError) {
+    return refuse(Reason::kMemberFailed,
+                  absl::StrCat("is already in error: ", member.error->message));
+  }
+  if (!failed()) gate_.NoteLife(now, request.caller);
+  polls_.Poll(now, request.member, call, root_cause_, out);
+}
+
+void MemberLifecycle::Handle(Time now, const ReportError& request, Effects& out) {
+  const CallId call = request.caller.call;
+  if (!gate_.CheckCaller(request.member, request.caller, out)) return;
+  if (membership_.Get(request.member).state != MemberState::kConnected) {
+    return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
+                                    absl::StrCat(job_.NameWithLife(request.member),
+                                                 " is not connected; it cannot report an error")));
+  }
+  // A report of "no error" is an error all the same: the member says that it cannot go on.
+  const absl::StatusCode code =
+      request.code == absl::StatusCode::kOk ? absl::StatusCode::kUnknown : request.code;
+  Fail(now,
+       {{request.member, now,
+         MakeError(Error{.code = code,
+                         .reason = Reason::kReportedError,
+                         .message = absl::StrCat(job_.Describe(request.member),
+                                                 " reported an error: ", Cut(request.message)),
+                         .origin = request.member,
+                         .reported = true})}},
+       out);
+  out.Succeed(call);
+}
+
+void MemberLifecycle::Handle(Time now, MemberIndex member, const ReportProgress& request,
+                             Effects& out) {
+  const CallId call = request.caller.call;
+  if (ErrorPtr refusal = gate_.CheckIn(now, member)) return out.Fail(call, refusal);
+  if (request.phase.size() > job_.options.label_bytes_max) {
+    return out.Fail(
+        call, MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
+                        absl::StrCat(
+                            "a phase of ", request.phase.size(), " bytes is over label_bytes_max (",
+                            job_.options.label_bytes_max, "); say it in one or two words")));
+  }
+  membership_.Heard(now, member);
+  membership_.NoteProgress(member, request.step, request.phase);
+  out.Succeed(call);
+}
+
+void MemberLifecycle::Handle(Time now, MemberIndex member, const SessionBroke& fact, Effects&) {
+  if (fact.silent) return membership_.ConnectionSilent(now, member);
+  membership_.ConnectionBroke(now, member);
+}
+
+void MemberLifecycle::Handle(Time now, MemberIndex member, const OpenSession&, Effects&) {
+  membership_.ConnectionBack(now, member);
+  membership_.Heard(now, member);
+}
+
+void MemberLifecycle::Handle(Time now, MemberIndex member, const CloseSession&, Effects& out) {
+  const ErrorPtr error = MakeError(Error{
+      .code = absl::StatusCode::kUnavailable,
+      .reason = Reason::kConnectionLost,
+      .message = absl::StrCat(job_.Describe(member),
+                              " was lost: it closed its session without leaving the job; if it had "
+                              "finished, let it leave first, else look at the end of its log"),
+      .origin = member});
+  if (registration_.MemberEnded(now, member, error, out)) return;
+  if (membership_.Get(member).state != MemberState::kConnected) return;
+  Fail(now, {{member, now, error}}, out);
+}
+
+// Going out.
+
+void MemberLifecycle::Handle(Time now, const LeaveJob& request, Effects& out) {
+  const CallId call = request.caller.call;
+  if (!gate_.CheckCaller(request.member, request.caller, out)) return;
+  if (const Membership::Member& member = membership_.Get(request.member);
+      member.state == MemberState::kDisconnected) {
+    // A native client that lost the answer asks again, and hears the same.
+    if (request.caller.native() && member.grace_until) {
+      return shutdown_.verdict() ? out.Fail(call, shutdown_.verdict()) : out.Succeed(call);
+    }
+    return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
+                                    absl::StrCat(job_.NameWithLife(request.member),
+                                                 " is not connected; it cannot shut down")));
+  }
+  if (job_.options.shutdown_timeout <= absl::ZeroDuration() || job_.Recoverable(request.member)) {
+    Disconnect(now, request.member, out);
+    return out.Succeed(call);
+  }
+  if (!shutdown_.ended() && !shutdown_.open()) {
+    if (const ErrorPtr absent = shutdown_.Open(now)) FailShutdown(now, absent, out);
+  }
+  if (shutdown_.open() && !shutdown_.Includes(request.member)) {
+    // It was recoverable when the others began to leave: nobody waits for it.
+    Disconnect(now, request.member, out);
+    return out.Succeed(call);
+  }
+  if (shutdown_.ended()) {
+    Disconnect(now, request.member, out);
+    return shutdown_.verdict() ? out.Fail(call, shutdown_.verdict()) : out.Succeed(call);
+  }
+  gate_.NoteLife(now, request.caller);
+  if (request.caller.native()) primitives_.MemberLeaves(now, request.member, out);
+  if (!shutdown_.Arrive(request.member, call, out)) return;
+  for (const Gathering::Arrival& arrival : shutdown_.Pass(out)) {
+    Disconnect(now, arrival.member, out);
+    out.Succeed(arrival.call);
+  }
+}
+
+void MemberLifecycle::Handle(Time now, const ResetMember& request, Effects& out) {
+  const CallId call = request.caller.call;
+  if (!gate_.CheckCaller(request.member, request.caller, out)) return;
+  if (membership_.Get(request.member).state == MemberState::kDisconnected) {
+    return out.Fail(call, MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotRegistered,
+                                    absl::StrCat(job_.NameWithLife(request.member),
+                                                 " is not connected; there is nothing to reset")));
+  }
+  Disconnect(now, request.member, out);
+  out.Succeed(call);
+}
+
+void MemberLifecycle::Disconnect(Time now, MemberIndex member, Effects& out) {
+  const ErrorPtr left = MakeError(
+      Error{.code = absl::StatusCode::kCancelled,
+            .reason = Reason::kMemberLeft,
+            .message = absl::StrCat(job_.NameWithLife(member), ": the task has disconnected"),
+            .origin = member});
+  membership_.Disconnect(now, member);
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member), " has left"),
+           {NoticeKind::kMemberLeft, member});
+  polls_.Cancel(now, member, left, out);
+  primitives_.MemberGone(now, member, left, out);
+  if (shutdown_.Includes(member)) FailShutdown(now, left, out);
+  if (ended()) {
+    out.Tell(Severity::kInfo,
+             absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
+                          " ended: the last member, ", job_.NameWithLife(member), ", has left"),
+             {NoticeKind::kAttemptEnded, {}});
+  }
+}
+
+// What goes wrong, and who is told.
+
+void MemberLifecycle::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
+  const CasualtyList list(job_, membership_, now, std::move(casualties));
+  // All are in error before the first consequence: nothing counts on one that is going to fail.
+  for (const Casualty& casualty : list.all()) {
+    membership_.Fail(now, casualty.member, casualty.error);
+  }
+  for (const Casualty& casualty : list.all()) {
+    const bool follows = list.IsFatal(casualty) && (failed() || &casualty != &list.cause());
+    KeepError(now, *casualty.error, follows, job_, out);
+  }
+  const ErrorPtr told = list.Combined();
+  out.Tell(list.fatal() ? Severity::kError : Severity::kWarning,
+           absl::StrCat("job '", job_.options.job, "': ", told->message),
+           {IsLoss(told->reason) ? NoticeKind::kMemberLost : NoticeKind::kMemberFailed,
+            list.cause().member});
+  // The root cause is told before what follows from it at barriers and in shutdown.
+  if (list.fatal()) Propagate(now, told, out);
+  for (const Casualty& casualty : list.all()) {
+    primitives_.MemberGone(now, casualty.member, casualty.error, out);
+    if (shutdown_.Includes(casualty.member)) FailShutdown(now, casualty.error, out);
+  }
+}
+
+void MemberLifecycle::GiveUpBroken(Time now, std::optional<MemberIndex> newcomer, Effects& out) {
+  std::vector<Membership::Loss> losses = membership_.BrokenSince(now);
+  if (newcomer) {
+    // Who has not come back since a restart, and comes in a new life, has died.
+    const Membership::Member& member = membership_.Get(*newcomer);
+    if (member.link == Membership::Link::kRestarted) {
+      losses.push_back({*newcomer, member.link_since, member.link});
+    }
+  }
+  std::erase_if(losses,
+                [this](const Membership::Loss& loss) { return job_.Recoverable(loss.member); });
+  if (!losses.empty()) Fail(now, CasualtiesOf(job_, losses, now), out);
+}
+
+void MemberLifecycle::Propagate(Time now, const ErrorPtr& error, Effects& out) {
+  if (job_.options.recoverable || root_cause_) return;
+  SetRootCause(error, out);
+  out.Tell(Severity::kError,
+           absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " failed",
+                        error->origin ? " by " + job_.NameWithLife(*error->origin) : "", ": ",
+                        std::string(ReasonName(error->reason)), "; its members are told"),
+           {NoticeKind::kAttemptFailed, error->origin});
+  if (polls_.used()) return polls_.FailAll(error, out);
+  SetAllToError(now, error, out);
+}
+
+void MemberLifecycle::SetRootCause(const ErrorPtr& error, Effects& out) {
+  root_cause_ = error;
+  out.records.push_back(record::AttemptFailed{error});
+}
+
+void MemberLifecycle::SetAllToError(Time now, const ErrorPtr& because, Effects& out) {
+  const ErrorPtr error = MakeError(
+      Error{.code = absl::StatusCode::kInternal,
+            .reason = Reason::kClusterFailed,
+            .message = absl::StrCat("All tasks were set to error because of: ", because->message),
+            .origin = because->origin});
+  for (int32_t i = 0; i < membership_.size(); ++i) {
+    const MemberIndex member(i);
+    if (membership_.Get(member).state == MemberState::kError) continue;
+    membership_.Fail(now, member, error);
+    primitives_.MemberGone(now, member, error, out);
+  }
+}
+
+void MemberLifecycle::Handle(Time now, const ProcessEnded& fact, Effects& out) {
+  const ErrorPtr error = ProcessEndedError(job_, fact);
+  // Before everybody is in, nobody but itself is concerned: the others go on waiting for it.
+  if (registration_.MemberEnded(now, fact.member, error, out)) {
+    return out.Tell(
+        Severity::kWarning,
+        absl::StrCat("job '", job_.options.job, "': while it registered, ", error->message),
+        {NoticeKind::kMemberLost, fact.member});
+  }
+  const Membership::Member& member = membership_.Get(fact.member);
+  if (member.state == MemberState::kConnected) return Fail(now, {{fact.member, now, error}}, out);
+  // Its connection was faster than its launcher, which alone knows how it ended.
+  const bool by_connection = member.error && member.error->reason == Reason::kConnectionLost &&
+                             member.error->origin == fact.member;
+  if (!by_connection) return;
+  out.Tell(Severity::kWarning,
+           absl::StrCat("job '", job_.options.job, "': ", job_.Describe(fact.member),
+                        ", which was lost by its connection: ", DescribeLoss(fact)),
+           {NoticeKind::kProcessEnded, fact.member});
+}
+
+// The member is not lost yet: it may clean up, and until it ends the others wait for it.
+void MemberLifecycle::Handle(Time now, const ProcessEnding& fact, Effects& out) {
+  const Error error{.code = absl::StatusCode::kUnknown,
+                    .reason = Reason::kReportedError,
+                    .message = absl::StrCat(job_.Describe(fact.member), " raised ", fact.error),
+                    .origin = fact.member};
+  // Whoever loses a peer raises, too.
+  const bool another_failed = job_.processes.AnyWritten(
+      [](const ProcessRecord& process) { return process.failed && !process.former; });
+  KeepError(now, error, failed() || another_failed, job_, out);
+  out.Tell(Severity::kError, absl::StrCat("job '", job_.options.job, "': ", error.message),
+           {NoticeKind::kMemberFailed, fact.member});
+}
+
+void MemberLifecycle::Handle(Time now, const DeadlineReached&, Effects& out) {
+  const std::vector<Membership::Loss> losses = membership_.Overdue(now);
+  if (!losses.empty()) Fail(now, CasualtiesOf(job_, losses, now), out);
+  if (const ErrorPtr expired = registration_.ReachDeadline(now, out)) {
+    FailRegistration(now, expired, out);
+  }
+  if (const ErrorPtr late = shutdown_.Overdue(now)) FailShutdown(now, late, out);
+}
+
+void MemberLifecycle::FailRegistration(Time now, const ErrorPtr& expired, Effects& out) {
+  KeepError(now, *expired, failed(), job_, out);
+  out.Tell(Severity::kError, absl::StrCat("job '", job_.options.job, "': ", expired->message));
+  Error failed_to_start = *expired;
+  failed_to_start.code = absl::StatusCode::kInternal;
+  failed_to_start.message = absl::StrCat("Cluster registration failed: ", expired->message);
+  const ErrorPtr error = MakeError(std::move(failed_to_start));
+  // An attempt that never began is over for recoverable members, too: nobody is in it to come back
+  // to, and only a failed one gives way to the next.
+  Propagate(now, error, out);
+  if (!failed()) SetRootCause(error, out);
+  SetAllToError(now, error, out);
+}
+
+void MemberLifecycle::FailShutdown(Time now, const ErrorPtr& inner, Effects& out) {
+  shutdown_.Fail(inner, out);
+  const ErrorPtr verdict = shutdown_.verdict();
+  if (!failed()) {
+    KeepError(now, *verdict, false, job_, out);
+    out.Tell(Severity::kError, absl::StrCat("job '", job_.options.job, "': ", verdict->message),
+             {NoticeKind::kBarrierFailed, {}});
+  }
+  Propagate(now, verdict, out);
+  SetAllToError(now, verdict, out);
+}
+
+void MemberLifecycle::Apply(Time, const record::AttemptFailed& record) {
+  root_cause_ = record.root_cause;
+}
+
+void MemberLifecycle::Apply(Time at, const record::MemberChanged& record) {
+  registration_.RestoreBegun(at);
+  if (!record.role.empty()) job_.SettleRole(record.role);
+  membership_.Restore(at, record);
+  if (record.state == MemberState::kConnected) job_.SomebodyJoined();
+}
+
+void MemberLifecycle::Snapshot(std::vector<TimedRecord>& records) const {
+  if (failed()) records.push_back({Time(), record::AttemptFailed{root_cause_}});
+}
+
+}  // namespace lockstep::coord
