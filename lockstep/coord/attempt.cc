@@ -162,7 +162,7 @@ void Attempt::Snapshot(std::vector<TimedRecord>& records) const {
 }
 
 Time Attempt::NextDeadline() const {
-  return std::min({membership_.NextDeadline(), registration_.NextDeadline(),
+  return std::min({membership_.detector().NextDeadline(), registration_.NextDeadline(),
                    primitives_.NextDeadline(), watch_.NextDeadline(), shutdown_.NextDeadline()});
 }
 

@@ -77,7 +77,7 @@ class Attempt {
   }
 
   // A sign of life of a member.
-  void Heard(Time now, MemberIndex member) { membership_.Heard(now, member); }
+  void Heard(Time now, MemberIndex member) { membership_.detector().Heard(now, member); }
 
   // Answered with MembersWatched: at once, or with the next change; RESOURCE_EXHAUSTED
   // (limit_exceeded, memory_max).

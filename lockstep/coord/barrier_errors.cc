@@ -213,7 +213,7 @@ ErrorPtr BarrierErrors::TimedOut(Time now, const BarrierRef& barrier, const Gath
                                    FormatSpan(now - open.opened()), " with ", open.arrived(), "/",
                                    open.size(), " members; the first was ",
                                    open.first() ? job_.NameWithLife(*open.first()) : "nobody",
-                                   "; missing ", membership_.DescribeMissing(now, awaited),
+                                   "; missing ", DescribeMissing(now, job_, membership_, awaited),
                                    "; look at what the missing do, or give the barrier more time"),
                       job_.ListNames(awaited));
 }

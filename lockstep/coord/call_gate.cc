@@ -45,7 +45,7 @@ bool CallGate::MayPark(CallId call, Effects& out) const {
 
 void CallGate::NoteLife(Time now, const Caller& caller) {
   if (std::optional<MemberIndex> member = membership_.Find(caller.incarnation)) {
-    membership_.Heard(now, *member);
+    membership_.detector().Heard(now, *member);
   }
 }
 

@@ -11,10 +11,10 @@
 namespace lockstep::coord {
 namespace {
 
-ErrorPtr LossError(const JobRecord& job, const Membership::Loss& loss, Time now) {
+ErrorPtr LossError(const JobRecord& job, const FailureDetector::Loss& loss, Time now) {
   const std::string who = job.Describe(loss.member);
   const std::string ago = FormatSpan(now - loss.since);
-  if (loss.link == Membership::Link::kRestarted) {
+  if (loss.link == FailureDetector::Link::kRestarted) {
     return MakeError(Error{
         .code = absl::StatusCode::kUnavailable,
         .reason = Reason::kConnectionLost,
@@ -23,7 +23,7 @@ ErrorPtr LossError(const JobRecord& job, const Membership::Loss& loss, Time now)
                                 "so look at the end of its log"),
         .origin = loss.member});
   }
-  if (loss.link == Membership::Link::kBroken) {
+  if (loss.link == FailureDetector::Link::kBroken) {
     return MakeError(Error{
         .code = absl::StatusCode::kUnavailable,
         .reason = Reason::kConnectionLost,
@@ -44,9 +44,9 @@ ErrorPtr LossError(const JobRecord& job, const Membership::Loss& loss, Time now)
 }  // namespace
 
 std::vector<Casualty> CasualtiesOf(const JobRecord& job,
-                                   const std::vector<Membership::Loss>& losses, Time now) {
+                                   const std::vector<FailureDetector::Loss>& losses, Time now) {
   std::vector<Casualty> casualties;
-  for (const Membership::Loss& loss : losses) {
+  for (const FailureDetector::Loss& loss : losses) {
     casualties.push_back({loss.member, loss.since, LossError(job, loss, now)});
   }
   return casualties;
@@ -89,7 +89,7 @@ CasualtyList::CasualtyList(const JobRecord& job, const Membership& membership, T
   const bool fatal = std::any_of(casualties.begin(), casualties.end(), is_fatal);
   std::map<MemberIndex, Casualty> by_member;
   if (fatal) {
-    for (Casualty& broken : CasualtiesOf(job, membership.BrokenSince(now), now)) {
+    for (Casualty& broken : CasualtiesOf(job, membership.detector().BrokenSince(now), now)) {
       if (is_fatal(broken)) by_member.emplace(broken.member, std::move(broken));
     }
   }

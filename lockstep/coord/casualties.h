@@ -23,7 +23,7 @@ struct Casualty {
 
 // UNAVAILABLE (heartbeat_timeout, connection_lost): each is lost since too little was heard of it.
 std::vector<Casualty> CasualtiesOf(const JobRecord& job,
-                                   const std::vector<Membership::Loss>& losses, Time now);
+                                   const std::vector<FailureDetector::Loss>& losses, Time now);
 
 // UNAVAILABLE (process_ended): the launcher of the member saw its process end.
 ErrorPtr ProcessEndedError(const JobRecord& job, const ProcessEnded& end);

@@ -292,7 +292,7 @@ void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& 
 
 bool Coordinator::OpensNext(MemberIndex member, Incarnation incarnation) const {
   if (job_->IsFormerLife(member, incarnation)) return false;
-  if (attempt_->failed()) return !attempt_->membership().Knew(member, incarnation);
+  if (attempt_->failed()) return !attempt_->membership().lives().Knew(member, incarnation);
   return attempt_->ended();
 }
 

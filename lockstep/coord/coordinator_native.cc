@@ -163,7 +163,8 @@ ErrorPtr Coordinator::CheckOnlyOnce(const SessionTable::Session& session, const 
 ErrorPtr Coordinator::CheckHolder(Time now, MemberIndex index, Incarnation incarnation) const {
   if (attempt_->failed()) return nullptr;
   const Membership::Member& holder = attempt_->membership().Get(index);
-  const bool lives = (holder.state == MemberState::kConnected && !holder.broke()) ||
+  const FailureDetector::Health& health = attempt_->membership().detector().Of(index);
+  const bool lives = (holder.state == MemberState::kConnected && !health.broke()) ||
                      attempt_->registration().Waits(index);
   if (!lives || holder.incarnation == incarnation) return nullptr;
   const PlaceRecord& place = job_->places[index.value()];
@@ -175,7 +176,8 @@ ErrorPtr Coordinator::CheckHolder(Time now, MemberIndex index, Incarnation incar
           attempt_->registration().Waits(index) ? "has waited for the others" : "has been in",
           " for ", FormatSpan(now - holder.since), ", calls from ", holder.peer,
           place.host.empty() ? "" : absl::StrCat(" on host ", place.host), " and was last heard ",
-          FormatSpan(now - holder.last_heard), " ago; end it first, or join with another index"),
+          FormatSpan(now - health.signs.last_heard()),
+          " ago; end it first, or join with another index"),
       .origin = index});
 }
 
@@ -194,7 +196,7 @@ void Coordinator::Join(Time now, SessionTable::Session& session, const JoinJob& 
   }
   if (ErrorPtr refusal = CheckOnlyOnce(session, request, member)) return out.Fail(call, refusal);
   const bool former = member && job_->IsFormerLife(*member, request.incarnation);
-  const bool known = member && attempt_->membership().Knew(*member, request.incarnation);
+  const bool known = member && attempt_->membership().lives().Knew(*member, request.incarnation);
   if (ErrorPtr refusal = CheckAttempt(request, known)) return out.Fail(call, refusal);
   if (!known && !former && job_->no_room.for_small) {
     return out.Fail(call, job_->no_room.for_small);

@@ -178,7 +178,7 @@ void Coordinator::SnapshotOldAttempts(std::vector<TimedRecord>& records) const {
     records.push_back({Time(), record::AttemptBegan{attempt, old.service}});
     for (int32_t i = 0; first && i < job_->options.size; ++i) {
       std::vector<record::MemberChanged> lives = job_->KeptLives(MemberIndex(i));
-      const size_t here = attempt_->membership().LivesHere(MemberIndex(i));
+      const size_t here = attempt_->membership().lives().CountHere(MemberIndex(i));
       for (size_t k = 0; k + here < lives.size(); ++k) {
         records.push_back({Time(), std::move(lives[k])});
       }

@@ -17,7 +17,7 @@ void ErrorPolls::Poll(Time now, MemberIndex member, CallId call, const ErrorPtr&
                       Effects& out) {
   used_ = true;
   if (root_cause) return Tell(member, call, root_cause, out);
-  membership_.ConnectionBack(now, member);
+  membership_.detector().ConnectionBack(now, member);
   Cancel(now, member,
          MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
                    absl::StrCat("a new request to poll for errors came from the same task, ",
@@ -25,7 +25,7 @@ void ErrorPolls::Poll(Time now, MemberIndex member, CallId call, const ErrorPtr&
          out);
   polls_[member] = call;
   calls_[call] = member;
-  membership_.SetPolls(now, member, true);
+  membership_.detector().SetPolls(now, member, true);
   LOCKSTEP_DCHECK(InvariantsHold());
 }
 
@@ -36,7 +36,7 @@ void ErrorPolls::Cancel(Time now, MemberIndex member, const ErrorPtr& error, Eff
   calls_.erase(poll->second);
   out.Fail(poll->second, error);
   polls_.erase(poll);
-  membership_.SetPolls(now, member, false);
+  membership_.detector().SetPolls(now, member, false);
 }
 
 // The membership goes on to count the poll as a sign of life: a member that was told is lost when
@@ -57,10 +57,10 @@ bool ErrorPolls::Forget(Time now, CallId call) {
   bool broke = true;
   if (registrations_.erase(member) == 0) {
     polls_.erase(member);
-    membership_.SetPolls(now, member, false);
+    membership_.detector().SetPolls(now, member, false);
     broke = !membership_.Get(member).native();  // whose session tells how its connection is
   }
-  if (broke) membership_.ConnectionBroke(now, member);
+  if (broke) membership_.detector().ConnectionBroke(now, member);
   LOCKSTEP_DCHECK(InvariantsHold());
   return true;
 }

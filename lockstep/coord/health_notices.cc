@@ -9,11 +9,11 @@
 namespace lockstep::coord {
 
 void HealthNotices::Restored(Effects& out) {
-  awaits_restarted_ = membership_.restarted() > 0;
+  awaits_restarted_ = membership_.detector().restarted() > 0;
   if (!awaits_restarted_) return;
   std::vector<MemberIndex> awaited;
   for (int32_t i = 0; i < membership_.size(); ++i) {
-    if (membership_.Get(MemberIndex(i)).broke()) awaited.emplace_back(i);
+    if (membership_.detector().Of(MemberIndex(i)).broke()) awaited.emplace_back(i);
   }
   out.Tell(Severity::kWarning,
            absl::StrCat("job '", job_.options.job, "': the server was restarted; ", awaited.size(),
@@ -24,10 +24,10 @@ void HealthNotices::Restored(Effects& out) {
 
 void HealthNotices::Tell(Time now, bool over, Effects& out) {
   std::optional<HostsHeard> heard;
-  for (const Membership::Turn& turn : membership_.TakeTurns()) {
+  for (const FailureDetector::Turn& turn : membership_.detector().TakeTurns()) {
     if (!polls_.WasTold(turn.member)) TellTurn(now, turn, heard, out);
   }
-  if (!awaits_restarted_ || membership_.restarted() > 0) return;
+  if (!awaits_restarted_ || membership_.detector().restarted() > 0) return;
   awaits_restarted_ = false;
   if (over) return;
   out.Tell(Severity::kInfo,
@@ -37,23 +37,23 @@ void HealthNotices::Tell(Time now, bool over, Effects& out) {
            {NoticeKind::kMemberRecovered, {}});
 }
 
-void HealthNotices::TellTurn(Time now, const Membership::Turn& turn,
+void HealthNotices::TellTurn(Time now, const FailureDetector::Turn& turn,
                              std::optional<HostsHeard>& heard, Effects& out) const {
-  const Membership::Member& member = membership_.Get(turn.member);
-  const bool silent = turn.suspect && !member.broke();
+  const FailureDetector::Health& health = membership_.detector().Of(turn.member);
+  const bool silent = turn.suspect && !health.broke();
   if (silent && !heard) heard = views_.ListHostsHeard();
   auto suspect = [&](absl::string_view why) {
     return absl::StrCat(" is suspect: ", why,
                         silent ? views_.SilentHostText(now, turn.member, *heard) : "",
                         "; it is lost if nothing is heard of it for another ",
-                        FormatSpan(membership_.LostAt(member) - now));
+                        FormatSpan(health.LostAt(job_.options.heartbeat_timeout) - now));
   };
   std::string text;
   if (!turn.suspect) {
     text = " is heard of again";
-  } else if (turn.link == Membership::Link::kBroken) {
+  } else if (turn.link == FailureDetector::Link::kBroken) {
     text = suspect("its connection broke");
-  } else if (turn.link == Membership::Link::kSilent) {
+  } else if (turn.link == FailureDetector::Link::kSilent) {
     text = suspect("its connection was closed, since nothing came over it");
   } else {
     text = suspect(absl::StrCat("nothing was heard of it for ", FormatSpan(now - turn.since)));

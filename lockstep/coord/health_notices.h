@@ -9,8 +9,9 @@
 
 namespace lockstep::coord {
 
-// Turns what Membership notes of suspicion into notices: one for each turn of a member, and one for
-// all members together when the server was restarted, since that concerns each of them alike.
+// Turns what the failure detector notes of suspicion into notices: one for each turn of a member,
+// and one for all members together when the server was restarted, since that concerns each of them
+// alike.
 //
 // Threads: thread-compatible.
 class HealthNotices {
@@ -28,7 +29,7 @@ class HealthNotices {
   void Tell(Time now, bool over, Effects& out);
 
  private:
-  void TellTurn(Time now, const Membership::Turn& turn, std::optional<HostsHeard>& heard,
+  void TellTurn(Time now, const FailureDetector::Turn& turn, std::optional<HostsHeard>& heard,
                 Effects& out) const;
 
   const JobRecord& job_;

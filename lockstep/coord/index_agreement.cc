@@ -373,7 +373,7 @@ ErrorPtr IndexAgreement::TimedOut(Time now, const Agreement& agreement) const {
                    FormatSpan(now - gathering.opened()), " with ", gathering.arrived(), "/",
                    gathering.size(), " members; the first was ",
                    gathering.first() ? job_.NameWithLife(*gathering.first()) : "nobody",
-                   "; missing ", membership_.DescribeMissing(now, awaited),
+                   "; missing ", DescribeMissing(now, job_, membership_, awaited),
                    "; look at what the missing do, or give the agreement more time"),
       job_.ListNames(awaited));
 }

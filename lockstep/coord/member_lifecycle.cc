@@ -86,8 +86,8 @@ void MemberLifecycle::Admit(Time now, const Admission& request, Effects& out) {
   if (connected && member.incarnation == request.incarnation) {
     // A retry whose first answer was lost; a native one may come in another session.
     if (member.session != request.session) membership_.BeginLife(now, request);
-    if (request.native()) membership_.ConnectionBack(now, request.member);
-    membership_.Heard(now, request.member);
+    if (request.native()) membership_.detector().ConnectionBack(now, request.member);
+    membership_.detector().Heard(now, request.member);
     return out.Succeed(request.call, AnswerOf(request.member));
   }
   if (connected && !job_.Recoverable(request.member)) {
@@ -170,7 +170,7 @@ void MemberLifecycle::Handle(Time now, const Heartbeat& request, Effects& out) {
       Fail(now, {{request.member, now, error}}, out);
     return out.Fail(call, error);
   }
-  membership_.HeardHeartbeat(now, request.member);
+  membership_.detector().HeardHeartbeat(now, request.member);
   out.Succeed(call, HeartbeatTaken{service_});
 }
 
@@ -232,19 +232,19 @@ void MemberLifecycle::Handle(Time now, MemberIndex member, const ReportProgress&
                             "a phase of ", request.phase.size(), " bytes is over label_bytes_max (",
                             job_.options.label_bytes_max, "); say it in one or two words")));
   }
-  membership_.Heard(now, member);
+  membership_.detector().Heard(now, member);
   membership_.NoteProgress(member, request.step, request.phase);
   out.Succeed(call);
 }
 
 void MemberLifecycle::Handle(Time now, MemberIndex member, const SessionBroke& fact, Effects&) {
-  if (fact.silent) return membership_.ConnectionSilent(now, member);
-  membership_.ConnectionBroke(now, member);
+  if (fact.silent) return membership_.detector().ConnectionSilent(now, member);
+  membership_.detector().ConnectionBroke(now, member);
 }
 
 void MemberLifecycle::Handle(Time now, MemberIndex member, const OpenSession&, Effects&) {
-  membership_.ConnectionBack(now, member);
-  membership_.Heard(now, member);
+  membership_.detector().ConnectionBack(now, member);
+  membership_.detector().Heard(now, member);
 }
 
 void MemberLifecycle::Handle(Time now, MemberIndex member, const CloseSession&, Effects& out) {
@@ -359,16 +359,16 @@ void MemberLifecycle::Fail(Time now, std::vector<Casualty> casualties, Effects& 
 }
 
 void MemberLifecycle::GiveUpBroken(Time now, std::optional<MemberIndex> newcomer, Effects& out) {
-  std::vector<Membership::Loss> losses = membership_.BrokenSince(now);
+  std::vector<FailureDetector::Loss> losses = membership_.detector().BrokenSince(now);
   if (newcomer) {
     // Who has not come back since a restart, and comes in a new life, has died.
-    const Membership::Member& member = membership_.Get(*newcomer);
-    if (member.link == Membership::Link::kRestarted) {
-      losses.push_back({*newcomer, member.link_since, member.link});
+    const FailureDetector::Health& health = membership_.detector().Of(*newcomer);
+    if (health.link == FailureDetector::Link::kRestarted) {
+      losses.push_back({*newcomer, health.link_since, health.link});
     }
   }
-  std::erase_if(losses,
-                [this](const Membership::Loss& loss) { return job_.Recoverable(loss.member); });
+  std::erase_if(
+      losses, [this](const FailureDetector::Loss& loss) { return job_.Recoverable(loss.member); });
   if (!losses.empty()) Fail(now, CasualtiesOf(job_, losses, now), out);
 }
 
@@ -439,7 +439,7 @@ void MemberLifecycle::Handle(Time now, const ProcessEnding& fact, Effects& out) 
 }
 
 void MemberLifecycle::Handle(Time now, const DeadlineReached&, Effects& out) {
-  const std::vector<Membership::Loss> losses = membership_.Overdue(now);
+  const std::vector<FailureDetector::Loss> losses = membership_.detector().Overdue(now);
   if (!losses.empty()) Fail(now, CasualtiesOf(job_, losses, now), out);
   if (const ErrorPtr expired = registration_.ReachDeadline(now, out)) {
     FailRegistration(now, expired, out);

@@ -53,7 +53,9 @@ class MemberLifecycle {
   // No member is in, and none asks to be.
   bool empty() const;
   // All who were in have left.
-  bool ended() const { return membership_.ever_connected() && empty(); }
+  bool ended() const {
+    return (registration_.complete() || membership_.ever_connected()) && empty();
+  }
 
   // A process asks to be let in, whose role and index are lawful. Answered with Registered or
   // Joined when it is in; INVALID_ARGUMENT (unknown_member); ALREADY_EXISTS (superseded) in a life

@@ -39,6 +39,15 @@ std::string WhyMissing(Time now, const ProcessRecord& process) {
   return ended;
 }
 
+// And when the member is lost, if that is later than usual.
+std::string DescribeSilence(Time now, const FailureDetector::Health& health, absl::Duration usual) {
+  const std::string text =
+      absl::StrCat("nothing was heard of it for ", FormatSpan(now - health.signs.last_heard()));
+  if (health.signs.Patience(usual) <= usual) return text;
+  return absl::StrCat(text, "; it is lost if nothing is heard of it for another ",
+                      FormatSpan(health.LostAt(usual) - now));
+}
+
 }  // namespace
 
 HostsHeard MemberViews::ListHostsHeard() const {
@@ -49,7 +58,7 @@ HostsHeard MemberViews::ListHostsHeard() const {
     const std::string& host = job_.HostOf(MemberIndex(i));
     if (host.empty()) continue;
     Time& last = heard[host];
-    last = std::max(last, member.last_heard);
+    last = std::max(last, membership_.detector().Of(MemberIndex(i)).signs.last_heard());
   }
   return heard;
 }
@@ -61,16 +70,15 @@ std::string MemberViews::SilentHostText(Time now, MemberIndex member,
   if (heard.size() < 2 || found == heard.end()) return "";
   const absl::Duration silent = now - found->second;
   // Members of one host do not fall silent at the same moment.
-  if (2 * silent < now - membership_.Get(member).last_heard) return "";
+  if (2 * silent < now - membership_.detector().Of(member).signs.last_heard()) return "";
   return absl::StrCat("; ", host, " has not been heard for ", FormatSpan(silent));
 }
 
 void MemberViews::NameSilentHost(Time now, MemberView& view,
                                  std::optional<HostsHeard>& heard) const {
-  const Membership::Member& member = membership_.Get(view.member);
+  const FailureDetector::Health& health = membership_.detector().Of(view.member);
   const bool silent =
-      view.condition == MemberCondition::kSuspect && member.suspect &&
-      (member.link == Membership::Link::kUp || member.link == Membership::Link::kSilent);
+      view.condition == MemberCondition::kSuspect && health.suspect && !health.broke();
   if (!silent || job_.processes[view.member.value()].stopped) return;
   if (!heard) heard = ListHostsHeard();
   view.why += SilentHostText(now, view.member, *heard);
@@ -132,8 +140,10 @@ MemberView MemberViews::Of(Time now, MemberIndex index) const {
                   .process = StateOf(process),
                   .process_since = process.since};
   // By a server that was started again it may never have been heard.
-  const bool heard = member.link != Membership::Link::kRestarted;
-  if (member.ever_registered && heard) view.last_heard = member.last_heard;
+  const FailureDetector::Health& health = membership_.detector().Of(index);
+  const Time last_heard = health.signs.last_heard();
+  const bool heard = health.link != FailureDetector::Link::kRestarted;
+  if (member.ever_registered && heard) view.last_heard = last_heard;
   auto become = [&view](MemberCondition condition, Time since, std::string why) {
     view.condition = condition;
     view.since = since;
@@ -157,18 +167,19 @@ MemberView MemberViews::Of(Time now, MemberIndex index) const {
     }
   } else if (process.stopped) {
     become(MemberCondition::kSuspect, process.since, "its process is stopped (SIGSTOP)");
-  } else if (member.link == Membership::Link::kRestarted) {
-    become(MemberCondition::kSuspect, member.link_since,
+  } else if (health.link == FailureDetector::Link::kRestarted) {
+    become(MemberCondition::kSuspect, health.link_since,
            "the server was restarted, and it has not come back yet");
-  } else if (member.link == Membership::Link::kBroken) {
-    become(MemberCondition::kSuspect, member.link_since, "its connection broke");
-  } else if (member.link == Membership::Link::kSilent) {
-    become(MemberCondition::kSuspect, member.link_since,
+  } else if (health.link == FailureDetector::Link::kBroken) {
+    become(MemberCondition::kSuspect, health.link_since, "its connection broke");
+  } else if (health.link == FailureDetector::Link::kSilent) {
+    become(MemberCondition::kSuspect, health.link_since,
            "its connection was closed, since nothing came over it");
   } else if (polls_.WasTold(index)) {
     become(MemberCondition::kFailed, member.since, "it was told of the failure, and ends by it");
-  } else if (member.suspect || now > membership_.SuspectAt(member)) {
-    become(MemberCondition::kSuspect, member.last_heard, membership_.DescribeSilence(now, member));
+  } else if (health.suspect || now > health.signs.SuspectAt(job_.options.heartbeat_timeout)) {
+    become(MemberCondition::kSuspect, last_heard,
+           DescribeSilence(now, health, job_.options.heartbeat_timeout));
   } else {
     view.condition = MemberCondition::kConnected;
   }

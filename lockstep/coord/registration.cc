@@ -74,14 +74,12 @@ std::optional<MemberIndex> Registration::FreeMember(const RoleRecord& role) cons
   auto is_free = [this](MemberIndex index) {
     const Membership::Member& member = membership_.Get(index);
     const bool recoverable = job_.Recoverable(index);
-    if (member.state == MemberState::kConnected) return member.broke() && recoverable;
+    if (member.state == MemberState::kConnected) {
+      return recoverable && membership_.detector().Of(index).broke();
+    }
     return !Waits(index) && (member.state != MemberState::kError || recoverable);
   };
-  int32_t taken = membership_.TakenFrom(role);
-  while (taken < role.size && !is_free(MemberIndex(role.first + taken))) ++taken;
-  membership_.NoteTaken(role, taken);
-  if (taken == role.size) return std::nullopt;
-  return MemberIndex(role.first + taken);
+  return membership_.vacancies().FirstFree(role, is_free);
 }
 
 void Registration::Drop(Time now, MemberIndex member, CallId call) {
@@ -148,7 +146,7 @@ ErrorPtr Registration::TimedOut(Time now) const {
                               "' after ", FormatSpan(now - gathering().opened()), " with ",
                               gathering().arrived(), "/", gathering().size(),
                               " members; the first was ", job_.NameWithLife(*gathering().first()),
-                              "; missing ", membership_.DescribeMissing(now, awaited),
+                              "; missing ", DescribeMissing(now, job_, membership_, awaited),
                               "; look whether the missing were started and reach this address"),
       .barrier = BarrierRef{std::string(kBarrierId), 0},
       .missing = job_.ListNames(awaited)});
@@ -169,7 +167,6 @@ void Registration::RestoreBegun(Time at) {
 void Registration::Apply(Time at, const record::AttemptRuns&) {
   RestoreBegun(at);
   state_ = Complete();
-  membership_.RestoreEverConnected();
 }
 
 void Registration::Snapshot(std::vector<TimedRecord>& records) const {

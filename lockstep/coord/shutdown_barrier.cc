@@ -101,7 +101,7 @@ ErrorPtr ShutdownBarrier::Overdue(Time now) const {
       .message = absl::StrCat("Barrier timed out: shutdown of job '", job_.options.job, "' after ",
                               FormatSpan(now - gathering().opened()), " with ",
                               gathering().arrived(), "/", gathering().size(), " members; missing ",
-                              membership_.DescribeMissing(now, gathering().Awaited()))});
+                              DescribeMissing(now, job_, membership_, gathering().Awaited()))});
 }
 
 Time ShutdownBarrier::NextDeadline() const {

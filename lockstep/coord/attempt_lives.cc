@@ -1,0 +1,34 @@
+#include "lockstep/coord/attempt_lives.h"
+
+#include <algorithm>
+
+namespace lockstep::coord {
+
+void AttemptLives::Begin(MemberIndex member, Incarnation incarnation,
+                         std::optional<Incarnation> former, bool is_new) {
+  size_t& here = here_.Mutable(member.value());
+  if (is_new || here == 0) here = std::min(here + 1, kLivesKeptMax);
+  if (former && *former != incarnation) {
+    const auto found = by_incarnation_.find(*former);
+    if (found != by_incarnation_.end() && found->second == member) by_incarnation_.erase(found);
+  }
+  by_incarnation_[incarnation] = member;
+}
+
+std::optional<MemberIndex> AttemptLives::Find(Incarnation incarnation) const {
+  const auto life = by_incarnation_.find(incarnation);
+  if (life == by_incarnation_.end()) return std::nullopt;
+  return life->second;
+}
+
+size_t AttemptLives::CountHere(MemberIndex member) const {
+  return std::min(here_[member.value()], job_.incarnations[member.value()].size());
+}
+
+bool AttemptLives::Knew(MemberIndex member, Incarnation incarnation) const {
+  const JobRecord::Lives& known = job_.incarnations[member.value()];
+  const auto here = known.end() - static_cast<ptrdiff_t>(CountHere(member));
+  return std::find(here, known.end(), incarnation) != known.end();
+}
+
+}  // namespace lockstep::coord

@@ -1,0 +1,196 @@
+#include "lockstep/coord/failure_detector.h"
+
+#include <algorithm>
+
+#include "lockstep/base/check.h"
+
+namespace lockstep::coord {
+namespace {
+
+bool BeganEarlier(const FailureDetector::Loss& a, const FailureDetector::Loss& b) {
+  return std::pair(a.since, a.member) < std::pair(b.since, b.member);
+}
+
+}  // namespace
+
+Time FailureDetector::Health::LostAt(absl::Duration usual) const {
+  const Time silent = signs.LostAt(usual);
+  return broke() ? std::min(silent, link_due) : silent;
+}
+
+FailureDetector::FailureDetector(JobRecord& job, RoleVacancies& vacancies)
+    : job_(job), vacancies_(vacancies), members_(job.options.size) {}
+
+void FailureDetector::Begin(Time now, MemberIndex member, bool native) {
+  Its(member).health.signs.Begin(now, native);
+}
+
+void FailureDetector::Watch(Time now, MemberIndex member) {
+  LOCKSTEP_CHECK(!Its(member).entry.has_value());
+  Health& health = Its(member).health;
+  health.signs.Connected(now);
+  SetEntry(member, TimeOut(health));
+}
+
+void FailureDetector::Unwatch(MemberIndex member) {
+  LOCKSTEP_CHECK(Its(member).entry.has_value());
+  SetEntry(member, std::nullopt);
+  broken_.erase(member);
+  Watched& its = Its(member);
+  restarted_ -= its.health.link == Link::kRestarted ? 1 : 0;
+  its.health.link = Link::kUp;
+  its.health.suspect = false;
+  its.health.signs.Disconnected();
+  its.told = false;
+}
+
+void FailureDetector::SetLink(MemberIndex member, Link link, Time since, Time due) {
+  LOCKSTEP_CHECK(Its(member).entry.has_value());
+  Health& health = Its(member).health;
+  restarted_ += (link == Link::kRestarted) - (health.link == Link::kRestarted);
+  health.link = link;
+  health.link_since = since;
+  health.link_due = due;
+  if (link == Link::kBroken) {
+    broken_.insert(member);
+  } else {
+    broken_.erase(member);
+  }
+  health.suspect = health.suspect || link != Link::kUp;
+  SetEntry(member, TimeOut(health));
+  if (health.broke()) vacancies_.NoteMayBeFree(member);
+  job_.Touch(member);
+}
+
+void FailureDetector::BecomeSuspect(MemberIndex member, Time since) {
+  Watched& its = Its(member);
+  its.health.suspect = true;
+  // Whoever is stopped is known to be suspect.
+  if (its.told || job_.processes[member.value()].stopped) return;
+  its.told = true;
+  turns_.push_back({member, true, its.health.link, since});
+}
+
+void FailureDetector::BecomeWell(Time now, MemberIndex member) {
+  Watched& its = Its(member);
+  its.health.suspect = false;
+  EnterEarlier(member);
+  job_.Touch(member);
+  if (std::exchange(its.told, false)) turns_.push_back({member, false, Link::kUp, now});
+}
+
+void FailureDetector::HeardHeartbeat(Time now, MemberIndex member) {
+  Its(member).health.signs.HeardHeartbeat(now);
+  Heard(now, member);
+  EnterEarlier(member);
+}
+
+void FailureDetector::SetPolls(Time now, MemberIndex member, bool polls) {
+  Watched& its = Its(member);
+  if (!its.entry) return;
+  its.health.signs.SetPolls(now, polls);
+  EnterEarlier(member);
+}
+
+std::vector<FailureDetector::Turn> FailureDetector::TakeTurns() {
+  std::vector<Turn> turns = std::exchange(turns_, {});
+  std::erase_if(turns, [this](const Turn& turn) {
+    const Watched& its = members_[turn.member.value()];
+    return !its.entry || its.health.suspect != turn.suspect;
+  });
+  return turns;
+}
+
+void FailureDetector::ConnectionBroke(Time now, MemberIndex member) {
+  const Watched& its = members_[member.value()];
+  if (!its.entry || its.health.broke()) return;
+  const absl::Duration grace =
+      its.health.signs.native() ? job_.options.session_grace : job_.options.connection_grace;
+  SetLink(member, Link::kBroken, now, now + grace);
+  BecomeSuspect(member, now);
+}
+
+void FailureDetector::ConnectionSilent(Time now, MemberIndex member) {
+  const Watched& its = members_[member.value()];
+  if (!its.entry || its.health.link != Link::kUp) return;
+  SetLink(member, Link::kSilent, now, Time::Infinite());
+  BecomeSuspect(member, now);
+}
+
+void FailureDetector::ConnectionBack(Time now, MemberIndex member) {
+  if (Of(member).link == Link::kUp) return;
+  BecomeWell(now, member);  // first, since who is suspect has longer
+  SetLink(member, Link::kUp, Time(), Time::Infinite());
+}
+
+void FailureDetector::ServerRestarted(Time now, MemberIndex member) {
+  if (!members_[member.value()].entry) return;
+  Its(member).health.signs.ServerRestarted(now);
+  SetLink(member, Link::kRestarted, now, now + job_.options.restart_grace);
+}
+
+Time FailureDetector::TimeOut(const Health& health) const {
+  const absl::Duration usual = job_.options.heartbeat_timeout;
+  return health.suspect ? health.LostAt(usual) : health.signs.SuspectAt(usual);
+}
+
+void FailureDetector::SetEntry(MemberIndex member, std::optional<Time> entry) {
+  std::optional<Time>& its = Its(member).entry;
+  if (its) time_outs_.erase({*its, member});
+  its = entry;
+  if (its) time_outs_.emplace(*its, member);
+}
+
+void FailureDetector::EnterEarlier(MemberIndex member) {
+  const Watched& its = Its(member);
+  if (its.entry && TimeOut(its.health) < *its.entry) SetEntry(member, TimeOut(its.health));
+}
+
+Time FailureDetector::NextDeadline() const {
+  return time_outs_.empty() ? Time::Infinite() : time_outs_.begin()->first;
+}
+
+std::vector<FailureDetector::Loss> FailureDetector::Overdue(Time now) {
+  std::vector<MemberIndex> due;
+  for (auto it = time_outs_.begin(); it != time_outs_.end() && it->first <= now; ++it) {
+    due.push_back(it->second);
+  }
+  std::vector<Loss> losses;
+  for (MemberIndex member : due) {
+    const Health& health = Of(member);
+    if (!health.suspect && TimeOut(health) <= now) {
+      BecomeSuspect(member, health.signs.last_heard());
+      job_.Touch(member);
+    }
+    if (TimeOut(health) > now) {  // heard of since it was entered, or only suspect yet
+      SetEntry(member, TimeOut(health));
+    } else {
+      losses.push_back(
+          {member, health.broke() ? health.link_since : health.signs.last_heard(), health.link});
+    }
+  }
+  std::sort(losses.begin(), losses.end(), BeganEarlier);
+  LOCKSTEP_DCHECK(InvariantsHold());
+  return losses;
+}
+
+std::vector<FailureDetector::Loss> FailureDetector::BrokenSince(Time since) const {
+  std::vector<Loss> losses;
+  for (MemberIndex member : broken_) {
+    const Health& health = Of(member);
+    if (health.link_since <= since) losses.push_back({member, health.link_since, health.link});
+  }
+  std::sort(losses.begin(), losses.end(), BeganEarlier);
+  return losses;
+}
+
+bool FailureDetector::InvariantsHold() const {
+  for (const auto& [time, member] : time_outs_) {
+    const Watched& its = members_[member.value()];
+    LOCKSTEP_CHECK(its.entry == time && time <= TimeOut(its.health));
+  }
+  for (MemberIndex member : broken_) LOCKSTEP_CHECK(Of(member).link == Link::kBroken);
+  return true;
+}
+
+}  // namespace lockstep::coord

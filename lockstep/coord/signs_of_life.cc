@@ -1,0 +1,64 @@
+#include "lockstep/coord/signs_of_life.h"
+
+#include <algorithm>
+
+namespace lockstep::coord {
+
+void Heartbeats::Note(Time now) {
+  if (last_ && now - *last_ < kHeartbeatAgain) return;
+  if (last_) {
+    periods_[next_] = std::min(now - *last_, kPeriodMax);
+    next_ = (next_ + 1) % kPeriodsKept;
+    seen_ = true;
+  }
+  last_ = now;
+}
+
+absl::Duration Heartbeats::period() const {
+  return seen_ ? *std::max_element(periods_.begin(), periods_.end()) : kUnseenPeriod;
+}
+
+void SignsOfLife::Begin(Time now, bool native) {
+  last_heard_ = now;
+  native_ = native;
+}
+
+void SignsOfLife::Connected(Time now) {
+  last_heard_ = now;
+  polled_ = now;
+  heartbeats_ = Heartbeats(now);
+}
+
+void SignsOfLife::ServerRestarted(Time now) {
+  last_heard_ = now;
+  polled_ = now;
+  heartbeats_ = Heartbeats();
+}
+
+void SignsOfLife::HeardHeartbeat(Time now) {
+  heartbeats_.Note(now);
+  last_heard_ = now;
+}
+
+void SignsOfLife::SetPolls(Time now, bool polls) {
+  polls_ = polls;
+  polled_ = now;
+}
+
+Time SignsOfLife::SilentSince() const {
+  if (native_ || polls_) return last_heard_;
+  return std::max(last_heard_, polled_);
+}
+
+absl::Duration SignsOfLife::Patience(absl::Duration usual) const {
+  if (native_ || !polls_) return usual;
+  return std::max(usual, kSilentPeriods * heartbeats_.period());
+}
+
+Time SignsOfLife::SuspectAt(absl::Duration usual) const {
+  // Doubt comes early when it is not known what to expect.
+  const absl::Duration patience = heartbeats_.seen() ? Patience(usual) : usual;
+  return SilentSince() + kSilentIsSuspect * patience;
+}
+
+}  // namespace lockstep::coord
