@@ -249,7 +249,7 @@ void Engine::Carry(SessionMachine::Effects effects) {
   }
   if (effects.drop_link && link_ != nullptr) std::exchange(link_, nullptr)->Abandon();
   if (effects.dial) Dial();
-  for (SessionMachine::Completed& completed : effects.completed) Finish(std::move(completed));
+  for (CompletedCall& completed : effects.completed) Finish(std::move(completed));
   if (effects.failed.has_value()) Failed(*effects.failed);
   ArmTimer();
 }
@@ -303,7 +303,7 @@ void Engine::ArmTimer() {
   });
 }
 
-void Engine::Finish(SessionMachine::Completed completed) {
+void Engine::Finish(CompletedCall completed) {
   auto node = waiting_.extract(completed.ticket);
   LOCKSTEP_CHECK(!node.empty());
   Waiting& waiting = node.mapped();

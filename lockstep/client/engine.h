@@ -114,7 +114,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void Dial();
   void ArmTimer();
   void Callback(absl::AnyInvocable<void()> function);
-  void Finish(SessionMachine::Completed completed);
+  void Finish(CompletedCall completed);
   void Failed(const absl::Status& why);
 
   const uint64_t generation_;

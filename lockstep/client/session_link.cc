@@ -1,0 +1,147 @@
+#include "lockstep/client/session_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
+#include "lockstep/wire/native/error_reply.h"
+
+namespace lockstep::client {
+namespace {
+
+// A link that broke sooner than this counts as failures to connect, of which it is taken for so
+// many: a server that breaks every link is not called in a tight circle, and one that dies twice in
+// a row is found again soon.
+constexpr absl::Duration kGoodLink = absl::Seconds(1);
+constexpr int kAttemptsOfBadLink = 2;
+
+}  // namespace
+
+std::string WaitText(absl::Duration duration) {
+  const auto unit = duration >= absl::Seconds(10) ? absl::Seconds(1) : absl::Milliseconds(1);
+  return absl::FormatDuration(absl::Trunc(duration, unit));
+}
+
+SessionLink::SessionLink(Options options)
+    : options_(std::move(options)), random_(options_.seed), id_(16, '\0'), state_(Down{}) {
+  DrawId();
+}
+
+// splitmix64
+uint64_t SessionLink::Draw() {
+  uint64_t z = (random_ += 0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+void SessionLink::DrawId() {
+  for (size_t half = 0; half < 2; ++half) {
+    const uint64_t bits = Draw();
+    for (size_t byte = 0; byte < 8; ++byte) {
+      id_[8 * half + byte] = static_cast<char>(bits >> (8 * byte));
+    }
+  }
+}
+
+bool SessionLink::opens_with(RequestNumber request) const {
+  const auto* opening = std::get_if<Opening>(&state_);
+  return opening != nullptr && opening->request == request;
+}
+
+const std::string* SessionLink::opened() const {
+  const auto* open = std::get_if<Open>(&state_);
+  return open == nullptr ? nullptr : &open->reply;
+}
+
+absl::Status SessionLink::why_ended() const {
+  const auto* ended = std::get_if<Ended>(&state_);
+  return ended == nullptr ? absl::OkStatus() : ended->why;
+}
+
+void SessionLink::Start(Time now) {
+  down_since_ = now;
+  attempts_ = 1;
+  state_ = Dialing{};
+}
+
+wire::native::OpenSession SessionLink::Ready(RequestNumber request) {
+  LOCKSTEP_CHECK(std::holds_alternative<Dialing>(state_));
+  state_ = Opening{request};
+  return {.session = {id_}, .job = {}, .resume = opened_once_};
+}
+
+void SessionLink::Opened(Time now, std::string reply) {
+  state_ = Open{.since = now, .reply = std::move(reply)};
+  opened_once_ = true;
+}
+
+void SessionLink::Renew() {
+  DrawId();
+  opened_once_ = false;
+}
+
+bool SessionLink::Lost(Time now, const absl::Status& why) {
+  if (const auto* open = std::get_if<Open>(&state_)) {
+    down_since_ = now;
+    attempts_ = now - open->since >= kGoodLink ? 0 : kAttemptsOfBadLink;
+  }
+  last_failure_ = why;
+  if (attempts_++ == 0) {
+    state_ = Dialing{};
+    return true;
+  }
+  const int doublings = std::min(attempts_ - 2, 20);
+  const absl::Duration whole =
+      std::min(options_.backoff_first * (int64_t{1} << doublings), options_.backoff_last);
+  const double part =
+      0.5 + 0.5 * static_cast<double>(Draw() >> 11) / static_cast<double>(1ull << 53);
+  state_ = Down{.redial_at = now + whole * part};
+  return false;
+}
+
+void SessionLink::End(absl::Status why) { state_ = Ended{std::move(why)}; }
+
+bool SessionLink::RedialDue(Time now) {
+  const auto* down = std::get_if<Down>(&state_);
+  if (down == nullptr || now < down->redial_at) return false;
+  state_ = Dialing{};
+  return true;
+}
+
+bool SessionLink::IsHopeless(const absl::Status& why) const {
+  if (opened_once_) return false;
+  const std::string reason = wire::native::ReasonOf(why);
+  return reason == "version" || reason == "not_allowed" || absl::IsInvalidArgument(why);
+}
+
+// A server that was never reached is looked for as long as somebody waits for it.
+Time SessionLink::GraceEnd() const {
+  if (open() || ended() || !opened_once_) return Time::Infinite();
+  return down_since_ + options_.grace;
+}
+
+absl::Status SessionLink::GraceOver(Time now) const {
+  if (now < GraceEnd()) return absl::OkStatus();
+  return wire::native::WithReason(
+      absl::UnavailableError(absl::StrCat(
+          Describe(now), " in ", attempts_, " attempts; the grace of ", WaitText(options_.grace),
+          " is over, and with it this membership: look whether the server runs, and join again")),
+      "server_lost");
+}
+
+Time SessionLink::NextDeadline() const {
+  const auto* down = std::get_if<Down>(&state_);
+  return down == nullptr ? GraceEnd() : std::min(GraceEnd(), down->redial_at);
+}
+
+std::string SessionLink::Describe(Time now) const {
+  if (open()) return absl::StrCat("connected to the server at ", options_.server);
+  return absl::StrCat("the server at ", options_.server,
+                      opened_once_ ? " has been away for " : " has not been reached for ",
+                      WaitText(now - down_since_),
+                      last_failure_.ok() ? "" : absl::StrCat(" (", last_failure_.message(), ")"));
+}
+
+}  // namespace lockstep::client
