@@ -4,19 +4,19 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <list>
-#include <mutex>
 #include <optional>
-#include <vector>
+#include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
-#include "asio/executor_work_guard.hpp"
 #include "asio/io_context.hpp"
+#include "lockstep/base/mutex.h"
+#include "lockstep/client/polling_loop.h"
 #include "lockstep/platform/runtime/poller.h"
 
 namespace lockstep::client {
@@ -39,7 +39,7 @@ namespace lockstep::client {
 class LoopDriver {
  public:
   using Function = absl::AnyInvocable<void()>;
-  using Instant = std::chrono::steady_clock::time_point;
+  using Instant = WaitLimit;
 
   static constexpr auto kLinger = std::chrono::milliseconds(1);
   static constexpr auto kLookAgain = std::chrono::milliseconds(4);
@@ -54,7 +54,7 @@ class LoopDriver {
    private:
     friend class LoopDriver;
     LoopDriver& driver_;
-    std::condition_variable changed_;
+    CondVar changed_;
     std::atomic<bool> ready_ = false;
   };
 
@@ -77,10 +77,10 @@ class LoopDriver {
     void Wait() { WaitUntil(Instant::max()); }
 
    private:
-    // With the mutex held.
-    void Enter();
-    void Leave();
-    void Drive(std::unique_lock<std::mutex>& lock, Instant until);
+    void Enter() ABSL_EXCLUSIVE_LOCKS_REQUIRED(driver_.mutex_);
+    void Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(driver_.mutex_);
+    // Lets go of the mutex meanwhile.
+    void Drive(Instant until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(driver_.mutex_);
 
     LoopDriver& driver_;
     Waiter& waiter_;
@@ -89,14 +89,12 @@ class LoopDriver {
     std::optional<std::list<Waiter*>::iterator> place_;
   };
 
-  LoopDriver();
-
-  asio::io_context& io() { return io_; }
+  asio::io_context& io() { return loop_.io(); }
 
   // On the loop: it is asked from now on, or not any more. While there is one, a caller who waits
   // looks again and again for `spin` before the loop sleeps.
-  void AddPoller(runtime::Poller* poller, absl::Duration spin);
-  void RemovePoller(runtime::Poller* poller);
+  void AddPoller(runtime::Poller* poller, absl::Duration spin) { loop_.Add(poller, spin); }
+  void RemovePoller(runtime::Poller* poller) { loop_.Remove(poller); }
   // Runs it on the loop, in order.
   void Post(Function function);
 
@@ -112,40 +110,84 @@ class LoopDriver {
   bool Park(absl::Duration within);
 
  private:
-  // With the mutex held.
-  void PassOn();
-  void NoteCallbacks() { callbacks_due_ = !callbacks_.empty() && !calling_; }
-  void DriveAsLibrary(std::unique_lock<std::mutex>& lock);
-  // On the loop: does what is ready. When nothing is, and does not become so while it `spins`,
-  // sleeps until something is, or it is `until`.
-  void RunSome(Instant until, std::chrono::nanoseconds spin, const std::atomic<bool>& enough);
-  bool PollAll();
-  void RunCallbacks(std::unique_lock<std::mutex>& lock);
-  void Rest(std::unique_lock<std::mutex>& lock, bool lingers, uint64_t& seen);
+  // Who drives the loop, and how that has changed.
+  class Seat {
+   public:
+    bool taken() const { return driver_ != Driver::kNobody; }
+    bool taken_by_library() const { return driver_ == Driver::kLibrary; }
+    // When the loop was last left to whoever comes next.
+    Instant left_at() const { return left_at_; }
+    // How often somebody began to drive.
+    uint64_t drives() const { return drives_; }
 
-  asio::io_context io_;
-  const asio::executor_work_guard<asio::io_context::executor_type> keep_running_;
-  // The loop's.
-  std::vector<runtime::Poller*> pollers_;
-  std::chrono::nanoseconds spin_ = {};
-  uint64_t looks_ = 0;
+    // For a caller, who drives once it waits. False: it is taken.
+    bool Reserve() {
+      if (taken()) return false;
+      driver_ = Driver::kCaller;
+      return true;
+    }
+    void Release() { driver_ = Driver::kNobody; }
+    void BeginDrive(bool library) {
+      driver_ = library ? Driver::kLibrary : Driver::kCaller;
+      ++drives_;
+    }
+    void EndDrive(Instant now) {
+      driver_ = Driver::kNobody;
+      left_at_ = now;
+    }
 
+   private:
+    enum class Driver { kNobody, kCaller, kLibrary };
+    Driver driver_ = Driver::kNobody;
+    Instant left_at_;
+    uint64_t drives_ = 0;
+  };
+
+  // The callbacks that are due, which one thread runs, in order.
+  class CallbackQueue {
+   public:
+    void Push(Function function) { functions_.push_back(std::move(function)); }
+    // A thread is to run them.
+    bool due() const { return !functions_.empty() && !running_; }
+    bool running() const { return running_; }
+    void Begin() { running_ = true; }
+    // Null: there is none, and `Begin` comes before the next one.
+    Function Next() {
+      if (functions_.empty()) {
+        running_ = false;
+        return nullptr;
+      }
+      Function next = std::move(functions_.front());
+      functions_.pop_front();
+      return next;
+    }
+
+   private:
+    std::deque<Function> functions_;
+    bool running_ = false;
+  };
+
+  void PassOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // These let go of the mutex meanwhile.
+  void DriveAsLibrary() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunCallbacks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Rest(bool lingers, uint64_t& seen) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  PollingLoop loop_;  // of whoever drives
+
+  // What a thread of the library that drives looks at without the mutex.
   std::atomic<size_t> callers_ = 0;  // as in `waiters_`
   std::atomic<bool> callbacks_due_ = false;
   std::atomic<bool> parked_ = false;
 
-  std::mutex mutex_;  // covers what follows
-  std::list<Waiter*> waiters_;
-  bool driven_ = false;
-  bool library_drives_ = false;  // then it is driven
-  Instant left_at_;              // when the loop was last left to whoever comes next
-  uint64_t drives_ = 0;          // how often somebody began to drive
-  bool wanted_ = false;          // a thread of the library is needed at once
-  bool watched_ = false;         // one of them looks again soon
-  std::deque<Function> callbacks_;
-  bool calling_ = false;
-  std::condition_variable library_;
-  std::condition_variable left_;  // by the library
+  Mutex mutex_;
+  std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
+  Seat seat_ ABSL_GUARDED_BY(mutex_);
+  bool wanted_ ABSL_GUARDED_BY(mutex_) = false;   // a thread of the library is needed at once
+  bool watched_ ABSL_GUARDED_BY(mutex_) = false;  // one of them looks again soon
+  CallbackQueue callbacks_ ABSL_GUARDED_BY(mutex_);
+  CondVar library_;
+  CondVar left_;  // by the library
 };
 
 }  // namespace lockstep::client
