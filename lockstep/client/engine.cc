@@ -1,11 +1,10 @@
 #include "lockstep/client/engine.h"
 
-#include <unistd.h>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
 #include "lockstep/client/threads.h"
-#include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -16,8 +15,6 @@ namespace {
 using runtime::MonotonicNow;
 using wire::native::WithReason;
 
-// How often a blocked caller looks whether it is interrupted.
-constexpr auto kInterruptedEvery = std::chrono::milliseconds(50);
 // One attempt to connect.
 constexpr absl::Duration kDialTimeout = absl::Seconds(5);
 
@@ -43,7 +40,7 @@ std::shared_ptr<Engine> Engine::Start(Options options) {
   options.machine.seed = runtime::RandomNumber();
   options.machine.server = runtime::ToString(options.address);
   std::shared_ptr<Engine> engine(new Engine(std::move(options)));
-  engine->loop_.Post([engine] {
+  engine->shell_.loop().Post([engine] {
     SessionMachine::Effects effects;
     engine->machine_.Start(MonotonicNow(), effects);
     engine->Carry(std::move(effects));
@@ -52,25 +49,11 @@ std::shared_ptr<Engine> Engine::Start(Options options) {
 }
 
 Engine::Engine(Options options)
-    : generation_(runtime::ForkGeneration()),
-      address_(options.address),
-      server_(runtime::ToString(options.address)),
-      job_(options.machine.job),
-      who_(options.who),
-      link_options_(options.link),
-      loop_(ProcessLoop()),
-      machine_(std::move(options.machine)),
-      timer_(loop_.io()) {}
-
-bool Engine::here() const { return generation_ == runtime::ForkGeneration(); }
-
-absl::Status Engine::Forked() const {
-  return WithReason(
-      absl::FailedPreconditionError(
-          absl::StrCat("this process (pid ", ::getpid(), ") was forked off a member of job '", job_,
-                       "', which stays its parent's; join from here if this process shall be one")),
-      "forked");
-}
+    : options_(std::move(options)),
+      shell_(absl::StrCat("a member of job '", options_.machine.job,
+                          "', which stays its parent's; join from here if this process shall be "
+                          "one")),
+      machine_(options_.machine) {}
 
 // --- Callers ---
 
@@ -83,26 +66,17 @@ Pending Engine::PendingOf(Ticket ticket) {
 Engine::Answer Engine::Call(Request request, const Interrupted& interrupted,
                             const std::function<void(Pending)>& started) {
   if (!here()) return Forked();
-  const auto caller = std::make_shared<Caller>(loop_);
-  LoopDriver::Turn turn(loop_, *caller);
+  const auto caller = std::make_shared<Caller>(shell_.loop());
+  LoopDriver::Turn turn(shell_.loop(), *caller);
   Done done = [caller](Answer answer) { caller->Answered(std::move(answer)); };
   const auto ticket = Submit(std::move(request), done, /*direct=*/true, turn.drives());
   if (!ticket.ok()) return ticket.status();
   if (turn.drives()) Drain();
   if (started) started(PendingOf(*ticket));
-  if (!interrupted) {
-    turn.Wait();
-    return std::move(caller->answer);
-  }
-  while (!turn.WaitUntil(std::chrono::steady_clock::now() + kInterruptedEvery)) {
-    absl::Status status = interrupted();
-    if (!here()) return status.ok() ? Forked() : status;
-    if (!status.ok()) {
-      Cancel(*ticket);
-      return status;
-    }
-  }
-  return std::move(caller->answer);
+  absl::Status status = shell_.Wait(turn, Time::Infinite(), interrupted);
+  if (status.ok()) return std::move(caller->answer);
+  Cancel(*ticket);
+  return status;
 }
 
 Pending Engine::CallAsync(Request request, Done done) {
@@ -119,63 +93,56 @@ Pending Engine::CallAsync(Request request, Done done) {
 
 absl::StatusOr<Ticket> Engine::Submit(Request request, Done& done, bool direct, bool on_loop) {
   const Time deadline = MonotonicNow() + request.timeout;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_) return ClosedStatus();
-  if (!direct) ++callbacks_;
+  if (!direct) shell_.ExpectCallback();
   const Ticket ticket = ++last_ticket_;
-  queue_.push_back({.ticket = ticket,
-                    .request = std::move(request),
-                    .deadline = deadline,
-                    .done = std::move(done),
-                    .direct = direct});
+  queue_.push_back(Submission{.call = {.ticket = ticket,
+                                       .kind = request.kind,
+                                       .type = request.type,
+                                       .payload = std::move(request.payload),
+                                       .timeout_field = request.timeout_field,
+                                       .hurry_server = request.hurry_server,
+                                       .deadline = deadline,
+                                       .what = std::move(request.what)},
+                              .waiting = {.done = std::move(done), .direct = direct}});
   if (!on_loop) PostDrain();
   return ticket;
 }
 
 void Engine::Cancel(Ticket ticket) {
   if (!here()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_) return;
-  queue_.push_back({.ticket = ticket, .cancel = true});
+  queue_.push_back(Cancellation{ticket});
   PostDrain();
 }
 
 void Engine::Progress(int64_t step, std::string_view phase) {
   if (!here()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_) return;
-  if (step >= 0) step_ = step;
-  if (!phase.empty()) phase_.assign(phase);
-  if (!std::exchange(progress_dirty_, true)) PostDrain();
+  if (!progress_) PostDrain();
+  ProgressNote& note = progress_ ? *progress_ : progress_.emplace();
+  if (step >= 0) note.step = step;
+  if (!phase.empty()) note.phase.assign(phase);
 }
 
 void Engine::PostDrain() {
   if (std::exchange(posted_, true)) return;
-  loop_.Post([self = shared_from_this()] { self->Drain(); });
+  shell_.loop().Post([self = shared_from_this()] { self->Drain(); });
 }
 
 void Engine::OnFailed(std::function<void(absl::Status)> callback) {
   if (!here()) return;
-  std::optional<absl::Status> failed;
+  FailureNotice::Run run;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return;
-    on_failed_ = callback;
-    failed = failed_;
-    if (!failed.has_value() || callback == nullptr) return;
-    ++callbacks_;
+    run = failure_.SetCallback(std::move(callback));
+    if (run != nullptr) shell_.ExpectCallback();
   }
-  Callback([callback = std::move(callback), failed = *std::move(failed)] { callback(failed); });
-}
-
-// `callbacks_` was counted up by whoever decided that there is one.
-void Engine::Callback(absl::AnyInvocable<void()> function) {
-  loop_.Callback([self = shared_from_this(), function = std::move(function)]() mutable {
-    function();
-    function = nullptr;
-    const std::lock_guard lock(self->mutex_);
-    if (--self->callbacks_ == 0) self->changed_.notify_all();
-  });
+  if (run != nullptr) shell_.Callback(std::move(run));
 }
 
 void Engine::CallBackWithoutEngine(absl::AnyInvocable<void()> function) {
@@ -186,60 +153,47 @@ bool Engine::InCallback() { return LoopDriver::InCallback(); }
 
 void Engine::Close() {
   if (!here()) return;
-  std::unique_lock lock(mutex_);
-  if (!std::exchange(closed_, true)) PostDrain();
-  changed_.wait(lock, [this] { return ended_; });
-  if (!LoopDriver::InCallback()) changed_.wait(lock, [this] { return callbacks_ == 0; });
+  {
+    const MutexLock lock(mutex_);
+    closed_ = true;
+  }
+  // A second one waits, too: from its return on nothing runs.
+  shell_.RunOnLoop([this] {
+    Drain();
+    SessionMachine::Effects effects;
+    machine_.Close(MonotonicNow(), effects);
+    Carry(std::move(effects));
+    shell_.CancelTimer();
+    const MutexLock lock(mutex_);
+    failure_.SetCallback(nullptr);
+  });
+  shell_.WaitForCallbacks();
 }
 
 // --- The loop ---
 
 void Engine::Drain() {
-  std::vector<Submission> queue;
-  bool progress = false;
-  bool close = false;
-  int64_t step = -1;
-  std::string phase;
+  std::vector<std::variant<Submission, Cancellation>> queue;
+  std::optional<ProgressNote> progress;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     posted_ = false;
     queue.swap(queue_);
-    progress = std::exchange(progress_dirty_, false);
-    if (progress) {
-      step = step_;
-      phase = phase_;
-    }
-    close = closed_;
+    progress = std::exchange(progress_, std::nullopt);
   }
   const Time now = MonotonicNow();
   SessionMachine::Effects effects;
-  for (Submission& submission : queue) {
-    if (submission.cancel) {
-      machine_.Cancel(now, submission.ticket, effects);
+  for (auto& each : queue) {
+    if (const auto* cancellation = std::get_if<Cancellation>(&each)) {
+      machine_.Cancel(now, cancellation->ticket, effects);
       continue;
     }
-    Request& request = submission.request;
-    waiting_[submission.ticket] = {std::move(submission.done), submission.direct};
-    machine_.Submit(now,
-                    {.ticket = submission.ticket,
-                     .kind = request.kind,
-                     .type = request.type,
-                     .payload = std::move(request.payload),
-                     .timeout_field = request.timeout_field,
-                     .hurry_server = request.hurry_server,
-                     .deadline = submission.deadline,
-                     .what = std::move(request.what)},
-                    effects);
+    auto& submission = std::get<Submission>(each);
+    waiting_[submission.call.ticket] = std::move(submission.waiting);
+    machine_.Submit(now, std::move(submission.call), effects);
   }
-  if (progress) machine_.Progress(now, step, phase, effects);
-  if (close) machine_.Close(now, effects);
+  if (progress) machine_.Progress(now, progress->step, progress->phase, effects);
   Carry(std::move(effects));
-  if (!close) return;
-  timer_.cancel();
-  const std::lock_guard lock(mutex_);
-  ended_ = true;
-  on_failed_ = nullptr;
-  changed_.notify_all();
 }
 
 void Engine::Carry(SessionMachine::Effects effects) {
@@ -250,8 +204,12 @@ void Engine::Carry(SessionMachine::Effects effects) {
   if (effects.drop_link && link_ != nullptr) std::exchange(link_, nullptr)->Abandon();
   if (effects.dial) Dial();
   for (CompletedCall& completed : effects.completed) Finish(std::move(completed));
-  if (effects.failed.has_value()) Failed(*effects.failed);
-  ArmTimer();
+  if (effects.failed.has_value()) Fail(*std::move(effects.failed));
+  shell_.ArmTimer(machine_.NextDeadline(), weak_from_this(), [](Engine& self) {
+    SessionMachine::Effects rung;
+    self.machine_.ReachDeadline(MonotonicNow(), rung);
+    self.Carry(std::move(rung));
+  });
 }
 
 void Engine::Dial() {
@@ -263,7 +221,7 @@ void Engine::Dial() {
     self->Carry(std::move(effects));
   };
   link_ = link::ClientLink::Dial(
-      loop_.io(), address_, kDialTimeout, who_, link_options_,
+      shell_.loop().io(), options_.address, kDialTimeout, options_.who, options_.link,
       {.ready =
            [with_machine](const wire::native::Welcome& welcome) {
              with_machine([&](Engine& self, auto& effects) {
@@ -286,43 +244,24 @@ void Engine::Dial() {
            }});
 }
 
-void Engine::ArmTimer() {
-  const Time due = machine_.NextDeadline();
-  // One that rings too early does no harm, and most deadlines are never reached.
-  if (due >= armed_) return;
-  armed_ = due;
-  timer_.expires_at(
-      std::chrono::steady_clock::time_point(std::chrono::nanoseconds(due.nanoseconds())));
-  timer_.async_wait([weak = weak_from_this(), due](const asio::error_code& error) {
-    const auto self = weak.lock();
-    if (error || self == nullptr || self->armed_ != due) return;
-    self->armed_ = Time::Infinite();
-    SessionMachine::Effects effects;
-    self->machine_.ReachDeadline(MonotonicNow(), effects);
-    self->Carry(std::move(effects));
-  });
-}
-
 void Engine::Finish(CompletedCall completed) {
   auto node = waiting_.extract(completed.ticket);
   LOCKSTEP_CHECK(!node.empty());
   Waiting& waiting = node.mapped();
   if (waiting.direct) return waiting.done(std::move(completed.answer));
-  Callback([done = std::move(waiting.done), answer = std::move(completed.answer)]() mutable {
+  shell_.Callback([done = std::move(waiting.done), answer = std::move(completed.answer)]() mutable {
     done(std::move(answer));
   });
 }
 
-void Engine::Failed(const absl::Status& why) {
-  std::function<void(absl::Status)> callback;
+void Engine::Fail(absl::Status why) {
+  FailureNotice::Run run;
   {
-    const std::lock_guard lock(mutex_);
-    failed_ = why;
-    callback = on_failed_;
-    if (callback == nullptr) return;
-    ++callbacks_;
+    const MutexLock lock(mutex_);
+    run = failure_.Fail(std::move(why));
+    if (run != nullptr) shell_.ExpectCallback();
   }
-  Callback([callback = std::move(callback), why] { callback(why); });
+  if (run != nullptr) shell_.Callback(std::move(run));
 }
 
 }  // namespace lockstep::client

@@ -1,24 +1,25 @@
 // The shell around a SessionMachine: its link, its clock, and the callers' threads.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "asio/steady_timer.hpp"
+#include "lockstep/base/mutex.h"
+#include "lockstep/base/time.h"
 #include "lockstep/client/call.h"
+#include "lockstep/client/client_shell.h"
+#include "lockstep/client/failure_notice.h"
 #include "lockstep/client/loop_driver.h"
 #include "lockstep/client/session_machine.h"
 #include "lockstep/platform/link/client_link.h"
@@ -35,6 +36,12 @@ struct Request {
   bool hurry_server = true;
   absl::Duration timeout = absl::InfiniteDuration();
   std::string what;
+};
+
+// Where a member is. Negative step, empty phase: as before.
+struct ProgressNote {
+  int64_t step = -1;
+  std::string phase;
 };
 
 // One session of one member or tool.
@@ -58,10 +65,12 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // The machine's seed is drawn here.
   static std::shared_ptr<Engine> Start(Options options);
 
-  // Blocks; wakes every 50 ms to ask `interrupted`. `started` is given what cancels it.
+  // Blocks; wakes every 50 ms to ask `interrupted`. `started` is given what cancels it. Returns
+  // what SessionMachine::Submit says, or what `interrupted` said, or FAILED_PRECONDITION: after
+  // `Close` (session_closed), in a forked child (forked).
   Answer Call(Request request, const Interrupted& interrupted,
               const std::function<void(Pending)>& started = nullptr);
-  // `done` comes on a thread of the library.
+  // `done` comes on a thread of the library, with the same outcomes.
   Pending CallAsync(Request request, Done done);
   void Cancel(Ticket ticket);
 
@@ -76,75 +85,61 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void Close();
 
   // False in a forked child: nothing here may be touched there.
-  bool here() const;
-  const std::string& server() const { return server_; }
-  const std::string& job() const { return job_; }
+  bool here() const { return shell_.here(); }
+  const std::string& server() const { return options_.machine.server; }
+  const std::string& job() const { return options_.machine.job; }
 
-  // Of calls in a forked child.
-  absl::Status Forked() const;
+  // FAILED_PRECONDITION (forked): of calls in a forked child.
+  absl::Status Forked() const { return shell_.Forked(); }
 
   // Runs it on a thread of the library; for calls on what is gone.
   static void CallBackWithoutEngine(absl::AnyInvocable<void()> function);
   static bool InCallback();
 
  private:
-  struct Submission {
-    Ticket ticket = 0;
-    Request request;
-    Time deadline;
-    Done done;
-    bool direct = false;  // may be called on the loop: it only wakes somebody
-    bool cancel = false;  // cancels the ticket instead
-  };
   struct Waiting {
     Done done;
-    bool direct = false;
+    bool direct = false;  // may be called on the loop: it only wakes somebody
+  };
+  struct Submission {
+    client::Call call;
+    Waiting waiting;
+  };
+  struct Cancellation {
+    Ticket ticket = 0;
   };
   class Caller;
 
   explicit Engine(Options options);
 
   Pending PendingOf(Ticket ticket);
-  // `on_loop`: the caller does what follows on the loop (`Drain`) himself.
+  // `on_loop`: the caller does what follows on the loop (`Drain`) himself. Else `done` is only
+  // taken when there is a ticket.
   absl::StatusOr<Ticket> Submit(Request request, Done& done, bool direct, bool on_loop = false);
-  void PostDrain();  // with the mutex held
+  void PostDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // On the loop.
   void Drain();
   void Carry(SessionMachine::Effects effects);
   void Dial();
-  void ArmTimer();
-  void Callback(absl::AnyInvocable<void()> function);
   void Finish(CompletedCall completed);
-  void Failed(const absl::Status& why);
+  void Fail(absl::Status why);
 
-  const uint64_t generation_;
-  const runtime::Address address_;
-  const std::string server_;
-  const std::string job_;
-  const std::string who_;
-  const link::LinkOptions link_options_;
-  LoopDriver& loop_;
+  const Options options_;
+  ClientShell shell_;
 
-  std::mutex mutex_;  // covers what follows
-  std::condition_variable changed_;
-  std::vector<Submission> queue_;
-  bool posted_ = false;  // `Drain` is on its way
-  Ticket last_ticket_ = 0;
-  bool closed_ = false;  // nothing more is taken
-  bool ended_ = false;   // the loop has done with us
-  bool progress_dirty_ = false;
-  int64_t step_ = -1;
-  std::string phase_;
-  std::optional<absl::Status> failed_;
-  std::function<void(absl::Status)> on_failed_;
-  size_t callbacks_ = 0;  // queued or running
+  Mutex mutex_;
+  std::vector<std::variant<Submission, Cancellation>> queue_ ABSL_GUARDED_BY(mutex_);
+  bool posted_ ABSL_GUARDED_BY(mutex_) = false;  // `Drain` is on its way
+  Ticket last_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;                   // nothing more is taken
+  std::optional<ProgressNote> progress_ ABSL_GUARDED_BY(mutex_);  // for the next `Drain`
+  FailureNotice failure_ ABSL_GUARDED_BY(mutex_);
 
   // The loop's.
   SessionMachine machine_;
   std::shared_ptr<link::ClientLink> link_;
   absl::flat_hash_map<Ticket, Waiting> waiting_;
-  asio::steady_timer timer_;
-  Time armed_ = Time::Infinite();
 };
 
 }  // namespace lockstep::client

@@ -1,24 +1,24 @@
 #include "lockstep/client/preemption.h"
 
+#include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
-#include "asio/steady_timer.hpp"
+#include "absl/base/thread_annotations.h"
+#include "lockstep/base/mutex.h"
+#include "lockstep/client/client_shell.h"
 #include "lockstep/client/fence_machine.h"
 #include "lockstep/client/member.h"
 #include "lockstep/client/member_access.h"
 #include "lockstep/client/preemption_calls.h"
-#include "lockstep/client/threads.h"
 #include "lockstep/client/typed.h"
-#include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/field.h"
 
 namespace lockstep {
 
 using client::CallType;
+using client::ClientShell;
 using client::Engine;
 using client::FenceMachine;
 using client::MakeTyped;
@@ -27,8 +27,8 @@ namespace native = wire::native;
 
 namespace {
 
-constexpr auto kSampleEvery = std::chrono::seconds(1);
-constexpr auto kInterruptedEvery = std::chrono::milliseconds(50);
+constexpr absl::Duration kSampleEvery = absl::Seconds(1);
+constexpr absl::Duration kInterruptedEvery = absl::Milliseconds(50);
 
 template <class Message>
 void Tell(const std::shared_ptr<Engine>& engine, const Message& message, std::string what) {
@@ -47,11 +47,11 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
       : engine_(engine),
         member_(member),
         watch_(client::MakePreemptionWatch(engine, /*answers=*/true)),
+        shell_("a member of a job, to which this preemption belongs"),
         machine_({.stride = options.stride,
                   .last_step = options.last_step,
                   .save_estimate = options.save_estimate,
-                  .wait_max = options.wait_max}),
-        timer_(client::ProcessLoop().io()) {
+                  .wait_max = options.wait_max}) {
     shared.fence = FenceMachine::kDown;
   }
 
@@ -60,38 +60,31 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
         [self = this->shared_from_this()](absl::StatusOr<native::PreemptionState> state) {
           self->Take(std::move(state));
         });
-    client::ProcessLoop().Post([self = this->shared_from_this()] { self->SampleLater(); });
+    shell_.loop().Post([self = this->shared_from_this()] { self->SampleLater(); });
   }
 
   bool Poll(int64_t step, const Interrupted& interrupted) {
-    std::unique_lock lock(mutex_);
     while (true) {
-      FenceMachine::Effects effects;
-      const FenceMachine::Verdict verdict = machine_.Poll(MonotonicNow(), step, effects);
-      Settle(std::move(effects));
-      if (verdict != FenceMachine::Verdict::kWait) return verdict == FenceMachine::Verdict::kYes;
-      const uint64_t seen = takes_;
-      const auto until = std::chrono::steady_clock::time_point(
-          std::chrono::nanoseconds(machine_.WaitsUntil().nanoseconds()));
-      const auto something_was_taken = [&] { return takes_ != seen; };
-      if (!interrupted) {
-        taken_.wait_until(lock, until, something_was_taken);
-        continue;
+      {
+        const MutexLock lock(mutex_);
+        FenceMachine::Effects effects;
+        const FenceMachine::Verdict verdict = machine_.Poll(MonotonicNow(), step, effects);
+        Settle(std::move(effects));
+        if (verdict != FenceMachine::Verdict::kWait) return verdict == FenceMachine::Verdict::kYes;
+        WaitLimit limit{std::chrono::nanoseconds(machine_.WaitsUntil().nanoseconds())};
+        if (interrupted) limit = std::min(limit, WaitLimitAfter(kInterruptedEvery));
+        const uint64_t seen = takes_;
+        while (takes_ == seen && taken_.WaitUntil(mutex_, limit)) {
+        }
       }
-      while (!something_was_taken() && std::chrono::steady_clock::now() < until) {
-        taken_.wait_for(lock, kInterruptedEvery);
-        lock.unlock();
-        const bool goes_on = interrupted().ok();
-        lock.lock();
-        if (!goes_on) return false;
-      }
+      if (interrupted && !interrupted().ok()) return false;
     }
   }
 
   template <class Change>
   void Do(const Change& change) {
     if (!Here()) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     FenceMachine::Effects effects;
     change(machine_, effects);
     Settle(std::move(effects));
@@ -100,7 +93,7 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
   void Finish() {
     if (!Here()) return;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       FenceMachine::Effects effects;
       machine_.Finish(effects);
       Settle(std::move(effects));
@@ -108,18 +101,18 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
       callback_ = nullptr;
     }
     watch_->Stop();
-    client::ProcessLoop().Post([self = this->shared_from_this()] { self->timer_.cancel(); });
+    shell_.loop().Post([self = this->shared_from_this()] { self->shell_.CancelTimer(); });
   }
 
   PreemptionNotice Notice() const {
     if (!Here()) return {};
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return NoticeOf(machine_.state());
   }
 
   void OnNotice(std::function<void(const PreemptionNotice&)> callback) {
     if (!Here()) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     callback_ = std::make_shared<std::function<void(const PreemptionNotice&)>>(std::move(callback));
   }
 
@@ -130,13 +123,13 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   // False in a forked child: nothing here may be touched there.
-  bool Here() const { return generation_ == runtime::ForkGeneration(); }
+  bool Here() const { return shell_.here(); }
 
   Shared shared;
 
  private:
-  // With the mutex held: carries out what the machine wants, and puts the fence where it belongs.
-  void Settle(FenceMachine::Effects effects) {
+  // Carries out what the machine wants, and puts the fence where it belongs.
+  void Settle(FenceMachine::Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto engine = engine_.lock();
     if (engine != nullptr) {
       if (effects.answer) Tell(engine, *effects.answer, "saying where the fence was met");
@@ -145,9 +138,9 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
     shared.fence.store(machine_.fence(), std::memory_order_seq_cst);
   }
 
-  void WakeAll() {
+  void WakeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ++takes_;
-    taken_.notify_all();
+    taken_.NotifyAll();
   }
 
   void Take(absl::StatusOr<native::PreemptionState> state) {
@@ -155,7 +148,7 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
     PreemptionNotice notice;
     const bool goes_on = state.ok();
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (finished_) return;
       FenceMachine::Effects effects;
       if (!goes_on) {
@@ -178,17 +171,13 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
 
   // On the loop.
   void SampleLater() {
-    timer_.expires_after(kSampleEvery);
-    timer_.async_wait([weak = this->weak_from_this()](const asio::error_code& error) {
-      const auto self = weak.lock();
-      if (error || self == nullptr) return;
-      self->Sample();
-    });
+    shell_.ArmTimer(MonotonicNow() + kSampleEvery, this->weak_from_this(),
+                    [](Impl& self) { self.Sample(); });
   }
   void Sample() {
     const int64_t step = shared.step.load(std::memory_order_relaxed);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (finished_) return;
       machine_.Sample(MonotonicNow(), step);
     }
@@ -198,24 +187,24 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
     SampleLater();
   }
 
-  PreemptionNotice NoticeOf(const native::PreemptionState& state) const {
+  PreemptionNotice NoticeOf(const native::PreemptionState& state) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return client::ToNotice(state, MonotonicNow() - taken_at_, member_);
   }
 
-  const uint64_t generation_ = runtime::ForkGeneration();
   const std::weak_ptr<Engine> engine_;
   const int32_t member_;
   const std::shared_ptr<client::PreemptionWatch> watch_;
 
-  mutable std::mutex mutex_;  // covers what follows
-  std::condition_variable taken_;
-  FenceMachine machine_;
-  uint64_t takes_ = 0;  // how often something new was taken
-  Time taken_at_;
-  bool finished_ = false;
-  std::shared_ptr<std::function<void(const PreemptionNotice&)>> callback_;
+  ClientShell shell_;
 
-  asio::steady_timer timer_;  // the loop's
+  mutable Mutex mutex_;
+  CondVar taken_;
+  FenceMachine machine_ ABSL_GUARDED_BY(mutex_);
+  uint64_t takes_ ABSL_GUARDED_BY(mutex_) = 0;  // how often something new was taken
+  Time taken_at_ ABSL_GUARDED_BY(mutex_);
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<std::function<void(const PreemptionNotice&)>> callback_ ABSL_GUARDED_BY(mutex_);
 };
 
 std::unique_ptr<Preemption> Preemption::Open(Member& member, PreemptionOptions options) {
