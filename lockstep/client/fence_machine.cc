@@ -1,7 +1,6 @@
 #include "lockstep/client/fence_machine.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace lockstep::client {
@@ -9,22 +8,13 @@ namespace lockstep::client {
 using wire::native::PreemptionState;
 using wire::native::SyncState;
 
-namespace {
-
-// Of so many differences between steps the common divisor is likely the stride. Before, 1 is as
-// good where all poll alike: each comes by the same step next.
-constexpr int kSamplesToLearn = 8;
-
-}  // namespace
-
 int64_t FenceMachine::Stride() const {
-  if (options_.stride > 0) return options_.stride;
-  return samples_ >= kSamplesToLearn ? learnt_stride_ : 1;
+  return options_.stride > 0 ? options_.stride : pace_.stride();
 }
 
 int64_t FenceMachine::fence() const {
   // Beyond the step that was answered, the first poll takes the fence down.
-  if (hit_) return *hit_;
+  if (hit_) return hit_->step;
   if (finished_ || gave_up_ || passed_) return kDown;
   if (fencing()) return kRaised;
   return state_.phase == Phase::kAgreed && state_.sync_step ? *state_.sync_step : kDown;
@@ -42,7 +32,7 @@ void FenceMachine::Tell(std::optional<int64_t> first, Effects& out) const {
       .first = first,
       .stride = Stride(),
       .last_step = options_.last_step,
-      .step_time_us = absl::ToInt64Microseconds(step_time_),
+      .step_time_us = absl::ToInt64Microseconds(pace_.step_time()),
       .save_time_us = absl::ToInt64Microseconds(
           options_.save_estimate > absl::ZeroDuration() ? options_.save_estimate : save_time_)};
 }
@@ -81,7 +71,7 @@ void FenceMachine::Take(Time now, PreemptionState state, int64_t step, Effects& 
 
 FenceMachine::Verdict FenceMachine::Poll(Time now, int64_t step, Effects& out) {
   if (hit_) {
-    if (step <= *hit_) return step == *hit_ ? Verdict::kYes : Verdict::kNo;
+    if (step <= hit_->step) return step == hit_->step ? Verdict::kYes : Verdict::kNo;
     // The work goes on behind it.
     if (state_.phase != Phase::kAgreed) hit_.reset();
     return Verdict::kNo;
@@ -108,14 +98,13 @@ FenceMachine::Verdict FenceMachine::Poll(Time now, int64_t step, Effects& out) {
     Tell(step, out);
     return Verdict::kNo;
   }
-  hit_ = step;
-  hit_at_ = now;
+  hit_ = {.step = step, .at = now};
   out.report = {.preemption = state_.id, .state = SyncState::kReached, .step = step, .text = {}};
   return Verdict::kYes;
 }
 
 void FenceMachine::Saved(Time now, int64_t step, std::string text, Effects& out) {
-  if (hit_ && step == *hit_) save_time_ = now - hit_at_;
+  if (hit_ && step == hit_->step) save_time_ = now - hit_->at;
   out.report = {
       .preemption = state_.id, .state = SyncState::kSaved, .step = step, .text = std::move(text)};
 }
@@ -129,20 +118,6 @@ void FenceMachine::Finish(Effects& out) {
   if (std::exchange(finished_, true)) return;
   out.report = {
       .preemption = state_.id, .state = SyncState::kFinished, .step = std::nullopt, .text = {}};
-}
-
-void FenceMachine::Sample(Time now, int64_t step) {
-  if (step == kNoStep || (sampled_ && step <= *sampled_)) return;
-  if (sampled_) {
-    const int64_t steps = step - *sampled_;
-    learnt_stride_ = std::gcd(learnt_stride_, steps);
-    ++samples_;
-    const absl::Duration each = (now - sampled_at_) / steps;
-    // The newest counts most, but not alone: one step may hold an evaluation.
-    step_time_ = step_time_ == absl::ZeroDuration() ? each : step_time_ / 2 + each / 2;
-  }
-  sampled_ = step;
-  sampled_at_ = now;
 }
 
 }  // namespace lockstep::client

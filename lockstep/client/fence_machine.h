@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
+#include "lockstep/client/step_pace.h"
 #include "lockstep/wire/native/preemption_messages.h"
 
 namespace lockstep::client {
@@ -68,11 +69,19 @@ class FenceMachine {
   void FailedToSave(int64_t step, std::string text, Effects& out);
   void Finish(Effects& out);
 
-  // The newest step, now and then: by this the stride and the time of a step are learnt.
-  void Sample(Time now, int64_t step);
+  // The newest step, now and then: by this the stride and the time of a step are learnt. kNoStep is
+  // ignored.
+  void Sample(Time now, int64_t step) {
+    if (step != kNoStep) pace_.Sample(now, step);
+  }
 
  private:
   using Phase = wire::native::PreemptionPhase;
+  // The step that true was answered for.
+  struct Hit {
+    int64_t step = 0;
+    Time at;
+  };
 
   bool fencing() const { return state_.phase == Phase::kFencing; }
   int64_t Stride() const;
@@ -87,20 +96,14 @@ class FenceMachine {
   // Of the current preemption.
   std::optional<int64_t> offered_;  // the first step that was told
   int64_t offered_stride_ = 1;
-  bool counted_ = false;        // the sync step heeds what was offered
-  bool gave_up_ = false;        // it waited too long: no fence any more
-  bool passed_ = false;         // it was beyond the sync step
-  std::optional<int64_t> hit_;  // the step that true was answered for
-  Time hit_at_;
+  bool counted_ = false;  // the sync step heeds what was offered
+  bool gave_up_ = false;  // it waited too long: no fence any more
+  bool passed_ = false;   // it was beyond the sync step
+  std::optional<Hit> hit_;
   Time waits_until_ = Time::Infinite();
 
-  // Learnt.
-  std::optional<int64_t> sampled_;
-  Time sampled_at_;
-  int64_t learnt_stride_ = 0;
-  int samples_ = 0;  // differences that it was learnt from
-  absl::Duration step_time_;
-  absl::Duration save_time_;
+  StepPace pace_;
+  absl::Duration save_time_;  // of the last save
 };
 
 }  // namespace lockstep::client
