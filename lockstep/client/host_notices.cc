@@ -7,12 +7,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "asio/steady_timer.hpp"
+#include "lockstep/base/mutex.h"
 #include "lockstep/client/host_sources.h"
 #include "lockstep/client/member.h"
 #include "lockstep/client/threads.h"
@@ -109,7 +110,7 @@ class HostNotices::Impl : public std::enable_shared_from_this<Impl> {
   void End() {
     if (!Here()) return;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ended_ = true;
     }
     client::ProcessLoop().Post([self = shared_from_this()] { self->timer_.cancel(); });
@@ -119,7 +120,7 @@ class HostNotices::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   bool looking() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return elected_;
   }
 
@@ -150,7 +151,7 @@ class HostNotices::Impl : public std::enable_shared_from_this<Impl> {
  private:
   // On the loop, but for the first.
   absl::Status Elect() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (ended_ || elected_ || (once_a_host_ && !lock_.Take())) return absl::OkStatus();
     elected_ = true;
     return shared_->Start(job_, {}, host_);
@@ -177,9 +178,9 @@ class HostNotices::Impl : public std::enable_shared_from_this<Impl> {
   std::unique_ptr<JobPreemptionWatch> watch_;
   asio::steady_timer timer_;  // the loop's
 
-  mutable std::mutex mutex_;  // covers what follows, and that `shared_` starts
-  bool elected_ = false;
-  bool ended_ = false;
+  mutable Mutex mutex_;  // covers that `shared_` starts, too
+  bool elected_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 absl::StatusOr<std::unique_ptr<HostNotices>> HostNotices::Start(Member& member,

@@ -37,7 +37,7 @@ HostSources::~HostSources() { sources_->Stop(); }
 absl::Status HostSources::Start(JobPreemptions job, std::vector<int32_t> members,
                                 std::string host) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     job_ = std::move(job);
     members_ = std::move(members);
     host_ = std::move(host);
@@ -65,7 +65,7 @@ void HostSources::Tell(const SourceEvent& event) {
   bool standing = false;
   Time death = Time::Infinite();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     standing = !standing_.empty();
     for (const auto& [key, each] : standing_) death = std::min(death, each.death.value_or(death));
   }
@@ -75,7 +75,7 @@ void HostSources::Tell(const SourceEvent& event) {
 }
 
 void HostSources::TellJob(const SourceEvent& event) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto key = std::make_pair(event.source, event.id);
   if (event.withdrawn) {
     const bool stood = standing_.erase(key) > 0;
@@ -98,7 +98,7 @@ void HostSources::TellJob(const SourceEvent& event) {
 }
 
 void HostSources::TellAgain() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!job_) return;
   for (const auto& [key, standing] : standing_) {
     if (!standing.over) job_->NotifyAsync(NoticeOf(standing), {}, Ignore);
@@ -106,14 +106,14 @@ void HostSources::TellAgain() {
 }
 
 void HostSources::SetMembers(std::vector<int32_t> members) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   members_ = std::move(members);
 }
 
 void HostSources::PreemptionEnded(bool saved) {
   std::vector<std::pair<std::string, std::string>> over;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto& [key, standing] : standing_) {
       if (!std::exchange(standing.over, true)) over.push_back(key);
     }

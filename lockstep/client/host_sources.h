@@ -5,14 +5,15 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/base/time.h"
 #include "lockstep/client/job_preemptions.h"
 #include "lockstep/preempt/registry.h"
@@ -68,7 +69,7 @@ class HostSources {
   };
 
   explicit HostSources(Options options) : options_(std::move(options)) {}
-  DeathNotice NoticeOf(const Standing& standing) const;
+  DeathNotice NoticeOf(const Standing& standing) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Say(std::string sentence) const;
   void TellJob(const preempt::SourceEvent& event);
   void TellHealth(const preempt::SourceHealth& health);
@@ -76,11 +77,12 @@ class HostSources {
   const Options options_;
   std::unique_ptr<preempt::SourceSet> sources_;
 
-  mutable std::mutex mutex_;  // covers what follows
-  std::optional<JobPreemptions> job_;
-  std::vector<int32_t> members_;
-  std::string host_;
-  std::map<std::pair<std::string, std::string>, Standing> standing_;  // by source and id
+  mutable Mutex mutex_;
+  std::optional<JobPreemptions> job_ ABSL_GUARDED_BY(mutex_);
+  std::vector<int32_t> members_ ABSL_GUARDED_BY(mutex_);
+  std::string host_ ABSL_GUARDED_BY(mutex_);
+  // By source and id.
+  std::map<std::pair<std::string, std::string>, Standing> standing_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::client

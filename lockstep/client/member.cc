@@ -3,11 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <mutex>
 #include <numeric>
 #include <variant>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/client/job_watch.h"
 #include "lockstep/client/member_access.h"
 #include "lockstep/client/settings.h"
@@ -52,7 +53,7 @@ class Member::Impl : public std::enable_shared_from_this<Member::Impl> {
   // OK while this process is the member, and has not left.
   absl::Status Check() const {
     if (!engine_->here()) return engine_->Forked();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!left_) return absl::OkStatus();
     return WithReason(
         absl::FailedPreconditionError(absl::StrCat(joined_.name, " has left job '", job_, "'")),
@@ -87,7 +88,7 @@ class Member::Impl : public std::enable_shared_from_this<Member::Impl> {
   }
 
   void SetLeft() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     left_ = true;
   }
 
@@ -102,17 +103,17 @@ class Member::Impl : public std::enable_shared_from_this<Member::Impl> {
  private:
   absl::StatusOr<int64_t> Begin(client::UseCounters& counters, const std::string& name) {
     if (absl::Status status = Check(); !status.ok()) return status;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return counters.Begin(name);
   }
   void End(client::UseCounters& counters, const std::string& name, const absl::Status& status) {
     if (!engine_->here()) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     counters.End(name, status);
   }
 
-  mutable std::mutex mutex_;  // covers the counters and what follows
-  bool left_ = false;
+  mutable Mutex mutex_;  // covers the counters, too
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // --- Joining ---

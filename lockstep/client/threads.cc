@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "asio/error.hpp"
+#include "lockstep/base/mutex.h"
 #include "lockstep/platform/runtime/fork_guard.h"
 
 namespace lockstep::client {
@@ -39,7 +39,7 @@ template <class Loop>
 void Park(const OfProcess<Loop>& of) {
   Loop* loop = nullptr;
   {
-    const std::lock_guard lock(runtime::ForkMutex());
+    const MutexLock lock(runtime::ForkMutex());
     // Those of a parent are not here.
     if (of.runs && of.generation == runtime::ForkGeneration()) loop = of.loop;
   }
@@ -80,7 +80,7 @@ void Start(const OfProcess<Loop>& of) {
 // Its threads, when `runs`: a loop that is only made needs none yet.
 template <class Loop>
 Loop& Get(OfProcess<Loop>& of, bool runs) {
-  const std::lock_guard lock(runtime::ForkMutex());
+  const MutexLock lock(runtime::ForkMutex());
   ParkBeforeErrorsAreGone();
   if (of.loop == nullptr || of.generation != runtime::ForkGeneration()) {
     of.loop = new Loop;

@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/client/call.h"
 #include "lockstep/client/engine.h"
 #include "lockstep/wire/native/codec.h"
@@ -88,12 +89,12 @@ class Chain {
   void Begin(const Start& start) {
     uint64_t link = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       link = ++begun_;
     }
     const Pending pending = start();
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (link != begun_) return;
       current_ = pending;
       if (!cancelled_) return;
@@ -103,7 +104,7 @@ class Chain {
   void Cancel() {
     Pending current;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       cancelled_ = true;
       current = current_;
     }
@@ -114,10 +115,10 @@ class Chain {
   }
 
  private:
-  std::mutex mutex_;
-  Pending current_;
-  uint64_t begun_ = 0;
-  bool cancelled_ = false;
+  Mutex mutex_;
+  Pending current_ ABSL_GUARDED_BY(mutex_);
+  uint64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace lockstep::client

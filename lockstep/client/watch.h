@@ -1,13 +1,13 @@
 // A watch: a call that is made again with what it brought, pulled or called back.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/client/typed.h"
 
 namespace lockstep::client {
@@ -50,16 +50,16 @@ class Watch : public std::enable_shared_from_this<Watch<Result>> {
     const auto self = this->shared_from_this();
     NextAsync({}, [self, changed = std::move(changed)](absl::StatusOr<Result> result) mutable {
       {
-        const std::lock_guard lock(self->mutex_);
+        const MutexLock lock(self->mutex_);
         if (self->stopped_) return;
         self->calling_ = true;
       }
       const bool goes_on = result.ok();
       changed(std::move(result));
       {
-        const std::lock_guard lock(self->mutex_);
+        const MutexLock lock(self->mutex_);
         self->calling_ = false;
-        self->changed_.notify_all();
+        self->called_.NotifyAll();
         if (self->stopped_ || !goes_on) return;
       }
       self->CallBack(std::move(changed));
@@ -69,15 +69,15 @@ class Watch : public std::enable_shared_from_this<Watch<Result>> {
   void Stop() {
     Pending open;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopped_ = true;
       open = open_;
     }
     if (const auto engine = engine_.lock(); engine == nullptr || !engine->here()) return;
     open.Cancel();
     if (Engine::InCallback()) return;
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !calling_; });
+    const MutexLock lock(mutex_);
+    while (calling_) called_.Wait(mutex_);
   }
 
  private:
@@ -85,7 +85,7 @@ class Watch : public std::enable_shared_from_this<Watch<Result>> {
     const auto engine = engine_.lock();
     if (engine == nullptr) return Gone();
     if (!engine->here()) return engine->Forked();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopped_) return Stopped();
     if (asking_) {
       return wire::native::WithReason(
@@ -98,7 +98,7 @@ class Watch : public std::enable_shared_from_this<Watch<Result>> {
 
   void Started(const Pending& pending) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       open_ = pending;
       if (!stopped_) return;
     }
@@ -106,7 +106,7 @@ class Watch : public std::enable_shared_from_this<Watch<Result>> {
   }
 
   absl::StatusOr<Result> End(absl::StatusOr<Result> result) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     asking_ = false;
     if (result.ok()) after_ = after_of_(*result);
     if (!result.ok() && stopped_) return Stopped();
@@ -114,7 +114,7 @@ class Watch : public std::enable_shared_from_this<Watch<Result>> {
   }
 
   int64_t after() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return after_;
   }
 
@@ -126,13 +126,13 @@ class Watch : public std::enable_shared_from_this<Watch<Result>> {
   const Ask ask_;
   const After after_of_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int64_t after_;
-  bool stopped_ = false;
-  bool asking_ = false;
-  bool calling_ = false;
-  Pending open_;
+  Mutex mutex_;
+  CondVar called_;
+  int64_t after_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool asking_ ABSL_GUARDED_BY(mutex_) = false;
+  bool calling_ ABSL_GUARDED_BY(mutex_) = false;
+  Pending open_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::client

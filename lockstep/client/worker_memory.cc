@@ -54,7 +54,7 @@ void WorkerMemory::Opened(const absl::StatusOr<std::string>& answer) {
 }
 
 std::vector<uint64_t> WorkerMemory::TakeReleased() {
-  const std::lock_guard lock(lent_->mutex);
+  const MutexLock lock(lent_->mutex);
   return std::exchange(lent_->released, {});
 }
 
@@ -89,7 +89,7 @@ absl::StatusOr<rendezvous::MemoryPtr> WorkerMemory::View(const native::ChunkPlac
                            .bytes = place.bytes,
                            .generation = static_cast<uint32_t>(place.generation)},
                           [lent = lent_, lease = place.lease] {
-                            const std::lock_guard lock(lent->mutex);
+                            const MutexLock lock(lent->mutex);
                             lent->released.push_back(lease);
                           });
   if (!view.ok()) GiveUp();
@@ -100,7 +100,7 @@ void WorkerMemory::GiveUp() {
   memory_ = 0;
   if (socket_ == nullptr) return;
   {
-    const std::lock_guard lock(lent_->mutex);
+    const MutexLock lock(lent_->mutex);
     lent_->fd = std::exchange(socket_, nullptr)->Release();
     lent_->generation = runtime::ForkGeneration();
   }

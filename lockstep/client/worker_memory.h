@@ -3,13 +3,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "asio/io_context.hpp"
+#include "lockstep/base/mutex.h"
 #include "lockstep/rendezvous/transport/peer_arena.h"
 #include "lockstep/rendezvous/transport/unix_socket.h"
 #include "lockstep/wire/native/data_chunk.h"
@@ -47,10 +48,10 @@ class WorkerMemory {
   // socket closes, and that must not be before.
   struct Lent {
     ~Lent();
-    std::mutex mutex;  // covers what follows
-    std::vector<uint64_t> released;
-    int fd = -1;  // of the socket, once we need it no more
-    uint64_t generation = 0;
+    Mutex mutex;
+    std::vector<uint64_t> released ABSL_GUARDED_BY(mutex);
+    int fd ABSL_GUARDED_BY(mutex) = -1;  // of the socket, once we need it no more
+    uint64_t generation ABSL_GUARDED_BY(mutex) = 0;
   };
 
   absl::Status TakeNotices();
