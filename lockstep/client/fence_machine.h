@@ -69,6 +69,10 @@ class FenceMachine {
   void FailedToSave(int64_t step, std::string text, Effects& out);
   void Finish(Effects& out);
 
+  // The session is over, and with it every preemption that it could tell of: no poll waits, and
+  // nothing is told.
+  void SessionEnded() { finished_ = true; }
+
   // The newest step, now and then: by this the stride and the time of a step are learnt. kNoStep is
   // ignored.
   void Sample(Time now, int64_t step) {

@@ -154,6 +154,14 @@ TEST_F(Fence, WhoLearnsOfItLateAndIsBeforeItSavesWithTheOthers) {
   EXPECT_EQ(Poll(7), Verdict::kYes);
 }
 
+TEST_F(Fence, NobodyWaitsForASessionThatIsOver) {
+  Take(PreemptionPhase::kFencing);
+  EXPECT_EQ(Poll(5), Verdict::kWait);
+  machine_.SessionEnded();
+  EXPECT_EQ(Poll(5), Verdict::kNo);
+  EXPECT_EQ(machine_.fence(), FenceMachine::kDown);
+}
+
 TEST_F(Fence, AnAgreementWithoutUsCountsOnlyWhereWeComeByIt) {
   Poll(5);
   Take(PreemptionPhase::kFencing);

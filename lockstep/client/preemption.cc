@@ -152,9 +152,7 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
       if (finished_) return;
       FenceMachine::Effects effects;
       if (!goes_on) {
-        // The session is over, and with it every preemption that it could tell of.
-        machine_.Finish(effects);
-        effects = {};
+        machine_.SessionEnded();
       } else {
         shared.fence.store(FenceMachine::kRaised, std::memory_order_seq_cst);
         const int64_t step = shared.step.load(std::memory_order_seq_cst);
