@@ -22,6 +22,7 @@ std::optional<RequestNumber> EffectAcks::Report(Time now) {
   // Not past one without an answer: the server would forget what it is about to say.
   const RequestNumber through = open_.empty() ? last_answered_ : *open_.begin() - 1;
   if (through <= reported_) return std::nullopt;
+  LOCKSTEP_DCHECK(open_.empty() || through < *open_.begin());
   reported_ = through;
   return through;
 }

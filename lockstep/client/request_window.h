@@ -28,7 +28,10 @@ class RequestWindow {
     --in_flight_;
   }
   // Nobody waits for its answer any more, which takes up room until it comes.
-  void Abandon(RequestNumber request) { abandoned_.insert(request); }
+  void Abandon(RequestNumber request) {
+    abandoned_.insert(request);
+    LOCKSTEP_DCHECK(abandoned_.size() <= in_flight_);
+  }
   // True: it was the answer to a request that was abandoned.
   bool TakeAbandoned(RequestNumber request) {
     if (abandoned_.erase(request) == 0) return false;

@@ -107,6 +107,7 @@ std::optional<RequestNumber> SessionCalls::NumberOf(Ticket ticket) const {
 const SessionCalls::Request* SessionCalls::TakeUnsent() {
   if (unsent_.empty()) return nullptr;
   const auto it = calls_.find(unsent_.extract(unsent_.begin()).value());
+  LOCKSTEP_DCHECK(!it->second.sent);
   it->second.sent = true;
   return &*it;
 }

@@ -32,7 +32,8 @@ namespace lockstep::client {
 //
 // Invariants: (1) every call is completed exactly once; (2) requests are sent in the order of their
 // tickets, and again in that order on every new link, under the same numbers; (3) nothing is sent
-// twice on one link; (4) a request that takes effect is not reported as answered before it is.
+// twice on one link; (4) a request that takes effect is not reported as answered before it is. The
+// first three are kept and checked by SessionCalls, the last one by EffectAcks.
 //
 // Threads: thread-compatible. Bounds: Options.
 class SessionMachine {
