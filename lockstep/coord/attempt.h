@@ -99,7 +99,7 @@ class Attempt {
   // Records what has changed of members, and answers watchers. To be called after every event.
   void Settle(Time now, Effects& out);
   // Long deletions that ended since this was last asked.
-  std::vector<KeyValues::Deleted> TakeDeleted() { return primitives_.TakeDeleted(); }
+  std::vector<KeyDeletions::Ended> TakeDeleted() { return primitives_.TakeDeleted(); }
   // The last that is recorded of it, when it is over.
   void RecordEnd(Time now, Effects& out);
 

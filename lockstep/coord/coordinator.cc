@@ -108,7 +108,7 @@ Effects Coordinator::Handle(Time now, Event event, const NoRoom& no_room) {
 void Coordinator::Settle(Time now, Effects& out) {
   attempt_->Settle(now, out);
   // Their answers are kept as if they had come with the request.
-  for (const KeyValues::Deleted& ended : attempt_->TakeDeleted()) {
+  for (const KeyDeletions::Ended& ended : attempt_->TakeDeleted()) {
     SessionTable::Session* const session = sessions_.Find(ended.caller.session);
     if (session == nullptr || ended.caller.number <= session->answered_through) continue;
     sessions_.Keep(*session,
@@ -307,7 +307,7 @@ ErrorPtr Coordinator::CheckNextAttempt() const {
 void Coordinator::OpenNextAttempt(Time now, int64_t number, Effects& out) {
   attempt_->RecordEnd(now, out);
   const std::unique_ptr<Attempt> old = std::move(attempt_);
-  const int64_t revision = old->keys().revision() + 1;
+  const int64_t revision = old->keys().table().revision() + 1;
   job_->former = {job_->attempt, old->service(), old->root_cause()};
   job_->attempt = number;
   job_->BeginAttempt();
@@ -446,8 +446,8 @@ Time Coordinator::NextDeadline() const {
 }
 
 bool Coordinator::ForEachKeyBelow(absl::string_view directory, absl::string_view after,
-                                  size_t keys_max, KeyValues::KeyVisitor visit) const {
-  return attempt_->keys().ForEachBelow(directory, after, keys_max, visit);
+                                  size_t keys_max, KeyTable::Visitor visit) const {
+  return attempt_->keys().table().ForEachBelow(directory, after, keys_max, visit);
 }
 
 CoordinatorMemory Coordinator::Memory() const {
@@ -455,7 +455,7 @@ CoordinatorMemory Coordinator::Memory() const {
   constexpr size_t kBaseBytes = size_t{16} << 10;
   constexpr size_t kWaitBytes = 320;
   return {.keys = attempt_->keys().memory(),
-          .key_count = attempt_->keys().size(),
+          .key_count = attempt_->keys().table().size(),
           .others = kBaseBytes + job_->memory() + attempt_->memory() + sessions_.memory() +
                     (attempt_->waits() + job_watch_.waits()) * kWaitBytes};
 }

@@ -94,7 +94,7 @@ class Coordinator {
   // The first keys of the current attempt below a directory and behind `after`, in order. Returns
   // whether there are more.
   bool ForEachKeyBelow(absl::string_view directory, absl::string_view after, size_t keys_max,
-                       KeyValues::KeyVisitor visit) const;
+                       KeyTable::Visitor visit) const;
 
   const CoordinatorOptions& options() const;
   // Of the current attempt.

@@ -71,7 +71,7 @@ absl::Status Coordinator::ApplyAttempt(const record::AttemptBegan& record) {
     return OutOfPlace(absl::StrCat("attempt ", record.attempt, " is over attempt_max (",
                                    kAttemptMax, "), so no attempt can follow it"));
   }
-  const int64_t revision = begun_ ? attempt_->keys().revision() + 1 : 1;
+  const int64_t revision = begun_ ? attempt_->keys().table().revision() + 1 : 1;
   if (begun_) job_->former = {job_->attempt, attempt_->service(), attempt_->root_cause()};
   begun_ = true;
   job_->attempt = record.attempt;

@@ -59,7 +59,7 @@ TEST_F(KeyRevisions, WhatKeysCostIsKnownAndGivenBack) {
 }
 
 TEST_F(KeyRevisions, EachChangeTakesTheNext) {
-  EXPECT_EQ(keys_.revision(), 1);
+  EXPECT_EQ(keys_.table().revision(), 1);
   EXPECT_EQ(Text(Set("a", "1")), "r2");
   EXPECT_EQ(Text(Set("b", "1")), "r3");
   EXPECT_EQ(Text(Set("a", "2")), "r4");
@@ -76,7 +76,7 @@ TEST_F(KeyRevisions, WhatChangesNothingTakesNone) {
   EXPECT_EQ(Text(Delete("b", /*below=*/true)), "0 deleted, r2");
   Max("m", 3);
   EXPECT_EQ(Text(Max("m", 2)), "m=3@3");
-  EXPECT_EQ(keys_.revision(), 3);
+  EXPECT_EQ(keys_.table().revision(), 3);
   EXPECT_EQ(out_.records.size(), 2u);
 }
 
@@ -97,7 +97,7 @@ TEST_F(KeyRevisions, AStockCallerIsAnsweredAsByItsOwnService) {
 
   EXPECT_EQ(Text(CallId(100)), "ok");
   EXPECT_EQ(Text(CallId(101)), "ok");
-  EXPECT_EQ(keys_.size(), 0u);
+  EXPECT_EQ(keys_.table().size(), 0u);
 }
 
 TEST_F(KeyRevisions, WhatIsBelowNoKeyIsEverything) {
@@ -105,12 +105,12 @@ TEST_F(KeyRevisions, WhatIsBelowNoKeyIsEverything) {
 
   EXPECT_EQ(Text(Delete("/", /*below=*/true)), "3 deleted, r5");
   EXPECT_EQ(std::get<record::KeyDeleted>(out_.records.back()).key, "/");
-  EXPECT_EQ(keys_.size(), 0u);
+  EXPECT_EQ(keys_.table().size(), 0u);
   EXPECT_EQ(Text(Delete("", /*below=*/true)), "0 deleted, r5");
 
   Set("c", "1");
   EXPECT_TRUE(keys_.Apply(Time(), record::KeyDeleted{"/", true, 7}).ok());
-  EXPECT_EQ(keys_.size(), 0u);
+  EXPECT_EQ(keys_.table().size(), 0u);
 }
 
 TEST_F(KeyRevisions, ANativeCallerMustNameAKey) {
@@ -229,9 +229,9 @@ TEST_F(ManyKeys, AreForgottenWithTheirCallerAndFailWithTheRest) {
   EXPECT_TRUE(keys_.Forget(left));
   EXPECT_FALSE(keys_.Forget(left));
   EXPECT_EQ(keys_.waits(), 3u);
-  EXPECT_EQ(keys_.awaited(), 1u);
-  EXPECT_EQ(keys_.waiters(10).front()->first, "b");
-  EXPECT_TRUE(keys_.waiters(0).empty());
+  EXPECT_EQ(keys_.waiting().keys(), 1u);
+  EXPECT_EQ(keys_.waiting().First(10).front()->first, "b");
+  EXPECT_TRUE(keys_.waiting().First(0).empty());
 
   keys_.FailAll(MakeError(absl::StatusCode::kAborted, Reason::kServiceStopped, "stopped"), out_);
 
@@ -284,7 +284,7 @@ TEST_F(LongCalls, Finding07_AreReadInSlicesInTheOrderAsked) {
   SetThem(0, kKeys);
   const CallId call = GetThem();
   EXPECT_EQ(keys_.waits(), kKeys + 1u);
-  EXPECT_EQ(keys_.awaited(), 0u) << "nobody waits for a key that is there";
+  EXPECT_EQ(keys_.waiting().keys(), 0u) << "nobody waits for a key that is there";
   EXPECT_EQ(Text(call), "waits");
   EXPECT_EQ(Read(), 3);
   const KeysListed& listed = Listed(call);
@@ -317,13 +317,13 @@ TEST_F(LongCalls, Finding07_WaitForWhatIsMissingOrGoesMeanwhile) {
   SetThem(0, kKeys - 1);
   const CallId call = GetThem();
   Read();
-  EXPECT_EQ(keys_.waiters(1).front()->first, Key(kKeys - 1));
+  EXPECT_EQ(keys_.waiting().First(1).front()->first, Key(kKeys - 1));
   SetThem(kKeys - 1, kKeys);
   EXPECT_EQ(Text(call), "waits");
   keys_.ReachDeadline(Time(), out_);
   Delete(Key(7));
   Read();
-  EXPECT_EQ(keys_.waiters(1).front()->first, Key(7));
+  EXPECT_EQ(keys_.waiting().First(1).front()->first, Key(7));
   EXPECT_EQ(keys_.waits(), kKeys + 1u);
   Set(Key(7), "again");
   Read();
@@ -416,7 +416,7 @@ TEST_F(KeyLifetimes, AKeyGoesWhenItsTimeIsUp) {
   keys_.ReachDeadline(At(15), out_);
 
   EXPECT_EQ(Why(TryGet("a")), Reason::kKeyNotFound);
-  EXPECT_EQ(keys_.revision(), 4);
+  EXPECT_EQ(keys_.table().revision(), 4);
   const auto& gone = std::get<record::KeyDeleted>(out_.records.back());
   EXPECT_EQ(gone.key, "a");
   EXPECT_EQ(gone.revision, 4);
@@ -456,7 +456,7 @@ TEST_F(KeyLifetimes, AMembersKeysGoWithIt) {
   EXPECT_EQ(Text(List("")), "b=1@3 c=2@5 r8");
   EXPECT_EQ(keys_.NextDeadline(), Time::Infinite());
   EXPECT_EQ(Text(waiter), "waits");
-  EXPECT_EQ(keys_.bytes(), 4u);
+  EXPECT_EQ(keys_.table().bytes(), 4u);
 }
 
 // What one turn wrote down, in keys.
@@ -475,7 +475,7 @@ TEST_F(KeyLifetimes, Finding03_KeysThatAreDueGoInSlices) {
     EXPECT_LE(Deleted(out_), kDyingKeysSliceMax);
     ASSERT_GT(Deleted(out_), 0u);
   }
-  EXPECT_EQ(keys_.size(), 0u);
+  EXPECT_EQ(keys_.table().size(), 0u);
   EXPECT_EQ(turns, 5u);
 }
 
@@ -503,7 +503,7 @@ TEST_F(KeyLifetimes, Finding03_AMembersKeysGoInSlices) {
   Increment("k/2998", 1);
   while (keys_.NextDeadline() <= At(1)) keys_.ReachDeadline(At(1), out_);
   EXPECT_EQ(Text(List("")).substr(0, 11), "k/2999=new@") << Text(List(""));
-  EXPECT_EQ(keys_.size(), 3u);
+  EXPECT_EQ(keys_.table().size(), 3u);
   EXPECT_EQ(Text(TryGet("k/taken over")).substr(0, 17), "k/taken over=kept");
   out_ = {};
   keys_.MemberGone(MemberIndex(1), out_);
@@ -537,13 +537,13 @@ TEST_F(KeyLifetimes, Finding03_WhoDiesInTheMidstOfSlicesGoesOnWithThem) {
         again.Apply(std::get<record::OwnerGone>(timed.record));
       }
     }
-    EXPECT_EQ(again.size(), keys_.size());
+    EXPECT_EQ(again.table().size(), keys_.table().size());
     Effects out;
     while (again.NextDeadline() <= At(1)) again.ReachDeadline(At(1), out);
-    EXPECT_EQ(again.size(), 1u) << "snapshot: " << snapshot;
+    EXPECT_EQ(again.table().size(), 1u) << "snapshot: " << snapshot;
     out = {};
     again.MemberGone(MemberIndex(1), out);
-    EXPECT_EQ(again.size(), 0u);
+    EXPECT_EQ(again.table().size(), 0u);
   }
 }
 
@@ -555,7 +555,7 @@ TEST_F(KeyLifetimes, Finding03_ManyMembersThatGoInOneEventDoNotMakeItLong) {
   for (int member = 0; member < 5000; ++member) keys_.MemberGone(MemberIndex(member), out_);
   EXPECT_LE(Deleted(out_), 2 * kDyingKeysSliceMax);
   while (keys_.NextDeadline() <= At(1)) keys_.ReachDeadline(At(1), out_);
-  EXPECT_EQ(keys_.size(), 0u);
+  EXPECT_EQ(keys_.table().size(), 0u);
 }
 
 using LongDeletions = NativeKeys;
@@ -576,8 +576,8 @@ TEST_F(LongDeletions, Finding07_GoInSlicesAndAreAnsweredAtTheirEnd) {
     keys_.ReachDeadline(Time(), out_);
   }
   EXPECT_EQ(turns, 5u);
-  EXPECT_EQ(Text(call), absl::StrCat("5001 deleted, r", keys_.revision()));
-  EXPECT_EQ(Text(List("")), absl::StrCat("k-=beside it@5003 r", keys_.revision()));
+  EXPECT_EQ(Text(call), absl::StrCat("5001 deleted, r", keys_.table().revision()));
+  EXPECT_EQ(Text(List("")), absl::StrCat("k-=beside it@5003 r", keys_.table().revision()));
   EXPECT_EQ(keys_.NextDeadline(), Time::Infinite());
   EXPECT_EQ(keys_.waits(), 0u);
 }
@@ -599,7 +599,7 @@ TEST_F(LongDeletions, Finding07_WhatIsWrittenMeanwhileBehindThemStays) {
   while (keys_.NextDeadline() <= Time()) keys_.ReachDeadline(Time(), out_);
   EXPECT_THAT(Text(call), StartsWith("3000 deleted"));
   EXPECT_THAT(Text(List("")), StartsWith("k/0=new@"));
-  EXPECT_EQ(keys_.size(), 1u);
+  EXPECT_EQ(keys_.table().size(), 1u);
 }
 
 TEST_F(LongDeletions, Finding07_ComeToTheirEndWhenTheirCallerHasLeft) {
@@ -617,7 +617,7 @@ TEST_F(LongDeletions, Finding07_ComeToTheirEndWhenTheirCallerHasLeft) {
   while (keys_.NextDeadline() <= Time()) keys_.ReachDeadline(Time(), out_);
   EXPECT_EQ(Text(caller.call), "waits");
   EXPECT_THAT(Text(again.call), StartsWith("3000 deleted"));
-  const std::vector<KeyValues::Deleted> ended = keys_.TakeDeleted();
+  const std::vector<KeyDeletions::Ended> ended = keys_.TakeDeleted();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].caller.number, caller.number);
   EXPECT_EQ(ended[0].answer.deleted, 3000);
@@ -627,7 +627,7 @@ TEST_F(LongDeletions, Finding07_ComeToTheirEndWhenTheirCallerHasLeft) {
 TEST_F(LongDeletions, Finding07_HaveALimitAndAnEnd) {
   for (int i = 0; i < 3000; ++i) Set(absl::StrCat("k/", i), "v");
   const CallId first = Delete("k", /*below=*/true);
-  for (size_t i = 1; i < KeyValues::kLongDeletionsMax; ++i) Delete("k", /*below=*/true);
+  for (size_t i = 1; i < KeyDeletions::kLongDeletionsMax; ++i) Delete("k", /*below=*/true);
   EXPECT_THAT(Text(Delete("k", /*below=*/true)), HasSubstr("long_deletions_max (256)"));
   keys_.FailAll(MakeError(absl::StatusCode::kAborted, Reason::kServiceStopped, "stopped"), out_);
   EXPECT_EQ(Text(first), "ABORTED: stopped");
@@ -646,9 +646,9 @@ TEST_F(LongDeletions, Finding07_WhoDiesInTheMidstHasWhatWasWrittenDown) {
       ASSERT_TRUE(again.Apply(Time(), std::get<record::KeyDeleted>(record)).ok());
     }
   }
-  EXPECT_EQ(again.size(), keys_.size());
-  EXPECT_EQ(again.size(), 3000 - kDyingKeysSliceMax);
-  EXPECT_EQ(again.revision(), keys_.revision());
+  EXPECT_EQ(again.table().size(), keys_.table().size());
+  EXPECT_EQ(again.table().size(), 3000 - kDyingKeysSliceMax);
+  EXPECT_EQ(again.table().revision(), keys_.table().revision());
 }
 
 TEST_F(KeyLifetimes, AMillionKeysWork) {
@@ -658,13 +658,13 @@ TEST_F(KeyLifetimes, AMillionKeysWork) {
     if (i % 1000 == 0) out_ = {};
   }
   out_ = {};
-  EXPECT_EQ(keys_.size(), 1'000'000u);
+  EXPECT_EQ(keys_.table().size(), 1'000'000u);
   EXPECT_EQ(Why(Set("one more", "")), Reason::kLimitExceeded);
   EXPECT_EQ(Text(TryGet("k/777777")), "k/777777=v@777779");
   const CallId deletion = Delete("k", /*below=*/true);
   for (; keys_.NextDeadline() <= Time(); out_.records.clear()) keys_.ReachDeadline(Time(), out_);
   EXPECT_THAT(Text(deletion), StartsWith("1000000 deleted, r"));
-  EXPECT_EQ(keys_.bytes(), 0u);
+  EXPECT_EQ(keys_.table().bytes(), 0u);
 }
 
 }  // namespace

@@ -122,24 +122,24 @@ TEST_F(KeyValuesTest, RefusesWhatIsOverALimitAndChangesNothing) {
   EXPECT_THAT(Set("a", std::string(31, 'v')), StartsWith("RESOURCE_EXHAUSTED: a value of 31"));
   EXPECT_EQ(Set("a", std::string(30, 'v')), "ok");
   EXPECT_THAT(Set("b", std::string(30, 'v')), StartsWith("RESOURCE_EXHAUSTED: the store"));
-  EXPECT_EQ(keys_.bytes(), 31u);
+  EXPECT_EQ(keys_.table().bytes(), 31u);
 
   Set("b", "");
   Set("c", "");
   EXPECT_THAT(Set("d", ""), StartsWith("RESOURCE_EXHAUSTED: one key more"));
-  EXPECT_EQ(keys_.size(), 3u);
+  EXPECT_EQ(keys_.table().size(), 3u);
 }
 
 TEST_F(KeyValuesTest, CountsBytesThroughOverwritesAndDeletes) {
   Set("a/x", "12345");
   Set("a/x", "1", true);
   Set("a/y", "1");
-  EXPECT_EQ(keys_.bytes(), 8u);
+  EXPECT_EQ(keys_.table().bytes(), 8u);
 
   Delete("a");
 
-  EXPECT_EQ(keys_.bytes(), 0u);
-  EXPECT_EQ(keys_.size(), 0u);
+  EXPECT_EQ(keys_.table().bytes(), 0u);
+  EXPECT_EQ(keys_.table().size(), 0u);
 }
 
 TEST_F(KeyValuesTest, ShowsTheKeysBelowADirectoryInTheirOrder) {
@@ -150,10 +150,10 @@ TEST_F(KeyValuesTest, ShowsTheKeysBelowADirectoryInTheirOrder) {
   const auto see = [&](absl::string_view key, const StoredKey& stored) {
     seen.push_back(absl::StrCat(key, "=", stored.value));
   };
-  EXPECT_FALSE(keys_.ForEachBelow("a", "", 2, see));
+  EXPECT_FALSE(keys_.table().ForEachBelow("a", "", 2, see));
   EXPECT_THAT(seen, testing::ElementsAre("a/b=first", "a/c=second"));
-  EXPECT_TRUE(keys_.ForEachBelow("a", "", 1, see));
-  EXPECT_FALSE(keys_.ForEachBelow("a", "a/b", 1, see));
+  EXPECT_TRUE(keys_.table().ForEachBelow("a", "", 1, see));
+  EXPECT_FALSE(keys_.table().ForEachBelow("a", "a/b", 1, see));
   EXPECT_THAT(seen, testing::ElementsAre("a/b=first", "a/c=second", "a/b=first", "a/c=second"));
 }
 

@@ -286,8 +286,8 @@ BarriersListed Primitives::ListBarriers() const {
 }
 
 void Primitives::FillView(Time now, CoordinatorView& view) const {
-  view.keys_awaited = keys_.awaited();
-  for (const KeyWaits::Slot* slot : keys_.waiters(job_.options.view_rows_max)) {
+  view.keys_awaited = keys_.waiting().keys();
+  for (const KeyWaits::Slot* slot : keys_.waiting().First(job_.options.view_rows_max)) {
     const auto& [key, waiters] = *slot;
     KeyWaitView wait{.key = key, .since = now};
     for (const auto& [call, waiter] : waiters) {
@@ -300,8 +300,8 @@ void Primitives::FillView(Time now, CoordinatorView& view) const {
     wait.members.erase(std::unique(wait.members.begin(), wait.members.end()), wait.members.end());
     view.key_waits.push_back(std::move(wait));
   }
-  view.keys = keys_.size();
-  view.key_bytes = keys_.bytes();
+  view.keys = keys_.table().size();
+  view.key_bytes = keys_.table().bytes();
   if (preemption_.state().id > 0) view.preemption = {preemption_.state(), preemption_.Members()};
 }
 

@@ -101,7 +101,7 @@ class Primitives {
   size_t memory() const { return barriers_.memory(); }
   const KeyValues& keys() const { return keys_; }
   // Long deletions that ended since the last call.
-  std::vector<KeyValues::Deleted> TakeDeleted() { return keys_.TakeDeleted(); }
+  std::vector<KeyDeletions::Ended> TakeDeleted() { return keys_.TakeDeleted(); }
   // The open barriers: the oldest, and how many there are.
   BarriersListed ListBarriers() const;
   // Keys and the preemption.

@@ -42,8 +42,9 @@ std::string Picture(const KeyValues& keys) {
   Effects out;
   keys.List({.caller = {.call = CallId(1), .session = {1, 1}}}, out);
   const auto& listed = std::get<KeysListed>(out.replies.at(0).answer);
-  std::string text = absl::StrCat("r", listed.revision, " ", keys.size(), " keys ", keys.bytes(),
-                                  " bytes, next ", keys.NextDeadline().nanoseconds());
+  std::string text =
+      absl::StrCat("r", listed.revision, " ", keys.table().size(), " keys ", keys.table().bytes(),
+                   " bytes, next ", keys.NextDeadline().nanoseconds());
   for (const KeyValue& entry : listed.entries) {
     absl::StrAppend(&text, " ", entry.key, "=", *entry.value, "@", entry.revision);
   }
