@@ -2,10 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <map>
-#include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,9 +10,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "lockstep/coord/agreement_errors.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/gathering.h"
+#include "lockstep/coord/job_record.h"
+#include "lockstep/coord/kept_agreements.h"
 #include "lockstep/coord/membership.h"
 #include "lockstep/coord/participant_index.h"
 #include "lockstep/coord/records.h"
@@ -37,7 +37,8 @@ namespace lockstep::coord {
 // Invariants: (1) every question is answered exactly once, unless its caller left; (2) an instance
 // is agreed only while all its connected participants wait, and on no index below one that they
 // named; (3) all who wait get the same verdict, and so does who asks for it later; (4) a verdict
-// never changes.
+// never changes; (5) a call is found by its id exactly while it waits in an open instance; (6) what
+// is open with a deadline is found by it.
 //
 // Threads: thread-compatible. Bounds, shared with the barriers by name: open_barriers_max,
 // kept_barriers_max, barrier_id_bytes_max. Time: the timeout counts from the first question and is
@@ -47,7 +48,13 @@ class IndexAgreement {
   // `job` and `membership` must outlive it.
   IndexAgreement(const JobRecord& job, const Membership& membership);
 
-  // The caller is a member of the job.
+  // The caller is a member of the job. It is answered when the instance ends: with IndexAgreed;
+  // DEADLINE_EXCEEDED (agreement_timed_out) by the first caller's timeout; OUT_OF_RANGE
+  // (number_overflow); INVALID_ARGUMENT (agreement_conflict) and ABORTED
+  // (agreement_counter_mismatch) when a caller disagrees, which all who wait get; CANCELLED
+  // (superseded) when the member asks again. At once: with the verdict of the last instance;
+  // INVALID_ARGUMENT (invalid_argument, unknown_member, caller_not_listed); FAILED_PRECONDITION
+  // (not_registered, member_left, member_failed); RESOURCE_EXHAUSTED (limit_exceeded).
   void Ask(Time now, const AgreeOnIndex& request, Effects& out);
 
   // The member is not connected any more: its questions fail with `because`, and it is not awaited.
@@ -64,70 +71,56 @@ class IndexAgreement {
   // Every waiter gets the error; used when the attempt is over. No verdict: nothing is recorded.
   void FailAll(const ErrorPtr& error, Effects& out);
 
+  // INVALID_ARGUMENT: no state could have written this record next.
   absl::Status Apply(Time at, const record::IndexAgreed& record);
-  void Snapshot(std::vector<TimedRecord>& out) const;
+  void Snapshot(std::vector<TimedRecord>& out) const { kept_.Snapshot(out); }
 
   size_t waits() const { return calls_.size(); }
-  size_t kept() const { return ended_.size(); }
+  size_t kept() const { return kept_.size(); }
 
  private:
-  struct Open {
-    Open(Participants participants, Time opened, Time deadline, int64_t stride_in)
-        : gathering(std::move(participants), opened, deadline), stride(stride_in) {}
-
+  // The instance of a name that members wait in.
+  struct Instance {
+    std::string id;  // its name
+    int64_t counter = 0;
+    int64_t stride = 1;
     Gathering gathering;
-    int64_t stride;
-    absl::flat_hash_map<MemberIndex, int64_t>
-        asked;        // by those who wait; only their maximum is used
+    // By those who wait; only their maximum is used.
+    absl::flat_hash_map<MemberIndex, int64_t> asked = {};
     size_t next = 0;  // all participants before this one wait, or are not connected
-  };
-  // One name.
-  struct Agreement {
-    std::string id;
-    int64_t counter = 0;         // of the open instance, else of the last one
-    std::unique_ptr<Open> open;  // null between instances
-    // Of the last instance that ended, when one did.
-    bool ended = false;
-    ErrorPtr verdict;  // null: agreed on `index`
-    int64_t index = 0;
-    std::vector<MemberIndex> members;       // empty: everybody
-    std::list<Agreement*>::iterator place;  // in ended_, when ended and not open
-  };
 
-  // Null when the request is lawful; otherwise its caller alone is refused.
-  ErrorPtr CheckRequest(const AgreeOnIndex& request) const;
-  ErrorPtr CheckCaller(const AgreeOnIndex& request) const;
-  // Null when it fits the open instance; otherwise that one fails for all.
-  ErrorPtr CheckFits(const Agreement& agreement, const AgreeOnIndex& request) const;
+    BarrierRef ref() const { return {id, counter}; }
+  };
+  struct Waiter {
+    Instance* instance;
+    MemberIndex member;
+  };
 
   // Null: the request was answered.
-  Agreement* FindOrOpen(Time now, const AgreeOnIndex& request, Effects& out);
-  static void AnswerKept(const Agreement& agreement, CallId call, Effects& out);
+  Instance* FindOrOpen(Time now, const AgreeOnIndex& request, Effects& out);
   Participants ListOf(const AgreeOnIndex& request) const;
 
   // Ends the instance when nobody is awaited, or when nobody waits any more.
-  void Settle(Agreement& agreement, Effects& out);
-  void Withdraw(Agreement& agreement, MemberIndex member);
-  std::vector<MemberIndex> AwaitedBy(const Agreement& agreement) const;
-  void Close(Agreement& agreement, const ErrorPtr& verdict, int64_t index, Effects& out);
-  void End(Agreement& agreement, ErrorPtr verdict, int64_t index, Effects& out);
-  void Keep(Agreement& agreement, ErrorPtr verdict, int64_t index,
-            std::vector<MemberIndex> members);
-  void Abandon(Agreement& agreement);
-  void Unlist(Agreement& agreement);
-  void ForgetOldest();
-  ErrorPtr TimedOut(Time now, const Agreement& agreement) const;
+  void Settle(Instance& instance, Effects& out);
+  // The member's call is withdrawn from the gathering already.
+  void Withdraw(Instance& instance, MemberIndex member);
+  // Ends with a verdict, which is recorded and kept. Destroys the instance.
+  void End(Instance& instance, ErrorPtr verdict, int64_t index, Effects& out);
+  // Answers who waits, keeps the verdict, and destroys the instance.
+  void Close(Instance& instance, KeptAgreements::Verdict verdict, Effects& out);
+  // Nobody waits any more: the name is as it was before the instance, which is destroyed.
+  void Abandon(Instance& instance);
+  void Erase(Instance& instance);
+  bool InvariantsHold() const;  // ends the process otherwise
 
   const JobRecord& job_;
   const Membership& membership_;
-  const Participants everybody_;
-  std::map<std::string, Agreement> agreements_;
-  ParticipantIndex<Agreement> index_;  // of those that are open
-  std::set<std::string> open_;
+  const AgreementErrors errors_;
+  KeptAgreements kept_;
+  std::map<std::string, Instance> open_;
+  ParticipantIndex<Instance> index_;
   std::set<std::pair<Time, std::string>> deadlines_;
-  std::list<Agreement*> ended_;  // oldest end first
-  bool forgot_some_ = false;     // names beyond kept_barriers_max may have been dropped
-  absl::flat_hash_map<CallId, std::pair<Agreement*, MemberIndex>> calls_;  // looked up only
+  absl::flat_hash_map<CallId, Waiter> calls_;  // looked up only
 };
 
 }  // namespace lockstep::coord
