@@ -81,6 +81,11 @@ struct PreemptionState {
   Time since;  // when the phase began
 };
 
+// Whether there is one, and it has not ended.
+inline bool IsOpen(const PreemptionState& state) {
+  return state.phase != PreemptionPhase::kNone && state.phase != PreemptionPhase::kEnded;
+}
+
 // One member in the current preemption.
 struct SyncMember {
   MemberIndex member;
