@@ -70,9 +70,9 @@ Effects Supervisor::Handle(Time now, const Event& event) {
 
 Time Supervisor::NextDeadline() const {
   if (finished_) return Time::Infinite();
+  if (between_) return CrewGivenUpAt();  // whatever the attempt waited for is over with it
   if (again_at_) return *again_at_;
   if (restart_at_) return *restart_at_;
-  if (between_) return CrewGivenUpAt();
   Time next = std::min(escalate_at_, CrewGivenUpAt());
   if (root_cause_until_ && !root_cause_told_) next = std::min(next, *root_cause_until_);
   if (check_until_ && !checked_) next = std::min(next, *check_until_);

@@ -125,6 +125,7 @@ void Supervisor::ForgetAttempt() {
   first_failure_at_.reset();
   first_failure_text_.clear();
   first_failed_.reset();
+  start_failed_ = false;
   told_ended_ = false;
   root_cause_until_.reset();
   root_cause_told_ = false;

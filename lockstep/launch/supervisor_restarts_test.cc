@@ -475,6 +475,48 @@ TEST_F(NodesTest, WhatCannotBeStartedIsToldToo) {
   EXPECT_EQ(failed.attempt_over, (AttemptOver{.exit_code = kExitNotFound, .again = false}));
 }
 
+TEST_F(NodesTest, AnAttemptAfterOneThatCouldNotBeStartedIsOnUntilItsProcessesEnd) {
+  supervisor_.emplace(options_);
+  Do(AttemptBegins{.first = 2, .size = 2});
+  EXPECT_TRUE(Do(StartFailed{M(2), "no more processes", 1}).attempt_over.has_value());
+  EXPECT_FALSE(Do(AttemptBegins{.first = 2, .size = 2}).attempt_over.has_value());
+  Do(ProcessStarted{M(2), 100});
+  Do(ProcessStarted{M(3), 101});
+  EXPECT_FALSE(End(2, {0, 0}).attempt_over.has_value());
+  EXPECT_EQ(End(3, {0, 0}).attempt_over, (AttemptOver{.exit_code = 0, .again = false}));
+}
+
+TEST_F(NodesTest, WhatTheOthersCallOffWhileARestartWaitsHasNoDeadlineLeft) {
+  options_.scope = RestartScope::kNode;
+  options_.max_restarts = 9;
+  options_.restart_backoff = absl::Seconds(8);
+  options_.size = 1;
+  Start();
+  EXPECT_TRUE(End(2, {1, 0}).restart.has_value());
+  Begin({.first = 2, .size = 1});
+  EXPECT_FALSE(End(2, {1, 0}).restart.has_value());
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(8));
+  EXPECT_TRUE(Do(AttemptCalledOff{"node 1 is gone", true}).attempt_over.has_value());
+  EXPECT_TRUE(supervisor_->NextDeadline().is_infinite());
+}
+
+TEST_F(NodesTest, WhatTheOthersCallOffWhileTheHostMayDieHasNoDeadlineLeft) {
+  options_.on_preempt = OnPreempt::kWait;
+  options_.size = 1;
+  Start();
+  PreemptionTold told{.attempt = 1, .id = 1, .open = true, .near = true, .step = 7};
+  told.left = absl::Seconds(30);
+  Do(told);
+  told.open = false;
+  told.outcome = "saved";
+  Do(told);
+  EXPECT_TRUE(End(2, {0, 0}).check_preemption);
+  EXPECT_FALSE(Do(PreemptionChecked{}).attempt_over.has_value());
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + absl::Seconds(30));
+  EXPECT_TRUE(Do(AttemptCalledOff{"node 1 is gone", true}).attempt_over.has_value());
+  EXPECT_TRUE(supervisor_->NextDeadline().is_infinite());
+}
+
 TEST_F(NodesTest, ANodeOfItsOwnScopeStartsItsProcessesAlone) {
   options_.scope = RestartScope::kNode;
   options_.max_restarts = 1;
