@@ -329,7 +329,7 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
   const int32_t size = launcher.supervisor.size;
   launcher.environment.placement = {.size = size, .local_size = size};
   SetAttempt(plan, 0, launcher.environment);
-  plan.join_timeout = launcher.supervisor.crew_timeout = options.join_timeout;
+  plan.join_timeout = launcher.supervisor.node_server_timeout = options.join_timeout;
   plan.last_call = options.last_call;
   return plan;
 }

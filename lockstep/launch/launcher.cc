@@ -234,7 +234,7 @@ void Launcher::OnServerEnded(Ending ending) { Handle(ServerEnded{ending}); }
 void Launcher::OnServerLost(const std::string& why) { Handle(ServerLost{why}); }
 void Launcher::OnServerFound() { Handle(ServerFound{}); }
 void Launcher::OnCrewLost(const std::string& why) {
-  why.empty() ? Handle(CrewFound{}) : Handle(CrewLost{why});
+  why.empty() ? Handle(NodeServerFound{}) : Handle(NodeServerLost{why});
 }
 void Launcher::OnRootCause(const RootCauseTold& told) { Handle(told); }
 

@@ -76,6 +76,24 @@ Time PreemptedRun::OthersUntil(Time first, absl::Duration grace) const {
   return death_.is_infinite() ? since + kExplains : std::max(since, death_) + grace;
 }
 
+void PreemptedRun::NoteEnding(Time now, const Ending& ending) {
+  if (!ended_) ended_ = {now, ending, std::nullopt};
+  if (ending.signal == 0 && !ended_->chosen) ended_->chosen = ending.exit_code;
+}
+
+std::optional<Time> PreemptedRun::first_ended() const {
+  return ended_ ? std::optional(ended_->first) : std::nullopt;
+}
+
+int PreemptedRun::ExitCode(Time now, int preempt_exit_code) const {
+  const bool ended_by_it = EndedAttempt(now);
+  if (!ended_ && !ended_by_it) return 0;
+  // Whoever chose one means it.
+  if (ended_ && ended_->chosen) return *ended_->chosen;
+  if (saved()) return ended_by_it ? preempt_exit_code : 0;
+  return ended_ ? launch::ExitCode(ended_->how) : preempt_exit_code;
+}
+
 std::string PreemptedRun::Summary() const {
   if (told_.id == 0) return "";
   if (told_.open) return absl::StrCat(Named(), " has not ended");

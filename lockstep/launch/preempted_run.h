@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
+#include "lockstep/launch/ending.h"
 
 namespace lockstep::launch {
 
@@ -68,6 +69,16 @@ class PreemptedRun {
   // One process has ended by it at `first`: until when the others may go on. Infinite: it is to end
   // first.
   Time OthersUntil(Time first, absl::Duration grace) const;
+  // A process failed now, and this explains it.
+  void NoteEnding(Time now, const Ending& ending);
+  // When the first one did.
+  std::optional<Time> first_ended() const;
+  // The attempt has ended because of it. Where nobody was to save and all ended well, the work was
+  // done before.
+  bool EndedAttempt(Time now) const { return Interrupted(now) && (step() || ended_); }
+  // Of an attempt without a failure. A preempted run that saved ends with `preempt_exit_code`, like
+  // no other, so that a scheduler starts it again.
+  int ExitCode(Time now, int preempt_exit_code) const;
   int64_t attempt() const { return told_.attempt; }
   std::optional<int64_t> step() const { return told_.step; }
   // The death, where it is known.
@@ -78,12 +89,20 @@ class PreemptedRun {
   std::string Summary() const;
 
  private:
+  // Those that failed by it.
+  struct Ended {
+    Time first;
+    Ending how;                 // of the first
+    std::optional<int> chosen;  // the first exit code that one gave by itself
+  };
+
   std::string Named() const;
 
   std::optional<int64_t> former_;
   PreemptionTold told_;
   Time death_ = Time::Infinite();
   Time ended_at_ = Time::Infinite();
+  std::optional<Ended> ended_;
   bool host_stood_ = false;  // this host was said to die
   bool host_lives_ = false;  // and, behind the end of the preemption, that it does not
 };

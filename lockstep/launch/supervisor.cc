@@ -2,19 +2,19 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
 #include "lockstep/launch/exit_code.h"
+#include "lockstep/launch/run_verdict.h"
 
 namespace lockstep::launch {
 namespace {
 
-// Two of the same within this time are one.
-constexpr absl::Duration kOneSignal = absl::Seconds(1);
+// With which Python ends over an exception.
+constexpr int kExitRaised = 1;
 
 std::string Ordinal(int32_t number) {
   const char* const end = number % 100 / 10 == 1 ? "th"
@@ -31,199 +31,271 @@ std::string Others(int count) {
 
 }  // namespace
 
-std::string SignalName(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name != nullptr ? absl::StrCat("SIG", name) : absl::StrCat("signal ", signal);
-}
-
-std::string Spell(absl::Duration duration) {
-  const double seconds = absl::ToDoubleSeconds(duration);
-  if (seconds < 60) return absl::StrFormat("%.1f s", seconds);
-  const int64_t whole = absl::ToInt64Seconds(duration);
-  if (whole < 3600) return absl::StrFormat("%d min %d s", whole / 60, whole % 60);
-  return absl::StrFormat("%d h %d min", whole / 3600, whole % 3600 / 60);
-}
-
-std::string Describe(const Ending& ending) {
-  if (ending.signal != 0) return absl::StrCat("was killed by ", SignalName(ending.signal));
-  return absl::StrCat("ended with exit code ", ending.exit_code);
-}
-
-int ExitCode(const Ending& ending) {
-  return ending.signal != 0 ? kExitSignalBase + ending.signal : ending.exit_code;
-}
+Supervisor::Attempt::Attempt(const SupervisorOptions& options, Time now, int32_t first,
+                             int32_t size)
+    : began(now), processes(options.role, first, size), escalation(options) {}
 
 Supervisor::Supervisor(SupervisorOptions options)
     : options_(std::move(options)),
-      first_(options_.first),
-      processes_(static_cast<size_t>(options_.size)) {}
+      attempt_(options_, Time(), options_.first, options_.size),
+      restarts_(options_),
+      server_(options_.server_explains, options_.server_survived),
+      node_server_(options_.node_server_timeout),
+      signals_(options_) {}
 
 Effects Supervisor::Handle(Time now, const Event& event) {
   Effects out;
-  if (finished_) return out;
-  if (!began_) began_ = now;
-  if (!attempt_began_) attempt_began_ = now;
+  if (std::holds_alternative<Finished>(phase_)) return out;
+  if (!began_) began_ = attempt_.began = now;
   std::visit([&](const auto& e) { On(now, e, out); }, event);
-  FinishIfAllReleased(now, out);
+  Settle(now, out);
+  // Else the launcher's timer would fire again and again.
+  LOCKSTEP_DCHECK(std::holds_alternative<Running>(phase_) || NextDeadline() > now);
   return out;
 }
 
 Time Supervisor::NextDeadline() const {
-  if (finished_) return Time::Infinite();
-  if (between_) return CrewGivenUpAt();  // whatever the attempt waited for is over with it
-  if (again_at_) return *again_at_;
-  if (restart_at_) return *restart_at_;
-  Time next = std::min(escalate_at_, CrewGivenUpAt());
-  if (root_cause_until_ && !root_cause_told_) next = std::min(next, *root_cause_until_);
-  if (check_until_ && !checked_) next = std::min(next, *check_until_);
-  next = std::min({next, HeedUntil(), TellEndedAt()});
-  for (const Process& process : processes_) {
-    if (process.state == ProcessState::kEnded) {
-      next = std::min(next, process.ended + HelperGrace());
-    } else if (process.state == ProcessState::kRunning) {
-      next = std::min({next, process.end_by, TellRaisedAt(process)});
-    }
-  }
-  return next;
+  if (std::holds_alternative<Finished>(phase_)) return Time::Infinite();
+  if (const auto* waits = std::get_if<AwaitingHost>(&phase_)) return waits->until;
+  if (const auto* waits = std::get_if<BackingOff>(&phase_)) return waits->until;
+  if (std::holds_alternative<Between>(phase_)) return NodesGivenUpAt();
+  return std::min({NodesGivenUpAt(), HeedUntil(), attempt_.escalation.deadline(),
+                   attempt_.failure.deadline(), attempt_.preemption_check.deadline(),
+                   attempt_.early_ends.TellAt(attempt_.processes, options_.tell_ended),
+                   attempt_.processes.NextDeadline(options_.raised_window, HelperGrace())});
 }
 
+// ---- Processes.
+
 void Supervisor::On(Time now, const ProcessStarted& event, Effects& out) {
-  Process& process = At(event.member);
-  LOCKSTEP_CHECK(process.state == ProcessState::kNotStarted);
-  process.state = ProcessState::kRunning;
-  process.pid = event.pid;
-  process.started = now;
-  out.reports.push_back({ProcessReport::Kind::kStarted, event.member, event.pid, {}});
+  attempt_.processes.Take(now, event, out);
 }
 
 void Supervisor::On(Time now, const StartFailed& event, Effects& out) {
-  Process& process = At(event.member);
-  LOCKSTEP_CHECK(process.state == ProcessState::kNotStarted);
-  start_failed_ = true;
-  if (!first_failure_) first_failure_ = event.exit_code;
+  LOCKSTEP_CHECK(attempt_.processes.At(event.member).state == ProcessRecord::State::kNotStarted);
+  attempt_.start_failed = true;
+  attempt_.early_ends.Drop();
+  attempt_.failure.Note({.exit_code = event.exit_code});
   out.sentences.push_back(absl::StrFormat("%s/%d could not be started: %s", options_.role,
                                           event.member.value(), event.why));
   if (TellsOthers()) {
     out.failure = {event.member, out.sentences.back(), event.exit_code};
   }
   // A job without one of its members cannot succeed: no grace.
-  if (escalation_ <= Escalation::kGrace) Escalate(now, Escalation::kTerminated, out);
+  if (attempt_.escalation.before_sigterm()) {
+    attempt_.escalation.Terminate(now, MayRestart(), attempt_.processes, out);
+  }
 }
 
 void Supervisor::On(Time now, const ProcessEnded& event, Effects& out) {
-  Process& process = At(event.member);
-  if (process.state != ProcessState::kRunning) return;
-  process.state = ProcessState::kEnded;
-  process.ended = now;
-  process.stopped_since.reset();
-  process.ending = event.ending;
-  process.last_lines = event.last_lines;
-  if (!process.raised) process.error = event.error;
-  // Its own exit code says more than that it raised something.
-  const bool by_itself = event.ending.signal == 0 || event.ending.signal != process.sent;
-  if (process.raised && first_failed_ == event.member && !event.ending.succeeded() && by_itself) {
-    first_failure_ = ExitCode(event.ending);
+  ProcessTable& processes = attempt_.processes;
+  if (!processes.Take(now, event)) return;
+  const ProcessRecord& process = processes.At(event.member);
+  const Ending& ending = process.ending;
+  if (process.raised && attempt_.failure.member() == event.member) {
+    // Its own exit code says more than that it raised something.
+    const bool by_itself = ending.signal == 0 || ending.signal != process.sent;
+    if (!ending.succeeded() && by_itself) attempt_.failure.SetExitCode(ExitCode(ending));
+    if (attempt_.escalation.in_grace()) attempt_.escalation.Unhold(now);
   }
-  if (process.raised && first_failed_ == event.member && escalation_ == Escalation::kGrace) {
-    escalate_at_ = std::min(escalate_at_, std::max(now, escalate_meant_));
-  }
-  ReportRaised(process, out);
-  out.reports.push_back({ProcessReport::Kind::kEnded, event.member, process.pid, event.ending});
+  processes.ReportRaised(event.member, out);
+  out.reports.push_back({ProcessReport::Kind::kEnded, event.member, process.pid, ending});
 
-  if (!event.ending.succeeded() && preempted_.Explains(now) && !first_failure_) {
-    out.sentences.push_back(absl::StrCat(EndingText(event.member, process), ", preempted"));
-    if (!first_preempted_) {
-      first_preempted_ = now;
-      first_preempted_end_ = event.ending;
-    }
-    if (event.ending.signal == 0 && !preempted_exit_code_) {
-      preempted_exit_code_ = event.ending.exit_code;
-    }
-    SettlePreempted(now, out);
-  } else if (!event.ending.succeeded()) {
-    std::string sentence = EndingText(event.member, process);
-    if (event.ending.signal == SIGKILL && process.sent != SIGKILL) {
+  if (ending.succeeded()) {
+    // Nobody failed.
+  } else if (preempted_.Explains(now) && !attempt_.failure.any()) {
+    out.sentences.push_back(absl::StrCat(processes.EndingText(process), ", preempted"));
+    preempted_.NoteEnding(now, ending);
+    SettlePreempted();
+  } else {
+    std::string sentence = processes.EndingText(process);
+    if (ending.signal == SIGKILL && process.sent != SIGKILL) {
       absl::StrAppend(&sentence,
                       ", not by lockstep run (the kernel's log tells whether memory ran out)");
     }
-    // What ends once the others have called the attempt off follows from them.
-    if (called_off_) {
+    if (attempt_.called_off) {
+      // It follows from the others, which have called the attempt off.
       out.sentences.push_back(std::move(sentence));
-    } else if (MayRestart(process)) {
-      process.again = true;
-      ++process.restarts;
+    } else if (MayStartAlone() && restarts_.AllowsAlone(process.restarts)) {
+      processes.PlanRestart(event.member);
       out.sentences.push_back(absl::StrFormat("%s; it is started again, for the %s of %d times",
                                               sentence, Ordinal(process.restarts),
                                               options_.max_restarts));
-    } else if (ServerExplains(now, process)) {
-      cause_ = server_text_;
-      FailFirst(now, kExitLockstepFailed, absl::StrCat(server_text_, "; then ", sentence), out);
     } else {
-      // A signal to us is nobody's failure.
-      if (!first_failure_ && !told_to_end_) first_failed_ = event.member;
-      FailFirst(now, ExitCode(event.ending), std::move(sentence), out);
+      Fail(now, process, ExitCode(ending), std::move(sentence), out);
     }
   }
-  if (process.output_ended) Release(event.member, process, out);
+  if (process.output_ended) processes.Release(event.member, MayStartAlone(), out);
+}
+
+// A process that loses a peer may raise before we see that the peer has ended, so the exception
+// waits for that.
+void Supervisor::On(Time now, const ExceptionRaised& event, Effects&) {
+  attempt_.processes.Take(now, event);
 }
 
 void Supervisor::On(Time now, const ProcessStopped& event, Effects& out) {
-  Process& process = At(event.member);
-  if (process.state != ProcessState::kRunning) return;
-  process.stopped_since = now;
-  process.stop_signal = event.signal;
-  out.reports.push_back({ProcessReport::Kind::kStopped, event.member, process.pid, {}});
-  out.sentences.push_back(
-      absl::StrFormat("%s was stopped by %s; the others wait for it (kill -CONT -%d lets it go on)",
-                      Name(event.member, process), SignalName(event.signal), process.pid));
+  attempt_.processes.Take(now, event, out);
 }
 
 void Supervisor::On(Time now, const ProcessContinued& event, Effects& out) {
-  Process& process = At(event.member);
-  // A stop and its end can merge into one wake-up; then there is nothing to take back.
-  if (process.state != ProcessState::kRunning || !process.stopped_since) return;
-  out.reports.push_back({ProcessReport::Kind::kContinued, event.member, process.pid, {}});
-  out.sentences.push_back(absl::StrFormat("%s goes on after %s", Name(event.member, process),
-                                          Spell(now - *process.stopped_since)));
-  process.stopped_since.reset();
+  attempt_.processes.Take(now, event, out);
 }
 
 void Supervisor::On(Time, const OutputEnded& event, Effects& out) {
-  Process& process = At(event.member);
-  process.output_ended = true;
-  if (process.state == ProcessState::kEnded) Release(event.member, process, out);
+  attempt_.processes.EndOutput(event.member);
+  if (attempt_.processes.At(event.member).state == ProcessRecord::State::kEnded) {
+    attempt_.processes.Release(event.member, MayStartAlone(), out);
+  }
 }
 
+void Supervisor::On(Time now, const DeadlineReached&, Effects& out) {
+  ProcessTable& processes = attempt_.processes;
+  if (now >= HeedUntil()) PassOnNotices(out);
+  if (now >= attempt_.early_ends.TellAt(processes, options_.tell_ended)) {
+    if (preempted_.Explains(now)) {
+      attempt_.early_ends.Drop();
+    } else {
+      attempt_.early_ends.Tell(now, processes, out);
+    }
+  }
+  for (const ProcessRecord& process : processes.all()) {
+    if (now >= process.RaiseCountsAt(options_.raised_window)) TellRaised(now, process, out);
+    processes.EndIfOverdue(now, process.member, options_.terminate_grace, out);
+  }
+  if (attempt_.escalation.Advance(now, MayRestart(), processes, out)) {
+    attempt_.failure.Note({.exit_code = kExitSignalBase + SIGKILL});
+  }
+  for (const ProcessRecord& process : processes.all()) {
+    if (process.state != ProcessRecord::State::kEnded) continue;
+    if (now < process.ended + HelperGrace()) continue;
+    out.sentences.push_back(
+        absl::StrCat(processes.Name(process), " left processes behind; they are killed"));
+    processes.Release(process.member, MayStartAlone(), out);
+  }
+}
+
+// ---- Failures.
+
+void Supervisor::Fail(Time now, const ProcessRecord& process, int exit_code, std::string sentence,
+                      Effects& out) {
+  const bool told_to_end = signals_.told_to_end();
+  if (!told_to_end && server_.Explains(now, process.error)) {
+    FailFirst(now,
+              {.exit_code = kExitLockstepFailed,
+               .text = absl::StrCat(server_.text(), "; then ", sentence),
+               .culprit = server_.text()},
+              out);
+    return;
+  }
+  FailureLedger::Failure failure{.exit_code = exit_code, .text = std::move(sentence)};
+  // What ends by a signal to us is nobody's failure.
+  if (!told_to_end) failure.culprit = process.member;
+  FailFirst(now, std::move(failure), out);
+}
+
+void Supervisor::FailFirst(Time now, FailureLedger::Failure failure, Effects& out) {
+  failure.at = now;
+  std::string sentence = failure.text;
+  if (!attempt_.failure.Note(std::move(failure))) return;
+  ProcessTable& processes = attempt_.processes;
+  const std::optional<MemberIndex> member = attempt_.failure.member();
+  const ProcessRecord* const failed = member ? &processes.At(*member) : nullptr;
+  if (TellsOthers()) {
+    out.failure = {member, sentence, *attempt_.failure.exit_code(),
+                   attempt_.failure.Comparable(processes)};
+  }
+  const int running = processes.CountRunning();
+  if (running > 0 && !attempt_.escalation.begun()) {
+    const bool raised = failed != nullptr && failed->running();
+    const int others = running - (raised ? 1 : 0);
+    const std::string who = others == 0 ? "it" : Others(others);
+    const bool one = others <= 1;
+    if (MayRestart()) {
+      // After a SIGKILL there is nothing to wait for: nobody is killed by it because of another.
+      const bool killed = failed != nullptr && failed->ending.signal == SIGKILL;
+      attempt_.escalation.GraceUntil(now + (killed ? absl::ZeroDuration() : options_.settle));
+      absl::StrAppend(&sentence, "; ", who, one ? " is" : " are",
+                      " stopped, and all are started again");
+    } else {
+      attempt_.escalation.GraceUntil(now + options_.grace);
+      absl::StrAppend(&sentence, "; ", who, one ? " has " : " have ", Spell(options_.grace),
+                      " to end by ", one ? "itself" : "themselves");
+    }
+    if (raised) attempt_.escalation.HoldUntil(now + options_.raised_settle);
+  }
+  out.sentences.push_back(std::move(sentence));
+  attempt_.early_ends.Drop();
+  if (failed != nullptr && !signals_.told_to_end()) {
+    attempt_.early_ends.LookBack(now, *failed, processes, out);
+  }
+}
+
+void Supervisor::TellRaised(Time now, const ProcessRecord& process, Effects& out) {
+  attempt_.processes.ReportRaised(process.member, out);
+  std::string sentence = absl::StrCat(attempt_.processes.Name(process), " raised ", process.error);
+  if (attempt_.failure.any()) return;  // it follows, and stands in the table of ends
+  if (preempted_.Explains(now) || signals_.told_to_end() || attempt_.called_off) {
+    out.sentences.push_back(std::move(sentence));
+  } else if (MayStartAlone() && restarts_.AllowsAlone(process.restarts)) {
+    attempt_.processes.EndBy(process.member, now + options_.grace);
+    out.sentences.push_back(absl::StrCat(sentence, "; it has ", Spell(options_.grace), " to end"));
+  } else {
+    Fail(now, process, kExitRaised, std::move(sentence), out);
+  }
+}
+
+void Supervisor::SettlePreempted() {
+  const std::optional<Time> first = preempted_.first_ended();
+  if (!first || attempt_.failure.any() || attempt_.processes.CountRunning() == 0) return;
+  if (!attempt_.escalation.before_sigterm() || signals_.told_to_end()) return;
+  attempt_.escalation.GraceUntil(preempted_.OthersUntil(*first, options_.grace));
+}
+
+// What helpers clean up is not needed any more when their attempt has failed.
+absl::Duration Supervisor::HelperGrace() const {
+  const bool over = attempt_.failure.any() || attempt_.called_off;
+  return over && MayRestart() ? options_.settle : options_.helper_grace;
+}
+
+// ---- Signals to us.
+
 void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
-  const int running = CountRunning();
+  const int running = attempt_.processes.CountRunning();
   const std::string name = SignalName(event.signal);
-  if (Waits() && event.signal != SIGUSR1 && event.signal != SIGUSR2) {
-    told_to_end_ = true;
+  const bool ends = UserSignals::Ends(event.signal);
+  if (Waits() && ends) {
+    signals_.MarkToldToEnd();
     Finish(now, kExitSignalBase + event.signal,
            absl::StrCat(name, " while no attempt was on; ended after ", Spell(now - *began_)), out);
     return;
   }
   if (event.signal == SIGINT) {
-    const std::optional<Time> before = std::exchange(interrupted_, now);
-    if (before && now - *before <= kSecondInterruptWindow) {
-      return KillInterrupted(now, *before, out);
-    }
+    if (const auto first = signals_.Interrupt(now)) return KillInterrupted(now, *first, out);
   }
-  const bool notice = TakeAsNotice(now, event.signal, out);
-  const bool ends = event.signal != SIGUSR1 && event.signal != SIGUSR2;
-  if (ends && !notice && !end_signal_ && running > 0) {
-    end_signal_ = event.signal;
-    out.tell_why = !first_failure_;
+  const auto taken =
+      running > 0 ? signals_.TakeAsNotice(now, event.signal) : UserSignals::Notice::kNo;
+  const bool notice = taken != UserSignals::Notice::kNo;
+  if (taken == UserSignals::Notice::kFirst) {
+    out.notice_signal = event.signal;
+    out.sentences.push_back(absl::StrCat(
+        name,
+        ": the job is told that its processes here will be taken away; once more passes it "
+        "on"));
   }
-  told_to_end_ |= notice || ends;
-  if ((notice || event.signal == SIGTERM) && escalation_ == Escalation::kNone && running > 0) {
-    Escalate(now, Escalation::kGrace, out);
-    escalate_at_ = now + options_.term_grace;
+  if (ends && !notice && running > 0 && signals_.NoteEnd(event.signal)) {
+    out.tell_why = !attempt_.failure.any();
+  }
+  if (notice || ends) {
+    signals_.MarkToldToEnd();
+    attempt_.early_ends.Drop();
+  }
+  if ((notice || event.signal == SIGTERM) && !attempt_.escalation.begun() && running > 0) {
+    attempt_.escalation.GraceUntil(now + options_.term_grace);
   }
   if (notice) return;
-  for (size_t i = 0; i < processes_.size(); ++i) {
-    if (processes_[i].state != ProcessState::kRunning) continue;
-    out.signals.push_back({Member(i), event.signal});
+  for (const ProcessRecord& process : attempt_.processes.all()) {
+    if (process.running()) out.signals.push_back({process.member, event.signal});
   }
   std::string sentence =
       absl::StrFormat("%s: passed on to %d process%s", name, running, running == 1 ? "" : "es");
@@ -235,296 +307,130 @@ void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
 
 // What failed before the user asked for the end stays the failure of the run.
 void Supervisor::KillInterrupted(Time now, Time first_interrupt, Effects& out) {
-  const bool failed_before =
-      first_failure_ && (!first_failure_at_ || *first_failure_at_ < first_interrupt);
-  if (CountRunning() > 0 && !failed_before) {
-    killed_by_interrupt_ = true;
-    first_failure_ = kExitSignalBase + SIGINT;
-    first_failure_at_ = now;
-    first_failed_.reset();
+  if (attempt_.processes.CountRunning() > 0 && !attempt_.failure.HappenedBefore(first_interrupt)) {
+    signals_.MarkKilled();
+    attempt_.failure.Replace({.exit_code = kExitSignalBase + SIGINT, .at = now});
   }
   out.sentences.push_back("second SIGINT");
-  Escalate(now, Escalation::kKilled, out);
+  attempt_.escalation.Kill(now, attempt_.processes, out);
 }
 
-bool Supervisor::TakeAsNotice(Time now, int signal, Effects& out) {
-  const auto& notices = options_.notice_signals;
-  if (std::find(notices.begin(), notices.end(), signal) == notices.end()) return false;
-  if (CountRunning() == 0) return false;
-  const auto [taken, first] = signals_taken_.try_emplace(signal, TakenSignal{now, false});
-  // Who signals a process and its group, as timeout(1) does, means it once.
-  if (!first && now - taken->second.at < kOneSignal) return true;
-  if (!first) {
-    taken->second.passed_on = true;
-    return false;
+Time Supervisor::HeedUntil() const {
+  const bool heeded = preempted_.step() || attempt_.processes.CountRunning() == 0;
+  return heeded ? Time::Infinite() : signals_.HeedUntil();
+}
+
+// Nobody heeds it: what it means without us is better than nothing.
+void Supervisor::PassOnNotices(Effects& out) {
+  if (attempt_.processes.CountRunning() == 0) return;
+  for (const int signal : signals_.PassOn()) {
+    attempt_.processes.SignalRunning(signal, out);
+    out.sentences.push_back(absl::StrFormat("nobody saves: %s is passed on", SignalName(signal)));
   }
-  out.notice_signal = signal;
-  out.sentences.push_back(absl::StrFormat(
-      "%s: the job is told that its processes here will be taken away; once more passes it on",
-      SignalName(signal)));
-  return true;
+}
+
+// ---- The coordinator's server.
+
+// Who does not need it any more may well succeed; the others fail by themselves.
+void Supervisor::On(Time now, const ServerEnded& event, Effects& out) {
+  server_.End(now, event.ending);
+  if (attempt_.processes.CountRunning() == 0) return;
+  out.sentences.push_back(
+      absl::StrCat(server_.text(), "; processes that need it fail, the others go on"));
+}
+
+void Supervisor::On(Time now, const ServerLost& event, Effects&) { server_.Lose(now, event.why); }
+
+void Supervisor::On(Time now, const ServerFound&, Effects&) { server_.Find(now); }
+
+void Supervisor::On(Time, const RootCauseTold& event, Effects&) {
+  attempt_.failure.TakeRootCause(event, attempt_.processes);
 }
 
 void Supervisor::On(Time now, const PreemptionTold& event, Effects& out) {
   for (std::string& sentence : preempted_.Take(now, event)) {
     out.sentences.push_back(std::move(sentence));
   }
-  if (again_at_ && preempted_.withdrawn()) again_at_ = now;
-  if (preempted_.nobody_answered()) PassOnTaken(out);
-  SettlePreempted(now, out);
+  if (auto* waits = std::get_if<AwaitingHost>(&phase_); waits && preempted_.withdrawn()) {
+    waits->until = now;
+  }
+  if (preempted_.nobody_answered()) PassOnNotices(out);
+  SettlePreempted();
 }
 
-// Nobody heeds it: what it means without us is better than nothing.
-void Supervisor::PassOnTaken(Effects& out) {
-  for (auto& [signal, taken] : signals_taken_) {
-    if (taken.passed_on || CountRunning() == 0) continue;
-    taken.passed_on = true;
-    SignalRunning(signal, out);
-    out.sentences.push_back(absl::StrFormat("nobody saves: %s is passed on", SignalName(signal)));
-  }
-}
-
-Time Supervisor::HeedUntil() const {
-  Time until = Time::Infinite();
-  if (preempted_.step() || CountRunning() == 0) return until;
-  for (const auto& [signal, taken] : signals_taken_) {
-    if (!taken.passed_on) until = std::min(until, taken.at + options_.heed_timeout);
-  }
-  return until;
+void Supervisor::On(Time now, const PreemptionChecked& event, Effects& out) {
+  attempt_.preemption_check.Answer();
+  if (event.told) On(now, *event.told, out);
 }
 
 void Supervisor::On(Time now, const HostTold& event, Effects&) {
   preempted_.Take(now, event);
-  if (!again_at_) return;
+  auto* const waits = std::get_if<AwaitingHost>(&phase_);
+  if (waits == nullptr) return;
   if (preempted_.withdrawn()) {
-    again_at_ = now;
+    waits->until = now;
   } else if (options_.on_preempt == OnPreempt::kWait && event.standing && event.left) {
-    again_at_ = now + *event.left;
+    waits->until = now + *event.left;
   }
 }
 
-void Supervisor::SettlePreempted(Time now, Effects& out) {
-  if (!first_preempted_ || first_failure_ || CountRunning() == 0) return;
-  if (escalation_ > Escalation::kGrace || told_to_end_) return;
-  if (escalation_ == Escalation::kNone) Escalate(now, Escalation::kGrace, out);
-  escalate_at_ = preempted_.OthersUntil(*first_preempted_, options_.grace);
+// ---- The other nodes, and the host of the launcher.
+
+void Supervisor::On(Time now, const AttemptBegins& event, Effects&) {
+  LOCKSTEP_CHECK(Waits());
+  ResetAttempt(now, event.first, event.size);
+  if (event.failures) restarts_.SetUsed(*event.failures);
+  if (event.number) history_.SetNumber(*event.number);
+  phase_ = Running();
 }
 
-void Supervisor::On(Time now, const DeadlineReached&, Effects& out) {
-  if (now >= HeedUntil()) PassOnTaken(out);
-  if (now >= TellEndedAt()) TellEnded(now, out);
-  EndRaised(now, out);
-  if (now >= escalate_at_) {
-    switch (escalation_) {
-      case Escalation::kGrace:
-        Escalate(now, Escalation::kTerminated, out);
-        break;
-      case Escalation::kTerminated:
-        Escalate(now, Escalation::kKilled, out);
-        break;
-      case Escalation::kKilled:
-        GiveUp(now, out);
-        break;
-      case Escalation::kNone:
-      case Escalation::kGivenUp:
-        break;
-    }
+void Supervisor::On(Time now, const AttemptCalledOff& event, Effects& out) {
+  if (Waits() || attempt_.called_off || signals_.told_to_end()) return;
+  attempt_.called_off = event;
+  attempt_.early_ends.Drop();
+  const int running = attempt_.processes.CountRunning();
+  if (!attempt_.failure.any()) {
+    out.sentences.push_back(running == 0 || !event.another
+                                ? event.why
+                                : absl::StrCat(event.why, "; our processes are stopped"));
+  } else if (event.why.find(attempt_.failure.text()) == std::string::npos ||
+             event.why.find(" is gone") != std::string::npos) {
+    // Another node is the cause, and ours failed by that.
+    attempt_.failure.BlameOthers(event.why);
+    out.sentences.push_back(event.why);
   }
-  for (size_t i = 0; i < processes_.size(); ++i) {
-    Process& process = processes_[i];
-    if (process.state == ProcessState::kEnded && now >= process.ended + HelperGrace()) {
-      const MemberIndex member = Member(i);
-      out.sentences.push_back(
-          absl::StrFormat("%s left processes behind; they are killed", Name(member, process)));
-      Release(member, process, out);
-    }
+  Escalation& escalation = attempt_.escalation;
+  if (running == 0 || !escalation.before_sigterm()) return;
+  if (!escalation.begun()) escalation.GraceUntil(now + options_.grace);
+  if (event.another) escalation.GraceAtMostUntil(now + options_.settle);
+}
+
+void Supervisor::On(Time now, const RunEnded& event, Effects& out) {
+  if (!Waits()) return;
+  const auto* const between = std::get_if<Between>(&phase_);
+  const bool as_ours =
+      between != nullptr && between->over && between->over->exit_code == event.exit_code;
+  // What ours ended with tells the step and who saved, as it does where there is one node.
+  if (as_ours && !attempt_.failure.any() && preempted_.EndedAttempt(now)) {
+    return Finish(now, event.exit_code, "", out);
   }
+  // Where nothing ever ran, `why` says how long we waited.
+  const std::string after = now == *began_ ? "" : absl::StrCat(" after ", Spell(now - *began_));
+  Finish(now, event.exit_code,
+         absl::StrFormat("%s%s, exit code %d", event.why, after, event.exit_code), out);
 }
 
-Supervisor::Process& Supervisor::At(MemberIndex member) {
-  const int32_t at = member.value() - first_;
-  LOCKSTEP_CHECK(at >= 0 && static_cast<size_t>(at) < processes_.size());
-  return processes_[static_cast<size_t>(at)];
+void Supervisor::On(Time now, const NodeServerLost& event, Effects&) {
+  node_server_.Lose(now, event.why);
 }
 
-std::string Supervisor::Name(MemberIndex member, const Process& process) const {
-  return absl::StrFormat("%s/%d (pid %d)", options_.role, member.value(), process.pid);
-}
+void Supervisor::On(Time, const NodeServerFound&, Effects&) { node_server_.Find(); }
 
-int Supervisor::CountRunning() const {
-  return static_cast<int>(std::count_if(
-      processes_.begin(), processes_.end(),
-      [](const Process& process) { return process.state == ProcessState::kRunning; }));
-}
-
-// Only the first failure is told at once: the others mostly follow from it, and stand in the
-// verdict.
-void Supervisor::FailFirst(Time now, int exit_code, std::string sentence, Effects& out) {
-  if (first_failure_) return;
-  first_failure_ = exit_code;
-  first_failure_at_ = now;
-  first_failure_text_ = sentence;
-  if (TellsOthers()) out.failure = {first_failed_, sentence, exit_code, FailureText()};
-  int running = CountRunning();
-  if (running > 0 && escalation_ == Escalation::kNone) {
-    if (first_failed_ && At(*first_failed_).state == ProcessState::kRunning) --running;
-    const std::string others = running == 0 ? "it" : Others(running);
-    running = std::max(running, 1);
-    Escalate(now, Escalation::kGrace, out);
-    if (MayRestart()) {
-      escalate_at_ = now + Settle();
-      absl::StrAppend(&sentence, "; ", others, running == 1 ? " is" : " are",
-                      " stopped, and all are started again");
-    } else {
-      absl::StrAppend(&sentence, "; ", others, running == 1 ? " has " : " have ",
-                      Spell(options_.grace), " to end by ", running == 1 ? "itself" : "themselves");
-    }
-    escalate_meant_ = escalate_at_;
-    if (first_failed_ && At(*first_failed_).state == ProcessState::kRunning) {
-      escalate_at_ = std::max(escalate_at_, now + options_.raised_settle);
-    }
-  }
-  out.sentences.push_back(std::move(sentence));
-  LookBack(now, out);
-}
-
-void Supervisor::Escalate(Time now, Escalation to, Effects& out) {
-  escalation_ = to;
-  const int running = CountRunning();
-  const std::string left = absl::StrFormat("%d process%s", running, running == 1 ? "" : "es");
-  switch (to) {
-    case Escalation::kGrace:
-      escalate_at_ = now + options_.grace;
-      return;
-    case Escalation::kTerminated:
-      escalate_at_ = now + (MayRestart() ? options_.stop_grace : options_.terminate_grace);
-      if (running == 0) return;
-      if (!MayRestart()) out.sentences.push_back("the grace is over: SIGTERM to " + left);
-      // JAX takes SIGTERM for a preemption; the server knows better when it is told before.
-      for (size_t i = 0; i < processes_.size(); ++i) {
-        if (processes_[i].state != ProcessState::kRunning) continue;
-        out.reports.push_back({ProcessReport::Kind::kEnding, Member(i), processes_[i].pid, {}});
-      }
-      SignalRunning(SIGTERM, out);
-      // A stopped process takes SIGTERM only when it goes on.
-      SignalRunning(SIGCONT, out);
-      return;
-    case Escalation::kKilled:
-      escalate_at_ = now + options_.kill_grace;
-      if (running > 0) {
-        out.sentences.push_back(absl::StrCat("SIGKILL to ", left));
-        SignalRunning(SIGKILL, out);
-      }
-      ReleaseEnded(out);
-      return;
-    case Escalation::kNone:
-    case Escalation::kGivenUp:
-      escalate_at_ = Time::Infinite();
-      return;
-  }
-}
-
-void Supervisor::SignalRunning(int signal, Effects& out) {
-  for (size_t i = 0; i < processes_.size(); ++i) {
-    Process& process = processes_[i];
-    if (process.state != ProcessState::kRunning) continue;
-    if (signal != SIGCONT) process.sent = signal;
-    out.signals.push_back({Member(i), signal});
-  }
-}
-
-void Supervisor::GiveUp(Time now, Effects& out) {
-  Escalate(now, Escalation::kGivenUp, out);
-  for (size_t i = 0; i < processes_.size(); ++i) {
-    Process& process = processes_[i];
-    if (process.state != ProcessState::kRunning) continue;
-    const MemberIndex member = Member(i);
-    out.sentences.push_back(
-        absl::StrFormat("%s did not end within %s of SIGKILL: it hangs in the kernel, and is left",
-                        Name(member, process), Spell(options_.kill_grace)));
-    process.given_up = true;
-    if (!first_failure_) first_failure_ = kExitSignalBase + SIGKILL;
-    process.ended = now;
-    Release(member, process, out);
-  }
-}
-
-void Supervisor::Release(MemberIndex member, Process& process, Effects& out) {
-  process.state = ProcessState::kReleased;
-  out.releases.push_back(member);
-  if (!process.again) return;
-  process.again = false;
-  if (!MayStartAlone()) return;
-  out.starts.push_back({member, process.restarts});
-  const int32_t restarts = process.restarts;
-  process = Process();
-  process.restarts = restarts;
-}
-
-// Does not wait any longer for what ended processes left behind.
-void Supervisor::ReleaseEnded(Effects& out) {
-  for (size_t i = 0; i < processes_.size(); ++i) {
-    if (processes_[i].state != ProcessState::kEnded) continue;
-    Release(Member(i), processes_[i], out);
-  }
-}
-
-bool Supervisor::EndedWell(const Process& process) {
-  const bool ended =
-      process.state == ProcessState::kEnded || process.state == ProcessState::kReleased;
-  return ended && process.ending.succeeded() && !process.given_up;
-}
-
-void Supervisor::FinishIfAllReleased(Time now, Effects& out) {
-  if (!finished_ && now >= CrewGivenUpAt()) return GiveUpCrew(now, out);
-  if (between_ || finished_) return;
-  for (const Process& process : processes_) {
-    const bool over = process.state == ProcessState::kReleased ||
-                      (start_failed_ && process.state == ProcessState::kNotStarted);
-    if (!over) return;
-  }
-  if (AwaitsRootCause(now, out) || AwaitsCheck(now, out) || StartPreemptedAgain(now, out)) return;
-  if (!TellsOthers() && RestartFailed(now, out)) return;
-  // Whoever is told to end goes, and the others are left to their crew.
-  if (!options_.alone && !told_to_end_) {
-    between_ = true;
-    over_since_ = now;
-    attempt_exit_code_ = ExitCodeOfAttempt(now);
-    out.attempt_over = AttemptOver{.exit_code = *attempt_exit_code_, .text = TextForOthers(now)};
-    return;
-  }
-  const int exit_code = ExitCodeOfAttempt(now);
-  Finish(now, exit_code, SentenceOfEnd(now, exit_code), out);
-}
-
-// A preempted run that saved ends like no other, so that a scheduler starts it again.
-int Supervisor::ExitCodeOfAttempt(Time now) const {
-  if (first_failure_) return *first_failure_;
-  if (!first_preempted_ && !WasPreempted(now)) return 0;
-  // Whoever chose one means it.
-  if (preempted_exit_code_) return *preempted_exit_code_;
-  if (preempted_.saved()) return WasPreempted(now) ? options_.preempt_exit_code : 0;
-  return first_preempted_end_ ? ExitCode(*first_preempted_end_) : options_.preempt_exit_code;
-}
-
-// Where nobody was to save and all ended well, the work was done before.
-bool Supervisor::WasPreempted(Time now) const {
-  return preempted_.Interrupted(now) && (preempted_.step() || first_preempted_);
-}
-
-bool Supervisor::AwaitsCheck(Time now, Effects& out) {
-  if (options_.on_preempt == OnPreempt::kExit || first_failure_ || told_to_end_ || checked_) {
-    return false;
-  }
-  if (check_until_) return now < *check_until_;
-  check_until_ = now + options_.check_timeout;
-  out.check_preemption = true;
-  return true;
-}
-
-void Supervisor::On(Time now, const PreemptionChecked& event, Effects& out) {
-  checked_ = true;
-  if (event.told) On(now, *event.told, out);
+Time Supervisor::NodesGivenUpAt() const {
+  if (!Waits()) return Time::Infinite();
+  const auto* const between = std::get_if<Between>(&phase_);
+  const bool over = between != nullptr && between->over;
+  return node_server_.GivenUpAt(over ? std::optional(between->over->since) : std::nullopt);
 }
 
 }  // namespace lockstep::launch

@@ -339,14 +339,14 @@ TEST_F(NodesTest, TheOthersHearOfAFailureAtOnceAndDecideWhatFollows) {
 
 // The server died after our processes had succeeded: nobody is left to say that the run is over.
 TEST_F(NodesTest, WhoHasNothingLeftToDoWaitsForNoServerForEver) {
-  options_.crew_timeout = absl::Minutes(10);
+  options_.node_server_timeout = absl::Minutes(10);
   Start();
-  Do(CrewLost{"connection refused"});
+  Do(NodeServerLost{"connection refused"});
   now_ = now_ + absl::Hours(1);
   End(2, {0, 0});
   EXPECT_TRUE(End(3, {0, 0}).attempt_over.has_value());
-  EXPECT_EQ(supervisor_->NextDeadline(), now_ + options_.crew_timeout);
-  const Effects last = Pass(options_.crew_timeout);
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + options_.node_server_timeout);
+  const Effects last = Pass(options_.node_server_timeout);
   EXPECT_EQ(last.exit_code, 0);
   EXPECT_THAT(last.sentences.back(), HasSubstr("was not reached for"));
   EXPECT_THAT(last.sentences.back(), HasSubstr("connection refused"));
@@ -377,7 +377,7 @@ TEST_F(NodesTest, UseA10_APreemptedRunEndsWithTheStepAndWhoSaved) {
   EXPECT_EQ(ended.result->outcome, "preempted");
 }
 
-// All nodes wait at their crew, which counts the failures of all.
+// All nodes wait at their group, which counts the failures of all.
 TEST_F(NodesTest, UseA07_NoNodeHoldsUpTheOthersByAWaitOfItsOwn) {
   options_.restart_backoff = absl::Seconds(1);
   Start();
@@ -392,10 +392,10 @@ TEST_F(NodesTest, UseA07_NoNodeHoldsUpTheOthersByAWaitOfItsOwn) {
 
 TEST_F(NodesTest, AServerThatComesBackIsWaitedFor) {
   Start();
-  Do(CrewLost{"connection refused"});
+  Do(NodeServerLost{"connection refused"});
   End(2, {0, 0});
   End(3, {1, 0});
-  Do(CrewFound{});
+  Do(NodeServerFound{});
   EXPECT_EQ(supervisor_->NextDeadline(), Time::Infinite());
   EXPECT_FALSE(Pass(absl::Hours(1)).exit_code.has_value());
   EXPECT_EQ(Do(RunEnded{1, "task/3 failed"}).exit_code, 1);

@@ -1,0 +1,54 @@
+// Whether the loss of the coordinator's server explains that a process fails. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "lockstep/base/time.h"
+#include "lockstep/launch/ending.h"
+
+namespace lockstep::launch {
+
+// A server of our own ends and never comes back. The link to somebody else's breaks, and may be
+// made again.
+//
+// Threads: thread-compatible.
+class ServerLoss {
+ public:
+  // `explains`: what fails so soon after the loss follows from it. `survived`: who lives so long
+  // after the server was found again does not die of its absence.
+  ServerLoss(absl::Duration explains, absl::Duration survived)
+      : explains_(explains), survived_(survived) {}
+
+  void End(Time now, const Ending& ending);
+  // The link broke. Means nothing once the server has ended, as the next.
+  void Lose(Time now, const std::string& why);
+  void Find(Time now);
+  // Another attempt may find a server again whose link broke.
+  void BeginAttempt();
+
+  // A process fails now, and says `error` of itself (empty: nothing). What it says is its own
+  // cause, unless it speaks of a connection: the server is blamed for no bug. A process that keeps
+  // silent may have died of the server, until it has outlived that.
+  bool Explains(Time now, std::string_view error) const;
+  // Nothing can be started again without it.
+  bool ended() const { return ended_; }
+  // How it was lost.
+  const std::string& text() const { return text_; }
+
+ private:
+  struct Loss {
+    Time at;
+    std::optional<Time> found;  // again, since then
+  };
+
+  const absl::Duration explains_;
+  const absl::Duration survived_;
+  std::optional<Loss> loss_;
+  bool ended_ = false;
+  std::string text_;
+};
+
+}  // namespace lockstep::launch
