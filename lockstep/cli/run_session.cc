@@ -1,5 +1,3 @@
-#include "lockstep/cli/run_session.h"
-
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -28,6 +26,7 @@
 #include "lockstep/cli/run_notices.h"
 #include "lockstep/cli/run_outcome.h"
 #include "lockstep/cli/run_plan.h"
+#include "lockstep/cli/run_session.h"
 #include "lockstep/cli/run_stacks.h"
 #include "lockstep/launch/crew_link.h"
 #include "lockstep/launch/exception_pipe.h"
@@ -300,7 +299,7 @@ void Session::StartServer() {
   };
   callbacks.ended = [this](launch::Ending ending) {
     if (exit_code_) return;
-    launcher_->OnServerEnded(ending);
+    launcher_->Handle(launch::ServerEnded{ending});
     Say(absl::StrCat("lockstep-server ended", server_->LastWords()));
   };
   callbacks.log = [this, show = plan_.server->show_log](const std::string& line) {
@@ -337,12 +336,12 @@ void Session::StartProcesses(const launch::JobAddress& address) {
   if (server_ == nullptr) {
     options.lost = [this](std::string why) {
       loop_.Post([this, why = std::move(why)] {
-        if (!exit_code_) launcher_->OnServerLost(why);
+        if (!exit_code_) launcher_->Handle(launch::ServerLost{why});
       });
     };
     options.found = [this] {
       loop_.Post([this] {
-        if (!exit_code_) launcher_->OnServerFound();
+        if (!exit_code_) launcher_->Handle(launch::ServerFound{});
       });
     };
   }
@@ -406,7 +405,12 @@ void Session::JoinCrew() {
                                       },
                                   .lost =
                                       [this](const std::string& why) {
-                                        if (!exit_code_) launcher_->OnCrewLost(why);
+                                        if (exit_code_) return;
+                                        if (why.empty()) {
+                                          launcher_->Handle(launch::NodeServerFound{});
+                                        } else {
+                                          launcher_->Handle(launch::NodeServerLost{why});
+                                        }
                                       },
                                   .say =
                                       [this](std::string sentence) {
@@ -423,9 +427,9 @@ void Session::TakeFromCrew(const wire::native::PollCrewReply& told) {
     BeginFromCrew(told);
   } else if (told.step == CrewStep::kCalledOff) {
     called_off_ = told.attempt;
-    if (begun_ == told.attempt) launcher_->OnCalledOff(told.why, told.another);
+    if (begun_ == told.attempt) launcher_->Handle(launch::AttemptCalledOff{told.why, told.another});
   } else if (told.step == CrewStep::kEnded) {
-    launcher_->OnRunEnded(told.exit_code, told.why);
+    launcher_->Handle(launch::RunEnded{told.exit_code, told.why});
   }
 }
 
@@ -472,15 +476,15 @@ void Session::StartNotices() {
                        },
                    .told =
                        [this](const launch::PreemptionTold& told) {
-                         if (!exit_code_) launcher_->OnPreemption(told);
+                         if (!exit_code_) launcher_->Handle(told);
                        },
                    .checked =
                        [this](const std::optional<launch::PreemptionTold>& told) {
-                         if (!exit_code_) launcher_->OnPreemptionChecked(told);
+                         if (!exit_code_) launcher_->Handle(launch::PreemptionChecked{told});
                        },
                    .host =
                        [this](const launch::HostTold& told) {
-                         if (!exit_code_) launcher_->OnHost(told);
+                         if (!exit_code_) launcher_->Handle(told);
                        }});
 }
 
@@ -614,7 +618,7 @@ void Session::AskRootCause() {
       std::thread([this, address = plan_.launcher.environment.address, began = attempt_began_] {
         const launch::RootCauseTold told = RootCauseOf(address, runtime::MonotonicNow() - began);
         loop_.Post([this, told] {
-          if (!exit_code_) launcher_->OnRootCause(told);
+          if (!exit_code_) launcher_->Handle(told);
         });
       });
 }
@@ -650,7 +654,7 @@ void Session::OnSignal(int signal) {
     if (std::exchange(hurries_, true)) EndNow();
     hurry_timer_.Arm(runtime::MonotonicNow() + kLastWordsTimeout, [this] { EndNow(); });
   } else if (launcher_ != nullptr) {
-    launcher_->OnSignal(signal);
+    launcher_->Handle(launch::SignalReceived{signal});
   } else {
     Say(absl::StrCat(launch::SignalName(signal), " before the processes were started"));
     End(launch::kExitSignalBase + signal);

@@ -228,37 +228,11 @@ void Launcher::OnChildSignal() {
   }
 }
 
-void Launcher::OnSignal(int signal) { Handle(SignalReceived{signal}); }
-
-void Launcher::OnServerEnded(Ending ending) { Handle(ServerEnded{ending}); }
-void Launcher::OnServerLost(const std::string& why) { Handle(ServerLost{why}); }
-void Launcher::OnServerFound() { Handle(ServerFound{}); }
-void Launcher::OnCrewLost(const std::string& why) {
-  why.empty() ? Handle(NodeServerFound{}) : Handle(NodeServerLost{why});
-}
-void Launcher::OnRootCause(const RootCauseTold& told) { Handle(told); }
-
 void Launcher::OnException(const RaisedException& raised) {
   for (const auto& slot : slots_) {
     if (slot == nullptr || !slot->process->held() || slot->process->pid() != raised.pid) continue;
     return Handle(ExceptionRaised{.member = slot->member, .pid = raised.pid, .text = raised.text});
   }
-}
-
-void Launcher::OnPreemption(const PreemptionTold& told) { Handle(told); }
-
-void Launcher::OnHost(const HostTold& told) { Handle(told); }
-
-void Launcher::OnPreemptionChecked(const std::optional<PreemptionTold>& told) {
-  Handle(PreemptionChecked{told});
-}
-
-void Launcher::OnCalledOff(std::string why, bool another) {
-  Handle(AttemptCalledOff{.why = std::move(why), .another = another});
-}
-
-void Launcher::OnRunEnded(int exit_code, std::string why) {
-  Handle(RunEnded{.exit_code = exit_code, .why = std::move(why)});
 }
 
 void Launcher::ResumeOutput() {

@@ -48,12 +48,12 @@ class LaunchHost {
   virtual void Report(const ProcessReport& report) = 0;
   // Calls `done` when the server has taken what was reported, soon in any case.
   virtual void WhenReported(std::function<void()> done) { done(); }
-  // Answered by `Launcher::OnRootCause`, sooner or later; only with
+  // Answered by RootCauseTold, sooner or later; only with
   // SupervisorOptions::asks_root_cause.
   virtual void AskRootCause() {}
   // Somebody ends the run: says what the processes wait for, then calls `done`, soon in any case.
   virtual void TellWhy(std::function<void()> done) { done(); }
-  // Answered by `Launcher::OnPreemptionChecked`.
+  // Answered by PreemptionChecked.
   virtual void CheckPreemption() {}
   // A signal that is a notice to the job came; only with SupervisorOptions::notice_signals.
   virtual void NoticeSignal(int) {}
@@ -62,7 +62,7 @@ class LaunchHost {
   virtual void Restarting(int32_t restarts) = 0;
   // What the other nodes should hear; only with several.
   virtual void TellFailure(const FailureTold&) {}
-  // Answered by `Launcher::Begin` or `OnRunEnded`, sooner or later.
+  // Answered by `Launcher::Begin` or RunEnded, sooner or later.
   virtual void AttemptOver(const launch::AttemptOver&) {}
   // Once, last.
   virtual void Finished(int exit_code, const RunResult& result) = 0;
@@ -90,22 +90,10 @@ class Launcher {
 
   // SIGCHLD came: somebody may have been stopped or continued.
   void OnChildSignal();
-  // Somebody signalled us.
-  void OnSignal(int signal);
-  void OnServerEnded(Ending ending);
-  // The link to a server that is not the run's own broke.
-  void OnServerLost(const std::string& why);
-  void OnServerFound();
-  // Of the server at which the nodes meet; empty: it is there again.
-  void OnCrewLost(const std::string& why);
   // The hook of a process told of an exception; of a process that is not ours it is nothing.
   void OnException(const RaisedException& raised);
-  void OnRootCause(const RootCauseTold& told);
-  void OnPreemption(const PreemptionTold& told);
-  void OnHost(const HostTold& told);
-  void OnPreemptionChecked(const std::optional<PreemptionTold>& told);
-  void OnCalledOff(std::string why, bool another);
-  void OnRunEnded(int exit_code, std::string why);
+  // Anything else that the program around it hears of: signals, the server, the other nodes.
+  void Handle(const Event& event);
 
   void ResumeOutput();
   void ResumeErrors();
@@ -126,7 +114,6 @@ class Launcher {
   void Retire(std::unique_ptr<Slot>& slot);
   void WatchEnd(Slot& slot);
   void OnPipeEnd(Slot& slot);
-  void Handle(const Event& event);
   void Apply(const Effects& effects);
   // A signal to whoever has the member's place now: it may come late, when another has it.
   struct Addressed {

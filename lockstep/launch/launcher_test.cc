@@ -176,7 +176,7 @@ TEST_F(LauncherTest, SignalsReachTheWholeGroup) {
     int pid = 0;
     ASSERT_TRUE(absl::SimpleAtoi(line.substr(line.rfind(' ') + 1), &pid));
     grandchildren.emplace_back(pid);
-    if (grandchildren.size() == 2) launcher_->OnSignal(SIGTERM);
+    if (grandchildren.size() == 2) launcher_->Handle(SignalReceived{SIGTERM});
   };
   EXPECT_EQ(Run(2, Shell("sleep 1000 & echo $!; wait")), 128 + SIGTERM);
   ASSERT_EQ(grandchildren.size(), 2u);
