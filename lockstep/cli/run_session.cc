@@ -28,12 +28,12 @@
 #include "lockstep/cli/run_plan.h"
 #include "lockstep/cli/run_session.h"
 #include "lockstep/cli/run_stacks.h"
-#include "lockstep/launch/crew_link.h"
 #include "lockstep/launch/exception_pipe.h"
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/free_ports.h"
 #include "lockstep/launch/guardian.h"
 #include "lockstep/launch/log_writer.h"
+#include "lockstep/launch/node_group_link.h"
 #include "lockstep/launch/orphans.h"
 #include "lockstep/launch/output_sink.h"
 #include "lockstep/launch/private_server.h"
@@ -169,20 +169,20 @@ class Session : public launch::LaunchHost {
   void NoticeSignal(int signal) override { notices_->TakeSignal(signal); }
   void Restarting(int32_t restarts) override;
   void TellFailure(const launch::FailureTold& failure) override {
-    crew_->TellFailed(failure.text, failure.exit_code, failure.failure);
+    node_group_->TellFailed(failure.text, failure.exit_code, failure.failure);
   }
   void AttemptOver(const launch::AttemptOver& over) override {
-    crew_->TellOver(over.exit_code, over.again, over.text);
+    node_group_->TellOver(over.exit_code, over.again, over.text);
   }
   void Finished(int exit_code, const launch::RunResult& result) override;
 
   void StartServer();
   void StartProcesses(const launch::JobAddress& address);
   void StartNotices();
-  // With other nodes: joins their crew, and begins what that says.
-  void JoinCrew();
-  void TakeFromCrew(const wire::native::PollCrewReply& told);
-  void BeginFromCrew(const wire::native::PollCrewReply& told);
+  // With other nodes: joins their group, and begins what that says.
+  void JoinNodeGroup();
+  void TakeFromNodeGroup(const wire::native::PollCrewReply& told);
+  void BeginFromNodeGroup(const wire::native::PollCrewReply& told);
   // What each attempt has for itself, but for its number.
   void RenewPorts(launch::RunEnvironment& environment);
   // Calls `then` when the attempt of that number has a store of its own, if the server has any.
@@ -211,10 +211,10 @@ class Session : public launch::LaunchHost {
   std::unique_ptr<link::Reporter> reporter_;
   std::unique_ptr<launch::PrivateServer> server_;
   std::unique_ptr<launch::Launcher> launcher_;
-  std::unique_ptr<launch::CrewLink> crew_;  // null: there are no other nodes
+  std::unique_ptr<launch::NodeGroupLink> node_group_;  // null: there are no other nodes
   bool noticing_ = false;
-  bool left_crew_ = false;
-  int64_t begun_ = 0;       // the crew's last attempt that was begun here
+  bool left_node_group_ = false;
+  int64_t begun_ = 0;       // the last attempt of the node group that was begun here
   int64_t called_off_ = 0;  // the last that was called off
   std::optional<int> exit_code_;
   std::thread asking_;
@@ -359,7 +359,7 @@ void Session::StartProcesses(const launch::JobAddress& address) {
           if (!exit_code_) Say(sentence);
         });
       });
-  if (!plan_.nodes.alone()) return JoinCrew();
+  if (!plan_.nodes.alone()) return JoinNodeGroup();
   if (server_ != nullptr) {
     attempt_began_ = runtime::MonotonicNow();
     launcher_->Start();
@@ -373,7 +373,7 @@ void Session::StartProcesses(const launch::JobAddress& address) {
             });
 }
 
-void Session::JoinCrew() {
+void Session::JoinNodeGroup() {
   const launch::LauncherOptions& launcher = plan_.launcher;
   wire::native::PollCrew self = {
       .job = launcher.environment.address.job,
@@ -390,41 +390,41 @@ void Session::JoinCrew() {
       .last_call_us = absl::ToInt64Microseconds(plan_.last_call),
       .restart_backoff_us = absl::ToInt64Microseconds(launcher.supervisor.restart_backoff),
       .restart_backoff_max_us = absl::ToInt64Microseconds(launcher.supervisor.restart_backoff_max)};
-  crew_ = std::make_unique<launch::CrewLink>(
+  node_group_ = std::make_unique<launch::NodeGroupLink>(
       loop_, launcher.environment.address.link, std::move(self),
-      launch::CrewLink::Callbacks{.told =
-                                      [this](const wire::native::PollCrewReply& told) {
-                                        if (!exit_code_) TakeFromCrew(told);
-                                      },
-                                  .refused =
-                                      [this](const absl::Status& why) {
-                                        if (exit_code_) return;
-                                        Say(absl::StrCat("this node cannot join: ",
-                                                         std::string(why.message())));
-                                        End(launch::kExitLockstepFailed);
-                                      },
-                                  .lost =
-                                      [this](const std::string& why) {
-                                        if (exit_code_) return;
-                                        if (why.empty()) {
-                                          launcher_->Handle(launch::NodeServerFound{});
-                                        } else {
-                                          launcher_->Handle(launch::NodeServerLost{why});
-                                        }
-                                      },
-                                  .say =
-                                      [this](std::string sentence) {
-                                        if (!exit_code_) Say(std::move(sentence));
-                                      }});
+      launch::NodeGroupLink::Callbacks{.told =
+                                           [this](const wire::native::PollCrewReply& told) {
+                                             if (!exit_code_) TakeFromNodeGroup(told);
+                                           },
+                                       .refused =
+                                           [this](const absl::Status& why) {
+                                             if (exit_code_) return;
+                                             Say(absl::StrCat("this node cannot join: ",
+                                                              std::string(why.message())));
+                                             End(launch::kExitLockstepFailed);
+                                           },
+                                       .lost =
+                                           [this](const std::string& why) {
+                                             if (exit_code_) return;
+                                             if (why.empty()) {
+                                               launcher_->Handle(launch::NodeServerFound{});
+                                             } else {
+                                               launcher_->Handle(launch::NodeServerLost{why});
+                                             }
+                                           },
+                                       .say =
+                                           [this](std::string sentence) {
+                                             if (!exit_code_) Say(std::move(sentence));
+                                           }});
   auto ports = launch::FreePorts(plan_.nodes.processes, /*loopback=*/false);
-  if (ports.ok()) crew_->OfferPorts(*std::move(ports));
-  crew_->Start();
+  if (ports.ok()) node_group_->OfferPorts(*std::move(ports));
+  node_group_->Start();
 }
 
-void Session::TakeFromCrew(const wire::native::PollCrewReply& told) {
+void Session::TakeFromNodeGroup(const wire::native::PollCrewReply& told) {
   using wire::native::CrewStep;
   if (told.step == CrewStep::kBegin) {
-    BeginFromCrew(told);
+    BeginFromNodeGroup(told);
   } else if (told.step == CrewStep::kCalledOff) {
     called_off_ = told.attempt;
     if (begun_ == told.attempt) launcher_->Handle(launch::AttemptCalledOff{told.why, told.another});
@@ -433,7 +433,7 @@ void Session::TakeFromCrew(const wire::native::PollCrewReply& told) {
   }
 }
 
-void Session::BeginFromCrew(const wire::native::PollCrewReply& told) {
+void Session::BeginFromNodeGroup(const wire::native::PollCrewReply& told) {
   const bool again = told.attempt > 1;
   launch::RunEnvironment environment = plan_.launcher.environment;
   environment.placement = {.size = told.size,
@@ -460,7 +460,7 @@ void Session::BeginFromCrew(const wire::native::PollCrewReply& told) {
               // It was called off before it began; others may have begun the next one by now.
               const bool over =
                   called_off_ >= attempt || absl::IsFailedPrecondition(ready.status());
-              if (over) return crew_->TellOver(0, /*again=*/false);
+              if (over) return node_group_->TellOver(0, /*again=*/false);
               begun_ = attempt;
               Begin(std::move(ready), failures);
               if (!exit_code_ && !std::exchange(noticing_, true)) StartNotices();
@@ -676,9 +676,9 @@ void Session::End(int exit_code) {
 }
 
 void Session::FlushOutput() {
-  if (crew_ != nullptr && !left_crew_) {
-    left_crew_ = true;
-    return crew_->Leave([this] { FlushOutput(); });
+  if (node_group_ != nullptr && !left_node_group_) {
+    left_node_group_ = true;
+    return node_group_->Leave([this] { FlushOutput(); });
   }
   const auto flush = [this] { output_.Flush([this] { errors_.Flush([this] { loop_.Stop(); }); }); };
   if (launcher_ != nullptr) {

@@ -433,7 +433,7 @@ struct ProcessContinued {
   int64_t pid = 0;
 };
 
-// Fact from the crew of launchers: an attempt of the run begins, with members 0 to `size - 1`. What
+// Fact from the node group: an attempt of the run begins, with members 0 to `size - 1`. What
 // was told of processes beyond is of an attempt before, and nobody will tell more of them.
 struct RunBegan {
   int32_t size = 0;

@@ -101,7 +101,7 @@ Server::Server(const ServerOptions& options)
               feed_.Tell(wire::native::EventKind::kDataService, std::move(text),
                          SeverityOf(severity));
             }),
-      crews_(
+      node_groups_(
           loop_, memory_,
           [this](const std::string& job) -> absl::StatusOr<int64_t> {
             const auto status = jobs_.Summary(runtime::MonotonicNow(), job);
@@ -117,8 +117,9 @@ Server::Server(const ServerOptions& options)
             host != nullptr ? host->outlet().Tell(notice) : feed_.Tell(job, notice);
           }),
       status_(loop_, MakeStatusSource()) {
-  jobs_.OnDeleted(
-      [this](const std::string& job, const absl::Status& why) { crews_.JobDeleted(job, why); });
+  jobs_.OnDeleted([this](const std::string& job, const absl::Status& why) {
+    node_groups_.JobDeleted(job, why);
+  });
   jobs_.OnMemberLost([this](const std::string& host, int64_t pid) { data_.MemberLost(host, pid); });
 }
 
@@ -209,7 +210,7 @@ void Server::Hand(link::Request request, link::Responder responder,
     case wire::native::Route::kDispatcher:
       return data_.Take(std::move(request), std::move(responder));
     case wire::native::Route::kLaunchers:
-      return crews_.Take(request, std::move(responder));
+      return node_groups_.Take(request, std::move(responder));
     case wire::native::Route::kSession:
       return native_.Take(std::move(request), std::move(responder));
     case wire::native::Route::kServer:
@@ -251,13 +252,13 @@ absl::Status Server::StartLink() {
   events.cancelled = [this](link::LinkId link, uint64_t id) {
     native_.Cancelled(link, id);
     data_.Cancelled(link, id);
-    crews_.Cancelled(link, id);
+    node_groups_.Cancelled(link, id);
   };
   events.answered = [this](link::LinkId link, uint64_t id) { native_.Answered(link, id); };
   events.ended = [this](link::LinkId link, bool by_peer) {
     native_.Ended(link, by_peer);
     data_.Ended(link);
-    crews_.Ended(link);
+    node_groups_.Ended(link);
     reporters_.erase(link);
   };
   events.holds = [this](link::LinkId link) { return Holds(link); };
@@ -404,7 +405,7 @@ void Server::BeginDrain() {
   draining_ = true;
   parts_to_drain_ = 2;
   data_.Stop();
-  crews_.Stop();
+  node_groups_.Stop();
   jobs_.Drain([this] { PartDrained(); });
   // After the answers that wait for the journal.
   commits_.Follow([this](bool /*durable*/) { link_->Drain([this] { PartDrained(); }); });
@@ -557,7 +558,7 @@ void Server::CountJobs(std::shared_ptr<ServerView> view,
 }
 
 bool Server::Holds(link::LinkId link) const {
-  return native_.Holds(link) || data_.Holds(link) || crews_.Holds(link) ||
+  return native_.Holds(link) || data_.Holds(link) || node_groups_.Holds(link) ||
          reporters_.contains(link);
 }
 

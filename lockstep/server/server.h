@@ -24,7 +24,6 @@
 #include "lockstep/platform/runtime/stop_signals.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
-#include "lockstep/server/crew_host.h"
 #include "lockstep/server/data_host.h"
 #include "lockstep/server/event_feed.h"
 #include "lockstep/server/held_answers.h"
@@ -32,6 +31,7 @@
 #include "lockstep/server/job_host.h"
 #include "lockstep/server/job_table.h"
 #include "lockstep/server/native_door.h"
+#include "lockstep/server/node_group_host.h"
 #include "lockstep/server/options.h"
 #include "lockstep/server/ready_file.h"
 #include "lockstep/server/server_view.h"
@@ -143,7 +143,7 @@ class Server {
   NativeDoor native_;
   JobTable jobs_;
   DataHost data_;
-  CrewHost crews_;
+  NodeGroupHost node_groups_;
   StatusBoard status_;
   absl::flat_hash_set<link::LinkId> reporters_;  // of processes of jobs; each while it stands
   std::unique_ptr<link::Server> link_;

@@ -1,4 +1,4 @@
-#include "lockstep/launch/node_group/crew.h"
+#include "lockstep/launch/node_group/node_group.h"
 
 #include <algorithm>
 #include <tuple>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "lockstep/base/limits.h"
 
-namespace lockstep::coord {
+namespace lockstep::node_group {
 namespace {
 
 // Named before the rest is counted.
@@ -24,35 +24,43 @@ std::string Listed(const std::vector<std::string>& names) {
   return absl::StrCat(absl::StrJoin(some, ", "), " +", names.size() - kNamedMax, " more");
 }
 
-// Two failures that differ in pids, durations and ranks alone are the same.
-std::string WithoutNumbers(const std::string& text) {
-  std::string without;
-  for (const char c : text) {
-    if (c < '0' || c > '9') without.push_back(c);
+// Of all members, in their order. Empty: they are too many, or not all have one that the others
+// reach.
+std::vector<std::string> AddressesOf(const std::vector<const LauncherInfo*>& nodes, int32_t size) {
+  std::vector<std::string> all;
+  if (size > kAddressedMembersMax) return all;
+  size_t loopback = 0;
+  for (const LauncherInfo* node : nodes) {
+    const std::vector<std::string>& its = node->addresses;
+    if (its.size() != static_cast<size_t>(node->processes)) return {};
+    all.insert(all.end(), its.begin(), its.end());
+    if (its.front().starts_with("127.") || its.front().starts_with("[::1]")) ++loopback;
   }
-  return without;
+  // A node on the server's own host may know itself by an address that the others cannot reach.
+  if (loopback > 0 && loopback < nodes.size()) return {};
+  return all;
 }
 
 }  // namespace
 
-std::string Crew::Name(const Node& node) {
-  return absl::StrCat(node.before    ? absl::StrCat("node ", *node.before, " on ")
-                      : node.is.rank ? absl::StrCat("node ", *node.is.rank, " on ")
-                                     : std::string("the node on "),
-                      node.is.host, " (lockstep run, pid ", node.is.pid, ")");
+std::string NodeGroup::Node::Name() const {
+  return absl::StrCat(before    ? absl::StrCat("node ", *before, " on ")
+                      : is.rank ? absl::StrCat("node ", *is.rank, " on ")
+                                : std::string("the node on "),
+                      is.host, " (lockstep run, pid ", is.pid, ")");
 }
 
-CrewEffects Crew::Handle(Time now, const CrewEvent& event) {
-  CrewEffects out;
+Effects NodeGroup::Handle(Time now, const Event& event) {
+  Effects out;
   std::visit([&](const auto& e) { On(now, e, out); }, event);
   Settle(now, out);
   return out;
 }
 
-Time Crew::NextDeadline() const {
+Time NodeGroup::NextDeadline() const {
   Time next = std::min(JoinDeadline(), LastCallDeadline());
-  if (return_until_) next = std::min(next, *return_until_);
-  if (begins_at_) next = std::min(next, *begins_at_);
+  if (returning_) next = std::min(next, returning_->until);
+  if (back_off_) next = std::min(next, back_off_->until);
   for (const auto& [id, node] : nodes_) {
     if (node.broke_at) next = std::min(next, *node.broke_at + options_.node_grace);
     if (node.call) next = std::min(next, node.called_at + options_.tell_every);
@@ -60,15 +68,15 @@ Time Crew::NextDeadline() const {
   return next;
 }
 
-int32_t Crew::Count(State state) const {
+int32_t NodeGroup::Count(State state) const {
   return static_cast<int32_t>(std::count_if(
       nodes_.begin(), nodes_.end(), [state](const auto& n) { return n.second.state == state; }));
 }
 
-std::string Crew::Refusal(const CrewNode& node) const {
-  if (node.least < 1 || node.most < node.least || node.most > kCrewNodesMax || node.processes < 1) {
-    return absl::StrCat("a crew of ", node.least, " to ", node.most, " nodes with ", node.processes,
-                        " processes each cannot be");
+std::string NodeGroup::Refusal(const LauncherInfo& node) const {
+  if (node.least < 1 || node.most < node.least || node.most > kNodesMax || node.processes < 1) {
+    return absl::StrCat("a node group of ", node.least, " to ", node.most, " nodes with ",
+                        node.processes, " processes each cannot be");
   }
   if (node.processes > kMembersMax) {
     return absl::StrCat("a node of ", node.processes, " processes is more than the ", kMembersMax,
@@ -89,8 +97,8 @@ std::string Crew::Refusal(const CrewNode& node) const {
                         agreed_->max_restarts, ", and this one --nnodes ", node.least, ":",
                         node.most, " --max-restarts ", node.max_restarts);
   }
-  if (nodes_.size() >= static_cast<size_t>(kCrewNodesMax)) {
-    return absl::StrCat("there are ", kCrewNodesMax, " nodes (crew_nodes_max)");
+  if (nodes_.size() >= static_cast<size_t>(kNodesMax)) {
+    return absl::StrCat("there are ", kNodesMax, " nodes (node_group_nodes_max)");
   }
   // Nodes in readiness count too: they may all take part once.
   int64_t members = node.processes;
@@ -104,14 +112,14 @@ std::string Crew::Refusal(const CrewNode& node) const {
   }
   for (const auto& [id, other] : nodes_) {
     if (node.rank && other.is.rank == node.rank && !other.broke_at) {
-      return absl::StrCat(Name(other), " has node rank ", *node.rank,
+      return absl::StrCat(other.Name(), " has node rank ", *node.rank,
                           " already; each launcher needs one of its own (--node-rank)");
     }
   }
   return "";
 }
 
-void Crew::On(Time now, const CrewPoll& event, CrewEffects& out) {
+void NodeGroup::On(Time now, const Poll& event, Effects& out) {
   const auto found = nodes_.find(event.node.id);
   if (found == nodes_.end()) return Come(now, event, out);
   Node& node = found->second;
@@ -125,9 +133,9 @@ void Crew::On(Time now, const CrewPoll& event, CrewEffects& out) {
   }
 }
 
-void Crew::Come(Time now, const CrewPoll& event, CrewEffects& out) {
+void NodeGroup::Come(Time now, const Poll& event, Effects& out) {
   // Who has not fetched the end of the run before learns it from what it says of itself, below.
-  if (ended_) *this = Crew(options_);
+  if (ended_) *this = NodeGroup(options_);
   if (std::string refusal = Refusal(event.node); !refusal.empty()) {
     out.replies.push_back({.call = event.call, .instruction = {}, .refusal = std::move(refusal)});
     return;
@@ -136,7 +144,7 @@ void Crew::Come(Time now, const CrewPoll& event, CrewEffects& out) {
     // The run ended, and the answer that said so was lost.
     return out.replies.push_back(
         {.call = event.call,
-         .instruction = {.kind = CrewInstruction::Kind::kEnded,
+         .instruction = {.kind = Instruction::Kind::kEnded,
                          .number = event.seen + 1,
                          .attempt = event.attempt,
                          .exit_code = *event.over,
@@ -150,7 +158,7 @@ void Crew::Come(Time now, const CrewPoll& event, CrewEffects& out) {
     break;
   }
   if (!agreed_) agreed_ = event.node;
-  if (!waits_since_ && !on_) waits_since_ = now;
+  if (!waits_since_ && !attempt_.on) waits_since_ = now;
   last_came_ = now;
   Node& node = nodes_[event.node.id];
   node.is = event.node;
@@ -162,77 +170,78 @@ void Crew::Come(Time now, const CrewPoll& event, CrewEffects& out) {
   Welcome(now, node, out);
 }
 
-void Crew::Return(Time now, const CrewPoll& event, Node& node, CrewEffects& out) {
+void NodeGroup::Return(Time now, const Poll& event, Node& node, Effects& out) {
   node.before = event.rank;
-  if (attempt_ == 0) {
-    attempt_ = event.attempt;
-    on_ = true;
+  if (attempt_.number == 0) {
+    attempt_ = {.number = event.attempt, .on = true};
     waits_since_.reset();
-    to_return_ = event.nodes;
-    return_until_ = now + options_.return_grace;
+    returning_ = {event.nodes, now + options_.return_grace};
   }
   out.sentences.push_back(
-      absl::StrCat(Name(node), " has come back, in attempt ", event.attempt, " of the run"));
-  const bool others_wait = event.over && (!on_ || event.attempt != attempt_ || !return_until_);
+      absl::StrCat(node.Name(), " has come back, in attempt ", event.attempt, " of the run"));
+  const bool its_own = attempt_.on && event.attempt == attempt_.number && returning_;
+  const bool others_wait = event.over && !its_own;
   if (others_wait) return Welcome(now, node, out);  // ready for the next one: nothing of it runs
-  if (on_ && !called_off_ && event.attempt == attempt_ && return_until_) {
+  if (its_own && !attempt_.called_off) {
     node.state = State::kTakesPart;
-    if (--to_return_ == 0) return_until_.reset();
+    if (--returning_->nodes == 0) returning_.reset();
     if (!event.over) return;
-    return On(now, CrewNodeOver{.node = node.is.id, .attempt = attempt_, .exit_code = *event.over},
+    return On(now,
+              NodeOver{.node = node.is.id, .attempt = attempt_.number, .exit_code = *event.over},
               out);
   }
   node.state = State::kStale;
-  Tell(node, {.kind = CrewInstruction::Kind::kCalledOff,
+  Tell(node, {.kind = Instruction::Kind::kCalledOff,
               .attempt = event.attempt,
               .another = true,
               .why = "the others went on without this node, which could not be reached"});
 }
 
-void Crew::Welcome(Time now, Node& node, CrewEffects& out) {
-  out.sentences.push_back(absl::StrCat(Name(node), " has come, with ", node.is.processes,
+void NodeGroup::Welcome(Time now, Node& node, Effects& out) {
+  out.sentences.push_back(absl::StrCat(node.Name(), " has come, with ", node.is.processes,
                                        node.is.processes == 1 ? " process" : " processes"));
-  if (on_ && !called_off_ && Count(State::kTakesPart) + Count(State::kOver) < agreed_->most) {
-    CallOff(now, absl::StrCat(Name(node), " has come"), 0, /*failure=*/false, out);
+  if (attempt_.on && !attempt_.called_off &&
+      Count(State::kTakesPart) + Count(State::kOver) < agreed_->most) {
+    CallOff(now, absl::StrCat(node.Name(), " has come"), 0, /*failure=*/false, out);
   }
 }
 
-void Crew::On(Time, const CrewCallLeft& event, CrewEffects&) {
+void NodeGroup::On(Time, const CallLeft& event, Effects&) {
   for (auto& [id, node] : nodes_) {
     if (node.call == event.call) node.call.reset();
   }
 }
 
-void Crew::On(Time now, const CrewNodeBroke& event, CrewEffects&) {
+void NodeGroup::On(Time now, const NodeBroke& event, Effects&) {
   if (const auto found = nodes_.find(event.node); found != nodes_.end()) {
     found->second.broke_at = now;
     found->second.call.reset();
   }
 }
 
-Crew::Node* Crew::TakingPart(NodeId id, int64_t attempt) {
+NodeGroup::Node* NodeGroup::TakingPart(NodeId id, int64_t attempt) {
   const auto found = nodes_.find(id);
-  if (found == nodes_.end() || attempt != attempt_ || !on_) return nullptr;
+  if (found == nodes_.end() || attempt != attempt_.number || !attempt_.on) return nullptr;
   return found->second.state == State::kTakesPart ? &found->second : nullptr;
 }
 
-void Crew::On(Time now, const CrewNodeFailed& event, CrewEffects& out) {
+void NodeGroup::On(Time now, const NodeFailed& event, Effects& out) {
   Node* const node = TakingPart(event.node, event.attempt);
-  if (node == nullptr || called_off_) return;
+  if (node == nullptr || attempt_.called_off) return;
   // Whose link broke before is the cause: the others fail by the connections that ended with it,
   // and do so sooner than it is given up.
   for (const auto& [id, other] : nodes_) {
     if (!other.broke_at || other.state != State::kTakesPart || id == event.node) continue;
     return CallOff(now,
-                   absl::StrCat(Name(other), " is gone: its connection broke; then ", Name(*node),
+                   absl::StrCat(other.Name(), " is gone: its connection broke; then ", node->Name(),
                                 ": ", event.text),
                    event.exit_code, /*failure=*/true, out);
   }
-  CallOff(now, absl::StrCat(Name(*node), ": ", event.text), event.exit_code, /*failure=*/true, out,
+  CallOff(now, absl::StrCat(node->Name(), ": ", event.text), event.exit_code, /*failure=*/true, out,
           event.failure.empty() ? event.text : event.failure);
 }
 
-void Crew::On(Time now, const CrewNodeOver& event, CrewEffects& out) {
+void NodeGroup::On(Time now, const NodeOver& event, Effects& out) {
   if (const auto found = nodes_.find(event.node);
       found != nodes_.end() && found->second.state == State::kStale) {
     found->second.state = State::kReady;
@@ -241,36 +250,36 @@ void Crew::On(Time now, const CrewNodeOver& event, CrewEffects& out) {
   Node* const node = TakingPart(event.node, event.attempt);
   if (node == nullptr) return;
   node->state = State::kOver;
-  if (called_off_) return;
+  if (attempt_.called_off) return;
   if (event.again) {
-    CallOff(now, absl::StrCat(Name(*node), " was preempted"), 0, /*failure=*/false, out);
-  } else if (event.exit_code != 0 && exit_code_ == 0) {
-    exit_code_ = event.exit_code;
-    why_ = !event.text.empty()
-               ? event.text
-               : absl::StrCat(Name(*node), " ended with exit code ", event.exit_code);
+    CallOff(now, absl::StrCat(node->Name(), " was preempted"), 0, /*failure=*/false, out);
+  } else if (event.exit_code != 0 && attempt_.exit_code == 0) {
+    attempt_.exit_code = event.exit_code;
+    attempt_.why = !event.text.empty()
+                       ? event.text
+                       : absl::StrCat(node->Name(), " ended with exit code ", event.exit_code);
   }
 }
 
-void Crew::On(Time now, const CrewNodeLeaves& event, CrewEffects& out) {
+void NodeGroup::On(Time now, const NodeLeaves& event, Effects& out) {
   if (nodes_.contains(event.node)) Lose(now, event.node, "was told to end", out);
 }
 
-void Crew::On(Time now, const CrewDeadline&, CrewEffects& out) {
+void NodeGroup::On(Time now, const DeadlineReached&, Effects& out) {
   std::vector<NodeId> lost;
   for (auto& [id, node] : nodes_) {
     if (node.broke_at && now >= *node.broke_at + options_.node_grace) lost.push_back(id);
     if (node.call && now >= node.called_at + options_.tell_every) {
-      const bool waits = node.state == State::kReady && !on_;
+      const bool waits = node.state == State::kReady && !attempt_.on;
       Answer(node, {.why = waits ? WhatIsAwaited() : ""}, out);
     }
   }
   for (const NodeId id : lost) Lose(now, id, "is gone: it died, or its host", out);
-  if (begins_at_ && now >= *begins_at_) begins_at_.reset();
-  if (return_until_ && now >= *return_until_) {
-    return_until_.reset();
-    if (on_ && !called_off_) {
-      CallOff(now, absl::StrCat(Plural(to_return_, "node"), " did not come back to the server"), 1,
+  if (back_off_ && now >= back_off_->until) back_off_.reset();
+  if (returning_ && now >= returning_->until) {
+    const int32_t missing = std::exchange(returning_, std::nullopt)->nodes;
+    if (attempt_.on && !attempt_.called_off) {
+      CallOff(now, absl::StrCat(Plural(missing, "node"), " did not come back to the server"), 1,
               /*failure=*/true, out);
     }
   }
@@ -281,106 +290,89 @@ void Crew::On(Time now, const CrewDeadline&, CrewEffects& out) {
       out);
 }
 
-void Crew::Lose(Time now, NodeId id, const std::string& how, CrewEffects& out) {
+void NodeGroup::Lose(Time now, NodeId id, const std::string& how, Effects& out) {
   const Node node = std::move(nodes_.at(id));
   nodes_.erase(id);
   if (ended_) return;  // it has been told that, or cannot be
-  const std::string sentence = absl::StrCat(Name(node), " ", how);
+  const std::string sentence = absl::StrCat(node.Name(), " ", how);
   out.sentences.push_back(sentence);
   if (node.call)
     out.replies.push_back({.call = *node.call, .instruction = {}, .refusal = sentence});
-  if (on_ && node.state == State::kTakesPart && !called_off_) {
+  if (attempt_.on && node.state == State::kTakesPart && !attempt_.called_off) {
     CallOff(now, sentence, 1, /*failure=*/true, out);
   }
-  if (!on_ && !nodes_.empty() && !waits_since_) waits_since_ = now;
+  if (!attempt_.on && !nodes_.empty() && !waits_since_) waits_since_ = now;
 }
 
-std::string Crew::TooManyAlike(Time now, const std::string& text) {
-  const bool quick = attempt_began_ && now - *attempt_began_ < options_.quick_failure;
-  quick_failures_ = quick ? quick_failures_ + 1 : 0;
-  const std::string without = WithoutNumbers(text);
-  const bool alike = quick && !text.empty() && without == failure_text_;
-  same_failures_ = alike ? same_failures_ + 1 : quick && !text.empty() ? 1 : 0;
-  failure_text_ = without;
-  if (same_failures_ < options_.same_failures_max) return "";
-  return absl::StrCat("giving up: the same failure ", same_failures_, " times, each within ",
-                      absl::FormatDuration(options_.quick_failure), " of the start");
-}
-
-void Crew::CallOff(Time now, std::string why, int32_t exit_code, bool failure, CrewEffects& out,
-                   const std::string& text) {
-  called_off_ = true;
-  another_ = !failure || failures_ < agreed_->max_restarts;
+void NodeGroup::CallOff(Time now, std::string why, int32_t exit_code, bool failure, Effects& out,
+                        const std::string& text) {
+  attempt_.called_off = true;
+  attempt_.another = !failure || failures_ < agreed_->max_restarts;
   if (failure) {
-    const std::string too_many = TooManyAlike(now, text);
-    if (another_ && !too_many.empty()) {
-      another_ = false;
-      why = absl::StrCat(too_many, "; ", why);
+    streak_.Count(attempt_.began && now - *attempt_.began < options_.quick_failure, text);
+    if (attempt_.another && streak_.alike() >= options_.same_failures_max) {
+      attempt_.another = false;
+      why = absl::StrCat("giving up: the same failure ", streak_.alike(), " times, each within ",
+                         absl::FormatDuration(options_.quick_failure), " of the start; ", why);
     }
     ++failures_;
-    exit_code_ = exit_code;
+    attempt_.exit_code = exit_code;
   }
-  why_ = why;
-  out.sentences.push_back(absl::StrCat("attempt ", attempt_, " of the run is called off: ", why,
-                                       another_ ? "; another one follows" : ""));
+  attempt_.why = why;
+  out.sentences.push_back(absl::StrCat("attempt ", attempt_.number, " of the run is called off: ",
+                                       why, attempt_.another ? "; another one follows" : ""));
   for (auto& [id, node] : nodes_) {
     if (node.state != State::kTakesPart && node.state != State::kOver) continue;
-    Tell(node, {.kind = CrewInstruction::Kind::kCalledOff,
-                .attempt = attempt_,
-                .another = another_,
-                .exit_code = exit_code_,
+    Tell(node, {.kind = Instruction::Kind::kCalledOff,
+                .attempt = attempt_.number,
+                .another = attempt_.another,
+                .exit_code = attempt_.exit_code,
                 .why = why});
   }
 }
 
-void Crew::Settle(Time now, CrewEffects& out) {
-  if (on_) SettleOver(now, out);
+void NodeGroup::Settle(Time now, Effects& out) {
+  if (attempt_.on) SettleOver(now, out);
   if (MayBegin(now)) Begin(now, out);
   for (auto it = nodes_.begin(); it != nodes_.end();) {
     Node& node = it->second;
     bool gone = false;
     if (node.call && !node.to_see.empty()) {
-      gone = node.to_see.front().kind == CrewInstruction::Kind::kEnded;
+      gone = node.to_see.front().kind == Instruction::Kind::kEnded;
       Answer(node, node.to_see.front(), out);
     }
     it = gone ? nodes_.erase(it) : std::next(it);
   }
   // The next who comes begins another run.
-  if (nodes_.empty()) *this = Crew(options_);
+  if (nodes_.empty()) *this = NodeGroup(options_);
 }
 
-void Crew::SettleOver(Time now, CrewEffects& out) {
-  if (Count(State::kTakesPart) > 0 || (return_until_ && !called_off_)) return;
-  on_ = false;
-  if (called_off_ && another_) {
+void NodeGroup::SettleOver(Time now, Effects& out) {
+  if (Count(State::kTakesPart) > 0 || (returning_ && !attempt_.called_off)) return;
+  attempt_.on = false;
+  if (attempt_.called_off && attempt_.another) {
     for (auto& [id, node] : nodes_) {
       if (node.state == State::kOver) node.state = State::kReady;
     }
     waits_since_ = now;
-    if (exit_code_ != 0) BackOff(now, out);
+    if (attempt_.exit_code == 0) return;
+    const absl::Duration wait =
+        streak_.BackOff(agreed_->restart_backoff, agreed_->restart_backoff_max);
+    if (wait <= absl::ZeroDuration()) return;
+    back_off_ = {now + wait, wait};
+    waits_since_ = back_off_->until;  // nobody is late before
+    out.sentences.push_back(WhatIsAwaited());
     return;
   }
-  if (!called_off_ && exit_code_ == 0) {
-    why_ = absl::StrCat("all ", Plural(Count(State::kOver), "node"), " succeeded");
+  if (!attempt_.called_off && attempt_.exit_code == 0) {
+    attempt_.why = absl::StrCat("all ", Plural(Count(State::kOver), "node"), " succeeded");
   }
-  End(exit_code_, why_, out);
+  End(attempt_.exit_code, attempt_.why, out);
 }
 
-void Crew::BackOff(Time now, CrewEffects& out) {
-  if (quick_failures_ < 2 || agreed_->restart_backoff <= absl::ZeroDuration()) return;
-  waits_for_ = agreed_->restart_backoff;
-  for (int32_t i = 2; i < quick_failures_ && waits_for_ < agreed_->restart_backoff_max; ++i) {
-    waits_for_ *= 2;
-  }
-  waits_for_ = std::min(waits_for_, agreed_->restart_backoff_max);
-  begins_at_ = now + waits_for_;
-  waits_since_ = begins_at_;  // nobody is late before
-  out.sentences.push_back(WhatIsAwaited());
-}
-
-bool Crew::MayBegin(Time now) const {
-  if (on_ || ended_ || nodes_.empty()) return false;
-  if (begins_at_ && now < *begins_at_) return false;
+bool NodeGroup::MayBegin(Time now) const {
+  if (attempt_.on || ended_ || nodes_.empty()) return false;
+  if (back_off_ && now < back_off_->until) return false;
   const bool broken = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& n) {
     return n.second.broke_at.has_value() || n.second.state == State::kStale;
   });
@@ -388,25 +380,10 @@ bool Crew::MayBegin(Time now) const {
   const int32_t ready = Count(State::kReady);
   if (ready >= agreed_->most) return true;
   if (ready < agreed_->least) return false;
-  return attempt_ > 0 || now >= LastCallDeadline();
+  return attempt_.number > 0 || now >= LastCallDeadline();
 }
 
-std::vector<std::string> Crew::AddressesOf(const std::vector<Node*>& nodes, int32_t size) {
-  std::vector<std::string> all;
-  if (size > kCrewAddressesMax) return all;
-  size_t loopback = 0;
-  for (const Node* node : nodes) {
-    const std::vector<std::string>& its = node->is.addresses;
-    if (its.size() != static_cast<size_t>(node->is.processes)) return {};
-    all.insert(all.end(), its.begin(), its.end());
-    if (its.front().starts_with("127.") || its.front().starts_with("[::1]")) ++loopback;
-  }
-  // A node on the server's own host may know itself by an address that the others cannot reach.
-  if (loopback > 0 && loopback < nodes.size()) return {};
-  return all;
-}
-
-void Crew::Begin(Time now, CrewEffects& out) {
+std::vector<NodeGroup::Node*> NodeGroup::Chosen() {
   std::vector<Node*> nodes;
   for (auto& [id, node] : nodes_) {
     if (node.state == State::kReady) nodes.push_back(&node);
@@ -420,25 +397,28 @@ void Crew::Begin(Time now, CrewEffects& out) {
   std::sort(nodes.begin(), nodes.end(),
             [&](const Node* a, const Node* b) { return place(a) < place(b); });
   nodes.resize(std::min(nodes.size(), static_cast<size_t>(agreed_->most)));
+  return nodes;
+}
 
-  ++attempt_;
-  attempt_began_ = now;
-  begins_at_.reset();
-  on_ = true;
-  called_off_ = another_ = false;
-  exit_code_ = 0;
-  why_.clear();
+void NodeGroup::Begin(Time now, Effects& out) {
+  const std::vector<Node*> nodes = Chosen();
+  attempt_ = {.number = attempt_.number + 1, .began = now, .on = true};
+  back_off_.reset();
   waits_since_.reset();
   int32_t size = 0;
-  for (const Node* node : nodes) size += node->is.processes;
-  const std::vector<std::string> addresses = AddressesOf(nodes, size);
+  std::vector<const LauncherInfo*> launchers;
+  for (const Node* node : nodes) {
+    size += node->is.processes;
+    launchers.push_back(&node->is);
+  }
+  const std::vector<std::string> addresses = AddressesOf(launchers, size);
   int32_t first = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
     Node& node = *nodes[i];
     node.state = State::kTakesPart;
     node.before = static_cast<int32_t>(i);
-    Tell(node, {.kind = CrewInstruction::Kind::kBegin,
-                .attempt = attempt_,
+    Tell(node, {.kind = Instruction::Kind::kBegin,
+                .attempt = attempt_.number,
                 .rank = static_cast<int32_t>(i),
                 .nodes = static_cast<int32_t>(nodes.size()),
                 .first = first,
@@ -449,59 +429,59 @@ void Crew::Begin(Time now, CrewEffects& out) {
   }
   out.begins = size;
   out.sentences.push_back(
-      absl::StrCat("attempt ", attempt_, " of the run begins with ", Plural(nodes.size(), "node"),
-                   " and ", size, " members",
+      absl::StrCat("attempt ", attempt_.number, " of the run begins with ",
+                   Plural(nodes.size(), "node"), " and ", size, " members",
                    nodes.size() < nodes_.size()
                        ? absl::StrCat("; ", nodes_.size() - nodes.size(), " in readiness")
                        : ""));
 }
 
-void Crew::End(int32_t exit_code, const std::string& why, CrewEffects& out) {
+void NodeGroup::End(int32_t exit_code, const std::string& why, Effects& out) {
   ended_ = true;
-  on_ = false;
+  attempt_.on = false;
   waits_since_.reset();
-  why_ = why;
+  attempt_.why = why;
   out.sentences.push_back(absl::StrCat("the run has ended, exit code ", exit_code, ": ", why));
   for (auto& [id, node] : nodes_) {
-    Tell(node, {.kind = CrewInstruction::Kind::kEnded,
-                .attempt = attempt_,
+    Tell(node, {.kind = Instruction::Kind::kEnded,
+                .attempt = attempt_.number,
                 .exit_code = exit_code,
                 .why = why});
   }
 }
 
-void Crew::Tell(Node& node, CrewInstruction instruction) {
+void NodeGroup::Tell(Node& node, Instruction instruction) {
   instruction.number = ++node.told;
   node.to_see.push_back(std::move(instruction));
 }
 
-void Crew::Answer(Node& node, CrewInstruction instruction, CrewEffects& out) {
+void NodeGroup::Answer(Node& node, Instruction instruction, Effects& out) {
   out.replies.push_back({.call = *node.call, .instruction = std::move(instruction), .refusal = ""});
   node.call.reset();
 }
 
-Time Crew::JoinDeadline() const {
+Time NodeGroup::JoinDeadline() const {
   return waits_since_ && !ended_ ? *waits_since_ + agreed_->join_timeout : Time::Infinite();
 }
 
-Time Crew::LastCallDeadline() const {
-  const bool counts =
-      !on_ && !ended_ && attempt_ == 0 && agreed_ && Count(State::kReady) >= agreed_->least;
+Time NodeGroup::LastCallDeadline() const {
+  const bool counts = !attempt_.on && !ended_ && attempt_.number == 0 && agreed_ &&
+                      Count(State::kReady) >= agreed_->least;
   return counts ? last_came_ + agreed_->last_call : Time::Infinite();
 }
 
-std::string Crew::WhatIsAwaited() const {
-  if (!begins_at_) return WhoIsAwaited();
-  return absl::StrCat(quick_failures_, " failures in a row, each within ",
+std::string NodeGroup::WhatIsAwaited() const {
+  if (!back_off_) return WhoIsAwaited();
+  return absl::StrCat(streak_.quick(), " failures in a row, each within ",
                       absl::FormatDuration(options_.quick_failure),
                       " of the start: the next attempt waits for ",
-                      absl::FormatDuration(waits_for_));
+                      absl::FormatDuration(back_off_->wait));
 }
 
-std::string Crew::WhoIsAwaited() const {
+std::string NodeGroup::WhoIsAwaited() const {
   std::vector<std::string> there;
   std::vector<std::string> missing;
-  for (const auto& [id, node] : nodes_) there.push_back(Name(node));
+  for (const auto& [id, node] : nodes_) there.push_back(node.Name());
   bool ranked = !nodes_.empty();
   for (const auto& [id, node] : nodes_) ranked = ranked && node.is.rank;
   for (int32_t rank = 0; ranked && rank < agreed_->most; ++rank) {
@@ -517,4 +497,4 @@ std::string Crew::WhoIsAwaited() const {
   return absl::StrCat(awaited, " of ", agreed_->most, " have not come; there: ", Listed(there));
 }
 
-}  // namespace lockstep::coord
+}  // namespace lockstep::node_group

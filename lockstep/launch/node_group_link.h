@@ -1,4 +1,4 @@
-// The launcher's side of a crew: what it is told by the server, and what it says there.
+// The launcher's side of a node group: what it is told by the server, and what it says there.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace lockstep::launch {
 // they are answered.
 //
 // Threads: loop-confined. Destroy it when the loop has stopped. `loop` must outlive it.
-class CrewLink {
+class NodeGroupLink {
  public:
   struct Callbacks {
     // An attempt begins, is called off, or the run has ended; each once and in order.
@@ -36,9 +36,9 @@ class CrewLink {
   };
 
   // `self`: who we are and what we want of the run.
-  CrewLink(runtime::Loop& loop, std::string address, wire::native::PollCrew self,
-           Callbacks callbacks);
-  ~CrewLink();
+  NodeGroupLink(runtime::Loop& loop, std::string address, wire::native::PollCrew self,
+                Callbacks callbacks);
+  ~NodeGroupLink();
 
   // Free ports of this host for each process, by which those of other nodes reach it: at the
   // address that the server reaches us at. Before `Start`.
@@ -55,6 +55,23 @@ class CrewLink {
   void Leave(absl::AnyInvocable<void()> done);
 
  private:
+  // One that broke leaves nothing behind.
+  struct Connection {
+    std::shared_ptr<link::ClientLink> link;
+    bool ready = false;
+    bool polling = false;
+    bool sending = false;  // the first of the words
+  };
+  // When to connect or to ask again.
+  struct Redial {
+    runtime::Timer timer;
+    absl::Duration backoff;
+  };
+  struct Leaving {
+    runtime::Timer timer;
+    absl::AnyInvocable<void()> done;  // null: it does not leave, or has left
+  };
+
   void Dial();
   void NameAddresses();
   void LinkClosed(const absl::Status& why);
@@ -70,18 +87,13 @@ class CrewLink {
   wire::native::PollCrew self_;
   std::vector<uint16_t> ports_;
   Callbacks callbacks_;
-  runtime::Timer again_;
-  runtime::Timer leaving_;
-  absl::Duration backoff_;
-  std::shared_ptr<link::ClientLink> link_;
-  bool ready_ = false;
-  bool polling_ = false;
-  bool sending_ = false;
+  Redial redial_;
+  Connection connection_;
   bool ended_ = false;     // nothing more is asked
   bool troubled_ = false;  // said so already
   std::deque<wire::native::TellCrew> words_;
   std::string waits_for_;  // said already
-  absl::AnyInvocable<void()> left_;
+  Leaving leaving_;
 };
 
 }  // namespace lockstep::launch

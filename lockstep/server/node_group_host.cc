@@ -1,4 +1,4 @@
-#include "lockstep/server/crew_host.h"
+#include "lockstep/server/node_group_host.h"
 
 #include <algorithm>
 #include <utility>
@@ -27,8 +27,8 @@ constexpr int64_t kInstructionsMax = int64_t{1} << 53;
 // The longest that a launcher may wait for the others.
 constexpr absl::Duration kJoinTimeoutMax = absl::Hours(24 * 365);
 
-// What a crew costs beside its nodes, and a node beside its texts.
-constexpr size_t kCrewBytes = 2048;
+// What a node group costs beside its nodes, and a node beside its texts.
+constexpr size_t kGroupBytes = 2048;
 constexpr size_t kNodeBytes = 1024;
 constexpr size_t kTextBytes = 32;
 
@@ -36,9 +36,9 @@ absl::Duration Bounded(int64_t microseconds) {
   return std::clamp(absl::Microseconds(microseconds), absl::ZeroDuration(), kJoinTimeoutMax);
 }
 
-coord::CrewPoll ToPoll(const PollCrew& message, CallId call) {
+node_group::Poll ToPoll(const PollCrew& message, CallId call) {
   return {.call = call,
-          .node = {.id = coord::NodeId(message.node),
+          .node = {.id = node_group::NodeId(message.node),
                    .host = message.host,
                    .pid = message.pid,
                    .processes = message.processes,
@@ -59,8 +59,8 @@ coord::CrewPoll ToPoll(const PollCrew& message, CallId call) {
           .over = message.over};
 }
 
-CrewStep ToStep(coord::CrewInstruction::Kind kind) {
-  using Kind = coord::CrewInstruction::Kind;
+CrewStep ToStep(node_group::Instruction::Kind kind) {
+  using Kind = node_group::Instruction::Kind;
   switch (kind) {
     case Kind::kWait:
       return CrewStep::kWait;
@@ -74,7 +74,7 @@ CrewStep ToStep(coord::CrewInstruction::Kind kind) {
   return CrewStep::kEnded;
 }
 
-wire::native::PollCrewReply ToReply(const coord::CrewInstruction& told, int64_t before) {
+wire::native::PollCrewReply ToReply(const node_group::Instruction& told, int64_t before) {
   return {.step = ToStep(told.kind),
           .number = told.number,
           .attempt = told.attempt,
@@ -92,24 +92,24 @@ wire::native::PollCrewReply ToReply(const coord::CrewInstruction& told, int64_t 
 
 }  // namespace
 
-void CrewHost::Take(const link::Request& request, link::Responder responder) {
+void NodeGroupHost::Take(const link::Request& request, link::Responder responder) {
   if (stopped_) return responder.Fail(absl::UnavailableError("the server is shutting down"));
   switch (request.kind) {
     case KindOf<PollCrew>::kKind:
       return Poll(request, std::move(responder));
     case KindOf<wire::native::TellCrew>::kKind:
-      return TellCrew(request, std::move(responder));
+      return TellGroup(request, std::move(responder));
     default:
       return responder.Fail(wire::native::UnknownRequest(request.kind));
   }
 }
 
-CrewHost::One* CrewHost::Find(const std::string& job) {
-  const auto found = crews_.find(job);
-  return found != crews_.end() ? found->second.get() : nullptr;
+NodeGroupHost::One* NodeGroupHost::Find(const std::string& job) {
+  const auto found = node_groups_.find(job);
+  return found != node_groups_.end() ? found->second.get() : nullptr;
 }
 
-void CrewHost::Poll(const link::Request& request, link::Responder responder) {
+void NodeGroupHost::Poll(const link::Request& request, link::Responder responder) {
   const auto message = wire::native::Decode<PollCrew>(request.payload);
   if (!message.ok()) return responder.Fail(WithReason(message.status(), "invalid_argument"));
   if (message->attempt < 0 || message->attempt > kAttemptMax || message->seen < 0 ||
@@ -122,7 +122,7 @@ void CrewHost::Poll(const link::Request& request, link::Responder responder) {
   }
   One* one = Find(message->job);
   if (absl::Status status = CheckRoom(one, *message); !status.ok()) return responder.Fail(status);
-  const bool begins = one == nullptr || one->crew.empty();
+  const bool begins = one == nullptr || one->group.empty();
   int64_t attempts_before = 0;
   if (begins) {
     const auto last = last_attempt_(message->job);
@@ -138,20 +138,21 @@ void CrewHost::Poll(const link::Request& request, link::Responder responder) {
     // Attempts of this run may have been counted already, when it comes back.
     attempts_before = std::max<int64_t>(0, *last - std::max<int64_t>(0, message->attempt));
   }
-  if (one == nullptr && crews_.size() >= kCrewsMax) FreeEmpty();
-  if (one == nullptr && crews_.size() >= kCrewsMax) {
-    return responder.Fail(WithReason(
-        absl::ResourceExhaustedError(absl::StrCat("there are ", kCrewsMax, " crews (crews_max)")),
-        "limit_exceeded"));
+  if (one == nullptr && node_groups_.size() >= kNodeGroupsMax) FreeEmpty();
+  if (one == nullptr && node_groups_.size() >= kNodeGroupsMax) {
+    return responder.Fail(
+        WithReason(absl::ResourceExhaustedError(absl::StrCat("there are ", kNodeGroupsMax,
+                                                             " node groups (node_groups_max)")),
+                   "limit_exceeded"));
   }
   if (one == nullptr) {
     auto made = std::make_unique<One>(loop_, memory_, message->job);
     one = made.get();
-    crews_.emplace(message->job, std::move(made));
+    node_groups_.emplace(message->job, std::move(made));
   }
   if (begins) one->attempts_before = attempts_before;
   Speaker& speaker = speakers_[request.link];
-  const coord::NodeId node(message->node);
+  const node_group::NodeId node(message->node);
   const bool another = speaker.one != nullptr && (speaker.one != one || speaker.node != node);
   if (another) {
     FreeIfEmpty(*one);
@@ -169,17 +170,17 @@ void CrewHost::Poll(const link::Request& request, link::Responder responder) {
   Handle(*one, ToPoll(*message, call));
 }
 
-CrewHost::Cost CrewHost::CostOf(const PollCrew& message) {
+NodeGroupHost::Cost NodeGroupHost::CostOf(const PollCrew& message) {
   Cost cost;
   for (const std::string& each : message.addresses) cost.addresses += kTextBytes + each.size();
   cost.all = kNodeBytes + message.host.size() + message.run.size() + cost.addresses;
   return cost;
 }
 
-absl::Status CrewHost::CheckRoom(const One* one, const PollCrew& message) const {
+absl::Status NodeGroupHost::CheckRoom(const One* one, const PollCrew& message) const {
   size_t known = 0;
   if (one != nullptr) {
-    const auto node = one->costs.find(coord::NodeId(message.node));
+    const auto node = one->costs.find(node_group::NodeId(message.node));
     if (node != one->costs.end()) known = node->second.all;
   }
   const size_t bytes = CostOf(message).all;
@@ -189,57 +190,58 @@ absl::Status CrewHost::CheckRoom(const One* one, const PollCrew& message) const 
   return WithReason(absl::ResourceExhaustedError(memory_.Refusal(bytes - known)), "memory_max");
 }
 
-void CrewHost::SetCost(One& one, coord::NodeId node, Cost cost) {
+void NodeGroupHost::SetCost(One& one, node_group::NodeId node, Cost cost) {
   Cost& is = one.costs[node];
   one.sum.all += cost.all - is.all;
   one.sum.addresses += cost.addresses - is.addresses;
   is = cost;
 }
 
-void CrewHost::CountMemory(One& one) {
+void NodeGroupHost::CountMemory(One& one) {
   const size_t nodes = one.costs.size();
   // Each is told the addresses of all, and why an attempt is over, until it has seen it.
-  const size_t told = nodes <= coord::kCrewAddressesMax ? one.sum.addresses : 0;
-  one.share.Set(kCrewBytes + one.sum.all + nodes * (told + one.text_bytes));
+  const size_t told = nodes <= node_group::kAddressedMembersMax ? one.sum.addresses : 0;
+  one.share.Set(kGroupBytes + one.sum.all + nodes * (told + one.text_bytes));
 }
 
-void CrewHost::TellCrew(const link::Request& request, link::Responder responder) {
+void NodeGroupHost::TellGroup(const link::Request& request, link::Responder responder) {
   const auto message = wire::native::Decode<wire::native::TellCrew>(request.payload);
   if (!message.ok()) return responder.Fail(WithReason(message.status(), "invalid_argument"));
-  const coord::NodeId node(message->node);
-  // Of a crew that is not known nothing can be changed: its launchers come back by themselves.
+  const node_group::NodeId node(message->node);
+  // Of a group that is not known nothing can be changed: its launchers come back by themselves.
   if (One* const one = Find(message->job); one != nullptr) {
     one->text_bytes = std::max(one->text_bytes, message->text.size());
     if (message->word == CrewWord::kFailed) {
-      Handle(*one, coord::CrewNodeFailed{.node = node,
-                                         .attempt = message->attempt,
-                                         .text = message->text,
-                                         .exit_code = message->exit_code,
-                                         .failure = message->failure});
+      Handle(*one, node_group::NodeFailed{.node = node,
+                                          .attempt = message->attempt,
+                                          .text = message->text,
+                                          .exit_code = message->exit_code,
+                                          .failure = message->failure});
     } else if (message->word == CrewWord::kOver) {
-      Handle(*one, coord::CrewNodeOver{.node = node,
-                                       .attempt = message->attempt,
-                                       .exit_code = message->exit_code,
-                                       .again = message->again,
-                                       .text = message->text});
+      Handle(*one, node_group::NodeOver{.node = node,
+                                        .attempt = message->attempt,
+                                        .exit_code = message->exit_code,
+                                        .again = message->again,
+                                        .text = message->text});
     } else if (message->word == CrewWord::kLeaves) {
-      Handle(*one, coord::CrewNodeLeaves{node});
+      Handle(*one, node_group::NodeLeaves{node});
     }
   }
   responder.Answer(wire::native::Encode(wire::native::TellCrewReply{}));
 }
 
-void CrewHost::Handle(One& one, const coord::CrewEvent& event) {
-  const coord::CrewEffects effects = one.crew.Handle(runtime::MonotonicNow(), event);
-  one.timer.Arm(one.crew.NextDeadline(), [this, &one] { Handle(one, coord::CrewDeadline{}); });
+void NodeGroupHost::Handle(One& one, const node_group::Event& event) {
+  const node_group::Effects effects = one.group.Handle(runtime::MonotonicNow(), event);
+  one.timer.Arm(one.group.NextDeadline(),
+                [this, &one] { Handle(one, node_group::DeadlineReached{}); });
   CountMemory(one);
   if (effects.begins) began_(one.job, {.size = *effects.begins});
-  for (const coord::CrewReply& reply : effects.replies) Answer(reply);
+  for (const node_group::Reply& reply : effects.replies) Answer(reply);
   for (const std::string& sentence : effects.sentences) tell_(one.job, sentence);
   FreeIfEmpty(one);
 }
 
-void CrewHost::Answer(const coord::CrewReply& reply) {
+void NodeGroupHost::Answer(const node_group::Reply& reply) {
   auto node = calls_.extract(reply.call);
   if (node.empty()) return;
   link::Responder& responder = node.mapped().responder;
@@ -254,7 +256,7 @@ void CrewHost::Answer(const coord::CrewReply& reply) {
       wire::native::Encode(ToReply(reply.instruction, node.mapped().one->attempts_before)));
 }
 
-void CrewHost::Cancelled(link::LinkId link, uint64_t id) {
+void NodeGroupHost::Cancelled(link::LinkId link, uint64_t id) {
   const auto speaker = speakers_.find(link);
   if (speaker == speakers_.end()) return;
   const auto found = speaker->second.calls.find(id);
@@ -265,16 +267,16 @@ void CrewHost::Cancelled(link::LinkId link, uint64_t id) {
   if (node.empty()) return;
   node.mapped().responder.Fail(
       WithReason(absl::CancelledError("cancelled by the caller"), "cancelled"));
-  Handle(*node.mapped().one, coord::CrewCallLeft{call});
+  Handle(*node.mapped().one, node_group::CallLeft{call});
 }
 
-void CrewHost::Ended(link::LinkId link) {
+void NodeGroupHost::Ended(link::LinkId link) {
   auto node = speakers_.extract(link);
   if (node.empty() || node.mapped().one == nullptr) return;
   const Speaker& speaker = node.mapped();
   for (const auto& [id, call] : speaker.calls) {
     calls_.erase(call);
-    Handle(*speaker.one, coord::CrewCallLeft{call});
+    Handle(*speaker.one, node_group::CallLeft{call});
   }
   One& one = *speaker.one;
   const auto links = one.speakers.find(speaker.node);
@@ -283,29 +285,29 @@ void CrewHost::Ended(link::LinkId link) {
   one.speakers.erase(links);
   SetCost(one, speaker.node, {});
   one.costs.erase(speaker.node);
-  Handle(one, coord::CrewNodeBroke{speaker.node});
+  Handle(one, node_group::NodeBroke{speaker.node});
 }
 
-void CrewHost::FreeIfEmpty(const One& one) {
-  if (!one.crew.empty() || !one.speakers.empty() || std::exchange(freeing_, true)) return;
+void NodeGroupHost::FreeIfEmpty(const One& one) {
+  if (!one.group.empty() || !one.speakers.empty() || std::exchange(freeing_, true)) return;
   // From the loop: somebody may be in the midst of it.
   loop_.Post([this, alive = std::weak_ptr(alive_)] {
     if (!alive.expired()) FreeEmpty();
   });
 }
 
-void CrewHost::FreeEmpty() {
+void NodeGroupHost::FreeEmpty() {
   freeing_ = false;
-  std::erase_if(crews_, [](const auto& entry) {
-    return entry.second->crew.empty() && entry.second->speakers.empty();
+  std::erase_if(node_groups_, [](const auto& entry) {
+    return entry.second->group.empty() && entry.second->speakers.empty();
   });
 }
 
-void CrewHost::JobDeleted(const std::string& job, const absl::Status& why) {
-  const auto found = crews_.find(job);
-  if (found == crews_.end()) return;
+void NodeGroupHost::JobDeleted(const std::string& job, const absl::Status& why) {
+  const auto found = node_groups_.find(job);
+  if (found == node_groups_.end()) return;
   const std::unique_ptr<One> gone = std::move(found->second);
-  crews_.erase(found);
+  node_groups_.erase(found);
   for (auto& [link, speaker] : speakers_) {
     if (speaker.one != gone.get()) continue;
     for (const auto& [id, call] : std::exchange(speaker.calls, {})) {
@@ -315,13 +317,13 @@ void CrewHost::JobDeleted(const std::string& job, const absl::Status& why) {
   }
 }
 
-void CrewHost::Stop() {
+void NodeGroupHost::Stop() {
   stopped_ = true;
   for (auto& [call, waits] : calls_) {
     waits.responder.Fail(absl::UnavailableError("the server is shutting down"));
   }
   calls_.clear();
-  for (auto& [job, one] : crews_) one->timer.Cancel();
+  for (auto& [job, one] : node_groups_) one->timer.Cancel();
 }
 
 }  // namespace lockstep::server

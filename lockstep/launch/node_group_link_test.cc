@@ -1,4 +1,4 @@
-#include "lockstep/launch/crew_link.h"
+#include "lockstep/launch/node_group_link.h"
 
 #include <memory>
 #include <vector>
@@ -64,24 +64,25 @@ const PollCrewReply kCalledOff = {.step = CrewStep::kCalledOff,
                                   .another = true,
                                   .why = "node 0 is gone"};
 
-class CrewLinkTest : public testing::Test {
+class NodeGroupLinkTest : public testing::Test {
  protected:
   void Start(const std::string& address, std::vector<uint16_t> ports = {}) {
-    crew_ = loop_.Do([&] {
-      auto crew = std::make_unique<CrewLink>(
+    link_ = loop_.Do([&] {
+      auto link = std::make_unique<NodeGroupLink>(
           loop_.loop(), address, PollCrew{.job = "digits", .node = 7, .processes = 2},
-          CrewLink::Callbacks{.told = [this](const PollCrewReply& told) { told_.Add(told); },
-                              .refused = [this](const absl::Status& why) { refused_.Add(why); },
-                              .lost = [this](const std::string& why) { lost_.Add(why); },
-                              .say = [this](std::string text) { said_.Add(std::move(text)); }});
-      crew->OfferPorts(std::move(ports));
-      crew->Start();
-      return crew;
+          NodeGroupLink::Callbacks{
+              .told = [this](const PollCrewReply& told) { told_.Add(told); },
+              .refused = [this](const absl::Status& why) { refused_.Add(why); },
+              .lost = [this](const std::string& why) { lost_.Add(why); },
+              .say = [this](std::string text) { said_.Add(std::move(text)); }});
+      link->OfferPorts(std::move(ports));
+      link->Start();
+      return link;
     });
   }
   void TearDown() override {
     loop_.Stop();
-    crew_.reset();
+    link_.reset();
   }
 
   Seen<PollCrewReply> told_;
@@ -89,10 +90,10 @@ class CrewLinkTest : public testing::Test {
   Seen<std::string> lost_;
   Seen<std::string> said_;
   LoopThread loop_;
-  std::unique_ptr<CrewLink> crew_;
+  std::unique_ptr<NodeGroupLink> link_;
 };
 
-TEST_F(CrewLinkTest, TellsEachStepOnceAndSaysWhereItIs) {
+TEST_F(NodeGroupLinkTest, TellsEachStepOnceAndSaysWhereItIs) {
   Script script({kBegin, kCalledOff});
   TestServer server([&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
   Start(server.address());
@@ -106,7 +107,7 @@ TEST_F(CrewLinkTest, TellsEachStepOnceAndSaysWhereItIs) {
   EXPECT_EQ(polls[2].attempt_nodes, 2);
 }
 
-TEST_F(CrewLinkTest, OffersItsPortsAtTheAddressThatTheServerReaches) {
+TEST_F(NodeGroupLinkTest, OffersItsPortsAtTheAddressThatTheServerReaches) {
   Script script({});  // the one poll stays parked
   TestServer server([&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
   Start(server.address(), {7001, 7002});
@@ -115,14 +116,14 @@ TEST_F(CrewLinkTest, OffersItsPortsAtTheAddressThatTheServerReaches) {
   EXPECT_THAT(polls[0].addresses, ElementsAre("127.0.0.1:7001", "127.0.0.1:7002"));
 }
 
-TEST_F(CrewLinkTest, WordsAreSentInOrderWhileAPollIsParked) {
+TEST_F(NodeGroupLinkTest, WordsAreSentInOrderWhileAPollIsParked) {
   Script script({kBegin});
   TestServer server([&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
   Start(server.address());
   told_.WaitForCount(1);
   loop_.Do([this] {
-    crew_->TellFailed("task/3 died", 137);
-    crew_->TellOver(137, /*again=*/false);
+    link_->TellFailed("task/3 died", 137);
+    link_->TellOver(137, /*again=*/false);
     return true;
   });
   const auto words = script.words.WaitForCount(2);
@@ -134,7 +135,7 @@ TEST_F(CrewLinkTest, WordsAreSentInOrderWhileAPollIsParked) {
   EXPECT_EQ(words[1].exit_code, 137);
 }
 
-TEST_F(CrewLinkTest, AServerThatIsStartedAgainIsToldWhereWeAreAndWhatItMissed) {
+TEST_F(NodeGroupLinkTest, AServerThatIsStartedAgainIsToldWhereWeAreAndWhatItMissed) {
   Script script({kBegin});
   auto first = std::make_unique<TestServer>(
       [&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
@@ -145,7 +146,7 @@ TEST_F(CrewLinkTest, AServerThatIsStartedAgainIsToldWhereWeAreAndWhatItMissed) {
   first.reset();
   EXPECT_THAT(said_.WaitForCount(1), ElementsAre(HasSubstr("the other nodes are not heard of")));
   loop_.Do([this] {
-    crew_->TellOver(0, /*again=*/false);
+    link_->TellOver(0, /*again=*/false);
     return true;
   });
   Script after({kBegin});
@@ -161,7 +162,7 @@ TEST_F(CrewLinkTest, AServerThatIsStartedAgainIsToldWhereWeAreAndWhatItMissed) {
   EXPECT_THAT(lost_.WaitForCount(2), ElementsAre(Not(IsEmpty()), ""));
 }
 
-TEST_F(CrewLinkTest, ARefusalIsTheEnd) {
+TEST_F(NodeGroupLinkTest, ARefusalIsTheEnd) {
   Script script({});
   script.refusal = wire::native::WithReason(absl::FailedPreconditionError("node 1 is another"),
                                             "not_of_the_crew");
@@ -173,7 +174,7 @@ TEST_F(CrewLinkTest, ARefusalIsTheEnd) {
   EXPECT_EQ(script.polls.WaitForCount(1).size(), 1U);
 }
 
-TEST_F(CrewLinkTest, LeavingIsToldAndWaitsForNobodyForLong) {
+TEST_F(NodeGroupLinkTest, LeavingIsToldAndWaitsForNobodyForLong) {
   Script script({kBegin});
   auto server = std::make_unique<TestServer>(
       [&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
@@ -181,14 +182,14 @@ TEST_F(CrewLinkTest, LeavingIsToldAndWaitsForNobodyForLong) {
   told_.WaitForCount(1);
   Seen<bool> left;
   loop_.Do([&] {
-    crew_->Leave([&left] { left.Add(true); });
+    link_->Leave([&left] { left.Add(true); });
     return true;
   });
   EXPECT_EQ(left.WaitForCount(1).size(), 1U);
   EXPECT_EQ(script.words.WaitForCount(1).back().word, CrewWord::kLeaves);
 }
 
-TEST_F(CrewLinkTest, LeavingDoesNotNeedTheServer) {
+TEST_F(NodeGroupLinkTest, LeavingDoesNotNeedTheServer) {
   Script script({kBegin});
   auto server = std::make_unique<TestServer>(
       [&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
@@ -198,7 +199,7 @@ TEST_F(CrewLinkTest, LeavingDoesNotNeedTheServer) {
   said_.WaitForCount(1);
   Seen<bool> left;
   loop_.Do([&] {
-    crew_->Leave([&left] { left.Add(true); });
+    link_->Leave([&left] { left.Add(true); });
     return true;
   });
   EXPECT_EQ(left.WaitForCount(1).size(), 1U);

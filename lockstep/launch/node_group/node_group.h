@@ -13,20 +13,21 @@
 #include "absl/time/time.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/base/time.h"
+#include "lockstep/launch/node_group/failure_streak.h"
 
-namespace lockstep::coord {
+namespace lockstep::node_group {
 
-// Nodes of one crew, those that wait in readiness included: `crew_nodes_max`.
-inline constexpr int32_t kCrewNodesMax = 16384;
+// Nodes of one group, those that wait in readiness included: `node_group_nodes_max`.
+inline constexpr int32_t kNodesMax = 16384;
 
 // Members of an attempt up to which each is told the addresses of all, as it is in its environment.
-inline constexpr int32_t kCrewAddressesMax = 1024;
+inline constexpr int32_t kAddressedMembersMax = 1024;
 
 // One life of a launcher: the random number that it chose for itself.
 using NodeId = Id<struct NodeIdTag, uint64_t>;
 
-// What a launcher says of itself, and of the run: in this all of a crew have to agree.
-struct CrewNode {
+// What a launcher says of itself, and of the run: in this all of a group have to agree.
+struct LauncherInfo {
   NodeId id;
   std::string host;
   int64_t pid = 0;  // of the launcher
@@ -43,7 +44,7 @@ struct CrewNode {
   absl::Duration join_timeout = absl::Minutes(10);
   // From the last node that came until the first attempt begins with fewer than `most`.
   absl::Duration last_call = absl::Seconds(30);
-  // From the second failure in a row within `CrewOptions::quick_failure` on, before the next
+  // From the second failure in a row within `Options::quick_failure` on, before the next
   // attempt: doubled each time, up to the second.
   absl::Duration restart_backoff = absl::Seconds(1);
   absl::Duration restart_backoff_max = absl::Minutes(1);
@@ -53,11 +54,11 @@ struct CrewNode {
 
 // A launcher asks what is next for it; parked until there is something. `seen`: how many
 // instructions it has. One that is not known, or was lost, comes anew.
-struct CrewPoll {
+struct Poll {
   CallId call;
-  CrewNode node;
+  LauncherInfo node;
   int64_t seen = 0;
-  // Where it is, for a crew that does not know it any more: the attempt that it takes part in (0:
+  // Where it is, for a group that does not know it any more: the attempt that it takes part in (0:
   // none), with its rank and that attempt's nodes, or has been over with.
   int64_t attempt = 0;
   int32_t rank = 0;
@@ -65,15 +66,15 @@ struct CrewPoll {
   std::optional<int32_t> over;  // with this exit code
 };
 // The caller does not wait any longer.
-struct CrewCallLeft {
+struct CallLeft {
   CallId call;
 };
 // The link that it spoke over is gone.
-struct CrewNodeBroke {
+struct NodeBroke {
   NodeId node;
 };
 // A process of it failed, and with it the attempt.
-struct CrewNodeFailed {
+struct NodeFailed {
   NodeId node;
   int64_t attempt = 0;
   std::string text;  // who and how
@@ -81,7 +82,7 @@ struct CrewNodeFailed {
   std::string failure = {};  // how alone, to compare it with others; empty: the text
 };
 // All of its processes have ended. `again`: they were preempted and go on in another attempt.
-struct CrewNodeOver {
+struct NodeOver {
   NodeId node;
   int64_t attempt = 0;
   int32_t exit_code = 0;
@@ -89,21 +90,21 @@ struct CrewNodeOver {
   std::string text = {};  // what that exit code means, where it is no failure
 };
 // It goes, whatever the others do: somebody told it to end.
-struct CrewNodeLeaves {
+struct NodeLeaves {
   NodeId node;
 };
-struct CrewDeadline {};
+struct DeadlineReached {};
 
-using CrewEvent = std::variant<CrewPoll, CrewCallLeft, CrewNodeBroke, CrewNodeFailed, CrewNodeOver,
-                               CrewNodeLeaves, CrewDeadline>;
+using Event =
+    std::variant<Poll, CallLeft, NodeBroke, NodeFailed, NodeOver, NodeLeaves, DeadlineReached>;
 
 // ---- What launchers are told, each in an order of its own.
 
-struct CrewInstruction {
+struct Instruction {
   enum class Kind {
     kWait,       // nothing new; `why` says whom the attempt waits for
     kBegin,      // an attempt, in this place of it
-    kCalledOff,  // the attempt is over: stop what runs, say CrewNodeOver
+    kCalledOff,  // the attempt is over: stop what runs, say NodeOver
     kEnded,      // the run is over: end with `exit_code`
   };
   Kind kind = Kind::kWait;
@@ -122,24 +123,24 @@ struct CrewInstruction {
   int32_t exit_code = 0;
   std::string why;
 
-  friend bool operator==(const CrewInstruction&, const CrewInstruction&) = default;
+  friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
-struct CrewReply {
+struct Reply {
   CallId call;
-  CrewInstruction instruction;
+  Instruction instruction;
   std::string refusal;  // not empty: instead of an instruction, why the node cannot take part
 };
 
-struct CrewEffects {
-  std::vector<CrewReply> replies;
+struct Effects {
+  std::vector<Reply> replies;
   // For the log.
   std::vector<std::string> sentences;
   // An attempt begins, with so many members.
   std::optional<int32_t> begins;
 };
 
-struct CrewOptions {
+struct Options {
   // From the end of a launcher's link until it is lost.
   absl::Duration node_grace = absl::Seconds(1);
   // From the first node that comes back to a server that knows nothing of the run, since it was
@@ -153,7 +154,7 @@ struct CrewOptions {
   int32_t same_failures_max = 3;
 };
 
-// Decides for one crew.
+// Decides for one node group.
 //
 // A node is ready; takes part in an attempt; is over with it; and ready again, or told that the run
 // has ended. An attempt begins when all `most` nodes are ready; or, when nobody is left to be
@@ -170,11 +171,14 @@ struct CrewOptions {
 // Invariants: a poll is answered exactly once, after `tell_every` at the latest; a node gets each
 // instruction until it says that it has seen it; every wait for nodes ends by `join_timeout`.
 // Threads: thread-compatible. Time: `now` must not go back between calls.
-class Crew {
+class NodeGroup {
  public:
-  explicit Crew(CrewOptions options) : options_(options) {}
+  explicit NodeGroup(Options options) : options_(options) {}
 
-  CrewEffects Handle(Time now, const CrewEvent& event);
+  // Returns whom to answer and what to log. A node that cannot take part is answered by a refusal
+  // that says why.
+  Effects Handle(Time now, const Event& event);
+  // When to call `Handle(now, DeadlineReached{})`; infinite when nothing is pending.
   Time NextDeadline() const;
 
   // Nobody is left in it.
@@ -184,79 +188,87 @@ class Crew {
   // kStale: it takes part in an attempt before the current one, and is to stop.
   enum class State { kReady, kTakesPart, kOver, kStale };
   struct Node {
-    CrewNode is;
+    // "node 3 on h2 (lockstep run, pid 7)".
+    std::string Name() const;
+
+    LauncherInfo is;
     State state = State::kReady;
     int64_t order = 0;              // of coming
     std::optional<int32_t> before;  // its rank in the last attempt
     std::optional<Time> broke_at;
     std::optional<CallId> call;
     Time called_at;
-    int64_t told = 0;                    // instructions
-    std::deque<CrewInstruction> to_see;  // not seen yet
+    int64_t told = 0;                // instructions
+    std::deque<Instruction> to_see;  // not seen yet
+  };
+  // The current attempt, or the last one. It was begun, and is on until all are over with it.
+  struct Attempt {
+    int64_t number = 0;         // 0: there was none
+    std::optional<Time> began;  // absent: by a former life of the server
+    bool on = false;
+    bool called_off = false;
+    bool another = false;   // and another one follows
+    int32_t exit_code = 0;  // of the first failure
+    std::string why;        // likewise
+  };
+  // Nodes of the attempt that a former life of the server began are waited for.
+  struct Returning {
+    int32_t nodes = 0;
+    Time until;
+  };
+  // The next attempt waits, since several failed quickly.
+  struct BackOff {
+    Time until;
+    absl::Duration wait;
   };
 
-  void On(Time now, const CrewPoll& event, CrewEffects& out);
-  void On(Time now, const CrewCallLeft& event, CrewEffects& out);
-  void On(Time now, const CrewNodeBroke& event, CrewEffects& out);
-  void On(Time now, const CrewNodeFailed& event, CrewEffects& out);
-  void On(Time now, const CrewNodeOver& event, CrewEffects& out);
-  void On(Time now, const CrewNodeLeaves& event, CrewEffects& out);
-  void On(Time now, const CrewDeadline& event, CrewEffects& out);
+  void On(Time now, const Poll& event, Effects& out);
+  void On(Time now, const CallLeft& event, Effects& out);
+  void On(Time now, const NodeBroke& event, Effects& out);
+  void On(Time now, const NodeFailed& event, Effects& out);
+  void On(Time now, const NodeOver& event, Effects& out);
+  void On(Time now, const NodeLeaves& event, Effects& out);
+  void On(Time now, const DeadlineReached& event, Effects& out);
 
-  std::string Refusal(const CrewNode& node) const;
+  std::string Refusal(const LauncherInfo& node) const;
   Node* TakingPart(NodeId id, int64_t attempt);
-  void Come(Time now, const CrewPoll& event, CrewEffects& out);
+  void Come(Time now, const Poll& event, Effects& out);
   // Of a node that says it takes part in an attempt. False: there is no place for it.
-  void Return(Time now, const CrewPoll& event, Node& node, CrewEffects& out);
-  void Welcome(Time now, Node& node, CrewEffects& out);
-  void Lose(Time now, NodeId id, const std::string& how, CrewEffects& out);
+  void Return(Time now, const Poll& event, Node& node, Effects& out);
+  void Welcome(Time now, Node& node, Effects& out);
+  void Lose(Time now, NodeId id, const std::string& how, Effects& out);
   // The attempt is over for all. `failure`: it uses up a restart, if one is left.
   // `text`: of the failure alone, where a node told it.
-  void CallOff(Time now, std::string why, int32_t exit_code, bool failure, CrewEffects& out,
+  void CallOff(Time now, std::string why, int32_t exit_code, bool failure, Effects& out,
                const std::string& text = "");
-  // Counts a failure among those in a row. Returns why no other attempt would help; empty: it may.
-  std::string TooManyAlike(Time now, const std::string& text);
   // After anything that may have completed something.
-  void Settle(Time now, CrewEffects& out);
-  void SettleOver(Time now, CrewEffects& out);
-  // When quick failures follow each other.
-  void BackOff(Time now, CrewEffects& out);
+  void Settle(Time now, Effects& out);
+  void SettleOver(Time now, Effects& out);
   bool MayBegin(Time now) const;
-  // In the order of members.
-  static std::vector<std::string> AddressesOf(const std::vector<Node*>& nodes, int32_t size);
-  void Begin(Time now, CrewEffects& out);
-  void End(int32_t exit_code, const std::string& why, CrewEffects& out);
-  void Tell(Node& node, CrewInstruction instruction);
-  void Answer(Node& node, CrewInstruction instruction, CrewEffects& out);
+  // Those that are ready and fit in, in the order of their ranks.
+  std::vector<Node*> Chosen();
+  void Begin(Time now, Effects& out);
+  void End(int32_t exit_code, const std::string& why, Effects& out);
+  void Tell(Node& node, Instruction instruction);
+  void Answer(Node& node, Instruction instruction, Effects& out);
   int32_t Count(State state) const;
   Time JoinDeadline() const;
   Time LastCallDeadline() const;
   std::string WhatIsAwaited() const;
   std::string WhoIsAwaited() const;
-  static std::string Name(const Node& node);
 
-  CrewOptions options_;
+  Options options_;
   std::map<NodeId, Node> nodes_;
-  std::optional<CrewNode> agreed_;  // what the first said of the run
+  std::optional<LauncherInfo> agreed_;  // what the first said of the run
   int64_t coming_ = 0;
-  int64_t attempt_ = 0;
+  Attempt attempt_;
   int32_t failures_ = 0;
-  std::optional<Time> attempt_began_;  // absent: by a former life of the server
-  int32_t quick_failures_ = 0;         // in a row
-  int32_t same_failures_ = 0;          // of those, with this text
-  std::string failure_text_;           // without numbers
-  std::optional<Time> begins_at_;      // the next attempt waits until then
-  absl::Duration waits_for_;           // as long
-  bool on_ = false;                    // an attempt is: begun, and not all are over
-  bool called_off_ = false;            // it is
-  bool another_ = false;               // and another follows
-  int32_t exit_code_ = 0;              // of the first failure
-  std::string why_;                    // likewise
+  FailureStreak streak_;
+  std::optional<BackOff> back_off_;
   bool ended_ = false;
   std::optional<Time> waits_since_;  // for nodes
   Time last_came_;
-  int32_t to_return_ = 0;  // nodes of the attempt that a former life of the server began
-  std::optional<Time> return_until_;
+  std::optional<Returning> returning_;
 };
 
-}  // namespace lockstep::coord
+}  // namespace lockstep::node_group

@@ -1,4 +1,4 @@
-#include "lockstep/launch/node_group/crew.h"
+#include "lockstep/launch/node_group/node_group.h"
 
 #include <limits>
 
@@ -7,19 +7,19 @@
 #include "gtest/gtest.h"
 #include "lockstep/base/limits.h"
 
-namespace lockstep::coord {
+namespace lockstep::node_group {
 namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
-using Kind = CrewInstruction::Kind;
+using Kind = Instruction::Kind;
 
-// A crew and its nodes, each of which polls again whenever it was answered.
-class CrewTest : public testing::Test {
+// A node group and its nodes, each of which polls again whenever it was answered.
+class NodeGroupTest : public testing::Test {
  protected:
   struct Seen {
-    CrewNode is;
-    std::vector<CrewInstruction> told;
+    LauncherInfo is;
+    std::vector<Instruction> told;
     std::vector<std::string> waits;
     std::string refusal;
     int64_t seen = 0;
@@ -30,10 +30,10 @@ class CrewTest : public testing::Test {
     std::optional<int32_t> over;
     bool polls = true;
 
-    const CrewInstruction& last() const { return told.back(); }
+    const Instruction& last() const { return told.back(); }
   };
 
-  CrewTest() {
+  NodeGroupTest() {
     template_.least = 2;
     template_.most = 2;
     template_.processes = 2;
@@ -52,26 +52,26 @@ class CrewTest : public testing::Test {
   void Poll(uint64_t id) {
     Seen& node = nodes_[id];
     node.call = CallId(++calls_);
-    Do(CrewPoll{.call = node.call,
-                .node = node.is,
-                .seen = node.seen,
-                .attempt = node.attempt,
-                .rank = node.rank,
-                .nodes = node.nodes,
-                .over = node.over});
+    Do(node_group::Poll{.call = node.call,
+                        .node = node.is,
+                        .seen = node.seen,
+                        .attempt = node.attempt,
+                        .rank = node.rank,
+                        .nodes = node.nodes,
+                        .over = node.over});
   }
-  void Do(const CrewEvent& event) {
-    const CrewEffects effects = crew_.Handle(now_, event);
+  void Do(const Event& event) {
+    const Effects effects = group_.Handle(now_, event);
     for (const std::string& sentence : effects.sentences) said_.push_back(sentence);
-    for (const CrewReply& reply : effects.replies) Take(reply);
+    for (const Reply& reply : effects.replies) Take(reply);
   }
-  void Take(const CrewReply& reply) {
+  void Take(const Reply& reply) {
     for (auto& [id, node] : nodes_) {
       if (node.call != reply.call) continue;
       node.call = CallId();
       node.refusal = reply.refusal;
       if (!reply.refusal.empty()) return;
-      const CrewInstruction& told = reply.instruction;
+      const Instruction& told = reply.instruction;
       if (told.kind == Kind::kWait) {
         if (!told.why.empty()) node.waits.push_back(told.why);
       } else {
@@ -90,7 +90,7 @@ class CrewTest : public testing::Test {
     }
   }
   void Fail(uint64_t id, const std::string& text = "task/1 was killed by SIGKILL") {
-    Do(CrewNodeFailed{NodeId(id), nodes_[id].attempt, text, 137});
+    Do(NodeFailed{NodeId(id), nodes_[id].attempt, text, 137});
   }
   // Both fail as one process did, and have ended.
   void FailAll(const std::string& text) {
@@ -100,53 +100,53 @@ class CrewTest : public testing::Test {
   }
   void Over(uint64_t id, int32_t exit_code = 0, bool again = false) {
     nodes_[id].over = exit_code;
-    Do(CrewNodeOver{NodeId(id), nodes_[id].attempt, exit_code, again});
+    Do(NodeOver{NodeId(id), nodes_[id].attempt, exit_code, again});
   }
   void Die(uint64_t id) {
     nodes_[id].call = CallId();
-    Do(CrewNodeBroke{NodeId(id)});
+    Do(NodeBroke{NodeId(id)});
   }
   // Lets the deadlines of so long pass, one by one.
   void Pass(absl::Duration duration) {
     const Time until = now_ + duration;
-    while (crew_.NextDeadline() <= until) {
-      now_ = std::max(now_, crew_.NextDeadline());
-      Do(CrewDeadline{});
+    while (group_.NextDeadline() <= until) {
+      now_ = std::max(now_, group_.NextDeadline());
+      Do(DeadlineReached{});
     }
     now_ = until;
   }
   int64_t Begun(uint64_t id) {
     int64_t count = 0;
-    for (const CrewInstruction& told : nodes_[id].told) count += told.kind == Kind::kBegin;
+    for (const Instruction& told : nodes_[id].told) count += told.kind == Kind::kBegin;
     return count;
   }
 
-  CrewNode template_;
-  Crew crew_{CrewOptions{}};
+  LauncherInfo template_;
+  NodeGroup group_{Options{}};
   Time now_ = Time::FromNanoseconds(1'000'000'000);
   uint64_t calls_ = 0;
   std::map<uint64_t, Seen> nodes_;
   std::vector<std::string> said_;
 };
 
-TEST_F(CrewTest, AllBeginTogetherWithRanksCountedThrough) {
+TEST_F(NodeGroupTest, AllBeginTogetherWithRanksCountedThrough) {
   Come(7);
   EXPECT_THAT(nodes_[7].told, IsEmpty());
   template_.processes = 3;
   Come(5);
   ASSERT_EQ(nodes_[7].told.size(), 1U);
-  EXPECT_EQ(nodes_[7].last(), (CrewInstruction{.kind = Kind::kBegin,
-                                               .number = 1,
-                                               .attempt = 1,
-                                               .rank = 0,
-                                               .nodes = 2,
-                                               .first = 0,
-                                               .size = 5}));
+  EXPECT_EQ(nodes_[7].last(), (Instruction{.kind = Kind::kBegin,
+                                           .number = 1,
+                                           .attempt = 1,
+                                           .rank = 0,
+                                           .nodes = 2,
+                                           .first = 0,
+                                           .size = 5}));
   EXPECT_EQ(nodes_[5].last().first, 2) << "it came second";
   EXPECT_EQ(nodes_[5].last().rank, 1);
 }
 
-TEST_F(CrewTest, Finding20_SizesOfNodesDoNotOverflow) {
+TEST_F(NodeGroupTest, Finding20_SizesOfNodesDoNotOverflow) {
   template_.processes = std::numeric_limits<int32_t>::max();
   Come(7);
   EXPECT_THAT(nodes_[7].refusal, HasSubstr("members_max"));
@@ -159,7 +159,7 @@ TEST_F(CrewTest, Finding20_SizesOfNodesDoNotOverflow) {
   EXPECT_THAT(nodes_[7].told, IsEmpty());
 }
 
-TEST_F(CrewTest, EachIsToldTheAddressesOfAllMembers) {
+TEST_F(NodeGroupTest, EachIsToldTheAddressesOfAllMembers) {
   template_.addresses = {"b:1", "b:2"};
   Come(1, /*rank=*/1);
   template_.addresses = {"a:1", "a:2"};
@@ -169,7 +169,7 @@ TEST_F(CrewTest, EachIsToldTheAddressesOfAllMembers) {
   EXPECT_EQ(nodes_[2].last().addresses, all);
 }
 
-TEST_F(CrewTest, AddressesThatNotAllHaveAreToldToNobody) {
+TEST_F(NodeGroupTest, AddressesThatNotAllHaveAreToldToNobody) {
   template_.addresses = {"a:1", "a:2"};
   Come(1);
   template_.addresses = {"b:1"};  // of two processes
@@ -178,7 +178,7 @@ TEST_F(CrewTest, AddressesThatNotAllHaveAreToldToNobody) {
   EXPECT_THAT(nodes_[1].last().addresses, IsEmpty());
 }
 
-TEST_F(CrewTest, AddressesThatNotAllReachAreToldToNobody) {
+TEST_F(NodeGroupTest, AddressesThatNotAllReachAreToldToNobody) {
   template_.addresses = {"127.0.0.1:1", "127.0.0.1:2"};
   Come(1);
   template_.addresses = {"10.0.0.7:1", "10.0.0.7:2"};
@@ -186,8 +186,8 @@ TEST_F(CrewTest, AddressesThatNotAllReachAreToldToNobody) {
   EXPECT_THAT(nodes_[2].last().addresses, IsEmpty());
 }
 
-TEST_F(CrewTest, AddressesOfTooManyMembersAreToldToNobody) {
-  template_.processes = kCrewAddressesMax / 2 + 1;
+TEST_F(NodeGroupTest, AddressesOfTooManyMembersAreToldToNobody) {
+  template_.processes = kAddressedMembersMax / 2 + 1;
   template_.addresses.assign(static_cast<size_t>(template_.processes), "a:1");
   Come(1);
   Come(2);
@@ -195,7 +195,7 @@ TEST_F(CrewTest, AddressesOfTooManyMembersAreToldToNobody) {
   EXPECT_THAT(nodes_[2].last().addresses, IsEmpty());
 }
 
-TEST_F(CrewTest, RanksThatAreAskedForAreGiven) {
+TEST_F(NodeGroupTest, RanksThatAreAskedForAreGiven) {
   Come(1, 1);
   Come(2, 0);
   EXPECT_EQ(nodes_[1].last().rank, 1);
@@ -203,7 +203,7 @@ TEST_F(CrewTest, RanksThatAreAskedForAreGiven) {
   EXPECT_EQ(nodes_[1].last().first, 2);
 }
 
-TEST_F(CrewTest, AFailureIsToldToAllAndTheNextAttemptWaitsForTheLastProcess) {
+TEST_F(NodeGroupTest, AFailureIsToldToAllAndTheNextAttemptWaitsForTheLastProcess) {
   template_.max_restarts = 1;
   Come(1);
   Come(2);
@@ -229,27 +229,27 @@ TEST_F(CrewTest, AFailureIsToldToAllAndTheNextAttemptWaitsForTheLastProcess) {
     EXPECT_EQ(nodes_[id].last().kind, Kind::kEnded);
     EXPECT_EQ(nodes_[id].last().exit_code, 137);
   }
-  EXPECT_TRUE(crew_.empty());
+  EXPECT_TRUE(group_.empty());
 }
 
-TEST_F(CrewTest, SuccessIsWhenAllHaveSucceeded) {
+TEST_F(NodeGroupTest, SuccessIsWhenAllHaveSucceeded) {
   Come(1);
   Come(2);
   Over(1);
   EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
   Over(2);
-  EXPECT_EQ(nodes_[1].last(), (CrewInstruction{.kind = Kind::kEnded,
-                                               .number = 2,
-                                               .attempt = 1,
-                                               .exit_code = 0,
-                                               .why = "all 2 nodes succeeded"}));
+  EXPECT_EQ(nodes_[1].last(), (Instruction{.kind = Kind::kEnded,
+                                           .number = 2,
+                                           .attempt = 1,
+                                           .exit_code = 0,
+                                           .why = "all 2 nodes succeeded"}));
   // The next run begins anew.
   Come(3);
   Come(4);
   EXPECT_EQ(nodes_[3].last().attempt, 1);
 }
 
-TEST_F(CrewTest, WhoIsDoneIsNeededAgainWhenAnotherFails) {
+TEST_F(NodeGroupTest, WhoIsDoneIsNeededAgainWhenAnotherFails) {
   template_.max_restarts = 1;
   Come(1);
   Come(2);
@@ -260,7 +260,7 @@ TEST_F(CrewTest, WhoIsDoneIsNeededAgainWhenAnotherFails) {
   EXPECT_EQ(Begun(2), 2);
 }
 
-TEST_F(CrewTest, AnEndThatNobodyCalledAFailureGivesItsExitCode) {
+TEST_F(NodeGroupTest, AnEndThatNobodyCalledAFailureGivesItsExitCode) {
   Come(1);
   Come(2);
   Over(1, 75);
@@ -268,7 +268,7 @@ TEST_F(CrewTest, AnEndThatNobodyCalledAFailureGivesItsExitCode) {
   EXPECT_EQ(nodes_[2].last().exit_code, 75);
 }
 
-TEST_F(CrewTest, ALostNodeIsReplacedWhereAllAreNeeded) {
+TEST_F(NodeGroupTest, ALostNodeIsReplacedWhereAllAreNeeded) {
   template_.max_restarts = 1;
   Come(1, 0);
   Come(2, 1);
@@ -286,7 +286,7 @@ TEST_F(CrewTest, ALostNodeIsReplacedWhereAllAreNeeded) {
   EXPECT_EQ(nodes_[3].last().attempt, 2);
 }
 
-TEST_F(CrewTest, UseA08_WhoseLinkBrokeIsTheCauseAndNotWhoFailedByIt) {
+TEST_F(NodeGroupTest, UseA08_WhoseLinkBrokeIsTheCauseAndNotWhoFailedByIt) {
   template_.max_restarts = 1;
   Come(1, 0);
   Come(2, 1);
@@ -303,7 +303,7 @@ TEST_F(CrewTest, UseA08_WhoseLinkBrokeIsTheCauseAndNotWhoFailedByIt) {
   EXPECT_EQ(nodes_[1].last().failures, 1) << "one loss, one restart";
 }
 
-TEST_F(CrewTest, UseA07_AttemptsThatFailAtOnceComeEverLater) {
+TEST_F(NodeGroupTest, UseA07_AttemptsThatFailAtOnceComeEverLater) {
   template_.max_restarts = 50;
   template_.restart_backoff = absl::Seconds(1);
   template_.restart_backoff_max = absl::Seconds(3);
@@ -332,7 +332,7 @@ TEST_F(CrewTest, UseA07_AttemptsThatFailAtOnceComeEverLater) {
   EXPECT_EQ(Begun(1), begun + 1);
 }
 
-TEST_F(CrewTest, WhoWaitsForALaterAttemptIsToldWhy) {
+TEST_F(NodeGroupTest, WhoWaitsForALaterAttemptIsToldWhy) {
   template_.max_restarts = 50;
   template_.restart_backoff = absl::Seconds(30);
   Come(1);
@@ -349,7 +349,7 @@ TEST_F(CrewTest, WhoWaitsForALaterAttemptIsToldWhy) {
   EXPECT_EQ(Begun(3), 1);
 }
 
-TEST_F(CrewTest, TheSameFailureThriceEndsTheRunWhereEachCameSoon) {
+TEST_F(NodeGroupTest, TheSameFailureThriceEndsTheRunWhereEachCameSoon) {
   template_.max_restarts = 50;
   template_.restart_backoff = absl::ZeroDuration();
   for (const bool quick : {true, false}) {
@@ -376,24 +376,24 @@ TEST_F(CrewTest, TheSameFailureThriceEndsTheRunWhereEachCameSoon) {
   }
 }
 
-TEST_F(CrewTest, FailuresAreTheSameHoweverTheyAreTold) {
+TEST_F(NodeGroupTest, FailuresAreTheSameHoweverTheyAreTold) {
   template_.max_restarts = 50;
   template_.restart_backoff = absl::ZeroDuration();
   Come(1);
   Come(2);
   for (const char* how : {"raised", "ended with exit code 1 after 0.2 s:", "raised"}) {
     EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
-    Do(CrewNodeFailed{.node = NodeId(2),
-                      .attempt = nodes_[2].attempt,
-                      .text = absl::StrCat("task/1 ", how, " ValueError"),
-                      .failure = "ValueError"});
+    Do(NodeFailed{.node = NodeId(2),
+                  .attempt = nodes_[2].attempt,
+                  .text = absl::StrCat("task/1 ", how, " ValueError"),
+                  .failure = "ValueError"});
     Over(1, 143);
     Over(2, 1);
   }
   EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
 }
 
-TEST_F(CrewTest, OtherFailuresBetweenAreNotTheSame) {
+TEST_F(NodeGroupTest, OtherFailuresBetweenAreNotTheSame) {
   template_.max_restarts = 50;
   template_.restart_backoff = absl::ZeroDuration();
   Come(1);
@@ -406,13 +406,13 @@ TEST_F(CrewTest, OtherFailuresBetweenAreNotTheSame) {
   }
 }
 
-TEST_F(CrewTest, UseA10_APreemptedRunEndsWithWhatBecameOfIt) {
+TEST_F(NodeGroupTest, UseA10_APreemptedRunEndsWithWhatBecameOfIt) {
   Come(1);
   Come(2);
-  Do(CrewNodeOver{.node = NodeId(1),
-                  .attempt = 1,
-                  .exit_code = 83,
-                  .text = "preempted; preemption 1 (signal): saved: 2 of 2 saved at step 66"});
+  Do(NodeOver{.node = NodeId(1),
+              .attempt = 1,
+              .exit_code = 83,
+              .text = "preempted; preemption 1 (signal): saved: 2 of 2 saved at step 66"});
   Over(2, 83);
   EXPECT_EQ(nodes_[2].last().kind, Kind::kEnded);
   EXPECT_EQ(nodes_[2].last().exit_code, 83);
@@ -420,7 +420,7 @@ TEST_F(CrewTest, UseA10_APreemptedRunEndsWithWhatBecameOfIt) {
             "preempted; preemption 1 (signal): saved: 2 of 2 saved at step 66");
 }
 
-TEST_F(CrewTest, ANodeThatDoesNotComeIsNamedWhenTimeIsUp) {
+TEST_F(NodeGroupTest, ANodeThatDoesNotComeIsNamedWhenTimeIsUp) {
   template_.join_timeout = absl::Minutes(1);
   Come(1, 0);
   Pass(absl::Seconds(61));
@@ -431,7 +431,7 @@ TEST_F(CrewTest, ANodeThatDoesNotComeIsNamedWhenTimeIsUp) {
               HasSubstr("not enough nodes came within 1m: node 1 of 2 have not come"));
 }
 
-TEST_F(CrewTest, WithinMinAndMaxItGoesOnWithThoseThatAreLeft) {
+TEST_F(NodeGroupTest, WithinMinAndMaxItGoesOnWithThoseThatAreLeft) {
   template_.least = 1;
   template_.max_restarts = 3;
   Come(1);
@@ -441,14 +441,14 @@ TEST_F(CrewTest, WithinMinAndMaxItGoesOnWithThoseThatAreLeft) {
   Pass(absl::Seconds(1));
   EXPECT_EQ(nodes_[2].last().kind, Kind::kCalledOff);
   Over(2, 143);
-  EXPECT_EQ(nodes_[2].last(), (CrewInstruction{.kind = Kind::kBegin,
-                                               .number = 3,
-                                               .attempt = 2,
-                                               .rank = 0,
-                                               .nodes = 1,
-                                               .first = 0,
-                                               .size = 2,
-                                               .failures = 1}));
+  EXPECT_EQ(nodes_[2].last(), (Instruction{.kind = Kind::kBegin,
+                                           .number = 3,
+                                           .attempt = 2,
+                                           .rank = 0,
+                                           .nodes = 1,
+                                           .first = 0,
+                                           .size = 2,
+                                           .failures = 1}));
   // One comes: it is let in, and that uses up no restart.
   Come(3);
   EXPECT_EQ(nodes_[2].last().kind, Kind::kCalledOff);
@@ -459,7 +459,7 @@ TEST_F(CrewTest, WithinMinAndMaxItGoesOnWithThoseThatAreLeft) {
   EXPECT_EQ(nodes_[3].last().rank, 1);
 }
 
-TEST_F(CrewTest, TheFirstAttemptWaitsForTheLastCall) {
+TEST_F(NodeGroupTest, TheFirstAttemptWaitsForTheLastCall) {
   template_.least = 1;
   template_.most = 3;
   template_.last_call = absl::Seconds(30);
@@ -473,7 +473,7 @@ TEST_F(CrewTest, TheFirstAttemptWaitsForTheLastCall) {
   EXPECT_EQ(nodes_[1].last().nodes, 2);
 }
 
-TEST_F(CrewTest, WhoIsTooManyWaitsInReadiness) {
+TEST_F(NodeGroupTest, WhoIsTooManyWaitsInReadiness) {
   template_.max_restarts = 1;
   Come(1);
   Come(2);
@@ -489,7 +489,7 @@ TEST_F(CrewTest, WhoIsTooManyWaitsInReadiness) {
   EXPECT_EQ(nodes_[3].last().attempt, 2);
 }
 
-TEST_F(CrewTest, ALinkThatComesBackInTimeIsNoLoss) {
+TEST_F(NodeGroupTest, ALinkThatComesBackInTimeIsNoLoss) {
   Come(1);
   Come(2);
   Die(2);
@@ -499,7 +499,7 @@ TEST_F(CrewTest, ALinkThatComesBackInTimeIsNoLoss) {
   EXPECT_EQ(nodes_[1].told.size(), 1U);
 }
 
-TEST_F(CrewTest, AnInstructionIsRepeatedUntilItIsSeen) {
+TEST_F(NodeGroupTest, AnInstructionIsRepeatedUntilItIsSeen) {
   Come(1);
   nodes_[1].polls = false;
   Come(2);
@@ -513,7 +513,7 @@ TEST_F(CrewTest, AnInstructionIsRepeatedUntilItIsSeen) {
   EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
 }
 
-TEST_F(CrewTest, WhoWasCutOffIsToldToStopAndComesAgain) {
+TEST_F(NodeGroupTest, WhoWasCutOffIsToldToStopAndComesAgain) {
   template_.least = 1;
   template_.max_restarts = 3;
   Come(1);
@@ -532,10 +532,10 @@ TEST_F(CrewTest, WhoWasCutOffIsToldToStopAndComesAgain) {
   EXPECT_EQ(nodes_[2].last().attempt, 3);
 }
 
-TEST_F(CrewTest, AServerThatWasStartedAgainTakesUpTheAttempt) {
+TEST_F(NodeGroupTest, AServerThatWasStartedAgainTakesUpTheAttempt) {
   Come(1);
   Come(2);
-  crew_ = Crew(CrewOptions{});
+  group_ = NodeGroup(Options{});
   Poll(2);
   Poll(1);
   Pass(absl::Seconds(100));
@@ -547,11 +547,11 @@ TEST_F(CrewTest, AServerThatWasStartedAgainTakesUpTheAttempt) {
   EXPECT_EQ(nodes_[1].last().exit_code, 0);
 }
 
-TEST_F(CrewTest, WhoIsDoneAndComesBackToAnotherServerIsDone) {
+TEST_F(NodeGroupTest, WhoIsDoneAndComesBackToAnotherServerIsDone) {
   Come(1);
   Come(2);
   Over(1);
-  crew_ = Crew(CrewOptions{});
+  group_ = NodeGroup(Options{});
   Poll(2);
   Poll(1);
   EXPECT_EQ(nodes_[1].told.size(), 1U) << "the other one still runs";
@@ -561,7 +561,7 @@ TEST_F(CrewTest, WhoIsDoneAndComesBackToAnotherServerIsDone) {
 }
 
 // Its launcher was stopped, say, while its processes went on.
-TEST_F(CrewTest, WhoIsDoneAndWasTakenForLostTakesPartInTheNextAttempt) {
+TEST_F(NodeGroupTest, WhoIsDoneAndWasTakenForLostTakesPartInTheNextAttempt) {
   template_.max_restarts = 1;
   Come(1);
   Come(2);
@@ -576,29 +576,29 @@ TEST_F(CrewTest, WhoIsDoneAndWasTakenForLostTakesPartInTheNextAttempt) {
   EXPECT_EQ(nodes_[2].last().attempt, 2);
 }
 
-TEST_F(CrewTest, WhoDoesNotComeBackToItIsLost) {
+TEST_F(NodeGroupTest, WhoDoesNotComeBackToItIsLost) {
   template_.max_restarts = 1;
   Come(1);
   Come(2);
-  crew_ = Crew(CrewOptions{});
+  group_ = NodeGroup(Options{});
   Poll(2);
   Pass(absl::Seconds(31));
   EXPECT_EQ(nodes_[2].last().kind, Kind::kCalledOff);
   EXPECT_THAT(nodes_[2].last().why, HasSubstr("1 node did not come back"));
 }
 
-TEST_F(CrewTest, WhoHasNotHeardOfTheEndIsToldThatThereIsNothing) {
+TEST_F(NodeGroupTest, WhoHasNotHeardOfTheEndIsToldThatThereIsNothing) {
   Come(1);
   Come(2);
   Over(1, 3);
   nodes_[1].polls = false;
-  crew_ = Crew(CrewOptions{});
+  group_ = NodeGroup(Options{});
   Poll(1);
   EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
   EXPECT_EQ(nodes_[1].last().exit_code, 3);
 }
 
-TEST_F(CrewTest, WhoDoesNotFitIsRefusedWithTheReason) {
+TEST_F(NodeGroupTest, WhoDoesNotFitIsRefusedWithTheReason) {
   template_.run = "a";
   Come(1, 0);
   template_.most = 3;
@@ -618,17 +618,17 @@ TEST_F(CrewTest, WhoDoesNotFitIsRefusedWithTheReason) {
   EXPECT_THAT(nodes_[6].refusal, HasSubstr("cannot be"));
 }
 
-TEST_F(CrewTest, WhoIsToldToEndTakesTheAttemptAlong) {
+TEST_F(NodeGroupTest, WhoIsToldToEndTakesTheAttemptAlong) {
   template_.least = 1;
   template_.max_restarts = 1;
   Come(1);
   Come(2);
-  Do(CrewNodeLeaves{NodeId(2)});
+  Do(NodeLeaves{NodeId(2)});
   EXPECT_EQ(nodes_[1].last().kind, Kind::kCalledOff);
   EXPECT_THAT(nodes_[1].last().why, HasSubstr("was told to end"));
 }
 
-TEST_F(CrewTest, ThePreemptedGoOnInAnotherAttempt) {
+TEST_F(NodeGroupTest, ThePreemptedGoOnInAnotherAttempt) {
   Come(1);
   Come(2);
   Over(1, 0, /*again=*/true);
@@ -640,4 +640,4 @@ TEST_F(CrewTest, ThePreemptedGoOnInAnotherAttempt) {
 }
 
 }  // namespace
-}  // namespace lockstep::coord
+}  // namespace lockstep::node_group

@@ -1,4 +1,4 @@
-// The crews of a server's jobs: launchers that run a job on several nodes.
+// The node groups of a server's jobs: launchers that run a job on several nodes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/coord/events.h"
-#include "lockstep/launch/node_group/crew.h"
+#include "lockstep/launch/node_group/node_group.h"
 #include "lockstep/platform/link/server.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/memory_account.h"
@@ -20,16 +20,16 @@
 
 namespace lockstep::server {
 
-// Crews at a time: `crews_max`.
-inline constexpr size_t kCrewsMax = 1000;
+// Node groups at a time: `node_groups_max`.
+inline constexpr size_t kNodeGroupsMax = 1000;
 
 // Feeds a machine for each job what its launchers say, and carries out what it wants. A link that
 // ends is the end of the node that polled over it, unless that comes back in time. Nothing of it is
 // kept on disk: launchers that come back to a server that was started again say where they are.
 //
-// Threads: loop-confined. `loop` must outlive it. Bounds: kCrewsMax, each a job's in which somebody
-// is; a crew that all have left is forgotten. The account of memory, in which they are.
-class CrewHost {
+// Threads: loop-confined. `loop` must outlive it. Bounds: kNodeGroupsMax, each a job's in which
+// somebody is; a group that all have left is forgotten. The account of memory, in which they are.
+class NodeGroupHost {
  public:
   // Where sentences for operators go: of which job.
   using Tell = std::function<void(const std::string& job, std::string text)>;
@@ -39,8 +39,8 @@ class CrewHost {
   using Began = std::function<void(const std::string& job, const coord::RunBegan& fact)>;
 
   // What they hold is in `memory`, which outlives it.
-  CrewHost(runtime::Loop& loop, runtime::MemoryAccount& memory, LastAttempt last_attempt,
-           Began began, Tell tell)
+  NodeGroupHost(runtime::Loop& loop, runtime::MemoryAccount& memory, LastAttempt last_attempt,
+                Began began, Tell tell)
       : loop_(loop),
         memory_(memory),
         last_attempt_(std::move(last_attempt)),
@@ -51,10 +51,10 @@ class CrewHost {
   void Take(const link::Request& request, link::Responder responder);
   void Cancelled(link::LinkId link, uint64_t id);
   void Ended(link::LinkId link);
-  // Who waits in its crew is told `why`, and the crew is forgotten.
+  // Whoever waits in its group is told `why`, and the group is forgotten.
   void JobDeleted(const std::string& job, const absl::Status& why);
 
-  size_t size() const { return crews_.size(); }
+  size_t size() const { return node_groups_.size(); }
 
   // Answers every wait; refuses what comes later.
   void Stop();
@@ -72,13 +72,13 @@ class CrewHost {
           timer(loop),
           share(&memory, absl::StrCat("job '", job, "'"), "launchers of its nodes") {}
     const std::string job;
-    coord::Crew crew{coord::CrewOptions{}};
+    node_group::NodeGroup group{node_group::Options{}};
     int64_t attempts_before = 0;  // of the job, when the run began
     runtime::Timer timer;
-    std::map<coord::NodeId, size_t> speakers;  // links that speak for a node
-    std::map<coord::NodeId, Cost> costs;       // of each that speaks, as it last said
-    Cost sum;                                  // of all of those
-    size_t text_bytes = 0;                     // of the longest failure that was told
+    std::map<node_group::NodeId, size_t> speakers;  // links that speak for a node
+    std::map<node_group::NodeId, Cost> costs;       // of each that speaks, as it last said
+    Cost sum;                                       // of all of those
+    size_t text_bytes = 0;                          // of the longest failure that was told
     runtime::MemoryShare share;
   };
   struct Call {
@@ -87,21 +87,21 @@ class CrewHost {
   };
   struct Speaker {
     One* one = nullptr;
-    coord::NodeId node;
+    node_group::NodeId node;
     std::map<uint64_t, CallId> calls;  // by the request's id
   };
 
   void Poll(const link::Request& request, link::Responder responder);
-  void TellCrew(const link::Request& request, link::Responder responder);
+  void TellGroup(const link::Request& request, link::Responder responder);
   One* Find(const std::string& job);
   static Cost CostOf(const wire::native::PollCrew& message);
   // The refusal of a launcher that is new, or says more than before, when there is no room for it.
   absl::Status CheckRoom(const One* one, const wire::native::PollCrew& message) const;
-  static void SetCost(One& one, coord::NodeId node, Cost cost);
+  static void SetCost(One& one, node_group::NodeId node, Cost cost);
   static void CountMemory(One& one);
-  void Handle(One& one, const coord::CrewEvent& event);
-  void Answer(const coord::CrewReply& reply);
-  // Forgets the crew, soon, if nobody is in it and no link speaks for it.
+  void Handle(One& one, const node_group::Event& event);
+  void Answer(const node_group::Reply& reply);
+  // Forgets the group, soon, if nobody is in it and no link speaks for it.
   void FreeIfEmpty(const One& one);
   void FreeEmpty();
 
@@ -112,7 +112,8 @@ class CrewHost {
   const Tell tell_;
   uint64_t last_call_ = 0;
   bool stopped_ = false;
-  std::map<std::string, std::unique_ptr<One>> crews_;  // each while somebody is in it or speaks
+  std::map<std::string, std::unique_ptr<One>>
+      node_groups_;  // each while somebody is in it or speaks
   absl::flat_hash_map<CallId, Call> calls_;
   absl::flat_hash_map<link::LinkId, Speaker> speakers_;
   bool freeing_ = false;  // soon

@@ -1,4 +1,4 @@
-#include "lockstep/server/crew_host.h"
+#include "lockstep/server/node_group_host.h"
 
 #include <thread>
 
@@ -69,9 +69,9 @@ class Node {
   PollCrew poll_;
 };
 
-class CrewHostTest : public ::testing::Test {
+class NodeGroupHostTest : public ::testing::Test {
  protected:
-  CrewHostTest() {
+  NodeGroupHostTest() {
     ServerOptions options;
     options.listen = {.host = "127.0.0.1", .port = 0};
     options.jobs = {{.name = "digits", .size = 4}};
@@ -86,7 +86,7 @@ class CrewHostTest : public ::testing::Test {
   std::unique_ptr<Server> server_;
 };
 
-TEST_F(CrewHostTest, TwoLaunchersBeginTogetherAndAFailureReachesTheOther) {
+TEST_F(NodeGroupHostTest, TwoLaunchersBeginTogetherAndAFailureReachesTheOther) {
   auto first = Come(1);
   auto second = Come(2);
   absl::StatusOr<PollCrewReply> told;
@@ -112,7 +112,7 @@ TEST_F(CrewHostTest, TwoLaunchersBeginTogetherAndAFailureReachesTheOther) {
   EXPECT_EQ(second->Next()->job_attempt, 2);
 }
 
-TEST(CrewHost, Finding08_CrewsAreInTheAccountAndRefusedByName) {
+TEST(NodeGroupHost, Finding08_NodeGroupsAreInTheAccountAndRefusedByName) {
   struct Answers final : link::Responder::Sink {
     void Answer(link::LinkId, link::RequestKind, uint64_t, link::Payload payload) override {
       last = std::move(payload);
@@ -122,7 +122,7 @@ TEST(CrewHost, Finding08_CrewsAreInTheAccountAndRefusedByName) {
   runtime::Loop loop;
   runtime::MemoryAccount memory(uint64_t{8} << 20);
   const auto answers = std::make_shared<Answers>();
-  CrewHost crews(
+  NodeGroupHost groups(
       loop, memory, [](const std::string&) -> absl::StatusOr<int64_t> { return 0; },
       [](const std::string&, const coord::RunBegan&) {},
       [](const std::string&, const std::string&) {});
@@ -139,11 +139,11 @@ TEST(CrewHost, Finding08_CrewsAreInTheAccountAndRefusedByName) {
                         .addresses = {std::string(100, 'a'), std::string(100, 'b')}};
     constexpr auto kKind = wire::native::KindOf<PollCrew>::kKind;
     answers->last.reset();
-    crews.Take({.link = link::LinkId(node),
-                .id = ++last,
-                .kind = kKind,
-                .payload = wire::native::Encode(message)},
-               link::Responder(answers, link::LinkId(node), kKind, last));
+    groups.Take({.link = link::LinkId(node),
+                 .id = ++last,
+                 .kind = kKind,
+                 .payload = wire::native::Encode(message)},
+                link::Responder(answers, link::LinkId(node), kKind, last));
   };
   const auto refusal = [&]() -> absl::Status {
     if (!answers->last || !answers->last->failed) return absl::OkStatus();
@@ -162,11 +162,11 @@ TEST(CrewHost, Finding08_CrewsAreInTheAccountAndRefusedByName) {
     poll(1);
     EXPECT_TRUE(refusal().ok()) << refusal();
   }
-  crews.JobDeleted("digits", absl::NotFoundError("deleted"));
+  groups.JobDeleted("digits", absl::NotFoundError("deleted"));
   EXPECT_EQ(memory.held(), 0u);
 }
 
-TEST_F(CrewHostTest, ALauncherWhoseLinkEndsIsMissed) {
+TEST_F(NodeGroupHostTest, ALauncherWhoseLinkEndsIsMissed) {
   auto first = Come(1);
   auto second = Come(2);
   std::thread waits([&] { EXPECT_TRUE(first->Next().ok()); });
@@ -179,7 +179,7 @@ TEST_F(CrewHostTest, ALauncherWhoseLinkEndsIsMissed) {
   EXPECT_THAT(told->why, HasSubstr("(lockstep run, pid 2) is gone"));
 }
 
-TEST_F(CrewHostTest, AJobKnowsWhomARunThatShrankLeavesOut) {
+TEST_F(NodeGroupHostTest, AJobKnowsWhomARunThatShrankLeavesOut) {
   using wire::native::ProcessState;
   auto first = Come(1);
   auto second = Come(2);
@@ -212,7 +212,7 @@ TEST_F(CrewHostTest, AJobKnowsWhomARunThatShrankLeavesOut) {
   EXPECT_EQ(process_of(3), ProcessState::kUnspecified);
 }
 
-TEST_F(CrewHostTest, WhoDoesNotFitIsRefusedWithAReason) {
+TEST_F(NodeGroupHostTest, WhoDoesNotFitIsRefusedWithAReason) {
   auto first = Come(1);
   auto second = Come(2);
   std::thread waits([&] { EXPECT_TRUE(first->Next().ok()); });
@@ -233,9 +233,9 @@ absl::Status RunAlone(Node& node, const std::string& job) {
   return begun.status();
 }
 
-TEST_F(CrewHostTest, Finding05_ThousandsOfJobsMayHaveACrewOneAfterTheOther) {
+TEST_F(NodeGroupHostTest, Finding05_ThousandsOfJobsMayHaveANodeGroupOneAfterTheOther) {
   auto client = *link::Client::Connect(server_->listen_address(), kPatience, {});
-  for (size_t i = 0; i <= kCrewsMax; ++i) {
+  for (size_t i = 0; i <= kNodeGroupsMax; ++i) {
     const std::string job = absl::StrCat("job-", i);
     ASSERT_TRUE(client->Call(wire::native::CreateJob{.job = job, .size = 2}, kPatience).ok());
     ASSERT_EQ(RunAlone(*Come(i + 1), job), absl::OkStatus()) << "run " << i;
@@ -243,7 +243,7 @@ TEST_F(CrewHostTest, Finding05_ThousandsOfJobsMayHaveACrewOneAfterTheOther) {
   }
 }
 
-TEST_F(CrewHostTest, Finding05_ACrewWhoseJobIsDeletedIsToldSo) {
+TEST_F(NodeGroupHostTest, Finding05_ANodeGroupWhoseJobIsDeletedIsToldSo) {
   auto node = Come(1);  // the first of two
   std::thread waits([&] {
     // Whether its poll comes before the deletion or behind it.
@@ -255,7 +255,7 @@ TEST_F(CrewHostTest, Finding05_ACrewWhoseJobIsDeletedIsToldSo) {
   waits.join();
 }
 
-TEST_F(CrewHostTest, Finding14_AnAttemptThatIsFarAheadIsRefused) {
+TEST_F(NodeGroupHostTest, Finding14_AnAttemptThatIsFarAheadIsRefused) {
   for (const int64_t attempt : {int64_t{5000}, int64_t{1} << 31, INT64_MAX}) {
     auto node = Come(1);
     node->poll().attempt = attempt;
@@ -268,7 +268,7 @@ TEST_F(CrewHostTest, Finding14_AnAttemptThatIsFarAheadIsRefused) {
   EXPECT_EQ(node->Next().status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(CrewHostTest, OnlyJobsOfTheServerHaveCrews) {
+TEST_F(NodeGroupHostTest, OnlyJobsOfTheServerHaveNodeGroups) {
   auto node = Come(1);
   node->poll().job = "none";
   EXPECT_EQ(wire::native::ReasonOf(node->Next().status()), "unknown_job");
