@@ -1,19 +1,18 @@
+#include "lockstep/cli/run_session.h"
+
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,9 +24,10 @@
 #include "lockstep/cli/run_file.h"
 #include "lockstep/cli/run_notices.h"
 #include "lockstep/cli/run_outcome.h"
+#include "lockstep/cli/run_output.h"
 #include "lockstep/cli/run_plan.h"
-#include "lockstep/cli/run_session.h"
 #include "lockstep/cli/run_stacks.h"
+#include "lockstep/cli/server_calls.h"
 #include "lockstep/launch/exception_pipe.h"
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/free_ports.h"
@@ -35,7 +35,6 @@
 #include "lockstep/launch/log_writer.h"
 #include "lockstep/launch/node_group_link.h"
 #include "lockstep/launch/orphans.h"
-#include "lockstep/launch/output_sink.h"
 #include "lockstep/launch/private_server.h"
 #include "lockstep/launch/python_hook.h"
 #include "lockstep/launch/result_file.h"
@@ -154,11 +153,9 @@ class Session : public launch::LaunchHost {
   int Run();
 
  private:
-  bool WriteOutput(std::string lines) override { return output_.Push(std::move(lines)); }
-  bool WriteErrors(std::string lines) override { return errors_.Push(std::move(lines)); }
-  void Say(std::string sentence) override {
-    errors_.Push(absl::StrCat("lockstep run: ", sentence, "\n"));
-  }
+  bool WriteOutput(std::string lines) override { return output_.Write(std::move(lines)); }
+  bool WriteErrors(std::string lines) override { return output_.WriteErrors(std::move(lines)); }
+  void Say(std::string sentence) override { output_.Say(sentence); }
   void Report(const launch::ProcessReport& report) override;
   void WhenReported(std::function<void()> done) override;
   void AskRootCause() override;
@@ -196,7 +193,6 @@ class Session : public launch::LaunchHost {
   [[noreturn]] void EndNow();
   void End(int exit_code);
   void FlushOutput();
-  launch::OutputSink MakeSink(int fd, const char* name, void (launch::Launcher::*resume)());
 
   Plan plan_;
   launch::Guardian& guardian_;
@@ -206,8 +202,7 @@ class Session : public launch::LaunchHost {
   std::optional<RunFile> run_file_;            // tells others on this host that the run goes on
   RunStacks stacks_;
   launch::ExceptionPipe exceptions_;
-  launch::OutputSink output_;
-  launch::OutputSink errors_;
+  RunOutput output_;
   std::unique_ptr<link::Reporter> reporter_;
   std::unique_ptr<launch::PrivateServer> server_;
   std::unique_ptr<launch::Launcher> launcher_;
@@ -217,19 +212,13 @@ class Session : public launch::LaunchHost {
   int64_t begun_ = 0;       // the last attempt of the node group that was begun here
   int64_t called_off_ = 0;  // the last that was called off
   std::optional<int> exit_code_;
-  std::thread asking_;
-  std::thread reporting_;
-  std::thread seeing_;         // what the others wait for
   bool seen_failure_ = false;  // of this attempt
   Time attempt_began_;
-  std::thread opening_;              // a store
-  std::thread telling_;              // what they wait for
   runtime::Timer why_timer_{loop_};  // until the signal is passed on in any case
   std::function<void()> passing_on_;
   bool hurries_ = false;  // a signal came after the verdict
   runtime::Timer hurry_timer_{loop_};
-  std::thread bundling_;                // what is known of a failed run
-  std::atomic<bool> stopping_ = false;  // it need not be opened any more
+  ServerCalls calls_{loop_};  // last: they use the others
 };
 
 Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd, const std::string& folder)
@@ -242,26 +231,14 @@ Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd, const std
                   [this](const launch::RaisedException& raised) {
                     if (launcher_ != nullptr && !exit_code_) launcher_->OnException(raised);
                   }),
-      output_(MakeSink(STDOUT_FILENO, "output", &launch::Launcher::ResumeOutput)),
-      errors_(MakeSink(STDERR_FILENO, "error", &launch::Launcher::ResumeErrors)) {}
-
-launch::OutputSink Session::MakeSink(int fd, const char* name, void (launch::Launcher::*resume)()) {
-  return launch::OutputSink(
-      fd,
-      [this, resume] {
-        loop_.Post([this, resume] {
-          if (launcher_ != nullptr) (launcher_.get()->*resume)();
-        });
-      },
-      [this, name](int error) {
-        loop_.Post([this, name, error] {
-          Say(
-              absl::StrFormat("cannot write standard %s: %s; further output is dropped, and the "
-                              "processes continue",
-                              name, std::strerror(error)));
-        });
-      });
-}
+      output_(
+          loop_,
+          [this] {
+            if (launcher_ != nullptr) launcher_->ResumeOutput();
+          },
+          [this] {
+            if (launcher_ != nullptr) launcher_->ResumeErrors();
+          }) {}
 
 int Session::Run() {
   WaitForSignal();
@@ -274,13 +251,7 @@ int Session::Run() {
     }
   });
   loop_.Run();
-  if (asking_.joinable()) asking_.join();
-  if (reporting_.joinable()) reporting_.join();
-  stopping_ = true;
-  if (opening_.joinable()) opening_.join();
-  if (seeing_.joinable()) seeing_.join();
-  if (telling_.joinable()) telling_.join();
-  if (bundling_.joinable()) bundling_.join();
+  calls_.Stop();
   // A server of our own has been stopped by now and wants no reports.
   if (reporter_ != nullptr && server_ == nullptr) reporter_->Flush(kReportFlushTimeout);
   return *exit_code_;
@@ -303,7 +274,7 @@ void Session::StartServer() {
     Say(absl::StrCat("lockstep-server ended", server_->LastWords()));
   };
   callbacks.log = [this, show = plan_.server->show_log](const std::string& line) {
-    if (show) errors_.Push(absl::StrCat(line, "\n"));
+    if (show) output_.WriteErrors(absl::StrCat(line, "\n"));
   };
   server_ = std::make_unique<launch::PrivateServer>(loop_, guardian_, *plan_.server,
                                                     std::move(callbacks));
@@ -519,32 +490,27 @@ void Session::Begin(absl::StatusOr<launch::RunEnvironment> environment,
   End(launch::kExitLockstepFailed);
 }
 
-// On a thread of its own, since it waits for the server.
 void Session::OpenStore(int64_t number, launch::RunEnvironment environment, Opened then) {
   if (environment.address.store.empty()) return then(std::move(environment));
-  if (opening_.joinable()) opening_.join();  // of an attempt before; it has answered
-  opening_ = std::thread(
-      [this, number, environment = std::move(environment), then = std::move(then)]() mutable {
-        auto store = OpenStoreOf(environment.address, number, [this] { return stopping_.load(); });
-        if (stopping_) return;
-        loop_.Post([this, store = std::move(store), environment = std::move(environment),
-                    then = std::move(then)]() mutable {
-          if (exit_code_) return;
-          if (!store.ok()) return then(store.status());
-          environment.address.store = *store;
-          then(std::move(environment));
-        });
-      });
+  calls_.Start(ServerCalls::Kind::kOpenStore, [this, number, environment = std::move(environment),
+                                               then = std::move(then)]() {
+    auto store = OpenStoreOf(environment.address, number, [this] { return calls_.stopping(); });
+    if (calls_.stopping()) return ServerCalls::Then();
+    return ServerCalls::Then([this, store = std::move(store), environment, then]() mutable {
+      if (exit_code_) return;
+      if (!store.ok()) return then(store.status());
+      environment.address.store = *store;
+      then(std::move(environment));
+    });
+  });
 }
 
-// What the others waited for tells more than how they ended. On a thread of its own, since it waits
-// for the server.
+// What the others waited for tells more than how they ended.
 void Session::AskWhatIsSeen() {
-  if (seeing_.joinable()) seeing_.join();  // of an attempt before; it has answered
-  seeing_ = std::thread([this, address = plan_.launcher.environment.address] {
+  calls_.Start(ServerCalls::Kind::kSeen, [this, address = plan_.launcher.environment.address] {
     std::vector<std::string> seen = WhatIsSeenOf(address);
-    if (seen.empty()) return;
-    loop_.Post([this, seen = std::move(seen)] {
+    if (seen.empty()) return ServerCalls::Then();
+    return ServerCalls::Then([this, seen = std::move(seen)] {
       if (exit_code_) return;
       Say(absl::StrCat("at that time, the others were waiting:\n  | ",
                        absl::StrJoin(seen, "\n  | ")));
@@ -552,16 +518,15 @@ void Session::AskWhatIsSeen() {
   });
 }
 
-// Somebody ends a run that may hang. On a thread of its own, since it waits for the server; once.
+// Somebody ends a run that may hang; once.
 void Session::TellWhy(std::function<void()> done) {
   passing_on_ = std::move(done);
-  telling_ = std::thread([this, address = plan_.launcher.environment.address] {
-    const std::vector<std::string> why = WhyItWaits(address);
-    loop_.Post([this, why] {
+  calls_.Start(ServerCalls::Kind::kWhy, [this, address = plan_.launcher.environment.address] {
+    return [this, why = WhyItWaits(address)] {
       if (!passing_on_ || exit_code_) return;  // what is seen now, the signal has caused
       if (!why.empty()) Say(absl::StrJoin(why, "\n  | "));
       std::exchange(passing_on_, nullptr)();
-    });
+    };
   });
   why_timer_.Arm(runtime::MonotonicNow() + kTellWhyTimeout, [this] {
     if (passing_on_) std::exchange(passing_on_, nullptr)();
@@ -581,14 +546,14 @@ void Session::Finished(int exit_code, const launch::RunResult& result) {
   bundles ? EndWithBundle(exit_code) : End(exit_code);
 }
 
-// While the server lives, if it is ours. On a thread of its own, since it waits for it.
+// While the server lives, if it is ours.
 void Session::EndWithBundle(int exit_code) {
-  bundling_ = std::thread([this, exit_code] {
+  calls_.Start(ServerCalls::Kind::kBundle, [this, exit_code] {
     const std::string said = WriteBundle(plan_.launcher.environment.address, plan_.bundle_folder);
-    loop_.Post([this, said, exit_code] {
+    return [this, said, exit_code] {
       Say(said);
       End(exit_code);
-    });
+    };
   });
 }
 
@@ -600,27 +565,22 @@ void Session::Report(const launch::ProcessReport& report) {
   reporter_->Report(ToWire(report, plan_.launcher.environment.address.job, plan_.host));
 }
 
-// On a thread of its own, since it waits for the server.
 void Session::WhenReported(std::function<void()> done) {
-  if (reporting_.joinable()) reporting_.join();  // what was reported before, soon
-  reporting_ = std::thread([this, done = std::move(done)] {
+  calls_.Start(ServerCalls::Kind::kReported, [this, done = std::move(done)] {
     reporter_->Flush(kReportedTimeout);
-    loop_.Post([this, done] {
+    return [this, done] {
       if (!exit_code_) done();
-    });
+    };
   });
 }
 
-// On a thread of its own, since it waits for the server.
 void Session::AskRootCause() {
-  if (asking_.joinable()) asking_.join();  // of an attempt before; it has answered
-  asking_ =
-      std::thread([this, address = plan_.launcher.environment.address, began = attempt_began_] {
-        const launch::RootCauseTold told = RootCauseOf(address, runtime::MonotonicNow() - began);
-        loop_.Post([this, told] {
-          if (!exit_code_) launcher_->Handle(told);
-        });
-      });
+  calls_.Start(ServerCalls::Kind::kRootCause,
+               [this, address = plan_.launcher.environment.address, began = attempt_began_] {
+                 return [this, told = RootCauseOf(address, runtime::MonotonicNow() - began)] {
+                   if (!exit_code_) launcher_->Handle(told);
+                 };
+               });
 }
 
 void Session::WaitForSignal() {
@@ -680,7 +640,7 @@ void Session::FlushOutput() {
     left_node_group_ = true;
     return node_group_->Leave([this] { FlushOutput(); });
   }
-  const auto flush = [this] { output_.Flush([this] { errors_.Flush([this] { loop_.Stop(); }); }); };
+  const auto flush = [this] { output_.Flush([this] { loop_.Stop(); }); };
   if (launcher_ != nullptr) {
     launcher_->FlushLogs(flush);
   } else {
