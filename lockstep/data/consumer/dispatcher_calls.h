@@ -1,4 +1,5 @@
-// A consumer's requests to the dispatcher: which are on their way, and when to try again. Pure.
+// A consumer's requests to the dispatcher: which are on their way, what they report about workers,
+// and when to try again. Pure.
 #pragma once
 
 #include <algorithm>
@@ -6,15 +7,18 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
 #include "lockstep/data/consumer/consumer_machine.h"
+#include "lockstep/data/dispatch/events.h"
 
 namespace lockstep::dispatch {
 
 // One that is on its way. A poll carries what cannot be said twice: so many of the reports at the
-// front of the consumer's lists.
+// front of both lists.
 struct CallInFlight {
   enum class Kind { kOpen, kPoll, kClose };
   Kind kind = Kind::kPoll;
@@ -22,16 +26,25 @@ struct CallInFlight {
   size_t failures = 0;
 };
 
-// Bounds: two polls, by who adds; one of the others.
+// Owns the reports about workers until a poll that carried them has arrived.
+//
+// Bounds: two polls, by who adds; one of the others. Reports: one of each worker that cannot be
+// reached, and one of each failed read, of which there are as many as the back-off lets through.
 class DispatcherCalls {
  public:
   // Waits so long before the first retry, and up to so long before later ones.
   DispatcherCalls(absl::Duration retry_first, absl::Duration retry_max)
       : retry_first_(retry_first), retry_max_(retry_max) {}
 
-  RequestId Add(CallInFlight call) {
+  // A poll carries all reports that there are.
+  RequestId Add(CallInFlight::Kind kind) {
     const RequestId id(++last_);
-    calls_[id] = call;
+    CallInFlight& call = calls_[id];
+    call.kind = kind;
+    if (kind == CallInFlight::Kind::kPoll) {
+      call.unreachable = unreachable_.size();
+      call.failures = failures_.size();
+    }
     return id;
   }
   // It is answered. None: it was before.
@@ -42,8 +55,10 @@ class DispatcherCalls {
     calls_.erase(found);
     return call;
   }
-  // The reports that the call carried have arrived: those behind them have moved up.
+  // The reports that the call carried have arrived: those behind them move up.
   void DropReports(const CallInFlight& arrived) {
+    EraseFront(unreachable_, arrived.unreachable);
+    EraseFront(failures_, arrived.failures);
     for (auto& [id, call] : calls_) {
       call.unreachable -= std::min(call.unreachable, arrived.unreachable);
       call.failures -= std::min(call.failures, arrived.failures);
@@ -54,6 +69,19 @@ class DispatcherCalls {
       return entry.second.kind == CallInFlight::Kind::kPoll;
     }));
   }
+
+  // --- Reports about workers, oldest first ---
+  // False: that is reported already.
+  bool ReportUnreachable(WorkerId worker) {
+    if (std::find(unreachable_.begin(), unreachable_.end(), worker) != unreachable_.end()) {
+      return false;
+    }
+    unreachable_.push_back(worker);
+    return true;
+  }
+  void ReportFailure(SegmentFailure failure) { failures_.push_back(std::move(failure)); }
+  const std::vector<WorkerId>& unreachable() const { return unreachable_; }
+  const std::vector<SegmentFailure>& failures() const { return failures_; }
 
   // --- A dispatcher that does not answer ---
   // It is expected to answer from now on.
@@ -79,9 +107,17 @@ class DispatcherCalls {
   }
 
  private:
+  template <class T>
+  static void EraseFront(std::vector<T>& list, size_t count) {
+    const auto end = list.begin() + static_cast<std::ptrdiff_t>(std::min(count, list.size()));
+    list.erase(list.begin(), end);
+  }
+
   const absl::Duration retry_first_;
   const absl::Duration retry_max_;
   std::map<RequestId, CallInFlight> calls_;
+  std::vector<WorkerId> unreachable_;
+  std::vector<SegmentFailure> failures_;
   uint64_t last_ = 0;
   Time retry_at_ = Time::Infinite();
   absl::Duration backoff_;
