@@ -148,7 +148,7 @@ WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALT
 MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
                   "lockstep/stock/grpc/stock_calls.cc", "lockstep/stock/grpc/stock_door.cc",
                   "lockstep/preempt/watched_source.cc",
-                  "lockstep/server/data_host.cc",
+                  "lockstep/server/data_effect_gate.cc",
                   "lockstep/server/event_feed.cc", "lockstep/server/job_host.cc",
                   "lockstep/server/job_outlet.cc",
                   "lockstep/server/job_table.cc", "lockstep/server/saved_state.cc",
