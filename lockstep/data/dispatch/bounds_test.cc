@@ -108,6 +108,30 @@ TEST(WhoComesBack, AfterAllIsOverReadsOnFromAnOlderCursor) {
   }
 }
 
+TEST(WhoComesBack, TheWorkersThatWereThereGetTheirTasksAgain) {
+  Service service;
+  const auto tasks = [&] { return service.Get<WorkerOrders>(service.PollWorker(7)).tasks.size(); };
+  service.PollWorker(7);
+  const IterationSpec spec = Exact(service.Register(), 1);
+  const auto a = service.Get<IterationOpened>(service.Open(spec, "a", 1, 0));
+  EXPECT_EQ(tasks(), 1u);
+  service.Poll(a, {.finished = true, .end = {.elements = 1000}});
+  EXPECT_EQ(tasks(), 0u);
+  const int64_t version = service.Get<WorkerOrders>(service.PollWorker(7)).version;
+  const CallId parked =
+      service.PollWorker(7, {.service = 1, .after = version, .wait = absl::Seconds(1)});
+  ASSERT_FALSE(service.Answered(parked));
+  service.Send(OpenIteration{.spec = spec,
+                             .consumer = "a",
+                             .life = ConsumerLife(2),
+                             .index = 0,
+                             .from = ReadingPlace{500}});
+  ASSERT_EQ(service.Look().iterations[0].phase, Phase::kReading);
+  // It hears of it at once.
+  EXPECT_EQ(service.Get<WorkerOrders>(parked).tasks.size(), 1u);
+  EXPECT_EQ(service.Look().workers[0].tasks, 1u);
+}
+
 TEST(NumbersFromOutside, WhatCannotBeCountedIsRefused) {
   Service service;
   service.PollWorker(7);

@@ -284,6 +284,9 @@ void Iteration::Reopen(Effects& out) {
                                          " is read again: a consumer goes on from before its end"));
   ledger_.Commit(record::IterationReopened{}, out);
   mode_->TakeReopened();
+  // The end took the workers' tasks away, and who came since has none.
+  for (const auto& [id, worker] : state_.workers.all()) GiveTask(parts_, *mode_, worker, out);
+  state_.workers.TouchAll();
   choice_.MarkStale();
   sessions_.TouchAll();
 }
