@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
@@ -110,12 +111,12 @@ std::map<std::string, RunTotals> SegmentCache::totals() const {
 
 SegmentCacheStats SegmentCache::stats() const {
   const MutexLock lock(mutex_);
-  SegmentCacheStats stats = {.bytes = bytes_,
-                             .chunks = chunks_,
+  SegmentCacheStats stats = {.bytes = stored_.bytes,
+                             .chunks = stored_.chunks,
                              .segments = entries_.size(),
                              .waiting = 0,
-                             .runs = runs_,
-                             .runs_again = runs_again_};
+                             .runs = runs_.all,
+                             .runs_again = runs_.again};
   for (const auto& [key, entry] : entries_) stats.waiting += entry->waiters.size();
   return stats;
 }
@@ -164,8 +165,7 @@ void SegmentCache::MarkRead(Entry& entry, const ReadRequest& request, const Foun
 }
 
 void SegmentCache::RemoveChunk(Entry& entry, std::map<int64_t, Kept>::iterator at) {
-  bytes_ -= at->second.chunk->bytes();
-  --chunks_;
+  stored_.Remove(*at->second.chunk);
   entry.chunks.erase(at);
 }
 
@@ -198,24 +198,36 @@ void SegmentCache::Queue(const EntryPtr& entry, bool awaited) {
     entry->paused = false;
     --paused_;
   }
-  if (entry->queued) {
-    // Whoever waits keeps his place among those who wait.
-    if (!awaited || std::erase(later_, entry) == 0) return;
-  }
+  if (queue_.Add(entry, awaited)) work_.NotifyOne();
+}
+
+bool SegmentCache::RunQueue::Add(const EntryPtr& entry, bool awaited) {
+  if (entry->queued && (!awaited || std::erase(ahead_, entry) == 0)) return false;
   entry->queued = true;
-  (awaited ? queue_ : later_).push_back(entry);
-  work_.NotifyOne();
+  (awaited ? awaited_ : ahead_).push_back(entry);
+  return true;
+}
+
+SegmentCache::EntryPtr SegmentCache::RunQueue::TakeFirst() {
+  std::deque<EntryPtr>& queue = awaited_.empty() ? ahead_ : awaited_;
+  EntryPtr entry = std::move(queue.front());
+  queue.pop_front();
+  entry->queued = false;
+  return entry;
+}
+
+void SegmentCache::RunQueue::Remove(const EntryPtr& entry) {
+  if (!std::exchange(entry->queued, false)) return;
+  std::erase(awaited_, entry);
+  std::erase(ahead_, entry);
 }
 
 void SegmentCache::RunThread() {
   const MutexLock lock(mutex_);
   for (;;) {
-    while (!stopping_ && queue_.empty() && later_.empty()) work_.Wait(mutex_);
+    while (!stopping_ && queue_.empty()) work_.Wait(mutex_);
     if (stopping_) return;
-    std::deque<EntryPtr>& queue = queue_.empty() ? later_ : queue_;
-    const EntryPtr entry = queue.front();
-    queue.pop_front();
-    entry->queued = false;
+    const EntryPtr entry = queue_.TakeFirst();
     if (!entry->dropped && !entry->busy) RunEntry(entry);
   }
 }
@@ -224,8 +236,8 @@ void SegmentCache::RunEntry(const EntryPtr& entry) {
   entry->busy = true;
   while (!stopping_ && !entry->dropped) {
     if (std::exchange(entry->again, false) || !entry->has_run) {
-      ++runs_;
-      if (entry->has_run) ++runs_again_;
+      ++runs_.all;
+      if (entry->has_run) ++runs_.again;
       entry->has_run = true;
       entry->stream = nullptr;
       entry->maker = nullptr;
@@ -235,9 +247,9 @@ void SegmentCache::RunEntry(const EntryPtr& entry) {
     }
     if (entry->ended) break;
     // Elements that nobody waits for are made while there is room for them.
-    if (entry->waiters.empty() && bytes_ >= options_.bytes_max) {
+    if (entry->waiters.empty() && stored_.bytes >= options_.bytes_max) {
       MakeRoom(entry.get());
-      if (bytes_ >= options_.bytes_max) {
+      if (stored_.bytes >= options_.bytes_max) {
         entry->paused = true;
         ++paused_;
         break;
@@ -277,13 +289,9 @@ void SegmentCache::Settle(const EntryPtr& entry, Made made, std::vector<Due>& du
   if (made.chunk != nullptr) {
     entry->produced = made.chunk->head().next;
     const auto [at, added] = entry->chunks.try_emplace(made.chunk->head().first);
-    if (!added) {
-      bytes_ -= at->second.chunk->bytes();
-      --chunks_;
-    }
+    if (!added) stored_.Remove(*at->second.chunk);
     at->second.chunk = std::move(made.chunk);
-    bytes_ += at->second.chunk->bytes();
-    ++chunks_;
+    stored_.Add(*at->second.chunk);
   }
   if (made.ended) {
     entry->ended = true;
@@ -386,7 +394,7 @@ void SegmentCache::FailWaiters(Entry& entry, const absl::Status& why, std::vecto
 }
 
 void SegmentCache::ResumePaused() {
-  if (paused_ == 0 || bytes_ >= options_.bytes_max) return;
+  if (paused_ == 0 || stored_.bytes >= options_.bytes_max) return;
   // The one that was asked for last is likely to be read first.
   EntryPtr best;
   for (auto& [key, entry] : entries_) {
@@ -397,7 +405,7 @@ void SegmentCache::ResumePaused() {
 
 // What nobody has asked for lately goes.
 void SegmentCache::MakeRoom(const Entry* keep) {
-  while (entries_.size() > options_.segments_max || bytes_ >= options_.bytes_max) {
+  while (entries_.size() > options_.segments_max || stored_.bytes >= options_.bytes_max) {
     const bool crowded = entries_.size() > options_.segments_max;
     EntryPtr oldest;
     for (auto& [key, entry] : entries_) {
@@ -418,11 +426,7 @@ void SegmentCache::Erase(const EntryPtr& entry) {
     entry->paused = false;
     --paused_;
   }
-  if (entry->queued) {
-    std::erase(queue_, entry);
-    std::erase(later_, entry);
-    entry->queued = false;
-  }
+  queue_.Remove(entry);
   const auto at = entries_.find(entry->key);
   if (at != entries_.end() && at->second == entry) entries_.erase(at);
 }

@@ -148,6 +148,38 @@ class SegmentCache {
     bool ended = false;  // the run
   };
   using EntryPtr = std::shared_ptr<Entry>;
+  // The entries that are to be run: first those that somebody waits for, then those that are run
+  // ahead. Keeps `queued` of the entries.
+  class RunQueue {
+   public:
+    bool empty() const { return awaited_.empty() && ahead_.empty(); }
+    // Whoever waits keeps his place among those who wait. False: it is in its place already.
+    bool Add(const EntryPtr& entry, bool awaited);
+    // There is one.
+    EntryPtr TakeFirst();
+    void Remove(const EntryPtr& entry);
+
+   private:
+    std::deque<EntryPtr> awaited_;
+    std::deque<EntryPtr> ahead_;
+  };
+  // The chunks of all entries together.
+  struct Stored {
+    size_t bytes = 0;
+    size_t chunks = 0;
+    void Add(const StoredChunk& chunk) {
+      bytes += chunk.bytes();
+      ++chunks;
+    }
+    void Remove(const StoredChunk& chunk) {
+      bytes -= chunk.bytes();
+      --chunks;
+    }
+  };
+  struct Runs {
+    int64_t all = 0;
+    int64_t again = 0;  // of a segment that had been run
+  };
   struct Made {
     StoredChunkPtr chunk;
     absl::Status failure;
@@ -189,15 +221,11 @@ class SegmentCache {
   mutable Mutex mutex_;  // guards the entries, too
   CondVar work_;
   std::map<Key, EntryPtr> entries_ ABSL_GUARDED_BY(mutex_);
-  // Those that somebody waits for, and those that are run ahead.
-  std::deque<EntryPtr> queue_ ABSL_GUARDED_BY(mutex_);
-  std::deque<EntryPtr> later_ ABSL_GUARDED_BY(mutex_);
+  RunQueue queue_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, RunTotals> totals_ ABSL_GUARDED_BY(mutex_);
-  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t chunks_ ABSL_GUARDED_BY(mutex_) = 0;
+  Stored stored_ ABSL_GUARDED_BY(mutex_);
   size_t paused_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t runs_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t runs_again_ ABSL_GUARDED_BY(mutex_) = 0;
+  Runs runs_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
