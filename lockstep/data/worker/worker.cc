@@ -6,8 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "lockstep/base/mutex.h"
-#include "lockstep/data/engine/resolve.h"
 #include "lockstep/data/worker/engine_source.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/rendezvous/transport/card.h"
@@ -30,16 +28,8 @@ constexpr uint64_t kArenaBytesMin = uint64_t{256} << 20;
 constexpr uint64_t kProofBytes = 4096;
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(100);
-// Datasets whose files are listed at a time: `resolvers_max`.
-constexpr int kResolversMax = 4;
 // On their way at a time: the one that is parked, and one that reports.
 constexpr int kPollsMax = 2;
-
-native::DataError ErrorOf(const absl::Status& status) {
-  return {.code = static_cast<int32_t>(status.code()),
-          .reason = native::ReasonOf(status),
-          .message = {std::string(status.message())}};
-}
 
 // Errors after which polling again makes no sense.
 bool IsRefusal(const absl::Status& status) {
@@ -48,43 +38,6 @@ bool IsRefusal(const absl::Status& status) {
 }
 
 }  // namespace
-
-// Lists files on threads of its own, which nobody waits for: they may hang in a file system. A
-// dataset that finds all of them hanging waits; the dispatcher asks another worker then.
-struct Worker::Resolving {
-  Mutex mutex;
-  CondVar changed;
-  std::deque<std::function<void()>> work ABSL_GUARDED_BY(mutex);
-  int threads ABSL_GUARDED_BY(mutex) = 0;
-  int idle ABSL_GUARDED_BY(mutex) = 0;
-  bool ends ABSL_GUARDED_BY(mutex) = false;
-
-  static void Add(const std::shared_ptr<Resolving>& self, std::function<void()> work) {
-    const MutexLock lock(self->mutex);
-    self->work.push_back(std::move(work));
-    if (self->idle < static_cast<int>(self->work.size()) && self->threads < kResolversMax) {
-      ++self->threads;
-      std::thread([self] { Run(self); }).detach();
-    }
-    self->changed.NotifyOne();
-  }
-
-  static void Run(const std::shared_ptr<Resolving>& self) {
-    while (const std::function<void()> work = self->Take()) work();
-  }
-
-  // Null: there will be none.
-  std::function<void()> Take() {
-    const MutexLock lock(mutex);
-    ++idle;
-    while (!ends && work.empty()) changed.Wait(mutex);
-    --idle;
-    if (ends) return nullptr;
-    std::function<void()> first = std::move(work.front());
-    work.pop_front();
-    return first;
-  }
-};
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(runtime::Loop& loop, WorkerOptions options,
                                                       std::function<void(absl::Status)> failed) {
@@ -102,15 +55,18 @@ Worker::Worker(runtime::Loop& loop, WorkerOptions options, std::function<void(ab
       cache_(std::make_unique<SegmentCache>(options_.cache)),
       dispatcher_(std::make_unique<DispatcherLink>(loop, options_.dispatcher, "lockstep worker",
                                                    options_.link)),
-      resolver_(std::make_shared<Resolving>()),
       retry_(loop),
-      drain_(loop) {}
+      drain_(loop),
+      // One message carries the list, with what else is in a poll, and later with the definition.
+      resolver_(loop, *dispatcher_,
+                {.roots = options_.allow_paths,
+                 .manifest_bytes_max = options_.link.message_bytes_max / 8 * 7,
+                 .notice = [this](std::string text) { Say(std::move(text)); }},
+                [this] {
+                  if (registered_) SendPoll(/*at_once=*/true);
+                }) {}
 
-Worker::~Worker() {
-  const MutexLock lock(resolver_->mutex);
-  resolver_->ends = true;
-  resolver_->changed.NotifyAll();
-}
+Worker::~Worker() = default;
 
 // Twice what is kept: blocks are not filled to their ends, and what consumers hold is not kept.
 WorkerOptions Worker::WithArena(WorkerOptions options) {
@@ -186,16 +142,7 @@ void Worker::SendPoll(bool at_once) {
                           .after = at_once ? 0 : version_,
                           .wait_us = absl::ToInt64Microseconds(options_.poll_wait),
                           .leaving = drained_ != nullptr};
-  // What does not fit goes with a later poll.
-  size_t bytes = 0;
-  for (const native::ResolveReport& report : told_) bytes += report.manifest.data.size();
-  while (!reports_.empty()) {
-    bytes += reports_.front().manifest.data.size();
-    if (!told_.empty() && bytes > ManifestBytesMax()) break;
-    told_.push_back(std::move(reports_.front()));
-    reports_.erase(reports_.begin());
-  }
-  poll.resolved = told_;
+  poll.resolved = resolver_.Report();
   ReportTimes(poll);
   ++polls_;
   dispatcher_->Call(native::KindOf<native::WorkerPoll>::kKind, native::Encode(poll),
@@ -204,7 +151,7 @@ void Worker::SendPoll(bool at_once) {
                       if (alive.expired()) return;
                       --polls_;
                       if (answer.ok()) {
-                        told_.clear();
+                        resolver_.NoteReported();
                         leaving_told_ = leaving_told_ || leaving;
                       }
                       Polled(std::move(answer));
@@ -251,9 +198,7 @@ void Worker::Polled(absl::StatusOr<std::string> answer) {
   }
   service_ = reply->service;
   version_ = reply->version;
-  for (const int64_t dataset : reply->resolve) {
-    if (resolving_.insert(dataset).second) Resolve(dataset);
-  }
+  for (const int64_t dataset : reply->resolve) resolver_.Resolve(dataset);
   ForgetDatasets();
   if (leaving_told_) return;  // it is not known there any more
   // Another one that is on its way goes on from here.
@@ -321,63 +266,6 @@ void Worker::ForgetDatasets() {
     cache_->Drop(std::to_string(oldest->first));
     datasets_.erase(oldest);
   }
-}
-
-void Worker::Resolve(int64_t id) {
-  dispatcher_->Call(native::KindOf<native::GetDataset>::kKind,
-                    native::Encode(native::GetDataset{.dataset = id}),
-                    [this, alive = std::weak_ptr(alive_), id](absl::StatusOr<std::string> answer) {
-                      if (alive.expired()) return;
-                      if (!answer.ok()) {
-                        resolving_.erase(id);  // the next orders say it again
-                        return;
-                      }
-                      auto reply = native::Decode<native::GetDatasetReply>(*answer);
-                      if (!reply.ok()) return Resolved(id, reply.status());
-                      auto definition = native::DecodeDefinition(reply->definition.data);
-                      if (!definition.ok()) return Resolved(id, definition.status());
-                      Resolving::Add(resolver_, [this, alive, resolver = resolver_.get(),
-                                                 loop = &loop_, id, roots = options_.allow_paths,
-                                                 definition = *std::move(definition)] {
-                        auto manifest = engine::Resolve(definition, {.roots = roots});
-                        // Where the worker has gone, the loop has too, or is about to.
-                        const MutexLock ends_later(resolver->mutex);
-                        if (resolver->ends) return;
-                        loop->Post([this, alive, id, manifest = std::move(manifest)]() mutable {
-                          if (!alive.expired()) Resolved(id, std::move(manifest));
-                        });
-                      });
-                    });
-}
-
-// One message, with what else is in a poll, and later with the definition.
-size_t Worker::ManifestBytesMax() const { return options_.link.message_bytes_max / 8 * 7; }
-
-void Worker::Resolved(int64_t id, absl::StatusOr<plan::Manifest> manifest) {
-  resolving_.erase(id);
-  native::ResolveReport report{.dataset = id};
-  std::string list;
-  if (manifest.ok()) {
-    list = native::EncodeManifest(*manifest);
-    // No poll could ever be sent with it.
-    if (list.size() > ManifestBytesMax()) {
-      manifest = native::WithReason(
-          absl::ResourceExhaustedError(absl::StrFormat(
-              "the list of its %d files has %d bytes; the limit is %d: use fewer, larger files",
-              manifest->files.size(), list.size(), ManifestBytesMax())),
-          "limit_exceeded");
-    }
-  }
-  if (manifest.ok()) {
-    report.files = static_cast<int64_t>(manifest->files.size());
-    report.manifest = {std::move(list)};
-    Say(absl::StrFormat("listed %d files of dataset %d", report.files, id));
-  } else {
-    report.error = ErrorOf(manifest.status());
-    Say(absl::StrCat("dataset ", id, ": ", std::string(manifest.status().message())));
-  }
-  reports_.push_back(std::move(report));
-  if (registered_) SendPoll(/*at_once=*/true);
 }
 
 void Worker::Drain(std::function<void()> done) {

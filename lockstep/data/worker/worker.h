@@ -2,13 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +16,7 @@
 #include "lockstep/data/engine/dataset.h"
 #include "lockstep/data/plan/definition.h"
 #include "lockstep/data/worker/dispatcher_link.h"
+#include "lockstep/data/worker/file_resolver.h"
 #include "lockstep/data/worker/read_service.h"
 #include "lockstep/data/worker/segment_cache.h"
 #include "lockstep/platform/link/server.h"
@@ -89,7 +87,6 @@ class Worker {
     std::vector<ReadService::Found> waiting;
     Time last_used;
   };
-  struct Resolving;
 
   Worker(runtime::Loop& loop, WorkerOptions options, std::function<void(absl::Status)> failed);
   absl::Status Listen();
@@ -101,10 +98,7 @@ class Worker {
   void FindDataset(int64_t id, ReadService::Found found);
   void Load(int64_t id);
   void Loaded(int64_t id, absl::StatusOr<std::string> answer);
-  void Resolve(int64_t id);
-  void Resolved(int64_t id, absl::StatusOr<plan::Manifest> manifest);
   void ForgetDatasets();
-  size_t ManifestBytesMax() const;
   void LookWhetherDrained();
   void Say(std::string text) const;
 
@@ -120,11 +114,7 @@ class Worker {
   std::unique_ptr<DispatcherLink> dispatcher_;
 
   std::map<int64_t, Dataset> datasets_;
-  std::set<int64_t> resolving_;
-  std::vector<wire::native::ResolveReport> reports_;  // not told yet
-  std::vector<wire::native::ResolveReport> told_;     // with the poll that is on its way
   std::map<std::string, RunTotals> reported_;
-  const std::shared_ptr<Resolving> resolver_;
 
   bool registered_ = false;
   int polls_ = 0;  // on their way
@@ -137,6 +127,8 @@ class Worker {
   bool leaving_told_ = false;
   uint64_t reads_seen_ = 0;
   const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
+
+  FileResolver resolver_;  // the first to go: its threads post to the loop
 };
 
 }  // namespace lockstep::data
