@@ -5,12 +5,12 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,9 +26,6 @@ namespace {
 constexpr int kKeepaliveIdleSeconds = 60;
 constexpr int kKeepaliveIntervalSeconds = 20;
 constexpr int kKeepaliveProbes = 6;
-
-// When full, how often the open connections are counted anew.
-constexpr absl::Duration kCountInterval = absl::Seconds(1);
 
 // Connections that are taken before others on the loop have their turn.
 constexpr int kAcceptsPerTurn = 64;
@@ -47,7 +44,7 @@ void SayGoodbye(int fd, const std::string& goodbye) {
   static_cast<void>(recv(fd, unread.data(), unread.size(), 0));
 }
 
-int OpenSpare() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+UniqueFd OpenSpare() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 void SetConnectionOptions(int fd) {
   SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -65,12 +62,11 @@ Acceptor::Acceptor(Loop& loop, AcceptorOptions options, TakeConnection take, Com
       take_(std::move(take)),
       complain_(std::move(complain)),
       acceptor_(loop.io()),
-      resume_(loop) {}
+      resume_(loop),
+      open_({.connections_max = options_.connections_max,
+             .connections_per_host_max = options_.connections_per_host_max}) {}
 
-Acceptor::~Acceptor() {
-  Stop();
-  if (spare_ >= 0) close(spare_);
-}
+Acceptor::~Acceptor() { Stop(); }
 
 absl::Status Acceptor::Listen(const Address& at) {
   absl::StatusOr<asio::ip::tcp::acceptor> acceptor = runtime::Listen(loop_.io(), at);
@@ -152,10 +148,10 @@ bool Acceptor::MayCall(int socket) {
 
 void Acceptor::HandOver(UniqueFd socket, const asio::ip::address& host) {
   if (!MayCall(socket.get())) return;
-  if (const std::string limit = LimitReached(host); !limit.empty()) {
+  if (const std::string_view limit = open_.LimitReached(MonotonicNow(), host); !limit.empty()) {
     ComplainNowAndThen(absl::StrFormat(
         "%s: connection from %s refused, %d are open, %d from there (%s)", ToString(address_),
-        host.to_string(), handed_.size(), OpenFrom(host), limit));
+        host.to_string(), open_.size(), open_.From(host), limit));
     return;
   }
   if (LeavesTooFew(socket.get())) {
@@ -165,11 +161,7 @@ void Acceptor::HandOver(UniqueFd socket, const asio::ip::address& host) {
                         ToString(address_)));
     return;
   }
-  struct stat status;
-  if (options_.connections_max != 0 && fstat(socket.get(), &status) == 0) {
-    handed_.push_back({socket.get(), status.st_ino, host});
-    ++handed_from_[host];
-  }
+  open_.Add(socket.get(), host);
   take_(socket.release());
 }
 
@@ -179,39 +171,6 @@ bool Acceptor::LeavesTooFew(int fd) const {
   const rlim_t left = std::min<rlim_t>(options_.descriptors_left_min, limit.rlim_cur / 8);
   // A new descriptor is the lowest number that is free.
   return static_cast<rlim_t>(fd) >= limit.rlim_cur - left;
-}
-
-size_t Acceptor::OpenFrom(const asio::ip::address& host) const {
-  const auto found = handed_from_.find(host);
-  return found == handed_from_.end() ? 0 : found->second;
-}
-
-std::string Acceptor::LimitReached(const asio::ip::address& host) {
-  if (options_.connections_max == 0) return "";  // the owner counts
-  const auto reached = [&]() -> std::string {
-    if (handed_.size() >= options_.connections_max) return "connections_max";
-    if (OpenFrom(host) >= options_.connections_per_host_max) return "connections_per_host_max";
-    return "";
-  };
-  if (reached().empty()) return "";
-  // Some may have ended since they were counted.
-  const Time now = MonotonicNow();
-  if (now >= next_count_) {
-    CountOpenConnections();
-    next_count_ = now + kCountInterval;
-  }
-  return reached();
-}
-
-size_t Acceptor::CountOpenConnections() {
-  std::erase_if(handed_, [this](const Handed& handed) {
-    struct stat status;
-    if (fstat(handed.fd, &status) == 0 && status.st_ino == handed.inode) return false;
-    const auto from = handed_from_.find(handed.host);
-    if (--from->second == 0) handed_from_.erase(from);
-    return true;
-  });
-  return handed_.size();
 }
 
 // Who can be spared goes first; otherwise the newest is told that it cannot be taken. Either way
@@ -229,14 +188,15 @@ bool Acceptor::OutOfDescriptors(const asio::error_code& error) {
 }
 
 bool Acceptor::RefuseWithSpare() {
-  if (spare_ >= 0) close(spare_);
-  const int fd = accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (fd >= 0) {
-    SayGoodbye(fd, options_.goodbye);
-    close(fd);
-  }
+  // In this order: the connection takes the spare's place, and leaves it again.
+  spare_.reset();
+  UniqueFd refused(
+      accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  const bool took = refused.valid();
+  if (took) SayGoodbye(refused.get(), options_.goodbye);
+  refused.reset();
   spare_ = OpenSpare();
-  return fd >= 0;
+  return took;
 }
 
 void Acceptor::PauseAfter(const asio::error_code& error) {
@@ -244,7 +204,7 @@ void Acceptor::PauseAfter(const asio::error_code& error) {
       "%s: cannot accept connections: %s; they wait. Raise the limit of open files (ulimit -n).",
       ToString(address_), error.message()));
   resume_.Arm(MonotonicNow() + options_.pause, [this] {
-    if (spare_ < 0) spare_ = OpenSpare();
+    if (!spare_.valid()) spare_ = OpenSpare();
     AcceptWaiting();
   });
 }

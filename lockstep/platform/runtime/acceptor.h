@@ -6,14 +6,10 @@
 // loopback interface: there it takes only connections of users who are allowed.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -23,6 +19,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/open_connections.h"
 #include "lockstep/platform/runtime/peer_owner.h"
 #include "lockstep/platform/runtime/unique_fd.h"
 
@@ -70,27 +67,20 @@ class Acceptor {
   Acceptor(Loop& loop, AcceptorOptions options, TakeConnection take, Complain complain);
   ~Acceptor();
 
-  // Binds and listens, but does not accept yet. The status names the address and what to do.
-  // UNAVAILABLE: the address is taken, or none of this host's.
+  // Binds and listens, but does not accept yet. An error names the address and what to do.
   absl::Status Listen(const Address& at);
-  // Where it listens: with the port that was chosen for port 0.
+  // Where it listens: with the port that was chosen for port 0. After `Listen`.
   asio::ip::tcp::endpoint address() const { return address_; }
 
-  void Start();  // accepting, after `Listen`
-  void Stop();   // closes the listening socket; connections that were handed over stay
+  // Accepts from now on.
+  void Start();
+  // Accepts no more and closes the listening socket, for good.
+  void Stop();
 
   // Of those that were handed over, how many are still open.
-  size_t CountOpenConnections();
+  size_t CountOpenConnections() { return open_.Count(); }
 
  private:
-  // How a handed-over connection is recognised once its new owner has closed it and the number has
-  // been given to something else.
-  struct Handed {
-    int fd;
-    ino_t inode;
-    asio::ip::address host;
-  };
-
   void AwaitConnections();
   // Those that wait, up to a number: others on the loop wait, too.
   void AcceptWaiting();
@@ -98,9 +88,6 @@ class Acceptor {
   void HandOver(UniqueFd socket, const asio::ip::address& host);
   // A stranger is told so.
   bool MayCall(int socket);
-  // The limit that one more connection from there would break; empty: none.
-  std::string LimitReached(const asio::ip::address& host);
-  size_t OpenFrom(const asio::ip::address& host) const;
   bool LeavesTooFew(int fd) const;
   // Whether to go on at once.
   bool OutOfDescriptors(const asio::error_code& error);
@@ -116,10 +103,8 @@ class Acceptor {
   Timer resume_;
   asio::ip::tcp::endpoint address_;
   bool asks_owners_ = false;
-  int spare_ = -1;  // a descriptor of nothing
-  std::vector<Handed> handed_;
-  std::map<asio::ip::address, size_t> handed_from_;  // how many of them
-  Time next_count_;
+  UniqueFd spare_;  // a descriptor of nothing
+  OpenConnections open_;
   Time next_complaint_;
   // What Asio has queued outlives us; it looks here first.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
