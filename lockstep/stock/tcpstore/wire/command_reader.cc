@@ -17,10 +17,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "the protocol is in the byte order of its hosts, which have to agree");
 
-constexpr size_t kReadBytesMin = 512;
-constexpr size_t kReadBytesMax = size_t{64} << 10;
-// A buffer above this is given back when it is empty.
-constexpr size_t kKeptBytesMax = size_t{256} << 10;
+// The places of more texts than this are given back when the buffer is empty.
 constexpr size_t kKeptTextsMax = 1024;
 constexpr size_t kBytesInText = 24;
 constexpr size_t kLength = sizeof(uint64_t);
@@ -70,62 +67,29 @@ const CommandReader::Shape* CommandReader::ShapeOf(uint8_t op) {
 }
 
 absl::Span<char> CommandReader::Prepare() {
-  begin_ += std::exchange(consumed_, 0);
-  if (begin_ == end_) {
-    begin_ = end_ = 0;
-    if (capacity_ > kKeptBytesMax) {
-      buffer_.reset();
-      capacity_ = 0;
-    }
-    if (texts_.capacity() > kKeptTextsMax) texts_ = {};
-  }
-  const size_t have = end_ - begin_;
-  const size_t missing = needed_ > have ? needed_ - have : 0;
-  // What was announced is believed as far as the like of it has come.
-  const size_t room = std::max(read_bytes_, std::min(missing, have + kReadBytesMax));
-  if (capacity_ - end_ < room) {
-    if (capacity_ - have >= room && begin_ > 0) {
-      std::memmove(buffer_.get(), buffer_.get() + begin_, have);
-    } else {
-      capacity_ = have + room;
-      std::unique_ptr<char[]> larger(new char[capacity_]);
-      if (have > 0) std::memcpy(larger.get(), buffer_.get() + begin_, have);
-      buffer_ = std::move(larger);
-    }
-    begin_ = 0;
-    end_ = have;
-  }
-  return {buffer_.get() + end_, capacity_ - end_};
-}
-
-void CommandReader::Commit(size_t bytes) {
-  LOCKSTEP_CHECK(bytes <= capacity_ - end_);
-  end_ += bytes;
-  if (bytes >= read_bytes_) {
-    read_bytes_ = std::min(read_bytes_ * 8, kReadBytesMax);
-  } else if (bytes < read_bytes_ / 4) {
-    read_bytes_ = std::max(read_bytes_ / 2, kReadBytesMin);
-  }
+  buffer_.Consume(std::exchange(consumed_, 0));
+  if (buffer_.empty() && texts_.capacity() > kKeptTextsMax) texts_ = {};
+  return buffer_.Prepare(needed_);
 }
 
 bool CommandReader::Have(size_t at_least) {
   needed_ = at_least;
-  return end_ - begin_ >= at_least;
+  return buffer_.size() >= at_least;
 }
 
 template <class Integer>
 Integer CommandReader::Read(size_t at) const {
   Integer value;
-  std::memcpy(&value, buffer_.get() + begin_ + at, sizeof(value));
+  std::memcpy(&value, buffer_.unread().data() + at, sizeof(value));
   return value;
 }
 
 absl::string_view CommandReader::Text(size_t i) const {
-  return {buffer_.get() + begin_ + texts_[i].first, texts_[i].second};
+  return {buffer_.unread().data() + texts_[i].first, texts_[i].second};
 }
 
 absl::Status CommandReader::Foreign() const {
-  const absl::string_view bytes = Pending();
+  const absl::string_view bytes = buffer_.unread();
   const auto first = static_cast<uint8_t>(bytes.front());
   const std::string shown = absl::CHexEscape(bytes.substr(0, kBytesInText));
   if (absl::StartsWith(bytes, "PRI * HTTP/2")) {
@@ -146,14 +110,14 @@ absl::Status CommandReader::Foreign() const {
 }
 
 absl::StatusOr<bool> CommandReader::Validate() {
-  const absl::string_view bytes = Pending();
+  const absl::string_view bytes = buffer_.unread();
   if (bytes.empty()) return false;
   std::array<char, 5> expected = {0};
   std::memcpy(&expected[1], &kValidateMagic, sizeof(kValidateMagic));
   const size_t compared = std::min(bytes.size(), expected.size());
   if (bytes.substr(0, compared) != absl::string_view(expected.data(), compared)) return Foreign();
   if (!Have(expected.size())) return false;
-  begin_ += expected.size();
+  buffer_.Consume(expected.size());
   needed_ = 1;
   validated_ = true;
   return true;
@@ -208,7 +172,7 @@ absl::StatusOr<bool> CommandReader::ReadTexts() {
 }
 
 absl::StatusOr<bool> CommandReader::Next(machine::Command& command) {
-  begin_ += std::exchange(consumed_, 0);
+  buffer_.Consume(std::exchange(consumed_, 0));
   if (!validated_) {
     const auto valid = Validate();
     if (!valid.ok() || !*valid) return valid;

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "absl/types/span.h"
 #include "lockstep/stock/tcpstore/commands.h"
 #include "lockstep/stock/tcpstore/options.h"
+#include "lockstep/stock/tcpstore/wire/receive_buffer.h"
 
 namespace lockstep::wire::tcpstore {
 
@@ -63,27 +63,25 @@ class CommandReader {
 
   // Room for more bytes, at least one. Views of the last command end here.
   absl::Span<char> Prepare();
-  // So many bytes were read to what `Prepare` gave; not more than that.
-  void Commit(size_t bytes);
+  void Commit(size_t bytes) { buffer_.Commit(bytes); }
 
   // The next whole command, whose views hold until the next call of anything but `validated`.
-  // False: more bytes are needed. INVALID_ARGUMENT: it is no such protocol; RESOURCE_EXHAUSTED:
-  // over a limit of StoreOptions, which the text names.
+  // False: more bytes are needed. INVALID_ARGUMENT: this is not the protocol. RESOURCE_EXHAUSTED: a
+  // limit, named.
   absl::StatusOr<bool> Next(machine::Command& command);
 
   // The client has said VALIDATE.
   bool validated() const { return validated_; }
   // Bytes of a command that is not whole yet, or not asked for.
-  size_t pending() const { return end_ - begin_; }
+  size_t pending() const { return buffer_.size(); }
   // What it holds, as it costs.
-  size_t memory() const { return capacity_ + texts_.capacity() * sizeof(texts_[0]); }
+  size_t memory() const { return buffer_.memory() + texts_.capacity() * sizeof(texts_[0]); }
 
  private:
   // What follows the byte of a command.
   struct Shape;
   static const Shape* ShapeOf(uint8_t op);
 
-  absl::string_view Pending() const { return {buffer_.get() + begin_, end_ - begin_}; }
   // The bytes of the command so far are `at_least`; false: they are not all there yet.
   bool Have(size_t at_least);
   template <class Integer>
@@ -99,14 +97,10 @@ class CommandReader {
   void Make(machine::Command& command) const;
 
   const machine::StoreOptions& options_;
-  std::unique_ptr<char[]> buffer_;
-  size_t capacity_ = 0;
-  size_t begin_ = 0;         // of the command that is read now
-  size_t end_ = 0;           // of what has come
-  size_t read_bytes_ = 512;  // how much is read at a time: more while more comes
+  ReceiveBuffer buffer_;
   bool validated_ = false;
 
-  // Of the command that is read now; places count from `begin_`.
+  // Of the command that is read now; places count from the front of `buffer_`.
   const Shape* shape_ = nullptr;
   size_t needed_ = 1;   // so many bytes of it have to come before there is anything to do
   size_t scanned_ = 0;  // so many are understood
