@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/sim/data_sim.h"
 #include "lockstep/sim/native_simulation.h"
 #include "lockstep/sim/preemption_simulation.h"
@@ -89,12 +89,12 @@ template <class Run, class Add>
 Tried TrySeeds(const Seeds& seeds, const Run& run, const Add& add) {
   const auto start = std::chrono::steady_clock::now();
   std::atomic<uint64_t> next = 0;
-  std::mutex mutex;
+  Mutex mutex;  // guards `tried`, and `add` and standard error
   Tried tried;
   auto work = [&] {
     for (uint64_t i = next++; i < seeds.count; i = next++) {
       const auto result = run(seeds.first + i);
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       ++tried.seeds;
       tried.failures += !result.ok();
       add(result);

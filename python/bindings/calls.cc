@@ -3,12 +3,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::python {
 namespace {
@@ -24,10 +23,10 @@ struct Completed {
 };
 
 struct State {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<Completed> completed;  // for the dispatcher
-  bool stopped = false;             // the dispatcher is to end
+  Mutex mutex;
+  CondVar changed;
+  std::deque<Completed> completed ABSL_GUARDED_BY(mutex);  // for the dispatcher
+  bool stopped ABSL_GUARDED_BY(mutex) = false;             // the dispatcher is to end
 };
 
 // Never destroyed: the client's threads may post until the process has ended. A child has one of
@@ -68,8 +67,8 @@ nb::list TakeCompleted() {
   {
     const nb::gil_scoped_release release;
     State& here = *state.load();
-    std::unique_lock lock(here.mutex);
-    here.changed.wait(lock, [&] { return here.stopped || !here.completed.empty(); });
+    const MutexLock lock(here.mutex);
+    while (!here.stopped && here.completed.empty()) here.changed.Wait(here.mutex);
     taken.swap(here.completed);
   }
   nb::list result;
@@ -90,9 +89,9 @@ nb::list TakeCompleted() {
 
 void StopDispatcher() {
   State& here = *state.load();
-  const std::lock_guard lock(here.mutex);
+  const MutexLock lock(here.mutex);
   here.stopped = true;
-  here.changed.notify_all();
+  here.changed.NotifyAll();
 }
 
 // From now on waits are cancelled, new ones refused: with `everywhere` those of all threads,
@@ -112,10 +111,10 @@ void CancelWaits(bool everywhere) {
 
 void Post(Ticket ticket, MakeObject make) {
   State& here = *state.load();
-  const std::lock_guard lock(here.mutex);
+  const MutexLock lock(here.mutex);
   if (here.stopped) return;
   here.completed.push_back({ticket, std::move(make)});
-  here.changed.notify_one();
+  here.changed.NotifyOne();
 }
 
 void ThrowIfEnding() {
