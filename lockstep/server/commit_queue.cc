@@ -6,16 +6,12 @@
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {
-namespace {
-
-constexpr absl::Duration kStall = absl::Seconds(1);
-// What waits for an entry costs about so much beside it.
-constexpr size_t kHeldBytes = 512;
-
-}  // namespace
 
 CommitQueue::CommitQueue(runtime::Loop& loop, runtime::MemoryAccount* memory)
-    : loop_(loop), share_(memory, "the journal", "changes that wait for the disk"), stall_(loop) {}
+    : loop_(loop), held_(memory), stall_(loop, [this] {
+        return StallWatch::Progress{
+            .durable = released_, .waiting = held_.size(), .bytes = journal_->queued_bytes()};
+      }) {}
 
 CommitQueue::~CommitQueue() { Close().IgnoreError(); }
 
@@ -46,23 +42,13 @@ void CommitQueue::Commit(std::vector<std::string> entries, Release release) {
 
 void CommitQueue::Hold(uint64_t entry, size_t bytes, Release release) {
   last_entry_ = entry;
-  held_.push_back({last_entry_, std::move(release), bytes});
-  queued_bytes_ += bytes;
-  share_.Set(queued_bytes_ + held_.size() * kHeldBytes);
-  if (!watching_) WatchForStall();
+  held_.Push(entry, bytes, std::move(release));
+  stall_.Begin();
 }
 
 void CommitQueue::Follow(Release release) {
   if (held_.empty()) return release(failure_.ok());
-  held_.push_back({last_entry_, std::move(release)});
-}
-
-CommitQueue::Release CommitQueue::TakeHeld() {
-  Release release = std::move(held_.front().release);
-  queued_bytes_ -= held_.front().bytes;
-  held_.pop_front();
-  share_.Set(queued_bytes_ + held_.size() * kHeldBytes);
-  return release;
+  held_.Push(last_entry_, 0, std::move(release));
 }
 
 void CommitQueue::Announce(uint64_t through) {
@@ -78,11 +64,8 @@ void CommitQueue::Announce(uint64_t through) {
 void CommitQueue::ReleaseThrough(uint64_t through) {
   if (!failure_.ok()) return;
   released_ = through;
-  while (!held_.empty() && held_.front().entry <= through) {
-    // Taken out first: it may hand in more.
-    Release release = TakeHeld();
-    release(true);
-  }
+  // Each is out of the queue before it runs: it may hand in more.
+  while (held_.MayGo(through)) held_.Pop()(true);
   BeginSnapshotIfDue();
 }
 
@@ -96,26 +79,8 @@ void CommitQueue::BeginSnapshotIfDue() {
 
 void CommitQueue::Fail(absl::Status reason) {
   failure_ = std::move(reason);
-  while (!held_.empty()) {
-    Release release = TakeHeld();
-    release(false);
-  }
+  while (!held_.empty()) held_.Pop()(false);
   failed_(failure_);
-}
-
-void CommitQueue::WatchForStall() {
-  watching_ = true;
-  stalled_at_ = released_;
-  stall_.Arm(runtime::MonotonicNow() + kStall, [this] {
-    watching_ = false;
-    if (held_.empty()) return;
-    if (released_ == stalled_at_) {
-      spdlog::warn(
-          "no disk write has finished for {}: {} changes ({} bytes) and their callers are waiting",
-          absl::FormatDuration(kStall), held_.size(), journal_->queued_bytes());
-    }
-    WatchForStall();
-  });
 }
 
 absl::Status CommitQueue::Close() {

@@ -8,17 +8,17 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "lockstep/platform/journal/journal.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/memory_account.h"
+#include "lockstep/server/release_queue.h"
+#include "lockstep/server/stall_watch.h"
 
 namespace lockstep::server {
 
@@ -26,9 +26,7 @@ namespace lockstep::server {
 // loop must outlive it. Bounds: the journal's.
 class CommitQueue {
  public:
-  // `durable` is false when the journal has failed: then nobody knows whether the change was kept,
-  // and nothing may be told that depends on it.
-  using Release = absl::AnyInvocable<void(bool durable)>;
+  using Release = ReleaseQueue::Release;
   using Failed = std::function<void(absl::Status reason)>;
   using Snapshot = std::function<journal::SnapshotSource()>;
 
@@ -39,7 +37,8 @@ class CommitQueue {
   CommitQueue& operator=(const CommitQueue&) = delete;
 
   // From now on changes are kept. Without a journal nothing is, and nobody waits. `failed` is
-  // called once, on the loop; `snapshot` when the journal has grown long.
+  // called once, on the loop; `snapshot` when the journal has grown long. Returns the journal's
+  // error when it cannot start.
   absl::Status Keep(std::unique_ptr<journal::Journal> journal, Failed failed, Snapshot snapshot);
   bool keeps() const { return journal_ != nullptr; }
 
@@ -48,7 +47,7 @@ class CommitQueue {
   uint64_t durable() const { return released_; }
 
   // What waits for the disk, in bytes.
-  size_t queued_bytes() const { return queued_bytes_; }
+  size_t queued_bytes() const { return held_.bytes(); }
 
   // Nothing is held, so that what has no change of its own may go at once.
   bool idle() const { return held_.empty() && failure_.ok(); }
@@ -65,38 +64,24 @@ class CommitQueue {
   absl::Status Close();
 
  private:
-  struct Held {
-    uint64_t entry;  // durable through this one: may go
-    Release release;
-    size_t bytes = 0;  // of its entry
-  };
-  // Takes the first of what is held, and counts it out.
-  Release TakeHeld();
-
   // What is durable with `entry`, which has so many bytes.
   void Hold(uint64_t entry, size_t bytes, Release release);
   void Announce(uint64_t through);  // on the journal's thread
   void ReleaseThrough(uint64_t through);
   void Fail(absl::Status reason);
   void BeginSnapshotIfDue();
-  void WatchForStall();
 
   runtime::Loop& loop_;
   std::unique_ptr<journal::Journal> journal_;
   Failed failed_;
   Snapshot snapshot_;
-  std::deque<Held> held_;
-  size_t queued_bytes_ = 0;  // the entries of `held_`
-  runtime::MemoryShare share_;
+  ReleaseQueue held_;
   uint64_t last_entry_ = 0;
   uint64_t released_ = 0;
   absl::Status failure_;
+  StallWatch stall_;
 
-  // Says in the log that the disk is slow, while it is.
-  runtime::Timer stall_;
-  bool watching_ = false;
-  uint64_t stalled_at_ = 0;
-
+  // The journal's thread and the loop share these alone.
   std::atomic<uint64_t> durable_ = 0;
   std::atomic<bool> announced_ = false;
 };
