@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -28,8 +27,11 @@ constexpr size_t kCrcAt = 28;
 
 // Frames that are ready wait in one piece of up to so many bytes.
 constexpr size_t kReadyBytesMax = size_t{256} << 10;
-// A buffer that has grown beyond this is given back when it is empty.
+// A batch that has grown beyond this gives its memory back when it is cleared.
 constexpr size_t kKeptBytesMax = size_t{64} << 10;
+// How much is read at a time.
+constexpr size_t kReadBytesMin = size_t{4} << 10;
+constexpr size_t kReadBytesMax = size_t{64} << 10;
 // Payloads from here on are read to their place and written from it; shorter ones are copied, which
 // costs less than another piece for the kernel.
 constexpr size_t kLongBytes = size_t{8} << 10;
@@ -143,36 +145,26 @@ std::span<char> MessageReader::MissingPayload() {
   return std::span(payload).last(frame_.missing);
 }
 
-std::span<char> MessageReader::RoomInBuffer(size_t bytes) {
-  if (consumed_ == filled_) {
-    consumed_ = filled_ = 0;
-    if (buffer_.size() > kKeptBytesMax && bytes <= kKeptBytesMax) buffer_ = std::string();
-  } else if (buffer_.size() - filled_ < bytes) {
-    // What is left of a frame moves to the front: less than a frame each time.
-    std::memmove(buffer_.data(), buffer_.data() + consumed_, filled_ - consumed_);
-    filled_ -= std::exchange(consumed_, 0);
-  }
-  if (buffer_.size() - filled_ < bytes) buffer_.resize(filled_ + bytes);
-  return std::span(buffer_).subspan(filled_, bytes);
-}
-
 // Not past what has come already and is not taken.
-bool MessageReader::ReadsToPlace() const {
-  return frame_.missing >= kLongBytes && consumed_ == filled_;
-}
+bool MessageReader::ReadsToPlace() const { return frame_.missing >= kLongBytes && buffer_.empty(); }
 
 MessageReader::Room MessageReader::Prepare(size_t bytes) {
-  if (!ReadsToPlace()) return {.payload = {}, .buffer = RoomInBuffer(bytes)};
-  return {.payload = MissingPayload(), .buffer = RoomInBuffer(kReadBehindBytes)};
+  if (!ReadsToPlace()) return {.payload = {}, .buffer = buffer_.Prepare(bytes)};
+  return {.payload = MissingPayload(), .buffer = buffer_.Prepare(kReadBehindBytes)};
 }
 
 void MessageReader::Commit(size_t bytes) {
+  if (bytes == read_bytes_) {
+    read_bytes_ = std::min(read_bytes_ * 8, kReadBytesMax);
+  } else if (bytes < read_bytes_ / 4) {
+    read_bytes_ = std::max(read_bytes_ / 2, kReadBytesMin);
+  }
   if (ReadsToPlace()) {
     const size_t here = std::min(bytes, frame_.missing);
     frame_.missing -= here;
     bytes -= here;
   }
-  filled_ += bytes;
+  buffer_.Commit(bytes);
 }
 
 absl::StatusOr<std::optional<Message>> MessageReader::Next() {
@@ -184,8 +176,8 @@ absl::StatusOr<std::optional<Message>> MessageReader::Next() {
       if (!*begun) return std::nullopt;
     }
     const std::span<char> missing = MissingPayload();
-    const size_t come = buffered().copy(missing.data(), missing.size());
-    consumed_ += come;
+    const size_t come = buffer_.unread().copy(missing.data(), missing.size());
+    buffer_.Consume(come);
     frame_.missing -= come;
     if (frame_.missing > 0) return std::nullopt;
     auto message = End();
@@ -196,7 +188,7 @@ absl::StatusOr<std::optional<Message>> MessageReader::Next() {
 
 // Takes the header of the next frame and makes room for its payload. False: more bytes are needed.
 absl::StatusOr<bool> MessageReader::Begin() {
-  const std::string_view bytes = buffered();
+  const std::string_view bytes = buffer_.unread();
   if (!StartsLikeAFrame(bytes)) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "not a frame of the link: begins with \"%s\"; is this a client of another protocol?",
@@ -219,14 +211,13 @@ absl::StatusOr<bool> MessageReader::Begin() {
   // For this frame, not for all that is announced: who announces more than comes costs little.
   MakeRoom(**message, header.payload);
   payload.resize(payload.size() + header.payload);
-  consumed_ += kFrameHeaderBytes;
+  buffer_.Consume(kFrameHeaderBytes);
   return true;
 }
 
 absl::StatusOr<std::optional<Message>> MessageReader::Fail(absl::Status status) {
   failure_ = status;
-  buffer_ = std::string();
-  consumed_ = filled_ = 0;
+  buffer_.Clear();
   frame_ = {};
   partial_.clear();
   partial_bytes_ = partial_memory_ = 0;
@@ -272,7 +263,7 @@ void MessageReader::MakeRoom(Partial& partial, size_t bytes) {
   const size_t more = first ? partial.total : grows ? 2 * capacity : 0;
   if (!partial.dropped && has_room_ && !has_room_(more)) partial.dropped = true;
   if (partial.dropped) {
-    partial.payload = std::string();
+    std::string().swap(partial.payload);  // a mere assignment would keep the memory
   } else if (first && partial.total <= kRoomAtOnceMax && (!has_room_ || has_room_(4 * more))) {
     partial.payload.reserve(partial.total);
   }
@@ -378,7 +369,7 @@ std::vector<std::string_view> Batch::Pieces() const {
 }
 
 void Batch::Clear() {
-  if (bytes.capacity() > kKeptBytesMax) bytes = std::string();
+  if (bytes.capacity() > kKeptBytesMax) std::string().swap(bytes);
   bytes.clear();
   parts.clear();
   payloads.clear();

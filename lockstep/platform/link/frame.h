@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/platform/link/read_buffer.h"
 
 namespace lockstep::link {
 
@@ -89,7 +90,7 @@ class MessageReader {
   void SetRoom(HasRoom has_room) { has_room_ = std::move(has_room); }
 
   // What it holds, as it costs.
-  size_t memory() const { return partial_memory_ + buffer_.capacity() + whole_.payload.capacity(); }
+  size_t memory() const { return partial_memory_ + buffer_.memory() + whole_.payload.capacity(); }
 
   // To be called in equal intervals. True: a message that was unfinished at the last call has not
   // ended since, nor come on by `bytes_min`.
@@ -105,6 +106,8 @@ class MessageReader {
     std::span<char> buffer;
   };
   Room Prepare(size_t bytes);
+  // The same for as many bytes as the stream's pace suggests: more while more comes.
+  Room Prepare() { return Prepare(read_bytes_); }
   void Commit(size_t bytes);
 
   // The next whole message; nothing when more bytes are needed. INVALID_ARGUMENT: these are not
@@ -134,10 +137,8 @@ class MessageReader {
     uint32_t header_crc = 0;
   };
 
-  std::string_view buffered() const { return {buffer_.data() + consumed_, filled_ - consumed_}; }
   bool ReadsToPlace() const;
   std::span<char> MissingPayload();
-  std::span<char> RoomInBuffer(size_t bytes);
   absl::StatusOr<std::optional<Message>> Fail(absl::Status status);
   absl::Status Check(const Header& header) const;
   absl::StatusOr<bool> Begin();
@@ -146,9 +147,8 @@ class MessageReader {
   absl::StatusOr<std::optional<Message>> End();
 
   Limits limits_;
-  std::string buffer_;   // its size is the room that there is
-  size_t consumed_ = 0;  // bytes at the front of `buffer_` that have been taken already
-  size_t filled_ = 0;    // bytes at the front of `buffer_` that have come
+  ReadBuffer buffer_;
+  size_t read_bytes_ = size_t{4} << 10;  // how much is read at a time
   Frame frame_;
   Partial whole_;                             // a message of one frame
   std::map<uint64_t, Partial> partial_;       // those of several, by id
