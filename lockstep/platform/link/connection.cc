@@ -1,6 +1,5 @@
 #include "lockstep/platform/link/connection.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -24,9 +23,6 @@ namespace {
 using runtime::MonotonicNow;
 using wire::native::Farewell;
 
-constexpr absl::Duration kClosingTime = absl::Seconds(1);
-constexpr size_t kReadBytesMin = size_t{4} << 10;
-constexpr size_t kReadBytesMax = size_t{64} << 10;
 // At a time: a value of 256 KiB and what is around it.
 constexpr size_t kWriteBytes = size_t{320} << 10;
 
@@ -94,17 +90,12 @@ Connection::Connection(asio::io_context& io, asio::ip::tcp::socket socket,
       options_(options),
       events_(std::make_shared<const Events>(std::move(events))),
       peer_(PeerOf(socket_)),
+      life_(options_, MonotonicNow()),
       share_(memory, std::string(runtime::kLinksOf) + HostOf(peer_), peer_),
       reader_({.payload_bytes_max = options.hello_bytes_max,
                .message_bytes_max = options.hello_bytes_max,
                .partial_messages_max = 0}),
-      read_bytes_(kReadBytesMin),
-      timer_(io),
-      state_since_(MonotonicNow()),
-      last_heard_(state_since_),
-      last_sent_(state_since_),
-      writing_since_(state_since_),
-      look_at_(state_since_ + options.message_timeout / 2) {
+      timer_(io) {
   if (memory != nullptr) {
     reader_.SetRoom([memory](size_t bytes) { return memory->HasRoom(bytes); });
   }
@@ -116,9 +107,8 @@ Connection::Connection(asio::io_context& io, asio::ip::tcp::socket socket,
 Connection::~Connection() { runtime::CloseSocket(socket_); }
 
 void Connection::Welcomed() {
-  if (state_ != State::kGreeting) return;
-  state_ = State::kOpen;
-  state_since_ = last_heard_ = last_sent_ = MonotonicNow();
+  if (life_.state() != LinkLife::State::kGreeting) return;
+  life_.Open(MonotonicNow());
   reader_.SetLimits({.payload_bytes_max = kFramePayloadMax,
                      .message_bytes_max = options_.message_bytes_max,
                      .partial_messages_max = options_.partial_messages_max});
@@ -126,7 +116,7 @@ void Connection::Welcomed() {
 }
 
 bool Connection::MaySend(size_t bytes) {
-  if (state_ != State::kGreeting && state_ != State::kOpen) return false;
+  if (!life_.converses()) return false;
   const size_t waits = outbox_.bytes();
   const bool full = waits > options_.write_queue_bytes_max ||
                     bytes + kFrameHeaderBytes > options_.write_queue_bytes_max - waits;
@@ -169,11 +159,9 @@ void Connection::Close(absl::Status why, std::string_view farewell_reason) {
 }
 
 void Connection::CloseWith(Message last, absl::Status why) {
-  if (state_ != State::kGreeting && state_ != State::kOpen) return;
+  if (!life_.converses()) return;
   outbox_.Push(std::move(last));
-  state_ = State::kClosing;
-  state_since_ = MonotonicNow();
-  why_ = std::move(why);
+  life_.BeginClosing(MonotonicNow(), std::move(why));
   ArmTimer();
   WriteSoon();
 }
@@ -187,7 +175,7 @@ void Connection::SendNow(std::vector<Message> messages) {
 }
 
 void Connection::WriteNow() {
-  if (!taking_ && !outbox_.empty()) Write();
+  if (flush_ != Flush::kAfterTaking && !outbox_.empty()) Write();
 }
 
 void Connection::Abandon() {
@@ -199,7 +187,7 @@ void Connection::Read() {
   auto done = [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
     self->ReadDone(error, bytes);
   };
-  const MessageReader::Room room = reader_.Prepare(read_bytes_);
+  const MessageReader::Room room = reader_.Prepare();
   const asio::mutable_buffer buffer(room.buffer.data(), room.buffer.size());
   if (room.payload.empty()) return socket_.async_read_some(buffer, std::move(done));
   const asio::mutable_buffer payload(room.payload.data(), room.payload.size());
@@ -207,40 +195,36 @@ void Connection::Read() {
 }
 
 void Connection::ReadDone(const asio::error_code& error, size_t bytes) {
-  if (state_ == State::kClosed) return;
+  if (life_.state() == LinkLife::State::kClosed) return;
   if (error == asio::error::eof) {
     return Break(PeerClosed(absl::StrCat(peer_, " closed the connection without a farewell")));
   }
   if (error) return Break(Broken(peer_, error));
-  if (bytes == read_bytes_) {
-    read_bytes_ = std::min(read_bytes_ * 8, kReadBytesMax);
-  } else if (bytes < read_bytes_ / 4) {
-    read_bytes_ = std::max(read_bytes_ / 2, kReadBytesMin);
-  }
   // Of a closing link only the end counts, so that our last words are not lost in a reset.
-  if (state_ != State::kClosing) reader_.Commit(bytes);
+  if (life_.state() != LinkLife::State::kClosing) reader_.Commit(bytes);
   TakeAll();
 }
 
 void Connection::TakeAll() {
   bool all = true;
-  if (state_ == State::kGreeting || state_ == State::kOpen) {
-    taking_ = true;
+  if (life_.converses()) {
+    // A write that is posted still comes, and finds nothing to do.
+    flush_ = Flush::kAfterTaking;
     all = Take();
-    taking_ = false;
+    flush_ = Flush::kWithNextSend;
     WriteNow();
     Count();
   }
-  if (state_ == State::kClosed) return;
+  if (life_.state() == LinkLife::State::kClosed) return;
   if (all) return Read();
   asio::post(io_, [self = shared_from_this()] { self->TakeAll(); });
 }
 
 bool Connection::Take() {
   // What waits for its turn was sent by somebody who lives.
-  last_heard_ = MonotonicNow();
+  life_.Heard(MonotonicNow());
   runtime::TurnBudget budget(kMessagesPerTurn);
-  while (state_ == State::kGreeting || state_ == State::kOpen) {
+  while (life_.converses()) {
     auto message = reader_.Next();
     if (!message.ok()) {
       Close(message.status(), "protocol");
@@ -280,25 +264,25 @@ void Connection::Dispatch(Message message) {
 
 // After this turn of the loop, with whatever else the turn sends.
 void Connection::WriteSoon() {
-  if (taking_ || write_posted_ || batch_.size > 0) return;
-  write_posted_ = true;
+  if (flush_ != Flush::kWithNextSend || batch_.size > 0) return;
+  flush_ = Flush::kPosted;
   asio::post(io_, [self = shared_from_this()] {
-    self->write_posted_ = false;
+    self->flush_ = Flush::kWithNextSend;
     self->Write();
   });
 }
 
 void Connection::Write() {
-  if (batch_.size > 0 || state_ == State::kClosed) return;
+  if (batch_.size > 0 || life_.state() == LinkLife::State::kClosed) return;
   if (outbox_.empty()) {
-    if (state_ == State::kClosing) {
+    if (life_.state() == LinkLife::State::kClosing) {
       asio::error_code ignored;
       socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
     }
     return;
   }
   outbox_.Take(kWriteBytes, batch_);
-  writing_since_ = MonotonicNow();
+  life_.BeganWriting(MonotonicNow());
   std::vector<asio::const_buffer> buffers;
   for (const std::string_view piece : batch_.Pieces()) {
     buffers.emplace_back(piece.data(), piece.size());
@@ -318,45 +302,17 @@ void Connection::Write() {
 }
 
 void Connection::Written(const asio::error_code& error) {
-  if (state_ == State::kClosed) return;
+  if (life_.state() == LinkLife::State::kClosed) return;
   if (error) return Break(Broken(peer_, error));
   batch_.Clear();
-  last_sent_ = MonotonicNow();
+  life_.Sent(MonotonicNow());
   Write();
   if (batch_.size == 0) Count();
 }
 
-absl::Status Connection::CheckProgress(Time now) {
-  if (batch_.size > 0 && now >= writing_since_ + options_.write_timeout) {
-    return absl::ResourceExhaustedError(absl::StrFormat(
-        "%s has taken nothing for %s, and %d bytes wait for it (write_timeout)", peer_,
-        absl::FormatDuration(options_.write_timeout), outbox_.bytes() + batch_.size));
-  }
-  if (now < look_at_) return absl::OkStatus();
-  look_at_ = now + options_.message_timeout / 2;
-  if (!reader_.Stalled(kProgressBytesMin)) return absl::OkStatus();
-  return absl::DeadlineExceededError(
-      absl::StrFormat("%s began a message and does not go on with it, for %s (message_timeout)",
-                      peer_, absl::FormatDuration(options_.message_timeout / 2)));
-}
-
-Time Connection::NextDue() const {
-  switch (state_) {
-    case State::kGreeting:
-      return state_since_ + options_.hello_timeout;
-    case State::kOpen:
-      return std::min(last_sent_ + options_.ping_interval, last_heard_ + options_.silence_timeout);
-    case State::kClosing:
-      return state_since_ + kClosingTime;
-    case State::kClosed:
-      break;
-  }
-  return Time::Infinite();
-}
-
 void Connection::ArmTimer() {
-  if (state_ == State::kClosed) return;
-  const Time due = NextDue();
+  if (life_.state() == LinkLife::State::kClosed) return;
+  const Time due = life_.NextDue();
   timer_.expires_at(
       std::chrono::steady_clock::time_point(std::chrono::nanoseconds(due.nanoseconds())));
   timer_.async_wait([self = shared_from_this(), due](const asio::error_code& error) {
@@ -366,54 +322,61 @@ void Connection::ArmTimer() {
 
 void Connection::TimerFired(Time due) {
   const Time now = MonotonicNow();
-  switch (state_) {
-    case State::kClosed:
+  switch (life_.state()) {
+    case LinkLife::State::kClosed:
       return;
-    case State::kClosing:
-      return Break(why_);
-    case State::kGreeting:
-      if (now < NextDue()) break;
+    case LinkLife::State::kClosing:
+      return Break(life_.why());
+    case LinkLife::State::kGreeting:
+      if (now < life_.NextDue()) break;
       return Close(absl::DeadlineExceededError(
                        absl::StrFormat("no hello and welcome with %s within %s", peer_,
                                        absl::FormatDuration(options_.hello_timeout))),
                    "protocol");
-    case State::kOpen:
-      // Who slept himself (stopped, swapped out) has not listened, and cannot say who was silent.
-      if (now - due > options_.ping_interval) {
-        last_heard_ = writing_since_ = now;
-        look_at_ = std::max(look_at_, now + options_.ping_interval);
-      }
-      if (absl::Status stuck = CheckProgress(now); !stuck.ok()) {
-        // Farewells do not reach who reads nothing.
-        if (batch_.size > 0) return Break(std::move(stuck));
-        return Close(std::move(stuck), "protocol");
-      }
-      if (now >= last_heard_ + options_.silence_timeout) {
-        return Close(absl::UnavailableError(absl::StrFormat(
-                         "nothing heard from %s for %s: stopped, overloaded or cut off", peer_,
-                         absl::FormatDuration(options_.silence_timeout))),
-                     "silence");
-      }
-      if (now >= last_sent_ + options_.ping_interval) {
-        // While something is being written it is the sign of life itself.
-        if (batch_.size == 0) Send({.type = FrameType::kPing});
-        last_sent_ = now;
-      }
-      break;
+    case LinkLife::State::kOpen:
+      life_.Woke(now, due);
+      LookAround(now);
+      if (!life_.converses()) return;
   }
   ArmTimer();
 }
 
+// Of an open link: what the other end owes comes first, and then what this end owes.
+void Connection::LookAround(Time now) {
+  if (batch_.size > 0 && life_.IsWriteLate(now)) {
+    return Break(absl::ResourceExhaustedError(absl::StrFormat(
+        "%s has taken nothing for %s, and %d bytes wait for it (write_timeout)", peer_,
+        absl::FormatDuration(options_.write_timeout), outbox_.bytes() + batch_.size)));
+  }
+  if (life_.TakeLook(now) && reader_.Stalled(kProgressBytesMin)) {
+    absl::Status stalled = absl::DeadlineExceededError(
+        absl::StrFormat("%s began a message and does not go on with it, for %s (message_timeout)",
+                        peer_, absl::FormatDuration(options_.message_timeout / 2)));
+    // Farewells do not reach who reads nothing.
+    if (batch_.size > 0) return Break(std::move(stalled));
+    return Close(std::move(stalled), "protocol");
+  }
+  if (life_.IsSilent(now)) {
+    return Close(absl::UnavailableError(
+                     absl::StrFormat("nothing heard from %s for %s: stopped, overloaded or cut off",
+                                     peer_, absl::FormatDuration(options_.silence_timeout))),
+                 "silence");
+  }
+  if (!life_.IsPingDue(now)) return;
+  // While something is being written it is the sign of life itself.
+  if (batch_.size == 0) Send({.type = FrameType::kPing});
+  life_.Sent(now);
+}
+
 void Connection::Break(absl::Status why) {
-  if (state_ == State::kClosed) return;
-  if (state_ != State::kClosing) why_ = std::move(why);
-  state_ = State::kClosed;
+  if (life_.state() == LinkLife::State::kClosed) return;
+  life_.End(std::move(why));
   runtime::CloseSocket(socket_);
   timer_.cancel();
   // Later, so that no caller of ours finds itself gone when we return.
   asio::post(io_, [self = shared_from_this()] {
     const auto events = std::exchange(self->events_, nullptr);
-    if (events != nullptr && events->closed) events->closed(self->why_);
+    if (events != nullptr && events->closed) events->closed(self->life_.why());
   });
 }
 

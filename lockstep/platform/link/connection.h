@@ -13,6 +13,7 @@
 #include "asio/steady_timer.hpp"
 #include "lockstep/base/time.h"
 #include "lockstep/platform/link/frame.h"
+#include "lockstep/platform/link/link_life.h"
 #include "lockstep/platform/link/options.h"
 #include "lockstep/platform/runtime/memory_account.h"
 
@@ -27,7 +28,8 @@ namespace lockstep::link {
 // runtime::TurnBudget::kTime the rest waits for the next turn of the loop, in order, and nothing
 // more is read meanwhile.
 //
-//   kGreeting --Welcomed()--> kOpen --> kClosing (farewell on its way) --> kClosed
+// LinkLife has its states and deadlines: the greeting ends with `Welcomed`, and a link closes while
+// its farewell is on its way.
 //
 // Threads: loop-confined (to `io`). Ownership: alive while an operation is pending or somebody
 // holds it; calls its owner only until `Abandon`. Bounds: LinkOptions; a closing link lasts a
@@ -77,7 +79,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::string& peer() const { return peer_; }
 
  private:
-  enum class State { kGreeting, kOpen, kClosing, kClosed };
+  // When what is sent goes out.
+  enum class Flush {
+    kWithNextSend,  // nothing waits for its turn
+    kPosted,        // a write is posted to the loop
+    kAfterTaking,   // when all that was read is taken
+  };
 
   Connection(asio::io_context& io, asio::ip::tcp::socket socket, const LinkOptions& options,
              Events events, runtime::MemoryAccount* memory);
@@ -92,15 +99,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool MaySend(size_t bytes);
   // Tells the account what is held.
   void Count();
-  // Null when the other end goes on with what it began, and takes what it is sent.
-  absl::Status CheckProgress(Time now);
   void WriteSoon();
   void WriteNow();
   void Write();
   void Written(const asio::error_code& error);
   void ArmTimer();
   void TimerFired(Time due);
-  Time NextDue() const;
+  // Ends the link when the other end is silent, does not go on with what it began or takes nothing.
+  void LookAround(Time now);
   void Break(absl::Status why);
 
   asio::io_context& io_;
@@ -109,21 +115,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<const Events> events_;  // null: nobody is called any more
   const std::string peer_;
 
-  State state_ = State::kGreeting;
-  absl::Status why_;  // set from kClosing on
+  LinkLife life_;
   runtime::MemoryShare share_;
   MessageReader reader_;
   Outbox outbox_;
-  size_t read_bytes_;  // how much is read at a time: more while more comes
-  Batch batch_;        // being written when not empty
-  bool write_posted_ = false;
-  bool taking_ = false;  // what is sent meanwhile is written after it
+  Batch batch_;  // being written when not empty
+  Flush flush_ = Flush::kWithNextSend;
   asio::steady_timer timer_;
-  Time state_since_;
-  Time last_heard_;
-  Time last_sent_;
-  Time writing_since_;  // of what is being written
-  Time look_at_;        // when unfinished messages are looked at again
 };
 
 // Whether the other end closed the connection, as the kernel does when its process dies. Otherwise
