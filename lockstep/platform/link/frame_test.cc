@@ -21,7 +21,7 @@ constexpr MessageReader::Limits kLimits = {.payload_bytes_max = kFramePayloadMax
                                            .message_bytes_max = kMessageBytesMax,
                                            .partial_messages_max = 2};
 
-Message Request(uint64_t id, std::string payload) {
+Message RequestOf(uint64_t id, std::string payload) {
   return {.type = FrameType::kRequest,
           .must_understand = true,
           .kind = 7,
@@ -102,7 +102,7 @@ TEST(Crc32c, IsTheSameWithAndWithoutTheInstruction) {
 
 TEST(Frame, LiesOnTheWireAsDocumented) {
   std::string bytes;
-  EXPECT_EQ(AppendFrame(Request(0x0102030405060708, ""), "hi", 0, bytes), 2u);
+  EXPECT_EQ(AppendFrame(RequestOf(0x0102030405060708, ""), "hi", 0, bytes), 2u);
   const std::string header = {'L', 'S', 'T', 'P', 1, 4, 2, 0, 7, 0, 0, 0, 2, 0,
                               0,   0,   8,   7,   6, 5, 4, 3, 2, 1, 2, 0, 0, 0};
   EXPECT_EQ(bytes.substr(0, 28), header);
@@ -112,7 +112,7 @@ TEST(Frame, LiesOnTheWireAsDocumented) {
 TEST(Frame, MessagesOfAllSizesComeBackAsTheyWere) {
   for (const size_t size :
        {size_t{0}, size_t{1}, kFramePayloadMax, kFramePayloadMax + 1, size_t{20} << 20}) {
-    const Message sent = Request(9, std::string(size, 'x'));
+    const Message sent = RequestOf(9, std::string(size, 'x'));
     const std::string bytes = EncodeMessage(sent);
     const size_t frames = std::max<size_t>(1, (size + kFramePayloadMax - 1) / kFramePayloadMax);
     EXPECT_EQ(bytes.size(), size + frames * kFrameHeaderBytes);
@@ -127,7 +127,7 @@ TEST(Frame, MessagesOfAllSizesComeBackAsTheyWere) {
 }
 
 TEST(MessageReader, WaitsForTheRestWhereverTheBytesStop) {
-  const std::string bytes = EncodeMessage(Request(1, "hello")) + EncodeMessage(Request(2, ""));
+  const std::string bytes = EncodeMessage(RequestOf(1, "hello")) + EncodeMessage(RequestOf(2, ""));
   for (size_t cut = 0; cut <= bytes.size(); ++cut) {
     MessageReader reader(kLimits);
     size_t count = 0;
@@ -147,8 +147,8 @@ TEST(MessageReader, WaitsForTheRestWhereverTheBytesStop) {
 TEST(MessageReader, ReadsLongFramesToTheirPlaceAndWhatFollowsBehind) {
   std::string long_payload;
   for (size_t i = 0; i < 3 * kFramePayloadMax; ++i) long_payload += static_cast<char>(i * i >> 7);
-  std::string bytes = EncodeMessage(Request(1, long_payload));
-  bytes += EncodeMessage(Request(2, "short")) + EncodeMessage(Request(3, long_payload));
+  std::string bytes = EncodeMessage(RequestOf(1, long_payload));
+  bytes += EncodeMessage(RequestOf(2, "short")) + EncodeMessage(RequestOf(3, long_payload));
   MessageReader reader(kLimits);
   std::vector<Message> messages;
   std::string_view rest = bytes;
@@ -175,7 +175,7 @@ TEST(MessageReader, ReadsLongFramesToTheirPlaceAndWhatFollowsBehind) {
 }
 
 TEST(MessageReader, NoticesEveryChangedByte) {
-  const std::string good = EncodeMessage(Request(1, "hello"));
+  const std::string good = EncodeMessage(RequestOf(1, "hello"));
   for (size_t at = 0; at < good.size(); ++at) {
     for (const int bit : {0x01, 0x80}) {
       std::string bytes = good;
@@ -195,7 +195,7 @@ TEST(MessageReader, StaysWithItsFirstError) {
   const absl::Status first = reader.Next().status();
   EXPECT_THAT(std::string(first.message()), HasSubstr("not a frame of the link"));
   EXPECT_THAT(std::string(first.message()), HasSubstr("GET / HT"));
-  reader.Append(EncodeMessage(Request(1, "")));
+  reader.Append(EncodeMessage(RequestOf(1, "")));
   EXPECT_EQ(reader.Next().status(), first);
 }
 
@@ -258,9 +258,9 @@ std::string TakeFrom(Outbox& outbox, size_t bytes_max) {
 
 TEST(Outbox, LetsShortMessagesOvertakeALongOne) {
   Outbox outbox;
-  outbox.Push(Request(1, std::string(10 * kFramePayloadMax, 'x')));
-  outbox.Push(Request(2, "short"));
-  outbox.Push(Request(3, "also short"));
+  outbox.Push(RequestOf(1, std::string(10 * kFramePayloadMax, 'x')));
+  outbox.Push(RequestOf(2, "short"));
+  outbox.Push(RequestOf(3, "also short"));
 
   std::string bytes;
   while (!outbox.empty()) bytes += TakeFrom(outbox, 1);
@@ -275,9 +275,9 @@ TEST(Outbox, LetsShortMessagesOvertakeALongOne) {
 TEST(Outbox, WritesAPayloadOfManyFromWhereItIs) {
   const auto payload = std::make_shared<const std::string>(3 * kFramePayloadMax / 2, 'x');
   Outbox outbox;
-  outbox.Push(Request(1, "short"));
-  outbox.Push(Request(2, ""), payload);
-  outbox.Push(Request(3, "behind"));
+  outbox.Push(RequestOf(1, "short"));
+  outbox.Push(RequestOf(2, ""), payload);
+  outbox.Push(RequestOf(3, "behind"));
   Batch batch;
   outbox.Take(size_t{1} << 20, batch);
 
@@ -298,7 +298,7 @@ TEST(Outbox, CountsWhatWaits) {
   Outbox outbox;
   EXPECT_EQ(outbox.bytes(), 0u);
   EXPECT_EQ(TakeFrom(outbox, 100), "");
-  const Message message = Request(1, std::string(kFramePayloadMax + 1, 'x'));
+  const Message message = RequestOf(1, std::string(kFramePayloadMax + 1, 'x'));
   outbox.Push(message);
   EXPECT_EQ(outbox.bytes(), EncodeMessage(message).size() + Outbox::kEntryBytes);
   EXPECT_EQ(TakeFrom(outbox, 1).size(), kFrameBytesMax);
@@ -310,9 +310,9 @@ TEST(Outbox, CountsWhatWaits) {
 
 TEST(Outbox, Finding10_EmptyMessagesCountAsWhatTheyCost) {
   Outbox outbox;
-  outbox.Push(Request(1, std::string(kFramePayloadMax, 'x')));  // in the way of those behind it
+  outbox.Push(RequestOf(1, std::string(kFramePayloadMax, 'x')));  // in the way of those behind it
   const size_t before = outbox.bytes();
-  for (uint64_t id = 2; id < 1002; ++id) outbox.Push(Request(id, ""));
+  for (uint64_t id = 2; id < 1002; ++id) outbox.Push(RequestOf(id, ""));
   EXPECT_GE(outbox.bytes() - before, 1000 * (kFrameHeaderBytes + 150));
   EXPECT_GE(outbox.memory(), outbox.bytes() - 1002 * kFrameHeaderBytes);
   while (!outbox.empty()) TakeFrom(outbox, 1 << 20);
@@ -337,7 +337,7 @@ TEST(MessageReader, Finding15_WhatThereIsNoRoomForIsReadToItsEndAndNotKept) {
                         .partial_messages_max = 4});
   bool room = true;
   reader.SetRoom([&](size_t) { return room; });
-  const std::string bytes = EncodeMessage(Request(7, std::string(10 * kFramePayloadMax, 'x')));
+  const std::string bytes = EncodeMessage(RequestOf(7, std::string(10 * kFramePayloadMax, 'x')));
   reader.Append(std::string_view(bytes).substr(0, bytes.size() / 2));
   ASSERT_TRUE(reader.Next().ok());
   EXPECT_GT(reader.memory(), 4 * kFramePayloadMax);
@@ -356,7 +356,7 @@ TEST(MessageReader, Finding15_WhatThereIsNoRoomForIsReadToItsEndAndNotKept) {
   }
   // The next one finds room again.
   room = true;
-  reader.Append(EncodeMessage(Request(8, std::string(2 * kFramePayloadMax, 'y'))));
+  reader.Append(EncodeMessage(RequestOf(8, std::string(2 * kFramePayloadMax, 'y'))));
   auto next = reader.Next();
   ASSERT_TRUE(next.ok() && next->has_value());
   EXPECT_FALSE((*next)->dropped);
@@ -367,7 +367,7 @@ TEST(MessageReader, Finding15_KnowsWhichUnfinishedMessageDoesNotGoOn) {
   MessageReader reader({.payload_bytes_max = kFramePayloadMax,
                         .message_bytes_max = size_t{64} << 20,
                         .partial_messages_max = 4});
-  const std::string bytes = EncodeMessage(Request(7, std::string(10 * kFramePayloadMax, 'x')));
+  const std::string bytes = EncodeMessage(RequestOf(7, std::string(10 * kFramePayloadMax, 'x')));
   const size_t part = 2 * kFrameBytesMax;
   EXPECT_FALSE(reader.Stalled(kFramePayloadMax));
   reader.Append(std::string_view(bytes).substr(0, part));
@@ -376,7 +376,7 @@ TEST(MessageReader, Finding15_KnowsWhichUnfinishedMessageDoesNotGoOn) {
   reader.Append(std::string_view(bytes).substr(part, part));
   ASSERT_TRUE(reader.Next().ok());
   EXPECT_FALSE(reader.Stalled(kFramePayloadMax)) << "it has come on";
-  reader.Append(EncodeMessage(Request(9, "another")));
+  reader.Append(EncodeMessage(RequestOf(9, "another")));
   ASSERT_TRUE(reader.Next()->has_value());
   EXPECT_TRUE(reader.Stalled(kFramePayloadMax)) << "what others do does not help it";
 }

@@ -2,9 +2,7 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <map>
-#include <set>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -14,6 +12,7 @@
 #include "asio/ip/tcp.hpp"
 #include "lockstep/base/check.h"
 #include "lockstep/platform/link/connection.h"
+#include "lockstep/platform/link/link_places.h"
 #include "lockstep/platform/runtime/acceptor.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/dial.h"
@@ -91,6 +90,12 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
                  EncodeMessage(Refusal("not_allowed", runtime::StrangersText(options_.allowed)))},
             [this](int fd) { Add(fd); },
             [this](std::string text) { Notice("link: " + std::move(text)); }),
+        places_({.connections_max = options_.connections_max,
+                 .connections_per_host_max = options_.connections_per_host_max,
+                 .reserved = options_.connections_reserved,
+                 .greetings_max = options_.greetings_max,
+                 .first_request_timeout = options_.first_request_timeout,
+                 .hello_timeout = options_.link.hello_timeout}),
         reservations_timer_(loop) {}
 
   absl::Status Listen(const runtime::Address& at);
@@ -100,42 +105,27 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   void End();
 
   const std::string& address() const { return address_; }
-  size_t welcomed() const { return welcomed_; }
+  size_t welcomed() const { return places_.welcomed(); }
 
  private:
-  using HostLinks = std::map<asio::ip::address, std::set<LinkId>>;
+  enum class Stage { kGreeting, kWelcomed, kAsked };
 
   struct Link {
     std::shared_ptr<Connection> connection;
-    bool welcomed = false;
-    bool reserved = false;  // it has one of the last places, and has to show that it may
-    asio::ip::address host;
+    Stage stage = Stage::kGreeting;
     std::string who;
-    Time welcomed_at;
-    Time quiet_since;  // it waits for no answer, and has asked for nothing
-    bool asked = false;
+    Time quiet_since;                         // of one that has asked: it waits for no answer
     absl::flat_hash_set<uint64_t> in_flight;  // requests that are not answered
   };
 
   static Message Refusal(std::string reason, std::string text);
   void Add(int fd);
-  // Why one more from there is refused; empty: it is not.
-  std::string LimitReached(const asio::ip::address& host) const;
   void Refuse(asio::ip::tcp::socket socket, const std::string& text);
   // False: there is none.
   bool DropOldestGreeting();
-  bool HostIsFull(const asio::ip::address& host) const;
-  // None of the last places is taken.
-  bool HasPlenty() const {
-    return links_.size() + options_.connections_reserved <= options_.connections_max;
-  }
-  // There are only the places left that are reserved.
-  bool Crowded() const {
-    return links_.size() + options_.connections_reserved >= options_.connections_max;
-  }
-  // The oldest link of a host that has asked for nothing since its welcome gives its place to one
-  // that comes, unless it is too young for that.
-  bool DropIdle(HostLinks::iterator of);
+  // The oldest link, of a host or (null) of the host with most of them, that has asked for nothing
+  // since its welcome gives its place to one that comes, unless it is too young for that.
+  bool DropIdle(const asio::ip::address* of);
   // So does the one that has been quiet for longest, of a host or (null) of all, if it is long
   // enough. Looks at all links, but not again at once if there was none.
   void DropQuiet(const asio::ip::address* of);
@@ -143,16 +133,8 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   void EndReservations();
   void ArmReservations();
   void Drop(LinkId id, const std::string& why);
-  static HostLinks::iterator HostOfMost(HostLinks& links);
-  static bool EndOf(HostLinks& links, LinkId id, const asio::ip::address& host);
-  void EndGreeting(LinkId id, const asio::ip::address& host);
-  void EndReservation(LinkId id, const Link& link) {
-    reservations_.erase({link.welcomed_at + options_.link.hello_timeout, id});
-  }
-  // It leaves the table.
-  void Leave(LinkId id, const Link& link);
   // A link with one of the last places asked first for something; false: it is sent away.
-  bool MayStay(Link& link, const Request& request);
+  bool MayStay(const Link& link, const Request& request);
   void Remove(LinkId id, const absl::Status& why);
   void Take(LinkId id, Message message);
   void Greet(LinkId id, Link& link, const Message& message);
@@ -169,18 +151,11 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   runtime::Acceptor acceptor_;
   std::string address_;
   absl::flat_hash_map<LinkId, std::unique_ptr<Link>> links_;
-  // Those that are not welcomed, oldest first, by their hosts; and how many.
-  HostLinks greeting_;
-  size_t greetings_ = 0;
-  HostLinks idle_;  // those that are, and have asked for nothing
-  // When links with one of the last places must have asked.
-  std::set<std::pair<Time, LinkId>> reservations_;
+  LinkPlaces places_;  // one for each of `links_`
   runtime::Timer reservations_timer_;
   Time next_look_of_all_;
   Time next_look_of_host_;
-  std::map<asio::ip::address, size_t> from_;  // links of each host
   uint64_t last_link_ = 0;
-  size_t welcomed_ = 0;
   std::function<void()> drained_;
 };
 
@@ -197,29 +172,18 @@ Message Server::Impl::Refusal(std::string reason, std::string text) {
               Refused{.reason = std::move(reason), .message = std::move(text)})};
 }
 
-Server::Impl::HostLinks::iterator Server::Impl::HostOfMost(HostLinks& links) {
-  return std::max_element(links.begin(), links.end(), [](const auto& a, const auto& b) {
-    return a.second.size() < b.second.size();
-  });
-}
-
-// Of the host with the most of them, so that who comes in a flood takes its own places.
 bool Server::Impl::DropOldestGreeting() {
-  const auto most = HostOfMost(greeting_);
-  if (most == greeting_.end()) return false;
-  const LinkId id = *most->second.begin();
-  const auto node = links_.extract(id);
-  Leave(id, *node.mapped());
-  node.mapped()->connection->Abandon();
+  const std::optional<LinkId> oldest = places_.OldestGreeting();
+  if (!oldest) return false;
+  places_.Leave(*oldest);
+  links_.extract(*oldest).mapped()->connection->Abandon();
   return true;
 }
 
-bool Server::Impl::DropIdle(HostLinks::iterator of) {
-  if (of == idle_.end()) return false;
-  const LinkId id = *of->second.begin();
-  const Time since = links_.at(id)->welcomed_at;
-  if (runtime::MonotonicNow() - since < options_.first_request_timeout) return false;
-  Drop(id, "it asked for nothing, and its place was needed (first_request_timeout)");
+bool Server::Impl::DropIdle(const asio::ip::address* of) {
+  const std::optional<LinkId> oldest = places_.OldestIdle(runtime::MonotonicNow(), of);
+  if (!oldest) return false;
+  Drop(*oldest, "it asked for nothing, and its place was needed (first_request_timeout)");
   return true;
 }
 
@@ -230,9 +194,9 @@ void Server::Impl::DropQuiet(const asio::ip::address* of) {
   LinkId quietest;
   Time since = now;
   for (const auto& [id, link] : links_) {
-    if (!link->asked || !link->in_flight.empty() || now - link->quiet_since < options_.idle_timeout)
-      continue;
-    if (of != nullptr && link->host != *of) continue;
+    if (link->stage != Stage::kAsked || !link->in_flight.empty()) continue;
+    if (now - link->quiet_since < options_.idle_timeout) continue;
+    if (of != nullptr && places_.HostOf(id) != *of) continue;
     if (quietest != LinkId() && link->quiet_since >= since) continue;
     if (events_.holds && events_.holds(id)) continue;
     quietest = id;
@@ -247,64 +211,23 @@ void Server::Impl::DropQuiet(const asio::ip::address* of) {
 
 void Server::Impl::EndReservations() {
   const Time now = runtime::MonotonicNow();
-  while (!reservations_.empty() && reservations_.begin()->first <= now) {
-    const LinkId id = reservations_.begin()->second;
-    reservations_.erase(reservations_.begin());
-    Link& link = *links_.at(id);
-    link.reserved = !HasPlenty();
-    if (link.reserved) {
-      Drop(id,
-           "it took a place that is for sessions that go on, and asked for nothing "
-           "(hello_timeout)");
-    }
+  while (const std::optional<LinkId> id = places_.EndReservation(now)) {
+    Drop(*id,
+         "it took a place that is for sessions that go on, and asked for nothing "
+         "(hello_timeout)");
   }
-  if (!reservations_.empty()) ArmReservations();
+  ArmReservations();
 }
 
 void Server::Impl::ArmReservations() {
-  reservations_timer_.Arm(reservations_.begin()->first, [this] { EndReservations(); });
+  reservations_timer_.Arm(places_.NextReservationEnd(), [this] { EndReservations(); });
 }
 
 void Server::Impl::Drop(LinkId id, const std::string& why) {
+  places_.Leave(id);
   const auto node = links_.extract(id);
-  Leave(id, *node.mapped());
-  --welcomed_;
   if (events_.ended) events_.ended(id, /*by_peer=*/false);
   node.mapped()->connection->Close(absl::ResourceExhaustedError(why), "connection_limit");
-}
-
-bool Server::Impl::EndOf(HostLinks& links, LinkId id, const asio::ip::address& host) {
-  const auto found = links.find(host);
-  if (found == links.end() || found->second.erase(id) == 0) return false;
-  if (found->second.empty()) links.erase(found);
-  return true;
-}
-
-void Server::Impl::EndGreeting(LinkId id, const asio::ip::address& host) {
-  if (EndOf(greeting_, id, host)) --greetings_;
-}
-
-void Server::Impl::Leave(LinkId id, const Link& link) {
-  EndGreeting(id, link.host);
-  EndOf(idle_, id, link.host);
-  if (link.reserved) EndReservation(id, link);
-  const auto from = from_.find(link.host);
-  if (--from->second == 0) from_.erase(from);
-}
-
-std::string Server::Impl::LimitReached(const asio::ip::address& host) const {
-  if (links_.size() >= options_.connections_max) {
-    return absl::StrFormat("%d connections are open already (connections_max)", links_.size());
-  }
-  if (!HostIsFull(host)) return "";
-  return absl::StrFormat("%d connections from %s are open already (connections_per_host_max)",
-                         from_.at(host), host.to_string());
-}
-
-bool Server::Impl::HostIsFull(const asio::ip::address& host) const {
-  const auto from = from_.find(host);
-  return options_.connections_per_host_max != 0 && from != from_.end() &&
-         from->second >= options_.connections_per_host_max;
 }
 
 void Server::Impl::Refuse(asio::ip::tcp::socket socket, const std::string& text) {
@@ -323,19 +246,17 @@ void Server::Impl::Add(int fd) {
   }
   const asio::ip::address host = HostOf(socket.remote_endpoint(error).address());
   if (error) return;  // it has gone already
-  if (HostIsFull(host)) {
-    if (!DropIdle(idle_.find(host))) DropQuiet(&host);
-  } else if (Crowded()) {
-    if (!DropIdle(HostOfMost(idle_))) DropQuiet(nullptr);
+  if (places_.HostIsFull(host)) {
+    if (!DropIdle(&host)) DropQuiet(&host);
+  } else if (places_.Crowded()) {
+    if (!DropIdle(nullptr)) DropQuiet(nullptr);
   }
-  if (const std::string limit = LimitReached(host); !limit.empty()) {
+  if (const std::string limit = places_.LimitReached(host); !limit.empty()) {
     return Refuse(std::move(socket), limit);
   }
-  if (greetings_ >= options_.greetings_max) DropOldestGreeting();
+  if (places_.GreetingsAreFull()) DropOldestGreeting();
   const LinkId id(++last_link_);
   auto link = std::make_unique<Link>();
-  link->host = host;
-  link->reserved = Crowded();
   link->connection = Connection::Start(loop_.io(), std::move(socket), options_.link,
                                        {.message =
                                             [weak = weak_from_this(), id](Message message) {
@@ -348,26 +269,21 @@ void Server::Impl::Add(int fd) {
                                             }},
                                        options_.memory);
   links_.emplace(id, std::move(link));
-  greeting_[host].insert(id);
-  ++greetings_;
-  ++from_[host];
+  places_.Add(id, host);
 }
 
 void Server::Impl::Remove(LinkId id, const absl::Status& why) {
   const auto node = links_.extract(id);
   if (node.empty()) return;
   const Link& link = *node.mapped();
-  Leave(id, link);
+  places_.Leave(id);
   // A client that goes is no news; one that breaks the rules is.
   if (!absl::IsUnavailable(why)) {
     Notice(absl::StrCat("link: closed ", link.connection->peer(),
                         link.who.empty() ? "" : absl::StrCat(" (", link.who, ")"), ": ",
                         std::string(why.message())));
   }
-  if (link.welcomed) {
-    --welcomed_;
-    if (events_.ended) events_.ended(id, ClosedByPeer(why));
-  }
+  if (link.stage != Stage::kGreeting && events_.ended) events_.ended(id, ClosedByPeer(why));
   if (links_.empty() && drained_) std::exchange(drained_, nullptr)();
 }
 
@@ -375,7 +291,7 @@ void Server::Impl::Take(LinkId id, Message message) {
   const auto it = links_.find(id);
   if (it == links_.end()) return;
   Link& link = *it->second;
-  if (link.welcomed) return TakeOpen(id, link, std::move(message));
+  if (link.stage != Stage::kGreeting) return TakeOpen(id, link, std::move(message));
   if (message.type == FrameType::kHello) return Greet(id, link, message);
   link.connection->Close(
       absl::InvalidArgumentError(absl::StrFormat("frame of type %d where a hello was due",
@@ -423,15 +339,8 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
          .payload = wire::native::Encode(Refused{.reason = "version", .message = text})},
         absl::FailedPreconditionError(text));
   }
-  link.welcomed = true;
-  link.welcomed_at = runtime::MonotonicNow();
-  EndGreeting(id, link.host);
-  idle_[link.host].insert(id);
-  if (link.reserved) {
-    reservations_.emplace(link.welcomed_at + options_.link.hello_timeout, id);
-    if (reservations_.size() == 1) ArmReservations();
-  }
-  ++welcomed_;
+  link.stage = Stage::kWelcomed;
+  if (places_.Welcome(runtime::MonotonicNow(), id)) ArmReservations();
   link.connection->SetName(link.who);
   link.connection->Welcomed();
   link.connection->Send(
@@ -466,17 +375,13 @@ void Server::Impl::TakeRequest(LinkId id, Link& link, Message message) {
                      .payload = std::move(message.payload),
                      .who = link.who,
                      .peer = link.connection->peer()};
-  if (!std::exchange(link.asked, true)) {
-    EndOf(idle_, id, link.host);
-    if (link.reserved) EndReservation(id, link);
-  }
-  if (link.reserved && !MayStay(link, request)) return;
+  const bool is_first = std::exchange(link.stage, Stage::kAsked) != Stage::kAsked;
+  if (is_first && places_.Ask(id) && !MayStay(link, request)) return;
   events_.request(std::move(request), Responder(weak_from_this(), id, message.kind, message.id));
 }
 
-bool Server::Impl::MayStay(Link& link, const Request& request) {
-  link.reserved = !HasPlenty() && !(events_.resumes && events_.resumes(request));
-  if (!link.reserved) return true;
+bool Server::Impl::MayStay(const Link& link, const Request& request) {
+  if (events_.resumes && events_.resumes(request)) return true;
   const std::string text = absl::StrFormat(
       "%d connections are open, and the last %d of %d are for sessions that go on "
       "(connections_max)",
@@ -526,7 +431,6 @@ void Server::Impl::End() {
   acceptor_.Stop();
   for (auto& [id, link] : links_) link->connection->Abandon();
   links_.clear();
-  reservations_.clear();
   reservations_timer_.Cancel();
   events_ = {};
   drained_ = nullptr;
