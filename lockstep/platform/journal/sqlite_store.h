@@ -12,17 +12,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lockstep/platform/journal/journal.h"
+#include "lockstep/platform/journal/leftovers.h"
 #include "lockstep/platform/journal/mark.h"
 #include "lockstep/platform/journal/sqlite_database.h"
+#include "lockstep/platform/journal/stored_state.h"
 #include "lockstep/platform/journal/write_ahead_log.h"
 
 namespace lockstep::journal {
 
 inline constexpr std::string_view kDatabaseFile = "journal.db";
-// 2: entries of the data service; 3: of torch's stores; 4: events, keys whose member is gone.
-inline constexpr int kFormatVersion = 4;
-// What it reads; a journal of an older version becomes one of this when it is opened.
-inline constexpr int kFormatVersionMin = 1;
 
 struct StoreOptions {
   std::string vfs;        // of SQLite; empty: its own
@@ -41,6 +39,7 @@ class SqliteStore {
 
   // Checks all rows against each other and against the mark, and gives their entries to `apply`.
   // What was begun and had not become durable is deleted. Afterwards all that is there is synced.
+  // DATA_LOSS: something is missing or damaged.
   absl::StatusOr<Replayed> Replay(const std::optional<Mark>& mark,
                                   absl::FunctionRef<absl::Status(std::string_view entry)> apply);
 
@@ -48,9 +47,9 @@ class SqliteStore {
   absl::Status ReadAgain(absl::FunctionRef<absl::Status(std::string_view entry)> apply);
 
   // The last row.
-  const Mark& last() const { return last_; }
-  uint64_t snapshot_bytes() const { return snapshot_bytes_; }
-  uint64_t row_bytes() const { return row_bytes_; }  // behind the snapshot, when it was read
+  const Mark& last() const { return stored_.last; }
+  uint64_t snapshot_bytes() const { return stored_.snapshot.bytes; }
+  uint64_t row_bytes() const { return stored_.row_bytes; }  // behind the snapshot, when it was read
 
   // All between `Begin` and `Commit` becomes durable with that, or not at all.
   absl::Status Begin();
@@ -63,8 +62,10 @@ class SqliteStore {
   // of those is not read any more.
   absl::Status EndSnapshot();
   // Deletes of that about so many bytes, and not many rows.
-  bool has_leftovers() const { return has_leftovers_; }
-  absl::Status DeleteLeftovers(uint64_t bytes);
+  bool has_leftovers() const { return leftovers_.any(); }
+  absl::Status DeleteLeftovers(uint64_t bytes) {
+    return leftovers_.Delete(stored_.snapshot, bytes);
+  }
 
   // Between a `Commit` and a `Begin`; see WriteAheadLog.
   absl::Status CarryOverIfDue() { return log_.CarryOverIfDue(); }
@@ -83,24 +84,11 @@ class SqliteStore {
     uint32_t checksum = 0;
     int64_t first_id = 0;
   };
-  using Apply = absl::FunctionRef<absl::Status(std::string_view entry)>;
 
   SqliteStore(std::unique_ptr<Database> database, const StoreOptions& options);
-  absl::Status MakeOrCheckTables(int page_bytes);
-  absl::Status CheckTables();
   absl::Status PrepareStatements();
-
-  absl::Status ReadSnapshot(Apply apply, Replayed& replayed);
-  absl::Status ReadPieces(uint64_t through, Apply apply, Replayed& replayed);
-  absl::Status ReadRows(const Mark& mark, Apply apply, Replayed& replayed);
-  absl::Status CheckMark(const Mark& mark) const;
   absl::Status DeleteUnfinished();
-  // Up to so many bytes of the rows whose number is at most `through`. Whether there were some.
-  absl::StatusOr<bool> DeleteSome(Statement& look, Statement& remove, int64_t through,
-                                  uint64_t bytes);
-
   absl::Status AppendPieceRow(std::string_view bytes, bool last);
-  absl::Status Damaged(const std::string& place, const std::string& what) const;
 
   const std::unique_ptr<Database> database_;
   WriteAheadLog log_;
@@ -108,17 +96,8 @@ class SqliteStore {
   std::unique_ptr<Statement> commit_;
   std::unique_ptr<Statement> append_row_;
   std::unique_ptr<Statement> append_piece_;
-  std::unique_ptr<Statement> look_at_rows_;
-  std::unique_ptr<Statement> look_at_pieces_;
-  std::unique_ptr<Statement> delete_rows_;
-  std::unique_ptr<Statement> delete_pieces_;
-  Mark last_;
-  uint64_t snapshot_through_ = 0;
-  int64_t snapshot_first_id_ = 0;  // of its pieces' rows; 0: there is no snapshot
-  int64_t snapshot_end_id_ = 0;
-  bool has_leftovers_ = false;
-  uint64_t snapshot_bytes_ = 0;
-  uint64_t row_bytes_ = 0;
+  Leftovers leftovers_;
+  StoredState stored_;
   NewSnapshot new_snapshot_;
 };
 
