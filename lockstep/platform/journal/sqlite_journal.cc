@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
-#include "lockstep/base/mutex.h"
 #include "lockstep/platform/journal/framing.h"
 
 namespace lockstep::journal {
@@ -86,7 +85,9 @@ absl::StatusOr<std::unique_ptr<SqliteJournal>> SqliteJournal::Open(SqliteOptions
 }
 
 SqliteJournal::SqliteJournal(SqliteOptions options, std::unique_ptr<StateDirectory> directory)
-    : options_(std::move(options)), directory_(std::move(directory)) {}
+    : options_(std::move(options)),
+      directory_(std::move(directory)),
+      queue_(SnapshotPolicy(options_.snapshot_bytes_min, options_.snapshot_factor)) {}
 
 SqliteJournal::~SqliteJournal() { Close().IgnoreError(); }
 
@@ -111,11 +112,7 @@ absl::StatusOr<Replayed> SqliteJournal::Replay(
   absl::StatusOr<Replayed> replayed = (*store)->Replay(found, apply);
   if (!replayed.ok()) return WithAdvice(replayed.status(), path);
   store_ = *std::move(store);
-  {
-    const MutexLock lock(mutex_);
-    log_bytes_ = store_->row_bytes();
-    snapshot_bytes_ = store_->snapshot_bytes();
-  }
+  queue_.Found(store_->row_bytes(), store_->snapshot_bytes());
   mark_ = *std::move(mark);
   told_ = store_->last();
   if (absl::Status written = mark_->Write(told_); !written.ok()) return Said(written);
@@ -131,12 +128,9 @@ absl::Status SqliteJournal::Start(Durable durable, Failed failed) {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  marker_ = std::make_unique<MarkWriter>(std::move(mark_), options_.mark_delay,
-                                         [this](absl::Status reason) {
-                                           const MutexLock lock(mutex_);
-                                           mark_failure_ = std::move(reason);
-                                           changed_.NotifyOne();
-                                         });
+  marker_ = std::make_unique<MarkWriter>(
+      std::move(mark_), options_.mark_delay,
+      [this](absl::Status reason) { queue_.Break(std::move(reason)); });
   writer_ = std::thread([this] { Write(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return absl::OkStatus();
@@ -144,11 +138,9 @@ absl::Status SqliteJournal::Start(Durable durable, Failed failed) {
 
 uint64_t SqliteJournal::Append(std::string entry) {
   absl::Status sealed = SealEntry(entry);
-  const MutexLock lock(mutex_);
-  ++appended_;
-  if (!sealed.ok()) too_large_ = std::move(sealed);
-  Queue(std::move(entry), /*more=*/false);
-  return appended_;
+  std::vector<std::string> rows;
+  rows.push_back(std::move(entry));
+  return queue_.Append(std::move(rows), std::move(sealed));
 }
 
 uint64_t SqliteJournal::AppendTogether(std::vector<std::string> entries) {
@@ -160,91 +152,35 @@ uint64_t SqliteJournal::AppendTogether(std::vector<std::string> entries) {
     rows.back().empty() ? rows.back().swap(entry) : static_cast<void>(rows.back() += entry);
     std::string().swap(entry);
   }
-  const MutexLock lock(mutex_);
-  ++appended_;
-  if (!sealed.ok()) too_large_ = std::move(sealed);
-  for (size_t i = 0; i < rows.size(); ++i) Queue(std::move(rows[i]), i + 1 < rows.size());
-  return appended_;
-}
-
-void SqliteJournal::Queue(std::string bytes, bool more) {
-  if (!failure_.ok()) return;
-  queued_bytes_ += bytes.size();
-  log_bytes_ += bytes.size();
-  queue_.push_back({.bytes = std::move(bytes), .more = more});
-  changed_.NotifyOne();
-}
-
-bool SqliteJournal::WantsSnapshot() const {
-  const MutexLock lock(mutex_);
-  return !snapshot_running_ && failure_.ok() && log_bytes_ > options_.snapshot_bytes_min &&
-         log_bytes_ > options_.snapshot_factor * snapshot_bytes_;
-}
-
-void SqliteJournal::BeginSnapshot(SnapshotSource source) {
-  const MutexLock lock(mutex_);
-  if (snapshot_running_ || log_bytes_ == 0 || !failure_.ok()) return;
-  snapshot_running_ = true;
-  log_bytes_ = 0;
-  queue_.push_back({.bytes = {}, .snapshot = std::move(source)});
-  changed_.NotifyOne();
-}
-
-size_t SqliteJournal::queued_bytes() const {
-  const MutexLock lock(mutex_);
-  return queued_bytes_;
+  return queue_.Append(std::move(rows), std::move(sealed));
 }
 
 absl::Status SqliteJournal::Close() {
   if (writer_.joinable()) {
-    {
-      const MutexLock lock(mutex_);
-      closing_ = true;
-      changed_.NotifyOne();
-    }
+    queue_.Close();
     writer_.join();
   }
   marker_.reset();
   store_.reset();
-  const MutexLock lock(mutex_);
-  return failure_;
+  return queue_.failure();
 }
 
 void SqliteJournal::Write() {
   uint64_t through = 0;
   while (true) {
-    std::vector<Queued> queued;
-    bool closing = false;
-    absl::Status status;
-    {
-      const MutexLock lock(mutex_);
-      WaitForWork();
-      queued.swap(queue_);
-      closing = closing_;
-      status = Said(mark_failure_);
-      if (status.ok()) status = Said(too_large_);
-      if (queued_bytes_ > options_.queued_bytes_max) {
-        status = absl::ResourceExhaustedError(absl::StrFormat(
-            "%s: the disk cannot keep up: more than %d bytes are queued for it (queued_bytes_max)",
-            directory_->path(), options_.queued_bytes_max));
-      }
-    }
+    JournalQueue::Work work = queue_.Take(/*wait=*/Idle() && laid_out_);
+    absl::Status status = Check(work);
     if (!status.ok()) return Fail(std::move(status));
-    size_t bytes = 0;
-    for (const Queued& each : queued) {
-      bytes += each.bytes.size();
-      if (each.snapshot == nullptr && !each.more) ++through;
-    }
-    if (!queued.empty() || !Idle()) {
-      status = WriteAll(std::move(queued), bytes);
+    const size_t bytes = work.bytes;
+    const bool closing = work.closing;
+    through += work.entries;
+    if (!work.queued.empty() || !Idle()) {
+      status = WriteAll(std::move(work));
     } else if (!closing) {
       laid_out_ = !store_->LayOutSome();
     }
     if (status.ok() && bytes > 0) {
-      {
-        const MutexLock lock(mutex_);
-        queued_bytes_ -= bytes;
-      }
+      queue_.Written(bytes);
       durable_(through);
     }
     // What follows is for later commits, so whoever waited for this one does not wait for it.
@@ -257,15 +193,18 @@ void SqliteJournal::Write() {
 
 bool SqliteJournal::Idle() const { return snapshot_ == nullptr && !store_->has_leftovers(); }
 
-void SqliteJournal::WaitForWork() {
-  if (!Idle() || !laid_out_) return;
-  while (!closing_ && queue_.empty() && mark_failure_.ok()) changed_.Wait(mutex_);
+absl::Status SqliteJournal::Check(const JournalQueue::Work& work) const {
+  if (!work.broken.ok()) return Said(work.broken);
+  if (queue_.bytes() <= options_.queued_bytes_max) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "%s: the disk cannot keep up: more than %d bytes are queued for it (queued_bytes_max)",
+      directory_->path(), options_.queued_bytes_max));
 }
 
-absl::Status SqliteJournal::WriteAll(std::vector<Queued> queued, size_t bytes) {
+absl::Status SqliteJournal::WriteAll(JournalQueue::Work work) {
   if (absl::Status status = store_->Begin(); !status.ok()) return status;
   std::string row;
-  for (Queued& each : queued) {
+  for (JournalQueue::Queued& each : work.queued) {
     const bool full = row.size() + each.bytes.size() > options_.row_bytes_max;
     if (full || each.snapshot != nullptr) {
       if (absl::Status status = WriteRow(row); !status.ok()) return status;
@@ -281,7 +220,7 @@ absl::Status SqliteJournal::WriteAll(std::vector<Queued> queued, size_t bytes) {
   }
   absl::Status status = WriteRow(row);
   // In step with the rows, so that neither keeps the other waiting for long.
-  const size_t beside = std::max(kBesideBytes, bytes);
+  const size_t beside = std::max(kBesideBytes, work.bytes);
   if (status.ok()) status = WritePiece(std::min(beside, options_.row_bytes_max));
   if (status.ok() && store_->has_leftovers()) status = store_->DeleteLeftovers(2 * beside);
   if (status.ok()) status = store_->Commit();
@@ -318,9 +257,7 @@ absl::Status SqliteJournal::WritePiece(size_t bytes) {
   if (!ended) return absl::OkStatus();
   snapshot_ = nullptr;
   if (absl::Status status = store_->EndSnapshot(); !status.ok()) return status;
-  const MutexLock lock(mutex_);
-  snapshot_bytes_ = store_->snapshot_bytes();
-  snapshot_running_ = false;
+  queue_.EndSnapshot(store_->snapshot_bytes());
   return absl::OkStatus();
 }
 
@@ -343,12 +280,7 @@ void SqliteJournal::Fail(absl::Status reason) {
                                                             : absl::StatusCode::kInternal,
       absl::StrCat("cannot write the journal, so the server answers nothing more: ",
                    std::string(reason.message())));
-  {
-    const MutexLock lock(mutex_);
-    failure_ = reason;
-    queue_.clear();
-    queued_bytes_ = 0;
-  }
+  queue_.Fail(reason);
   snapshot_ = nullptr;
   failed_(std::move(reason));
 }

@@ -10,12 +10,13 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "lockstep/base/mutex.h"
 #include "lockstep/platform/journal/journal.h"
+#include "lockstep/platform/journal/journal_queue.h"
 #include "lockstep/platform/journal/mark.h"
 #include "lockstep/platform/journal/mark_writer.h"
 #include "lockstep/platform/journal/sqlite_store.h"
@@ -63,30 +64,19 @@ class SqliteJournal : public Journal {
   absl::Status Start(Durable durable, Failed failed) override;
   uint64_t Append(std::string entry) override;
   uint64_t AppendTogether(std::vector<std::string> entries) override;
-  bool WantsSnapshot() const override;
-  void BeginSnapshot(SnapshotSource source) override;
-  size_t queued_bytes() const override;
+  bool WantsSnapshot() const override { return queue_.WantsSnapshot(); }
+  void BeginSnapshot(SnapshotSource source) override { queue_.BeginSnapshot(std::move(source)); }
+  size_t queued_bytes() const override { return queue_.bytes(); }
   absl::Status Close() override;
 
  private:
-  // Entries in their order, those that are kept together as one; where a snapshot begins, its
-  // source stands between them.
-  struct Queued {
-    std::string bytes;
-    SnapshotSource snapshot = nullptr;
-    bool more = false;  // the next belongs to it: what is kept together is too long for one row
-  };
-
-  // What is queued at once is committed at once.
-  void Queue(std::string bytes, bool more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
   SqliteJournal(SqliteOptions options, std::unique_ptr<StateDirectory> directory);
 
   // On the journal's thread:
   void Write();
   bool Idle() const;
-  void WaitForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status WriteAll(std::vector<Queued> queued, size_t bytes);
+  absl::Status Check(const JournalQueue::Work& work) const;
+  absl::Status WriteAll(JournalQueue::Work work);
   absl::Status WriteRow(std::string& row);
   absl::Status WritePiece(size_t bytes);
   absl::Status Finish();
@@ -101,18 +91,7 @@ class SqliteJournal : public Journal {
   Durable durable_;
   Failed failed_;
 
-  mutable Mutex mutex_;
-  CondVar changed_;
-  std::vector<Queued> queue_ ABSL_GUARDED_BY(mutex_);
-  uint64_t appended_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t log_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // behind the last snapshot
-  uint64_t snapshot_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool snapshot_running_ ABSL_GUARDED_BY(mutex_) = false;
-  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status mark_failure_ ABSL_GUARDED_BY(mutex_);
-  absl::Status too_large_ ABSL_GUARDED_BY(mutex_);  // what could not be queued
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  JournalQueue queue_;
 
   // The writer's own.
   SnapshotSource snapshot_;
