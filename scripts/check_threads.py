@@ -32,7 +32,6 @@ FOLDERS = ["lockstep", "python/bindings"]
 WRAPPER = "lockstep/base/mutex.h"
 # Only shrinks: a folder that has no standard mutex left must leave.
 TO_CONVERT = {
-    "lockstep/cli",
     "lockstep/client",
     "lockstep/testing",
     "lockstep/rendezvous/transport",

@@ -5,7 +5,6 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/cli/run_stacks.h"
 #include "lockstep/cli/server_command.h"
 #include "lockstep/cli/subcommands.h"
@@ -142,7 +142,7 @@ class Teller {
 
   // The process may have told of an exception before its launcher told of it.
   void Follow(int32_t member, int64_t pid) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     members_[pid] = member;
     const auto early = raised_.find(pid);
     if (early == raised_.end()) return;
@@ -152,7 +152,7 @@ class Teller {
 
   // On the hook's thread.
   void Raised(const launch::RaisedException& raised) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = members_.find(raised.pid);
     if (found != members_.end()) return ReportRaised(found->second, raised);
     if (raised_.size() < kRaisedMax) raised_[raised.pid] = raised.text;
@@ -172,11 +172,12 @@ class Teller {
   const std::string host_;
   link::Reporter reporter_;
   RunStacks stacks_;
-  bool started_ = false;                   // `stacks_`
-  std::mutex mutex_;                       // guards the next two
-  std::map<int64_t, int32_t> members_;     // by pid, of all that were told
-  std::map<int64_t, std::string> raised_;  // by pid, of those that were not told yet
-  HookFolder hook_;                        // last: it calls the above
+  bool started_ = false;  // `stacks_`
+  Mutex mutex_;
+  std::map<int64_t, int32_t> members_ ABSL_GUARDED_BY(mutex_);  // by pid, of all that were told
+  // By pid, of those that were not told yet.
+  std::map<int64_t, std::string> raised_ ABSL_GUARDED_BY(mutex_);
+  HookFolder hook_;  // last: it calls the above
 };
 
 // A folder with a hook for the children of the process `launcher`; empty: there can be none.

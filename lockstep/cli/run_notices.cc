@@ -1,11 +1,11 @@
 #include "lockstep/cli/run_notices.h"
 
 #include <algorithm>
-#include <mutex>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/preempt/host.h"
 #include "lockstep/preempt/kubernetes_source.h"
 #include "lockstep/preempt/signal_watch.h"
@@ -26,7 +26,7 @@ class SignalsOfRun : public preempt::Source {
 
   const std::vector<int>& signals() const { return options_.signals; }
   void Take(int signal) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!listener_.on_event) {
       early_.push_back(signal);
       return;
@@ -34,9 +34,9 @@ class SignalsOfRun : public preempt::Source {
     Tell(signal);
   }
 
-  const std::string& name() const override { return health_.source; }
+  const std::string& name() const override { return name_; }
   absl::Status Start(preempt::SourceListener listener) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     listener_ = std::move(listener);
     health_.healthy = true;
     health_.last_success = runtime::MonotonicNow();
@@ -45,18 +45,17 @@ class SignalsOfRun : public preempt::Source {
     return absl::OkStatus();
   }
   void Stop() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     listener_ = {};
   }
   preempt::SourceHealth health() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return health_;
   }
   void Acknowledge(const std::string&) override {}
 
  private:
-  // With the mutex held.
-  void Tell(int signal) {
+  void Tell(int signal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ++health_.notices;
     listener_.on_event({.source = name(),
                         .id = preempt::SignalName(signal),
@@ -66,10 +65,12 @@ class SignalsOfRun : public preempt::Source {
   }
 
   const preempt::SignalOptions options_;
-  mutable std::mutex mutex_;  // covers what follows
-  preempt::SourceListener listener_;
-  std::vector<int> early_;  // that came before `Start`
-  preempt::SourceHealth health_{.source = "signal", .detail = "the first to lockstep run"};
+  const std::string name_ = "signal";
+  mutable Mutex mutex_;
+  preempt::SourceListener listener_ ABSL_GUARDED_BY(mutex_);
+  std::vector<int> early_ ABSL_GUARDED_BY(mutex_);  // that came before `Start`
+  preempt::SourceHealth health_ ABSL_GUARDED_BY(mutex_){.source = name_,
+                                                        .detail = "the first to lockstep run"};
 };
 
 absl::StatusOr<std::unique_ptr<RunNotices>> RunNotices::Make(

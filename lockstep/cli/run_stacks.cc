@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::chrono::seconds kLinesTimeout(1);
 // Each look at a process costs some 40 us.
-constexpr std::chrono::seconds kFollowInterval(1);
+constexpr absl::Duration kFollowInterval = absl::Seconds(1);
 constexpr size_t kFollowedAtOnce = 16;
 // From when on a process that has not moved is worth a look: `stacks_standstill`; and until the
 // next one.
@@ -48,10 +48,10 @@ RunStacks::RunStacks(std::string folder, std::string host, std::string role)
 
 RunStacks::~RunStacks() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  stop_.notify_all();
+  stop_.NotifyAll();
   if (opening_.joinable()) opening_.join();
   if (following_.joinable()) following_.join();
   watch_.reset();
@@ -78,7 +78,7 @@ void RunStacks::Open(const launch::JobAddress& address) {
   if (!session.ok()) return;
   session_ = *std::move(session);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     opened_ = true;
   }
   watch_ = session_->keys().Watch(wire::native::kStackQuestionKey,
@@ -92,7 +92,7 @@ void RunStacks::Open(const launch::JobAddress& address) {
 
 void RunStacks::Take(const launch::ProcessReport& report) {
   using Kind = launch::ProcessReport::Kind;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const int32_t member = report.member.value();
   if (report.kind == Kind::kStarted) {
     // The next attempt, in which members may be other nodes'.
@@ -117,27 +117,33 @@ RunStacks::LastLines RunStacks::WhatWasWritten() {
 void RunStacks::Follow() {
   int32_t next = 0;
   Time ask_at;
-  std::unique_lock lock(mutex_);
-  while (!stop_.wait_for(lock, kFollowInterval, [this] { return stopping_.load(); })) {
-    if (asking_) continue;
-    std::set<int64_t> all;
-    for (const auto& [member, pid] : pids_) all.insert(pid);
-    standstill_.KeepOnly(all);
-    auto at = pids_.lower_bound(next);
-    for (size_t i = 0; i < std::min(kFollowedAtOnce, pids_.size()); ++i) {
-      if (at == pids_.end()) at = pids_.begin();
-      if (const auto runs = launch::RunsOf(at->second)) {
-        standstill_.Seen(runtime::MonotonicNow(), at->second, *runs);
+  while (true) {
+    std::optional<int32_t> member;
+    {
+      const MutexLock lock(mutex_);
+      const WaitLimit look_at = WaitLimitAfter(kFollowInterval);
+      while (!stopping_ && stop_.WaitUntil(mutex_, look_at)) {
       }
-      next = at->first + 1;
-      ++at;
+      if (stopping_) return;
+      if (asking_) continue;
+      std::set<int64_t> all;
+      for (const auto& [of, pid] : pids_) all.insert(pid);
+      standstill_.KeepOnly(all);
+      auto at = pids_.lower_bound(next);
+      for (size_t i = 0; i < std::min(kFollowedAtOnce, pids_.size()); ++i) {
+        if (at == pids_.end()) at = pids_.begin();
+        if (const auto runs = launch::RunsOf(at->second)) {
+          standstill_.Seen(runtime::MonotonicNow(), at->second, *runs);
+        }
+        next = at->first + 1;
+        ++at;
+      }
+      if (opened_) member = LongStill();
     }
-    const auto member = opened_ ? LongStill() : std::nullopt;
     if (!member || runtime::MonotonicNow() < ask_at) continue;
     ask_at = runtime::MonotonicNow() + kAskAgain;
-    lock.unlock();
+    // Without the mutex: the question comes back as an answer, which takes it.
     AskAll(*member);
-    lock.lock();
   }
 }
 
@@ -175,7 +181,7 @@ std::vector<launch::ProcessStacks> RunStacks::TakeAll(const StacksAsked& asked) 
   const bool wants_to_disturb = (asked.native || asked.signal) && !IsByItself(asked);
   bool disturbs = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     asking_ = true;
     disturbs = wants_to_disturb && runtime::MonotonicNow() >= disturb_at_;
     if (disturbs) disturb_at_ = runtime::MonotonicNow() + kDisturbInterval;
@@ -200,7 +206,7 @@ std::vector<launch::ProcessStacks> RunStacks::TakeAll(const StacksAsked& asked) 
     threads.emplace_back([&, i] { taken[i] = launch::TakeStacks(questions[i], folder_); });
   }
   for (std::thread& thread : threads) thread.join();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (size_t i = 0; i < questions.size(); ++i) {
     taken[i].still_us = still[i];
     if (disturbs) standstill_.Disturbed(questions[i].pid);

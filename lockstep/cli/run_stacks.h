@@ -2,17 +2,16 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "lockstep/base/mutex.h"
 #include "lockstep/client/session.h"
 #include "lockstep/launch/environment.h"
 #include "lockstep/launch/stacks.h"
@@ -52,7 +51,7 @@ class RunStacks {
   // One of them has stood still for long. Blocks.
   void AskAll(int32_t member);
   // The first that has.
-  std::optional<int32_t> LongStill() const;
+  std::optional<int32_t> LongStill() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Answer(const std::string& question);
   std::vector<launch::ProcessStacks> TakeAll(const wire::native::StacksAsked& asked);
   LastLines WhatWasWritten();
@@ -63,17 +62,17 @@ class RunStacks {
   AskLastLines ask_last_lines_;
   Say say_;
   std::atomic<bool> stopping_ = false;
-  std::mutex mutex_;                  // guards the next seven
-  std::condition_variable stop_;      // with stopping_
-  std::map<int32_t, int64_t> pids_;   // by member, of those that run
-  std::map<int32_t, int64_t> ended_;  // likewise, of this attempt
-  launch::Standstill standstill_;
-  bool asking_ = false;   // whoever is asked runs for that
-  Time disturb_at_;       // before it, no look is felt
-  bool opened_ = false;   // there is a session
-  std::string answered_;  // the last question's id; the watch's thread alone
-  std::string kept_;      // the key of the last look at a standstill; the watch's thread alone
-  int64_t asked_ = 0;     // questions of our own; the following thread alone
+  Mutex mutex_;
+  CondVar stop_;                                              // with stopping_
+  std::map<int32_t, int64_t> pids_ ABSL_GUARDED_BY(mutex_);   // by member, of those that run
+  std::map<int32_t, int64_t> ended_ ABSL_GUARDED_BY(mutex_);  // likewise, of this attempt
+  launch::Standstill standstill_ ABSL_GUARDED_BY(mutex_);
+  bool asking_ ABSL_GUARDED_BY(mutex_) = false;  // whoever is asked runs for that
+  Time disturb_at_ ABSL_GUARDED_BY(mutex_);      // before it, no look is felt
+  bool opened_ ABSL_GUARDED_BY(mutex_) = false;  // there is a session
+  std::string answered_;                         // the last question's id; the watch's thread alone
+  std::string kept_;   // the key of the last look at a standstill; the watch's thread alone
+  int64_t asked_ = 0;  // questions of our own; the following thread alone
   std::unique_ptr<Session> session_;
   std::unique_ptr<KeyWatch> watch_;
   std::thread opening_;
