@@ -28,9 +28,6 @@ CallId SignOfLife(const coord::Event& event) {
   return {};
 }
 
-// How long the hosts that were heard of last are good for further members of an answer.
-constexpr absl::Duration kHostsHeardKept = absl::Seconds(1);
-
 }  // namespace
 
 JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, CommitQueue& commits,
@@ -69,8 +66,9 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
           outlet_.alive()),
       stack_questions_(AskedOfJob()),
       loop_(loop),
-      timer_(loop),
-      life_{.last_used = runtime::MonotonicNow()} {}
+      timer_(loop, [this] { Handle(coord::DeadlineReached{}); }),
+      life_{.last_used = runtime::MonotonicNow()},
+      members_(coordinator_) {}
 
 StoreHost::Tellers JobHost::TellersOfStores() {
   return {
@@ -134,21 +132,9 @@ void JobHost::Handle(coord::Event event) {
 void JobHost::Take(coord::Event event, coord::NoRoom no_room) {
   const CallId alive = SignOfLife(event);
   coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), std::move(event), no_room);
-  ArmTimer();
+  timer_.MoveTo(coordinator_.NextDeadline());
   memory_.Count(coordinator_.Memory(), delayed_.bytes() + outlet_.bytes(), outlet_.keeps());
   outlet_.Settle(std::move(effects), alive);
-}
-
-void JobHost::ArmTimer() {
-  const Time next = coordinator_.NextDeadline();
-  // A timer that is armed for earlier is left: it comes for nothing once, and that is cheaper than
-  // arming anew with each heartbeat, which moves the deadline a little.
-  if (next >= armed_for_) return;
-  armed_for_ = next;
-  timer_.Arm(next, [this] {
-    armed_for_ = Time::Infinite();
-    Handle(coord::DeadlineReached{});
-  });
 }
 
 void JobHost::AskForStacks(StackQuestions::Cause cause) {
@@ -159,23 +145,6 @@ void JobHost::AskForStacks(StackQuestions::Cause cause) {
   loop_.Post([this, alive = outlet_.alive(), question = *std::move(question)] {
     if (!alive.expired() && !outlet_.forgotten()) Handle(question);
   });
-}
-
-coord::MemberView JobHost::MemberAt(Time now, MemberIndex member) {
-  if (now - hosts_heard_at_ > kHostsHeardKept) hosts_heard_.reset();
-  if (!hosts_heard_) hosts_heard_at_ = now;
-  return coordinator_.ViewOf(now, member, hosts_heard_);
-}
-
-bool JobHost::CountRendezvous(RendezvousTotalsOfKeys& keys, std::string& after) const {
-  constexpr size_t kKeysPerStep = 64;
-  const std::string from = after;
-  return coordinator_.ForEachKeyBelow(
-      {kRendezvousKeys.data(), kRendezvousKeys.size()}, from, kKeysPerStep,
-      [&](absl::string_view key, const coord::StoredKey& stored) {
-        keys.Add({key.data(), key.size()}, stored.value, stored.set_at);
-        after.assign(key.data(), key.size());
-      });
 }
 
 std::string JobHost::grpc_address() const { return runtime::ToString(door_.address()); }

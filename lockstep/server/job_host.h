@@ -17,11 +17,12 @@
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
+#include "lockstep/server/deadline_timer.h"
 #include "lockstep/server/event_feed.h"
 #include "lockstep/server/job_memory.h"
 #include "lockstep/server/job_outlet.h"
+#include "lockstep/server/member_views.h"
 #include "lockstep/server/native_door.h"
-#include "lockstep/server/rendezvous_totals.h"
 #include "lockstep/server/stack_questions.h"
 #include "lockstep/server/store_host.h"
 #include "lockstep/server/writes_awaiting_disk.h"
@@ -55,9 +56,10 @@ class JobHost final : public NativeJob {
           size_t journal_queue_bytes_max = kNoQueueLimit);
   static constexpr size_t kNoQueueLimit = std::numeric_limits<size_t>::max();
 
-  // Takes the address for stock clients.
+  // Takes the address for stock clients; an error names it.
   absl::Status Listen(const runtime::Address& at);
-  // After `Listen`: takes a port of the same host for torch's clients.
+  // After `Listen`: takes a port of the same host for torch's clients. An error: there is none, or
+  // not the one that its clients know.
   absl::Status ListenForTorch() { return stores_.Listen(door_.address().address().to_string()); }
   void Start() {
     door_.Start();
@@ -65,7 +67,7 @@ class JobHost final : public NativeJob {
   }
 
   // What the journal had of it, before anything else; then, when all has been given,
-  // coord::Restored is to be handled.
+  // coord::Restored is to be handled. An error: the record cannot follow those before it.
   absl::Status Apply(const coord::TimedRecord& record) {
     return coordinator_.Apply(record.at, record.record);
   }
@@ -82,7 +84,7 @@ class JobHost final : public NativeJob {
 
   // To look at.
   const coord::Coordinator& coordinator() const { return coordinator_; }
-  coord::MemberView MemberAt(Time now, MemberIndex member);
+  MemberViews& members() { return members_; }
   const std::string& name() const { return options().job; }
   const coord::CoordinatorOptions& options() const { return coordinator_.options(); }
   int32_t size() const { return options().size; }
@@ -95,9 +97,6 @@ class JobHost final : public NativeJob {
     return stack_questions_.Last(now);
   }
 
-  // Adds the next keys that tell of a rendezvous to `keys`; `after` is where it goes on. Returns
-  // whether there are more.
-  bool CountRendezvous(RendezvousTotalsOfKeys& keys, std::string& after) const;
   size_t CountStockConnections() { return door_.CountConnections(); }
 
   JobLife& life() { return life_; }
@@ -118,7 +117,6 @@ class JobHost final : public NativeJob {
  private:
   // Gives the event to the machine and carries out what it says.
   void Take(coord::Event event, coord::NoRoom no_room);
-  void ArmTimer();
   // Asks the launchers of the job, soon, where its processes are, if that is worth it.
   void AskForStacks(StackQuestions::Cause cause);
   StoreHost::Tellers TellersOfStores();
@@ -133,12 +131,9 @@ class JobHost final : public NativeJob {
   WritesAwaitingDisk delayed_;
   StackQuestions stack_questions_;
   runtime::Loop& loop_;
-  runtime::Timer timer_;
-  Time armed_for_ = Time::Infinite();
+  DeadlineTimer timer_;
   JobLife life_;
-  // Listed for an answer of many members, which takes many turns: once for each would be too dear.
-  std::optional<coord::HostsHeard> hosts_heard_;
-  Time hosts_heard_at_;
+  MemberViews members_;
 };
 
 }  // namespace lockstep::server

@@ -38,4 +38,14 @@ void RendezvousTotalsOfKeys::Add(std::string_view key, const std::string& value,
   }
 }
 
+bool RendezvousTotalsOfKeys::AddSomeOf(const coord::Coordinator& job) {
+  constexpr size_t kKeysPerStep = 64;
+  const std::string from = after_;
+  return job.ForEachKeyBelow({kRendezvousKeys.data(), kRendezvousKeys.size()}, from, kKeysPerStep,
+                             [&](absl::string_view key, const coord::StoredKey& stored) {
+                               Add({key.data(), key.size()}, stored.value, stored.set_at);
+                               after_.assign(key.data(), key.size());
+                             });
+}
+
 }  // namespace lockstep::server

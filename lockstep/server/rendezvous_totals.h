@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "lockstep/base/time.h"
+#include "lockstep/coord/coordinator.h"
 #include "lockstep/wire/native/rendezvous_messages.h"
 
 namespace lockstep::server {
@@ -34,15 +35,20 @@ struct RendezvousTotals {
 inline constexpr std::string_view kRendezvousKeys = "lockstep/rendezvous";
 
 // Adds up, key by key in their order, by which the look comes before the reports.
+//
+// Threads: thread-compatible.
 class RendezvousTotalsOfKeys {
  public:
   // What is no answer to the look, or cannot be read, counts for nothing.
   void Add(std::string_view key, const std::string& value, Time set_at);
+  // The next keys of a job, up to a number. Returns whether there are more.
+  bool AddSomeOf(const coord::Coordinator& job);
   const RendezvousTotals& totals() const { return totals_; }
 
  private:
   RendezvousTotals totals_;
   std::string look_;
+  std::string after_;  // the last key that `AddSomeOf` has added
 };
 
 }  // namespace lockstep::server

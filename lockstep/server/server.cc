@@ -417,38 +417,39 @@ void Server::PartDrained() {
 }
 
 StatusSource Server::MakeStatusSource() {
-  return {.head =
-              [this](Time now, bool of_all) {
-                wire::native::StatusReply reply{
-                    .server = {.version = LOCKSTEP_VERSION,
-                               .pid = getpid(),
-                               .started_ago_us = absl::ToInt64Microseconds(now - started_),
-                               .listen = link_->address(),
-                               .memory = Memory()}};
-                if (!of_all) return reply;
-                for (const auto& [name, job] : jobs_.set_aside()) {
-                  reply.set_aside.push_back({.job = name, .why = job.why, .kept_bytes = job.bytes});
-                }
-                return reply;
-              },
-          .jobs =
-              [this] {
-                std::vector<std::string> names;
-                for (const auto& [name, job] : jobs_.jobs()) names.push_back(name);
-                return names;
-              },
-          .job = [this](Time now, const std::string& name) { return jobs_.Summary(now, name); },
-          .members =
-              [this](Time now, const std::string& name, std::optional<int64_t> attempt,
-                     int32_t first, int32_t count, std::vector<wire::native::MemberStatus>& out) {
-                JobHost* const job = jobs_.Find(name);
-                if (job == nullptr || (attempt && *attempt != job->coordinator().attempt()))
-                  return false;
-                for (int32_t i = first; i < std::min(first + count, job->size()); ++i) {
-                  out.push_back(wire::native::FromMember(now, job->MemberAt(now, MemberIndex(i))));
-                }
-                return true;
-              }};
+  return {
+      .head =
+          [this](Time now, bool of_all) {
+            wire::native::StatusReply reply{
+                .server = {.version = LOCKSTEP_VERSION,
+                           .pid = getpid(),
+                           .started_ago_us = absl::ToInt64Microseconds(now - started_),
+                           .listen = link_->address(),
+                           .memory = Memory()}};
+            if (!of_all) return reply;
+            for (const auto& [name, job] : jobs_.set_aside()) {
+              reply.set_aside.push_back({.job = name, .why = job.why, .kept_bytes = job.bytes});
+            }
+            return reply;
+          },
+      .jobs =
+          [this] {
+            std::vector<std::string> names;
+            for (const auto& [name, job] : jobs_.jobs()) names.push_back(name);
+            return names;
+          },
+      .job = [this](Time now, const std::string& name) { return jobs_.Summary(now, name); },
+      .members =
+          [this](Time now, const std::string& name, std::optional<int64_t> attempt, int32_t first,
+                 int32_t count, std::vector<wire::native::MemberStatus>& out) {
+            JobHost* const job = jobs_.Find(name);
+            if (job == nullptr || (attempt && *attempt != job->coordinator().attempt()))
+              return false;
+            for (int32_t i = first; i < std::min(first + count, job->size()); ++i) {
+              out.push_back(wire::native::FromMember(now, job->members().At(now, MemberIndex(i))));
+            }
+            return true;
+          }};
 }
 
 void Server::TakeStatus(const link::Request& request, link::Responder responder) {
@@ -536,25 +537,24 @@ void Server::View(const std::string& job, HttpSource::Viewed viewed) {
 
 void Server::CountJobs(std::shared_ptr<ServerView> view,
                        std::shared_ptr<HttpSource::Viewed> viewed) {
-  runtime::RunInTurns(loop_, [this, view, viewed, next = size_t{0}, keys = RendezvousTotalsOfKeys(),
-                              after = std::string()]() mutable {
-    if (next == view->counts.size()) {
-      (*viewed)(std::move(*view));
-      return false;
-    }
-    JobCounts& counts = view->counts[next];
-    JobHost* const host = jobs_.Find(counts.job);
-    if (host != nullptr && host->CountRendezvous(keys, after)) return true;
-    if (host != nullptr) {
-      counts.sessions = native_.CountSessions(*host);
-      counts.connections = host->CountStockConnections();
-      counts.torch_commands = host->stores().commands();
-    }
-    counts.rendezvous = std::exchange(keys, {}).totals();
-    after.clear();
-    ++next;
-    return true;
-  });
+  runtime::RunInTurns(
+      loop_, [this, view, viewed, next = size_t{0}, keys = RendezvousTotalsOfKeys()]() mutable {
+        if (next == view->counts.size()) {
+          (*viewed)(std::move(*view));
+          return false;
+        }
+        JobCounts& counts = view->counts[next];
+        JobHost* const host = jobs_.Find(counts.job);
+        if (host != nullptr && keys.AddSomeOf(host->coordinator())) return true;
+        if (host != nullptr) {
+          counts.sessions = native_.CountSessions(*host);
+          counts.connections = host->CountStockConnections();
+          counts.torch_commands = host->stores().commands();
+        }
+        counts.rendezvous = std::exchange(keys, {}).totals();
+        ++next;
+        return true;
+      });
 }
 
 bool Server::Holds(link::LinkId link) const {
