@@ -134,16 +134,16 @@ TEST_F(HeldStoreTest, WhatComesBehindARefusalHasNoEffect) {
 }
 
 TEST_F(HeldStoreTest, WhatWaitsForTheDiskIsBounded) {
-  constexpr int64_t kAdds = 3 * StoreHost::kHeldMax;
+  constexpr int64_t kAdds = 3 * StoreSpace::kHeldMax;
   TorchClient client(host_.address());
   std::string bytes;
   for (int64_t i = 0; i < kAdds; ++i) bytes += AddBytes("/n", 1);
   client.Send(bytes);
-  AwaitTaken(StoreHost::kHeldMax);
+  AwaitTaken(StoreSpace::kHeldMax);
   TorchClient other(host_.address());
   other.Send(GetBytes("/n"));
   for (int turn = 0; turn < 100; ++turn) OnLoop([] {});
-  EXPECT_EQ(Taken(), StoreHost::kHeldMax) << "no more is taken, of anybody";
+  EXPECT_EQ(Taken(), StoreSpace::kHeldMax) << "no more is taken, of anybody";
   std::string expected;
   for (int64_t i = 1; i <= kAdds; ++i) expected += Number(i);
   std::thread disk([this] {

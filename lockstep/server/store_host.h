@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,18 +12,19 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lockstep/coord/events.h"
-#include "lockstep/observe/log_limiter.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/memory_account.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
+#include "lockstep/server/store_journal.h"
+#include "lockstep/server/store_notices.h"
+#include "lockstep/server/store_space.h"
 #include "lockstep/stock/tcpstore/attempts.h"
 #include "lockstep/stock/tcpstore/commands.h"
 #include "lockstep/stock/tcpstore/door/torch_store_door.h"
 #include "lockstep/stock/tcpstore/lifetime.h"
 #include "lockstep/stock/tcpstore/options.h"
 #include "lockstep/stock/tcpstore/records.h"
-#include "lockstep/stock/tcpstore/store.h"
 #include "lockstep/stock/tcpstore/view.h"
 
 namespace lockstep::server {
@@ -56,41 +56,33 @@ struct StoreHostOptions {
 // its port after a restart, and nobody is answered before what the answer tells of is durable.
 // Else the store is over with the server, and if anybody knew of it, the next attempt begins.
 //
-// Threads: loop-confined, but everything may be called while the loop does not run. Bounds: of what
-// waits for the journal, `kHeldMax` and `kHeldBytesMax`; then no more commands are taken.
+// Threads: loop-confined, but everything may be called while the loop does not run. Bounds: those
+// of StoreSpace and StoreNotices.
 class StoreHost {
  public:
-  struct Tellers {
-    using Tell = std::function<void(std::string)>;
-    Tell notice;  // what an operator should know: an attempt begins
-    // Somebody gave up waiting, and for whose key, when that is known.
-    std::function<void(std::string, std::optional<int32_t> rank)> given_up;
-    Tell foreign;  // what was wrong with a client that was sent away
-  };
-
-  // Effects that wait for the journal, and bytes of their records and answers.
-  static constexpr size_t kHeldMax = 4096;
-  static constexpr size_t kHeldBytesMax = size_t{16} << 20;
+  using Tellers = StoreNotices::Tellers;
 
   // `commits` and `memory` outlive it.
   StoreHost(runtime::Loop& loop, const StoreHostOptions& options, CommitQueue& commits,
             std::string job, int32_t ranks, Tellers tell, runtime::MemoryAccount* memory = nullptr);
 
-  // What the journal had of it, in order, before `Listen`.
+  // What the journal had of it, in order, before `Listen`. An error: the record cannot follow those
+  // before it.
   absl::Status Apply(const tcpstore::Record& record);
-  // Takes a port of `host` for the first attempt; the later ones have theirs there, too.
+  // Takes a port of `host` for the first attempt; the later ones have theirs there, too. An error:
+  // there is none, or not the one that the clients of a restored store know.
   absl::Status Listen(const std::string& host);
   // After `Listen`, once the job is in the journal: what has to be written down at once, is.
   void Keep();
   // From which it is made again.
   std::vector<tcpstore::Record> Snapshot() const;
   // Nothing is written down any more: the job is being deleted.
-  void Forget() { keeps_ = false; }
+  void Forget() { journal_.Forget(); }
   void Start();
 
   // Begins the attempt, unless it is the current one; 0: gives the current one.
   // FAILED_PRECONDITION (`attempt_over`): a later one has begun. INVALID_ARGUMENT: it is too far
-  // ahead of the current one and of the job's, `of_job`.
+  // ahead of the current one and of the job's, `of_job`. Otherwise an error: there is no port.
   absl::Status Open(int64_t attempt, int64_t of_job = 0);
 
   // What launchers tell of the processes of the current attempt, or of how many there will be.
@@ -102,69 +94,35 @@ class StoreHost {
   int64_t attempt() const { return attempts_.current(); }
   // HOST:PORT; empty: there is none.
   std::string address() const;
-  size_t connections() const { return space_ ? space_->store.connections() : 0; }
+  size_t connections() const { return space_ ? space_->store().connections() : 0; }
   tcpstore::StoreView View() const;
   const TorchCommandCounts& commands() const { return commands_; }
 
  private:
-  // The keys of one attempt, and where they are had.
-  struct Space {
-    Space(StoreHost& host, runtime::Loop& loop, const StoreHostOptions& options);
-
-    tcpstore::Store store;
-    tcpstore::Effects effects;  // of the command that is handled; here for its memory
-    // What waits for the journal.
-    size_t held = 0;
-    size_t held_bytes = 0;
-    bool paused = false;
-    // Gone with the space, for what is still held then.
-    const std::shared_ptr<const bool> alive = std::make_shared<const bool>(true);
-    net::TorchStoreDoor door;
-  };
-
+  std::unique_ptr<StoreSpace> MakeSpace();
   // At any port but this.
-  absl::StatusOr<std::unique_ptr<Space>> MakeSpace(uint16_t but);
+  absl::StatusOr<std::unique_ptr<StoreSpace>> MakeSpaceNotAt(uint16_t port);
   absl::Status ListenAgain(uint16_t port);
   void Connected(tcpstore::ConnectionId connection, std::string peer);
   void Command(tcpstore::ConnectionId from, const tcpstore::Command& command);
-  // Carries the effects out: at once, or when what they tell of is durable.
-  void Finish(Space& space, tcpstore::Effects& effects);
-  void Hold(Space& space, tcpstore::Effects& effects);
-  void LetGo(Space& space, const tcpstore::Effects& effects, size_t bytes, bool durable);
-  void Write(const std::vector<tcpstore::Record>& records);
-  bool Writes() const { return keeps_ && commits_.keeps(); }
+  void Left(tcpstore::ConnectionId connection);
   // All keys, because of this.
   void ForgetKeys(const std::string& because, tcpstore::Effects& out);
   // What has to be forgotten before the command is carried out.
   void ForgetFirst(tcpstore::ConnectionId from, const tcpstore::Command& command,
                    tcpstore::Effects& out);
   void ForgetIfOver(bool over);
-  // The memory of what was forgotten, in as many turns as that takes.
-  void FreeGone(Space& space);
-  void Left(tcpstore::ConnectionId connection);
-  void Complain(std::string text);
-  void TellGivenUp(Time now, const tcpstore::GivenUp& given_up);
-  // Tells the store what is around it, and the account what it holds.
-  void Surround(Space& space);
-  void Count(const Space& space);
-  // Why a client may not have so many bytes more for a long request; empty: it may.
-  std::string LimitOf(const Space& space, size_t bytes) const;
 
   runtime::Loop& loop_;
   const StoreHostOptions& options_;
-  CommitQueue& commits_;
-  const std::string job_;
-  const int32_t ranks_;  // of the job
-  const Tellers tell_;
-  observe::LogLimiter complaints_;
-  observe::LogLimiter given_up_;
-  std::string host_;
-  std::unique_ptr<Space> space_;  // null: the job has no store
-  tcpstore::Attempts attempts_;
+  StoreJournal journal_;
+  StoreNotices notices_;
   runtime::MemoryShare share_;
+  std::string host_;
+  std::unique_ptr<StoreSpace> space_;  // null: the job has no store
+  tcpstore::Attempts attempts_;
   tcpstore::Lifetime lifetime_;
   bool started_ = false;
-  bool keeps_ = true;
   TorchCommandCounts commands_ = {};
 };
 

@@ -1,0 +1,122 @@
+#include "lockstep/server/store_space.h"
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
+
+namespace lockstep::server {
+namespace {
+
+// A record of a key while a snapshot is written.
+constexpr size_t kSnapshotBytes = 192;
+
+}  // namespace
+
+StoreSpace::StoreSpace(runtime::Loop& loop, const tcpstore::StoreOptions& options,
+                       const net::TorchStoreDoorOptions& door, StoreJournal& journal,
+                       runtime::MemoryShare& share, Events events)
+    : loop_(loop),
+      bytes_max_(options.store_bytes_max),
+      journal_(journal),
+      share_(share),
+      store_(options),
+      door_(loop, options, door,
+            {.connected = std::move(events.connected),
+             .command = std::move(events.command),
+             .left = std::move(events.left),
+             .complain = std::move(events.complain),
+             .has_room = [this](size_t bytes) { return LimitOf(bytes); },
+             .counted = [this] { Count(); }}) {}
+
+tcpstore::Effects& StoreSpace::NoEffects() {
+  effects_.Clear();
+  return effects_;
+}
+
+void StoreSpace::Handle(Time now, tcpstore::ConnectionId from, const tcpstore::Command& command,
+                        tcpstore::Effects& out) {
+  const runtime::MemoryAccount* const memory = share_.account();
+  const uint64_t room = memory == nullptr ? std::numeric_limits<uint64_t>::max() : memory->Room();
+  // Beside what is kept there is a record, and the entry that it becomes.
+  store_.SetSurroundings(door_.memory() + held_bytes_, room / (journal_.writes() ? 3 : 2));
+  store_.Handle(now, from, command, out);
+  for (tcpstore::Refusal& refusal : out.refusals) {
+    if (!absl::StrContains(refusal.why, "(memory_max)")) continue;
+    absl::StrAppend(&refusal.why, ": ", share_.account()->Refusal(0));
+  }
+}
+
+void StoreSpace::Settle(tcpstore::Effects& effects) {
+  // What it tells of may be a change that is not durable yet.
+  const bool waits = (!effects.records.empty() && journal_.writes()) || held_ > 0;
+  waits ? Hold(effects) : door_.CarryOut(effects);
+  Count();
+  FreeGone();
+}
+
+void StoreSpace::Hold(tcpstore::Effects& effects) {
+  std::vector<std::string> entries;
+  if (!effects.records.empty() && journal_.writes()) entries = journal_.EntriesOf(effects.records);
+  effects.records.clear();
+  size_t bytes = 0;
+  for (const std::string& entry : entries) bytes += entry.size();
+  for (const tcpstore::Reply& reply : effects.replies)
+    bytes += tcpstore::ValueBytesOf(reply.answer);
+  // As it would be if they were closed now.
+  for (const tcpstore::Refusal& refusal : effects.refusals) door_.TakeNoMoreOf(refusal.connection);
+  ++held_;
+  held_bytes_ += bytes;
+  if (held_ >= kHeldMax || held_bytes_ >= kHeldBytesMax || journal_.behind()) {
+    paused_ = true;
+    door_.Pause();
+  }
+  journal_.Commit(std::move(entries), [this, bytes, alive = std::weak_ptr(alive_),
+                                       effects = std::exchange(effects, {})](bool durable) {
+    if (!alive.expired()) LetGo(effects, bytes, durable);
+  });
+}
+
+// A journal that has failed ends the server, and the connections with it.
+void StoreSpace::LetGo(const tcpstore::Effects& effects, size_t bytes, bool durable) {
+  --held_;
+  held_bytes_ -= bytes;
+  LOCKSTEP_DCHECK(held_ > 0 || held_bytes_ == 0);
+  if (durable) door_.CarryOut(effects);
+  if (!paused_ || held_ > kHeldMax / 2 || held_bytes_ > kHeldBytesMax / 2) return;
+  paused_ = false;
+  door_.Resume();
+}
+
+void StoreSpace::Discard() {
+  tcpstore::Effects unheard;
+  store_.Clear(unheard);
+  FreeGone();
+}
+
+void StoreSpace::FreeGone() {
+  if (!store_.has_gone()) return;
+  auto gone = std::make_unique<tcpstore::GoneKeys>(store_.TakeGone());
+  runtime::RunInTurns(loop_, [gone = std::move(gone)] { return gone->FreeSome(); });
+}
+
+void StoreSpace::Count() {
+  const size_t snapshot = journal_.writes() ? store_.size() * kSnapshotBytes : 0;
+  share_.Set(store_.memory() + door_.memory() + snapshot);
+}
+
+std::string StoreSpace::LimitOf(size_t bytes) const {
+  const size_t held = store_.memory() + door_.memory() + held_bytes_;
+  if (held > bytes_max_ || bytes > bytes_max_ - held) {
+    return absl::StrFormat("torch_store_bytes_max (%d), of which %d are held", bytes_max_, held);
+  }
+  runtime::MemoryAccount* const memory = share_.account();
+  return memory == nullptr || memory->HasRoom(bytes) ? "" : memory->Refusal(bytes);
+}
+
+}  // namespace lockstep::server

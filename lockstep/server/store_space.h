@@ -1,0 +1,85 @@
+// The keys of one attempt of a job, and the port where torch's clients have them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lockstep/base/time.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/memory_account.h"
+#include "lockstep/server/store_journal.h"
+#include "lockstep/stock/tcpstore/commands.h"
+#include "lockstep/stock/tcpstore/door/torch_store_door.h"
+#include "lockstep/stock/tcpstore/effects.h"
+#include "lockstep/stock/tcpstore/options.h"
+#include "lockstep/stock/tcpstore/store.h"
+
+namespace lockstep::server {
+
+// Carries out what the store says, in order. What tells of a change leaves once that is durable,
+// and so does what follows it, since it may tell of the same.
+//
+// Threads: loop-confined, but everything may be called while the loop does not run. Bounds: of what
+// waits for the journal, `kHeldMax` and `kHeldBytesMax`; then no more commands are taken.
+class StoreSpace {
+ public:
+  // Effects that wait for the journal, and bytes of their records and answers.
+  static constexpr size_t kHeldMax = 4096;
+  static constexpr size_t kHeldBytesMax = size_t{16} << 20;
+
+  // What the door tells; called on the loop.
+  struct Events {
+    std::function<void(tcpstore::ConnectionId, std::string peer)> connected;
+    std::function<void(tcpstore::ConnectionId, const tcpstore::Command&)> command;
+    std::function<void(tcpstore::ConnectionId)> left;
+    std::function<void(std::string)> complain;
+  };
+
+  // All of these outlive it. What it holds is in `share`, which no other space uses at the time.
+  StoreSpace(runtime::Loop& loop, const tcpstore::StoreOptions& options,
+             const net::TorchStoreDoorOptions& door, StoreJournal& journal,
+             runtime::MemoryShare& share, Events events);
+
+  tcpstore::Store& store() { return store_; }
+  const tcpstore::Store& store() const { return store_; }
+  net::TorchStoreDoor& door() { return door_; }
+  const net::TorchStoreDoor& door() const { return door_; }
+
+  // Effects without content, whose memory is used again by each command.
+  tcpstore::Effects& NoEffects();
+  // Feeds the store what a client asks. What it says is in `out`, to be settled.
+  void Handle(Time now, tcpstore::ConnectionId from, const tcpstore::Command& command,
+              tcpstore::Effects& out);
+  // Carries out what the store said: at once, or when what it tells of is durable. Tells the
+  // account what is held, and frees what was forgotten in as many turns as that takes.
+  void Settle(tcpstore::Effects& effects);
+  // The store is over: forgets its keys, and answers nobody.
+  void Discard();
+  // Tells the account what is held.
+  void Count();
+
+ private:
+  void Hold(tcpstore::Effects& effects);
+  void LetGo(const tcpstore::Effects& effects, size_t bytes, bool durable);
+  void FreeGone();
+  // Why a client may not have so many bytes more for a long request; empty: it may.
+  std::string LimitOf(size_t bytes) const;
+
+  runtime::Loop& loop_;
+  const size_t bytes_max_;
+  StoreJournal& journal_;
+  runtime::MemoryShare& share_;
+  tcpstore::Store store_;
+  tcpstore::Effects effects_;
+  // What waits for the journal.
+  size_t held_ = 0;
+  size_t held_bytes_ = 0;
+  bool paused_ = false;
+  // Gone with the space, for what is still held then.
+  const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
+  net::TorchStoreDoor door_;
+};
+
+}  // namespace lockstep::server
