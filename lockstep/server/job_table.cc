@@ -73,11 +73,6 @@ bool SameRoles(const std::vector<coord::RoleOptions>& a, const std::vector<coord
   });
 }
 
-// Of what is set aside.
-std::string Described(const std::string& name) {
-  return name == kDataServiceName ? "the data service" : absl::StrCat("job '", name, "'");
-}
-
 absl::StatusOr<JobOptions> OptionsOf(const wire::native::CreateJob& request) {
   JobOptions options{.name = request.job, .recoverable = request.recoverable, .temporary = true};
   int64_t size = 0;
@@ -125,13 +120,12 @@ JobTable::JobTable(runtime::Loop& loop, const ServerOptions& options, CommitQueu
       feed_(feed),
       counters_(counters),
       memory_(memory),
-      set_aside_share_(&memory, "jobs that are set aside", "their records"),
+      restored_events_(options.events_max),
+      set_aside_(commits, feed, memory),
+      retiring_(loop, door),
       sweep_(loop) {}
 
 JobTable::~JobTable() {
-  for (auto& [job, retiring] : retiring_) {
-    if (retiring.thread.joinable()) retiring.thread.join();
-  }
   // What was never served has no calls that would need the loop.
   for (auto& [name, job] : jobs_) job->Shutdown();
 }
@@ -147,10 +141,10 @@ std::unique_ptr<JobHost> JobTable::MakeHost(coord::CoordinatorOptions options) {
 }
 
 absl::Status JobTable::CheckRoom(const JobOptions& options) const {
-  if (jobs_.size() + set_aside_.size() >= options_.jobs_max) {
+  if (jobs_.size() + set_aside_.jobs().size() >= options_.jobs_max) {
     return WithReason(absl::ResourceExhaustedError(
                           absl::StrFormat("the server already has %d jobs (jobs_max): delete one",
-                                          jobs_.size() + set_aside_.size())),
+                                          jobs_.size() + set_aside_.jobs().size())),
                       "limit_exceeded");
   }
   size_t members = 0;
@@ -175,7 +169,7 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
     return WithReason(absl::AlreadyExistsError(absl::StrCat("job '", options.name, "' exists")),
                       "job_exists");
   }
-  if (absl::Status status = CheckNotSetAside(options.name); !status.ok()) return status;
+  if (absl::Status status = set_aside_.Check(options.name); !status.ok()) return status;
   if (absl::Status status = CheckRoom(options); !status.ok()) return status;
   std::unique_ptr<JobHost> job = MakeHost(CoordinatorOf(options, options_));
   const runtime::Address address =
@@ -203,17 +197,16 @@ absl::Status JobTable::Restore(const wire::store::ReadEntry& entry) {
   }
   if (entry.deleted) {
     restored_.erase(entry.job);
-    restored_events_.erase(entry.job);
+    restored_events_.Erase(entry.job);
     jobs_.erase(entry.job);
-    set_aside_.erase(entry.job);
+    set_aside_.Erase(entry.job);
     return absl::OkStatus();
   }
   if (set_aside_.contains(entry.job)) return absl::OkStatus();
   const absl::Status status = entry.unfit.ok() ? Apply(entry) : entry.unfit;
   // Nobody else has to suffer from it.
   if (!status.ok()) {
-    SetAside(entry.job, absl::StrCat("its records in the state directory cannot be used: ",
-                                     std::string(status.message())));
+    SetAsideUnfit(entry.job, {status.message().data(), status.message().size()});
   }
   return absl::OkStatus();
 }
@@ -245,77 +238,20 @@ absl::Status JobTable::Apply(const wire::store::ReadEntry& entry) {
                           absl::StrCat("torch's store: ", std::string(status.message())));
     }
   }
-  std::deque<wire::native::JobEvent>& events = restored_events_[entry.job];
-  for (const wire::native::JobEvent& event : entry.events) {
-    if (events.size() == options_.events_max) events.pop_front();
-    events.push_back(event);
-  }
+  restored_events_.Add(entry.job, entry.events);
   return absl::OkStatus();
 }
 
 void JobTable::SetAside(const std::string& name, std::string why) {
   restored_.erase(name);
-  restored_events_.erase(name);
+  restored_events_.Erase(name);
   jobs_.erase(name);
-  set_aside_[name].why = std::move(why);
+  set_aside_.Add(name, std::move(why));
 }
 
-void JobTable::SetDataAside(const std::string& why) {
-  SetAside(std::string(kDataServiceName),
-           absl::StrCat("its records in the state directory cannot be used: ", why));
-}
-
-void JobTable::KeepIfSetAside(const wire::store::ReadEntry& entry, std::string_view bytes) {
-  const auto found = set_aside_.find(entry.of_data ? std::string(kDataServiceName) : entry.job);
-  if (found == set_aside_.end()) return;
-  SetAsideJob& job = found->second;
-  if (entry.deleted) {  // one of the same name
-    set_aside_share_.Add(-static_cast<int64_t>(job.bytes));
-    job.entries->clear();
-    job.bytes = 0;
-    return;
-  }
-  job.bytes += bytes.size();
-  set_aside_share_.Add(static_cast<int64_t>(bytes.size()));
-  job.entries->push_back(journal::NewEntry().append(bytes));
-}
-
-absl::Status JobTable::CheckNotSetAside(const std::string& name) const {
-  const auto found = set_aside_.find(name);
-  if (found == set_aside_.end()) return absl::OkStatus();
-  const bool of_data = name == kDataServiceName;
-  absl::Status status = absl::FailedPreconditionError(absl::StrFormat(
-      "%s has been set aside since the server started: %s. Its records (%d bytes) are kept; start "
-      "a server that can serve it, or delete %s (`lockstep job delete %s`)",
-      Described(name), found->second.why, found->second.bytes,
-      of_data ? "all that it had" : "the job", name));
-  return of_data ? WithReason(std::move(status), "data_set_aside")
-                 : WithReason(std::move(status), "job_set_aside");
-}
-
-void JobTable::RemoveSetAside(const std::string& name) {
-  const auto job = set_aside_.find(name);
-  set_aside_share_.Add(-static_cast<int64_t>(job->second.bytes));
-  set_aside_.erase(job);
-  std::string entry = journal::NewEntry();
-  wire::store::EncodeJobDeleted(name, absl::Now(), entry);
-  commits_.Commit(std::move(entry), [this, name](bool /*durable*/) {
-    feed_.Tell(wire::native::EventKind::kJobDeleted,
-               absl::StrCat(Described(name), ", which had been set aside, was deleted on request"));
-  });
-}
-
-// Each job's in its order, and all by the time at which they happened, as they were told.
-void JobTable::RestoreEvents() {
-  std::vector<std::pair<std::string, wire::native::JobEvent>> all;
-  for (auto& [name, events] : restored_events_) {
-    for (wire::native::JobEvent& event : events) all.emplace_back(name, std::move(event));
-  }
-  restored_events_.clear();
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return a.second.at_unix_us < b.second.at_unix_us;
-  });
-  for (auto& [name, event] : all) feed_.Restore(name, std::move(event));
+void JobTable::SetAsideUnfit(const std::string& name, std::string_view why) {
+  SetAside(name, absl::StrCat("its records in the state directory cannot be used: ",
+                              absl::string_view(why.data(), why.size())));
 }
 
 absl::Status JobTable::CheckRestored(const JobHost& job, const JobOptions& options) const {
@@ -369,11 +305,8 @@ absl::Status JobTable::TakeAddresses() {
 }
 
 void JobTable::Resume() {
-  RestoreEvents();
-  for (const auto& [name, job] : set_aside_) {
-    feed_.Tell(wire::native::EventKind::kNotice, std::string(CheckNotSetAside(name).message()),
-               wire::native::EventSeverity::kError);
-  }
+  restored_events_.TellTo(feed_);
+  set_aside_.Tell();
   for (const auto& [name, address] : restored_) {
     JobHost& job = *jobs_.at(name);
     job.stores().Keep();
@@ -390,7 +323,7 @@ JobHost* JobTable::Find(const std::string& name) const {
 
 absl::StatusOr<JobHost*> JobTable::Get(const std::string& name) const {
   if (JobHost* job = Find(name)) return job;
-  if (absl::Status status = CheckNotSetAside(name); !status.ok()) return status;
+  if (absl::Status status = set_aside_.Check(name); !status.ok()) return status;
   std::vector<std::string> known;
   for (const auto& [other, job] : jobs_) {
     if (known.size() < kNamesInTextMax) known.push_back(other);
@@ -514,7 +447,7 @@ absl::StatusOr<wire::native::OpenStoreReply> JobTable::OpenStore(
 
 absl::Status JobTable::Delete(const wire::native::DeleteJob& request) {
   if (set_aside_.contains(request.job)) {
-    RemoveSetAside(request.job);
+    set_aside_.Delete(request.job);
     return absl::OkStatus();
   }
   const auto found = jobs_.find(request.job);
@@ -539,17 +472,16 @@ absl::Status JobTable::Delete(const wire::native::DeleteJob& request) {
 
 void JobTable::Remove(Jobs::iterator found, const absl::Status& why) {
   std::unique_ptr<JobHost> job = std::move(found->second);
-  JobHost* const host = job.get();
   jobs_.erase(found);
+  JobHost* const host = &retiring_.Keep(std::move(job));
   host->Forget();
-  retiring_[host].job = std::move(job);
   const auto deleted = [this, host, why](bool /*durable*/) {
     feed_.TellOfJob(host->name(), wire::native::EventKind::kJobDeleted, std::string(why.message()));
     door_.JobDeleted(*host, why);
     if (on_deleted_) on_deleted_(host->name(), why);
     host->Stop();
     feed_.JobDeleted(host->name(), why);
-    BeginRetirement(host);
+    retiring_.Begin(*host);
   };
   if (!commits_.keeps()) return commits_.Follow(deleted);
   std::string entry = journal::NewEntry();
@@ -557,44 +489,17 @@ void JobTable::Remove(Jobs::iterator found, const absl::Status& why) {
   commits_.Commit(std::move(entry), deleted);
 }
 
-void JobTable::Retire(std::unique_ptr<JobHost> job) {
-  JobHost* const host = job.get();
-  retiring_[host].job = std::move(job);
-  // What was answered before may wait for the journal.
-  commits_.Follow([this, host](bool /*durable*/) { BeginRetirement(host); });
-}
-
-void JobTable::BeginRetirement(JobHost* host) {
-  // Links that end later must not look for a job that has gone.
-  door_.JobDeleted(*host,
-                   WithReason(absl::UnavailableError("the server is shutting down"),
-                              std::string(coord::ReasonName(coord::Reason::kServiceStopped))));
-  if (!host->shutdown_blocks()) {
-    host->Shutdown();
-    return loop_.Post([this, host] { Retired(host); });
-  }
-  // The loop has to go on while gRPC sends what was answered.
-  retiring_.at(host).thread = std::thread([this, host] {
-    host->Shutdown();
-    loop_.Post([this, host] { Retired(host); });
-  });
-}
-
-void JobTable::Retired(const JobHost* job) {
-  const auto found = retiring_.find(job);
-  if (found->second.thread.joinable()) found->second.thread.join();
-  retiring_.erase(found);
-  if (retiring_.empty() && drained_) std::exchange(drained_, nullptr)();
-}
-
 void JobTable::Drain(std::function<void()> done) {
   draining_ = true;
   sweep_.Cancel();
   for (auto& [name, job] : jobs_) job->Stop();
-  for (auto& [name, job] : jobs_) Retire(std::move(job));
+  for (auto& [name, job] : jobs_) {
+    JobHost& host = retiring_.Keep(std::move(job));
+    // What was answered before may wait for the journal.
+    commits_.Follow([this, &host](bool /*durable*/) { retiring_.Begin(host); });
+  }
   jobs_.clear();
-  if (retiring_.empty()) return loop_.Post(std::move(done));
-  drained_ = std::move(done);
+  retiring_.WhenNone(std::move(done));
 }
 
 bool JobTable::InUse(JobHost& job) const {

@@ -1,15 +1,11 @@
 // The jobs of a server: made at its start or while it runs, found by name, ended.
 #pragma once
 
-#include <cstddef>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,6 +15,9 @@
 #include "lockstep/server/job_host.h"
 #include "lockstep/server/native_door.h"
 #include "lockstep/server/options.h"
+#include "lockstep/server/restored_events.h"
+#include "lockstep/server/retiring_jobs.h"
+#include "lockstep/server/set_aside_jobs.h"
 #include "lockstep/wire/native/job_messages.h"
 #include "lockstep/wire/store/entry.h"
 
@@ -26,18 +25,6 @@ namespace lockstep::server {
 
 // Letters, digits, '.', '_' and '-', up to 128; INVALID_ARGUMENT says so.
 absl::Status CheckJobName(const std::string& name);
-
-// By which the data service stands among the jobs that are set aside; no job can have this name.
-inline constexpr std::string_view kDataServiceName = "@data";
-
-// A job of a former life of the server whose records cannot be used, or whose address cannot be
-// had: it is served to nobody, and its records stay as they are until it is deleted.
-struct SetAsideJob {
-  std::string why;
-  std::shared_ptr<std::vector<std::string>> entries =
-      std::make_shared<std::vector<std::string>>();  // made by journal::NewEntry
-  size_t bytes = 0;
-};
 
 // Jobs that were made while the server runs and that nobody uses for `idle_job_timeout` are
 // deleted. A job that is not used costs its memory and one listening socket: no timer, no thread.
@@ -66,11 +53,9 @@ class JobTable {
   // had is set aside, and comes back with a server that can have it. An error: other hosts reach
   // one of them, which the command line does not allow.
   absl::Status TakeAddresses();
-  // An entry of the data service cannot be used: it is set aside as a whole, as a job would be,
-  // under kDataServiceName.
-  void SetDataAside(const std::string& why);
-  // The same entries once more, if jobs were set aside: so that theirs stay in the journal.
-  void KeepIfSetAside(const wire::store::ReadEntry& entry, std::string_view bytes);
+  // An entry cannot be used: the job is set aside, or, under kDataServiceName, the data service as
+  // a whole. `why` says what is wrong with it.
+  void SetAsideUnfit(const std::string& name, std::string_view why);
   // Goes on with the jobs that have their addresses.
   void Resume();
   // That a restored job is what the command line says it is. FAILED_PRECONDITION: another one.
@@ -94,10 +79,9 @@ class JobTable {
   absl::StatusOr<wire::native::OpenStoreReply> OpenStore(const wire::native::OpenStore& request);
 
   const Jobs& jobs() const { return jobs_; }
-  const std::map<std::string, SetAsideJob>& set_aside() const { return set_aside_; }
-  bool data_set_aside() const { return set_aside_.contains(std::string(kDataServiceName)); }
-  // FAILED_PRECONDITION (`job_set_aside`; `data_set_aside` of the data service): it is, and why.
-  absl::Status CheckNotSetAside(const std::string& name) const;
+  // Those of a former life that are served to nobody.
+  SetAsideJobs& set_aside() { return set_aside_; }
+  const SetAsideJobs& set_aside() const { return set_aside_; }
 
   // Called with the name of each job that is deleted, and why.
   void OnDeleted(std::function<void(const std::string&, const absl::Status&)> function) {
@@ -117,11 +101,6 @@ class JobTable {
   absl::Status Apply(const wire::store::ReadEntry& entry);
   void SetAside(const std::string& name, std::string why);
   runtime::Address AddressOf(const std::string& name) const;
-  void RemoveSetAside(const std::string& name);
-  void RestoreEvents();
-  void Retire(std::unique_ptr<JobHost> job);
-  void BeginRetirement(JobHost* job);
-  void Retired(const JobHost* job);
   absl::StatusOr<JobHost*> Make(JobOptions options);
   // A job that the command line names must not come back as another one: no server would start on
   // that state.
@@ -142,21 +121,13 @@ class JobTable {
   Jobs jobs_;
   // Where restored jobs listened, until they do so again.
   std::map<std::string, runtime::Address> restored_;
-  // What had happened in them, until it is told again: the newest, `events_max`.
-  std::map<std::string, std::deque<wire::native::JobEvent>> restored_events_;
-  std::map<std::string, SetAsideJob> set_aside_;
-  runtime::MemoryShare set_aside_share_;
+  RestoredEvents restored_events_;
+  SetAsideJobs set_aside_;
   std::function<void(const std::string&, const absl::Status&)> on_deleted_;
   JobOutlet::MemberLost on_member_lost_;
-  // Jobs whose last answers go out, each on a thread, since gRPC's end blocks for seconds.
-  struct Retiring {
-    std::unique_ptr<JobHost> job;
-    std::thread thread;
-  };
-  std::map<const JobHost*, Retiring> retiring_;
+  RetiringJobs retiring_;
   runtime::Timer sweep_;
   bool draining_ = false;
-  std::function<void()> drained_;
 };
 
 }  // namespace lockstep::server

@@ -98,10 +98,11 @@ class Snapshot {
 // Since nobody can tell what an entry is of that cannot be read, all of the data service is set
 // aside with it, until somebody deletes that.
 absl::Status RestoreData(const store::ReadEntry& entry, JobTable& jobs, DataHost& data) {
-  if (jobs.data_set_aside()) return absl::OkStatus();
+  if (jobs.set_aside().contains(kDataServiceName)) return absl::OkStatus();
   if (!entry.unfit.ok()) {
-    jobs.SetDataAside(std::string(entry.unfit.message()));
-    data.SetAside([&jobs] { return jobs.CheckNotSetAside(std::string(kDataServiceName)); });
+    const absl::string_view why = entry.unfit.message();
+    jobs.SetAsideUnfit(std::string(kDataServiceName), {why.data(), why.size()});
+    data.SetAside([&jobs] { return jobs.set_aside().Check(kDataServiceName); });
     return absl::OkStatus();
   }
   for (const store::ReadData& record : entry.data) data.Restore(record);
@@ -129,10 +130,10 @@ absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& d
       });
   if (!replayed.ok()) return replayed.status();
   if (absl::Status status = jobs.TakeAddresses(); !status.ok()) return status;
-  if (!jobs.set_aside().empty()) {
+  if (!jobs.set_aside().jobs().empty()) {
     absl::Status again = journal->ReadAgain([&](std::string_view bytes) -> absl::Status {
       absl::StatusOr<store::ReadEntry> entry = store::DecodeEntry(bytes, now);
-      if (entry.ok()) jobs.KeepIfSetAside(*entry, bytes);
+      if (entry.ok()) jobs.set_aside().Keep(*entry, bytes);
       return entry.status();
     });
     if (!again.ok()) return again;
@@ -141,7 +142,7 @@ absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& d
   spdlog::info(
       "state {}: jobs: {}, set aside: {}, entries: {} of a snapshot and {} behind it, bytes: {}, "
       "in {}",
-      directory, jobs.jobs().size(), jobs.set_aside().size(), replayed->snapshot_entries,
+      directory, jobs.jobs().size(), jobs.set_aside().jobs().size(), replayed->snapshot_entries,
       replayed->entries, replayed->bytes, absl::FormatDuration(runtime::MonotonicNow() - start));
   return journal;
 }
@@ -152,7 +153,7 @@ journal::SnapshotSource SnapshotOf(const JobTable& jobs, const DataHost& data) {
     all.push_back({job->saved(), job->coordinator().Snapshot(), job->stores().Snapshot(),
                    job->outlet().KeptEvents()});
   std::vector<Snapshot::Entries> set_aside;
-  for (const auto& [name, job] : jobs.set_aside()) set_aside.push_back(job.entries);
+  for (const auto& [name, job] : jobs.set_aside().jobs()) set_aside.push_back(job.entries);
   return [snapshot = Snapshot(std::move(all), data.Snapshot(), std::move(set_aside),
                               {runtime::MonotonicNow(), absl::Now()})]() mutable {
     return snapshot.Next();

@@ -427,7 +427,7 @@ StatusSource Server::MakeStatusSource() {
                            .listen = link_->address(),
                            .memory = Memory()}};
             if (!of_all) return reply;
-            for (const auto& [name, job] : jobs_.set_aside()) {
+            for (const auto& [name, job] : jobs_.set_aside().jobs()) {
               reply.set_aside.push_back({.job = name, .why = job.why, .kept_bytes = job.bytes});
             }
             return reply;
