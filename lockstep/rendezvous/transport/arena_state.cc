@@ -55,12 +55,15 @@ absl::StatusOr<std::shared_ptr<Block>> ArenaState::AllocateSmall(uint64_t bytes)
   Removed removed;
   const uint64_t block_bytes = ClassBytes(bytes);
   const MutexLock lock(mutex_);
-  const auto small = TakeSmall(block_bytes, removed);
-  if (!small.ok()) return small.status();
-  const Slab& slab = *small->slab;
-  const uint64_t offset = small->index * block_bytes;
-  const Place place{slab.run.segment, slab.run.offset + offset, bytes, NextGeneration()};
-  return MakeBlock(slab.data + offset, place, block_bytes, small->slab);
+  Slab* slab = slabs_.WithRoom(block_bytes);
+  if (slab == nullptr) {
+    const auto added = AddSlab(block_bytes, removed);
+    if (!added.ok()) return added.status();
+    slab = *added;
+  }
+  const uint64_t offset = slabs_.TakeBlock(slab) * block_bytes;
+  const Place place{slab->run.segment, slab->run.offset + offset, bytes, NextGeneration()};
+  return MakeBlock(slab->data + offset, place, block_bytes, slab);
 }
 
 absl::StatusOr<std::shared_ptr<Block>> ArenaState::AllocateLarge(uint64_t bytes) {
@@ -103,34 +106,9 @@ void ArenaState::Free(const Place& place, uint64_t capacity, Slab* slab) {
   const MutexLock lock(mutex_);
   --blocks_;
   bytes_in_use_ -= capacity;
-  if (slab != nullptr) {
-    GiveSmall(slab, place.offset, removed);
-  } else {
-    GiveRun({place.segment, place.offset, capacity}, removed);
-  }
-}
-
-absl::StatusOr<ArenaState::SmallBlock> ArenaState::TakeSmall(uint64_t block_bytes,
-                                                             Removed& removed) {
-  Slab* slab = nullptr;
-  const auto with_room = with_room_.find(block_bytes);
-  if (with_room != with_room_.end() && !with_room->second.empty()) {
-    slab = with_room->second.back();
-  } else {
-    auto added = AddSlab(block_bytes, removed);
-    if (!added.ok()) return added.status();
-    slab = *added;
-  }
-  uint32_t index = slab->cut;
-  if (slab->given.empty()) {
-    ++slab->cut;
-  } else {
-    index = slab->given.back();
-    slab->given.pop_back();
-  }
-  ++slab->in_use;
-  if (!slab->has_room()) UnlistWithRoom(slab);
-  return SmallBlock{slab, index};
+  if (slab == nullptr) return GiveRun({place.segment, place.offset, capacity}, removed);
+  const auto index = static_cast<uint32_t>((place.offset - slab->run.offset) / slab->block_bytes);
+  if (slabs_.GiveBlock(slab, index)) GiveRun(slabs_.Remove(slab), removed);
 }
 
 absl::StatusOr<Slab*> ArenaState::AddSlab(uint64_t block_bytes, Removed& removed) {
@@ -143,38 +121,7 @@ absl::StatusOr<Slab*> ArenaState::AddSlab(uint64_t block_bytes, Removed& removed
     GiveRunUnpopulated(*run, removed);
     return populated;
   }
-  auto slab = std::make_unique<Slab>();
-  slab->run = *run;
-  slab->data = memory.mutable_data() + run->offset;
-  slab->block_bytes = block_bytes;
-  slab->blocks = static_cast<uint32_t>(run->bytes / block_bytes);
-  Slab* const added = slab.get();
-  slabs_.emplace(added, std::move(slab));
-  ListWithRoom(added);
-  return added;
-}
-
-void ArenaState::GiveSmall(Slab* slab, uint64_t offset, Removed& removed) {
-  if (!slab->has_room()) ListWithRoom(slab);
-  slab->given.push_back(static_cast<uint32_t>((offset - slab->run.offset) / slab->block_bytes));
-  if (--slab->in_use > 0) return;
-  UnlistWithRoom(slab);
-  GiveRun(slab->run, removed);
-  slabs_.erase(slab);
-}
-
-void ArenaState::ListWithRoom(Slab* slab) {
-  std::vector<Slab*>& list = with_room_[slab->block_bytes];
-  slab->place_in_list = list.size();
-  list.push_back(slab);
-}
-
-void ArenaState::UnlistWithRoom(Slab* slab) {
-  std::vector<Slab*>& list = with_room_[slab->block_bytes];
-  Slab* const last = list.back();
-  list[slab->place_in_list] = last;
-  last->place_in_list = slab->place_in_list;
-  list.pop_back();
+  return slabs_.Add(*run, memory.mutable_data() + run->offset, block_bytes);
 }
 
 absl::StatusOr<Run> ArenaState::TakeRun(uint64_t bytes, Removed& removed) {

@@ -7,45 +7,29 @@
 #include <memory>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/rendezvous/transport/arena.h"
 #include "lockstep/rendezvous/transport/memory_segment.h"
 #include "lockstep/rendezvous/transport/page_runs.h"
+#include "lockstep/rendezvous/transport/slab_table.h"
 
 namespace lockstep::transport::internal {
 
-// Pages with one owner: a slab, or a large block.
-struct Run {
-  uint32_t segment = 0;
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-};
-
-// A run that is cut into blocks of one size.
-struct Slab {
-  Run run;
-  std::byte* data = nullptr;
-  uint64_t block_bytes = 0;
-  uint32_t blocks = 0;
-  uint32_t cut = 0;             // blocks that were given out at least once: the first ones
-  std::vector<uint32_t> given;  // of those, the ones that came back
-  uint32_t in_use = 0;
-  size_t place_in_list = 0;  // in the list of slabs with room, when it has
-
-  bool has_room() const { return in_use < blocks; }
-};
-
+// Where blocks come from: large ones are runs of a segment, small ones are cut from slabs. Segments
+// are made when there is no room, and given back to the system when they are free and too much is.
+//
 // Owned by the arena and by every block. Threads: thread-safe.
 class ArenaState : public std::enable_shared_from_this<ArenaState> {
  public:
   explicit ArenaState(const ArenaOptions& options);
 
+  // RESOURCE_EXHAUSTED: over `bytes_max` or `segments_max`, or the system has no memory.
   absl::StatusOr<std::shared_ptr<Block>> Allocate(uint64_t bytes);
   void Free(const Place& place, uint64_t capacity, Slab* slab);
 
   std::vector<SegmentSize> segments() const;
   uint64_t segments_removed() const { return segments_removed_.load(std::memory_order_relaxed); }
+  // NOT_FOUND: it was given back. FAILED_PRECONDITION: other processes cannot see it.
   absl::StatusOr<runtime::UniqueFd> DescriptorOf(uint32_t segment) const;
   ArenaStats stats() const;
 
@@ -65,19 +49,9 @@ class ArenaState : public std::enable_shared_from_this<ArenaState> {
   };
   // Memory to be unmapped when the mutex is free again: that takes long.
   using Removed = std::vector<std::unique_ptr<MemorySegment>>;
-  struct SmallBlock {
-    Slab* slab;
-    uint32_t index;
-  };
 
-  absl::StatusOr<SmallBlock> TakeSmall(uint64_t block_bytes, Removed& removed)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Slab*> AddSlab(uint64_t block_bytes, Removed& removed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void GiveSmall(Slab* slab, uint64_t offset, Removed& removed)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ListWithRoom(Slab* slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void UnlistWithRoom(Slab* slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::StatusOr<Run> TakeRun(uint64_t bytes, Removed& removed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -111,9 +85,7 @@ class ArenaState : public std::enable_shared_from_this<ArenaState> {
   uint64_t bytes_in_use_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t blocks_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::flat_hash_map<Slab*, std::unique_ptr<Slab>> slabs_ ABSL_GUARDED_BY(mutex_);
-  // By the size of their blocks.
-  absl::flat_hash_map<uint64_t, std::vector<Slab*>> with_room_ ABSL_GUARDED_BY(mutex_);
+  SlabTable slabs_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::transport::internal
