@@ -5,10 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +15,10 @@
 #include "lockstep/base/ids.h"
 #include "lockstep/base/time.h"
 #include "lockstep/rendezvous/error.h"
+#include "lockstep/rendezvous/transport/link_history.h"
+#include "lockstep/rendezvous/transport/received_messages.h"
+#include "lockstep/rendezvous/transport/redialer.h"
+#include "lockstep/rendezvous/transport/resend_queue.h"
 
 namespace lockstep::transport {
 
@@ -69,7 +72,7 @@ constexpr bool KeepsOwnDial(MemberIndex self, MemberIndex peer) { return self < 
 // Threads: thread-compatible. Bounds: Options.
 class Conversation {
  public:
-  using Payload = std::shared_ptr<const std::string>;
+  using Payload = ResendQueue::Payload;
 
   enum class Role {
     kDials,  // it has something to say, and redials; the other end may as well
@@ -154,70 +157,54 @@ class Conversation {
 
   // Too much waits for acknowledgement: say no more until some has come.
   bool full() const {
-    return unacknowledged_.size() >= options_.unacknowledged_messages_max ||
-           unacknowledged_bytes_ >= options_.unacknowledged_bytes_max;
+    return sent_.messages() >= options_.unacknowledged_messages_max ||
+           sent_.bytes() >= options_.unacknowledged_bytes_max;
   }
-  size_t unacknowledged() const { return unacknowledged_.size(); }
+  const ResendQueue& sent() const { return sent_; }
   bool up() const { return stage_ == Stage::kUp; }
   bool ended() const { return stage_ == Stage::kEnded; }
-  uint64_t received_through() const { return received_through_; }
 
  private:
   enum class Stage { kDown, kDialing, kUp, kEnded };
 
+  // A dial of the peer's that is not answered yet.
   struct Held {
     LinkId link;
     Greeting hello;
   };
+  // What the peer has said of itself.
+  struct Peer {
+    std::optional<ConversationId> conversation;
+    uint64_t turn = 0;  // the greatest
+  };
 
   Greeting NextGreeting();
+  // Whether this is the peer that we talk to, or talked to. If not, it is lost.
   bool Knows(Time now, const Greeting& theirs, Effects& out);
   void Welcomes(Time now, LinkId link, const Greeting& hello, Effects& out);
   void BecomeUp(Time now, LinkId link, const Greeting& theirs, Effects& out);
+  // Of what there is: the link that is up or being dialed, and the held one.
   void DropLinks(Effects& out);
   void StartDial(Time now, Effects& out);
   void FailDial(Time now, const absl::Status& why, Effects& out);
-  void LoseLink(Time now, const absl::Status& why, Effects& out);
-  void Wait(Time now);
+  // False: it was of a message that was never sent, and the conversation is lost.
   bool TakeAcknowledgement(uint64_t through, Effects& out);
-  void SendOne(const Payload& payload, uint64_t number, Effects& out);
-  void Acknowledge(Effects& out);
+  // Number 0: no message, but an acknowledgement alone.
+  void SendOne(uint64_t number, const Payload& payload, Effects& out);
   void Lose(absl::StatusCode code, rendezvous::Reason reason, std::string text, Effects& out);
   void BreakRule(std::string_view what, Effects& out);
-  std::string GraceOver(Time now) const;
-  uint64_t Draw();
 
   const Options options_;
   Stage stage_ = Stage::kDown;
   uint64_t last_link_ = 0;
   LinkId link_;  // that is being dialed, or is up
   std::optional<Held> held_;
-
   uint64_t turn_ = 0;
-  uint64_t their_turn_ = 0;  // the greatest that they have said
-  std::optional<ConversationId> theirs_;
-
-  Time down_since_;
-  Time up_at_;
-  Time dial_at_ = Time::Infinite();     // while down
-  Time give_up_at_ = Time::Infinite();  // of a dial
-  int attempts_ = 0;                    // since the last good link, for the back-off
-  int64_t dials_ = 0;                   // since the link was lost, for texts
-  absl::Status last_failure_;
-  bool was_up_ = false;
-
-  // Those after `acknowledged_`, in order.
-  std::deque<Payload> unacknowledged_;
-  size_t unacknowledged_bytes_ = 0;
-  uint64_t acknowledged_ = 0;
-
-  uint64_t received_through_ = 0;
-  // Since we last acknowledged.
-  uint64_t owed_messages_ = 0;
-  uint64_t owed_bytes_ = 0;
-  Time acknowledge_at_ = Time::Infinite();
-
-  uint64_t random_;
+  Peer peer_;
+  LinkHistory history_;
+  Redialer redialer_;
+  ResendQueue sent_;
+  ReceivedMessages received_;
 };
 
 }  // namespace lockstep::transport

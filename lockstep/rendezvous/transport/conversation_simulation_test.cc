@@ -86,7 +86,7 @@ class World {
     for (int side : {0, 1}) {
       EXPECT_EQ(ends_[side].lost, nullptr) << ends_[side].lost->message;
       EXPECT_EQ(ends_[1 - side].received, ends_[side].sent) << "from " << side;
-      EXPECT_EQ(ends_[side].machine->unacknowledged(), 0u) << "side " << side;
+      EXPECT_EQ(ends_[side].machine->sent().messages(), 0u) << "side " << side;
     }
     std::vector<const Connection*> open;
     for (const auto& connection : connections_) {
