@@ -17,11 +17,8 @@ using rendezvous::ErrorPtr;
 using rendezvous::MakeError;
 using rendezvous::OpId;
 using rendezvous::Reason;
-using runtime::MonotonicNow;
 using wire::native::FetchChunk;
 using wire::native::PeerWelcome;
-
-constexpr auto kLookEvery = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -46,7 +43,8 @@ BulkSource::BulkSource(BulkLoop& loop, std::shared_ptr<const BulkFetchOptions> o
       options_(std::move(options)),
       name_(options_->names[static_cast<size_t>(member.value())]),
       events_(std::move(events)),
-      look_(loop.io()) {}
+      stall_watch_(loop.io(), options_->stalled_after),
+      schedule_(options_) {}
 
 BulkSource::~BulkSource() { connection_->Close(); }
 
@@ -64,7 +62,7 @@ BulkConnection::Events BulkSource::ConnectionEvents() {
           .room =
               [weak] {
                 const auto self = weak.lock();
-                return self ? self->RoomFor() : BulkConnection::Room();
+                return self ? self->answer_.Room(self->Destination()) : BulkConnection::Room();
               },
           .take =
               [weak](size_t count) {
@@ -88,56 +86,46 @@ BulkConnection::Events BulkSource::ConnectionEvents() {
 // --- Beginning and end ---
 
 void BulkSource::Add(const BulkFetch& fetch) {
-  if (running_.empty()) {
-    heard_at_ = MonotonicNow();
-    LookForStall();
+  if (schedule_.empty()) {
+    stall_watch_.Start(weak_from_this(), [this] { Stalled(); });
   }
-  running_.push_back({.what = fetch});
+  schedule_.Add(fetch);
   if (connection_->up()) return Ask();
   connection_->Open();
 }
 
 bool BulkSource::Remove(OpId op) {
-  const auto found = std::find_if(running_.begin(), running_.end(),
-                                  [op](const Running& each) { return each.what.op == op; });
-  if (found == running_.end()) return false;
-  Abandon(found);
+  const auto found = schedule_.Find(op);
+  if (!found.has_value()) return false;
+  Forget(*found);
   // Its place may be another's now.
   if (connection_->up()) Ask();
   return true;
 }
 
 void BulkSource::Close() {
-  look_.cancel();
-  running_.clear();
+  stall_watch_.Stop();
+  static_cast<void>(schedule_.TakeAll());
   connection_->Close();
   Reset();
 }
 
-// What is on its way for it comes for nobody.
-void BulkSource::Abandon(At running) {
-  for (Chunk& chunk : asked_) {
-    if (chunk.of == running) chunk.of.reset();
-  }
-  Forget(running);
-}
-
 void BulkSource::Forget(At running) {
   LeavePlace(*running);
-  if (next_ == running) ++next_;
-  running_.erase(running);
-  if (running_.empty()) look_.cancel();
+  schedule_.Forget(running);
+  if (schedule_.empty()) stall_watch_.Stop();
 }
 
 void BulkSource::Finish(At running, ErrorPtr error) {
   const OpId op = running->what.op;
-  Abandon(running);
+  Forget(running);
   events_.finished(op, std::move(error));
 }
 
 void BulkSource::FailAll(absl::StatusCode code, Reason reason, const std::string& why) {
   const ErrorPtr error = MakeError(code, reason, why);
-  const std::list<Running> failed = std::exchange(running_, {});
+  stall_watch_.Stop();
+  const std::list<Running> failed = schedule_.TakeAll();
   connection_->Close();
   Reset();
   for (const Running& each : failed) events_.finished(each.what.op, error);
@@ -151,127 +139,69 @@ bool BulkSource::Broken(const absl::Status& why) {
   }
   last_failure_ = std::string(why.message());
   Reset();
-  return !running_.empty();
+  return !schedule_.empty();
 }
 
-// What was asked for on the connection does not come.
 void BulkSource::Reset() {
-  if (!asked_.empty()) loop_.End();
-  asked_.clear();
-  in_flight_ = 0;
-  header_filled_ = 0;
-  body_.reset();
+  if (schedule_.waits()) loop_.End();
+  schedule_.Reset();
+  answer_.Reset();
   memory_.reset();
-  places_ = 0;
   reading_.clear();
-  for (Running& running : running_) {
-    running.asked = running.come;
-    running.way = Way::kUndecided;
-  }
-  next_ = running_.begin();
 }
 
-void BulkSource::LookForStall() {
-  look_.expires_after(kLookEvery);
-  look_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
-    const auto self = weak.lock();
-    if (error || self == nullptr || self->running_.empty()) return;
-    const absl::Duration allowed = self->options_->stalled_after;
-    if (MonotonicNow() - self->heard_at_ < allowed) return self->LookForStall();
-    self->FailAll(
-        absl::StatusCode::kUnavailable, Reason::kUnreachable,
-        absl::StrCat(
-            "no byte of its values came from ", self->name_, " for ", absl::FormatDuration(allowed),
-            self->last_failure_.empty() ? "" : absl::StrCat(" (", self->last_failure_, ")")));
-  });
+void BulkSource::Stalled() {
+  FailAll(absl::StatusCode::kUnavailable, Reason::kUnreachable,
+          absl::StrCat("no byte of its values came from ", name_, " for ",
+                       absl::FormatDuration(stall_watch_.allowed()),
+                       last_failure_.empty() ? "" : absl::StrCat(" (", last_failure_, ")")));
 }
 
 // --- Asking ---
 
 void BulkSource::Ask() {
-  const bool idle = asked_.empty();
+  const bool idle = !schedule_.waits();
   std::string requests;
-  size_t full = 0;  // of those that were looked at in a row and have nothing left to ask for
-  while (full < running_.size() && in_flight_ < options_->window_bytes) {
-    if (next_ == running_.end()) next_ = running_.begin();
-    const std::optional<Chunk> chunk = NextChunk(next_++);
-    if (!chunk.has_value()) {
-      ++full;
-      continue;
-    }
-    full = 0;
+  while (const auto chunk = schedule_.Ask(/*reads=*/memory_.has_value())) {
     requests += WithLength(wire::native::Encode(FetchChunk{.lease = chunk->lease,
                                                            .offset = chunk->offset,
                                                            .bytes = chunk->bytes,
                                                            .place = chunk->place}));
-    asked_.push_back(*chunk);
-    if (!chunk->place) in_flight_ += chunk->bytes;
   }
-  if (idle && !asked_.empty()) loop_.Begin();
+  if (idle && schedule_.waits()) loop_.Begin();
   if (!requests.empty()) connection_->Send(requests);
   runtime::FaultPoint("bulk/asked");
 }
 
-std::optional<BulkSource::Chunk> BulkSource::NextChunk(At running) {
-  const uint64_t left = running->what.bytes - running->asked;
-  if (left == 0) return std::nullopt;
-  if (running->way == Way::kUndecided) {
-    const bool place = memory_.has_value() && left >= options_->place_bytes_min;
-    if (place && places_ >= options_->places_max) return std::nullopt;
-    running->way = place ? Way::kPlace : Way::kBytes;
-    if (place) ++places_;
-  }
-  const bool place = running->way == Way::kPlace;
-  const Chunk chunk = {.of = running,
-                       .lease = running->what.lease.value(),
-                       .offset = running->asked,
-                       .bytes = place ? left : std::min(options_->chunk_bytes, left),
-                       .place = place};
-  running->asked += chunk.bytes;
-  return chunk;
-}
-
 // --- What comes ---
 
-// The rest of the answer that comes, and the header of the next.
-BulkConnection::Room BulkSource::RoomFor() {
-  BulkConnection::Room room;
-  if (body_.has_value()) room.pieces[room.count++] = BodyRoom();
-  if (!body_.has_value() || room.pieces[0].iov_len == body_->bytes - body_come_) {
-    room.pieces[room.count++] = {header_.data() + header_filled_, header_.size() - header_filled_};
-  }
-  return room;
-}
-
-iovec BulkSource::BodyRoom() {
-  const uint64_t left = body_->bytes - body_come_;
-  const std::optional<At> of = asked_.front().of;
-  if (body_->code == BulkCode::kPlace) return {place_.data() + body_come_, left};
-  if (body_->code == BulkCode::kBytes && of.has_value()) {
-    return {(*of)->what.to + body_->offset + body_come_, left};
-  }
-  return {scratch_.data(), std::min<size_t>(left, scratch_.size())};
+std::byte* BulkSource::Destination() const {
+  if (!schedule_.waits()) return nullptr;
+  const std::optional<At> of = schedule_.front().of;
+  return of.has_value() ? (*of)->what.to : nullptr;
 }
 
 absl::Status BulkSource::Take(size_t count) {
-  if (body_.has_value()) {
-    const size_t here = std::min(count, BodyRoom().iov_len);
+  if (answer_.in_body()) {
+    const size_t here = answer_.TakeBody(count, Destination());
     count -= here;
-    if (absl::Status taken = TakeBody(here); !taken.ok()) return taken;
+    if (answer_.header().code == BulkCode::kBytes) {
+      stall_watch_.Heard();
+      if (const auto of = schedule_.front().of) (*of)->come += here;
+    }
+    if (answer_.body_left() > 0) return absl::OkStatus();
+    if (absl::Status ended = EndChunk(); !ended.ok()) return ended;
     // The end of a value may have ended everything.
     if (!connection_->up()) return absl::OkStatus();
   }
-  header_filled_ += count;
-  if (header_filled_ < header_.size() || body_.has_value()) return absl::OkStatus();
-  header_filled_ = 0;
-  return TakeHeader();
+  return answer_.TakeHeader(count) ? TakeHeader() : absl::OkStatus();
 }
 
 absl::Status BulkSource::TakeHeader() {
-  const auto header = DecodeBulkHeader(header_);
+  const auto header = answer_.DecodeHeader();
   if (!header.ok()) return header.status();
-  if (asked_.empty()) return absl::InvalidArgumentError("it sent what nobody asked for");
-  const Chunk& chunk = asked_.front();
+  if (!schedule_.waits()) return absl::InvalidArgumentError("it sent what nobody asked for");
+  const Chunk& chunk = schedule_.front();
   bool fits = header->lease == chunk.lease && header->offset == chunk.offset;
   switch (header->code) {
     case BulkCode::kBytes:
@@ -289,29 +219,16 @@ absl::Status BulkSource::TakeHeader() {
       break;
   }
   if (!fits) return absl::InvalidArgumentError("it answered what was not asked");
-  body_ = *header;
-  body_come_ = 0;
+  answer_.BeginBody(*header);
   return header->bytes == 0 ? EndChunk() : absl::OkStatus();
 }
 
-absl::Status BulkSource::TakeBody(size_t count) {
-  body_come_ += count;
-  const std::optional<At> of = asked_.front().of;
-  if (body_->code == BulkCode::kBytes) {
-    heard_at_ = MonotonicNow();
-    if (of.has_value()) (*of)->come += count;
-  }
-  return body_come_ == body_->bytes ? EndChunk() : absl::OkStatus();
-}
-
 absl::Status BulkSource::EndChunk() {
-  const Chunk chunk = asked_.front();
-  const BulkCode code = body_->code;
-  asked_.pop_front();
+  const Chunk chunk = schedule_.TakeFront();
+  const BulkCode code = answer_.header().code;
   runtime::FaultPoint("bulk/chunk_come");
-  if (!chunk.place) in_flight_ -= chunk.bytes;
-  body_.reset();
-  if (asked_.empty()) loop_.End();
+  answer_.EndBody();
+  if (!schedule_.waits()) loop_.End();
   if (chunk.of.has_value()) {
     if (absl::Status ended = EndChunkOf(*chunk.of, chunk, code); !ended.ok()) return ended;
   }
@@ -360,7 +277,7 @@ void BulkSource::Prove(const Card& card, const PeerWelcome& welcome) {
 }
 
 absl::Status BulkSource::TakePlace(At running, const Chunk& chunk) {
-  const uint64_t address = DecodeBulkPlace(place_);
+  const uint64_t address = answer_.place();
   if (address == 0 || address > std::numeric_limits<uint64_t>::max() - chunk.bytes) {
     return absl::InvalidArgumentError("it says that a value lies where nothing can");
   }
@@ -376,9 +293,7 @@ absl::Status BulkSource::TakePlace(At running, const Chunk& chunk) {
 
 // So that the sender need not keep it longer than its lease says.
 void BulkSource::LeavePlace(Running& running) {
-  if (running.way != Way::kPlace) return;
-  running.way = Way::kBytes;
-  --places_;
+  if (!schedule_.LeavePlace(running)) return;
   std::erase_if(reading_, [&running](const At& each) { return &*each == &running; });
   if (!connection_->up()) return;
   connection_->Send(WithLength(
@@ -387,7 +302,7 @@ void BulkSource::LeavePlace(Running& running) {
 
 void BulkSource::FetchBytesOf(At running) {
   LeavePlace(*running);
-  running->asked = running->come;
+  schedule_.AskAgain(*running);
 }
 
 void BulkSource::ReadSoon() {
@@ -409,7 +324,7 @@ void BulkSource::ReadOne() {
   // Whether it is gone for good is not for us to say.
   if (absl::IsNotFound(read)) return connection_->Break(read);
   if (read.ok()) {
-    heard_at_ = MonotonicNow();
+    stall_watch_.Heard();
     running->come += bytes;
     if (running->come < running->what.bytes) {
       reading_.push_back(running);
