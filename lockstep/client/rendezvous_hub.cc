@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <future>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -182,7 +183,7 @@ native::RendezvousReport RendezvousHub::Report() {
                                      .name = names_[static_cast<size_t>(self_.value())],
                                      .arena_reserved_bytes = arena.bytes_reserved,
                                      .arena_used_bytes = arena.bytes_in_use};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   AddView(machine_.GetView(MonotonicNow(), kRows), names_, report);
   for (native::RendezvousPeer& row : report.peers) {
     const auto peer = peers_.find(MemberIndex(row.peer));
@@ -196,7 +197,7 @@ native::RendezvousReport RendezvousHub::Report() {
 void RendezvousHub::Close() {
   if (!here()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(closed_, true)) return;
     Effects effects;
     closed_status_ = ClosedStatus();
@@ -220,7 +221,7 @@ void RendezvousHub::Close() {
     if (connector_) connector_->Close();
     if (bulk_) bulk_->StopListening();
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for (auto& [member, peer] : peers_) {
         if (peer.stream) peer.stream->Close();
       }
@@ -282,7 +283,7 @@ absl::StatusOr<rendezvous::Completed> RendezvousHub::Wait(const Act& act,
   After after;
   bool arm = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     op = OpId(++last_op_);
     Effects effects;
     act(op, effects);
@@ -339,7 +340,7 @@ absl::Status RendezvousHub::OpenStep(int64_t step) {
   if (!here()) return ForkedStatus();
   ErrorPtr error;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     error = machine_.OpenStep(MonotonicNow(), StepId(step));
   }
   return ToStatus(error);
@@ -386,7 +387,7 @@ std::string RendezvousHub::TransportOf(const Peer& peer) {
 std::vector<PeerTransport> RendezvousHub::Transports() {
   std::vector<PeerTransport> transports;
   if (!here()) return transports;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [member, peer] : peers_) {
     if (peer.stream == nullptr) continue;
     transports.push_back({.member = member.value(),
@@ -400,7 +401,7 @@ std::vector<PeerTransport> RendezvousHub::Transports() {
 RendezvousCounters RendezvousHub::Counters() {
   if (!here()) return {};
   const transport::ArenaStats arena = arena_.stats();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const rendezvous::View view = machine_.GetView(MonotonicNow(), /*rows_max=*/1);
   RendezvousCounters counters = traffic_;
   counters.waits = view.waits;
@@ -414,7 +415,7 @@ RendezvousCounters RendezvousHub::Counters() {
 
 bool RendezvousHub::MayShareMemoryWith(MemberIndex member) {
   if (!shares_memory_ || member == self_) return false;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto peer = peers_.find(member);
   return peer == peers_.end() || peer->second.stream == nullptr ||
          peer->second.stream->shares_memory();
@@ -578,7 +579,7 @@ absl::StatusOr<Received> RendezvousHub::ToReceived(rendezvous::Completed complet
     };
     absl::StatusOr<rendezvous::MemoryPtr> view;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       view = remote.stream->View(remote.place, release);
     }
     if (!view.ok()) {
@@ -600,7 +601,7 @@ absl::StatusOr<Received> RendezvousHub::ToReceived(rendezvous::Completed complet
 absl::Status RendezvousHub::ToStatus(const ErrorPtr& error) {
   if (!error) return absl::OkStatus();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error == closed_error_) return closed_status_;
   }
   absl::Status status =

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "asio/posix/stream_descriptor.hpp"
 #include "asio/steady_timer.hpp"
+#include "lockstep/base/mutex.h"
 #include "lockstep/client/call.h"
 #include "lockstep/client/loop_driver.h"
 #include "lockstep/client/member.h"
@@ -200,7 +200,7 @@ class RendezvousHub final : public runtime::Poller,
   transport::Arena arena_;
   std::shared_ptr<RendezvousBulk> bulk_;
 
-  std::mutex mutex_;  // covers what follows
+  Mutex mutex_;  // covers what follows
   rendezvous::RendezvousMachine machine_;
   absl::node_hash_map<OpId, Waiting> waiting_;  // its room goes back when many have waited
   uint64_t last_op_ = 0;
@@ -230,7 +230,7 @@ void RendezvousHub::Do(const Act& act, bool on_loop) {
   After after;
   bool arm = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     rendezvous::Effects effects;
     act(effects);
     Carry(effects);

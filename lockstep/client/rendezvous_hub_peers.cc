@@ -175,14 +175,14 @@ RendezvousBulk::Events RendezvousHub::BulkEvents() {
 }
 
 std::optional<Value> RendezvousHub::Lent(MemberIndex member, LeaseId lease) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Value* value = machine_.Lent(member, lease);
   if (value == nullptr) return std::nullopt;
   return *value;
 }
 
 void RendezvousHub::ReadsMemory(MemberIndex member, std::string why_not) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Peer& peer = peers_[member];
   peer.reads_memory = why_not.empty();
   peer.why_not_read = std::move(why_not);
@@ -220,7 +220,7 @@ transport::Connector::Events RendezvousHub::ConnectorEvents() {
               [weak](MemberIndex other, const absl::Status& why) {
                 const auto hub = weak.lock();
                 if (hub == nullptr) return;
-                const std::lock_guard lock(hub->mutex_);
+                const MutexLock lock(hub->mutex_);
                 hub->LosePeer(
                     other, rendezvous::MakeError(absl::StatusCode::kUnavailable,
                                                  Reason::kUnreachable, std::string(why.message())));
@@ -333,7 +333,7 @@ void RendezvousHub::Part(const std::shared_ptr<transport::Stream>& stream,
   std::erase(streams_, stream);
   Parting parting = {.lent = std::move(lent)};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stream->Close();
     parting.done = stream->DoneWithOurs();
   }
@@ -369,7 +369,7 @@ void RendezvousHub::Connected(MemberIndex member, uint64_t incarnation,
                               std::shared_ptr<transport::Stream> stream,
                               std::string why_not_shared) {
   streams_.push_back(stream);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ComesBack(member, incarnation);
   Peer& peer = peers_[member];
   if (peer.lost || peer.incarnation != incarnation) {
@@ -388,7 +388,7 @@ bool RendezvousHub::Poll() {
   if (!has_after_) return any;
   After after;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     after = std::exchange(after_, {});
     has_after_ = false;
   }
@@ -402,7 +402,7 @@ bool RendezvousHub::Poll() {
 void RendezvousHub::TellOfRemovedSegments() {
   const uint64_t removed = arena_.segments_removed();
   if (std::exchange(segments_removed_, removed) == removed) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& stream : streams_) stream->Unshare(arena_);
 }
 
@@ -431,7 +431,7 @@ void RendezvousHub::WaitForBell() {
 void RendezvousHub::ArmTimer() {
   Time due;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return;
     due = machine_.NextDeadline();
   }

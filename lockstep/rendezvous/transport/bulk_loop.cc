@@ -11,10 +11,10 @@ namespace lockstep::transport {
 void BulkLoop::Post(absl::AnyInvocable<void()> function) {
   asio::post(io_, std::move(function));
   if (!parked_ || InLoop()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   parked_ = false;
   rests_ = false;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void BulkLoop::RunForever() {
@@ -37,17 +37,20 @@ void BulkLoop::RunForever() {
 }
 
 void BulkLoop::Rest() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   rests_ = true;
-  changed_.notify_all();
-  changed_.wait(lock, [this] { return !rests_; });
+  changed_.NotifyAll();
+  while (rests_) changed_.Wait(mutex_);
 }
 
 bool BulkLoop::Park(absl::Duration within) {
-  std::unique_lock lock(mutex_);
+  const WaitLimit limit = WaitLimitAfter(within);
+  const MutexLock lock(mutex_);
   parked_ = true;
   asio::post(io_, [] {});  // who sleeps in the loop looks up
-  return changed_.wait_for(lock, absl::ToChronoNanoseconds(within), [this] { return rests_; });
+  while (!rests_ && changed_.WaitUntil(mutex_, limit)) {
+  }
+  return rests_;
 }
 
 }  // namespace lockstep::transport

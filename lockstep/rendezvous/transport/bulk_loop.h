@@ -2,14 +2,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "asio/executor_work_guard.hpp"
 #include "asio/io_context.hpp"
 #include "asio/steady_timer.hpp"
+#include "lockstep/base/mutex.h"
 
 namespace lockstep::transport {
 
@@ -46,9 +45,9 @@ class BulkLoop {
   int busy_ = 0;
 
   std::atomic<bool> parked_ = false;
-  std::mutex mutex_;    // covers what follows
-  bool rests_ = false;  // until somebody posts
-  std::condition_variable changed_;
+  Mutex mutex_;
+  bool rests_ ABSL_GUARDED_BY(mutex_) = false;  // until somebody posts
+  CondVar changed_;
 };
 
 }  // namespace lockstep::transport

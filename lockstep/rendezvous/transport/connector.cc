@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kProofBytes = 4096;
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Connector>> Connector::Start(asio::io_context& io, std::mutex& mutex,
+absl::StatusOr<std::shared_ptr<Connector>> Connector::Start(asio::io_context& io, Mutex& mutex,
                                                             int bell, Options options,
                                                             Events events) {
   std::shared_ptr<Connector> connector(
@@ -24,8 +24,7 @@ absl::StatusOr<std::shared_ptr<Connector>> Connector::Start(asio::io_context& io
   return connector;
 }
 
-Connector::Connector(asio::io_context& io, std::mutex& mutex, int bell, Options options,
-                     Events events)
+Connector::Connector(asio::io_context& io, Mutex& mutex, int bell, Options options, Events events)
     : io_(io),
       mutex_(mutex),
       bell_(bell),

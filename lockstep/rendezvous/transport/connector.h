@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "asio/io_context.hpp"
 #include "asio/steady_timer.hpp"
 #include "lockstep/base/ids.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/platform/link/options.h"
 #include "lockstep/rendezvous/transport/card.h"
 #include "lockstep/rendezvous/transport/link_stream.h"
@@ -86,7 +86,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   };
 
   // `bell`: an eventfd that wakes this process; given to those who share memory with it.
-  static absl::StatusOr<std::shared_ptr<Connector>> Start(asio::io_context& io, std::mutex& mutex,
+  static absl::StatusOr<std::shared_ptr<Connector>> Start(asio::io_context& io, Mutex& mutex,
                                                           int bell, Options options, Events events);
   ~Connector();
 
@@ -122,7 +122,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   using Greeting = std::shared_ptr<UnixSocket>;
   using Arriving = std::shared_ptr<LinkStream::Arriving>;
 
-  Connector(asio::io_context& io, std::mutex& mutex, int bell, Options options, Events events);
+  Connector(asio::io_context& io, Mutex& mutex, int bell, Options options, Events events);
   absl::Status Listen();
   void ListenForMemory();
 
@@ -156,7 +156,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
                                        runtime::Address address);
 
   asio::io_context& io_;
-  std::mutex& mutex_;
+  Mutex& mutex_;
   const int bell_;
   const Options options_;
   Events events_;

@@ -57,6 +57,12 @@ void SetCommon(const Greeting& greeting, Said& said) {
   said.turn = greeting.turn;
 }
 
+// Of a frame's acknowledgement: it is not behind what was acknowledged before, and not 2^32
+// messages ahead of it.
+uint64_t Widened(uint32_t low_bits, uint64_t before) {
+  return before + static_cast<uint32_t>(low_bits - static_cast<uint32_t>(before));
+}
+
 }  // namespace
 
 absl::StatusOr<Greeting> GreetingOf(const PeerHello& hello) {
@@ -84,7 +90,7 @@ link::LinkOptions LinkStream::Bounds(link::LinkOptions options) {
   return options;
 }
 
-LinkStream::LinkStream(asio::io_context& io, std::mutex& mutex, Post post, Options options,
+LinkStream::LinkStream(asio::io_context& io, Mutex& mutex, Post post, Options options,
                        Events events)
     : io_(io),
       mutex_(mutex),
@@ -103,10 +109,10 @@ LinkStream::~LinkStream() {
 template <class Act>
 void LinkStream::Do(const Act& act) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return;
     Conversation::Effects effects;
-    act(effects);
+    act(conversation_, effects);
     Carry(effects);
   }
   Flush();
@@ -114,7 +120,9 @@ void LinkStream::Do(const Act& act) {
 }
 
 void LinkStream::Start() {
-  Do([&](Conversation::Effects& effects) { conversation_.Start(MonotonicNow(), effects); });
+  Do([](Conversation& conversation, Conversation::Effects& effects) {
+    conversation.Start(MonotonicNow(), effects);
+  });
 }
 
 // --- Sending ---
@@ -142,7 +150,7 @@ void LinkStream::Flush() {
   if (!has_pending_) return;
   std::vector<Conversation::Outgoing> pending;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     has_pending_ = false;
     pending.swap(pending_);
   }
@@ -257,15 +265,14 @@ void LinkStream::Dialed(LinkId link, const PeerHello& hello,
 
 void LinkStream::Take(Arriving& arriving, const Greeting& hello) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return std::exchange(arriving.connection, nullptr)->Abandon();
     arriving.link = conversation_.NewLink();
   }
   arriving.stream = weak_from_this();
   links_[arriving.link] = {.connection = std::exchange(arriving.connection, nullptr)};
-  Do([&](Conversation::Effects& effects) {
-    acknowledged_ = std::max(acknowledged_, hello.received_through);
-    conversation_.TakeDial(MonotonicNow(), arriving.link, hello, effects);
+  Do([&](Conversation& conversation, Conversation::Effects& effects) {
+    conversation.TakeDial(MonotonicNow(), arriving.link, hello, effects);
   });
 }
 
@@ -298,15 +305,15 @@ void LinkStream::TakeMessage(LinkId link, Message message) {
   switch (message.type) {
     case FrameType::kPeerMessage:
     case FrameType::kPeerAcknowledged:
-      return Do([&](Conversation::Effects& effects) {
-        acknowledged_ = Acknowledged(message.kind);
+      return Do([&](Conversation& conversation, Conversation::Effects& effects) {
         const bool says = message.type == FrameType::kPeerMessage;
-        conversation_.Take(MonotonicNow(), link, says ? message.id : 0, acknowledged_,
-                           std::move(message.payload), effects);
+        const uint64_t acknowledged = Widened(message.kind, conversation.sent().acknowledged());
+        conversation.Take(MonotonicNow(), link, says ? message.id : 0, acknowledged,
+                          std::move(message.payload), effects);
       });
     case FrameType::kPeerClosing:
-      return Do([&](Conversation::Effects& effects) {
-        conversation_.Close(effects);
+      return Do([&](Conversation& conversation, Conversation::Effects& effects) {
+        conversation.Close(effects);
         effects.lost = MakeError(
             absl::StatusCode::kUnavailable, Reason::kPeerLost,
             absl::StrCat(options_.conversation.peer_name, " closed its rendezvous, or ended"));
@@ -316,11 +323,6 @@ void LinkStream::TakeMessage(LinkId link, Message message) {
                                 "a frame of type %d where a message of a member was due",
                                 static_cast<int>(message.type))));
   }
-}
-
-// It is not behind what was said before, and not 2^32 messages ahead of it.
-uint64_t LinkStream::Acknowledged(uint32_t low_bits) const {
-  return acknowledged_ + static_cast<uint32_t>(low_bits - static_cast<uint32_t>(acknowledged_));
 }
 
 void LinkStream::TakeWelcome(LinkId link, Link& at, const Message& message) {
@@ -333,23 +335,22 @@ void LinkStream::TakeWelcome(LinkId link, Link& at, const Message& message) {
   }
   at.greeted = true;
   at.connection->Welcomed();
-  Do([&](Conversation::Effects& effects) {
-    acknowledged_ = std::max(acknowledged_, greeting->received_through);
-    conversation_.LinkUp(MonotonicNow(), link, *greeting, effects);
+  Do([&](Conversation& conversation, Conversation::Effects& effects) {
+    conversation.LinkUp(MonotonicNow(), link, *greeting, effects);
   });
 }
 
 void LinkStream::LinkDown(LinkId link, const absl::Status& why) {
   Drop(link);
-  Do([&](Conversation::Effects& effects) {
-    conversation_.LinkDown(MonotonicNow(), link, why, effects);
+  Do([&](Conversation& conversation, Conversation::Effects& effects) {
+    conversation.LinkDown(MonotonicNow(), link, why, effects);
   });
 }
 
 void LinkStream::ArmTimer() {
   Time due;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return;
     due = conversation_.NextDeadline();
   }
@@ -362,8 +363,8 @@ void LinkStream::ArmTimer() {
     const auto self = weak.lock();
     if (error || self == nullptr) return;
     self->armed_ = Time::Infinite();
-    self->Do([&](Conversation::Effects& effects) {
-      self->conversation_.ReachDeadline(MonotonicNow(), effects);
+    self->Do([](Conversation& conversation, Conversation::Effects& effects) {
+      conversation.ReachDeadline(MonotonicNow(), effects);
     });
   });
 }

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "asio/io_context.hpp"
 #include "asio/steady_timer.hpp"
+#include "lockstep/base/mutex.h"
 #include "lockstep/platform/link/connection.h"
 #include "lockstep/platform/link/options.h"
 #include "lockstep/platform/runtime/address.h"
@@ -57,7 +57,7 @@ class LinkStream final : public Stream, public std::enable_shared_from_this<Link
     LinkId link;
   };
 
-  LinkStream(asio::io_context& io, std::mutex& mutex, Post post, Options options, Events events);
+  LinkStream(asio::io_context& io, Mutex& mutex, Post post, Options options, Events events);
   ~LinkStream() override;
 
   // The bounds of a connection between members.
@@ -69,10 +69,12 @@ class LinkStream final : public Stream, public std::enable_shared_from_this<Link
   void TakeMessage(LinkId link, link::Message message);
   void LinkDown(LinkId link, const absl::Status& why);
 
-  void Send(std::string message) override;
+  void Send(std::string message) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string_view transport() const override { return "tcp"; }
-  void Close() override;
-  bool connected() const override { return conversation_.up(); }
+  void Close() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool connected() const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return conversation_.up();
+  }
 
   bool Poll() override;
   bool PrepareToSleep() override { return !has_pending_; }
@@ -83,36 +85,31 @@ class LinkStream final : public Stream, public std::enable_shared_from_this<Link
     bool greeted = false;                          // welcomed by one end or the other
   };
 
-  // Does something with the conversation, and what follows from it.
+  // Calls `act(conversation, effects)`, and does what follows from it.
   template <class Act>
-  void Do(const Act& act);
-  // With the mutex.
-  void Carry(Conversation::Effects& effects);
+  void Do(const Act& act) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Carry(Conversation::Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Dial(const Conversation::Dial& dial);
   void Welcome(const Conversation::Welcome& welcome);
   void Drop(LinkId link);
-  void End(rendezvous::ErrorPtr why);
-  uint64_t Acknowledged(uint32_t low_bits) const;
-  // Without it.
+  void End(rendezvous::ErrorPtr why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Dialed(LinkId link, const wire::native::PeerHello& hello,
               absl::StatusOr<asio::ip::tcp::socket> socket);
   void TakeWelcome(LinkId link, Link& at, const link::Message& message);
-  void Flush();
+  void Flush() ABSL_LOCKS_EXCLUDED(mutex_);
   static void Write(link::Connection& connection, std::vector<Conversation::Outgoing> pending);
-  void ArmTimer();
+  void ArmTimer() ABSL_LOCKS_EXCLUDED(mutex_);
 
   asio::io_context& io_;
-  std::mutex& mutex_;
+  Mutex& mutex_;
   const Post post_;
   const Options options_;
 
-  // With the mutex.
-  Events events_;
-  Conversation conversation_;
-  std::vector<Conversation::Outgoing> pending_;
+  Events events_ ABSL_GUARDED_BY(mutex_);
+  Conversation conversation_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Conversation::Outgoing> pending_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> has_pending_ = false;
-  uint64_t acknowledged_ = 0;  // as the peer last said
-  bool closed_ = false;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 
   // The loop's.
   std::map<LinkId, Link> links_;

@@ -63,6 +63,7 @@ class SharedStream::Looking {
  public:
   explicit Looking(std::shared_ptr<Line> line) : line_(std::move(line)) {}
   ~Looking() { line_->EndOurSide(); }
+  const std::shared_ptr<Line>& line() const { return line_; }
 
  private:
   const std::shared_ptr<Line> line_;
@@ -82,8 +83,7 @@ absl::StatusOr<std::unique_ptr<MemorySegment>> SharedStream::MapRings(runtime::U
 }
 
 absl::StatusOr<std::unique_ptr<SharedStream>> SharedStream::Start(Parts parts, bool first,
-                                                                  std::mutex& mutex,
-                                                                  Events events) {
+                                                                  Mutex& mutex, Events events) {
   auto writer = RingWriter::Open(RingOf(*parts.rings, first));
   if (!writer.ok()) return writer.status();
   auto reader = RingReader::Open(RingOf(*parts.rings, !first));
@@ -95,16 +95,14 @@ absl::StatusOr<std::unique_ptr<SharedStream>> SharedStream::Start(Parts parts, b
   return stream;
 }
 
-SharedStream::SharedStream(Parts parts, RingWriter writer, RingReader reader, std::mutex& mutex,
+SharedStream::SharedStream(Parts parts, RingWriter writer, RingReader reader, Mutex& mutex,
                            Events events)
     : parts_(std::move(parts)),
       mutex_(mutex),
       reader_(reader),
       writer_(writer),
       events_(std::move(events)),
-      peer_arena_(PeerArenaOptions()),
-      line_(std::make_shared<Line>()),
-      looking_(std::make_shared<Looking>(line_)) {}
+      looking_(std::make_shared<Looking>(std::make_shared<Line>())) {}
 
 SharedStream::~SharedStream() { parts_.socket->Close(); }
 
@@ -157,11 +155,11 @@ void SharedStream::Close() {
     static_cast<void>(
         parts_.socket->Send(wire::native::Encode(SegmentNotice{.closes = true}), {}).ok());
   }
-  line_->Set(parts_.socket->Release());
+  looking_->line()->Set(parts_.socket->Release());
 }
 
 std::function<bool()> SharedStream::DoneWithOurs() const {
-  return [line = line_] { return line->TheirSideEnded(); };
+  return [line = looking_->line()] { return line->TheirSideEnded(); };
 }
 
 // --- The other end's ---
@@ -170,14 +168,14 @@ bool SharedStream::Poll() {
   bool any = false;
   if (reader_.HasSomething()) any = ReadAll();
   if (has_pending_) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     WritePending();
   }
   return any;
 }
 
 bool SharedStream::ReadAll() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_ || !broken_.ok()) return false;
   std::string message;
   bool any = false;
@@ -206,13 +204,13 @@ void SharedStream::Awake() { reader_.Awake(); }
 void SharedStream::SocketReadable() {
   absl::Status status;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     status = TakeNotices();
   }
   if (status.ok()) return;
   parts_.socket->OnReadable(nullptr);
   ReadAll();  // what was written before the end counts
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_) return;
   Break(std::move(status));
   ReportLost();
@@ -225,7 +223,7 @@ absl::Status SharedStream::TakeNotices() {
     absl::Status status = message.ok() ? TakeNotice(**std::move(message)) : message.status();
     // For want of descriptors or room here: what lies there is fetched.
     if (absl::IsResourceExhausted(status)) {
-      unseen_ = std::move(status);
+      memory_.SetUnseen(std::move(status));
     } else if (!status.ok()) {
       return status;
     }
@@ -236,14 +234,7 @@ absl::Status SharedStream::TakeNotice(UnixSocket::Message message) {
   const auto notice = wire::native::Decode<SegmentNotice>(message.bytes);
   if (!notice.ok()) return notice.status();
   if (notice->closes) return ClosedByTheOther();
-  if (notice->removed && !unseen_.ok() && !peer_arena_.Has(notice->segment)) {
-    return absl::OkStatus();
-  }
-  if (notice->removed) return peer_arena_.RemoveSegment(notice->segment);
-  if (message.fds.size() != 1) {
-    return absl::InvalidArgumentError("a segment of memory came without its descriptor");
-  }
-  return peer_arena_.AddSegment(notice->segment, std::move(message.fds[0]), notice->bytes);
+  return memory_.Take(*notice, std::move(message.fds));
 }
 
 void SharedStream::Break(absl::Status why) {
@@ -286,10 +277,11 @@ absl::Status SharedStream::Share(const Arena& arena, uint32_t segment) {
 }
 
 void SharedStream::Unshare(const Arena& arena) {
+  if (closed_) return;
   std::set<uint32_t> there;
   for (const SegmentSize& each : arena.segments()) there.insert(each.id);
   std::erase_if(shared_, [&](uint32_t segment) {
-    if (closed_ || there.contains(segment)) return false;
+    if (there.contains(segment)) return false;
     const SegmentNotice notice = {.segment = segment, .removed = true};
     // When there is no room for it, the next time.
     return parts_.socket->Send(wire::native::Encode(notice), {}).ok();
@@ -298,7 +290,7 @@ void SharedStream::Unshare(const Arena& arena) {
 
 absl::Status SharedStream::CanSee(uint32_t segment) {
   if (absl::Status status = TakeNotices(); !status.ok()) Break(std::move(status));
-  return peer_arena_.Has(segment) ? absl::OkStatus() : unseen_;
+  return memory_.CanSee(segment);
 }
 
 absl::StatusOr<rendezvous::MemoryPtr> SharedStream::View(const Place& place,
@@ -307,7 +299,7 @@ absl::StatusOr<rendezvous::MemoryPtr> SharedStream::View(const Place& place,
   if (!closed_) {
     if (absl::Status status = TakeNotices(); !status.ok()) Break(std::move(status));
   }
-  return peer_arena_.View(place, [looking = looking_, on_gone = std::move(on_gone)]() mutable {
+  return memory_.View(place, [looking = looking_, on_gone = std::move(on_gone)]() mutable {
     if (on_gone) std::move(on_gone)();
   });
 }

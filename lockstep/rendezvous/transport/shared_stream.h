@@ -6,17 +6,18 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/platform/runtime/unique_fd.h"
 #include "lockstep/rendezvous/transport/arena.h"
 #include "lockstep/rendezvous/transport/memory_segment.h"
 #include "lockstep/rendezvous/transport/peer_arena.h"
+#include "lockstep/rendezvous/transport/peer_memory.h"
 #include "lockstep/rendezvous/transport/place.h"
 #include "lockstep/rendezvous/transport/ring.h"
 #include "lockstep/rendezvous/transport/stream.h"
@@ -45,21 +46,22 @@ class SharedStream final : public Stream {
   static absl::StatusOr<std::unique_ptr<MemorySegment>> MapRings(runtime::UniqueFd fd);
 
   // `first`: this end writes the first ring (it dialed).
-  static absl::StatusOr<std::unique_ptr<SharedStream>> Start(Parts parts, bool first,
-                                                             std::mutex& mutex, Events events);
+  static absl::StatusOr<std::unique_ptr<SharedStream>> Start(Parts parts, bool first, Mutex& mutex,
+                                                             Events events);
   ~SharedStream() override;
 
-  void Send(std::string message) override;
+  void Send(std::string message) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string_view transport() const override { return "shm"; }
-  void Close() override;
+  void Close() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   bool shares_memory() const override { return true; }
-  absl::Status Share(const Arena& arena, uint32_t segment) override;
-  void Unshare(const Arena& arena) override;
-  absl::Status CanSee(uint32_t segment) override;
+  absl::Status Share(const Arena& arena, uint32_t segment) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Unshare(const Arena& arena) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CanSee(uint32_t segment) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::function<bool()> DoneWithOurs() const override;
-  absl::StatusOr<rendezvous::MemoryPtr> View(const Place& place,
-                                             PeerArena::OnGone on_gone) override;
+  absl::StatusOr<rendezvous::MemoryPtr> View(const Place& place, PeerArena::OnGone on_gone) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   bool Poll() override;
   bool PrepareToSleep() override;
@@ -69,36 +71,32 @@ class SharedStream final : public Stream {
   class Line;
   class Looking;
 
-  SharedStream(Parts parts, RingWriter writer, RingReader reader, std::mutex& mutex, Events events);
+  SharedStream(Parts parts, RingWriter writer, RingReader reader, Mutex& mutex, Events events);
 
-  // With the mutex: what has come over the socket. Not OK: it has ended, or what came is wrong.
-  absl::Status TakeNotices();
-  absl::Status TakeNotice(UnixSocket::Message message);
-  void SocketReadable();
-  bool ReadAll();
-  void WritePending();
+  // What has come over the socket. Not OK: it has ended, or what came is wrong.
+  absl::Status TakeNotices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status TakeNotice(UnixSocket::Message message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SocketReadable() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool ReadAll() ABSL_LOCKS_EXCLUDED(mutex_);
+  void WritePending() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False: there is no room.
-  bool Write(std::string_view message);
-  void RingBell();
-  void Break(absl::Status why);
-  void ReportLost();
+  bool Write(std::string_view message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RingBell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Break(absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReportLost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Parts parts_;
-  std::mutex& mutex_;
+  Mutex& mutex_;
   RingReader reader_;  // the loop's
 
-  // With the mutex.
-  RingWriter writer_;
-  std::deque<std::string> pending_;
+  RingWriter writer_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::string> pending_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> has_pending_ = false;
-  Events events_;
-  absl::Status broken_;  // not OK: `lost` is due, or was called
-  bool closed_ = false;
-  std::set<uint32_t> shared_;
-  PeerArena peer_arena_;
-  // Not OK: why memory of the other end could not be mapped here.
-  absl::Status unseen_;
-  const std::shared_ptr<Line> line_;
+  Events events_ ABSL_GUARDED_BY(mutex_);
+  absl::Status broken_ ABSL_GUARDED_BY(mutex_);  // not OK: `lost` is due, or was called
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<uint32_t> shared_ ABSL_GUARDED_BY(mutex_);
+  PeerMemory memory_ ABSL_GUARDED_BY(mutex_);
   const std::shared_ptr<Looking> looking_;  // views have it, too
 };
 
