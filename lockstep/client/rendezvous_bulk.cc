@@ -47,7 +47,7 @@ absl::StatusOr<transport::BulkServer::Guest> Greet(std::string_view bytes,
                                                    const transport::Connector::Options& options) {
   const auto hello = wire::native::Decode<PeerHello>(bytes);
   if (!hello.ok()) return hello.status();
-  if (absl::Status status = transport::Connector::CheckHello(*hello, card, options); !status.ok()) {
+  if (absl::Status status = transport::CheckHello(*hello, card, options); !status.ok()) {
     return status;
   }
   if (hello->purpose != LinkPurpose::kBulk) {
@@ -99,19 +99,19 @@ void RendezvousBulk::MakeEnds() {
   const std::weak_ptr<RendezvousBulk> weak = weak_from_this();
   fetcher_ = std::make_shared<transport::BulkFetcher>(
       ProcessBulkLoop(), transport::BulkFetcher::Options{.names = options_.names, .card = card_},
-      transport::BulkFetcher::Events{
-          .find_card = events_.find_card,
-          .hello =
-              [card = card_, options = options_](MemberIndex member,
-                                                 const transport::Card& theirs) {
-                return wire::native::Encode(transport::Connector::HelloFor(
-                    member, theirs, LinkPurpose::kBulk, card, options));
-              },
-          .done =
-              [weak](OpId op, ErrorPtr error) {
-                if (const auto self = weak.lock()) self->Done(op, std::move(error));
-              },
-          .reads_memory = events_.reads_memory});
+      transport::BulkFetcher::Events{.find_card = events_.find_card,
+                                     .hello =
+                                         [card = card_, options = options_](
+                                             MemberIndex member, const transport::Card& theirs) {
+                                           return wire::native::Encode(transport::HelloFor(
+                                               member, theirs, LinkPurpose::kBulk, card, options));
+                                         },
+                                     .done =
+                                         [weak](OpId op, ErrorPtr error) {
+                                           if (const auto self = weak.lock())
+                                             self->Done(op, std::move(error));
+                                         },
+                                     .reads_memory = events_.reads_memory});
   server_ = std::make_shared<transport::BulkServer>(
       ProcessBulkLoop(),
       transport::BulkServer::Options{

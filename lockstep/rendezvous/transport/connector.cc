@@ -38,14 +38,15 @@ Connector::~Connector() { Close(); }
 
 absl::Status Connector::Listen() {
   ListenForMemory();
-  auto listener = TcpListener::Start(io_, options_.host,
-                                     [weak = weak_from_this()](asio::ip::tcp::socket socket) {
-                                       if (const auto self = weak.lock())
-                                         self->AcceptedLink(std::move(socket));
-                                     });
-  if (!listener.ok()) return listener.status();
-  link_listener_ = *std::move(listener);
-  card_.tcp_address = link_listener_->address();
+  auto hellos = LinkHellos::Start(
+      io_, {.host = options_.host, .link = options_.link, .max = options_.greetings_max},
+      [weak = weak_from_this()](LinkStream::Arriving& arriving, const link::Message& message) {
+        const auto self = weak.lock();
+        return self ? self->GreetLink(arriving, message) : absl::CancelledError("closed");
+      });
+  if (!hellos.ok()) return hellos.status();
+  link_hellos_ = *std::move(hellos);
+  card_.tcp_address = link_hellos_->address();
   card_.bulk_address = options_.bulk_address;
   if (options_.process_memory) card_.transports.push_back("cma");
   card_.transports.push_back("tcp");
@@ -62,14 +63,17 @@ void Connector::ListenForMemory() {
   }
   // The token stays secret: it is not the name.
   const std::string name = absl::StrCat("lockstep-", absl::BytesToHexString(MakeCard().token.data));
-  auto listener = UnixListener::Start(io_, name, [weak = weak_from_this()](Greeting socket) {
-    if (const auto self = weak.lock()) self->Accepted(std::move(socket));
-  });
-  if (!listener.ok()) {
-    why_no_memory_ = std::string(listener.status().message());
+  auto hellos = UnixHellos::Start(
+      io_, name, options_.greetings_max,
+      [weak = weak_from_this()](const UnixHellos::Socket& socket, UnixSocket::Message message) {
+        const auto self = weak.lock();
+        return self ? self->Greet(socket, std::move(message)) : absl::CancelledError("closed");
+      });
+  if (!hellos.ok()) {
+    why_no_memory_ = std::string(hellos.status().message());
     return;
   }
-  listener_ = *std::move(listener);
+  unix_hellos_ = *std::move(hellos);
   card_.unix_address = absl::StrCat("@", name);
   card_.transports.push_back("shm");
 }
@@ -77,15 +81,9 @@ void Connector::ListenForMemory() {
 void Connector::Close() {
   if (std::exchange(closed_, true)) return;
   events_ = {};
-  if (listener_) listener_->Close();
-  if (link_listener_) link_listener_->Close();
-  for (auto& [socket, greeting] : greetings_) socket->Close();
-  for (auto& [raw, arriving] : arriving_) {
-    if (arriving->connection) arriving->connection->Abandon();
-  }
-  for (auto& [member, peer] : peers_) GiveUp(peer);
-  greetings_.clear();
-  arriving_.clear();
+  if (unix_hellos_) unix_hellos_->Close();
+  if (link_hellos_) link_hellos_->Close();
+  for (auto& [member, peer] : peers_) peer.GiveUp();
   peers_.clear();
 }
 
@@ -100,7 +98,7 @@ void Connector::ComesBack(MemberIndex member, uint64_t incarnation) {
   if (closed_) return;
   Peer& peer = peers_[member];
   if (peer.incarnation >= incarnation) return;
-  GiveUp(peer);
+  peer.GiveUp();
   peer = {.incarnation = incarnation};
 }
 
@@ -141,8 +139,8 @@ void Connector::Reach(MemberIndex member) {
   ArmTimer(member, options_.hello_timeout, &Connector::DialTimedOut);
 }
 
-PeerHello Connector::HelloFor(MemberIndex member, const Card& theirs, LinkPurpose purpose,
-                              const Card& ours, const Options& options) {
+PeerHello HelloFor(MemberIndex member, const Card& theirs, LinkPurpose purpose, const Card& ours,
+                   const Connector::Options& options) {
   return {.version_min = kPeerVersion,
           .version_max = kPeerVersion,
           .purpose = purpose,
@@ -156,8 +154,8 @@ PeerHello Connector::HelloFor(MemberIndex member, const Card& theirs, LinkPurpos
           .transports = ours.transports};
 }
 
-absl::Status Connector::CheckHello(const PeerHello& hello, const Card& card,
-                                   const Options& options) {
+absl::Status CheckHello(const PeerHello& hello, const Card& card,
+                        const Connector::Options& options) {
   const bool meant = hello.job == options.job && hello.attempt == options.attempt &&
                      hello.to == options.self.value() && hello.token == card.token;
   if (!meant) return absl::PermissionDeniedError("the hello is for somebody else");

@@ -16,10 +16,10 @@
 #include "lockstep/base/mutex.h"
 #include "lockstep/platform/link/options.h"
 #include "lockstep/rendezvous/transport/card.h"
+#include "lockstep/rendezvous/transport/hellos.h"
 #include "lockstep/rendezvous/transport/link_stream.h"
 #include "lockstep/rendezvous/transport/shared_stream.h"
 #include "lockstep/rendezvous/transport/stream.h"
-#include "lockstep/rendezvous/transport/tcp_listener.h"
 #include "lockstep/rendezvous/transport/unix_socket.h"
 #include "lockstep/wire/native/rendezvous_messages.h"
 
@@ -85,6 +85,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
     LinkStream::Post post;
   };
 
+  // Fails where there is no address for the network to listen at.
   // `bell`: an eventfd that wakes this process; given to those who share memory with it.
   static absl::StatusOr<std::shared_ptr<Connector>> Start(asio::io_context& io, Mutex& mutex,
                                                           int bell, Options options, Events events);
@@ -96,13 +97,6 @@ class Connector : public std::enable_shared_from_this<Connector> {
   void Connect(MemberIndex member);
   // It has this incarnation now: what there was with older ones is over.
   void ComesBack(MemberIndex member, uint64_t incarnation);
-  // Whether the hello of a connection is meant for us, and from a member that may be.
-  static absl::Status CheckHello(const wire::native::PeerHello& hello, const Card& card,
-                                 const Options& options);
-  // What a hello says of us and of whom it is for.
-  static wire::native::PeerHello HelloFor(MemberIndex member, const Card& theirs,
-                                          wire::native::LinkPurpose purpose, const Card& ours,
-                                          const Options& options);
   const Options& options() const { return options_; }
   // Calls nobody any more.
   void Close();
@@ -110,6 +104,9 @@ class Connector : public std::enable_shared_from_this<Connector> {
  private:
   enum class State { kIdle, kFinding, kDialing, kKnocking, kWelcomed, kUp };
   struct Peer {
+    // What was tried.
+    void GiveUp();
+
     State state = State::kIdle;
     uint64_t incarnation = 0;  // the newest that is known; 0: none
     Card card;
@@ -119,8 +116,6 @@ class Connector : public std::enable_shared_from_this<Connector> {
     std::string why_not_shared;
     std::shared_ptr<LinkStream> link;  // then it is up
   };
-  using Greeting = std::shared_ptr<UnixSocket>;
-  using Arriving = std::shared_ptr<LinkStream::Arriving>;
 
   Connector(asio::io_context& io, Mutex& mutex, int bell, Options options, Events events);
   absl::Status Listen();
@@ -139,17 +134,13 @@ class Connector : public std::enable_shared_from_this<Connector> {
   absl::Status FinishDial(MemberIndex member, Peer& peer, UnixSocket::Message welcome);
   void Failed(MemberIndex member, const absl::Status& why);
   void DialTimedOut(MemberIndex member);
-  void Accepted(Greeting socket);
-  void TakeHello(const Greeting& socket);
-  absl::Status Greet(const Greeting& socket, UnixSocket::Message message);
-  absl::Status Welcome(const Greeting& socket, MemberIndex from, UnixSocket::Message message);
+  absl::Status Greet(const UnixHellos::Socket& socket, UnixSocket::Message message);
+  absl::Status Welcome(const UnixHellos::Socket& socket, MemberIndex from,
+                       UnixSocket::Message message);
   void TakeConfirmation(MemberIndex member);
   absl::Status StartShared(MemberIndex member, Peer& peer, bool first);
-  static void GiveUp(Peer& peer);
 
   // Over the network: connector_links.cc.
-  void AcceptedLink(asio::ip::tcp::socket socket);
-  void TakeLinkHello(const Arriving& arriving, const link::Message& message);
   absl::Status GreetLink(LinkStream::Arriving& arriving, const link::Message& message);
   void DialLink(MemberIndex member);
   std::shared_ptr<LinkStream> MakeLink(MemberIndex member, Peer& peer, Conversation::Role role,
@@ -163,11 +154,20 @@ class Connector : public std::enable_shared_from_this<Connector> {
   Card card_;
   std::string why_no_memory_;  // is offered by us
   bool closed_ = false;
-  std::shared_ptr<UnixListener> listener_;
-  std::shared_ptr<TcpListener> link_listener_;
+  std::shared_ptr<UnixHellos> unix_hellos_;  // null: no memory is offered by us
+  std::shared_ptr<LinkHellos> link_hellos_;
   std::map<MemberIndex, Peer> peers_;
-  std::map<UnixSocket*, Greeting> greetings_;
-  std::map<LinkStream::Arriving*, Arriving> arriving_;
 };
+
+// OK: the hello of a connection is meant for us, and from a member that may be. PERMISSION_DENIED:
+// it is for another job, attempt, member or process. FAILED_PRECONDITION: no common version.
+// INVALID_ARGUMENT: it is from nobody of this job.
+absl::Status CheckHello(const wire::native::PeerHello& hello, const Card& card,
+                        const Connector::Options& options);
+
+// What a hello says of us and of whom it is for.
+wire::native::PeerHello HelloFor(MemberIndex member, const Card& theirs,
+                                 wire::native::LinkPurpose purpose, const Card& ours,
+                                 const Connector::Options& options);
 
 }  // namespace lockstep::transport

@@ -12,44 +12,6 @@ using link::FrameType;
 using wire::native::LinkPurpose;
 using wire::native::PeerHello;
 
-void Connector::AcceptedLink(asio::ip::tcp::socket socket) {
-  if (closed_) return;
-  if (arriving_.size() >= options_.greetings_max) {
-    if (const auto& first = arriving_.begin()->second; first->connection) {
-      first->connection->Abandon();
-    }
-    arriving_.erase(arriving_.begin());
-  }
-  const auto arriving = std::make_shared<LinkStream::Arriving>();
-  arriving_[arriving.get()] = arriving;
-  arriving->connection =
-      link::Connection::Start(io_, std::move(socket), LinkStream::Bounds(options_.link),
-                              {.message =
-                                   [weak = weak_from_this(), arriving](link::Message message) {
-                                     if (const auto stream = arriving->stream.lock()) {
-                                       stream->TakeMessage(arriving->link, std::move(message));
-                                     } else if (const auto self = weak.lock()) {
-                                       self->TakeLinkHello(arriving, message);
-                                     }
-                                   },
-                               .closed =
-                                   [weak = weak_from_this(), arriving](const absl::Status& why) {
-                                     arriving->connection = nullptr;
-                                     if (const auto self = weak.lock())
-                                       self->arriving_.erase(arriving.get());
-                                     if (const auto stream = arriving->stream.lock()) {
-                                       stream->LinkDown(arriving->link, why);
-                                     }
-                                   }});
-}
-
-void Connector::TakeLinkHello(const Arriving& arriving, const link::Message& message) {
-  if (arriving_.erase(arriving.get()) == 0) return;
-  const absl::Status status = GreetLink(*arriving, message);
-  if (status.ok() || arriving->connection == nullptr) return;
-  std::exchange(arriving->connection, nullptr)->Close(status, "protocol");
-}
-
 absl::Status Connector::GreetLink(LinkStream::Arriving& arriving, const link::Message& message) {
   if (message.type != FrameType::kHello) return absl::InvalidArgumentError("a hello was due");
   const auto hello = wire::native::Decode<PeerHello>(message.payload);
@@ -68,9 +30,9 @@ absl::Status Connector::GreetLink(LinkStream::Arriving& arriving, const link::Me
   }
   if (peer.link == nullptr) {
     if (peer.why_not_shared.empty()) {
-      peer.why_not_shared = !why_no_memory_.empty() ? why_no_memory_
-                            : listener_ == nullptr  ? "this member does not offer shared memory"
-                                                    : "the other member chose the network";
+      peer.why_not_shared = !why_no_memory_.empty()   ? why_no_memory_
+                            : unix_hellos_ == nullptr ? "this member does not offer shared memory"
+                                                      : "the other member chose the network";
     }
     MakeLink(from, peer, Conversation::Role::kTakes, {})->Start();
   }
@@ -93,7 +55,7 @@ void Connector::DialLink(MemberIndex member) {
 
 std::shared_ptr<LinkStream> Connector::MakeLink(MemberIndex member, Peer& peer,
                                                 Conversation::Role role, runtime::Address address) {
-  GiveUp(peer);
+  peer.GiveUp();
   peer.state = State::kUp;
   Conversation::Options conversation = options_.conversation;
   conversation.self = options_.self;

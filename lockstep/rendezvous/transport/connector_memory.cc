@@ -98,16 +98,15 @@ void Connector::DialTimedOut(MemberIndex member) {
                      absl::FormatDuration(options_.hello_timeout))));
 }
 
-// What was tried.
-void Connector::GiveUp(Peer& peer) {
-  peer.timer = nullptr;
-  if (peer.parts.socket) peer.parts.socket->Close();
-  peer.parts = {};
+void Connector::Peer::GiveUp() {
+  timer = nullptr;
+  if (parts.socket) parts.socket->Close();
+  parts = {};
 }
 
 void Connector::Failed(MemberIndex member, const absl::Status& why) {
   Peer& peer = peers_[member];
-  GiveUp(peer);
+  peer.GiveUp();
   peer.state = State::kFinding;
   if (IsForGood(why) || ++peer.failures >= options_.memory_attempts_max) {
     peer.why_not_shared = std::string(why.message());
@@ -119,30 +118,7 @@ void Connector::Failed(MemberIndex member, const absl::Status& why) {
 
 // --- Being reached ---
 
-void Connector::Accepted(Greeting socket) {
-  if (closed_) return;
-  if (greetings_.size() >= options_.greetings_max) {
-    greetings_.begin()->second->Close();
-    greetings_.erase(greetings_.begin());
-  }
-  greetings_[socket.get()] = socket;
-  socket->OnReadable([weak = weak_from_this(), raw = std::weak_ptr(socket)] {
-    const auto self = weak.lock();
-    const auto greeting = raw.lock();
-    if (self != nullptr && greeting != nullptr) self->TakeHello(greeting);
-  });
-}
-
-void Connector::TakeHello(const Greeting& socket) {
-  auto message = socket->Receive();
-  if (message.ok() && !message->has_value()) return;
-  greetings_.erase(socket.get());
-  const absl::Status status = message.ok() ? Greet(socket, **std::move(message)) : message.status();
-  // Who sends what is wrong is told by the end of the connection, and tries again or gives up.
-  if (!status.ok()) socket->Close();
-}
-
-absl::Status Connector::Greet(const Greeting& socket, UnixSocket::Message message) {
+absl::Status Connector::Greet(const UnixHellos::Socket& socket, UnixSocket::Message message) {
   const auto process = PeerCredentials(socket->fd());
   if (!process.ok()) return process.status();
   if (process->uid != card_.uid) return absl::PermissionDeniedError("another user");
@@ -162,7 +138,7 @@ absl::Status Connector::Greet(const Greeting& socket, UnixSocket::Message messag
   return absl::OkStatus();
 }
 
-absl::Status Connector::Welcome(const Greeting& socket, MemberIndex from,
+absl::Status Connector::Welcome(const UnixHellos::Socket& socket, MemberIndex from,
                                 UnixSocket::Message message) {
   Peer& peer = peers_[from];
   if (peer.state == State::kUp) return absl::AlreadyExistsError("there is a stream");
@@ -173,7 +149,7 @@ absl::Status Connector::Welcome(const Greeting& socket, MemberIndex from,
   const PeerWelcome welcome = {.version = kPeerVersion, .transports = card_.transports};
   if (absl::Status sent = socket->Send(wire::native::Encode(welcome), fds); !sent.ok()) return sent;
   runtime::FaultPoint("memory/welcomed");
-  GiveUp(peer);
+  peer.GiveUp();
   peer.state = State::kWelcomed;
   peer.parts = {.socket = socket, .rings = *std::move(rings), .bell = std::move(message.fds[1])};
   socket->OnReadable([weak = weak_from_this(), from] {
