@@ -146,7 +146,7 @@ absl::StatusOr<std::string> DataReader::Impl::CallServer(link::RequestKind kind,
       loop_.Post([self = shared_from_this(), waiting, kind, payload] {
         self->dispatcher_->Call(kind, payload,
                                 [self, waiting](absl::StatusOr<std::string> answer, bool reached) {
-                                  const std::lock_guard lock(self->mutex_);
+                                  const MutexLock lock(self->mutex_);
                                   waiting->answer = std::move(answer);
                                   waiting->reached = reached;
                                   waiting->done = true;
@@ -157,7 +157,7 @@ absl::StatusOr<std::string> DataReader::Impl::CallServer(link::RequestKind kind,
       if (!status.ok()) return status;
     }
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (waiting->done && waiting->reached) return std::move(waiting->answer);
       if (waiting->done) last = waiting->answer.status();
     }
@@ -250,7 +250,7 @@ absl::Status DataReader::Impl::OpenIteration(Time deadline) {
   const auto waiting = std::make_shared<Waiting>(loop_);
   LoopDriver::Turn turn(loop_, *waiting);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     machine_ = std::make_unique<dispatch::ConsumerMachine>(std::move(options));
     opening_ = waiting;
     machine_->Open(MonotonicNow(), scratch_);
@@ -259,7 +259,7 @@ absl::Status DataReader::Impl::OpenIteration(Time deadline) {
     Take(scratch_, /*on_loop=*/false);
   }
   absl::Status status = Wait(turn, deadline, options_.interrupted);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   opening_ = nullptr;
   if (!status.ok()) return status;
   if (!open_error_.ok()) return open_error_;
@@ -310,7 +310,6 @@ absl::Status DataReader::Impl::Closed() const {
   return native::WithReason(absl::CancelledError("the reader is closed"), "cancelled");
 }
 
-// With the mutex held.
 absl::Status DataReader::Impl::TimedOut(absl::Duration after) const {
   std::string what;
   if (machine_ != nullptr) what = machine_->GetView().waits_for;
@@ -333,6 +332,7 @@ absl::Status DataReader::Impl::TimedOut(absl::Duration after) const {
 absl::StatusOr<std::optional<DataElement>> DataReader::Impl::Next(const CallOptions& options) {
   if (!here()) return Forked();
   const auto given = [this](dispatch::HandOut& out) -> absl::StatusOr<std::optional<DataElement>> {
+    mutex_.AssertHeld();
     if (out.error != nullptr) return StatusOf(out.error);
     if (out.end) return std::nullopt;
     const dispatch::ElementPlace& at = out.place;
@@ -348,23 +348,27 @@ absl::StatusOr<std::optional<DataElement>> DataReader::Impl::Next(const CallOpti
     return DataElement(std::move(out.element.payload), out.element.bytes, place);
   };
 
-  std::unique_lock lock(mutex_);
-  if (closed_) return Closed();
-  const dispatch::AskId ask(++last_ask_);
-  asking_ = ask;
-  machine_->Next(MonotonicNow(), ask, scratch_);
-  Take(scratch_, /*on_loop=*/false);
-  asking_ = {};
-  if (handed_) {
-    dispatch::HandOut out = *std::exchange(handed_, std::nullopt);
-    return given(out);
+  dispatch::AskId ask;
+  Time began;
+  WaitingPtr waiting;
+  {
+    const MutexLock lock(mutex_);
+    if (closed_) return Closed();
+    ask = dispatch::AskId(++last_ask_);
+    asking_ = ask;
+    machine_->Next(MonotonicNow(), ask, scratch_);
+    Take(scratch_, /*on_loop=*/false);
+    asking_ = {};
+    if (handed_) {
+      dispatch::HandOut out = *std::exchange(handed_, std::nullopt);
+      return given(out);
+    }
+    // It has to be waited for.
+    ++stalls_;
+    began = MonotonicNow();
+    waiting = std::make_shared<Waiting>(loop_);
+    asks_[ask] = waiting;
   }
-  // It has to be waited for.
-  ++stalls_;
-  const Time began = MonotonicNow();
-  const auto waiting = std::make_shared<Waiting>(loop_);
-  asks_[ask] = waiting;
-  lock.unlock();
   absl::Status status;
   {
     LoopDriver::Turn turn(loop_, *waiting);
@@ -372,7 +376,7 @@ absl::StatusOr<std::optional<DataElement>> DataReader::Impl::Next(const CallOpti
     status = Wait(turn, began + options.timeout, options.interrupted);
   }
   if (!here()) return Forked();
-  lock.lock();
+  const MutexLock lock(mutex_);
   stalled_ += MonotonicNow() - began;
   if (!waiting->done) {
     if (status.ok()) status = TimedOut(options.timeout);
@@ -386,7 +390,7 @@ absl::StatusOr<std::optional<DataElement>> DataReader::Impl::Next(const CallOpti
 
 absl::Status DataReader::Impl::Acknowledge(const ElementPlace& place) {
   if (!here()) return Forked();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_) return Closed();
   machine_->Acknowledge(MonotonicNow(),
                         {.lane = dispatch::LaneId(place.lane),
@@ -404,7 +408,7 @@ absl::Status DataReader::Impl::AcknowledgeAll() {
   if (!here()) return Forked();
   std::map<int64_t, ElementPlace> places;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     places = last_places_;
   }
   for (const auto& [lane, place] : places) {
@@ -415,7 +419,7 @@ absl::Status DataReader::Impl::AcknowledgeAll() {
 
 absl::StatusOr<std::string> DataReader::Impl::Cursor() const {
   if (!here()) return Forked();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   dispatch::ErrorPtr why;
   auto cursor = machine_->Cursor(why);
   if (!cursor) return StatusOf(why);
@@ -424,7 +428,7 @@ absl::StatusOr<std::string> DataReader::Impl::Cursor() const {
 
 std::vector<ReadMark> DataReader::Impl::Marks() const {
   if (!here()) return {};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<ReadMark> marks;
   for (const dispatch::LaneAck& ack : machine_->Acks()) {
     marks.push_back({ack.lane.value(), ack.seq, ack.elements, ack.done});
@@ -434,7 +438,7 @@ std::vector<ReadMark> DataReader::Impl::Marks() const {
 
 DataReaderView DataReader::Impl::View() const {
   if (!here()) return {.state = "forked"};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const dispatch::ConsumerMachine::View view = machine_->GetView();
   return {.state = view.state,
           .waits_for = view.waits_for,
@@ -454,20 +458,22 @@ DataReaderView DataReader::Impl::View() const {
 void DataReader::Impl::Close() {
   if (!here()) return;
   const auto waiting = std::make_shared<Waiting>(loop_);
+  bool reads = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(closed_, true)) return;
-    if (machine_ != nullptr) {
+    reads = machine_ != nullptr;
+    if (reads) {
       closing_ = waiting;
       machine_->Close(MonotonicNow(), scratch_);
       Take(scratch_, /*on_loop=*/false);
     }
   }
-  if (machine_ != nullptr) {
+  if (reads) {
     LoopDriver::Turn turn(loop_, *waiting);
     bool done = false;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       done = machine_closed_;
     }
     if (!done) (void)Wait(turn, MonotonicNow() + kCloseTimeout, nullptr);
@@ -527,7 +533,7 @@ void DataReader::Impl::Drain() {
   std::vector<dispatch::ReadId> cancelled;
   Time due;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     posted_ = false;
     requests.swap(requests_);
     reads.swap(reads_);
@@ -541,7 +547,7 @@ void DataReader::Impl::Drain() {
 
 void DataReader::Impl::Feed(dispatch::ConsumerEvent event) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     machine_->Handle(MonotonicNow(), std::move(event), scratch_);
     Take(scratch_, /*on_loop=*/true);
     if (opening_ != nullptr && !opening_->done &&
@@ -588,7 +594,7 @@ void DataReader::Impl::Send(dispatch::SendToDispatcher request) {
           }
         };
         {
-          const std::lock_guard lock(self->mutex_);
+          const MutexLock lock(self->mutex_);
           if (reached) {
             self->server_away_ = absl::OkStatus();
           } else if (self->server_away_.ok()) {
@@ -613,7 +619,7 @@ void DataReader::Impl::Send(dispatch::SendToDispatcher request) {
         // Also an answer that cannot be read: nobody waits for another one.
         if (kind == native::KindOf<native::OpenIteration>::kKind && event.error != nullptr &&
             !event.unavailable) {
-          const std::lock_guard lock(self->mutex_);
+          const MutexLock lock(self->mutex_);
           self->open_error_ = StatusOf(event.error);
         }
         self->Feed(std::move(event));
@@ -752,7 +758,7 @@ std::optional<dispatch::ConsumerEvent> DataReader::Impl::AnsweredRead(
   }
   event.next = at;
   event.ended = shared ? whole && at >= event.known : head.ended;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++reads_done_;
   if (shared) shared_elements_ += static_cast<int64_t>(event.elements.size());
   return event;
@@ -761,7 +767,7 @@ std::optional<dispatch::ConsumerEvent> DataReader::Impl::AnsweredRead(
 void DataReader::Impl::ArmTimer(Time due) {
   // One that rings too early does no harm.
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (due >= armed_) return;
     armed_ = due;
   }
@@ -770,7 +776,7 @@ void DataReader::Impl::ArmTimer(Time due) {
     const auto self = weak.lock();
     if (error || self == nullptr || self->ended_) return;
     {
-      const std::lock_guard lock(self->mutex_);
+      const MutexLock lock(self->mutex_);
       if (self->armed_ != due) return;
       self->armed_ = Time::Infinite();
       self->machine_->ReachDeadline(MonotonicNow(), self->scratch_);

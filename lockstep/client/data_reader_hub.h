@@ -2,21 +2,21 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "asio/steady_timer.hpp"
+#include "lockstep/base/mutex.h"
 #include "lockstep/base/time.h"
 #include "lockstep/client/data_reader.h"
 #include "lockstep/client/loop_driver.h"
@@ -67,12 +67,11 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
 
   absl::Status Forked() const;
   absl::Status Closed() const;
-  absl::Status TimedOut(absl::Duration after) const;
+  absl::Status TimedOut(absl::Duration after) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // With the mutex held: what the machine wants. Hand-outs are given at once, the rest is left to
-  // the loop.
-  void Take(dispatch::ConsumerEffects& effects, bool on_loop);
-  void PostDrain();
+  // What the machine wants. Hand-outs are given at once, the rest is left to the loop.
+  void Take(dispatch::ConsumerEffects& effects, bool on_loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PostDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // On the loop.
   void Drain();
   void Send(dispatch::SendToDispatcher request);
@@ -110,32 +109,33 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
   bool lease_had_ended_ = false;
   std::vector<ReadMark> counted_;
 
-  mutable std::mutex mutex_;  // covers what follows
-  std::unique_ptr<dispatch::ConsumerMachine> machine_;
-  dispatch::ConsumerEffects scratch_;
-  std::vector<dispatch::SendToDispatcher> requests_;  // for the loop
-  std::vector<dispatch::SendRead> reads_;
-  std::vector<dispatch::ReadId> cancelled_;
-  bool posted_ = false;
-  uint64_t last_ask_ = 0;
-  absl::flat_hash_map<dispatch::AskId, WaitingPtr> asks_;
-  std::optional<dispatch::HandOut> handed_;  // to the caller who asks at this moment
-  dispatch::AskId asking_;
-  WaitingPtr opening_;
-  WaitingPtr closing_;
-  absl::Status open_error_;
-  bool closed_ = false;
-  bool machine_closed_ = false;
-  std::map<int64_t, ElementPlace> last_places_;  // by lane
-  absl::Status server_away_;                     // OK: it was reached last time
-  Time server_away_since_;
-  Time armed_ = Time::Infinite();
-  int64_t elements_ = 0;
-  int64_t bytes_ = 0;
-  int64_t reads_done_ = 0;
-  int64_t shared_elements_ = 0;
-  int64_t stalls_ = 0;
-  absl::Duration stalled_;
+  mutable Mutex mutex_;
+  std::unique_ptr<dispatch::ConsumerMachine> machine_ ABSL_GUARDED_BY(mutex_);
+  dispatch::ConsumerEffects scratch_ ABSL_GUARDED_BY(mutex_);
+  std::vector<dispatch::SendToDispatcher> requests_ ABSL_GUARDED_BY(mutex_);  // for the loop
+  std::vector<dispatch::SendRead> reads_ ABSL_GUARDED_BY(mutex_);
+  std::vector<dispatch::ReadId> cancelled_ ABSL_GUARDED_BY(mutex_);
+  bool posted_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t last_ask_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<dispatch::AskId, WaitingPtr> asks_ ABSL_GUARDED_BY(mutex_);
+  // To the caller who asks at this moment.
+  std::optional<dispatch::HandOut> handed_ ABSL_GUARDED_BY(mutex_);
+  dispatch::AskId asking_ ABSL_GUARDED_BY(mutex_);
+  WaitingPtr opening_ ABSL_GUARDED_BY(mutex_);
+  WaitingPtr closing_ ABSL_GUARDED_BY(mutex_);
+  absl::Status open_error_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool machine_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::map<int64_t, ElementPlace> last_places_ ABSL_GUARDED_BY(mutex_);  // by lane
+  absl::Status server_away_ ABSL_GUARDED_BY(mutex_);  // OK: it was reached last time
+  Time server_away_since_ ABSL_GUARDED_BY(mutex_);
+  Time armed_ ABSL_GUARDED_BY(mutex_) = Time::Infinite();
+  int64_t elements_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t reads_done_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t shared_elements_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t stalls_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Duration stalled_ ABSL_GUARDED_BY(mutex_);
 
   // The loop's.
   std::shared_ptr<client::RedialedLink> dispatcher_;
