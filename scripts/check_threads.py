@@ -34,7 +34,6 @@ WRAPPER = "lockstep/base/mutex.h"
 TO_CONVERT = {
     "lockstep/client",
     "lockstep/testing",
-    "python/bindings",
 }
 STANDARD = re.compile(r"\bstd::((recursive_|timed_|recursive_timed_|shared_|shared_timed_)?mutex|"
                       r"condition_variable(_any)?)\b")

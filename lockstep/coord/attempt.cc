@@ -11,8 +11,8 @@ namespace lockstep::coord {
 namespace {
 
 // The shutdown barrier is the last.
-BarriersListed ListBarriersOf(const Primitives& primitives, const ShutdownBarrier& shutdown) {
-  BarriersListed listed = primitives.ListBarriers();
+BarriersListed OpenBarriersOf(const Primitives& primitives, const ShutdownBarrier& shutdown) {
+  BarriersListed listed = primitives.OpenBarriers();
   if (std::optional<BarrierView> view = shutdown.View()) {
     listed.barriers.push_back(*std::move(view));
     ++listed.open;
@@ -69,7 +69,7 @@ void Attempt::Handle(Time now, const GetMemberStates& request, Effects& out) {
 
 void Attempt::Handle(Time now, const ListBarriers& request, Effects& out) {
   gate_.NoteLife(now, request.caller);
-  BarriersListed listed = ListBarriersOf(primitives_, shutdown_);
+  BarriersListed listed = OpenBarriersOf(primitives_, shutdown_);
   listed.at = now;
   out.Succeed(request.caller.call, std::move(listed));
 }
@@ -173,7 +173,7 @@ void Attempt::FillView(Time now, CoordinatorView& view) const {
   for (int32_t i = 0; i < membership_.size() && !view.somebody_came; ++i) {
     view.somebody_came = !views_.IsMissing(MemberIndex(i));
   }
-  BarriersListed listed = ListBarriersOf(primitives_, shutdown_);
+  BarriersListed listed = OpenBarriersOf(primitives_, shutdown_);
   view.barriers = std::move(listed.barriers);
   view.barriers_open = listed.open;
   primitives_.FillView(now, view);

@@ -281,7 +281,7 @@ size_t Primitives::waits() const {
          preemption_.waits();
 }
 
-BarriersListed Primitives::ListBarriers() const {
+BarriersListed Primitives::OpenBarriers() const {
   return {.barriers = barriers_.View(job_.options.view_rows_max), .open = barriers_.open()};
 }
 

@@ -103,7 +103,7 @@ class Primitives {
   // Long deletions that ended since the last call.
   std::vector<KeyDeletions::Ended> TakeDeleted() { return keys_.TakeDeleted(); }
   // The open barriers: the oldest, and how many there are.
-  BarriersListed ListBarriers() const;
+  BarriersListed OpenBarriers() const;
   // Keys and the preemption.
   void FillView(Time now, CoordinatorView& view) const;
 

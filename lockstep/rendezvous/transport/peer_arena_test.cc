@@ -5,12 +5,12 @@
 
 #include <cstring>
 #include <limits>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/rendezvous/transport/arena.h"
 #include "lockstep/rendezvous/transport/memory_segment.h"
 
@@ -65,10 +65,10 @@ TEST_F(PeerArenaTest, ShowsThePeersBytesUntilTheViewGoes) {
 
 // Its parent's threads may hold the locks of what it was made of, and the loan is the parent's.
 TEST_F(PeerArenaTest, AForkedChildDropsViewsWithoutALock) {
-  std::mutex mutex;
+  Mutex mutex;
   int gone = 0;
   auto view = theirs_.View(block_->place(), [&] {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     ++gone;
   });
   ASSERT_TRUE(view.ok()) << view.status();
