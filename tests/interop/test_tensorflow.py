@@ -37,7 +37,7 @@ def test_workers_wait_for_all_share_keys_and_get_an_error(make_job, roles):
         finally:
             worker.kill()
             worker.wait(LIMIT_S)
-    for index, output in enumerate(outputs):
+    for index, output in enumerate("\n" + output for output in outputs):
         assert "\nend\n" in output, output
         assert "\nsum 11.0\n" in output, output
         assert f"\nkey from {1 - index}\n" in output, output
