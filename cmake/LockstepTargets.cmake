@@ -36,6 +36,7 @@ function(lockstep_library name)
       $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
     # Nobody gets at our insides through a shared object that they are linked into.
     lockstep_together(${name} ${arg_SOURCES})
+    lockstep_precompiled(${name} library)
     set_target_properties(${name} PROPERTIES
       CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   else()
@@ -57,6 +58,14 @@ function(lockstep_program name)
   lockstep_together(${name} ${arg_SOURCES})
 endfunction()
 
+# A test's own source runs once and is compiled on every machine: what it tests is optimised, it is not.
+set(LOCKSTEP_TEST_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Og>)
+# Tests that are mostly templates over all messages. Optimised they take minutes to compile, and a blink
+# to run either way.
+set(LOCKSTEP_TEMPLATE_TESTS
+  wire_data_test wire_native_contract_test wire_native_test wire_rendezvous_test
+  wire_store_contract_test)
+
 # lockstep_test(NAME LABEL unit|sim|adapter SOURCES a_test.cc ... DEPS lib ...)
 # One GoogleTest program, entered into ctest as one test. Folders whose code is pure say
 # `set(LOCKSTEP_ONE_THREAD ON)`: the thread sanitizer has nothing to find in their tests, which are a
@@ -69,14 +78,12 @@ function(lockstep_test name)
   lockstep_program(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(name IN_LIST LOCKSTEP_TEMPLATE_TESTS)
+    target_compile_options(${name} PRIVATE -O0)
+  else()
+    target_compile_options(${name} PRIVATE ${LOCKSTEP_TEST_OPTIONS})
+    lockstep_precompiled(${name} test)
+  endif()
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 600)
-endfunction()
-
-# lockstep_quick_to_compile(TEST): for tests that are mostly templates over all messages. Optimised
-# with checks in every field they take minutes to compile, and a blink to run either way.
-function(lockstep_quick_to_compile name)
-  if(LOCKSTEP_SANITIZE AND TARGET ${name})
-    target_compile_options(${name} PRIVATE -O0)
-  endif()
 endfunction()

@@ -73,11 +73,12 @@ def sources_of(file, root=ROOT):
 
 
 def clang_command(command):
-    """gcc's command line as clang's, with this analysis alone: no output, none of gcc's warnings."""
+    """gcc's command line as clang's, with this analysis alone: no output, none of gcc's warnings and
+    precompiled headers."""
     words, kept, skip = shlex.split(command)[1:], [], False
     for word in words:
-        if skip or word in ("-c", "-o"):
-            skip = word == "-o"
+        if skip or word in ("-c", "-o", "-include"):
+            skip = word in ("-o", "-include")
         elif not word.startswith("-W"):
             kept.append(word)
     return [CLANG, *kept, *FLAGS]

@@ -101,9 +101,13 @@ def run(command, log, limit_s, env=None, cwd=ROOT):
 
 def build(preset):
     """Builds a preset by scripts/setup.sh; its lines show what took how long."""
-    return subprocess.run([str(ROOT / "scripts" / "setup.sh"), "build", preset],
-                          stdin=subprocess.DEVNULL, timeout=BUILD_LIMIT_S,
-                          check=False).returncode == 0
+    try:
+        return subprocess.run([str(ROOT / "scripts" / "setup.sh"), "build", preset],
+                              stdin=subprocess.DEVNULL, timeout=BUILD_LIMIT_S,
+                              check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        print(f"not built within {BUILD_LIMIT_S} s")
+        return False
 
 
 class BuildAhead:

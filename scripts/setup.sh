@@ -190,7 +190,9 @@ setup_jobs() {
 setup_configure() {
   local preset=$1 launcher=() python=()
   if command -v ccache >/dev/null; then
-    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+    # ccache finds nothing again that was compiled with a precompiled header made anew.
+    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
+      -DLOCKSTEP_PRECOMPILE=OFF)
   fi
   if [ "$preset" = release ]; then
     python=(-DLOCKSTEP_PYTHON=ON -DPython_EXECUTABLE="$setup_root/build/venv/bin/python")

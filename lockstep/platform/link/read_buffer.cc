@@ -17,7 +17,10 @@ std::span<char> ReadBuffer::Prepare(size_t bytes) {
   if (empty()) {
     read_ = filled_ = 0;
     // Swapped: a string that is assigned an empty one keeps its memory.
-    if (buffer_.size() > kKeptBytesMax && bytes <= kKeptBytesMax) std::string().swap(buffer_);
+    if (buffer_.size() > kKeptBytesMax && bytes <= kKeptBytesMax) {
+      buffer_.clear();
+      buffer_.shrink_to_fit();
+    }
   } else if (buffer_.size() - filled_ < bytes) {
     // What is left of a frame moves to the front: less than a frame each time.
     std::memmove(buffer_.data(), buffer_.data() + read_, filled_ - read_);
