@@ -46,6 +46,7 @@ ErrorPtr LossError(const JobRecord& job, const FailureDetector::Loss& loss, Time
 std::vector<Casualty> CasualtiesOf(const JobRecord& job,
                                    const std::vector<FailureDetector::Loss>& losses, Time now) {
   std::vector<Casualty> casualties;
+  casualties.reserve(losses.size());
   for (const FailureDetector::Loss& loss : losses) {
     casualties.push_back({loss.member, loss.since, LossError(job, loss, now)});
   }

@@ -68,7 +68,7 @@ ErrorPtr Stopped(const std::string& job, bool native) {
 
 }  // namespace
 
-Coordinator::Coordinator(CoordinatorOptions options)
+Coordinator::Coordinator(const CoordinatorOptions& options)
     : job_(std::make_unique<JobRecord>(options)), sessions_(job_->options), job_watch_(*job_) {
   LOCKSTEP_CHECK(options.size > 0 && options.size <= kMembersMax);
   job_->attempt = 1;

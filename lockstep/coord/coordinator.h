@@ -49,7 +49,7 @@ struct CoordinatorMemory {
 // Bounds: CoordinatorOptions.
 class Coordinator {
  public:
-  explicit Coordinator(CoordinatorOptions options);
+  explicit Coordinator(const CoordinatorOptions& options);
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;

@@ -57,7 +57,8 @@ class NativeKeys : public testing::Test {
     return last_;
   }
   CallId GetAll(std::vector<std::string> keys) {
-    keys_.Get(Time(), GetKeys{.caller = Next(), .keys = std::move(keys)}, true, out_);
+    GetKeys request{.caller = Next(), .keys = std::move(keys)};
+    keys_.Get(Time(), request, true, out_);
     return last_;
   }
   CallId TryGet(const std::string& key) {

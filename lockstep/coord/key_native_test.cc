@@ -243,7 +243,9 @@ TEST_F(ManyKeys, AreForgottenWithTheirCallerAndFailWithTheRest) {
 
 TEST_F(ManyKeys, DoNotWaitWhenNobodyMay) {
   EXPECT_FALSE(keys_.Get(Time(), GetKey{.caller = Next(), .key = "a"}, false, out_));
-  EXPECT_FALSE(keys_.Get(Time(), GetKeys{.caller = Next(), .keys = {"a"}}, false, out_));
+  GetKeys many{.caller = Next(), .keys = {"a"}};
+  EXPECT_FALSE(keys_.Get(Time(), many, false, out_));
+  EXPECT_EQ(many.keys.size(), 1u) << "taken of a request that was not answered";
   EXPECT_FALSE(keys_.Watch({.caller = Next(), .key = "a", .after = 1}, false, out_));
   EXPECT_TRUE(out_.replies.empty());
   EXPECT_EQ(keys_.waits(), 0u);

@@ -203,7 +203,7 @@ bool KeyValues::Get(Time now, const GetKey& request, bool may_wait, Effects& out
   return true;
 }
 
-bool KeyValues::Get(Time now, GetKeys&& request, bool may_wait, Effects& out) {
+bool KeyValues::Get(Time now, GetKeys& request, bool may_wait, Effects& out) {
   const CallId call = request.caller.call;
   if (request.keys.size() > options_.keys_per_wait_max) {
     out.Fail(call, OverLimit(absl::StrCat("a wait for ", request.keys.size(), " keys"),

@@ -81,10 +81,11 @@ class KeyValues {
   // Answered with KeysListed.
   void List(const ListKeys& request, Effects& out) const;
 
-  // These three may wait: for the key, for all of the keys, for a change. False, and nothing done,
-  // or taken of the request: it would wait, and `may_wait` is false.
+  // These three may wait: for the key, for all of the keys, for a change. False, and nothing done
+  // or taken of the request: it would wait, and `may_wait` is false. Otherwise a request of many
+  // keys is moved from.
   bool Get(Time now, const GetKey& request, bool may_wait, Effects& out);
-  bool Get(Time now, GetKeys&& request, bool may_wait, Effects& out);
+  bool Get(Time now, GetKeys& request, bool may_wait, Effects& out);
   bool Watch(const WatchKeys& request, bool may_wait, Effects& out);
 
   // The member left, was lost or lives anew: its keys die, the first slice of them now.

@@ -213,7 +213,7 @@ std::vector<const KeyWaits::Slot*> KeyWaits::Sorted(size_t rows_max, bool all) c
     if (all || !InBackground(slot)) slots.push_back(&slot);
   }
   const size_t rows = std::min(rows_max, slots.size());
-  std::partial_sort(slots.begin(), slots.begin() + rows, slots.end(),
+  std::partial_sort(slots.begin(), slots.begin() + static_cast<ptrdiff_t>(rows), slots.end(),
                     [](const Slot* a, const Slot* b) { return a->first < b->first; });
   slots.resize(rows);
   return slots;

@@ -20,8 +20,7 @@ ProcessState StateOf(const ProcessRecord& process) {
 std::string WhyMissing(Time now, const ProcessRecord& process) {
   const std::string span = FormatSpan(now - process.since);
   const char* const how = process.failed ? "its process failed" : "its process ended";
-  const std::string ended =
-      absl::StrCat(process.ended.empty() ? how : process.ended, " ", span, " ago");
+  std::string ended = absl::StrCat(process.ended.empty() ? how : process.ended, " ", span, " ago");
   if (process.former) return absl::StrCat("in the run before, ", ended);
   switch (StateOf(process)) {
     case ProcessState::kUnknown:
@@ -41,7 +40,7 @@ std::string WhyMissing(Time now, const ProcessRecord& process) {
 
 // And when the member is lost, if that is later than usual.
 std::string DescribeSilence(Time now, const FailureDetector::Health& health, absl::Duration usual) {
-  const std::string text =
+  std::string text =
       absl::StrCat("nothing was heard of it for ", FormatSpan(now - health.signs.last_heard()));
   if (health.signs.Patience(usual) <= usual) return text;
   return absl::StrCat(text, "; it is lost if nothing is heard of it for another ",

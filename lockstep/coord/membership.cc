@@ -227,7 +227,8 @@ std::string DescribeMissing(Time now, const JobRecord& job, const Membership& me
            std::tuple(membership.Get(b).ever_registered, last_heard(b), b);
   };
   const size_t named = std::min(members.size(), kNamesInErrorMax);
-  std::partial_sort(members.begin(), members.begin() + named, members.end(), silent_longer);
+  std::partial_sort(members.begin(), members.begin() + static_cast<ptrdiff_t>(named), members.end(),
+                    silent_longer);
   std::string text;
   for (size_t i = 0; i < named; ++i) {
     const Membership::Member& m = membership.Get(members[i]);

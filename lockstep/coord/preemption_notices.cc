@@ -123,7 +123,7 @@ void PreemptionNotices::Remember(std::string event) {
 }
 
 NoticeChange PreemptionNotices::Changed(PreemptionState next, Severity severity,
-                                        std::string what) const {
+                                        const std::string& what) const {
   std::string told = absl::StrCat("job '", job_.options.job, "': ", NameOfPreemption(next), what);
   return {.next = std::move(next), .severity = severity, .told = std::move(told)};
 }

@@ -66,7 +66,7 @@ class PreemptionNotices {
  private:
   void Remember(std::string event);
   bool Seen(const std::string& event) const;
-  NoticeChange Changed(PreemptionState next, Severity severity, std::string what) const;
+  NoticeChange Changed(PreemptionState next, Severity severity, const std::string& what) const;
 
   const JobRecord& job_;
   std::deque<std::string> recent_;  // events of the last notices, of ended preemptions too

@@ -58,10 +58,10 @@ void Primitives::Handle(Time now, const GetKey& request, Effects& out) {
 
 void Primitives::Handle(Time now, GetKeys request, Effects& out) {
   gate_.NoteLife(now, request.caller);
-  if (keys_.Get(now, std::move(request), /*may_wait=*/false, out)) return;
+  if (keys_.Get(now, request, /*may_wait=*/false, out)) return;
   if (job_.no_room.for_new) return out.Fail(request.caller.call, job_.no_room.for_new);
   if (!gate_.MayPark(request.caller.call, out)) return;
-  keys_.Get(now, std::move(request), /*may_wait=*/true, out);
+  keys_.Get(now, request, /*may_wait=*/true, out);
 }
 
 void Primitives::Handle(Time now, const WatchKeys& request, Effects& out) {

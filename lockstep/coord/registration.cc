@@ -118,7 +118,7 @@ Time Registration::NextDeadline() const {
 ErrorPtr Registration::ReachDeadline(Time now, Effects& out) {
   if (!open()) return nullptr;
   if (now >= gathering().deadline()) {
-    const ErrorPtr error = TimedOut(now);
+    ErrorPtr error = TimedOut(now);
     // The members stay as they are: the attempt fails with what they were told.
     FailAll(error, out);
     return error;
