@@ -6,7 +6,7 @@
 
 namespace lockstep::rendezvous {
 
-Operation& Operations::Add(Operation added) {
+Operation& Operations::Add(Operation&& added) {
   const OpId id = added.id;
   const auto [it, is_new] = ops_.try_emplace(id, std::move(added));
   LOCKSTEP_CHECK(is_new);

@@ -53,7 +53,7 @@ struct Operation {
 // due want for each receive. References stay valid until the operation is completed.
 class Operations {
  public:
-  Operation& Add(Operation op);
+  Operation& Add(Operation&& added);
   // Null: it was completed.
   Operation* Find(OpId id);
   const Operation* Find(OpId id) const;

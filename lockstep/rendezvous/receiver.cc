@@ -10,7 +10,7 @@
 
 namespace lockstep::rendezvous {
 
-void Receiver::Receive(Time now, Ask ask, Effects& out) {
+void Receiver::Receive(Time now, const Ask& ask, Effects& out) {
   ErrorPtr error = CheckKey(options_, ask.from, ask.name);
   if (!error) error = steps_.CheckUsable(ask.step);
   if (!error && ops_.waits() >= options_.waits_max) {

@@ -35,7 +35,7 @@ class Receiver {
 
   // Completed with a value; or fails with the reasons of `CheckKey` and of `Steps::CheckUsable`,
   // with `too_many_waits`, or because the sender is lost and nothing of it is here.
-  void Receive(Time now, Ask ask, Effects& out);
+  void Receive(Time now, const Ask& ask, Effects& out);
   // Before its time, for an operation that is Unmatched or Fetching: cancelled, or too late. One
   // that is being fetched fails when nothing is written any more.
   void End(Operation& op, const ErrorPtr& error, Effects& out);

@@ -131,7 +131,7 @@ void RendezvousMachine::Expire(Time now, Step& step, Effects& out) {
   steps_.ForgetUnopened(step);
 }
 
-void RendezvousMachine::Close(ErrorPtr why, Effects& out) {
+void RendezvousMachine::Close(const ErrorPtr& why, Effects& out) {
   if (steps_.ended()) return;
   steps_.End(why);
   for (const OpId id : ops_.Ids()) {
@@ -154,8 +154,8 @@ void RendezvousMachine::SendWhenRoom(Time now, Post post, OpId op, Time deadline
   sender_.SendWhenRoom(now, std::move(post), op, deadline, out);
 }
 
-void RendezvousMachine::Receive(Time now, Ask ask, Effects& out) {
-  receiver_.Receive(now, std::move(ask), out);
+void RendezvousMachine::Receive(Time now, const Ask& ask, Effects& out) {
+  receiver_.Receive(now, ask, out);
   // A value of ours, received here, makes room.
   sender_.GiveRoom(now, out);
 }
@@ -179,7 +179,7 @@ void RendezvousMachine::Release(MemberIndex from, LeaseId lease, Effects& out) {
   out.Send(from, Released{lease});
 }
 
-void RendezvousMachine::Fetched(Time now, OpId id, ErrorPtr error, Effects& out) {
+void RendezvousMachine::Fetched(Time now, OpId id, const ErrorPtr& error, Effects& out) {
   Operation* op = ops_.Find(id);
   if (op == nullptr) return;
   const StepId step = op->step;
@@ -207,7 +207,7 @@ void RendezvousMachine::Take(Time now, MemberIndex from, PeerMessage message, Ef
   sender_.GiveRoom(now, out);
 }
 
-void RendezvousMachine::PeerLost(Time now, MemberIndex peer, ErrorPtr why, Effects& out) {
+void RendezvousMachine::PeerLost(Time now, MemberIndex peer, const ErrorPtr& why, Effects& out) {
   if (steps_.ended() || !peers_.Lose(peer, why)) return;
   const std::vector<StepId> ids = steps_.Ids();
   for (const StepId id : ids) {

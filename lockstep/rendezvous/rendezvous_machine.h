@@ -54,7 +54,7 @@ class RendezvousMachine {
   // The step has failed: for all members. The first error is the one that counts.
   void Abort(Time now, StepId step, ErrorPtr why, Effects& out);
   // Everything ends, with this error.
-  void Close(ErrorPtr why, Effects& out);
+  void Close(const ErrorPtr& why, Effects& out);
 
   // As of Sender.
   ErrorPtr Send(Time now, Post post, Effects& out) {
@@ -64,7 +64,7 @@ class RendezvousMachine {
   void SendWhenRoom(Time now, Post post, OpId op, Time deadline, Effects& out);
 
   // As of Receiver.
-  void Receive(Time now, Ask ask, Effects& out);
+  void Receive(Time now, const Ask& ask, Effects& out);
   // Completes it with CANCELLED, `cancelled`, unless it was completed.
   void Cancel(Time now, OpId op, Effects& out);
   // The program does not look at a received value any more.
@@ -73,9 +73,9 @@ class RendezvousMachine {
   // --- The shell ---
 
   // Null: the bytes are where they belong.
-  void Fetched(Time now, OpId op, ErrorPtr error, Effects& out);
+  void Fetched(Time now, OpId op, const ErrorPtr& error, Effects& out);
   // The other member died, left, or cannot be reached for good. What it lent is nobody's any more.
-  void PeerLost(Time now, MemberIndex peer, ErrorPtr why, Effects& out);
+  void PeerLost(Time now, MemberIndex peer, const ErrorPtr& why, Effects& out);
   // It is there, again, as another incarnation.
   void PeerBack(MemberIndex peer);
   void Take(Time now, MemberIndex from, PeerMessage message, Effects& out);

@@ -82,10 +82,10 @@ std::vector<OpId> StepTable::Refuse(KeyView key, WantId first, WantId last) {
   auto found = keys_.find(key);
   if (found == keys_.end()) return {};
   auto& [values, waiters, wants] = found->second;
-  const auto end = std::next(waiters.begin(), wants.size());
+  const auto end = std::next(waiters.begin(), static_cast<ptrdiff_t>(wants.size()));
   const size_t refused =
       wants.remove_if([&](WantId want) { return first <= want && want <= last; });
-  const auto begin = std::prev(end, refused);
+  const auto begin = std::prev(end, static_cast<ptrdiff_t>(refused));
   std::vector<OpId> taken(begin, end);
   waiters.erase(begin, end);
   if (found->second.values.empty() && waiters.empty()) keys_.erase(found);
