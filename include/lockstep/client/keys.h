@@ -36,10 +36,12 @@ struct SetOptions {
 class KeyMust {
  public:
   static KeyMust NotExist() { return KeyMust(); }
+  // Bytes are compared.
   static KeyMust HaveValue(std::string value);
   // It was last written at this revision.
   static KeyMust BeAtRevision(int64_t revision);
 
+  // Neither this nor `revision`: the key must not exist.
   const std::optional<std::string>& value() const { return value_; }
   const std::optional<int64_t>& revision() const { return revision_; }
 

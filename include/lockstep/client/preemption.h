@@ -98,6 +98,7 @@ class Preemption {
   // after it.
   void Finish();
 
+  // The newest that this member knows of; never asks the server.
   PreemptionNotice notice() const;
   // Called on a thread of the library with every change of the notice. Replaces the one before.
   void OnNotice(std::function<void(const PreemptionNotice&)> callback);
@@ -107,6 +108,7 @@ class Preemption {
   absl::Status Notify(std::string_view source, std::string event,
                       std::optional<absl::Duration> left, std::string text = {},
                       CallOptions options = {});
+  // The notice of that source and event holds no more. Errors as of `Notify`.
   absl::Status Withdraw(std::string_view source, std::string event, CallOptions options = {});
 
  private:

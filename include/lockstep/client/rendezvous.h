@@ -56,7 +56,9 @@ class Tensor {
                        std::function<void()> release);
 
   const Description& about() const { return about_; }
+  // Good while a copy of this tensor lives.
   std::span<const std::byte> bytes() const;
+  // The same bytes.
   std::string_view text() const;
 
   // For the library.
@@ -72,6 +74,7 @@ class Tensor {
 // A tensor that is being made, in memory that other processes of this host will see.
 class NewTensor {
  public:
+  // To be written before `Finish`.
   std::span<std::byte> bytes() const { return bytes_; }
   const Description& about() const { return about_; }
   // It is not written any more.
@@ -171,6 +174,8 @@ class Step {
 
   // The step has failed, for all members. The first error counts. INVALID_ARGUMENT: `why` is OK.
   absl::Status Abort(absl::Status why);
+  // Nothing more is sent or received here in this step: receives that wait fail with `step_closed`.
+  // What was sent may still be received. Again, or after an abort: nothing.
   void Close();
 
  private:
@@ -200,6 +205,7 @@ class Rendezvous {
   absl::StatusOr<NewTensor> Allocate(Description about);
   // Of those with whom something was exchanged, by index.
   std::vector<PeerTransport> Transports() const;
+  // Of this member, since `Open`, and of this moment.
   RendezvousCounters Counters() const;
 
  private:

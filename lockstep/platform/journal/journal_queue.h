@@ -24,7 +24,9 @@ class SnapshotPolicy {
     log_bytes_ = log_bytes;
     snapshot_bytes_ = snapshot_bytes;
   }
+  // So many bytes of rows were queued.
   void Grew(uint64_t bytes) { log_bytes_ += bytes; }
+  // The log is long enough for a snapshot, by both bounds, and none is being written.
   bool Wants() const {
     return !running_ && log_bytes_ > bytes_min_ && log_bytes_ > factor_ * snapshot_bytes_;
   }
@@ -35,6 +37,7 @@ class SnapshotPolicy {
     log_bytes_ = 0;
     return true;
   }
+  // The one that was begun is whole; its size counts for the next.
   void End(uint64_t snapshot_bytes) {
     snapshot_bytes_ = snapshot_bytes;
     running_ = false;
@@ -76,9 +79,11 @@ class JournalQueue {
   // Rows that make one entry. `sealed` is not OK when they cannot be written: that ends the
   // journal. Returns the entry's number, from 1.
   uint64_t Append(std::vector<std::string> rows, absl::Status sealed);
+  // The log is long enough, and no snapshot is being written.
   bool WantsSnapshot() const;
   // Ignored while one is being written, or when nothing has come since the last one.
   void BeginSnapshot(SnapshotSource source);
+  // Queued or taken, and not durable yet.
   size_t bytes() const;
   // The writer is to end, once all is written.
   void Close();
@@ -91,6 +96,7 @@ class JournalQueue {
   Work Take(bool wait);
   // So many bytes of what was taken are durable.
   void Written(size_t bytes);
+  // The snapshot is whole, so that another may begin.
   void EndSnapshot(uint64_t snapshot_bytes);
   // The writer ends: nothing is queued from here on.
   void Fail(absl::Status why);

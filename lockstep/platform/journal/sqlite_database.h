@@ -23,6 +23,7 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
+  // For statements without rows; the error is `LastError`, with their first word.
   absl::Status Execute(const std::string& sql);
   // The first column of the first row, as text.
   absl::StatusOr<std::string> Ask(const std::string& sql);
@@ -62,6 +63,7 @@ class Statement {
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
+  // `at`: from 1, as SQLite counts parameters. Columns below count from 0.
   void Bind(int at, int64_t value);
   // Not copied: has to stay until `Run`.
   void Bind(int at, std::string_view bytes);
@@ -73,6 +75,7 @@ class Statement {
   // To be bound again before its end.
   void Reset();
 
+  // Of the row that `Next` has come to. What a column is has to be asked first: SQLite converts.
   bool IsNumber(int column) const;
   bool IsBytes(int column) const;
   int64_t Number(int column) const;

@@ -48,12 +48,14 @@ class SqliteStore {
 
   // The last row.
   const Mark& last() const { return stored_.last; }
+  // Of the newest that is whole; 0: there is none.
   uint64_t snapshot_bytes() const { return stored_.snapshot.bytes; }
   uint64_t row_bytes() const { return stored_.row_bytes; }  // behind the snapshot, when it was read
 
   // All between `Begin` and `Commit` becomes durable with that, or not at all.
   absl::Status Begin();
   absl::Status Commit();
+  // As the next row of the log; only between `Begin` and `Commit`.
   absl::Status AppendRow(std::string_view bytes);
   // Of everything up to the last row.
   void BeginSnapshot();

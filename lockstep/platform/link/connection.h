@@ -67,6 +67,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Writes what waits and then a farewell (or `last`), and closes. `why` goes to `closed`.
   void Close(absl::Status why, std::string_view farewell_reason);
+  // Ignored once the link is closing.
   void CloseWith(Message last, absl::Status why);
 
   // Closes at once and calls nobody any more.

@@ -96,6 +96,7 @@ class MessageReader {
   // ended since, nor come on by `bytes_min`.
   bool Stalled(size_t bytes_min);
 
+  // What came next of the stream, however it was cut.
   void Append(std::string_view bytes);
 
   // The same without a copy: where the next bytes go, of which `Commit` says how many have come.
@@ -108,6 +109,7 @@ class MessageReader {
   Room Prepare(size_t bytes);
   // The same for as many bytes as the stream's pace suggests: more while more comes.
   Room Prepare() { return Prepare(read_bytes_); }
+  // Of the last `Prepare`: `payload` was filled before `buffer`.
   void Commit(size_t bytes);
 
   // The next whole message; nothing when more bytes are needed. INVALID_ARGUMENT: these are not

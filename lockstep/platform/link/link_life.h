@@ -34,8 +34,11 @@ class LinkLife {
   // Not of a link that is closed. A link that was closing keeps the reason of that.
   void End(absl::Status why);
 
+  // Bytes came, whatever they say: the silence begins anew.
   void Heard(Time now) { last_heard_ = now; }
+  // Bytes went out: a ping is not due before another `ping_interval`.
   void Sent(Time now) { last_sent_ = now; }
+  // A write begins, from which `IsWriteLate` counts.
   void BeganWriting(Time now) { writing_since_ = now; }
 
   // When to look what has come due; infinite: nothing will.
@@ -50,6 +53,7 @@ class LinkLife {
   bool IsWriteLate(Time now) const { return now >= writing_since_ + options_.write_timeout; }
   // Unfinished messages are to be looked at: twice in a `message_timeout`. Says so once.
   bool TakeLook(Time now);
+  // Nothing has been heard for `silence_timeout`: the link is to end.
   bool IsSilent(Time now) const { return now >= last_heard_ + options_.silence_timeout; }
   bool IsPingDue(Time now) const { return now >= last_sent_ + options_.ping_interval; }
 

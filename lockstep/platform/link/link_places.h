@@ -40,11 +40,13 @@ class LinkPlaces {
 
   // Why one more from `host` is refused; empty: it is not.
   std::string LimitReached(const asio::ip::address& host) const;
+  // As many connections of `host` are here as one host may have. Never, if that has no limit.
   bool HostIsFull(const asio::ip::address& host) const;
   // Only reserved places are left.
   bool Crowded() const { return places_.size() + limits_.reserved >= limits_.connections_max; }
   // One more greeting takes the place of another.
   bool GreetingsAreFull() const { return greetings_ >= limits_.greetings_max; }
+  // Those that do not greet any more.
   size_t welcomed() const { return places_.size() - greetings_; }
 
   // A connection that greets takes a place, a reserved one if only those are left.
@@ -58,6 +60,7 @@ class LinkPlaces {
   // It gives its place back.
   void Leave(LinkId id);
 
+  // Only of one that has a place.
   const asio::ip::address& HostOf(LinkId id) const { return places_.at(id).host; }
 
   // The oldest that greets, of the host with most of them.

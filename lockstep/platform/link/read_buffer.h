@@ -21,11 +21,13 @@ class ReadBuffer {
   // So many bytes have come, which is no more than the room.
   void Commit(size_t bytes);
 
+  // What has come and was not consumed. Until the next call of `Prepare`, `Consume` or `Clear`.
   std::string_view unread() const { return {buffer_.data() + read_, filled_ - read_}; }
   bool empty() const { return read_ == filled_; }
   // The first `bytes` of `unread()` have been read.
   void Consume(size_t bytes);
 
+  // Nothing is unread; gives the memory back.
   void Clear();
 
   // What it holds, as it costs.

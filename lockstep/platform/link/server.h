@@ -50,6 +50,7 @@ class Responder {
   class Sink {
    public:
     virtual ~Sink() = default;
+    // Ignored when that link has gone.
     virtual void Answer(LinkId link, RequestKind kind, uint64_t id, Payload payload) = 0;
   };
 
@@ -68,6 +69,7 @@ class Responder {
   void Answer(std::string payload) { Send({.failed = false, .bytes = std::move(payload)}); }
   // `status` must not be OK; give it a reason with wire::native::WithReason.
   void Fail(const absl::Status& status);
+  // Either of these. Only once: the duty is done.
   void Send(Payload payload);
 
   LinkId link() const { return link_; }

@@ -25,6 +25,7 @@ class ArenaState : public std::enable_shared_from_this<ArenaState> {
 
   // RESOURCE_EXHAUSTED: over `bytes_max` or `segments_max`, or the system has no memory.
   absl::StatusOr<std::shared_ptr<Block>> Allocate(uint64_t bytes);
+  // What a block had: `slab` is null when it had pages of its own.
   void Free(const Place& place, uint64_t capacity, Slab* slab);
 
   std::vector<SegmentSize> segments() const;

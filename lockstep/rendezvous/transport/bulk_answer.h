@@ -30,8 +30,11 @@ class BulkAnswer {
     return room;
   }
 
+  // Whether bytes of a body are awaited; otherwise those of a header.
   bool in_body() const { return body_.has_value(); }
+  // What the body is of; only within one.
   const BulkHeader& header() const { return *body_; }
+  // So many bytes of it have not come; only within one.
   uint64_t body_left() const { return body_->bytes - body_come_; }
   // Of what came into `Room(to)`: how much of it is of the body.
   size_t TakeBody(size_t count, std::byte* to) {
@@ -41,6 +44,7 @@ class BulkAnswer {
   }
   // The place that came as a body.
   uint64_t place() const { return DecodeBulkPlace(place_); }
+  // A header is awaited next.
   void EndBody() { body_.reset(); }
 
   // So much of a header came. True: all of it.
@@ -52,6 +56,7 @@ class BulkAnswer {
   }
   // INVALID_ARGUMENT: it is none.
   absl::StatusOr<BulkHeader> DecodeHeader() const { return DecodeBulkHeader(header_); }
+  // Its body is awaited next.
   void BeginBody(const BulkHeader& header) {
     body_ = header;
     body_come_ = 0;

@@ -20,6 +20,7 @@ class BulkLoop {
   BulkLoop() : io_(1), keep_running_(asio::make_work_guard(io_)), poller_(io_) {}
 
   asio::io_context& io() { return io_; }
+  // Whether the caller is on the loop.
   bool InLoop() { return io_.get_executor().running_in_this_thread(); }
   // Runs it on the loop, in order.
   void Post(absl::AnyInvocable<void()> function);
@@ -29,6 +30,7 @@ class BulkLoop {
   void Begin() { ++busy_; }
   void End() { --busy_; }
 
+  // For the one thread that the loop has.
   [[noreturn]] void RunForever();
 
   // What is ready is done, and then nothing until somebody posts again. At exit, before what the

@@ -47,6 +47,7 @@ class BulkServer : public std::enable_shared_from_this<BulkServer> {
 
   // Takes a connected socket over.
   void Accept(int fd);
+  // Ends all connections, erasing the proofs of their places first; takes no more.
   void Close();
 
  private:

@@ -136,9 +136,13 @@ class Conversation {
 
   explicit Conversation(Options options);
 
+  // For a connection that the peer made: the `link` of its `TakeDial`. Never given out twice.
   LinkId NewLink() { return LinkId(++last_link_); }
 
+  // Once, before all else. The grace runs from here; who dials, dials.
   void Start(Time now, Effects& out);
+  // Never refuses: without a link the message is kept until there is one (look at `full`). Once the
+  // conversation has ended, the message is dropped.
   void Send(Payload payload, Effects& out);
   // Nothing more is done or said; what is not acknowledged is forgotten.
   void Close(Effects& out);
@@ -149,10 +153,16 @@ class Conversation {
   void LinkUp(Time now, LinkId link, const Greeting& welcome, Effects& out);
   // A dial failed, or a link ended. Links that are not ours any more are ignored, here and below.
   void LinkDown(Time now, LinkId link, const absl::Status& why, Effects& out);
+  // What came on a link, as `Outgoing` says. A message that came before is acknowledged again and
+  // not delivered. One that skips others, or acknowledges what was never sent, breaks a rule:
+  // INTERNAL `protocol` in `lost`.
   void Take(Time now, LinkId link, uint64_t number, uint64_t acknowledged, std::string payload,
             Effects& out);
 
+  // Dials, gives a dial up, or acknowledges, if that is due. With the grace over: UNAVAILABLE
+  // `unreachable` in `lost`. Too early, it does nothing.
   void ReachDeadline(Time now, Effects& out);
+  // When `ReachDeadline` has something to do; infinite: not before another call.
   Time NextDeadline() const;
 
   // Too much waits for acknowledgement: say no more until some has come.
@@ -161,7 +171,9 @@ class Conversation {
            sent_.bytes() >= options_.unacknowledged_bytes_max;
   }
   const ResendQueue& sent() const { return sent_; }
+  // A link is there, so that what is sent goes out at once.
   bool up() const { return stage_ == Stage::kUp; }
+  // Lost or closed: nothing is sent or delivered any more.
   bool ended() const { return stage_ == Stage::kEnded; }
 
  private:

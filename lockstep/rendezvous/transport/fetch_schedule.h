@@ -44,18 +44,22 @@ class FetchSchedule {
       : options_(std::move(options)) {}
 
   void Add(const BulkFetch& fetch) { running_.push_back({.what = fetch}); }
+  // Nothing: it is not running. Valid until it is forgotten or taken.
   std::optional<At> Find(rendezvous::OpId op);
   bool empty() const { return running_.empty(); }
   // What is on its way for it comes for nobody. It has left its place.
   void Forget(At running);
+  // `Reset` has to follow: what was asked for points to what was taken.
   std::list<Running> TakeAll() { return std::exchange(running_, {}); }
 
   // What is to be asked for now, and counts as asked; nothing: the window is full, or there is
   // nothing left. `reads`: whether the member's memory can be read.
   std::optional<Chunk> Ask(bool reads);
+  // Something was asked for and is not answered: there is a `front`.
   bool waits() const { return !asked_.empty(); }
   // The chunk that is answered next; one is waited for.
   const Chunk& front() const { return asked_.front(); }
+  // It was answered, in full; one is waited for. Its bytes leave the window.
   Chunk TakeFront();
 
   // False: it had no place.

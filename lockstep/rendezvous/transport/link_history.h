@@ -20,9 +20,11 @@ inline std::string TextOf(absl::Duration duration) {
 // Threads: thread-compatible.
 class LinkHistory {
  public:
+  // There has been no link since now, for `WhyLost`.
   void Start(Time now) { down_since_ = now; }
   void DialStarted() { ++dials_; }
   void DialFailed(const absl::Status& why) { last_failure_ = why; }
+  // Dials are counted anew from here.
   void LinkUp(Time now) {
     was_up_ = true;
     up_at_ = now;
@@ -35,6 +37,7 @@ class LinkHistory {
     return now - up_at_ >= kGoodLink;
   }
 
+  // When the link was lost, or when it started; the grace counts from here.
   Time down_since() const { return down_since_; }
   // Why there is no link to that peer, when the grace is over.
   std::string WhyLost(Time now, const std::string& peer, bool we_dial, absl::Duration grace) const {

@@ -63,10 +63,13 @@ class LinkStream final : public Stream, public std::enable_shared_from_this<Link
   // The bounds of a connection between members.
   static link::LinkOptions Bounds(link::LinkOptions options);
 
+  // The grace runs from here; who dials, dials.
   void Start();
   // The peer has dialed.
   void Take(Arriving& arriving, const Greeting& hello);
+  // Came on a connection that arrived, once the stream has it.
   void TakeMessage(LinkId link, link::Message message);
+  // Such a connection has ended; the conversation goes on, until its grace is over.
   void LinkDown(LinkId link, const absl::Status& why);
 
   void Send(std::string message) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -19,6 +19,7 @@ class PageRuns {
   // What `Take` gave out.
   void Give(uint64_t offset, uint64_t bytes);
 
+  // Nothing is given out.
   bool all_free() const { return !free_.empty() && free_.begin()->second == bytes_; }
 
  private:

@@ -36,6 +36,8 @@ class PeerArena {
 
   explicit PeerArena(const PeerArenaOptions& options) : options_(options) {}
 
+  // INVALID_ARGUMENT: the peer sent this id before, or `fd` is no such memory. RESOURCE_EXHAUSTED:
+  // over `peer_segments_max` or `peer_arena_bytes_max`. `fd` is closed in any case.
   absl::Status AddSegment(uint32_t id, runtime::UniqueFd fd, uint64_t bytes);
   // The peer has given it up. It stays mapped until the last view of it has gone.
   absl::Status RemoveSegment(uint32_t id);
@@ -45,7 +47,9 @@ class PeerArena {
   // never called. Several views of one block may live at a time.
   absl::StatusOr<rendezvous::MemoryPtr> View(const Place& place, OnGone on_gone);
 
+  // Those mapped for the peer, without the removed ones that views keep.
   size_t segments() const;
+  // Whether it was added and not removed: `View` of a place in it may succeed.
   bool Has(uint32_t segment) const;
 
  private:

@@ -24,14 +24,17 @@ inline constexpr size_t kMemoryProofBytes = 16;
 // erased before anything of that changes. Threads: confined, but for those who read.
 class MemoryProof {
  public:
+  // Draws it, so that another process has it by chance only.
   MemoryProof();
   ~MemoryProof() { Erase(); }
   MemoryProof(const MemoryProof&) = delete;
   MemoryProof& operator=(const MemoryProof&) = delete;
 
+  // In this process, where who reads its memory finds the proof.
   uint64_t address() const { return reinterpret_cast<uint64_t>(words_.data()); }
   // For who is to find them; empty when they are erased.
   std::string bytes() const;
+  // From here on a read that looks at the proof fails: NOT_FOUND. For good.
   void Erase();
 
  private:

@@ -43,6 +43,7 @@ class ReceivedMessages {
     return through_;
   }
 
+  // The number of the newest message in order; 0 before the first.
   uint64_t through() const { return through_; }
   // When an acknowledgement goes alone.
   Time due() const { return due_; }

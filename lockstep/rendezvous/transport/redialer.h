@@ -19,6 +19,7 @@ class Redialer {
   Redialer(absl::Duration first, absl::Duration last, uint64_t seed)
       : first_(first), last_(last), random_(seed) {}
 
+  // Sets `give_up_at`, and counts: each dial doubles the next pause.
   void DialStarted(Time now, absl::Duration timeout) {
     ++attempts_;
     dial_at_ = Time::Infinite();
@@ -26,7 +27,9 @@ class Redialer {
   }
   // The answer is to come sooner.
   void GiveUpBy(Time at) { give_up_at_ = std::min(give_up_at_, at); }
+  // There is nothing to give up any more; `Pause` says when to dial again.
   void DialFailed() { give_up_at_ = Time::Infinite(); }
+  // Neither a dial nor its end is due.
   void LinkUp() { dial_at_ = give_up_at_ = Time::Infinite(); }
   // True: dial at once.
   bool LinkLost(bool was_good) {
@@ -42,6 +45,7 @@ class Redialer {
     dial_at_ = now + whole * part;
   }
 
+  // When the pause is over, or the dial has had no answer for too long. Infinite: neither.
   Time dial_at() const { return dial_at_; }
   Time give_up_at() const { return give_up_at_; }
 

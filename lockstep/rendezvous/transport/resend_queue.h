@@ -47,8 +47,11 @@ class ResendQueue {
     for (const Payload& payload : kept_) see(++number, payload);
   }
 
+  // All through this number have come to the other end.
   uint64_t acknowledged() const { return acknowledged_; }
+  // The number of the newest message; 0 before the first.
   uint64_t last() const { return acknowledged_ + kept_.size(); }
+  // Of those that are not acknowledged: how many, and the sum of their sizes.
   size_t messages() const { return kept_.size(); }
   size_t bytes() const { return bytes_; }
 

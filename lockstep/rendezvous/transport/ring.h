@@ -98,6 +98,7 @@ class RingReader {
   // No wake-up is lost: we write the flag and then look at the tail, the writer writes the tail and
   // then looks at the flag, all sequentially consistent, so that one of the two sees the other.
   bool PrepareToSleep();
+  // The sleep is over, or is not to be: the writer need not wake us any more.
   void Awake();
   // After reading: whether the writer waits for room. Says so once for each wait.
   bool WriterWantsWaking();

@@ -42,6 +42,8 @@ class SlabTable {
     const auto list = with_room_.find(block_bytes);
     return list == with_room_.end() || list->second.empty() ? nullptr : list->second.back();
   }
+  // A slab of blocks in `run`, whose first byte is `data`; all have room. Lives until it is
+  // removed.
   Slab* Add(const Run& run, std::byte* data, uint64_t block_bytes) {
     auto slab = std::make_unique<Slab>();
     slab->run = run;

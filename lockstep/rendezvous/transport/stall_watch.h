@@ -26,7 +26,9 @@ class StallWatch {
     heard_at_ = runtime::MonotonicNow();
     Look(std::move(owner), std::move(stalled));
   }
+  // Something has come: the allowed time begins anew.
   void Heard() { heard_at_ = runtime::MonotonicNow(); }
+  // Nothing is waited for; `stalled` is not called before the next `Start`.
   void Stop() {
     watches_ = false;
     timer_.cancel();

@@ -34,6 +34,8 @@ class Stream {
 
   virtual ~Stream() = default;
 
+  // Returns at once and never fails: the message goes out in order, or `lost` is called. Ignored
+  // once closed.
   virtual void Send(std::string message) = 0;
   // "shm", "tcp"
   virtual std::string_view transport() const = 0;

@@ -28,6 +28,7 @@ class TcpListener : public std::enable_shared_from_this<TcpListener> {
                                                             const std::string& host,
                                                             Accepted accepted);
   ~TcpListener();
+  // Accepts nobody any more. Again: nothing.
   void Close();
 
   // HOST:PORT

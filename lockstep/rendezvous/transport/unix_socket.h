@@ -36,6 +36,8 @@ class UnixSocket : public std::enable_shared_from_this<UnixSocket> {
   // Calls, on the loop, whenever there is something to receive or the other end has closed; whoever
   // is called receives until there is nothing, or closes. Replaces the one before.
   void OnReadable(std::function<void()> readable);
+  // All as one message, or nothing. UNAVAILABLE: the socket is full, or the other end gone.
+  // `fds` stay the caller's.
   absl::Status Send(std::string_view bytes, std::span<const int> fds);
   // A message that is there already, or nothing. UNAVAILABLE: the other end has closed.
   absl::StatusOr<std::optional<Message>> Receive();
@@ -45,6 +47,7 @@ class UnixSocket : public std::enable_shared_from_this<UnixSocket> {
   // it was closed before.
   int Release();
 
+  // -1: it was closed.
   int fd() { return socket_.native_handle(); }
 
  private:
@@ -66,6 +69,7 @@ class UnixListener : public std::enable_shared_from_this<UnixListener> {
                                                              const std::string& name,
                                                              Accepted accepted);
   ~UnixListener();
+  // Accepts nobody any more. Again: nothing.
   void Close();
 
  private:
