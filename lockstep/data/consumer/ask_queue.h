@@ -19,6 +19,7 @@ namespace lockstep::dispatch {
 // Bounds: none of its own; each ask is a call of the program that waits.
 class AskQueue {
  public:
+  // Behind those that wait.
   void Add(Time now, AskId ask) {
     timer_.NoteAsk(now, handed_out_, !asks_.empty());
     asks_.push_back(ask);

@@ -172,6 +172,8 @@ class ConsumerMachine {
   ConsumerMachine(const ConsumerMachine&) = delete;
   ConsumerMachine& operator=(const ConsumerMachine&) = delete;
 
+  // Asks the dispatcher for the iteration; again: nothing. It fails at once when `rejoin` or the
+  // cursor of the options cannot be read (`failed`).
   void Open(Time now, ConsumerEffects& out);
   // The next element. Several may wait; they are answered in their order.
   void Next(Time now, AskId ask, ConsumerEffects& out);
@@ -183,8 +185,11 @@ class ConsumerMachine {
   // Leaves the iteration. All waiting asks are answered with CANCELLED.
   void Close(Time now, ConsumerEffects& out);
 
+  // What came back of `ConsumerEffects`. The answer to a call or read that is over is ignored.
   void Handle(Time now, ConsumerEvent event, ConsumerEffects& out);
+  // Tries again, polls or reads on, if that is due. Too early, it does nothing.
   void ReachDeadline(Time now, ConsumerEffects& out);
+  // When `ReachDeadline` has something to do; infinite: not before another call.
   Time NextDeadline() const;
 
   // First come: what is handed out and (by itself: with the next ask; else by `Acknowledge`)

@@ -64,6 +64,7 @@ class DispatcherCalls {
       call.failures -= std::min(call.failures, arrived.failures);
     }
   }
+  // Polls that are not answered.
   size_t polls() const {
     return static_cast<size_t>(std::count_if(calls_.begin(), calls_.end(), [](const auto& entry) {
       return entry.second.kind == CallInFlight::Kind::kPoll;
@@ -80,23 +81,27 @@ class DispatcherCalls {
     return true;
   }
   void ReportFailure(SegmentFailure failure) { failures_.push_back(std::move(failure)); }
+  // What the next poll carries; kept until `DropReports` says that it has arrived.
   const std::vector<WorkerId>& unreachable() const { return unreachable_; }
   const std::vector<SegmentFailure>& failures() const { return failures_; }
 
   // --- A dispatcher that does not answer ---
   // It is expected to answer from now on.
   void Expect(Time now) { silent_since_ = now; }
+  // It lives: the next retry, if one is needed, is the first again.
   void NoteAnswer(Time now) {
     backoff_ = absl::ZeroDuration();
     retry_at_ = Time::Infinite();
     silent_since_ = now;
   }
+  // Since the last answer, or since one was expected.
   absl::Duration SilentFor(Time now) const { return now - silent_since_; }
   // Each time twice as late.
   void Retry(Time now) {
     backoff_ = backoff_ == absl::ZeroDuration() ? retry_first_ : std::min(backoff_ * 2, retry_max_);
     retry_at_ = std::min(retry_at_, now + backoff_);
   }
+  // When to try again; infinite: nothing failed since the last try.
   Time retry_at() const { return retry_at_; }
   bool retrying() const { return retry_at_ != Time::Infinite(); }
   // Whether to try again now, which is then under way.

@@ -35,7 +35,9 @@ void Normalize(Cursor& cursor);
 class NeedsReport {
  public:
   explicit NeedsReport(PollSchedule& polls) : polls_(polls) {}
+  // Makes the next poll urgent if this is news.
   void Note(const LaneReader& lane, const LaneProgress& progress);
+  // The lane has gone; if it comes again, all of it is news.
   void Forget(LaneId lane) { told_.erase(lane); }
 
  private:

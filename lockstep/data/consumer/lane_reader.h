@@ -43,6 +43,7 @@ struct LaneSegment {
   int64_t acked = 0;
   std::deque<uint64_t> held_bytes;  // acknowledged by hand: of each element from `acked` on
 
+  // False as long as the count is not known; below too.
   bool AllHanded() const { return count && handed >= *count; }
   bool AllAcked() const { return count && acked >= std::max(from, *count); }
 
@@ -51,6 +52,7 @@ struct LaneSegment {
     if (!start || !count) return std::nullopt;
     return *start + *count - from;
   }
+  // Of an element of this segment, whose start is known.
   int64_t IndexOf(int64_t position) const { return position - *start + from; }
 };
 
@@ -70,6 +72,7 @@ struct LaneReader {
   bool ended = false;
   int64_t ended_after = 0;
 
+  // Null: it is not listed here, or not any more. Good until segments come or go.
   LaneSegment* Find(int64_t seq) {
     const auto found =
         std::lower_bound(segments.begin(), segments.end(), seq,

@@ -15,7 +15,9 @@ class PollSchedule {
  public:
   explicit PollSchedule(absl::Duration report_every) : report_every_(report_every) {}
 
+  // A poll is due now, and until one is sent.
   void Urgent() { urgent_ = true; }
+  // A poll is due `report_every` from now, unless an earlier one is.
   void Soon(Time now) { report_at_ = std::min(report_at_, now + report_every_); }
 
   bool IsDue(Time now) const { return urgent_ || report_at_ <= now; }
@@ -27,6 +29,7 @@ class PollSchedule {
   }
   // No poll will be sent for what waits.
   void DropReports() { report_at_ = Time::Infinite(); }
+  // When a poll is due for what waits; infinite: nothing waits. An urgent one is due at once.
   Time report_at() const { return report_at_; }
 
  private:

@@ -53,6 +53,7 @@ class ReadAhead {
   void Cancel(LaneReader& lane, ConsumerEffects& out);
   void CancelAll(ConsumerEffects& out);
 
+  // Reads that are neither answered nor cancelled.
   size_t in_flight() const { return reads_.size(); }
   // When a failed read is due for another try.
   Time NextRetry() const;
