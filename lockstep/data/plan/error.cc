@@ -12,14 +12,14 @@ constexpr char kReasonUrl[] = "lockstep.v1.reason";
 
 }  // namespace
 
-absl::Status Error(absl::StatusCode code, std::string_view reason, std::string message) {
+absl::Status Error(absl::StatusCode code, std::string_view reason, const std::string& message) {
   absl::Status status(code, message);
   status.SetPayload(kReasonUrl, absl::Cord(std::string(reason)));
   return status;
 }
 
-absl::Status Invalid(std::string message) {
-  return Error(absl::StatusCode::kInvalidArgument, kDefinitionInvalid, std::move(message));
+absl::Status Invalid(const std::string& message) {
+  return Error(absl::StatusCode::kInvalidArgument, kDefinitionInvalid, message);
 }
 
 std::string ReasonOf(const absl::Status& status) {

@@ -18,8 +18,8 @@ inline constexpr std::string_view kFunctionFailed = "function_failed";
 inline constexpr std::string_view kFunctionRefused = "function_refused";
 
 // An error that carries its reason where the link's answers look for it (wire::native::ReasonOf).
-absl::Status Error(absl::StatusCode code, std::string_view reason, std::string message);
-absl::Status Invalid(std::string message);  // INVALID_ARGUMENT, kDefinitionInvalid
+absl::Status Error(absl::StatusCode code, std::string_view reason, const std::string& message);
+absl::Status Invalid(const std::string& message);  // INVALID_ARGUMENT, kDefinitionInvalid
 
 // The reason put in by `Error`; empty when there is none.
 std::string ReasonOf(const absl::Status& status);
