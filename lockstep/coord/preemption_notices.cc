@@ -144,7 +144,7 @@ NoticeChange PreemptionNotices::Begin(Time now, PreemptionState next,
       ": ", notice.source, " says that ", NameSubjects(job_, next), " will be preempted",
       next.death.is_infinite() ? "" : absl::StrCat(" in ", FormatSpan(next.death - now)),
       notice.text.empty() ? "" : absl::StrCat(" (", notice.text, ")"));
-  return Changed(std::move(next), Severity::kWarning, std::move(what));
+  return Changed(std::move(next), Severity::kWarning, what);
 }
 
 NoticeChange PreemptionNotices::Add(PreemptionState next, PreemptionNotice notice) const {
@@ -154,7 +154,7 @@ NoticeChange PreemptionNotices::Add(PreemptionState next, PreemptionNotice notic
   next.notices.push_back(std::move(notice));
   std::string what =
       absl::StrCat(": ", source, " says so too; ", NameSubjects(job_, next), " will be preempted");
-  return Changed(std::move(next), Severity::kWarning, std::move(what));
+  return Changed(std::move(next), Severity::kWarning, what);
 }
 
 std::optional<NoticeChange> PreemptionNotices::Extend(Time now, PreemptionState next,
@@ -171,7 +171,7 @@ std::optional<NoticeChange> PreemptionNotices::Extend(Time now, PreemptionState 
   next.death = EarliestDeath(next.notices);
   std::string what = absl::StrCat(" of ", NameSubjects(job_, next),
                                   " was moved: ", FormatSpan(next.death - now), " are left");
-  return Changed(std::move(next), Severity::kInfo, std::move(what));
+  return Changed(std::move(next), Severity::kInfo, what);
 }
 
 std::optional<NoticeChange> PreemptionNotices::Withdraw(PreemptionState next,
@@ -199,7 +199,7 @@ std::optional<NoticeChange> PreemptionNotices::Withdraw(PreemptionState next,
       ": ", request.source, " has withdrawn its notice",
       none_left ? absl::StrCat("; all save at step ", *next.sync_step, " nevertheless, and go on")
                 : "");
-  return Changed(std::move(next), Severity::kInfo, std::move(what));
+  return Changed(std::move(next), Severity::kInfo, what);
 }
 
 void PreemptionNotices::Restore(const PreemptionState& state) {
