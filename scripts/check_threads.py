@@ -72,13 +72,25 @@ def sources_of(file, root=ROOT):
     return [path for path in paths if not path.endswith("_test.cc")]
 
 
-def clang_command(command):
-    """gcc's command line as clang's, with this analysis alone: no output, none of gcc's warnings and
-    precompiled headers."""
-    words, kept, skip = shlex.split(command)[1:], [], False
+def without_precompiled(words):
+    """A command line without the headers that gcc precompiled (LOCKSTEP_PRECOMPILE), which clang cannot
+    read: the sources include what they use."""
+    kept = []
     for word in words:
-        if skip or word in ("-c", "-o", "-include"):
-            skip = word in ("-o", "-include")
+        if pathlib.PurePath(word).name.startswith("cmake_pch.h"):
+            if kept and kept[-1] == "-include":
+                kept.pop()
+        elif word != "-Winvalid-pch":
+            kept.append(word)
+    return kept
+
+
+def clang_command(command):
+    """gcc's command line as clang's, with this analysis alone: no output, none of gcc's warnings."""
+    words, kept, skip = without_precompiled(shlex.split(command))[1:], [], False
+    for word in words:
+        if skip or word in ("-c", "-o"):
+            skip = word == "-o"
         elif not word.startswith("-W"):
             kept.append(word)
     return [CLANG, *kept, *FLAGS]

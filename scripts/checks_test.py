@@ -13,6 +13,7 @@ import check_layers
 import check_rows
 import check_sizes
 import check_threads
+import check_tidy
 import check_wheel
 import run_tests
 import unity_groups
@@ -334,6 +335,47 @@ class CheckThreads(unittest.TestCase):
                              f'#include "{root}/b/b_test.cc"\n')
             self.assertEqual(check_threads.sources_of(str(unity), root), ["a/a.cc", "b/b.cc"])
             self.assertEqual(check_threads.sources_of(f"{root}/a/a.cc", root), ["a/a.cc"])
+
+
+class CheckTidy(unittest.TestCase):
+    SOURCE = """
+        #include "b/b.h"
+        struct Table {
+          %s Table(int rows);
+        };
+    """
+
+    def read(self, root, word):
+        """Of a source, compiled as by a build with precompiled headers of gcc's."""
+        for name, text in {"a/a.cc": self.SOURCE % word, "b/b.h": self.SOURCE.split("b.h\"")[1] % "",
+                           "cmake_pch.hxx": "", "cmake_pch.hxx.gch": "gpch.013",
+                           ".clang-tidy": (check_tidy.ROOT / ".clang-tidy").read_text()}.items():
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text(text.replace("Table", "Above") if name == "b/b.h" else text)
+        return check_tidy.read({"directory": str(root), "file": f"{root}/a/a.cc", "command":
+            f"/usr/bin/c++ -I{root} -std=c++20 -Winvalid-pch -include {root}/cmake_pch.hxx "
+            f"-o a.o -c {root}/a/a.cc"}, ["a"], root)
+
+    @unittest.skipUnless(shutil.which(check_tidy.TIDY), "needs clang-tidy")
+    def test_finds_in_the_folder_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            self.assertEqual(self.read(root, "explicit"), [])
+            found = self.read(root, "")
+            self.assertEqual(len(found), 1, found)
+            self.assertIn("google-explicit-constructor", found[0])
+            self.assertIn("clang-diagnostic-error", self.read(root, "nothing")[0])
+
+    def test_a_source_is_read_once_and_a_folder_without_those_below(self):
+        entries = [{"file": f"/r/{name}"} for name in ("a/a.cc", "a/a.cc", "a/b/b.cc", "c/c.cc")]
+        units, seen = check_tidy.units_of(entries, ["a", "c"], "/r")
+        self.assertEqual(units, [entries[0], entries[3]])
+        self.assertEqual(seen, {"a/a.cc", "c/c.cc"})
+
+    def test_no_precompiled_header_is_left(self):
+        words = check_threads.without_precompiled(
+            "c++ -Winvalid-pch -include /b/pic.dir/cmake_pch.hxx -include own.h a.cc".split())
+        self.assertEqual(words, ["c++", "-include", "own.h", "a.cc"])
 
 
 class UnityGroups(unittest.TestCase):

@@ -32,7 +32,7 @@ SIM_SEEDS = 200
 SIM_LIMIT_S = 300
 PYTEST_LIMIT_S = 1800
 WHEEL_LIMIT_S = 900
-THREADS_LIMIT_S = 1800
+CLANG_LIMIT_S = 1800
 BUILD_LIMIT_S = 3600
 # With LOCKSTEP_TEST_MINUTES set, as CI does: a sanitizer's stage that would begin later does not
 # run, and the run says so.
@@ -274,15 +274,24 @@ def stage_lint(name_filter):
     return tally
 
 
-def stage_threads(name_filter):
-    name = "scripts/check_threads.py"
+def run_clang(stage, name_filter):
+    """A script that has clang look at the sources, as the release preset compiles them."""
+    name = f"scripts/check_{stage}.py"
     if name_filter and name_filter not in name:
         return Tally()
-    tally = set_up("threads", "linters", "clang cannot be installed")
-    test = CTest("check_threads", ["/usr/bin/python3", str(ROOT / name)], [], THREADS_LIMIT_S, {},
+    tally = set_up(stage, "linters", "clang cannot be installed")
+    test = CTest(f"check_{stage}", ["/usr/bin/python3", str(ROOT / name)], [], CLANG_LIMIT_S, {},
                  str(ROOT))
-    tally.add(run_command_test(test, "threads", [], {}))
+    tally.add(run_command_test(test, stage, [], {}))
     return tally
+
+
+def stage_threads(name_filter):
+    return run_clang("threads", name_filter)
+
+
+def stage_tidy(name_filter):
+    return run_clang("tidy", name_filter)
 
 
 def stage_unit(name_filter):
@@ -388,6 +397,7 @@ def stage_e2e(name_filter):
 STAGES = [
     ("lint", "release", stage_lint),
     ("threads", "release", stage_threads),
+    ("tidy", "release", stage_tidy),
     ("unit", "release", stage_unit),
     ("sim", "release", stage_sim),
     ("python", "release", stage_python),

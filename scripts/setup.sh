@@ -9,7 +9,7 @@
 #   scripts/setup.sh jax-versions  build/peers/jax-0.10.0, -0.10.1: further stock JAX for scripts/soak.sh
 #   scripts/setup.sh frameworks    build/peers/frameworks: torch, tensorflow and jax in one environment
 #   scripts/setup.sh transfers     peers of bench/rendezvous: UCX and Open MPI
-#   scripts/setup.sh linters       clang-format and clang, for the lints of scripts/test.sh
+#   scripts/setup.sh linters       clang-format, clang and clang-tidy, for the lints of scripts/test.sh
 #   scripts/setup.sh schedulers    Open MPI and Slurm, for tests/e2e/test_run_schedulers.py
 #   scripts/setup.sh loaders       build/peers/loaders: peers of bench/data: torch, tensorflow and grain
 #   scripts/setup.sh build PRESET [TARGET...]
@@ -53,7 +53,7 @@ readonly SETUP_TRANSFER_PACKAGES=(ucx-utils openmpi-bin libopenmpi-dev)
 readonly SETUP_SCHEDULER_PACKAGES=(openmpi-bin slurmctld slurmd slurm-client munge)
 
 # What scripts/test.sh looks at the sources with.
-readonly SETUP_LINT_PACKAGES=(clang-format clang-14)
+readonly SETUP_LINT_PACKAGES=(clang-format clang-14 clang-tidy-14)
 
 setup_say() { printf '%s\n' "$*"; }
 
