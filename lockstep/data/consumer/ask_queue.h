@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/time.h"
 #include "lockstep/data/consumer/ask_timer.h"
 #include "lockstep/data/consumer/consumer_machine.h"
@@ -26,6 +27,7 @@ class AskQueue {
   }
   // Answers the first ask with this element. There is one.
   void Answer(HandOut hand, ConsumerEffects& out) {
+    LOCKSTEP_CHECK(!asks_.empty());
     hand.ask = asks_.front();
     asks_.pop_front();
     ++handed_out_;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "lockstep/base/check.h"
 #include "lockstep/base/time.h"
 #include "lockstep/data/consumer/consumer_machine.h"
 #include "lockstep/data/dispatch/effects.h"
@@ -53,7 +54,10 @@ struct LaneSegment {
     return *start + *count - from;
   }
   // Of an element of this segment, whose start is known.
-  int64_t IndexOf(int64_t position) const { return position - *start + from; }
+  int64_t IndexOf(int64_t position) const {
+    LOCKSTEP_CHECK(start.has_value());
+    return position - *start + from;
+  }
 };
 
 struct LaneReader {

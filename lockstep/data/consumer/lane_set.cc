@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::dispatch {
 
@@ -15,6 +16,8 @@ LaneReader* LaneSet::Find(LaneId id) {
 
 LaneSet::Map::iterator LaneSet::Erase(Map::iterator at) {
   for (const LaneSegment& segment : at->second.segments) {
+    // Else the read would bring elements for a segment that is not here.
+    LOCKSTEP_CHECK(!segment.reading.has_value());
     for (const auto& [index, element] : segment.buffer) buffered_bytes_ -= element.bytes;
   }
   return lanes_.erase(at);
@@ -37,6 +40,7 @@ bool LaneSet::Store(LaneSegment& segment, int64_t index, Element element) {
 
 HandOut LaneSet::Take(LaneReader& lane, LaneSegment& segment, int64_t index, int64_t round) {
   const auto found = segment.buffer.find(index);
+  LOCKSTEP_CHECK(found != segment.buffer.end());
   HandOut hand{.element = std::move(found->second),
                .place = {.lane = lane.lane,
                          .seq = segment.seq,
@@ -62,6 +66,7 @@ void LaneSet::Keep(LaneSegment& segment, int64_t wanted, int64_t stride) {
 }
 
 void LaneSet::ForgetFront(LaneReader& lane) {
+  LOCKSTEP_CHECK(!lane.segments.empty());
   const LaneSegment& front = lane.segments.front();
   if (front.End()) lane.begin = *front.End();
   for (const auto& [index, element] : front.buffer) buffered_bytes_ -= element.bytes;

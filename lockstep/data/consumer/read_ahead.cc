@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::dispatch {
 
@@ -62,8 +63,10 @@ std::optional<SegmentFailure> ReadAhead::Failed(Time now, const ReadFailed& fail
 void ReadAhead::Cancel(LaneSegment& segment, ConsumerEffects& out) {
   if (!segment.reading) return;
   out.cancelled_reads.push_back(*segment.reading);
-  asked_bytes_ -= reads_[*segment.reading].bytes;
-  reads_.erase(*segment.reading);
+  const auto read = reads_.find(*segment.reading);
+  LOCKSTEP_CHECK(read != reads_.end());
+  asked_bytes_ -= read->second.bytes;
+  reads_.erase(read);
   segment.reading.reset();
 }
 
