@@ -1,6 +1,7 @@
 #include "lockstep/coord/attempt_lives.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace lockstep::coord {
 
@@ -22,11 +23,11 @@ std::optional<MemberIndex> AttemptLives::Find(Incarnation incarnation) const {
 }
 
 size_t AttemptLives::CountHere(MemberIndex member) const {
-  return std::min(here_[member.value()], job_.incarnations[member.value()].size());
+  return std::min(here_[member.value()], job_.lives.Of(member).size());
 }
 
 bool AttemptLives::Knew(MemberIndex member, Incarnation incarnation) const {
-  const JobRecord::Lives& known = job_.incarnations[member.value()];
+  const std::vector<Incarnation>& known = job_.lives.Of(member);
   const auto here = known.end() - static_cast<ptrdiff_t>(CountHere(member));
   return std::find(here, known.end(), incarnation) != known.end();
 }

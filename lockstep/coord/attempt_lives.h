@@ -12,7 +12,7 @@
 namespace lockstep::coord {
 
 // Finds members by their newest incarnation, and tells the lives of this attempt from those of
-// earlier ones, which JobRecord keeps in one list.
+// earlier ones, which JobLives keeps in one list.
 //
 // Threads: thread-compatible. Bounds: lives_kept_max for each member.
 class AttemptLives {

@@ -14,14 +14,15 @@ bool CallGate::CheckMember(MemberIndex member, CallId call, Effects& out) const 
   if (job_.IsMember(member)) return true;
   out.Fail(call, MakeError(absl::StatusCode::kInvalidArgument, Reason::kUnknownMember,
                            absl::StrCat(job_.Name(member), " is not in the cluster: job '",
-                                        job_.options.job, "' has the members ", job_.NameAll(),
+                                        job_.options.job, "' has the members ",
+                                        job_.roles().NameMembers(),
                                         "; check the process id and the size of the job")));
   return false;
 }
 
 bool CallGate::CheckCaller(MemberIndex member, const Caller& caller, Effects& out) const {
   if (!CheckMember(member, caller.call, out)) return false;
-  if (!job_.IsFormerLife(member, caller.incarnation)) return true;
+  if (!job_.lives.IsFormer(member, caller.incarnation)) return true;
   out.Fail(caller.call,
            MakeError(absl::StatusCode::kAborted, Reason::kMemberRestarted,
                      absl::StrCat("this is a request of a former life of ",

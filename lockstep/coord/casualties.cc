@@ -73,7 +73,7 @@ void KeepError(Time now, const Error& error, bool consequence, JobRecord& job, E
                        .origin = error.origin ? job.NameWithLife(*error.origin) : "",
                        .consequence = consequence && !job.options.recoverable,
                        .attempt = job.attempt};
-  job.KeepError(view);
+  job.changes.KeepError(view);
   out.records.push_back(record::ErrorKept{.code = view.code,
                                           .reason = view.reason,
                                           .message = view.message,

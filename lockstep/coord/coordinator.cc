@@ -69,10 +69,13 @@ ErrorPtr Stopped(const std::string& job, bool native) {
 }  // namespace
 
 Coordinator::Coordinator(const CoordinatorOptions& options)
-    : job_(std::make_unique<JobRecord>(options)), sessions_(job_->options), job_watch_(*job_) {
+    : job_(std::make_unique<JobRecord>(options)),
+      sessions_(job_->options),
+      process_reports_(*job_),
+      job_watch_(*job_) {
   LOCKSTEP_CHECK(options.size > 0 && options.size <= kMembersMax);
   job_->attempt = 1;
-  job_->RestartVersions(DrawVersion(options.incarnation_seed, ~uint64_t{0}));
+  job_->changes.Restart(DrawVersion(options.incarnation_seed, ~uint64_t{0}));
   attempt_ = std::make_unique<Attempt>(*job_, Draw(options.incarnation_seed, job_->attempt));
 }
 
@@ -128,7 +131,7 @@ void Coordinator::Settle(Time now, Effects& out) {
   }
   if (attempt_->state() != told_state_) {
     told_state_ = attempt_->state();
-    job_->TouchJob();
+    job_->changes.TouchJob();
   }
   job_watch_.Flush(now, *attempt_, out);
 }
@@ -256,7 +259,7 @@ void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& 
                             .role = request.role,
                             .recoverable = request.recoverable};
   if (!job_->IsMember(request.member)) return attempt_->Admit(now, admission, out);
-  if (job_->no_room.for_small && job_->IsNewLife(request.member, request.incarnation)) {
+  if (job_->no_room.for_small && job_->lives.IsNew(request.member, request.incarnation)) {
     return out.Fail(request.call, job_->no_room.for_small);
   }
   const bool opens = OpensNext(request.member, request.incarnation);
@@ -265,18 +268,18 @@ void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& 
   }
   if (opens) OpenNextAttempt(now, job_->attempt + 1, out);
   const RoleRecord* role = nullptr;
-  if (ErrorPtr refusal = job_->FindRole(request.role, &role)) {
+  if (ErrorPtr refusal = job_->roles().Find(request.role, &role)) {
     // Roles that were given differ in size; who does not say its own is known by its index.
     if (!request.role.empty()) return out.Fail(request.call, refusal);
-  } else if (!request.role.empty() && role->name != job_->RoleOf(request.member).name &&
+  } else if (!request.role.empty() && role->name != job_->roles().Of(request.member).name &&
              !job_->options.roles.empty()) {
     return out.Fail(request.call,
                     MakeError(absl::StatusCode::kInvalidArgument, Reason::kUnknownMember,
                               absl::StrCat(job_->Name(request.member), " is not of role '",
                                            request.role, "': job '", job_->options.job,
-                                           "' has the members ", job_->NameAll())));
+                                           "' has the members ", job_->roles().NameMembers())));
   }
-  if (!opens && !attempt_->failed() && job_->IsNewLife(request.member, request.incarnation)) {
+  if (!opens && !attempt_->failed() && job_->lives.IsNew(request.member, request.incarnation)) {
     // A stock process that takes another's place ends the attempt; it must not end that of a native
     // member, which is known to live.
     if (attempt_->membership().Get(request.member).native()) {
@@ -291,7 +294,7 @@ void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& 
 }
 
 bool Coordinator::OpensNext(MemberIndex member, Incarnation incarnation) const {
-  if (job_->IsFormerLife(member, incarnation)) return false;
+  if (job_->lives.IsFormer(member, incarnation)) return false;
   if (attempt_->failed()) return !attempt_->membership().lives().Knew(member, incarnation);
   return attempt_->ended();
 }
@@ -335,87 +338,32 @@ void Coordinator::HandleOther(Time now, const DeadlineReached& fact, Effects& ou
       now, [this](const SessionTable::Session& session) { return IsLiveMember(session); }, out);
 }
 
-void Coordinator::RecordProcess(MemberIndex member, Effects& out) {
-  out.records.push_back(job_->RecordOfProcess(member));
-  job_->Touch(member);
-}
+// What launchers report of processes is for people even when the job has stopped.
 
 void Coordinator::HandleOther(Time now, const ProcessStarted& fact, Effects& out) {
-  if (!job_->IsMember(fact.member)) return;
-  ProcessRecord& process = job_->processes.Mutable(fact.member.value());
-  // Nobody told of the end of the one before: another launcher started this one.
-  const bool another_run = process.running && process.pid != fact.pid;
-  const bool told_again = process.running && process.pid == fact.pid;
-  const bool newer = told_again ? process.newer : another_run || attempt_->empty();
-  process = {.host = fact.host,
-             .pid = fact.pid,
-             .running = true,
-             .newer = newer,
-             .since = now,
-             .ended = ""};
-  job_->newer_run = job_->newer_run || newer;
-  RecordProcess(fact.member, out);
-  out.Tell(Severity::kInfo,
-           absl::StrCat("job '", job_->options.job, "': ", job_->Name(fact.member),
-                        " started as pid ", fact.pid, " on ", fact.host),
-           {NoticeKind::kProcessStarted, fact.member});
+  process_reports_.Note(now, fact, /*alone=*/attempt_->empty(), out);
 }
 
 void Coordinator::HandleOther(Time now, const ProcessEnded& fact, Effects& out) {
-  // A report about an older process of the member is late, and says nothing about the new one.
-  if (!job_->IsMember(fact.member)) return;
-  ProcessRecord& process = job_->processes.Mutable(fact.member.value());
-  if (process.pid != fact.pid || !process.running) return;
-  process.running = false;
-  process.stopped = false;
-  process.since = now;
-  process.failed = fact.signal != 0 || fact.exit_code != 0;
-  process.ended = DescribeEnd(fact);
-  RecordProcess(fact.member, out);
-  if (!stopped_) attempt_->Handle(now, fact, out);
+  const bool news = process_reports_.Note(now, fact, out);
+  if (news && !stopped_) attempt_->Handle(now, fact, out);
 }
 
 void Coordinator::HandleOther(Time now, const ProcessEnding& fact, Effects& out) {
-  if (!job_->IsMember(fact.member)) return;
-  ProcessRecord& process = job_->processes.Mutable(fact.member.value());
-  if (process.pid != fact.pid || !process.running) return;
-  process.ending = true;
-  if (fact.error.empty() || process.raised || stopped_) return;
-  process.raised = true;
-  attempt_->Handle(now, fact, out);
+  const bool news = process_reports_.Note(fact);
+  if (news && !stopped_) attempt_->Handle(now, fact, out);
 }
 
 void Coordinator::HandleOther(Time now, const ProcessStopped& fact, Effects& out) {
-  SetStopped(now, fact.member, fact.pid, true, out);
+  process_reports_.NoteStopped(now, fact.member, fact.pid, true, out);
 }
 
 void Coordinator::HandleOther(Time now, const ProcessContinued& fact, Effects& out) {
-  SetStopped(now, fact.member, fact.pid, false, out);
-}
-
-void Coordinator::SetStopped(Time now, MemberIndex member, int64_t pid, bool stopped,
-                             Effects& out) {
-  if (!job_->IsMember(member)) return;
-  ProcessRecord& process = job_->processes.Mutable(member.value());
-  if (process.pid != pid || process.stopped == stopped) return;
-  out.Tell(Severity::kWarning,
-           stopped ? absl::StrCat("job '", job_->options.job, "': ", job_->Describe(member),
-                                  " is stopped (SIGSTOP); it is lost only by its heartbeat timeout")
-                   : absl::StrCat("job '", job_->options.job, "': ", job_->Describe(member),
-                                  " continues after ", FormatSpan(now - process.since)),
-           {stopped ? NoticeKind::kMemberSuspect : NoticeKind::kMemberRecovered, member});
-  process.stopped = stopped;
-  process.since = now;
-  RecordProcess(member, out);
+  process_reports_.NoteStopped(now, fact.member, fact.pid, false, out);
 }
 
 void Coordinator::HandleOther(Time now, const RunBegan& fact, Effects& out) {
-  for (int32_t i = 0; i < job_->options.size; ++i) {
-    const bool left_out = i >= fact.size;
-    if (job_->processes[i].left_out == left_out) continue;
-    job_->processes.Mutable(i) = {.left_out = left_out, .since = now};
-    RecordProcess(MemberIndex(i), out);
-  }
+  process_reports_.Note(now, fact, out);
 }
 
 void Coordinator::HandleOther(Time now, const Stop& fact, Effects& out) {
@@ -435,7 +383,7 @@ void Coordinator::HandleOther(Time now, const Restored&, Effects& out) {
   sessions_.Restored(now);
   const int64_t version =
       DrawVersion(job_->options.incarnation_seed, static_cast<uint64_t>(now.nanoseconds()));
-  job_->RestartVersions(version);
+  job_->changes.Restart(version);
   attempt_->Restored(now, version, out);
   told_state_ = attempt_->state();
 }
@@ -463,7 +411,7 @@ CoordinatorMemory Coordinator::Memory() const {
 bool Coordinator::IsOver() const { return attempt_->failed() || attempt_->ended(); }
 
 bool Coordinator::ShowsNewerRun() const {
-  if (stopped_ || !attempt_->empty() || !job_->HasNewerRun()) return false;
+  if (stopped_ || !attempt_->empty() || !job_->processes.HasNewerRun()) return false;
   return IsOver() || attempt_->state() == AttemptState::kWaiting;
 }
 
@@ -475,7 +423,7 @@ int64_t Coordinator::attempt() const {
 CoordinatorView Coordinator::OfAttempt(Time now) const {
   CoordinatorView view{
       .job = job_->options.job, .size = job_->options.size, .attempt = job_->attempt};
-  for (const auto& [version, error] : job_->errors) view.errors.push_back(error);
+  for (const auto& [version, error] : job_->changes.errors()) view.errors.push_back(error);
   attempt_->FillView(now, view);
   view.waits += job_watch_.waits();
   if (stopped_) view.state = AttemptState::kStopped;
@@ -521,11 +469,7 @@ MemberView Coordinator::WatchedViewOf(Time now, MemberIndex member) const {
 
 std::string Coordinator::NameOf(MemberIndex member) const { return job_->Name(member); }
 
-bool Coordinator::AnyProcessRuns() const {
-  return job_->processes.AnyWritten([](const ProcessRecord& process) {
-    return process.running && !process.stopped && !process.left_out;
-  });
-}
+bool Coordinator::AnyProcessRuns() const { return job_->processes.AnyRuns(); }
 
 size_t Coordinator::CountConnected() const { return attempt_->views().CountConnected(); }
 

@@ -17,6 +17,7 @@
 #include "lockstep/coord/job_record.h"
 #include "lockstep/coord/job_watch.h"
 #include "lockstep/coord/options.h"
+#include "lockstep/coord/process_reports.h"
 #include "lockstep/coord/records.h"
 #include "lockstep/coord/sessions.h"
 #include "lockstep/coord/view.h"
@@ -142,9 +143,6 @@ class Coordinator {
   // The current attempt, without its members.
   CoordinatorView OfAttempt(Time now) const;
 
-  void SetStopped(Time now, MemberIndex member, int64_t pid, bool stopped, Effects& out);
-  void RecordProcess(MemberIndex member, Effects& out);
-
   // To be called after every event.
   void Settle(Time now, Effects& out);
 
@@ -178,12 +176,12 @@ class Coordinator {
 
   absl::Status ApplyAttempt(const record::AttemptBegan& record);
   absl::Status ApplyMember(Time at, const record::MemberChanged& record);
-  absl::Status ApplyProcess(Time at, const record::ProcessChanged& record);
   void ApplyError(Time at, const record::ErrorKept& record);
   void SnapshotOldAttempts(std::vector<TimedRecord>& records) const;
 
   const std::unique_ptr<JobRecord> job_;
   SessionTable sessions_;
+  ProcessReports process_reports_;
   JobWatch job_watch_;
   std::unique_ptr<Attempt> attempt_;
   bool begun_ = false;  // the current attempt is in the journal

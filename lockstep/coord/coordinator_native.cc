@@ -40,7 +40,7 @@ ErrorPtr Coordinator::CheckSeat(const SessionTable::Session& session, bool tools
   }
   const Seat& seat = *session.seat;
   if (seat.service != attempt_->service()) return WrongService(seat.service, true);
-  if (!job_->IsFormerLife(seat.member, seat.incarnation)) return nullptr;
+  if (!job_->lives.IsFormer(seat.member, seat.incarnation)) return nullptr;
   return MakeError(
       absl::StatusCode::kAborted, Reason::kMemberRestarted,
       absl::StrCat("this is a request of a former life of ", job_->Describe(seat.member),
@@ -92,7 +92,7 @@ void Coordinator::KeepAnswer(SessionTable::Session& session, const Caller& calle
 }
 
 ErrorPtr Coordinator::CheckJoin(const JoinJob& request, const RoleRecord** role) const {
-  if (ErrorPtr unknown = job_->FindRole(request.role, role)) return unknown;
+  if (ErrorPtr unknown = job_->roles().Find(request.role, role)) return unknown;
   const CoordinatorOptions& options = job_->options;
   auto wrong = [](Reason reason, std::string text) {
     return MakeError(absl::StatusCode::kInvalidArgument, reason, std::move(text));
@@ -109,7 +109,7 @@ ErrorPtr Coordinator::CheckJoin(const JoinJob& request, const RoleRecord** role)
   if (request.index && (*request.index < 0 || *request.index >= (*role)->size)) {
     return wrong(Reason::kUnknownMember,
                  absl::StrCat((*role)->name, "/", *request.index, " is not in job '", options.job,
-                              "', which has the members ", job_->NameAll(),
+                              "', which has the members ", job_->roles().NameMembers(),
                               "; check the index and the size of the job"));
   }
   if (request.labels.size() > options.labels_max) {
@@ -191,11 +191,11 @@ void Coordinator::Join(Time now, SessionTable::Session& session, const JoinJob& 
   if (request.index) {
     member = MemberIndex(role->first + *request.index);
   } else if (auto known = attempt_->membership().Find(request.incarnation);
-             known && &job_->RoleOf(*known) == role) {
+             known && &job_->roles().Of(*known) == role) {
     member = known;  // it asks again
   }
   if (ErrorPtr refusal = CheckOnlyOnce(session, request, member)) return out.Fail(call, refusal);
-  const bool former = member && job_->IsFormerLife(*member, request.incarnation);
+  const bool former = member && job_->lives.IsFormer(*member, request.incarnation);
   const bool known = member && attempt_->membership().lives().Knew(*member, request.incarnation);
   if (ErrorPtr refusal = CheckAttempt(request, known)) return out.Fail(call, refusal);
   if (!known && !former && job_->no_room.for_small) {

@@ -29,7 +29,7 @@ record::MemberChanged WasMember(const JobRecord& job, const SessionTable::Sessio
                             .life = 1,
                             .left = true,
                             .session = session.id};
-  for (const record::MemberChanged& life : job.KeptLives(seat.member)) {
+  for (const record::MemberChanged& life : job.lives.RecordsOf(seat.member)) {
     if (life.incarnation == seat.incarnation) was.life = life.life;
   }
   return was;
@@ -45,7 +45,13 @@ absl::Status Coordinator::Apply(Time at, const Record& record) {
   return std::visit(
       Overloaded{[&](const record::AttemptBegan& r) { return ApplyAttempt(r); },
                  [&](const record::MemberChanged& r) { return ApplyMember(at, r); },
-                 [&](const record::ProcessChanged& r) { return ApplyProcess(at, r); },
+                 [&](const record::ProcessChanged& r) {
+                   if (!job_->IsMember(r.member)) {
+                     return OutOfPlace(absl::StrCat("process of member ", r.member.value()));
+                   }
+                   job_->processes.Restore(at, r);
+                   return absl::OkStatus();
+                 },
                  [&](const record::ErrorKept& r) {
                    ApplyError(at, r);
                    return absl::OkStatus();
@@ -87,7 +93,7 @@ absl::Status Coordinator::ApplyMember(Time at, const record::MemberChanged& reco
                                    "; was the job started with another size before?"));
   }
   const Membership::Member& known = attempt_->membership().Get(record.member);
-  const bool former = record.life != 0 && record.life < job_->lives[record.member.value()];
+  const bool former = record.life != 0 && record.life < job_->lives.Count(record.member);
   // As WasMember says it: who leaves does so in the session that it is in.
   const bool elsewhere = record.left && known.ever_registered &&
                          known.incarnation == record.incarnation && known.session != record.session;
@@ -101,31 +107,14 @@ absl::Status Coordinator::ApplyMember(Time at, const record::MemberChanged& reco
   return absl::OkStatus();
 }
 
-absl::Status Coordinator::ApplyProcess(Time at, const record::ProcessChanged& record) {
-  if (!job_->IsMember(record.member)) {
-    return OutOfPlace(absl::StrCat("process of member ", record.member.value()));
-  }
-  job_->processes.Mutable(record.member.value()) = {.host = record.host,
-                                                    .pid = record.pid,
-                                                    .running = record.running,
-                                                    .stopped = record.stopped,
-                                                    .failed = record.failed,
-                                                    .left_out = record.left_out,
-                                                    .newer = record.newer,
-                                                    .former = record.former,
-                                                    .since = at};
-  job_->newer_run = job_->newer_run || record.newer;
-  return absl::OkStatus();
-}
-
 void Coordinator::ApplyError(Time at, const record::ErrorKept& record) {
-  job_->KeepError({.at = at,
-                   .code = record.code,
-                   .reason = record.reason,
-                   .message = record.message,
-                   .origin = record.origin,
-                   .consequence = record.consequence,
-                   .attempt = record.attempt});
+  job_->changes.KeepError({.at = at,
+                           .code = record.code,
+                           .reason = record.reason,
+                           .message = record.message,
+                           .origin = record.origin,
+                           .consequence = record.consequence,
+                           .attempt = record.attempt});
 }
 
 std::vector<TimedRecord> Coordinator::Snapshot() const {
@@ -144,9 +133,9 @@ std::vector<TimedRecord> Coordinator::Snapshot() const {
   for (int32_t i = 0; i < job_->options.size; ++i) {
     const ProcessRecord& process = job_->processes[i];
     if (process.pid == 0 && !process.left_out) continue;
-    records.push_back({process.since, job_->RecordOfProcess(MemberIndex(i))});
+    records.push_back({process.since, job_->processes.RecordOf(MemberIndex(i))});
   }
-  for (const auto& [version, error] : job_->errors) {
+  for (const auto& [version, error] : job_->changes.errors()) {
     records.push_back({error.at, record::ErrorKept{.code = error.code,
                                                    .reason = error.reason,
                                                    .message = error.message,
@@ -177,7 +166,7 @@ void Coordinator::SnapshotOldAttempts(std::vector<TimedRecord>& records) const {
   for (const auto& [attempt, old] : attempts) {
     records.push_back({Time(), record::AttemptBegan{attempt, old.service}});
     for (int32_t i = 0; first && i < job_->options.size; ++i) {
-      std::vector<record::MemberChanged> lives = job_->KeptLives(MemberIndex(i));
+      std::vector<record::MemberChanged> lives = job_->lives.RecordsOf(MemberIndex(i));
       const size_t here = attempt_->membership().lives().CountHere(MemberIndex(i));
       for (size_t k = 0; k + here < lives.size(); ++k) {
         records.push_back({Time(), std::move(lives[k])});

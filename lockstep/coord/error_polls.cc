@@ -67,7 +67,7 @@ bool ErrorPolls::Forget(Time now, CallId call) {
 
 void ErrorPolls::Tell(MemberIndex member, CallId call, const ErrorPtr& error, Effects& out) {
   told_.insert(member);
-  job_.Touch(member);
+  job_.changes.Touch(member);
   out.Fail(call, error);
 }
 

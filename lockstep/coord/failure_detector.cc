@@ -59,7 +59,7 @@ void FailureDetector::SetLink(MemberIndex member, Link link, Time since, Time du
   health.suspect = health.suspect || link != Link::kUp;
   SetEntry(member, TimeOut(health));
   if (health.broke()) vacancies_.NoteMayBeFree(member);
-  job_.Touch(member);
+  job_.changes.Touch(member);
 }
 
 void FailureDetector::BecomeSuspect(MemberIndex member, Time since) {
@@ -75,7 +75,7 @@ void FailureDetector::BecomeWell(Time now, MemberIndex member) {
   Watched& its = Its(member);
   its.health.suspect = false;
   EnterEarlier(member);
-  job_.Touch(member);
+  job_.changes.Touch(member);
   if (std::exchange(its.told, false)) turns_.push_back({member, false, Link::kUp, now});
 }
 
@@ -160,7 +160,7 @@ std::vector<FailureDetector::Loss> FailureDetector::Overdue(Time now) {
     const Health& health = Of(member);
     if (!health.suspect && TimeOut(health) <= now) {
       BecomeSuspect(member, health.signs.last_heard());
-      job_.Touch(member);
+      job_.changes.Touch(member);
     }
     if (TimeOut(health) > now) {  // heard of since it was entered, or only suspect yet
       SetEntry(member, TimeOut(health));

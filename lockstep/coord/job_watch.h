@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "lockstep/base/ids.h"
 #include "lockstep/base/time.h"
@@ -48,8 +47,6 @@ class JobWatch {
 
  private:
   JobChanged ChangeSince(Time now, int64_t after, const Attempt& attempt) const;
-  // The members that have changed since that version, in their order.
-  std::vector<MemberIndex> ChangedSince(int64_t after) const;
 
   const JobRecord& job_;
   std::map<CallId, int64_t> parked_;  // with the version that the watcher knows

@@ -51,7 +51,7 @@ bool MemberLifecycle::empty() const { return membership_.connected() == 0 && reg
 // Coming in.
 
 ErrorPtr MemberLifecycle::CheckAdmission(const Admission& request) const {
-  if (job_.IsFormerLife(request.member, request.incarnation)) {
+  if (job_.lives.IsFormer(request.member, request.incarnation)) {
     return MakeError(absl::StatusCode::kAlreadyExists, Reason::kSuperseded,
                      absl::StrCat("Aborted connect attempt of ", job_.Name(request.member),
                                   ": there is a request from a newer incarnation"));
@@ -127,7 +127,7 @@ void MemberLifecycle::ComeBack(Time now, const Admission& request, Effects& out)
 }
 
 void MemberLifecycle::LetIn(MemberIndex member, CallId call, Effects& out) {
-  job_.SomebodyJoined();
+  job_.processes.SomebodyJoined();
   polls_.AwaitFirst(member, call);
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member), " is in"),
@@ -137,7 +137,7 @@ void MemberLifecycle::LetIn(MemberIndex member, CallId call, Effects& out) {
 
 Answer MemberLifecycle::AnswerOf(MemberIndex member) const {
   if (!membership_.Get(member).native()) return Registered{service_};
-  const RoleRecord& role = job_.RoleOf(member);
+  const RoleRecord& role = job_.roles().Of(member);
   return Joined{.member = member,
                 .role = role.name,
                 .index = member.value() - role.first,
@@ -165,7 +165,7 @@ void MemberLifecycle::Handle(Time now, const Heartbeat& request, Effects& out) {
                   " but got ", request.incarnation.value(), " from ", job_.Describe(request.member),
                   ". The task has restarted and likely crashed earlier"),
               .origin = request.member});
-    const bool stranger = !job_.IsFormerLife(request.member, request.incarnation);
+    const bool stranger = !job_.lives.IsFormer(request.member, request.incarnation);
     if (stranger && member.state == MemberState::kConnected)
       Fail(now, {{request.member, now, error}}, out);
     return out.Fail(call, error);
@@ -481,7 +481,7 @@ void MemberLifecycle::Apply(Time at, const record::MemberChanged& record) {
   registration_.RestoreBegun(at);
   if (!record.role.empty()) job_.SettleRole(record.role);
   membership_.Restore(at, record);
-  if (record.state == MemberState::kConnected) job_.SomebodyJoined();
+  if (record.state == MemberState::kConnected) job_.processes.SomebodyJoined();
 }
 
 void MemberLifecycle::Snapshot(std::vector<TimedRecord>& records) const {

@@ -37,10 +37,10 @@ void Membership::BeginLife(Time now, MemberIndex member, Incarnation incarnation
 
 void Membership::BeginLife(Time now, const Admission& admission) {
   const MemberIndex member = admission.member;
-  LOCKSTEP_CHECK(!job_.IsFormerLife(member, admission.incarnation));
+  LOCKSTEP_CHECK(!job_.lives.IsFormer(member, admission.incarnation));
   Member& m = members_.Mutable(member.value());
   if (!m.ever_registered || m.incarnation != admission.incarnation) ++version_;
-  const bool is_new = job_.NoteLife(member, admission.incarnation);
+  const bool is_new = job_.lives.Begin(member, admission.incarnation);
   if (is_new) {
     m.was_in = false;
     m.step.reset();
@@ -79,11 +79,11 @@ size_t Membership::memory() const {
 void Membership::GaveUpRegistering(Time now, MemberIndex member) {
   members_.Mutable(member.value()).since = now;
   vacancies_.NoteMayBeFree(member);
-  job_.Touch(member);
+  job_.changes.Touch(member);
 }
 
 void Membership::NoteChange(MemberIndex member) {
-  job_.Touch(member);
+  job_.changes.Touch(member);
   vacancies_.NoteMayBeFree(member);
   changed_.insert(member);
 }
@@ -100,7 +100,7 @@ bool Membership::NoteProgress(MemberIndex member, std::optional<int64_t> step,
   if (!news) return false;
   if (step) m.step = step;
   if (!phase.empty()) m.phase = phase;
-  job_.Touch(member);
+  job_.changes.Touch(member);
   return true;
 }
 
@@ -150,8 +150,7 @@ void Membership::Restore(Time at, const record::MemberChanged& record) {
   Member& m = members_.Mutable(index.value());
   if (m.state == MemberState::kConnected) SetState(at, index, MemberState::kDisconnected);
   if (record.life != 0) {
-    const bool is_new = job_.NoteLife(index, record.incarnation);
-    if (is_new) job_.lives[index.value()] = std::max(job_.lives[index.value()], record.life);
+    const bool is_new = job_.lives.Restore(index, record.incarnation, record.life);
     lives_.Begin(index, record.incarnation,
                  m.ever_registered ? std::optional(m.incarnation) : std::nullopt, is_new);
     m.incarnation = record.incarnation;
@@ -183,7 +182,7 @@ record::MemberChanged Membership::RecordOf(MemberIndex member) const {
   return {.member = member,
           .state = m.state,
           .incarnation = m.incarnation,
-          .life = m.ever_registered ? job_.lives[member.value()] : 0,
+          .life = m.ever_registered ? job_.lives.Count(member) : 0,
           .error = m.error,
           .left = m.state == MemberState::kDisconnected && m.grace_until.has_value(),
           .recoverable = job_.recoverable[member.value()] != 0,
@@ -200,7 +199,7 @@ void Membership::Snapshot(std::vector<TimedRecord>& records) const {
     const MemberIndex index(i);
     const Member& member = Get(index);
     if (!member.ever_registered && member.state == MemberState::kDisconnected) continue;
-    std::vector<record::MemberChanged> former = job_.KeptLives(index);
+    std::vector<record::MemberChanged> former = job_.lives.RecordsOf(index);
     const size_t here = lives_.CountHere(index);
     for (size_t k = former.size() - here; k + 1 < former.size(); ++k) {
       records.push_back({member.since, std::move(former[k])});

@@ -25,8 +25,8 @@ TEST_F(MembershipTest, NeverGoesBackToAFormerIncarnation) {
 
   members_.BeginLife(At(2), MemberIndex(0), Incarnation(77), "");
 
-  EXPECT_TRUE(job_.IsFormerLife(MemberIndex(0), Incarnation(10)));
-  EXPECT_FALSE(job_.IsFormerLife(MemberIndex(0), Incarnation(77)));
+  EXPECT_TRUE(job_.lives.IsFormer(MemberIndex(0), Incarnation(10)));
+  EXPECT_FALSE(job_.lives.IsFormer(MemberIndex(0), Incarnation(77)));
 
   EXPECT_EQ(members_.Get(MemberIndex(0)).incarnation, Incarnation(77));
   EXPECT_EQ(job_.NameWithLife(MemberIndex(0)), "task/0#2");
@@ -86,8 +86,8 @@ TEST_F(MembershipTest, RecordsEachChangedMemberOnce) {
 
 TEST(JobRecord, NamesThreeMembersAndCountsTheRest) {
   JobRecord job(CoordinatorOptions{.size = 5});
-  job.lives[1] = 2;
-  job.processes.Mutable(1) = {.host = "gpu-3", .pid = 17};
+  job.lives.Restore(MemberIndex(1), Incarnation(9), 2);
+  job.processes.Restore(Time(), {.member = MemberIndex(1), .host = "gpu-3", .pid = 17});
 
   EXPECT_EQ(job.NameSome({MemberIndex(0), MemberIndex(1)}), "task/0, task/1#2");
   EXPECT_EQ(job.NameSome(

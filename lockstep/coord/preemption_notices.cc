@@ -83,7 +83,7 @@ ErrorPtr PreemptionNotices::Check(const NotifyPreemption& request,
     if (job_.IsMember(member)) continue;
     return MakeError(absl::StatusCode::kInvalidArgument, Reason::kUnknownMember,
                      absl::StrCat(job_.Name(member), " is not in job '", job_.options.job,
-                                  "', which has the members ", job_.NameAll()));
+                                  "', which has the members ", job_.roles().NameMembers()));
   }
   if (request.act != NotifyPreemption::Act::kNotify) {
     if (IsOpen(state)) return nullptr;

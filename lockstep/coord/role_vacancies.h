@@ -32,7 +32,7 @@ class RoleVacancies {
   }
 
   void NoteMayBeFree(MemberIndex member) {
-    const int32_t first = job_.RoleOf(member).first;
+    const int32_t first = job_.roles().Of(member).first;
     taken_[first] = std::min(taken_[first], member.value() - first);
   }
 

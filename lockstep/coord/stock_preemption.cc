@@ -37,7 +37,7 @@ void StockPreemption::ReadAlong(Time now, const SetKey& request, Effects& out) {
   if (absl::ConsumePrefix(&name, "/job:")) {
     const size_t end = name.find("/task:");
     const RoleRecord* role = nullptr;
-    if (end == name.npos || job_.FindRole(std::string(name.substr(0, end)), &role)) return;
+    if (end == name.npos || job_.roles().Find(std::string(name.substr(0, end)), &role)) return;
     first = role->first;
     name.remove_prefix(end + 6);
   }

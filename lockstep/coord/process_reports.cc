@@ -1,0 +1,55 @@
+#include "lockstep/coord/process_reports.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep::coord {
+
+void ProcessReports::Record(MemberIndex member, Effects& out) {
+  out.records.push_back(job_.processes.RecordOf(member));
+  job_.changes.Touch(member);
+}
+
+void ProcessReports::Note(Time now, const ProcessStarted& fact, bool alone, Effects& out) {
+  if (!job_.IsMember(fact.member)) return;
+  job_.processes.Start(now, fact, alone);
+  Record(fact.member, out);
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_.options.job, "': ", job_.Name(fact.member),
+                        " started as pid ", fact.pid, " on ", fact.host),
+           {NoticeKind::kProcessStarted, fact.member});
+}
+
+bool ProcessReports::Note(Time now, const ProcessEnded& fact, Effects& out) {
+  if (!job_.IsMember(fact.member) || !job_.processes.End(now, fact)) return false;
+  Record(fact.member, out);
+  return true;
+}
+
+bool ProcessReports::Note(const ProcessEnding& fact) {
+  return job_.IsMember(fact.member) && job_.processes.AnnounceEnd(fact);
+}
+
+void ProcessReports::Note(Time now, const RunBegan& fact, Effects& out) {
+  for (int32_t i = 0; i < job_.options.size; ++i) {
+    const MemberIndex member(i);
+    if (job_.processes.SetLeftOut(now, member, i >= fact.size)) Record(member, out);
+  }
+}
+
+void ProcessReports::NoteStopped(Time now, MemberIndex member, int64_t pid, bool stopped,
+                                 Effects& out) {
+  if (!job_.IsMember(member)) return;
+  const std::optional<absl::Duration> before = job_.processes.SetStopped(now, member, pid, stopped);
+  if (!before) return;
+  out.Tell(Severity::kWarning,
+           stopped ? absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member),
+                                  " is stopped (SIGSTOP); it is lost only by its heartbeat timeout")
+                   : absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member),
+                                  " continues after ", FormatSpan(*before)),
+           {stopped ? NoticeKind::kMemberSuspect : NoticeKind::kMemberRecovered, member});
+  Record(member, out);
+}
+
+}  // namespace lockstep::coord
