@@ -1,7 +1,5 @@
 #include "lockstep/client/rendezvous_hub.h"
 
-#include <sys/eventfd.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <future>
@@ -16,11 +14,9 @@
 #include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loop.h"
-#include "lockstep/rendezvous/transport/copy.h"
 #include "lockstep/rendezvous/transport/spin.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
-#include "lockstep/wire/native/rendezvous_keys.h"
 
 namespace lockstep::client {
 namespace {
@@ -43,19 +39,6 @@ absl::Status ClosedStatus() {
   return WithReason(absl::CancelledError("the rendezvous was closed"), "rendezvous_closed");
 }
 
-// Of both ways that are better than the network.
-std::string WhyNotBetter(const std::string& why_not_shared, const std::string& why_not_read) {
-  if (why_not_read.empty() || why_not_read == why_not_shared) return why_not_shared;
-  return absl::StrCat(why_not_shared, why_not_shared.empty() ? "" : "; ",
-                      "its memory is not read: ", why_not_read);
-}
-
-absl::Status OpenStatus() {
-  return WithReason(absl::FailedPreconditionError(
-                        "this member has an open rendezvous already: use that, or close it first"),
-                    "rendezvous_open");
-}
-
 absl::Status ForkedStatus() {
   return WithReason(absl::FailedPreconditionError(
                         "this process was forked off; the rendezvous stays its parent's"),
@@ -65,10 +48,6 @@ absl::Status ForkedStatus() {
 }  // namespace
 
 // --- Beginning and end ---
-
-std::string RendezvousHub::CardKey(MemberIndex member) {
-  return absl::StrCat(std::string(native::kRendezvousCards), "/", member.value());
-}
 
 uint64_t RendezvousHub::IncarnationOf(const std::string& name) {
   uint64_t incarnation = 0;
@@ -99,21 +78,22 @@ RendezvousHub::RendezvousHub(Member& member, const RendezvousOptions& options,
                              std::vector<std::string> names)
     : generation_(runtime::ForkGeneration()),
       loop_(ProcessLoop()),
-      keys_(member.keys()),
       self_(member.member()),
-      names_(names),
-      inline_bytes_max_(rendezvous::Options().inline_bytes_max),
-      shares_memory_(options.shared_memory),
       watch_(member.WatchJob()),
-      arena_(transport::ArenaOptions{.bytes_max = options.arena_bytes_max}),
+      cards_(member.keys(), self_, loop_),
+      values_({.arena_bytes_max = options.arena_bytes_max,
+               .inline_bytes_max = rendezvous::Options().inline_bytes_max,
+               .shares_memory = options.shared_memory}),
+      calls_(std::make_shared<RendezvousCalls>(loop_)),
       machine_({.self = self_,
-                .names = names_,
+                .names = names,
                 .first_lease =
                     options.first_lease != 0 ? options.first_lease : runtime::RandomNumber() >> 2,
                 .quota_bytes = options.quota_bytes,
                 .quota_values = options.quota_values}),
-      armed_ns_(Time::Infinite().nanoseconds()),
-      parting_timer_(loop_.io()),
+      peers_(values_.arena(), std::move(names), rendezvous::Options().inline_bytes_max),
+      streams_(values_.arena(), mutex_),
+      departed_(loop_.io()),
       timer_(loop_.io()),
       bell_(loop_.io()) {}
 
@@ -122,23 +102,22 @@ RendezvousHub::~RendezvousHub() = default;
 bool RendezvousHub::here() const { return generation_ == runtime::ForkGeneration(); }
 
 absl::Status RendezvousHub::Begin(Member& member, const RendezvousOptions& options) {
-  bulk_ = std::make_shared<RendezvousBulk>(arena_, BulkEvents());
+  bulk_ = std::make_shared<RendezvousBulk>(values_.arena(), BulkEvents());
   const auto coordinator = runtime::ParseAddress(member.coordinator());
   if (!coordinator.ok()) return coordinator.status();
   const auto host = transport::LocalHostTowards(*coordinator);
   if (!host.ok()) return host.status();
-  const int bell = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (bell < 0) return absl::ErrnoToStatus(errno, "an eventfd for the rendezvous");
-  runtime::GuardDescriptor(bell);
+  const auto bell = Bell::Make();
+  if (!bell.ok()) return bell.status();
 
   std::promise<absl::StatusOr<transport::Card>> listening;
   loop_.Post([&, self = shared_from_this()] {
-    bell_.assign(bell);
+    bell_.Start(*bell);
     listening.set_value(Listen({.job = member.job(),
                                 .attempt = member.attempt(),
                                 .self = self_,
                                 .incarnation = IncarnationOf(member.name()),
-                                .names = names_,
+                                .names = peers_.names(),
                                 .shared_memory = options.shared_memory,
                                 .process_memory = options.process_memory,
                                 .host = *host}));
@@ -146,16 +125,12 @@ absl::Status RendezvousHub::Begin(Member& member, const RendezvousOptions& optio
   const auto card = listening.get_future().get();
   if (!card.ok()) return card.status();
 
-  const auto published = keys_.Set(CardKey(self_), native::Encode(*card),
-                                   {.overwrite = false,
-                                    .with_member = true,
-                                    .timeout = kOpenTimeout,
-                                    .interrupted = options.interrupted});
-  if (absl::IsAlreadyExists(published.status())) return OpenStatus();
-  if (!published.ok()) return published.status();
-  published_ = true;
+  if (absl::Status published = cards_.Publish(*card, kOpenTimeout, options.interrupted);
+      !published.ok()) {
+    return published;
+  }
   WatchJob();
-  look_ = std::make_unique<RendezvousLook>(keys_, self_.value(), [weak = weak_from_this()] {
+  look_ = std::make_unique<RendezvousLook>(member.keys(), self_.value(), [weak = weak_from_this()] {
     const auto self = weak.lock();
     return self != nullptr && self->here() ? self->Report() : native::RendezvousReport();
   });
@@ -166,31 +141,26 @@ absl::StatusOr<transport::Card> RendezvousHub::Listen(transport::Connector::Opti
   auto bulk_address = bulk_->Listen(loop_.io(), options.host);
   if (!bulk_address.ok()) return bulk_address.status();
   options.bulk_address = *std::move(bulk_address);
-  auto connector = transport::Connector::Start(loop_.io(), mutex_, bell_.native_handle(),
-                                               std::move(options), ConnectorEvents());
+  auto connector = transport::Connector::Start(loop_.io(), mutex_, bell_.fd(), std::move(options),
+                                               ConnectorEvents());
   if (!connector.ok()) return connector.status();
   connector_ = *std::move(connector);
   bulk_->Begin(connector_->card(), connector_->options());
-  WaitForBell();
+  bell_.Hear(weak_from_this());
   loop_.AddPoller(this, transport::SpinBudget());
   return connector_->card();
 }
 
 native::RendezvousReport RendezvousHub::Report() {
   constexpr size_t kRows = 32;
-  const transport::ArenaStats arena = arena_.stats();
+  const transport::ArenaStats arena = values_.arena().stats();
   native::RendezvousReport report = {.member = self_.value(),
-                                     .name = names_[static_cast<size_t>(self_.value())],
+                                     .name = peers_.NameOf(self_),
                                      .arena_reserved_bytes = arena.bytes_reserved,
                                      .arena_used_bytes = arena.bytes_in_use};
   const MutexLock lock(mutex_);
-  AddView(machine_.GetView(MonotonicNow(), kRows), names_, report);
-  for (native::RendezvousPeer& row : report.peers) {
-    const auto peer = peers_.find(MemberIndex(row.peer));
-    if (peer == peers_.end() || peer->second.stream == nullptr) continue;
-    row.transport = TransportOf(peer->second);
-    if (!row.lost) row.why = WhyNotBetter(peer->second.why_not_shared, peer->second.why_not_read);
-  }
+  AddView(machine_.GetView(MonotonicNow(), kRows), peers_.names(), report);
+  peers_.AddTransports(report);
   return report;
 }
 
@@ -200,38 +170,32 @@ void RendezvousHub::Close() {
     const MutexLock lock(mutex_);
     if (std::exchange(closed_, true)) return;
     Effects effects;
-    closed_status_ = ClosedStatus();
-    closed_error_ = rendezvous::MakeError(absl::StatusCode::kCancelled, Reason::kRendezvousClosed,
-                                          "the rendezvous was closed");
-    CloseMachine(effects);
+    CloseMachine(
+        {.error = rendezvous::MakeError(absl::StatusCode::kCancelled, Reason::kRendezvousClosed,
+                                        "the rendezvous was closed"),
+         .status = ClosedStatus()},
+        effects);
     Carry(effects);
   }
   watch_->Stop();
   look_ = nullptr;
-  // So that nobody goes to an address where nobody is.
-  if (published_) keys_.DeleteAsync(CardKey(self_), {}, [](const absl::StatusOr<int64_t>&) {});
+  cards_.Withdraw();
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
   loop_.Post([&, self = shared_from_this()] {
     Poll();
     loop_.RemovePoller(this);
-    timer_.cancel();
-    parting_timer_.cancel();  // what is still looked at stays until the arena goes
+    timer_.Cancel();
+    departed_.Stop();  // what is still looked at stays until the arena goes
     if (connector_) connector_->Close();
     if (bulk_) bulk_->StopListening();
     {
       const MutexLock lock(mutex_);
-      for (auto& [member, peer] : peers_) {
-        if (peer.stream) peer.stream->Close();
-      }
-      peers_.clear();
+      peers_.Close();
     }
-    streams_.clear();
-    if (bell_.is_open()) {
-      bell_.cancel();
-      runtime::CloseGuarded(bell_.release());
-    }
+    streams_.Clear();
+    bell_.Close();
     const std::lock_guard lock(mutex);
     done = true;
     changed.notify_one();
@@ -241,31 +205,20 @@ void RendezvousHub::Close() {
   if (bulk_) bulk_->Close();
   // A completion may wait for the loop of long values.
   if (LoopDriver::InCallback() || (bulk_ && bulk_->InLoop())) return;
-  for (size_t left = callbacks_; left > 0; left = callbacks_) callbacks_.wait(left);
+  calls_->WaitForCallbacks();
 }
 
-void RendezvousHub::CloseMachine(Effects& effects) {
-  machine_.Close(closed_error_, effects);
-  for (Value& value : effects.dropped) {
-    const auto* block = dynamic_cast<const transport::Block*>(value.memory.get());
-    if (block != nullptr && arena_.Made(*block)) left_.push_back(std::move(value));
-  }
+void RendezvousHub::CloseMachine(Ending ending, Effects& effects) {
+  ending_ = std::move(ending);
+  machine_.Close(ending_.error, effects);
+  for (Value& value : effects.dropped) values_.Keep(value);
 }
 
 // --- Callers ---
 
-void RendezvousHub::CallBack(absl::AnyInvocable<void()> function) {
-  loop_.Callback([self = shared_from_this(), function = std::move(function)]() mutable {
-    function();
-    function = nullptr;  // what it held goes first
-    if (--self->callbacks_ == 0) self->callbacks_.notify_all();
-  });
-}
-
 bool RendezvousHub::Unlocking(After& after) {
-  if (has_after_) after = std::exchange(after_, {});
-  has_after_ = false;
-  return machine_.NextDeadline().nanoseconds() < armed_ns_;
+  after = calls_->TakeAfter();
+  return timer_.RingsTooLate(machine_.NextDeadline());
 }
 
 void RendezvousHub::ArmSoon(bool on_loop) {
@@ -278,13 +231,13 @@ absl::StatusOr<rendezvous::Completed> RendezvousHub::Wait(const Act& act,
                                                           const Interrupted& interrupted,
                                                           std::byte* into) {
   OpId op;
-  std::shared_ptr<Caller> caller;
+  std::shared_ptr<RendezvousCalls::Caller> caller;
   std::optional<rendezvous::Completed> completed;
   After after;
   bool arm = false;
   {
     const MutexLock lock(mutex_);
-    op = OpId(++last_op_);
+    op = calls_->NewOp();
     Effects effects;
     act(op, effects);
     // Often there is nothing to wait for.
@@ -292,19 +245,19 @@ absl::StatusOr<rendezvous::Completed> RendezvousHub::Wait(const Act& act,
       completed = std::move(effects.completed.back());
       effects.completed.pop_back();
     } else {
-      caller = std::make_shared<Caller>(loop_);
-      waiting_[op] = {.caller = caller, .done = nullptr, .into = into};
+      caller = std::make_shared<RendezvousCalls::Caller>(loop_);
+      calls_->Await(op, {.caller = caller, .done = nullptr, .into = into});
     }
     Carry(effects);
     arm = Unlocking(after);
   }
   if (completed.has_value()) {
-    Settle(std::move(after), /*on_loop=*/false);
+    calls_->Settle(std::move(after), /*on_loop=*/false);
     if (arm) ArmSoon(/*on_loop=*/false);
     return *std::move(completed);
   }
   LoopDriver::Turn turn(loop_, *caller);
-  Settle(std::move(after), turn.drives());
+  calls_->Settle(std::move(after), turn.drives());
   if (arm) ArmSoon(turn.drives());
   if (!interrupted) {
     turn.Wait();
@@ -322,11 +275,11 @@ absl::StatusOr<rendezvous::Completed> RendezvousHub::Wait(const Act& act,
 }
 
 template <class Act>
-Pending RendezvousHub::StartAsync(const Act& act, Done done) {
+Pending RendezvousHub::StartAsync(const Act& act, RendezvousCalls::Done done) {
   OpId op;
   Do([&](Effects& effects) {
-    op = OpId(++last_op_);
-    waiting_[op] = {.caller = nullptr, .done = std::move(done)};
+    op = calls_->NewOp();
+    calls_->Await(op, {.caller = nullptr, .done = std::move(done)});
     act(op, effects);
   });
   return Pending([weak = weak_from_this(), op] {
@@ -368,42 +321,21 @@ absl::Status RendezvousHub::Abort(int64_t step, const absl::Status& why) {
 
 absl::StatusOr<std::shared_ptr<transport::Block>> RendezvousHub::Allocate(uint64_t bytes) {
   if (!here()) return ForkedStatus();
-  auto block = arena_.Allocate(bytes);
-  if (absl::IsResourceExhausted(block.status())) {
-    return WithReason(block.status(), rendezvous::ReasonName(Reason::kQuotaExceeded));
-  }
-  return block;
-}
-
-const std::string& RendezvousHub::NameOf(MemberIndex member) const {
-  return names_[static_cast<size_t>(member.value())];
-}
-
-std::string RendezvousHub::TransportOf(const Peer& peer) {
-  if (peer.reads_memory && !peer.stream->shares_memory()) return "cma";
-  return std::string(peer.stream->transport());
+  return values_.Allocate(bytes);
 }
 
 std::vector<PeerTransport> RendezvousHub::Transports() {
-  std::vector<PeerTransport> transports;
-  if (!here()) return transports;
+  if (!here()) return {};
   const MutexLock lock(mutex_);
-  for (const auto& [member, peer] : peers_) {
-    if (peer.stream == nullptr) continue;
-    transports.push_back({.member = member.value(),
-                          .transport = TransportOf(peer),
-                          .why_not_shared = peer.why_not_shared,
-                          .why_not_read = peer.why_not_read});
-  }
-  return transports;
+  return peers_.Transports();
 }
 
 RendezvousCounters RendezvousHub::Counters() {
   if (!here()) return {};
-  const transport::ArenaStats arena = arena_.stats();
+  const transport::ArenaStats arena = values_.arena().stats();
   const MutexLock lock(mutex_);
   const rendezvous::View view = machine_.GetView(MonotonicNow(), /*rows_max=*/1);
-  RendezvousCounters counters = traffic_;
+  RendezvousCounters counters = peers_.traffic();
   counters.waits = view.waits;
   if (!view.waiting.empty()) counters.oldest_wait = view.waiting.front().age;
   counters.held_values = view.held_values;
@@ -413,38 +345,17 @@ RendezvousCounters RendezvousHub::Counters() {
   return counters;
 }
 
-bool RendezvousHub::MayShareMemoryWith(MemberIndex member) {
-  if (!shares_memory_ || member == self_) return false;
-  const MutexLock lock(mutex_);
-  const auto peer = peers_.find(member);
-  return peer == peers_.end() || peer->second.stream == nullptr ||
-         peer->second.stream->shares_memory();
-}
-
 // Outside of the mutex, by the one who sends. Who fetches it over the network may do so from where
 // it lies.
 absl::Status RendezvousHub::Prepare(int32_t to, Value& value) {
-  // Its receiver would take us for broken.
-  const auto bytes = rendezvous::BytesOf(value.about.type, value.about.shape);
-  if (!bytes.ok()) {
-    return WithReason(bytes.status(), rendezvous::ReasonName(Reason::kInvalidArgument));
+  if (absl::Status wrong = SharedValues::Check(value); !wrong.ok()) return wrong;
+  const MemberIndex receiver(to);
+  if (receiver == self_ || !values_.NeedsCopy(value)) return absl::OkStatus();
+  {
+    const MutexLock lock(mutex_);
+    if (!peers_.MaySeeMemory(receiver)) return absl::OkStatus();
   }
-  if (!value.dead && *bytes != value.bytes) {
-    return WithReason(
-        absl::InvalidArgumentError(absl::StrCat("a tensor of ", value.bytes,
-                                                " bytes, and by its type and shape of ", *bytes)),
-        rendezvous::ReasonName(Reason::kInvalidArgument));
-  }
-  if (value.bytes <= inline_bytes_max_) return absl::OkStatus();
-  if (!MayShareMemoryWith(MemberIndex(to))) return absl::OkStatus();
-  const auto* block = dynamic_cast<const transport::Block*>(value.memory.get());
-  if (block != nullptr && arena_.Made(*block)) return absl::OkStatus();
-  auto copy = Allocate(value.bytes);
-  if (!copy.ok()) return copy.status();
-  transport::CopyBytes((*copy)->mutable_data(), value.memory->data(), value.bytes);
-  value.memory = *std::move(copy);
-  runtime::FaultPoint("rendezvous/value_copied");
-  return absl::OkStatus();
+  return values_.Copy(value);
 }
 
 absl::Status RendezvousHub::Send(int64_t step, std::string_view name, int32_t to, Value value,
@@ -500,8 +411,7 @@ Pending RendezvousHub::SendAckedAsync(int64_t step, std::string_view name, int32
     return Pending();
   }
   if (absl::Status refused = Prepare(to, value); !refused.ok()) {
-    ++callbacks_;
-    CallBack([done = std::move(done), refused]() mutable { done(refused); });
+    calls_->CallBack([done = std::move(done), refused]() mutable { done(refused); });
     return Pending();
   }
   const Time deadline = MonotonicNow() + options.timeout;
@@ -571,7 +481,7 @@ absl::StatusOr<Received> RendezvousHub::ToReceived(rendezvous::Completed complet
   Received received = {.dead = completed.value.dead, .why_dead = completed.value.why_dead};
   rendezvous::MemoryPtr memory = completed.value.memory;
   if (completed.place != nullptr) {
-    const auto& remote = *static_cast<const RemotePlace*>(completed.place.get());
+    const auto& remote = *static_cast<const RendezvousPeers::RemotePlace*>(completed.place.get());
     const auto release = [weak = weak_from_this(), from = completed.from, lease = completed.lease] {
       const auto self = weak.lock();
       if (self == nullptr || !self->here()) return;
@@ -587,7 +497,7 @@ absl::StatusOr<Received> RendezvousHub::ToReceived(rendezvous::Completed complet
       const bool lies = !absl::IsResourceExhausted(view.status());
       return WithReason(
           absl::Status(lies ? absl::StatusCode::kInternal : view.status().code(),
-                       absl::StrCat("a value of ", NameOf(completed.from),
+                       absl::StrCat("a value of ", peers_.NameOf(completed.from),
                                     " cannot be seen here: ", view.status().message())),
           rendezvous::ReasonName(lies ? Reason::kProtocol : Reason::kQuotaExceeded));
     }
@@ -602,7 +512,7 @@ absl::Status RendezvousHub::ToStatus(const ErrorPtr& error) {
   if (!error) return absl::OkStatus();
   {
     const MutexLock lock(mutex_);
-    if (error == closed_error_) return closed_status_;
+    if (error == ending_.error) return ending_.status;
   }
   absl::Status status =
       WithReason(absl::Status(error->code, error->message), rendezvous::ReasonName(error->reason));

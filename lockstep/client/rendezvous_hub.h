@@ -1,34 +1,37 @@
 // The shell around a RendezvousMachine: its streams to other members, its clock, its callers.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/container/node_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "asio/posix/stream_descriptor.hpp"
-#include "asio/steady_timer.hpp"
 #include "lockstep/base/mutex.h"
+#include "lockstep/client/bell.h"
 #include "lockstep/client/call.h"
+#include "lockstep/client/deadline_timer.h"
 #include "lockstep/client/loop_driver.h"
 #include "lockstep/client/member.h"
+#include "lockstep/client/polled_streams.h"
 #include "lockstep/client/rendezvous.h"
 #include "lockstep/client/rendezvous_bulk.h"
+#include "lockstep/client/rendezvous_calls.h"
+#include "lockstep/client/rendezvous_cards.h"
+#include "lockstep/client/rendezvous_departed.h"
 #include "lockstep/client/rendezvous_look.h"
+#include "lockstep/client/rendezvous_peers.h"
+#include "lockstep/client/shared_values.h"
 #include "lockstep/platform/runtime/poller.h"
 #include "lockstep/rendezvous/rendezvous_machine.h"
 #include "lockstep/rendezvous/transport/arena.h"
 #include "lockstep/rendezvous/transport/connector.h"
-#include "lockstep/wire/native/rendezvous_codec.h"
+#include "lockstep/wire/native/rendezvous_messages.h"
 
 namespace lockstep::client {
 
@@ -79,47 +82,14 @@ class RendezvousHub final : public runtime::Poller,
 
  private:
   using OpId = rendezvous::OpId;
-  using Done = absl::AnyInvocable<void(absl::StatusOr<rendezvous::Completed>)>;
-  class Caller : public LoopDriver::Waiter {
-   public:
-    using Waiter::Waiter;
-    rendezvous::Completed completed;
-  };
-  // Of an operation: a caller who waits, or a callback.
-  struct Waiting {
-    std::shared_ptr<Caller> caller;
-    Done done;
-    std::byte* into = nullptr;           // where fetched bytes go
-    rendezvous::MemoryPtr fetched = {};  // where they went, if that is null
-  };
-  struct After {
-    std::vector<std::pair<Waiting, rendezvous::Completed>> completed;
-    std::vector<rendezvous::Value> dropped;
-    bool empty() const { return completed.empty() && dropped.empty(); }
-  };
-  // Where a value lies whose bytes did not come along.
-  struct RemotePlace {
-    transport::Place place;
-    std::shared_ptr<transport::Stream> stream;
-  };
-  // From a lost member that may live: its memory is not used again before it has done with it.
-  struct Parting {
-    std::function<bool()> done;
-    std::vector<rendezvous::Value> lent;
-  };
-  struct Peer {
-    uint64_t incarnation = 0;  // the newest that is known; 0: none
-    std::shared_ptr<transport::Stream> stream;
-    std::string why_not_shared;  // memory; empty when it is, and until there is a stream
-    bool reads_memory = false;   // of its process, for long values
-    std::string why_not_read;    // after it was tried
-    bool lost = false;
-    bool connecting = false;
-    std::vector<rendezvous::PeerMessage> queue;  // until there is a stream
+  using After = RendezvousCalls::After;
+  // Why the machine was closed: as it says so, and as callers are told. Null: it was not.
+  struct Ending {
+    rendezvous::ErrorPtr error;
+    absl::Status status;
   };
 
   RendezvousHub(Member& member, const RendezvousOptions& options, std::vector<std::string> names);
-  static std::string CardKey(MemberIndex member);
   // 2 of "trainer/4#2"; 0: it was never there.
   static uint64_t IncarnationOf(const std::string& name);
   absl::Status Begin(Member& member, const RendezvousOptions& options);
@@ -137,34 +107,24 @@ class RendezvousHub final : public runtime::Poller,
   absl::StatusOr<rendezvous::Completed> Wait(const Act& act, const Interrupted& interrupted,
                                              std::byte* into = nullptr);
   template <class Act>
-  Pending StartAsync(const Act& act, Done done);
-  bool MayShareMemoryWith(MemberIndex member);
+  Pending StartAsync(const Act& act, RendezvousCalls::Done done);
   // Checks it, and puts it where its receiver can see it.
   absl::Status Prepare(int32_t to, rendezvous::Value& value);
-  // On a thread of the library. `callbacks_` was counted up before; `Close` waits for it.
-  void CallBack(absl::AnyInvocable<void()> function);
   absl::StatusOr<Received> ToReceived(rendezvous::Completed completed);
 
   // With the mutex held.
   void Carry(rendezvous::Effects& effects);
   void Route(MemberIndex to, rendezvous::PeerMessage message);
-  static std::string TransportOf(const Peer& peer);
-  wire::native::Placed PlaceOf(Peer& peer, const rendezvous::Value& value);
-  void SendOver(Peer& peer, const rendezvous::PeerMessage& message);
-  static void PlaceOffer(Peer& peer, const wire::native::ArenaPlace& place,
-                         rendezvous::Offer& offer);
   void TakeMessage(MemberIndex from, const std::string& bytes);
   // Completes `op` when a receive took it, or with why it could not be sent.
   void SendAcked(rendezvous::Post post, OpId op, Time deadline, rendezvous::Effects& effects);
   void LosePeer(MemberIndex member, rendezvous::ErrorPtr why);
-  // With `closed_error_`. What others may look at is not used again.
-  void CloseMachine(rendezvous::Effects& effects);
+  // What others may look at is not used again.
+  void CloseMachine(Ending ending, rendezvous::Effects& effects);
   // A newer incarnation than the one that is known takes its place.
   void ComesBack(MemberIndex member, uint64_t incarnation);
-  const std::string& NameOf(MemberIndex member) const;
   // Without it.
   absl::Status ToStatus(const rendezvous::ErrorPtr& error);
-  void Settle(After after, bool on_loop);
   void ArmTimer();
 
   // On the bulk loop.
@@ -175,54 +135,37 @@ class RendezvousHub final : public runtime::Poller,
   RendezvousBulk::Events BulkEvents();
   transport::Connector::Events ConnectorEvents();
   transport::Stream::Events EventsOf(MemberIndex member, uint64_t incarnation);
-  void FindCard(MemberIndex member, transport::Connector::FoundCard found);
   wire::native::RendezvousReport Report();
   void Connected(MemberIndex member, uint64_t incarnation,
                  std::shared_ptr<transport::Stream> stream, std::string why_not_shared);
-  void TellOfRemovedSegments();
   // Of a lost member; `lent`: what it may still look at.
   void Part(const std::shared_ptr<transport::Stream>& stream, std::vector<rendezvous::Value> lent);
-  void LookAtPartings();
   void WatchJob();
   void TakeJobChange(absl::StatusOr<JobChange> change);
-  void WaitForBell();
 
   const uint64_t generation_;
   LoopDriver& loop_;
-  const Keys keys_;
   const MemberIndex self_;
-  const std::vector<std::string> names_;
-  const uint64_t inline_bytes_max_;
-  const bool shares_memory_;
   const std::unique_ptr<JobWatch> watch_;
   std::unique_ptr<RendezvousLook> look_;  // of the threads that open and close
-  bool published_ = false;                // our card
-  transport::Arena arena_;
+  RendezvousCards cards_;                 // of the threads that open and close, but for `Find`
+  SharedValues values_;
   std::shared_ptr<RendezvousBulk> bulk_;
+
+  const std::shared_ptr<RendezvousCalls> calls_;
 
   Mutex mutex_;  // covers what follows
   rendezvous::RendezvousMachine machine_;
-  absl::node_hash_map<OpId, Waiting> waiting_;  // its room goes back when many have waited
-  uint64_t last_op_ = 0;
-  std::map<MemberIndex, Peer> peers_;
-  RendezvousCounters traffic_;           // only what is counted
-  std::vector<rendezvous::Value> left_;  // in the arena when the machine was closed
-  After after_;
-  std::atomic<bool> has_after_ = false;
-  rendezvous::ErrorPtr closed_error_;
-  absl::Status closed_status_;
+  RendezvousPeers peers_;
+  Ending ending_;
   bool closed_ = false;
-  std::atomic<int64_t> armed_ns_;
-  std::atomic<size_t> callbacks_ = 0;  // due or running
 
   // The loop's.
   std::shared_ptr<transport::Connector> connector_;
-  std::vector<std::shared_ptr<transport::Stream>> streams_;
-  std::vector<Parting> partings_;
-  asio::steady_timer parting_timer_;
-  uint64_t segments_removed_ = 0;  // of the arena's, that the others were told of
-  asio::steady_timer timer_;
-  asio::posix::stream_descriptor bell_;
+  PolledStreams streams_;
+  DepartedPeers departed_;
+  DeadlineTimer timer_;
+  Bell bell_;
 };
 
 template <class Act>
@@ -236,7 +179,7 @@ void RendezvousHub::Do(const Act& act, bool on_loop) {
     Carry(effects);
     arm = Unlocking(after);
   }
-  Settle(std::move(after), on_loop);
+  calls_->Settle(std::move(after), on_loop);
   if (arm) ArmSoon(on_loop);
 }
 

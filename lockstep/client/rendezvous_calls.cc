@@ -1,0 +1,66 @@
+#include "lockstep/client/rendezvous_calls.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace lockstep::client {
+
+std::byte* RendezvousCalls::WhereBytesGo(OpId op) const {
+  const auto waiting = waiting_.find(op);
+  return waiting == waiting_.end() ? nullptr : waiting->second.into;
+}
+
+void RendezvousCalls::SetFetched(OpId op, rendezvous::MemoryPtr memory) {
+  const auto waiting = waiting_.find(op);
+  if (waiting != waiting_.end()) waiting->second.fetched = std::move(memory);
+}
+
+void RendezvousCalls::Take(rendezvous::Effects& effects) {
+  for (rendezvous::Completed& completed : effects.completed) {
+    auto node = waiting_.extract(completed.op);
+    if (node.empty()) continue;
+    if (node.mapped().fetched) completed.value.memory = std::move(node.mapped().fetched);
+    // Here and not in `Settle`: another thread may take it from here while `WaitForCallbacks`
+    // looks.
+    if (node.mapped().done) ++callbacks_;
+    after_.completed.emplace_back(std::move(node.mapped()), std::move(completed));
+  }
+  std::move(effects.dropped.begin(), effects.dropped.end(), std::back_inserter(after_.dropped));
+  has_after_ = !after_.empty();
+}
+
+RendezvousCalls::After RendezvousCalls::TakeAfter() {
+  if (!has_after_.exchange(false)) return {};
+  return std::exchange(after_, {});
+}
+
+void RendezvousCalls::Settle(After after, bool on_loop) {
+  for (auto& [waiting, completed] : after.completed) {
+    if (waiting.caller != nullptr) {
+      waiting.caller->completed = std::move(completed);
+      if (on_loop) {
+        waiting.caller->Wake();
+      } else {
+        loop_.Post([caller = waiting.caller] { caller->Wake(); });
+      }
+    } else {
+      RunCallback([done = std::move(waiting.done), completed = std::move(completed)]() mutable {
+        done(std::move(completed));
+      });
+    }
+  }
+}
+
+void RendezvousCalls::RunCallback(absl::AnyInvocable<void()> function) {
+  loop_.Callback([self = shared_from_this(), function = std::move(function)]() mutable {
+    function();
+    function = nullptr;  // what it held goes first
+    if (--self->callbacks_ == 0) self->callbacks_.notify_all();
+  });
+}
+
+void RendezvousCalls::WaitForCallbacks() {
+  for (size_t left = callbacks_; left > 0; left = callbacks_) callbacks_.wait(left);
+}
+
+}  // namespace lockstep::client

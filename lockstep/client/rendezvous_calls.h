@@ -1,0 +1,85 @@
+// The program's calls that wait for the rendezvous machine.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/container/node_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "lockstep/client/loop_driver.h"
+#include "lockstep/rendezvous/effects.h"
+
+namespace lockstep::client {
+
+// Each call has an operation, from `Await` until `Take` is given its end; then whoever waits is
+// woken, or the callback is called, and never with the owner's mutex: what must wait for that
+// (waking, calling back, giving memory back) gathers as `After`.
+//
+// Threads: as each method says. `Close` of the owner waits for the callbacks.
+class RendezvousCalls : public std::enable_shared_from_this<RendezvousCalls> {
+ public:
+  using OpId = rendezvous::OpId;
+  using Done = absl::AnyInvocable<void(absl::StatusOr<rendezvous::Completed>)>;
+  class Caller : public LoopDriver::Waiter {
+   public:
+    using Waiter::Waiter;
+    rendezvous::Completed completed;
+  };
+  // A caller who waits, or a callback.
+  struct Waiting {
+    std::shared_ptr<Caller> caller;
+    Done done;
+    std::byte* into = nullptr;           // where fetched bytes go
+    rendezvous::MemoryPtr fetched = {};  // where they went, if that is null
+  };
+  struct After {
+    std::vector<std::pair<Waiting, rendezvous::Completed>> completed;
+    std::vector<rendezvous::Value> dropped;
+    bool empty() const { return completed.empty() && dropped.empty(); }
+  };
+
+  explicit RendezvousCalls(LoopDriver& loop) : loop_(loop) {}
+
+  // --- With the owner's mutex ---
+
+  OpId NewOp() { return OpId(++last_op_); }
+  void Await(OpId op, Waiting waiting) { waiting_[op] = std::move(waiting); }
+  // Null: to memory that is made for them.
+  std::byte* WhereBytesGo(OpId op) const;
+  // Where they went, if not there.
+  void SetFetched(OpId op, rendezvous::MemoryPtr memory);
+  // What the machine completed and dropped.
+  void Take(rendezvous::Effects& effects);
+  After TakeAfter();
+
+  // --- Without it ---
+
+  bool has_after() const { return has_after_; }
+  // `on_loop`: the caller drives it.
+  void Settle(After after, bool on_loop);
+  // On a thread of the library, and not within this call.
+  void CallBack(absl::AnyInvocable<void()> function) {
+    ++callbacks_;
+    RunCallback(std::move(function));
+  }
+  // Not in a callback.
+  void WaitForCallbacks();
+
+ private:
+  // It was counted before.
+  void RunCallback(absl::AnyInvocable<void()> function);
+
+  LoopDriver& loop_;
+  absl::node_hash_map<OpId, Waiting> waiting_;  // its room goes back when many have waited
+  uint64_t last_op_ = 0;
+  After after_;
+  std::atomic<bool> has_after_ = false;
+  std::atomic<size_t> callbacks_ = 0;  // due or running
+};
+
+}  // namespace lockstep::client
