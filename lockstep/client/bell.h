@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "asio/io_context.hpp"
 #include "asio/posix/stream_descriptor.hpp"
 #include "lockstep/platform/runtime/fork_guard.h"
@@ -16,19 +15,19 @@
 namespace lockstep::client {
 
 // An eventfd that they hold, too. A ring does nothing but end the loop's sleep: what was rung for
-// lies in memory, where the loop looks. Threads: loop-confined, but for `Make`.
+// lies in memory, where the loop looks. Threads: loop-confined.
 class Bell {
  public:
   explicit Bell(asio::io_context& io) : rung_(io) {}
 
-  // A descriptor for `Start`; closed in forked children.
-  static absl::StatusOr<int> Make() {
+  // Closed in forked children. RESOURCE_EXHAUSTED and the like: there is no descriptor for it.
+  absl::Status Open() {
     const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (fd < 0) return absl::ErrnoToStatus(errno, "an eventfd for the rendezvous");
     runtime::GuardDescriptor(fd);
-    return fd;
+    rung_.assign(fd);
+    return absl::OkStatus();
   }
-  void Start(int fd) { rung_.assign(fd); }
   // For as long as `owner`, whose member this is, is there.
   void Hear(std::weak_ptr<void> owner) {
     rung_.async_wait(asio::posix::stream_descriptor::wait_read,

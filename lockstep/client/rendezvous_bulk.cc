@@ -1,11 +1,11 @@
 #include "lockstep/client/rendezvous_bulk.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <new>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/client/threads.h"
 #include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/wire/native/codec.h"
@@ -176,22 +176,25 @@ bool RendezvousBulk::InLoop() const { return used_ && ProcessBulkLoop().InLoop()
 void RendezvousBulk::Close() {
   // So that a process without long values gets no thread for them.
   if (!used_) return;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
+  struct {
+    Mutex mutex;
+    CondVar changed;
+    bool done ABSL_GUARDED_BY(mutex) = false;
+  } run;
   const auto close = [&] {
     closed_ = true;
     if (fetcher_) fetcher_->Close();
     if (server_) server_->Close();
-    const std::lock_guard lock(mutex);
-    done = true;
-    changed.notify_one();
+    // Under the mutex, since `run` goes when it is done.
+    const MutexLock lock(run.mutex);
+    run.done = true;
+    run.changed.NotifyAll();
   };
   // Where the memory of a value is given back, its owner may close everything.
   if (InLoop()) return close();
   Post(close);
-  std::unique_lock lock(mutex);
-  changed.wait(lock, [&] { return done; });
+  const MutexLock lock(run.mutex);
+  while (!run.done) run.changed.Wait(run.mutex);
 }
 
 }  // namespace lockstep::client

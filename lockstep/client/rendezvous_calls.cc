@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace lockstep::client {
 
@@ -22,7 +23,7 @@ void RendezvousCalls::Take(rendezvous::Effects& effects) {
     if (node.mapped().fetched) completed.value.memory = std::move(node.mapped().fetched);
     // Here and not in `Settle`: another thread may take it from here while `WaitForCallbacks`
     // looks.
-    if (node.mapped().done) ++callbacks_;
+    if (node.mapped().done) client_.ExpectCallback();
     after_.completed.emplace_back(std::move(node.mapped()), std::move(completed));
   }
   std::move(effects.dropped.begin(), effects.dropped.end(), std::back_inserter(after_.dropped));
@@ -41,26 +42,15 @@ void RendezvousCalls::Settle(After after, bool on_loop) {
       if (on_loop) {
         waiting.caller->Wake();
       } else {
-        loop_.Post([caller = waiting.caller] { caller->Wake(); });
+        client_.loop().Post([caller = waiting.caller] { caller->Wake(); });
       }
     } else {
-      RunCallback([done = std::move(waiting.done), completed = std::move(completed)]() mutable {
-        done(std::move(completed));
-      });
+      client_.Callback(
+          [done = std::move(waiting.done), completed = std::move(completed)]() mutable {
+            done(std::move(completed));
+          });
     }
   }
-}
-
-void RendezvousCalls::RunCallback(absl::AnyInvocable<void()> function) {
-  loop_.Callback([self = shared_from_this(), function = std::move(function)]() mutable {
-    function();
-    function = nullptr;  // what it held goes first
-    if (--self->callbacks_ == 0) self->callbacks_.notify_all();
-  });
-}
-
-void RendezvousCalls::WaitForCallbacks() {
-  for (size_t left = callbacks_; left > 0; left = callbacks_) callbacks_.wait(left);
 }
 
 }  // namespace lockstep::client

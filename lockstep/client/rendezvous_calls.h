@@ -11,6 +11,7 @@
 #include "absl/container/node_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "lockstep/client/client_shell.h"
 #include "lockstep/client/loop_driver.h"
 #include "lockstep/rendezvous/effects.h"
 
@@ -20,8 +21,8 @@ namespace lockstep::client {
 // woken, or the callback is called, and never with the owner's mutex: what must wait for that
 // (waking, calling back, giving memory back) gathers as `After`.
 //
-// Threads: as each method says. `Close` of the owner waits for the callbacks.
-class RendezvousCalls : public std::enable_shared_from_this<RendezvousCalls> {
+// Threads: as each method says. Callbacks are the ClientShell's, which waits for them.
+class RendezvousCalls {
  public:
   using OpId = rendezvous::OpId;
   using Done = absl::AnyInvocable<void(absl::StatusOr<rendezvous::Completed>)>;
@@ -43,7 +44,7 @@ class RendezvousCalls : public std::enable_shared_from_this<RendezvousCalls> {
     bool empty() const { return completed.empty() && dropped.empty(); }
   };
 
-  explicit RendezvousCalls(LoopDriver& loop) : loop_(loop) {}
+  explicit RendezvousCalls(ClientShell& client) : client_(client) {}
 
   // --- With the owner's mutex ---
 
@@ -62,24 +63,13 @@ class RendezvousCalls : public std::enable_shared_from_this<RendezvousCalls> {
   bool has_after() const { return has_after_; }
   // `on_loop`: the caller drives it.
   void Settle(After after, bool on_loop);
-  // On a thread of the library, and not within this call.
-  void CallBack(absl::AnyInvocable<void()> function) {
-    ++callbacks_;
-    RunCallback(std::move(function));
-  }
-  // Not in a callback.
-  void WaitForCallbacks();
 
  private:
-  // It was counted before.
-  void RunCallback(absl::AnyInvocable<void()> function);
-
-  LoopDriver& loop_;
+  ClientShell& client_;
   absl::node_hash_map<OpId, Waiting> waiting_;  // its room goes back when many have waited
   uint64_t last_op_ = 0;
   After after_;
   std::atomic<bool> has_after_ = false;
-  std::atomic<size_t> callbacks_ = 0;  // due or running
 };
 
 }  // namespace lockstep::client

@@ -4,6 +4,7 @@
 #include <optional>
 #include <variant>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lockstep/platform/runtime/fault_point.h"
 
@@ -51,6 +52,13 @@ std::string WhyNotBetter(const std::string& why_not_shared, const std::string& w
 }
 
 }  // namespace
+
+uint64_t RendezvousPeers::IncarnationIn(const std::string& name) {
+  uint64_t incarnation = 0;
+  const size_t mark = name.find('#');
+  if (mark == name.npos || !absl::SimpleAtoi(name.substr(mark + 1), &incarnation)) return 0;
+  return incarnation;
+}
 
 // --- Messages ---
 

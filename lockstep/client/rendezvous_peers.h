@@ -40,6 +40,9 @@ class RendezvousPeers {
                   uint64_t inline_bytes_max)
       : arena_(arena), names_(std::move(names)), inline_bytes_max_(inline_bytes_max) {}
 
+  // 2 of "trainer/4#2"; 0: it was never there.
+  static uint64_t IncarnationIn(const std::string& name);
+
   const std::vector<std::string>& names() const { return names_; }
   const std::string& NameOf(MemberIndex member) const {
     return names_[static_cast<size_t>(member.value())];
