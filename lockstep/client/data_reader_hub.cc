@@ -3,21 +3,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
-#include <cstring>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "lockstep/client/engine.h"
 #include "lockstep/client/settings.h"
-#include "lockstep/client/threads.h"
-#include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/process_identity.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/native/data_chunk.h"
 #include "lockstep/wire/native/data_definition.h"
 #include "lockstep/wire/native/data_events.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -30,7 +25,6 @@ namespace native = wire::native;
 using client::LoopDriver;
 using runtime::MonotonicNow;
 
-constexpr auto kInterruptedEvery = std::chrono::milliseconds(50);
 constexpr absl::Duration kRetryOpen = absl::Milliseconds(200);
 // What a reader that closes waits for the server to hear of it.
 constexpr absl::Duration kCloseTimeout = absl::Seconds(2);
@@ -38,47 +32,7 @@ constexpr absl::Duration kCloseTimeout = absl::Seconds(2);
 constexpr int64_t kReadElementsMax = 4096;
 constexpr uint64_t kOneReadBytesMax = uint64_t{1} << 20;
 
-LoopDriver::Instant InstantOf(Time time) {
-  if (time.is_infinite()) return LoopDriver::Instant::max();
-  return LoopDriver::Instant(std::chrono::nanoseconds(time.nanoseconds()));
-}
-
 absl::Status StatusOf(const dispatch::ErrorPtr& error) { return native::StatusOf(*error); }
-
-// Elements lie at multiples of 64 bytes of their chunk, and arrays are made of them without a copy
-// where that is so in memory, too. The answer's head, which is done with, leaves room to move it.
-std::string_view AlignedChunk(std::string& answer, std::string_view chunk) {
-  const auto at = static_cast<size_t>(chunk.data() - answer.data());
-  const size_t over = reinterpret_cast<uintptr_t>(chunk.data()) % native::kChunkAlignment;
-  if (over == 0 || over > at) return chunk;
-  std::memmove(answer.data() + at - over, chunk.data(), chunk.size());
-  return {answer.data() + at - over, chunk.size()};
-}
-
-// Why these cannot be the elements that were asked for; empty: they may be. Of a chunk in shared
-// memory the reader takes those itself.
-std::string WhyNotAsked(const dispatch::SendRead& read, const native::ChunkHead& head,
-                        bool shared) {
-  const int64_t stride = std::max<int64_t>(1, read.stride);
-  std::string wrong;
-  if (head.segment != read.segment) {
-    wrong = absl::StrCat("elements of segment ", head.segment);
-  } else if (shared && (head.stride != 1 || head.next - head.first != head.count)) {
-    wrong = "the place of a part of a chunk";
-  } else if (shared) {
-    if (head.first > read.from) wrong = absl::StrCat("elements from ", head.first, " on");
-  } else if (head.count == 0) {
-    if (!head.ended) wrong = "no element, and no end";
-  } else if (head.first != read.from || int64_t{head.stride} != stride) {
-    wrong = absl::StrCat("elements from ", head.first, " on, each ", head.stride, ".");
-  } else if (int64_t{head.count} > read.max_elements ||
-             head.next != head.first + int64_t{head.count} * stride) {
-    wrong = absl::StrCat(head.count, " elements, up to ", head.next);
-  }
-  if (wrong.empty()) return wrong;
-  return absl::StrCat(wrong, "; asked for ", read.max_elements, " of segment ", read.segment,
-                      " from ", read.from, " on, each ", stride, ".");
-}
 
 }  // namespace
 
@@ -97,18 +51,21 @@ class DataReader::Impl::Waiting : public LoopDriver::Waiter {
 // --- Opening ---
 
 DataReader::Impl::Impl(DataReaderOptions options, runtime::Address address)
-    : generation_(runtime::ForkGeneration()),
-      address_(std::move(address)),
+    : address_(std::move(address)),
       server_(runtime::ToString(address_)),
       options_(std::move(options)),
       consumer_(options_.consumer),
-      loop_(client::ProcessLoop()),
-      timer_(loop_.io()) {
+      shell_(
+          "one that reads a dataset: the reader stays its parent's; open one here if this "
+          "process shall read too"),
+      workers_(
+          std::make_shared<client::WorkerLinks>(shell_.loop().io(), options_.worker_links_max)) {
   if (consumer_.empty()) {
     consumer_ = absl::StrFormat("%s-%d-%08x", runtime::HostName(), ::getpid(),
                                 static_cast<uint32_t>(runtime::RandomNumber()));
   }
-  dispatcher_ = std::make_shared<client::RedialedLink>(loop_.io(), address_, "lockstep reader");
+  dispatcher_ =
+      std::make_shared<client::RedialedLink>(shell_.loop().io(), address_, "lockstep reader");
 }
 
 absl::StatusOr<std::shared_ptr<DataReader::Impl>> DataReader::Impl::Open(
@@ -140,10 +97,10 @@ absl::StatusOr<std::string> DataReader::Impl::CallServer(link::RequestKind kind,
   absl::Status last;
   const Time began = MonotonicNow();
   for (;;) {
-    const auto waiting = std::make_shared<Waiting>(loop_);
+    const auto waiting = std::make_shared<Waiting>(shell_.loop());
     {
-      LoopDriver::Turn turn(loop_, *waiting);
-      loop_.Post([self = shared_from_this(), waiting, kind, payload] {
+      LoopDriver::Turn turn(shell_.loop(), *waiting);
+      shell_.loop().Post([self = shared_from_this(), waiting, kind, payload] {
         self->dispatcher_->Call(kind, payload,
                                 [self, waiting](absl::StatusOr<std::string> answer, bool reached) {
                                   const MutexLock lock(self->mutex_);
@@ -153,7 +110,7 @@ absl::StatusOr<std::string> DataReader::Impl::CallServer(link::RequestKind kind,
                                   waiting->Wake();
                                 });
       });
-      absl::Status status = Wait(turn, deadline, options_.interrupted);
+      absl::Status status = shell_.Wait(turn, deadline, options_.interrupted);
       if (!status.ok()) return status;
     }
     {
@@ -170,9 +127,9 @@ absl::StatusOr<std::string> DataReader::Impl::CallServer(link::RequestKind kind,
               last.ok() ? "" : absl::StrCat(" (", std::string(last.message()), ")"))),
           "server_unavailable");
     }
-    const auto pause = std::make_shared<Waiting>(loop_);
-    LoopDriver::Turn rest(loop_, *pause);
-    absl::Status status = Wait(rest, MonotonicNow() + kRetryOpen, options_.interrupted);
+    const auto pause = std::make_shared<Waiting>(shell_.loop());
+    LoopDriver::Turn rest(shell_.loop(), *pause);
+    absl::Status status = shell_.Wait(rest, MonotonicNow() + kRetryOpen, options_.interrupted);
     if (!status.ok()) return status;
   }
 }
@@ -247,8 +204,8 @@ absl::Status DataReader::Impl::OpenIteration(Time deadline) {
   options.one_read_bytes_max = std::min(kOneReadBytesMax, options_.read_bytes_max);
   options.give_up_after = options_.give_up_after;
 
-  const auto waiting = std::make_shared<Waiting>(loop_);
-  LoopDriver::Turn turn(loop_, *waiting);
+  const auto waiting = std::make_shared<Waiting>(shell_.loop());
+  LoopDriver::Turn turn(shell_.loop(), *waiting);
   {
     const MutexLock lock(mutex_);
     machine_ = std::make_unique<dispatch::ConsumerMachine>(std::move(options));
@@ -258,7 +215,7 @@ absl::Status DataReader::Impl::OpenIteration(Time deadline) {
     if (machine_->failed() != nullptr) return StatusOf(machine_->failed());
     Take(scratch_, /*on_loop=*/false);
   }
-  absl::Status status = Wait(turn, deadline, options_.interrupted);
+  absl::Status status = shell_.Wait(turn, deadline, options_.interrupted);
   const MutexLock lock(mutex_);
   opening_ = nullptr;
   if (!status.ok()) return status;
@@ -274,37 +231,7 @@ absl::Status DataReader::Impl::OpenIteration(Time deadline) {
   return absl::OkStatus();
 }
 
-absl::Status DataReader::Impl::Wait(LoopDriver::Turn& turn, Time deadline,
-                                    const Interrupted& interrupted) {
-  const LoopDriver::Instant until = InstantOf(deadline);
-  for (;;) {
-    LoopDriver::Instant next = until;
-    if (interrupted) {
-      next = std::min(next, std::chrono::steady_clock::now() + kInterruptedEvery);
-    }
-    if (turn.WaitUntil(next)) return absl::OkStatus();
-    if (!here()) return Forked();
-    if (interrupted) {
-      absl::Status status = interrupted();
-      if (!here()) return status.ok() ? Forked() : status;
-      if (!status.ok()) return status;
-    }
-    if (next == until) return absl::OkStatus();
-  }
-}
-
 // --- Callers ---
-
-bool DataReader::Impl::here() const { return generation_ == runtime::ForkGeneration(); }
-
-absl::Status DataReader::Impl::Forked() const {
-  return native::WithReason(
-      absl::FailedPreconditionError(absl::StrFormat(
-          "this process (pid %d) was forked off one that reads a dataset: the reader stays its "
-          "parent's; open one here if this process shall read too",
-          ::getpid())),
-      "forked");
-}
 
 absl::Status DataReader::Impl::Closed() const {
   return native::WithReason(absl::CancelledError("the reader is closed"), "cancelled");
@@ -330,7 +257,7 @@ absl::Status DataReader::Impl::TimedOut(absl::Duration after) const {
 }
 
 absl::StatusOr<std::optional<DataElement>> DataReader::Impl::Next(const CallOptions& options) {
-  if (!here()) return Forked();
+  if (!here()) return shell_.Forked();
   const auto given = [this](dispatch::HandOut& out) -> absl::StatusOr<std::optional<DataElement>> {
     mutex_.AssertHeld();
     if (out.error != nullptr) return StatusOf(out.error);
@@ -366,16 +293,16 @@ absl::StatusOr<std::optional<DataElement>> DataReader::Impl::Next(const CallOpti
     // It has to be waited for.
     ++stalls_;
     began = MonotonicNow();
-    waiting = std::make_shared<Waiting>(loop_);
+    waiting = std::make_shared<Waiting>(shell_.loop());
     asks_[ask] = waiting;
   }
   absl::Status status;
   {
-    LoopDriver::Turn turn(loop_, *waiting);
+    LoopDriver::Turn turn(shell_.loop(), *waiting);
     if (turn.drives()) Drain();
-    status = Wait(turn, began + options.timeout, options.interrupted);
+    status = shell_.Wait(turn, began + options.timeout, options.interrupted);
   }
-  if (!here()) return Forked();
+  if (!here()) return shell_.Forked();
   const MutexLock lock(mutex_);
   stalled_ += MonotonicNow() - began;
   if (!waiting->done) {
@@ -389,7 +316,7 @@ absl::StatusOr<std::optional<DataElement>> DataReader::Impl::Next(const CallOpti
 }
 
 absl::Status DataReader::Impl::Acknowledge(const ElementPlace& place) {
-  if (!here()) return Forked();
+  if (!here()) return shell_.Forked();
   const MutexLock lock(mutex_);
   if (closed_) return Closed();
   machine_->Acknowledge(MonotonicNow(),
@@ -405,7 +332,7 @@ absl::Status DataReader::Impl::Acknowledge(const ElementPlace& place) {
 }
 
 absl::Status DataReader::Impl::AcknowledgeAll() {
-  if (!here()) return Forked();
+  if (!here()) return shell_.Forked();
   std::map<int64_t, ElementPlace> places;
   {
     const MutexLock lock(mutex_);
@@ -418,7 +345,7 @@ absl::Status DataReader::Impl::AcknowledgeAll() {
 }
 
 absl::StatusOr<std::string> DataReader::Impl::Cursor() const {
-  if (!here()) return Forked();
+  if (!here()) return shell_.Forked();
   const MutexLock lock(mutex_);
   dispatch::ErrorPtr why;
   auto cursor = machine_->Cursor(why);
@@ -440,24 +367,25 @@ DataReaderView DataReader::Impl::View() const {
   if (!here()) return {.state = "forked"};
   const MutexLock lock(mutex_);
   const dispatch::ConsumerMachine::View view = machine_->GetView();
+  const client::WorkerLinks::Totals read = workers_->totals();
   return {.state = view.state,
           .waits_for = view.waits_for,
           .elements = elements_,
           .bytes = bytes_,
           .round = view.round,
           .buffered_bytes = view.buffered_bytes,
-          .reads = reads_done_,
+          .reads = read.reads,
           .stalls = stalls_,
           .stalled = stalled_,
           .dropped = view.dropped,
-          .shared_elements = shared_elements_,
+          .shared_elements = read.shared_elements,
           .unacknowledged = view.unacknowledged,
           .unacknowledged_bytes = view.unacknowledged_bytes};
 }
 
 void DataReader::Impl::Close() {
   if (!here()) return;
-  const auto waiting = std::make_shared<Waiting>(loop_);
+  const auto waiting = std::make_shared<Waiting>(shell_.loop());
   bool reads = false;
   {
     const MutexLock lock(mutex_);
@@ -470,15 +398,15 @@ void DataReader::Impl::Close() {
     }
   }
   if (reads) {
-    LoopDriver::Turn turn(loop_, *waiting);
+    LoopDriver::Turn turn(shell_.loop(), *waiting);
     bool done = false;
     {
       const MutexLock lock(mutex_);
       done = machine_closed_;
     }
-    if (!done) (void)Wait(turn, MonotonicNow() + kCloseTimeout, nullptr);
+    if (!done) (void)shell_.Wait(turn, MonotonicNow() + kCloseTimeout, nullptr);
   }
-  loop_.Post([self = shared_from_this()] { self->EndOnLoop(); });
+  shell_.loop().Post([self = shared_from_this()] { self->EndOnLoop(); });
 }
 
 // --- The machine's wishes ---
@@ -497,19 +425,16 @@ void DataReader::Impl::Take(dispatch::ConsumerEffects& effects, bool on_loop) {
     if (on_loop) {
       waiting->Wake();
     } else {
-      loop_.Post([waiting] { waiting->Wake(); });
+      shell_.loop().Post([waiting] { waiting->Wake(); });
     }
   }
-  const bool for_loop =
-      !effects.requests.empty() || !effects.reads.empty() || !effects.cancelled_reads.empty();
+  const bool for_loop = !effects.requests.empty() || !effects.reads.empty();
   std::move(effects.requests.begin(), effects.requests.end(), std::back_inserter(requests_));
   std::move(effects.reads.begin(), effects.reads.end(), std::back_inserter(reads_));
-  std::move(effects.cancelled_reads.begin(), effects.cancelled_reads.end(),
-            std::back_inserter(cancelled_));
   if (effects.closed && !machine_closed_) {
     machine_closed_ = true;
     if (closing_ != nullptr) {
-      loop_.Post([waiting = closing_] { waiting->Wake(); });
+      shell_.loop().Post([waiting = closing_] { waiting->Wake(); });
     }
   }
   effects.handed_out.clear();
@@ -518,31 +443,43 @@ void DataReader::Impl::Take(dispatch::ConsumerEffects& effects, bool on_loop) {
   effects.cancelled_reads.clear();
   effects.notices.clear();
   effects.closed = false;
-  if (!on_loop && (for_loop || machine_->NextDeadline() < armed_)) PostDrain();
+  if (!on_loop && (for_loop || shell_.RingsTooLate(machine_->NextDeadline()))) PostDrain();
 }
 
 void DataReader::Impl::PostDrain() {
   if (std::exchange(posted_, true)) return;
-  loop_.Post([self = shared_from_this()] { self->Drain(); });
+  shell_.loop().Post([self = shared_from_this()] { self->Drain(); });
 }
 
 void DataReader::Impl::Drain() {
   if (ended_) return;
   std::vector<dispatch::SendToDispatcher> requests;
   std::vector<dispatch::SendRead> reads;
-  std::vector<dispatch::ReadId> cancelled;
   Time due;
   {
     const MutexLock lock(mutex_);
     posted_ = false;
     requests.swap(requests_);
     reads.swap(reads_);
-    cancelled.swap(cancelled_);
     due = machine_->NextDeadline();
   }
   for (dispatch::SendToDispatcher& request : requests) Send(std::move(request));
-  for (dispatch::SendRead& read : reads) Read(std::move(read));
-  ArmTimer(due);
+  for (dispatch::SendRead& read : reads) {
+    workers_->Read(std::move(read), [weak = weak_from_this()](dispatch::ConsumerEvent event) {
+      if (const auto self = weak.lock()) self->Feed(std::move(event));
+    });
+  }
+  shell_.ArmTimer(due, weak_from_this(), [](Impl& self) { self.Ring(); });
+}
+
+void DataReader::Impl::Ring() {
+  if (ended_) return;
+  {
+    const MutexLock lock(mutex_);
+    machine_->ReachDeadline(MonotonicNow(), scratch_);
+    Take(scratch_, /*on_loop=*/true);
+  }
+  Drain();
 }
 
 void DataReader::Impl::Feed(dispatch::ConsumerEvent event) {
@@ -626,172 +563,11 @@ void DataReader::Impl::Send(dispatch::SendToDispatcher request) {
       });
 }
 
-DataReader::Impl::WorkerEnd& DataReader::Impl::EndOf(const dispatch::WorkerAddress& worker) {
-  if (const auto known = workers_.find(worker.address); known != workers_.end()) {
-    return known->second;
-  }
-  if (static_cast<int64_t>(workers_.size()) >= options_.worker_links_max) ForgetOneWorker();
-  WorkerEnd& end = workers_[worker.address];
-  // An address that cannot be read is one that cannot be reached.
-  auto parsed = runtime::ParseAddress(worker.address);
-  end.link = std::make_shared<client::RedialedLink>(
-      loop_.io(), parsed.ok() ? *parsed : runtime::Address{.host = worker.address, .port = 0},
-      "lockstep reader");
-  end.memory = std::make_unique<client::WorkerMemory>(loop_.io(), worker.host_card);
-  return end;
-}
-
-void DataReader::Impl::ForgetOneWorker() {
-  auto oldest = workers_.end();
-  for (auto it = workers_.begin(); it != workers_.end(); ++it) {
-    if (it->second.reads > 0) continue;
-    if (oldest == workers_.end() || it->second.last_read < oldest->second.last_read) oldest = it;
-  }
-  if (oldest == workers_.end()) return;
-  oldest->second.link->End();
-  workers_.erase(oldest);
-}
-
-void DataReader::Impl::Read(dispatch::SendRead read) {
-  WorkerEnd& end = EndOf(read.worker);
-  ++end.reads;
-  end.last_read = ++reads_asked_;
-  if (end.memory->TakeWish()) {
-    end.link->Call(native::KindOf<native::ShareMemory>::kKind,
-                   native::Encode(native::ShareMemory{}),
-                   [weak = weak_from_this(), address = read.worker.address](
-                       const absl::StatusOr<std::string>& answer, bool /*reached*/) {
-                     const auto self = weak.lock();
-                     if (self == nullptr || self->ended_) return;
-                     const auto found = self->workers_.find(address);
-                     if (found != self->workers_.end()) found->second.memory->Opened(answer);
-                   });
-  }
-  native::ReadSegment ask{
-      .dataset = read.dataset.value(),
-      .segment = read.segment,
-      .from = read.from,
-      .stride = static_cast<uint32_t>(read.stride),
-      .elements_max = static_cast<uint32_t>(std::max<int64_t>(0, read.max_elements)),
-      .bytes_max = read.max_bytes,
-      .memory = end.memory->memory(),
-      .ahead = static_cast<uint64_t>(std::max<int64_t>(0, read.ahead))};
-  if (ask.memory != 0) ask.released = end.memory->TakeReleased();
-  end.link->Call(native::KindOf<native::ReadSegment>::kKind, native::Encode(ask),
-                 [weak = weak_from_this(), read = std::move(read)](
-                     absl::StatusOr<std::string> answer, bool reached) mutable {
-                   const auto self = weak.lock();
-                   if (self == nullptr || self->ended_) return;
-                   WorkerEnd& asked = self->EndOf(read.worker);
-                   --asked.reads;
-                   // With the link goes what came over it of leases; and who answers there next
-                   // may be another process. What was given out stays good.
-                   if (!reached) {
-                     asked.memory = std::make_unique<client::WorkerMemory>(self->loop_.io(),
-                                                                           read.worker.host_card);
-                   }
-                   auto event = self->AnsweredRead(read, std::move(answer), !reached);
-                   if (!event) return self->Read(std::move(read));
-                   self->Feed(*std::move(event));
-                 });
-}
-
-std::optional<dispatch::ConsumerEvent> DataReader::Impl::AnsweredRead(
-    const dispatch::SendRead& read, absl::StatusOr<std::string> answer, bool unreachable) {
-  const auto failed = [&](const absl::Status& why, bool not_there) {
-    return dispatch::ReadFailed{
-        .read = read.read, .error = native::ErrorOf(why), .unreachable = not_there};
-  };
-  const auto lied = [&](const std::string& how) {
-    return failed(native::WithReason(absl::InternalError(
-                                         absl::StrCat("the worker at ", read.worker.address,
-                                                      " answers what it was not asked for: ", how)),
-                                     "worker_answer_invalid"),
-                  false);
-  };
-  // A worker that cannot answer now is as good as none.
-  if (!answer.ok()) {
-    return failed(answer.status(), unreachable || absl::IsUnavailable(answer.status()));
-  }
-  const auto bytes = std::make_shared<std::string>(*std::move(answer));
-  const auto parsed = native::ParseReadAnswer(*bytes);
-  if (!parsed.ok()) return failed(parsed.status(), true);
-  dispatch::ReadAnswered event{.read = read.read};
-  if (parsed->form == native::AnswerForm::kPrepared) {
-    if (read.max_elements > 0) return lied("that it has prepared something");
-    return event;
-  }
-  const bool shared = parsed->form == native::AnswerForm::kShared;
-  std::shared_ptr<const void> keeps = bytes;
-  std::string_view chunk = shared ? parsed->chunk : AlignedChunk(*bytes, parsed->chunk);
-  if (shared) {
-    auto view = EndOf(read.worker).memory->View(parsed->place);
-    if (!view.ok()) return std::nullopt;
-    chunk = {reinterpret_cast<const char*>((*view)->data()), (*view)->bytes()};
-    keeps = *std::move(view);
-  }
-  const auto view = native::ChunkView::Parse(chunk);
-  if (!view.ok()) return failed(view.status(), true);
-  const native::ChunkHead& head = view->head();
-  if (std::string why = WhyNotAsked(read, head, shared); !why.empty()) return lied(why);
-  event.known = shared ? parsed->place.known : head.known;
-  const bool whole = shared ? parsed->place.ended : head.ended;
-  // Of a place one takes what one asked for; what comes as bytes is just that.
-  const int64_t stride = std::max<int64_t>(1, read.stride);
-  const int64_t end = whole ? head.next : std::min(head.next, event.known - read.ahead);
-  int64_t at = read.from;
-  if (!shared) {
-    for (uint32_t i = 0; i < head.count; ++i) {
-      const std::string_view element = view->element(i);
-      event.elements.push_back(
-          {std::shared_ptr<const void>(keeps, element.data()), element.size()});
-    }
-    at = head.next;
-  } else {
-    for (; at >= head.first && at < end &&
-           static_cast<int64_t>(event.elements.size()) < read.max_elements;
-         at += stride) {
-      const std::string_view element = view->element(static_cast<uint32_t>(at - head.first));
-      event.elements.push_back(
-          {std::shared_ptr<const void>(keeps, element.data()), element.size()});
-    }
-  }
-  event.next = at;
-  event.ended = shared ? whole && at >= event.known : head.ended;
-  const MutexLock lock(mutex_);
-  ++reads_done_;
-  if (shared) shared_elements_ += static_cast<int64_t>(event.elements.size());
-  return event;
-}
-
-void DataReader::Impl::ArmTimer(Time due) {
-  // One that rings too early does no harm.
-  {
-    const MutexLock lock(mutex_);
-    if (due >= armed_) return;
-    armed_ = due;
-  }
-  timer_.expires_at(InstantOf(due));
-  timer_.async_wait([weak = weak_from_this(), due](const asio::error_code& error) {
-    const auto self = weak.lock();
-    if (error || self == nullptr || self->ended_) return;
-    {
-      const MutexLock lock(self->mutex_);
-      if (self->armed_ != due) return;
-      self->armed_ = Time::Infinite();
-      self->machine_->ReachDeadline(MonotonicNow(), self->scratch_);
-      self->Take(self->scratch_, /*on_loop=*/true);
-    }
-    self->Drain();
-  });
-}
-
 void DataReader::Impl::EndOnLoop() {
   ended_ = true;
-  timer_.cancel();
+  shell_.CancelTimer();
   dispatcher_->End();
-  for (auto& [address, end] : workers_) end.link->End();
-  workers_.clear();
+  workers_->End();
 }
 
 }  // namespace lockstep

@@ -1,9 +1,7 @@
 // The shell around a ConsumerMachine: its links, its clock, and the callers' threads.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,13 +13,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "asio/steady_timer.hpp"
 #include "lockstep/base/mutex.h"
 #include "lockstep/base/time.h"
+#include "lockstep/client/client_shell.h"
 #include "lockstep/client/data_reader.h"
 #include "lockstep/client/loop_driver.h"
 #include "lockstep/client/redialed_link.h"
-#include "lockstep/client/worker_memory.h"
+#include "lockstep/client/worker_links.h"
 #include "lockstep/data/consumer/consumer_machine.h"
 #include "lockstep/platform/runtime/address.h"
 
@@ -41,7 +39,7 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
   std::vector<ReadMark> Marks() const;
   void Close();
   // Not in a forked child.
-  bool here() const;
+  bool here() const { return shell_.here(); }
 
   const std::string& name() const { return name_; }
   const std::string& consumer() const { return consumer_; }
@@ -61,11 +59,6 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
                                          Time deadline);
   absl::Status Register(Time deadline);
   absl::Status OpenIteration(Time deadline);
-  // Waits until somebody has woken it, or `deadline`, or what `interrupted` says. OK also when the
-  // time is over.
-  absl::Status Wait(client::LoopDriver::Turn& turn, Time deadline, const Interrupted& interrupted);
-
-  absl::Status Forked() const;
   absl::Status Closed() const;
   absl::Status TimedOut(absl::Duration after) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -75,31 +68,15 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
   // On the loop.
   void Drain();
   void Send(dispatch::SendToDispatcher request);
-  void Read(dispatch::SendRead read);
   void Feed(dispatch::ConsumerEvent event);
-  // How a worker is reached.
-  struct WorkerEnd {
-    std::shared_ptr<client::RedialedLink> link;
-    std::unique_ptr<client::WorkerMemory> memory;
-    int32_t reads = 0;       // under way
-    uint64_t last_read = 0;  // of `reads_asked_`
-  };
-  // Nothing: it could not be read where it lies, and is to be asked for again.
-  std::optional<dispatch::ConsumerEvent> AnsweredRead(const dispatch::SendRead& read,
-                                                      absl::StatusOr<std::string> answer,
-                                                      bool unreachable);
-  WorkerEnd& EndOf(const dispatch::WorkerAddress& worker);
-  // Workers come and go: ends the link that has not been used for the longest time.
-  void ForgetOneWorker();
-  void ArmTimer(Time due);
+  void Ring();
   void EndOnLoop();
 
-  const uint64_t generation_;
   const runtime::Address address_;
   const std::string server_;
   const DataReaderOptions options_;
   std::string consumer_;
-  client::LoopDriver& loop_;
+  client::ClientShell shell_;
 
   // Known once it is open.
   std::string name_;
@@ -114,7 +91,6 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
   dispatch::ConsumerEffects scratch_ ABSL_GUARDED_BY(mutex_);
   std::vector<dispatch::SendToDispatcher> requests_ ABSL_GUARDED_BY(mutex_);  // for the loop
   std::vector<dispatch::SendRead> reads_ ABSL_GUARDED_BY(mutex_);
-  std::vector<dispatch::ReadId> cancelled_ ABSL_GUARDED_BY(mutex_);
   bool posted_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_ask_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<dispatch::AskId, WaitingPtr> asks_ ABSL_GUARDED_BY(mutex_);
@@ -129,19 +105,14 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
   std::map<int64_t, ElementPlace> last_places_ ABSL_GUARDED_BY(mutex_);  // by lane
   absl::Status server_away_ ABSL_GUARDED_BY(mutex_);  // OK: it was reached last time
   Time server_away_since_ ABSL_GUARDED_BY(mutex_);
-  Time armed_ ABSL_GUARDED_BY(mutex_) = Time::Infinite();
   int64_t elements_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t reads_done_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t shared_elements_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t stalls_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration stalled_ ABSL_GUARDED_BY(mutex_);
 
   // The loop's.
   std::shared_ptr<client::RedialedLink> dispatcher_;
-  std::map<std::string, WorkerEnd> workers_;  // by address
-  uint64_t reads_asked_ = 0;
-  asio::steady_timer timer_;
+  const std::shared_ptr<client::WorkerLinks> workers_;
   bool ended_ = false;
 };
 
