@@ -30,11 +30,11 @@ absl::Status DataReader::AcknowledgeAll() { return impl_->AcknowledgeAll(); }
 absl::StatusOr<std::string> DataReader::Cursor() const { return impl_->Cursor(); }
 std::vector<ReadMark> DataReader::Marks() const { return impl_->Marks(); }
 void DataReader::Close() { impl_->Close(); }
-const std::string& DataReader::name() const { return impl_->name(); }
-const std::string& DataReader::consumer() const { return impl_->consumer(); }
-const std::string& DataReader::element_spec() const { return impl_->element_spec(); }
-bool DataReader::lease_had_ended() const { return impl_->lease_had_ended(); }
-const std::vector<ReadMark>& DataReader::counted() const { return impl_->counted(); }
+const std::string& DataReader::name() const { return impl_->identity().name; }
+const std::string& DataReader::consumer() const { return impl_->identity().consumer; }
+const std::string& DataReader::element_spec() const { return impl_->identity().element_spec; }
+bool DataReader::lease_had_ended() const { return impl_->identity().lease_had_ended; }
+const std::vector<ReadMark>& DataReader::counted() const { return impl_->identity().counted; }
 DataReaderView DataReader::View() const { return impl_->View(); }
 
 }  // namespace lockstep

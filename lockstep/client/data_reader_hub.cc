@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -25,7 +27,6 @@ namespace native = wire::native;
 using client::LoopDriver;
 using runtime::MonotonicNow;
 
-constexpr absl::Duration kRetryOpen = absl::Milliseconds(200);
 // What a reader that closes waits for the server to hear of it.
 constexpr absl::Duration kCloseTimeout = absl::Seconds(2);
 // Of one request to a worker: `read_elements_max`, `one_read_bytes_max`.
@@ -34,38 +35,32 @@ constexpr uint64_t kOneReadBytesMax = uint64_t{1} << 20;
 
 absl::Status StatusOf(const dispatch::ErrorPtr& error) { return native::StatusOf(*error); }
 
+std::vector<ReadMark> MarksOf(const std::vector<dispatch::LaneAck>& acks) {
+  std::vector<ReadMark> marks;
+  for (const dispatch::LaneAck& ack : acks) {
+    marks.push_back({ack.lane.value(), ack.seq, ack.elements, ack.done});
+  }
+  return marks;
+}
+
 }  // namespace
-
-// Answered once, on the loop or by the thread that waits.
-class DataReader::Impl::Waiting : public LoopDriver::Waiter {
- public:
-  explicit Waiting(LoopDriver& loop) : Waiter(loop) {}
-
-  // Under the reader's mutex.
-  bool done = false;
-  std::optional<dispatch::HandOut> handed;
-  absl::StatusOr<std::string> answer = std::string();
-  bool reached = false;
-};
 
 // --- Opening ---
 
-DataReader::Impl::Impl(DataReaderOptions options, runtime::Address address)
-    : address_(std::move(address)),
-      server_(runtime::ToString(address_)),
-      options_(std::move(options)),
-      consumer_(options_.consumer),
+DataReader::Impl::Impl(DataReaderOptions options, const runtime::Address& address)
+    : options_(std::move(options)),
       shell_(
           "one that reads a dataset: the reader stays its parent's; open one here if this "
           "process shall read too"),
+      dispatcher_(std::make_shared<client::DispatcherLink>(shell_.loop().io(), address)),
       workers_(
-          std::make_shared<client::WorkerLinks>(shell_.loop().io(), options_.worker_links_max)) {
-  if (consumer_.empty()) {
-    consumer_ = absl::StrFormat("%s-%d-%08x", runtime::HostName(), ::getpid(),
-                                static_cast<uint32_t>(runtime::RandomNumber()));
+          std::make_shared<client::WorkerLinks>(shell_.loop().io(), options_.worker_links_max)),
+      handed_(/*keeps_places=*/!options_.acknowledge_by_itself) {
+  identity_.consumer = options_.consumer;
+  if (identity_.consumer.empty()) {
+    identity_.consumer = absl::StrFormat("%s-%d-%08x", runtime::HostName(), ::getpid(),
+                                         static_cast<uint32_t>(runtime::RandomNumber()));
   }
-  dispatcher_ =
-      std::make_shared<client::RedialedLink>(shell_.loop().io(), address_, "lockstep reader");
 }
 
 absl::StatusOr<std::shared_ptr<DataReader::Impl>> DataReader::Impl::Open(
@@ -81,9 +76,10 @@ absl::StatusOr<std::shared_ptr<DataReader::Impl>> DataReader::Impl::Open(
                               "invalid_argument");
   }
   const Time deadline = MonotonicNow() + options.timeout;
-  std::shared_ptr<Impl> impl(new Impl(std::move(options), *std::move(address)));
-  absl::Status status = impl->Register(deadline);
-  if (status.ok()) status = impl->OpenIteration(deadline);
+  std::shared_ptr<Impl> impl(new Impl(std::move(options), *address));
+  const auto registered = impl->Register(deadline);
+  const absl::Status status =
+      registered.ok() ? impl->OpenIteration(*registered, deadline) : registered.status();
   if (!status.ok()) {
     impl->Close();
     return status;
@@ -91,87 +87,38 @@ absl::StatusOr<std::shared_ptr<DataReader::Impl>> DataReader::Impl::Open(
   return impl;
 }
 
-absl::StatusOr<std::string> DataReader::Impl::CallServer(link::RequestKind kind,
-                                                         const std::string& payload,
-                                                         Time deadline) {
-  absl::Status last;
-  const Time began = MonotonicNow();
-  for (;;) {
-    const auto waiting = std::make_shared<Waiting>(shell_.loop());
-    {
-      LoopDriver::Turn turn(shell_.loop(), *waiting);
-      shell_.loop().Post([self = shared_from_this(), waiting, kind, payload] {
-        self->dispatcher_->Call(kind, payload,
-                                [self, waiting](absl::StatusOr<std::string> answer, bool reached) {
-                                  const MutexLock lock(self->mutex_);
-                                  waiting->answer = std::move(answer);
-                                  waiting->reached = reached;
-                                  waiting->done = true;
-                                  waiting->Wake();
-                                });
-      });
-      absl::Status status = shell_.Wait(turn, deadline, options_.interrupted);
-      if (!status.ok()) return status;
-    }
-    {
-      const MutexLock lock(mutex_);
-      if (waiting->done && waiting->reached) return std::move(waiting->answer);
-      if (waiting->done) last = waiting->answer.status();
-    }
-    if (MonotonicNow() + kRetryOpen >= deadline) {
-      return native::WithReason(
-          absl::DeadlineExceededError(absl::StrFormat(
-              "the server at %s did not answer within %s%s: does `lockstep serve` run there?",
-              server_,
-              absl::FormatDuration(absl::Floor(MonotonicNow() - began, absl::Milliseconds(1))),
-              last.ok() ? "" : absl::StrCat(" (", std::string(last.message()), ")"))),
-          "server_unavailable");
-    }
-    const auto pause = std::make_shared<Waiting>(shell_.loop());
-    LoopDriver::Turn rest(shell_.loop(), *pause);
-    absl::Status status = shell_.Wait(rest, MonotonicNow() + kRetryOpen, options_.interrupted);
-    if (!status.ok()) return status;
-  }
-}
-
-absl::Status DataReader::Impl::Register(Time deadline) {
-  if (options_.definition.nodes.empty()) {
-    if (options_.dataset.empty()) {
-      return native::WithReason(
-          absl::InvalidArgumentError("which dataset? Give a definition, or the name of one that "
-                                     "was registered"),
-          "invalid_argument");
-    }
-    auto answer =
-        CallServer(native::KindOf<native::GetDataset>::kKind,
-                   native::Encode(native::GetDataset{.name = options_.dataset}), deadline);
+absl::StatusOr<DataReader::Impl::Registered> DataReader::Impl::Register(Time deadline) {
+  const auto call = [&]<class Message, class Reply>(const Message& message,
+                                                    Reply /*type*/) -> absl::StatusOr<Registered> {
+    auto answer = dispatcher_->Call(shell_, native::KindOf<Message>::kKind, native::Encode(message),
+                                    deadline, options_.interrupted);
     if (!answer.ok()) return answer.status();
-    auto reply = native::Decode<native::GetDatasetReply>(*answer);
+    auto reply = native::Decode<Reply>(*answer);
     if (!reply.ok()) return reply.status();
-    dataset_ = reply->dataset;
-    identity_ = reply->identity;
-    element_spec_ = reply->element_spec;
-    return absl::OkStatus();
+    return Registered{.dataset = reply->dataset,
+                      .identity = reply->identity,
+                      .element_spec = reply->element_spec};
+  };
+  if (!options_.definition.nodes.empty()) {
+    return call(
+        native::RegisterDataset{.name = options_.dataset,
+                                .definition = {native::EncodeDefinition(options_.definition)}},
+        native::RegisterDatasetReply{});
   }
-  auto answer = CallServer(
-      native::KindOf<native::RegisterDataset>::kKind,
-      native::Encode(native::RegisterDataset{
-          .name = options_.dataset, .definition = {native::EncodeDefinition(options_.definition)}}),
-      deadline);
-  if (!answer.ok()) return answer.status();
-  auto reply = native::Decode<native::RegisterDatasetReply>(*answer);
-  if (!reply.ok()) return reply.status();
-  dataset_ = reply->dataset;
-  identity_ = reply->identity;
-  element_spec_ = reply->element_spec;
-  return absl::OkStatus();
+  if (options_.dataset.empty()) {
+    return native::WithReason(
+        absl::InvalidArgumentError("which dataset? Give a definition, or the name of one that "
+                                   "was registered"),
+        "invalid_argument");
+  }
+  return call(native::GetDataset{.name = options_.dataset}, native::GetDatasetReply{});
 }
 
-absl::Status DataReader::Impl::OpenIteration(Time deadline) {
+dispatch::ConsumerOptions DataReader::Impl::MachineOptions(const Registered& registered) const {
   dispatch::ConsumerOptions options;
   options.spec = {.name = options_.name,
                   .repetition = options_.repetition,
-                  .dataset = dispatch::DatasetId(dataset_),
+                  .dataset = dispatch::DatasetId(registered.dataset),
                   .mode = static_cast<dispatch::Mode>(options_.order),
                   .sharding = static_cast<dispatch::Sharding>(options_.sharding),
                   .visitation = static_cast<dispatch::Visitation>(options_.visitation),
@@ -180,10 +127,10 @@ absl::Status DataReader::Impl::OpenIteration(Time deadline) {
                   .worker_addresses = options_.worker_addresses,
                   .cursor = options_.cursor,
                   .on_lost = static_cast<dispatch::OnLost>(options_.on_lost)};
-  options.consumer = consumer_;
+  options.consumer = identity_.consumer;
   options.life = dispatch::ConsumerLife(runtime::RandomNumber() | 1);
   options.index = options_.index;
-  options.definition = identity_;
+  options.definition = registered.identity;
   options.host = runtime::HostName();
   options.pid = ::getpid();
   options.machine = runtime::ProcessMachine();
@@ -204,12 +151,16 @@ absl::Status DataReader::Impl::OpenIteration(Time deadline) {
   options.one_read_bytes_max = std::min(kOneReadBytesMax, options_.read_bytes_max);
   options.give_up_after = options_.give_up_after;
 
-  const auto waiting = std::make_shared<Waiting>(shell_.loop());
-  LoopDriver::Turn turn(shell_.loop(), *waiting);
+  return options;
+}
+
+absl::Status DataReader::Impl::OpenIteration(const Registered& registered, Time deadline) {
+  const auto done = std::make_shared<Signal>(shell_.loop());
+  LoopDriver::Turn turn(shell_.loop(), *done);
   {
     const MutexLock lock(mutex_);
-    machine_ = std::make_unique<dispatch::ConsumerMachine>(std::move(options));
-    opening_ = waiting;
+    machine_ = std::make_unique<dispatch::ConsumerMachine>(MachineOptions(registered));
+    phase_ = Opening{.done = done};
     machine_->Open(MonotonicNow(), scratch_);
     // The cursor is of something else, say: nobody was asked.
     if (machine_->failed() != nullptr) return StatusOf(machine_->failed());
@@ -217,23 +168,25 @@ absl::Status DataReader::Impl::OpenIteration(Time deadline) {
   }
   absl::Status status = shell_.Wait(turn, deadline, options_.interrupted);
   const MutexLock lock(mutex_);
-  opening_ = nullptr;
+  const auto opening = std::get<Opening>(std::exchange(phase_, Reading{}));
   if (!status.ok()) return status;
-  if (!open_error_.ok()) return open_error_;
+  if (!opening.refused.ok()) return opening.refused;
   const auto opened = machine_->opened();
   if (!opened && machine_->failed() != nullptr) return StatusOf(machine_->failed());
   if (!opened) return TimedOut(options_.timeout);
-  name_ = opened->name;
-  lease_had_ended_ = opened->lease_had_ended;
-  for (const dispatch::LaneAck& ack : opened->counted) {
-    counted_.push_back({ack.lane.value(), ack.seq, ack.elements, ack.done});
-  }
+  identity_.name = opened->name;
+  identity_.element_spec = registered.element_spec;
+  identity_.lease_had_ended = opened->lease_had_ended;
+  identity_.counted = MarksOf(opened->counted);
   return absl::OkStatus();
 }
 
 // --- Callers ---
 
-absl::Status DataReader::Impl::Closed() const {
+absl::Status DataReader::Impl::CheckOpen() const {
+  if (!std::holds_alternative<Closing>(phase_) && !std::holds_alternative<Ended>(phase_)) {
+    return absl::OkStatus();
+  }
   return native::WithReason(absl::CancelledError("the reader is closed"), "cancelled");
 }
 
@@ -244,81 +197,53 @@ absl::Status DataReader::Impl::TimedOut(absl::Duration after) const {
   std::string text =
       absl::StrFormat("no element within %s: waits for %s", absl::FormatDuration(after), what);
   std::string_view reason = "timeout";
-  if (!server_away_.ok()) {
+  if (const auto outage = dispatcher_->outage()) {
     reason = "server_unavailable";
-    absl::StrAppend(&text, "; the server at ", server_, " could not be reached for ",
-                    absl::FormatDuration(
-                        absl::Floor(MonotonicNow() - server_away_since_, absl::Milliseconds(100))),
-                    " (", std::string(server_away_.message()), ")");
+    absl::StrAppend(
+        &text, "; the server at ", dispatcher_->server(), " could not be reached for ",
+        absl::FormatDuration(absl::Floor(MonotonicNow() - outage->since, absl::Milliseconds(100))),
+        " (", std::string(outage->why.message()), ")");
   }
-  absl::StrAppend(&text, "; `lockstep data --coordinator ", server_,
+  absl::StrAppend(&text, "; `lockstep data --coordinator ", dispatcher_->server(),
                   "` shows workers and iterations");
   return native::WithReason(absl::DeadlineExceededError(text), reason);
 }
 
 absl::StatusOr<std::optional<DataElement>> DataReader::Impl::Next(const CallOptions& options) {
   if (!here()) return shell_.Forked();
-  const auto given = [this](dispatch::HandOut& out) -> absl::StatusOr<std::optional<DataElement>> {
-    mutex_.AssertHeld();
-    if (out.error != nullptr) return StatusOf(out.error);
-    if (out.end) return std::nullopt;
-    const dispatch::ElementPlace& at = out.place;
-    const ElementPlace place = {.lane = at.lane.value(),
-                                .seq = at.seq,
-                                .segment = at.segment,
-                                .element = at.element,
-                                .round = at.round,
-                                .task = at.task.value()};
-    ++elements_;
-    bytes_ += static_cast<int64_t>(out.element.bytes);
-    if (!options_.acknowledge_by_itself) last_places_[place.lane] = place;
-    return DataElement(std::move(out.element.payload), out.element.bytes, place);
-  };
-
   dispatch::AskId ask;
   Time began;
-  WaitingPtr waiting;
+  std::shared_ptr<client::ReaderAsks::Waiter> waiter;
   {
     const MutexLock lock(mutex_);
-    if (closed_) return Closed();
-    ask = dispatch::AskId(++last_ask_);
-    asking_ = ask;
+    if (absl::Status open = CheckOpen(); !open.ok()) return open;
+    ask = asks_.Begin();
     machine_->Next(MonotonicNow(), ask, scratch_);
     Take(scratch_, /*on_loop=*/false);
-    asking_ = {};
-    if (handed_) {
-      dispatch::HandOut out = *std::exchange(handed_, std::nullopt);
-      return given(out);
-    }
-    // It has to be waited for.
-    ++stalls_;
+    if (auto answer = asks_.TakeAnswer()) return handed_.Take(*std::move(answer));
     began = MonotonicNow();
-    waiting = std::make_shared<Waiting>(shell_.loop());
-    asks_[ask] = waiting;
+    waiter = asks_.Wait(shell_.loop());
   }
   absl::Status status;
   {
-    LoopDriver::Turn turn(shell_.loop(), *waiting);
+    LoopDriver::Turn turn(shell_.loop(), *waiter);
     if (turn.drives()) Drain();
     status = shell_.Wait(turn, began + options.timeout, options.interrupted);
   }
   if (!here()) return shell_.Forked();
   const MutexLock lock(mutex_);
-  stalled_ += MonotonicNow() - began;
-  if (!waiting->done) {
-    if (status.ok()) status = TimedOut(options.timeout);
-    machine_->Cancel(MonotonicNow(), ask, scratch_);
-    Take(scratch_, /*on_loop=*/false);
-    asks_.erase(ask);
-    return status;
-  }
-  return given(*waiting->handed);
+  asks_.EndWait(ask, MonotonicNow() - began);
+  if (waiter->answer) return handed_.Take(*std::move(waiter->answer));
+  if (status.ok()) status = TimedOut(options.timeout);
+  machine_->Cancel(MonotonicNow(), ask, scratch_);
+  Take(scratch_, /*on_loop=*/false);
+  return status;
 }
 
 absl::Status DataReader::Impl::Acknowledge(const ElementPlace& place) {
   if (!here()) return shell_.Forked();
   const MutexLock lock(mutex_);
-  if (closed_) return Closed();
+  if (absl::Status open = CheckOpen(); !open.ok()) return open;
   machine_->Acknowledge(MonotonicNow(),
                         {.lane = dispatch::LaneId(place.lane),
                          .seq = place.seq,
@@ -336,7 +261,7 @@ absl::Status DataReader::Impl::AcknowledgeAll() {
   std::map<int64_t, ElementPlace> places;
   {
     const MutexLock lock(mutex_);
-    places = last_places_;
+    places = handed_.last_places();
   }
   for (const auto& [lane, place] : places) {
     if (absl::Status status = Acknowledge(place); !status.ok()) return status;
@@ -356,11 +281,7 @@ absl::StatusOr<std::string> DataReader::Impl::Cursor() const {
 std::vector<ReadMark> DataReader::Impl::Marks() const {
   if (!here()) return {};
   const MutexLock lock(mutex_);
-  std::vector<ReadMark> marks;
-  for (const dispatch::LaneAck& ack : machine_->Acks()) {
-    marks.push_back({ack.lane.value(), ack.seq, ack.elements, ack.done});
-  }
-  return marks;
+  return MarksOf(machine_->Acks());
 }
 
 DataReaderView DataReader::Impl::View() const {
@@ -370,13 +291,13 @@ DataReaderView DataReader::Impl::View() const {
   const client::WorkerLinks::Totals read = workers_->totals();
   return {.state = view.state,
           .waits_for = view.waits_for,
-          .elements = elements_,
-          .bytes = bytes_,
+          .elements = handed_.elements(),
+          .bytes = handed_.bytes(),
           .round = view.round,
           .buffered_bytes = view.buffered_bytes,
           .reads = read.reads,
-          .stalls = stalls_,
-          .stalled = stalled_,
+          .stalls = asks_.stalls(),
+          .stalled = asks_.stalled(),
           .dropped = view.dropped,
           .shared_elements = read.shared_elements,
           .unacknowledged = view.unacknowledged,
@@ -385,26 +306,21 @@ DataReaderView DataReader::Impl::View() const {
 
 void DataReader::Impl::Close() {
   if (!here()) return;
-  const auto waiting = std::make_shared<Waiting>(shell_.loop());
-  bool reads = false;
+  const auto closed = std::make_shared<Signal>(shell_.loop());
+  bool done = false;
   {
     const MutexLock lock(mutex_);
-    if (std::exchange(closed_, true)) return;
-    reads = machine_ != nullptr;
-    if (reads) {
-      closing_ = waiting;
+    if (!CheckOpen().ok()) return;
+    phase_ = Closing{.machine_closed = closed};
+    if (machine_ != nullptr) {
       machine_->Close(MonotonicNow(), scratch_);
       Take(scratch_, /*on_loop=*/false);
     }
+    done = machine_ == nullptr || closed->given;
   }
-  if (reads) {
-    LoopDriver::Turn turn(shell_.loop(), *waiting);
-    bool done = false;
-    {
-      const MutexLock lock(mutex_);
-      done = machine_closed_;
-    }
-    if (!done) (void)shell_.Wait(turn, MonotonicNow() + kCloseTimeout, nullptr);
+  if (!done) {
+    LoopDriver::Turn turn(shell_.loop(), *closed);
+    (void)shell_.Wait(turn, MonotonicNow() + kCloseTimeout, nullptr);
   }
   shell_.loop().Post([self = shared_from_this()] { self->EndOnLoop(); });
 }
@@ -413,29 +329,22 @@ void DataReader::Impl::Close() {
 
 void DataReader::Impl::Take(dispatch::ConsumerEffects& effects, bool on_loop) {
   for (dispatch::HandOut& out : effects.handed_out) {
-    if (out.ask == asking_) {
-      handed_ = std::move(out);
-      continue;
-    }
-    auto node = asks_.extract(out.ask);
-    if (node.empty()) continue;
-    const WaitingPtr waiting = std::move(node.mapped());
-    waiting->handed = std::move(out);
-    waiting->done = true;
+    const auto waiter = asks_.Give(std::move(out));
+    if (waiter == nullptr) continue;
     if (on_loop) {
-      waiting->Wake();
+      waiter->Wake();
     } else {
-      shell_.loop().Post([waiting] { waiting->Wake(); });
+      shell_.loop().Post([waiter] { waiter->Wake(); });
     }
   }
-  const bool for_loop = !effects.requests.empty() || !effects.reads.empty();
-  std::move(effects.requests.begin(), effects.requests.end(), std::back_inserter(requests_));
-  std::move(effects.reads.begin(), effects.reads.end(), std::back_inserter(reads_));
-  if (effects.closed && !machine_closed_) {
-    machine_closed_ = true;
-    if (closing_ != nullptr) {
-      shell_.loop().Post([waiting = closing_] { waiting->Wake(); });
-    }
+  const bool wants_loop = !effects.requests.empty() || !effects.reads.empty();
+  std::move(effects.requests.begin(), effects.requests.end(),
+            std::back_inserter(for_loop_.requests));
+  std::move(effects.reads.begin(), effects.reads.end(), std::back_inserter(for_loop_.reads));
+  if (const auto* closing = std::get_if<Closing>(&phase_);
+      closing != nullptr && effects.closed &&
+      !std::exchange(closing->machine_closed->given, true)) {
+    shell_.loop().Post([waiter = closing->machine_closed] { waiter->Wake(); });
   }
   effects.handed_out.clear();
   effects.requests.clear();
@@ -443,28 +352,22 @@ void DataReader::Impl::Take(dispatch::ConsumerEffects& effects, bool on_loop) {
   effects.cancelled_reads.clear();
   effects.notices.clear();
   effects.closed = false;
-  if (!on_loop && (for_loop || shell_.RingsTooLate(machine_->NextDeadline()))) PostDrain();
-}
-
-void DataReader::Impl::PostDrain() {
-  if (std::exchange(posted_, true)) return;
+  if (on_loop || (!wants_loop && !shell_.RingsTooLate(machine_->NextDeadline()))) return;
+  if (std::exchange(for_loop_.posted, true)) return;
   shell_.loop().Post([self = shared_from_this()] { self->Drain(); });
 }
 
 void DataReader::Impl::Drain() {
-  if (ended_) return;
-  std::vector<dispatch::SendToDispatcher> requests;
-  std::vector<dispatch::SendRead> reads;
+  ForLoop take;
   Time due;
   {
     const MutexLock lock(mutex_);
-    posted_ = false;
-    requests.swap(requests_);
-    reads.swap(reads_);
+    if (std::holds_alternative<Ended>(phase_)) return;
+    take = std::exchange(for_loop_, {});
     due = machine_->NextDeadline();
   }
-  for (dispatch::SendToDispatcher& request : requests) Send(std::move(request));
-  for (dispatch::SendRead& read : reads) {
+  for (dispatch::SendToDispatcher& request : take.requests) Send(std::move(request));
+  for (dispatch::SendRead& read : take.reads) {
     workers_->Read(std::move(read), [weak = weak_from_this()](dispatch::ConsumerEvent event) {
       if (const auto self = weak.lock()) self->Feed(std::move(event));
     });
@@ -473,9 +376,9 @@ void DataReader::Impl::Drain() {
 }
 
 void DataReader::Impl::Ring() {
-  if (ended_) return;
   {
     const MutexLock lock(mutex_);
+    if (std::holds_alternative<Ended>(phase_)) return;
     machine_->ReachDeadline(MonotonicNow(), scratch_);
     Take(scratch_, /*on_loop=*/true);
   }
@@ -487,84 +390,37 @@ void DataReader::Impl::Feed(dispatch::ConsumerEvent event) {
     const MutexLock lock(mutex_);
     machine_->Handle(MonotonicNow(), std::move(event), scratch_);
     Take(scratch_, /*on_loop=*/true);
-    if (opening_ != nullptr && !opening_->done &&
-        (machine_->opened() || machine_->failed() != nullptr || !open_error_.ok())) {
-      opening_->done = true;
-      opening_->Wake();
+    if (const auto* opening = std::get_if<Opening>(&phase_);
+        opening != nullptr && !opening->done->given &&
+        (machine_->opened() || machine_->failed() != nullptr || !opening->refused.ok())) {
+      opening->done->given = true;
+      opening->done->Wake();
     }
   }
   Drain();
 }
 
 void DataReader::Impl::Send(dispatch::SendToDispatcher request) {
-  const dispatch::RequestId id = request.request;
-  link::RequestKind kind = 0;
-  std::string payload;
-  if (const auto* open = std::get_if<dispatch::OpenIteration>(&request.what)) {
-    kind = native::KindOf<native::OpenIteration>::kKind;
-    payload = native::Encode(native::MessageOf(*open));
-  } else if (const auto* poll = std::get_if<dispatch::ConsumerPoll>(&request.what)) {
-    kind = native::KindOf<native::ConsumerPoll>::kKind;
-    payload = native::Encode(native::MessageOf(*poll));
-  } else {
-    kind = native::KindOf<native::CloseConsumer>::kKind;
-    payload = native::Encode(native::MessageOf(std::get<dispatch::CloseConsumer>(request.what)));
-  }
-  dispatcher_->Call(
-      kind, std::move(payload),
-      [weak = weak_from_this(), id, kind](absl::StatusOr<std::string> answer, bool reached) {
-        const auto self = weak.lock();
-        if (self == nullptr || self->ended_) return;
-        dispatch::DispatcherAnswered event{.request = id};
-        const auto read = [&](auto message, auto convert) {
-          using Message = decltype(message);
-          auto reply = native::Decode<Message>(*answer);
-          if (!reply.ok()) {
-            event.error = native::ErrorOf(reply.status());
-            return;
-          }
-          auto value = convert(*reply);
-          if (value.ok()) {
-            event.answer = *std::move(value);
-          } else {
-            event.error = native::ErrorOf(value.status());
-          }
-        };
-        {
-          const MutexLock lock(self->mutex_);
-          if (reached) {
-            self->server_away_ = absl::OkStatus();
-          } else if (self->server_away_.ok()) {
-            self->server_away_ = answer.status();
-            self->server_away_since_ = MonotonicNow();
-          }
-        }
-        // A server that ends answers so too; its successor may be there soon.
-        const bool ends = !answer.ok() && native::ReasonOf(answer.status()) == "service_stopped";
-        if (!reached || ends) {
-          event.unavailable = true;
-          event.error = native::ErrorOf(answer.status());
-        } else if (!answer.ok()) {
-          event.error = native::ErrorOf(answer.status());
-        } else if (kind == native::KindOf<native::OpenIteration>::kKind) {
-          read(native::OpenIterationReply{}, [](auto& reply) { return native::AnswerOf(reply); });
-        } else if (kind == native::KindOf<native::ConsumerPoll>::kKind) {
-          read(native::ConsumerPollReply{}, [](auto& reply) { return native::AnswerOf(reply); });
-        } else {
-          event.answer = dispatch::ConsumerClosed{};
-        }
-        // Also an answer that cannot be read: nobody waits for another one.
-        if (kind == native::KindOf<native::OpenIteration>::kKind && event.error != nullptr &&
-            !event.unavailable) {
-          const MutexLock lock(self->mutex_);
-          self->open_error_ = StatusOf(event.error);
-        }
-        self->Feed(std::move(event));
-      });
+  const bool opens = std::holds_alternative<dispatch::OpenIteration>(request.what);
+  dispatcher_->Send(std::move(request),
+                    [weak = weak_from_this(), opens](dispatch::DispatcherAnswered event) {
+                      const auto self = weak.lock();
+                      if (self == nullptr) return;
+                      // Also an answer that cannot be read: nobody waits for another one.
+                      if (opens && event.error != nullptr && !event.unavailable) {
+                        const MutexLock lock(self->mutex_);
+                        auto* opening = std::get_if<Opening>(&self->phase_);
+                        if (opening != nullptr) opening->refused = StatusOf(event.error);
+                      }
+                      self->Feed(std::move(event));
+                    });
 }
 
 void DataReader::Impl::EndOnLoop() {
-  ended_ = true;
+  {
+    const MutexLock lock(mutex_);
+    phase_ = Ended{};
+  }
   shell_.CancelTimer();
   dispatcher_->End();
   workers_->End();
