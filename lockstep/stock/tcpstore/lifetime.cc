@@ -17,51 +17,26 @@ bool BeginsStockClient(const Command& command) {
 void Lifetime::Begin(bool launched) {
   newcomers_.clear();
   processes_.clear();
-  running_.clear();
-  started_.clear();
   groups_.Clear();
-  launched_ = rested_ = false;
-  connections_ = 0;
-  left_at_.reset();
-  // All ranks, until a launcher says otherwise; `Launched` may, so it comes last.
-  size_ = ranks_;
-  if (launched) Launched();
-}
-
-void Lifetime::Launched() {
-  launched_ = true;
-  if (next_size_) size_ = *std::exchange(next_size_, std::nullopt);
-}
-
-void Lifetime::ProcessStarted(int32_t member, int64_t pid) {
-  // The job has no such rank.
-  if (member < 0 || member >= ranks_) return;
-  launched_ = true;
-  running_[member] = pid;
-  started_.insert(member);
+  rest_.Clear();
+  members_.Begin();
+  // It may say another size than `Begin`, so it comes last.
+  if (launched) members_.Launched();
 }
 
 bool Lifetime::ProcessEnded(int32_t member, int64_t pid) {
-  const auto found = running_.find(member);
-  // What is told of an older process of the member is late.
-  if (found == running_.end() || found->second != pid) return false;
-  running_.erase(found);
-  return IsOver();
+  return members_.ProcessEnded(member, pid) && IsOver();
 }
 
-// A member that has yet to be started may be of another node.
 bool Lifetime::IsOver() {
-  const bool over = launched_ && connections_ == 0 && running_.empty() && !started_.empty() &&
-                    started_.size() >= static_cast<size_t>(size_);
+  const bool over = rest_.none_here() && members_.AllEnded();
   // Whoever comes next belongs to an attempt of which nothing is known yet.
   if (over) Begin(/*launched=*/false);
   return over;
 }
 
 void Lifetime::Came(Time now, ConnectionId connection, std::string host) {
-  // The rest is over with the first who comes, but what that means is decided when one asks for
-  // something: whoever only looks in begins no run.
-  if (connections_++ == 0 && left_at_ && now - *left_at_ >= rest_) rested_ = true;
+  rest_.Came(now);
   newcomers_[connection] = {std::move(host), std::nullopt};
 }
 
@@ -75,7 +50,7 @@ bool Lifetime::AsksFirst(ConnectionId from, const Command& command) {
   }
   Process process = std::move(found->second);
   newcomers_.erase(found);
-  const bool is_new = std::exchange(rested_, false) && IsNewRun(process, command);
+  const bool is_new = rest_.TakeRested() && IsNewRun(process, command);
   // Before the process is added: it is the first of the new run.
   if (is_new) {
     processes_.clear();
@@ -90,7 +65,7 @@ bool Lifetime::AsksFirst(ConnectionId from, const Command& command) {
 
 bool Lifetime::IsNewRun(const Process& process, const Command& command) const {
   // Each condition on its own makes it doubtful, and in doubt the keys stay.
-  return !launched_ && BeginsStockClient(command) && process.second &&
+  return !members_.launched() && BeginsStockClient(command) && process.second &&
          processes_.size() >= static_cast<size_t>(ranks_) && processes_.size() < ProcessesMax() &&
          !processes_.contains(process);
 }
@@ -98,9 +73,7 @@ bool Lifetime::IsNewRun(const Process& process, const Command& command) const {
 bool Lifetime::Left(Time now, ConnectionId connection) {
   newcomers_.erase(connection);
   groups_.Left(connection);
-  if (--connections_ > 0) return false;
-  // Who asked for nothing has not ended the rest.
-  if (!rested_) left_at_ = now;
+  rest_.Left(now);
   return IsOver();
 }
 

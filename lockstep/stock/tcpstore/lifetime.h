@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -11,6 +10,8 @@
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
 #include "lockstep/stock/tcpstore/commands.h"
+#include "lockstep/stock/tcpstore/connection_rest.h"
+#include "lockstep/stock/tcpstore/launched_members.h"
 #include "lockstep/stock/tcpstore/process_groups.h"
 
 namespace lockstep::tcpstore {
@@ -38,17 +39,17 @@ class Lifetime {
 
   // `ranks`: of the job.
   Lifetime(absl::Duration rest, int32_t ranks)
-      : rest_(rest), ranks_(ranks), groups_(ProcessesMax()), size_(ranks) {}
+      : ranks_(ranks), members_(ranks), rest_(rest), groups_(ProcessesMax()) {}
 
   // An attempt begins, whose store is empty. `launched`: by a launcher.
   void Begin(bool launched);
   // A launcher has asked for the store of the current attempt by its number.
-  void Launched();
+  void Launched() { members_.Launched(); }
 
   // What launchers tell. The attempt that is asked for next has so many members; else all.
-  void RunBegan(int32_t size) { next_size_ = size; }
+  void RunBegan(int32_t size) { members_.RunBegan(size); }
   // Before `ProcessEnded` of the same pid. Of a member that the job does not have: ignored.
-  void ProcessStarted(int32_t member, int64_t pid);
+  void ProcessStarted(int32_t member, int64_t pid) { members_.ProcessStarted(member, pid); }
   // True: nobody of the attempt is left, so that its keys are to be forgotten.
   [[nodiscard]] bool ProcessEnded(int32_t member, int64_t pid);
 
@@ -73,20 +74,13 @@ class Lifetime {
     return kProcessesLeast + kProcessesPerRank * static_cast<size_t>(ranks_);
   }
 
-  const absl::Duration rest_;
   const int32_t ranks_;
-  std::optional<int32_t> next_size_;
+  LaunchedMembers members_;
+  ConnectionRest rest_;
   ProcessGroups groups_;
-  // None of these is iterated for effects.
+  // Neither is iterated for effects.
   absl::flat_hash_map<ConnectionId, Process> newcomers_;  // they have yet to ask for something
-  absl::flat_hash_set<Process> processes_;         // that came since the keys were last forgotten
-  absl::flat_hash_map<int32_t, int64_t> running_;  // members' pids, as launchers tell
-  absl::flat_hash_set<int32_t> started_;           // members
-  int32_t size_;                                   // members of the attempt
-  bool launched_ = false;
-  size_t connections_ = 0;
-  std::optional<Time> left_at_;  // by the last
-  bool rested_ = false;          // and nobody has asked for anything since the rest
+  absl::flat_hash_set<Process> processes_;  // that came since the keys were last forgotten
 };
 
 }  // namespace lockstep::tcpstore
