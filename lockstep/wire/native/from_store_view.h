@@ -11,6 +11,7 @@ namespace lockstep::wire::native {
 
 // Ranks that a job of `size` does not have are none. Bytes of keys that are not UTF-8 become
 // U+FFFD.
-StoreStatus FromStoreView(Time now, const tcpstore::StoreView& view, int64_t attempt, int32_t size);
+StoreStatus FromStoreView(Time now, const lockstep::tcpstore::StoreView& view, int64_t attempt,
+                          int32_t size);
 
 }  // namespace lockstep::wire::native

@@ -70,9 +70,9 @@ struct ReadEntry {
   std::optional<Job> created;
   bool deleted = false;
   std::vector<coord::TimedRecord> records;
-  std::vector<tcpstore::Record> torch;   // of the job's store for torch's clients
-  std::vector<native::JobEvent> events;  // of the job
-  bool of_data = false;                  // of the data service: then there is no job
+  std::vector<lockstep::tcpstore::Record> torch;  // of the job's store for torch's clients
+  std::vector<native::JobEvent> events;           // of the job
+  bool of_data = false;                           // of the data service: then there is no job
   std::vector<ReadData> data;
   // Why its records cannot be used, such as one that this program does not know; then there are
   // none here.

@@ -13,9 +13,9 @@ namespace lockstep::wire::store {
 
 // Appends one entry to `out`; returns how many records are in it, as EncodeRecords does.
 size_t EncodeTorchRecords(const std::string& job, absl::Time wall,
-                          absl::Span<const tcpstore::Record> records, std::string& out);
+                          absl::Span<const lockstep::tcpstore::Record> records, std::string& out);
 
 // INVALID_ARGUMENT: a record that this program does not know.
-absl::StatusOr<tcpstore::Record> TorchRecordOf(TorchRecord& from);
+absl::StatusOr<lockstep::tcpstore::Record> TorchRecordOf(TorchRecord& from);
 
 }  // namespace lockstep::wire::store

@@ -3,24 +3,25 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <deque>
 #include <functional>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "asio/ip/tcp.hpp"
-#include "lockstep/base/time.h"
 #include "lockstep/platform/runtime/acceptor.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/stock/tcpstore/commands.h"
+#include "lockstep/stock/tcpstore/door/busy_poll.h"
+#include "lockstep/stock/tcpstore/door/command_gate.h"
+#include "lockstep/stock/tcpstore/door/connection_table.h"
+#include "lockstep/stock/tcpstore/door/greeting_deadlines.h"
+#include "lockstep/stock/tcpstore/door/progress_watch.h"
+#include "lockstep/stock/tcpstore/door/send_queue.h"
+#include "lockstep/stock/tcpstore/door/torch_store_connection.h"
 #include "lockstep/stock/tcpstore/effects.h"
 #include "lockstep/stock/tcpstore/options.h"
 
@@ -33,8 +34,8 @@ struct TorchStoreDoorOptions {
   // A connection that goes on neither with a request that it has begun nor with reading its answers
   // is closed after this.
   absl::Duration progress_timeout = absl::Seconds(60);
-  // While commands come closer together than this, the loop stays awake for so long behind each:
-  // most of the time of a short answer is the waking of who gives it. Zero: never.
+  // While commands come closer together than this, the loop stays awake for so long behind each;
+  // see BusyPoll. Zero: never.
   absl::Duration busy_poll = absl::Microseconds(200);
 };
 
@@ -74,7 +75,8 @@ class TorchStoreDoor {
                  TorchStoreDoorOptions options, Events events);
   ~TorchStoreDoor();
 
-  // Takes the address. UNAVAILABLE: another process has it, or it is none of this host's.
+  // Takes the address. UNAVAILABLE: another process has it, or it is none of this host's. The error
+  // names the address.
   absl::Status Listen(const runtime::Address& at);
   asio::ip::tcp::endpoint address() const { return acceptor_.address(); }  // after `Listen`
   void Start() { acceptor_.Start(); }  // accepts; on the loop, or before it runs
@@ -83,66 +85,50 @@ class TorchStoreDoor {
   // connections that have left are dropped.
   void CarryOut(const tcpstore::Effects& effects);
 
-  // Until `Resume` no commands are taken. What comes meanwhile waits, at those who send it at last.
-  void Pause() { paused_ = true; }
+  // Until `Resume` no commands are taken; what comes meanwhile waits, see CommandGate.
+  void Pause() { gate_.Shut(); }
   // Takes commands again, first those that came meanwhile, which may pause it anew.
   void Resume();
   // No more commands of this one, who will be refused.
   void TakeNoMoreOf(tcpstore::ConnectionId connection);
 
   // What all connections hold, as it costs: their buffers, above all.
-  size_t memory() const { return memory_; }
+  size_t memory() const { return connections_.memory(); }
 
   // Takes no more connections and closes those that there are; `left` is told of none.
   void Close();
 
  private:
-  class Connection;
-  using ConnectionPtr = std::shared_ptr<Connection>;
+  using ConnectionPtr = TorchStoreConnection::Ptr;
 
   void TakeSocket(int fd);
   void Read(const ConnectionPtr& connection);
-  void ReadDone(const ConnectionPtr& connection, const asio::error_code& error, size_t bytes);
+  void ReadDone(const ConnectionPtr& connection, const asio::error_code& error);
   // The commands that have come, as long as their answers can leave.
   void TakeCommands(const ConnectionPtr& connection);
-  void Flush();
+  // What the connection does once it has had its turn. `whole`: there may be more commands.
+  void GoOn(const ConnectionPtr& connection, bool whole);
   void Write(const ConnectionPtr& connection);
-  void AwaitRoom(const ConnectionPtr& connection);
+  void RoomCame(const ConnectionPtr& connection, const asio::error_code& error);
+  // Closes it once its last answers are out, as far as the kernel takes them.
   void Refuse(const ConnectionPtr& connection, absl::string_view why);
   void Drop(const ConnectionPtr& connection);
-  void CheckGreetings();
-  // Closes those that stand still.
-  void CheckProgress();
-  // The reason why the connection is closed; empty: it goes on, or rests.
-  std::string StandsStill(Connection& connection);
-  // What it holds has changed.
-  void Count(Connection& connection);
-  void StayAwake();
+  void LogClosed(const TorchStoreConnection& connection, absl::string_view why);
+  void Recount(TorchStoreConnection& connection);
 
   runtime::Loop& loop_;
-  const tcpstore::StoreOptions& store_options_;
   const TorchStoreDoorOptions options_;
-  Events events_;
+  const Events events_;
   runtime::Acceptor acceptor_;
-  absl::flat_hash_map<tcpstore::ConnectionId, ConnectionPtr> connections_;
-  // Those that have something to be sent. Within a turn.
-  std::vector<ConnectionPtr> unsent_;
-  Time last_read_;
-  bool taking_ = false;
-  bool paused_ = false;
-  // Those with commands that were not taken for that.
-  std::vector<ConnectionPtr> held_up_;
+  ConnectionTable connections_;
+  GreetingDeadlines greetings_;
+  ProgressWatch progress_;
+  CommandGate gate_;
+  SendQueue unsent_;
+  BusyPoll busy_poll_;
+  // Memory that is used again by each step.
   tcpstore::Command command_;
   std::vector<absl::string_view> pieces_;
-  // Since when those who have not said VALIDATE are here, the oldest first.
-  std::deque<std::pair<Time, std::weak_ptr<Connection>>> greetings_;
-  runtime::Timer greeting_timer_;
-  runtime::Timer progress_timer_;
-  bool watching_ = false;  // progress_timer_ is armed
-  size_t memory_ = 0;
-  uint64_t next_id_ = 1;
-  // What Asio has queued looks here first.
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace lockstep::net
