@@ -19,9 +19,6 @@ int main(int argc, char** argv) {
   CLI::App app("Coordinates the processes of distributed training jobs.", "lockstep");
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
   app.require_subcommand(1);
-  app.footer(
-      "`lockstep COMMAND --help` shows the options of a command. Exit codes and environment\n"
-      "variables: docs/cli.md.");
   // What follows `--` is somebody else's command line, and nothing of it is ours to read.
   char** const ours_end = std::find_if(
       argv, argv + argc, [](const char* argument) { return std::strcmp(argument, "--") == 0; });
@@ -45,6 +42,10 @@ int main(int argc, char** argv) {
   cli::AddReportProcesses(app, invocation);
   cli::AddWorker(app, invocation);
   cli::AddConfig(app, invocation);
+  // After the subcommands: CLI11 gives each the footer that its parent has when it is added.
+  app.footer(
+      "`lockstep COMMAND --help` shows the options of a command. Exit codes and environment\n"
+      "variables: docs/cli.md.");
   cli::StandardOutput output(std::cout);
   try {
     app.parse(static_cast<int>(ours_end - argv), argv);

@@ -412,6 +412,15 @@ def test_serve_is_the_servers_own_command_line():
         assert command.end() == 127
 
 
+def test_a_commands_help_has_no_footer_of_its_parents():
+    parent = "`lockstep COMMAND --help`"
+    for words, shown in ((["--help"], True), (["run", "--help"], False), (["run", "--help-all"], False),
+                         (["status", "--help"], False)):
+        with Command(LOCKSTEP, *words) as command:
+            assert command.end() == 0
+            assert (parent in command.text()) == shown, words
+
+
 def running_children_of(pid):
     """Those that are no zombies."""
     running = 0
