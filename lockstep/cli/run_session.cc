@@ -424,7 +424,7 @@ void Session::BeginFromNodeGroup(const wire::native::PollCrewReply& told) {
                                                           environment.attempt.max_restarts)
                                         : std::string()));
   plan_.launcher.environment.placement = environment.placement;
-  if (again && noticing_) notices_->Restarted(told.first_member, plan_.nodes.processes);
+  if (again && noticing_) notices_->Restarted({told.first_member, plan_.nodes.processes});
   OpenStore(told.job_attempt, std::move(environment),
             [this, attempt = told.attempt,
              failures = told.failures](absl::StatusOr<launch::RunEnvironment> ready) {
@@ -440,7 +440,7 @@ void Session::BeginFromNodeGroup(const wire::native::PollCrewReply& told) {
 
 void Session::StartNotices() {
   notices_->Start(loop_, plan_.launcher.environment.address,
-                  plan_.launcher.environment.placement.first, plan_.launcher.supervisor.size,
+                  {plan_.launcher.environment.placement.first, plan_.launcher.supervisor.size},
                   {.say =
                        [this](const std::string& sentence) {
                          if (!exit_code_) Say(sentence);
@@ -472,7 +472,7 @@ void Session::RenewPorts(launch::RunEnvironment& environment) {
 
 void Session::Restarting(int32_t restarts) {
   const launch::Placement& place = plan_.launcher.environment.placement;
-  notices_->Restarted(place.first, place.local_size);
+  notices_->Restarted({place.first, place.local_size});
   launch::RunEnvironment environment = plan_.launcher.environment;
   SetAttempt(plan_, restarts, environment);
   RenewPorts(environment);
