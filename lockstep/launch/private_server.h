@@ -1,20 +1,19 @@
 // The server that `lockstep run` starts for itself when it is given none.
 #pragma once
 
-#include <deque>
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
+#include <variant>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "asio/posix/stream_descriptor.hpp"
 #include "lockstep/launch/environment.h"
 #include "lockstep/launch/guardian.h"
-#include "lockstep/launch/output_pipe.h"
+#include "lockstep/launch/log_tail.h"
 #include "lockstep/launch/process.h"
+#include "lockstep/launch/ready_file.h"
+#include "lockstep/launch/server_process.h"
 #include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::launch {
@@ -35,9 +34,6 @@ struct PrivateServerOptions {
   absl::Duration stop_timeout = absl::Seconds(5);
 };
 
-// What the ready file says about `job`, or why it cannot be used.
-absl::StatusOr<JobAddress> ParseReadyFile(const std::string& text, const std::string& job);
-
 // Starts the server, waits until it answers, and stops it.
 //
 // Threads: loop-confined. Destroy it when the loop has stopped. `loop` and `guardian` must outlive
@@ -55,43 +51,45 @@ class PrivateServer {
 
   PrivateServer(runtime::Loop& loop, Guardian& guardian, PrivateServerOptions options,
                 Callbacks callbacks);
-  ~PrivateServer();
 
+  // Once. `ready` follows, perhaps at once: DEADLINE_EXCEEDED after the start time-out, UNAVAILABLE
+  // when the server ends before, or the error of the folder's watch or of Process::Start.
   void Start();
 
   // Calls `done` when the server has ended, by SIGTERM or by SIGKILL after the stop time-out; at
-  // once when there is none.
+  // once when there is none. Calls neither `ready` nor `ended` from then on.
   void Stop(absl::AnyInvocable<void()> done);
 
   // Of the server, while it has not been reaped; else 0.
   pid_t pid() const { return process_ != nullptr && process_->held() ? process_->pid() : 0; }
 
-  // "last lines of its log: ...", or nothing when it logged nothing.
-  std::string LastWords() const;
+  // "; the last lines of its log: ...", or that it logged nothing.
+  std::string LastWords() const { return log_.Text(); }
 
  private:
+  struct Starting {};  // `ready` was not called
+  struct Answered {};  // it was
+  struct Stopping {
+    absl::AnyInvocable<void()> done;
+  };
+  struct Ended {};  // or given up by `Stop`
+
   absl::Status StartProcess();
-  absl::Status WatchFolder();
-  void WaitForFolder();
-  void ReadReadyFile();
-  void OnProcessEnded();
-  void OnLogLines(const std::string& lines);
-  void BecomeReady(absl::StatusOr<JobAddress> address);
+  void OnReadyFile(const std::string& text);
+  void OnEnd(const Ending& ending);
+  void Answer(absl::StatusOr<JobAddress> address);
+  // Calls what `Stop` was given, once.
+  void FinishStop();
 
   runtime::Loop& loop_;
   Guardian& guardian_;
   const PrivateServerOptions options_;
   Callbacks callbacks_;
-  runtime::Timer timer_;
-  std::unique_ptr<Process> process_;
-  std::optional<asio::posix::stream_descriptor> process_end_;
-  std::optional<asio::posix::stream_descriptor> folder_changes_;  // inotify
-  std::unique_ptr<OutputPipe> output_;
-  std::unique_ptr<OutputPipe> errors_;
-  std::deque<std::string> log_;
-  bool ready_told_ = false;
-  bool ended_ = false;
-  absl::AnyInvocable<void()> stopped_;  // set when asked to stop
+  LogTail log_{kServerLogLinesMax};
+  std::variant<Starting, Answered, Stopping, Ended> state_;
+  runtime::Timer timer_;                        // of the start, or of the stop
+  std::unique_ptr<ReadyFileWatch> ready_file_;  // null: it is not watched
+  std::unique_ptr<ServerProcess> process_;      // null: it did not start
 };
 
 }  // namespace lockstep::launch
