@@ -38,18 +38,19 @@ class ReportQueue {
     }
     waiting_.push_back(std::move(report));
   }
-  // The oldest, which is under way until `Sent`; nothing: there is none.
-  std::optional<ProcessReport> Take() {
+  // The report to send now, which is under way until `Sent`: the one that was, else the oldest;
+  // null: there is none. For the sending thread only.
+  const ProcessReport* Next() {
     const MutexLock lock(mutex_);
-    if (waiting_.empty()) return std::nullopt;
-    std::optional<ProcessReport> report = std::move(waiting_.front());
-    waiting_.pop_front();
-    under_way_ = true;
-    return report;
+    if (!under_way_ && !waiting_.empty()) {
+      under_way_ = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    return under_way_ ? &*under_way_ : nullptr;
   }
   void Sent() {
     const MutexLock lock(mutex_);
-    under_way_ = false;
+    under_way_.reset();
     idle_.NotifyAll();
   }
   // How many were dropped since this was last asked.
@@ -71,23 +72,14 @@ class ReportQueue {
   Mutex mutex_;
   CondVar idle_;
   std::deque<ProcessReport> waiting_ ABSL_GUARDED_BY(mutex_);
-  bool under_way_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<ProcessReport> under_way_ ABSL_GUARDED_BY(mutex_);
   size_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace
-
-// Callers fill the queue and the thread empties it; all the rest is the thread's.
-class Reporter::Impl {
+// An event loop on a thread of its own, which blocks all signals.
+class SignalFreeLoop {
  public:
-  Impl(std::string address, Options options)
-      : address_(std::move(address)),
-        options_(std::move(options)),
-        io_(1),
-        keep_running_(io_.get_executor()),
-        timer_(io_),
-        backoff_(options_.backoff_first),
-        queue_(options_.reports_max) {
+  SignalFreeLoop() : io_(1), keep_running_(io_.get_executor()) {
     // Signals are for the threads of the program around us; a thread inherits its maker's mask.
     sigset_t all;
     sigset_t before;
@@ -96,126 +88,164 @@ class Reporter::Impl {
     thread_ = std::thread([this] { io_.run(); });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
+  ~SignalFreeLoop() { Join(); }
+
+  asio::io_context& io() { return io_; }
+  // Ends the thread after the function that it runs now. Idempotent.
+  void Join() {
+    io_.stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  asio::io_context io_;
+  asio::executor_work_guard<asio::io_context::executor_type> keep_running_;
+  std::thread thread_;
+};
+
+// What the reporter's user hears of trouble with the server: of each that begins and ends, once.
+class TroubleTold {
+ public:
+  explicit TroubleTold(const Reporter::Options& options) : options_(options) {}
+
+  void Say(std::string text) const {
+    if (options_.notice) options_.notice(std::move(text));
+  }
+  // The link broke, or could not be made; `was_up`: a handshake had succeeded on it.
+  void Down(const absl::Status& why, bool was_up) {
+    if (was_up && options_.lost) {
+      owes_found_ = options_.found != nullptr;
+      options_.lost(std::string(why.message()));
+    }
+    if (!std::exchange(waits_, true)) {
+      Say(absl::StrCat("reports wait: ", why.message(), "; trying again"));
+    }
+  }
+  void Up() {
+    if (std::exchange(waits_, false)) Say("reports go through again");
+    if (std::exchange(owes_found_, false)) options_.found();
+  }
+  // `lost` was called, and `found` is to follow.
+  bool owes_found() const { return owes_found_; }
+
+ private:
+  const Reporter::Options& options_;
+  bool waits_ = false;  // said so
+  bool owes_found_ = false;
+};
+
+}  // namespace
+
+// Callers fill the queue and the loop's thread empties it; all the rest is the thread's.
+class Reporter::Impl {
+ public:
+  Impl(std::string address, Options options)
+      : address_(std::move(address)),
+        options_(std::move(options)),
+        trouble_(options_),
+        queue_(options_.reports_max),
+        backoff_(options_.backoff_first),
+        timer_(loop_.io()) {}
 
   ~Impl() {
-    io_.stop();
-    thread_.join();
+    loop_.Join();
     if (link_) link_->Abandon();
   }
 
   void Report(ProcessReport report) {
     queue_.Push(std::move(report));
-    asio::post(io_, [this] { Pump(); });
+    asio::post(loop_.io(), [this] { Pump(); });
   }
 
   bool Flush(absl::Duration timeout) { return queue_.AwaitIdle(timeout); }
 
  private:
+  enum class Stage {
+    kIdle,     // with a link or without
+    kDialing,  // until the handshake
+    kSending,  // until the answer
+    kWaiting,  // for the next attempt to connect
+  };
+
   // Moves things on: connects if there is no link and something to send, or somebody to hear of it;
   // sends if nothing is on its way.
   void Pump() {
-    if (waiting_ || dialing_ || in_flight_) return;
-    const bool sends = TakeNext();
-    if (link_ == nullptr && (sends || lost_)) return Dial();
-    if (sends) Send();
-  }
-
-  // Whether there is something to send; it is in `sending_` then.
-  bool TakeNext() {
+    if (stage_ != Stage::kIdle) return;
     if (const size_t dropped = queue_.TakeDropped(); dropped > 0) {
-      Notice(absl::StrCat("dropped the ", dropped, " oldest reports: more than ",
-                          options_.reports_max, " waited (reports_max)"));
+      trouble_.Say(absl::StrCat("dropped the ", dropped, " oldest reports: more than ",
+                                options_.reports_max, " waited (reports_max)"));
     }
-    if (!sending_.has_value()) sending_ = queue_.Take();
-    return sending_.has_value();
+    const ProcessReport* const next = queue_.Next();
+    if (link_ == nullptr && (next != nullptr || trouble_.owes_found())) return Dial();
+    if (next != nullptr) Send(*next);
   }
 
   void Dial() {
-    dialing_ = true;
+    stage_ = Stage::kDialing;
     const auto address = runtime::ParseAddress(address_);
     if (!address.ok()) return LinkClosed(address.status());
-    link_ = ClientLink::Dial(io_, *address, options_.attempt_timeout, options_.who, options_.link,
+    link_ = ClientLink::Dial(loop_.io(), *address, options_.attempt_timeout, options_.who,
+                             options_.link,
                              {.ready = [this](const auto&) { Ready(); },
                               .closed = [this](const absl::Status& why) { LinkClosed(why); }});
   }
 
   void Ready() {
-    dialing_ = false;
+    stage_ = Stage::kIdle;
     backoff_ = options_.backoff_first;
-    if (std::exchange(troubled_, false)) Notice("reports go through again");
-    if (std::exchange(lost_, false) && options_.found) options_.found();
+    trouble_.Up();
     Pump();
   }
 
-  void Send() {
-    in_flight_ = true;
+  void Send(const ProcessReport& report) {
+    stage_ = Stage::kSending;
     timer_.expires_after(absl::ToChronoNanoseconds(options_.attempt_timeout));
     timer_.async_wait([this](const asio::error_code& error) {
-      if (error || !in_flight_) return;
+      if (error || stage_ != Stage::kSending) return;
       link_->Abandon();
       LinkClosed(absl::DeadlineExceededError(absl::StrCat(
           address_, " did not answer within ", absl::FormatDuration(options_.attempt_timeout))));
     });
-    link_->Call(KindOf<ProcessReport>::kKind, wire::native::Encode(*sending_),
-                [this](absl::StatusOr<std::string> answer) { Answered(answer.status()); });
+    link_->Call(
+        KindOf<ProcessReport>::kKind, wire::native::Encode(report),
+        [this, &report](absl::StatusOr<std::string> answer) { Answered(report, answer.status()); });
   }
 
-  void Answered(const absl::Status& status) {
+  void Answered(const ProcessReport& report, const absl::Status& status) {
     if (link_->closed()) return;  // not an answer; `LinkClosed` follows
     if (!status.ok()) {
-      Notice(absl::StrCat("the server did not take a report on member ", sending_->member,
-                          " of job '", sending_->job, "': ", status.message()));
+      trouble_.Say(absl::StrCat("the server did not take a report on member ", report.member,
+                                " of job '", report.job, "': ", status.message()));
     }
-    in_flight_ = false;
+    stage_ = Stage::kIdle;
     timer_.cancel();
-    sending_.reset();
     queue_.Sent();
     Pump();
   }
 
   void LinkClosed(const absl::Status& why) {
-    const bool was_up = link_ != nullptr && !dialing_;
-    if (was_up && options_.lost) {
-      lost_ = options_.found != nullptr;
-      options_.lost(std::string(why.message()));
-    }
-    dialing_ = in_flight_ = false;
+    const bool was_up = link_ != nullptr && stage_ != Stage::kDialing;
     link_ = nullptr;
-    if (!std::exchange(troubled_, true)) {
-      Notice(absl::StrCat("reports wait: ", why.message(), "; trying again"));
-    }
-    waiting_ = true;
+    stage_ = Stage::kWaiting;
+    trouble_.Down(why, was_up);
     timer_.expires_after(absl::ToChronoNanoseconds(backoff_));
     backoff_ = std::min(2 * backoff_, options_.backoff_last);
     timer_.async_wait([this](const asio::error_code& error) {
       if (error) return;
-      waiting_ = false;
+      stage_ = Stage::kIdle;
       Pump();
     });
   }
 
-  void Notice(std::string text) const {
-    if (options_.notice) options_.notice(std::move(text));
-  }
-
   const std::string address_;
   const Options options_;
-  asio::io_context io_;
-  asio::executor_work_guard<asio::io_context::executor_type> keep_running_;
-  asio::steady_timer timer_;  // of the answer, or of the next attempt
-  absl::Duration backoff_;
-
-  std::shared_ptr<ClientLink> link_;
-  bool dialing_ = false;
-  bool in_flight_ = false;
-  bool waiting_ = false;   // for the next attempt
-  bool troubled_ = false;  // said so already
-  bool lost_ = false;      // said so, and not that it is found
-
+  TroubleTold trouble_;
   ReportQueue queue_;
-  std::optional<ProcessReport> sending_;  // taken from the queue, not answered yet
-
-  std::thread thread_;
+  SignalFreeLoop loop_;  // before the link and the timer, which are made on it
+  absl::Duration backoff_;
+  Stage stage_ = Stage::kIdle;
+  std::shared_ptr<ClientLink> link_;
+  asio::steady_timer timer_;  // of the answer, or of the next attempt
 };
 
 Reporter::Reporter(std::string address) : Reporter(std::move(address), Options{}) {}

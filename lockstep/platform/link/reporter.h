@@ -1,4 +1,4 @@
-// Tells a server what happens to processes, for as long as their launcher lives.
+// Reports to a server what happens to processes, for as long as their launcher lives.
 #pragma once
 
 #include <cstddef>
