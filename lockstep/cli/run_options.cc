@@ -3,6 +3,7 @@
 #include <array>
 #include <csignal>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -49,7 +50,31 @@ absl::StatusOr<std::vector<int>> ParseSignals(const std::string& text) {
   return signals;
 }
 
+// Stores what a text was parsed to, or returns why it cannot be.
+template <typename Parsed, typename T>
+absl::Status Store(absl::StatusOr<Parsed> parsed, T& value) {
+  if (!parsed.ok()) return parsed.status();
+  value = *std::move(parsed);
+  return absl::OkStatus();
+}
+
+std::string VariableOfTorchrun(const std::string& name) {
+  return absl::StrCat("PET_", absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}})));
+}
+
 }  // namespace
+
+config::Option& ParsedTexts::Declare(config::OptionTable& table, std::string name, std::string type,
+                                     std::string help, Parse parse) {
+  std::string* const kept = &texts_.emplace_back();
+  config::Option& option = table.Text(std::move(name), kept, std::move(type), std::move(help));
+  option.set = [kept, parse = std::move(parse)](const Texts& texts) -> absl::Status {
+    if (absl::Status status = parse(texts.front()); !status.ok()) return status;
+    *kept = texts.front();
+    return absl::OkStatus();
+  };
+  return option;
+}
 
 DeclaredRun::DeclaredRun() : table("run", "LOCKSTEP_RUN_") {
   DeclareNodes();
@@ -57,14 +82,14 @@ DeclaredRun::DeclaredRun() : table("run", "LOCKSTEP_RUN_") {
   DeclareOutput();
   DeclareEnvironment();
   DeclareServer();
-  DeclareOfTorchrun();
+  DeclareModule();
+  ignored_.Declare(table);
   table.TakeUnderscores();
 }
 
 void DeclaredRun::AsTorchrun(config::Option& option, const std::string& name) {
   if (name != option.name) option.other_flags.push_back("--" + name);
-  option.other_variables.push_back(
-      absl::StrCat("PET_", absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}}))));
+  option.other_variables.push_back(VariableOfTorchrun(name));
 }
 
 void DeclaredRun::DeclareNodes() {
@@ -95,21 +120,18 @@ void DeclaredRun::DeclareNodes() {
     return launch::ParseNodes(texts.front(), least, most);
   };
   AsTorchrun(nodes, "nnodes");
-  config::Option& node =
-      table
-          .Text("node-rank", &node_rank_, "NUMBER",
-                "Rank of this node. Default: detected from the scheduler, else assigned in order "
-                "of arrival.")
-          .Common();
-  node.set = [this](const Texts& texts) -> absl::Status {
-    const auto rank = config::ParseCount(texts.front());
-    if (!rank.ok()) return rank.status();
-    if (*rank < 0) return absl::InvalidArgumentError("must be 0 or more");
-    if (*rank > launch::kRunProcessesMax) return absl::InvalidArgumentError("too large");
-    options.nodes.node = static_cast<int32_t>(*rank);
-    node_rank_ = texts.front();
-    return absl::OkStatus();
-  };
+  config::Option& node = parsed_.Declare(
+      table, "node-rank", "NUMBER",
+      "Rank of this node. Default: detected from the scheduler, else assigned in order of arrival.",
+      [this](const std::string& text) -> absl::Status {
+        const auto rank = config::ParseCount(text);
+        if (!rank.ok()) return rank.status();
+        if (*rank < 0) return absl::InvalidArgumentError("must be 0 or more");
+        if (*rank > launch::kRunProcessesMax) return absl::InvalidArgumentError("too large");
+        options.nodes.node = static_cast<int32_t>(*rank);
+        return absl::OkStatus();
+      });
+  node.Common();
   AsTorchrun(node, "node-rank");
   table.Duration("join-timeout", &options.join_timeout,
                  "Maximum time that nodes wait for each other before an attempt. Then the run "
@@ -149,29 +171,17 @@ void DeclaredRun::DeclareRestarts() {
   table.Duration("stop-grace", &options.stop_grace,
                  "Time between SIGTERM and SIGKILL for processes that are stopped for a restart.",
                  /*may_be_zero=*/true);
-  config::Option& term_grace =
-      table.Text("term-grace", &term_grace_text_, "DURATION",
-                 "End the processes this long after lockstep run receives SIGTERM. Default: never; "
-                 "the sender of the SIGTERM is expected to do it.");
-  term_grace.set = [this](const Texts& texts) -> absl::Status {
-    const auto duration = config::ParseDuration(texts.front());
-    if (!duration.ok()) return duration.status();
-    term_grace_text_ = texts.front();
-    options.term_grace = *duration;
-    return absl::OkStatus();
-  };
-  config::Option& signals =
-      table.Text("signals-to-handle", &signals_, "SIGNAL,...",
-                 "Pass these signals on to the processes. All others end lockstep run and its "
-                 "processes. Default: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and "
-                 "SIGXCPU.");
-  signals.set = [this](const Texts& texts) -> absl::Status {
-    auto parsed = ParseSignals(texts.front());
-    if (!parsed.ok()) return parsed.status();
-    signals_ = texts.front();
-    options.signals = *std::move(parsed);
-    return absl::OkStatus();
-  };
+  parsed_.Declare(table, "term-grace", "DURATION",
+                  "End the processes this long after lockstep run receives SIGTERM. Default: "
+                  "never; the sender of the SIGTERM is expected to do it.",
+                  [this](const std::string& text) {
+                    return Store(config::ParseDuration(text), options.term_grace);
+                  });
+  config::Option& signals = parsed_.Declare(
+      table, "signals-to-handle", "SIGNAL,...",
+      "Pass these signals on to the processes. All others end lockstep run and its processes. "
+      "Default: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGXCPU.",
+      [this](const std::string& text) { return Store(ParseSignals(text), options.signals); });
   AsTorchrun(signals, "signals-to-handle");
   table.Group("Preemption (docs/preemption.md)");
   table
@@ -196,40 +206,28 @@ void DeclaredRun::DeclareOutput() {
                        "attempt_1/rank_0/stdout.log and stderr.log.")
                  .Common(),
              "log-dir");
-  config::Option& redirects =
-      table.Text("redirects", &redirects_, "STREAMS",
-                 "Write these streams to files only: 0 none, 1 standard output, 2 standard error, "
-                 "3 both; or per local rank, such as 0:3,1:1.");
+  config::Option& redirects = parsed_.Declare(
+      table, "redirects", "STREAMS",
+      "Write these streams to files only: 0 none, 1 standard output, 2 standard error, 3 both; or "
+      "per local rank, such as 0:3,1:1.",
+      [this](const std::string& text) {
+        return Store(launch::StreamsOfRanks::Parse(text), options.routing.redirects);
+      });
   redirects.flags = "-r,--redirects";
-  redirects.set = [this](const Texts& texts) -> absl::Status {
-    auto streams = launch::StreamsOfRanks::Parse(texts.front());
-    if (!streams.ok()) return streams.status();
-    redirects_ = texts.front();
-    options.routing.redirects = *streams;
-    return absl::OkStatus();
-  };
   AsTorchrun(redirects, "redirects");
   config::Option& tee =
-      table.Text("tee", &tee_, "STREAMS",
-                 "Write these streams to files and also show them. Values as for --redirects.");
+      parsed_.Declare(table, "tee", "STREAMS",
+                      "Write these streams to files and also show them. Values as for --redirects.",
+                      [this](const std::string& text) {
+                        return Store(launch::StreamsOfRanks::Parse(text), options.routing.tee);
+                      });
   tee.flags = "-t,--tee";
-  tee.set = [this](const Texts& texts) -> absl::Status {
-    auto streams = launch::StreamsOfRanks::Parse(texts.front());
-    if (!streams.ok()) return streams.status();
-    tee_ = texts.front();
-    options.routing.tee = *streams;
-    return absl::OkStatus();
-  };
   AsTorchrun(tee, "tee");
-  config::Option& shown = table.Text("local-ranks-filter", &shown_, "RANK,...",
-                                     "Show the output of these local ranks only.");
-  shown.set = [this](const Texts& texts) -> absl::Status {
-    auto ranks = launch::ParseRanks(texts.front());
-    if (!ranks.ok()) return ranks.status();
-    shown_ = texts.front();
-    options.routing.shown = *ranks;
-    return absl::OkStatus();
-  };
+  config::Option& shown = parsed_.Declare(
+      table, "local-ranks-filter", "RANK,...", "Show the output of these local ranks only.",
+      [this](const std::string& text) {
+        return Store(launch::ParseRanks(text), options.routing.shown);
+      });
   AsTorchrun(shown, "local-ranks-filter");
   table
       .Text("result", &options.result_file, "FILE",
@@ -296,8 +294,23 @@ void DeclaredRun::DeclareServer() {
                "Do not add the helper to Python processes that answers `lockstep stacks`.");
   table.Switch("server-log", &options.show_server_log,
                "Show the log of the server started for this run.");
-  server_times_ = {{"register-timeout", ""}, {"heartbeat-timeout", ""}, {"shutdown-timeout", ""}};
-  for (auto& [name, value] : server_times_) {
+  server_times_.Declare(table);
+}
+
+void DeclaredRun::DeclareModule() {
+  table.Group("For torchrun command lines");
+  config::Option& module =
+      table.Switch("module", &options.is_module, "Run the command as a Python module (python -m).");
+  module.flags = "-m,--module";
+  AsTorchrun(module, "module");
+  AsTorchrun(table.Switch("no-python", &options.is_program,
+                          "Run the command as a program, even if its name ends in .py."),
+             "no-python");
+}
+
+void ServerTimes::Declare(config::OptionTable& table) {
+  times_ = {{"register-timeout", ""}, {"heartbeat-timeout", ""}, {"shutdown-timeout", ""}};
+  for (auto& [name, value] : times_) {
     config::Option& option =
         table.Text(name, &value, "DURATION",
                    absl::StrCat("Pass --", name, " to the server started for this run."));
@@ -311,17 +324,19 @@ void DeclaredRun::DeclareServer() {
   }
 }
 
-void DeclaredRun::DeclareOfTorchrun() {
-  table.Group("For torchrun command lines");
-  config::Option& module =
-      table.Switch("module", &options.is_module, "Run the command as a Python module (python -m).");
-  module.flags = "-m,--module";
-  AsTorchrun(module, "module");
-  AsTorchrun(table.Switch("no-python", &options.is_program,
-                          "Run the command as a program, even if its name ends in .py."),
-             "no-python");
+std::vector<std::string> ServerTimes::Arguments() const {
+  std::vector<std::string> arguments;
+  for (const auto& [name, value] : times_) {
+    if (value.empty()) continue;
+    arguments.push_back("--" + name);
+    arguments.push_back(value);
+  }
+  return arguments;
+}
+
+void IgnoredOfTorchrun::Declare(config::OptionTable& table) {
   const std::string where = "processes meet at the Lockstep server (--coordinator)";
-  without_effect_ = {
+  options_ = {
       {"rdzv-backend", {where, ""}},
       {"rdzv-endpoint", {where, ""}},
       {"rdzv-conf", {where, ""}},
@@ -334,34 +349,41 @@ void DeclaredRun::DeclareOfTorchrun() {
       {"logs-specs", {"use --log-dir, --redirects and --tee", ""}},
       {"numa-binding", {"processes are not bound to NUMA nodes; use numactl in the command", ""}},
   };
-  for (auto& [name, option] : without_effect_) {
+  for (auto& [name, option] : options_) {
     config::Option& declared =
         table.Text(name, &option.value, "TEXT",
                    absl::StrCat("Accepted for torchrun and ignored: ", option.why, "."));
     declared.file = false;
-    declared.variable =
-        absl::StrCat("PET_", absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}})));
+    declared.variable = VariableOfTorchrun(name);
     declared.set = [](const Texts&) { return absl::OkStatus(); };
   }
   for (const char* name : {"standalone", "run-path"}) {
     const std::string why = std::string(name) == "standalone"
                                 ? "a run without --coordinator is standalone"
                                 : "scripts run as under python";
-    config::Option& declared = table.Switch(
-        name, &ignored_switch_, absl::StrCat("Accepted for torchrun and ignored: ", why, "."));
+    config::Option& declared =
+        table.Switch(name, &switch_, absl::StrCat("Accepted for torchrun and ignored: ", why, "."));
     declared.file = false;
-    declared.variable = absl::StrCat(
-        "PET_", absl::AsciiStrToUpper(absl::StrReplaceAll(std::string(name), {{"-", "_"}})));
+    declared.variable = VariableOfTorchrun(name);
   }
 }
 
-void DeclaredRun::Settle() {
-  for (const auto& [name, value] : server_times_) {
-    if (!value.empty()) {
-      options.server_arguments.push_back("--" + name);
-      options.server_arguments.push_back(value);
+std::vector<std::string> IgnoredOfTorchrun::Given(const config::OptionTable& table) const {
+  std::vector<std::string> given;
+  // What a cluster's operator sets for torchrun by variables is nobody's mistake.
+  for (const config::Option& option : table.options()) {
+    if (option.origin != config::Origin::kFlag) continue;
+    for (const auto& [name, ignored] : options_) {
+      if (option.name == name) {
+        given.push_back(absl::StrCat("--", name, " is ignored: ", ignored.why));
+      }
     }
   }
+  return given;
+}
+
+void DeclaredRun::Settle() {
+  options.server_arguments = server_times_.Arguments();
   options.on_preempt = on_preempt_ == "restart" ? launch::OnPreempt::kRestart
                        : on_preempt_ == "wait"  ? launch::OnPreempt::kWait
                                                 : launch::OnPreempt::kExit;
@@ -375,15 +397,8 @@ void DeclaredRun::Settle() {
     options.without_effect.push_back(
         "--tee writes no files without --log-dir; output is only shown");
   }
-  // What a cluster's operator sets for torchrun by variables is nobody's mistake.
-  for (const config::Option& option : table.options()) {
-    if (option.origin != config::Origin::kFlag) continue;
-    for (const auto& [name, without] : without_effect_) {
-      if (option.name == name) {
-        options.without_effect.push_back(absl::StrCat("--", name, " is ignored: ", without.why));
-      }
-    }
-  }
+  const std::vector<std::string> ignored = ignored_.Given(table);
+  options.without_effect.insert(options.without_effect.end(), ignored.begin(), ignored.end());
 }
 
 }  // namespace lockstep::cli

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +56,50 @@ struct RunOptions {
   std::vector<std::string> without_effect;
 };
 
+// Options whose text a parser of their own checks. Keeps each text as it was written, for `lockstep
+// config show`.
+class ParsedTexts {
+ public:
+  using Parse = std::function<absl::Status(const std::string& text)>;
+
+  // Declares an option of the table; this must live as long as the table is used. `parse` checks a
+  // text and stores what it says; what it refuses is not kept.
+  config::Option& Declare(config::OptionTable& table, std::string name, std::string type,
+                          std::string help, Parse parse);
+
+ private:
+  std::deque<std::string> texts_;  // addresses stay
+};
+
+// Times of the server that is started for the run, handed on to it if they are given.
+class ServerTimes {
+ public:
+  // This must live as long as the table is used.
+  void Declare(config::OptionTable& table);
+  // For the server's command line.
+  std::vector<std::string> Arguments() const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> times_;  // by flag; empty: not given
+};
+
+// Options of torchrun that are taken and do nothing, so that its command lines work unchanged.
+class IgnoredOfTorchrun {
+ public:
+  // This must live as long as the table is used.
+  void Declare(config::OptionTable& table);
+  // A sentence for each that takes a value and was given as a flag.
+  std::vector<std::string> Given(const config::OptionTable& table) const;
+
+ private:
+  struct Ignored {
+    std::string why;
+    std::string value;
+  };
+  std::vector<std::pair<std::string, Ignored>> options_;  // by name
+  bool switch_ = false;
+};
+
 // What the table's options are bound to. Stays where it is made.
 struct DeclaredRun {
   DeclaredRun();
@@ -72,24 +118,17 @@ struct DeclaredRun {
   void DeclareOutput();
   void DeclareEnvironment();
   void DeclareServer();
-  void DeclareOfTorchrun();
+  void DeclareModule();
   // torchrun's names of an option: its own flag, if it is another one, and its variable.
   static void AsTorchrun(config::Option& option, const std::string& name);
 
   std::string on_preempt_ = "exit";
   std::string scope_ = "world";
-  std::string term_grace_text_, node_rank_;
-  std::string redirects_, tee_, shown_, signals_;  // as they were written
   std::vector<std::string> extra_;
   bool no_prefix_ = false;
-  bool ignored_switch_ = false;
-  // Handed on to the server that is started, if said.
-  std::vector<std::pair<std::string, std::string>> server_times_;
-  struct WithoutEffect {
-    std::string why;
-    std::string value;
-  };
-  std::vector<std::pair<std::string, WithoutEffect>> without_effect_;
+  ParsedTexts parsed_;
+  ServerTimes server_times_;
+  IgnoredOfTorchrun ignored_;
 };
 
 }  // namespace lockstep::cli
