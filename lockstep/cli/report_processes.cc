@@ -86,7 +86,7 @@ class Teller {
         job_(std::move(job)),
         host_(runtime::HostName()),
         reporter_(self.coordinator(), {.who = "lockstep report-processes"}),
-        stacks_(folder, host_, "task"),
+        stacks_({.folder = folder, .host = host_, .role = "task"}),
         hook_(folder, [this](const launch::RaisedException& raised) { Raised(raised); }) {}
 
   // False: the line says nothing that is known.

@@ -226,7 +226,7 @@ Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd, const std
       guardian_(guardian),
       signals_(loop_.io(), signal_fd),
       notices_(std::move(plan_.notices)),
-      stacks_(folder, plan_.host, plan_.launcher.environment.role),
+      stacks_({.folder = folder, .host = plan_.host, .role = plan_.launcher.environment.role}),
       exceptions_(loop_, folder,
                   [this](const launch::RaisedException& raised) {
                     if (launcher_ != nullptr && !exit_code_) launcher_->OnException(raised);

@@ -8,16 +8,16 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "lockstep/base/mutex.h"
+#include "lockstep/base/time.h"
+#include "lockstep/cli/local_stacks.h"
+#include "lockstep/cli/repeater.h"
+#include "lockstep/cli/session_opener.h"
 #include "lockstep/client/session.h"
 #include "lockstep/launch/environment.h"
 #include "lockstep/launch/stacks.h"
-#include "lockstep/launch/standstill.h"
 #include "lockstep/launch/supervisor.h"
-#include "lockstep/wire/native/stack_question.h"
 
 namespace lockstep::cli {
 
@@ -30,53 +30,39 @@ namespace lockstep::cli {
 // Threads: `Start` and `Take` on one thread; it has two of its own, and the session's.
 class RunStacks {
  public:
-  // `folder` is the one that launch::WritePythonHook was given; empty: Python is asked by py-spy
-  // only.
-  RunStacks(std::string folder, std::string host, std::string role);
-  ~RunStacks();
-  RunStacks(const RunStacks&) = delete;
-  RunStacks& operator=(const RunStacks&) = delete;
+  explicit RunStacks(StackSubjects subjects);
 
   // Asked on another thread for what the processes have written last, by member; told whenever.
   using LastLines = std::map<int32_t, std::vector<std::string>>;
   using AskLastLines = std::function<void(std::function<void(LastLines)>)>;
   // Told on another thread what is seen when something timed out.
   using Say = std::function<void(std::string)>;
+  // Once. Opens a session in the background; answers nobody while there is none.
   void Start(const launch::JobAddress& address, AskLastLines ask_last_lines, Say say);
-  void Take(const launch::ProcessReport& report);
+  // A process was started or has ended.
+  void Take(const launch::ProcessReport& report) { local_.Note(report); }
 
  private:
-  void Open(const launch::JobAddress& address);
+  void Open(std::unique_ptr<Session> session);
+  // Looks whether the processes run, and asks about one that has stood still for long. Blocks.
   void Follow();
-  // One of them has stood still for long. Blocks.
   void AskAll(int32_t member);
-  // The first that has.
-  std::optional<int32_t> LongStill() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Answer(const std::string& question);
-  std::vector<launch::ProcessStacks> TakeAll(const wire::native::StacksAsked& asked);
   LastLines WhatWasWritten();
 
-  const std::string folder_;
-  const std::string host_;
-  const std::string role_;
+  LocalStacks local_;
   AskLastLines ask_last_lines_;
   Say say_;
-  std::atomic<bool> stopping_ = false;
-  Mutex mutex_;
-  CondVar stop_;                                              // with stopping_
-  std::map<int32_t, int64_t> pids_ ABSL_GUARDED_BY(mutex_);   // by member, of those that run
-  std::map<int32_t, int64_t> ended_ ABSL_GUARDED_BY(mutex_);  // likewise, of this attempt
-  launch::Standstill standstill_ ABSL_GUARDED_BY(mutex_);
-  bool asking_ ABSL_GUARDED_BY(mutex_) = false;  // whoever is asked runs for that
-  Time disturb_at_ ABSL_GUARDED_BY(mutex_);      // before it, no look is felt
-  bool opened_ ABSL_GUARDED_BY(mutex_) = false;  // there is a session
-  std::string answered_;                         // the last question's id; the watch's thread alone
-  std::string kept_;   // the key of the last look at a standstill; the watch's thread alone
-  int64_t asked_ = 0;  // questions of our own; the following thread alone
-  std::unique_ptr<Session> session_;
+  std::string answered_;  // the last question's id; the watch's thread alone
+  std::string kept_;      // the key of the last look at a standstill; the watch's thread alone
+  int64_t asked_ = 0;     // questions of our own; the following thread alone, as the next
+  Time ask_at_;           // no question of our own before it
+  // Destroyed from the last up: the threads of opener and follower use what stands before them.
+  std::unique_ptr<Session> session_;  // null until it is open
+  std::atomic<bool> opened_ = false;  // there is a session, for other threads than the opener's
   std::unique_ptr<KeyWatch> watch_;
-  std::thread opening_;
-  std::thread following_;
+  std::optional<Repeater> follower_;
+  std::optional<SessionOpener> opener_;
 };
 
 }  // namespace lockstep::cli
