@@ -146,7 +146,7 @@ PURE_BANS = DECIDES_ONLY_BANS + [
 WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALTIME\b'
               r'|\btime\s*\(\s*(nullptr|NULL|0)\s*\)')
 MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
-                  "lockstep/stock/grpc/stock_calls.cc", "lockstep/stock/grpc/stock_door.cc",
+                  "lockstep/stock/grpc/stock_calls.cc", "lockstep/stock/grpc/grpc_server.cc",
                   "lockstep/preempt/watched_source.cc",
                   "lockstep/server/data_effect_gate.cc",
                   "lockstep/server/event_feed.cc", "lockstep/server/job_host.cc",

@@ -1,0 +1,57 @@
+// gRPC's server behind one door for stock clients.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lockstep/stock/grpc/stock_door_options.h"
+#include "lockstep/stock/wire/family.h"
+
+namespace grpc {
+class ResourceQuota;
+class Server;
+class Service;
+namespace experimental {
+class ExternalConnectionAcceptor;
+}  // namespace experimental
+}  // namespace grpc
+
+namespace lockstep::net {
+
+class StockInbox;
+
+// Serves the families of stock clients and gRPC's health service over connections that others
+// accept. Its memory is a quota of the budget from the first `Start` until it is destroyed.
+//
+// Threads: loop-confined, but for `Shutdown`. Bounds: StockDoorOptions.
+class GrpcServer {
+ public:
+  // `options` outlives it.
+  explicit GrpcServer(const StockDoorOptions& options);
+  // Not while it serves: `Shutdown` comes first.
+  ~GrpcServer();
+
+  // Serves from now on, if it does not yet; calls go to `inbox`. False: gRPC did not start; it may
+  // be tried again.
+  bool Start(const std::shared_ptr<StockInbox>& inbox);
+  bool started() const { return server_ != nullptr; }  // also after `Shutdown`
+  bool serves() const { return started() && !shut_down_; }
+  // Takes over a connected socket. After `Start`.
+  void Take(int fd);
+
+  // Ends all connections once their last answers are out. Once started, it blocks for up to
+  // `drain_time` while the loop runs: so it is not to be called on the loop then.
+  void Shutdown();
+
+ private:
+  const StockDoorOptions& options_;
+  const std::vector<std::unique_ptr<wire::stock::Family>> families_;
+  // Each uses those before it.
+  std::vector<std::unique_ptr<grpc::Service>> services_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
+  std::shared_ptr<grpc::ResourceQuota> quota_;
+  std::unique_ptr<grpc::Server> server_;
+  bool shut_down_ = false;
+};
+
+}  // namespace lockstep::net
