@@ -12,14 +12,17 @@
 
 #include "absl/status/status.h"
 #include "lockstep/base/time.h"
+#include "lockstep/coord/admission_control.h"
+#include "lockstep/coord/attempt_series.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/job_record.h"
 #include "lockstep/coord/job_watch.h"
+#include "lockstep/coord/key_table.h"
+#include "lockstep/coord/native_sessions.h"
 #include "lockstep/coord/options.h"
 #include "lockstep/coord/process_reports.h"
 #include "lockstep/coord/records.h"
-#include "lockstep/coord/sessions.h"
 #include "lockstep/coord/view.h"
 
 namespace lockstep::coord {
@@ -33,11 +36,10 @@ struct CoordinatorMemory {
 
 // Decides who is in the job, what its barriers, keys and errors are, and who is told what.
 //
-// A job lives in attempts. All state that clients can reach belongs to the current `Attempt`, so
-// that nothing of an old one can touch the new one; the coordinator keeps what outlives an attempt:
-// the sessions of native clients, the processes a launcher told of, and the errors for people. It
-// opens the next attempt when a member registers after the job's last member has left or after the
-// job has failed.
+// A job lives in attempts (AttemptSeries); the coordinator keeps what outlives one: the sessions of
+// native clients (NativeSessions), and the processes, errors and versions of the job (JobRecord).
+// The next attempt opens when a member comes after the job's last member has left or after the job
+// has failed (AdmissionControl). This type gives each event to the part that it is for.
 //
 // Invariants: (1) every request is answered exactly once, or its caller left; (2) a request that
 // carries another service incarnation than the current attempt's changes nothing; (3) the same
@@ -102,18 +104,6 @@ class Coordinator {
   ServiceIncarnation service_incarnation() const;
 
  private:
-  // --- coordinator.cc ---
-
-  // Null when the caller belongs to the current attempt.
-  ErrorPtr CheckCaller(const Caller& caller) const;
-  ErrorPtr WrongService(ServiceIncarnation claimed, bool native) const;
-  // Whether a life of a member belongs to the attempt after this one.
-  bool OpensNext(MemberIndex member, Incarnation incarnation) const;
-  // Null when there is a number left for the attempt after this one.
-  ErrorPtr CheckNextAttempt() const;
-  // `number`: at least the one after this.
-  void OpenNextAttempt(Time now, int64_t number, Effects& out);
-
   // What carries a `Caller`: of a stock client, of a native one, and of either, when it may.
   template <class Request>
   void HandleRequest(Time now, Request& request, Effects& out);
@@ -137,54 +127,23 @@ class Coordinator {
   void HandleOther(Time now, const RunBegan& fact, Effects& out);
   void HandleOther(Time now, const Restored& fact, Effects& out);
   void HandleOther(Time now, const Stop& fact, Effects& out);
-  // Whether people are shown a run that nobody has joined from, in place of the attempt.
-  bool ShowsNewerRun() const;
-  bool IsOver() const;
-  // The current attempt, without its members.
-  CoordinatorView OfAttempt(Time now) const;
 
   // To be called after every event.
   void Settle(Time now, Effects& out);
 
-  // --- coordinator_native.cc ---
+  // Whether people are shown a run that nobody has joined from, in place of the attempt.
+  bool ShowsNewerRun() const;
+  // The current attempt, without its members.
+  CoordinatorView OfAttempt(Time now) const;
 
-  // Null when the session may ask what only members may, or what `tools` may as well.
-  ErrorPtr CheckSeat(const SessionTable::Session& session, bool tools) const;
-  // The answer that is kept, given once more. `value`: what the request wrote.
-  static Answer AnswerAgain(const record::AnswerKept& kept, const std::string* value);
-  // Keeps what the call was answered with, when it took effect: when there are more records and
-  // replies than these.
-  void KeepAnswer(SessionTable::Session& session, const Caller& caller, size_t records,
-                  size_t replies, Effects& out);
-
-  void Join(Time now, SessionTable::Session& session, const JoinJob& request, Effects& out);
-  // Null when the request makes sense, whoever is in.
-  ErrorPtr CheckJoin(const JoinJob& request, const RoleRecord** role) const;
-  // Null when the attempt that the process was started for may take it. `known`: it is, or was, a
-  // member of the one that is on.
-  ErrorPtr CheckAttempt(const JoinJob& request, bool known) const;
-  // Null when the session is not another member already.
-  ErrorPtr CheckOnlyOnce(const SessionTable::Session& session, const JoinJob& request,
-                         std::optional<MemberIndex> member) const;
-  // Null when no other process that lives is this member.
-  ErrorPtr CheckHolder(Time now, MemberIndex member, Incarnation incarnation) const;
-  void WatchTheJob(Time now, const WatchJob& request, Effects& out);
-  void EndSession(Time now, const CloseSession& request, Effects& out);
-  bool IsLiveMember(const SessionTable::Session& session) const;
-
-  // --- coordinator_restore.cc ---
-
-  absl::Status ApplyAttempt(const record::AttemptBegan& record);
   absl::Status ApplyMember(Time at, const record::MemberChanged& record);
-  void ApplyError(Time at, const record::ErrorKept& record);
-  void SnapshotOldAttempts(std::vector<TimedRecord>& records) const;
 
   const std::unique_ptr<JobRecord> job_;
-  SessionTable sessions_;
+  AttemptSeries attempts_;
+  NativeSessions sessions_;
+  AdmissionControl admission_;
   ProcessReports process_reports_;
   JobWatch job_watch_;
-  std::unique_ptr<Attempt> attempt_;
-  bool begun_ = false;  // the current attempt is in the journal
   AttemptState told_state_ = AttemptState::kWaiting;
   bool stopped_ = false;
 };

@@ -3,12 +3,25 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 namespace lockstep::coord {
 
-void JobWatch::Watch(Time now, CallId call, int64_t after, const Attempt& attempt, Effects& out) {
-  if (after != job_.changes.version()) return out.Succeed(call, ChangeSince(now, after, attempt));
-  if (parked_.empty()) oldest_parked_ = after;
-  parked_.emplace(call, after);
+void JobWatch::Watch(Time now, const WatchJob& request, const Attempt& attempt, Effects& out) {
+  const CallId call = request.caller.call;
+  const size_t waits = attempt.waits() + parked_.size();
+  if (waits >= job_.options.waits_max) {
+    return out.Fail(
+        call, MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
+                        absl::StrCat(waits, " calls of job '", job_.options.job,
+                                     "' wait, which is the limit waits_max; nothing was changed")));
+  }
+  if (job_.no_room.for_small) return out.Fail(call, job_.no_room.for_small);
+  if (request.after != job_.changes.version()) {
+    return out.Succeed(call, ChangeSince(now, request.after, attempt));
+  }
+  if (parked_.empty()) oldest_parked_ = request.after;
+  parked_.emplace(call, request.after);
 }
 
 void JobWatch::Flush(Time now, const Attempt& attempt, Effects& out) {

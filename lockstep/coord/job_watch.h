@@ -10,6 +10,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/coord/attempt.h"
 #include "lockstep/coord/effects.h"
+#include "lockstep/coord/events.h"
 #include "lockstep/coord/job_record.h"
 
 namespace lockstep::coord {
@@ -22,7 +23,7 @@ namespace lockstep::coord {
 // kMembersToldMax members are to be told, it says only which: what it says of them is of its
 // version or later, and what changes after its version is told next in any case.
 //
-// Threads: thread-compatible. Bounds: those of the whole job (waits_max), which its owner checks.
+// Threads: thread-compatible. Bounds: waits_max over all calls of the job.
 class JobWatch {
  public:
   // Members whose state one change has in it: `members_told_max`.
@@ -30,10 +31,11 @@ class JobWatch {
 
   explicit JobWatch(const JobRecord& job) : job_(job) {}
 
-  // Answered at once when `after` is not the job's version. A version that this job never had, or
-  // does
-  // not remember so far back, is answered with the whole state.
-  void Watch(Time now, CallId call, int64_t after, const Attempt& attempt, Effects& out);
+  // Answered with JobChanged: at once, unless `after` is the job's version. A version that this job
+  // never had, or does not remember so far back, is answered with the whole state.
+  // RESOURCE_EXHAUSTED (limit_exceeded, memory_max): too many calls of the job wait, or there is no
+  // memory left.
+  void Watch(Time now, const WatchJob& request, const Attempt& attempt, Effects& out);
 
   // Called after every event: answers the watchers if there is something new and it is time.
   void Flush(Time now, const Attempt& attempt, Effects& out);
