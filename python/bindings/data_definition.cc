@@ -39,7 +39,7 @@ plan::Attr ToAttr(nb::handle value) {
   return texts;
 }
 
-// [(id, op, inputs, attributes, where)], as lockstep/data/worker/_nodes.py makes them.
+// [(id, op, inputs, attributes, where)], as python/lockstep/data/_nodes.py makes them.
 DefinitionObject* MakeDefinition(const nb::list& nodes) {
   plan::Definition definition;
   for (const nb::handle raw : nodes) {

@@ -22,7 +22,7 @@ namespace nb = nanobind;
 
 using ReaderHandle = Handle<DataReader>;
 
-// An option by its name in lockstep/data/worker/_read.py.
+// An option by its name in python/lockstep/data/_read.py.
 template <class T>
 T Option(const nb::dict& options, const char* name) {
   return nb::cast<T>(options[name]);

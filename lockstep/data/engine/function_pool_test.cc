@@ -72,10 +72,10 @@ class FunctionPoolTest : public ::testing::Test {
     if (std::system(absl::StrCat(Python(), " -c 'import numpy' 2>/dev/null").c_str()) != 0) {
       GTEST_SKIP() << "no NumPy for " << Python();
     }
-    const std::filesystem::path package = files_.Path("lockstep/data/worker");
+    const std::filesystem::path package = files_.Path("lockstep/data");
     std::filesystem::create_directories(package);
     files_.Write("lockstep/__init__.py", "");
-    files_.Write("lockstep/data/worker/__init__.py", "");
+    files_.Write("lockstep/data/__init__.py", "");
     std::filesystem::create_symlink(LOCKSTEP_FUNCTION_HOST, package / "_function_host.py");
     files_.Write("user_functions.py", kModule);
     files_.Write("broken_module.py", "import no_such_module\n");
