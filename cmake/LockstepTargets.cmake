@@ -63,8 +63,8 @@ set(LOCKSTEP_TEST_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Og>)
 # Tests that are mostly templates over all messages. Optimised they take minutes to compile, and a blink
 # to run either way.
 set(LOCKSTEP_TEMPLATE_TESTS
-  wire_data_test wire_native_contract_test wire_native_test wire_rendezvous_test
-  wire_store_contract_test)
+  durability_fuzz_restore_test durability_structured_fuzz_test wire_data_test
+  wire_native_contract_test wire_native_test wire_rendezvous_test wire_store_contract_test)
 
 # lockstep_test(NAME LABEL unit|sim|adapter SOURCES a_test.cc ... DEPS lib ...)
 # One GoogleTest program, entered into ctest as one test. Folders whose code is pure say
