@@ -35,6 +35,7 @@ bool JobLives::IsNew(MemberIndex member, Incarnation incarnation) const {
 std::vector<record::MemberChanged> JobLives::RecordsOf(MemberIndex member) const {
   const std::vector<Incarnation>& known = Of(member);
   std::vector<record::MemberChanged> records;
+  records.reserve(known.size());
   int32_t life = Count(member) - static_cast<int32_t>(known.size());
   for (const Incarnation incarnation : known) {
     records.push_back({.member = member, .incarnation = incarnation, .life = ++life});
