@@ -17,21 +17,21 @@ find_package(yaml-cpp REQUIRED CONFIG)
 find_package(Protobuf REQUIRED)
 find_package(SQLite3 REQUIRED)
 
-if(LOCKSTEP_DOORS)
+if(LOCKSTEP_SERVER)
   find_package(gRPC REQUIRED CONFIG)
   # What the server answers Prometheus with.
   find_package(prometheus-cpp REQUIRED CONFIG)
   add_library(lockstep_metrics INTERFACE)
   target_link_libraries(lockstep_metrics INTERFACE prometheus-cpp::core)
-  set(of_doors REQUIRED)
+  set(of_server REQUIRED)
 endif()
 
-# OpenSSL for the source `kubernetes`. cpp-httplib only for tests, which talk to our doors and clients with it; by its pkg-config
+# OpenSSL for the source `kubernetes`. cpp-httplib only for tests, which talk to our listeners and clients with it; by its pkg-config
 # file: the layout of its classes depends on the macros that Debian built it with.
-find_package(PkgConfig ${of_doors})
-find_package(OpenSSL ${of_doors})
+find_package(PkgConfig ${of_server})
+find_package(OpenSSL ${of_server})
 if(PkgConfig_FOUND)
-  pkg_check_modules(LOCKSTEP_CPP_HTTPLIB ${of_doors} IMPORTED_TARGET cpp-httplib)
+  pkg_check_modules(LOCKSTEP_CPP_HTTPLIB ${of_server} IMPORTED_TARGET cpp-httplib)
 endif()
 if(OpenSSL_FOUND AND LOCKSTEP_CPP_HTTPLIB_FOUND)
   add_library(lockstep_http INTERFACE)

@@ -1,7 +1,7 @@
 # lockstep_messages: the C++ of our messages, made from proto/lockstep (scripts/generate_messages.py)
 # into the build tree, and included as if it lay in the source tree.
 set(LOCKSTEP_MESSAGES_DIR ${CMAKE_BINARY_DIR}/messages)
-set(LOCKSTEP_V1_PROTOS coordination crew data data_service data_status job link preemption process
+set(LOCKSTEP_V1_PROTOS coordination node_group data data_service data_status job link preemption process
                        rendezvous status)
 set(LOCKSTEP_STORE_PROTOS data_records records torch_records)
 

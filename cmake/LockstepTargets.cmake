@@ -6,6 +6,8 @@ target_include_directories(lockstep_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_
 target_compile_options(lockstep_flags INTERFACE
   -Wall -Wextra -Wnon-virtual-dtor -Wold-style-cast -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
   -Werror)
+# As gRPC's and CMake's own targets have it: sources with and without it could share no precompiled header.
+target_compile_options(lockstep_flags INTERFACE -pthread)
 if(LOCKSTEP_UNITY)
   # Without the warnings that are about the other sources compiled together with one.
   target_compile_options(lockstep_flags INTERFACE

@@ -1,5 +1,5 @@
-// What is fuzzed of the doors for stock clients: any calls, as both families read them, and what a
-// coordinator makes of them.
+// What is fuzzed of the listeners for stock clients: any calls, as both families read them, and
+// what a coordinator makes of them.
 #pragma once
 
 #include <string_view>

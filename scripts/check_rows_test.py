@@ -7,15 +7,15 @@ import check_rows
 
 CPP = """
 TEST(Conformance, Row010_OnlyTheStaleTaskIsNamedToBothPolls) {
-TEST_F(StockDoorTest, Row81CompressedRequestsWork) {
+TEST_F(StockListenerTest, Row81CompressedRequestsWork) {
 TEST_P(Endings,
        Row116_OthersWait) {
 TEST(MendedDefect, Defect03_AStranger) {
 TEST(Rowing, AcrossTheLake) {
 TEST(Gaps, Gap03_OfNoTable) {
 TEST_F(Preemption, PreemptionRow04_WaitsForItsWindow) {
-TEST_F(Fence, PreemptionGap18_IsTrueForOneStep) {
-TEST_F(Fence, PreemptionDefect01_IsReached) {
+TEST_F(Hold, PreemptionGap18_IsTrueForOneStep) {
+TEST_F(Hold, PreemptionDefect01_IsReached) {
 TEST_F(PreemptionRestart, PreemptionKilled02_TheServer) {
 TEST(RendezvousRow, RendezvousRow08_SendThenReceive) {
 TEST_F(Preemption, RowsOfThem) {

@@ -34,7 +34,7 @@ readonly SETUP_PACKAGES=(
   libyaml-cpp-dev libxxhash-dev
   # What the server answers Prometheus with.
   prometheus-cpp-dev
-  # The doors for stock clients, server only; the rest of the line is what gRPC's CMake files ask for.
+  # The listeners for stock clients, server only; the rest of the line is what gRPC's CMake files ask for.
   libgrpc++-dev libprotobuf-dev libre2-dev libc-ares-dev zlib1g-dev libssl-dev
   # The journal, server only.
   libsqlite3-dev

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// The largest message a door or the link takes: `message_bytes_max`.
+// The largest message a listener or the link takes: `message_bytes_max`.
 inline constexpr size_t kMessageBytesMax = size_t{64} << 20;
 
 // What of it may be beside the value in a request that sets a key, and in the answer that gives it:

@@ -175,8 +175,8 @@ class Onlooker {
           "pending: members will agree on a step to save at when the death is near "
           "(preempt_window)");
     }
-    if (state.phase == PreemptionPhase::kFencing && told_ != state.phase) {
-      Line(absl::StrFormat("fencing: asking %d members for their next step",
+    if (state.phase == PreemptionPhase::kHolding && told_ != state.phase) {
+      Line(absl::StrFormat("holding: asking %d members for their next step",
                            job.preemption->members.size()));
     }
     told_ = state.phase;

@@ -213,7 +213,7 @@ TEST(Preempt, PrintsALineForEachPhaseUntilTheEnd) {
   Server server([](const WatchPreemption& request) {
     EXPECT_FALSE(request.answers);
     PreemptionState state = State(request.after + 1, PreemptionPhase::kAgreed);
-    if (request.after == 0) return Told(State(1, PreemptionPhase::kFencing));
+    if (request.after == 0) return Told(State(1, PreemptionPhase::kHolding));
     state.sync_step = 120;
     if (request.after == 2) state.withdrawn = true;
     if (request.after < 3) return Told(state);
@@ -236,7 +236,7 @@ TEST(Preempt, PrintsALineForEachPhaseUntilTheEnd) {
   EXPECT_THAT(
       lines,
       ElementsAre("opened: preemption 3 of worker/1, 30s left",
-                  "fencing: asking 3 members for their next step",
+                  "holding: asking 3 members for their next step",
                   "agreed: all save at step 120, by 2 members, without ps/0, silent so far",
                   "withdrawn: no member will die; all members save nevertheless and continue",
                   "  silent     ps/0", "  saved      worker/0-1 at step 120: /ckpt/120",
@@ -271,7 +271,7 @@ TEST(Preempt, EndsByTheOutcome) {
 
 TEST(Preempt, IsOneObjectALineForPrograms) {
   Server server([](const WatchPreemption& request) {
-    PreemptionState state = State(request.after + 1, PreemptionPhase::kFencing);
+    PreemptionState state = State(request.after + 1, PreemptionPhase::kHolding);
     if (request.after == 1) state.phase = PreemptionPhase::kEnded;
     state.outcome = PreemptionOutcome::kCancelled;
     return Told(state);
@@ -286,25 +286,25 @@ TEST(Preempt, IsOneObjectALineForPrograms) {
     EXPECT_TRUE(json["members"].is_array());
     phases.push_back(json["state"]["phase"]);
   }
-  EXPECT_THAT(phases, ElementsAre("fencing", "ended"));
+  EXPECT_THAT(phases, ElementsAre("holding", "ended"));
 }
 
 TEST(Preempt, SaysWhoIsAwaitedWhenItHasNotEndedInTime) {
   Server server([](const WatchPreemption& request) -> absl::StatusOr<WatchPreemptionReply> {
     if (request.after > 0) return absl::DeadlineExceededError("waits");
-    return Told(State(1, PreemptionPhase::kFencing));
+    return Told(State(1, PreemptionPhase::kHolding));
   });
   server.SetMembers({{.member = 2, .state = SyncState::kAsked}});
   const Ran ran = server.Run({"--wait", "100ms"});
   EXPECT_EQ(ran.code, kExitTimeout);
-  EXPECT_THAT(ran.out, HasSubstr("fencing"));
+  EXPECT_THAT(ran.out, HasSubstr("holding"));
   EXPECT_THAT(ran.err, HasSubstr("preemption 3 has not ended within 100ms: asked ps/0"));
 }
 
 TEST(Preempt, GoesOnWhenTheServerComesBack) {
   int asked = 0;
   Server server([&](const WatchPreemption& request) -> absl::StatusOr<WatchPreemptionReply> {
-    if (++asked == 1) return Told(State(4, PreemptionPhase::kFencing));
+    if (++asked == 1) return Told(State(4, PreemptionPhase::kHolding));
     if (asked == 2) return absl::UnavailableError("going away");
     EXPECT_EQ(request.after, 4);
     PreemptionState state = State(5, PreemptionPhase::kEnded);

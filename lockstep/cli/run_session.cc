@@ -178,8 +178,8 @@ class Session : public launch::LaunchHost {
   void StartNotices();
   // With other nodes: joins their group, and begins what that says.
   void JoinNodeGroup();
-  void TakeFromNodeGroup(const wire::native::PollCrewReply& told);
-  void BeginFromNodeGroup(const wire::native::PollCrewReply& told);
+  void TakeFromNodeGroup(const wire::native::PollNodeGroupReply& told);
+  void BeginFromNodeGroup(const wire::native::PollNodeGroupReply& told);
   // What each attempt has for itself, but for its number.
   void RenewPorts(launch::RunEnvironment& environment);
   // Calls `then` when the attempt of that number has a store of its own, if the server has any.
@@ -346,7 +346,7 @@ void Session::StartProcesses(const launch::JobAddress& address) {
 
 void Session::JoinNodeGroup() {
   const launch::LauncherOptions& launcher = plan_.launcher;
-  wire::native::PollCrew self = {
+  wire::native::PollNodeGroup self = {
       .job = launcher.environment.address.job,
       .node = plan_.node_id,
       .host = plan_.host,
@@ -364,7 +364,7 @@ void Session::JoinNodeGroup() {
   node_group_ = std::make_unique<launch::NodeGroupLink>(
       loop_, launcher.environment.address.link, std::move(self),
       launch::NodeGroupLink::Callbacks{.told =
-                                           [this](const wire::native::PollCrewReply& told) {
+                                           [this](const wire::native::PollNodeGroupReply& told) {
                                              if (!exit_code_) TakeFromNodeGroup(told);
                                            },
                                        .refused =
@@ -392,19 +392,19 @@ void Session::JoinNodeGroup() {
   node_group_->Start();
 }
 
-void Session::TakeFromNodeGroup(const wire::native::PollCrewReply& told) {
-  using wire::native::CrewStep;
-  if (told.step == CrewStep::kBegin) {
+void Session::TakeFromNodeGroup(const wire::native::PollNodeGroupReply& told) {
+  using wire::native::NodeGroupStep;
+  if (told.step == NodeGroupStep::kBegin) {
     BeginFromNodeGroup(told);
-  } else if (told.step == CrewStep::kCalledOff) {
+  } else if (told.step == NodeGroupStep::kCalledOff) {
     called_off_ = told.attempt;
     if (begun_ == told.attempt) launcher_->Handle(launch::AttemptCalledOff{told.why, told.another});
-  } else if (told.step == CrewStep::kEnded) {
+  } else if (told.step == NodeGroupStep::kEnded) {
     launcher_->Handle(launch::RunEnded{told.exit_code, told.why});
   }
 }
 
-void Session::BeginFromNodeGroup(const wire::native::PollCrewReply& told) {
+void Session::BeginFromNodeGroup(const wire::native::PollNodeGroupReply& told) {
   const bool again = told.attempt > 1;
   launch::RunEnvironment environment = plan_.launcher.environment;
   environment.placement = {.size = told.size,

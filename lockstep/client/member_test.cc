@@ -179,8 +179,8 @@ TEST(Member, APollThatWaitsForTheSyncStepEndsWithItsMember) {
   EXPECT_FALSE(preemption->Reached(1));
   server.Answer(server.WaitFor<native::WatchPreemption>().back(),
                 native::WatchPreemptionReply{
-                    .state = {.version = 1, .id = 1, .phase = native::PreemptionPhase::kFencing}});
-  EXPECT_EQ(server.Last<native::AnswerFence>().first, 2);
+                    .state = {.version = 1, .id = 1, .phase = native::PreemptionPhase::kHolding}});
+  EXPECT_EQ(server.Last<native::AnswerHold>().first, 2);
   auto reached = std::async(std::launch::async, [&] { return preemption->Reached(2); });
   EXPECT_EQ(reached.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
   me.reset();

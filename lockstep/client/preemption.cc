@@ -7,7 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/client/client_shell.h"
-#include "lockstep/client/fence_machine.h"
+#include "lockstep/client/hold_machine.h"
 #include "lockstep/client/member.h"
 #include "lockstep/client/member_access.h"
 #include "lockstep/client/preemption_calls.h"
@@ -20,7 +20,7 @@ namespace lockstep {
 using client::CallType;
 using client::ClientShell;
 using client::Engine;
-using client::FenceMachine;
+using client::HoldMachine;
 using client::MakeTyped;
 using runtime::MonotonicNow;
 namespace native = wire::native;
@@ -52,7 +52,7 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
                   .last_step = options.last_step,
                   .save_estimate = options.save_estimate,
                   .wait_max = options.wait_max}) {
-    shared.fence = FenceMachine::kDown;
+    shared.hold = HoldMachine::kDown;
   }
 
   void Begin() {
@@ -67,10 +67,10 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
     while (true) {
       {
         const MutexLock lock(mutex_);
-        FenceMachine::Effects effects;
-        const FenceMachine::Verdict verdict = machine_.Poll(MonotonicNow(), step, effects);
+        HoldMachine::Effects effects;
+        const HoldMachine::Verdict verdict = machine_.Poll(MonotonicNow(), step, effects);
         Settle(std::move(effects));
-        if (verdict != FenceMachine::Verdict::kWait) return verdict == FenceMachine::Verdict::kYes;
+        if (verdict != HoldMachine::Verdict::kWait) return verdict == HoldMachine::Verdict::kYes;
         WaitLimit limit{std::chrono::nanoseconds(machine_.WaitsUntil().nanoseconds())};
         if (interrupted) limit = std::min(limit, WaitLimitAfter(kInterruptedEvery));
         const uint64_t seen = takes_;
@@ -85,7 +85,7 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
   void Do(const Change& change) {
     if (!Here()) return;
     const MutexLock lock(mutex_);
-    FenceMachine::Effects effects;
+    HoldMachine::Effects effects;
     change(machine_, effects);
     Settle(std::move(effects));
   }
@@ -94,7 +94,7 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
     if (!Here()) return;
     {
       const MutexLock lock(mutex_);
-      FenceMachine::Effects effects;
+      HoldMachine::Effects effects;
       machine_.Finish(effects);
       Settle(std::move(effects));
       if (!std::exchange(finished_, true)) WakeAll();
@@ -128,14 +128,14 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
   Shared shared;
 
  private:
-  // Carries out what the machine wants, and puts the fence where it belongs.
-  void Settle(FenceMachine::Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  // Carries out what the machine wants, and puts the hold where it belongs.
+  void Settle(HoldMachine::Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto engine = engine_.lock();
     if (engine != nullptr) {
-      if (effects.answer) Tell(engine, *effects.answer, "saying where the fence was met");
+      if (effects.answer) Tell(engine, *effects.answer, "saying where the hold was met");
       if (effects.report) Tell(engine, *effects.report, "saying what became of a preemption");
     }
-    shared.fence.store(machine_.fence(), std::memory_order_seq_cst);
+    shared.hold.store(machine_.hold(), std::memory_order_seq_cst);
   }
 
   void WakeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -150,11 +150,11 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
     {
       const MutexLock lock(mutex_);
       if (finished_) return;
-      FenceMachine::Effects effects;
+      HoldMachine::Effects effects;
       if (!goes_on) {
         machine_.SessionEnded();
       } else {
-        shared.fence.store(FenceMachine::kRaised, std::memory_order_seq_cst);
+        shared.hold.store(HoldMachine::kRaised, std::memory_order_seq_cst);
         const int64_t step = shared.step.load(std::memory_order_seq_cst);
         machine_.Take(MonotonicNow(), *std::move(state), step, effects);
         taken_at_ = MonotonicNow();
@@ -181,7 +181,7 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
     }
     const auto engine = engine_.lock();
     if (engine == nullptr) return;
-    if (step != FenceMachine::kNoStep) engine->Progress(step, {});
+    if (step != HoldMachine::kNoStep) engine->Progress(step, {});
     SampleLater();
   }
 
@@ -198,7 +198,7 @@ class Preemption::Impl : public std::enable_shared_from_this<Impl> {
 
   mutable Mutex mutex_;
   CondVar taken_;
-  FenceMachine machine_ ABSL_GUARDED_BY(mutex_);
+  HoldMachine machine_ ABSL_GUARDED_BY(mutex_);
   uint64_t takes_ ABSL_GUARDED_BY(mutex_) = 0;  // how often something new was taken
   Time taken_at_ ABSL_GUARDED_BY(mutex_);
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
@@ -228,12 +228,12 @@ bool Preemption::ReachedSlowly(int64_t step, const Interrupted& interrupted) {
 }
 
 void Preemption::Saved(int64_t step, std::string path) {
-  impl_->Do([&](FenceMachine& machine, FenceMachine::Effects& out) {
+  impl_->Do([&](HoldMachine& machine, HoldMachine::Effects& out) {
     machine.Saved(MonotonicNow(), step, std::move(path), out);
   });
 }
 void Preemption::FailedToSave(int64_t step, std::string why) {
-  impl_->Do([&](FenceMachine& machine, FenceMachine::Effects& out) {
+  impl_->Do([&](HoldMachine& machine, HoldMachine::Effects& out) {
     machine.FailedToSave(step, std::move(why), out);
   });
 }

@@ -1,4 +1,4 @@
-// What a process says of itself when it asks to be let in, through whichever door. Pure.
+// What a process says of itself when it asks to be let in, through whichever listener. Pure.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Admission {
   Labels labels;
   SessionId session;  // none: a stock client
 
-  bool native() const { return !session.none(); }  // whether it came through the native door
+  bool native() const { return !session.none(); }  // whether it came through the native listener
 };
 
 }  // namespace lockstep::coord

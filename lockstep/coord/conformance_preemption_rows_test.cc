@@ -144,7 +144,7 @@ TEST_F(PreemptionOfTwo, PreemptionGap19_WhoComesWhileTheOthersAgreeIsAskedToo) {
   Answer(0, 5);
   Listen(2);
   Answer(1, 6);
-  EXPECT_EQ(Phase(), PreemptionPhase::kFencing) << "it is waited for";
+  EXPECT_EQ(Phase(), PreemptionPhase::kHolding) << "it is waited for";
   Answer(2, 9);
   EXPECT_EQ(SyncStep(), 9);
 }
@@ -154,7 +154,7 @@ TEST_F(PreemptionOfTwo, PreemptionGap19_WhoComesBehindTheAgreementSavesWithTheOt
   for (int member : {0, 1}) Answer(member, 5);
   ASSERT_EQ(SyncStep(), 5);
   Listen(2);
-  EXPECT_THAT(Members(), ElementsAre(SyncState::kFenced, SyncState::kFenced, SyncState::kLate));
+  EXPECT_THAT(Members(), ElementsAre(SyncState::kHeld, SyncState::kHeld, SyncState::kLate));
   Report(0, SyncState::kSaved, 5);
   Report(1, SyncState::kSaved, 5);
   EXPECT_EQ(Phase(), PreemptionPhase::kAgreed) << "it is waited for";
@@ -194,7 +194,7 @@ TEST_F(PreemptionRows, PreemptionDefect04_AStepThatNobodyComesToIsToldInTheEnd) 
   Work(absl::Minutes(11));
   EXPECT_EQ(Outcome(), PreemptionOutcome::kNotSaved);
   EXPECT_THAT(State().text, HasSubstr("0 of 3 members saved at step 100"));
-  EXPECT_THAT(State().text, HasSubstr("task/0#1, task/1#1, task/2#1 fenced"));
+  EXPECT_THAT(State().text, HasSubstr("task/0#1, task/1#1, task/2#1 held"));
 }
 
 class OtherTimes : public PreemptionHarness {
@@ -211,7 +211,7 @@ TEST_F(OtherTimes, PreemptionDefect09_WindowAndTimeoutsAreOptions) {
   Work(absl::Minutes(7));
   EXPECT_EQ(Phase(), PreemptionPhase::kPending);
   Work(absl::Minutes(1));
-  EXPECT_EQ(Phase(), PreemptionPhase::kFencing);
+  EXPECT_EQ(Phase(), PreemptionPhase::kHolding);
   Answer(0, 5);
   h.Advance(absl::Milliseconds(100));
   EXPECT_EQ(SyncStep(), 5);

@@ -34,11 +34,11 @@ TEST_F(Preemption, AllSaveAtTheFirstStepThatIsInNobodysPast) {
 
   EXPECT_THAT(h.Reply(Notify({1})), Succeeded());
 
-  EXPECT_EQ(h.Brought<PreemptionChanged>(watch).state->phase, PreemptionPhase::kFencing);
+  EXPECT_EQ(h.Brought<PreemptionChanged>(watch).state->phase, PreemptionPhase::kHolding);
   EXPECT_THAT(Members(), ElementsAre(SyncState::kAsked, SyncState::kAsked, SyncState::kAsked));
   Answer(0, 5);
   Answer(1, 7);
-  EXPECT_EQ(Phase(), PreemptionPhase::kFencing);
+  EXPECT_EQ(Phase(), PreemptionPhase::kHolding);
   Answer(2, 6);
   EXPECT_EQ(Phase(), PreemptionPhase::kAgreed);
   EXPECT_EQ(SyncStep(), 7);
@@ -92,9 +92,9 @@ TEST_F(Preemption, PreemptionDefect02_WhoHasNotBegunIsNotAtStepZero) {
   Answer(0, std::nullopt);
   Answer(1, std::nullopt);
   Answer(2, std::nullopt);
-  EXPECT_EQ(Phase(), PreemptionPhase::kFencing) << "nobody has a step to offer";
+  EXPECT_EQ(Phase(), PreemptionPhase::kHolding) << "nobody has a step to offer";
   h.Advance(absl::Seconds(10));
-  EXPECT_EQ(Phase(), PreemptionPhase::kFencing);
+  EXPECT_EQ(Phase(), PreemptionPhase::kHolding);
 
   Answer(1, 4000);
   EXPECT_EQ(SyncStep(), 4000) << "the others come by it, too";
@@ -154,7 +154,7 @@ TEST_F(Preemption, PreemptionDefect05_WhoDoesNotAnswerIsLeftOutInTime) {
   Answer(1, 6);
   h.Advance(absl::Seconds(5));
   EXPECT_EQ(SyncStep(), 6);
-  EXPECT_THAT(Members(), ElementsAre(SyncState::kFenced, SyncState::kFenced, SyncState::kSilent));
+  EXPECT_THAT(Members(), ElementsAre(SyncState::kHeld, SyncState::kHeld, SyncState::kSilent));
   Report(0, SyncState::kSaved, 6);
   Report(1, SyncState::kSaved, 6);
   EXPECT_EQ(Outcome(), PreemptionOutcome::kPartlySaved);
@@ -167,7 +167,7 @@ TEST_F(Preemption, WhoAnswersTooLateIsToldThatItPassed) {
   Answer(1, 6);
   h.Advance(absl::Seconds(5));
   Answer(2, 9);
-  EXPECT_THAT(Members(), ElementsAre(SyncState::kFenced, SyncState::kFenced, SyncState::kPassed));
+  EXPECT_THAT(Members(), ElementsAre(SyncState::kHeld, SyncState::kHeld, SyncState::kPassed));
   EXPECT_EQ(SyncStep(), 6) << "what was told is never taken back";
 }
 
@@ -235,7 +235,7 @@ TEST_F(Preemption, PreemptionRow04_WaitsForItsWindow) {
   Work(absl::Minutes(44));
   EXPECT_EQ(Phase(), PreemptionPhase::kPending);
   Work(absl::Minutes(2));
-  EXPECT_EQ(Phase(), PreemptionPhase::kFencing);
+  EXPECT_EQ(Phase(), PreemptionPhase::kHolding);
 }
 
 TEST_F(Preemption, ASecondNoticeBelongsToTheOpenOne) {
@@ -302,7 +302,7 @@ TEST_F(Preemption, PreemptionGap07_OfTwoNoticesOneMayBeWithdrawn) {
   Notify({0}, absl::Seconds(20), "gce", "a");
   Notify({1}, absl::Seconds(40), "aws", "b");
   h.Ask(kTool, Notice({}, {}, "gce", "a", Act::kWithdraw));
-  EXPECT_EQ(Phase(), PreemptionPhase::kFencing);
+  EXPECT_EQ(Phase(), PreemptionPhase::kHolding);
   EXPECT_EQ(State().death, h.now() + absl::Seconds(40));
 }
 
@@ -335,7 +335,7 @@ TEST_F(Preemption, BadNoticesAreRefused) {
               HasError(StatusCode::kNotFound, Reason::kUnknownMember, "on host 'nowhere'"));
   EXPECT_EQ(State().id, 0);
   Notify({0});
-  EXPECT_THAT(h.Reply(h.Ask(Of(0), AnswerFence{.preemption = 1, .first = 3, .stride = 0})),
+  EXPECT_THAT(h.Reply(h.Ask(Of(0), AnswerHold{.preemption = 1, .first = 3, .stride = 0})),
               HasError(StatusCode::kInvalidArgument, Reason::kInvalidArgument, "stride"));
 }
 
@@ -348,7 +348,7 @@ TEST_F(Preemption, WhoJoinsTheListenersLateLearnsOfIt) {
   Notify({0});
   for (int member : {0, 1, 2}) Answer(member, 5);
   h.Ask(Of(2), ReportSave{.preemption = 1, .state = SyncState::kFinished});
-  EXPECT_THAT(Members(), ElementsAre(SyncState::kFenced, SyncState::kFenced, SyncState::kFinished));
+  EXPECT_THAT(Members(), ElementsAre(SyncState::kHeld, SyncState::kHeld, SyncState::kFinished));
   Report(0, SyncState::kSaved, 5);
   Report(1, SyncState::kSaved, 5);
   EXPECT_EQ(Phase(), PreemptionPhase::kEnded);
@@ -399,7 +399,7 @@ TEST_F(Preemption, PreemptionGap16_GoesOnWithTheNextServer) {
     const int64_t id = State().id;
     Answer(0, 5);
     h.Restart(from_snapshot);
-    EXPECT_EQ(Phase(), PreemptionPhase::kFencing);
+    EXPECT_EQ(Phase(), PreemptionPhase::kHolding);
     EXPECT_EQ(State().death, h.now() + absl::Seconds(60));
     for (int member : {0, 1, 2}) {
       h.Open(Of(member), true);
@@ -412,7 +412,7 @@ TEST_F(Preemption, PreemptionGap16_GoesOnWithTheNextServer) {
     Report(0, SyncState::kSaved, 7);
     h.Restart(from_snapshot);
     EXPECT_EQ(SyncStep(), 7);
-    EXPECT_THAT(Members(), ElementsAre(SyncState::kSaved, SyncState::kFenced, SyncState::kFenced));
+    EXPECT_THAT(Members(), ElementsAre(SyncState::kSaved, SyncState::kHeld, SyncState::kHeld));
     for (int member : {0, 1, 2}) h.Open(Of(member), true);
     h.Open(kTool, true);
     Report(1, SyncState::kSaved, 7);
@@ -453,7 +453,7 @@ TEST_F(StockPreemption, AreToldByUpstreamsKeyAndReadAlong) {
 TEST_F(StockPreemption, OfOneThatWasTold) {
   h.Set(1, "RECEIVED_PREEMPTION_NOTICE", "2026-01-01T00:00:00+00:00");
   for (CallId notice : notices) EXPECT_EQ(h.Value(notice), "2026-01-01T00:00:00+00:00");
-  EXPECT_EQ(State().phase, PreemptionPhase::kFencing);
+  EXPECT_EQ(State().phase, PreemptionPhase::kHolding);
   EXPECT_EQ(State().notices.at(0).source, "jax");
 }
 

@@ -1,7 +1,7 @@
 // The coordinator of one job: the machine that all its members talk to. Pure.
 //
-// Fed by lockstep/server (which owns the loop, the clock and the doors) or by lockstep/sim. What
-// each request means is told in docs/protocols/coordination.md.
+// Fed by lockstep/server (which owns the loop, the clock and the listeners) or by lockstep/sim.
+// What each request means is told in docs/protocols/coordination.md.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ struct Caller {
   // Of the request within its session, from 1 up; a repeated number is a retry.
   uint64_t number = 0;
 
-  bool native() const { return !session.none(); }  // whether it came through the native door
+  bool native() const { return !session.none(); }  // whether it came through the native listener
 };
 
 // What is the same for every request of a type. Each says it of itself.
@@ -157,13 +157,13 @@ struct WatchPreemption {
   Caller caller;
   std::optional<MemberIndex> member;
   int64_t after = 0;
-  // The member polls its steps against the fence: it is asked for a step when a preemption opens.
+  // The member polls its steps against the hold: it is asked for a step when a preemption opens.
   bool answers = false;
 };
 
-// The member has read that the fence is up, and begins no step from `first` on until it knows the
+// The member has read that the hold is up, and begins no step from `first` on until it knows the
 // sync step.
-struct AnswerFence {
+struct AnswerHold {
   static constexpr RequestTraits kTraits = {};
   Caller caller;
   MemberIndex member;
@@ -456,7 +456,7 @@ using Event =
                  // Native clients only:
                  OpenSession, SessionBroke, AnsweredThrough, CloseSession, JoinJob, ReportProgress,
                  WatchJob, AgreeOnIndex, CompareAndSetKey, MaxKey, GetKeys, WatchKeys,
-                 NotifyPreemption, WatchPreemption, AnswerFence, ReportSave,
+                 NotifyPreemption, WatchPreemption, AnswerHold, ReportSave,
                  // Facts:
                  ProcessStarted, ProcessEnded, ProcessEnding, ProcessStopped, ProcessContinued,
                  RunBegan, DeadlineReached, Restored, Stop>;

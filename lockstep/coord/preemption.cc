@@ -10,8 +10,8 @@ absl::string_view PreemptionPhaseName(PreemptionPhase phase) {
       return "none";
     case PreemptionPhase::kPending:
       return "pending";
-    case PreemptionPhase::kFencing:
-      return "fencing";
+    case PreemptionPhase::kHolding:
+      return "holding";
     case PreemptionPhase::kAgreed:
       return "agreed";
     case PreemptionPhase::kEnded:
@@ -54,8 +54,8 @@ absl::string_view SyncStateName(SyncState state) {
       return "silent";
     case SyncState::kUnstarted:
       return "unstarted";
-    case SyncState::kFenced:
-      return "fenced";
+    case SyncState::kHeld:
+      return "held";
     case SyncState::kPassed:
       return "passed";
     case SyncState::kReached:

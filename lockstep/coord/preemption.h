@@ -16,7 +16,7 @@ namespace lockstep::coord {
 enum class PreemptionPhase {
   kNone,     // there was none yet in this attempt
   kPending,  // those who die do so later than `preempt_window` from now
-  kFencing,  // members are asked for the first step at which they can still act, and stop there
+  kHolding,  // members are asked for the first step at which they can still act, and stop there
   kAgreed,   // the sync step is known
   kEnded,    // by its outcome; the next may open
 };
@@ -41,7 +41,7 @@ enum class SyncState {
   kAsked,      // has not answered yet
   kSilent,     // did not within preempt_sync_timeout: not waited for any longer
   kUnstarted,  // has not reported a first step
-  kFenced,     // said from which step on it can act, and does not go beyond it unasked
+  kHeld,       // said from which step on it can act, and does not go beyond it unasked
   kPassed,     // was beyond the sync step when it learnt of it
   kReached,    // is at the sync step
   kSaved,

@@ -25,8 +25,8 @@ void PreemptionSync::Handle(Time, const WatchPreemption& request, Effects& out) 
     const bool listens = listeners_.Watches(member, /*begins=*/request.after == 0);
     if (listens && IsOpen(state()) && state().phase != PreemptionPhase::kPending &&
         members_.Find(member) == nullptr) {
-      const bool fencing = state().phase == PreemptionPhase::kFencing;
-      members_.Set(member, {.state = fencing ? SyncState::kAsked : SyncState::kLate}, out);
+      const bool holding = state().phase == PreemptionPhase::kHolding;
+      members_.Set(member, {.state = holding ? SyncState::kAsked : SyncState::kLate}, out);
     }
   }
   watch_.Park(request.caller.call, request.after);
@@ -65,7 +65,7 @@ void PreemptionSync::Handle(Time now, const NotifyPreemption& request, Effects& 
       // What the members did in the last preemption was shown until now.
       members_.Clear();
       stock_ = Stock::kNo;
-      fence_until_.reset();
+      hold_until_.reset();
       Commit(now, notices_.Begin(now, watch_.Next(), *std::move(notice)), out);
       break;
     }
@@ -88,13 +88,13 @@ void PreemptionSync::SettleWindow(Time now, Effects& out) {
     case PreemptionPhase::kAgreed:
       due_ = (death.is_infinite() ? since : std::max(since, death)) + options.preempt_save_timeout;
       return;
-    case PreemptionPhase::kFencing:
+    case PreemptionPhase::kHolding:
       due_ = death.is_infinite() ? since + options.preempt_answer_timeout : std::max(since, death);
       return;
     case PreemptionPhase::kPending: {
       const bool far = !death.is_infinite() && death - now > options.preempt_window;
       due_ = far ? death - options.preempt_window : now;
-      if (!far) OpenFence(now, out);
+      if (!far) OpenHold(now, out);
       return;
     }
     case PreemptionPhase::kNone:
@@ -105,7 +105,7 @@ void PreemptionSync::SettleWindow(Time now, Effects& out) {
 
 // Agreeing.
 
-void PreemptionSync::OpenFence(Time now, Effects& out) {
+void PreemptionSync::OpenHold(Time now, Effects& out) {
   bool natives = false;
   std::vector<MemberIndex> connected;
   for (int32_t i = 0; i < membership_.size(); ++i) {
@@ -117,24 +117,24 @@ void PreemptionSync::OpenFence(Time now, Effects& out) {
   // Upstream's protocol needs all members at its barrier, so that one native member rules it out.
   stock_ = !natives && !connected.empty() ? Stock::kToTell : Stock::kNo;
   PreemptionState next = watch_.Next();
-  next.phase = PreemptionPhase::kFencing;
+  next.phase = PreemptionPhase::kHolding;
   watch_.Publish(now, std::move(next), out);
   SettleWindow(now, out);
   for (MemberIndex member : connected) {
     if (stock_ != Stock::kNo || listeners_.Listens(member)) members_.Set(member, {}, out);
   }
-  if (stock_ == Stock::kNo) fence_until_ = now + job_.options.preempt_sync_timeout;
+  if (stock_ == Stock::kNo) hold_until_ = now + job_.options.preempt_sync_timeout;
 }
 
-void PreemptionSync::Handle(Time now, const AnswerFence& request, Effects& out) {
+void PreemptionSync::Handle(Time now, const AnswerHold& request, Effects& out) {
   const CallId call = request.caller.call;
   if (request.first.value_or(0) < 0 || request.stride <= 0 || request.last_step.value_or(0) < 0) {
     return out.Fail(
-        call, MakeError(absl::StatusCode::kInvalidArgument, Reason::kInvalidArgument,
-                        absl::StrCat("a fence answered with step ", request.first.value_or(0),
-                                     ", stride ", request.stride, " and last step ",
-                                     request.last_step.value_or(0),
-                                     "; the stride must be above zero, the others not below")));
+        call,
+        MakeError(absl::StatusCode::kInvalidArgument, Reason::kInvalidArgument,
+                  absl::StrCat("a hold answered with step ", request.first.value_or(0), ", stride ",
+                               request.stride, " and last step ", request.last_step.value_or(0),
+                               "; the stride must be above zero, the others not below")));
   }
   out.Succeed(call);
   if (request.preemption != state().id || !IsOpen(state()) ||
@@ -143,7 +143,7 @@ void PreemptionSync::Handle(Time now, const AnswerFence& request, Effects& out) 
   }
   const SyncMembers::Entry* const known = members_.Find(request.member);
   if (known != nullptr && IsFinal(known->state)) return;
-  SyncMembers::Entry entry = {.state = request.first ? SyncState::kFenced : SyncState::kUnstarted,
+  SyncMembers::Entry entry = {.state = request.first ? SyncState::kHeld : SyncState::kUnstarted,
                               .step = request.first,
                               .stride = request.stride,
                               .last_step = request.last_step,
@@ -168,8 +168,8 @@ void PreemptionSync::Advance(Time now, Effects& out) {
     return;
   }
   // Stock members agree among themselves (StockMet).
-  if (state().phase != PreemptionPhase::kFencing || stock_ != Stock::kNo) return;
-  if (fence_until_ && members_.AwaitsAnswers(/*all=*/job_.options.preempt_awaits_all)) return;
+  if (state().phase != PreemptionPhase::kHolding || stock_ != Stock::kNo) return;
+  if (hold_until_ && members_.AwaitsAnswers(/*all=*/job_.options.preempt_awaits_all)) return;
   if (!members_.HighestOffer()) {
     if (members_.AllFinal()) EndByMembers(now, "nobody is left to agree on a step", out);
     return;
@@ -184,20 +184,19 @@ void PreemptionSync::Agree(Time now, int64_t step, Effects& out) {
   PreemptionState next = watch_.Next();
   next.phase = PreemptionPhase::kAgreed;
   next.sync_step = step;
-  fence_until_.reset();
+  hold_until_.reset();
   const absl::Duration took = std::max(now - state().since, absl::Milliseconds(1));
   watch_.Publish(now, std::move(next), out);
   SettleWindow(now, out);
   const std::vector<MemberIndex> silent = members_.In(SyncState::kSilent);
-  out.Tell(
-      Severity::kInfo,
-      absl::StrCat("job '", job_.options.job, "': ", NameOfPreemption(state()),
-                   ": all save at step ", step, ", agreed by ",
-                   members_.In(SyncState::kFenced).size(), " members within ", FormatSpan(took),
-                   silent.empty()
-                       ? ""
-                       : absl::StrCat(", without ", job_.NameSome(silent), ", who did not answer")),
-      {NoticeKind::kPreemptionAgreed, {}});
+  out.Tell(Severity::kInfo,
+           absl::StrCat("job '", job_.options.job, "': ", NameOfPreemption(state()),
+                        ": all save at step ", step, ", agreed by ",
+                        members_.In(SyncState::kHeld).size(), " members within ", FormatSpan(took),
+                        silent.empty() ? ""
+                                       : absl::StrCat(", without ", job_.NameSome(silent),
+                                                      ", who did not answer")),
+           {NoticeKind::kPreemptionAgreed, {}});
 }
 
 // Following.
@@ -286,7 +285,7 @@ void PreemptionSync::End(Time now, SyncMembers::Ending ending, Effects& out) {
   next.outcome = ending.outcome;
   next.text = std::move(ending.text);
   due_ = Time::Infinite();
-  fence_until_.reset();
+  hold_until_.reset();
   watch_.Publish(now, std::move(next), out);
   out.Tell(EndedWell(ending.outcome) ? Severity::kInfo : Severity::kError,
            absl::StrCat("job '", job_.options.job, "': ", NameOfPreemption(state()), " of ",
@@ -304,15 +303,15 @@ bool PreemptionSync::TakeStockNotice() {
 }
 
 void PreemptionSync::StockAnswered(Time, MemberIndex member, int64_t counter, Effects& out) {
-  if (stock_ == Stock::kNo || state().phase != PreemptionPhase::kFencing) return;
+  if (stock_ == Stock::kNo || state().phase != PreemptionPhase::kHolding) return;
   if (counter < 0 || counter == std::numeric_limits<int64_t>::max())
     return;  // no step is behind it
   if (members_.Find(member) == nullptr) return;
-  members_.Set(member, {.state = SyncState::kFenced, .step = counter + 1}, out);
+  members_.Set(member, {.state = SyncState::kHeld, .step = counter + 1}, out);
 }
 
 void PreemptionSync::StockMet(Time now, bool passed, Effects& out) {
-  if (stock_ == Stock::kNo || state().phase != PreemptionPhase::kFencing) return;
+  if (stock_ == Stock::kNo || state().phase != PreemptionPhase::kHolding) return;
   const std::optional<int64_t> step = members_.HighestOffer();
   if (!passed || !step) {
     return EndByMembers(now, "the stock members did not meet at upstream's barrier", out);
@@ -329,14 +328,14 @@ void PreemptionSync::StockMet(Time now, bool passed, Effects& out) {
 
 Time PreemptionSync::NextDeadline() const {
   if (!IsOpen(state())) return Time::Infinite();
-  return fence_until_ ? std::min(*fence_until_, due_) : due_;
+  return hold_until_ ? std::min(*hold_until_, due_) : due_;
 }
 
 void PreemptionSync::ReachDeadline(Time now, Effects& out) {
   if (!IsOpen(state())) return;
-  // The fence first: what the others have offered may be agreed on at the very end.
-  if (fence_until_ && now >= *fence_until_) {
-    fence_until_.reset();
+  // The hold first: what the others have offered may be agreed on at the very end.
+  if (hold_until_ && now >= *hold_until_) {
+    hold_until_.reset();
     for (MemberIndex member : members_.In(SyncState::kAsked)) {
       members_.Set(member,
                    {.state = SyncState::kSilent,
@@ -347,7 +346,7 @@ void PreemptionSync::ReachDeadline(Time now, Effects& out) {
     Advance(now, out);
   }
   if (!IsOpen(state()) || now < due_) return;
-  if (state().phase == PreemptionPhase::kPending) return OpenFence(now, out);
+  if (state().phase == PreemptionPhase::kPending) return OpenHold(now, out);
   EndByMembers(now, "time is up", out);
 }
 
@@ -377,7 +376,7 @@ void PreemptionSync::Restored(Time now, Effects& out) {
   if (!IsOpen(state())) return;
   PreemptionState next = watch_.Next();
   ++next.round;
-  const bool fencing = next.phase == PreemptionPhase::kFencing;
+  const bool holding = next.phase == PreemptionPhase::kHolding;
   watch_.Publish(now, std::move(next), out);
   SettleWindow(now, out);
   const std::vector<SyncMember> members = members_.View();
@@ -389,13 +388,13 @@ void PreemptionSync::Restored(Time now, Effects& out) {
       listeners_.Watches(each.member, /*begins=*/true);
     }
   }
-  // Stock members that were asked before know: their key is in the store. Those for whom the fence
+  // Stock members that were asked before know: their key is in the store. Those for whom the hold
   // has just been opened do not.
   if (stock_ != Stock::kToTell) {
     stock_ = !members_.empty() && listeners_.empty() ? Stock::kTold : Stock::kNo;
   }
-  if (!fencing || stock_ != Stock::kNo) return;
-  fence_until_ = now + job_.options.preempt_sync_timeout;
+  if (!holding || stock_ != Stock::kNo) return;
+  hold_until_ = now + job_.options.preempt_sync_timeout;
   for (const SyncMember& each : members) {
     if (!IsFinal(each.state)) members_.Set(each.member, {}, out);
   }

@@ -25,12 +25,12 @@ namespace lockstep::coord {
 
 // Picks the step at which all members save, and follows them there.
 //
-//   none, ended --notice--> pending --preempt_window before the death--> fencing
-//   fencing --all who are awaited have answered, or preempt_sync_timeout--> agreed
+//   none, ended --notice--> pending --preempt_window before the death--> holding
+//   holding --all who are awaited have answered, or preempt_sync_timeout--> agreed
 //           --no step in time, none in common, nobody answers, withdrawn----> ended
 //   agreed  --everybody has saved, failed, finished or gone, or time is up--> ended
 //
-// Each member that listens is asked in kFencing. From the moment that it reads the question it goes
+// Each member that listens is asked in kHolding. From the moment that it reads the question it goes
 // no further than the first step it has not begun, and tells which that is. The sync step is the
 // lowest that is in nobody's past and on everybody's stride. Since a member that has answered waits
 // before its first step, nobody can slip past the sync step while it is chosen; who does not answer
@@ -60,7 +60,7 @@ class PreemptionSync {
   void Handle(Time now, const WatchPreemption& request, Effects& out);
   // Answered with nothing, also when that preemption is over. INVALID_ARGUMENT (invalid_argument):
   // a step or a stride that cannot be.
-  void Handle(Time now, const AnswerFence& request, Effects& out);
+  void Handle(Time now, const AnswerHold& request, Effects& out);
   // Answered with nothing, also when it changes nothing. RESOURCE_EXHAUSTED (limit_exceeded): its
   // text is too long.
   void Handle(Time now, const ReportSave& request, Effects& out);
@@ -109,10 +109,10 @@ class PreemptionSync {
 
   // Publishes what a notice changes, and what people are told of it.
   void Commit(Time now, NoticeChange change, Effects& out);
-  // Sets `due_` by the phase and the death, which may have changed; opens the fence when it is
+  // Sets `due_` by the phase and the death, which may have changed; opens the hold when it is
   // time.
   void SettleWindow(Time now, Effects& out);
-  void OpenFence(Time now, Effects& out);
+  void OpenHold(Time now, Effects& out);
   // Goes to the next phase if what the members have said allows it.
   void Advance(Time now, Effects& out);
   void Agree(Time now, int64_t step, Effects& out);
@@ -125,8 +125,8 @@ class PreemptionSync {
   PreemptionNotices notices_;
   SyncMembers members_;  // of the current preemption
   SyncListeners listeners_;
-  Time due_ = Time::Infinite();      // of the phase: the window, the fence, the end
-  std::optional<Time> fence_until_;  // in kFencing: who was asked is awaited until then
+  Time due_ = Time::Infinite();     // of the phase: the window, the hold, the end
+  std::optional<Time> hold_until_;  // in kHolding: who was asked is awaited until then
   Stock stock_ = Stock::kNo;
 };
 

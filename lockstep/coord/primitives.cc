@@ -163,7 +163,7 @@ void Primitives::Handle(Time now, const WatchPreemption& request, Effects& out) 
   if (gate_.MayPark(request.caller.call, out)) preemption_.Handle(now, request, out);
 }
 
-void Primitives::Handle(Time now, const AnswerFence& request, Effects& out) {
+void Primitives::Handle(Time now, const AnswerHold& request, Effects& out) {
   if (!gate_.CheckCaller(request.member, request.caller, out)) return;
   preemption_.Handle(now, request, out);
 }

@@ -53,7 +53,7 @@ class Primitives {
   void Handle(Time now, GetAliveMembers request, Effects& out);
   void Handle(Time now, const NotifyPreemption& request, Effects& out);
   void Handle(Time now, const WatchPreemption& request, Effects& out);
-  void Handle(Time now, const AnswerFence& request, Effects& out);
+  void Handle(Time now, const AnswerHold& request, Effects& out);
   void Handle(Time now, const ReportSave& request, Effects& out);
 
   // The member has begun to leave: it takes no further step.

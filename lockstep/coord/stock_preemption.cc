@@ -62,7 +62,7 @@ void StockPreemption::ReadNotice(Time now, const SetKey& request, Effects& out) 
 }
 
 void StockPreemption::Settle(Time now, Effects& out) {
-  if (preemption_.state().phase == PreemptionPhase::kFencing) {
+  if (preemption_.state().phase == PreemptionPhase::kHolding) {
     std::optional<bool> passed;
     for (const Record& record : out.records) {
       const auto* ended = std::get_if<record::BarrierEnded>(&record);

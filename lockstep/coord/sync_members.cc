@@ -60,7 +60,7 @@ bool SyncMembers::AwaitsSaves() const {
     switch (member.second.state) {
       case SyncState::kReached:
         return !member.second.left;
-      case SyncState::kFenced:
+      case SyncState::kHeld:
       case SyncState::kUnstarted:  // these two come by the sync step, too
       case SyncState::kLate:
         return true;
@@ -79,7 +79,7 @@ bool SyncMembers::AllFinal() const {
 std::optional<int64_t> SyncMembers::HighestOffer() const {
   std::optional<int64_t> step;
   for (const auto& [member, entry] : members_) {
-    if (entry.state == SyncState::kFenced) step = std::max(step.value_or(0), *entry.step);
+    if (entry.state == SyncState::kHeld) step = std::max(step.value_or(0), *entry.step);
   }
   return step;
 }
@@ -88,7 +88,7 @@ std::variant<int64_t, SyncMembers::Ending> SyncMembers::Decide(Time now, Time de
   std::vector<StepOffer> offers;
   std::optional<int64_t> last;
   for (const auto& [member, entry] : members_) {
-    if (entry.state != SyncState::kFenced) continue;
+    if (entry.state != SyncState::kHeld) continue;
     offers.push_back({*entry.step, entry.stride});
     if (entry.last_step) last = std::min(last.value_or(*entry.last_step), *entry.last_step);
   }
@@ -116,7 +116,7 @@ std::optional<std::string> SyncMembers::TooLate(absl::Duration left, int64_t ste
   absl::Duration most = absl::ZeroDuration();
   std::optional<std::string> why;
   for (const auto& [member, entry] : members_) {
-    if (entry.state != SyncState::kFenced) continue;
+    if (entry.state != SyncState::kHeld) continue;
     const absl::Duration way = entry.step_time * (step - *entry.step);
     const absl::Duration save = std::max(entry.save_time, job_.options.preempt_save_estimate);
     if (way + save <= left || way + save <= most) continue;
@@ -148,7 +148,7 @@ SyncMembers::Ending SyncMembers::SumUp(std::optional<int64_t> sync_step, absl::s
   if (!why.empty()) absl::StrAppend(&text, ": ", why);
   for (const SyncState state :
        {SyncState::kReached, SyncState::kFinished, SyncState::kAsked, SyncState::kSilent,
-        SyncState::kUnstarted, SyncState::kFenced, SyncState::kPassed, SyncState::kFailed,
+        SyncState::kUnstarted, SyncState::kHeld, SyncState::kPassed, SyncState::kFailed,
         SyncState::kGone, SyncState::kLate}) {
     const std::vector<MemberIndex> members = In(state);
     if (members.empty()) continue;

@@ -17,7 +17,7 @@ class SyncMembersTest : public testing::Test {
     members_.Set(MemberIndex(member), std::move(entry), out_);
   }
   void Offer(int32_t member, int64_t step, int64_t stride = 1) {
-    Set(member, {.state = SyncState::kFenced, .step = step, .stride = stride});
+    Set(member, {.state = SyncState::kHeld, .step = step, .stride = stride});
   }
   PreemptionOutcome WhyNot(Time death = Time::Infinite()) const {
     return std::get<SyncMembers::Ending>(members_.Decide(Time(), death)).outcome;
@@ -41,7 +41,7 @@ TEST_F(SyncMembersTest, SaysWhyThereIsNoStep) {
   Offer(0, 0, 2);
   Offer(1, 1, 2);
   EXPECT_EQ(WhyNot(), PreemptionOutcome::kNoCommonStep);
-  Set(0, {.state = SyncState::kFenced, .step = 3, .last_step = 3});
+  Set(0, {.state = SyncState::kHeld, .step = 3, .last_step = 3});
   Offer(1, 4);
   EXPECT_EQ(WhyNot(), PreemptionOutcome::kFinished);
   Offer(0, 4);

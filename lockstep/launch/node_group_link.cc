@@ -8,16 +8,16 @@
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/native/crew_messages.h"
+#include "lockstep/wire/native/node_group_messages.h"
 
 namespace lockstep::launch {
 namespace {
 
-using wire::native::CrewStep;
-using wire::native::CrewWord;
-using wire::native::PollCrew;
-using wire::native::PollCrewReply;
-using wire::native::TellCrew;
+using wire::native::NodeGroupStep;
+using wire::native::NodeGroupWord;
+using wire::native::PollNodeGroup;
+using wire::native::PollNodeGroupReply;
+using wire::native::TellNodeGroup;
 
 constexpr absl::Duration kDialTimeout = absl::Seconds(5);
 // Between attempts to connect: doubled from the first to the last after each failure.
@@ -34,7 +34,7 @@ bool IsOfTheLink(const absl::Status& status) {
 
 }  // namespace
 
-NodeGroupLink::NodeGroupLink(runtime::Loop& loop, std::string address, PollCrew self,
+NodeGroupLink::NodeGroupLink(runtime::Loop& loop, std::string address, PollNodeGroup self,
                              Callbacks callbacks)
     : loop_(loop),
       address_(std::move(address)),
@@ -92,7 +92,7 @@ void NodeGroupLink::LinkClosed(const absl::Status& why) {
 void NodeGroupLink::Poll() {
   if (!connection_.ready || connection_.polling || ended_) return;
   connection_.polling = true;
-  connection_.link->Call(link::KindOf<PollCrew>::kKind, wire::native::Encode(self_),
+  connection_.link->Call(link::KindOf<PollNodeGroup>::kKind, wire::native::Encode(self_),
                          [this](absl::StatusOr<std::string> answer) { Polled(std::move(answer)); });
 }
 
@@ -111,7 +111,7 @@ void NodeGroupLink::Polled(absl::StatusOr<std::string> answer) {
     callbacks_.refused(answer.status());
     return;
   }
-  const auto reply = wire::native::Decode<PollCrewReply>(*answer);
+  const auto reply = wire::native::Decode<PollNodeGroupReply>(*answer);
   if (!reply.ok()) {
     ended_ = true;
     callbacks_.refused(reply.status());
@@ -121,8 +121,8 @@ void NodeGroupLink::Polled(absl::StatusOr<std::string> answer) {
   Poll();
 }
 
-void NodeGroupLink::Take(const PollCrewReply& reply) {
-  if (reply.step == CrewStep::kWait || reply.step == CrewStep::kUnspecified) {
+void NodeGroupLink::Take(const PollNodeGroupReply& reply) {
+  if (reply.step == NodeGroupStep::kWait || reply.step == NodeGroupStep::kUnspecified) {
     if (!reply.why.empty() && reply.why != waits_for_) callbacks_.say(reply.why);
     waits_for_ = reply.why;
     return;
@@ -130,18 +130,18 @@ void NodeGroupLink::Take(const PollCrewReply& reply) {
   if (reply.number <= self_.seen) return;
   self_.seen = reply.number;
   waits_for_.clear();
-  if (reply.step == CrewStep::kBegin) {
+  if (reply.step == NodeGroupStep::kBegin) {
     self_.attempt = reply.attempt;
     self_.attempt_rank = reply.node_rank;
     self_.attempt_nodes = reply.nodes;
     self_.over.reset();
   }
-  if (reply.step == CrewStep::kEnded) ended_ = true;
+  if (reply.step == NodeGroupStep::kEnded) ended_ = true;
   callbacks_.told(reply);
 }
 
 void NodeGroupLink::TellFailed(std::string text, int32_t exit_code, std::string failure) {
-  Tell({.word = CrewWord::kFailed,
+  Tell({.word = NodeGroupWord::kFailed,
         .text = std::move(text),
         .exit_code = exit_code,
         .failure = std::move(failure)});
@@ -149,10 +149,13 @@ void NodeGroupLink::TellFailed(std::string text, int32_t exit_code, std::string 
 
 void NodeGroupLink::TellOver(int32_t exit_code, bool again, std::string text) {
   self_.over = exit_code;
-  Tell({.word = CrewWord::kOver, .text = std::move(text), .exit_code = exit_code, .again = again});
+  Tell({.word = NodeGroupWord::kOver,
+        .text = std::move(text),
+        .exit_code = exit_code,
+        .again = again});
 }
 
-void NodeGroupLink::Tell(TellCrew word) {
+void NodeGroupLink::Tell(TellNodeGroup word) {
   word.job = self_.job;
   word.node = self_.node;
   word.attempt = self_.attempt;
@@ -163,7 +166,7 @@ void NodeGroupLink::Tell(TellCrew word) {
 void NodeGroupLink::SendWord() {
   if (!connection_.ready || connection_.sending || words_.empty()) return;
   connection_.sending = true;
-  connection_.link->Call(link::KindOf<TellCrew>::kKind, wire::native::Encode(words_.front()),
+  connection_.link->Call(link::KindOf<TellNodeGroup>::kKind, wire::native::Encode(words_.front()),
                          [this](const absl::StatusOr<std::string>& answer) {
                            if (connection_.link == nullptr || connection_.link->closed()) return;
                            connection_.sending = false;
@@ -180,7 +183,7 @@ void NodeGroupLink::Leave(absl::AnyInvocable<void()> done) {
   ended_ = true;
   if (!known) return Left();
   leaving_.timer.Arm(runtime::MonotonicNow() + kLeaveTimeout, [this] { Left(); });
-  Tell({.word = CrewWord::kLeaves});
+  Tell({.word = NodeGroupWord::kLeaves});
 }
 
 void NodeGroupLink::Left() {

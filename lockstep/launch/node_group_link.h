@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "lockstep/platform/link/client_link.h"
 #include "lockstep/platform/runtime/loop.h"
-#include "lockstep/wire/native/crew_messages.h"
+#include "lockstep/wire/native/node_group_messages.h"
 
 namespace lockstep::launch {
 
@@ -26,7 +26,7 @@ class NodeGroupLink {
  public:
   struct Callbacks {
     // An attempt begins, is called off, or the run has ended; each once and in order.
-    std::function<void(const wire::native::PollCrewReply&)> told;
+    std::function<void(const wire::native::PollNodeGroupReply&)> told;
     // The server does not take us, or not any more. Nothing follows.
     std::function<void(const absl::Status&)> refused;
     // The server is away, for this reason, or (empty) there again.
@@ -36,7 +36,7 @@ class NodeGroupLink {
   };
 
   // `self`: who we are and what we want of the run.
-  NodeGroupLink(runtime::Loop& loop, std::string address, wire::native::PollCrew self,
+  NodeGroupLink(runtime::Loop& loop, std::string address, wire::native::PollNodeGroup self,
                 Callbacks callbacks);
   ~NodeGroupLink();
 
@@ -77,21 +77,21 @@ class NodeGroupLink {
   void LinkClosed(const absl::Status& why);
   void Poll();
   void Polled(absl::StatusOr<std::string> answer);
-  void Take(const wire::native::PollCrewReply& reply);
-  void Tell(wire::native::TellCrew word);
+  void Take(const wire::native::PollNodeGroupReply& reply);
+  void Tell(wire::native::TellNodeGroup word);
   void SendWord();
   void Left();
 
   runtime::Loop& loop_;
   const std::string address_;
-  wire::native::PollCrew self_;
+  wire::native::PollNodeGroup self_;
   std::vector<uint16_t> ports_;
   Callbacks callbacks_;
   Redial redial_;
   Connection connection_;
   bool ended_ = false;     // nothing more is asked
   bool troubled_ = false;  // said so already
-  std::deque<wire::native::TellCrew> words_;
+  std::deque<wire::native::TellNodeGroup> words_;
   std::string waits_for_;  // said already
   Leaving leaving_;
 };

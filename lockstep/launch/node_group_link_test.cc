@@ -7,8 +7,8 @@
 #include "gtest/gtest.h"
 #include "lockstep/platform/link/testing.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/native/crew_messages.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/node_group_messages.h"
 
 namespace lockstep::launch {
 namespace {
@@ -22,24 +22,24 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-using wire::native::CrewStep;
-using wire::native::CrewWord;
-using wire::native::PollCrew;
-using wire::native::PollCrewReply;
-using wire::native::TellCrew;
+using wire::native::NodeGroupStep;
+using wire::native::NodeGroupWord;
+using wire::native::PollNodeGroup;
+using wire::native::PollNodeGroupReply;
+using wire::native::TellNodeGroup;
 
 // A server that answers polls from a list, one for each that the launcher has seen, and parks the
 // poll after that.
 class Script {
  public:
-  explicit Script(std::vector<PollCrewReply> replies) : replies_(std::move(replies)) {}
+  explicit Script(std::vector<PollNodeGroupReply> replies) : replies_(std::move(replies)) {}
 
   void Take(const Request& request, Responder responder) {
-    if (request.kind == link::KindOf<TellCrew>::kKind) {
-      words.Add(*wire::native::Decode<TellCrew>(request.payload));
-      return responder.Answer(wire::native::Encode(wire::native::TellCrewReply{}));
+    if (request.kind == link::KindOf<TellNodeGroup>::kKind) {
+      words.Add(*wire::native::Decode<TellNodeGroup>(request.payload));
+      return responder.Answer(wire::native::Encode(wire::native::TellNodeGroupReply{}));
     }
-    const PollCrew poll = *wire::native::Decode<PollCrew>(request.payload);
+    const PollNodeGroup poll = *wire::native::Decode<PollNodeGroup>(request.payload);
     polls.Add(poll);
     const auto next = static_cast<size_t>(poll.seen);
     if (!refusal.ok()) return responder.Fail(refusal);
@@ -47,31 +47,31 @@ class Script {
     parked_.push_back(std::move(responder));
   }
 
-  Seen<PollCrew> polls;
-  Seen<TellCrew> words;
+  Seen<PollNodeGroup> polls;
+  Seen<TellNodeGroup> words;
   absl::Status refusal;
 
  private:
-  const std::vector<PollCrewReply> replies_;
+  const std::vector<PollNodeGroupReply> replies_;
   std::vector<Responder> parked_;
 };
 
-const PollCrewReply kBegin = {
-    .step = CrewStep::kBegin, .number = 1, .attempt = 1, .node_rank = 1, .nodes = 2};
-const PollCrewReply kCalledOff = {.step = CrewStep::kCalledOff,
-                                  .number = 2,
-                                  .attempt = 1,
-                                  .another = true,
-                                  .why = "node 0 is gone"};
+const PollNodeGroupReply kBegin = {
+    .step = NodeGroupStep::kBegin, .number = 1, .attempt = 1, .node_rank = 1, .nodes = 2};
+const PollNodeGroupReply kCalledOff = {.step = NodeGroupStep::kCalledOff,
+                                       .number = 2,
+                                       .attempt = 1,
+                                       .another = true,
+                                       .why = "node 0 is gone"};
 
 class NodeGroupLinkTest : public testing::Test {
  protected:
   void Start(const std::string& address, std::vector<uint16_t> ports = {}) {
     link_ = loop_.Do([&] {
       auto link = std::make_unique<NodeGroupLink>(
-          loop_.loop(), address, PollCrew{.job = "digits", .node = 7, .processes = 2},
+          loop_.loop(), address, PollNodeGroup{.job = "digits", .node = 7, .processes = 2},
           NodeGroupLink::Callbacks{
-              .told = [this](const PollCrewReply& told) { told_.Add(told); },
+              .told = [this](const PollNodeGroupReply& told) { told_.Add(told); },
               .refused = [this](const absl::Status& why) { refused_.Add(why); },
               .lost = [this](const std::string& why) { lost_.Add(why); },
               .say = [this](std::string text) { said_.Add(std::move(text)); }});
@@ -85,7 +85,7 @@ class NodeGroupLinkTest : public testing::Test {
     link_.reset();
   }
 
-  Seen<PollCrewReply> told_;
+  Seen<PollNodeGroupReply> told_;
   Seen<absl::Status> refused_;
   Seen<std::string> lost_;
   Seen<std::string> said_;
@@ -128,10 +128,10 @@ TEST_F(NodeGroupLinkTest, WordsAreSentInOrderWhileAPollIsParked) {
   });
   const auto words = script.words.WaitForCount(2);
   ASSERT_EQ(words.size(), 2U);
-  EXPECT_EQ(words[0].word, CrewWord::kFailed);
+  EXPECT_EQ(words[0].word, NodeGroupWord::kFailed);
   EXPECT_EQ(words[0].text, "task/3 died");
   EXPECT_EQ(words[0].attempt, 1);
-  EXPECT_EQ(words[1].word, CrewWord::kOver);
+  EXPECT_EQ(words[1].word, NodeGroupWord::kOver);
   EXPECT_EQ(words[1].exit_code, 137);
 }
 
@@ -186,7 +186,7 @@ TEST_F(NodeGroupLinkTest, LeavingIsToldAndWaitsForNobodyForLong) {
     return true;
   });
   EXPECT_EQ(left.WaitForCount(1).size(), 1U);
-  EXPECT_EQ(script.words.WaitForCount(1).back().word, CrewWord::kLeaves);
+  EXPECT_EQ(script.words.WaitForCount(1).back().word, NodeGroupWord::kLeaves);
 }
 
 TEST_F(NodeGroupLinkTest, LeavingDoesNotNeedTheServer) {

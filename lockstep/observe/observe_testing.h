@@ -150,7 +150,7 @@ inline JobStatus PreemptedJob(PreemptionPhase phase) {
                       .since_ago_us = 3 * kSecond};
   if (phase == PreemptionPhase::kPending) return job;
   for (int32_t i = 0; i < 4; ++i) {
-    preemption.members.push_back({.member = i, .state = SyncState::kFenced, .step = 118 + i % 2});
+    preemption.members.push_back({.member = i, .state = SyncState::kHeld, .step = 118 + i % 2});
   }
   return job;
 }

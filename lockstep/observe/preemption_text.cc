@@ -18,7 +18,7 @@ using namespace wire::native;  // NOLINT: the messages are what this file is abo
 // Those who have not saved, and may need a look, come first.
 constexpr std::array kSyncStatesByNeed = {
     SyncState::kFailed,    SyncState::kPassed, SyncState::kSilent,  SyncState::kGone,
-    SyncState::kLate,      SyncState::kAsked,  SyncState::kFenced,  SyncState::kReached,
+    SyncState::kLate,      SyncState::kAsked,  SyncState::kHeld,    SyncState::kReached,
     SyncState::kUnstarted, SyncState::kSaved,  SyncState::kFinished};
 
 // Members come in the order of their indices.
@@ -77,7 +77,7 @@ std::string PhaseText(const JobStatus& job) {
       return absl::StrFormat(
           "pending for %s: %s; members agree on a step to save at when it is near", since,
           LeftText(state));
-    case PreemptionPhase::kFencing:
+    case PreemptionPhase::kHolding:
       return absl::StrFormat("agreeing on a step for %s: %d of %d have answered; %s", since,
                              Answered(job), job.preemption->members.size(), LeftText(state));
     case PreemptionPhase::kAgreed:
@@ -102,7 +102,7 @@ bool EndedWell(PreemptionOutcome outcome) {
 }
 
 bool IsOpen(const PreemptionState& state) {
-  return state.phase == PreemptionPhase::kPending || state.phase == PreemptionPhase::kFencing ||
+  return state.phase == PreemptionPhase::kPending || state.phase == PreemptionPhase::kHolding ||
          state.phase == PreemptionPhase::kAgreed;
 }
 
@@ -135,7 +135,7 @@ std::vector<int32_t> MembersThatSync(const JobStatus& job, SyncState state) {
 std::vector<int32_t> MembersThatAgreed(const JobStatus& job) {
   std::vector<int32_t> indices;
   for (const SyncState state :
-       {SyncState::kFenced, SyncState::kReached, SyncState::kSaved, SyncState::kFailed}) {
+       {SyncState::kHeld, SyncState::kReached, SyncState::kSaved, SyncState::kFailed}) {
     const std::vector<int32_t> some = MembersThatSync(job, state);
     indices.insert(indices.end(), some.begin(), some.end());
   }

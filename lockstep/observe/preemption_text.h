@@ -39,7 +39,7 @@ std::vector<std::string> SyncLines(const wire::native::JobStatus& job);
 // sync step, the members. Empty when there was none.
 std::string PreemptionText(const wire::native::JobStatus& job);
 
-// One member in it: "dies in 27s; fenced at step 118". Empty when nothing is to be said.
+// One member in it: "dies in 27s; held at step 118". Empty when nothing is to be said.
 std::string SyncText(const wire::native::JobStatus& job, int32_t member);
 
 }  // namespace lockstep::observe

@@ -18,7 +18,7 @@ using ::testing::Not;
 
 TEST(PreemptionText, SaysInStatusWhoDiesWhenAndWhoHasNotSaved) {
   StatusReply status = Server();
-  status.jobs = {PreemptedJob(PreemptionPhase::kPending), PreemptedJob(PreemptionPhase::kFencing),
+  status.jobs = {PreemptedJob(PreemptionPhase::kPending), PreemptedJob(PreemptionPhase::kHolding),
                  PreemptedJob(PreemptionPhase::kAgreed), EndedJob(PreemptionOutcome::kPartlySaved)};
   status.jobs[1].preemption->members[3] = {.member = 3, .state = SyncState::kAsked};
   status.jobs[2].preemption->state.sync_step = 120;
@@ -27,7 +27,7 @@ TEST(PreemptionText, SaysInStatusWhoDiesWhenAndWhoHasNotSaved) {
 }
 
 TEST(PreemptionText, IsNotThereWithoutOne) {
-  JobStatus job = PreemptedJob(PreemptionPhase::kFencing);
+  JobStatus job = PreemptedJob(PreemptionPhase::kHolding);
   job.preemption.reset();
   EXPECT_EQ(PreemptionText(job), "");
   EXPECT_EQ(SyncText(job, 1), "");
@@ -38,12 +38,12 @@ TEST(PreemptionText, IsNotThereWithoutOne) {
 
 TEST(PreemptionText, HasAColumnOfMembers) {
   ExpectGolden("preemption_members.txt", MembersTable(EndedJob(PreemptionOutcome::kPartlySaved)));
-  const JobStatus job = PreemptedJob(PreemptionPhase::kFencing);
-  EXPECT_EQ(SyncText(job, 0), "fenced at step 118");
-  EXPECT_EQ(SyncText(job, 1), "dies in 27s; fenced at step 119");
+  const JobStatus job = PreemptedJob(PreemptionPhase::kHolding);
+  EXPECT_EQ(SyncText(job, 0), "held at step 118");
+  EXPECT_EQ(SyncText(job, 1), "dies in 27s; held at step 119");
   EXPECT_EQ(SyncText(PreemptedJob(PreemptionPhase::kPending), 1), "dies in 27s");
   const auto json = nlohmann::json::parse(MembersJson(job));
-  EXPECT_EQ(json["preemption"]["state"]["phase"], "fencing");
+  EXPECT_EQ(json["preemption"]["state"]["phase"], "holding");
   EXPECT_EQ(json["preemption"]["members"][1]["step"], 119);
 }
 
@@ -56,7 +56,7 @@ TEST(PreemptionText, SaysWhenADeathIsUnknownPassedOrWithdrawn) {
   EXPECT_EQ(LeftText(state), "nobody says when");
   state.withdrawn = true;
   EXPECT_THAT(PreemptionText(job), HasSubstr("withdrawn: no member will die"));
-  EXPECT_EQ(SyncText(job, 1), "fenced at step 119");
+  EXPECT_EQ(SyncText(job, 1), "held at step 119");
   state.notices[0].subjects.clear();
   EXPECT_EQ(SubjectsText(job, state), "everybody");
 }

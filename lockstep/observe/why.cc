@@ -270,7 +270,7 @@ void TellWaits(const JobStatus& job, Diagnosis& out) {
 
 // --- The states of a job in which nothing has gone wrong ---
 
-std::string DoorsText(const JobStatus& job) {
+std::string ListenersText(const JobStatus& job) {
   std::string text = "LOCKSTEP_COORDINATOR (native clients)";
   if (!job.grpc.empty()) absl::StrAppend(&text, " or ", CleanText(job.grpc), " (stock clients)");
   if (!job.store.empty()) absl::StrAppend(&text, " or ", CleanText(job.store), " (PyTorch)");
@@ -284,7 +284,7 @@ Diagnosis WaitingToStart(const JobStatus& job) {
     if (TellProcesses(job, out)) return out;
     out.summary = absl::StrFormat("0 of %d members have registered", job.size);
     out.advice.push_back(
-        absl::StrFormat("Start the members. Their address for the job: %s.", DoorsText(job)));
+        absl::StrFormat("Start the members. Their address for the job: %s.", ListenersText(job)));
     return out;
   }
   out.summary =
@@ -304,7 +304,7 @@ Diagnosis WaitingToStart(const JobStatus& job) {
         "compiling, or connect to another address?");
   }
   out.advice.push_back(absl::StrFormat(
-      "Check that the missing members were started and can reach %s.", DoorsText(job)));
+      "Check that the missing members were started and can reach %s.", ListenersText(job)));
   return out;
 }
 

@@ -41,7 +41,7 @@ void Waits(std::string summary, Diagnosis& out) {
   out.summary = std::move(summary);
 }
 
-void TellFencing(const JobStatus& job, const std::string& title, Diagnosis& out) {
+void TellHolding(const JobStatus& job, const std::string& title, Diagnosis& out) {
   const PreemptionState& state = job.preemption->state;
   Waits(absl::StrFormat("preemption %d: the members are agreeing on a step to save at", state.id),
         out);
@@ -57,7 +57,7 @@ void TellAgreed(const JobStatus& job, const std::string& title, Diagnosis& out) 
   const PreemptionState& state = job.preemption->state;
   const int64_t step = state.sync_step.value_or(0);
   Waits(absl::StrFormat("preemption %d: all members save at step %d", state.id, step), out);
-  const std::vector<int32_t> coming = MembersThatSync(job, SyncState::kFenced);
+  const std::vector<int32_t> coming = MembersThatSync(job, SyncState::kHeld);
   const std::vector<int32_t> saving = MembersThatSync(job, SyncState::kReached);
   const bool open = !coming.empty() || !saving.empty();
   out.findings.push_back(absl::StrFormat(
@@ -160,8 +160,8 @@ void TellPreemption(const JobStatus& job, Diagnosis& out) {
           "%s: %s. The members will agree on a step to save at when it is near (preempt_window).",
           title, LeftText(state)));
       return;
-    case PreemptionPhase::kFencing:
-      return TellFencing(job, title, out);
+    case PreemptionPhase::kHolding:
+      return TellHolding(job, title, out);
     case PreemptionPhase::kAgreed:
       return TellAgreed(job, title, out);
     case PreemptionPhase::kEnded:

@@ -18,9 +18,9 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 TEST(WhyPreemption, SaysWhoIsWaitedForWhileAStepIsAgreedOn) {
-  JobStatus job = PreemptedJob(PreemptionPhase::kFencing);
+  JobStatus job = PreemptedJob(PreemptionPhase::kHolding);
   job.preemption->members[3] = {.member = 3, .state = SyncState::kAsked};
-  ExpectGolden("why_fencing.txt", WhyText(job));
+  ExpectGolden("why_holding.txt", WhyText(job));
   EXPECT_EQ(Diagnose(job).verdict, Verdict::kWaiting);
 }
 

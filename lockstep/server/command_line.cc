@@ -143,9 +143,9 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
   auto allowed = runtime::ParseAllowedPeers(declared.allow_uids);
   if (!allowed.ok()) return allowed.status();
   options.allowed = *std::move(allowed);
-  options.door.connections.allowed = options.allowed;
+  options.listener.connections.allowed = options.allowed;
   // One limit of connections for all kinds of foreign clients.
-  options.stores.door.connections = options.door.connections;
+  options.stores.listener.connections = options.listener.connections;
   const absl::Duration heartbeat_timeout = options.coordinator.heartbeat_timeout;
   if (heartbeat_timeout < kStockHeartbeatTimeout) {
     parsed.warnings.push_back(absl::StrFormat(

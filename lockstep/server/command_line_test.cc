@@ -122,7 +122,7 @@ TEST(CommandLine, LimitsAreOptions) {
   EXPECT_EQ(options.coordinator.keys_max, 5u);
   EXPECT_EQ(options.coordinator.value_bytes_max, 1u << 20);
   EXPECT_EQ(options.links_max, 7u);
-  EXPECT_EQ(options.door.calls_max, 8u);
+  EXPECT_EQ(options.listener.calls_max, 8u);
   EXPECT_EQ(options.http, (runtime::Address{.host = "127.0.0.1", .port = 0}));
   EXPECT_EQ(options.log_format, LogFormat::kJson);
 }

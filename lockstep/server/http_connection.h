@@ -1,4 +1,4 @@
-// One connection of the HTTP door: one request, one answer, and a deadline for each.
+// One connection of the HTTP listener: one request, one answer, and a deadline for each.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@
 
 namespace lockstep::server {
 
-// What all answers of a door together hold until they are read. Confined to the door's own loop.
-// Bounds: `http_answers_bytes_max`, a part of the account; one answer alone may be larger.
+// What all answers of a listener together hold until they are read. Confined to the listener's own
+// loop. Bounds: `http_answers_bytes_max`, a part of the account; one answer alone may be larger.
 class HttpAnswerMemory {
  public:
   // Of the account; and where it has no limit.
@@ -41,7 +41,7 @@ class HttpAnswerMemory {
 };
 
 // Reads a request, hands it over, writes the answer, and ends. How many bytes come, and how often,
-// moves no deadline. Loop-confined to the door's own loop. Bounds: `kRequestBytesMax`,
+// moves no deadline. Loop-confined to the listener's own loop. Bounds: `kRequestBytesMax`,
 // `kRequestTime`, `kAnswerTime`.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:

@@ -1,4 +1,4 @@
-// The pages of the HTTP door: what each asks the server for, and how the answer is written.
+// The pages of the HTTP listener: what each asks the server for, and how the answer is written.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What a request to the HTTP door says, and what it is answered with, as values. Pure.
+// What a request to the HTTP listener says, and what it is answered with, as values. Pure.
 #pragma once
 
 #include <cstddef>

@@ -13,12 +13,13 @@
 namespace lockstep::server {
 namespace {
 
-net::StockDoorOptions WithJob(net::StockDoorOptions door, const coord::CoordinatorOptions& job,
-                              runtime::MemoryAccount& memory) {
-  door.roles = job.roles;
-  door.memory = &memory;
-  door.owner = JobMemory::OwnerOf(job.job);
-  return door;
+net::StockListenerOptions WithJob(net::StockListenerOptions listener,
+                                  const coord::CoordinatorOptions& job,
+                                  runtime::MemoryAccount& memory) {
+  listener.roles = job.roles;
+  listener.memory = &memory;
+  listener.owner = JobMemory::OwnerOf(job.job);
+  return listener;
 }
 
 // The call of an event that only says that somebody lives; none: it says more.
@@ -31,13 +32,13 @@ CallId SignOfLife(const coord::Event& event) {
 }  // namespace
 
 JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, CommitQueue& commits,
-                 NativeDoor& native, EventFeed& feed, Counters& counters,
+                 NativeListener& native, EventFeed& feed, Counters& counters,
                  runtime::MemoryAccount& memory, const StoreHostOptions& stores,
-                 net::StockDoorOptions door, size_t journal_queue_bytes_max)
+                 net::StockListenerOptions listener, size_t journal_queue_bytes_max)
     : coordinator_(std::move(coordinator)),
       counters_(counters),
-      door_(
-          loop, WithJob(std::move(door), options(), memory),
+      listener_(
+          loop, WithJob(std::move(listener), options(), memory),
           [this](coord::Event event) { Handle(std::move(event)); },
           [this] { return coordinator_.service_incarnation(); },
           [this](std::string text) { spdlog::warn("job '{}': {}", name(), text); }),
@@ -46,7 +47,7 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
       outlet_(
           loop, name(),
           {.commits = commits,
-           .stock = door_,
+           .stock = listener_,
            .native = native,
            .feed = feed,
            .counters = counters},
@@ -101,7 +102,7 @@ StackQuestions::Job JobHost::AskedOfJob() const {
           .service = [this] { return coordinator_.service_incarnation(); }};
 }
 
-absl::Status JobHost::Listen(const runtime::Address& at) { return door_.Listen(at); }
+absl::Status JobHost::Listen(const runtime::Address& at) { return listener_.Listen(at); }
 
 wire::store::Job JobHost::saved() const {
   const coord::CoordinatorOptions& is = options();
@@ -110,8 +111,8 @@ wire::store::Job JobHost::saved() const {
           .roles = is.roles,
           .recoverable = is.recoverable,
           .temporary = life_.temporary,
-          .host = door_.address().address().to_string(),
-          .port = door_.address().port(),
+          .host = listener_.address().address().to_string(),
+          .port = listener_.address().port(),
           .incarnation_seed = is.incarnation_seed};
 }
 
@@ -147,10 +148,10 @@ void JobHost::AskForStacks(StackQuestions::Cause cause) {
   });
 }
 
-std::string JobHost::grpc_address() const { return runtime::ToString(door_.address()); }
+std::string JobHost::grpc_address() const { return runtime::ToString(listener_.address()); }
 
 void JobHost::Stop() {
-  door_.StopAccepting();
+  listener_.StopAccepting();
   stores_.Stop();
   outlet_.Forget();
   Handle(coord::Stop{});
@@ -158,6 +159,6 @@ void JobHost::Stop() {
   delayed_.TakeUpAll();
 }
 
-void JobHost::Shutdown() { door_.Shutdown(); }
+void JobHost::Shutdown() { listener_.Shutdown(); }
 
 }  // namespace lockstep::server

@@ -1,4 +1,4 @@
-// One job as a server runs it: its coordinator, its door for stock clients and its timer.
+// One job as a server runs it: its coordinator, its listener for stock clients and its timer.
 #pragma once
 
 #include <functional>
@@ -22,11 +22,11 @@
 #include "lockstep/server/job_memory.h"
 #include "lockstep/server/job_outlet.h"
 #include "lockstep/server/member_views.h"
-#include "lockstep/server/native_door.h"
+#include "lockstep/server/native_listener.h"
 #include "lockstep/server/stack_questions.h"
 #include "lockstep/server/store_host.h"
 #include "lockstep/server/writes_awaiting_disk.h"
-#include "lockstep/stock/grpc/stock_door.h"
+#include "lockstep/stock/grpc/stock_listener.h"
 #include "lockstep/wire/native/status_messages.h"
 #include "lockstep/wire/store/entry.h"
 
@@ -42,8 +42,8 @@ struct JobLife {
 // Feeds the coordinator what happens and carries out what it wants: the timer at once, the rest
 // through its JobOutlet.
 //
-// Owns the coordinator, the door and the stores of one job. Bounds: the coordinator's, the doors'
-// and journal_queue_bytes_max.
+// Owns the coordinator, the listener and the stores of one job. Bounds: the coordinator's, the
+// listeners' and journal_queue_bytes_max.
 //
 // Life: construct, Listen, Start, ... Stop, Shutdown, destroy. Stop and Shutdown are mandatory
 // after Start. Threads: the loop's, or while it does not run; except `Shutdown`.
@@ -51,18 +51,20 @@ class JobHost final : public NativeJob {
  public:
   // `commits`, `feed`, `counters`, `memory` and `stores` are the server's; they outlive the job.
   JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, CommitQueue& commits,
-          NativeDoor& native, EventFeed& feed, Counters& counters, runtime::MemoryAccount& memory,
-          const StoreHostOptions& stores, net::StockDoorOptions door = {},
-          size_t journal_queue_bytes_max = kNoQueueLimit);
+          NativeListener& native, EventFeed& feed, Counters& counters,
+          runtime::MemoryAccount& memory, const StoreHostOptions& stores,
+          net::StockListenerOptions listener = {}, size_t journal_queue_bytes_max = kNoQueueLimit);
   static constexpr size_t kNoQueueLimit = std::numeric_limits<size_t>::max();
 
   // Takes the address for stock clients; an error names it.
   absl::Status Listen(const runtime::Address& at);
   // After `Listen`: takes a port of the same host for torch's clients. An error: there is none, or
   // not the one that its clients know.
-  absl::Status ListenForTorch() { return stores_.Listen(door_.address().address().to_string()); }
+  absl::Status ListenForTorch() {
+    return stores_.Listen(listener_.address().address().to_string());
+  }
   void Start() {
-    door_.Start();
+    listener_.Start();
     stores_.Start();
   }
 
@@ -79,7 +81,7 @@ class JobHost final : public NativeJob {
   JobOutlet& outlet() { return outlet_; }
   const JobOutlet& outlet() const { return outlet_; }
 
-  // What comes in at the doors, and what a launcher reports.
+  // What comes in at the listeners, and what a launcher reports.
   void Handle(coord::Event event) override;
 
   // To look at.
@@ -97,7 +99,7 @@ class JobHost final : public NativeJob {
     return stack_questions_.Last(now);
   }
 
-  size_t CountStockConnections() { return door_.CountConnections(); }
+  size_t CountStockConnections() { return listener_.CountConnections(); }
 
   JobLife& life() { return life_; }
 
@@ -112,7 +114,7 @@ class JobHost final : public NativeJob {
   // Lets the answers go out, then ends the connections. Blocks for seconds, while the loop must
   // run: so not on the loop.
   void Shutdown();
-  bool shutdown_blocks() const { return door_.anyone_came(); }
+  bool shutdown_blocks() const { return listener_.anyone_came(); }
 
  private:
   // Gives the event to the machine and carries out what it says.
@@ -124,7 +126,7 @@ class JobHost final : public NativeJob {
 
   coord::Coordinator coordinator_;
   Counters& counters_;
-  net::StockDoor door_;
+  net::StockListener listener_;
   StoreHost stores_;
   JobMemory memory_;
   JobOutlet outlet_;

@@ -6,7 +6,7 @@
 namespace lockstep::server {
 namespace {
 
-// The listening sockets, the doors and their tables, before anybody comes.
+// The listening sockets, the listeners and their tables, before anybody comes.
 constexpr size_t kEmptyJobBytes = size_t{48} << 10;
 // A record of a key while a snapshot is written.
 constexpr size_t kRecordOfKeyBytes = 192;

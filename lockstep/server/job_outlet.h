@@ -13,15 +13,15 @@
 #include "lockstep/server/counters.h"
 #include "lockstep/server/event_feed.h"
 #include "lockstep/server/long_answers.h"
-#include "lockstep/server/native_door.h"
-#include "lockstep/stock/grpc/stock_door.h"
+#include "lockstep/server/native_listener.h"
+#include "lockstep/stock/grpc/stock_listener.h"
 #include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::server {
 
 // Carries out a coordinator's effects but for the timer: writes its records down, answers each call
-// at the door that it came through, and puts its notices into the feed (one log line each). Replies
-// and events go out when the records that came with them, and all before, are durable.
+// at the listener that it came through, and puts its notices into the feed (one log line each).
+// Replies and events go out when the records that came with them, and all before, are durable.
 //
 // Owns what waits for the journal. Threads: loop-confined. Bounds: those of the commit queue.
 // Promises: in the order of the effects; each call is answered once, with an error where the state
@@ -31,8 +31,8 @@ class JobOutlet {
   // The server's and the job's; they outlive it.
   struct Ways {
     CommitQueue& commits;
-    net::StockDoor& stock;
-    NativeDoor& native;
+    net::StockListener& stock;
+    NativeListener& native;
     EventFeed& feed;
     Counters& counters;
   };

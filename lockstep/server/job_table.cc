@@ -111,18 +111,18 @@ absl::Status CheckJobName(const std::string& name) {
 }
 
 JobTable::JobTable(runtime::Loop& loop, const ServerOptions& options, CommitQueue& commits,
-                   NativeDoor& door, EventFeed& feed, Counters& counters,
+                   NativeListener& listener, EventFeed& feed, Counters& counters,
                    runtime::MemoryAccount& memory)
     : loop_(loop),
       options_(options),
       commits_(commits),
-      door_(door),
+      listener_(listener),
       feed_(feed),
       counters_(counters),
       memory_(memory),
       restored_events_(options.events_max),
       set_aside_(commits, feed, memory),
-      retiring_(loop, door),
+      retiring_(loop, listener),
       sweep_(loop) {}
 
 JobTable::~JobTable() {
@@ -131,8 +131,8 @@ JobTable::~JobTable() {
 }
 
 std::unique_ptr<JobHost> JobTable::MakeHost(coord::CoordinatorOptions options) {
-  auto host = std::make_unique<JobHost>(loop_, std::move(options), commits_, door_, feed_,
-                                        counters_, memory_, options_.stores, options_.door,
+  auto host = std::make_unique<JobHost>(loop_, std::move(options), commits_, listener_, feed_,
+                                        counters_, memory_, options_.stores, options_.listener,
                                         options_.journal_queue_bytes_max);
   host->outlet().OnMemberLost([this](const std::string& on, int64_t pid) {
     if (on_member_lost_) on_member_lost_(on, pid);
@@ -477,7 +477,7 @@ void JobTable::Remove(Jobs::iterator found, const absl::Status& why) {
   host->Forget();
   const auto deleted = [this, host, why](bool /*durable*/) {
     feed_.TellOfJob(host->name(), wire::native::EventKind::kJobDeleted, std::string(why.message()));
-    door_.JobDeleted(*host, why);
+    listener_.JobDeleted(*host, why);
     if (on_deleted_) on_deleted_(host->name(), why);
     host->Stop();
     feed_.JobDeleted(host->name(), why);
@@ -504,7 +504,7 @@ void JobTable::Drain(std::function<void()> done) {
 
 bool JobTable::InUse(JobHost& job) const {
   return job.CountStockConnections() > 0 || job.stores().connections() > 0 ||
-         door_.CountSessions(job) > 0;
+         listener_.CountSessions(job) > 0;
 }
 
 void JobTable::ArmSweep() {

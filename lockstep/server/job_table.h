@@ -13,7 +13,7 @@
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/job_host.h"
-#include "lockstep/server/native_door.h"
+#include "lockstep/server/native_listener.h"
 #include "lockstep/server/options.h"
 #include "lockstep/server/restored_events.h"
 #include "lockstep/server/retiring_jobs.h"
@@ -35,10 +35,11 @@ class JobTable {
  public:
   using Jobs = std::map<std::string, std::unique_ptr<JobHost>>;
 
-  // `door` answers native calls, `commits` keeps what happens, `feed` is told of it, in `memory` is
-  // what jobs hold; all outlive the table.
+  // `listener` answers native calls, `commits` keeps what happens, `feed` is told of it, in
+  // `memory` is what jobs hold; all outlive the table.
   JobTable(runtime::Loop& loop, const ServerOptions& options, CommitQueue& commits,
-           NativeDoor& door, EventFeed& feed, Counters& counters, runtime::MemoryAccount& memory);
+           NativeListener& listener, EventFeed& feed, Counters& counters,
+           runtime::MemoryAccount& memory);
   ~JobTable();
 
   // Makes a job and takes its address. The job serves once `Start` was called on it.
@@ -114,7 +115,7 @@ class JobTable {
   runtime::Loop& loop_;
   const ServerOptions& options_;
   CommitQueue& commits_;
-  NativeDoor& door_;
+  NativeListener& listener_;
   EventFeed& feed_;
   Counters& counters_;
   runtime::MemoryAccount& memory_;

@@ -99,7 +99,7 @@ void AddServer(prometheus::Registry& registry, const ServerView& view) {
         .Set({}, static_cast<double>(view.journal->durable));
   }
   Counts requests(registry, "lockstep_requests_total",
-                  "Requests and facts that came, by kind; of all doors together.");
+                  "Requests and facts that came, by kind; of all listeners together.");
   for (size_t i = 0; i < kEventKinds; ++i) {
     requests.Set({{"kind", std::string(EventName(i))}}, view.counters.events[i]);
   }

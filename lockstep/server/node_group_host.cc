@@ -8,17 +8,17 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/native/crew_messages.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/node_group_messages.h"
 #include "lockstep/wire/native/unknown_request.h"
 
 namespace lockstep::server {
 namespace {
 
-using wire::native::CrewStep;
-using wire::native::CrewWord;
 using wire::native::KindOf;
-using wire::native::PollCrew;
+using wire::native::NodeGroupStep;
+using wire::native::NodeGroupWord;
+using wire::native::PollNodeGroup;
 using wire::native::WithReason;
 
 // That one launcher may have been told: `instructions_max`.
@@ -36,7 +36,7 @@ absl::Duration Bounded(int64_t microseconds) {
   return std::clamp(absl::Microseconds(microseconds), absl::ZeroDuration(), kJoinTimeoutMax);
 }
 
-node_group::Poll ToPoll(const PollCrew& message, CallId call) {
+node_group::Poll ToPoll(const PollNodeGroup& message, CallId call) {
   return {.call = call,
           .node = {.id = node_group::NodeId(message.node),
                    .host = message.host,
@@ -59,22 +59,22 @@ node_group::Poll ToPoll(const PollCrew& message, CallId call) {
           .over = message.over};
 }
 
-CrewStep ToStep(node_group::Instruction::Kind kind) {
+NodeGroupStep ToStep(node_group::Instruction::Kind kind) {
   using Kind = node_group::Instruction::Kind;
   switch (kind) {
     case Kind::kWait:
-      return CrewStep::kWait;
+      return NodeGroupStep::kWait;
     case Kind::kBegin:
-      return CrewStep::kBegin;
+      return NodeGroupStep::kBegin;
     case Kind::kCalledOff:
-      return CrewStep::kCalledOff;
+      return NodeGroupStep::kCalledOff;
     case Kind::kEnded:
       break;
   }
-  return CrewStep::kEnded;
+  return NodeGroupStep::kEnded;
 }
 
-wire::native::PollCrewReply ToReply(const node_group::Instruction& told, int64_t before) {
+wire::native::PollNodeGroupReply ToReply(const node_group::Instruction& told, int64_t before) {
   return {.step = ToStep(told.kind),
           .number = told.number,
           .attempt = told.attempt,
@@ -95,9 +95,9 @@ wire::native::PollCrewReply ToReply(const node_group::Instruction& told, int64_t
 void NodeGroupHost::Take(const link::Request& request, link::Responder responder) {
   if (stopped_) return responder.Fail(absl::UnavailableError("the server is shutting down"));
   switch (request.kind) {
-    case KindOf<PollCrew>::kKind:
+    case KindOf<PollNodeGroup>::kKind:
       return Poll(request, std::move(responder));
-    case KindOf<wire::native::TellCrew>::kKind:
+    case KindOf<wire::native::TellNodeGroup>::kKind:
       return TellGroup(request, std::move(responder));
     default:
       return responder.Fail(wire::native::UnknownRequest(request.kind));
@@ -110,7 +110,7 @@ NodeGroupHost::One* NodeGroupHost::Find(const std::string& job) {
 }
 
 void NodeGroupHost::Poll(const link::Request& request, link::Responder responder) {
-  const auto message = wire::native::Decode<PollCrew>(request.payload);
+  const auto message = wire::native::Decode<PollNodeGroup>(request.payload);
   if (!message.ok()) return responder.Fail(WithReason(message.status(), "invalid_argument"));
   if (message->attempt < 0 || message->attempt > kAttemptMax || message->seen < 0 ||
       message->seen > kInstructionsMax) {
@@ -170,14 +170,14 @@ void NodeGroupHost::Poll(const link::Request& request, link::Responder responder
   Handle(*one, ToPoll(*message, call));
 }
 
-NodeGroupHost::Cost NodeGroupHost::CostOf(const PollCrew& message) {
+NodeGroupHost::Cost NodeGroupHost::CostOf(const PollNodeGroup& message) {
   Cost cost;
   for (const std::string& each : message.addresses) cost.addresses += kTextBytes + each.size();
   cost.all = kNodeBytes + message.host.size() + message.run.size() + cost.addresses;
   return cost;
 }
 
-absl::Status NodeGroupHost::CheckRoom(const One* one, const PollCrew& message) const {
+absl::Status NodeGroupHost::CheckRoom(const One* one, const PollNodeGroup& message) const {
   size_t known = 0;
   if (one != nullptr) {
     const auto node = one->costs.find(node_group::NodeId(message.node));
@@ -205,29 +205,29 @@ void NodeGroupHost::CountMemory(One& one) {
 }
 
 void NodeGroupHost::TellGroup(const link::Request& request, link::Responder responder) {
-  const auto message = wire::native::Decode<wire::native::TellCrew>(request.payload);
+  const auto message = wire::native::Decode<wire::native::TellNodeGroup>(request.payload);
   if (!message.ok()) return responder.Fail(WithReason(message.status(), "invalid_argument"));
   const node_group::NodeId node(message->node);
   // Of a group that is not known nothing can be changed: its launchers come back by themselves.
   if (One* const one = Find(message->job); one != nullptr) {
     one->text_bytes = std::max(one->text_bytes, message->text.size());
-    if (message->word == CrewWord::kFailed) {
+    if (message->word == NodeGroupWord::kFailed) {
       Handle(*one, node_group::NodeFailed{.node = node,
                                           .attempt = message->attempt,
                                           .text = message->text,
                                           .exit_code = message->exit_code,
                                           .failure = message->failure});
-    } else if (message->word == CrewWord::kOver) {
+    } else if (message->word == NodeGroupWord::kOver) {
       Handle(*one, node_group::NodeOver{.node = node,
                                         .attempt = message->attempt,
                                         .exit_code = message->exit_code,
                                         .again = message->again,
                                         .text = message->text});
-    } else if (message->word == CrewWord::kLeaves) {
+    } else if (message->word == NodeGroupWord::kLeaves) {
       Handle(*one, node_group::NodeLeaves{node});
     }
   }
-  responder.Answer(wire::native::Encode(wire::native::TellCrewReply{}));
+  responder.Answer(wire::native::Encode(wire::native::TellNodeGroupReply{}));
 }
 
 void NodeGroupHost::Handle(One& one, const node_group::Event& event) {

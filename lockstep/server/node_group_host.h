@@ -16,7 +16,7 @@
 #include "lockstep/platform/link/server.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/memory_account.h"
-#include "lockstep/wire/native/crew_messages.h"
+#include "lockstep/wire/native/node_group_messages.h"
 
 namespace lockstep::server {
 
@@ -94,9 +94,9 @@ class NodeGroupHost {
   void Poll(const link::Request& request, link::Responder responder);
   void TellGroup(const link::Request& request, link::Responder responder);
   One* Find(const std::string& job);
-  static Cost CostOf(const wire::native::PollCrew& message);
+  static Cost CostOf(const wire::native::PollNodeGroup& message);
   // The refusal of a launcher that is new, or says more than before, when there is no room for it.
-  absl::Status CheckRoom(const One* one, const wire::native::PollCrew& message) const;
+  absl::Status CheckRoom(const One* one, const wire::native::PollNodeGroup& message) const;
   static void SetCost(One& one, node_group::NodeId node, Cost cost);
   static void CountMemory(One& one);
   void Handle(One& one, const node_group::Event& event);

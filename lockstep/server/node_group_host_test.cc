@@ -8,19 +8,19 @@
 #include "lockstep/platform/link/client.h"
 #include "lockstep/server/server.h"
 #include "lockstep/wire/native/codec.h"
-#include "lockstep/wire/native/crew_messages.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/job_messages.h"
+#include "lockstep/wire/native/node_group_messages.h"
 
 namespace lockstep::server {
 namespace {
 
 using ::testing::HasSubstr;
-using wire::native::CrewStep;
-using wire::native::CrewWord;
-using wire::native::PollCrew;
-using wire::native::PollCrewReply;
-using wire::native::TellCrew;
+using wire::native::NodeGroupStep;
+using wire::native::NodeGroupWord;
+using wire::native::PollNodeGroup;
+using wire::native::PollNodeGroupReply;
+using wire::native::TellNodeGroup;
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
@@ -41,32 +41,32 @@ class Node {
   }
 
   // The next that is no kWait.
-  absl::StatusOr<PollCrewReply> Next() {
+  absl::StatusOr<PollNodeGroupReply> Next() {
     for (;;) {
       auto reply = link_->Call(poll_, kPatience);
       if (!reply.ok()) return reply;
-      if (reply->step == CrewStep::kWait) continue;
+      if (reply->step == NodeGroupStep::kWait) continue;
       poll_.seen = reply->number;
-      if (reply->step == CrewStep::kBegin) poll_.attempt = reply->attempt;
+      if (reply->step == NodeGroupStep::kBegin) poll_.attempt = reply->attempt;
       return reply;
     }
   }
-  void Say(CrewWord word, int32_t exit_code = 0) {
+  void Say(NodeGroupWord word, int32_t exit_code = 0) {
     EXPECT_TRUE(link_
-                    ->Call(TellCrew{.job = "digits",
-                                    .node = poll_.node,
-                                    .attempt = poll_.attempt,
-                                    .word = word,
-                                    .text = "task/1 died",
-                                    .exit_code = exit_code},
+                    ->Call(TellNodeGroup{.job = "digits",
+                                         .node = poll_.node,
+                                         .attempt = poll_.attempt,
+                                         .word = word,
+                                         .text = "task/1 died",
+                                         .exit_code = exit_code},
                            kPatience)
                     .ok());
   }
-  PollCrew& poll() { return poll_; }
+  PollNodeGroup& poll() { return poll_; }
 
  private:
   std::unique_ptr<link::Client> link_;
-  PollCrew poll_;
+  PollNodeGroup poll_;
 };
 
 class NodeGroupHostTest : public ::testing::Test {
@@ -89,26 +89,26 @@ class NodeGroupHostTest : public ::testing::Test {
 TEST_F(NodeGroupHostTest, TwoLaunchersBeginTogetherAndAFailureReachesTheOther) {
   auto first = Come(1);
   auto second = Come(2);
-  absl::StatusOr<PollCrewReply> told;
+  absl::StatusOr<PollNodeGroupReply> told;
   std::thread waits([&] { told = first->Next(); });
   const auto begun = second->Next();
   waits.join();
   ASSERT_TRUE(told.ok() && begun.ok()) << told.status() << begun.status();
-  EXPECT_EQ(told->step, CrewStep::kBegin);
+  EXPECT_EQ(told->step, NodeGroupStep::kBegin);
   EXPECT_EQ(told->size, 4);
   EXPECT_EQ(told->job_attempt, 1);
   EXPECT_EQ(told->first_member + begun->first_member, 2);
 
   std::thread watches([&] { told = first->Next(); });
-  second->Say(CrewWord::kFailed, 137);
+  second->Say(NodeGroupWord::kFailed, 137);
   watches.join();
   ASSERT_TRUE(told.ok());
-  EXPECT_EQ(told->step, CrewStep::kCalledOff);
+  EXPECT_EQ(told->step, NodeGroupStep::kCalledOff);
   EXPECT_TRUE(told->another);
   EXPECT_THAT(told->why, HasSubstr("task/1 died"));
-  first->Say(CrewWord::kOver);
-  second->Say(CrewWord::kOver, 137);
-  EXPECT_EQ(second->Next()->step, CrewStep::kCalledOff);
+  first->Say(NodeGroupWord::kOver);
+  second->Say(NodeGroupWord::kOver, 137);
+  EXPECT_EQ(second->Next()->step, NodeGroupStep::kCalledOff);
   EXPECT_EQ(second->Next()->job_attempt, 2);
 }
 
@@ -128,16 +128,16 @@ TEST(NodeGroupHost, Finding08_NodeGroupsAreInTheAccountAndRefusedByName) {
       [](const std::string&, const std::string&) {});
   uint64_t last = 0;
   const auto poll = [&](uint64_t node) {
-    PollCrew message = {.job = "digits",
-                        .node = node,
-                        .host = std::string(200, 'h'),
-                        .pid = 1,
-                        .processes = 2,
-                        .nodes_least = 2,
-                        .nodes_most = 2,
-                        .join_timeout_us = absl::ToInt64Microseconds(kPatience),
-                        .addresses = {std::string(100, 'a'), std::string(100, 'b')}};
-    constexpr auto kKind = wire::native::KindOf<PollCrew>::kKind;
+    PollNodeGroup message = {.job = "digits",
+                             .node = node,
+                             .host = std::string(200, 'h'),
+                             .pid = 1,
+                             .processes = 2,
+                             .nodes_least = 2,
+                             .nodes_most = 2,
+                             .join_timeout_us = absl::ToInt64Microseconds(kPatience),
+                             .addresses = {std::string(100, 'a'), std::string(100, 'b')}};
+    constexpr auto kKind = wire::native::KindOf<PollNodeGroup>::kKind;
     answers->last.reset();
     groups.Take({.link = link::LinkId(node),
                  .id = ++last,
@@ -175,7 +175,7 @@ TEST_F(NodeGroupHostTest, ALauncherWhoseLinkEndsIsMissed) {
   second.reset();
   const auto told = first->Next();
   ASSERT_TRUE(told.ok());
-  EXPECT_EQ(told->step, CrewStep::kCalledOff);
+  EXPECT_EQ(told->step, NodeGroupStep::kCalledOff);
   EXPECT_THAT(told->why, HasSubstr("(lockstep run, pid 2) is gone"));
 }
 
@@ -195,8 +195,8 @@ TEST_F(NodeGroupHostTest, AJobKnowsWhomARunThatShrankLeavesOut) {
   };
   EXPECT_EQ(process_of(3), ProcessState::kUnspecified);
   second.reset();
-  EXPECT_EQ(first->Next()->step, CrewStep::kCalledOff);
-  first->Say(CrewWord::kOver, 137);
+  EXPECT_EQ(first->Next()->step, NodeGroupStep::kCalledOff);
+  first->Say(NodeGroupWord::kOver, 137);
   EXPECT_EQ(first->Next()->size, 2);
   EXPECT_EQ(process_of(1), ProcessState::kUnspecified);
   EXPECT_EQ(process_of(2), ProcessState::kLeftOut);
@@ -206,8 +206,8 @@ TEST_F(NodeGroupHostTest, AJobKnowsWhomARunThatShrankLeavesOut) {
   third->poll().nodes_least = 1;
   third->poll().last_call_us = absl::ToInt64Microseconds(kPatience);
   std::thread comes([&] { EXPECT_EQ(third->Next()->size, 4); });
-  EXPECT_EQ(first->Next()->step, CrewStep::kCalledOff);
-  first->Say(CrewWord::kOver);
+  EXPECT_EQ(first->Next()->step, NodeGroupStep::kCalledOff);
+  first->Say(NodeGroupWord::kOver);
   comes.join();
   EXPECT_EQ(process_of(3), ProcessState::kUnspecified);
 }

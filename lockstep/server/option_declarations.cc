@@ -273,7 +273,7 @@ void DeclareTorch(DeclaredOptions& declared) {
   table.Bytes("torch-store-bytes-max", &options.store_bytes_max,
               "Maximum memory for a torch store: keys, values, waits, and data in transit to and "
               "from its clients.");
-  table.Duration("torch-progress-timeout", &stores.door.progress_timeout,
+  table.Duration("torch-progress-timeout", &stores.listener.progress_timeout,
                  "Close the connection of a torch store client that has neither continued a "
                  "request it began nor read its answers for this long.");
   table.Count("torch-waits-per-connection-max", &options.waits_per_connection_max,
@@ -290,13 +290,13 @@ void DeclareTorch(DeclaredOptions& declared) {
                                                    absl::FormatDuration(kTorchStoreRestMax)));
   };
   config::Option& busy_poll = table.Duration(
-      "torch-busy-poll", &stores.door.busy_poll,
+      "torch-busy-poll", &stores.listener.busy_poll,
       "Poll instead of sleeping for this long after each torch store command, while commands "
       "come at shorter intervals than this. 0: never; at most 10ms.",
       /*may_be_zero=*/true);
   busy_poll.set = [&stores, set = busy_poll.set](const std::vector<std::string>& texts) {
     absl::Status status = set(texts);
-    if (!status.ok() || stores.door.busy_poll <= kBusyPollMax) return status;
+    if (!status.ok() || stores.listener.busy_poll <= kBusyPollMax) return status;
     return absl::InvalidArgumentError(absl::StrCat("'", texts.front(), "': must be at most ",
                                                    absl::FormatDuration(kBusyPollMax)));
   };
@@ -305,7 +305,7 @@ void DeclareTorch(DeclaredOptions& declared) {
 void DeclareConnections(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;
   link::LinkOptions& link = declared.options.link;
-  net::StockDoorOptions& door = declared.options.door;
+  net::StockListenerOptions& listener = declared.options.listener;
   table.Group("Connections");
   table.Count("links-max", &declared.options.links_max,
               "Maximum number of connections (links) of native clients and commands.");
@@ -326,18 +326,18 @@ void DeclareConnections(DeclaredOptions& declared) {
   table.Duration("message-timeout", &link.message_timeout,
                  "Disconnect a native client that has not continued a message it began for this "
                  "long.");
-  table.Count("connections-max", &door.connections.connections_max,
+  table.Count("connections-max", &listener.connections.connections_max,
               "Maximum number of connections of stock clients to one job.");
-  table.Count("connections-per-host-max", &door.connections.connections_per_host_max,
+  table.Count("connections-per-host-max", &listener.connections.connections_per_host_max,
               "Maximum number of connections of stock clients to one job from one address.");
-  table.Bytes("grpc-memory-max", &door.grpc_memory_max,
+  table.Bytes("grpc-memory-max", &listener.grpc_memory_max,
               "Maximum memory of gRPC for connections and messages of stock clients of one job. "
               "All jobs together get a quarter of --memory-max.");
-  table.Count("calls-max", &door.calls_max,
+  table.Count("calls-max", &listener.calls_max,
               "Maximum number of open calls of stock clients to one job.");
-  table.Duration("handshake-timeout", &door.handshake_timeout,
+  table.Duration("handshake-timeout", &listener.handshake_timeout,
                  "Time allowed for the HTTP/2 settings after a stock client connects.");
-  table.Duration("drain-time", &door.drain_time,
+  table.Duration("drain-time", &listener.drain_time,
                  "Time to deliver the last answers when the server exits.");
   table.Duration("end-timeout", &declared.options.end_timeout,
                  "Exit at the latest this long after SIGTERM or SIGINT, whatever clients or the "

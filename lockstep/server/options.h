@@ -13,7 +13,7 @@
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/peer_owner.h"
 #include "lockstep/server/store_host.h"
-#include "lockstep/stock/grpc/stock_door.h"
+#include "lockstep/stock/grpc/stock_listener.h"
 
 namespace lockstep::server {
 
@@ -55,7 +55,7 @@ struct ServerOptions {
   size_t memory_max = 0;
   // With so much waiting for the disk, writes of keys wait before they take effect.
   size_t journal_queue_bytes_max = size_t{64} << 20;
-  net::StockDoorOptions door;
+  net::StockListenerOptions listener;
   // Of torch's clients.
   StoreHostOptions stores;
   // Events that are remembered: of each job, and of the server.

@@ -42,7 +42,7 @@ void ViewLane::Ended() {
 }
 
 void ViewLane::TakeTurns() {
-  while (views_ < HttpDoor::kViewsMax && !turns_.empty()) {
+  while (views_ < HttpListener::kViewsMax && !turns_.empty()) {
     Turn turn = std::move(turns_.front());
     turns_.pop_front();
     if (turn()) ++views_;

@@ -1,5 +1,5 @@
-// What the pages of the HTTP door show: asked on the server's loop, written as text, answered on
-// the door's.
+// What the pages of the HTTP listener show: asked on the server's loop, written as text, answered
+// on the listener's.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/work_thread.h"
 #include "lockstep/server/http_connection.h"
-#include "lockstep/server/http_door.h"
+#include "lockstep/server/http_listener.h"
 #include "lockstep/server/http_pages.h"
 #include "lockstep/server/http_request.h"
 
@@ -23,8 +23,8 @@ namespace lockstep::server {
 
 // Turns that wait for one of a few copies of the server's state, which may be large.
 //
-// Threads: loop-confined. Bounds: HttpDoor::kViewsMax turns at a time; those that wait are at most
-// the door's connections.
+// Threads: loop-confined. Bounds: HttpListener::kViewsMax turns at a time; those that wait are at
+// most the listener's connections.
 class ViewLane {
  public:
   // Takes a copy and returns true, to be followed by `Ended`; or returns false, as none is needed
@@ -48,8 +48,8 @@ class ViewLane {
 // Queries that wait for the disk have a lane of their own, so that they hold up no others while it
 // hangs.
 //
-// Threads: `Ask` and `Close` are the door's loop's, or called while that does not run; a thread of
-// its own turns copies of the server's state into text.
+// Threads: `Ask` and `Close` are the listener's loop's, or called while that does not run; a thread
+// of its own turns copies of the server's state into text.
 class PageQueries {
  public:
   using Connection = std::shared_ptr<HttpConnection>;
@@ -64,12 +64,12 @@ class PageQueries {
   void Ask(const Connection& connection, AskForReadiness readiness);
   void Ask(const Connection& connection, AskForEvents ask);
 
-  // Whatever the server's loop or the writer finish from now on is dropped. Before the door's loop
-  // goes; any thread.
+  // Whatever the server's loop or the writer finish from now on is dropped. Before the listener's
+  // loop goes; any thread.
   void Close() { inbox_->Close(); }
 
  private:
-  // As other threads carry it: what it stands for lives and dies on the door's loop.
+  // As other threads carry it: what it stands for lives and dies on the listener's loop.
   using Ticket = std::weak_ptr<HttpConnection>;
   // Calls back with what was asked for; on the server's loop, perhaps many turns later.
   template <class T>
@@ -79,11 +79,11 @@ class PageQueries {
   template <class T>
   using Page = std::function<HttpAnswer(const T&)>;
 
-  // The door's loop for those who may outlive the door. Thread-safe, by its mutex.
+  // The listener's loop for those who may outlive the listener. Thread-safe, by its mutex.
   class Inbox {
    public:
     explicit Inbox(runtime::Loop& loop) : loop_(&loop) {}
-    // Dropped when the door is gone.
+    // Dropped when the listener is gone.
     void Post(runtime::Loop::Function function);
     void Close();
 

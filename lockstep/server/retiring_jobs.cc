@@ -23,9 +23,9 @@ JobHost& RetiringJobs::Keep(std::unique_ptr<JobHost> job) {
 
 void RetiringJobs::Begin(JobHost& job) {
   // Links that end later must not look for a job that has gone.
-  door_.JobDeleted(job, wire::native::WithReason(
-                            absl::UnavailableError("the server is shutting down"),
-                            std::string(coord::ReasonName(coord::Reason::kServiceStopped))));
+  listener_.JobDeleted(job, wire::native::WithReason(
+                                absl::UnavailableError("the server is shutting down"),
+                                std::string(coord::ReasonName(coord::Reason::kServiceStopped))));
   if (!job.shutdown_blocks()) {
     job.Shutdown();
     return loop_.Post([this, &job] { Ended(&job); });

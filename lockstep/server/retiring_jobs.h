@@ -8,7 +8,7 @@
 
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/server/job_host.h"
-#include "lockstep/server/native_door.h"
+#include "lockstep/server/native_listener.h"
 
 namespace lockstep::server {
 
@@ -16,10 +16,10 @@ namespace lockstep::server {
 // blocks for seconds and the loop has to run meanwhile.
 //
 // Threads: loop-confined, but everything may be called while the loop does not run. The loop and
-// the door outlive it. The destructor waits for the threads.
+// the listener outlive it. The destructor waits for the threads.
 class RetiringJobs {
  public:
-  RetiringJobs(runtime::Loop& loop, NativeDoor& door) : loop_(loop), door_(door) {}
+  RetiringJobs(runtime::Loop& loop, NativeListener& listener) : loop_(loop), listener_(listener) {}
   ~RetiringJobs();
 
   // Keeps a job that is in no table any more. `Begin` must follow.
@@ -37,7 +37,7 @@ class RetiringJobs {
   void Ended(const JobHost* job);
 
   runtime::Loop& loop_;
-  NativeDoor& door_;
+  NativeListener& listener_;
   std::map<const JobHost*, Retiring> jobs_;
   std::function<void()> when_none_;
 };

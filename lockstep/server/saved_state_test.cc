@@ -17,8 +17,8 @@
 #include "lockstep/platform/link/client.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/server/server.h"
-#include "lockstep/wire/native/crew_messages.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/node_group_messages.h"
 #include "lockstep/wire/store/data_entry.h"
 #include "lockstep/wire/store/entry.h"
 #include "lockstep/wire/store/records_messages.h"
@@ -239,7 +239,7 @@ TEST_F(SetAsideTest, Finding02_AJobWhoseRecordsCannotBeUsedIsSetAsideAndOthersGo
   ExpectRefused(StatusRequest{.job = "sick"});
   ExpectRefused(CreateJob{.job = "sick", .size = 2});
   ExpectRefused(wire::native::OpenStore{.job = "sick"});
-  ExpectRefused(wire::native::PollCrew{.job = "sick", .node = 1});
+  ExpectRefused(wire::native::PollNodeGroup{.job = "sick", .node = 1});
   ExpectRefused(wire::native::WatchEvents{.job = "sick"});
   ExpectRefused(wire::native::OpenSession{.session = {"0123456789abcdef"}, .job = "sick"});
   ExpectRefused(wire::native::ProcessReport{.job = "sick", .pid = 1});

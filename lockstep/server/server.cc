@@ -45,7 +45,7 @@ constexpr size_t kHoldersShown = 16;
 
 ServerOptions Complete(ServerOptions options) {
   if (options.memory_max == 0) options.memory_max = runtime::MemoryOfProcess() / 2;
-  options.door.budget = std::make_shared<net::GrpcBudget>(options.memory_max / kGrpcPart);
+  options.listener.budget = std::make_shared<net::GrpcBudget>(options.memory_max / kGrpcPart);
   return options;
 }
 
@@ -327,11 +327,11 @@ absl::Status Server::StartHttp() {
         return feed_.Read(request);
       },
       .when_durable = [this](HttpSource::Release release) { commits_.Follow(std::move(release)); }};
-  HttpDoor::Options door{
+  HttpListener::Options listener{
       .listen = *options_.http, .names = options_.http_names, .allowed = options_.allowed};
-  door.memory = &memory_;
-  door.names.push_back(options_.http->host);
-  auto http = HttpDoor::Listen(loop_, std::move(door), std::move(source));
+  listener.memory = &memory_;
+  listener.names.push_back(options_.http->host);
+  auto http = HttpListener::Listen(loop_, std::move(listener), std::move(source));
   if (!http.ok()) {
     return absl::Status(http.status().code(),
                         absl::StrCat("--http: ", std::string(http.status().message())));

@@ -27,10 +27,10 @@
 #include "lockstep/server/data_host.h"
 #include "lockstep/server/event_feed.h"
 #include "lockstep/server/held_answers.h"
-#include "lockstep/server/http_door.h"
+#include "lockstep/server/http_listener.h"
 #include "lockstep/server/job_host.h"
 #include "lockstep/server/job_table.h"
-#include "lockstep/server/native_door.h"
+#include "lockstep/server/native_listener.h"
 #include "lockstep/server/node_group_host.h"
 #include "lockstep/server/options.h"
 #include "lockstep/server/ready_file.h"
@@ -140,14 +140,14 @@ class Server {
   EventFeed feed_;
   Counters counters_;
   observe::LogLimiter link_notices_;
-  NativeDoor native_;
+  NativeListener native_;
   JobTable jobs_;
   DataHost data_;
   NodeGroupHost node_groups_;
   StatusBoard status_;
   absl::flat_hash_set<link::LinkId> reporters_;  // of processes of jobs; each while it stands
   std::unique_ptr<link::Server> link_;
-  std::unique_ptr<HttpDoor> http_;  // null: not served
+  std::unique_ptr<HttpListener> http_;  // null: not served
 
   bool draining_ = false;
   size_t parts_to_drain_ = 0;

@@ -66,7 +66,7 @@ std::optional<coord::SetKey> StackQuestions::Ask(Time now, int64_t unix_us, Caus
 }
 
 std::optional<wire::native::StacksTaken> StackQuestions::Last(Time now) const {
-  const coord::StackLook* const last = looks_.Last(now);
+  const coord::StackSnapshot* const last = looks_.Last(now);
   if (last == nullptr) return std::nullopt;
   return wire::native::StacksTaken{.id = last->id,
                                    .because = last->because,

@@ -11,7 +11,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
-#include "lockstep/coord/stack_looks.h"
+#include "lockstep/coord/stack_snapshots.h"
 #include "lockstep/wire/native/stack_question.h"
 #include "lockstep/wire/native/status_messages.h"
 
@@ -21,8 +21,8 @@ namespace lockstep::server {
 // still where they were. Launchers are asked through a key of the job (wire::native has its name),
 // which the job sets like any other: the question is an event, and its shell hands it in.
 //
-// Owns what was asked last. Promises: of several time-outs the first is looked at (StackLooks has
-// the interval); nobody is asked while no process runs. Threads: thread-compatible. Bounds: one
+// Owns what was asked last. Promises: of several time-outs the first is looked at (StackSnapshots
+// has the interval); nobody is asked while no process runs. Threads: thread-compatible. Bounds: one
 // question. Time: `now` must not go back between calls.
 class StackQuestions {
  public:
@@ -42,7 +42,7 @@ class StackQuestions {
 
   explicit StackQuestions(Job job) : job_(std::move(job)) {}
 
-  // What comes in at the doors: launchers ask, too, and start processes.
+  // What comes in at the listeners: launchers ask, too, and start processes.
   void Saw(Time now, const coord::Event& event);
 
   // The first of the answers that says a wait has timed out; nothing: none does.
@@ -56,7 +56,7 @@ class StackQuestions {
 
  private:
   const Job job_;
-  coord::StackLooks looks_{{.kept = wire::native::kStacksOfTimeoutLive}};
+  coord::StackSnapshots looks_{{.kept = wire::native::kStacksOfTimeoutLive}};
 };
 
 }  // namespace lockstep::server

@@ -38,7 +38,7 @@ StoreHost::StoreHost(runtime::Loop& loop, const StoreHostOptions& options, Commi
 
 std::unique_ptr<StoreSpace> StoreHost::MakeSpace() {
   return std::make_unique<StoreSpace>(
-      loop_, options_.store, options_.door, journal_, share_,
+      loop_, options_.store, options_.listener, journal_, share_,
       StoreSpace::Events{
           .connected = [this](tcpstore::ConnectionId connection,
                               std::string peer) { Connected(connection, std::move(peer)); },
@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<StoreSpace>> StoreHost::MakeSpaceNotAt(uint16_t p
   std::unique_ptr<StoreSpace> space = MakeSpace();
   absl::Status status = ListenOnChosenPort(host_, [&](const runtime::Address& at) {
     if (at.port == port) return absl::UnavailableError("the port of the store before");
-    return space->door().Listen(at);
+    return space->listener().Listen(at);
   });
   if (!status.ok()) return status;
   return space;
@@ -74,13 +74,13 @@ absl::Status StoreHost::Listen(const std::string& host) {
   auto space = MakeSpaceNotAt(begin.port);
   if (!space.ok()) return space.status();
   space_ = *std::move(space);
-  attempts_.Listens(space_->door().address().port());
+  attempts_.Listens(space_->listener().address().port());
   return absl::OkStatus();
 }
 
 absl::Status StoreHost::ListenAgain(uint16_t port) {
   attempts_.Listens(port);
-  absl::Status status = space_->door().Listen({.host = host_, .port = port});
+  absl::Status status = space_->listener().Listen({.host = host_, .port = port});
   if (status.ok()) return status;
   return absl::Status(
       status.code(),
@@ -108,7 +108,7 @@ std::vector<tcpstore::Record> StoreHost::Snapshot() const {
 
 void StoreHost::Start() {
   if (space_ == nullptr || std::exchange(started_, true)) return;
-  space_->door().Start();
+  space_->listener().Start();
 }
 
 absl::Status StoreHost::Open(int64_t attempt, int64_t of_job) {
@@ -137,14 +137,14 @@ absl::Status StoreHost::Open(int64_t attempt, int64_t of_job) {
                             attempt, before, address())),
         "attempt_over");
   }
-  auto next = MakeSpaceNotAt(space_->door().address().port());
+  auto next = MakeSpaceNotAt(space_->listener().address().port());
   if (!next.ok()) return next.status();
   const size_t connections = space_->store().connections();
   space_->Discard();
   space_ = *std::move(next);
   lifetime_.Begin(/*launched=*/true);
-  journal_.Write(attempts_.Next(attempt, space_->door().address().port()));
-  if (started_) space_->door().Start();
+  journal_.Write(attempts_.Next(attempt, space_->listener().address().port()));
+  if (started_) space_->listener().Start();
   space_->Count();
   notices_.Notice(
       absl::StrFormat("attempt %d of the store begins at %s; that of attempt %d is closed, with "
@@ -154,11 +154,11 @@ absl::Status StoreHost::Open(int64_t attempt, int64_t of_job) {
 }
 
 void StoreHost::Stop() {
-  if (space_ != nullptr) space_->door().Close();
+  if (space_ != nullptr) space_->listener().Close();
 }
 
 std::string StoreHost::address() const {
-  return space_ == nullptr ? std::string() : runtime::ToString(space_->door().address());
+  return space_ == nullptr ? std::string() : runtime::ToString(space_->listener().address());
 }
 
 tcpstore::StoreView StoreHost::View() const {

@@ -21,8 +21,8 @@
 #include "lockstep/server/store_space.h"
 #include "lockstep/stock/tcpstore/attempts.h"
 #include "lockstep/stock/tcpstore/commands.h"
-#include "lockstep/stock/tcpstore/door/torch_store_door.h"
 #include "lockstep/stock/tcpstore/lifetime.h"
+#include "lockstep/stock/tcpstore/listener/torch_store_listener.h"
 #include "lockstep/stock/tcpstore/options.h"
 #include "lockstep/stock/tcpstore/records.h"
 #include "lockstep/stock/tcpstore/view.h"
@@ -40,7 +40,7 @@ struct StoreHostOptions {
   absl::Duration rest = absl::Seconds(10);
   // `keeps`: what is in them is in the server's journal.
   tcpstore::StoreOptions store;
-  net::TorchStoreDoorOptions door;
+  net::TorchStoreListenerOptions listener;
 };
 
 // Feeds the store of the current attempt what its clients ask, and sends what it answers. An

@@ -19,20 +19,20 @@ constexpr size_t kSnapshotBytes = 192;
 }  // namespace
 
 StoreSpace::StoreSpace(runtime::Loop& loop, const tcpstore::StoreOptions& options,
-                       const net::TorchStoreDoorOptions& door, StoreJournal& journal,
+                       const net::TorchStoreListenerOptions& listener, StoreJournal& journal,
                        runtime::MemoryShare& share, Events events)
     : loop_(loop),
       bytes_max_(options.store_bytes_max),
       journal_(journal),
       share_(share),
       store_(options),
-      door_(loop, options, door,
-            {.connected = std::move(events.connected),
-             .command = std::move(events.command),
-             .left = std::move(events.left),
-             .complain = std::move(events.complain),
-             .has_room = [this](size_t bytes) { return LimitOf(bytes); },
-             .counted = [this] { Count(); }}) {}
+      listener_(loop, options, listener,
+                {.connected = std::move(events.connected),
+                 .command = std::move(events.command),
+                 .left = std::move(events.left),
+                 .complain = std::move(events.complain),
+                 .has_room = [this](size_t bytes) { return LimitOf(bytes); },
+                 .counted = [this] { Count(); }}) {}
 
 tcpstore::Effects& StoreSpace::NoEffects() {
   effects_.Clear();
@@ -44,7 +44,7 @@ void StoreSpace::Handle(Time now, tcpstore::ConnectionId from, const tcpstore::C
   const runtime::MemoryAccount* const memory = share_.account();
   const uint64_t room = memory == nullptr ? std::numeric_limits<uint64_t>::max() : memory->Room();
   // Beside what is kept there is a record, and the entry that it becomes.
-  store_.SetSurroundings(door_.memory() + held_bytes_, room / (journal_.writes() ? 3 : 2));
+  store_.SetSurroundings(listener_.memory() + held_bytes_, room / (journal_.writes() ? 3 : 2));
   store_.Handle(now, from, command, out);
   for (tcpstore::Refusal& refusal : out.refusals) {
     if (!absl::StrContains(refusal.why, "(memory_max)")) continue;
@@ -55,7 +55,7 @@ void StoreSpace::Handle(Time now, tcpstore::ConnectionId from, const tcpstore::C
 void StoreSpace::Settle(tcpstore::Effects& effects) {
   // What it tells of may be a change that is not durable yet.
   const bool waits = (!effects.records.empty() && journal_.writes()) || held_ > 0;
-  waits ? Hold(effects) : door_.CarryOut(effects);
+  waits ? Hold(effects) : listener_.CarryOut(effects);
   Count();
   FreeGone();
 }
@@ -69,12 +69,13 @@ void StoreSpace::Hold(tcpstore::Effects& effects) {
   for (const tcpstore::Reply& reply : effects.replies)
     bytes += tcpstore::ValueBytesOf(reply.answer);
   // As it would be if they were closed now.
-  for (const tcpstore::Refusal& refusal : effects.refusals) door_.TakeNoMoreOf(refusal.connection);
+  for (const tcpstore::Refusal& refusal : effects.refusals)
+    listener_.TakeNoMoreOf(refusal.connection);
   ++held_;
   held_bytes_ += bytes;
   if (held_ >= kHeldMax || held_bytes_ >= kHeldBytesMax || journal_.behind()) {
     paused_ = true;
-    door_.Pause();
+    listener_.Pause();
   }
   journal_.Commit(std::move(entries), [this, bytes, alive = std::weak_ptr(alive_),
                                        effects = std::exchange(effects, {})](bool durable) {
@@ -87,10 +88,10 @@ void StoreSpace::LetGo(const tcpstore::Effects& effects, size_t bytes, bool dura
   --held_;
   held_bytes_ -= bytes;
   LOCKSTEP_DCHECK(held_ > 0 || held_bytes_ == 0);
-  if (durable) door_.CarryOut(effects);
+  if (durable) listener_.CarryOut(effects);
   if (!paused_ || held_ > kHeldMax / 2 || held_bytes_ > kHeldBytesMax / 2) return;
   paused_ = false;
-  door_.Resume();
+  listener_.Resume();
 }
 
 void StoreSpace::Discard() {
@@ -107,11 +108,11 @@ void StoreSpace::FreeGone() {
 
 void StoreSpace::Count() {
   const size_t snapshot = journal_.writes() ? store_.size() * kSnapshotBytes : 0;
-  share_.Set(store_.memory() + door_.memory() + snapshot);
+  share_.Set(store_.memory() + listener_.memory() + snapshot);
 }
 
 std::string StoreSpace::LimitOf(size_t bytes) const {
-  const size_t held = store_.memory() + door_.memory() + held_bytes_;
+  const size_t held = store_.memory() + listener_.memory() + held_bytes_;
   if (held > bytes_max_ || bytes > bytes_max_ - held) {
     return absl::StrFormat("torch_store_bytes_max (%d), of which %d are held", bytes_max_, held);
   }

@@ -11,8 +11,8 @@
 #include "lockstep/platform/runtime/memory_account.h"
 #include "lockstep/server/store_journal.h"
 #include "lockstep/stock/tcpstore/commands.h"
-#include "lockstep/stock/tcpstore/door/torch_store_door.h"
 #include "lockstep/stock/tcpstore/effects.h"
+#include "lockstep/stock/tcpstore/listener/torch_store_listener.h"
 #include "lockstep/stock/tcpstore/options.h"
 #include "lockstep/stock/tcpstore/store.h"
 
@@ -29,7 +29,7 @@ class StoreSpace {
   static constexpr size_t kHeldMax = 4096;
   static constexpr size_t kHeldBytesMax = size_t{16} << 20;
 
-  // What the door tells; called on the loop.
+  // What the listener tells; called on the loop.
   struct Events {
     std::function<void(tcpstore::ConnectionId, std::string peer)> connected;
     std::function<void(tcpstore::ConnectionId, const tcpstore::Command&)> command;
@@ -39,13 +39,13 @@ class StoreSpace {
 
   // All of these outlive it. What it holds is in `share`, which no other space uses at the time.
   StoreSpace(runtime::Loop& loop, const tcpstore::StoreOptions& options,
-             const net::TorchStoreDoorOptions& door, StoreJournal& journal,
+             const net::TorchStoreListenerOptions& listener, StoreJournal& journal,
              runtime::MemoryShare& share, Events events);
 
   tcpstore::Store& store() { return store_; }
   const tcpstore::Store& store() const { return store_; }
-  net::TorchStoreDoor& door() { return door_; }
-  const net::TorchStoreDoor& door() const { return door_; }
+  net::TorchStoreListener& listener() { return listener_; }
+  const net::TorchStoreListener& listener() const { return listener_; }
 
   // Effects without content, whose memory is used again by each command.
   tcpstore::Effects& NoEffects();
@@ -79,7 +79,7 @@ class StoreSpace {
   bool paused_ = false;
   // Gone with the space, for what is still held then.
   const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
-  net::TorchStoreDoor door_;
+  net::TorchStoreListener listener_;
 };
 
 }  // namespace lockstep::server

@@ -160,7 +160,7 @@ class JobAtSlowDisk : public SlowDisk {
   EventFeed feed_{7, 100};
   Counters counters_;
   const StoreHostOptions stores_{.none = true};
-  NativeDoor native_{
+  NativeListener native_{
       [this](const native::OpenSession&) -> absl::StatusOr<NativeJob*> { return &job_; },
       [](link::LinkId, const absl::Status&) {}};
   JobHost job_{loop_,    {.job = "digits", .size = 1, .incarnation_seed = 1},

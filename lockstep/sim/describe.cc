@@ -106,7 +106,7 @@ std::string Rest(const coord::NotifyPreemption& e) {
 std::string Rest(const coord::WatchPreemption& e) {
   return absl::StrCat(" after=", e.after, e.answers ? " answers" : "");
 }
-std::string Rest(const coord::AnswerFence& e) {
+std::string Rest(const coord::AnswerHold& e) {
   return absl::StrCat(" preemption=", e.preemption,
                       " first=", e.first ? absl::StrCat(*e.first) : "none", " stride=", e.stride);
 }

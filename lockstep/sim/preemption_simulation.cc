@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lockstep/client/fence_machine.h"
+#include "lockstep/client/hold_machine.h"
 #include "lockstep/sim/describe.h"
 #include "lockstep/sim/native_client.h"
 #include "lockstep/sim/native_server.h"
@@ -20,7 +20,7 @@
 namespace lockstep::sim {
 namespace {
 
-using client::FenceMachine;
+using client::HoldMachine;
 using coord::PreemptionPhase;
 using coord::SyncState;
 
@@ -151,21 +151,21 @@ class Worker {
     if (state.sync_step) {
       judge_.SawStep(state.id, *state.sync_step, absl::StrCat("member ", setup_.index));
     }
-    FenceMachine::Effects effects;
+    HoldMachine::Effects effects;
     machine_.Take(schedule_.now(), wire::native::FromState(schedule_.now(), state), newest_,
                   effects);
     Tell(effects);
     if (std::exchange(waiting_, false)) Poll();
   }
 
-  void Tell(const FenceMachine::Effects& effects) {
+  void Tell(const HoldMachine::Effects& effects) {
     const auto nothing = [](const coord::Reply&) {};
     if (effects.answer) {
-      Request(coord::AnswerFence{.preemption = effects.answer->preemption,
-                                 .first = effects.answer->first,
-                                 .stride = effects.answer->stride,
-                                 .last_step = effects.answer->last_step,
-                                 .save_time = setup_.save_time},
+      Request(coord::AnswerHold{.preemption = effects.answer->preemption,
+                                .first = effects.answer->first,
+                                .stride = effects.answer->stride,
+                                .last_step = effects.answer->last_step,
+                                .save_time = setup_.save_time},
               nothing);
     }
     if (effects.report) {
@@ -195,12 +195,12 @@ class Worker {
       return;
     }
     newest_ = std::max(newest_, step_);
-    if (step_ < machine_.fence()) return NextStep();
-    FenceMachine::Effects effects;
-    const FenceMachine::Verdict verdict = machine_.Poll(schedule_.now(), step_, effects);
+    if (step_ < machine_.hold()) return NextStep();
+    HoldMachine::Effects effects;
+    const HoldMachine::Verdict verdict = machine_.Poll(schedule_.now(), step_, effects);
     Tell(effects);
-    if (verdict == FenceMachine::Verdict::kNo) return NextStep();
-    if (verdict == FenceMachine::Verdict::kWait) {
+    if (verdict == HoldMachine::Verdict::kNo) return NextStep();
+    if (verdict == HoldMachine::Verdict::kWait) {
       waiting_ = true;
       const Time until = machine_.WaitsUntil();
       schedule_.At(until, [this, until] {
@@ -217,7 +217,7 @@ class Worker {
     }
     schedule_.After(setup_.save_time, [this, step = step_] {
       if (!alive_ || hangs_) return;
-      FenceMachine::Effects done;
+      HoldMachine::Effects done;
       if (setup_.fails_to_save) {
         machine_.FailedToSave(step, "disk full", done);
       } else {
@@ -232,7 +232,7 @@ class Worker {
     step_ += setup_.stride;
     if (setup_.last && step_ > *setup_.last) {
       finished_ = true;
-      FenceMachine::Effects effects;
+      HoldMachine::Effects effects;
       machine_.Finish(effects);
       Tell(effects);
       return;
@@ -247,11 +247,11 @@ class Worker {
   const Setup setup_;
   NativeSession session_;
   const std::vector<std::unique_ptr<Worker>>* all_ = nullptr;
-  FenceMachine machine_;
+  HoldMachine machine_;
   int64_t step_;
   Time looked_;
   int64_t slowest_ = 0;
-  int64_t newest_ = FenceMachine::kNoStep;
+  int64_t newest_ = HoldMachine::kNoStep;
   std::pair<int64_t, int64_t> hit_;
   bool alive_ = true;
   bool joined_ = false;
@@ -405,7 +405,7 @@ class PreemptionSimulation {
     }
     for (const auto& worker : workers_) {
       if (worker->waits()) {
-        failure_ = absl::StrCat("liveness: member ", worker->index(), " waits at the fence");
+        failure_ = absl::StrCat("liveness: member ", worker->index(), " waits at the hold");
         return;
       }
     }

@@ -51,11 +51,11 @@ class PreemptionHarness : public ::testing::Test {
   }
   void Answer(int member, std::optional<int64_t> first, int64_t stride = 1,
               absl::Duration step_time = {}, std::optional<int64_t> last_step = {}) {
-    EXPECT_THAT(h.Reply(h.Ask(Of(member), coord::AnswerFence{.preemption = State().id,
-                                                             .first = first,
-                                                             .stride = stride,
-                                                             .last_step = last_step,
-                                                             .step_time = step_time})),
+    EXPECT_THAT(h.Reply(h.Ask(Of(member), coord::AnswerHold{.preemption = State().id,
+                                                            .first = first,
+                                                            .stride = stride,
+                                                            .last_step = last_step,
+                                                            .step_time = step_time})),
                 Succeeded());
   }
   void Report(int member, coord::SyncState state, int64_t step = 0, std::string text = "") {

@@ -13,7 +13,7 @@
 namespace lockstep::testing {
 
 // One line, such as `call 7: OK barrier passed 0` or `call 7: CANCELLED superseded "..."`. Holds
-// everything that a client can see, and the marks that the doors turn into payloads.
+// everything that a client can see, and the marks that the listeners turn into payloads.
 std::string PrintReply(const coord::Reply& reply);
 
 // One line, such as `KeySet key="a" value="1" ...`.

@@ -22,7 +22,7 @@
 
 namespace lockstep::testing {
 
-// Everything that the doors can see of an error.
+// Everything that the listeners can see of an error.
 std::string PrintError(const coord::Error& error);
 
 // Long values would drown the rest, and their length and ends tell them apart well enough.

@@ -55,7 +55,7 @@ class PreemptionNotice(NamedTuple):
 
     id: int  #: From 1 in each attempt; 0: there was none.
     open: bool  #: Whether it has not ended.
-    phase: str  #: "none", "pending", "fencing", "agreed", "ended".
+    phase: str  #: "none", "pending", "holding", "agreed", "ended".
     outcome: str  #: "none" until it ended, then "saved" or another outcome.
     text: str  #: The outcome, for people.
     step: int | None  #: The sync step, once it is known.

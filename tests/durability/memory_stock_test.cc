@@ -1,4 +1,4 @@
-// The same of the door for stock clients: what they send compressed, and by the thousand.
+// The same of the listener for stock clients: what they send compressed, and by the thousand.
 #include <future>
 #include <list>
 #include <string>

@@ -43,7 +43,7 @@ std::vector<std::unique_ptr<Member>> JoinAll(const Server& server) {
 }
 
 // Three members whose polls the test makes itself. The third has not begun, and holds the others at
-// the fence until it does.
+// the hold until it does.
 class PreemptionRestart : public ::testing::Test {
  protected:
   PreemptionRestart() {
@@ -106,7 +106,7 @@ TEST_F(PreemptionRestart, PreemptionKilled02_TheServerWhileMembersAgree) {
   at(0).Reached(5);
   at(1).Reached(3);
   ASSERT_TRUE(at(1).Notify("test", "1", absl::Minutes(9)).ok());
-  for (int member : {0, 1, 2}) Await(member, "fencing");
+  for (int member : {0, 1, 2}) Await(member, "holding");
   std::future<bool> first = PollAside(0, 6);
   std::future<bool> second = PollAside(1, 4);
   KillAndRestart();

@@ -51,7 +51,7 @@ def what_nobody_hears(address):
     return told.stdout
 
 
-def test_finding_13_another_user_is_refused_at_every_door(tmp_path, strangers_lockstep):
+def test_finding_13_another_user_is_refused_at_every_listener(tmp_path, strangers_lockstep):
     with serving(tmp_path, "--job", "digits=1", "--http", "127.0.0.1:0") as server:
         ready = json.loads((tmp_path / "ready.json").read_text())
         ended = as_nobody(strangers_lockstep, "job", "delete", "digits", "--force",

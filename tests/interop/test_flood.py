@@ -1,4 +1,4 @@
-"""More idle connections than the server has descriptors: it serves on, at each of its doors."""
+"""More idle connections than the server has descriptors: it serves on, at each of its listeners."""
 
 import resource
 import socket
@@ -79,13 +79,13 @@ def follower(server):
         process.kill()
 
 
-@pytest.mark.parametrize("door", ["listen", "address"], ids=["link", "stock"])
-def test_idle_connections_are_more_than_the_server_has_descriptors(server, follower, door):
+@pytest.mark.parametrize("listener", ["listen", "address"], ids=["link", "stock"])
+def test_idle_connections_are_more_than_the_server_has_descriptors(server, follower, listener):
     members = register_all([WireMember(server.address, index, 100 + index) for index in range(2)])
     polls = [member.poll() for member in members]
     while "runs" not in follower.stdout.readline():
         pass  # its link is open
-    with Flood(getattr(server, door)) as flood:
+    with Flood(getattr(server, listener)) as flood:
         for round_number in range(5):
             for member in members:
                 member.heartbeat().value()

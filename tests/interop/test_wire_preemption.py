@@ -42,7 +42,7 @@ def test_preemption_gap_09_a_clock_that_is_wrong_by_years_changes_nothing(make_j
     members = job.wire_members()
     notify(members, time)
     state = preemption_of(job)["state"]
-    assert (state["phase"], len(state["notices"])) == ("fencing", 1), state
+    assert (state["phase"], len(state["notices"])) == ("holding", 1), state
     assert_they_agree(job, members)
 
 
@@ -54,7 +54,7 @@ def test_preemption_gap_15_a_malformed_notice_is_a_notice(make_job, value):
     members = job.wire_members()
     notify(members, value)
     state = preemption_of(job)["state"]
-    assert (state["phase"], state["notices"][0]["source"]) == ("fencing", "jax"), state
+    assert (state["phase"], state["notices"][0]["source"]) == ("holding", "jax"), state
     assert_they_agree(job, members)
 
 

@@ -1,6 +1,6 @@
-// The native half of a server, in this process: link, door and coordinator of one job, without what
-// needs gRPC, so that it runs under the thread sanitizer. Its journal is in memory and survives it.
-// Tests only.
+// The native half of a server, in this process: link, listener and coordinator of one job, without
+// what needs gRPC, so that it runs under the thread sanitizer. Its journal is in memory and
+// survives it. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 #include "lockstep/platform/link/server.h"
 #include "lockstep/platform/link/testing.h"
 #include "lockstep/platform/runtime/loop.h"
-#include "lockstep/server/native_door.h"
+#include "lockstep/server/native_listener.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep {
@@ -34,7 +34,7 @@ class NativeServer final : public server::NativeJob {
   void Kill() {
     thread_.Do([this] {
       link_.reset();
-      door_.reset();
+      listener_.reset();
       timer_.reset();
       armed_ = Time::Infinite();
       coordinator_.reset();
@@ -67,7 +67,7 @@ class NativeServer final : public server::NativeJob {
         EXPECT_TRUE(applied.ok()) << applied;
       }
       timer_ = std::make_unique<runtime::Timer>(thread_.loop());
-      door_ = std::make_unique<server::NativeDoor>(
+      listener_ = std::make_unique<server::NativeListener>(
           [this](const wire::native::OpenSession& open) -> absl::StatusOr<server::NativeJob*> {
             if (open.job == options_.job) return this;
             return wire::native::WithReason(absl::NotFoundError("no such job"), "unknown_job");
@@ -87,15 +87,15 @@ class NativeServer final : public server::NativeJob {
               if (std::find(links_.begin(), links_.end(), link) == links_.end()) {
                 links_.push_back(link);
               }
-              door_->Take(std::move(request), std::move(responder));
+              listener_->Take(std::move(request), std::move(responder));
             },
-        .cancelled = [this](link::LinkId link, uint64_t id) { door_->Cancelled(link, id); },
-        .answered = [this](link::LinkId link, uint64_t id) { door_->Answered(link, id); },
+        .cancelled = [this](link::LinkId link, uint64_t id) { listener_->Cancelled(link, id); },
+        .answered = [this](link::LinkId link, uint64_t id) { listener_->Answered(link, id); },
         .ended =
             [this](link::LinkId link, bool by_peer) {
               std::erase(links_, link);
               ended.Add(by_peer);
-              door_->Ended(link, by_peer);
+              listener_->Ended(link, by_peer);
             }};
     auto server = link::Server::Listen(thread_.loop(), {.listen = listen, .link = link_options_},
                                        std::move(events));
@@ -108,7 +108,7 @@ class NativeServer final : public server::NativeJob {
     const Time now = runtime::MonotonicNow();
     coord::Effects effects = coordinator_->Handle(now, std::move(event));
     for (coord::Record& record : effects.records) journal_.push_back({now, std::move(record)});
-    door_->Answer(effects.replies);
+    listener_->Answer(effects.replies);
     const Time next = coordinator_->NextDeadline();
     if (next >= armed_) return;
     armed_ = next;
@@ -125,7 +125,7 @@ class NativeServer final : public server::NativeJob {
   std::unique_ptr<coord::Coordinator> coordinator_;
   std::unique_ptr<runtime::Timer> timer_;
   Time armed_ = Time::Infinite();
-  std::unique_ptr<server::NativeDoor> door_;
+  std::unique_ptr<server::NativeListener> listener_;
   std::unique_ptr<link::Server> link_;
   std::vector<link::LinkId> links_;
   link::testing::LoopThread thread_;  // ends first

@@ -31,7 +31,7 @@ using ::testing::ElementsAre;
 // For anything to happen; far more than it takes.
 constexpr absl::Duration kLong = absl::Minutes(10);
 
-// Members that have not begun hold the others at the fence, until the test lets them begin.
+// Members that have not begun hold the others at the hold, until the test lets them begin.
 coord::CoordinatorOptions Holding(int32_t size) {
   coord::CoordinatorOptions options = JobOf(size);
   options.preempt_awaits_all = true;
@@ -216,7 +216,7 @@ TEST(PreemptionRows, PreemptionRow13_WhatEndsFirstDoesNotMatter) {
     Members members(Holding(2));
     members[0].Reached(1);
     members.Notify(0);
-    members.AwaitPhase(0, "fencing");
+    members.AwaitPhase(0, "holding");
     std::future<bool> waits = members.PollAside(0, 2);
     for (const Part part : order) {
       if (part == kPreemptions) {
@@ -245,9 +245,9 @@ TEST(PreemptionRows, PreemptionRow18_WhoWaitsIsLetGoAndNobodyIsCalledBehindTheEn
   });
   members[0].Reached(1);
   members.Notify(1);
-  EXPECT_EQ(seen.WaitUntil([](const auto& all) { return !all.empty() && all.back() == "fencing"; })
+  EXPECT_EQ(seen.WaitUntil([](const auto& all) { return !all.empty() && all.back() == "holding"; })
                 .back(),
-            "fencing");
+            "holding");
   std::future<bool> waits = members.PollAside(0, 2);
   members[0].Finish();
   finished = true;
@@ -324,7 +324,7 @@ TEST(PreemptionRows, PreemptionGap17_BrokenLinksChangeNothing) {
   Members members(Holding(2));
   members[0].Reached(1);
   members.Notify(0);
-  members.AwaitPhase(0, "fencing");
+  members.AwaitPhase(0, "holding");
   std::future<bool> first = members.PollAside(0, 2);
   members.server->CutLinks();
   members.server->ended.WaitForCount(2);

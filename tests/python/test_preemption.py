@@ -138,7 +138,7 @@ def test_preemption_defect_06_the_gil_is_not_held_while_members_agree(run_progra
         while polled is None:
             time.sleep(0)
         trained.notify("test", left=600)
-        while trained.notice().phase != "fencing":
+        while trained.notice().phase != "holding":
             time.sleep(0)
         # It is held now at a step that it has polled, since the other has not begun.
         held, same = polled, 0

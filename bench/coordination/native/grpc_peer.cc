@@ -1,5 +1,5 @@
-// Peers that speak gRPC: a bare echo, etcd, and jaxlib's coordination service (or a door for its
-// clients). Requests are made by hand, since they are small and the protocols are theirs.
+// Peers that speak gRPC: a bare echo, etcd, and jaxlib's coordination service (or a listener for
+// its clients). Requests are made by hand, since they are small and the protocols are theirs.
 #include <map>
 #include <mutex>
 #include <utility>

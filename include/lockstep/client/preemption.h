@@ -47,7 +47,7 @@ struct PreemptionOptions {
 struct PreemptionNotice {
   int64_t id = 0;                      // from 1 up in each attempt; 0: there was none
   bool open = false;                   // it has not ended
-  std::string phase;                   // "none", "pending", "fencing", "agreed", "ended"
+  std::string phase;                   // "none", "pending", "holding", "agreed", "ended"
   std::string outcome;                 // "none" until it ended: docs/preemption.md
   std::string text;                    // of the outcome, for people
   std::optional<int64_t> step;         // the sync step, once it is known
@@ -88,7 +88,7 @@ class Preemption {
     while (newest < step &&
            !shared_->step.compare_exchange_weak(newest, step, std::memory_order_seq_cst)) {
     }
-    return step < shared_->fence.load(std::memory_order_seq_cst);
+    return step < shared_->hold.load(std::memory_order_seq_cst);
   }
 
   // This member has saved at that step; `path` says where, for people and for those who resume.
@@ -115,7 +115,7 @@ class Preemption {
   // What pollers touch; alone in its cache line.
   struct alignas(64) Shared {
     std::atomic<int64_t> step = -1;
-    std::atomic<int64_t> fence;
+    std::atomic<int64_t> hold;
   };
   class Impl;
   explicit Preemption(std::shared_ptr<Impl> impl);

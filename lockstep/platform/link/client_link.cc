@@ -113,7 +113,7 @@ void ClientLink::Greeted(const Message& message) {
   if (auto ready = events_.ready) ready(*welcome);
 }
 
-// Who listens there may be no server of ours: a stock door, a web server, another program.
+// Who listens there may be no server of ours: a stock listener, a web server, another program.
 absl::Status ClientLink::NotWelcomed(const absl::Status& why) const {
   absl::Status status(
       why.code(),

@@ -1,7 +1,7 @@
 // Accepts the connections of one listening address, and survives running out of everything.
 //
-// Our own, for all doors, because gRPC's listener stops accepting for good once it has run out of
-// file descriptors (seen in 1.51), and because it sets a TCP_USER_TIMEOUT that ends connections
+// Our own, for all listeners, because gRPC's listener stops accepting for good once it has run out
+// of file descriptors (seen in 1.51), and because it sets a TCP_USER_TIMEOUT that ends connections
 // over a short cut of the network. And because every user of a host reaches the ports of its
 // loopback interface: there it takes only connections of users who are allowed.
 #pragma once

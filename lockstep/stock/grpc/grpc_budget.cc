@@ -17,8 +17,8 @@ std::shared_ptr<grpc::ResourceQuota> GrpcBudget::Enter(size_t most) {
   }
   const auto fewest =
       std::min_element(shared_.begin(), shared_.end(),
-                       [](const Shared& a, const Shared& b) { return a.doors < b.doors; });
-  ++fewest->doors;
+                       [](const Shared& a, const Shared& b) { return a.listeners < b.listeners; });
+  ++fewest->listeners;
   const std::shared_ptr<grpc::ResourceQuota> quota = fewest->quota;
   Divide();
   return quota;
@@ -27,7 +27,7 @@ std::shared_ptr<grpc::ResourceQuota> GrpcBudget::Enter(size_t most) {
 void GrpcBudget::Leave(const std::shared_ptr<grpc::ResourceQuota>& quota) {
   for (auto it = shared_.begin(); it != shared_.end(); ++it) {
     if (it->quota != quota) continue;
-    if (--it->doors == 0) shared_.erase(it);
+    if (--it->listeners == 0) shared_.erase(it);
     break;
   }
   Divide();

@@ -28,7 +28,7 @@ constexpr int kStreamWindowBytes = 4 << 20;
 constexpr int kStreamsMax = 1024;
 // A stock process dies with its connection. So nothing here may end one that is merely idle, old,
 // busy or cut off for a while; and what a stranger can hold open is bounded by time or size.
-void SetChannelArguments(const StockDoorOptions& options, const grpc::ResourceQuota& quota,
+void SetChannelArguments(const StockListenerOptions& options, const grpc::ResourceQuota& quota,
                          grpc::ServerBuilder& builder) {
   // Two servers on one port would share the job between them.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -76,7 +76,7 @@ std::vector<std::unique_ptr<wire::stock::Family>> MakeFamilies(
 
 }  // namespace
 
-GrpcServer::GrpcServer(const StockDoorOptions& options)
+GrpcServer::GrpcServer(const StockListenerOptions& options)
     : options_(options), families_(MakeFamilies(options.roles)) {}
 
 GrpcServer::~GrpcServer() {

@@ -1,10 +1,10 @@
-// gRPC's server behind one door for stock clients.
+// gRPC's server behind one listener for stock clients.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "lockstep/stock/grpc/stock_door_options.h"
+#include "lockstep/stock/grpc/stock_listener_options.h"
 #include "lockstep/stock/wire/family.h"
 
 namespace grpc {
@@ -23,11 +23,11 @@ class StockInbox;
 // Serves the families of stock clients and gRPC's health service over connections that others
 // accept. Its memory is a quota of the budget from the first `Start` until it is destroyed.
 //
-// Threads: loop-confined, but for `Shutdown`. Bounds: StockDoorOptions.
+// Threads: loop-confined, but for `Shutdown`. Bounds: StockListenerOptions.
 class GrpcServer {
  public:
   // `options` outlives it.
-  explicit GrpcServer(const StockDoorOptions& options);
+  explicit GrpcServer(const StockListenerOptions& options);
   // Not while it serves: `Shutdown` comes first.
   ~GrpcServer();
 
@@ -44,7 +44,7 @@ class GrpcServer {
   void Shutdown();
 
  private:
-  const StockDoorOptions& options_;
+  const StockListenerOptions& options_;
   const std::vector<std::unique_ptr<wire::stock::Family>> families_;
   // Each uses those before it.
   std::vector<std::unique_ptr<grpc::Service>> services_;

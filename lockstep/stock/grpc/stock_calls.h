@@ -1,5 +1,5 @@
 // The calls of stock clients as gRPC delivers them: one reactor per call, one service per family
-// that makes them. Internal to StockDoor.
+// that makes them. Internal to StockListener.
 #pragma once
 
 #include <atomic>

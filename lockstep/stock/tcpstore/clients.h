@@ -21,7 +21,7 @@ namespace lockstep::tcpstore {
 // the values are for the next who wait.
 //
 // Owns what is known of connections. Threads: thread-compatible. Bounds: one entry for each
-// connection, whose number its door limits.
+// connection, whose number its listener limits.
 class Clients {
  public:
   // A connection, before its first command; `peer` is where it calls from.

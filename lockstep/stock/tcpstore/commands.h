@@ -13,7 +13,7 @@
 
 namespace lockstep::tcpstore {
 
-// One connection of a client; never used again by its door.
+// One connection of a client; never used again by its listener.
 using ConnectionId = Id<struct ConnectionIdTag, uint64_t>;
 
 using Keys = std::vector<absl::string_view>;

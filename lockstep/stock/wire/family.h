@@ -1,5 +1,6 @@
 // A family of stock clients: what their service is called, how their requests become coordination
-// events, and answers and errors become bytes again. The door serves every family at one address.
+// events, and answers and errors become bytes again. The listener serves every family at one
+// address.
 #pragma once
 
 #include <cstddef>
@@ -60,8 +61,8 @@ class Family {
   virtual Decoded Decode(size_t method, google::protobuf::io::ZeroCopyInputStream* bytes,
                          CallContext context) const = 0;
 
-  // Whether requests say which attempt they mean. Where not, the door knows it by the connection
-  // and fills it in by `SetAttempt` before the machine sees the event.
+  // Whether requests say which attempt they mean. Where not, the listener knows it by the
+  // connection and fills it in by `SetAttempt` before the machine sees the event.
   virtual bool requests_name_the_attempt() const = 0;
   // Into the event, and into `asked` (may be null). Where requests name the attempt: does nothing.
   virtual void SetAttempt(ServiceIncarnation, coord::Event&, Asked*) const {}

@@ -10,10 +10,10 @@
 #include "gtest/gtest.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/coordination_messages.h"
-#include "lockstep/wire/native/crew_messages.h"
 #include "lockstep/wire/native/data_messages.h"
 #include "lockstep/wire/native/data_service_messages.h"
 #include "lockstep/wire/native/link_messages.h"
+#include "lockstep/wire/native/node_group_messages.h"
 #include "lockstep/wire/native/preemption_messages.h"
 #include "lockstep/wire/native/process_messages.h"
 #include "lockstep/wire/native/rendezvous_messages.h"
@@ -38,13 +38,13 @@ TEST(Bounds, Finding08_ATextThatAStrangerMadeLongIsRefusedByName) {
             "cannot decode lockstep.v1.ProcessReport.host has 4194304 bytes, and may have 256 "
             "(name_bytes_max)");
   for (const std::string& refusal :
-       {Refusal(PollCrew{.host = text}), Refusal(PollCrew{.run = text}),
+       {Refusal(PollNodeGroup{.host = text}), Refusal(PollNodeGroup{.run = text}),
         Refusal(WorkerPoll{.tags = {text}}), Refusal(WorkerPoll{.host = text}),
         Refusal(Hello{.who = text})}) {
     EXPECT_THAT(refusal, AllOf(HasSubstr("has 4194304 bytes"), HasSubstr("name_bytes_max")));
   }
-  EXPECT_THAT(Refusal(PollCrew{.addresses = {text}}), HasSubstr("address_bytes_max"));
-  EXPECT_THAT(Refusal(TellCrew{.text = text}), HasSubstr("sentence_bytes_max"));
+  EXPECT_THAT(Refusal(PollNodeGroup{.addresses = {text}}), HasSubstr("address_bytes_max"));
+  EXPECT_THAT(Refusal(TellNodeGroup{.text = text}), HasSubstr("sentence_bytes_max"));
   EXPECT_THAT(Refusal(ConsumerPoll{.waits_for = text}), HasSubstr("sentence_bytes_max"));
   EXPECT_THAT(Refusal(WorkerPoll{.host_card = {text}}), HasSubstr("host_card_bytes_max"));
 }
@@ -54,13 +54,13 @@ TEST(Bounds, Finding08_AListThatAStrangerMadeLongIsRefusedByName) {
   EXPECT_EQ(Refusal(WorkerPoll{.tags = many}),
             "cannot decode lockstep.v1.WorkerPoll.tags has 1025 elements, and may have 1024 "
             "(list_short_max)");
-  EXPECT_THAT(Refusal(PollCrew{.addresses = many}), HasSubstr("has 1025 elements"));
+  EXPECT_THAT(Refusal(PollNodeGroup{.addresses = many}), HasSubstr("has 1025 elements"));
 }
 
 TEST(Bounds, WhatIsAsLongAsItMayBeIsTaken) {
   const std::vector<std::string> most(kFew.max, std::string(kNameBytes.max, 'a'));
-  const PollCrew poll{.host = std::string(kNameBytes.max, 'h'), .addresses = most};
-  const auto decoded = Decode<PollCrew>(Encode(poll));
+  const PollNodeGroup poll{.host = std::string(kNameBytes.max, 'h'), .addresses = most};
+  const auto decoded = Decode<PollNodeGroup>(Encode(poll));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, poll);
 }
@@ -85,9 +85,9 @@ TEST(Bounds, Finding08_ANumberOutOfItsRangeIsRefusedByName) {
   EXPECT_EQ(Refusal(ProcessReport{.pid = -1}),
             "cannot decode lockstep.v1.ProcessReport.pid is -1, and may be from 0 to 2147483647 "
             "(pid_max)");
-  for (const std::string& refusal :
-       {Refusal(ProcessReport{.pid = int64_t{1} << 31}), Refusal(JoinJob{.pid = -1}),
-        Refusal(PollCrew{.pid = -1}), Refusal(WorkerPoll{.pid = -1}), Refusal(Card{.pid = -1})}) {
+  for (const std::string& refusal : {Refusal(ProcessReport{.pid = int64_t{1} << 31}),
+                                     Refusal(JoinJob{.pid = -1}), Refusal(PollNodeGroup{.pid = -1}),
+                                     Refusal(WorkerPoll{.pid = -1}), Refusal(Card{.pid = -1})}) {
     EXPECT_THAT(refusal, HasSubstr("pid_max"));
   }
   EXPECT_THAT(Refusal(ProcessReport{.signal = 1000}), HasSubstr("signal_max"));

@@ -252,15 +252,15 @@ EventOr Convert(WatchPreemption request, const RequestContext& from) {
       .caller = from.caller, .member = {}, .after = request.after, .answers = request.answers};
 }
 
-EventOr Convert(AnswerFence request, const RequestContext& from) {
-  return coord::AnswerFence{.caller = from.caller,
-                            .member = {},
-                            .preemption = request.preemption,
-                            .first = request.first,
-                            .stride = request.stride == 0 ? 1 : request.stride,
-                            .last_step = request.last_step,
-                            .step_time = absl::Microseconds(request.step_time_us),
-                            .save_time = absl::Microseconds(request.save_time_us)};
+EventOr Convert(AnswerHold request, const RequestContext& from) {
+  return coord::AnswerHold{.caller = from.caller,
+                           .member = {},
+                           .preemption = request.preemption,
+                           .first = request.first,
+                           .stride = request.stride == 0 ? 1 : request.stride,
+                           .last_step = request.last_step,
+                           .step_time = absl::Microseconds(request.step_time_us),
+                           .save_time = absl::Microseconds(request.save_time_us)};
 }
 
 EventOr Convert(ReportSave request, const RequestContext& from) {

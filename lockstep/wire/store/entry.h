@@ -31,7 +31,7 @@ struct Moment {
   absl::Time wall;
 };
 
-// From which a job's coordinator and its door are made again.
+// From which a job's coordinator and its listener are made again.
 struct Job {
   std::string name;
   int32_t size = 1;

@@ -1,0 +1,213 @@
+#include "lockstep/server/native_listener.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/to_event.h"
+
+namespace lockstep::server {
+namespace {
+
+using wire::native::KindOf;
+using wire::native::OpenSession;
+using wire::native::WithReason;
+
+bool BindsOrUnbinds(wire::native::RequestKind kind) {
+  return kind == KindOf<OpenSession>::kKind || kind == KindOf<wire::native::CloseSession>::kKind;
+}
+
+absl::Status NoSession() {
+  return WithReason(
+      absl::FailedPreconditionError("no session is open on this link: send OpenSession first (with "
+                                    "`resume` if the session is older than the link)"),
+      "no_session");
+}
+
+absl::Status SecondSession() {
+  return WithReason(absl::InvalidArgumentError(
+                        "this link already has a session: open another session on its own link"),
+                    "invalid_argument");
+}
+
+absl::Status NoNumber() {
+  return WithReason(absl::InvalidArgumentError("request numbers of a session start at 1"),
+                    "invalid_argument");
+}
+
+}  // namespace
+
+void NativeListener::Take(link::Request request, link::Responder responder) {
+  if (request.kind == KindOf<OpenSession>::kKind) return Open(request, std::move(responder));
+  const auto speaker = speakers_.find(request.link);
+  if (speaker == speakers_.end()) return responder.Fail(NoSession());
+  if (speaker->second.job == nullptr) return responder.Fail(speaker->second.why);
+  if (request.id == 0) return responder.Fail(NoNumber());
+  const CallId call = NextCall();
+  const wire::native::RequestContext from = {
+      .caller = {.call = call, .session = speaker->second.session, .number = request.id},
+      .now = runtime::MonotonicNow(),
+      .peer = request.peer};
+  auto event = wire::native::ToEvent(request.kind, request.payload, from);
+  if (!event.ok()) return responder.Fail(event.status());
+  Begin(request.link, call, *std::move(event), std::move(responder));
+}
+
+void NativeListener::Open(const link::Request& request, link::Responder responder) {
+  if (speakers_.contains(request.link)) return responder.Fail(SecondSession());
+  auto open = wire::native::Decode<OpenSession>(request.payload);
+  if (!open.ok()) return responder.Fail(WithReason(open.status(), "invalid_argument"));
+  const auto session = wire::native::ToSessionId(open->session);
+  if (!session.ok()) return responder.Fail(session.status());
+  auto job = open_job_(*open);
+  if (!job.ok()) return responder.Fail(job.status());
+
+  // A link that the client has given up, and we have not missed yet.
+  if (const auto old = sessions_.find({*job, *session}); old != sessions_.end()) {
+    const link::LinkId old_link = old->second;
+    Part(old_link, /*silent=*/true);
+    close_link_(old_link, absl::UnavailableError("its session has moved to a newer link"));
+  }
+  speakers_[request.link] = {.job = *job, .why = {}, .session = *session, .open = {}};
+  sessions_[{*job, *session}] = request.link;
+  ++sessions_of_[*job];
+  const CallId call = NextCall();
+  Begin(request.link, call,
+        coord::OpenSession{.call = call,
+                           .session = *session,
+                           .resume = open->resume,
+                           .who = std::string(request.who),
+                           .peer = std::string(request.peer)},
+        std::move(responder));
+}
+
+void NativeListener::Begin(link::LinkId link, CallId call, coord::Event event,
+                           link::Responder responder) {
+  Speaker& speaker = speakers_.at(link);
+  speaker.open.emplace(responder.id(), call);
+  calls_.emplace(call, std::move(responder));
+  speaker.job->Handle(std::move(event));
+}
+
+void NativeListener::Answer(const std::vector<coord::Reply>& replies) {
+  if (calls_.empty()) return;
+  const Time now = runtime::MonotonicNow();
+  for (const coord::Reply& reply : replies) {
+    std::optional<link::Responder> taken = Take(reply.call);
+    if (!taken) continue;
+    link::Responder responder = *std::move(taken);
+    // A session that could not be opened, or is closed, leaves its link free for another.
+    const bool opens = responder.kind() == KindOf<OpenSession>::kKind;
+    if (BindsOrUnbinds(responder.kind()) && opens == (reply.error != nullptr)) {
+      Forget(responder.link());
+    }
+    wire::native::EncodedReply encoded = encoder_.Encode(now, responder.kind(), reply);
+    responder.Send({.failed = encoded.failed,
+                    .bytes = std::move(encoded.bytes),
+                    .shared = std::move(encoded.shared)});
+  }
+}
+
+std::optional<link::Responder> NativeListener::Take(CallId call) {
+  const auto found = calls_.find(call);
+  if (found == calls_.end()) return std::nullopt;
+  link::Responder responder = std::move(found->second);
+  calls_.erase(found);
+  speakers_.at(responder.link()).open.erase(responder.id());
+  return responder;
+}
+
+std::optional<wire::native::RequestKind> NativeListener::Asked(CallId call) const {
+  const auto found = calls_.find(call);
+  return found == calls_.end() ? std::nullopt : std::optional(found->second.kind());
+}
+
+void NativeListener::AnswerEncoded(CallId call, std::shared_ptr<const std::string> bytes) {
+  if (std::optional<link::Responder> responder = Take(call)) {
+    responder->Send({.failed = false, .bytes = "", .shared = std::move(bytes)});
+  }
+}
+
+void NativeListener::Cancelled(link::LinkId link, uint64_t id) {
+  const auto speaker = speakers_.find(link);
+  if (speaker == speakers_.end() || speaker->second.job == nullptr) return;
+  const auto open = speaker->second.open.find(id);
+  if (open == speaker->second.open.end()) return;
+  const CallId call = open->second;
+  const auto found = calls_.find(call);
+  if (BindsOrUnbinds(found->second.kind())) return;  // answered at once
+  link::Responder responder = std::move(found->second);
+  calls_.erase(found);
+  speaker->second.open.erase(open);
+  responder.Fail(WithReason(absl::CancelledError("cancelled by the caller"), "cancelled"));
+  speaker->second.job->Handle(coord::CallLeft{call});
+}
+
+void NativeListener::Answered(link::LinkId link, uint64_t through) {
+  const auto speaker = speakers_.find(link);
+  if (speaker == speakers_.end() || speaker->second.job == nullptr) return;
+  speaker->second.job->Handle(
+      coord::AnsweredThrough{.session = speaker->second.session, .number = through});
+}
+
+void NativeListener::Ended(link::LinkId link, bool by_peer) { Part(link, /*silent=*/!by_peer); }
+
+std::vector<CallId> NativeListener::EndOpenCalls(Speaker& speaker, const absl::Status& why) {
+  std::vector<CallId> calls;
+  calls.reserve(speaker.open.size());
+  for (const auto& [number, call] : speaker.open) calls.push_back(call);
+  std::sort(calls.begin(), calls.end());
+  speaker.open.clear();
+  for (const CallId call : calls) {
+    if (auto found = calls_.extract(call); !found.empty()) found.mapped().Fail(why);
+  }
+  return calls;
+}
+
+bool NativeListener::Part(link::LinkId link, bool silent) {
+  auto node = speakers_.extract(link);
+  if (node.empty()) return false;
+  Speaker& speaker = node.mapped();
+  // All of them before the job hears of the first: it may answer another one at that.
+  const std::vector<CallId> calls =
+      EndOpenCalls(speaker, absl::UnavailableError("the session's link ended"));
+  if (speaker.job == nullptr) return true;
+  EraseSession(speaker.job, speaker.session);
+  for (const CallId call : calls) speaker.job->Handle(coord::CallLeft{call});
+  speaker.job->Handle(coord::SessionBroke{.session = speaker.session, .silent = silent});
+  return true;
+}
+
+void NativeListener::Forget(link::LinkId link) {
+  const auto speaker = speakers_.find(link);
+  EndOpenCalls(speaker->second, NoSession());
+  EraseSession(speaker->second.job, speaker->second.session);
+  speakers_.erase(speaker);
+}
+
+void NativeListener::JobDeleted(const NativeJob& job, const absl::Status& why) {
+  for (auto& [link, speaker] : speakers_) {
+    if (speaker.job != &job) continue;
+    EndOpenCalls(speaker, why);
+    EraseSession(speaker.job, speaker.session);
+    speaker.job = nullptr;
+    speaker.why = why;
+  }
+}
+
+void NativeListener::EraseSession(const NativeJob* job, SessionId session) {
+  if (sessions_.erase({job, session}) == 0) return;
+  if (const auto count = sessions_of_.find(job); --count->second == 0) sessions_of_.erase(count);
+}
+
+size_t NativeListener::CountSessions(const NativeJob& job) const {
+  const auto count = sessions_of_.find(&job);
+  return count == sessions_of_.end() ? 0 : count->second;
+}
+
+}  // namespace lockstep::server

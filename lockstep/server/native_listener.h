@@ -1,0 +1,110 @@
+// The listener of all jobs for native clients: which session each link speaks for, and which calls
+// of it wait for their answers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lockstep/base/ids.h"
+#include "lockstep/coord/effects.h"
+#include "lockstep/coord/events.h"
+#include "lockstep/platform/link/server.h"
+#include "lockstep/wire/native/coordination_messages.h"
+#include "lockstep/wire/native/from_answer.h"
+
+namespace lockstep::server {
+
+// A job as the listener sees it. Lives until `JobDeleted`.
+class NativeJob {
+ public:
+  virtual ~NativeJob() = default;
+  // May call `NativeListener::Answer` at once.
+  virtual void Handle(coord::Event event) = 0;
+};
+
+// Turns requests into events with new call ids, and replies into answers on the link that asked. A
+// link that ends becomes a CallLeft for each call that it had open, then SessionBroke. A session
+// has one link: who opens it on another takes it over, and the first is closed.
+//
+// Threads: loop-confined. Bounds: per link, those of the link (requests_in_flight_max); sessions,
+// those of the jobs (sessions_max).
+class NativeListener {
+ public:
+  // Finds the job of a request, or makes it where the request says so.
+  using OpenJob = std::function<absl::StatusOr<NativeJob*>(const wire::native::OpenSession&)>;
+  using CloseLink = std::function<void(link::LinkId, absl::Status why)>;
+
+  NativeListener(OpenJob open_job, CloseLink close_link)
+      : open_job_(std::move(open_job)), close_link_(std::move(close_link)) {}
+
+  // Call ids of native clients are not those of other listeners.
+  static bool IsNative(CallId call) { return (call.value() & kNativeBit) != 0; }
+
+  // Requests of wire::native::Route::kSession.
+  void Take(link::Request request, link::Responder responder);
+  void Cancelled(link::LinkId link, uint64_t id);
+  void Answered(link::LinkId link, uint64_t through);
+  void Ended(link::LinkId link, bool by_peer);
+
+  // Replies to calls that have gone are dropped, as are those of other listeners.
+  void Answer(const std::vector<coord::Reply>& replies);
+
+  // What the call asks for; nothing: it has gone, or is no native client's.
+  std::optional<wire::native::RequestKind> Asked(CallId call) const;
+  // With what was encoded of its reply.
+  void AnswerEncoded(CallId call, std::shared_ptr<const std::string> bytes);
+
+  // Answers what waits in the job, and whatever its sessions ask later, with this error.
+  void JobDeleted(const NativeJob& job, const absl::Status& why);
+
+  // Whether the link speaks for a session.
+  bool Holds(link::LinkId link) const { return speakers_.contains(link); }
+
+  // Sessions of the job that have a link.
+  size_t CountSessions(const NativeJob& job) const;
+
+ private:
+  static constexpr uint64_t kNativeBit = uint64_t{1} << 63;
+
+  // What a link speaks for.
+  struct Speaker {
+    NativeJob* job = nullptr;  // null: it was deleted
+    absl::Status why;          // then
+    SessionId session;
+    absl::flat_hash_map<uint64_t, CallId> open;  // by number
+  };
+  void EraseSession(const NativeJob* job, SessionId session);
+  using SessionKey = std::pair<const NativeJob*, SessionId>;
+
+  void Open(const link::Request& request, link::Responder responder);
+  // Hands the event to the job, with the call that waits for its answer.
+  void Begin(link::LinkId link, CallId call, coord::Event event, link::Responder responder);
+  // Ends the call: whoever gets the responder answers it. Nothing: it has gone.
+  std::optional<link::Responder> Take(CallId call);
+  // Answers the calls that the link had open with `why` and forgets them; they are told in order.
+  std::vector<CallId> EndOpenCalls(Speaker& speaker, const absl::Status& why);
+  // Tells the job that its session has no link any more. False: the link spoke for none.
+  bool Part(link::LinkId link, bool silent);
+  void Forget(link::LinkId link);
+  CallId NextCall() { return CallId(++last_call_ | kNativeBit); }
+
+  const OpenJob open_job_;
+  const CloseLink close_link_;
+  uint64_t last_call_ = 0;
+  absl::flat_hash_map<link::LinkId, Speaker> speakers_;
+  absl::flat_hash_map<SessionKey, link::LinkId> sessions_;
+  absl::flat_hash_map<const NativeJob*, size_t> sessions_of_;  // counted; none is zero
+  absl::flat_hash_map<CallId, link::Responder> calls_;
+  wire::native::ReplyEncoder encoder_;
+};
+
+}  // namespace lockstep::server

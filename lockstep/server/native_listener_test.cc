@@ -1,0 +1,278 @@
+#include "lockstep/server/native_listener.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/platform/link/testing.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/to_event.h"
+
+namespace lockstep::server {
+namespace {
+
+using link::FrameType;
+using link::Message;
+using link::testing::LoopThread;
+using link::testing::RawClient;
+using link::testing::Seen;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using wire::native::Encode;
+using wire::native::KindOf;
+namespace native = wire::native;
+
+constexpr SessionId kSession = {.high = 1, .low = 2};
+
+// A job that answers nothing by itself, and says what it is told.
+class FakeJob final : public NativeJob {
+ public:
+  void Handle(coord::Event event) override {
+    std::visit([this](const auto& e) { Note(e); }, event);
+  }
+
+  Seen<std::string> seen;
+  Seen<CallId> calls;
+  std::function<void()> on_left;
+
+ private:
+  void Note(const coord::OpenSession& e) {
+    seen.Add(absl::StrCat("open", e.resume ? " again" : "", " by ", e.who));
+    calls.Add(e.call);
+  }
+  void Note(const coord::SessionBroke& e) { seen.Add(e.silent ? "fell silent" : "broke"); }
+  void Note(const coord::AnsweredThrough& e) { seen.Add(absl::StrCat("answered ", e.number)); }
+  void Note(const coord::CallLeft& e) {
+    const std::vector<CallId> known = calls.WaitForCount(0);
+    const auto call = std::find(known.begin(), known.end(), e.call);
+    seen.Add(absl::StrCat("left ", call - known.begin()));
+    if (on_left) on_left();
+  }
+  template <class Event>
+  void Note(const Event& e) {
+    if constexpr (requires { e.caller; }) {
+      seen.Add(absl::StrCat("request ", e.caller.number, " of ", e.caller.session.low));
+      calls.Add(e.caller.call);
+    }
+  }
+};
+
+class NativeListenerTest : public ::testing::Test {
+ protected:
+  NativeListenerTest() {
+    thread_.Do([this] {
+      listener_ = std::make_unique<NativeListener>(
+          [this](const native::OpenSession& open) -> absl::StatusOr<NativeJob*> {
+            if (open.job == "digits") return &job_;
+            return native::WithReason(absl::NotFoundError("no such job"), "unknown_job");
+          },
+          [this](link::LinkId link, absl::Status why) {
+            server_->Close(link, std::move(why), "superseded");
+          });
+      link::ServerEvents events{
+          .request =
+              [this](link::Request request, link::Responder responder) {
+                listener_->Take(std::move(request), std::move(responder));
+              },
+          .cancelled = [this](link::LinkId link, uint64_t id) { listener_->Cancelled(link, id); },
+          .answered = [this](link::LinkId link, uint64_t id) { listener_->Answered(link, id); },
+          .ended = [this](link::LinkId link, bool by_peer) { listener_->Ended(link, by_peer); }};
+      link::Server::Options options{.listen = "127.0.0.1:0"};
+      options.link.silence_timeout = absl::Seconds(1);
+      auto server = link::Server::Listen(thread_.loop(), options, std::move(events));
+      EXPECT_TRUE(server.ok()) << server.status();
+      server_ = *std::move(server);
+    });
+  }
+  ~NativeListenerTest() override {
+    thread_.Do([this] {
+      server_.reset();
+      listener_.reset();
+    });
+  }
+
+  // A client that has been welcomed.
+  std::unique_ptr<RawClient> Connect() {
+    auto client = std::make_unique<RawClient>(server_->address());
+    client->SayHello();
+    client->Expect<native::Welcome>(FrameType::kWelcome);
+    return client;
+  }
+  template <class Request>
+  static void Ask(RawClient& client, uint64_t id, const Request& request) {
+    client.Send(Message{.type = FrameType::kRequest,
+                        .kind = KindOf<Request>::kKind,
+                        .id = id,
+                        .payload = Encode(request)});
+  }
+  static native::OpenSession Open(bool resume = false, const std::string& job = "digits") {
+    return {.session = native::ToBytes(kSession), .job = job, .resume = resume};
+  }
+  // The client's session is open, and the job has answered that.
+  std::unique_ptr<RawClient> ConnectAndOpen(bool resume = false) {
+    auto client = Connect();
+    const size_t call = job_.calls.WaitForCount(0).size();
+    Ask(*client, 1'000, Open(resume));
+    Reply(call, coord::SessionOpened{.resumed = resume, .size = 4});
+    EXPECT_EQ(client->Expect<native::OpenSessionReply>(FrameType::kAnswer).size, 4);
+    return client;
+  }
+  // Answers the call of the job that came as number `index`, once it has come.
+  void Reply(size_t index, coord::Answer answer, coord::ErrorPtr error = nullptr) {
+    const CallId call = job_.calls.WaitForCount(index + 1).at(index);
+    thread_.Do([&] {
+      listener_->Answer({{.call = call, .error = std::move(error), .answer = std::move(answer)}});
+    });
+  }
+  std::vector<std::string> SeenByJob(size_t count) { return job_.seen.WaitForCount(count); }
+
+  LoopThread thread_;
+  FakeJob job_;
+  std::unique_ptr<NativeListener> listener_;
+  std::unique_ptr<link::Server> server_;
+};
+
+TEST_F(NativeListenerTest, AnswersEachRequestOnItsLink) {
+  auto client = ConnectAndOpen();
+  Ask(*client, 1, native::GetKey{.key = "a", .wait = true});
+  Ask(*client, 2, native::SetKey{.key = "b"});
+  Reply(2, coord::KeyWritten{.revision = 7});
+  const auto second = client->Receive();
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(second->id, 2u);
+  EXPECT_EQ(second->kind, KindOf<native::SetKey>::kKind);
+  Reply(1, {}, coord::MakeError(absl::StatusCode::kAborted, coord::Reason::kMemberFailed, "no"));
+  const auto error = client->Expect<native::ErrorReply>(FrameType::kError);
+  EXPECT_EQ(error.reason, "member_failed");
+  EXPECT_THAT(SeenByJob(3), ElementsAre("open by raw", "request 1 of 2", "request 2 of 2"));
+}
+
+TEST_F(NativeListenerTest, RefusesRequestsWithoutASession) {
+  auto client = Connect();
+  Ask(*client, 1, native::GetKey{.key = "a"});
+  EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "no_session");
+  Ask(*client, 2, Open(false, "other"));
+  EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "unknown_job");
+  Ask(*client, 3, native::OpenSession{.session = {"short"}, .job = "digits"});
+  EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "invalid_argument");
+}
+
+TEST_F(NativeListenerTest, ASessionThatIsRefusedLeavesTheLinkForAnother) {
+  auto client = Connect();
+  Ask(*client, 1, Open(true));
+  Reply(0, {},
+        coord::MakeError(absl::StatusCode::kNotFound, coord::Reason::kUnknownSession, "who?"));
+  EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "unknown_session");
+  Ask(*client, 2, Open());
+  Reply(1, coord::SessionOpened{.size = 4});
+  client->Expect<native::OpenSessionReply>(FrameType::kAnswer);
+  Ask(*client, 3, Open());
+  EXPECT_THAT(client->Expect<native::ErrorReply>(FrameType::kError).message,
+              HasSubstr("already has a session"));
+}
+
+TEST_F(NativeListenerTest, TellsTheJobWhenALinkBreaks) {
+  auto client = ConnectAndOpen();
+  Ask(*client, 1, native::GetKey{.key = "a", .wait = true});
+  Ask(*client, 2, native::GetKey{.key = "b", .wait = true});
+  SeenByJob(3);
+  client.reset();
+  EXPECT_THAT(SeenByJob(6), ElementsAre("open by raw", "request 1 of 2", "request 2 of 2", "left 1",
+                                        "left 2", "broke"));
+  // What is answered too late is dropped.
+  Reply(1, coord::KeyWritten{.revision = 7});
+}
+
+TEST_F(NativeListenerTest, TheJobMayAnswerOneCallWhenAnotherLeaves) {
+  auto client = ConnectAndOpen();
+  Ask(*client, 1, native::GetKey{.key = "a", .wait = true});
+  Ask(*client, 2, native::GetKey{.key = "b", .wait = true});
+  SeenByJob(3);
+  const CallId second = job_.calls.WaitForCount(3).at(2);
+  thread_.Do([&] {
+    job_.on_left = [&, second] {
+      listener_->Answer({{.call = second, .error = nullptr, .answer = coord::KeyWritten{}}});
+    };
+  });
+  client.reset();
+  EXPECT_THAT(SeenByJob(6), ElementsAre("open by raw", "request 1 of 2", "request 2 of 2", "left 1",
+                                        "left 2", "broke"));
+}
+
+TEST_F(NativeListenerTest, SilenceIsNoDeath) {
+  auto client = ConnectAndOpen();
+  EXPECT_THAT(SeenByJob(2), ElementsAre("open by raw", "fell silent"));
+}
+
+TEST_F(NativeListenerTest, ANewerLinkTakesTheSessionOver) {
+  auto first = ConnectAndOpen();
+  Ask(*first, 1, native::GetKey{.key = "a", .wait = true});
+  SeenByJob(2);
+  auto second = ConnectAndOpen(true);
+  EXPECT_THAT(SeenByJob(5), ElementsAre("open by raw", "request 1 of 2", "left 1", "fell silent",
+                                        "open again by raw"));
+  EXPECT_EQ(first->Expect<native::ErrorReply>(FrameType::kError).code, 14);
+  EXPECT_EQ(first->Expect<native::Farewell>(FrameType::kFarewell).reason, "superseded");
+  Ask(*second, 1, native::GetKey{.key = "a", .wait = true});
+  Reply(3, coord::KeyRead{{.key = "a", .value = std::make_shared<const std::string>("v")}});
+  EXPECT_EQ(second->Expect<native::GetKeyReply>(FrameType::kAnswer).entry.value.data, "v");
+}
+
+TEST_F(NativeListenerTest, CancelsWithOneAnswer) {
+  auto client = ConnectAndOpen();
+  Ask(*client, 1, native::GetKey{.key = "a", .wait = true});
+  SeenByJob(2);
+  client->Send(Message{.type = FrameType::kCancel, .id = 1});
+  client->Send(Message{.type = FrameType::kCancel, .id = 1});
+  client->Send(Message{.type = FrameType::kCancel, .id = 99});
+  const auto error = client->Expect<native::ErrorReply>(FrameType::kError);
+  EXPECT_EQ(error.code, 1);
+  EXPECT_EQ(error.reason, "cancelled");
+  client->Send(Message{.type = FrameType::kAnswered, .payload = Encode(native::Answered{1})});
+  EXPECT_THAT(SeenByJob(4), ElementsAre("open by raw", "request 1 of 2", "left 1", "answered 1"));
+}
+
+TEST_F(NativeListenerTest, AClosedSessionIsNotBroken) {
+  auto client = ConnectAndOpen();
+  Ask(*client, 1, native::CloseSession{});
+  Reply(1, {});
+  client->Expect<native::CloseSessionReply>(FrameType::kAnswer);
+  Ask(*client, 2, native::GetKey{.key = "a"});
+  EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "no_session");
+  client.reset();
+  auto other = ConnectAndOpen();
+  EXPECT_THAT(SeenByJob(3), ElementsAre("open by raw", "request 1 of 2", "open by raw"));
+}
+
+TEST_F(NativeListenerTest, ADeletedJobAnswersEverybody) {
+  auto client = ConnectAndOpen();
+  Ask(*client, 1, native::GetKey{.key = "a", .wait = true});
+  SeenByJob(2);
+  thread_.Do([&] {
+    EXPECT_EQ(listener_->CountSessions(job_), 1u);
+    listener_->JobDeleted(job_, native::WithReason(absl::NotFoundError("deleted"), "job_deleted"));
+    EXPECT_EQ(listener_->CountSessions(job_), 0u);
+  });
+  EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "job_deleted");
+  Ask(*client, 2, native::GetKey{.key = "a"});
+  EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "job_deleted");
+  EXPECT_THAT(SeenByJob(2), ElementsAre("open by raw", "request 1 of 2"));
+}
+
+TEST_F(NativeListenerTest, RefusesWhatNoRequestMayBe) {
+  auto client = ConnectAndOpen();
+  Ask(*client, 0, native::GetKey{.key = "a"});
+  EXPECT_THAT(client->Expect<native::ErrorReply>(FrameType::kError).message,
+              HasSubstr("start at 1"));
+  client->Send(Message{.type = FrameType::kRequest, .kind = 30, .id = 1, .payload = "\xff"});
+  EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "invalid_argument");
+  client->Send(Message{.type = FrameType::kRequest, .kind = 99, .id = 2});
+  EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "unknown_request");
+}
+
+}  // namespace
+}  // namespace lockstep::server

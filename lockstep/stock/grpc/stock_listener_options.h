@@ -1,0 +1,40 @@
+// Limits of one listener for stock clients.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "lockstep/coord/options.h"
+#include "lockstep/platform/runtime/acceptor.h"
+#include "lockstep/platform/runtime/memory_account.h"
+#include "lockstep/stock/grpc/grpc_budget.h"
+
+namespace lockstep::net {
+
+// Each limit has the name of its option in its error text.
+struct StockListenerOptions {
+  // gRPC holds a connection that says nothing until `handshake_timeout`; the server's own link, its
+  // pages and its journal must not wait for that.
+  runtime::AcceptorOptions connections = {.descriptors_left_min = 64};
+  // The job's, by which the older clients name members (CoordinatorOptions::roles).
+  std::vector<coord::RoleOptions> roles;
+  // Open calls, waiting or not; further ones get RESOURCE_EXHAUSTED: `calls_max`.
+  size_t calls_max = 1'100'000;
+  // What gRPC may hold for connections and for messages that are on their way; beyond, it ends
+  // calls and idle connections instead of the whole process: `grpc_memory_max`.
+  size_t grpc_memory_max = size_t{4} << 30;
+  // From a connection to its first HTTP/2 settings; then it is closed.
+  absl::Duration handshake_timeout = absl::Seconds(5);
+  // Null: each listener has all of `grpc_memory_max`.
+  std::shared_ptr<GrpcBudget> budget;
+  // What calls hold is in this account, under this name. Null: in none.
+  runtime::MemoryAccount* memory = nullptr;
+  std::string owner;
+  // How long `Shutdown` lets answers go out before it cuts what is left.
+  absl::Duration drain_time = absl::Seconds(3);
+};
+
+}  // namespace lockstep::net
