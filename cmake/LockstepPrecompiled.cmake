@@ -14,14 +14,10 @@ set(LOCKSTEP_COMMON_HEADERS
   <absl/strings/str_join.h> <absl/strings/str_split.h> <absl/time/time.h>)
 set(LOCKSTEP_TEST_HEADERS <gmock/gmock.h> <gtest/gtest.h>)
 
-# With gRPC come flags of its own (-pthread), for which no precompiled header is made.
-set(LOCKSTEP_WITH_GRPC
-  durability_memory_test lockstep_net lockstep_net_test lockstep_server_parts lockstep_server_test)
-
 # lockstep_precompiled(TARGET library|test): its sources get them. Decided when every target is known,
 # since what goes into the Python extension is told that later.
 function(lockstep_precompiled target kind)
-  if(LOCKSTEP_PRECOMPILE AND NOT target IN_LIST LOCKSTEP_WITH_GRPC)
+  if(LOCKSTEP_PRECOMPILE)
     set_property(GLOBAL APPEND PROPERTY LOCKSTEP_PRECOMPILED_${kind} ${target})
   endif()
 endfunction()
