@@ -70,6 +70,14 @@ class CheckClasses(unittest.TestCase):
         self.assertEqual(check_classes.shrink([large], "# why\nLarge 30 1 reason\nGone 30 1\n"),
                          "# why\nLarge 26 1 reason\n")
 
+    def test_the_list_of_large_classes_is_short_and_gives_reasons(self):
+        self.assertEqual(list(check_classes.check_list("# why\nLarge 26 1 a reason\n")), [])
+        self.assertEqual(list(check_classes.check_list("Large 26 1\n")),
+                         ["scripts/large_classes.txt: Large has no reason"])
+        six = "".join(f"Large{i} 26 1 a reason\n" for i in range(6))
+        self.assertEqual(list(check_classes.check_list(six)),
+                         ["scripts/large_classes.txt has 6 classes; at most 5"])
+
 
 class CheckContract(unittest.TestCase):
     def test_a_number_keeps_its_meaning(self):
