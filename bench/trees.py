@@ -7,7 +7,8 @@ between one run and the next.
     scripts/setup.sh frameworks
     build/peers/frameworks/bin/python bench/trees.py ../before coordination store
 
-`native` takes `scripts/setup.sh build release coordination_bench` in both trees, `data` takes
+In both trees `scripts/setup.sh build release` also takes `coordination_bench` for `native`,
+`rendezvous_bench` for `rendezvous` and `preemption_bench` for `preemption`; `data` takes
 `scripts/setup.sh loaders` in this one.
 
 The rows are those of the benchmarks against peers, measured without the peers. For every row the
@@ -118,7 +119,45 @@ def data(trees):
             yield Row(f"data: {title}, {program.variant}", "us CPU", measure, False)
 
 
-BENCHES = {bench.__name__: bench for bench in (coordination, native, store, data)}
+def rendezvous(trees):
+    for name in ("programs", "goals"):  # those of another benchmark
+        sys.modules.pop(name, None)
+    bench = module(HERE / "rendezvous" / "run.py")
+    programs = bench.programs
+    for number, ours in enumerate(programs.programs(server=None)):
+        if ours.group != "ours":
+            continue
+        for shape, size in bench.MEASUREMENTS:
+            if shape not in ours.shapes:
+                continue
+
+            def measure(tree, number=number, shape=shape, size=size):
+                programs.BIN = trees[tree] / "build" / "bin"
+                rounds = bench.PAUSED_ROUNDS if shape == "pause" else bench.ROUNDS[size]
+                server = programs.Server()
+                try:
+                    figure = programs.programs(server)[number].measure(shape, size, rounds)
+                finally:
+                    server.end()
+                return figure["gb_per_s" if shape == "stream" else "p50_us"]
+            yield Row(f"rendezvous: {ours.name}, {shape} {bench.size_name(size)}",
+                      "GB/s" if shape == "stream" else "us", measure, shape == "stream")
+
+
+def preemption(trees):
+    """Of members in C++: those in Python are mostly Python."""
+    bench = module(HERE / "preemption" / "native.py")
+    for members, rounds in bench.SIZES:
+        for durable in (False, True):
+            def measure(tree, members=members, rounds=rounds, durable=durable):
+                bench.BIN = trees[tree] / "build" / "bin"
+                return bench.native(members, rounds, durable)["agreement_ms"]["median"]
+            yield Row(f"preemption: {members} members{', durable' if durable else ''}", "ms", measure,
+                      False)
+
+
+BENCHES = {bench.__name__: bench
+           for bench in (coordination, native, store, data, rendezvous, preemption)}
 
 
 def compared(row, options):

@@ -9,23 +9,15 @@ the same Python program for both (members on threads, each polling its steps), a
 """
 
 import argparse
-import contextlib
-import json
-import os
-import pathlib
 import statistics
-import subprocess
-import tempfile
 import threading
 import time
 
 from jaxlib import _jax
 
 import lockstep
+from native import LIMIT_S, SIZES, native
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BIN = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build" / "bin"))
-LIMIT_S = 300
 POLLS = 200_000
 STEP_S = 0.0005  # of few members; of many more, since they share the interpreter
 
@@ -142,25 +134,6 @@ def lockstep_once(members):
         return took
 
 
-def native(members, rounds, state):
-    with contextlib.ExitStack() as stack:
-        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        ready = folder / "ready.json"
-        where = ["--state", folder / "state"] if state else ["--ephemeral"]
-        server = subprocess.Popen([BIN / "lockstep-server", "--listen", "127.0.0.1:0", *where,
-                                   "--ready-file", ready], stderr=subprocess.DEVNULL)
-        stack.callback(server.wait)
-        stack.callback(server.kill)
-        end = time.monotonic() + 60
-        while not ready.exists():
-            assert time.monotonic() < end and server.poll() is None
-            time.sleep(0.01)
-        address = json.loads(ready.read_text())["listen"]
-        return json.loads(subprocess.run(
-            [BIN / "preemption_bench", "--address", address, "--members", str(members), "--rounds",
-             str(rounds)], check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=5)
@@ -185,7 +158,7 @@ def main():
         jaxlib_ms, lockstep_ms = (statistics.median(column) for column in zip(*pairs))
         print(f"notice until all save, {members} members in Python: jaxlib {jaxlib_ms:.1f} ms, "
               f"lockstep {lockstep_ms:.1f} ms, ratio {jaxlib_ms / lockstep_ms:.2f}")
-    for members, rounds in ((4, 200), (64, 100), (1000, 10)):
+    for members, rounds in SIZES:
         for state in (False, True):
             result = native(members, rounds, state)
             agreement = result["agreement_ms"]
@@ -195,4 +168,5 @@ def main():
                   f"a poll {result['poll_ns']:.1f} ns")
 
 
-main()
+if __name__ == "__main__":
+    main()
