@@ -334,6 +334,14 @@ class CheckThreads(unittest.TestCase):
         problems = check_threads.check_conversion(sources, {"lockstep/b"})
         self.assertEqual([p.partition(": ")[0] for p in problems], ["lockstep/a/a.h:2", "lockstep/b"])
 
+    def test_only_what_sees_a_mutex_can_guard_something(self):
+        texts = {"include/lockstep/a.h": '#include "lockstep/base/mutex.h"\n',
+                 "lockstep/a.cc": '#include "lockstep/a.h"\n',
+                 "python/bindings/b.h": '#include "lockstep/a.h"\n',
+                 "python/bindings/b.cc": '#include "b.h"\n',
+                 "lockstep/c.cc": '#include <mutex>\n// #include "lockstep/a.h"\n'}
+        self.assertEqual(check_threads.see_a_mutex(texts), texts.keys() - {"lockstep/c.cc"})
+
     def test_a_unity_source_stands_for_what_it_includes(self):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
