@@ -108,9 +108,11 @@ struct DataReaderOptions {
 // One element, in the memory that it arrived in. Copies share it; it may outlive its reader.
 class DataElement {
  public:
+  // For the library: `frame` points to `bytes` bytes and keeps them.
   DataElement(std::shared_ptr<const void> frame, size_t bytes, const ElementPlace& place)
       : frame_(std::move(frame)), bytes_(bytes), place_(place) {}
 
+  // docs/formats/data.md; good while a copy of this element, or of `keeps()`, lives.
   std::span<const std::byte> frame() const {
     return {static_cast<const std::byte*>(frame_.get()), bytes_};
   }
@@ -184,6 +186,7 @@ class DataReader {
   bool lease_had_ended() const;
   // Then: of the segments that it had not acknowledged in full, what counts.
   const std::vector<ReadMark>& counted() const;
+  // As of now; asks no server. In a forked child only `state` is filled in: "forked".
   DataReaderView View() const;
 
  private:

@@ -54,6 +54,8 @@ class HostNotices {
 
   // Whether it is this process that looks.
   bool looking() const;
+  // Of each source, also of those that another process of the host looks at instead of this one.
+  // Empty in a forked child.
   std::vector<SourceState> sources() const;
 
  private:

@@ -50,6 +50,7 @@ class JobWatch {
 
   // What has changed since the last one; the first says all there is.
   absl::StatusOr<JobChange> Next(CallOptions options = {});
+  // As `Next`. FAILED_PRECONDITION `call_open`: one is open already.
   Pending NextAsync(CallOptions options, Completion<JobChange> done);
 
   // As KeyWatch::Stop.

@@ -50,6 +50,7 @@ class JobPreemptions {
  public:
   // Done when the server knows.
   absl::Status Notify(DeathNotice notice, CallOptions options = {}) const;
+  // As `Notify`: `done` is called when the server knows, not when a member does.
   Pending NotifyAsync(DeathNotice notice, CallOptions options, Completion<void> done) const;
 
   // They die at another time than was said of this source and event: in `left`, or nobody knows

@@ -73,14 +73,14 @@ struct MemberValue {
 };
 
 struct GatherOptions {
-  absl::Duration timeout = absl::InfiniteDuration();
+  absl::Duration timeout = absl::InfiniteDuration();  // as BarrierOptions
   std::vector<int32_t> members;
   Interrupted interrupted = nullptr;
 };
 
 struct AgreeOptions {
-  int64_t stride = 1;  // the answer is a multiple of it
-  absl::Duration timeout = absl::InfiniteDuration();
+  int64_t stride = 1;                                 // the answer is a multiple of it
+  absl::Duration timeout = absl::InfiniteDuration();  // from the first that asks
   std::vector<int32_t> members;
   Interrupted interrupted = nullptr;
 };
@@ -108,8 +108,8 @@ struct OpenBarriers {
 };
 
 struct AliveOptions {
-  std::vector<int32_t> members;  // empty: all
-  absl::Duration timeout = absl::InfiniteDuration();
+  std::vector<int32_t> members;                       // empty: all
+  absl::Duration timeout = absl::InfiniteDuration();  // of this call
   Interrupted interrupted = nullptr;
 };
 
@@ -133,9 +133,11 @@ class Member {
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
+  // Its name; of the options, or of LOCKSTEP_JOB.
   const std::string& job() const;
   const std::string& coordinator() const;  // HOST:PORT
   const std::string& host() const;         // as it joined
+  // As the job knows it: also where `JoinOptions` named none.
   const std::string& role() const;
   int32_t index() const;            // in its role
   int32_t member() const;           // in the whole job; what lists of members count
@@ -146,31 +148,37 @@ class Member {
   // Waits until all have come here: all members, or those listed, which must include this one.
   // Returns what they brought, by member. An id may be used again and again.
   absl::StatusOr<std::vector<MemberValue>> Barrier(std::string id, BarrierOptions options = {});
+  // As `Barrier`. FAILED_PRECONDITION `call_open`: this member waits under that id already.
   Pending BarrierAsync(std::string id, BarrierOptions options,
                        Completion<std::vector<MemberValue>> done);
 
   // A barrier to which each brings a value. Returns one of each, in the order of the members.
   absl::StatusOr<std::vector<std::string>> Gather(std::string id, std::string value,
                                                   GatherOptions options = {});
+  // As `Gather`; `call_open` as `BarrierAsync`, with which it shares its ids.
   Pending GatherAsync(std::string id, std::string value, GatherOptions options,
                       Completion<std::vector<std::string>> done);
 
   // Fails the barrier that is open under this id for all who wait.
   absl::Status CancelBarrier(std::string id, CallOptions options = {});
+  // As `CancelBarrier`. Cancelling it leaves open whether the barrier was cancelled.
   Pending CancelBarrierAsync(std::string id, CallOptions options, Completion<void> done);
 
   // "From which index on do we all ...?" `index` is the first at which this member can still act;
   // all get the same answer, which none of them has passed. A name may be used again.
   absl::StatusOr<int64_t> AgreeOnIndex(std::string name, int64_t index, AgreeOptions options = {});
+  // As `AgreeOnIndex`. FAILED_PRECONDITION `call_open`: this member waits under that name already.
   Pending AgreeOnIndexAsync(std::string name, int64_t index, AgreeOptions options,
                             Completion<int64_t> done);
 
   // Where members wait, and for whom; at once. UNAVAILABLE, DEADLINE_EXCEEDED: no server.
   absl::StatusOr<OpenBarriers> Barriers(CallOptions options = {});
+  // As `Barriers`: `done` does not wait for any of them to end.
   Pending BarriersAsync(CallOptions options, Completion<OpenBarriers> done);
 
   // Who of these is alive, the same answer for all who ask: every one that is alive must ask.
   absl::StatusOr<std::vector<AliveMember>> AliveMembers(AliveOptions options = {});
+  // As `AliveMembers`: `done` comes when every one of these that is alive has asked.
   Pending AliveMembersAsync(AliveOptions options, Completion<std::vector<AliveMember>> done);
 
   // Where this member is in its work, for those who look. Costs next to nothing, never waits: the
@@ -178,11 +186,13 @@ class Member {
   // the first 256 bytes are sent.
   void ReportProgress(int64_t step, std::string_view phase = {});
 
+  // Of the whole job. Outlives this member, and then answers FAILED_PRECONDITION.
   Keys keys() const;
   JobPreemptions preemptions() const;  // of the whole job; `Preemption` is this member's view
 
   // This member cannot go on; the others are told.
   absl::Status ReportError(absl::Status error, CallOptions options = {});
+  // As `ReportError`. INVALID_ARGUMENT `invalid_argument`: `error` is OK.
   Pending ReportErrorAsync(absl::Status error, CallOptions options, Completion<void> done);
 
   // Called once, on a thread of the library, with the first error of the attempt, whoever it
@@ -192,12 +202,14 @@ class Member {
 
   // Calls with what has become of the job, first with all there is; as Keys::Watch.
   std::unique_ptr<JobWatch> OnJobChange(std::function<void(absl::StatusOr<JobChange>)> changed);
+  // To pull the same with `JobWatch::Next`; asks nothing before that.
   std::unique_ptr<JobWatch> WatchJob();
 
   // Done: returns when all are, if the job is set to wait for all. After it, calls answer
   // FAILED_PRECONDITION `member_left`, those on its keys and watches too; what still waits then, a
   // watch for example, ends with CANCELLED `member_left`.
   absl::Status Leave(CallOptions options = {});
+  // As `Leave`. Calls answer `member_left` from the moment on at which `done` is due with OK.
   Pending LeaveAsync(CallOptions options, Completion<void> done);
 
  private:

@@ -93,6 +93,7 @@ class Preemption {
 
   // This member has saved at that step; `path` says where, for people and for those who resume.
   void Saved(int64_t step, std::string path = {});
+  // Instead of `Saved`: this member has no checkpoint of that step, and `why` is for people.
   void FailedToSave(int64_t step, std::string why);
   // No step will be polled any more: the others do not wait for this member. Nothing is reached
   // after it.

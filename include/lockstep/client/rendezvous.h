@@ -159,12 +159,15 @@ class Step {
   absl::Status SendDead(std::string_view name, int32_t to, std::string why);
   // Returns when a receive took the value.
   absl::Status SendAcked(std::string_view name, int32_t to, Tensor value, CallOptions options = {});
+  // As `SendAcked`. The value is offered or held before this returns; `done` comes when a receive
+  // took it.
   Pending SendAckedAsync(std::string_view name, int32_t to, Tensor value, CallOptions options,
                          Completion<void> done);
 
   // The next value of the key. DEADLINE_EXCEEDED `receive_timed_out`: it has left the queue, and
   // the value goes to the next receive.
   absl::StatusOr<Received> Recv(std::string_view name, int32_t from, CallOptions options = {});
+  // As `Recv`, whose place in the key's queue it takes before this returns.
   Pending RecvAsync(std::string_view name, int32_t from, CallOptions options,
                     Completion<Received> done);
   // Into memory of the caller's, which the value must fit exactly: else INVALID_ARGUMENT

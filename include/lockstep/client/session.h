@@ -28,19 +28,27 @@ struct SessionOptions {
 // a member, and is thread-safe. What only members may do answers `not_a_member`.
 class Session {
  public:
+  // Returns when the server has opened it. INVALID_ARGUMENT: no such address, or no job is named.
+  // DEADLINE_EXCEEDED: no server within `timeout`. NOT_FOUND: no such job, and no `size` to make it
+  // with.
   static absl::StatusOr<std::unique_ptr<Session>> Open(SessionOptions options);
   // Ends what waits with CANCELLED; as ~Member.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  // Its name; of the options, or of LOCKSTEP_JOB.
   const std::string& job() const;
   int64_t attempt() const;  // of the job when the session was opened
   int32_t size() const;     // of the job
 
+  // Of the whole job. May outlive this session, and then answers FAILED_PRECONDITION.
   Keys keys() const;
+  // Of the whole job. As `keys` once the session is gone.
   JobPreemptions preemptions() const;
+  // As Member::OnJobChange: an error is the last call.
   std::unique_ptr<JobWatch> OnJobChange(std::function<void(absl::StatusOr<JobChange>)> changed);
+  // To pull the same with `JobWatch::Next`.
   std::unique_ptr<JobWatch> WatchJob();
 
  private:

@@ -48,6 +48,7 @@ struct Description {
 // who made it: a block of the arena, a caller's array, another process's memory mapped here.
 class Memory {
  public:
+  // The bytes stay, unchanged, until this is destroyed: the derived class owns them.
   Memory(const std::byte* data, uint64_t bytes) : data_(data), bytes_(bytes) {}
   virtual ~Memory() = default;
   Memory(const Memory&) = delete;

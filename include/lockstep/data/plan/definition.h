@@ -133,6 +133,7 @@ struct Leaf {
   DType type = DType::kInt64;
   std::vector<int64_t> dims;  // kUnknownDim: known only of each element
 
+  // Elements have sizes of their own, which only each of them tells.
   bool variable() const { return IsVariable(type); }
   friend bool operator==(const Leaf&, const Leaf&) = default;
 };
