@@ -72,6 +72,7 @@ class ServerCommand {
   // Asks that server from now on.
   void Use(const std::string& coordinator) { options_.coordinator = coordinator; }
 
+  // To `coordinator`, within `timeout`; errors as link::Client::Connect.
   absl::StatusOr<std::unique_ptr<link::Client>> Connect();
 
   // The status of this job; of all when it is empty.
@@ -79,6 +80,7 @@ class ServerCommand {
 
   // Says what went wrong and returns the exit code.
   int Fail(const absl::Status& status);
+  // A line on standard error, which begins with the command's name.
   void Say(const std::string& text);
 
  private:

@@ -40,6 +40,7 @@ class Bell {
                      });
   }
   int fd() { return rung_.native_handle(); }
+  // Peers that still hold it ring in vain. Does nothing when it is not open.
   void Close() {
     if (!rung_.is_open()) return;
     rung_.cancel();

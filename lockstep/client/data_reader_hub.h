@@ -30,13 +30,20 @@ namespace lockstep {
 // drives (client::LoopDriver). Ownership: `Close` before letting go.
 class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
  public:
+  // As DataReader::Open. Blocks up to `options.timeout`; after an error it is closed.
   static absl::StatusOr<std::shared_ptr<Impl>> Open(DataReaderOptions options);
 
+  // As DataReader::Next. FAILED_PRECONDITION (forked); CANCELLED (cancelled): it is closed.
   absl::StatusOr<std::optional<DataElement>> Next(const CallOptions& options);
+  // Errors as `Next`. A place that is not waited for changes nothing.
   absl::Status Acknowledge(const ElementPlace& place);
+  // Lane after lane, up to the last place of each that was handed out.
   absl::Status AcknowledgeAll();
+  // FAILED_PRECONDITION (forked); or the machine's error, in an order that has no cursor.
   absl::StatusOr<std::string> Cursor() const;
+  // By lane. Empty in a forked child.
   std::vector<ReadMark> Marks() const;
+  // Blocks until the server has heard of it, 2 s at most. Again: returns at once.
   void Close();
   // Not in a forked child.
   bool here() const { return shell_.here(); }
@@ -50,6 +57,7 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
     std::vector<ReadMark> counted;
   };
   const Identity& identity() const { return identity_; }
+  // In a forked child only `state` is filled in.
   DataReaderView View() const;
 
  private:

@@ -20,13 +20,16 @@ class EffectAcks {
   // The server is told after `batch` answers, or after `interval`.
   EffectAcks(size_t batch, absl::Duration interval) : batch_(batch), interval_(interval) {}
 
+  // Before it is sent: until `Over`, no report goes past it.
   void Began(RequestNumber request) { open_.insert(request); }
   // Its caller has the answer, or does not wait for it any more. Unknown ones are ignored.
   void Over(RequestNumber request) { open_.erase(request); }
   // The server has answered; after `Over`.
   void Answered(Time now, RequestNumber request);
 
+  // Callers wait for answers that take effect: the session must not be begun anew.
   bool any_open() const { return !open_.empty(); }
+  // So many answers have come since the last `Report` that the next is due at once.
   bool batch_full() const { return unreported_ >= batch_; }
   // When to `Report`; infinite: nothing is to be told.
   Time Due() const;

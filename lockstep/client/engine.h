@@ -72,8 +72,12 @@ class Engine : public std::enable_shared_from_this<Engine> {
               const std::function<void(Pending)>& started = nullptr);
   // `done` comes on a thread of the library, with the same outcomes.
   Pending CallAsync(Request request, Done done);
+  // Its call gets CANCELLED (cancelled), unless it is completed already. Waits for nothing; nothing
+  // after `Close`.
   void Cancel(Ticket ticket);
 
+  // Negative step, empty phase: as before. Waits for nothing: the newest goes with the next turn of
+  // the loop. Nothing after `Close`.
   void Progress(int64_t step, std::string_view phase);
 
   // Calls back, on a thread of the library, once, with the failure of the attempt or the loss of
@@ -94,6 +98,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   // Runs it on a thread of the library; for calls on what is gone.
   static void CallBackWithoutEngine(absl::AnyInvocable<void()> function);
+  // As LoopDriver::InCallback.
   static bool InCallback();
 
  private:

@@ -66,7 +66,9 @@ class HoldMachine {
 
   // The program says so.
   void Saved(Time now, int64_t step, std::string text, Effects& out);
+  // Does not count as a save by which the next one's time is estimated.
   void FailedToSave(int64_t step, std::string text, Effects& out);
+  // No poll follows: from now on nothing is offered. Reported once.
   void Finish(Effects& out);
 
   // The session is over, and with it every preemption that it could tell of: no poll waits, and

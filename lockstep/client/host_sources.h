@@ -59,6 +59,7 @@ class HostSources {
   // From now on other members run here.
   void SetMembers(std::vector<int32_t> members);
 
+  // One of each source, also before `Start`.
   std::vector<preempt::SourceHealth> health() const { return sources_->health(); }
 
  private:

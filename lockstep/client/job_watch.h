@@ -23,6 +23,7 @@ class JobWatch::Impl : public client::Watch<JobChange> {
             },
             [](const JobChange& change) { return change.version; }) {}
 
+  // States and conditions as text, errors as statuses with their reasons.
   static JobChange ToChange(wire::native::WatchJobReply reply);
 };
 

@@ -41,8 +41,8 @@ class LoopDriver {
   using Function = absl::AnyInvocable<void()>;
   using Instant = WaitLimit;
 
-  static constexpr auto kLinger = std::chrono::milliseconds(1);
-  static constexpr auto kLookAgain = std::chrono::milliseconds(4);
+  static constexpr auto kLinger = std::chrono::milliseconds(1);     // left to the next caller
+  static constexpr auto kLookAgain = std::chrono::milliseconds(4);  // until the library looks again
 
   // What a thread waits for: that somebody on the loop wakes it.
   class Waiter {
@@ -63,6 +63,7 @@ class LoopDriver {
   // its end there does not.
   class Turn {
    public:
+    // Takes its place, and the loop where that is free. Both outlive it.
     Turn(LoopDriver& driver, Waiter& waiter);
     ~Turn();
     Turn(const Turn&) = delete;
@@ -74,6 +75,7 @@ class LoopDriver {
     // False: it is `until`, and nobody has woken the waiter. Until the next call the loop is left
     // to others then, however long that takes.
     bool WaitUntil(Instant until);
+    // Until the waiter is woken, however long that takes.
     void Wait() { WaitUntil(Instant::max()); }
 
    private:
@@ -94,12 +96,14 @@ class LoopDriver {
   // On the loop: it is asked from now on, or not any more. While there is one, a caller who waits
   // looks again and again for `spin` before the loop sleeps.
   void AddPoller(runtime::Poller* poller, absl::Duration spin) { loop_.Add(poller, spin); }
+  // On the loop: from its return on the poller may be destroyed.
   void RemovePoller(runtime::Poller* poller) { loop_.Remove(poller); }
   // Runs it on the loop, in order.
   void Post(Function function);
 
   // Runs it on a thread of the library's, in order, one at a time.
   void Callback(Function function);
+  // Whether this thread runs a callback: it must not wait for the end of one.
   static bool InCallback();
 
   // The work of each of the library's threads. Does not return.
@@ -113,6 +117,7 @@ class LoopDriver {
   // Who drives the loop, and how that has changed.
   class Seat {
    public:
+    // Also by a caller that has reserved it and does not drive yet.
     bool taken() const { return driver_ != Driver::kNobody; }
     bool taken_by_library() const { return driver_ == Driver::kLibrary; }
     // When the loop was last left to whoever comes next.
@@ -126,11 +131,14 @@ class LoopDriver {
       driver_ = Driver::kCaller;
       return true;
     }
+    // Gives a reserved seat back without having driven.
     void Release() { driver_ = Driver::kNobody; }
+    // On a seat that is free, or that this caller reserved.
     void BeginDrive(bool library) {
       driver_ = library ? Driver::kLibrary : Driver::kCaller;
       ++drives_;
     }
+    // For a while from `now` on the loop is left to the next caller.
     void EndDrive(Instant now) {
       driver_ = Driver::kNobody;
       left_at_ = now;
@@ -146,10 +154,12 @@ class LoopDriver {
   // The callbacks that are due, which one thread runs, in order.
   class CallbackQueue {
    public:
+    // Runs behind those that are here; `due` says whether a thread has to be woken for it.
     void Push(Function function) { functions_.push_back(std::move(function)); }
     // A thread is to run them.
     bool due() const { return !functions_.empty() && !running_; }
     bool running() const { return running_; }
+    // For the thread that runs them, when they are `due`: none else is to begin.
     void Begin() { running_ = true; }
     // Null: there is none, and `Begin` comes before the next one.
     Function Next() {

@@ -27,6 +27,7 @@ class PollingLoop {
   // On the loop: the poller is asked from now on, or not any more. While there is one, `RunSome`
   // spins for this long when it may.
   void Add(runtime::Poller* poller, absl::Duration spin);
+  // On the loop, also from within a poller. `spin` stays as the last `Add` said.
   void Remove(runtime::Poller* poller);
 
   // Does what is ready. When nothing is, and does not become so while it spins (`spins`), sleeps

@@ -33,6 +33,8 @@ class ProgressReporter {
     active_ = false;
     in_flight_ = 0;
   }
+  // The session is open again: where the member is counts as news, also when it was reported over
+  // the former link.
   void Resume() { active_ = news_ = true; }
   // The member has left or failed.
   void Stop() { active_ = false; }

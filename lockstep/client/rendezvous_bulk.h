@@ -47,6 +47,7 @@ class RendezvousBulk : public std::enable_shared_from_this<RendezvousBulk> {
 
   // `into`: where the bytes go; stays until `done`. Null: to memory that is made for them.
   void Fetch(const rendezvous::Fetch& fetch, std::byte* into);
+  // `done` follows with an error, unless the fetch has ended.
   void Stop(rendezvous::OpId op);
   // It is another process now. What was fetched from it was stopped before.
   void Forget(MemberIndex member);

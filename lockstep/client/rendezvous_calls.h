@@ -48,7 +48,9 @@ class RendezvousCalls {
 
   // --- With the owner's mutex ---
 
+  // Never one that was given before.
   OpId NewOp() { return OpId(++last_op_); }
+  // Before the machine can complete the operation: an operation without a waiter is dropped.
   void Await(OpId op, Waiting waiting) { waiting_[op] = std::move(waiting); }
   // Null: to memory that is made for them.
   std::byte* WhereBytesGo(OpId op) const;
@@ -56,6 +58,7 @@ class RendezvousCalls {
   void SetFetched(OpId op, rendezvous::MemoryPtr memory);
   // What the machine completed and dropped.
   void Take(rendezvous::Effects& effects);
+  // What gathered since the last time, for `Settle` once the mutex is let go.
   After TakeAfter();
 
   // --- Without it ---

@@ -41,7 +41,11 @@ class RendezvousHub final : public std::enable_shared_from_this<RendezvousHub> {
   static absl::StatusOr<std::shared_ptr<RendezvousHub>> Start(Member& member,
                                                               const RendezvousOptions& options);
 
+  // OK also for a step that is open. FAILED_PRECONDITION (step_closed); INVALID_ARGUMENT
+  // (invalid_argument): below 0.
   absl::Status OpenStep(int64_t step);
+  // Its receives fail with `step_closed`; what was sent may still be received. Nothing in a forked
+  // child.
   void CloseStep(int64_t step);
   // INVALID_ARGUMENT (invalid_argument): `why` is OK.
   absl::Status Abort(int64_t step, const absl::Status& why);
@@ -53,6 +57,7 @@ class RendezvousHub final : public std::enable_shared_from_this<RendezvousHub> {
   // As `Send`; OK when a receive took it.
   absl::Status SendAcked(int64_t step, std::string_view name, int32_t to, rendezvous::Value value,
                          const CallOptions& options);
+  // `done` gets what `SendAcked` returns, on a thread of the library.
   Pending SendAckedAsync(int64_t step, std::string_view name, int32_t to, rendezvous::Value value,
                          const CallOptions& options, Completion<void> done);
   // `into`: where its bytes go when they are fetched; the value has no memory then.
@@ -60,6 +65,7 @@ class RendezvousHub final : public std::enable_shared_from_this<RendezvousHub> {
   absl::StatusOr<Received> Receive(int64_t step, std::string_view name, int32_t from,
                                    std::optional<std::span<std::byte>> into,
                                    const CallOptions& options);
+  // As `Receive` into memory that is made for it.
   Pending ReceiveAsync(int64_t step, std::string_view name, int32_t from,
                        const CallOptions& options, Completion<Received> done);
 
@@ -67,6 +73,7 @@ class RendezvousHub final : public std::enable_shared_from_this<RendezvousHub> {
   absl::StatusOr<std::shared_ptr<transport::Block>> Allocate(uint64_t bytes);
   // Of members to which there is a stream.
   std::vector<PeerTransport> Transports();
+  // All zero in a forked child.
   RendezvousCounters Counters();
 
   // Returns when nothing of it runs any more, but for the callback that calls this.

@@ -49,6 +49,7 @@ class RendezvousNetwork {
 
     // --- With the mutex ---
 
+    // Only from the newest incarnation of a member that is not lost.
     virtual void Take(MemberIndex from, rendezvous::PeerMessage message) = 0;
     // That member is lost. `sees_memory`: it may live, and look at what was lent to it; returns
     // that then, for it is to stay as it is.
@@ -78,6 +79,7 @@ class RendezvousNetwork {
                       transport::Connector::Options options);
   // As RendezvousCards.
   absl::Status Publish(absl::Duration timeout, const Interrupted& interrupted);
+  // Of the thread that closes; does not wait for the server.
   void Withdraw() { cards_.Withdraw(); }
   // On the loop: reaches nobody any more, and is not reached.
   void Close();
@@ -88,6 +90,7 @@ class RendezvousNetwork {
 
   // --- With the mutex ---
 
+  // Good while the mutex is held.
   const RendezvousPeers& peers() const {
     mutex_.AssertHeld();
     return peers_;
@@ -96,6 +99,7 @@ class RendezvousNetwork {
   void Send(MemberIndex to, rendezvous::PeerMessage message);
   // As RendezvousBulk.
   void Fetch(const rendezvous::Fetch& fetch, std::byte* into) { bulk_->Fetch(fetch, into); }
+  // Ignored once the fetch is over.
   void StopFetch(rendezvous::OpId op) { bulk_->Stop(op); }
   // What the job knows of that member: its incarnation, and whether it is lost.
   void TakeMember(const MemberInfo& info);

@@ -44,6 +44,7 @@ class RendezvousPeers {
   static uint64_t IncarnationIn(const std::string& name);
 
   const std::vector<std::string>& names() const { return names_; }
+  // "trainer/4"; only of a member of the job.
   const std::string& NameOf(MemberIndex member) const {
     return names_[static_cast<size_t>(member.value())];
   }
@@ -73,11 +74,13 @@ class RendezvousPeers {
 
   // False: it was lost before. Its stream stays until it is taken.
   bool Lose(MemberIndex member);
+  // The caller closes it, with the mutex. Null: there is none.
   std::shared_ptr<transport::Stream> TakeStream(MemberIndex member) {
     return std::exchange(peers_[member].stream, nullptr);
   }
   // 0: none is known.
   uint64_t IncarnationOf(MemberIndex member) { return peers_[member].incarnation; }
+  // Of a member of which none was known: what waits for a stream stays.
   void Meet(MemberIndex member, uint64_t incarnation) { peers_[member].incarnation = incarnation; }
   // Nothing of older ones is left.
   void Begin(MemberIndex member, uint64_t incarnation) {
@@ -88,7 +91,9 @@ class RendezvousPeers {
 
   // --- For people ---
 
+  // Of members to which there is a stream, by index.
   std::vector<PeerTransport> Transports() const;
+  // Fills in how values go to the peers that the report names, and why not better.
   void AddTransports(wire::native::RendezvousReport& report) const;
 
  private:

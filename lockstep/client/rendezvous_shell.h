@@ -90,6 +90,7 @@ class RendezvousShell final : public runtime::Poller,
 
   // Poller, on the loop.
   bool Poll() override;
+  // False also while completed calls wait to be passed on.
   bool PrepareToSleep() override;
   void Awake() override;
 

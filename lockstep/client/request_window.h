@@ -15,6 +15,7 @@ class RequestWindow {
  public:
   // requests_in_flight_max of the server.
   size_t max() const { return max_; }
+  // Of the link that has just become ready; may be less than there are in flight.
   void SetMax(size_t max) { max_ = max; }
 
   // For a call. Some room is left for the session's own requests, heartbeats and the poll.
@@ -22,7 +23,9 @@ class RequestWindow {
   // So many calls may park, and leave room for those that end them.
   size_t parked_max() const { return max_ - std::min(max_ / 2, kRequestsBesideWaits); }
 
+  // Also one of the session's own, which `HasRoom` leaves room for.
   void Sent() { ++in_flight_; }
+  // A request that was `Sent`, and not abandoned.
   void Answered() {
     LOCKSTEP_DCHECK(in_flight_ > 0);
     --in_flight_;
@@ -38,6 +41,7 @@ class RequestWindow {
     Answered();
     return true;
   }
+  // No answer comes any more, also none to abandoned requests.
   void LinkLost() {
     in_flight_ = 0;
     abandoned_.clear();

@@ -39,8 +39,8 @@ struct Call {
   // The server gets less time than the caller, since its text knows more. Not for requests that the
   // server answers early by itself.
   bool hurry_server = true;
-  Time deadline = Time::Infinite();
-  std::string what;  // "barrier 'loaded'": what a time-out says that it waited for
+  Time deadline = Time::Infinite();  // then the client completes it by itself
+  std::string what;                  // "barrier 'loaded'": what a time-out says that it waited for
 };
 
 struct CompletedCall {

@@ -52,9 +52,11 @@ class SessionCalls {
   // Takes it out. An error gets details: job, server, request, waited_ms. It must be here.
   CompletedCall Complete(Time now, RequestNumber number, absl::StatusOr<std::string> answer);
 
+  // Only of a call that has not been completed.
   const Entry& at(RequestNumber number) const { return calls_.at(number); }
   // Null: it was completed, or is no call's.
   const Entry* Find(RequestNumber number) const;
+  // Nothing: the call was completed, or is no call's.
   std::optional<RequestNumber> NumberOf(Ticket ticket) const;
   // Those of which `chosen(const Call&)` is true, in the order of their numbers.
   template <class Chosen>
@@ -71,6 +73,7 @@ class SessionCalls {
   // All are to be sent again, in their order.
   void LinkLost();
 
+  // The earliest of the calls that have one; infinite: none has.
   Time NextDeadline() const;
   // One whose deadline has passed.
   std::optional<RequestNumber> TimedOut(Time now) const;

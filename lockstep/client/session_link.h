@@ -38,7 +38,9 @@ class SessionLink {
 
   explicit SessionLink(Options options);
 
+  // Requests go over the link only now.
   bool open() const { return std::holds_alternative<Open>(state_); }
+  // For good: it is not dialled again.
   bool ended() const { return std::holds_alternative<Ended>(state_); }
   // There is a link, or one is being dialled.
   bool up() const { return !ended() && !std::holds_alternative<Down>(state_); }
@@ -53,19 +55,23 @@ class SessionLink {
   void Start(Time now);
   // The link is ready: what opens the session on it, under this number. The caller adds the job.
   wire::native::OpenSession Ready(RequestNumber request);
+  // The server has opened the session, with this reply. Only while `opens_with` was true.
   void Opened(Time now, std::string reply);
   // The server has forgotten the session, and may be asked for a new one: the next opening has a
   // new id.
   void Renew();
   // False: `NextDeadline` says when to dial.
   bool Lost(Time now, const absl::Status& why);
+  // From any state, for good; `why` is not OK.
   void End(absl::Status why);
 
+  // True, once: the pause is over, and the shell is to dial now.
   bool RedialDue(Time now);
   // Whether a server that was never reached will not be by dialling again, as `why` says.
   bool IsHopeless(const absl::Status& why) const;
   // OK, or UNAVAILABLE (server_lost): it has been away for the whole grace.
   absl::Status GraceOver(Time now) const;
+  // When to ask `RedialDue` and `GraceOver`; infinite: nothing will be due.
   Time NextDeadline() const;
 
   // "connected to the server at h:1", "the server at h:1 has been away for 5s (broken)".

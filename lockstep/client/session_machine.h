@@ -94,10 +94,14 @@ class SessionMachine {
 
   // `requests_in_flight_max`, `message_bytes_max`: as the server's welcome says; 0: as before.
   void LinkReady(Time now, size_t requests_in_flight_max, size_t message_bytes_max, Effects& out);
+  // The link broke, or could not be made, as `why` says. Not of one that `drop_link` abandoned.
   void LinkLost(Time now, const absl::Status& why, Effects& out);
+  // What came over the link. Other frames than answers and errors break it.
   void Take(Time now, link::Message message, Effects& out);
 
+  // At `NextDeadline`; too early is no harm.
   void ReachDeadline(Time now, Effects& out);
+  // Infinite after the end of the session.
   Time NextDeadline() const;
 
   bool ended() const { return link_.ended(); }

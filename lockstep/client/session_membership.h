@@ -17,10 +17,12 @@ namespace lockstep::client {
 // Threads: thread-compatible. Bounds: none grows.
 class SessionMembership {
  public:
+  // False again once it has left; a failure does not change it.
   bool joined() const { return std::holds_alternative<Joined>(state_); }
   // The server is to be asked for failures and to hear that the member lives.
   bool reports() const { return joined() && failure_.ok(); }
 
+  // The server has answered the join with success.
   void Join() { state_ = Joined{}; }
   // From now on every call is refused with `why`.
   void Leave(absl::Status why) { state_ = Left{std::move(why)}; }
@@ -44,6 +46,7 @@ class SessionMembership {
     poll_ = 0;
     return true;
   }
+  // The poll has no answer to expect; it is sent anew on the next link.
   void LinkLost() { poll_ = 0; }
 
  private:

@@ -101,6 +101,7 @@ class Chain {
     }
     pending.Cancel();
   }
+  // The call that is under way gets CANCELLED; one that begins later, at once.
   void Cancel() {
     Pending current;
     {
@@ -110,6 +111,7 @@ class Chain {
     }
     current.Cancel();
   }
+  // Cancels whichever call of the chain is under way then.
   static Pending PendingOf(std::shared_ptr<Chain> chain) {
     return Pending([chain = std::move(chain)] { chain->Cancel(); });
   }

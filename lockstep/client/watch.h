@@ -24,12 +24,15 @@ class Watch : public std::enable_shared_from_this<Watch<Result>> {
   Watch(std::weak_ptr<Engine> engine, int64_t after, Ask ask, After after_of)
       : engine_(std::move(engine)), ask_(std::move(ask)), after_of_(after_of), after_(after) {}
 
+  // Blocks. FAILED_PRECONDITION: `call_open`, `session_closed`, `forked`; CANCELLED (cancelled): it
+  // was stopped. After any other error the next one goes on where this one began.
   absl::StatusOr<Result> Next(const CallOptions& options) {
     if (absl::Status begun = Begin(); !begun.ok()) return begun;
     return End(Run(engine_.lock(), ask_(after(), options.timeout), options.interrupted,
                    [this](const Pending& pending) { Started(pending); }));
   }
 
+  // `done` gets what `Next` returns, on a thread of the library; it may ask for the next one.
   Pending NextAsync(const CallOptions& options, Completion<Result> done) {
     const auto self = this->shared_from_this();
     if (absl::Status begun = Begin(); !begun.ok()) {
@@ -66,6 +69,8 @@ class Watch : public std::enable_shared_from_this<Watch<Result>> {
     });
   }
 
+  // Ends what is open, and waits for a callback that runs, unless called by one. In a forked child:
+  // nothing.
   void Stop() {
     Pending open;
     {

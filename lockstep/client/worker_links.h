@@ -40,6 +40,7 @@ class WorkerLinks : public std::enable_shared_from_this<WorkerLinks> {
   // Says farewell to all.
   void End();
 
+  // Since the reader was opened; thread-safe.
   Totals totals() const;
 
  private:

@@ -32,6 +32,7 @@ class WorkerMemory {
 
   // True once: `ShareMemory` is to be sent, and its answer brought here.
   bool TakeWish();
+  // The answer to `ShareMemory`. Where it does not work out, `memory` stays 0.
   void Opened(const absl::StatusOr<std::string>& answer);
 
   // For `ReadSegment`; 0: bytes please.

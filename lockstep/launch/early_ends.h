@@ -16,6 +16,7 @@ class EarlyEnds {
  public:
   // When it is to be told that others go on; infinite: not.
   Time TellAt(const ProcessTable& processes, absl::Duration after) const;
+  // At `TellAt`; says it once.
   void Tell(Time now, const ProcessTable& processes, Effects& out);
   // It needs not be told any more, since something else explains that processes go on or fail.
   void Drop() { told_ = true; }

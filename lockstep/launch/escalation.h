@@ -18,9 +18,11 @@ class Escalation {
  public:
   explicit Escalation(const SupervisorOptions& options) : options_(&options) {}
 
+  // Also once everything has been tried: it never begins again.
   bool begun() const { return step_ != Step::kNone; }
   // Processes still have time to end by themselves.
   bool in_grace() const { return step_ == Step::kGrace; }
+  // SIGTERM has not been sent, whether the grace has begun or not.
   bool before_sigterm() const { return step_ <= Step::kGrace; }
   // When to call `Advance`; infinite: nothing is due.
   Time deadline() const { return at_; }
@@ -32,6 +34,7 @@ class Escalation {
   // It does not end before `until`, since a process is about to say why it fails, unless `Unhold`
   // is called.
   void HoldUntil(Time until);
+  // The process has said why: what `HoldUntil` put off is due at its time, or now if that is past.
   void Unhold(Time now);
 
   // SIGTERM to those that run. `to_restart`: they are started again, so they are ended without a

@@ -39,11 +39,14 @@ class FailureLedger {
   bool any() const { return first_.has_value(); }
   // Nothing where there was no failure, as the next four.
   std::optional<int> exit_code() const;
+  // The process that is the culprit. Nothing also where it is none of ours.
   std::optional<MemberIndex> member() const;
+  // What came first where that was no process of ours. Empty also where it was one.
   std::string cause() const;
   std::string text() const { return first_ ? first_->text : ""; }
   // How it reads without who and when: to compare it with others.
   std::string Comparable(const ProcessTable& processes) const;
+  // True also of a failure without a time.
   bool HappenedBefore(Time time) const;
 
   // The process whose failure it is has ended, with an exit code of its own.

@@ -17,6 +17,7 @@ inline constexpr size_t kLastLineBytesMax = 400;
 // Threads: thread-compatible.
 class LastLines {
  public:
+  // In pieces of any size. A long line is cut, and of many lines the newest are kept.
   void Feed(std::string_view bytes);
 
   // The oldest first, without their ends; what cannot be shown on a terminal is a question mark.

@@ -42,9 +42,11 @@ class LaunchHost {
   virtual ~LaunchHost() = default;
   // Whole lines for standard output or error. False: no more until `Launcher::Resume...`.
   virtual bool WriteOutput(std::string lines) = 0;
+  // As `WriteOutput`, with `Launcher::ResumeErrors`.
   virtual bool WriteErrors(std::string lines) = 0;
   // A sentence of our own.
   virtual void Say(std::string sentence) = 0;
+  // What befell a process, for the server; in order, and not waited for.
   virtual void Report(const ProcessReport& report) = 0;
   // Calls `done` when the server has taken what was reported, soon in any case.
   virtual void WhenReported(std::function<void()> done) { done(); }
@@ -95,7 +97,9 @@ class Launcher {
   // Anything else that the program around it hears of: signals, the server, the other nodes.
   void Handle(const Event& event);
 
+  // `LaunchHost::WriteOutput` said false before, and there is room again.
   void ResumeOutput();
+  // The same for `WriteErrors`.
   void ResumeErrors();
 
   // Calls `done` on some thread when the files have all that was written so far.

@@ -44,6 +44,7 @@ class NodeGroupLink {
   // address that the server reaches us at. Before `Start`.
   void OfferPorts(std::vector<uint16_t> ports) { ports_ = std::move(ports); }
 
+  // Once. Dials from now on, again and again, until it is refused or has left.
   void Start();
 
   // A process failed, and with it the attempt; `failure`: how, without who and when.

@@ -16,7 +16,9 @@ class NodeServerLoss {
  public:
   explicit NodeServerLoss(absl::Duration timeout) : timeout_(timeout) {}
 
+  // The link broke. While it is lost, the time of the first loss counts.
   void Lose(Time now, std::string why);
+  // The link is there again, and the time it was away is forgotten.
   void Find() { since_.reset(); }
 
   // When a node gives up that has nothing to do since `idle_since` (absent: it never had);

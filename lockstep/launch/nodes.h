@@ -32,6 +32,7 @@ struct Nodes {
   int32_t most = 1;             // that take part at most
   std::optional<int32_t> node;  // rank that this one asks for; absent: any
 
+  // No other node can take part: no node group is needed.
   bool alone() const { return most == 1; }
 };
 

@@ -29,6 +29,7 @@ class OutputPipe {
              absl::AnyInvocable<bool(std::string)> push,
              absl::AnyInvocable<bool(std::string_view)> tap, absl::AnyInvocable<void()> on_end);
 
+  // `push` said false before, and there is room again. Does nothing otherwise, or after the end.
   void Resume();
 
   // Passes on what is in the pipe now, room or not: its process has ended, so it is not much.

@@ -64,6 +64,7 @@ class PreemptedRun {
   // All saved, as far as that is known.
   bool saved() const { return told_.outcome == "saved" || told_.outcome == "synced"; }
 
+  // It ended without a sync step, since no member answered.
   bool nobody_answered() const { return told_.outcome == "nobody_answered"; }
 
   // One process has ended by it at `first`: until when the others may go on. Infinite: it is to end
@@ -83,6 +84,7 @@ class PreemptedRun {
   std::optional<int64_t> step() const { return told_.step; }
   // The death, where it is known.
   Time death() const { return death_; }
+  // No member dies after all, as the coordinator or this host's sources say.
   bool withdrawn() const { return told_.withdrawn || host_lives_; }
 
   // "preemption 1 (gce): saved: 4 of 4 members saved at step 120"; empty: there was none.

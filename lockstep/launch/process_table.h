@@ -28,7 +28,9 @@ struct ProcessRecord {
     bool reported = false;
   };
 
+  // Also while it is stopped by a signal.
   bool running() const { return state == State::kRunning; }
+  // It has ended with exit code 0, whether it was told to end or not.
   bool EndedWell() const;
   // It failed, and not by a signal that we sent.
   bool FailedByItself() const;
@@ -69,6 +71,7 @@ class ProcessTable {
   const std::vector<ProcessRecord>& all() const { return processes_; }
   int32_t first() const { return first_; }  // member
   int32_t size() const { return static_cast<int32_t>(processes_.size()); }
+  // False: it belongs to another node, or to no node.
   bool Contains(MemberIndex member) const;
   // `member` has to be one of ours.
   const ProcessRecord& At(MemberIndex member) const;
@@ -79,6 +82,7 @@ class ProcessTable {
   std::string EndingText(const ProcessRecord& process) const;
 
   int CountRunning() const;
+  // None ever was, in this attempt.
   bool NoneStarted() const;
   // Each was released; `start_failed`: or will never be started.
   bool AllReleased(bool start_failed) const;
@@ -91,15 +95,19 @@ class ProcessTable {
   // What happened to a process that is not said to run changes nothing, as the exception of a
   // process before, or a second one.
   void Take(Time now, const ProcessStarted& event, Effects& out);
+  // By a signal such as SIGSTOP: it still runs, and may go on.
   void Take(Time now, const ProcessStopped& event, Effects& out);
   void Take(Time now, const ProcessContinued& event, Effects& out);
+  // Does not report it: that is for `ReportRaised`, when it counts.
   void Take(Time now, const ExceptionRaised& event);
   // Does not report it yet. False: it did not run.
   bool Take(Time now, const ProcessEnded& event);
+  // No process holds its pipes any more, helpers included.
   void EndOutput(MemberIndex member) { Find(member).output_ended = true; }
   // Reports the exception of a process that raised one, once.
   void ReportRaised(MemberIndex member, Effects& out);
 
+  // To each that runs. Remembered, so that an end by this signal counts as no failure of its own.
   void SignalRunning(int signal, Effects& out);
   // Reports that those that run will end since we tell them to.
   void ReportEnding(Effects& out) const;

@@ -25,11 +25,14 @@ class RestartPolicy {
 
   // So many of all were used up, by any node.
   int32_t used() const { return used_; }
+  // As the node group counts: other nodes' failures used some up.
   void SetUsed(int32_t used) { used_ = used; }
+  // `AllowsAll` said that one is left.
   void Use() { ++used_; }
 
   // With `text`, how many failures in a row would read the same.
   int32_t CountAlike(const std::string& text) const;
+  // Another attempt would likely fail as this one did.
   bool TooManyAlike(const std::string& text) const {
     return CountAlike(text) >= options_.same_failures_max;
   }

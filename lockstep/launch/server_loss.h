@@ -22,9 +22,11 @@ class ServerLoss {
   ServerLoss(absl::Duration explains, absl::Duration survived)
       : explains_(explains), survived_(survived) {}
 
+  // The server of this run has ended, and will not come back.
   void End(Time now, const Ending& ending);
   // The link broke. Means nothing once the server has ended, as the next.
   void Lose(Time now, const std::string& why);
+  // There is a link again: to the same server, or to its successor.
   void Find(Time now);
   // Another attempt may find a server again whose link broke.
   void BeginAttempt();

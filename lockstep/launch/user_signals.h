@@ -25,6 +25,7 @@ class UserSignals {
  public:
   explicit UserSignals(const SupervisorOptions& options) : options_(options) {}
 
+  // False of SIGUSR1 and SIGUSR2, to which programs give a meaning of their own.
   static bool Ends(int signal);
 
   enum class Notice {
@@ -32,6 +33,7 @@ class UserSignals {
     kFirst,     // the job is to hear of it
     kRepeated,  // who signals a process and its group, as timeout(1) does, means it once
   };
+  // Only `notice_signals` are; the same one again, a second later, is passed on.
   Notice TakeAsNotice(Time now, int signal);
 
   // Of SIGINT. Returns when the one before came, if this is to kill.
@@ -40,6 +42,7 @@ class UserSignals {
   void MarkKilled() { killed_ = true; }
   bool killed() const { return killed_; }
 
+  // The processes were told to end: what they end with then is no failure.
   void MarkToldToEnd() { told_to_end_ = true; }
   bool told_to_end() const { return told_to_end_; }
   // A signal ends processes. False: an earlier one did.

@@ -31,10 +31,12 @@ struct Counters {
   uint64_t status_requests = 0;
 
   void Count(const coord::Event& event) { ++events[event.index()]; }
+  // A reason that has no place here is not counted.
   void Count(const coord::Error& error) {
     const auto reason = static_cast<size_t>(error.reason);
     if (reason < errors.size()) ++errors[reason];
   }
+  // Only of one that has ended.
   void Count(const coord::PreemptionState& state) {
     const auto outcome = static_cast<size_t>(state.outcome);
     if (state.phase != coord::PreemptionPhase::kEnded) return;

@@ -31,6 +31,7 @@ class DataBacklog {
   bool MustWait(const link::Request& request) const;
   // OK; or reason "limit_reached": there is no room for it.
   absl::Status CheckRoom(const link::Request& request) const;
+  // Takes its turn behind those that wait. After `CheckRoom` said OK.
   void Add(link::Request request, link::Responder responder);
 
   // Its caller gives up the request; false: it does not wait here.

@@ -27,6 +27,7 @@ struct DataCall {
 // Threads: loop-confined. Bounds: those of the links (requests_in_flight_max).
 class DataCalls {
  public:
+  // Under an id that none had before.
   CallId Open(const link::Request& request, link::Responder responder);
   // Null: it is answered, or whoever asked has gone.
   DataCall* Find(CallId call);

@@ -27,6 +27,7 @@ class DataDispatcher {
   // Sets the timer again, too.
   dispatch::Effects Handle(dispatch::Event event);
   const dispatch::Dispatcher* operator->() const { return &*dispatcher_; }
+  // One record of the journal, in order, before any event.
   void Restore(Time at, const dispatch::Record& record, const absl::Status& unfit) {
     dispatcher_->Restore(at, record, unfit);
   }
@@ -34,6 +35,7 @@ class DataDispatcher {
   // It is empty from now on. Requests are refused with what `refusal` says, for as long as that is
   // not OK; null: they are not.
   void SetAside(Refusal refusal);
+  // OK: requests may be handled. Otherwise what they are answered with.
   absl::Status Refused() const { return refusal_ ? refusal_() : absl::OkStatus(); }
 
  private:

@@ -63,7 +63,9 @@ class DataHost {
 
   // Requests of wire::native::Route::kDispatcher. Each is answered once, unless its link ends.
   void Take(link::Request request, link::Responder responder);
+  // The caller has stopped waiting: its request gets CANCELLED (cancelled), wherever that is.
   void Cancelled(link::LinkId link, uint64_t id);
+  // No answer goes over it any more. Who spoke over it last may come back over another.
   void Ended(link::LinkId link);
   // Whether a worker or consumer speaks over it.
   bool Holds(link::LinkId link) const { return speakers_.IsUsed(link); }
@@ -78,12 +80,15 @@ class DataHost {
   // What it had is of no use: it is empty, and requests are refused with what `refusal` says, for
   // as long as that is not OK; null: they are not.
   void SetAside(std::function<absl::Status()> refusal);
+  // When all has been given: times run from now on, and processes that ended meanwhile are looked
+  // for.
   void Resume();
   // Empty while it is set aside: its records stay as they are.
   std::vector<dispatch::TimedRecord> Snapshot() const;
 
   // As DataViews::Ask.
   void AskView(Viewed viewed) { views_.Ask(std::move(viewed)); }
+  // At once, however large: `AskView` takes turns.
   dispatch::View View() const;
   const DataCounters& counters() const { return counters_; }
 

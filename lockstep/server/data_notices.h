@@ -19,6 +19,7 @@ class DataNotices {
 
   explicit DataNotices(Tell tell) : tell_(std::move(tell)) {}
 
+  // At most `kLines` in each `kInterval`; the next that passes says how many were left out.
   void Pass(Time now, const dispatch::Notice& notice) {
     if (const auto line = limiter_.Pass(now, notice.text)) tell_(notice.severity, *line);
   }

@@ -25,11 +25,13 @@ class DataSpeakers {
     std::set<ConsumerKey> consumers;
   };
 
+  // This is its link from now on; one over which it spoke before does not end it any more.
   void Speaks(link::LinkId link, dispatch::WorkerId worker);
   void Speaks(link::LinkId link, const ConsumerKey& consumer);
   // The consumer has closed, over this link.
   void Closes(link::LinkId link, const ConsumerKey& consumer);
 
+  // False: it never spoke, or its last link has ended.
   bool HasLink(dispatch::WorkerId worker) const { return workers_.contains(worker); }
   bool HasLink(const ConsumerKey& consumer) const { return consumers_.contains(consumer); }
   // Whether a worker or consumer speaks over it.
@@ -40,6 +42,7 @@ class DataSpeakers {
   OfLink EndLink(link::LinkId link);
   // True: this was its link, and it has none any more. False: it has spoken over another since.
   bool Leaves(link::LinkId link, dispatch::WorkerId worker);
+  // The same for a consumer.
   bool Leaves(link::LinkId link, const ConsumerKey& consumer);
 
  private:

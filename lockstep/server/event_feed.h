@@ -50,6 +50,8 @@ class EventFeed {
   void TellOfJob(const std::string& job, wire::native::EventKind kind, const std::string& text);
   void TellOfJob(const std::string& job, const wire::native::JobEvent& event);
 
+  // Answered at once, or with the next event. RESOURCE_EXHAUSTED (limit_exceeded) over
+  // `kWatchersMax`.
   void Watch(const wire::native::WatchEvents& request, link::Responder responder);
   // Answered at once, whatever it says of waiting.
   wire::native::WatchEventsReply Read(const wire::native::WatchEvents& request) const;

@@ -30,7 +30,9 @@ class HttpAnswerMemory {
   explicit HttpAnswerMemory(runtime::MemoryAccount* account);
   // False, and nothing is taken: there is no room.
   bool Take(size_t bytes);
+  // So many that `Take` took.
   void GiveBack(size_t bytes);
+  // Why there is no room: the limit by its name, and what is held.
   std::string Refusal() const;
 
  private:
@@ -65,6 +67,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                  HttpAnswerMemory& memory);
   ~HttpConnection() { Release(); }
 
+  // Once: reads the request from now on, for `kRequestTime` at most.
   void Start();
   // The first answer counts.
   void Answer(HttpAnswer answer);

@@ -63,6 +63,7 @@ class JobHost final : public NativeJob {
   absl::Status ListenForTorch() {
     return stores_.Listen(listener_.address().address().to_string());
   }
+  // After `Listen`: connections are taken from now on.
   void Start() {
     listener_.Start();
     stores_.Start();
@@ -90,6 +91,7 @@ class JobHost final : public NativeJob {
   const std::string& name() const { return options().job; }
   const coord::CoordinatorOptions& options() const { return coordinator_.options(); }
   int32_t size() const { return options().size; }
+  // HOST:PORT for stock clients.
   std::string grpc_address() const;
   StoreHost& stores() { return stores_; }
   const StoreHost& stores() const { return stores_; }
@@ -99,6 +101,7 @@ class JobHost final : public NativeJob {
     return stack_questions_.Last(now);
   }
 
+  // Of JAX and TensorFlow, open now.
   size_t CountStockConnections() { return listener_.CountConnections(); }
 
   JobLife& life() { return life_; }
@@ -114,6 +117,7 @@ class JobHost final : public NativeJob {
   // Lets the answers go out, then ends the connections. Blocks for seconds, while the loop must
   // run: so not on the loop.
   void Shutdown();
+  // A stock client was here: `Shutdown` waits for gRPC, and is not for the loop.
   bool shutdown_blocks() const { return listener_.anyone_came(); }
 
  private:

@@ -48,6 +48,7 @@ class JobOutlet {
   // Called with host and pid of each member that is lost, where they are known: for those beside
   // the job to whom the process matters.
   using MemberLost = std::function<void(const std::string& host, int64_t pid)>;
+  // Not called after `Forget`.
   void OnMemberLost(MemberLost function) { on_member_lost_ = std::move(function); }
 
   // `alive`: the call of an event that only says that somebody lives; its answer does not wait for

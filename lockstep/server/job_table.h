@@ -45,6 +45,7 @@ class JobTable {
   // Makes a job and takes its address. The job serves once `Start` was called on it.
   // ALREADY_EXISTS (`job_exists`), RESOURCE_EXHAUSTED (`limit_exceeded`), or the address' error.
   absl::StatusOr<JobHost*> Add(const JobOptions& options);
+  // Serves it from now on, and tells the feed, once.
   void Start(JobHost& job);
 
   // One entry of the journal, in order, before anything else. One that cannot follow those before
@@ -74,7 +75,11 @@ class JobTable {
 
   // What clients ask for. A job made here expires.
   absl::StatusOr<NativeJob*> Open(const wire::native::OpenSession& request);
+  // OK also for a job of this shape that is there. Errors as `Add`; INVALID_ARGUMENT: a name or
+  // roles that no job may have.
   absl::StatusOr<wire::native::CreateJobReply> Create(const wire::native::CreateJob& request);
+  // NOT_FOUND (`unknown_job`). FAILED_PRECONDITION (`job_running`): members are connected, and the
+  // request does not insist.
   absl::Status Delete(const wire::native::DeleteJob& request);
   // The store of an attempt of a job, which begins with the first request for it.
   absl::StatusOr<wire::native::OpenStoreReply> OpenStore(const wire::native::OpenStore& request);

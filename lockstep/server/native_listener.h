@@ -51,8 +51,12 @@ class NativeListener {
 
   // Requests of wire::native::Route::kSession.
   void Take(link::Request request, link::Responder responder);
+  // The call gets CANCELLED (cancelled), the job a CallLeft. Not of one that opens or closes a
+  // session.
   void Cancelled(link::LinkId link, uint64_t id);
+  // Of the link's session: answers up to there need not be kept.
   void Answered(link::LinkId link, uint64_t through);
+  // Not `by_peer`: the session is silent, which is no proof of a death.
   void Ended(link::LinkId link, bool by_peer);
 
   // Replies to calls that have gone are dropped, as are those of other listeners.

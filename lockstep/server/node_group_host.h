@@ -49,7 +49,9 @@ class NodeGroupHost {
 
   // Requests of wire::native::Route::kLaunchers.
   void Take(const link::Request& request, link::Responder responder);
+  // The poll gets CANCELLED (cancelled), unless it was answered.
   void Cancelled(link::LinkId link, uint64_t id);
+  // The node has gone unless it polls again in time, over whatever link.
   void Ended(link::LinkId link);
   // Whoever waits in its group is told `why`, and the group is forgotten.
   void JobDeleted(const std::string& job, const absl::Status& why);

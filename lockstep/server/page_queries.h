@@ -58,6 +58,7 @@ class PageQueries {
   PageQueries(runtime::Loop& server_loop, runtime::Loop& own_loop, HttpSource source,
               absl::Duration patience);
 
+  // Answers with this, without asking anybody.
   void Ask(const Connection& connection, HttpAnswer answer);
   void Ask(const Connection& connection, AskForLife life);
   void Ask(const Connection& connection, AskForView ask);

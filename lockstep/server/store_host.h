@@ -78,6 +78,7 @@ class StoreHost {
   std::vector<tcpstore::Record> Snapshot() const;
   // Nothing is written down any more: the job is being deleted.
   void Forget() { journal_.Forget(); }
+  // After `Listen`. Connections are taken from now on.
   void Start();
 
   // Begins the attempt, unless it is the current one; 0: gives the current one.
@@ -95,6 +96,7 @@ class StoreHost {
   // HOST:PORT; empty: there is none.
   std::string address() const;
   size_t connections() const { return space_ ? space_->store().connections() : 0; }
+  // Empty where the job has no store.
   tcpstore::StoreView View() const;
   const TorchCommandCounts& commands() const { return commands_; }
 

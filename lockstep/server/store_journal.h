@@ -26,9 +26,12 @@ class StoreJournal {
 
   // Nothing is written down any more: the job is being deleted.
   void Forget() { keeps_ = false; }
+  // Whether anything is written: a server with a journal, and a job that is not being deleted.
   bool writes() const { return keeps_ && commits_.keeps(); }
+  // More commands are not to be taken for now.
   bool behind() const { return commits_.queued_bytes() >= kQueuedBytesMax; }
 
+  // Encoded in their order, with the time of now, for `Commit`.
   std::vector<std::string> EntriesOf(absl::Span<const tcpstore::Record> records) const;
   // Nobody waits for these. Does nothing while nothing is written.
   void Write(absl::Span<const tcpstore::Record> records);

@@ -28,6 +28,7 @@ class StoreNotices {
   StoreNotices(Tellers tell, int32_t ranks);
 
   void Notice(std::string text) const { tell_.notice(std::move(text)); }
+  // Not all of a flood: a later line says how many were left out.
   void Foreign(std::string text);
   // Not of a wait of less than a second: such a client looks whether a key is there.
   void GivenUp(Time now, const tcpstore::GivenUp& given_up);

@@ -30,12 +30,14 @@ class MemoryJournal : public Journal {
 
   absl::StatusOr<Replayed> Replay(
       absl::FunctionRef<absl::Status(std::string_view entry)> apply) override;
+  // As `Replay`: nothing is changed by reading.
   absl::Status ReadAgain(absl::FunctionRef<absl::Status(std::string_view entry)> apply) override {
     return Replay(apply).status();
   }
   absl::Status Start(Durable durable, Failed failed) override;
   uint64_t Append(std::string entry) override;
   uint64_t AppendTogether(std::vector<std::string> entries) override;
+  // From `WantSnapshotAt` on.
   bool WantsSnapshot() const override;
   void BeginSnapshot(SnapshotSource source) override;
   size_t queued_bytes() const override { return queued_bytes_; }

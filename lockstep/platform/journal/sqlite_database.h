@@ -38,6 +38,7 @@ class Database {
   absl::StatusOr<int> Checkpoint(bool truncate);
   // The database file, or its log.
   absl::Status Sync();
+  // The log's file alone: durable when it returns OK, what was committed and is not carried over.
   absl::Status SyncLog();
   // Of the write-ahead log, after the last commit of this connection.
   int log_pages() const { return log_pages_; }
@@ -57,6 +58,7 @@ class Database {
 // One prepared statement.
 class Statement {
  public:
+  // The database outlives it. An error: as `LastError`.
   static absl::StatusOr<std::unique_ptr<Statement>> Prepare(Database& database,
                                                             const std::string& sql);
   ~Statement();
@@ -77,7 +79,9 @@ class Statement {
 
   // Of the row that `Next` has come to. What a column is has to be asked first: SQLite converts.
   bool IsNumber(int column) const;
+  // A blob: text is none.
   bool IsBytes(int column) const;
+  // Only where `IsNumber`.
   int64_t Number(int column) const;
   // Until the next call.
   std::string_view BytesOf(int column) const;

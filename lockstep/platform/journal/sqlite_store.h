@@ -54,23 +54,27 @@ class SqliteStore {
 
   // All between `Begin` and `Commit` becomes durable with that, or not at all.
   absl::Status Begin();
+  // Synced when it returns OK. After an error nothing is known of what is on the disk.
   absl::Status Commit();
   // As the next row of the log; only between `Begin` and `Commit`.
   absl::Status AppendRow(std::string_view bytes);
   // Of everything up to the last row.
   void BeginSnapshot();
+  // The next `entries` of the snapshot that was begun; only between `Begin` and `Commit`.
   absl::Status AppendPiece(std::string_view bytes, uint64_t entries);
   // It is whole: takes the place of the one before and of all rows that it stands for. What is left
   // of those is not read any more.
   absl::Status EndSnapshot();
   // Deletes of that about so many bytes, and not many rows.
   bool has_leftovers() const { return leftovers_.any(); }
+  // Between `Begin` and `Commit`. Nothing that is still read is deleted.
   absl::Status DeleteLeftovers(uint64_t bytes) {
     return leftovers_.Delete(stored_.snapshot, bytes);
   }
 
   // Between a `Commit` and a `Begin`; see WriteAheadLog.
   absl::Status CarryOverIfDue() { return log_.CarryOverIfDue(); }
+  // While there is nothing else to do; false: it is done.
   bool LayOutSome() { return log_.LayOutSome(); }
 
   // The database file alone holds everything.

@@ -35,6 +35,7 @@ class Client {
   absl::StatusOr<std::string> CallRaw(RequestKind kind, std::string payload,
                                       absl::Duration timeout);
 
+  // As `CallRaw`; or why the bytes of the answer are not the reply to this message.
   template <class RequestMessage>
   absl::StatusOr<typename KindOf<RequestMessage>::Reply> Call(const RequestMessage& request,
                                                               absl::Duration timeout) {

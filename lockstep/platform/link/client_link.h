@@ -56,6 +56,7 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
 
   // Of this end: how the other one's host reaches ours.
   const asio::ip::address& local_address() const { return local_address_; }
+  // For good: it does not reconnect. False while it is being dialled.
   bool closed() const { return !closed_.ok(); }
   // OK until it is closed.
   const absl::Status& why() const { return closed_; }

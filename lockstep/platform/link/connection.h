@@ -57,6 +57,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Ignored once the link is closing. With a payload that others send as well, instead of the
   // message's own.
   void Send(Message message);
+  // `payload` is not copied: it stays as it is until it is written.
   void Send(Message message, std::shared_ptr<const std::string> payload);
 
   // As Send, but written with what is written next: `SendNow`, perhaps of nothing.

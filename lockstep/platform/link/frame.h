@@ -176,6 +176,7 @@ struct Batch {
 
   // All of it, in order.
   std::vector<std::string_view> Pieces() const;
+  // Empty again, for the next write; memory that a burst needed is given back.
   void Clear();
 };
 

@@ -19,6 +19,7 @@ class LinkLife {
  public:
   enum class State { kGreeting, kOpen, kClosing, kClosed };
 
+  // `options` outlive it. It greets from `now` on, for `hello_timeout`.
   LinkLife(const LinkOptions& options, Time now);
 
   State state() const { return state_; }
@@ -55,6 +56,7 @@ class LinkLife {
   bool TakeLook(Time now);
   // Nothing has been heard for `silence_timeout`: the link is to end.
   bool IsSilent(Time now) const { return now >= last_heard_ + options_.silence_timeout; }
+  // Nothing was sent for `ping_interval`, by which the other end could tell that we are here.
   bool IsPingDue(Time now) const { return now >= last_sent_ + options_.ping_interval; }
 
  private:

@@ -46,6 +46,7 @@ class Reporter {
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
 
+  // Waits for nothing. Behind `reports_max` that wait, the oldest of them is dropped.
   void Report(wire::native::ProcessReport report);
 
   // Waits until everything reported so far has been answered (or refused), at most `timeout`.

@@ -146,6 +146,7 @@ class Server {
   // Binds and listens; an error names the address and what to do.
   static absl::StatusOr<std::unique_ptr<Server>> Listen(runtime::Loop& loop, Options options,
                                                         ServerEvents events);
+  // For a server that needs to hear of requests only.
   static absl::StatusOr<std::unique_ptr<Server>> Listen(runtime::Loop& loop, Options options,
                                                         Handler handler) {
     return Listen(loop, std::move(options), ServerEvents{.request = std::move(handler)});

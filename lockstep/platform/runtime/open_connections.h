@@ -38,6 +38,7 @@ class OpenConnections {
 
   // As of the last look, and what was added since.
   size_t size() const { return handed_.size(); }
+  // How many of them come from this host.
   size_t From(const asio::ip::address& host) const;
 
  private:

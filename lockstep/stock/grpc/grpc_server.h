@@ -35,6 +35,7 @@ class GrpcServer {
   // be tried again.
   bool Start(const std::shared_ptr<StockInbox>& inbox);
   bool started() const { return server_ != nullptr; }  // also after `Shutdown`
+  // Connections may be given to `Take`.
   bool serves() const { return started() && !shut_down_; }
   // Takes over a connected socket. After `Start`.
   void Take(int fd);

@@ -20,9 +20,11 @@ class ConnectionRest {
   // From the last connection's end to the next one's begin: at least `rest`.
   explicit ConnectionRest(absl::Duration rest) : rest_(rest) {}
 
+  // A connection: the first after a long enough rest makes `TakeRested` true.
   void Came(Time now) {
     if (connections_++ == 0 && left_at_ && now - *left_at_ >= rest_) rested_ = true;
   }
+  // One that came; the last of them begins a rest.
   void Left(Time now) {
     LOCKSTEP_DCHECK(connections_ > 0);
     // Until a rest is made use of, it goes on.

@@ -17,6 +17,7 @@ class CommandGate {
   using ConnectionPtr = TorchStoreConnection::Ptr;
 
   bool shut() const { return shut_; }
+  // The caller stops taking commands, and holds up connections that are idle.
   void Shut() { shut_ = true; }
 
   // Keeps an idle connection until `Open`. Only while it is shut.
@@ -33,6 +34,7 @@ class CommandGate {
     return std::exchange(held_up_, {});
   }
 
+  // Lets go of those that are held up: none of them goes on.
   void Clear() { held_up_.clear(); }
 
  private:

@@ -34,6 +34,7 @@ class ConnectionTable {
 
   // Closes it. False: it was closed before.
   bool Close(TorchStoreConnection& connection);
+  // None is found any more, and what they held is not counted.
   void CloseAll();
 
   // Those that make no progress, each with the reason; at regular intervals.

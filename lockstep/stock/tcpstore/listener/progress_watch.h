@@ -29,6 +29,7 @@ class ProgressWatch {
   void Start() {
     if (!std::exchange(watches_, true)) Look();
   }
+  // For the end: looks no more, also when connections come.
   void Stop() { timer_.Cancel(); }
 
  private:

@@ -29,6 +29,7 @@ class SendQueue {
 
   // From here to `EndStep` nothing is sent. Steps nest; the outermost counts.
   void BeginStep() { ++steps_; }
+  // The outermost sends to all that were added meanwhile.
   void EndStep() {
     LOCKSTEP_DCHECK(steps_ > 0);
     --steps_;
@@ -48,6 +49,7 @@ class SendQueue {
     waiting_.clear();
   }
 
+  // What was to be sent stays unsent.
   void Clear() { waiting_.clear(); }
 
  private:

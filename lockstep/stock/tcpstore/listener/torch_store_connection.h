@@ -86,6 +86,7 @@ class TorchStoreConnection : public std::enable_shared_from_this<TorchStoreConne
   void AwaitTurn(runtime::Loop& loop, Go go);
   // Waits for `GoOn`. Only when `idle`.
   void HoldUp();
+  // After `HoldUp`: it is idle again. The caller reads on.
   void GoOn();
 
   // Reads the next command. False: it is not whole. An error says why the connection is to be
@@ -95,6 +96,7 @@ class TorchStoreConnection : public std::enable_shared_from_this<TorchStoreConne
 
   // --- Answers ---
 
+  // Behind what waits; `QueueToSend` says whether somebody has to send it.
   void Push(const tcpstore::Answer& answer) { outbox_.Push(answer); }
   bool has_unsent() const { return !outbox_.empty(); }
 
@@ -111,6 +113,7 @@ class TorchStoreConnection : public std::enable_shared_from_this<TorchStoreConne
   Sent Send(std::vector<absl::string_view>& pieces);
   // Calls `done` when the socket has room for more.
   void AwaitRoom(Done done);
+  // The socket is full: `done` of `AwaitRoom` follows.
   bool awaits_room() const { return output_ == Output::kAwaitsRoom; }
 
   // --- For those who watch over all ---

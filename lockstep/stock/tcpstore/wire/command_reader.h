@@ -63,6 +63,7 @@ class CommandReader {
 
   // Room for more bytes, at least one. Views of the last command end here.
   absl::Span<char> Prepare();
+  // So many bytes have come, which is no more than the room.
   void Commit(size_t bytes) { buffer_.Commit(bytes); }
 
   // The next whole command, whose views hold until the next call of anything but `validated`.

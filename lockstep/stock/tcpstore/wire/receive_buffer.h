@@ -22,6 +22,7 @@ class ReceiveBuffer {
   // So many bytes have come, which is no more than the room.
   void Commit(size_t bytes);
 
+  // What has come and was not consumed; good until `Prepare`.
   absl::string_view unread() const { return {bytes_.get() + begin_, end_ - begin_}; }
   size_t size() const { return end_ - begin_; }
   bool empty() const { return begin_ == end_; }
