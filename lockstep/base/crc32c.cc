@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint32_t kPolynomial = 0x82F63B78;  // reflected
 constexpr size_t kSlices = 8;
+static_assert(kSlices > sizeof(uint32_t));  // the first bytes of a step take the checksum in
 
 using Tables = std::array<std::array<uint32_t, 256>, kSlices>;
 
@@ -52,6 +53,7 @@ uint32_t WithTables(uint32_t crc, std::string_view bytes) {
 // three lanes at a time, whose checksums are put together by what zeros behind the first two would
 // have made of theirs.
 constexpr size_t kLaneBytes = 1024;
+static_assert(kLaneBytes % sizeof(uint64_t) == 0);
 
 // What a checksum becomes when `zeros` bytes of zero follow, by its bytes: a sum of four entries.
 using Shift = std::array<std::array<uint32_t, 256>, 4>;

@@ -3,6 +3,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
 #include "lockstep/base/crc32c.h"
+#include "lockstep/base/limits.h"
 
 namespace lockstep::journal {
 namespace {
@@ -21,6 +22,14 @@ T Take(const char* in) {
 }
 
 constexpr size_t kSnapshotEndBytes = 20;
+static_assert(kSnapshotEndBytes == sizeof(SnapshotEnd::pieces) + sizeof(SnapshotEnd::entries) +
+                                       sizeof(SnapshotEnd::row_checksum));
+// The room before an entry holds its length.
+static_assert(kEntryPrefixBytes == sizeof(uint32_t));
+static_assert(kEntryBytesMax - kEntryPrefixBytes <= UINT32_MAX);
+// What a message of the largest size changes fits into one entry.
+static_assert(kMessageBytesMax + kMessageOverheadMax + kEntryPrefixBytes < kEntryBytesMax);
+static_assert(kEntryBytesSoftMax < kEntryBytesMax);
 
 }  // namespace
 
@@ -53,6 +62,7 @@ absl::Status ReadEntries(std::string_view row,
 
 uint32_t ChainChecksum(uint32_t previous, uint64_t sequence, std::string_view row) {
   char head[12];
+  static_assert(sizeof(head) == sizeof(previous) + sizeof(sequence));
   Put(previous, head);
   Put(sequence, head + 4);
   return Crc32c(Crc32c(0, std::string_view(head, sizeof(head))), row);
@@ -61,6 +71,7 @@ uint32_t ChainChecksum(uint32_t previous, uint64_t sequence, std::string_view ro
 uint32_t ChainChecksum(uint32_t previous, uint64_t through, uint64_t piece,
                        std::string_view bytes) {
   char head[20];
+  static_assert(sizeof(head) == sizeof(previous) + sizeof(through) + sizeof(piece));
   Put(previous, head);
   Put(through, head + 4);
   Put(piece, head + 12);

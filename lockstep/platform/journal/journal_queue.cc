@@ -13,6 +13,7 @@ void JournalQueue::Found(uint64_t log_bytes, uint64_t snapshot_bytes) {
 
 uint64_t JournalQueue::Append(std::vector<std::string> rows, absl::Status sealed) {
   const MutexLock lock(mutex_);
+  LOCKSTEP_DCHECK(!rows.empty());  // its number would never become durable
   ++appended_;
   broken_.Update(sealed);
   // It has a number all the same, by which its caller hears that it is not durable.

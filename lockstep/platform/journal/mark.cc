@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/crc32c.h"
 
 namespace lockstep::journal {
@@ -19,6 +20,8 @@ namespace {
 
 constexpr char kNewMarkFile[] = "mark.new";
 constexpr size_t kSlots = 2;
+static_assert(kSlots == 2);                // `Make` writes both at once
+static_assert(kMarkSlotBytes % 512 == 0);  // whole blocks of any disk
 
 absl::Status Failure(std::string_view what) {
   return absl::ErrnoToStatus(errno, std::string(what));
@@ -37,6 +40,7 @@ absl::Status WriteAt(int fd, size_t at, std::string_view bytes) {
 
 std::string Slot(const Mark& mark) {
   std::string slot = MarkText(mark);
+  LOCKSTEP_DCHECK(slot.size() <= kMarkSlotBytes);  // or it would be cut
   slot.resize(kMarkSlotBytes, '\0');
   return slot;
 }

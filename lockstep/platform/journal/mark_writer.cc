@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/mutex.h"
 
 namespace lockstep::journal {
@@ -17,6 +18,8 @@ MarkWriter::~MarkWriter() { Stop().IgnoreError(); }
 
 void MarkWriter::Durable(const Mark& mark) {
   const MutexLock lock(mutex_);
+  LOCKSTEP_DCHECK(!stopping_);
+  LOCKSTEP_DCHECK(mark.through >= newest_.through);  // what was durable stays so
   newest_ = mark;
   // Only the first one wakes it; the others come along when it writes.
   if (!std::exchange(unwritten_, true)) changed_.NotifyOne();

@@ -25,6 +25,8 @@ constexpr size_t kBesideBytes = 64 << 10;
 // What is kept together is one row up to here, since SQLite takes no longer ones; above it, rows of
 // one transaction.
 constexpr size_t kTogetherBytesMax = kEntryBytesMax;
+static_assert(kEntryBytesMax <= kTogetherBytesMax);  // an entry alone fits into a row
+static_assert(kTogetherBytesMax <= 1'000'000'000);   // SQLITE_MAX_LENGTH
 
 // What is found damaged is said with what to do about it.
 absl::Status WithAdvice(const absl::Status& status, const std::string& directory) {
@@ -210,6 +212,7 @@ absl::Status SqliteJournal::WriteAll(JournalQueue::Work work) {
       if (absl::Status status = WriteRow(row); !status.ok()) return status;
     }
     if (each.snapshot != nullptr) {
+      LOCKSTEP_DCHECK(snapshot_ == nullptr);  // `SnapshotPolicy` begins one at a time
       snapshot_ = std::move(each.snapshot);
       store_->BeginSnapshot();
     } else if (row.empty()) {

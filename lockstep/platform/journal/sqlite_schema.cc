@@ -9,6 +9,7 @@ namespace lockstep::journal {
 namespace {
 
 constexpr int kApplicationId = 0x4C534A4C;  // "LSJL"
+static_assert(kFormatVersionMin <= kFormatVersion);
 
 // In the order of their names. What is in the file must be exactly this.
 constexpr char kRowsTable[] =

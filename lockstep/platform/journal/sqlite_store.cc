@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/journal/framing.h"
 #include "lockstep/platform/journal/sqlite_schema.h"
 
@@ -124,6 +125,7 @@ absl::Status SqliteStore::AppendPiece(std::string_view bytes, uint64_t entries) 
 }
 
 absl::Status SqliteStore::AppendPieceRow(std::string_view bytes, bool last) {
+  LOCKSTEP_DCHECK(new_snapshot_.row.through <= stored_.last.through);
   const uint64_t through = new_snapshot_.row.through;
   new_snapshot_.checksum =
       ChainChecksum(new_snapshot_.checksum, through, new_snapshot_.pieces, bytes);

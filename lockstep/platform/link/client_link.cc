@@ -11,6 +11,7 @@
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/platform/runtime/host.h"
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/utf8.h"
@@ -26,6 +27,8 @@ using wire::native::Welcome;
 // The server takes at most kNameBytes of the whole; programs may call themselves anything.
 std::string Short(const std::string& who) {
   constexpr size_t kWhoBytesMax = 128;
+  // Behind it come pid and host.
+  static_assert(kWhoBytesMax + sizeof(", pid 2147483647 on ") <= wire::native::kNameBytes.max);
   return wire::native::ToUtf8(wire::native::ToUtf8(who).substr(0, kWhoBytesMax));
 }
 
@@ -51,6 +54,7 @@ std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io, const runtime
 
 void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket,
                            const std::string& who) {
+  LOCKSTEP_DCHECK(connection_ == nullptr && !welcomed_);
   asio::error_code gone;  // then it is closed soon
   local_address_ = socket.local_endpoint(gone).address();
   connection_ =

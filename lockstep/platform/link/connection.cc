@@ -10,6 +10,8 @@
 #include "asio/buffer.hpp"
 #include "asio/post.hpp"
 #include "asio/write.hpp"
+#include "lockstep/base/check.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/platform/runtime/loop.h"
@@ -28,6 +30,11 @@ constexpr size_t kWriteBytes = size_t{320} << 10;
 
 // With so much unread by it, a peer is sent nothing more once memory is short.
 constexpr size_t kUnreadWhenShortMax = size_t{1} << 20;
+static_assert(kFrameBytesMax <= kWriteBytes);
+static_assert(kWriteBytes <= kUnreadWhenShortMax);
+static_assert(kUnreadWhenShortMax <= LinkOptions().write_queue_bytes_max);
+// A link may hold an answer of the largest size and be sent another one.
+static_assert(2 * kMessageBytesMax <= LinkOptions().write_queue_bytes_max);
 // What an unfinished message has to come on by within half a `message_timeout`.
 constexpr size_t kProgressBytesMin = size_t{64} << 10;
 // The object, its socket and what its owner has for it.
@@ -60,6 +67,7 @@ void DropFront(std::vector<asio::const_buffer>& buffers, size_t bytes) {
   size_t whole = 0;
   while (whole < buffers.size() && bytes >= buffers[whole].size()) bytes -= buffers[whole++].size();
   buffers.erase(buffers.begin(), buffers.begin() + static_cast<ptrdiff_t>(whole));
+  LOCKSTEP_DCHECK(bytes == 0 || !buffers.empty());
   if (bytes > 0) buffers.front() += bytes;
 }
 
@@ -208,6 +216,7 @@ void Connection::ReadDone(const asio::error_code& error, size_t bytes) {
 void Connection::TakeAll() {
   bool all = true;
   if (life_.converses()) {
+    LOCKSTEP_DCHECK(flush_ != Flush::kAfterTaking);  // no message is taken from within another
     // A write that is posted still comes, and finds nothing to do.
     flush_ = Flush::kAfterTaking;
     all = Take();
@@ -282,6 +291,7 @@ void Connection::Write() {
     return;
   }
   outbox_.Take(kWriteBytes, batch_);
+  LOCKSTEP_DCHECK(batch_.size > 0);  // else nobody would say that it is written
   life_.BeganWriting(MonotonicNow());
   std::vector<asio::const_buffer> buffers;
   for (const std::string_view piece : batch_.Pieces()) {
@@ -343,6 +353,7 @@ void Connection::TimerFired(Time due) {
 
 // Of an open link: what the other end owes comes first, and then what this end owes.
 void Connection::LookAround(Time now) {
+  LOCKSTEP_DCHECK(life_.state() == LinkLife::State::kOpen);
   if (batch_.size > 0 && life_.IsWriteLate(now)) {
     return Break(absl::ResourceExhaustedError(absl::StrFormat(
         "%s has taken nothing for %s, and %d bytes wait for it (write_timeout)", peer_,
@@ -369,6 +380,7 @@ void Connection::LookAround(Time now) {
 }
 
 void Connection::Break(absl::Status why) {
+  LOCKSTEP_DCHECK(!why.ok());
   if (life_.state() == LinkLife::State::kClosed) return;
   life_.End(std::move(why));
   runtime::CloseSocket(socket_);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
 #include "lockstep/base/crc32c.h"
+#include "lockstep/base/limits.h"
 
 namespace lockstep::link {
 namespace {
@@ -24,6 +25,18 @@ constexpr size_t kPayloadAt = 12;
 constexpr size_t kIdAt = 16;
 constexpr size_t kTotalAt = 24;
 constexpr size_t kCrcAt = 28;
+// Each field begins where the one before it ends, and the checksum ends the header.
+static_assert(kVersionAt == kMagic.size());
+static_assert(kTypeAt == kVersionAt + sizeof(uint8_t));
+static_assert(kFlagsAt == kTypeAt + sizeof(uint8_t));
+static_assert(kKindAt == kFlagsAt + sizeof(uint16_t));
+static_assert(kPayloadAt == kKindAt + sizeof(uint32_t));
+static_assert(kIdAt == kPayloadAt + sizeof(uint32_t));
+static_assert(kTotalAt == kIdAt + sizeof(uint64_t));
+static_assert(kCrcAt == kTotalAt + sizeof(uint32_t));
+static_assert(kFrameHeaderBytes == kCrcAt + sizeof(uint32_t));
+// The length of a message has four bytes there.
+static_assert(kMessageBytesMax <= UINT32_MAX);
 
 // Frames that are ready wait in one piece of up to so many bytes.
 constexpr size_t kReadyBytesMax = size_t{256} << 10;
@@ -37,6 +50,13 @@ constexpr size_t kReadBytesMax = size_t{64} << 10;
 constexpr size_t kLongBytes = size_t{8} << 10;
 // What is read behind the rest of a long frame: the next header, and short messages.
 constexpr size_t kReadBehindBytes = size_t{4} << 10;
+// `PushReady` appends one frame: a payload that is not long needs no second one.
+static_assert(kLongBytes <= kFramePayloadMax);
+static_assert(kLongBytes < kReadyBytesMax);
+// The least that is read holds a header, and the most a whole frame.
+static_assert(kFrameHeaderBytes <= kReadBytesMin && kReadBytesMin <= kReadBytesMax);
+static_assert(kFrameBytesMax <= kReadBytesMax);
+static_assert(kFrameHeaderBytes <= kReadBehindBytes);
 
 template <class T>
 void Put(char* header, size_t at, T value) {
@@ -79,6 +99,7 @@ std::string_view AppendHeader(const Message& message, std::string_view payload, 
 
 // Room for all of a message is made at once up to this; then as it comes.
 constexpr size_t kRoomAtOnceMax = size_t{16} << 20;
+static_assert(kFrameBytesMax <= kRoomAtOnceMax && kRoomAtOnceMax < kMessageBytesMax);
 
 // Before there is a whole header, and for bytes that never were one.
 bool StartsLikeAFrame(std::string_view bytes) {
@@ -141,6 +162,8 @@ void MessageReader::Append(std::string_view bytes) {
 }
 
 std::span<char> MessageReader::MissingPayload() {
+  LOCKSTEP_DCHECK(frame_.message != nullptr);
+  LOCKSTEP_DCHECK(frame_.missing <= frame_.message->payload.size());
   std::string& payload = frame_.message->payload;
   return std::span(payload).last(frame_.missing);
 }
@@ -300,6 +323,7 @@ absl::StatusOr<MessageReader::Partial*> MessageReader::MessageOf(const Header& h
           absl::StrFormat("more than %d messages in fragments at a time (partial_messages_max)",
                           limits_.partial_messages_max));
     }
+    LOCKSTEP_DCHECK(partial_bytes_ <= limits_.message_bytes_max);  // or the difference wraps
     if (header.total > limits_.message_bytes_max - partial_bytes_) {
       return absl::ResourceExhaustedError(
           absl::StrFormat("messages in fragments announce more than %d bytes (message_bytes_max)",
@@ -329,6 +353,8 @@ absl::StatusOr<MessageReader::Partial*> MessageReader::MessageOf(const Header& h
 
 // The whole frame has come; perhaps with it the whole message.
 absl::StatusOr<std::optional<Message>> MessageReader::End() {
+  LOCKSTEP_DCHECK(frame_.missing == 0);
+  LOCKSTEP_DCHECK(frame_.payload <= frame_.message->payload.size());
   const Frame frame = std::exchange(frame_, {});
   Partial& partial = *frame.message;
   const std::string_view payload = partial.payload;
@@ -341,6 +367,7 @@ absl::StatusOr<std::optional<Message>> MessageReader::End() {
   partial.received += frame.payload;
   if (partial.dropped) partial.payload.clear();
   if ((frame.flags & kMoreFollows) != 0) return std::nullopt;
+  LOCKSTEP_DCHECK(partial.received == partial.total);  // or `MessageOf` had refused the frame
   if (&partial != &whole_) partial_memory_ -= partial.payload.capacity();
   Message message = {.type = partial.type,
                      .must_understand = (frame.flags & kMustUnderstand) != 0,
@@ -349,6 +376,7 @@ absl::StatusOr<std::optional<Message>> MessageReader::End() {
                      .payload = std::move(partial.payload),
                      .dropped = partial.dropped};
   if (&partial != &whole_) {
+    LOCKSTEP_DCHECK(partial_bytes_ >= partial.total);
     partial_bytes_ -= partial.total;
     partial_.erase(frame.id);
   }
@@ -407,6 +435,7 @@ bool Outbox::PushReady(const Message& message, std::string_view payload) {
 
 void Outbox::Take(size_t bytes_max, Batch& out) {
   LOCKSTEP_CHECK(out.size == 0);
+  LOCKSTEP_DCHECK(out.bytes.empty() && out.parts.empty());
   out.bytes.swap(ready_);
   out.size = out.bytes.size();
   size_t in_parts = 0;  // of `out.bytes`
@@ -430,7 +459,9 @@ void Outbox::Take(size_t bytes_max, Batch& out) {
       payloads_ -= entry.cost;
     }
   }
+  LOCKSTEP_DCHECK(bytes_ >= out.size);
   bytes_ -= out.size;
+  LOCKSTEP_DCHECK(!queue_.empty() || (bytes_ == 0 && payloads_ == 0));
 }
 
 }  // namespace lockstep::link

@@ -10,6 +10,14 @@ namespace {
 
 constexpr absl::Duration kClosingTime = absl::Seconds(1);
 
+// An end that only pings is heard in time; one that has gone is found by its silence, before what
+// it did not read or go on with counts against it.
+static_assert(LinkOptions().ping_interval < LinkOptions().silence_timeout);
+static_assert(LinkOptions().silence_timeout < LinkOptions().write_timeout);
+static_assert(LinkOptions().silence_timeout < LinkOptions().message_timeout);
+// Last words take no longer than first ones.
+static_assert(kClosingTime <= LinkOptions().hello_timeout);
+
 }  // namespace
 
 LinkLife::LinkLife(const LinkOptions& options, Time now)

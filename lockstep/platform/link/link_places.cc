@@ -56,11 +56,14 @@ bool LinkPlaces::Ask(LinkId id) {
 
 void LinkPlaces::Leave(LinkId id) {
   const auto node = places_.find(id);
+  LOCKSTEP_DCHECK(node != places_.end());
   const Place& place = node->second;
+  LOCKSTEP_DCHECK(greetings_ > 0 || greeting_.empty());
   if (Erase(greeting_, id, place.host)) --greetings_;
   Erase(idle_, id, place.host);
   if (place.reserved) EraseReservation(id, place);
   const auto from = from_.find(place.host);
+  LOCKSTEP_DCHECK(from != from_.end() && from->second > 0);
   if (--from->second == 0) from_.erase(from);
   places_.erase(node);
   LOCKSTEP_DCHECK(greetings_ <= places_.size());

@@ -27,6 +27,7 @@ std::span<char> ReadBuffer::Prepare(size_t bytes) {
     filled_ -= std::exchange(read_, 0);
   }
   if (buffer_.size() - filled_ < bytes) buffer_.resize(filled_ + bytes);
+  LOCKSTEP_DCHECK(read_ <= filled_ && filled_ <= buffer_.size() - bytes);
   return std::span(buffer_).subspan(filled_, bytes);
 }
 

@@ -14,6 +14,7 @@
 #include "asio/io_context.hpp"
 #include "asio/post.hpp"
 #include "asio/steady_timer.hpp"
+#include "lockstep/base/check.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/platform/link/client_link.h"
 #include "lockstep/wire/native/codec.h"
@@ -50,6 +51,7 @@ class ReportQueue {
   }
   void Sent() {
     const MutexLock lock(mutex_);
+    LOCKSTEP_DCHECK(under_way_.has_value());
     under_way_.reset();
     idle_.NotifyAll();
   }
@@ -181,6 +183,7 @@ class Reporter::Impl {
   }
 
   void Dial() {
+    LOCKSTEP_DCHECK(stage_ == Stage::kIdle && link_ == nullptr);
     stage_ = Stage::kDialing;
     const auto address = runtime::ParseAddress(address_);
     if (!address.ok()) return LinkClosed(address.status());
@@ -198,6 +201,7 @@ class Reporter::Impl {
   }
 
   void Send(const ProcessReport& report) {
+    LOCKSTEP_DCHECK(stage_ == Stage::kIdle && link_ != nullptr);
     stage_ = Stage::kSending;
     timer_.expires_after(absl::ToChronoNanoseconds(options_.attempt_timeout));
     timer_.async_wait([this](const asio::error_code& error) {
@@ -213,6 +217,7 @@ class Reporter::Impl {
 
   void Answered(const ProcessReport& report, const absl::Status& status) {
     if (link_->closed()) return;  // not an answer; `LinkClosed` follows
+    LOCKSTEP_DCHECK(stage_ == Stage::kSending);
     if (!status.ok()) {
       trouble_.Say(absl::StrCat("the server did not take a report on member ", report.member,
                                 " of job '", report.job, "': ", status.message()));

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "asio/ip/tcp.hpp"
 #include "lockstep/base/check.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/platform/link/connection.h"
 #include "lockstep/platform/link/link_places.h"
 #include "lockstep/platform/runtime/acceptor.h"
@@ -40,6 +41,8 @@ constexpr int kLooksInIdleTimeout = 8;
 
 // Answers from here on are not sent when there is no memory for them.
 constexpr size_t kLongAnswerBytes = size_t{64} << 10;
+// Refusals are sent without asking for memory, also those that say that there is none.
+static_assert(kErrorTextBytesMax < kLongAnswerBytes);
 
 absl::Status MemoryMax(runtime::MemoryAccount& memory, size_t bytes) {
   return wire::native::WithReason(absl::ResourceExhaustedError(memory.Refusal(bytes)),
@@ -224,6 +227,7 @@ void Server::Impl::ArmReservations() {
 }
 
 void Server::Impl::Drop(LinkId id, const std::string& why) {
+  LOCKSTEP_DCHECK(links_.contains(id));
   places_.Leave(id);
   const auto node = links_.extract(id);
   if (events_.ended) events_.ended(id, /*by_peer=*/false);
@@ -326,6 +330,7 @@ void Server::Impl::TakeAnswered(LinkId id, Link& link, const Message& message) {
 }
 
 void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
+  LOCKSTEP_DCHECK(link.stage == Stage::kGreeting);
   auto hello = wire::native::Decode<Hello>(message.payload);
   if (!hello.ok()) return link.connection->Close(hello.status(), "protocol");
   link.who = hello->who;
@@ -421,6 +426,7 @@ void Server::Impl::Close(LinkId id, absl::Status why, std::string_view farewell_
 void Server::Impl::Drain(std::function<void()> done) {
   acceptor_.Stop();
   if (links_.empty()) return loop_.Post(std::move(done));
+  LOCKSTEP_DCHECK(drained_ == nullptr);  // the first `done` would be lost
   drained_ = std::move(done);
   for (auto& [id, link] : links_) {
     link->connection->Close(absl::UnavailableError("the server is shutting down"), "shutting_down");

@@ -26,6 +26,7 @@ namespace {
 constexpr int kKeepaliveIdleSeconds = 60;
 constexpr int kKeepaliveIntervalSeconds = 20;
 constexpr int kKeepaliveProbes = 6;
+static_assert(kKeepaliveIdleSeconds + kKeepaliveProbes * kKeepaliveIntervalSeconds > 90);
 
 // Connections that are taken before others on the loop have their turn.
 constexpr int kAcceptsPerTurn = 64;

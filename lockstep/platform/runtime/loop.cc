@@ -20,6 +20,8 @@ Time MonotonicNow() {
 namespace {
 
 constexpr absl::Duration kCpuClockEvery = absl::Milliseconds(1);
+static_assert(kCpuClockEvery <= TurnBudget::kTime);  // a turn that keeps its budget is seen
+static_assert(TurnBudget::kTime < TurnWatch::kWindow);
 
 int64_t ThreadCpuNanoseconds() {
   timespec time = {};

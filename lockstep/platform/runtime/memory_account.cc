@@ -15,6 +15,7 @@ namespace {
 // above the second.
 constexpr uint64_t kRoomPercent = 90;
 constexpr uint64_t kReservePercent = 97;
+static_assert(kRoomPercent < kReservePercent && kReservePercent < 100);
 
 // Who held most is looked up anew after so many refusals, and when this part of the limit more or
 // less is held.

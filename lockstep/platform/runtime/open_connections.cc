@@ -41,6 +41,7 @@ size_t OpenConnections::Count() {
     struct stat status;
     if (fstat(handed.fd, &status) == 0 && status.st_ino == handed.inode) return false;
     const auto from = from_.find(handed.host);
+    LOCKSTEP_DCHECK(from != from_.end() && from->second > 0);
     if (--from->second == 0) from_.erase(from);
     return true;
   });

@@ -177,6 +177,7 @@ absl::StatusOr<Found> ReadTable(const Ends& ends) {
   constexpr size_t kRemote = 2;
   constexpr size_t kUid = 7;
   constexpr size_t kInode = 9;
+  static_assert(std::max({kLocal, kRemote, kUid}) < kInode);  // the one whose place is checked
   std::ifstream table(ends.family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6");
   if (!table) return absl::NotFoundError("the kernel tells of no connections");
   const std::string source = ProcText(ends.source, ends.source_port, ends.family);

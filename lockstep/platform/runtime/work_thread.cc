@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::runtime {
 
 WorkThread::~WorkThread() {
@@ -18,6 +20,7 @@ WorkThread::~WorkThread() {
 
 void WorkThread::Push(Function function) {
   const MutexLock lock(mutex_);
+  LOCKSTEP_DCHECK(!ending_);
   waiting_.push_back(std::move(function));
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   changed_.NotifyOne();
