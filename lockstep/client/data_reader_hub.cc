@@ -10,6 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/client/settings.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loop.h"
@@ -32,6 +34,7 @@ constexpr absl::Duration kCloseTimeout = absl::Seconds(2);
 // Of one request to a worker: `read_elements_max`, `one_read_bytes_max`.
 constexpr int64_t kReadElementsMax = 4096;
 constexpr uint64_t kOneReadBytesMax = uint64_t{1} << 20;
+static_assert(kOneReadBytesMax < kMessageBytesMax);
 
 absl::Status StatusOf(const dispatch::ErrorPtr& error) { return native::StatusOf(*error); }
 
@@ -159,6 +162,7 @@ absl::Status DataReader::Impl::OpenIteration(const Registered& registered, Time 
   LoopDriver::Turn turn(shell_.loop(), *done);
   {
     const MutexLock lock(mutex_);
+    LOCKSTEP_DCHECK(machine_ == nullptr);
     machine_ = std::make_unique<dispatch::ConsumerMachine>(MachineOptions(registered));
     phase_ = Opening{.done = done};
     machine_->Open(MonotonicNow(), scratch_);
@@ -419,6 +423,7 @@ void DataReader::Impl::Send(dispatch::SendToDispatcher request) {
 void DataReader::Impl::EndOnLoop() {
   {
     const MutexLock lock(mutex_);
+    LOCKSTEP_DCHECK(std::holds_alternative<Closing>(phase_));
     phase_ = Ended{};
   }
   shell_.CancelTimer();

@@ -189,6 +189,7 @@ void Engine::Drain() {
       continue;
     }
     auto& submission = std::get<Submission>(each);
+    LOCKSTEP_DCHECK(!waiting_.contains(submission.call.ticket));
     waiting_[submission.call.ticket] = std::move(submission.waiting);
     machine_.Submit(now, std::move(submission.call), effects);
   }
@@ -213,6 +214,7 @@ void Engine::Carry(SessionMachine::Effects effects) {
 }
 
 void Engine::Dial() {
+  LOCKSTEP_DCHECK(link_ == nullptr);
   const auto with_machine = [weak = weak_from_this()](auto&& step) {
     const auto self = weak.lock();
     if (self == nullptr) return;

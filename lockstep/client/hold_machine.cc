@@ -8,6 +8,10 @@ namespace lockstep::client {
 using wire::native::PreemptionState;
 using wire::native::SyncState;
 
+// Every step lies between a raised hold, which stops it, and one that is down. kNoStep is none.
+static_assert(HoldMachine::kRaised < HoldMachine::kNoStep);
+static_assert(HoldMachine::kNoStep < 0 && 0 < HoldMachine::kDown);
+
 int64_t HoldMachine::Stride() const {
   return options_.stride > 0 ? options_.stride : pace_.stride();
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "asio/post.hpp"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/fork_guard.h"
 
 namespace lockstep::client {
@@ -59,6 +60,7 @@ void LoopDriver::Turn::Enter() {
   if (place_) return;
   place_ = driver_.waiters_.insert(driver_.waiters_.end(), &waiter_);
   ++driver_.callers_;
+  LOCKSTEP_DCHECK(driver_.callers_ == driver_.waiters_.size());
   drives_ = driver_.seat_.Reserve();
 }
 
@@ -67,6 +69,7 @@ void LoopDriver::Turn::Leave() {
   if (std::exchange(drives_, false)) driver_.seat_.Release();
   driver_.waiters_.erase(*std::exchange(place_, std::nullopt));
   --driver_.callers_;
+  LOCKSTEP_DCHECK(driver_.callers_ == driver_.waiters_.size());
   driver_.PassOn();
 }
 
@@ -90,6 +93,7 @@ bool LoopDriver::Turn::WaitUntil(Instant until) {
 }
 
 void LoopDriver::Turn::Drive(Instant until) {
+  LOCKSTEP_DCHECK(drives_ || !driver_.seat_.taken());
   driver_.seat_.BeginDrive(/*library=*/false);
   driver_.mutex_.unlock();
   while (!waiter_.ready_ && (until == Instant::max() || Clock::now() < until)) {
@@ -111,6 +115,7 @@ void LoopDriver::PassOn() {
 
 void LoopDriver::DriveAsLibrary() {
   wanted_ = false;
+  LOCKSTEP_DCHECK(!seat_.taken());
   seat_.BeginDrive(/*library=*/true);
   mutex_.unlock();
   drives_here = true;
@@ -127,6 +132,7 @@ void LoopDriver::DriveAsLibrary() {
 }
 
 void LoopDriver::RunCallbacks() {
+  LOCKSTEP_DCHECK(callbacks_.due());  // one thread at a time, so that they come in order
   callbacks_.Begin();
   in_callback = true;
   callbacks_due_ = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/check.h"
 #include "lockstep/rendezvous/transport/spin.h"
 
 namespace lockstep::client {
@@ -50,6 +51,7 @@ bool PollingLoop::PollAll() {
 }
 
 void PollingLoop::Add(runtime::Poller* poller, absl::Duration spin) {
+  LOCKSTEP_DCHECK(std::find(pollers_.begin(), pollers_.end(), poller) == pollers_.end());
   pollers_.push_back(poller);
   spin_ = absl::ToChronoNanoseconds(spin);
 }

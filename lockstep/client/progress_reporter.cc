@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lockstep/base/check.h"
 #include "lockstep/wire/native/utf8.h"
 
 namespace lockstep::client {
@@ -33,6 +34,7 @@ Time ProgressReporter::Due() const {
 }
 
 wire::native::ReportProgress ProgressReporter::Report(Time now, RequestNumber request) {
+  LOCKSTEP_DCHECK(active_ && in_flight_ == 0 && request != 0);  // one at a time
   in_flight_ = request;
   last_report_ = now;
   wire::native::ReportProgress report;

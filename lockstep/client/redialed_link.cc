@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::client {
 namespace {
 
@@ -17,6 +19,7 @@ void RedialedLink::Call(link::RequestKind kind, std::string payload, Answered an
 }
 
 void RedialedLink::Send(Waiting call) {
+  LOCKSTEP_DCHECK(ready_ && link_ != nullptr);
   link_->Call(call.kind, std::move(call.payload),
               [weak = std::weak_ptr<link::ClientLink>(link_),
                answered = std::move(call.answered)](absl::StatusOr<std::string> answer) mutable {
@@ -27,6 +30,7 @@ void RedialedLink::Send(Waiting call) {
 }
 
 void RedialedLink::Dial() {
+  LOCKSTEP_DCHECK(link_ == nullptr && !ready_);
   link_ = link::ClientLink::Dial(io_, address_, kDialTimeout, who_, {},
                                  {.ready =
                                       [weak = weak_from_this()](const auto&) {

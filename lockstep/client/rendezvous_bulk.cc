@@ -5,6 +5,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/client/threads.h"
 #include "lockstep/platform/runtime/fork_guard.h"
@@ -140,6 +141,7 @@ void RendezvousBulk::Start(const rendezvous::Fetch& fetch, std::byte* into) {
                                              " bytes (arena_bytes_max)")));
     }
     into = made.data;
+    LOCKSTEP_DCHECK(!made_.contains(fetch.op));
     made_[fetch.op] = std::move(made.memory);
   }
   fetcher_->Start({.op = fetch.op,

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::client {
 
 std::byte* RendezvousCalls::WhereBytesGo(OpId op) const {
@@ -37,6 +39,7 @@ RendezvousCalls::After RendezvousCalls::TakeAfter() {
 
 void RendezvousCalls::Settle(After after, bool on_loop) {
   for (auto& [waiting, completed] : after.completed) {
+    LOCKSTEP_DCHECK((waiting.caller != nullptr) != (waiting.done != nullptr));
     if (waiting.caller != nullptr) {
       waiting.caller->completed = std::move(completed);
       if (on_loop) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::client {
 namespace {
@@ -39,6 +40,7 @@ RendezvousNetwork::RendezvousNetwork(LoopDriver& loop, Mutex& mutex, transport::
 
 absl::Status RendezvousNetwork::Listen(const std::shared_ptr<RendezvousNetwork>& self,
                                        transport::Connector::Options options) {
+  LOCKSTEP_DCHECK(bulk_ == nullptr && connector_ == nullptr);
   self_ = self;
   bulk_ = std::make_shared<RendezvousBulk>(arena_, BulkEvents());
   if (absl::Status opened = bell_.Open(); !opened.ok()) return opened;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/fault_point.h"
 
 namespace lockstep::client {
@@ -74,6 +75,7 @@ bool RendezvousPeers::Send(MemberIndex to, PeerMessage message) {
 }
 
 void RendezvousPeers::SendOver(Peer& peer, const PeerMessage& message) {
+  LOCKSTEP_DCHECK(peer.stream != nullptr);
   native::Placed placed;
   if (const auto* offer = std::get_if<rendezvous::Offer>(&message)) {
     runtime::FaultPoint("rendezvous/offer_due");

@@ -12,6 +12,7 @@ using wire::native::WithDetail;
 
 // What may be added to a request before it is sent: its time-out.
 constexpr size_t kAddedBytes = 16;
+static_assert(kAddedBytes >= 5 + 10);  // the longest tag and the longest varint
 
 absl::Status OverLimit(std::string text) {
   return wire::native::WithReason(absl::ResourceExhaustedError(std::move(text)), "limit_exceeded");
@@ -65,6 +66,7 @@ std::vector<std::pair<RequestNumber, absl::Status>> SessionCalls::SetMessageByte
 
 void SessionCalls::Add(Time now, RequestNumber number, Call call) {
   LOCKSTEP_CHECK(calls_.empty() || calls_.rbegin()->first < number);
+  LOCKSTEP_DCHECK(!numbers_.contains(call.ticket));
   numbers_[call.ticket] = number;
   bytes_ += call.payload.size();
   if (Parks(call.type)) ++parked_;
@@ -80,6 +82,8 @@ CompletedCall SessionCalls::Complete(Time now, RequestNumber number,
   LOCKSTEP_CHECK(!node.empty());
   const Call& call = node.mapped().call;
   numbers_.erase(call.ticket);
+  LOCKSTEP_DCHECK(bytes_ >= call.payload.size());
+  LOCKSTEP_DCHECK(!Parks(call.type) || parked_ > 0);
   bytes_ -= call.payload.size();
   if (Parks(call.type)) --parked_;
   unsent_.erase(number);

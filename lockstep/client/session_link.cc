@@ -15,6 +15,7 @@ namespace {
 // a row is found again soon.
 constexpr absl::Duration kGoodLink = absl::Seconds(1);
 constexpr int kAttemptsOfBadLink = 2;
+static_assert(kAttemptsOfBadLink > 0);  // with none the next dial would come at once
 
 }  // namespace
 
@@ -73,16 +74,19 @@ wire::native::OpenSession SessionLink::Ready(RequestNumber request) {
 }
 
 void SessionLink::Opened(Time now, std::string reply) {
+  LOCKSTEP_DCHECK(std::holds_alternative<Opening>(state_));
   state_ = Open{.since = now, .reply = std::move(reply)};
   opened_once_ = true;
 }
 
 void SessionLink::Renew() {
+  LOCKSTEP_DCHECK(std::holds_alternative<Opening>(state_));  // asked under the former id
   DrawId();
   opened_once_ = false;
 }
 
 bool SessionLink::Lost(Time now, const absl::Status& why) {
+  LOCKSTEP_DCHECK(up());
   if (const auto* open = std::get_if<Open>(&state_)) {
     down_since_ = now;
     attempts_ = now - open->since >= kGoodLink ? 0 : kAttemptsOfBadLink;
@@ -92,6 +96,7 @@ bool SessionLink::Lost(Time now, const absl::Status& why) {
     state_ = Dialing{};
     return true;
   }
+  LOCKSTEP_DCHECK(attempts_ >= 2);
   const int doublings = std::min(attempts_ - 2, 20);
   const absl::Duration whole =
       std::min(options_.backoff_first * (int64_t{1} << doublings), options_.backoff_last);

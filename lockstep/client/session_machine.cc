@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -110,6 +111,8 @@ void SessionMachine::Complete(Time now, RequestNumber number, absl::StatusOr<std
 }
 
 void SessionMachine::GiveUp(Time now, RequestNumber number, absl::Status why, Effects& out) {
+  LOCKSTEP_DCHECK(!why.ok());
+  LOCKSTEP_DCHECK(!calls_.at(number).sent || link_.open());
   if (calls_.at(number).sent) {
     window_.Abandon(number);
     out.send.push_back({.type = FrameType::kCancel, .id = number});
@@ -129,6 +132,7 @@ void SessionMachine::Pump(Time now, Effects& out) {
 
 void SessionMachine::Send(link::RequestKind kind, RequestNumber number, std::string payload,
                           Effects& out) {
+  LOCKSTEP_DCHECK(link_.open());  // requests go over an open session only
   window_.Sent();
   out.send.push_back({.type = FrameType::kRequest,
                       .must_understand = true,

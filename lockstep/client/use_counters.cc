@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::client {
@@ -46,6 +47,7 @@ absl::StatusOr<int64_t> UseCounters::Begin(const std::string& name) {
             "' already: wait for that call to end, or cancel it, or use another name")),
         "call_open");
   }
+  LOCKSTEP_DCHECK(ended_.size() <= uses_.size());
   if (use.place != ended_.end()) ended_.erase(use.place);
   use.place = ended_.end();
   use.open = true;

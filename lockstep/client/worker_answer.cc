@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/wire/native/data_events.h"
 #include "lockstep/wire/native/error_reply.h"
 
@@ -104,6 +105,7 @@ WorkerAnswer TakeShared(const dispatch::SendRead& read, const rendezvous::Memory
   for (; at >= head.first && at < end &&
          static_cast<int64_t>(event.elements.size()) < read.max_elements;
        at += StrideOf(read)) {
+    LOCKSTEP_DCHECK(at - head.first < int64_t{head.count});
     event.elements.push_back(ElementOf(memory, *view, static_cast<uint32_t>(at - head.first)));
   }
   event.next = at;
