@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "lockstep/base/check.h"
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {
@@ -17,6 +18,7 @@ CommitQueue::~CommitQueue() { Close().IgnoreError(); }
 
 absl::Status CommitQueue::Keep(std::unique_ptr<journal::Journal> journal, Failed failed,
                                Snapshot snapshot) {
+  LOCKSTEP_DCHECK(journal_ == nullptr && journal != nullptr);
   journal_ = std::move(journal);
   failed_ = std::move(failed);
   snapshot_ = std::move(snapshot);
@@ -33,6 +35,7 @@ void CommitQueue::Commit(std::string entry, Release release) {
 }
 
 void CommitQueue::Commit(std::vector<std::string> entries, Release release) {
+  LOCKSTEP_DCHECK(!entries.empty());  // `release` would wait for what comes after it
   if (entries.size() == 1) return Commit(std::move(entries.front()), std::move(release));
   if (!keeps() || !failure_.ok()) return release(failure_.ok());
   size_t bytes = 0;
@@ -41,6 +44,7 @@ void CommitQueue::Commit(std::vector<std::string> entries, Release release) {
 }
 
 void CommitQueue::Hold(uint64_t entry, size_t bytes, Release release) {
+  LOCKSTEP_DCHECK(entry > last_entry_);
   last_entry_ = entry;
   held_.Push(entry, bytes, std::move(release));
   stall_.Begin();
@@ -63,6 +67,7 @@ void CommitQueue::Announce(uint64_t through) {
 
 void CommitQueue::ReleaseThrough(uint64_t through) {
   if (!failure_.ok()) return;
+  LOCKSTEP_DCHECK(through >= released_ && through <= last_entry_);
   released_ = through;
   // Each is out of the queue before it runs: it may hand in more.
   while (held_.MayGo(through)) held_.Pop()(true);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/data/dispatch/error.h"
 #include "lockstep/wire/native/error_reply.h"
 
@@ -35,6 +36,7 @@ absl::Status DataBacklog::CheckRoom(const link::Request& request) const {
 }
 
 void DataBacklog::Add(link::Request request, link::Responder responder) {
+  LOCKSTEP_DCHECK(waits_);  // else the disk is not waited for
   bytes_ += request.payload.size();
   // Their texts are the link's, which may be gone by then.
   request.who = {};
@@ -56,7 +58,9 @@ void DataBacklog::AwaitDisk() {
 void DataBacklog::TakeUpFirst() {
   Waiting first = std::move(waiting_.front());
   waiting_.pop_front();
+  LOCKSTEP_DCHECK(bytes_ >= first.request.payload.size());
   bytes_ -= first.request.payload.size();
+  LOCKSTEP_DCHECK(!waiting_.empty() || bytes_ == 0);
   resized_();
   take_up_(std::move(first.request), std::move(first.responder));
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/data/dispatch/error.h"
 #include "lockstep/data/plan/definition.h"
 #include "lockstep/wire/native/data_definition.h"
@@ -15,6 +16,9 @@ namespace native = wire::native;
 
 // Definitions up to here are checked where they are taken: that costs less than a millisecond.
 constexpr size_t kCheckedAtOnceBytes = size_t{64} << 10;
+static_assert(kCheckedAtOnceBytes < DataDefinitionChecks::kCheckedBytesMax);
+// The largest definition that there may be is checked beside another one.
+static_assert(2 * plan::kDefinitionBytesMax <= DataDefinitionChecks::kCheckedBytesMax);
 
 CheckedDefinition CheckOne(CallId call, native::RegisterDataset& message) {
   CheckedDefinition checked;
@@ -73,6 +77,7 @@ void DataDefinitionChecks::Check(CallId call, native::RegisterDataset message) {
         loop_.Post([this, alive = std::move(alive), call, bytes,
                     checked = CheckOne(call, message)]() mutable {
           if (alive.expired()) return;
+          LOCKSTEP_DCHECK(bytes_ >= bytes);
           bytes_ -= bytes;
           resized_();
           checked_(call, std::move(checked));

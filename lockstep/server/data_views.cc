@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "lockstep/base/check.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_view.h"
 
@@ -38,6 +39,7 @@ void DataViews::Make() {
 }
 
 bool DataViews::Step() {
+  LOCKSTEP_DCHECK(making_.has_value());
   const Time begin = runtime::MonotonicNow();
   dispatch::View part;
   const bool more = read_(begin, making_->cursor, part);

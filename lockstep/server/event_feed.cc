@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/server/log.h"
 #include "lockstep/wire/native/codec.h"
@@ -17,6 +18,10 @@ using wire::native::EventSeverity;
 using wire::native::JobEvent;
 using wire::native::WatchEvents;
 using wire::native::WatchEventsReply;
+
+// What a later life of the server is given of a job is remembered now, and is one answer.
+static_assert(EventFeed::kKeptEventBytesMax <= observe::EventLog::kRingBytesMax);
+static_assert(EventFeed::kKeptEventsMax <= observe::EventLog::kEventsAnsweredMax);
 
 void EventFeed::Tell(const std::string& job, const coord::Notice& notice) {
   Tell(job, observe::EventOf(job, notice));
@@ -71,6 +76,7 @@ void EventFeed::Watch(const WatchEvents& request, link::Responder responder) {
   if (!reply.events.empty() || !request.wait || request.log != reply.log) {
     return responder.Answer(wire::native::Encode(reply));
   }
+  LOCKSTEP_DCHECK(watchers_.size() <= kWatchersMax);
   if (watchers_.size() == kWatchersMax) {
     // To answer the oldest instead would have it ask again, and so put out the next one.
     return responder.Fail(wire::native::WithReason(

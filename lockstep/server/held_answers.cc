@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lockstep/base/check.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::server {
@@ -16,6 +17,7 @@ link::Responder HeldAnswers::Hold(link::Responder responder) {
 void HeldAnswers::Answer(link::LinkId /*link*/, link::RequestKind /*kind*/, uint64_t id,
                          link::Payload payload) {
   auto found = responders_.extract(id);
+  LOCKSTEP_DCHECK(!found.empty());  // a Responder answers once
   commits_.Follow(
       [responder = std::move(found.mapped()), payload = std::move(payload)](bool durable) mutable {
         if (durable) return responder.Send(std::move(payload));

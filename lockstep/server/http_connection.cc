@@ -5,11 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "asio/buffer.hpp"
 #include "asio/write.hpp"
+#include "lockstep/base/check.h"
 
 namespace lockstep::server {
 namespace {
 
 constexpr absl::Duration kLingerTime = absl::Seconds(1);
+static_assert(HttpAnswerMemory::kSmallBytes < HttpAnswerMemory::kBytesMax);
+static_assert(HttpConnection::kRequestTime < HttpConnection::kAnswerTime);
 
 }  // namespace
 
@@ -30,6 +33,7 @@ bool HttpAnswerMemory::Take(size_t bytes) {
 }
 
 void HttpAnswerMemory::GiveBack(size_t bytes) {
+  LOCKSTEP_DCHECK(bytes <= bytes_);
   bytes_ -= bytes;
   share_.Set(bytes_);
 }
@@ -99,6 +103,7 @@ void HttpConnection::Answer(HttpAnswer answer) {
     answer_ = Encode(HttpRefusal(503, "memory_max", memory_.Refusal()), head_);
     memory_.Take(answer_.size());
   }
+  LOCKSTEP_DCHECK(taken_ == 0);
   taken_ = answer_.size();
   deadline_.Arm(runtime::MonotonicNow() + kAnswerTime, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->End();

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/time/clock.h"
+#include "lockstep/base/check.h"
 #include "lockstep/coord/attempt.h"
 #include "lockstep/observe/event_log.h"
 #include "lockstep/server/entries.h"
@@ -102,6 +103,7 @@ CommitQueue::Release JobOutlet::Later(coord::Effects effects, Events events) {
   return [this, alive = std::weak_ptr(alive_), effects = std::move(effects),
           events = std::move(events)](bool durable) mutable {
     if (alive.expired()) return;
+    LOCKSTEP_DCHECK(events.size() <= untold_.size());
     untold_.erase(untold_.begin(), untold_.begin() + static_cast<ptrdiff_t>(events.size()));
     durable ? CarryOut(effects, events) : Refuse(effects);
   };

@@ -11,6 +11,7 @@
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loopback.h"
 #include "lockstep/server/listen_address.h"
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/from_store_view.h"
 #include "lockstep/wire/native/from_view.h"
@@ -26,6 +27,7 @@ constexpr size_t kMemberBytes = 32;
 using wire::native::WithReason;
 
 constexpr size_t kJobNameBytesMax = 128;
+static_assert(kJobNameBytesMax <= wire::native::kNameBytes.max);  // it can be asked for
 constexpr size_t kNamesInTextMax = 10;
 
 // Idle jobs are swept at most idle_job_timeout/8 late.

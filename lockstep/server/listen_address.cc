@@ -7,6 +7,9 @@ namespace lockstep::server {
 namespace {
 
 constexpr int kTriesMax = 100;
+// Anybody may take these ports, and Linux gives none of them to outgoing connections (from 32768).
+static_assert(1024 <= kChosenPortFirst && kChosenPortLast < 32768);
+static_assert(kChosenPortFirst + kTriesMax < kChosenPortLast);
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/observe/text_parts.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/async.h"
@@ -24,6 +25,7 @@ constexpr size_t kLogLinesMax = 8192;
 
 // Of one line of the text log: `log_line_bytes_max`.
 constexpr size_t kLineBytesMax = size_t{16} << 10;
+static_assert(kErrorTextBytesMax < kLineBytesMax);  // an error is logged whole
 
 // Before a line whose rest is the fields of a transition, already JSON. In no text of ours.
 constexpr char kFieldsMark = '\x01';

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "lockstep/base/check.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/from_answer.h"
 #include "lockstep/wire/native/from_view.h"
@@ -14,6 +15,8 @@ namespace {
 // Pieces are at least this long, but for the last: fewer and longer ones would take longer to copy
 // than a step should.
 constexpr size_t kPieceBytes = size_t{128} << 10;
+static_assert(kPieceBytes < LongAnswers::kBytesMax);
+static_assert(LongAnswers::kBytesMax < LongAnswers::kPendingBytesMax);
 
 size_t CostOf(const std::vector<coord::KeyValue>& entries) {
   size_t bytes = entries.size() * sizeof(coord::KeyValue);
@@ -143,7 +146,9 @@ bool LongAnswers::Step() {
   // They may ask again at once.
   const Making done = std::move(making);
   making_.pop_front();
+  LOCKSTEP_DCHECK(bytes_ >= done.cost);
   bytes_ -= done.cost;
+  LOCKSTEP_DCHECK(!making_.empty() || bytes_ == 0);
   for (const CallId call : done.calls) source_.answer(call, done.bytes);
   return !making_.empty();
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -89,6 +90,7 @@ void NativeListener::Open(const link::Request& request, link::Responder responde
 void NativeListener::Begin(link::LinkId link, CallId call, coord::Event event,
                            link::Responder responder) {
   Speaker& speaker = speakers_.at(link);
+  LOCKSTEP_DCHECK(speaker.job != nullptr);
   speaker.open.emplace(responder.id(), call);
   calls_.emplace(call, std::move(responder));
   speaker.job->Handle(std::move(event));
@@ -140,6 +142,8 @@ void NativeListener::Cancelled(link::LinkId link, uint64_t id) {
   if (open == speaker->second.open.end()) return;
   const CallId call = open->second;
   const auto found = calls_.find(call);
+  // What a speaker has open waits here.
+  LOCKSTEP_DCHECK(found != calls_.end());
   if (BindsOrUnbinds(found->second.kind())) return;  // answered at once
   link::Responder responder = std::move(found->second);
   calls_.erase(found);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -281,6 +282,7 @@ void NodeGroupHost::Ended(link::LinkId link) {
   One& one = *speaker.one;
   const auto links = one.speakers.find(speaker.node);
   // It may have come back over another link already.
+  LOCKSTEP_DCHECK(links != one.speakers.end() && links->second > 0);
   if (--links->second > 0) return;
   one.speakers.erase(links);
   SetCost(one, speaker.node, {});

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "lockstep/base/limits.h"
 
 namespace lockstep::server {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 constexpr absl::Duration kBusyPollMax = absl::Milliseconds(10);
 // Below this there is no room for one large message and its copies.
 constexpr size_t kMemoryMaxMin = size_t{64} << 20;
+static_assert(kMessageBytesMax <= kMemoryMaxMin);
 
 void DeclareAddresses(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;

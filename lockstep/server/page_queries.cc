@@ -42,6 +42,7 @@ void ViewLane::Ended() {
 }
 
 void ViewLane::TakeTurns() {
+  LOCKSTEP_DCHECK(views_ <= HttpListener::kViewsMax);
   while (views_ < HttpListener::kViewsMax && !turns_.empty()) {
     Turn turn = std::move(turns_.front());
     turns_.pop_front();

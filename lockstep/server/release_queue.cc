@@ -23,6 +23,7 @@ void ReleaseQueue::Push(uint64_t entry, size_t bytes, Release release) {
 }
 
 ReleaseQueue::Release ReleaseQueue::Pop() {
+  LOCKSTEP_DCHECK(!held_.empty() && bytes_ >= held_.front().bytes);
   Release release = std::move(held_.front().release);
   bytes_ -= held_.front().bytes;
   held_.pop_front();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "lockstep/base/check.h"
 #include "lockstep/coord/error.h"
 #include "lockstep/wire/native/error_reply.h"
 
@@ -31,6 +32,7 @@ void RetiringJobs::Begin(JobHost& job) {
     return loop_.Post([this, &job] { Ended(&job); });
   }
   // The loop has to go on while gRPC sends what was answered.
+  LOCKSTEP_DCHECK(!jobs_.at(&job).thread.joinable());
   jobs_.at(&job).thread = std::thread([this, &job] {
     job.Shutdown();
     loop_.Post([this, &job] { Ended(&job); });
@@ -39,6 +41,7 @@ void RetiringJobs::Begin(JobHost& job) {
 
 void RetiringJobs::Ended(const JobHost* job) {
   const auto found = jobs_.find(job);
+  LOCKSTEP_DCHECK(found != jobs_.end());
   if (found->second.thread.joinable()) found->second.thread.join();
   jobs_.erase(found);
   if (jobs_.empty() && when_none_) std::exchange(when_none_, nullptr)();
@@ -46,6 +49,7 @@ void RetiringJobs::Ended(const JobHost* job) {
 
 void RetiringJobs::WhenNone(std::function<void()> done) {
   if (jobs_.empty()) return loop_.Post(std::move(done));
+  LOCKSTEP_DCHECK(when_none_ == nullptr);
   when_none_ = std::move(done);
 }
 

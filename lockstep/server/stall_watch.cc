@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "lockstep/base/check.h"
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {
@@ -23,6 +24,7 @@ void StallWatch::Begin() {
 }
 
 void StallWatch::Look(uint64_t durable_before) {
+  LOCKSTEP_DCHECK(watching_);
   watching_ = false;
   const Progress now = progress_();
   if (now.waiting == 0) return;

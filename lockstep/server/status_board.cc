@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "lockstep/base/check.h"
 #include "lockstep/wire/native/codec.h"
 
 namespace lockstep::server {
@@ -61,10 +62,12 @@ void StatusBoard::Run() {
 }
 
 bool StatusBoard::BeginNext() {
+  LOCKSTEP_DCHECK(build_ == nullptr);
   if (order_.empty()) return false;
   const Wish wish = std::move(order_.front());
   order_.pop_front();
   auto waiting = waiting_.extract(wish);
+  LOCKSTEP_DCHECK(!waiting.empty());  // `order_` names who waits, each once
   build_ = std::make_unique<Build>();
   build_->done = std::move(waiting.mapped());
   build_->of_one_job = wish.has_value();
@@ -101,6 +104,7 @@ void StatusBoard::BeginJob() {
 }
 
 void StatusBoard::AddMembers() {
+  LOCKSTEP_DCHECK(build_->in_job && build_->next_member < build_->size);
   const int32_t count = std::min(build_->size - build_->next_member, kMembersPerStep);
   // Encoded, a message of nothing but members is what they add to one that has all the rest.
   JobStatus part;

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/server/listen_address.h"
@@ -172,6 +173,7 @@ void StoreHost::Connected(tcpstore::ConnectionId connection, std::string peer) {
 }
 
 void StoreHost::Command(tcpstore::ConnectionId from, const tcpstore::Command& command) {
+  LOCKSTEP_DCHECK(space_ != nullptr && started_);
   ++commands_[command.index()];
   const Time now = MayPark(command) ? runtime::MonotonicNow() : Time();
   tcpstore::Effects& effects = space_->NoEffects();

@@ -85,6 +85,7 @@ void StoreSpace::Hold(tcpstore::Effects& effects) {
 
 // A journal that has failed ends the server, and the connections with it.
 void StoreSpace::LetGo(const tcpstore::Effects& effects, size_t bytes, bool durable) {
+  LOCKSTEP_DCHECK(held_ > 0 && held_bytes_ >= bytes);
   --held_;
   held_bytes_ -= bytes;
   LOCKSTEP_DCHECK(held_ > 0 || held_bytes_ == 0);

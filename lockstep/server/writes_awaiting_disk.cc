@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::server {
 namespace {
@@ -114,11 +115,14 @@ void WritesAwaitingDisk::AwaitDisk() {
 void WritesAwaitingDisk::TakeUpFirst() {
   coord::Event event = std::move(held_.front());
   held_.pop_front();
+  LOCKSTEP_DCHECK(bytes_ >= GrowthOf(event));
   bytes_ -= GrowthOf(event);
   if (const SessionId session = InOrderOf(event); !session.none()) {
     const auto found = sessions_.find(session);
+    LOCKSTEP_DCHECK(found != sessions_.end() && found->second > 0);
     if (--found->second == 0) sessions_.erase(found);
   }
+  LOCKSTEP_DCHECK(!held_.empty() || (bytes_ == 0 && sessions_.empty()));
   take_up_(std::move(event));
 }
 
