@@ -19,6 +19,7 @@ using wire::native::WatchEventsReply;
 
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
+static_assert(kFirstPause < kLongestPause);
 
 // Prints the events that come, and goes on where it was when the server comes back.
 class Follower {

@@ -34,6 +34,7 @@ using wire::native::StackAnswersDirectory;
 constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
 // While answers are waited for.
 constexpr absl::Duration kLookForTheEnded = absl::Milliseconds(300);
+static_assert(kLookForTheEnded < kBetweenLooks);
 
 std::string NewId() {
   uint64_t value = 0;

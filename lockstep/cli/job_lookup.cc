@@ -25,6 +25,8 @@ constexpr absl::Duration kTimeout = absl::Seconds(5);
 constexpr absl::Duration kStartingTimeout = absl::Seconds(2);
 constexpr absl::Duration kRootCauseTimeout = absl::Seconds(1);
 constexpr absl::Duration kRetryInterval = absl::Milliseconds(50);
+static_assert(kRetryInterval < kStartingTimeout && kStartingTimeout < kTimeout);
+static_assert(kRetryInterval < kRootCauseTimeout && kRootCauseTimeout < kTimeout);
 // Jobs that an error names before it counts the rest.
 constexpr size_t kJobsNamedMax = 10;
 

@@ -18,6 +18,7 @@ using namespace wire::native;  // NOLINT: the messages are what this file is abo
 constexpr absl::Duration kGrace = absl::Minutes(1);
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
+static_assert(kFirstPause < kLongestPause && kLongestPause < kGrace);
 
 Bytes RandomSession() { return {runtime::RandomBytes(16)}; }
 

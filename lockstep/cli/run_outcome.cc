@@ -19,6 +19,7 @@ namespace {
 
 constexpr absl::Duration kTimeout = absl::Seconds(1);
 constexpr absl::Duration kBundleTimeout = absl::Seconds(15);
+static_assert(kTimeout < kBundleTimeout);  // a bundle asks for more than one answer
 // Of what `why` says when a run is ended: `why_lines_max`.
 constexpr size_t kWhyLinesMax = 6;
 

@@ -26,6 +26,7 @@ constexpr absl::Duration kFollowInterval = absl::Seconds(1);
 // next one.
 constexpr absl::Duration kLongStill = absl::Seconds(8);
 constexpr absl::Duration kAskAgain = absl::Seconds(45);
+static_assert(kFollowInterval < kLongStill && kLongStill < kAskAgain);
 
 }  // namespace
 

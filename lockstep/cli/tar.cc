@@ -28,6 +28,7 @@ struct Header {
   char padding[12];
 };
 static_assert(sizeof(Header) == kBlock);
+static_assert(kTarNameBytesMax < sizeof(Header::name));  // the name ends with a zero
 
 }  // namespace
 

@@ -6,13 +6,26 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/launch/error_file.h"
 #include "lockstep/launch/exit_code.h"
+#include "lockstep/launch/guardian.h"
 #include "lockstep/launch/last_lines.h"
+#include "lockstep/launch/python_hook.h"
 
 namespace lockstep::launch {
 namespace {
 
+// The guardian knows the group of every process; each is a member.
+static_assert(static_cast<size_t>(kRunProcessesMax) <= kGuardianGroupsMax);
+static_assert(kRunProcessesMax <= kMembersMax);
+// An exit code of ours tells one cause, and is that of no signal.
+static_assert(kExitUsage < kExitPreempted && kExitPreempted < kExitLockstepFailed);
+static_assert(kExitLockstepFailed < kExitCannotExecute && kExitCannotExecute < kExitNotFound);
+static_assert(kExitNotFound < kExitSignalBase);
+// An exception reads the same, whether the hook told of it or the file that it left.
+static_assert(kExceptionTextBytesMax == kErrorTextBytesMax);
 // A terminal's six colours that are neither its ground nor its text, so that neighbours differ.
 int ColorOf(MemberIndex member) {
   constexpr int kColors[] = {36, 33, 32, 35, 34, 31};
@@ -100,6 +113,9 @@ void Launcher::StartAll() {
 }
 
 std::unique_ptr<Launcher::Slot>& Launcher::SlotOf(MemberIndex member) {
+  LOCKSTEP_DCHECK(member.value() >= environment_.placement.first);
+  LOCKSTEP_DCHECK(static_cast<size_t>(member.value() - environment_.placement.first) <
+                  slots_.size());
   return slots_[static_cast<size_t>(member.value() - environment_.placement.first)];
 }
 
@@ -300,6 +316,7 @@ void Launcher::Apply(const Effects& effects) {
     send();
   }
   for (const MemberIndex member : effects.releases) {
+    LOCKSTEP_DCHECK(SlotOf(member) != nullptr);
     Slot& slot = *SlotOf(member);
     slot.process->Release();
     slot.output->Close();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/mutex.h"
 
 namespace lockstep::launch {
@@ -99,6 +100,7 @@ absl::StatusOr<std::string> LogWriter::FolderOfRun(const std::string& folder) {
 
 bool LogWriter::Push(const File& file, std::string_view text) {
   const MutexLock lock(mutex_);
+  LOCKSTEP_DCHECK(!stopping_ && file != nullptr);
   if (!queue_.empty() && queue_.back().file == file) {
     queue_.back().text += text;
   } else {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "asio/ip/tcp.hpp"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/wire/native/codec.h"
@@ -25,6 +26,8 @@ constexpr absl::Duration kBackoffFirst = absl::Milliseconds(20);
 constexpr absl::Duration kBackoffLast = absl::Seconds(1);
 // A server that does not answer does not keep us from ending.
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
+static_assert(kBackoffFirst < kBackoffLast);
+static_assert(kBackoffLast <= kLeaveTimeout);  // who leaves tries once more
 
 // The link will be made again; everything else is the server's word.
 bool IsOfTheLink(const absl::Status& status) {
@@ -171,6 +174,7 @@ void NodeGroupLink::SendWord() {
                            if (connection_.link == nullptr || connection_.link->closed()) return;
                            connection_.sending = false;
                            if (!answer.ok() && IsOfTheLink(answer.status())) return;
+                           LOCKSTEP_DCHECK(!words_.empty());  // the first is on its way
                            words_.pop_front();
                            if (words_.empty() && leaving_.done) return Left();
                            SendWord();

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::launch {
 
 OutputPipe::OutputPipe(runtime::Loop& loop, runtime::UniqueFd fd, LinePrefixer prefixer,
@@ -71,6 +73,7 @@ void OutputPipe::OnReadable() {
 
 OutputPipe::ReadResult OutputPipe::ReadOnce(size_t& bytes) {
   std::array<char, 64 << 10> buffer;
+  static_assert(sizeof(buffer) <= kOutputDrainBytesMax);  // what a pipe holds is drained
   ssize_t n = 0;
   do {
     n = ::read(fd_.native_handle(), buffer.data(), buffer.size());
@@ -86,6 +89,7 @@ OutputPipe::ReadResult OutputPipe::ReadOnce(size_t& bytes) {
 }
 
 void OutputPipe::End() {
+  LOCKSTEP_DCHECK(!ended_);
   ended_ = true;
   std::string lines;
   prefixer_.Finish(lines);

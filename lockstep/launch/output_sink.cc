@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/mutex.h"
+#include "lockstep/launch/line_prefixer.h"
 
 namespace lockstep::launch {
 
@@ -29,6 +30,7 @@ bool OutputSink::Push(std::string text) {
   const MutexLock lock(mutex_);
   queue_ += text;
   changed_.NotifyOne();
+  static_assert(kOutputLineBytesMax < kOutputQueueBytesMax);  // a line alone does not fill it
   wants_room_ = queue_.size() >= kOutputQueueBytesMax;
   return !wants_room_;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::launch {
 
@@ -69,12 +70,14 @@ void PrivateServer::OnEnd(const Ending& ending) {
 }
 
 void PrivateServer::Answer(absl::StatusOr<JobAddress> address) {
+  LOCKSTEP_DCHECK(std::holds_alternative<Starting>(state_));
   state_ = Answered{};
   timer_.Cancel();
   callbacks_.ready(std::move(address));
 }
 
 void PrivateServer::Stop(absl::AnyInvocable<void()> done) {
+  LOCKSTEP_DCHECK(!std::holds_alternative<Stopping>(state_));  // `done` would be lost
   const bool ended = std::holds_alternative<Ended>(state_);
   state_ = Stopping{std::move(done)};
   if (process_ == nullptr || ended) return FinishStop();

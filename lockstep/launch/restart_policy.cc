@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::launch {
 
 bool RestartPolicy::AllowsAll() const {
@@ -23,6 +25,7 @@ absl::Duration RestartPolicy::BackOff(const std::string& text, absl::Duration la
   if (IsEarly(lasted)) texts_.push_back(text);
   if (texts_.size() > static_cast<size_t>(options_.same_failures_max)) texts_.pop_front();
 
+  LOCKSTEP_DCHECK(texts_.size() <= static_cast<size_t>(options_.same_failures_max));
   quick_failures_ = lasted < options_.quick_failure ? quick_failures_ + 1 : 0;
   if (quick_failures_ < 2) return absl::ZeroDuration();
   absl::Duration wait = options_.restart_backoff;

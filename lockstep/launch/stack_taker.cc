@@ -34,6 +34,7 @@ constexpr absl::Duration kThreadTimeout = absl::Seconds(2);
 // faulthandler says nothing at its end: a dump that has not grown for so many looks is whole.
 constexpr int kQuietLooks = 5;
 constexpr absl::Duration kLookInterval = absl::Milliseconds(10);
+static_assert(kLookInterval < kThreadTimeout && kThreadTimeout < kStackTimeout);
 
 std::string Line(const std::string& text, const std::string& name) {
   const size_t begin = text.find(absl::StrCat("\n", name, ":\t"));

@@ -9,6 +9,7 @@ namespace {
 
 // Two of the same within this time are one.
 constexpr absl::Duration kOneSignal = absl::Seconds(1);
+static_assert(kOneSignal < kSecondInterruptWindow);  // a second Ctrl-C is another signal
 
 }  // namespace
 
