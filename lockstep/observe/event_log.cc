@@ -20,6 +20,11 @@ using wire::native::WatchEventsReply;
 
 constexpr size_t kMemberBytesMax = 512;
 
+// An answer of the longest events is a part of a ring, and fits into a message.
+static_assert((kErrorTextBytesMax + kMemberBytesMax) * EventLog::kEventsAnsweredMax <
+              EventLog::kRingBytesMax);
+static_assert(EventLog::kRingBytesMax < kMessageBytesMax);
+
 // Of all that may be kept: as much is forgotten at a time.
 constexpr size_t kSlackPart = 64;
 

@@ -18,6 +18,7 @@ using namespace wire::native;  // NOLINT: the messages are what this file is abo
 
 constexpr size_t kKeyBytesMax = 200;
 constexpr size_t kGroupsTold = 8;
+static_assert(kSuspectPatienceUs < kSuspectCauseWindowUs);
 
 // "task/2 (pid 17 on host-b)"
 std::string Named(const std::string& name, int64_t pid, const std::string& host) {

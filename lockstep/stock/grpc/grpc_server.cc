@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kMetadataBytesMax = 16 << 10;
 constexpr int kHpackTableBytesMax = 4 << 10;
+static_assert(kHpackTableBytesMax <= kMetadataBytesMax);
 constexpr int kStreamWindowBytes = 4 << 20;
 // Calls of one connection at a time. A process has a handful; those beyond wait at their client.
 constexpr int kStreamsMax = 1024;

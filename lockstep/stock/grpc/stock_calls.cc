@@ -45,6 +45,7 @@ grpc::Slice SliceOf(std::shared_ptr<const std::string> bytes) {
 // No message of ours begins so: it would be a field of a wire type that does not exist. (Clients
 // declare gzip for the whole call, but compress only the messages that it makes smaller.)
 constexpr uint8_t kGzipFirstByte = 0x1f;
+static_assert((kGzipFirstByte & 7) > 5);  // 5 is the last wire type
 
 // By the first byte alone: a message comes in the pieces that the network made of it, and any of
 // them may be a single byte.
@@ -65,6 +66,8 @@ constexpr size_t kListBytesMax = size_t{2} << 20;
 constexpr size_t kOtherBytesMax = size_t{1} << 20;
 // Fewer bytes than this hold no list that costs much.
 constexpr size_t kShortBytes = size_t{64} << 10;
+static_assert(kShortBytes < kOtherBytesMax && kOtherBytesMax < kListBytesMax);
+static_assert(kListBytesMax < kMessageBytesMax);
 // Fields of a message beside its longest list.
 constexpr size_t kOtherFieldsMax = 64;
 

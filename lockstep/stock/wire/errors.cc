@@ -14,6 +14,7 @@ namespace {
 using ::tensorflow::distributed_runtime::GrpcPayloadContainer;
 
 constexpr std::string_view kCutMark = "... [truncated]";
+static_assert(kCutMark.size() < kErrorTextBytesMax);
 
 // Map entries in the order of their keys: one error, one byte string.
 std::string SerializeDeterministically(const GrpcPayloadContainer& container) {

@@ -21,6 +21,7 @@ constexpr uint16_t kVersion = 1;
 constexpr size_t kTableEntryBytes = 16;
 constexpr uint16_t kEnded = 1;
 
+static_assert((kChunkAlignment & (kChunkAlignment - 1)) == 0);  // `RoundUp` cuts bits off
 size_t RoundUp(size_t bytes) { return (bytes + kChunkAlignment - 1) & ~(kChunkAlignment - 1); }
 
 // As in docs/formats/data.md.

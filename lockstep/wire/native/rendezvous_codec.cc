@@ -18,6 +18,7 @@ namespace {
 namespace rv = rendezvous;
 
 constexpr int32_t kLastCode = 16;
+static_assert(kLastCode == static_cast<int32_t>(absl::StatusCode::kUnauthenticated));
 // Theirs is one more than ours, whose first is 0.
 constexpr int32_t kReasonsAbove = 1;
 constexpr auto kLastReason = static_cast<int32_t>(rv::Reason::kProtocol) + kReasonsAbove;

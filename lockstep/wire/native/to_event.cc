@@ -22,6 +22,8 @@ using EventOr = absl::StatusOr<coord::Event>;
 
 constexpr size_t kSessionBytes = 16;
 constexpr int32_t kStatusCodeMax = 16;
+static_assert(kSessionBytes == sizeof(SessionId::high) + sizeof(SessionId::low));
+static_assert(kStatusCodeMax == static_cast<int32_t>(absl::StatusCode::kUnauthenticated));
 
 absl::Status Invalid(std::string_view text) {
   return WithReason(absl::InvalidArgumentError(std::string(text)), "invalid_argument");

@@ -16,6 +16,7 @@ namespace {
 namespace record = coord::record;
 
 constexpr size_t kSessionBytes = 16;
+static_assert(kSessionBytes == sizeof(SessionId::high) + sizeof(SessionId::low));
 
 // What is found wrong, or nothing; the first one counts.
 class Problem {

@@ -48,6 +48,7 @@ bool ConnectionTable::Recount(TorchStoreConnection& connection) {
   if (connection.stage() == TorchStoreConnection::Stage::kClosed) return false;
   const size_t before = connection.counted();
   if (!connection.Recount()) return false;
+  LOCKSTEP_DCHECK(memory_ >= before);
   memory_ += connection.counted() - before;
   return true;
 }

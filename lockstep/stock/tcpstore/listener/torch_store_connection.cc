@@ -93,6 +93,7 @@ bool TorchStoreConnection::LeaveQueue() {
 }
 
 TorchStoreConnection::Sent TorchStoreConnection::Send(std::vector<absl::string_view>& pieces) {
+  LOCKSTEP_DCHECK(stage_ != Stage::kClosed);
   asio::error_code error;
   while (!outbox_.empty()) {
     outbox_.Peek(kPiecesMax, pieces);

@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kPieceBytes = size_t{256} << 10;
 // An empty outbox keeps no more than this.
 constexpr size_t kKeptBytesMax = size_t{4} << 10;
+static_assert(kKeptBytesMax < kPieceBytes);
 constexpr char kCancelled = 1;
 
 }  // namespace

@@ -13,6 +13,8 @@ constexpr size_t kReadBytesMin = 512;
 constexpr size_t kReadBytesMax = size_t{64} << 10;
 // A buffer above this is given back when it is empty.
 constexpr size_t kKeptBytesMax = size_t{256} << 10;
+static_assert(kReadBytesMin <= kReadBytesMax);
+static_assert(kReadBytesMax <= kKeptBytesMax);  // or what is read at a time would be given back
 
 }  // namespace
 
