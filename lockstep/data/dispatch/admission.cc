@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::dispatch {
 
@@ -31,6 +32,7 @@ std::set<int32_t> TakenIndices(const IterationLedger& ledger) {
 // Where the request goes on, as the end is counted.
 ReadingPlace PlaceOf(const IterationLedger& ledger, const OpenIteration& request,
                      const ConsumerEntry* known) {
+  LOCKSTEP_DCHECK(request.from.has_value());
   ReadingPlace place = *request.from;
   // Its next element is so much behind the cursor, which is that of all.
   const int32_t index = known == nullptr ? request.index : known->index;
@@ -87,6 +89,7 @@ ErrorPtr CheckIndex(const IterationLedger& ledger, const OpenIteration& request,
 // Rounds: it comes back, and says nothing of where it was.
 ErrorPtr CheckWithoutCursor(const IterationLedger& ledger, const Options& options,
                             const OpenIteration& request, const ConsumerEntry& known) {
+  LOCKSTEP_DCHECK(ledger.spec().mode == Mode::kRounds);
   const bool needs_all = ledger.waits_for_lost() && ledger.reading() &&
                          ledger.seating().IsSeated(known.id) && !Covers(ledger, 0);
   if (!needs_all) return nullptr;
@@ -101,6 +104,7 @@ ErrorPtr CheckWithoutCursor(const IterationLedger& ledger, const Options& option
 ErrorPtr CheckPlace(const IterationLedger& ledger, const ConsumerSessions& sessions,
                     const Options& options, const OpenIteration& request,
                     const ConsumerEntry* known) {
+  LOCKSTEP_DCHECK(ledger.spec().mode != Mode::kFirstCome);
   const bool rounds = ledger.spec().mode == Mode::kRounds;
   const bool comes_back = known != nullptr && (known->life != request.life || known->away);
   if (!request.from) {
@@ -186,6 +190,8 @@ int32_t IndexFor(const IterationLedger& ledger, const OpenIteration& request) {
   const std::set<int32_t> taken = TakenIndices(ledger);
   int32_t index = 0;
   while (taken.count(index) > 0) ++index;
+  // One of the first n + 1 is free where n are taken.
+  LOCKSTEP_DCHECK(static_cast<size_t>(index) <= taken.size());
   return index;
 }
 

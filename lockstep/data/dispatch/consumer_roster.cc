@@ -1,6 +1,7 @@
 #include "lockstep/data/dispatch/consumer_roster.h"
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/data/dispatch/admission.h"
 
 namespace lockstep::dispatch {
@@ -8,6 +9,7 @@ namespace lockstep::dispatch {
 ConsumerSession& ConsumerRoster::Join(Time now, const OpenIteration& request, Effects& out) {
   // The record before the session: there is one session for each consumer of the ledger.
   const ConsumerId id(parts_.state.ids.Next());
+  LOCKSTEP_DCHECK(parts_.ledger.Find(id) == nullptr && parts_.sessions.Find(id) == nullptr);
   parts_.ledger.Commit(record::ConsumerJoined{.consumer = id,
                                               .name = request.consumer,
                                               .life = request.life,
@@ -23,6 +25,7 @@ ConsumerSession& ConsumerRoster::Join(Time now, const OpenIteration& request, Ef
   ConsumerSession& session = parts_.sessions.Add(id);
   parts_.sessions.Hear(now, session);
   parts_.sessions.TouchAll();
+  LOCKSTEP_DCHECK(parts_.sessions.all().size() == parts_.ledger.consumers().size());
   return session;
 }
 
@@ -30,6 +33,7 @@ ConsumerSession* ConsumerRoster::Replace(Time now, ConsumerId id, const OpenIter
                                          Effects& out) {
   // The former process learns of it before its place is another's.
   const ConsumerEntry& known = Entry(id);
+  LOCKSTEP_DCHECK(known.life != request.life || known.away);
   ConsumerSession& session = parts_.sessions.At(id);
   parts_.sessions.Fail(
       session,
@@ -73,6 +77,7 @@ ConsumerSession* ConsumerRoster::Replace(Time now, ConsumerId id, const OpenIter
 // As the same process: a record with its own life again says that it is not away any more.
 void ConsumerRoster::TakeBack(ConsumerId id, Effects& out) {
   const ConsumerEntry& consumer = Entry(id);
+  LOCKSTEP_DCHECK(consumer.away);
   out.Tell(Severity::kInfo, absl::StrCat("consumer ", consumer.name, " of iteration ",
                                          parts_.ledger.Name(), " is back"));
   parts_.ledger.Commit(record::ConsumerReplaced{.consumer = id,
@@ -112,6 +117,8 @@ void ConsumerRoster::Lose(Time now, ConsumerId id, const std::string& why, bool 
 // Its entry, its seat and its index stay; only what connects it goes.
 bool ConsumerRoster::SetAway(Time now, ConsumerId id, const std::string& why, bool ended,
                              Effects& out) {
+  // Whoever calls has answered its poll.
+  LOCKSTEP_DCHECK(!parts_.sessions.At(id).poll.parked.has_value());
   if (!mode_.KeepsPlace(id)) return false;
   const ConsumerEntry& consumer = Entry(id);
   out.Tell(consumer.finished ? Severity::kInfo : Severity::kWarning,
@@ -129,6 +136,7 @@ bool ConsumerRoster::SetAway(Time now, ConsumerId id, const std::string& why, bo
 }
 
 void ConsumerRoster::Remove(Time now, ConsumerId id, bool lease_ended, Effects& out) {
+  LOCKSTEP_DCHECK(!parts_.sessions.At(id).poll.parked.has_value());
   out.Tell(lease_ended ? Severity::kWarning : Severity::kInfo,
            absl::StrCat("consumer ", Entry(id).name, " has left iteration ", parts_.ledger.Name(),
                         lease_ended ? ": its lease ended" : ""));

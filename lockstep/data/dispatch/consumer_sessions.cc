@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::dispatch {
 
 ConsumerSession* ConsumerSessions::Find(ConsumerId id) {
@@ -25,6 +27,7 @@ void ConsumerSessions::Remove(ConsumerId id) {
 void ConsumerSessions::Touch(ConsumerSession& session) {
   // The answer carries the version: a poll that names it has seen all before.
   ++session.poll.version;
+  LOCKSTEP_DCHECK(session.poll.version > session.poll.sent_version);
   session.poll.dirty = true;
   Mark();
 }
@@ -35,6 +38,8 @@ void ConsumerSessions::TouchAll() {
 }
 
 void ConsumerSessions::Hear(Time now, ConsumerSession& session) {
+  // Time does not go back: a lease that was extended does not shrink.
+  LOCKSTEP_DCHECK(session.heard <= now);
   session.heard = now;
   state_.deadlines.Set(DueOf(DueKind::kConsumerLease, session.id),
                        now + state_.options.consumer_timeout);
@@ -75,6 +80,8 @@ void ConsumerSessions::ForgetWorker(WorkerId worker) {
 }
 
 void ConsumerSessions::Park(Time now, ConsumerSession& session, const ConsumerPoll& request) {
+  // One call for each consumer: whoever calls has answered the former one.
+  LOCKSTEP_DCHECK(!session.poll.parked && !state_.parked.contains(request.call));
   session.poll.parked = request.call;
   // Also when it is answered at once: a departure finds the call here until then.
   state_.parked[request.call] = {.iteration = id_, .consumer = session.id};
@@ -93,6 +100,7 @@ std::optional<CallId> ConsumerSessions::Unpark(ConsumerSession& session) {
   // Out of both tables before it is answered, so that it is answered once.
   const std::optional<CallId> call = session.poll.parked;
   if (!call) return call;
+  LOCKSTEP_DCHECK(state_.parked.contains(*call));
   state_.parked.erase(*call);
   ForgetCall(session);
   return call;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::dispatch {
 
 namespace {
@@ -34,6 +36,8 @@ std::shared_ptr<const Shape> DatasetTable::ShapeOf(DatasetId id, ErrorPtr& why) 
   // At the first use: to read the plan costs more than to keep it, and many are never read.
   if (dataset.shape == nullptr) {
     ShapeOrError made = options_.make_shape(dataset.definition, dataset.manifest);
+    // Whoever asks takes a null error for success.
+    LOCKSTEP_DCHECK(made.shape != nullptr || made.error != nullptr);
     why = made.error;
     dataset.shape = std::move(made.shape);
   }

@@ -1,5 +1,10 @@
 #include "lockstep/data/dispatch/departed_consumers.h"
 
+#include <algorithm>
+#include <cstddef>
+
+#include "lockstep/base/check.h"
+
 namespace lockstep::dispatch {
 
 void DepartedConsumers::Keep(const std::string& name, DepartedConsumer departed) {
@@ -7,12 +12,15 @@ void DepartedConsumers::Keep(const std::string& name, DepartedConsumer departed)
     // One of the same name first: it had its chance to come back. Else any goes.
     auto from = by_name_.find(name);
     if (from == by_name_.end()) from = by_name_.begin();
+    // A name is kept as long as it has consumers.
+    LOCKSTEP_DCHECK(!from->second.empty() && count_ > 0);
     from->second.erase(from->second.begin());
     --count_;
     if (from->second.empty()) by_name_.erase(from);
   }
   by_name_[name].push_back(std::move(departed));
   ++count_;
+  LOCKSTEP_DCHECK(by_name_.size() <= count_ && count_ <= std::max<size_t>(1, most_));
 }
 
 std::vector<LaneAck> DepartedConsumers::CountedOf(const std::string& name) const {

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lockstep/base/check.h"
 #include "lockstep/data/dispatch/dispatcher_impl.h"
 #include "lockstep/data/dispatch/failure_kind.h"
 #include "lockstep/data/dispatch/iteration_view.h"
@@ -29,6 +30,7 @@ void Dispatcher::Impl::On(Time now, const CallLeft& fact, Effects& /*out*/) {
   state_.parked.erase(found);
   if (parked.worker != WorkerId()) {
     if (Worker* worker = state_.workers.Find(parked.worker); worker != nullptr) {
+      LOCKSTEP_DCHECK(worker->parked == fact.call);
       worker->parked.reset();
       state_.deadlines.Clear({.kind = DueKind::kWorkerPark, .worker = parked.worker});
       // Nothing connects it now: neither a link nor a poll.
@@ -66,6 +68,8 @@ void Dispatcher::Impl::On(Time now, const ConsumerEnded& fact, Effects& out) {
 }
 
 void Dispatcher::Impl::On(Time now, const Restored& /*fact*/, Effects& out) {
+  // Calls and workers belong to the life that begins here.
+  LOCKSTEP_DCHECK(state_.parked.empty() && state_.workers.empty());
   // First what did not fit: its records close those iterations before anybody is answered.
   for (std::string& text : std::exchange(misfits_, {})) {
     out.Tell(Severity::kError, std::move(text));
@@ -217,6 +221,7 @@ absl::Status Dispatcher::Impl::Apply(Time /*at*/, const Record& any) {
 }
 
 void Dispatcher::Impl::Restore(Time at, const Record& any, const absl::Status& unfit) {
+  LOCKSTEP_DCHECK(state_.parked.empty() && state_.workers.empty());
   // So that there is an iteration that fails, and nobody begins it anew.
   const bool opens = std::holds_alternative<record::IterationOpened>(any);
   absl::Status applied = unfit.ok() || opens ? Apply(at, any) : unfit;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/data/dispatch/dispatcher_impl.h"
 
 namespace lockstep::dispatch {
@@ -84,6 +85,7 @@ void Dispatcher::Impl::SetDatasetIdle(Time now, DatasetId id) {
 // Those that wait for the dataset, if it is ready.
 void Dispatcher::Impl::StartIterations(Time now, DatasetId id, Effects& out) {
   if (!iterations_.AnyResolving(id)) return;
+  LOCKSTEP_DCHECK(datasets_.Find(id) != nullptr);
   // Its files are not listed: one of the workers is asked with its next orders.
   if (!datasets_.Find(id)->ready()) return state_.workers.TouchAll();
   ErrorPtr why;
@@ -98,6 +100,8 @@ void Dispatcher::Impl::StartIterations(Time now, DatasetId id, Effects& out) {
 }
 
 void Dispatcher::Impl::FailIterations(Time now, DatasetId id, const ErrorPtr& error, Effects& out) {
+  // To end without an error is to finish.
+  LOCKSTEP_DCHECK(error != nullptr);
   for (const auto& [iteration_id, iteration] : iterations_.all()) {
     if (iteration->spec().dataset != id || iteration->phase() != Phase::kResolving) continue;
     iteration->End(now, error, out);

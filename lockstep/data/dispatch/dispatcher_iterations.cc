@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/data/dispatch/dispatcher_impl.h"
 
 namespace lockstep::dispatch {
@@ -51,6 +52,7 @@ void Dispatcher::Impl::On(Time now, const OpenIteration& request, Effects& out) 
     // At once, where the dataset is known: the consumer begins to read with the first answer.
     StartIterations(now, request.spec.dataset, out);
   }
+  LOCKSTEP_DCHECK(iteration != nullptr);
   iteration->Handle(now, request, out);
 }
 
@@ -83,6 +85,8 @@ void Dispatcher::Impl::Collect(Time now, IterationId id, Effects& out) {
   // What was given to its readers is given no more.
   iteration->End(
       now, MakeError(absl::StatusCode::kAborted, reason::kIterationCollected, "collected"), out);
+  // Nobody has to be answered: consumers that are away have no call.
+  LOCKSTEP_DCHECK(iteration->Count().parked == 0);
   iteration->Abandon(nullptr, out);
   // Behind the end and the answers, for which the iteration has to be there.
   Commit(now, record::IterationCollected{.iteration = id}, out);

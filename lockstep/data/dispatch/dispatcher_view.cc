@@ -14,6 +14,8 @@ namespace {
 constexpr size_t kRowsPerStep = 128;
 // To look whether a worker knows the time of a dataset's elements costs less than a row.
 constexpr size_t kWorkersPerRow = 16;
+// Each step adds at least one row, so that whoever reads on comes to the end.
+static_assert(kRowsPerStep > 0 && kWorkersPerRow > 0);
 
 // The first behind the one that was read last.
 template <class Map, class Id>

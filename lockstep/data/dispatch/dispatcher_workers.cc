@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/data/dispatch/dispatcher_impl.h"
 
 namespace lockstep::dispatch {
@@ -81,6 +82,8 @@ void Dispatcher::Impl::On(Time now, const WorkerPoll& request, Effects& out) {
 }
 
 void Dispatcher::Impl::AnswerWorker(Time now, Worker& worker, Effects& out) {
+  LOCKSTEP_DCHECK(worker.parked.has_value() && state_.parked.contains(*worker.parked));
+  LOCKSTEP_DCHECK(worker.heard <= now);
   const CallId call = *worker.parked;
   worker.parked.reset();
   worker.dirty = false;

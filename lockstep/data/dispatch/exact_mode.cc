@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::dispatch {
 
 // Grants there are: what the cursor left of some segments, then all from its end on.
@@ -14,6 +16,7 @@ int64_t ExactMode::Segments() const {
 }
 
 SegmentRest ExactMode::SegmentAt(int64_t seq) const {
+  LOCKSTEP_DCHECK(seq >= 0);
   const Cursor& start = ledger().start();
   const auto rests = static_cast<int64_t>(start.rests.size());
   if (seq < rests) return start.rests[static_cast<size_t>(seq)];
@@ -33,6 +36,7 @@ int64_t ExactMode::Slowest() const {
 }
 
 void ExactMode::TakePoll(const ConsumerPoll& poll, ConsumerSession& session, Effects& /*out*/) {
+  LOCKSTEP_DCHECK(ledger().reading());
   for (const LaneProgress& progress : poll.progress) {
     if (progress.lane != LaneId()) continue;
     // What it says is bounded: nobody makes the dispatcher list more than there is.
@@ -42,6 +46,7 @@ void ExactMode::TakePoll(const ConsumerPoll& poll, ConsumerSession& session, Eff
     known.lane = progress.lane;
     // Never back: a poll may overtake another one.
     known.seq = std::max(known.seq, seq);
+    LOCKSTEP_DCHECK(known.seq <= Segments());
     if (needs <= known.needs) continue;
     known.needs = needs;
     // What it needs is given to it whatever the window is.
@@ -63,6 +68,7 @@ void ExactMode::TakeReopened() {
 
 // Nothing is committed: which grants there are follows from their numbers.
 void ExactMode::Settle(Time /*now*/, Effects& /*out*/) {
+  LOCKSTEP_DCHECK(ledger().reading());
   if (choice().stale()) sessions().TouchAll();
   const int64_t slowest = Slowest();
   if (slowest == slowest_) return;
@@ -103,6 +109,7 @@ void ExactMode::FillAssignment(const ConsumerSession& session, Assignment& assig
   // One that came back from an older cursor is the slowest, and not told all up to the others.
   const int64_t end =
       std::min(total, std::max(needs + 1, std::min(own, slowest_) + options().exact_window));
+  LOCKSTEP_DCHECK(own <= end && end <= total);
   for (int64_t seq = own; seq < end; ++seq) {
     const SegmentRest rest = SegmentAt(seq);
     lane.grants.push_back({.seq = seq,

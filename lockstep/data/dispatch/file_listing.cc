@@ -1,5 +1,7 @@
 #include "lockstep/data/dispatch/file_listing.h"
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::dispatch {
 
 WorkerId FileListing::Choose(DatasetId dataset) const {
@@ -13,10 +15,13 @@ WorkerId FileListing::Choose(DatasetId dataset) const {
 }
 
 void FileListing::Ask(Time now, DatasetId dataset, WorkerId worker) {
+  // 0 stands for nobody.
+  LOCKSTEP_DCHECK(worker != WorkerId());
   Resolving& resolving = state_.resolving[dataset];
   // Its time counts from the first asking, not from its latest poll.
   if (resolving.worker == worker) return;
   const auto [since, first] = asked_[dataset].since.emplace(worker, now);
+  LOCKSTEP_DCHECK(since->second <= now);
   resolving = {.worker = worker, .since = since->second};
   state_.deadlines.Set({.kind = DueKind::kDatasetResolve, .dataset = dataset},
                        now + state_.options.resolve_timeout);
@@ -35,10 +40,13 @@ std::optional<Resolving> FileListing::TakeLate(DatasetId dataset) {
 }
 
 void FileListing::NoteLate(DatasetId dataset, WorkerId worker) {
+  LOCKSTEP_DCHECK(state_.workers.Find(worker) != nullptr);
   std::set<WorkerId>& late = asked_[dataset].late;
   // Where all are late they are asked in turn again: one that was busy may be free.
   if (late.size() + 1 >= state_.workers.size()) late.clear();
   late.insert(worker);
+  // Of those that are there: `ForgetWorker` takes out the others.
+  LOCKSTEP_DCHECK(late.size() <= state_.workers.size());
 }
 
 void FileListing::ForgetAsked(DatasetId dataset, WorkerId worker) {

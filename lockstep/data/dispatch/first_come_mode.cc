@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::dispatch {
 
@@ -23,6 +24,7 @@ bool FirstComeMode::IsFull(const LaneState& lane) const {
 
 void FirstComeMode::TakeAcks(const std::vector<LaneAck>& acks, ConsumerSession& session,
                              Effects& out) {
+  LOCKSTEP_DCHECK(ledger().reading());
   const LaneId own = LaneOf(session.id);
   const LaneState* const lane = ledger().lanes().Find(own);
   if (lane == nullptr) return;
@@ -50,6 +52,7 @@ void FirstComeMode::TakeAcks(const std::vector<LaneAck>& acks, ConsumerSession& 
 }
 
 void FirstComeMode::TakePoll(const ConsumerPoll& poll, ConsumerSession& session, Effects& /*out*/) {
+  LOCKSTEP_DCHECK(ledger().reading());
   const LaneId own = LaneOf(session.id);
   const LaneState* const lane = ledger().lanes().Find(own);
   if (lane == nullptr) return;
@@ -60,6 +63,7 @@ void FirstComeMode::TakePoll(const ConsumerPoll& poll, ConsumerSession& session,
     choice().Release(own, seq);  // the worker has made all of it
   }
   holding.handed_before = std::max(holding.handed_before, before);
+  LOCKSTEP_DCHECK(holding.handed_before <= lane->next_seq());
   holding.unacknowledged = poll.unacknowledged;
   holding.unacknowledged_bytes = poll.unacknowledged_bytes;
   holding.has_all = poll.has_all;
@@ -74,6 +78,7 @@ bool FirstComeMode::IsGiven(const SegmentFailure& failure) const {
 void FirstComeMode::Forget(ConsumerId consumer) { choice().ReleaseLane(LaneOf(consumer)); }
 
 void FirstComeMode::Settle(Time /*now*/, Effects& out) {
+  LOCKSTEP_DCHECK(ledger().reading());
   // Workers are chosen for what was just given, and holders told of what is left then.
   TopUp(out);
   if (choice().stale()) ChooseWorkers();
@@ -84,6 +89,7 @@ void FirstComeMode::Settle(Time /*now*/, Effects& out) {
 int64_t FirstComeMode::Window() const {
   const auto workers = static_cast<int64_t>(choice().workers().size());
   const auto readers = static_cast<int64_t>(ledger().consumers().size());
+  LOCKSTEP_DCHECK(readers > 0);
   return std::clamp((2 * workers + readers - 1) / readers, options().window,
                     std::max(options().window, options().window_max));
 }
@@ -91,6 +97,7 @@ int64_t FirstComeMode::Window() const {
 // Tasks that have something left, by how much of them is given: each worker's share is read at the
 // same pace.
 FirstComeMode::TasksByGiven FirstComeMode::CountGiven() const {
+  LOCKSTEP_DCHECK(ledger().tasks().per_task());
   std::map<TaskId, int64_t> given;
   for (const auto& [id, lane] : ledger().lanes().all()) {
     for (const LaneGrant& grant : lane.grants) ++given[grant.task];
@@ -131,6 +138,8 @@ void FirstComeMode::TopUp(Effects& out) {
         from = by_given.begin()->second;
       }
       const std::optional<SegmentRest> head = tasks.PoolOf(from)->Head();
+      // `by_given` lists tasks only as long as they have something left.
+      LOCKSTEP_DCHECK(head.has_value() || !tasks.per_task());
       if (!head) return;
       Commit(record::Granted{.lane = LaneOf(id),
                              .task = from,

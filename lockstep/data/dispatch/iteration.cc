@@ -132,6 +132,9 @@ void Iteration::Handle(Time now, const OpenIteration& request, Effects& out) {
     session = roster_.Replace(now, known->id, request, out);
   }
   if (session == nullptr) session = &roster_.Join(now, request, out);
+  // From here on the caller speaks for the consumer.
+  LOCKSTEP_DCHECK(ledger_.consumers().at(session->id).life == request.life);
+  LOCKSTEP_DCHECK(!ledger_.consumers().at(session->id).away);
   if (ledger_.reading()) mode_->TakeAcks(request.have, *session, out);
   sessions_.Hear(now, *session);
   sessions_.Touch(*session);
@@ -210,6 +213,7 @@ void Iteration::Handle(Time now, const CloseConsumer& request, Effects& out) {
 }
 
 void Iteration::TakeFailure(Time now, const SegmentFailure& failure, Effects& out) {
+  LOCKSTEP_DCHECK(ledger_.reading());
   // A late word of what others have read by now says nothing.
   if (failure.error == nullptr || !mode_->IsGiven(failure)) return;
   const Worker* const worker = state_.workers.Find(failure.worker);
@@ -243,6 +247,7 @@ void Iteration::TakeFailure(Time now, const SegmentFailure& failure, Effects& ou
 // --- Its life ---
 
 void Iteration::Start(Time now, std::shared_ptr<const Shape> shape, Effects& out) {
+  LOCKSTEP_DCHECK(shape != nullptr);
   if (phase() != Phase::kResolving) return;
   if (ErrorPtr error = CheckShape(ledger_, *shape); error != nullptr) {
     return End(now, std::move(error), out);
@@ -280,6 +285,7 @@ void Iteration::End(Time now, ErrorPtr error, Effects& out) {
 
 // Only what was finished, and only in the modes that know what came before the end.
 void Iteration::Reopen(Effects& out) {
+  LOCKSTEP_DCHECK(phase() == Phase::kFinished && spec().mode != Mode::kFirstCome);
   out.Tell(Severity::kInfo, absl::StrCat("iteration ", ledger_.Name(),
                                          " is read again: a consumer goes on from before its end"));
   ledger_.Commit(record::IterationReopened{}, out);
@@ -301,6 +307,7 @@ void Iteration::Abandon(const ErrorPtr& why, Effects& out) {
 }
 
 void Iteration::Restored(Time now) {
+  LOCKSTEP_DCHECK(sessions_.all().empty());
   for (const auto& [id, consumer] : ledger_.consumers()) {
     ConsumerSession& session = sessions_.Add(id);
     // One that is away has no lease: its place waits.
@@ -398,6 +405,8 @@ void Iteration::ReachDue(Time now, const Due& due, Effects& out) {
   ConsumerSession* const session = sessions_.Find(due.consumer);
   if (session == nullptr) return;
   if (due.kind == DueKind::kConsumerLease) {
+    // One that is away has no lease.
+    LOCKSTEP_DCHECK(!ledger_.consumers().at(due.consumer).away);
     roster_.Lose(now, due.consumer, "its lease ended", false, out);
   } else if (due.kind == DueKind::kConsumerPark) {
     if (session->poll.parked) AnswerParked(now, *session, out);
@@ -409,6 +418,7 @@ void Iteration::ReachDue(Time now, const Due& due, Effects& out) {
 }
 
 void Iteration::AnswerParked(Time now, ConsumerSession& session, Effects& out) {
+  LOCKSTEP_DCHECK(session.poll.parked.has_value());
   const std::optional<CallId> call = sessions_.Unpark(session);
   session.poll.dirty = false;
   // Its lease counts from what it was last told, too.

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::dispatch {
 
@@ -71,6 +72,7 @@ bool IterationLedger::HasConsumersThere() const {
 
 absl::Status IterationLedger::Start(std::shared_ptr<const Shape> shape) {
   if (phase() != Phase::kResolving) return Unfit("it has begun already");
+  LOCKSTEP_DCHECK(shape != nullptr);
   shape_ = std::move(shape);
   progress_.phase = Phase::kReading;
   tasks_.Begin(shape_);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::dispatch {
 
@@ -30,6 +31,7 @@ LaneState* LaneTable::Mutable(LaneId id) {
 }
 
 void LaneTable::AddOfTask(LaneId id, TaskId task, int64_t base_round) {
+  LOCKSTEP_DCHECK(base_round >= 0);
   LaneState& lane = lanes_[id];
   lane.task = task;
   lane.base.round = base_round;
@@ -74,6 +76,7 @@ void LaneTable::ReturnPast(int64_t round, const SeatingList& seating, bool per_t
     const int64_t wanted = seating.TurnAt(lane.base, round);
     // From the newest back, so that the lane never has a hole.
     while (!lane.past.empty() && lane.first_element > wanted) {
+      LOCKSTEP_DCHECK(past_count_ > 0);
       const PastGrant one = lane.past.back();
       lane.past.pop_back();
       --past_count_;

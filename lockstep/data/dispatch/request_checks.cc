@@ -1,6 +1,7 @@
 #include "lockstep/data/dispatch/request_checks.h"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -37,6 +38,7 @@ bool IsPlace(const ReadingPlace& place) {
 }
 
 // Bounded far below 2^63, so that no sum of two of them overflows.
+static_assert(kNumberMax <= std::numeric_limits<int64_t>::max() / 2);
 bool AreCounts(const ConsumerPoll& poll) {
   const auto is_progress = [](const LaneProgress& progress) {
     return IsCount(progress.seq) && IsCount(progress.needs);
@@ -57,6 +59,7 @@ bool AreCounts(const ConsumerPoll& poll) {
 ErrorPtr OnLostIsOfRounds() { return InvalidRequest("on_lost is of rounds only"); }
 
 ErrorPtr NoCounts(std::string_view what) {
+  static_assert(kNumberMax == int64_t{1} << 61);  // as the text says
   return InvalidRequest(absl::StrCat("the numbers of ", Text(what),
                                      " count what there cannot be: they are not negative and "
                                      "below 2^61 (use the client of this release)"));

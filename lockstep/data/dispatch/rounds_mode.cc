@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::dispatch {
 
@@ -85,6 +86,7 @@ std::vector<ConsumerId> NewSeating(const IterationLedger& ledger) {
 // --- What a consumer says ---
 
 void RoundsMode::TakePoll(const ConsumerPoll& poll, ConsumerSession& session, Effects& out) {
+  LOCKSTEP_DCHECK(ledger().reading());
   TakeProgress(poll, session);
   // Before its round: how far it can have come follows from the counts.
   TakeCounts(poll, out);
@@ -109,6 +111,7 @@ void RoundsMode::TakeProgress(const ConsumerPoll& poll, ConsumerSession& session
     known.lane = progress.lane;
     known.seq = std::max(known.seq, std::min(progress.seq, lane->next_seq()));
     known.needs = std::max(known.needs, std::min(progress.needs, lane->next_seq()));
+    LOCKSTEP_DCHECK(known.seq <= lane->next_seq() && known.needs <= lane->next_seq());
   }
 }
 
@@ -128,6 +131,7 @@ void RoundsMode::TakeCounts(const ConsumerPoll& poll, Effects& out) {
 // Which round it has begun: none that nobody can have begun.
 void RoundsMode::NoteRound(ConsumerSession& session, int64_t round) {
   int64_t& begun = session.reading.round;
+  LOCKSTEP_DCHECK(begun <= latest_round_);
   if (round <= begun) return;
   if (round > latest_round_)
     round = std::min(round, std::max(agreed_round_, ReachableRound(ledger())));
@@ -194,6 +198,7 @@ void RoundsMode::TakeEnded() {
 }
 
 void RoundsMode::Settle(Time now, Effects& out) {
+  LOCKSTEP_DCHECK(ledger().reading());
   if (choice().stale()) sessions().TouchAll();
   // What is agreed on decides what a lane is read by: first that, and then what is needed of it.
   // Trimmed before it is topped up, so that the window counts from what is still needed.
@@ -276,6 +281,8 @@ void RoundsMode::Agree(Time now, Effects& out) {
     // Over before it is carried out: what comes next is found in what that changes, and may be
     // another change, which needs an agreement of its own.
     const int64_t round = agreement_.target();
+    // What begins now begins in a round that nobody can have begun.
+    LOCKSTEP_DCHECK(round >= agreed_round_ && round > unsaid_round_);
     agreed_round_ = round;
     agreement_.End();
     change_.reset();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::dispatch {
 
 bool SeatingList::IsSeated(ConsumerId consumer) const {
@@ -18,6 +20,7 @@ void SeatingList::Agree(AgreedSeating seating) {
 }
 
 AgreedSeating SeatingList::DropOldest() {
+  LOCKSTEP_DCHECK(all_.size() > 1);
   AgreedSeating dropped = std::move(all_.front());
   all_.pop_front();
   return dropped;
@@ -48,6 +51,7 @@ int64_t SeatingList::RoundBehind(const TurnBase& base, int64_t elements) const {
     elements -= (all_[i + 1].first_round - round) * all_[i].width();
     round = all_[i + 1].first_round;
   }
+  LOCKSTEP_DCHECK(round >= base.round);
   return round;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::dispatch {
 
 const TaskState* TaskTable::Find(TaskId id) const {
@@ -29,6 +31,7 @@ bool TaskTable::AllGiven() const {
 }
 
 void TaskTable::Begin(std::shared_ptr<const Shape> shape) {
+  LOCKSTEP_DCHECK(shape != nullptr);
   shape_ = std::move(shape);
   // One that is reopened keeps its pool as it was left.
   if (!per_task()) pools_.try_emplace(TaskId(), shape_, Share{});
@@ -36,6 +39,7 @@ void TaskTable::Begin(std::shared_ptr<const Shape> shape) {
 
 void TaskTable::Add(TaskId id, TaskState task) {
   if (per_task()) {
+    LOCKSTEP_DCHECK(shape_ != nullptr);
     Share share;  // without sharding each task is a whole pass
     if (sharding_ != Sharding::kOff) {
       share = {

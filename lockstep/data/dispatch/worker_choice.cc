@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::dispatch {
 
 WorkerId WorkerChoice::OwnerOf(TaskId task) const {
@@ -30,6 +32,9 @@ WorkerId WorkerChoice::OfGrant(LaneId lane, int64_t seq) const {
 void WorkerChoice::Choose(LaneId lane, int64_t seq, WorkerId worker) {
   const WorkerId before = OfGrant(lane, seq);
   if (before == worker) return;
+  // Only of workers that are there: another one's load would count for nobody.
+  LOCKSTEP_DCHECK(before == WorkerId() || workers_.Find(before) != nullptr);
+  LOCKSTEP_DCHECK(worker == WorkerId() || workers_.Find(worker) != nullptr);
   // The loads follow at once: whoever is chosen next is chosen by them.
   if (Worker* former = workers_.Find(before); former != nullptr) --former->load;
   if (Worker* next = workers_.Find(worker); next != nullptr) ++next->load;
@@ -71,6 +76,8 @@ WorkerTable::Avoid WorkerChoice::AvoidFor(const WorkerTable::Avoid& own, int64_t
 }
 
 void WorkerChoice::ForgetWorker(WorkerId worker) {
+  // Gone from the table first, so that nothing chooses it again.
+  LOCKSTEP_DCHECK(workers_.Find(worker) == nullptr);
   shares_.erase(worker);
   for (auto& [task, owner] : owners_) {
     if (owner == worker) owner = WorkerId();

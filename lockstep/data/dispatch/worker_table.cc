@@ -1,5 +1,7 @@
 #include "lockstep/data/dispatch/worker_table.h"
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::dispatch {
 
 namespace {
@@ -83,6 +85,7 @@ WorkerId WorkerTable::ForKey(uint64_t key, const Avoid& avoid) const {
 }
 
 WorkerId WorkerTable::RoundRobin(int64_t n, const Avoid& avoid) const {
+  LOCKSTEP_DCHECK(n >= 0);
   const std::vector<const Worker*> eligible = Eligible(avoid);
   if (eligible.empty()) return WorkerId();
   return eligible[static_cast<size_t>(n) % eligible.size()]->id;

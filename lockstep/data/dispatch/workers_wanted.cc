@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::dispatch {
 
 namespace {
@@ -11,6 +13,8 @@ namespace {
 template <class Map>
 // One machine that is slow for the moment must not decide the estimate.
 double SumWithoutOutliers(const Map& map) {
+  // It divides by their number.
+  LOCKSTEP_DCHECK(!map.empty());
   std::vector<double> values;
   double sum = 0;
   for (const auto& [id, value] : map) {
@@ -59,6 +63,7 @@ std::optional<int64_t> WorkersWanted::Estimate() const {
 
 int64_t BoundWorkersWanted(int64_t estimate, int64_t current) {
   constexpr int64_t kMost = 100'000;
+  LOCKSTEP_DCHECK(estimate >= 1 && current >= 0);
   const int64_t now = std::max<int64_t>(1, current);
   // In steps: an estimate that is far off is corrected before much is started for it.
   return std::min({estimate, now * 4, now + 500, kMost});
