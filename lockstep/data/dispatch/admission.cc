@@ -53,6 +53,7 @@ bool Covers(const IterationLedger& ledger, int64_t round) {
     if (lane.first_seq == static_cast<int64_t>(lane.past.size())) return true;
     int64_t element = lane.first_element;
     for (const PastGrant& one : lane.past) element -= std::max<int64_t>(0, one.elements - one.from);
+    // The oldest element that is kept must not lie behind the lane's turn of the round.
     return element <= seating.TurnAt(lane.base, round);
   });
 }
@@ -90,6 +91,7 @@ ErrorPtr CheckIndex(const IterationLedger& ledger, const OpenIteration& request,
 ErrorPtr CheckWithoutCursor(const IterationLedger& ledger, const Options& options,
                             const OpenIteration& request, const ConsumerEntry& known) {
   LOCKSTEP_DCHECK(ledger.spec().mode == Mode::kRounds);
+  // Without a cursor it reads from round 0 on, so nothing of that may be lost.
   const bool needs_all = ledger.waits_for_lost() && ledger.reading() &&
                          ledger.seating().IsSeated(known.id) && !Covers(ledger, 0);
   if (!needs_all) return nullptr;
@@ -107,6 +109,7 @@ ErrorPtr CheckPlace(const IterationLedger& ledger, const ConsumerSessions& sessi
   LOCKSTEP_DCHECK(ledger.spec().mode != Mode::kFirstCome);
   const bool rounds = ledger.spec().mode == Mode::kRounds;
   const bool comes_back = known != nullptr && (known->life != request.life || known->away);
+  // Without a cursor it goes on with what is still to be given, which rounds alone may lack.
   if (!request.from) {
     return rounds && comes_back ? CheckWithoutCursor(ledger, options, request, *known) : nullptr;
   }
@@ -132,6 +135,7 @@ ErrorPtr CheckPlace(const IterationLedger& ledger, const ConsumerSessions& sessi
   }
   const ReadingPlace place = PlaceOf(ledger, request, known);
   const ReadingPlace& end = ledger.progress().end;
+  // Only an end that is known rules a place out.
   if ((ledger.phase() != Phase::kFinished && !was_at_the_end) || place >= end) return nullptr;
   const Mode mode = ledger.spec().mode;
   return Mismatch(absl::StrCat("iteration ", ledger.Name(), " is finished for its consumer ",
@@ -152,6 +156,7 @@ const ConsumerEntry* PredecessorOf(const IterationLedger& ledger, const OpenIter
     if (!consumer.away || (request.index >= 0 && consumer.index != request.index)) continue;
     // Whoever takes any place wants to read: one that has finished is not for it.
     if (request.index < 0 && consumer.finished) continue;
+    // The lowest index first, which is the order in which `IndexFor` gives them.
     if (free == nullptr || consumer.index < free->index) free = &consumer;
   }
   return free;

@@ -19,11 +19,13 @@ ConsumerSession& ConsumerRoster::Join(Time now, const OpenIteration& request, Ef
                                               .machine = request.machine,
                                               .started = request.started},
                        out);
+  // Somebody reads the iteration from here on, so it is not collected.
   parts_.state.deadlines.Clear(parts_.sessions.DueOf(DueKind::kIterationIdle));
   out.Tell(Severity::kInfo,
            absl::StrCat("consumer ", request.consumer, " reads iteration ", parts_.ledger.Name()));
   ConsumerSession& session = parts_.sessions.Add(id);
   parts_.sessions.Hear(now, session);
+  // All are told: who reads decides what each of them gets.
   parts_.sessions.TouchAll();
   LOCKSTEP_DCHECK(parts_.sessions.all().size() == parts_.ledger.consumers().size());
   return session;
@@ -68,6 +70,7 @@ ConsumerSession* ConsumerRoster::Replace(Time now, ConsumerId id, const OpenIter
   session.holding.has_all = false;
   session.reading.lanes.clear();
   session.reading.blocked.reset();
+  // Grants that the former process had in full are read again, and have no worker.
   parts_.choice.MarkStale();
   mode_.TakeReplaced(session, request.from ? request.from->round : 0, out);
   parts_.state.deadlines.Clear(parts_.sessions.DueOf(DueKind::kIterationIdle));
@@ -87,11 +90,13 @@ void ConsumerRoster::TakeBack(ConsumerId id, Effects& out) {
                                                 .machine = consumer.machine,
                                                 .started = consumer.started},
                        out);
+  // While it was away it did not keep the iteration from being collected.
   parts_.state.deadlines.Clear(parts_.sessions.DueOf(DueKind::kIterationIdle));
 }
 
 void ConsumerRoster::Leave(Time now, ConsumerId id, Effects& out) {
   const ConsumerEntry& consumer = Entry(id);
+  // Answered first: its session goes with it.
   parts_.sessions.Fail(parts_.sessions.At(id),
                        MakeError(absl::StatusCode::kCancelled, reason::kCancelled,
                                  absl::StrCat("consumer ", consumer.name, " has left iteration ",
@@ -104,6 +109,7 @@ void ConsumerRoster::Leave(Time now, ConsumerId id, Effects& out) {
 
 void ConsumerRoster::Lose(Time now, ConsumerId id, const std::string& why, bool ended,
                           Effects& out) {
+  // Answered first, as in `Leave`.
   parts_.sessions.Fail(parts_.sessions.At(id),
                        MakeError(absl::StatusCode::kAborted, reason::kConsumerLeaseEnded,
                                  absl::StrCat("consumer ", Entry(id).name, " is lost: ", why)),
@@ -121,6 +127,7 @@ bool ConsumerRoster::SetAway(Time now, ConsumerId id, const std::string& why, bo
   LOCKSTEP_DCHECK(!parts_.sessions.At(id).poll.parked.has_value());
   if (!mode_.KeepsPlace(id)) return false;
   const ConsumerEntry& consumer = Entry(id);
+  // Nobody waits for one that has finished, so its loss is no warning.
   out.Tell(consumer.finished ? Severity::kInfo : Severity::kWarning,
            absl::StrCat("consumer ", consumer.name, " of iteration ", parts_.ledger.Name(),
                         " is away: ", why,
@@ -128,6 +135,7 @@ bool ConsumerRoster::SetAway(Time now, ConsumerId id, const std::string& why, bo
   parts_.sessions.Unpark(parts_.sessions.At(id));
   // It has no lease while it is away.
   parts_.sessions.ClearDeadlines(id);
+  // Its successor has agreed to nothing yet.
   mode_.Forget(id);
   parts_.ledger.Commit(record::ConsumerAway{.consumer = id, .ended = ended}, out);
   parts_.sessions.TouchAll();
@@ -153,6 +161,7 @@ void ConsumerRoster::AwaitLost(Effects& out) {
   if (ledger.spec().mode != Mode::kRounds || ledger.spec().on_lost != OnLost::kAuto) return;
   // Never taken back: one record is enough.
   if (ledger.progress().awaits_lost) return;
+  // Once it is over, nobody waits for anybody.
   if (ledger.phase() != Phase::kResolving && !ledger.reading()) return;
   parts_.ledger.Commit(record::LostAwaited{}, out);
 }
@@ -162,6 +171,7 @@ void ConsumerRoster::SetIdle(Time now) {
   if (parts_.ledger.HasConsumersThere()) return;
   const Options& options = parts_.state.options;
   absl::Duration after = options.iteration_timeout;
+  // Longer: whoever comes late under its name must find it over, and not begin it anew.
   if (parts_.ledger.phase() == Phase::kFinished) after = options.finished_timeout;
   // Kept only for consumers that have yet to hear why.
   if (parts_.ledger.phase() == Phase::kFailed) after = options.consumer_timeout;

@@ -34,6 +34,7 @@ void ConsumerSessions::Touch(ConsumerSession& session) {
 
 void ConsumerSessions::TouchAll() {
   for (auto& [id, session] : sessions_) Touch(session);
+  // Also without any session: the event is settled.
   Mark();
 }
 
@@ -56,6 +57,7 @@ void ConsumerSessions::StartGrace(Time now, const ConsumerSession& session) {
 void ConsumerSessions::Avoid(Time now, ConsumerSession& session, WorkerId worker) {
   const Time until = now + state_.options.unreachable_for;
   session.avoid[worker] = until;
+  // There is one deadline: the latest of its times counts for all workers that it avoids.
   state_.deadlines.Set(DueOf(DueKind::kConsumerReach, session.id), until);
   Touch(session);
 }
@@ -112,6 +114,7 @@ void ConsumerSessions::ForgetCall(ConsumerSession& session) {
 }
 
 void ConsumerSessions::Fail(ConsumerSession& session, const ErrorPtr& error, Effects& out) {
+  // Without a call there is nobody to be told: its next poll hears the error.
   if (const std::optional<CallId> call = Unpark(session)) out.Fail(*call, error);
 }
 

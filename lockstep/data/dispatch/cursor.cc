@@ -62,6 +62,7 @@ std::variant<Cursor, ErrorPtr> DecodeCursor(std::string_view text_in) {
   constexpr int64_t kRestsMax = 65'536;
   const std::string text(text_in);
   const std::vector<std::string> parts = absl::StrSplit(text, '.');
+  // The version first: a text of another one may have other parts.
   if (parts.front() != kVersion) return Invalid("it begins otherwise");
   if (parts.size() != 9) return Invalid("it is cut off");
   // Before any number is read: damage is told from what another version writes.
@@ -88,6 +89,7 @@ std::variant<Cursor, ErrorPtr> DecodeCursor(std::string_view text_in) {
         absl::StrSplit(part, absl::MaxSplits(':', 1));
     int64_t last = 0;
     bool good = true;
+    // Only whole segments are in a run, so it says no element.
     if (!range.second.empty()) {
       good = ReadNumber(range.first, rest.segment) && ReadNumber(range.second, last) &&
              last >= rest.segment && last - rest.segment < kRestsMax;

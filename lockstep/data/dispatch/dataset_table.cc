@@ -26,6 +26,7 @@ const Dataset* DatasetTable::FindRegistered(const std::string& name,
 }
 
 const Dataset* DatasetTable::FindNamed(const std::string& text) const {
+  // Names first: one was chosen, and may look like an identity.
   if (const auto named = by_name_.find(text); named != by_name_.end()) return Find(named->second);
   const auto same = by_identity_.find(text);
   return same == by_identity_.end() ? nullptr : Find(same->second);
@@ -81,6 +82,7 @@ absl::Status DatasetTable::Apply(const record::DatasetForgotten& r) {
   const auto found = datasets_.find(r.dataset);
   if (found == datasets_.end()) return NoDataset();
   Unlist(found->second);
+  // Behind the indices, which are looked up by what it says.
   datasets_.erase(found);
   return absl::OkStatus();
 }

@@ -27,6 +27,7 @@ void Dispatcher::Impl::On(Time now, const CallLeft& fact, Effects& /*out*/) {
   const auto found = state_.parked.find(fact.call);
   if (found == state_.parked.end()) return;
   const Parked parked = found->second;
+  // Erased here: the owner's `ForgetCall` leaves the entry to its caller.
   state_.parked.erase(found);
   if (parked.worker != WorkerId()) {
     if (Worker* worker = state_.workers.Find(parked.worker); worker != nullptr) {
@@ -42,6 +43,7 @@ void Dispatcher::Impl::On(Time now, const CallLeft& fact, Effects& /*out*/) {
 }
 
 void Dispatcher::Impl::SetGrace(Time now, const Worker& worker) {
+  // No later than its time-out: a link that ends does not make the worker live longer.
   state_.deadlines.Set(
       {.kind = DueKind::kWorkerLost, .worker = worker.id},
       std::min(now + state_.options.worker_grace, worker.heard + state_.options.worker_timeout));
@@ -125,6 +127,7 @@ void Dispatcher::Impl::ReachDeadlines(Time now, Effects& out) {
       case DueKind::kDatasetResolve:
         ResolveIsLate(now, due->dataset, out);
         break;
+      // All others are of a consumer.
       default:
         if (Iteration* iteration = iterations_.Find(due->iteration); iteration != nullptr) {
           iteration->ReachDue(now, *due, out);
@@ -135,6 +138,7 @@ void Dispatcher::Impl::ReachDeadlines(Time now, Effects& out) {
 
 void Dispatcher::Impl::Settle(Time now, Effects& out) {
   while (!state_.touched.empty()) {
+    // By id, so that the same events give their effects in the same order.
     const IterationId id = *state_.touched.begin();
     state_.touched.erase(state_.touched.begin());
     Iteration* iteration = iterations_.Find(id);
@@ -187,6 +191,7 @@ absl::Status Dispatcher::Impl::ApplyToIteration(IterationId id, const Record& an
   Iteration* iteration = iterations_.Find(id);
   if (iteration == nullptr) return absl::InvalidArgumentError("the iteration is not known");
   if (std::holds_alternative<record::IterationStarted>(any)) {
+    // The record says no more than that it began: the shape is made of its dataset.
     const DatasetId dataset = iteration->spec().dataset;
     if (datasets_.Find(dataset) == nullptr) {
       return absl::InvalidArgumentError("the dataset is not known");
@@ -205,6 +210,7 @@ absl::Status Dispatcher::Impl::Apply(Time /*at*/, const Record& any) {
       [&](const auto& r) {
         using R = std::decay_t<decltype(r)>;
         if constexpr (std::is_same_v<R, record::CountersKept>) {
+          // The record names the first id that is free, and `Note` takes the last that is not.
           state_.ids.Note(r.next_id - 1);
           return absl::OkStatus();
         } else if constexpr (requires { iterations_.Apply(r); }) {
@@ -246,12 +252,14 @@ void Dispatcher::Impl::Restore(Time at, const Record& any, const absl::Status& u
                            : "a record of the data service is left out";
   std::string text = absl::StrCat(what, ": the state directory has a record that cannot be used: ",
                                   std::string(applied.message()));
+  // One damaged file may give thousands of them.
   if (misfits_.size() < kMisfitsToldMax) misfits_.push_back(text);
   if (iteration == nullptr) return;
   const Record ended = record::IterationEnded{
       .iteration = id,
       .error = MakeError(absl::StatusCode::kDataLoss, reason::kIterationSetAside,
                          absl::StrCat(text, "; read it again under another name"))};
+  // Applied at once: records of the iteration that follow find it over. Recorded by `Restored`.
   if (iteration->Apply(ended).ok()) set_aside_.push_back(ended);
 }
 

@@ -103,6 +103,7 @@ void Dispatcher::Impl::FailIterations(Time now, DatasetId id, const ErrorPtr& er
   // To end without an error is to finish.
   LOCKSTEP_DCHECK(error != nullptr);
   for (const auto& [iteration_id, iteration] : iterations_.all()) {
+    // Those that read already have their shape, which this does not concern.
     if (iteration->spec().dataset != id || iteration->phase() != Phase::kResolving) continue;
     iteration->End(now, error, out);
     state_.touched.insert(iteration_id);
@@ -119,6 +120,7 @@ void Dispatcher::Impl::ResolveIsLate(Time now, DatasetId id, Effects& out) {
   const std::optional<Resolving> late = listing_.TakeLate(id);
   if (!late) return;
   const Worker* const worker = state_.workers.Find(late->worker);
+  // It is gone, so another one was chosen; or nobody wants the files any more.
   if (worker == nullptr || !NeedsResolving(id)) return;
   out.Tell(Severity::kWarning,
            absl::StrCat("the worker at ", worker->address, " lists the files of dataset ",
@@ -143,6 +145,7 @@ void Dispatcher::Impl::TakeResolved(Time now, WorkerId worker, const ResolveRepo
       listing_.ForgetAsked(id, worker);
       return state_.workers.TouchAll();
     }
+    // Whoever opens it again has the files listed anew.
     listing_.Forget(id);
     return FailIterations(now, id, report.error, out);
   }

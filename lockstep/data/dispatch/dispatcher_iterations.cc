@@ -78,6 +78,7 @@ void Dispatcher::Impl::On(Time now, const CloseConsumer& request, Effects& out) 
 // Nobody has read it for iteration_timeout, or for the time of one that is over.
 void Dispatcher::Impl::Collect(Time now, IterationId id, Effects& out) {
   Iteration* iteration = iterations_.Find(id);
+  // Those that are away do not count: nobody has come for their places.
   if (iteration == nullptr || iteration->ledger().HasConsumersThere()) return;
   out.Tell(Severity::kInfo, absl::StrCat("iteration ", iteration->ledger().Name(),
                                          " is collected: nobody reads it"));
@@ -90,6 +91,7 @@ void Dispatcher::Impl::Collect(Time now, IterationId id, Effects& out) {
   iteration->Abandon(nullptr, out);
   // Behind the end and the answers, for which the iteration has to be there.
   Commit(now, record::IterationCollected{.iteration = id}, out);
+  // Their tasks of it are gone.
   state_.workers.TouchAll();
   SetDatasetIdle(now, dataset);
 }

@@ -36,6 +36,7 @@ DatasetRow RowOf(const Dataset& dataset, size_t iterations) {
 
 IterationRow RowOf(const DispatcherState& state, Time now, const Iteration& iteration) {
   IterationRow row = iteration.Row(now);
+  // Nothing is made for it, so that no worker would help.
   if (row.phase != Phase::kReading) return row;
   WorkersWanted wanted;
   for (const auto& [id, worker] : state.workers.all()) {

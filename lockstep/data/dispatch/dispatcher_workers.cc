@@ -127,6 +127,7 @@ void Dispatcher::Impl::LoseWorker(Time /*now*/, WorkerId id, const std::string& 
     iteration->WorkerGone(id);
     state_.touched.insert(iteration_id);
   }
+  // Its tasks may be theirs now.
   state_.workers.TouchAll();
 }
 

@@ -10,6 +10,7 @@ namespace lockstep::dispatch {
 // Grants there are: what the cursor left of some segments, then all from its end on.
 int64_t ExactMode::Segments() const {
   const int64_t segments = ledger().shape()->segments();
+  // Without an end there is nothing to count.
   if (segments == kInfinite) return kInfinite;
   const Cursor& start = ledger().start();
   return static_cast<int64_t>(start.rests.size()) + std::max<int64_t>(0, segments - start.next);
@@ -28,6 +29,7 @@ int64_t ExactMode::Slowest() const {
   for (const auto& [id, consumer] : ledger().consumers()) {
     const ReadingState& reading = sessions().At(id).reading;
     const auto progress = reading.lanes.find(LaneId());
+    // One that has not said where it is holds nobody up: its grants follow from their numbers.
     if (consumer.finished || progress == reading.lanes.end()) continue;
     slowest = slowest ? std::min(*slowest, progress->second.seq) : progress->second.seq;
   }

@@ -11,6 +11,7 @@ FailureKind KindOf(const Error& error) {
     if (absl::StartsWith(error.reason, prefix)) return FailureKind::kDeterministic;
   }
   if (absl::StartsWith(error.reason, "function_")) return FailureKind::kFunction;
+  // A reason that is not known, too: others are tried before the iteration fails.
   return FailureKind::kWorker;
 }
 

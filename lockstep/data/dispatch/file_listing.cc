@@ -7,6 +7,7 @@ namespace lockstep::dispatch {
 WorkerId FileListing::Choose(DatasetId dataset) const {
   WorkerTable::Avoid avoid;
   if (const auto found = asked_.find(dataset); found != asked_.end()) {
+    // Those that failed or are late are asked again where nobody else is left.
     for (const auto& [worker, count] : found->second.failures) avoid[worker] = Time::Infinite();
     for (const WorkerId worker : found->second.late) avoid[worker] = Time::Infinite();
   }
@@ -23,6 +24,7 @@ void FileListing::Ask(Time now, DatasetId dataset, WorkerId worker) {
   const auto [since, first] = asked_[dataset].since.emplace(worker, now);
   LOCKSTEP_DCHECK(since->second <= now);
   resolving = {.worker = worker, .since = since->second};
+  // The deadline counts from this asking: one that was late before has its full time again.
   state_.deadlines.Set({.kind = DueKind::kDatasetResolve, .dataset = dataset},
                        now + state_.options.resolve_timeout);
 }
@@ -35,6 +37,7 @@ std::optional<Resolving> FileListing::TakeLate(DatasetId dataset) {
   const auto found = state_.resolving.find(dataset);
   if (found == state_.resolving.end()) return std::nullopt;
   const Resolving late = found->second;
+  // Taken out, so that `Ask` sets a new deadline even where the same worker is asked.
   state_.resolving.erase(found);
   return late;
 }
@@ -62,6 +65,7 @@ void FileListing::ForgetAsked(DatasetId dataset, WorkerId worker) {
 
 void FileListing::ForgetWorker(WorkerId worker) {
   for (auto& [dataset, asked] : asked_) {
+    // If its process comes back, it is another worker, of which nothing is known.
     asked.failures.erase(worker);
     ForgetAsked(dataset, worker);
   }

@@ -10,6 +10,7 @@
 namespace lockstep::dispatch {
 
 int64_t FirstComeMode::Unread(const LaneState& lane, const ConsumerSession& session) {
+  // What the program has may be acknowledged, and gone from the lane, by now.
   return lane.next_seq() -
          std::clamp(session.holding.handed_before, lane.first_seq, lane.next_seq());
 }
@@ -112,6 +113,7 @@ FirstComeMode::TasksByGiven FirstComeMode::CountGiven() const {
 }
 
 void FirstComeMode::TopUp(Effects& out) {
+  // The window is shared among consumers: there is none to divide it by.
   if (ledger().consumers().empty()) return;
   const TaskTable& tasks = ledger().tasks();
   const int64_t window = Window();
@@ -152,6 +154,7 @@ void FirstComeMode::TopUp(Effects& out) {
         by_given.erase(by_given.begin());
         if (!tasks.PoolOf(from)->empty()) by_given.emplace(given + 1, from);
       }
+      // The new grant has no worker yet.
       choice().MarkStale();
       sessions().Touch(session);
     }
@@ -171,11 +174,13 @@ void FirstComeMode::ChooseWorkers() {
       const WorkerId before = choice().OfGrant(own, seq);
       WorkerId now = before;
       if (ledger().tasks().per_task()) {
+        // By its owner, whatever that has to do: the share is its own.
         now = choice().ForTask(grant.task, avoid);
       } else if (!workers.IsGood(before, avoid)) {
         // At once, so that the next grant sees this one's load.
         now = workers.LeastLoaded(avoid);
       }
+      // Nothing to tell: a poll is answered only with news.
       if (now == before) continue;
       choice().Choose(own, seq, now);
       sessions().Touch(session);
@@ -217,6 +222,7 @@ void FirstComeMode::TellHolders() {
       ack_needed = AckNeeded(*lane, all_given && all_wait && !rest_is_own, holders);
     }
     HoldingState& holding = session.holding;
+    // Only news is worth an answer.
     if (rest_is_own == holding.rest_is_own && ack_needed == holding.ack_needed) continue;
     holding.rest_is_own = rest_is_own;
     holding.ack_needed = std::move(ack_needed);
@@ -246,6 +252,7 @@ void FirstComeMode::FillAssignment(const ConsumerSession& session, Assignment& a
   // What its program holds it does not read again.
   for (int64_t seq = state->next_seq() - Unread(*state, session); seq < state->next_seq(); ++seq) {
     const LaneGrant& grant = *state->Find(seq);
+    // It waits for one before it: the lane has no holes.
     if (grant.done) continue;
     lane.grants.push_back({.seq = seq,
                            .segment = grant.segment,

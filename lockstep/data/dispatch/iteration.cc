@@ -47,6 +47,7 @@ std::optional<TaskId> FreeTaskFor(const IterationLedger& ledger, const WorkerCho
   const std::string* home = nullptr;
   for (const auto& [id, task] : ledger.tasks().all()) {
     if (choice.OwnerOf(id) != WorkerId()) continue;
+    // The share is tied to the worker of another address.
     if (task.share >= 0 && static_cast<size_t>(task.share) < addresses.size() &&
         addresses[static_cast<size_t>(task.share)] != worker.address) {
       continue;
@@ -83,9 +84,11 @@ ErrorPtr CheckPoll(const IterationLedger& ledger, const ConsumerPoll& request) {
 void GiveTask(const IterationParts& parts, const ReadingMode& mode, const Worker& worker,
               Effects& out) {
   if (!mode.RecordsTasks()) {
+    // Segments belong to no task: the share only says that the worker should prepare.
     parts.choice.AddShare(worker.id, TaskId(parts.state.ids.Next()));
     return;
   }
+  // One that is read again keeps the owners that it had.
   if (parts.choice.OwnsTask(worker.id)) return;
   if (const std::optional<TaskId> free = FreeTaskFor(parts.ledger, parts.choice, worker)) {
     parts.choice.SetOwner(*free, worker.id);
@@ -93,6 +96,7 @@ void GiveTask(const IterationParts& parts, const ReadingMode& mode, const Worker
     parts.sessions.TouchAll();
     return;
   }
+  // There are as many shares as the spec says: this worker stands in where an owner is missing.
   if (IsStatic(parts.ledger.spec())) return;
   const TaskId task(parts.state.ids.Next());
   // Those who read already have to agree on when its lane begins.
@@ -137,6 +141,7 @@ void Iteration::Handle(Time now, const OpenIteration& request, Effects& out) {
   LOCKSTEP_DCHECK(!ledger_.consumers().at(session->id).away);
   if (ledger_.reading()) mode_->TakeAcks(request.have, *session, out);
   sessions_.Hear(now, *session);
+  // Its first poll is answered at once, with all that there is.
   sessions_.Touch(*session);
   out.Succeed(request.call,
               IterationOpened{.iteration = ledger_.id(),
@@ -153,6 +158,7 @@ void Iteration::Handle(Time now, const ConsumerPoll& request, Effects& out) {
     return out.Fail(request.call, std::move(error));
   }
   if (ledger_.Find(request.consumer)->away) roster_.TakeBack(request.consumer, out);
+  // One that keeps cursors can be restored, so that it is worth waiting for.
   if (request.keeps_cursors) roster_.AwaitLost(out);
   ConsumerSession& session = sessions_.At(request.consumer);
   // There is one parked poll: the former is answered, whatever there is to say.
@@ -187,6 +193,7 @@ void Iteration::TakeReports(Time now, const ConsumerPoll& request, ConsumerSessi
     if (!ledger_.reading()) return;  // that was one too many
   }
   mode_->TakePoll(request, session, out);
+  // There pools and lanes say when all was read.
   if (spec().mode == Mode::kFirstCome) return;
   if (request.finished && !consumer.finished) {
     ledger_.Commit(record::ConsumerFinished{.consumer = session.id, .end = request.end}, out);
@@ -248,6 +255,7 @@ void Iteration::TakeFailure(Time now, const SegmentFailure& failure, Effects& ou
 
 void Iteration::Start(Time now, std::shared_ptr<const Shape> shape, Effects& out) {
   LOCKSTEP_DCHECK(shape != nullptr);
+  // Whoever calls names all iterations of the dataset, those that have begun as well.
   if (phase() != Phase::kResolving) return;
   if (ErrorPtr error = CheckShape(ledger_, *shape); error != nullptr) {
     return End(now, std::move(error), out);
@@ -266,6 +274,7 @@ void Iteration::Start(Time now, std::shared_ptr<const Shape> shape, Effects& out
 }
 
 void Iteration::End(Time now, ErrorPtr error, Effects& out) {
+  // It ends once, for the first reason.
   if (phase() != Phase::kResolving && !ledger_.reading()) return;
   if (error == nullptr) {
     out.Tell(Severity::kInfo, absl::StrCat("iteration ", ledger_.Name(), " is finished: ",
@@ -322,6 +331,7 @@ void Iteration::Restored(Time now) {
 void Iteration::Settle(Time now, Effects& out) {
   if (ledger_.reading()) {
     mode_->Settle(now, out);
+    // Behind the mode, which has chosen.
     choice_.MarkFresh();
     if (mode_->IsFinished()) End(now, nullptr, out);
   }
@@ -424,6 +434,7 @@ void Iteration::AnswerParked(Time now, ConsumerSession& session, Effects& out) {
   // Its lease counts from what it was last told, too.
   sessions_.Hear(now, session);
   out.Succeed(*call, AssignmentFor(now, session));
+  // Behind the answer, which is of that version.
   session.poll.sent_version = session.poll.version;
 }
 
@@ -435,6 +446,7 @@ Assignment Iteration::AssignmentFor(Time now, const ConsumerSession& session) {
   if (phase() == Phase::kResolving) {
     assignment.waits_for = WaitsForFiles(state_, spec().dataset, now);
   }
+  // Phase and error are all there is to say.
   if (!ledger_.reading()) return assignment;
   mode_->FillAssignment(session, assignment);
   // Each worker once, however many grants name it.

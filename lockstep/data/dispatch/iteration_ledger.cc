@@ -170,6 +170,7 @@ absl::Status IterationLedger::ApplyOne(const record::ConsumerFinished& r) {
   const auto found = consumers_.find(r.consumer);
   if (found == consumers_.end()) return Unfit("the consumer is not known");
   found->second.finished = true;
+  // By index, since the consumer may be gone before the others have finished.
   if (spec_.mode == Mode::kExact) progress_.finished_indices.insert(found->second.index);
   // The end of the iteration is where the last of them was.
   progress_.end = std::max(progress_.end, r.end);
@@ -228,6 +229,7 @@ absl::Status IterationLedger::ApplyOne(const record::ConsumerAway& r) {
 }
 
 absl::Status IterationLedger::ApplyOne(const record::TaskAdded& r) {
+  // Its pool is made of the shape.
   if (!shape_) return Unfit("a task before the iteration began");
   ids_.Note(r.task.value());
   tasks_.Add(r.task, {.home = r.home, .share = r.share, .starting_round = r.starting_round});
@@ -291,6 +293,7 @@ absl::Status IterationLedger::ApplyOne(const record::HistoryReturned& r) {
 }
 
 absl::Status IterationLedger::ApplyOne(const record::PoolKept& r) {
+  // Behind what makes the pool: the iteration's beginning, or the task.
   if (!tasks_.Restart(r.task, r.next, r.returned)) return Unfit("no such pool");
   return absl::OkStatus();
 }
@@ -301,6 +304,7 @@ absl::Status IterationLedger::ApplyOne(const record::LeaverKept& r) {
 }
 
 absl::Status IterationLedger::ApplyOne(const record::FinishersKept& r) {
+  // Behind the consumers, each of which took its index out when it joined.
   progress_.finished_indices.insert(r.indices.begin(), r.indices.end());
   progress_.end = r.end;
   return absl::OkStatus();

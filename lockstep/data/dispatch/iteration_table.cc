@@ -32,6 +32,7 @@ Iteration* IterationTable::FindOpened(const OpenIteration& request) const {
   for (const auto& [id, iteration] : iterations_) {
     if (absl::StartsWith(iteration->spec().name, kAnonymous) &&
         HasConsumer(iteration->ledger(), request)) {
+      // The one with the highest id: whoever asks again asks for its newest.
       latest = iteration.get();
     }
   }

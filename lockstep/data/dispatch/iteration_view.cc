@@ -100,6 +100,7 @@ IterationRow RowOf(const IterationParts& parts, const ReadingMode& mode, Time no
                    .dropped = totals.segments_dropped,
                    .elements = totals.elements_done};
   for (const auto& [id, lane] : ledger.lanes().all()) {
+    // What is done has left its lane, or is counted with it.
     row.granted += static_cast<int64_t>(lane.grants.size());
   }
   for (const auto& [id, consumer] : ledger.consumers()) {

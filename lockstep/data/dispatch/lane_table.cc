@@ -57,6 +57,7 @@ void LaneTable::MoveBases(int64_t round, int64_t width) {
   for (auto& [id, lane] : lanes_) {
     // A lane that begins later has no turns in those rounds.
     if (lane.base.round >= round) continue;
+    // What those rounds have taken stands before the new base.
     lane.base.element += (round - lane.base.round) * width;
     lane.base.round = round;
   }

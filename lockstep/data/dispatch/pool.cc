@@ -10,6 +10,7 @@ constexpr int64_t kSkippedMax = 1 << 20;
 }  // namespace
 
 void Pool::Begin(int64_t next, const std::vector<SegmentRest>& rests) {
+  // Returned ones go: `rests` names all that is left of the segments before `next`.
   next_ = next;
   returned_.clear();
   Skip();
@@ -28,6 +29,7 @@ std::optional<SegmentRest> Pool::Head() const {
 
 bool Pool::Take(SegmentRest rest) {
   if (returned_.erase(rest) > 0) return true;
+  // All others are given in their order, and whole.
   if (rest.from != 0 || rest.segment != next_ || next_ >= shape_->segments()) return false;
   ++next_;
   Skip();

@@ -151,6 +151,7 @@ ErrorPtr LimitReached(std::string message) {
 ErrorPtr CheckRequest(const Options& options, const DatasetTable& datasets,
                       const OpenIteration& request, Cursor& start) {
   const IterationSpec& spec = request.spec;
+  // The spec first: it says what an index means.
   if (ErrorPtr error = CheckSpec(options, datasets, spec, start); error != nullptr) return error;
   if (request.consumer.empty() || request.consumer.size() > options.name_bytes_max) {
     return InvalidRequest("a consumer has a name, of at most name_bytes_max bytes");

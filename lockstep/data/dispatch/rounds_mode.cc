@@ -20,6 +20,7 @@ int64_t ReachableRound(const IterationLedger& ledger) {
   std::optional<int64_t> open;
   int64_t closed = -1;
   for (const auto& [id, lane] : ledger.lanes().all()) {
+    // Nobody is told of a task that has no round yet.
     if (ledger.tasks().Find(lane.task)->starting_round < 0) continue;
     int64_t left = lane.first_element - lane.base.element;
     for (const LaneGrant& grant : lane.grants) {
@@ -96,6 +97,7 @@ void RoundsMode::TakePoll(const ConsumerPoll& poll, ConsumerSession& session, Ef
       poll.service == options().service && poll.after == session.poll.sent_version;
   ReadingState& reading = session.reading;
   reading.blocked = has_heard_all ? poll.blocked_round : std::nullopt;
+  // One without a seat begins no round, so nobody waits for its word.
   if (!agreement_.open() || !ledger().seating().IsSeated(session.id)) return;
   if (agreement_.Report(session.id, reading.round, reading.blocked, latest_round_)) {
     sessions().TouchAll();
@@ -133,6 +135,7 @@ void RoundsMode::NoteRound(ConsumerSession& session, int64_t round) {
   int64_t& begun = session.reading.round;
   LOCKSTEP_DCHECK(begun <= latest_round_);
   if (round <= begun) return;
+  // Only a round beyond all that were begun is doubted.
   if (round > latest_round_)
     round = std::min(round, std::max(agreed_round_, ReachableRound(ledger())));
   // Never back: a poll may overtake another one, and a round that was begun stays begun.
@@ -165,6 +168,7 @@ void RoundsMode::NoteUnsaid() {
 
 void RoundsMode::TakeReplaced(ConsumerSession& session, int64_t round, Effects& out) {
   agreement_.Forget(session.id);
+  // Nothing of before is kept: it goes on with what stands open.
   if (!ledger().keeps_history()) return;
   // The new process says itself where it is.
   session.reading.round = -1;
@@ -173,6 +177,7 @@ void RoundsMode::TakeReplaced(ConsumerSession& session, int64_t round, Effects& 
     const LaneState& lane = entry.second;
     return !lane.past.empty() && lane.first_element > ledger().seating().TurnAt(lane.base, round);
   });
+  // Nothing that it needs was trimmed.
   if (!any) return;
   Commit(record::HistoryReturned{.round = round}, out);
   sessions().TouchAll();
@@ -210,6 +215,7 @@ void RoundsMode::Settle(Time now, Effects& out) {
 bool RoundsMode::IsFinished() const {
   const SeatingList& seating = ledger().seating();
   const auto& consumers = ledger().consumers();
+  // Nobody was seated yet: the first round still waits for consumers.
   if (seating.empty()) return false;
   const auto has_finished = [](const auto& entry) { return entry.second.finished; };
   const bool all_have = std::all_of(consumers.begin(), consumers.end(), [&](const auto& entry) {
@@ -228,6 +234,7 @@ bool RoundsMode::IsFinished() const {
 bool RoundsMode::SomebodyQuiet(Time now) const {
   for (const ConsumerEntry* consumer : Required(ledger())) {
     const ConsumerSession& session = sessions().At(consumer->id);
+    // One whose poll waits is heard all the time.
     if (!session.poll.parked && now >= session.heard + options().consumer_grace) return true;
   }
   return false;
@@ -239,6 +246,7 @@ std::optional<RoundsMode::Change> RoundsMode::NextChange() const {
     if (static_cast<int32_t>(consumers.size()) < ledger().spec().consumers) return std::nullopt;
     return Change{.seats = true};
   }
+  // Seats before tasks: a task begins for those who are seated then.
   // When all have gone there is nobody to read; whoever comes next takes the seats.
   if (!consumers.empty() && NewSeating(ledger()) != ledger().seating().latest().consumers) {
     return Change{.seats = true};
@@ -320,6 +328,7 @@ void RoundsMode::TrimLanes(Effects& out) {
   const SeatingList& seating = ledger().seating();
   if (seating.empty()) return;
   const std::vector<const ConsumerEntry*> required = Required(ledger());
+  // With nobody to need a grant, all of them would be trimmed.
   if (required.empty()) return;
   // Whoever has not said yet where it is may need everything.
   int64_t floor = std::numeric_limits<int64_t>::max();
@@ -340,6 +349,7 @@ void RoundsMode::TrimLanes(Effects& out) {
     int64_t upto = lane.first_seq;
     for (; upto < seq; ++upto) {
       const LaneGrant& grant = *lane.Find(upto);
+      // Behind it, where the next one begins could not be said.
       if (grant.elements < 0) break;
       element += grant.length();
     }
@@ -369,6 +379,7 @@ int64_t RoundsMode::GrantedUpTo(LaneId id, const LaneState& lane) const {
       needs = std::max({needs, progress->second.seq, progress->second.needs});
       fastest = std::max(fastest, needs);
     }
+    // One that has finished, or has no seat, holds the lane up no more.
     if (consumer.finished || !ledger().seating().IsSeated(consumer_id)) continue;
     slowest = std::min(slowest.value_or(needs), needs);
   }
@@ -382,6 +393,7 @@ void RoundsMode::TopUp(Effects& out) {
   for (const auto& [task_id, task] : tasks.all()) {
     const LaneId id(task_id.value());
     const LaneState* const lane = ledger().lanes().Find(id);
+    // Before its round is agreed on nobody reads it: its segments are left to the others.
     if (task.starting_round < 0 || lane == nullptr || lane->closed) continue;
     const int64_t end = GrantedUpTo(id, *lane);
     const TaskId from = tasks.per_task() ? task_id : TaskId();
@@ -461,6 +473,7 @@ void RoundsMode::FillAssignment(const ConsumerSession& session, Assignment& assi
   }
   // To all, those who are ready as well: the target may move on.
   if (agreement_.open()) assignment.block_round = agreement_.target();
+  // For cursors, which say what is left of the dataset.
   if (const Pool* const pool = ledger().tasks().shared_pool()) {
     assignment.next_segment = pool->next();
     for (const SegmentRest& rest : pool->returned()) {

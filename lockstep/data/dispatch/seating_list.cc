@@ -48,6 +48,7 @@ int64_t SeatingList::RoundBehind(const TurnBase& base, int64_t elements) const {
       round += turns;
       break;
     }
+    // All its rounds have whole turns; the next seating goes on with what is left.
     elements -= (all_[i + 1].first_round - round) * all_[i].width();
     round = all_[i + 1].first_round;
   }

@@ -95,6 +95,7 @@ void WorkerChoice::End(bool tasks_stay) {
   }
   chosen_.clear();
   shares_.clear();
+  // If it is read again, all workers may try again.
   failures_.clear();
   if (!tasks_stay) owners_.clear();
 }
