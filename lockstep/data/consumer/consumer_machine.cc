@@ -36,6 +36,7 @@ void ConsumerMachine::Impl::Open(Time now, ConsumerEffects& out) {
 }
 
 void ConsumerMachine::Impl::SendOpen(ConsumerEffects& out) {
+  LOCKSTEP_DCHECK(state_ == State::kOpening);
   out.requests.push_back({calls_.Add(Kind::kOpen), OpenIteration{.spec = options_.spec,
                                                                  .consumer = options_.consumer,
                                                                  .life = options_.life,
@@ -50,6 +51,7 @@ void ConsumerMachine::Impl::SendOpen(ConsumerEffects& out) {
 }
 
 void ConsumerMachine::Impl::SendClose(ConsumerEffects& out) {
+  LOCKSTEP_DCHECK(state_ == State::kClosing && opened_.has_value());
   const Reached reached = order_->reached();
   out.requests.push_back({calls_.Add(Kind::kClose), CloseConsumer{.iteration = opened_->iteration,
                                                                   .consumer = opened_->consumer,
@@ -92,6 +94,8 @@ void ConsumerMachine::Impl::Close(Time now, ConsumerEffects& out) {
 }
 
 void ConsumerMachine::Impl::Fail(const ErrorPtr& why, ConsumerEffects& out) {
+  // A null error means the end to those who ask, and that nothing failed to `failed`.
+  LOCKSTEP_DCHECK(why != nullptr);
   if (state_ == State::kFailed || state_ == State::kClosed) return;
   state_ = State::kFailed;
   failure_ = why;
@@ -180,6 +184,7 @@ void ConsumerMachine::Impl::Take(Time now, ReadFailed& event, ConsumerEffects& o
 }
 
 void ConsumerMachine::Impl::HandOutAll(Time now, ConsumerEffects& out) {
+  LOCKSTEP_DCHECK(state_ == State::kReading);
   while (!asks_.empty()) {
     if (order_->reached().finished || assignment_.IsIn(Phase::kFinished)) {
       return asks_.EndAll(nullptr, out);
@@ -223,8 +228,10 @@ void ConsumerMachine::Impl::SendPolls(Time now, ConsumerEffects& out) {
   // One is parked, where it waits for news; a second one carries what cannot wait for its answer.
   const size_t in_flight = calls_.polls();
   if (in_flight >= 2 || (in_flight == 1 && !polls_.IsDue(now))) return;
+  LOCKSTEP_DCHECK(opened_.has_value());
   const int64_t number = polls_.Send();
   out.requests.push_back({calls_.Add(Kind::kPoll), MakePoll(number)});
+  LOCKSTEP_DCHECK(calls_.polls() <= 2);
 }
 
 ConsumerPoll ConsumerMachine::Impl::MakePoll(int64_t number) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::dispatch {
 
 void ExactOrder::Begin(int32_t index) {
@@ -13,6 +15,7 @@ void ExactOrder::Begin(int32_t index) {
 }
 
 int64_t ExactOrder::PlaceSegment() const {
+  LOCKSTEP_DCHECK(start().rejoin.has_value());
   const Cursor& rejoin = *start().rejoin;
   return rejoin.rests.empty() ? rejoin.next : rejoin.rests.front().segment;
 }

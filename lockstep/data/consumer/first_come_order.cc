@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::dispatch {
 
@@ -21,6 +22,7 @@ void FirstComeOrder::TakeAssignment(const Assignment& assignment) {
 }
 
 bool FirstComeOrder::IsOver(const LaneReader& lane, const Lane& from) const {
+  LOCKSTEP_DCHECK(!lane.segments.empty());
   const LaneSegment& front = lane.segments.front();
   if (!front.AllAcked()) return false;
   // What is not listed any more, is needed by nobody.
@@ -84,8 +86,11 @@ bool FirstComeOrder::Acknowledge(Time now, const ElementPlace& place) {
 }
 
 void FirstComeOrder::NoteAcked(Time now, LaneSegment& segment, int64_t elements) {
+  // Nothing is acknowledged that was not handed out.
+  LOCKSTEP_DCHECK(elements <= segment.handed);
   if (elements <= segment.acked) return;
   for (int64_t i = segment.acked; i < elements && !segment.held_bytes.empty(); ++i) {
+    LOCKSTEP_DCHECK(held_.elements > 0 && held_.bytes >= segment.held_bytes.front());
     --held_.elements;
     held_.bytes -= segment.held_bytes.front();
     segment.held_bytes.pop_front();
@@ -132,6 +137,7 @@ void FirstComeOrder::FillPoll(ConsumerPoll& poll) const {
 
 void FirstComeOrder::SkipHanded(LaneReader& lane) {
   const size_t before = lane.passed;
+  LOCKSTEP_DCHECK(before <= lane.segments.size());
   while (lane.passed < lane.segments.size() && lane.segments[lane.passed].AllHanded()) {
     ++lane.passed;
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::dispatch {
 
 LaneProgress ProgressOf(const LaneReader& lane, int64_t needed, int64_t width) {
@@ -16,6 +18,7 @@ LaneProgress ProgressOf(const LaneReader& lane, int64_t needed, int64_t width) {
 }
 
 bool FrontIsRead(const LaneReader& lane, const Lane& from, int64_t needed) {
+  LOCKSTEP_DCHECK(!lane.segments.empty());
   const LaneSegment& front = lane.segments.front();
   if (from.grants.empty() || front.seq >= from.grants.front().seq) return false;
   const std::optional<int64_t> end = front.End();

@@ -48,6 +48,7 @@ HandOut LaneSet::Take(LaneReader& lane, LaneSegment& segment, int64_t index, int
                          .element = index,
                          .round = round,
                          .task = lane.task}};
+  LOCKSTEP_DCHECK(index >= segment.from && buffered_bytes_ >= hand.element.bytes);
   buffered_bytes_ -= hand.element.bytes;
   segment.buffer.erase(found);
   segment.handed = index + 1;
@@ -60,6 +61,7 @@ void LaneSet::Keep(LaneSegment& segment, int64_t wanted, int64_t stride) {
       ++it;
       continue;
     }
+    LOCKSTEP_DCHECK(buffered_bytes_ >= it->second.bytes);
     buffered_bytes_ -= it->second.bytes;
     it = segment.buffer.erase(it);
   }

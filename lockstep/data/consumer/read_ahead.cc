@@ -13,6 +13,7 @@ LaneSegment* ReadAhead::Finish(ReadId id, Read& read) {
   if (found == reads_.end()) return nullptr;
   read = found->second;
   reads_.erase(found);
+  LOCKSTEP_DCHECK(asked_bytes_ >= read.bytes);
   asked_bytes_ -= read.bytes;
   LaneReader* lane = lanes_.Find(read.lane);
   LaneSegment* segment = lane == nullptr ? nullptr : lane->Find(read.seq);
@@ -65,6 +66,7 @@ void ReadAhead::Cancel(LaneSegment& segment, ConsumerEffects& out) {
   out.cancelled_reads.push_back(*segment.reading);
   const auto read = reads_.find(*segment.reading);
   LOCKSTEP_CHECK(read != reads_.end());
+  LOCKSTEP_DCHECK(asked_bytes_ >= read->second.bytes);
   asked_bytes_ -= read->second.bytes;
   reads_.erase(read);
   segment.reading.reset();
@@ -85,6 +87,7 @@ void ReadAhead::CancelAll(ConsumerEffects& out) {
 
 void ReadAhead::Plan(Time now, const LaneWish& wish, const std::vector<WorkerAddress>& workers,
                      ConsumerEffects& out) {
+  LOCKSTEP_DCHECK(wish.lane != nullptr);
   LaneReader& lane = *wish.lane;
   bool needed = wish.needed;
   for (size_t i = wish.position ? 0 : lane.passed; i < lane.segments.size(); ++i) {
@@ -112,6 +115,7 @@ void ReadAhead::Plan(Time now, const LaneWish& wish, const std::vector<WorkerAdd
 }
 
 int64_t ReadAhead::FirstMissing(LaneSegment& segment, int64_t wanted, int64_t stride) {
+  LOCKSTEP_DCHECK(!segment.buffer.empty());
   if (segment.planned_stride != stride || segment.planned_residue != wanted % stride ||
       segment.buffer.begin()->first != wanted) {
     // What another seat would have needed, or was passed over.
@@ -157,6 +161,7 @@ bool ReadAhead::PlanSegment(Time now, const LaneWish& wish, LaneSegment& segment
 
 void ReadAhead::Send(const LaneWish& wish, LaneSegment& segment, std::optional<int64_t> index,
                      const WorkerAddress& worker, ConsumerEffects& out) {
+  LOCKSTEP_DCHECK(!segment.reading.has_value());
   const ReadId id(++last_read_);
   segment.reading = id;
   if (!index) segment.prepared = true;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::dispatch {
 
@@ -77,6 +78,7 @@ bool RoundsOrder::JumpToSeat() {
 }
 
 RoundsOrder::Has RoundsOrder::LookForTurn(LaneReader& lane) {
+  LOCKSTEP_DCHECK(!lane.ended);
   const int64_t begin = turns_.Begin(lane, at_.round);
   const int64_t end = begin + turns_.At(at_.round)->consumers;
   if (end <= lane.KnownTotal()) return Has::kTurn;
@@ -134,6 +136,8 @@ Failed RoundsOrder::RoundIsOver() const {
 Delivery RoundsOrder::Next(Time now) {
   for (;;) {
     if (!JumpToSeat()) return Nothing{};
+    // Rounds go forward only.
+    LOCKSTEP_DCHECK(reached_.round <= at_.round);
     if (reached_.round < at_.round) {
       if (block_ && at_.round >= *block_) return Nothing{};
       reached_.round = at_.round;
@@ -172,6 +176,7 @@ bool RoundsOrder::BeginNextRound() {
   }
   // What is agreed on meanwhile may begin earlier than what is known now.
   if (block_ && next >= *block_) return false;
+  LOCKSTEP_DCHECK(next > at_.round);
   at_ = {.round = next};
   return true;
 }
