@@ -29,8 +29,10 @@ void ConsumerMachine::Impl::Open(Time now, ConsumerEffects& out) {
   if (state_ != State::kIdle) return;
   std::variant<ReadingStart, ErrorPtr> start = DecodeStart(options_);
   if (auto* why = std::get_if<ErrorPtr>(&start)) return Fail(*why, out);
+  // Checked before anything is sent: a cursor that cannot be read costs no place in the iteration.
   order_->SetStart(std::move(std::get<ReadingStart>(start)));
   state_ = State::kOpening;
+  // From here on its silence counts against `give_up_after`.
   calls_.Expect(now);
   SendOpen(out);
 }
@@ -68,6 +70,7 @@ void ConsumerMachine::Impl::Next(Time now, AskId ask, ConsumerEffects& out) {
   asks_.Add(now, ask);
   const int64_t before = asks_.handed_out();
   Advance(now, out);
+  // Behind the step: an ask that was answered at once has not waited.
   if (asks_.handed_out() == before && !asks_.empty()) asks_.CountStall();
 }
 
@@ -76,13 +79,16 @@ void ConsumerMachine::Impl::Cancel(AskId ask, ConsumerEffects& out) {
 }
 
 void ConsumerMachine::Impl::Acknowledge(Time now, const ElementPlace& place, ConsumerEffects& out) {
+  // It may make room for the next element.
   if (order_->Acknowledge(now, place)) Advance(now, out);
 }
 
 void ConsumerMachine::Impl::Close(Time now, ConsumerEffects& out) {
   if (state_ == State::kClosing || state_ == State::kClosed) return;
+  // At once, whatever becomes of the call: the program does not wait for the dispatcher.
   asks_.EndAll(Cancelled("the consumer was closed"), out);
   reads_.CancelAll(out);
+  // There is nobody to take leave of. If `Open` had its effect after all, the lease ends.
   if (!opened_ || state_ == State::kFailed) {
     state_ = State::kClosed;
     out.closed = true;
@@ -110,6 +116,7 @@ void ConsumerMachine::Impl::Handle(Time now, ConsumerEvent event, ConsumerEffect
 
 void ConsumerMachine::Impl::Take(Time now, DispatcherAnswered& event, ConsumerEffects& out) {
   const std::optional<CallInFlight> request = calls_.Take(event.request);
+  // Answered before.
   if (!request) return;
   if (state_ == State::kClosed || state_ == State::kFailed) return;
   if (event.unavailable) {
@@ -119,6 +126,7 @@ void ConsumerMachine::Impl::Take(Time now, DispatcherAnswered& event, ConsumerEf
                                                   absl::FormatDuration(calls_.SilentFor(now))));
       return Fail(why, out);
     }
+    // Whether it had its effect does not matter: each request may come again, under the same life.
     return calls_.Retry(now);
   }
   calls_.NoteAnswer(now);
@@ -128,6 +136,7 @@ void ConsumerMachine::Impl::Take(Time now, DispatcherAnswered& event, ConsumerEf
     return;
   }
   if (event.error != nullptr) {
+    // Of a poll that was under way. What ends the machine is the answer to `CloseConsumer`.
     if (state_ == State::kClosing) return;
     return Fail(event.error, out);
   }
@@ -144,16 +153,20 @@ void ConsumerMachine::Impl::Take(Time now, DispatcherAnswered& event, ConsumerEf
 
 void ConsumerMachine::Impl::TakeOpened(const IterationOpened& answer) {
   opened_ = answer;
+  // `Open` was sent again, and both were answered.
   if (state_ != State::kOpening) return;
   state_ = State::kReading;
   order_->Begin(answer.index);
+  // The first poll fetches the first assignment.
   polls_.Urgent();
 }
 
 void ConsumerMachine::Impl::TakeAssignment(Time now, ConsumerEffects& out) {
+  // Before the lanes: the seatings say which of their segments are over.
   order_->TakeAssignment(*assignment_);
   if (assignment_.IsIn(Phase::kFailed) || assignment_.IsIn(Phase::kCollected)) {
     ErrorPtr error = assignment_->error;
+    // A null error would not fail anybody.
     if (error == nullptr) {
       error = MakeError(absl::StatusCode::kAborted, reason::kIterationCollected,
                         "the iteration was collected");
@@ -161,6 +174,7 @@ void ConsumerMachine::Impl::TakeAssignment(Time now, ConsumerEffects& out) {
     return Fail(error, out);
   }
   if (assignment_.IsIn(Phase::kReading)) {
+    // In other phases no lanes are listed, which does not mean that they are gone.
     LaneIntake(lanes_, reads_, *order_, polls_).Take(now, assignment_->lanes, out);
   }
   order_->LanesTaken();
@@ -174,18 +188,21 @@ void ConsumerMachine::Impl::Take(Time now, ReadAnswered& event, ConsumerEffects&
 void ConsumerMachine::Impl::Take(Time now, ReadFailed& event, ConsumerEffects& out) {
   std::optional<SegmentFailure> failure = reads_.Failed(now, event);
   if (!failure) return;
+  // A worker that answers has tried, and that counts against the segment; a silent one is avoided.
   if (!event.unreachable) {
     calls_.ReportFailure(*std::move(failure));
   } else if (calls_.ReportUnreachable(failure->worker)) {
     out.notices.push_back(absl::StrCat("a worker cannot be reached: ",
                                        event.error == nullptr ? "" : event.error->message));
   }
+  // The dispatcher has to name another worker before the program gets on.
   polls_.Urgent();
 }
 
 void ConsumerMachine::Impl::HandOutAll(Time now, ConsumerEffects& out) {
   LOCKSTEP_DCHECK(state_ == State::kReading);
   while (!asks_.empty()) {
+    // In first come only the dispatcher knows when all was read.
     if (order_->reached().finished || assignment_.IsIn(Phase::kFinished)) {
       return asks_.EndAll(nullptr, out);
     }
@@ -203,6 +220,7 @@ void ConsumerMachine::Impl::HandOutAll(Time now, ConsumerEffects& out) {
 
 void ConsumerMachine::Impl::Advance(Time now, ConsumerEffects& out) {
   reads_.BeginStep(now);
+  // Asks that came behind the end are answered as those before it.
   if (state_ == State::kFailed) asks_.EndAll(failure_, out);
   if (state_ == State::kClosing || state_ == State::kClosed) {
     asks_.EndAll(Cancelled("the consumer was closed"), out);
@@ -216,6 +234,7 @@ void ConsumerMachine::Impl::Advance(Time now, ConsumerEffects& out) {
       reads_.Plan(now, wish, assignment_->workers, out);
     }
   }
+  // Before the polls, which it may make urgent.
   order_->EndStep(!asks_.empty());
   SendPolls(now, out);
   LOCKSTEP_DCHECK(lanes_.Holds());
@@ -224,6 +243,7 @@ void ConsumerMachine::Impl::Advance(Time now, ConsumerEffects& out) {
 
 void ConsumerMachine::Impl::SendPolls(Time now, ConsumerEffects& out) {
   if (state_ != State::kReading || calls_.retrying()) return;
+  // Nothing that is reported changes a reading that is over.
   if (assignment_.IsIn(Phase::kFinished)) return polls_.DropReports();
   // One is parked, where it waits for news; a second one carries what cannot wait for its answer.
   const size_t in_flight = calls_.polls();
@@ -247,6 +267,7 @@ ConsumerPoll ConsumerMachine::Impl::MakePoll(int64_t number) const {
                     .finished = reached.finished,
                     .end = reached.end,
                     .element_time = asks_.element_time()};
+  // Without one the dispatcher answers at once, as to whoever has heard nothing.
   if (assignment_) {
     poll.service = assignment_->service;
     poll.after = assignment_->version;
@@ -261,6 +282,7 @@ void ConsumerMachine::Impl::ReachDeadline(Time now, ConsumerEffects& out) {
   if (calls_.TakeRetry(now)) {
     if (state_ == State::kOpening) SendOpen(out);
     if (state_ == State::kClosing) SendClose(out);
+    // What the failed poll carried has to be said again.
     polls_.Urgent();
   }
   Advance(now, out);
@@ -270,6 +292,7 @@ Time ConsumerMachine::Impl::NextDeadline() const {
   if (state_ == State::kFailed || state_ == State::kClosed) return Time::Infinite();
   Time next = calls_.retry_at();
   if (state_ != State::kReading) return next;
+  // Only where `SendPolls` would send: otherwise the timer would fire again and again for nothing.
   if (!calls_.retrying() && calls_.polls() < 2) next = std::min(next, polls_.report_at());
   return std::min(next, reads_.NextRetry());
 }
@@ -287,6 +310,7 @@ std::optional<std::string> ConsumerMachine::Impl::CursorText(ErrorPtr& why) {
     return none("a cursor is of segments that are shared out dynamically");
   }
   if (!assignment_) return none("the reading has not begun");
+  // The next poll says so: in rounds the others then wait for this consumer when it is lost.
   keeps_cursors_ = true;
   return order_->CursorText(*assignment_);
 }
@@ -328,6 +352,7 @@ std::string ConsumerMachine::Impl::WaitsFor() const {
     if (!assignment_->waits_for.empty()) return assignment_->waits_for;
     return "the dataset's files to be listed";
   }
+  // The order knows of waits that no segment ends.
   std::string special = order_->WaitsFor();
   return special.empty() ? lanes_.FirstMissing() : special;
 }

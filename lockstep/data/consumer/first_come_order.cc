@@ -25,6 +25,7 @@ bool FirstComeOrder::IsOver(const LaneReader& lane, const Lane& from) const {
   LOCKSTEP_DCHECK(!lane.segments.empty());
   const LaneSegment& front = lane.segments.front();
   if (!front.AllAcked()) return false;
+  // Every poll says the acknowledgement again, until the dispatcher counts the grant as done.
   // What is not listed any more, is needed by nobody.
   if (from.done_before >= 0) return front.seq < from.done_before;
   return from.grants.empty() || front.seq < from.grants.front().seq;
@@ -42,12 +43,15 @@ std::vector<LaneWish> FirstComeOrder::Wishes() {
 }
 
 Delivery FirstComeOrder::Next(Time /*now*/) {
+  // First: counts that came meanwhile may have ended the segments in front.
   for (auto& [id, lane] : lanes_) SkipHanded(lane);
+  // The end before a refusal: a program that holds all there is need not acknowledge to learn it.
   if (HasAllThereIs()) return ReadToEnd{};
   if (ErrorPtr why = WhyAcknowledgeFirst(); why != nullptr) return Refused{std::move(why)};
   for (auto& [id, lane] : lanes_) {
     if (lane.passed == lane.segments.size()) continue;
     LaneSegment& segment = lane.segments[lane.passed];
+    // Each lane has an order of its own: another one may have its next element.
     if (segment.buffer.count(segment.handed) == 0) continue;
     HandOut hand = lanes_.Take(lane, segment, segment.handed, -1);
     if (by_hand()) {
@@ -55,6 +59,7 @@ Delivery FirstComeOrder::Next(Time /*now*/) {
       ++held_.elements;
       held_.bytes += hand.element.bytes;
     }
+    // It may have been the last of its segment.
     SkipHanded(lane);
     return hand;
   }
@@ -65,6 +70,7 @@ void FirstComeOrder::EndStep(bool asked) {
   if (!by_hand()) return;
   // Told of the end, the program does not ask again.
   const bool has_all = asked ? lanes_.AllPassed() : HasAllThereIs();
+  // Others may wait for what this program holds.
   if (has_all != std::exchange(told_has_all_, has_all)) polls_.Urgent();
 }
 
@@ -78,6 +84,7 @@ bool FirstComeOrder::Acknowledge(Time now, const ElementPlace& place) {
   LaneReader* lane = lanes_.Find(place.lane);
   if (lane == nullptr) return false;
   for (LaneSegment& segment : lane->segments) {
+    // Acknowledged up to there: all of the segments before it, and of those behind it nothing.
     if (segment.seq > place.seq) break;
     const bool whole = segment.seq < place.seq;
     NoteAcked(now, segment, whole ? segment.handed : std::min(segment.handed, place.element + 1));
@@ -115,6 +122,7 @@ std::vector<LaneAck> FirstComeOrder::AcksUpTo(size_t most) const {
   for (const auto& [id, lane] : lanes_) {
     for (const LaneSegment& segment : lane.segments) {
       const bool done = segment.AllAcked();
+      // Nothing of it yet; but one without elements is done as soon as its count is known.
       if (segment.acked <= segment.from && !done) continue;
       if (acks.size() >= most) return acks;
       acks.push_back({.lane = id, .seq = segment.seq, .elements = segment.acked, .done = done});
@@ -127,6 +135,7 @@ void FirstComeOrder::FillPoll(ConsumerPoll& poll) const {
   poll.acks = AcksUpTo(kAcksOfPoll);
   if (!by_hand()) return;
   for (const auto& [id, lane] : lanes_) {
+    // Of the one lane that a consumer has.
     const bool all = lane.passed == lane.segments.size();
     poll.handed_before = all ? lane.next_seq : lane.segments[lane.passed].seq;
   }
@@ -150,6 +159,7 @@ bool FirstComeOrder::HasAllThereIs() const {
 }
 
 ErrorPtr FirstComeOrder::WhyAcknowledgeFirst() const {
+  // A program that holds nothing could acknowledge nothing, and would never get on.
   if (!by_hand() || held_.elements == 0) return nullptr;
   std::string limit;
   if (held_.elements >= options_.unacknowledged_max) {
@@ -172,6 +182,7 @@ void FirstComeOrder::FillView(ConsumerMachine::View& view) const {
 }
 
 std::string FirstComeOrder::WaitsFor() const {
+  // It waits for elements of its segments, as any reader does.
   if (held_.elements == 0 || !lanes_.AllPassed()) return "";
   return absl::StrCat("a segment, or others to acknowledge; holds ", held_.elements,
                       " elements that it has not acknowledged itself");

@@ -17,11 +17,15 @@ void LaneIntake::Take(Time now, const std::vector<Lane>& assigned, ConsumerEffec
     lane.starting_round = from.starting_round;
     lane.base_round = from.base_round;
     lane.base_element = from.base_element;
+    // Before any grant is taken: those before the consumer's place would be read for nothing.
     const bool found = order_.HoldsPlace(from);
+    // Where the place is not found yet, the end is not known either.
     lane.closed = found && from.closed;
     if (!found) continue;
+    // Where there are segments, the lane's beginning follows from them.
     if (lane.segments.empty() && from.first_element >= 0) lane.begin = from.first_element;
     for (const Grant& grant : from.grants) TakeGrant(now, lane, from, grant, out);
+    // Behind the grants, whose counts say where segments end.
     while (!lane.segments.empty() && order_.IsOver(lane, from)) lanes_.ForgetFront(lane);
     lane.Number();
   }
@@ -30,6 +34,7 @@ void LaneIntake::Take(Time now, const std::vector<Lane>& assigned, ConsumerEffec
       ++it;
       continue;
     }
+    // First its reads, which would come for a lane that is not there.
     reads_.Cancel(it->second, out);
     order_.ForgetLane(it->first);
     it = lanes_.Erase(it);
@@ -41,6 +46,7 @@ void LaneIntake::TakeGrant(Time now, LaneReader& lane, const Lane& from, const G
   LaneSegment* segment = lane.Find(grant.seq);
   if (segment == nullptr) {
     const bool first = lane.segments.empty();
+    // Read and dropped here already; the dispatcher has not heard of that.
     if (!first && grant.seq < lane.segments.back().seq) return;
     LaneSegment granted{.seq = grant.seq,
                         .segment = grant.segment,
@@ -55,14 +61,17 @@ void LaneIntake::TakeGrant(Time now, LaneReader& lane, const Lane& from, const G
     if (!first) lane.Number();
   }
   if (grant.elements >= 0) {
+    // The dispatcher knows it, so no poll has to say it.
     segment->told_count = true;
     if (LaneSet::NoteCount(lane, *segment, grant.elements) && order_.CountIsUrgent(*segment)) {
       polls_.Urgent();
     }
   }
+  // A read that is under way there goes on.
   if (segment->worker == grant.worker) return;
   segment->worker = grant.worker;
   segment->prepared = false;
+  // The delay was the former worker's.
   segment->retry_at = now;
   segment->backoff = absl::ZeroDuration();
   reads_.Cancel(*segment, out);

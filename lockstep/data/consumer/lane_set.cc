@@ -24,15 +24,18 @@ LaneSet::Map::iterator LaneSet::Erase(Map::iterator at) {
 }
 
 bool LaneSet::NoteCount(LaneReader& lane, LaneSegment& segment, int64_t count) {
+  // The first word counts: a segment has the same length for all.
   if (segment.count) return false;
   segment.count = count;
   segment.known = std::max(segment.known, count);
+  // Starts of the segments behind it follow from its end.
   lane.Number();
   return true;
 }
 
 bool LaneSet::Store(LaneSegment& segment, int64_t index, Element element) {
   const uint64_t bytes = element.bytes;
+  // Asked for twice, it counts once.
   if (!segment.buffer.emplace(index, std::move(element)).second) return false;
   buffered_bytes_ += bytes;
   return true;
@@ -70,9 +73,11 @@ void LaneSet::Keep(LaneSegment& segment, int64_t wanted, int64_t stride) {
 void LaneSet::ForgetFront(LaneReader& lane) {
   LOCKSTEP_CHECK(!lane.segments.empty());
   const LaneSegment& front = lane.segments.front();
+  // All that is known of the lane's beginning when no segment is left.
   if (front.End()) lane.begin = *front.End();
   for (const auto& [index, element] : front.buffer) buffered_bytes_ -= element.bytes;
   lane.segments.pop_front();
+  // It counts segments from the front.
   if (lane.passed > 0) --lane.passed;
 }
 

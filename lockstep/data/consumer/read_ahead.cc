@@ -15,6 +15,7 @@ LaneSegment* ReadAhead::Finish(ReadId id, Read& read) {
   reads_.erase(found);
   LOCKSTEP_DCHECK(asked_bytes_ >= read.bytes);
   asked_bytes_ -= read.bytes;
+  // The segment may be gone meanwhile; then nobody waits for the answer.
   LaneReader* lane = lanes_.Find(read.lane);
   LaneSegment* segment = lane == nullptr ? nullptr : lane->Find(read.seq);
   if (segment != nullptr) segment->reading.reset();
@@ -29,6 +30,7 @@ LaneSegment* ReadAhead::Answered(Time now, ReadAnswered& answer) {
   const bool first_come = options_.spec.mode == Mode::kFirstCome;
   int64_t index = read.from;
   for (Element& element : answer.elements) {
+    // What was handed out is not handed out again, whoever made it.
     const bool wanted = index >= (first_come ? segment->handed : segment->from);
     if (wanted) lanes_.Store(*segment, index, std::move(element));
     segment->known = std::max(segment->known, index + 1);
@@ -49,6 +51,7 @@ std::optional<SegmentFailure> ReadAhead::Failed(Time now, const ReadFailed& fail
   Read read;
   LaneSegment* segment = Finish(failure.read, read);
   if (segment == nullptr) return std::nullopt;
+  // The next try may go to another worker, or to the same one after its restart.
   segment->prepared = false;
   segment->backoff = segment->backoff == absl::ZeroDuration()
                          ? options_.retry_first
@@ -77,6 +80,7 @@ void ReadAhead::Cancel(LaneReader& lane, ConsumerEffects& out) {
 }
 
 void ReadAhead::CancelAll(ConsumerEffects& out) {
+  // By the reads, not the segments: some are for segments that are over.
   for (const auto& [id, read] : reads_) out.cancelled_reads.push_back(id);
   reads_.clear();
   asked_bytes_ = 0;
@@ -97,6 +101,7 @@ void ReadAhead::Plan(Time now, const LaneWish& wish, const std::vector<WorkerAdd
       if (segment.start) {
         int64_t position = *wish.position;
         if (position < *segment.start) {
+          // Its first element that lies in this segment.
           position += (*segment.start - position + wish.stride - 1) / wish.stride * wish.stride;
         }
         index = segment.IndexOf(position);
@@ -108,8 +113,10 @@ void ReadAhead::Plan(Time now, const LaneWish& wish, const std::vector<WorkerAdd
         continue;
       }
     }
+    // None of its elements is this reader's.
     if (segment.count && index >= *segment.count) continue;
     const bool asked = PlanSegment(now, wish, segment, index, needed, workers, out);
+    // The program waits for one element. Behind a segment of unknown length it is not known which.
     needed = needed && !asked && segment.count.has_value();
   }
 }
@@ -131,6 +138,7 @@ int64_t ReadAhead::FirstMissing(LaneSegment& segment, int64_t wanted, int64_t st
 }
 
 bool ReadAhead::HasRoom() const {
+  // As if each read brought all that it may.
   return static_cast<int32_t>(reads_.size()) < options_.reads_max &&
          lanes_.buffered_bytes() + asked_bytes_ + options_.one_read_bytes_max <=
              options_.read_bytes_max;
@@ -139,21 +147,26 @@ bool ReadAhead::HasRoom() const {
 bool ReadAhead::PlanSegment(Time now, const LaneWish& wish, LaneSegment& segment, int64_t wanted,
                             bool needed, const std::vector<WorkerAddress>& workers,
                             ConsumerEffects& out) {
+  // Asked, or to be asked later: the segment behind it is not what the program waits for.
   if (segment.reading || segment.worker == WorkerId() || segment.retry_at > now) return true;
   const bool prepare = wanted < 0;
+  // Once for each worker.
   if (prepare && segment.prepared) return true;
   int64_t index = wanted;
   if (!prepare && !segment.buffer.empty()) {
     index = FirstMissing(segment, wanted, wish.stride);
     if (segment.count && index >= *segment.count) return false;
     const auto buffered = static_cast<int64_t>(segment.buffer.size());
+    // Half of a read is here still: one long read later is better than many short ones now.
     if (index > wanted && buffered * 2 > options_.read_elements_max) return true;
   }
+  // What the program waits for is read all the same: nothing else would ever make room.
   if (!needed && !HasRoom()) return true;
   // Found by the address of the moment.
   const auto worker = std::find_if(workers.begin(), workers.end(), [&](const WorkerAddress& one) {
     return one.worker == segment.worker;
   });
+  // The next assignment names it, or another one.
   if (worker == workers.end()) return true;
   Send(wish, segment, prepare ? std::nullopt : std::optional<int64_t>(index), *worker, out);
   return true;
@@ -165,6 +178,7 @@ void ReadAhead::Send(const LaneWish& wish, LaneSegment& segment, std::optional<i
   const ReadId id(++last_read_);
   segment.reading = id;
   if (!index) segment.prepared = true;
+  // A worker that only prepares sends nothing.
   const uint64_t bytes = index ? options_.one_read_bytes_max : 0;
   const int64_t from = index.value_or(segment.from);
   asked_bytes_ += bytes;

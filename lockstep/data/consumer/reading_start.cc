@@ -35,6 +35,7 @@ std::variant<ReadingStart, ErrorPtr> DecodeStart(const ConsumerOptions& options)
     if (auto* why = std::get_if<ErrorPtr>(&rejoin)) return *why;
     start.rejoin = std::move(std::get<Cursor>(rejoin));
   }
+  // In rounds, the dispatcher decides: it knows which rounds are kept.
   if (start.rejoin && options.spec.mode == Mode::kExact &&
       start.rejoin->elements < start.begin.elements) {
     return MakeError(
