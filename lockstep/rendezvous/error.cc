@@ -36,6 +36,9 @@ constexpr NamedReason kReasons[] = {
 
 }  // namespace
 
+// In the table are all of them, up to the last.
+static_assert(std::size(kReasons) == static_cast<size_t>(Reason::kProtocol) + 1);
+
 std::string_view ReasonName(Reason reason) {
   const auto index = static_cast<size_t>(reason);
   LOCKSTEP_CHECK(index < std::size(kReasons) && kReasons[index].reason == reason);

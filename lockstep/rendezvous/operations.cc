@@ -8,6 +8,8 @@ namespace lockstep::rendezvous {
 
 Operation& Operations::Add(Operation&& added) {
   const OpId id = added.id;
+  // 0 stands for none.
+  LOCKSTEP_DCHECK(id != OpId());
   const auto [it, is_new] = ops_.try_emplace(id, std::move(added));
   LOCKSTEP_CHECK(is_new);
   Operation& op = it->second;
@@ -53,8 +55,10 @@ void Operations::Acknowledge(OpId id, const ErrorPtr& error, Effects& out) {
 
 void Operations::Erase(Operation& op) {
   if (!op.deadline.is_infinite()) deadlines_.erase({op.deadline, op.id});
+  LOCKSTEP_DCHECK(std::holds_alternative<Unacknowledged>(op.state) || waits_ > 0);
   if (!std::holds_alternative<Unacknowledged>(op.state)) --waits_;
   ops_.erase(op.id);
+  LOCKSTEP_DCHECK(waits_ <= ops_.size());
   // So that nobody wakes for those that have their value.
   while (!wants_due_.empty() && !ops_.contains(wants_due_.front().second)) wants_due_.pop_front();
 }
@@ -71,6 +75,8 @@ Operation* Operations::TakeDueWant(Time now) {
 Operation* Operations::TakeOverdue(Time now) {
   if (deadlines_.empty() || deadlines_.begin()->first > now) return nullptr;
   Operation* op = Find(deadlines_.begin()->second);
+  // What is completed has no deadline any more.
+  LOCKSTEP_DCHECK(op != nullptr);
   deadlines_.erase(deadlines_.begin());
   return op;
 }

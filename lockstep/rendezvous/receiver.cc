@@ -116,6 +116,7 @@ void Receiver::StopFetch(Operation& op, const ErrorPtr& why, Effects& out) {
 
 void Receiver::Fetched(Operation& op, const ErrorPtr& error, Effects& out) {
   Step& step = *steps_.Find(op.step);
+  LOCKSTEP_DCHECK(std::holds_alternative<Fetching>(op.state) && step.fetching.contains(op.id));
   step.fetching.erase(op.id);
   auto [arrived, ends_with] = std::move(std::get<Fetching>(op.state));
   const ErrorPtr over = steps_.WhyOver(step);

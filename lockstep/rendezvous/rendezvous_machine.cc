@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 #include "lockstep/rendezvous/texts.h"
 
 namespace lockstep::rendezvous {
@@ -90,6 +91,8 @@ void RendezvousMachine::Handle(Time now, MemberIndex from, AbortStep& abort, Eff
 
 void RendezvousMachine::FailStep(Time now, Step& step, ErrorPtr why,
                                  std::optional<MemberIndex> told_by, Effects& out) {
+  // A null error would leave the step as it is.
+  LOCKSTEP_DCHECK(why != nullptr && !step.aborted);
   step.aborted = std::move(why);
   // Before anything of theirs is released: whoever waits to hear of it learns why.
   const ErrorPtr echo = steps_.EchoOfAbort(step);
@@ -103,6 +106,8 @@ void RendezvousMachine::FailStep(Time now, Step& step, ErrorPtr why,
 }
 
 void RendezvousMachine::Expire(Time now, Step& step, Effects& out) {
+  // A step that is open stays for as long as the program wants.
+  LOCKSTEP_DCHECK(step.phase != Step::Phase::kOpen);
   const StepId id = step.id;
   if (step.phase == Step::Phase::kClosed) {
     if (step.outbox.held() > 0) {

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "lockstep/base/check.h"
 #include "lockstep/rendezvous/texts.h"
 
 namespace lockstep::rendezvous {
@@ -103,6 +104,9 @@ void Sender::End(Time now, Operation& op, const ErrorPtr& error, Effects& out) {
 void Sender::Accept(Time now, Post post, OpId told, Effects& out) {
   Step& step = *steps_.Find(post.step);
   const KeyView key = {post.to, post.name};
+  // Whoever calls has checked both.
+  LOCKSTEP_DCHECK(step.phase == Step::Phase::kOpen && !step.aborted);
+  LOCKSTEP_DCHECK(quota_.HasRoom(post.value.bytes));
   quota_.Take(post.value.bytes);
   if (post.to == options_.self) {
     return receiver_.Deliver(
@@ -119,6 +123,8 @@ void Sender::Accept(Time now, Post post, OpId told, Effects& out) {
   HeldValue held = {
       .value = std::move(post.value), .told = told, .order = ++last_order_, .since = now};
   if (const auto want = step.outbox.TakeWant(key)) {
+    // Somebody waits for it: it goes without credit.
+    LOCKSTEP_DCHECK(recipient.wants > 0);
     --recipient.wants;
     return OfferValue(step, key, std::move(held), *want, out);
   }
@@ -139,6 +145,7 @@ void Sender::OfferValue(Step& step, KeyView key, HeldValue held, WantId answers,
   if (tell || held.value.bytes > options_.inline_bytes_max) {
     if (++last_lease_ == 0) ++last_lease_;
     lease = LeaseId(last_lease_);
+    LOCKSTEP_DCHECK(!recipient.lent.contains(lease));
     recipient.lent.emplace(lease, LentValue{step.id, held.value, held.told});
     ++step.lent;
   } else {
@@ -153,7 +160,9 @@ void Sender::OfferValue(Step& step, KeyView key, HeldValue held, WantId answers,
 }
 
 void Sender::OfferFront(Step& step, const KeyId& key, WantId answers, Effects& out) {
+  LOCKSTEP_DCHECK(step.outbox.Front(key) != nullptr);
   HeldValue held = *step.outbox.TakeFront(key);
+  LOCKSTEP_DCHECK(recipients_[key.peer].blocked.contains(held.order));
   recipients_[key.peer].blocked.erase(held.order);
   OfferValue(step, key, std::move(held), answers, out);
 }
@@ -177,6 +186,7 @@ void Sender::Handle(Time now, MemberIndex from, Want& want, Effects& out) {
     OfferFront(*step, key, std::exchange(want.first, WantId(want.first.value() + 1)), out);
   }
   Recipient& recipient = recipients_[from];
+  LOCKSTEP_DCHECK(recipient.wants <= options_.peer_wants_max);
   if (left == 0) {
     // What it wanted was offered.
   } else if (step->phase == Step::Phase::kClosed) {
@@ -203,6 +213,8 @@ void Sender::Handle(Time, MemberIndex from, Credit& credit, Effects& out) {
     const StepKey next = recipient.blocked.begin()->second;
     Step& step = *steps_.Find(next.step);
     const HeldValue* held = step.outbox.Front(next.key);
+    // The first that is blocked is the first of its key: both are in the order of sending.
+    LOCKSTEP_DCHECK(held != nullptr && held->order == recipient.blocked.begin()->first);
     if (!recipient.window.HasRoom(options_, held->value.bytes)) return;
     OfferFront(step, next.key, WantId(), out);
     steps_.ForgetIfDone(next.step);
@@ -230,10 +242,13 @@ void Sender::Handle(Time, MemberIndex from, Released& released, Effects& out) {
 
 void Sender::EndLease(Recipient& recipient, LeaseId lease, Effects& out) {
   const auto lent = recipient.lent.find(lease);
+  LOCKSTEP_DCHECK(lent != recipient.lent.end());
   const StepId step = lent->second.step;
   quota_.Return(lent->second.value.bytes);
   out.dropped.push_back(std::move(lent->second.value));
   recipient.lent.erase(lent);
+  // A step stays for as long as something of it is lent.
+  LOCKSTEP_DCHECK(steps_.Find(step) != nullptr && steps_.Find(step)->lent > 0);
   --steps_.Find(step)->lent;
   steps_.ForgetIfDone(step);
 }
@@ -259,6 +274,7 @@ void Sender::Handle(Time, MemberIndex from, StepClosed& closed, Effects& out) {
 void Sender::AbortStep(Step& step, Effects& out) {
   DropHeld(step, std::nullopt, step.aborted, out);
   for (const auto& wanted : step.outbox.TakeWants()) {
+    LOCKSTEP_DCHECK(recipients_[wanted.key.peer].wants >= wanted.count);
     recipients_[wanted.key.peer].wants -= wanted.count;
   }
   for (auto& [peer, recipient] : recipients_) {
@@ -281,6 +297,7 @@ void Sender::DropHeld(Step& step, std::optional<MemberIndex> to, const ErrorPtr&
 
 void Sender::RefuseWants(Step& step, const ErrorPtr& why, Effects& out) {
   for (auto& wanted : step.outbox.TakeWants()) {
+    LOCKSTEP_DCHECK(recipients_[wanted.key.peer].wants >= wanted.count);
     recipients_[wanted.key.peer].wants -= wanted.count;
     out.Send(wanted.key.peer,
              Refuse{step.id, std::move(wanted.key.name), wanted.first, wanted.last, why});
@@ -294,6 +311,8 @@ void Sender::LosePeer(Step& step, MemberIndex peer, const ErrorPtr& why, Effects
 
 void Sender::LosePeer(MemberIndex peer, const ErrorPtr& why, Effects& out) {
   Recipient& recipient = recipients_[peer];
+  // Step by step, all that it was to get and all that it wanted was dropped.
+  LOCKSTEP_DCHECK(recipient.blocked.empty() && recipient.wants == 0);
   while (!recipient.lent.empty()) {
     const auto lent = recipient.lent.begin();
     ops_.Acknowledge(std::exchange(lent->second.told, OpId()), why, out);

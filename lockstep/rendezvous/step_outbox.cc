@@ -24,6 +24,7 @@ std::optional<HeldValue> StepOutbox::TakeFront(KeyView key) {
   const auto found = keys_.find(key);
   if (found == keys_.end() || found->second.values.empty()) return std::nullopt;
   std::list<HeldValue>& values = found->second.values;
+  LOCKSTEP_DCHECK(held_ > 0);
   HeldValue front = std::move(values.front());
   values.pop_front();
   if (values.empty()) keys_.erase(found);
@@ -39,6 +40,7 @@ std::vector<std::pair<MemberIndex, HeldValue>> StepOutbox::TakeHeld(std::optiona
     for (HeldValue& held : entry.values) taken.emplace_back(key.peer, std::move(held));
     return true;
   });
+  LOCKSTEP_DCHECK(held_ >= taken.size());
   held_ -= taken.size();
   std::sort(taken.begin(), taken.end(),
             [](const auto& a, const auto& b) { return a.second.order < b.second.order; });
@@ -46,6 +48,8 @@ std::vector<std::pair<MemberIndex, HeldValue>> StepOutbox::TakeHeld(std::optiona
 }
 
 size_t StepOutbox::AddWants(KeyView key, WantId first, size_t count, Time since) {
+  // A key with neither values nor wants would stay.
+  LOCKSTEP_DCHECK(count > 0);
   Entry& entry = keys_[KeyId(key)];
   LOCKSTEP_CHECK(entry.values.empty());
   const size_t before = entry.wants.size();

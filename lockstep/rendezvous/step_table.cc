@@ -16,6 +16,8 @@ std::optional<StepTable::Leaver> StepTable::TakeFirstWaiter(KeyView key, WantId 
   const auto found = keys_.find(key);
   if (found == keys_.end() || found->second.waiters.empty()) return std::nullopt;
   auto& [values, waiters, wants] = found->second;
+  // A key has values or receives, and no more wants than receives.
+  LOCKSTEP_DCHECK(values.empty() && wants.size() <= waiters.size());
   Leaver leaver = {.op = waiters.front()};
   waiters.pop_front();
   // Wants are answered in their order, so that another answer is to one that was taken back.
@@ -82,6 +84,7 @@ std::vector<OpId> StepTable::Refuse(KeyView key, WantId first, WantId last) {
   auto found = keys_.find(key);
   if (found == keys_.end()) return {};
   auto& [values, waiters, wants] = found->second;
+  LOCKSTEP_DCHECK(wants.size() <= waiters.size());
   const auto end = std::next(waiters.begin(), static_cast<ptrdiff_t>(wants.size()));
   const size_t refused =
       wants.remove_if([&](WantId want) { return first <= want && want <= last; });

@@ -48,6 +48,8 @@ ErrorPtr Steps::Open(StepId id) {
   const auto [found, is_new] = steps_.try_emplace(id);
   Step& step = found->second;
   if (!is_new) {
+    // An open one was found before, and a closed one is in `closed_`.
+    LOCKSTEP_DCHECK(step.phase == Phase::kUnopened && unopened_ > 0);
     --unopened_;
     SetExpiry(step, Time::Infinite());
   }
@@ -81,11 +83,14 @@ Step* Steps::Touch(Time now, StepId id, MemberIndex by) {
 }
 
 void Steps::End(ErrorPtr why) {
+  // Null would mean that nothing has ended.
+  LOCKSTEP_DCHECK(why != nullptr && ended_ == nullptr);
   ended_ = std::move(why);
   expiries_.clear();
 }
 
 ErrorPtr Steps::EchoOfAbort(const Step& step) const {
+  LOCKSTEP_DCHECK(step.aborted != nullptr);
   if (step.aborted->origin.has_value()) return step.aborted;
   Error told = *step.aborted;
   told.origin = options_.self;
@@ -109,6 +114,8 @@ void Steps::SetExpiry(Step& step, Time at) {
 Step* Steps::TakeExpired(Time now) {
   if (expiries_.empty() || expiries_.begin()->first > now) return nullptr;
   Step* step = Find(expiries_.begin()->second);
+  // Expiries name steps that are there.
+  LOCKSTEP_DCHECK(step != nullptr);
   SetExpiry(*step, Time::Infinite());
   return step;
 }
@@ -116,6 +123,7 @@ Step* Steps::TakeExpired(Time now) {
 void Steps::ForgetUnopened(Step& step) {
   LOCKSTEP_CHECK(step.phase == Phase::kUnopened);
   SetExpiry(step, Time::Infinite());
+  LOCKSTEP_DCHECK(unopened_ > 0);
   --unopened_;
   steps_.erase(step.id);
 }
@@ -123,6 +131,8 @@ void Steps::ForgetUnopened(Step& step) {
 void Steps::ForgetIfDone(StepId id) {
   Step* step = Find(id);
   if (step == nullptr || step->phase != Phase::kClosed) return;
+  // Its receives, and the values that came for them, ended when it was closed.
+  LOCKSTEP_DCHECK(step->inbox.empty());
   if (step->outbox.held() > 0 || step->lent > 0 || !step->fetching.empty()) return;
   SetExpiry(*step, Time::Infinite());
   steps_.erase(id);

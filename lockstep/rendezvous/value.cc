@@ -32,6 +32,7 @@ constexpr std::string_view kNames[] = {"int",
 constexpr uint8_t kBool = 6;
 // The codes from here on have one width, which their name says.
 constexpr uint8_t kSmallFloats = 7;
+static_assert(kNames[kBool] == "bool" && kNames[kSmallFloats] == "float8_e3m4");
 
 }  // namespace
 
