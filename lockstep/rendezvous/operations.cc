@@ -14,6 +14,7 @@ Operation& Operations::Add(Operation&& added) {
   LOCKSTEP_CHECK(is_new);
   Operation& op = it->second;
   if (!op.deadline.is_infinite()) deadlines_.insert({op.deadline, id});
+  // Not those that wait for an acknowledgement: the quota bounds them, by their values.
   if (!std::holds_alternative<Unacknowledged>(op.state)) ++waits_;
   return op;
 }
@@ -32,6 +33,7 @@ std::vector<OpId> Operations::Ids() const {
   std::vector<OpId> ids;
   ids.reserve(ops_.size());
   for (const auto& [id, op] : ops_) ids.push_back(id);
+  // The order of effects must not depend on a hash.
   std::sort(ids.begin(), ids.end());
   return ids;
 }
@@ -39,17 +41,20 @@ std::vector<OpId> Operations::Ids() const {
 void Operations::Complete(Operation& op, Completed completed, Effects& out) {
   completed.op = op.id;
   out.completed.push_back(std::move(completed));
+  // Behind the effect, which needs the operation's id.
   Erase(op);
 }
 
 void Operations::Fail(Operation& op, const ErrorPtr& error, Effects& out) {
   if (auto* unsent = std::get_if<WithoutRoom>(&op.state)) {
+    // No step holds it, so that nothing else gives its memory back.
     out.dropped.push_back(std::move(unsent->post.value));
   }
   Complete(op, {.error = error}, out);
 }
 
 void Operations::Acknowledge(OpId id, const ErrorPtr& error, Effects& out) {
+  // It may be over, by its deadline: its value went on without it.
   if (Operation* op = Find(id)) Complete(*op, {.error = error}, out);
 }
 
@@ -67,6 +72,7 @@ Operation* Operations::TakeDueWant(Time now) {
   while (!wants_due_.empty() && wants_due_.front().first <= now) {
     Operation* op = Find(wants_due_.front().second);
     wants_due_.pop_front();
+    // One that fetches was offered its value: nothing is left to want.
     if (op != nullptr && std::holds_alternative<Unmatched>(op->state)) return op;
   }
   return nullptr;
@@ -77,6 +83,7 @@ Operation* Operations::TakeOverdue(Time now) {
   Operation* op = Find(deadlines_.begin()->second);
   // What is completed has no deadline any more.
   LOCKSTEP_DCHECK(op != nullptr);
+  // Only the deadline goes: a receive whose bytes are being written stays, and is overdue once.
   deadlines_.erase(deadlines_.begin());
   return op;
 }

@@ -31,12 +31,14 @@ void Receiver::Receive(Time now, const Ask& ask, Effects& out) {
   } else if (const ErrorPtr lost = peers_.WhyLost(ask.from)) {
     End(op, lost, out);
   } else if (ask.from != options_.self) {
+    // Not at once: most values are on their way already.
     ops_.WantAt(now + options_.want_after, ask.op);
   }
 }
 
 void Receiver::Deliver(Step& step, KeyView key, WantId answers, Arrived arrived, Effects& out) {
   const auto leaver = step.inbox.Arrive(key, answers, arrived);
+  // It is kept for a receive that is still to come.
   if (!leaver.has_value()) return;
   TakeBackWant(*leaver, out);
   Match(ops_.At(leaver->op), std::move(arrived), out);
@@ -50,6 +52,7 @@ void Receiver::TakeBackWant(const StepTable::Leaver& leaver, Effects& out) {
 
 void Receiver::Match(Operation& op, Arrived arrived, Effects& out) {
   const MemberIndex from = op.key.peer;
+  // First: it counts as received, whatever becomes of it.
   NoteReceived(from, arrived, nullptr, out);
   const std::optional<uint64_t> into = std::get<Unmatched>(op.state).into_bytes;
   if (into.has_value() && (arrived.value.dead || *into != arrived.value.bytes)) {
@@ -61,6 +64,7 @@ void Receiver::Match(Operation& op, Arrived arrived, Effects& out) {
     return Discard(from, std::move(arrived), nullptr, out);
   }
   if (!arrived.away) return Complete(op, std::move(arrived), out);
+  // Noted in the step, which is not forgotten while somebody writes.
   steps_.Find(op.step)->fetching.insert(op.id);
   out.fetches.push_back({op.id, from, arrived.lease, arrived.value});
   op.state = Fetching{.arrived = std::move(arrived), .ends_with = nullptr};
@@ -82,8 +86,10 @@ void Receiver::Complete(Operation& op, Arrived arrived, Effects& out) {
 
 void Receiver::NoteReceived(MemberIndex from, Arrived& arrived, const ErrorPtr& untold,
                             Effects& out) {
+  // Once: a value that is put back is received again.
   if (!std::exchange(arrived.counts, false)) return;
   if (from == options_.self) {
+    // Sent to ourselves: the quota counts it until here, and no credit is spent on it.
     quota_.Return(arrived.value.bytes);
     return ops_.Acknowledge(arrived.told, untold, out);
   }
@@ -94,6 +100,7 @@ void Receiver::NoteReceived(MemberIndex from, Arrived& arrived, const ErrorPtr& 
 
 void Receiver::Discard(MemberIndex from, Arrived arrived, const ErrorPtr& why, Effects& out) {
   NoteReceived(from, arrived, why ? why : NotReceived(options_, from), out);
+  // Its sender keeps the memory until it hears of this.
   if (arrived.lease != LeaseId()) out.Send(from, Released{arrived.lease});
   out.dropped.push_back(std::move(arrived.value));
 }
@@ -103,12 +110,14 @@ void Receiver::End(Operation& op, const ErrorPtr& error, Effects& out) {
   const auto leaver = steps_.Find(op.step)->inbox.Forget(op.key, op.id);
   LOCKSTEP_CHECK(leaver.has_value());
   TakeBackWant(*leaver, out);
+  // Behind the want, which is taken back by the operation's key.
   ops_.Fail(op, error, out);
 }
 
 // It is completed only when nothing is written any more: the memory is the program's.
 void Receiver::StopFetch(Operation& op, const ErrorPtr& why, Effects& out) {
   auto& fetching = std::get<Fetching>(op.state);
+  // The first reason counts.
   if (fetching.ends_with) return;
   fetching.ends_with = why;
   out.stop_fetches.push_back(op.id);
@@ -124,6 +133,7 @@ void Receiver::Fetched(Operation& op, const ErrorPtr& error, Effects& out) {
   const KeyId key = op.key;
   // Of a sender that was lost meanwhile, though it may be back: nobody can bring it any more.
   const bool lost = arrived.lease == LeaseId();
+  // The end of the step counts more than what ended the receive before.
   ops_.Fail(op, over ? over : ends_with ? ends_with : error, out);
   if (over || lost) return Discard(key.peer, std::move(arrived), over, out);
   // It is the next value of its key still.
@@ -136,6 +146,7 @@ void Receiver::Fetched(Operation& op, const ErrorPtr& error, Effects& out) {
 void Receiver::SendDueWants(Time now, Effects& out) {
   while (const Operation* op = ops_.TakeDueWant(now)) {
     const MemberIndex sender = op->key.peer;
+    // Only now: a receive whose value comes at once costs its sender no message.
     const WantId want(++last_want_);
     Step& step = *steps_.Find(op->step);
     step.peers.insert(sender);
@@ -161,6 +172,7 @@ void Receiver::Handle(Time now, MemberIndex from, Offer& offer, Effects& out) {
                      .counts = offer.answers == WantId(),
                      .tell = offer.tell,
                      .since = now};
+  // Nothing of the step is received here any more.
   if (step == nullptr || step->phase == Step::Phase::kClosed || step->aborted) {
     // It had nothing to do with us when the others were told.
     if (ErrorPtr aborted = steps_.AbortFor(offer.step)) {
@@ -173,6 +185,7 @@ void Receiver::Handle(Time now, MemberIndex from, Offer& offer, Effects& out) {
 
 void Receiver::Handle(Time, MemberIndex from, Refuse& refuse, Effects& out) {
   Step* step = steps_.Find(refuse.step);
+  // Forgotten, and so are its receives.
   if (step == nullptr) return;
   for (const OpId id : step->inbox.Refuse({from, refuse.name}, refuse.first, refuse.last)) {
     ops_.Fail(ops_.At(id), refuse.why, out);
@@ -181,6 +194,7 @@ void Receiver::Handle(Time, MemberIndex from, Refuse& refuse, Effects& out) {
 
 void Receiver::EndStep(Step& step, const ErrorPtr& why, Effects& out) {
   for (const OpId op : step.inbox.TakeWaiters()) ops_.Fail(ops_.At(op), why, out);
+  // These end when nothing is written any more.
   for (const OpId op : step.fetching) StopFetch(ops_.At(op), why, out);
   DiscardInbox(step, out);
 }
@@ -201,13 +215,16 @@ void Receiver::LosePeer(Step& step, MemberIndex peer, const ErrorPtr& why, Effec
     StopFetch(op, why, out);
     std::get<Fetching>(op.state).arrived.Disown();
   }
+  // Behind the fetches, which name the keys whose first value will not come.
   for (auto& [key, arrived] : step.inbox.TakeLostWith(peer, fetched)) {
     out.dropped.push_back(std::move(arrived.value));
   }
+  // What is here in full may still be received, and owes its sender nothing.
   step.inbox.Disown(peer);
 }
 
 void Receiver::Close() {
+  // Their operations have ended: nothing may be matched with them.
   for (const StepId id : steps_.Ids()) steps_.Find(id)->inbox.TakeWaiters();
   ops_.ForgetWants();
 }

@@ -25,6 +25,7 @@ ErrorPtr TimedOut(const Options& options, const SendQuota& quota, Time now, cons
   const std::string waited = absl::FormatDuration(now - op.since);
   std::string text;
   if (std::holds_alternative<Unacknowledged>(op.state)) {
+    // Its value has gone out, and is not taken back.
     text = absl::StrFormat("step %d, key '%s': %s has not received it within %s; it still may",
                            op.step.value(), op.key.name, who, waited);
   } else if (std::holds_alternative<WithoutRoom>(op.state)) {
@@ -43,6 +44,7 @@ ErrorPtr TimedOut(const Options& options, const SendQuota& quota, Time now, cons
 // The oldest first, no more than `max`.
 void Finish(std::vector<KeyRow>& rows, size_t max) {
   std::sort(rows.begin(), rows.end(), [](const KeyRow& a, const KeyRow& b) {
+    // By all that tells rows apart, since they come in the order of a hash.
     if (a.age != b.age) return a.age > b.age;
     if (a.step != b.step) return a.step < b.step;
     return KeyLess()({a.peer, a.name}, {b.peer, b.name});
@@ -65,18 +67,23 @@ ErrorPtr RendezvousMachine::OpenStep(Time, StepId id) { return steps_.Open(id); 
 
 void RendezvousMachine::CloseStep(Time now, StepId id, Effects& out) {
   Step* step = steps_.Find(id);
+  // Closing again is no mistake. A step that nobody opened here ends by `unopened_ttl`.
   if (steps_.ended() || step == nullptr || step->phase != Step::Phase::kOpen) return;
+  // First: `EndUnsendable` finds by it which sends cannot go out any more.
   steps_.Close(now, *step);
   receiver_.EndStep(*step, StepClosedHere(id), out);
   sender_.RefuseWants(*step, ClosedBySender(options_, id), out);
   for (const MemberIndex peer : step->peers) out.Send(peer, StepClosed{id});
+  // Before room is given: whoever gets room is not checked again.
   sender_.EndUnsendable(out);
   sender_.GiveRoom(now, out);
+  // Last, since all above refers to the step.
   steps_.ForgetIfDone(id);
 }
 
 void RendezvousMachine::Abort(Time now, StepId id, ErrorPtr why, Effects& out) {
   Step* step = steps_.Find(id);
+  // The first error counts.
   if (steps_.ended() || step == nullptr || step->aborted) return;
   FailStep(now, *step, std::move(why), std::nullopt, out);
   steps_.ForgetIfDone(id);
@@ -127,17 +134,20 @@ void RendezvousMachine::Expire(Time now, Step& step, Effects& out) {
                                                 NameOf(options_, options_.self), id.value(),
                                                 absl::FormatDuration(options_.unopened_ttl))),
                       out);
+  // Members with wants are told; of values that are dropped only this notice speaks.
   if (!step.inbox.empty()) {
     out.notices.push_back(absl::StrFormat(
         "step %d: values that others sent here were dropped, since it was not opened within %s",
         id.value(), absl::FormatDuration(options_.unopened_ttl)));
   }
   receiver_.DiscardInbox(step, out);
+  // Not noted as closed: the program may open it yet.
   steps_.ForgetUnopened(step);
 }
 
 void RendezvousMachine::Close(const ErrorPtr& why, Effects& out) {
   if (steps_.ended()) return;
+  // First: nothing new begins while the operations end.
   steps_.End(why);
   for (const OpId id : ops_.Ids()) {
     Operation& op = ops_.At(id);
@@ -167,6 +177,7 @@ void RendezvousMachine::Receive(Time now, const Ask& ask, Effects& out) {
 
 void RendezvousMachine::Cancel(Time now, OpId id, Effects& out) {
   Operation* op = ops_.Find(id);
+  // It was completed first.
   if (op == nullptr) return;
   End(now, *op,
       MakeError(absl::StatusCode::kCancelled, Reason::kCancelled,
@@ -180,6 +191,7 @@ void RendezvousMachine::End(Time now, Operation& op, const ErrorPtr& error, Effe
 }
 
 void RendezvousMachine::Release(MemberIndex from, LeaseId lease, Effects& out) {
+  // A lease of a member that is lost ended with it.
   if (steps_.ended() || !peers_.Reaches(from)) return;
   out.Send(from, Released{lease});
 }
@@ -187,6 +199,7 @@ void RendezvousMachine::Release(MemberIndex from, LeaseId lease, Effects& out) {
 void RendezvousMachine::Fetched(Time now, OpId id, const ErrorPtr& error, Effects& out) {
   Operation* op = ops_.Find(id);
   if (op == nullptr) return;
+  // Copied: the operation may be gone behind the call.
   const StepId step = op->step;
   receiver_.Fetched(*op, error, out);
   sender_.GiveRoom(now, out);
@@ -196,6 +209,7 @@ void RendezvousMachine::Fetched(Time now, OpId id, const ErrorPtr& error, Effect
 // --- Other members ---
 
 void RendezvousMachine::Take(Time now, MemberIndex from, PeerMessage message, Effects& out) {
+  // Of an incarnation that is lost: what it says is not true of the next one.
   if (steps_.ended() || peers_.WhyLost(from)) return;
   peers_.Meet(from);
   std::visit(
@@ -214,6 +228,7 @@ void RendezvousMachine::Take(Time now, MemberIndex from, PeerMessage message, Ef
 
 void RendezvousMachine::PeerLost(Time now, MemberIndex peer, const ErrorPtr& why, Effects& out) {
   if (steps_.ended() || !peers_.Lose(peer, why)) return;
+  // In their order, which effects must not take from a hash.
   const std::vector<StepId> ids = steps_.Ids();
   for (const StepId id : ids) {
     Step& step = *steps_.Find(id);
@@ -224,6 +239,7 @@ void RendezvousMachine::PeerLost(Time now, MemberIndex peer, const ErrorPtr& why
     step.closed_by.erase(peer);
   }
   receiver_.ForgetCredit(peer);
+  // Behind the loop: a lease that ends may forget its step.
   sender_.LosePeer(peer, why, out);
   for (const StepId id : ids) steps_.ForgetIfDone(id);
   sender_.EndUnsendable(out);
@@ -242,6 +258,7 @@ void RendezvousMachine::ReachDeadline(Time now, Effects& out) {
   while (Operation* op = ops_.TakeOverdue(now)) {
     End(now, *op, TimedOut(options_, quota_, now, *op), out);
   }
+  // Behind the deadlines: nothing is wanted for a receive that has just ended.
   receiver_.SendDueWants(now, out);
   while (Step* step = steps_.TakeExpired(now)) Expire(now, *step, out);
 }
@@ -260,6 +277,7 @@ View RendezvousMachine::GetView(Time now, size_t rows_max) const {
   steps_.ForEach([&](const Step& step) {
     step.inbox.ForEach([&](const KeyId& key, const Arrived* oldest, size_t values,
                            const std::list<OpId>& waiters) {
+      // A key has values or receives, never both.
       if (oldest != nullptr) {
         view.unclaimed.push_back(
             {step.id, key.peer, key.name, values, oldest->value.bytes, now - oldest->since});

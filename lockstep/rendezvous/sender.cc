@@ -30,8 +30,10 @@ ErrorPtr Sender::CheckPost(const Post& post) const {
 
 ErrorPtr Sender::Send(Time now, Post post, OpId told, Time deadline, Effects& out) {
   if (ErrorPtr error = CheckPost(post)) return error;
+  // Behind the other reasons, which no room would mend.
   if (ErrorPtr error = quota_.Check(post.value.bytes)) return error;
   if (told != OpId()) {
+    // Before the value goes: a receive of our own may take it at once.
     ops_.Add({.id = told,
               .state = Unacknowledged{},
               .step = post.step,
@@ -54,6 +56,7 @@ void Sender::SendWhenRoom(Time now, Post post, OpId id, Time deadline, Effects& 
   // Those that wait come first.
   if (without_room_.empty() && quota_.HasRoom(post.value.bytes)) {
     Accept(now, std::move(post), OpId(), out);
+    // It had not to wait, so that it never was an operation.
     out.completed.push_back({.op = id});
     return;
   }
@@ -72,6 +75,7 @@ void Sender::GiveRoom(Time now, Effects& out) {
   while (!without_room_.empty()) {
     Operation& op = ops_.At(without_room_.begin()->second);
     Post& post = std::get<WithoutRoom>(op.state).post;
+    // In their order: short ones that passed a long one would leave it without room for ever.
     if (!quota_.HasRoom(post.value.bytes)) return;
     without_room_.erase(without_room_.begin());
     Accept(now, std::move(post), OpId(), out);
@@ -80,6 +84,7 @@ void Sender::GiveRoom(Time now, Effects& out) {
 }
 
 void Sender::EndUnsendable(Effects& out) {
+  // A copy, since those that end leave the line.
   std::vector<std::pair<uint64_t, OpId>> waiting(without_room_.begin(), without_room_.end());
   for (const auto& [order, id] : waiting) {
     Operation& op = ops_.At(id);
@@ -107,14 +112,17 @@ void Sender::Accept(Time now, Post post, OpId told, Effects& out) {
   // Whoever calls has checked both.
   LOCKSTEP_DCHECK(step.phase == Step::Phase::kOpen && !step.aborted);
   LOCKSTEP_DCHECK(quota_.HasRoom(post.value.bytes));
+  // Before it is delivered: a receive of our own gives it back at once.
   quota_.Take(post.value.bytes);
   if (post.to == options_.self) {
     return receiver_.Deliver(
         step, key, WantId(),
         {.value = std::move(post.value), .counts = true, .told = told, .since = now}, out);
   }
+  // Known from here on: it hears of aborts.
   peers_.Meet(post.to);
   if (step.closed_by.contains(post.to)) {
+    // Its receiver has closed the step, and would discard it.
     quota_.Return(post.value.bytes);
     out.dropped.push_back(std::move(post.value));
     return ops_.Acknowledge(told, NotReceived(options_, post.to), out);
@@ -132,6 +140,7 @@ void Sender::Accept(Time now, Post post, OpId told, Effects& out) {
   if (recipient.blocked.empty() && recipient.window.HasRoom(options_, held.value.bytes)) {
     return OfferValue(step, key, std::move(held), WantId(), out);
   }
+  // In both tables: credit finds it by its order, and a want by its key.
   recipient.blocked.emplace(held.order, StepKey{step.id, KeyId(key)});
   step.outbox.Hold(key, std::move(held));
 }
@@ -139,16 +148,19 @@ void Sender::Accept(Time now, Post post, OpId told, Effects& out) {
 void Sender::OfferValue(Step& step, KeyView key, HeldValue held, WantId answers, Effects& out) {
   Recipient& recipient = recipients_[key.peer];
   step.peers.insert(key.peer);
+  // What was asked for needs no credit: its receiver waits for it.
   if (answers == WantId()) recipient.window.Take(options_, held.value.bytes);
   LeaseId lease;
   const bool tell = held.told != OpId();
   if (tell || held.value.bytes > options_.inline_bytes_max) {
+    // 0 stands for none.
     if (++last_lease_ == 0) ++last_lease_;
     lease = LeaseId(last_lease_);
     LOCKSTEP_DCHECK(!recipient.lent.contains(lease));
     recipient.lent.emplace(lease, LentValue{step.id, held.value, held.told});
     ++step.lent;
   } else {
+    // The offer carries it: nothing is kept here.
     quota_.Return(held.value.bytes);
   }
   out.Send(key.peer, Offer{.step = step.id,
@@ -169,6 +181,7 @@ void Sender::OfferFront(Step& step, const KeyId& key, WantId answers, Effects& o
 
 void Sender::Handle(Time now, MemberIndex from, Want& want, Effects& out) {
   Step* step = steps_.Touch(now, want.step, from);
+  // Before the step is looked at: one that is forgotten may have been aborted, too.
   if (const ErrorPtr aborted = steps_.AbortFor(want.step)) {
     return out.Send(from, rendezvous::AbortStep{want.step, aborted});
   }
@@ -182,6 +195,7 @@ void Sender::Handle(Time now, MemberIndex from, Want& want, Effects& out) {
   const KeyId key(KeyView{from, want.name});
   // Those that are not answered yet, from `want.first` up.
   uint64_t left = want.last.value() - want.first.value() + 1;
+  // Also of a step that is closed here: what was sent before may still be received.
   for (; left > 0 && step->outbox.Front(key) != nullptr; --left) {
     OfferFront(*step, key, std::exchange(want.first, WantId(want.first.value() + 1)), out);
   }
@@ -208,6 +222,7 @@ void Sender::Handle(Time, MemberIndex from, Unwant& unwant, Effects&) {
 
 void Sender::Handle(Time, MemberIndex from, Credit& credit, Effects& out) {
   Recipient& recipient = recipients_[from];
+  // First, so that what it makes room for goes out below.
   recipient.window.Return(credit);
   while (!recipient.blocked.empty()) {
     const StepKey next = recipient.blocked.begin()->second;
@@ -236,6 +251,7 @@ void Sender::Handle(Time, MemberIndex from, Released& released, Effects& out) {
   Recipient& recipient = recipients_[from];
   const auto lent = recipient.lent.find(released.lease);
   if (lent == recipient.lent.end()) return;
+  // Whoever waits still was not told by `Taken`: no receive took it.
   ops_.Acknowledge(std::exchange(lent->second.told, OpId()), NotReceived(options_, from), out);
   EndLease(recipient, released.lease, out);
 }
@@ -265,8 +281,10 @@ const Value* Sender::Lent(MemberIndex peer, LeaseId lease) const {
 void Sender::Handle(Time, MemberIndex from, StepClosed& closed, Effects& out) {
   Step* step = steps_.Find(closed.step);
   if (step == nullptr) return;
+  // Noted first: what is sent from here on is not even held.
   step->closed_by.insert(from);
   DropHeld(*step, from, NotReceived(options_, from), out);
+  // It waits for nothing of the step any more, and is not told so.
   recipients_[from].wants -= step->outbox.ForgetWantsOf(from);
   steps_.ForgetIfDone(closed.step);
 }
@@ -280,6 +298,7 @@ void Sender::AbortStep(Step& step, Effects& out) {
   for (auto& [peer, recipient] : recipients_) {
     for (auto& [lease, lent] : recipient.lent) {
       if (lent.step != step.id) continue;
+      // Their sends end now; the memory stays until its receiver is done with it.
       ops_.Acknowledge(std::exchange(lent.told, OpId()), step.aborted, out);
     }
   }

@@ -8,6 +8,7 @@ namespace lockstep::rendezvous {
 
 void StepOutbox::Hold(KeyView key, HeldValue held) {
   auto found = keys_.find(key);
+  // Only a new key copies its name.
   if (found == keys_.end()) found = keys_.try_emplace(KeyId(key)).first;
   LOCKSTEP_CHECK(found->second.wants.empty());
   found->second.values.push_back(std::move(held));
@@ -42,6 +43,7 @@ std::vector<std::pair<MemberIndex, HeldValue>> StepOutbox::TakeHeld(std::optiona
   });
   LOCKSTEP_DCHECK(held_ >= taken.size());
   held_ -= taken.size();
+  // By order of sending: what becomes of them must not depend on a hash.
   std::sort(taken.begin(), taken.end(),
             [](const auto& a, const auto& b) { return a.second.order < b.second.order; });
   return taken;
@@ -53,6 +55,7 @@ size_t StepOutbox::AddWants(KeyView key, WantId first, size_t count, Time since)
   Entry& entry = keys_[KeyId(key)];
   LOCKSTEP_CHECK(entry.values.empty());
   const size_t before = entry.wants.size();
+  // One that is there already counts once.
   for (size_t i = 0; i < count; ++i) entry.wants.try_emplace(WantId(first.value() + i), since);
   return entry.wants.size() - before;
 }
@@ -61,8 +64,10 @@ std::optional<WantId> StepOutbox::TakeWant(KeyView key) {
   const auto found = keys_.find(key);
   if (found == keys_.end() || found->second.wants.empty()) return std::nullopt;
   auto& wants = found->second.wants;
+  // The oldest: its receiver takes wants to be answered in their order.
   const WantId first = wants.begin()->first;
   wants.erase(wants.begin());
+  // A key that has neither values nor wants is forgotten.
   if (wants.empty()) keys_.erase(found);
   return first;
 }

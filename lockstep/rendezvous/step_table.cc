@@ -8,6 +8,7 @@ namespace lockstep::rendezvous {
 
 StepTable::Entry& StepTable::EntryOf(KeyView key) {
   auto found = keys_.find(key);
+  // Only a new key copies its name.
   if (found == keys_.end()) found = keys_.try_emplace(KeyId(key)).first;
   return found->second;
 }
@@ -38,6 +39,7 @@ std::optional<StepTable::Leaver> StepTable::Arrive(KeyView key, WantId answers, 
 }
 
 std::optional<StepTable::Leaver> StepTable::PutBack(KeyView key, Arrived& value) {
+  // It answers no want: what it was offered for is answered already.
   if (const auto leaver = TakeFirstWaiter(key, WantId())) return leaver;
   EntryOf(key).values.push_front(std::exchange(value, {}));
   return std::nullopt;
@@ -46,6 +48,7 @@ std::optional<StepTable::Leaver> StepTable::PutBack(KeyView key, Arrived& value)
 std::optional<Arrived> StepTable::Ask(KeyView key, OpId op) {
   auto found = keys_.find(key);
   if (found == keys_.end() || found->second.values.empty()) {
+    // Behind those that wait: values are given in the order of asking.
     EntryOf(key).waiters.push_back(op);
     return std::nullopt;
   }
@@ -68,6 +71,7 @@ std::optional<StepTable::Leaver> StepTable::Forget(KeyView key, OpId op) {
   auto& [values, waiters, wants] = found->second;
   size_t before = 0;
   auto waiter = waiters.begin();
+  // Its place tells whether it is among those that the wants are for.
   for (; waiter != waiters.end() && *waiter != op; ++waiter) ++before;
   if (waiter == waiters.end()) return std::nullopt;
   waiters.erase(waiter);
@@ -89,6 +93,7 @@ std::vector<OpId> StepTable::Refuse(KeyView key, WantId first, WantId last) {
   const size_t refused =
       wants.remove_if([&](WantId want) { return first <= want && want <= last; });
   const auto begin = std::prev(end, static_cast<ptrdiff_t>(refused));
+  // The last of those with a want: the others may be answered by what is on its way.
   std::vector<OpId> taken(begin, end);
   waiters.erase(begin, end);
   if (found->second.values.empty() && waiters.empty()) keys_.erase(found);
@@ -104,6 +109,7 @@ std::vector<OpId> StepTable::TakeWaitersIf(const Choose& choose) {
     taken.insert(taken.end(), entry.waiters.begin(), entry.waiters.end());
     return true;
   });
+  // Operations rise in the order in which they were asked for.
   std::sort(taken.begin(), taken.end());
   return taken;
 }
@@ -121,7 +127,9 @@ std::vector<std::pair<KeyId, Arrived>> StepTable::TakeValuesIf(const Choose& cho
     });
     if (entry.values.empty()) emptied.push_back(key);
   }
+  // Behind the loop, which goes through the keys.
   for (const KeyId& key : emptied) keys_.erase(key);
+  // Stable, so that the values of a key stay in their order.
   std::stable_sort(taken.begin(), taken.end(),
                    [](const auto& a, const auto& b) { return KeyLess()(a.first, b.first); });
   return taken;
@@ -145,6 +153,7 @@ std::vector<std::pair<KeyId, Arrived>> StepTable::TakeLostWith(MemberIndex peer,
   std::optional<KeyId> gap;  // in this key, the values of which are asked for one after the other
   return TakeValuesIf([&](KeyView key, const Arrived& value) {
     if (key.peer != peer) return false;
+    // What follows it in its key can never be the next.
     if (value.away) gap = KeyId(key);
     return (gap.has_value() && same(*gap, key)) ||
            std::any_of(fetched.begin(), fetched.end(),

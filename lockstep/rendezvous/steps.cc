@@ -21,6 +21,7 @@ const Step* Steps::Find(StepId id) const {
 ErrorPtr Steps::CheckUsable(StepId id) const {
   if (ended_) return ended_;
   const Step* step = Find(id);
+  // The abort first: it says why, also where the step was closed since.
   if (step != nullptr && step->aborted) return step->aborted;
   // Before the mark is asked: a step may be open for longer than thousands of others.
   if (step != nullptr && step->phase == Phase::kOpen) return nullptr;
@@ -44,6 +45,7 @@ ErrorPtr Steps::Open(StepId id) {
   if (const Step* known = Find(id); known != nullptr && known->phase == Phase::kOpen) {
     return nullptr;
   }
+  // Behind the open ones, as in `CheckUsable`.
   if (closed_.Contains(id)) return StepClosedHere(id);
   const auto [found, is_new] = steps_.try_emplace(id);
   Step& step = found->second;
@@ -51,6 +53,7 @@ ErrorPtr Steps::Open(StepId id) {
     // An open one was found before, and a closed one is in `closed_`.
     LOCKSTEP_DCHECK(step.phase == Phase::kUnopened && unopened_ > 0);
     --unopened_;
+    // Open, it stays until the program closes it.
     SetExpiry(step, Time::Infinite());
   }
   step.id = id;
@@ -63,21 +66,25 @@ void Steps::Close(Time now, Step& step) {
   step.phase = Phase::kClosed;
   closed_.Add(step.id);
   if (step.aborted) {
+    // For members that come when the step is forgotten; the oldest are asked for least.
     kept_aborts_[step.id] = EchoOfAbort(step);
     if (kept_aborts_.size() > options_.kept_aborts_max) kept_aborts_.erase(kept_aborts_.begin());
   }
+  // What was sent is kept for its receivers, but not for ever.
   SetExpiry(step, now + options_.closed_ttl);
 }
 
 Step* Steps::Touch(Time now, StepId id, MemberIndex by) {
   Step* step = Find(id);
   if (step == nullptr) {
+    // Others could name steps without end, so that they are bounded.
     if (closed_.Contains(id) || unopened_ >= options_.unopened_steps_max) return nullptr;
     step = &steps_[id];
     step->id = id;
     SetExpiry(*step, now + options_.unopened_ttl);
     ++unopened_;
   }
+  // Whoever took part in it hears when it is closed here.
   step->peers.insert(by);
   return step;
 }
@@ -86,11 +93,13 @@ void Steps::End(ErrorPtr why) {
   // Null would mean that nothing has ended.
   LOCKSTEP_DCHECK(why != nullptr && ended_ == nullptr);
   ended_ = std::move(why);
+  // Nothing is kept for anybody any more, so that nothing has to be dropped in time.
   expiries_.clear();
 }
 
 ErrorPtr Steps::EchoOfAbort(const Step& step) const {
   LOCKSTEP_DCHECK(step.aborted != nullptr);
+  // An echo already: it names the member at which the abort began.
   if (step.aborted->origin.has_value()) return step.aborted;
   Error told = *step.aborted;
   told.origin = options_.self;
@@ -106,6 +115,7 @@ ErrorPtr Steps::AbortFor(StepId id) const {
 }
 
 void Steps::SetExpiry(Step& step, Time at) {
+  // By its former time, under which the set has it.
   expiries_.erase({step.expires, step.id});
   step.expires = at;
   if (!at.is_infinite()) expiries_.insert({at, step.id});
@@ -142,6 +152,7 @@ std::vector<StepId> Steps::Ids() const {
   std::vector<StepId> ids;
   ids.reserve(steps_.size());
   for (const auto& [id, step] : steps_) ids.push_back(id);
+  // The order of effects must not depend on a hash.
   std::sort(ids.begin(), ids.end());
   return ids;
 }

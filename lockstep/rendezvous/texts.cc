@@ -7,6 +7,7 @@ namespace lockstep::rendezvous {
 
 std::string NameOf(const Options& options, MemberIndex member) {
   const auto index = static_cast<size_t>(member.value());
+  // Only for texts, which must not fail: a member may be named before its index is checked.
   if (index < options.names.size()) return options.names[index];
   return absl::StrCat("member ", member.value());
 }

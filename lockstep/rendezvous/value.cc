@@ -39,6 +39,7 @@ static_assert(kNames[kBool] == "bool" && kNames[kSmallFloats] == "float8_e3m4");
 std::string NameOf(ElementType type) {
   std::string name;
   if (type.code >= std::size(kNames)) {
+    // Of a later DLPack: it can be sent all the same.
     name = absl::StrCat("code", int{type.code}, "_", int{type.bits});
   } else {
     name = std::string(kNames[type.code]);
@@ -64,10 +65,12 @@ absl::StatusOr<uint64_t> BytesOf(ElementType type, std::span<const int64_t> shap
       return absl::InvalidArgumentError(absl::StrCat("the shape has a dimension of ", extent));
     }
   }
+  // Before the product: beside a 0, the other dimensions may be as large as they like.
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   constexpr uint64_t kBytesMax = std::numeric_limits<int64_t>::max();
   uint64_t bytes = (uint64_t{type.bits} * type.lanes + 7) / 8;
   for (const int64_t extent : shape) {
+    // Asked before it is multiplied, which would wrap.
     if (bytes > kBytesMax / static_cast<uint64_t>(extent)) {
       return absl::InvalidArgumentError(
           absl::StrCat("the shape has more than 2^63-1 bytes of ", NameOf(type)));
