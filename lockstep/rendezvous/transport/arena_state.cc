@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/rendezvous/transport/size_classes.h"
 #include "lockstep/rendezvous/transport/system_call_error.h"
 
@@ -18,6 +19,7 @@ namespace {
 constexpr uint64_t kBlocksOfSlab = 16;
 constexpr uint64_t kSlabBytesMin = uint64_t{64} << 10;
 constexpr uint64_t kSlabBytesMax = uint64_t{1} << 20;
+static_assert(kSlabBytesMin <= kSlabBytesMax && kSlabBytesMin % kPageBytes == 0);
 
 uint64_t SlabBytes(uint64_t block_bytes) {
   const uint64_t wanted =
@@ -54,6 +56,7 @@ absl::StatusOr<std::shared_ptr<Block>> ArenaState::Allocate(uint64_t bytes) {
 absl::StatusOr<std::shared_ptr<Block>> ArenaState::AllocateSmall(uint64_t bytes) {
   Removed removed;
   const uint64_t block_bytes = ClassBytes(bytes);
+  LOCKSTEP_DCHECK(block_bytes >= bytes);
   const MutexLock lock(mutex_);
   Slab* slab = slabs_.WithRoom(block_bytes);
   if (slab == nullptr) {
@@ -104,6 +107,7 @@ uint32_t ArenaState::NextGeneration() {
 void ArenaState::Free(const Place& place, uint64_t capacity, Slab* slab) {
   Removed removed;
   const MutexLock lock(mutex_);
+  LOCKSTEP_DCHECK(blocks_ > 0 && bytes_in_use_ >= capacity);
   --blocks_;
   bytes_in_use_ -= capacity;
   if (slab == nullptr) return GiveRun({place.segment, place.offset, capacity}, removed);
@@ -155,6 +159,7 @@ Run ArenaState::MarkPopulated(const Run& run) {
   Segment& segment = segments_.at(run.segment);
   const uint64_t end = run.offset + run.bytes;
   const uint64_t begin = std::clamp(segment.populated, run.offset, end);
+  LOCKSTEP_DCHECK(bytes_free_ >= begin - run.offset);
   bytes_free_ -= begin - run.offset;
   segment.populated = std::max(segment.populated, end);
   return segment.has_holes ? run : Run{run.segment, begin, end - begin};
@@ -185,6 +190,7 @@ absl::StatusOr<ArenaState::Segment*> ArenaState::AddSegment(uint64_t bytes_min, 
   if (!memory.ok() && bytes > bytes_min) memory = MakeMemory(bytes = bytes_min);
   if (!memory.ok()) return memory.status();
   bytes_reserved_ += bytes;
+  LOCKSTEP_DCHECK(bytes_reserved_ <= options_.bytes_max);
   return &segments_.try_emplace(++last_segment_, *std::move(memory), bytes).first->second;
 }
 
@@ -203,6 +209,9 @@ void ArenaState::RemoveFree(uint64_t bytes_free_max, Removed& removed) {
 
 void ArenaState::RemoveSegment(std::map<uint32_t, Segment>::iterator at, Removed& removed) {
   Segment& segment = at->second;
+  // All of it is free, so what is populated counts as free, and nothing of it is in use.
+  LOCKSTEP_DCHECK(segment.runs.all_free());
+  LOCKSTEP_DCHECK(bytes_reserved_ >= segment.memory->bytes() && bytes_free_ >= segment.populated);
   bytes_reserved_ -= segment.memory->bytes();
   bytes_free_ -= segment.populated;
   removed.push_back(std::move(segment.memory));

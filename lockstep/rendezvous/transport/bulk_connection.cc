@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/fault_point.h"
 #include "lockstep/platform/runtime/fork_guard.h"
@@ -43,6 +44,7 @@ void BulkConnection::Open() {
 }
 
 void BulkConnection::Find() {
+  LOCKSTEP_DCHECK(stage_ == Stage::kIdle || stage_ == Stage::kPausing);
   stage_ = Stage::kFinding;
   events_.find_card([&loop = loop_, weak = weak_from_this()](absl::StatusOr<Card> card) {
     loop.Post([weak, card = std::move(card)] {

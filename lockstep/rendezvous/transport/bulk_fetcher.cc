@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::transport {
 
 using rendezvous::ErrorPtr;
@@ -31,6 +33,7 @@ void BulkFetcher::Start(const Fetch& fetch) {
     return events_.done(fetch.op, MakeError(absl::StatusCode::kCancelled, Reason::kRendezvousClosed,
                                             "the rendezvous was closed"));
   }
+  LOCKSTEP_DCHECK(!fetches_.contains(fetch.op));
   fetches_[fetch.op] = fetch.from;
   std::shared_ptr<BulkSource>& source = sources_[fetch.from];
   if (source == nullptr) {

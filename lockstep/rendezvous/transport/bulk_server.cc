@@ -14,6 +14,7 @@
 #include "asio/ip/tcp.hpp"
 #include "asio/posix/stream_descriptor.hpp"
 #include "asio/steady_timer.hpp"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/fault_point.h"
 #include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/rendezvous/transport/bulk_wire.h"
@@ -187,6 +188,7 @@ class BulkServer::Session : public std::enable_shared_from_this<Session> {
 
   // False: there is no room, or the connection has ended.
   bool WriteSome() {
+    LOCKSTEP_DCHECK(!answers_.empty() && answers_.front().sent < answers_.front().size());
     Answer& answer = answers_.front();
     std::array<iovec, 2> pieces;
     size_t count = 0;
@@ -235,6 +237,7 @@ void BulkServer::Accept(int fd) {
     sessions_.pop_front();
   }
   sessions_.push_back(std::make_shared<Session>(*this, fd));
+  LOCKSTEP_DCHECK(sessions_.size() <= options_.sessions_max);
   sessions_.back()->Start();
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "asio/post.hpp"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/fault_point.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/codec.h"
@@ -25,6 +26,7 @@ using wire::native::PeerWelcome;
 std::shared_ptr<BulkSource> BulkSource::Make(BulkLoop& loop,
                                              std::shared_ptr<const BulkFetchOptions> options,
                                              MemberIndex member, Events events) {
+  LOCKSTEP_DCHECK(static_cast<size_t>(member.value()) < options->names.size());
   std::shared_ptr<BulkSource> source(
       new BulkSource(loop, std::move(options), member, std::move(events)));
   source->connection_ = std::make_shared<BulkConnection>(
@@ -318,6 +320,8 @@ void BulkSource::ReadOne() {
   if (reading_.empty()) return;
   const At running = reading_.front();
   reading_.pop_front();
+  // What is to be read leaves `reading_` with the memory, and when it has come.
+  LOCKSTEP_DCHECK(memory_.has_value() && running->come < running->what.bytes);
   const uint64_t bytes = std::min(options_->chunk_bytes, running->what.bytes - running->come);
   const absl::Status read =
       memory_->Read(running->address + running->come, {running->what.to + running->come, bytes});

@@ -1,12 +1,19 @@
 #include "lockstep/rendezvous/transport/bulk_wire.h"
 
+#include <limits>
+
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::transport {
 namespace {
 
 constexpr uint32_t kMagic = 0x4b4c4253;  // "SBLK"
 constexpr size_t kLengthBytes = 4;
+static_assert(kBulkHeaderBytes == 2 * sizeof(uint32_t) + 3 * sizeof(uint64_t));
+static_assert(kBulkPlaceBytes == sizeof(uint64_t));
+// Refusals come as the body of an answer, and requests as messages of the same bound.
+static_assert(kBulkMessageBytesMax <= std::numeric_limits<uint32_t>::max());
 
 template <class T>
 void Put(char* at, T value) {
@@ -56,6 +63,7 @@ uint64_t DecodeBulkPlace(const std::array<char, kBulkPlaceBytes>& bytes) {
 }
 
 std::string WithLength(std::string_view message) {
+  LOCKSTEP_DCHECK(message.size() <= std::numeric_limits<uint32_t>::max());
   std::string bytes(kLengthBytes, '\0');
   Put<uint32_t>(bytes.data(), static_cast<uint32_t>(message.size()));
   return bytes.append(message);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::transport {
 
@@ -131,6 +132,7 @@ void Connector::Find(MemberIndex member) {
 
 void Connector::Reach(MemberIndex member) {
   Peer& peer = peers_[member];
+  LOCKSTEP_DCHECK(peer.state == State::kFinding);
   if (peer.why_not_shared.empty()) peer.why_not_shared = why_no_memory_;
   if (peer.why_not_shared.empty()) MayShareMemory(card_, peer.card, peer.why_not_shared);
   if (!peer.why_not_shared.empty()) return DialLink(member);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/fault_point.h"
 #include "lockstep/rendezvous/transport/connector.h"
 #include "lockstep/rendezvous/transport/pass_descriptors.h"
@@ -27,6 +28,8 @@ bool IsForGood(const absl::Status& why) {
 // --- Reaching others ---
 
 absl::Status Connector::Dial(MemberIndex member, Peer& peer) {
+  // Of two members the one with the smaller index dials.
+  LOCKSTEP_DCHECK(options_.self < member);
   peer.state = State::kDialing;
   auto rings = SharedStream::MakeRings();
   if (!rings.ok()) return rings.status();
@@ -46,6 +49,7 @@ absl::Status Connector::Dial(MemberIndex member, Peer& peer) {
 }
 
 absl::Status Connector::Knock(MemberIndex member, Peer& peer) {
+  LOCKSTEP_DCHECK(member < options_.self);
   peer.state = State::kKnocking;
   auto socket = UnixSocket::Connect(io_, peer.card.unix_address);
   if (!socket.ok()) return socket.status();
@@ -81,6 +85,7 @@ absl::Status Connector::FinishDial(MemberIndex member, Peer& peer, UnixSocket::M
 }
 
 absl::Status Connector::StartShared(MemberIndex member, Peer& peer, bool first) {
+  LOCKSTEP_DCHECK(peer.parts.socket != nullptr && peer.parts.rings != nullptr);
   auto stream = SharedStream::Start(std::exchange(peer.parts, {}), first, mutex_,
                                     events_.stream_events(member, peer.incarnation));
   if (!stream.ok()) return stream.status();

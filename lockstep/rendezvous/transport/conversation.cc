@@ -40,6 +40,7 @@ Greeting Conversation::NextGreeting() {
 }
 
 void Conversation::StartDial(Time now, Effects& out) {
+  LOCKSTEP_DCHECK(options_.role == Role::kDials && !up() && !ended());
   stage_ = Stage::kDialing;
   link_ = NewLink();
   history_.DialStarted();
@@ -103,6 +104,8 @@ void Conversation::BecomeUp(Time now, LinkId link, const Greeting& theirs, Effec
   if (theirs.received_through < sent_.acknowledged()) {
     return BreakRule("forgets what it had received", out);
   }
+  // Another link that waited was answered, or closed.
+  LOCKSTEP_DCHECK(!held_.has_value());
   stage_ = Stage::kUp;
   link_ = link;
   history_.LinkUp(now);
@@ -147,6 +150,7 @@ void Conversation::Send(Payload payload, Effects& out) {
 }
 
 void Conversation::SendOne(uint64_t number, const Payload& payload, Effects& out) {
+  LOCKSTEP_DCHECK(up());
   out.send.push_back({.link = link_,
                       .number = number,
                       .acknowledged = received_.Acknowledge(),

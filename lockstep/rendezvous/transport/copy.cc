@@ -54,12 +54,14 @@ bool ProcessorHas(CopyMethod method) {
 }
 
 void CopyBytesBy(CopyMethod method, std::byte* to, const std::byte* from, size_t bytes) {
+  LOCKSTEP_DCHECK(ProcessorHas(method));
   const size_t before = BytesBeforeLine(to);
   if (method == CopyMethod::kMemcpy || bytes < before + kLine) {
     if (bytes > 0) std::memcpy(to, from, bytes);
     return;
   }
   const size_t lines = (bytes - before) / kLine * kLine;
+  LOCKSTEP_DCHECK(before + lines <= bytes);
   std::memcpy(to, from, before);
   if (method == CopyMethod::kAvx512) {
     StreamAvx512(to + before, from + before, lines);

@@ -37,6 +37,7 @@ std::optional<FetchSchedule::Chunk> FetchSchedule::Ask(bool reads) {
 }
 
 std::optional<FetchSchedule::Chunk> FetchSchedule::NextChunk(At running, bool reads) {
+  LOCKSTEP_DCHECK(running->asked <= running->what.bytes);
   const uint64_t left = running->what.bytes - running->asked;
   if (left == 0) return std::nullopt;
   if (running->way == Way::kUndecided) {
@@ -56,8 +57,10 @@ std::optional<FetchSchedule::Chunk> FetchSchedule::NextChunk(At running, bool re
 }
 
 FetchSchedule::Chunk FetchSchedule::TakeFront() {
+  LOCKSTEP_DCHECK(!asked_.empty());
   const Chunk chunk = asked_.front();
   asked_.pop_front();
+  LOCKSTEP_DCHECK(chunk.place || in_flight_ >= chunk.bytes);
   if (!chunk.place) in_flight_ -= chunk.bytes;
   return chunk;
 }
@@ -65,6 +68,7 @@ FetchSchedule::Chunk FetchSchedule::TakeFront() {
 bool FetchSchedule::LeavePlace(Running& running) {
   if (running.way != Way::kPlace) return false;
   running.way = Way::kBytes;
+  LOCKSTEP_DCHECK(places_ > 0);
   --places_;
   return true;
 }

@@ -161,6 +161,7 @@ void LinkStream::Flush() {
     return at == links_.end() || !at->second.greeted;
   });
   if (pending.empty()) return;
+  LOCKSTEP_DCHECK(pending.front().link == pending.back().link);
   const std::shared_ptr<Connection> connection = links_.at(pending.front().link).connection;
   Write(*connection, std::move(pending));
 }

@@ -86,6 +86,7 @@ void TouchPages(const std::byte* data, uint64_t bytes, uint64_t page) {
 absl::StatusOr<std::unique_ptr<MemorySegment>> MemorySegment::MapWhole(runtime::UniqueFd fd,
                                                                        uint64_t bytes,
                                                                        Access access) {
+  LOCKSTEP_DCHECK(bytes > 0);
   const int protection = access == Access::kReadOnly ? PROT_READ : PROT_READ | PROT_WRITE;
   const int kind = fd.valid() ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
   void* data = ::mmap(nullptr, bytes, protection, kind, fd.get(), 0);

@@ -7,6 +7,7 @@
 namespace lockstep::transport {
 
 std::optional<uint64_t> PageRuns::Take(uint64_t bytes) {
+  LOCKSTEP_DCHECK(bytes > 0);
   for (auto run = free_.begin(); run != free_.end(); ++run) {
     const auto [offset, length] = *run;
     if (length < bytes) continue;
@@ -18,6 +19,7 @@ std::optional<uint64_t> PageRuns::Take(uint64_t bytes) {
 }
 
 void PageRuns::Give(uint64_t offset, uint64_t bytes) {
+  LOCKSTEP_DCHECK(bytes > 0);
   const auto next = free_.lower_bound(offset);
   auto run = free_.emplace_hint(next, offset, bytes);
   LOCKSTEP_CHECK(run->second == bytes);

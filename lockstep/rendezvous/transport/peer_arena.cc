@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/rendezvous/transport/memory_segment.h"
 
 namespace lockstep::transport {
@@ -103,8 +104,10 @@ absl::Status PeerSegment::Lend(const Place& place) {
 
 void PeerSegment::Return(const Place& place) {
   const MutexLock lock(mutex_);
+  LOCKSTEP_DCHECK(views_ > 0);
   --views_;
   const auto lent = lent_.find(place.offset);
+  LOCKSTEP_DCHECK(lent != lent_.end() && lent->second.views > 0);
   if (--lent->second.views == 0) lent_.erase(lent);
 }
 
@@ -146,6 +149,7 @@ absl::Status PeerArena::AddSegment(uint32_t id, runtime::UniqueFd fd, uint64_t b
     return absl::ResourceExhaustedError(absl::StrCat("the peer sent more than ", segments_.size(),
                                                      " segments (peer_segments_max)"));
   }
+  LOCKSTEP_DCHECK(bytes_ <= options_.bytes_max);
   if (bytes > options_.bytes_max - bytes_) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the peer sent ", bytes, " bytes of memory beside the ", bytes_,
@@ -169,6 +173,7 @@ absl::Status PeerArena::RemoveSegment(uint32_t id) {
         absl::StrCat("the peer gave up its segment ", id, ", which it never sent"));
   }
   removed = std::move(found->second);
+  LOCKSTEP_DCHECK(bytes_ >= removed->bytes());
   bytes_ -= removed->bytes();
   segments_.erase(found);
   return absl::OkStatus();

@@ -49,6 +49,7 @@ iovec At(uint64_t address, size_t bytes) {
 }  // namespace
 
 MemoryProof::MemoryProof() {
+  static_assert(sizeof(words_) == kMemoryProofBytes);
   // Never what `Erase` leaves.
   for (auto& word : words_) word = runtime::RandomNumber() | 1;
 }
@@ -85,6 +86,7 @@ absl::Status ProcessMemory::Read(uint64_t address, std::span<std::byte> into) co
   std::array<char, kMemoryProofBytes> found = {};
   size_t come = 0;
   while (true) {
+    LOCKSTEP_DCHECK(come <= into.size());
     const size_t left = into.size() - come;
     // The proof is copied last.
     const std::array<iovec, 2> to = {iovec{into.data() + come, left}, {found.data(), found.size()}};

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <new>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,11 @@ static_assert(std::atomic_ref<uint64_t>::is_always_lock_free);
 constexpr uint64_t Footprint(uint64_t bytes) {
   return (kLengthBytes + bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
+
+// A length never wraps, nor does any message fill the ring alone.
+static_assert(kLengthBytes <= kAlignment && kRingCapacityMin % kAlignment == 0);
+static_assert(Footprint(RingMessageBytesMax(kRingCapacityMin)) < kRingCapacityMin);
+static_assert(RingMessageBytesMax(kRingCapacityMax) <= std::numeric_limits<uint32_t>::max());
 
 bool IsCapacity(uint64_t capacity) {
   return std::has_single_bit(capacity) && capacity >= kRingCapacityMin &&
@@ -120,6 +126,7 @@ absl::StatusOr<bool> RingWriter::TryWrite(std::span<const std::string_view> part
                                                    RingMessageBytesMax(capacity_),
                                                    " (ring_message_bytes_max)"));
   }
+  LOCKSTEP_DCHECK(tail_ % kAlignment == 0 && tail_ - head_seen_ <= capacity_);
   const uint64_t footprint = Footprint(bytes);
   if (footprint > capacity_ - (tail_ - head_seen_)) {
     if (absl::Status status = LookAtHead(); !status.ok()) return status;
@@ -147,6 +154,7 @@ bool RingWriter::WaitForRoom(uint64_t bytes) {
 
 void RingWriter::Put(uint64_t at, const void* from, uint64_t bytes) {
   if (bytes == 0) return;
+  LOCKSTEP_DCHECK(bytes <= capacity_);
   const uint64_t begin = at % capacity_;
   const uint64_t before_end = std::min(bytes, capacity_ - begin);
   std::memcpy(data_ + begin, from, before_end);
@@ -194,6 +202,7 @@ absl::StatusOr<bool> RingReader::TryRead(std::string& message) {
     if (absl::Status status = LookAtTail(); !status.ok()) return status;
     if (head_ == tail_seen_) return false;
   }
+  LOCKSTEP_DCHECK(head_ % kAlignment == 0 && tail_seen_ - head_ <= capacity_);
   // Once, as the peer may change it while we look. Never wraps: both are multiples of 8.
   const uint64_t begin = head_ % capacity_;
   auto& word = *reinterpret_cast<uint32_t*>(data_ + begin);

@@ -109,6 +109,8 @@ SharedStream::~SharedStream() { parts_.socket->Close(); }
 // --- Sending ---
 
 void SharedStream::Send(std::string message) {
+  // An empty one means that this end closes.
+  LOCKSTEP_DCHECK(!message.empty());
   if (!broken_.ok() || closed_) return;
   if (pending_.empty() && Write(message)) return RingBell();
   pending_.push_back(std::move(message));
@@ -266,6 +268,7 @@ absl::Status SharedStream::Share(const Arena& arena, uint32_t segment) {
   for (const SegmentSize& each : arena.segments()) {
     if (each.id == segment) bytes = each.bytes;
   }
+  LOCKSTEP_DCHECK(bytes > 0);  // the segment has a descriptor, so it is there
   const int passed[] = {fd->get()};
   const SegmentNotice notice = {.segment = segment, .bytes = bytes};
   if (absl::Status sent = parts_.socket->Send(wire::native::Encode(notice), passed); !sent.ok()) {
