@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lockstep/base/check.h"
 #include "lockstep/data/plan/error.h"
 #include "lockstep/data/plan/expression_text.h"
 
@@ -51,12 +52,16 @@ constexpr NamedOp kOps[] = {
     {"mean", ExprOp::kMean, 1},
 };
 
+// All but kNumber and kField, which are written otherwise.
+static_assert(std::size(kOps) == static_cast<size_t>(ExprOp::kMean) - 1);
+
 bool IsFloat(DType type) { return type == DType::kFloat32 || type == DType::kFloat64; }
 bool IsHalf(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
 bool IsUnsigned(DType type) { return type >= DType::kUint8 && type <= DType::kUint64; }
 bool IsWhole(DType type) { return type >= DType::kInt8 && type <= DType::kUint64; }
 
 DType SignedOf(size_t bytes) {
+  LOCKSTEP_DCHECK(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
   return bytes == 1   ? DType::kInt8
          : bytes == 2 ? DType::kInt16
          : bytes == 4 ? DType::kInt32
@@ -128,6 +133,7 @@ absl::StatusOr<Expr> Compiler::Field(const ExprText& text) {
           "(get \"name\")",
           text.at);
     }
+    LOCKSTEP_DCHECK(input_.leaves.size() == 1);
     return Expr{.op = ExprOp::kField, .type = input_.leaves[0].type, .dims = input_.leaves[0].dims};
   }
   if (text.parts.size() != 2 || text.parts[1].kind != Kind::kQuoted) {
@@ -268,6 +274,8 @@ absl::StatusOr<Expr> Compiler::One(const ExprText& text) {
     case Kind::kList:
       break;
   }
+  // The parser takes no other list.
+  LOCKSTEP_DCHECK(!text.parts.empty() && text.parts[0].kind == Kind::kWord);
   const std::string& name = text.parts[0].text;
   if (name == "get") return Field(text);
   if (name == "record") {
@@ -293,6 +301,7 @@ absl::StatusOr<Expr> Compiler::One(const ExprText& text) {
 }
 
 absl::StatusOr<Expr> Compiler::Typed(Expr expr, const ExprText& text) {
+  LOCKSTEP_DCHECK(!expr.args.empty());
   std::vector<Expr>& args = expr.args;
   if (expr.op == ExprOp::kLength) {
     if (args[0].dims.empty() && !IsVariable(args[0].type)) {
@@ -402,6 +411,7 @@ absl::StatusOr<CompiledExpression> CompileMap(std::string_view text, const Eleme
     compiled.spec.leaves.push_back({.name = name.text, .type = expr->type, .dims = expr->dims});
     compiled.leaves.push_back(*std::move(expr));
   }
+  LOCKSTEP_DCHECK(compiled.leaves.size() == compiled.spec.leaves.size());
   return compiled;
 }
 

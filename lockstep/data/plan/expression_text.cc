@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/data/plan/error.h"
 #include "lockstep/data/plan/expression.h"
 
@@ -78,6 +79,8 @@ class Parser {
            !absl::ascii_isspace(static_cast<unsigned char>(text_[at_]))) {
       word.text.push_back(text_[at_++]);
     }
+    // Whoever calls has seen a character of it.
+    LOCKSTEP_DCHECK(!word.text.empty());
     const char first = word.text[0];
     const bool number = absl::ascii_isdigit(static_cast<unsigned char>(first)) || first == '-' ||
                         first == '.' || word.text == "inf" || word.text == "nan";

@@ -9,6 +9,7 @@ uint64_t Hash64(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes
 
 std::string Hash128(std::string_view bytes) {
   XXH128_canonical_t canonical;
+  static_assert(sizeof(canonical.digest) == 16);
   XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
   return std::string(reinterpret_cast<const char*>(canonical.digest), sizeof(canonical.digest));
 }

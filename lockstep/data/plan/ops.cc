@@ -1,7 +1,9 @@
 #include "lockstep/data/plan/ops.h"
 
+#include <iterator>
 #include <limits>
 #include <set>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -88,6 +90,8 @@ std::vector<OpRule> MakeTable() {
     rule.attrs.push_back(May("on_error", std::string("fail")));
     rule.attrs.push_back(May("error_budget", int64_t{-1}));
   }
+  // An operator for each `Op`, of which this is the last.
+  LOCKSTEP_CHECK(table.size() == static_cast<size_t>(Op::kBatch) + 1);
   return table;
 }
 
@@ -107,6 +111,7 @@ std::string TypeName(const Attr& attr) {
   constexpr const char* kNames[] = {"a whole number",          "a float",
                                     "true or false",           "a text",
                                     "a list of whole numbers", "a list of texts"};
+  static_assert(std::size(kNames) == std::variant_size_v<Attr>);
   return kNames[attr.index()];
 }
 

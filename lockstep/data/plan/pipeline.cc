@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/data/plan/error.h"
 #include "lockstep/data/plan/expression.h"
 #include "lockstep/data/plan/source_spec.h"
@@ -15,6 +16,8 @@ namespace {
 // Elements of one batch: `batch_elements_max`. Positions of a segment: `segment_positions_max`.
 constexpr int64_t kBatchElementsMax = int64_t{1} << 24;
 constexpr int64_t kSegmentPositionsMax = int64_t{1} << 30;
+// One batch fits into a segment, and products of both do not run over.
+static_assert(kBatchElementsMax <= kSegmentPositionsMax && kSegmentPositionsMax < kInfinite >> 31);
 constexpr int64_t kWeightsMax = 65536;
 
 // What stands behind one node: where its plan part ends, and the segment operators since then.
@@ -233,6 +236,7 @@ absl::StatusOr<Branch> Maker::AddOnePlan(uint32_t index, Branch input) {
                                     "before ",
                                     input.filtered ? "filter" : "batch", ": put it there"));
   }
+  LOCKSTEP_DCHECK(input.batch_positions > 0 && input.tree < pipeline_.tree.size());
   TreeNode tree = {.op = node.op(), .node = index, .children = {input.tree}};
   tree.spec = pipeline_.tree[input.tree].spec;
   tree.parts = pipeline_.tree[input.tree].parts;
@@ -290,6 +294,7 @@ absl::StatusOr<Branch> Maker::AddSegment(uint32_t index) {
       break;
     }
     default: {  // batch
+      LOCKSTEP_DCHECK(node.op() == Op::kBatch);
       const int64_t count = node.Int("count");
       if (count < 1 || count > kBatchElementsMax) {
         return InvalidNode(node.node(),

@@ -61,6 +61,7 @@ using internal::PlanTree;
 constexpr int64_t kSegmentBytes = int64_t{16} << 20;
 constexpr int64_t kSegmentLeast = 1024;
 constexpr int64_t kSegmentMost = 16384;
+static_assert(kSegmentLeast <= kSegmentMost);
 // So that some dozens of workers have something to do.
 constexpr int64_t kSegmentsWanted = 32;
 
@@ -91,11 +92,14 @@ void MakeTurns(PlanNode& node) {
     node.turn.push_back(static_cast<uint32_t>(next));
     node.before.push_back(static_cast<uint32_t>(given[next]++));
   }
+  // One that got more than its weight would not have been behind the others.
+  LOCKSTEP_DCHECK(given == node.weights);
 }
 
 // Positions until it would be the turn of a child that has ended.
 int64_t MixSize(const PlanNode& node, const std::vector<PlanNode>& nodes) {
   const auto period = static_cast<int64_t>(node.turn.size());
+  LOCKSTEP_DCHECK(period > 0);
   int64_t size = kInfinite;
   for (size_t i = 0; i < node.children.size(); ++i) {
     const int64_t records = nodes[node.children[i]].size;
@@ -201,6 +205,7 @@ void MakeStages(const Pipeline& pipeline, PlanTree& tree) {
 }
 
 int64_t CountElements(const PlanTree& tree, int64_t positions) {
+  LOCKSTEP_DCHECK(tree.batches.size() == tree.drops.size());
   int64_t elements = positions;
   for (size_t i = 0; i < tree.batches.size(); ++i) {
     const int64_t whole = elements / tree.batches[i];
@@ -227,6 +232,8 @@ absl::StatusOr<Plan> Plan::Make(const Definition& definition, const Manifest& ma
   }
   std::sort(wanted.begin(), wanted.end());
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  // Children stand before those that they are of, so that the root comes last.
+  LOCKSTEP_DCHECK(wanted.back() == pipeline->root);
   std::map<size_t, size_t> moved;
   for (const size_t at : wanted) {
     const TreeNode& from = pipeline->tree[at];
@@ -258,6 +265,7 @@ absl::StatusOr<Plan> Plan::Make(const Definition& definition, const Manifest& ma
   // With whole batches in each, so that only the last of all may be short.
   const int64_t batch = pipeline->may_drop ? 1 : pipeline->batch_positions;
   tree->segment_positions = (wish + batch - 1) / batch * batch;
+  LOCKSTEP_DCHECK(tree->segment_positions > 0 && tree->segment_positions % batch == 0);
   return Plan(std::move(tree));
 }
 
@@ -306,6 +314,7 @@ int64_t Plan::epoch_positions() const {
 size_t Plan::width() const { return tree_->root().width; }
 
 void Plan::Fill(int64_t first, std::span<Record> records) const {
+  LOCKSTEP_DCHECK(records.size() % width() == 0);
   const size_t count = records.size() / width();
   LOCKSTEP_CHECK(first >= 0 && static_cast<int64_t>(count) <= positions() - first);
   std::vector<int64_t> places(count);
@@ -334,6 +343,7 @@ namespace {
 
 // Which pass of `size` each place is in; places become those within the pass.
 void SplitEpochs(int64_t size, std::vector<int64_t>& places, std::vector<uint64_t>& epochs) {
+  LOCKSTEP_DCHECK(places.size() == epochs.size() && (size > 0 || places.empty()));
   // Neighbours are mostly in one pass: a division for each would cost more than all the rest.
   int64_t begin = 0;
   int64_t pass = 0;
@@ -355,6 +365,8 @@ void Shuffle(const PlanNode& node, std::vector<int64_t>& places,
     const uint64_t epoch = node.reshuffle ? epochs[i] : 0;
     const Permutation permutation(static_cast<uint64_t>(node.size), Mix(node.seed, epoch));
     for (; i < places.size() && (!node.reshuffle || epochs[i] == epoch); ++i) {
+      // It would not come back from beyond its size.
+      LOCKSTEP_DCHECK(places[i] >= 0 && places[i] < node.size);
       places[i] = static_cast<int64_t>(permutation(static_cast<uint64_t>(places[i])));
     }
   }
@@ -364,6 +376,7 @@ void Shuffle(const PlanNode& node, std::vector<int64_t>& places,
 
 void PlanTree::Fill(size_t at, std::vector<int64_t> places, std::vector<uint64_t> epochs,
                     std::vector<size_t> rows, size_t column, std::span<Record> records) const {
+  LOCKSTEP_DCHECK(places.size() == epochs.size() && places.size() == rows.size());
   for (;;) {
     const PlanNode& node = nodes[at];
     switch (node.op) {
@@ -422,6 +435,7 @@ void PlanTree::FillParts(const PlanNode& node, const std::vector<int64_t>& place
     } else {
       // The last that begins there or before: empty ones begin where the next does.
       const auto after = std::upper_bound(node.begins.begin(), node.begins.end(), place);
+      LOCKSTEP_DCHECK(after != node.begins.begin());  // the first begins at 0
       child = static_cast<size_t>(after - node.begins.begin()) - 1;
       place -= node.begins[child];
     }

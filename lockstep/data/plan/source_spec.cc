@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "lockstep/base/check.h"
 #include "lockstep/data/plan/error.h"
 #include "lockstep/data/plan/plan.h"
 
@@ -121,6 +122,7 @@ absl::StatusOr<ElementSpec> NpySpec(const CheckedNode& node, const Manifest* man
 
 absl::Status CheckLength(const CheckedNode& node, std::string_view name, int64_t value,
                          int64_t size) {
+  LOCKSTEP_DCHECK(size > 0);
   if (value >= 1 && value <= kRecordBytesMax / size) return absl::OkStatus();
   return InvalidNode(
       node.node(), absl::StrCat(std::string(name), " must be from 1 to ", kRecordBytesMax / size));
@@ -204,6 +206,7 @@ int64_t RecordsOf(const CheckedNode& source, const Manifest& manifest) {
     case Op::kArray: {
       std::vector<int64_t> dims;
       ParseShape(source.As<Strings>("shapes")[0], dims);
+      LOCKSTEP_DCHECK(!dims.empty());
       return dims[0];
     }
     default:

@@ -31,6 +31,8 @@ constexpr NamedType kTypes[] = {
     {DType::kBytes, "bytes", 0},
 };
 
+static_assert(std::size(kTypes) == static_cast<size_t>(DType::kBytes) + 1);
+
 const NamedType& Named(DType type) {
   const auto index = static_cast<size_t>(type);
   LOCKSTEP_CHECK(index < std::size(kTypes) && kTypes[index].type == type);
