@@ -30,6 +30,7 @@ FrameLeaf LeafOf(const Column& column, int64_t rows, std::vector<int64_t> dims) 
 
 // Rows of several parts, one after the other, as a frame has them.
 void CopyLeaf(std::span<const Block> parts, size_t c, std::byte* to) {
+  LOCKSTEP_DCHECK(!parts.empty());
   if (!plan::IsVariable(parts[0].columns[c].type)) {
     for (const Block& part : parts) {
       const Column& column = part.columns[c];
@@ -119,6 +120,8 @@ std::vector<int64_t> WithRows(int64_t rows, const std::vector<int64_t>& dims) {
 }  // namespace
 
 Block Slice(const Block& block, int64_t first, int64_t count) {
+  LOCKSTEP_DCHECK(first >= 0 && count >= 0 && first + count <= block.rows);
+  LOCKSTEP_DCHECK(static_cast<int64_t>(block.positions.size()) == block.rows);
   Block slice = {.rows = count, .columns = block.columns};
   slice.positions.assign(block.positions.begin() + first, block.positions.begin() + first + count);
   for (Column& column : slice.columns) {
@@ -133,6 +136,7 @@ Block Slice(const Block& block, int64_t first, int64_t count) {
 
 absl::StatusOr<Block> Select(Block block, std::span<const uint8_t> keep,
                              const Allocator& allocator) {
+  LOCKSTEP_DCHECK(static_cast<int64_t>(keep.size()) >= block.rows);
   Block selected = {.columns = block.columns};
   Runs runs;
   for (int64_t i = 0; i < block.rows; ++i) {
@@ -160,6 +164,7 @@ absl::StatusOr<Block> Select(Block block, std::span<const uint8_t> keep,
 }
 
 absl::StatusOr<Block> Batch(std::vector<Block> parts, const Allocator& allocator) {
+  LOCKSTEP_DCHECK(!parts.empty() && !parts[0].positions.empty());
   int64_t rows = 0;
   for (const Block& part : parts) rows += part.rows;
   Block batch = {.rows = 1, .positions = {parts[0].positions[0]}};

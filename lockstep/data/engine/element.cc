@@ -93,6 +93,9 @@ bool TypeOf(const Descriptor& leaf, DType& type) {
   return false;
 }
 
+// It masks the low bits; dimensions are read where they lie.
+static_assert(std::has_single_bit(uint64_t{kFrameAlignment}));
+static_assert(sizeof(Header) % alignof(int64_t) == 0 && sizeof(Descriptor) % alignof(int64_t) == 0);
 uint64_t RoundUp(uint64_t n) { return (n + kFrameAlignment - 1) & ~uint64_t{kFrameAlignment - 1}; }
 
 uint32_t Checksum(const std::byte* frame, uint64_t meta_bytes) {
@@ -160,6 +163,7 @@ FrameLayout LayOut(std::span<const FrameLeaf> leaves) {
 
 void WriteHead(std::byte* frame, std::span<const FrameLeaf> leaves, const FrameLayout& layout,
                uint64_t spec_hash, int64_t segment, int64_t index) {
+  LOCKSTEP_DCHECK(layout.offsets.size() == leaves.size());
   Header header = {.magic = kFrameMagic,
                    .version = kFrameVersion,
                    .spec_hash = spec_hash,

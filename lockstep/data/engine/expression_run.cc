@@ -181,6 +181,7 @@ absl::StatusOr<Values> Evaluator::Make(DType type, std::vector<int64_t> dims, bo
 }
 
 Values Evaluator::Field(size_t field) const {
+  LOCKSTEP_DCHECK(field < block_.columns.size());
   const Column& column = block_.columns[field];
   return {.type = column.type,
           .dims = column.dims,
@@ -263,6 +264,7 @@ absl::StatusOr<Values> Evaluator::Cast(const Values& a, DType type) {
 }
 
 absl::StatusOr<Values> Evaluator::Cut(const Expr& expr, const Values& a) {
+  LOCKSTEP_DCHECK(!a.dims.empty());
   const int64_t length = a.dims[0];
   std::vector<int64_t> dims(a.dims.begin() + 1, a.dims.end());
   const int64_t inner = CountItems(dims);
@@ -353,6 +355,8 @@ void Evaluator::Divide(ExprOp op, const Values& a, const Values& b, const Values
 }
 
 void Evaluator::Pair(ExprOp op, const Values& a, const Values& b, const Values& out, int64_t rows) {
+  // The compiler has cast both to one type.
+  LOCKSTEP_DCHECK(a.type == b.type);
   if (op == ExprOp::kFloorDiv || op == ExprOp::kMod) return Divide(op, a, b, out, rows);
   WithType(a.type, [&](auto type) {
     using T = decltype(type);
@@ -412,6 +416,7 @@ void Evaluator::One(ExprOp op, const Values& a, const Values& out, int64_t rows)
 }
 
 void Evaluator::Where(const std::vector<Values>& args, const Values& out, int64_t rows) {
+  LOCKSTEP_DCHECK(args.size() == 3);
   const Steps sc(args[0]);
   const Steps sa(args[1]);
   const Steps sb(args[2]);

@@ -5,6 +5,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::engine {
 namespace {
 
@@ -39,6 +41,8 @@ bool Install() {
 bool CopyGuarded(const std::byte* mapped, std::span<const ReadRequest> requests) {
   static const bool installed = Install();
   static_cast<void>(installed);
+  // One copy at a time: an inner one would take away where the outer one goes on.
+  LOCKSTEP_DCHECK(recover == nullptr);
   sigjmp_buf here;
   // Nothing in between has a destructor.
   if (sigsetjmp(here, 0) != 0) {

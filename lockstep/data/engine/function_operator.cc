@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/data/plan/error.h"
 
 namespace lockstep::engine::internal {
@@ -138,6 +139,7 @@ absl::Status FunctionOperator::Refill(int64_t rows) {
 }
 
 absl::StatusOr<Block> FunctionOperator::Next(int64_t rows) {
+  LOCKSTEP_DCHECK(rows > 0);
   while (ready_.empty() && !ended_) {
     if (absl::Status status = Refill(rows); !status.ok()) return status;
   }

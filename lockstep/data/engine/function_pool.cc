@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/mutex.h"
 
 namespace lockstep::engine {
@@ -63,6 +64,7 @@ absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionPool::Borrow(const std::st
     for (;;) {
       if (stopped_) return Stopped();
       if (const auto idle = idle_.find(key); idle != idle_.end()) {
+        LOCKSTEP_DCHECK(!idle->second.empty());
         std::unique_ptr<FunctionHost> host = std::move(idle->second.back());
         idle->second.pop_back();
         if (idle->second.empty()) idle_.erase(idle);
@@ -91,6 +93,7 @@ absl::StatusOr<std::unique_ptr<FunctionHost>> FunctionPool::Borrow(const std::st
 void FunctionPool::Return(const std::string& key, std::unique_ptr<FunctionHost> host) {
   const MutexLock lock(mutex_);
   if (host == nullptr || stopped_) {
+    LOCKSTEP_DCHECK(hosts_ > 0);
     --hosts_;
   } else {
     idle_[key].push_back(std::move(host));
@@ -102,6 +105,7 @@ absl::Status FunctionPool::CallInto(const std::string& key, const Function& func
                                     std::span<const Element> elements,
                                     std::span<FunctionResult> results) {
   absl::Status failed;
+  LOCKSTEP_DCHECK(!elements.empty() && results.size() == elements.size());
   const int tries = elements.size() == 1 ? 2 : 1;
   for (int i = 0; i < tries; ++i) {
     auto host = Borrow(key, function);

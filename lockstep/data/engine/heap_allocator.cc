@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/data/engine/element.h"
 
@@ -14,6 +15,7 @@ namespace {
 // From here on a block is kept: `heap_kept_block_bytes_min`, of all `heap_kept_bytes_max`.
 constexpr uint64_t kKeptLeast = 64 << 10;
 constexpr uint64_t kKeptMost = uint64_t{256} << 20;
+static_assert(kKeptLeast % kFrameAlignment == 0 && kKeptLeast <= kKeptMost);
 
 // Free blocks by their size, which is a power of two or one and a half times one. Threads:
 // thread-safe, by its mutex.
@@ -33,10 +35,12 @@ class Pool {
 
   std::byte* Take(uint64_t rounded) {
     const MutexLock lock(mutex_);
+    LOCKSTEP_DCHECK(ClassOf(rounded) < free_.size());
     auto& blocks = free_[ClassOf(rounded)];
     if (blocks.empty()) return nullptr;
     std::byte* block = blocks.back();
     blocks.pop_back();
+    LOCKSTEP_DCHECK(kept_ >= rounded);
     kept_ -= rounded;
     return block;
   }
