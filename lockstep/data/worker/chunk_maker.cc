@@ -31,6 +31,7 @@ struct ChunkMemory {
     return ChunkMemory{.block = *std::move(block), .room = bytes};
   }
   char* data() const {
+    LOCKSTEP_DCHECK((block != nullptr) != (answer != nullptr));
     return block != nullptr ? reinterpret_cast<char*>(block->mutable_data())
                             : answer->data() + kChunkAlignment;
   }
@@ -43,6 +44,7 @@ struct ChunkMemory {
 StoredChunkPtr FinishIn(transport::Arena* arena, ChunkMemory memory, ChunkWriter& writer,
                         const ChunkHead& head) {
   const size_t bytes = writer.Finish(head);
+  LOCKSTEP_DCHECK(bytes <= memory.room);
   // One that was flushed early does not keep the memory of a full one.
   if (bytes <= memory.room / 2) {
     ChunkMemory fitting = ChunkMemory::Of(arena, bytes);
@@ -89,6 +91,7 @@ struct ChunkMaker::State {
   }
 
   absl::StatusOr<std::shared_ptr<engine::Memory>> Allocate(uint64_t bytes) {
+    LOCKSTEP_DCHECK(current.has_value() || !next.has_value());
     for (std::optional<OpenChunk>* chunk : {&current, &next}) {
       if (!*chunk) {
         auto memory = ChunkMemory::Shared(arena.get(), RoomFor(bytes));
@@ -124,6 +127,7 @@ bool ChunkMaker::empty() const { return !state_->current || state_->current->wri
 
 bool ChunkMaker::Add(std::string_view element) {
   State& state = *state_;
+  LOCKSTEP_DCHECK(state.current.has_value() || !state.next.has_value());
   if (state.next && state.next->writer.Holds(element)) {
     if (!empty()) return false;
     state.current = std::exchange(state.next, std::nullopt);

@@ -1,5 +1,7 @@
 #include "lockstep/data/worker/dispatcher_link.h"
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::data {
 namespace {
 
@@ -20,12 +22,14 @@ DispatcherLink::~DispatcherLink() {
 }
 
 void DispatcherLink::Call(link::RequestKind kind, std::string payload, Answered answered) {
+  LOCKSTEP_DCHECK(!ready_ || link_ != nullptr);
   if (ready_) return link_->Call(kind, std::move(payload), std::move(answered));
   waiting_.push_back({kind, std::move(payload), std::move(answered)});
   if (link_ == nullptr) Dial();
 }
 
 void DispatcherLink::Dial() {
+  LOCKSTEP_DCHECK(link_ == nullptr && !ready_);
   link_ = link::ClientLink::Dial(
       loop_.io(), address_, kDialTimeout, who_, options_,
       {.ready =

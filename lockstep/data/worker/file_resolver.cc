@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/data/engine/resolve.h"
 #include "lockstep/wire/native/codec.h"
@@ -41,6 +42,7 @@ struct FileResolver::Threads {
 
   static void Add(const std::shared_ptr<Threads>& self, std::function<void()> work) {
     const MutexLock lock(self->mutex);
+    LOCKSTEP_DCHECK(self->idle <= self->threads && self->threads <= kResolversMax);
     self->work.push_back(std::move(work));
     if (self->idle < static_cast<int>(self->work.size()) && self->threads < kResolversMax) {
       ++self->threads;
@@ -91,6 +93,7 @@ void FileResolver::Resolve(int64_t dataset) {
 }
 
 void FileResolver::Known(int64_t dataset, absl::StatusOr<std::string> answer) {
+  LOCKSTEP_DCHECK(resolving_.contains(dataset));
   if (!answer.ok()) {
     resolving_.erase(dataset);  // the next orders say it again
     return;

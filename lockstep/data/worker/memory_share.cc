@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/peer_owner.h"
 #include "lockstep/rendezvous/transport/pass_descriptors.h"
@@ -67,6 +68,7 @@ void MemoryShare::Accepted(const std::shared_ptr<transport::UnixSocket>& socket)
     (*strangers_.begin())->Close();
     strangers_.erase(strangers_.begin());
   }
+  LOCKSTEP_DCHECK(strangers_.size() < kStrangersMax);
   strangers_.insert(socket);
   socket->OnReadable([this, weak = std::weak_ptr(socket)] {
     if (const auto self = weak.lock()) Readable(self);
@@ -94,6 +96,7 @@ void MemoryShare::Readable(const std::shared_ptr<transport::UnixSocket>& socket)
 }
 
 bool MemoryShare::Tell(Share& share, uint32_t segment) {
+  LOCKSTEP_DCHECK(share.socket != nullptr);
   if (share.told.contains(segment)) return true;
   const auto fd = arena_.DescriptorOf(segment);
   if (!fd.ok()) return false;
@@ -101,6 +104,7 @@ bool MemoryShare::Tell(Share& share, uint32_t segment) {
   for (const transport::SegmentSize& each : arena_.segments()) {
     if (each.id == segment) bytes = each.bytes;
   }
+  LOCKSTEP_DCHECK(bytes > 0);  // a chunk lies in it, so it is there
   const int passed[] = {fd->get()};
   const native::SegmentNotice notice = {.segment = segment, .bytes = bytes};
   if (!share.socket->Send(native::Encode(notice), passed).ok()) return false;
@@ -109,6 +113,7 @@ bool MemoryShare::Tell(Share& share, uint32_t segment) {
 }
 
 void MemoryShare::TellRemoved(Share& share) {
+  LOCKSTEP_DCHECK(share.socket != nullptr);
   std::set<uint32_t> there;
   for (const transport::SegmentSize& each : arena_.segments()) there.insert(each.id);
   std::erase_if(share.told, [&](uint32_t segment) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_chunk.h"
@@ -78,6 +79,8 @@ link::Payload AnswerOf(const SegmentCache::Found& found, const ReadRequest& requ
   const int64_t at = TakenUntil(found, request);
   const int64_t stride = request.stride;
   const int64_t count = (at - request.from) / stride;
+  // The cache gives the chunk that holds the first element asked for, or the end before it.
+  LOCKSTEP_DCHECK(stride > 0 && request.from >= head.first && at >= request.from);
   elements = static_cast<uint64_t>(count);
   const bool ended = found.ended && at >= found.known;
   if (stride == 1 && count == head.count && at >= head.next && head.ended == ended &&
@@ -108,6 +111,7 @@ link::Payload AnswerOf(const SegmentCache::Found& found, const ReadRequest& requ
                                      .next = at,
                                      .ended = ended,
                                      .known = found.known});
+  LOCKSTEP_DCHECK(kChunkAlignment + used <= out.size());
   out.resize(kChunkAlignment + used);
   native::PutInlineHead(out);
   return {.failed = false, .bytes = std::move(out), .shared = nullptr};

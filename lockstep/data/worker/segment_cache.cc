@@ -23,6 +23,7 @@ using wire::native::ChunkView;
 int64_t TakenUntil(const SegmentCache::Found& found, const ReadRequest& request) {
   const ChunkView& chunk = found.chunk->view;
   const ChunkHead& head = chunk.head();
+  LOCKSTEP_DCHECK(request.stride > 0 && request.from >= head.first);
   // Those that are known to have enough behind them.
   const int64_t end = found.ended ? head.next : std::min(head.next, found.known - request.ahead);
   int64_t taken = 0;
@@ -39,6 +40,7 @@ int64_t TakenUntil(const SegmentCache::Found& found, const ReadRequest& request)
 
 SegmentCache::SegmentCache(const SegmentCacheOptions& options) : options_(options) {
   for (int i = 0; i < std::max(1, options_.threads); ++i) {
+    static_assert(sizeof("lockstep-run") <= 16);  // names of threads on Linux
     threads_.emplace_back([this] { RunThread(); });
     pthread_setname_np(threads_.back().native_handle(), "lockstep-run");
   }
@@ -125,6 +127,7 @@ SegmentCache::EntryPtr SegmentCache::Find(const ReadRequest& request) {
   const Key key(request.dataset, request.segment);
   EntryPtr& entry = entries_[key];
   if (entry == nullptr) {
+    LOCKSTEP_DCHECK(request.source != nullptr);
     entry = std::make_shared<Entry>();
     entry->key = key;
     entry->source = request.source;
@@ -196,6 +199,7 @@ void SegmentCache::EnsureRuns(const EntryPtr& entry, bool waits) {
 void SegmentCache::Queue(const EntryPtr& entry, bool awaited) {
   if (entry->paused) {
     entry->paused = false;
+    LOCKSTEP_DCHECK(paused_ > 0);
     --paused_;
   }
   if (queue_.Add(entry, awaited)) work_.NotifyOne();
@@ -210,6 +214,7 @@ bool SegmentCache::RunQueue::Add(const EntryPtr& entry, bool awaited) {
 
 SegmentCache::EntryPtr SegmentCache::RunQueue::TakeFirst() {
   std::deque<EntryPtr>& queue = awaited_.empty() ? ahead_ : awaited_;
+  LOCKSTEP_DCHECK(!queue.empty() && queue.front()->queued);
   EntryPtr entry = std::move(queue.front());
   queue.pop_front();
   entry->queued = false;
@@ -233,6 +238,9 @@ void SegmentCache::RunThread() {
 }
 
 void SegmentCache::RunEntry(const EntryPtr& entry) {
+  LOCKSTEP_DCHECK(!entry->busy && !entry->dropped);
+  // Whoever queued it has ended its pause.
+  LOCKSTEP_DCHECK(!entry->paused && !entry->queued);
   entry->busy = true;
   while (!stopping_ && !entry->dropped) {
     if (std::exchange(entry->again, false) || !entry->has_run) {
@@ -252,6 +260,7 @@ void SegmentCache::RunEntry(const EntryPtr& entry) {
       if (stored_.bytes >= options_.bytes_max) {
         entry->paused = true;
         ++paused_;
+        LOCKSTEP_DCHECK(paused_ <= entries_.size());
         break;
       }
     }
@@ -287,6 +296,8 @@ void SegmentCache::Settle(const EntryPtr& entry, Made made, std::vector<Due>& du
   }
   entry->produced += made.elements;
   if (made.chunk != nullptr) {
+    // The run goes on from where it was: only its own thread moves `produced`.
+    LOCKSTEP_DCHECK(made.chunk->head().next >= entry->produced);
     entry->produced = made.chunk->head().next;
     const auto [at, added] = entry->chunks.try_emplace(made.chunk->head().first);
     if (!added) stored_.Remove(*at->second.chunk);
@@ -424,6 +435,7 @@ void SegmentCache::Erase(const EntryPtr& entry) {
   while (!entry->chunks.empty()) RemoveChunk(*entry, entry->chunks.begin());
   if (entry->paused) {
     entry->paused = false;
+    LOCKSTEP_DCHECK(paused_ > 0);
     --paused_;
   }
   queue_.Remove(entry);

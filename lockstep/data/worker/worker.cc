@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 #include "lockstep/data/worker/engine_source.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/rendezvous/transport/card.h"
@@ -30,6 +31,7 @@ constexpr absl::Duration kRetry = absl::Milliseconds(200);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(100);
 // On their way at a time: the one that is parked, and one that reports.
 constexpr int kPollsMax = 2;
+static_assert(kPollsMax > 1);
 
 // Errors after which polling again makes no sense.
 bool IsRefusal(const absl::Status& status) {
@@ -224,6 +226,8 @@ void Worker::Load(int64_t id) {
 void Worker::Loaded(int64_t id, absl::StatusOr<std::string> answer) {
   const auto at = datasets_.find(id);
   if (at == datasets_.end()) return;
+  // It is loaded once for all who ask meanwhile.
+  LOCKSTEP_DCHECK(at->second.source == nullptr);
   const auto open = [&]() -> absl::StatusOr<std::shared_ptr<const SegmentSource>> {
     if (!answer.ok()) return answer.status();
     auto reply = native::Decode<native::GetDatasetReply>(*answer);
@@ -269,6 +273,7 @@ void Worker::ForgetDatasets() {
 }
 
 void Worker::Drain(std::function<void()> done) {
+  LOCKSTEP_DCHECK(done != nullptr);
   if (drained_ != nullptr) return;
   drained_ = std::move(done);
   drain_until_ = MonotonicNow() + options_.drain_time;
