@@ -28,6 +28,10 @@ if(LOCKSTEP_SANITIZE)
   target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 
+# For tests: LOCKSTEP_DCHECK in every build.
+add_library(lockstep_check_invariants OBJECT ${CMAKE_SOURCE_DIR}/lockstep/testing/check_invariants.cc)
+target_link_libraries(lockstep_check_invariants PRIVATE lockstep_flags)
+
 # lockstep_library(NAME SOURCES a.cc ... DEPS lib ...)
 function(lockstep_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
@@ -77,7 +81,8 @@ function(lockstep_test name)
   if(LOCKSTEP_ONE_THREAD AND LOCKSTEP_SANITIZE MATCHES thread)
     return()
   endif()
-  lockstep_program(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} GTest::gmock GTest::gtest_main)
+  lockstep_program(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} lockstep_check_invariants
+    GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(name IN_LIST LOCKSTEP_TEMPLATE_TESTS)

@@ -24,8 +24,8 @@ inline bool invariants_are_checked = false;
 
 namespace lockstep {
 
-// Turns LOCKSTEP_DCHECK on for this process: the simulations do, whatever they are built for. Call
-// it before there are threads. Debug and sanitizer builds have it on from the start.
+// Turns LOCKSTEP_DCHECK on for this process: tests and simulations do, whatever they are built for.
+// Call it before there are threads. Debug and sanitizer builds have it on from the start.
 inline void CheckInvariants() { internal::invariants_are_checked = true; }
 
 }  // namespace lockstep
