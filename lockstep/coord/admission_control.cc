@@ -37,10 +37,13 @@ void AdmissionControl::Register(Time now, const RegisterMember& request, Effects
                             .peer = request.peer,
                             .role = request.role,
                             .recoverable = request.recoverable};
+  // The gate of the attempt refuses it. Before the lives, which are kept by member.
   if (!job_.IsMember(request.member)) return attempts_.current().Admit(now, admission, out);
   const bool is_new = job_.lives.IsNew(request.member, request.incarnation);
+  // A life that the job knows registers again at no further cost.
   if (job_.no_room.for_small && is_new) return out.Fail(request.call, job_.no_room.for_small);
   const bool opens = attempts_.OpensNext(request.member, request.incarnation);
+  // Before the attempt opens: a refused caller must not end the one that is on.
   if (ErrorPtr refusal = opens ? attempts_.CheckNext() : nullptr) {
     return out.Fail(request.call, refusal);
   }
@@ -65,6 +68,7 @@ void AdmissionControl::Register(Time now, const RegisterMember& request, Effects
 // Native members.
 
 ErrorPtr AdmissionControl::CheckJoin(const JoinJob& request, const RoleRecord** role) const {
+  // The role first: an index counts within its role.
   if (ErrorPtr unknown = job_.roles().Find(request.role, role)) return unknown;
   const CoordinatorOptions& options = job_.options;
   auto wrong = [](Reason reason, std::string text) {
@@ -107,8 +111,11 @@ ErrorPtr AdmissionControl::CheckAttempt(const JoinJob& request, bool known) cons
                      ": more than ", kAttemptsAheadMax,
                      " ahead (attempts_ahead_max); correct the number"));
   }
+  // 0: the caller does not count attempts. A later attempt is for `Join` to decide, once it knows
+  // whether this one can give way.
   if (request.attempt == 0 || request.attempt > job_.attempt) return nullptr;
   const Attempt& attempt = attempts_.current();
+  // A life that the failed attempt knows hears why the attempt failed, which tells it more.
   const bool over = attempt.ended() || (attempt.failed() && !known);
   if (request.attempt == job_.attempt && !over) return nullptr;
   return MakeError(
@@ -125,11 +132,14 @@ ErrorPtr AdmissionControl::CheckOnlyOnce(const SessionTable::Session& session,
                                          const JoinJob& request,
                                          std::optional<MemberIndex> member) const {
   const Attempt& attempt = attempts_.current();
+  // A failed attempt gives way to the next, where the session may be another member.
   if (!session.asks || attempt.failed()) return nullptr;
   const MemberIndex asked = *session.asks;
   const Membership::Member& is = attempt.membership().Get(asked);
   const bool lives = is.state == MemberState::kConnected || attempt.registration().Waits(asked);
+  // The member has gone, or another session has taken its place: this session is free again.
   if (!lives || is.session != session.id) return nullptr;
+  // A retry of the same life.
   if (is.incarnation == request.incarnation && (!member || *member == asked)) return nullptr;
   return MakeError(absl::StatusCode::kAlreadyExists, Reason::kMemberExists,
                    absl::StrCat("this session has joined already, as ", job_.Describe(asked),
@@ -138,10 +148,12 @@ ErrorPtr AdmissionControl::CheckOnlyOnce(const SessionTable::Session& session,
 
 ErrorPtr AdmissionControl::CheckHolder(Time now, MemberIndex index, Incarnation incarnation) const {
   const Attempt& attempt = attempts_.current();
+  // A failed attempt has no places to defend: this life opens the next attempt, or is refused.
   if (attempt.failed()) return nullptr;
   const Membership::Member& holder = attempt.membership().Get(index);
   const FailureDetector::Health& health = attempt.membership().detector().Of(index);
   const bool registers = attempt.registration().Waits(index);
+  // A member whose link broke has most likely died, so it does not keep out its successor.
   const bool lives = (holder.state == MemberState::kConnected && !health.broke()) || registers;
   if (!lives || holder.incarnation == incarnation) return nullptr;
   const PlaceRecord& place = job_.places[index.value()];
@@ -160,6 +172,7 @@ ErrorPtr AdmissionControl::CheckHolder(Time now, MemberIndex index, Incarnation 
 
 std::optional<MemberIndex> AdmissionControl::FindMember(const JoinJob& request,
                                                         const RoleRecord& role) const {
+  // The index is within the role, as CheckJoin has seen.
   if (request.index) return MemberIndex(role.first + *request.index);
   // It asks again, if it is known.
   const auto known = attempts_.current().membership().Find(request.incarnation);
@@ -169,6 +182,7 @@ std::optional<MemberIndex> AdmissionControl::FindMember(const JoinJob& request,
 ErrorPtr AdmissionControl::SettleAttempt(Time now, const JoinJob& request,
                                          std::optional<MemberIndex> member, bool known,
                                          Effects& out) {
+  // In an attempt that is over no member holds a place, and no broken link is waited for.
   if (!attempts_.over()) {
     if (member) {
       if (ErrorPtr refusal = CheckHolder(now, *member, request.incarnation)) return refusal;
@@ -176,10 +190,12 @@ ErrorPtr AdmissionControl::SettleAttempt(Time now, const JoinJob& request,
     // That may end the attempt: then this life opens the next one.
     if (!known) attempts_.current().GiveUpBroken(now, member, out);
   }
+  // Only now: giving up a member may have failed the attempt.
   const Attempt& attempt = attempts_.current();
   const bool opens = attempt.ended() || (attempt.failed() && !known);
   if (ErrorPtr refusal = opens ? attempts_.CheckNext() : nullptr) return refusal;
   const int64_t next = std::max(job_.attempt + 1, request.attempt);
+  // A process of a later attempt may end this one only if no member is in it.
   if (opens || (request.attempt >= next && attempt.empty())) attempts_.OpenNext(now, next, out);
   return nullptr;
 }
@@ -192,10 +208,12 @@ void AdmissionControl::Join(Time now, SessionTable::Session& session, const Join
 
   std::optional<MemberIndex> member = FindMember(request, *role);
   if (ErrorPtr refusal = CheckOnlyOnce(session, request, member)) return out.Fail(call, refusal);
+  // Both by the attempt that is on; SettleAttempt may open another.
   const bool former = member && job_.lives.IsFormer(*member, request.incarnation);
   const bool known =
       member && attempts_.current().membership().lives().Knew(*member, request.incarnation);
   if (ErrorPtr refusal = CheckAttempt(request, known)) return out.Fail(call, refusal);
+  // Known and former lives cost nothing more.
   if (!known && !former && job_.no_room.for_small) return out.Fail(call, job_.no_room.for_small);
   // A former life opens nothing and ends nothing; the attempt refuses it.
   if (!former) {
@@ -204,6 +222,7 @@ void AdmissionControl::Join(Time now, SessionTable::Session& session, const Join
     }
   }
   Attempt& attempt = attempts_.current();
+  // SettleAttempt could not open it: members are still in this attempt.
   if (request.attempt > job_.attempt) {
     return out.Fail(call,
                     MakeError(absl::StatusCode::kFailedPrecondition, Reason::kWrongAttempt,
@@ -213,6 +232,7 @@ void AdmissionControl::Join(Time now, SessionTable::Session& session, const Join
                                            " is still on, with ", attempt.membership().connected(),
                                            " members; end those first, or correct the number")));
   }
+  // Last, in the attempt that takes the process: another attempt has other free members.
   if (!member) member = attempt.registration().FreeMember(*role);
   if (!member) return out.Fail(call, JobFull(*role));
   // Before it is let in, which may be much later: its session may be closed until then.

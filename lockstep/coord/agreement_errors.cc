@@ -54,6 +54,7 @@ ErrorPtr AgreementErrors::OfRequest(const AgreeOnIndex& request) const {
                                   " lists ", job_.Name(member), ", but job '", options.job,
                                   "' has ", options.size, " members"));
   }
+  // Without itself in the list the caller would wait for an answer that is not for it.
   if (!request.members.empty() && std::find(request.members.begin(), request.members.end(),
                                             request.member) == request.members.end()) {
     return MakeError(absl::StatusCode::kInvalidArgument, Reason::kCallerNotListed,
@@ -83,6 +84,7 @@ ErrorPtr AgreementErrors::OfTerms(const BarrierRef& agreement, int64_t stride,
                                   const Gathering& open, const AgreeOnIndex& request,
                                   const Participants& list) const {
   const std::string who = job_.NameWithLife(request.member);
+  // The counter first: another use of the name may have other terms.
   if (request.counter != agreement.counter) {
     return AgreementError(
         agreement, absl::StatusCode::kAborted, Reason::kAgreementCounterMismatch,
@@ -98,6 +100,7 @@ ErrorPtr AgreementErrors::OfTerms(const BarrierRef& agreement, int64_t stride,
                      "; ask with the same stride everywhere"));
   }
   const std::vector<MemberIndex>& expected = *open.participants();
+  // By value: callers make a list each, and only that of everybody is shared.
   if (*list == expected) return nullptr;
   return AgreementError(
       agreement, absl::StatusCode::kInvalidArgument, Reason::kAgreementConflict,

@@ -21,6 +21,7 @@ void AliveSets::Ask(const GetAliveMembers& request, Effects& out) {
   pending.callers.emplace(request.member, request.caller.call);
   pending.awaited.erase(request.member);
   calls_[request.caller.call] = {set, request.member};
+  // Last: it destroys the set.
   if (pending.awaited.empty()) Answer(set, out);
 }
 
@@ -28,6 +29,7 @@ void AliveSets::MemberChanged(MemberIndex member, Effects& out) {
   const bool connected = membership_.Get(member).state == MemberState::kConnected;
   for (auto set = pending_.begin(); set != pending_.end();) {
     Pending& pending = set->second;
+    // A set that does not list the member is not concerned.
     if (!std::binary_search(set->first.begin(), set->first.end(), member)) {
       ++set;
       continue;
@@ -54,6 +56,7 @@ void AliveSets::MemberRestarted(MemberIndex member, const ErrorPtr& error, Effec
     callers.erase(begin, end);
     set = callers.empty() ? pending_.erase(set) : std::next(set);
   }
+  // After the former calls have gone: `MemberChanged` awaits a member only if it does not wait.
   MemberChanged(member, out);
 }
 
@@ -62,6 +65,7 @@ AliveSets::PendingSets::iterator AliveSets::Answer(PendingSets::iterator set, Ef
   for (MemberIndex member : set->first) {
     if (member.value() < 0 || member.value() >= membership_.size()) continue;
     const Membership::Member& m = membership_.Get(member);
+    // As of now, not as of each call: all callers get one list.
     if (m.state == MemberState::kConnected) alive->push_back({member, m.incarnation});
   }
   for (const auto& [member, call] : set->second.callers) {
@@ -79,6 +83,7 @@ bool AliveSets::Forget(CallId call) {
   Pending& pending = set->second;
   auto [begin, end] = pending.callers.equal_range(member);
   pending.callers.erase(std::find_if(begin, end, [call](auto& c) { return c.second == call; }));
+  // A set without callers has no one to answer.
   if (pending.callers.empty()) {
     pending_.erase(set);
   } else if (!pending.callers.contains(member) &&

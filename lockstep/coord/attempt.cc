@@ -30,6 +30,7 @@ Attempt::Attempt(JobRecord& job, ServiceIncarnation service, int64_t first_revis
       polls_(job, membership_),
       shutdown_(job, membership_, service),
       watch_(membership_, job.options.watch_interval),
+      // The gate counts waits only while it handles a request; by then all machines below exist.
       gate_(job, membership_, [this] { return waits(); }),
       primitives_(job, membership_, gate_, first_revision),
       lifecycle_(job, service, {gate_, membership_, registration_, polls_, shutdown_, primitives_}),
@@ -37,8 +38,10 @@ Attempt::Attempt(JobRecord& job, ServiceIncarnation service, int64_t first_revis
       health_(job, membership_, polls_, views_) {}
 
 AttemptState Attempt::state() const {
+  // Failed first: an attempt that failed stays so after its members have left.
   if (failed()) return AttemptState::kFailed;
   if (ended()) return AttemptState::kEnded;
+  // Before running: the registration stays complete to the end.
   if (shutdown_.open()) return AttemptState::kLeaving;
   return registration_.complete() ? AttemptState::kRunning : AttemptState::kWaiting;
 }
@@ -76,6 +79,7 @@ void Attempt::Handle(Time now, const ListBarriers& request, Effects& out) {
 
 void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
   const CallId call = fact.call;
+  // A call waits in one machine at most, so the first that knows it is the only one.
   static_cast<void>(polls_.Forget(now, call) || shutdown_.Forget(call) ||
                     registration_.Forget(now, call) || watch_.Forget(call) ||
                     primitives_.Forget(call));
@@ -91,6 +95,7 @@ void Attempt::Handle(Time, const Stop&, Effects& out) {
   const std::string text =
       absl::StrCat("the coordination service of job '", job_.options.job, "' is shutting down");
   const ErrorPtr aborted = MakeError(absl::StatusCode::kAborted, Reason::kServiceStopped, text);
+  // Upstream's words come first, as in the other errors of barriers.
   primitives_.FailGatherings(MakeError(absl::StatusCode::kAborted, Reason::kServiceStopped,
                                        absl::StrCat("Barrier failed because ", text)),
                              aborted, out);
@@ -115,6 +120,8 @@ void Attempt::Close(const ErrorPtr& error, int64_t next_revision, Effects& out) 
 }
 
 void Attempt::Settle(Time now, Effects& out) {
+  // The primitives first: what stock members agreed on may end a preemption. The watchers last: one
+  // answer covers all that the event has changed.
   primitives_.Settle(now, out);
   membership_.RecordChanges(out);
   health_.Tell(now, failed() || ended(), out);
@@ -122,6 +129,7 @@ void Attempt::Settle(Time now, Effects& out) {
 }
 
 void Attempt::RecordEnd(Time now, Effects& out) {
+  // The members' last states belong to this attempt, before the record that begins the next.
   membership_.RecordChanges(out);
   primitives_.AttemptEnds(now, out);
 }
@@ -147,6 +155,7 @@ absl::Status Attempt::Apply(Time at, const record::MemberChanged& record) {
 }
 
 void Attempt::Restored(Time now, int64_t version, Effects& out) {
+  // The membership first: it marks the members whose return the others wait for.
   membership_.Restored(now, version);
   health_.Restored(out);
   polls_.Restored();
@@ -168,8 +177,10 @@ Time Attempt::NextDeadline() const {
 
 void Attempt::FillView(Time now, CoordinatorView& view) const {
   view.service = service_;
+  // Before the first registration the attempt has not begun.
   view.started = registration_.began().value_or(now);
   view.state = state();
+  // Up to the first that came: large jobs are viewed often.
   for (int32_t i = 0; i < membership_.size() && !view.somebody_came; ++i) {
     view.somebody_came = !views_.IsMissing(MemberIndex(i));
   }

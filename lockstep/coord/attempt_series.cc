@@ -24,7 +24,9 @@ AttemptSeries::AttemptSeries(JobRecord& job) : job_(job) {
 }
 
 bool AttemptSeries::OpensNext(MemberIndex member, Incarnation incarnation) const {
+  // A former life was held up on the way: the attempt refuses it, and no other one begins.
   if (job_.lives.IsFormer(member, incarnation)) return false;
+  // Processes of a failed attempt hear of its failure; only a new process opens the next one.
   if (attempt_->failed()) return !attempt_->membership().lives().Knew(member, incarnation);
   return attempt_->ended();
 }
@@ -39,11 +41,14 @@ ErrorPtr AttemptSeries::CheckNext() const {
 
 void AttemptSeries::OpenNext(Time now, int64_t number, Effects& out) {
   LOCKSTEP_CHECK(number > job_.attempt);  // (1)
+  // Before the number changes: these records and notices are the old attempt's.
   attempt_->RecordEnd(now, out);
   const std::unique_ptr<Attempt> old = std::move(attempt_);
+  // Above all revisions of the old store: a watcher that comes from there knows nothing here.
   const int64_t revision = old->keys().table().revision() + 1;
   job_.former = {job_.attempt, old->service(), old->root_cause()};
   job_.attempt = number;
+  // Before the members of the next attempt come: what they said in the last one is void.
   job_.BeginAttempt();
   attempt_ =
       std::make_unique<Attempt>(job_, Draw(job_.options.incarnation_seed, job_.attempt), revision);
@@ -63,6 +68,7 @@ ErrorPtr AttemptSeries::WrongService(ServiceIncarnation claimed, bool native) co
                    " but got ", claimed.value(), "; job '", job_.options.job, "' is at attempt ",
                    job_.attempt, ", the caller is not registered in it");
   const std::optional<FormerAttempt>& former = job_.former;
+  // The job keeps the last attempt only: of an earlier one it can say nothing more.
   if (former && former->service == claimed) {
     absl::StrAppend(&text, "; attempt ", former->attempt, ", which it was in, is over: ",
                     former->root_cause ? former->root_cause->message : "all its members had left");
@@ -81,6 +87,7 @@ void AttemptSeries::Record(Effects& out) {
 }
 
 absl::Status AttemptSeries::Apply(const record::AttemptBegan& record) {
+  // The first record may repeat the number that the constructor chose.
   if (recorded_ && record.attempt <= job_.attempt) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a record out of place: attempt ", record.attempt, " after attempt ", job_.attempt));

@@ -108,9 +108,11 @@ ErrorPtr BarrierErrors::OfListed(const BarrierRef& barrier, const Participants& 
 
 ErrorPtr BarrierErrors::OfHealth(const BarrierRef& barrier,
                                  const Participants& participants) const {
+  // The usual case, without a look at each participant.
   if (membership_.failed() == 0) return nullptr;
   for (MemberIndex member : *participants) {
     const Membership::Member& m = membership_.Get(member);
+    // A recoverable member may come back, so the others wait for it.
     if (m.state != MemberState::kError || job_.Recoverable(member)) continue;
     return BarrierError(
         barrier, absl::StatusCode::kInternal, Reason::kBarrierMemberFailed,
@@ -139,6 +141,7 @@ ErrorPtr BarrierErrors::FirstWithWrongCounter(const ArriveAtBarrier& request) co
 
 ErrorPtr BarrierErrors::WrongCounter(const BarrierRef& barrier,
                                      const ArriveAtBarrier& request) const {
+  // A side that counts from 0 has most likely started anew.
   const bool restarted = request.counter == 0 || barrier.counter == 0;
   return BarrierError(
       barrier, absl::StatusCode::kInternal, Reason::kBarrierCounterMismatch,

@@ -38,6 +38,7 @@ bool Opens(const JobRecord& job, const KeptVerdicts& kept, const KeptVerdicts::V
     return request.counter == 0 || request.once ||
            (kept.forgot_some() && request.counter > 0 && request.counter < kCounterMax);
   }
+  // A recoverable member counts from 0 again in each life.
   return request.counter == last->counter + 1 ||
          (job.Recoverable(request.member) && request.counter == 0);
 }
@@ -50,7 +51,9 @@ bool HasWrongCounter(const JobRecord& job, int64_t counter, const ArriveAtBarrie
 void AnswerKept(const BarrierErrors& errors, const KeptVerdicts::Verdict& last,
                 const ArriveAtBarrier& request, Effects& out) {
   const CallId call = request.caller.call;
+  // The verdict that all others got; it never changes (4).
   if (last.error) return out.Fail(call, last.error);
+  // Stock callers read no values and lose nothing by that.
   if (last.values_forgotten && request.caller.native()) {
     return out.Fail(call, errors.ValuesForgotten({request.id, last.counter}));
   }
@@ -101,6 +104,7 @@ void BarrierTable::Arrive(Time now, const ArriveAtBarrier& request, Effects& out
       return out.Fail(call, errors_.TooManyOpen(request, open_.size()));
     }
     open = Open(now, request, out);
+    // Opening may have failed at once, which has left a verdict.
     last = kept_.Find(request.id);
   }
   if (open != nullptr) {
@@ -111,6 +115,7 @@ void BarrierTable::Arrive(Time now, const ArriveAtBarrier& request, Effects& out
     // Nothing is kept of it: a first call with a wrong counter must not spoil the id for others.
     out.Fail(call, errors_.FirstWithWrongCounter(request));
   }
+  // Last: `last` points into what this forgets.
   kept_.ForgetOldest();
   LOCKSTEP_DCHECK(InvariantsHold());
 }
@@ -121,6 +126,7 @@ void BarrierTable::AnswerLate(const KeptVerdicts::Verdict& last, const ArriveAtB
   const BarrierRef barrier{request.id, last.counter};
   ErrorPtr fault;
   if (HasWrongCounter(job_, last.counter, request)) fault = errors_.WrongCounter(barrier, request);
+  // A list that was unlawful is none to compare with.
   const bool lawless = last.participants == nullptr;
   if (!fault && !last.error && !lawless) {
     fault = errors_.OfMembers(barrier, last.participants, request);
@@ -129,6 +135,7 @@ void BarrierTable::AnswerLate(const KeptVerdicts::Verdict& last, const ArriveAtB
 }
 
 BarrierTable::Instance* BarrierTable::Open(Time now, const ArriveAtBarrier& request, Effects& out) {
+  // In the table from here on; nodes of a map do not move, so indices may point to it.
   Instance& instance = open_[request.id];
   instance.id = request.id;
   instance.counter = request.counter;
@@ -146,6 +153,7 @@ BarrierTable::Instance* BarrierTable::Open(Time now, const ArriveAtBarrier& requ
     if (!fault) instance.participants = std::move(list);
   }
   const Time deadline = now + std::max(request.timeout, absl::ZeroDuration());
+  // With a fault, everybody stands in for the missing list until the instance ends below.
   instance.gathering.emplace(fault ? job_.everybody : instance.participants, now, deadline);
   index_.Opened(&instance, instance.gathering->participants());
   if (!deadline.is_infinite()) deadlines_.emplace(deadline, instance.id);
@@ -168,6 +176,7 @@ void BarrierTable::Join(Instance& instance, const ArriveAtBarrier& request, Effe
     End(instance, fault, out);
     return out.Fail(call, fault);
   }
+  // A member waits with one call: its newest, since a retry replaces a call that broke.
   if (std::optional<CallId> older = instance.gathering->Arrive(request.member, call)) {
     calls_.erase(*older);
     out.Fail(*older, errors_.MoreRecentCall(instance.ref(), request.member));
@@ -195,8 +204,10 @@ void BarrierTable::Cancel(const CancelBarrier& request, Effects& out) {
     return out.Succeed(call);
   }
   const int64_t current = open ? open->counter : last ? last->counter : -1;
+  // Without a counter, as stock agents ask, the caller means the current instance.
   const bool is_current = (open || last) && request.counter.value_or(current) == current;
   if (!is_current) return out.Fail(call, errors_.WrongCounterToCancel(request, current));
+  // The right instance, but a verdict never changes (4).
   if (open == nullptr) return out.Fail(call, errors_.AlreadyOver({request.id, current}));
   End(*open, errors_.Cancelled(open->ref(), *open->gathering, request.member), out);
   out.Succeed(call);
@@ -208,6 +219,8 @@ void BarrierTable::MemberGone(MemberIndex member, const ErrorPtr& because, Effec
   // It comes back and arrives again, so the others go on waiting for it.
   if (job_.Recoverable(member)) return MemberRestarted(member, out);
   size_t told = 0;
+  // A copy of the list: `End` destroys what it points to. A member of many barriers must not flood
+  // the log, so only the first failures get a line each.
   for (Instance* listing : index_.Listing(member)) {
     End(*listing, errors_.ParticipantGone(listing->ref(), *listing->gathering, because), out,
         told++ < kFailuresToldMax);
@@ -237,6 +250,7 @@ void BarrierTable::MemberRestarted(MemberIndex member, Effects& out) {
 bool BarrierTable::Forget(CallId call) {
   auto found = calls_.find(call);
   if (found == calls_.end()) return false;
+  // Copied, since its entry goes first.
   const Waiter waiter = found->second;
   calls_.erase(found);
   waiter.instance->gathering->Withdraw(waiter.member);
@@ -246,9 +260,11 @@ bool BarrierTable::Forget(CallId call) {
 }
 
 void BarrierTable::Withdraw(Instance& instance, MemberIndex member) {
+  // Before the instance may be destroyed.
   index_.WaitsNoLonger(member, &instance);
   DropBrought(instance, member);
   if (!instance.gathering->empty()) return;
+  // An instance without waiters leaves no verdict: the id stands as before it opened.
   kept_.Release(instance.id);
   Erase(instance);
 }
@@ -263,6 +279,7 @@ void BarrierTable::DropBrought(Instance& instance, MemberIndex member) {
 
 void BarrierTable::Count(Instance& instance) {
   size_t cost = kInstanceBytes + 4 * instance.id.size();
+  // The list of everybody is shared by all instances and counted with the job.
   if (instance.participants != nullptr && instance.participants != job_.everybody) {
     cost += instance.participants->size() * kParticipantBytes;
   }
@@ -273,6 +290,7 @@ void BarrierTable::Count(Instance& instance) {
 
 void BarrierTable::Erase(Instance& instance) {
   memory_ -= instance.cost;
+  // Before the instance goes: the tables still need its names.
   index_.Closed(&instance, instance.gathering->participants());
   deadlines_.erase({instance.gathering->deadline(), instance.id});
   open_.erase(open_.find(instance.id));
@@ -280,6 +298,7 @@ void BarrierTable::Erase(Instance& instance) {
 
 void BarrierTable::Close(Instance& instance, const ErrorPtr& error, const MemberValues& values,
                          Effects& out) {
+  // All get the same verdict, in the order of their indices (3).
   for (const Gathering::Arrival& arrival : instance.gathering->Waiting()) {
     calls_.erase(arrival.call);
     index_.WaitsNoLonger(arrival.member, &instance);
@@ -297,6 +316,7 @@ void BarrierTable::End(Instance& instance, ErrorPtr error, Effects& out, bool te
     out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job, "': ", error->message),
              {NoticeKind::kBarrierFailed, {}});
   }
+  // Moved out before `Close` destroys the instance, as are the names below.
   MemberValues values;
   if (!error && !instance.brought.empty()) {
     std::vector<MemberValue> all;
@@ -322,6 +342,7 @@ Time BarrierTable::NextDeadline() const {
 
 void BarrierTable::ReachDeadline(Time now, Effects& out) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    // `End` erases the entry, so each turn sees the next one.
     Instance& instance = open_.at(deadlines_.begin()->second);
     End(instance, errors_.TimedOut(now, instance.ref(), *instance.gathering), out);
   }
@@ -334,6 +355,8 @@ void BarrierTable::FailAll(const ErrorPtr& error, Effects& out) {
     Instance& instance = open_.begin()->second;
     const BarrierRef barrier = instance.ref();
     const Participants participants = instance.participants;
+    // No record: the attempt is over, and a replay knows of no open instance. The verdict is kept
+    // all the same, for callers of this attempt that come late.
     Close(instance, error, nullptr, out);
     kept_.Keep(barrier.id, {barrier.counter, participants, error, nullptr});
   }
@@ -372,6 +395,7 @@ absl::Status BarrierTable::Apply(Time, const record::BarrierEnded& record) {
 std::vector<BarrierView> BarrierTable::View(size_t rows_max) const {
   std::vector<const Instance*> oldest;
   for (const auto& [id, instance] : open_) oldest.push_back(&instance);
+  // Stable: instances of one moment stay in the order of their ids.
   std::stable_sort(oldest.begin(), oldest.end(), [](const Instance* a, const Instance* b) {
     return a->gathering->opened() < b->gathering->opened();
   });
@@ -380,6 +404,7 @@ std::vector<BarrierView> BarrierTable::View(size_t rows_max) const {
   std::vector<BarrierView> views;
   size_t members = 0;
   for (const Instance* instance : oldest) {
+    // At least the oldest is shown, however many members it has.
     if (members >= kViewMembersMax) break;
     BarrierView view = ViewOf(instance->ref(), *instance->gathering);
     members += view.waiting.size() + view.awaited.size();

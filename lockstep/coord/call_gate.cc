@@ -22,6 +22,7 @@ bool CallGate::CheckMember(MemberIndex member, CallId call, Effects& out) const 
 
 bool CallGate::CheckCaller(MemberIndex member, const Caller& caller, Effects& out) const {
   if (!CheckMember(member, caller.call, out)) return false;
+  // A former life's request was held up on the way; it must not act for the new one.
   if (!job_.lives.IsFormer(member, caller.incarnation)) return true;
   out.Fail(caller.call,
            MakeError(absl::StatusCode::kAborted, Reason::kMemberRestarted,
@@ -45,6 +46,7 @@ bool CallGate::MayPark(CallId call, Effects& out) const {
 }
 
 void CallGate::NoteLife(Time now, const Caller& caller) {
+  // Tools and former lives have no such incarnation: they are no sign of a member's life.
   if (std::optional<MemberIndex> member = membership_.Find(caller.incarnation)) {
     membership_.detector().Heard(now, *member);
   }
@@ -52,11 +54,13 @@ void CallGate::NoteLife(Time now, const Caller& caller) {
 
 ErrorPtr CallGate::CheckIn(Time now, MemberIndex index) const {
   const Membership::Member& member = membership_.Get(index);
+  // Before the state below: a member in error is told why, not to register again.
   if (member.state == MemberState::kError) {
     return MakeError(
         absl::StatusCode::kAborted, Reason::kMemberFailed,
         absl::StrCat(job_.NameWithLife(index), " is already in error: ", member.error->message));
   }
+  // Messages that were under way when the member left are still taken for a while.
   if (member.state == MemberState::kDisconnected &&
       (!member.grace_until || now > *member.grace_until)) {
     return MakeError(absl::StatusCode::kInvalidArgument, Reason::kNotRegistered,

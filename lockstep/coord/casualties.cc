@@ -14,6 +14,7 @@ namespace {
 ErrorPtr LossError(const JobRecord& job, const FailureDetector::Loss& loss, Time now) {
   const std::string who = job.Describe(loss.member);
   const std::string ago = FormatSpan(now - loss.since);
+  // The kind of loss decides what to look at, so each has a text of its own.
   if (loss.link == FailureDetector::Link::kRestarted) {
     return MakeError(Error{
         .code = absl::StatusCode::kUnavailable,
@@ -73,6 +74,7 @@ void KeepError(Time now, const Error& error, bool consequence, JobRecord& job, E
                        .origin = error.origin ? job.NameWithLife(*error.origin) : "",
                        .consequence = consequence && !job.options.recoverable,
                        .attempt = job.attempt};
+  // Kept and recorded alike, so that a restarted server shows the same history.
   job.changes.KeepError(view);
   out.records.push_back(record::ErrorKept{.code = view.code,
                                           .reason = view.reason,
@@ -88,19 +90,23 @@ CasualtyList::CasualtyList(const JobRecord& job, const Membership& membership, T
   LOCKSTEP_CHECK(!casualties.empty());
   const auto is_fatal = [this](const Casualty& each) { return IsFatal(each); };
   const bool fatal = std::any_of(casualties.begin(), casualties.end(), is_fatal);
+  // By member, so that ties in time stay in the order of indices.
   std::map<MemberIndex, Casualty> by_member;
+  // Only where the attempt fails anyway: a broken link alone may still come back.
   if (fatal) {
     for (Casualty& broken : CasualtiesOf(job, membership.detector().BrokenSince(now), now)) {
       if (is_fatal(broken)) by_member.emplace(broken.member, std::move(broken));
     }
   }
   for (Casualty& casualty : casualties) {
+    // The time of the break stays: trouble that began earlier is more likely the cause.
     auto [known, is_new] = by_member.try_emplace(casualty.member, casualty);
     if (!is_new) known->second.error = std::move(casualty.error);  // the caller knows it better
   }
   for (auto& [member, casualty] : by_member) all_.push_back(std::move(casualty));
   std::stable_sort(all_.begin(), all_.end(),
                    [](const Casualty& a, const Casualty& b) { return a.since < b.since; });
+  // A recoverable member fails no other, so it is no cause beside a fatal one.
   if (fatal) cause_ = std::find_if(all_.begin(), all_.end(), is_fatal) - all_.begin();
 }
 

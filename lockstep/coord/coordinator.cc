@@ -36,6 +36,7 @@ std::optional<Wait> WaitOf(const AgreeOnIndex& request) {
 std::optional<Wait> WaitOf(const LeaveJob&) { return Wait(WaitIndex::Kind::kLeave, ""); }
 std::optional<Wait> WaitOf(const GetAliveMembers&) { return Wait(WaitIndex::Kind::kAlive, ""); }
 std::optional<Wait> WaitOf(const GetKey& request) {
+  // Each stock client asks so as long as it lives, which explains no hang.
   if (AsksInBackground(request)) return std::nullopt;
   return Wait(WaitIndex::Kind::kKey, request.key);
 }
@@ -83,6 +84,7 @@ ServiceIncarnation Coordinator::service_incarnation() const {
 
 Effects Coordinator::Handle(Time now, Event event, const NoRoom& no_room) {
   Effects out;
+  // For this event only: the machines read it where they would hold more.
   job_->no_room = no_room;
   attempts_.Record(out);  // before all other records
   std::visit(
@@ -95,6 +97,7 @@ Effects Coordinator::Handle(Time now, Event event, const NoRoom& no_room) {
       },
       event);
   Settle(now, out);
+  // After all effects: a member that joined in this event has its new name.
   for (Notice& notice : out.notices) {
     notice.attempt = job_->attempt;
     if (notice.about.member) notice.member = job_->NameWithLife(*notice.about.member);
@@ -107,6 +110,7 @@ void Coordinator::Settle(Time now, Effects& out) {
   attempt.Settle(now, out);
   // Behind the attempt, which may have let members in; before the watchers, whom that concerns.
   sessions_.Settle(attempt.TakeDeleted(), out);
+  // Whatever was answered in this event waits no longer, whichever machine held it.
   for (const Reply& reply : out.replies) job_->waits.Forget(reply.call);
   if (attempt.state() != told_state_) {
     told_state_ = attempt.state();
@@ -119,10 +123,13 @@ template <class Request>
 void Coordinator::HandleRequest(Time now, Request& request, Effects& out) {
   const CallId call = request.caller.call;
   if (stopped_) return out.Fail(call, Stopped(job_->options.job, request.caller.native()));
+  // A native request names its session; which attempt it is of follows from that.
   if (request.caller.native()) return HandleNative(now, request, out);
+  // Before any machine sees it, since a request of another attempt must change nothing (2).
   if (request.caller.service != attempts_.current().service()) {
     return out.Fail(call, attempts_.WrongService(request.caller.service, false));
   }
+  // After the attempt: a caller of another one has to learn that, full or not.
   if (Request::kTraits.writes && job_->no_room.for_new)
     return out.Fail(call, job_->no_room.for_new);
   Run(now, request, out);
@@ -148,18 +155,22 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
   } else if constexpr (std::is_same_v<Request, CloseSession>) {
     sessions_.Close(now, request, out);
   } else {
+    // A retry: all members have left that attempt, and the answer was lost.
     if (std::is_same_v<Request, LeaveJob> && LeftBefore(session->seat, job_->former))
       return out.Succeed(caller.call);
     ErrorPtr refusal = sessions_.Check(*session, Request::kTraits, caller);
     if (!refusal && Request::kTraits.writes) refusal = job_->no_room.for_new;
     if (refusal) return out.Fail(caller.call, refusal);
     Attempt& attempt = attempts_.current();
+    // From here on the request looks as a stock member's does.
     request.caller.service = attempt.service();
     if (session->seat) {
       request.caller.incarnation = session->seat->incarnation;
+      // The seat decides who asks, whatever the request says of itself.
       if constexpr (requires { request.member; }) request.member = session->seat->member;
       attempt.Heard(now, session->seat->member);
     }
+    // Copied, since `Run` moves the request. The sizes tell what this request adds.
     const Caller asked = caller;
     const size_t records = out.records.size();
     const size_t replies = out.replies.size();
@@ -178,6 +189,7 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
 
 template <class Request>
 void Coordinator::Run(Time now, Request& request, Effects& out) {
+  // Both are read before the request is moved.
   const Caller caller = request.caller;
   const size_t replies = out.replies.size();
   std::optional<Wait> wait = WaitOf(request);
@@ -189,6 +201,7 @@ void Coordinator::Run(Time now, Request& request, Effects& out) {
     out.Fail(caller.call, MakeError(absl::StatusCode::kNotFound, Reason::kUnknownSession,
                                     "this is asked in a session: open one first (OpenSession)"));
   }
+  // Only calls that are parked; an answered one waits for nothing.
   if (wait && member && job_->IsMember(*member) && !IsAnswered(caller.call, replies, out)) {
     job_->waits.Note(now, caller.call, *member, wait->first, std::move(wait->second));
   }
@@ -196,6 +209,7 @@ void Coordinator::Run(Time now, Request& request, Effects& out) {
 
 void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& out) {
   if (stopped_) return out.Fail(request.call, Stopped(job_->options.job, false));
+  // Not a request of the attempt: it may open the next one.
   admission_.Register(now, request, out);
 }
 
@@ -213,6 +227,7 @@ void Coordinator::HandleOther(Time now, const AnsweredThrough& fact, Effects&) {
 }
 
 void Coordinator::HandleOther(Time now, const CallLeft& fact, Effects& out) {
+  // First: the wait is noted whichever machine holds the call.
   job_->waits.Forget(fact.call);
   if (job_watch_.Forget(fact.call)) return;
   attempts_.current().Handle(now, fact, out);
@@ -221,6 +236,7 @@ void Coordinator::HandleOther(Time now, const CallLeft& fact, Effects& out) {
 void Coordinator::HandleOther(Time now, const DeadlineReached& fact, Effects& out) {
   if (stopped_) return;
   attempts_.current().Handle(now, fact, out);
+  // After the attempt, which may give up a member: its session is then free to expire.
   sessions_.ReachDeadline(now, out);
 }
 
@@ -231,6 +247,7 @@ void Coordinator::HandleOther(Time now, const ProcessStarted& fact, Effects& out
 }
 
 void Coordinator::HandleOther(Time now, const ProcessEnded& fact, Effects& out) {
+  // A late report of an older process is no news to the attempt.
   const bool news = process_reports_.Note(now, fact, out);
   if (news && !stopped_) attempts_.current().Handle(now, fact, out);
 }
@@ -255,6 +272,7 @@ void Coordinator::HandleOther(Time now, const RunBegan& fact, Effects& out) {
 void Coordinator::HandleOther(Time now, const Stop& fact, Effects& out) {
   if (stopped_) return;
   stopped_ = true;
+  // After `stopped_`: what is parked is answered once, and nothing is parked any more.
   attempts_.current().Handle(now, fact, out);
   job_watch_.FailAll(
       MakeError(Error{.code = absl::StatusCode::kCancelled,
@@ -266,6 +284,7 @@ void Coordinator::HandleOther(Time now, const Stop& fact, Effects& out) {
 }
 
 void Coordinator::HandleOther(Time now, const Restored&, Effects& out) {
+  // Sessions and members each get their time to come back, from now on.
   sessions_.Restored(now);
   const int64_t version =
       DrawVersion(job_->options.incarnation_seed, static_cast<uint64_t>(now.nanoseconds()));
@@ -275,6 +294,7 @@ void Coordinator::HandleOther(Time now, const Restored&, Effects& out) {
 }
 
 Time Coordinator::NextDeadline() const {
+  // A stopped job has answered all that was parked; no deadline is left.
   if (stopped_) return Time::Infinite();
   return std::min(
       {attempts_.current().NextDeadline(), sessions_.NextDeadline(), job_watch_.NextDeadline()});
@@ -297,6 +317,7 @@ CoordinatorMemory Coordinator::Memory() const {
 }
 
 bool Coordinator::ShowsNewerRun() const {
+  // While a member is in, the attempt is what people ask about.
   if (stopped_ || !attempts_.current().empty() || !job_->processes.HasNewerRun()) return false;
   return attempts_.over() || attempts_.current().state() == AttemptState::kWaiting;
 }
@@ -312,6 +333,7 @@ CoordinatorView Coordinator::OfAttempt(Time now) const {
   for (const auto& [version, error] : job_->changes.errors()) view.errors.push_back(error);
   attempts_.current().FillView(now, view);
   view.waits += job_watch_.waits();
+  // Whatever state the attempt was left in.
   if (stopped_) view.state = AttemptState::kStopped;
   return view;
 }
@@ -333,6 +355,7 @@ CoordinatorView Coordinator::Summary(Time now) const {
   // Errors and members of an attempt that is over are former.
   const bool goes_on = view.preemption && view.preemption->state.phase != PreemptionPhase::kEnded;
   if (attempts_.over() && !goes_on) view.preemption.reset();
+  // The newer run waits for its first member; the attempt's own rows are not its.
   view.state = AttemptState::kWaiting;
   view.started = now;
   view.somebody_came = false;
@@ -343,6 +366,7 @@ CoordinatorView Coordinator::Summary(Time now) const {
 
 MemberView Coordinator::ViewOf(Time now, MemberIndex member,
                                std::optional<HostsHeard>& heard) const {
+  // The members of the attempt say nothing about the processes of a newer run.
   if (ShowsNewerRun()) return attempts_.current().views().OfProcess(now, member);
   MemberView view = attempts_.current().views().Of(now, member);
   attempts_.current().views().NameSilentHost(now, view, heard);

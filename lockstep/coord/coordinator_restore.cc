@@ -29,6 +29,7 @@ record::MemberChanged WasMember(const JobRecord& job, const SessionTable::Sessio
                             .life = 1,
                             .left = true,
                             .session = session.id};
+  // The number is known as long as the job remembers the life; else 1 stands in for it.
   for (const record::MemberChanged& life : job.lives.RecordsOf(seat.member)) {
     if (life.incarnation == seat.incarnation) was.life = life.life;
   }
@@ -43,19 +44,23 @@ void SnapshotOldAttempts(const JobRecord& job, const Attempt& current, const Ses
     ServiceIncarnation service;
     std::vector<const SessionTable::Session*> sessions;
   };
+  // In order: a replay accepts attempts whose numbers go up.
   std::map<int64_t, Old> attempts;
   if (job.former) attempts[job.former->attempt].service = job.former->service;
   for (const auto* session : sessions.All()) {
+    // Sessions of the current attempt follow with its members.
     if (!session->seat || session->seat->attempt == job.attempt) continue;
     Old& old = attempts[session->seat->attempt];
     old.service = session->seat->service;
     old.sessions.push_back(session);
   }
+  // Lives of earlier attempts go with the first of these: only their order counts.
   bool first = true;
   for (const auto& [attempt, old] : attempts) {
     records.push_back({Time(), record::AttemptBegan{attempt, old.service}});
     for (int32_t i = 0; first && i < job.options.size; ++i) {
       std::vector<record::MemberChanged> lives = job.lives.RecordsOf(MemberIndex(i));
+      // The newest ones are the current attempt's, and its members record them.
       const size_t here = current.membership().lives().CountHere(MemberIndex(i));
       for (size_t k = 0; k + here < lives.size(); ++k) {
         records.push_back({Time(), std::move(lives[k])});
@@ -65,6 +70,7 @@ void SnapshotOldAttempts(const JobRecord& job, const Attempt& current, const Ses
     for (const auto* session : old.sessions) {
       records.push_back({Time(), WasMember(job, *session)});
     }
+    // Behind its members: the next attempt takes it over as how this one went.
     if (job.former && job.former->attempt == attempt && job.former->root_cause) {
       records.push_back({Time(), record::AttemptFailed{job.former->root_cause}});
     }
@@ -74,6 +80,7 @@ void SnapshotOldAttempts(const JobRecord& job, const Attempt& current, const Ses
 }  // namespace
 
 absl::Status Coordinator::Apply(Time at, const Record& record) {
+  // Sessions outlive attempts, so they may begin before the first one.
   if (!attempts_.recorded() && !std::holds_alternative<record::AttemptBegan>(record) &&
       !std::holds_alternative<record::SessionChanged>(record)) {
     return OutOfPlace("no attempt has begun");
@@ -117,7 +124,9 @@ absl::Status Coordinator::ApplyMember(Time at, const record::MemberChanged& reco
                                    job_->options.size,
                                    "; was the job started with another size before?"));
   }
+  // After the check: members are looked up by index.
   const Membership::Member& known = attempts_.current().membership().Get(record.member);
+  // A former life says nothing of the member as it is; its session still gets its seat.
   const bool former = record.life != 0 && record.life < job_->lives.Count(record.member);
   // As WasMember says it: who leaves does so in the session that it is in.
   const bool elsewhere = record.left && known.ever_registered &&
@@ -131,18 +140,23 @@ absl::Status Coordinator::ApplyMember(Time at, const record::MemberChanged& reco
 
 std::vector<TimedRecord> Coordinator::Snapshot() const {
   std::vector<TimedRecord> records;
+  // Nothing has happened that a replay could follow.
   if (!attempts_.recorded()) return records;
   const std::vector<const SessionTable::Session*> sessions = sessions_.table().All();
+  // First: members and answers refer to sessions that have begun.
   for (const auto* session : sessions) SessionTable::SnapshotSession(*session, records);
+  // Before the current attempt, which a replay opens in their place.
   SnapshotOldAttempts(*job_, attempts_.current(), sessions_.table(), records);
   records.push_back({Time(), record::AttemptBegan{job_->attempt, attempts_.current().service()}});
   attempts_.current().Snapshot(records);
   for (const auto* session : sessions) {
     if (!session->seat || session->seat->attempt != job_->attempt) continue;
+    // The member's own record gives this session its seat.
     if (attempts_.current().membership().Get(session->seat->member).session == session->id)
       continue;
     records.push_back({Time(), WasMember(*job_, *session)});
   }
+  // Behind the attempts: the begin of each changes what is said of processes.
   for (int32_t i = 0; i < job_->options.size; ++i) {
     const ProcessRecord& process = job_->processes[i];
     if (process.pid == 0 && !process.left_out) continue;
@@ -156,6 +170,7 @@ std::vector<TimedRecord> Coordinator::Snapshot() const {
                                                    .consequence = error.consequence,
                                                    .attempt = error.attempt}});
   }
+  // Last: an answer needs its session, and nothing needs an answer.
   for (const auto* session : sessions) SessionTable::SnapshotAnswers(*session, records);
   return records;
 }

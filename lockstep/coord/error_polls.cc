@@ -7,6 +7,7 @@ namespace lockstep::coord {
 
 void ErrorPolls::AwaitFirst(MemberIndex member, CallId registration) {
   ForgetRegistration(member);
+  // A native member's session tells how its connection is.
   if (membership_.Get(member).native()) return;
   registrations_[member] = registration;
   calls_[registration] = member;
@@ -16,7 +17,9 @@ void ErrorPolls::AwaitFirst(MemberIndex member, CallId registration) {
 void ErrorPolls::Poll(Time now, MemberIndex member, CallId call, const ErrorPtr& root_cause,
                       Effects& out) {
   used_ = true;
+  // The attempt has failed already: there is nothing left to wait for.
   if (root_cause) return Tell(member, call, root_cause, out);
+  // A new poll shows that the connection is back, whatever broke before.
   membership_.detector().ConnectionBack(now, member);
   Cancel(now, member,
          MakeError(absl::StatusCode::kCancelled, Reason::kSuperseded,
@@ -33,6 +36,7 @@ void ErrorPolls::Cancel(Time now, MemberIndex member, const ErrorPtr& error, Eff
   ForgetRegistration(member);
   const auto poll = polls_.find(member);
   if (poll == polls_.end()) return;
+  // Before the answer: the end of this call is then no break of the connection.
   calls_.erase(poll->second);
   out.Fail(poll->second, error);
   polls_.erase(poll);
@@ -57,6 +61,7 @@ bool ErrorPolls::Forget(Time now, CallId call) {
   bool broke = true;
   if (registrations_.erase(member) == 0) {
     polls_.erase(member);
+    // Without its poll the member has the usual time to be heard of.
     membership_.detector().SetPolls(now, member, false);
     broke = !membership_.Get(member).native();  // whose session tells how its connection is
   }

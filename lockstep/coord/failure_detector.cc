@@ -15,6 +15,7 @@ bool BeganEarlier(const FailureDetector::Loss& a, const FailureDetector::Loss& b
 
 Time FailureDetector::Health::LostAt(absl::Duration usual) const {
   const Time silent = signs.LostAt(usual);
+  // A broken link shortens the wait and never extends it.
   return broke() ? std::min(silent, link_due) : silent;
 }
 
@@ -34,6 +35,7 @@ void FailureDetector::Watch(Time now, MemberIndex member) {
 
 void FailureDetector::Unwatch(MemberIndex member) {
   LOCKSTEP_CHECK(Its(member).entry.has_value());
+  // First: from here on nothing below can enter the member again (2).
   SetEntry(member, std::nullopt);
   broken_.erase(member);
   Watched& its = Its(member);
@@ -47,6 +49,7 @@ void FailureDetector::Unwatch(MemberIndex member) {
 void FailureDetector::SetLink(MemberIndex member, Link link, Time since, Time due) {
   LOCKSTEP_CHECK(Its(member).entry.has_value());
   Health& health = Its(member).health;
+  // Before the link changes, since both sides are needed.
   restarted_ += (link == Link::kRestarted) - (health.link == Link::kRestarted);
   health.link = link;
   health.link_since = since;
@@ -58,6 +61,7 @@ void FailureDetector::SetLink(MemberIndex member, Link link, Time since, Time du
   }
   health.suspect = health.suspect || link != Link::kUp;
   SetEntry(member, TimeOut(health));
+  // A newcomer without an index may take the place of a member whose link broke.
   if (health.broke()) vacancies_.NoteMayBeFree(member);
   job_.changes.Touch(member);
 }
@@ -74,6 +78,7 @@ void FailureDetector::BecomeSuspect(MemberIndex member, Time since) {
 void FailureDetector::BecomeWell(Time now, MemberIndex member) {
   Watched& its = Its(member);
   its.health.suspect = false;
+  // A well member has a time to become suspect, which is earlier than its loss.
   EnterEarlier(member);
   job_.changes.Touch(member);
   if (std::exchange(its.told, false)) turns_.push_back({member, false, Link::kUp, now});
@@ -82,11 +87,13 @@ void FailureDetector::BecomeWell(Time now, MemberIndex member) {
 void FailureDetector::HeardHeartbeat(Time now, MemberIndex member) {
   Its(member).health.signs.HeardHeartbeat(now);
   Heard(now, member);
+  // Another period may make the member's time shorter; `Heard` only makes it longer.
   EnterEarlier(member);
 }
 
 void FailureDetector::SetPolls(Time now, MemberIndex member, bool polls) {
   Watched& its = Its(member);
+  // A member that is not in has no time-out that a poll could move.
   if (!its.entry) return;
   its.health.signs.SetPolls(now, polls);
   EnterEarlier(member);
@@ -94,6 +101,7 @@ void FailureDetector::SetPolls(Time now, MemberIndex member, bool polls) {
 
 std::vector<FailureDetector::Turn> FailureDetector::TakeTurns() {
   std::vector<Turn> turns = std::exchange(turns_, {});
+  // A member that has turned back, or has gone since, is no news.
   std::erase_if(turns, [this](const Turn& turn) {
     const Watched& its = members_[turn.member.value()];
     return !its.entry || its.health.suspect != turn.suspect;
@@ -103,15 +111,18 @@ std::vector<FailureDetector::Turn> FailureDetector::TakeTurns() {
 
 void FailureDetector::ConnectionBroke(Time now, MemberIndex member) {
   const Watched& its = members_[member.value()];
+  // A link that is known to be broken keeps its deadline.
   if (!its.entry || its.health.broke()) return;
   const absl::Duration grace =
       its.health.signs.native() ? job_.options.session_grace : job_.options.connection_grace;
+  // The link before the suspicion, whose turn names it.
   SetLink(member, Link::kBroken, now, now + grace);
   BecomeSuspect(member, now);
 }
 
 void FailureDetector::ConnectionSilent(Time now, MemberIndex member) {
   const Watched& its = members_[member.value()];
+  // A broken link tells more than a silent one.
   if (!its.entry || its.health.link != Link::kUp) return;
   SetLink(member, Link::kSilent, now, Time::Infinite());
   BecomeSuspect(member, now);
@@ -126,11 +137,13 @@ void FailureDetector::ConnectionBack(Time now, MemberIndex member) {
 void FailureDetector::ServerRestarted(Time now, MemberIndex member) {
   if (!members_[member.value()].entry) return;
   Its(member).health.signs.ServerRestarted(now);
+  // Without a turn: HealthNotices tells of all members together.
   SetLink(member, Link::kRestarted, now, now + job_.options.restart_grace);
 }
 
 Time FailureDetector::TimeOut(const Health& health) const {
   const absl::Duration usual = job_.options.heartbeat_timeout;
+  // A member is suspect before it is lost, so only the next of the two is entered.
   return health.suspect ? health.LostAt(usual) : health.signs.SuspectAt(usual);
 }
 
@@ -151,6 +164,7 @@ Time FailureDetector::NextDeadline() const {
 }
 
 std::vector<FailureDetector::Loss> FailureDetector::Overdue(Time now) {
+  // A copy: what follows moves entries.
   std::vector<MemberIndex> due;
   for (auto it = time_outs_.begin(); it != time_outs_.end() && it->first <= now; ++it) {
     due.push_back(it->second);
@@ -158,6 +172,7 @@ std::vector<FailureDetector::Loss> FailureDetector::Overdue(Time now) {
   std::vector<Loss> losses;
   for (MemberIndex member : due) {
     const Health& health = Of(member);
+    // Suspect first; the same turn may find that its time is up altogether.
     if (!health.suspect && TimeOut(health) <= now) {
       BecomeSuspect(member, health.signs.last_heard());
       job_.changes.Touch(member);

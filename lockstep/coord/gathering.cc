@@ -36,9 +36,11 @@ std::optional<size_t> Gathering::Slot(MemberIndex member) const {
 std::optional<CallId> Gathering::Arrive(MemberIndex member, CallId call) {
   const std::optional<size_t> slot = Slot(member);
   LOCKSTEP_CHECK(slot.has_value());
+  // The first stays the first after it has left: it set the deadline that the others wait by.
   if (!first_) first_ = member;
   // One that arrives again is counted once.
   if (!calls_[*slot]) ++arrived_;
+  // The older call is the owner's to answer.
   return std::exchange(calls_[*slot], call);
 }
 

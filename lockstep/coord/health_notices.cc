@@ -10,6 +10,7 @@ namespace lockstep::coord {
 
 void HealthNotices::Restored(Effects& out) {
   awaits_restarted_ = membership_.detector().restarted() > 0;
+  // A server that starts with an empty job has no members to wait for.
   if (!awaits_restarted_) return;
   std::vector<MemberIndex> awaited;
   for (int32_t i = 0; i < membership_.size(); ++i) {
@@ -25,10 +26,13 @@ void HealthNotices::Restored(Effects& out) {
 void HealthNotices::Tell(Time now, bool over, Effects& out) {
   std::optional<HostsHeard> heard;
   for (const FailureDetector::Turn& turn : membership_.detector().TakeTurns()) {
+    // A member that was told of the failure ends: its silence is expected.
     if (!polls_.WasTold(turn.member)) TellTurn(now, turn, heard, out);
   }
+  // Told once, when the last of them is back or lost.
   if (!awaits_restarted_ || membership_.detector().restarted() > 0) return;
   awaits_restarted_ = false;
+  // Members of an attempt that is over left the count by its end, not by coming back.
   if (over) return;
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job,
@@ -41,6 +45,7 @@ void HealthNotices::TellTurn(Time now, const FailureDetector::Turn& turn,
                              std::optional<HostsHeard>& heard, Effects& out) const {
   const FailureDetector::Health& health = membership_.detector().Of(turn.member);
   const bool silent = turn.suspect && !health.broke();
+  // Made at the first need, and for all turns of the event: it looks at every member.
   if (silent && !heard) heard = views_.ListHostsHeard();
   auto suspect = [&](absl::string_view why) {
     return absl::StrCat(" is suspect: ", why,

@@ -53,6 +53,7 @@ void IndexAgreement::Ask(Time now, const AgreeOnIndex& request, Effects& out) {
     out.Fail(call, fault);
     return kept_.ForgetOldest();
   }
+  // A member asks with one call: its newest, since a retry replaces a call that broke.
   if (std::optional<CallId> older = instance->gathering.Arrive(request.member, call)) {
     calls_.erase(*older);
     out.Fail(*older, errors_.MoreRecentCall(instance->ref(), request.member));
@@ -75,17 +76,21 @@ IndexAgreement::Instance* IndexAgreement::FindOrOpen(Time now, const AgreeOnInde
     AnswerWith(call, *ended, out);
     return nullptr;
   }
+  // Before the counter is checked: OfTerms says more about a mismatch with an open instance.
   if (const auto open = open_.find(request.name); open != open_.end()) return &open->second;
   const int64_t last = ended != nullptr ? ended->counter : -1;
   const bool next = request.counter == last + 1;
+  // Of a name that was forgotten the counter is unknown, so the first caller sets it.
   if (!next && (ended != nullptr || !kept_.forgot_some() || request.counter >= kCounterMax)) {
     out.Fail(call, errors_.WrongCounter(request, last));
     return nullptr;
   }
+  // After the counter: a caller that is wrong anyway learns that, not the limit.
   if (open_.size() >= job_.options.open_barriers_max) {
     out.Fail(call, errors_.TooManyOpen(request, last, open_.size()));
     return nullptr;
   }
+  // From here on the instance exists; its name must not be forgotten while it is open.
   kept_.Hold(request.name);
   const Time deadline = now + std::max(request.timeout, absl::ZeroDuration());
   const auto opened =
@@ -102,6 +107,7 @@ IndexAgreement::Instance* IndexAgreement::FindOrOpen(Time now, const AgreeOnInde
 Participants IndexAgreement::ListOf(const AgreeOnIndex& request) const {
   if (request.members.empty()) return job_.everybody;
   Participants list = MakeParticipants(request.members);
+  // All members by name are everybody: one shared list, and one entry in the index.
   return list->size() == job_.everybody->size() ? job_.everybody : list;
 }
 
@@ -110,12 +116,14 @@ Participants IndexAgreement::ListOf(const AgreeOnIndex& request) const {
 void IndexAgreement::Settle(Instance& instance, Effects& out) {
   if (instance.gathering.empty()) return Abandon(instance);
   const std::vector<MemberIndex>& participants = *instance.gathering.participants();
+  // From where the last look ended: of those before, each waits or is not connected.
   for (; instance.next < participants.size(); ++instance.next) {
     const MemberIndex member = participants[instance.next];
     const bool connected = membership_.Get(member).state == MemberState::kConnected;
     if (connected && !instance.gathering.Waits(member)) return;
   }
   int64_t highest = 0;
+  // No order is needed: only the maximum counts.
   for (const auto& [member, index] : instance.asked) highest = std::max(highest, index);
   if (std::optional<int64_t> index = RoundUp(highest, instance.stride)) {
     return End(instance, nullptr, *index, out);
@@ -132,11 +140,13 @@ void IndexAgreement::Withdraw(Instance& instance, MemberIndex member) {
 
 void IndexAgreement::MemberGone(MemberIndex member, const ErrorPtr& because, Effects& out) {
   for (Instance* instance : index_.Listing(member)) {
+    // Its own question first: `Settle` may end the instance for the others.
     if (std::optional<CallId> call = instance->gathering.Withdraw(member)) {
       calls_.erase(*call);
       out.Fail(*call, because);
       Withdraw(*instance, member);
     }
+    // Also where it did not wait: it may be the one that the others awaited.
     Settle(*instance, out);
   }
   kept_.ForgetOldest();
@@ -145,6 +155,7 @@ void IndexAgreement::MemberGone(MemberIndex member, const ErrorPtr& because, Eff
 
 void IndexAgreement::MemberRestarted(MemberIndex member, const ErrorPtr& because, Effects& out) {
   for (Instance* instance : index_.Listing(member)) {
+    // The new life is connected and has not asked, so it is awaited wherever it is listed.
     instance->next = 0;
     std::optional<CallId> call = instance->gathering.Withdraw(member);
     if (!call) continue;
@@ -173,6 +184,7 @@ void IndexAgreement::End(Instance& instance, ErrorPtr verdict, int64_t index, Ef
                             .counter = instance.counter,
                             .verdict = std::move(verdict),
                             .index = index};
+  // Read before `Close` destroys the instance.
   const Participants& list = instance.gathering.participants();
   if (list != job_.everybody) ended.members = *list;
   Close(instance, {ended.counter, ended.verdict, ended.index, ended.members}, out);
@@ -185,6 +197,7 @@ void IndexAgreement::Close(Instance& instance, KeptAgreements::Verdict verdict, 
     index_.WaitsNoLonger(arrival.member, &instance);
     AnswerWith(arrival.call, verdict, out);
   }
+  // Before the instance goes, whose name it takes.
   kept_.Keep(instance.id, std::move(verdict));
   Erase(instance);
 }
@@ -195,6 +208,7 @@ void IndexAgreement::Abandon(Instance& instance) {
 }
 
 void IndexAgreement::Erase(Instance& instance) {
+  // The tables first: they still need what the instance holds.
   deadlines_.erase({instance.gathering.deadline(), instance.id});
   index_.Closed(&instance, instance.gathering.participants());
   open_.erase(open_.find(instance.id));
@@ -206,6 +220,7 @@ Time IndexAgreement::NextDeadline() const {
 
 void IndexAgreement::ReachDeadline(Time now, Effects& out) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    // `End` erases the entry, so each turn sees the next one.
     Instance& instance = open_.at(deadlines_.begin()->second);
     const ErrorPtr expired = errors_.TimedOut(now, instance.ref(), instance.gathering);
     out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job, "': ", expired->message),
@@ -219,6 +234,7 @@ void IndexAgreement::ReachDeadline(Time now, Effects& out) {
 void IndexAgreement::FailAll(const ErrorPtr& error, Effects& out) {
   while (!open_.empty()) {
     Instance& instance = open_.begin()->second;
+    // Kept for late callers of this attempt, and not recorded: the attempt is over.
     Close(instance, {instance.counter, error}, out);
   }
   kept_.ForgetOldest();

@@ -21,6 +21,7 @@ JobChanges::JobChanges(const CoordinatorOptions& options)
 
 void JobChanges::Touch(MemberIndex member) {
   int64_t& known = versions_[member.value()];
+  // A member has one place, at its last change (1).
   if (known != 0) changed_members_.erase(known);
   known = ++version_;
   changed_members_.emplace(known, member);
@@ -33,6 +34,7 @@ void JobChanges::TouchAll() {
 
 void JobChanges::KeepError(ErrorView error) {
   errors_.emplace(++version_, std::move(error));
+  // The new error is in: it may itself be the consequence that goes.
   if (errors_.size() <= options_.kept_errors_max) return;
   // The root cause of an attempt is worth more than what followed from it.
   const auto victim = std::find_if(errors_.begin(), errors_.end(),
@@ -43,9 +45,11 @@ void JobChanges::KeepError(ErrorView error) {
 void JobChanges::Restart(int64_t base) {
   version_ = base;
   first_version_ = base;
+  // Watchers of before get the whole state, so no change has to be remembered.
   changed_members_.clear();
   std::fill(versions_.begin(), versions_.end(), 0);
   std::map<int64_t, ErrorView> kept;
+  // Behind `base`, so that a watcher that comes from there is told of them.
   for (auto& [old, error] : errors_) kept.emplace(++version_, std::move(error));
   errors_ = std::move(kept);
 }

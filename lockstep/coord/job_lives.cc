@@ -6,9 +6,11 @@ namespace lockstep::coord {
 
 bool JobLives::Begin(MemberIndex member, Incarnation incarnation) {
   std::vector<Incarnation>& known = incarnations_.Mutable(member.value());
+  // A retry of the newest life begins nothing.
   if (!known.empty() && known.back() == incarnation) return false;
   ++counts_[member.value()];
   known.push_back(incarnation);
+  // The oldest goes: a message of it is the least likely to arrive still.
   if (known.size() > kLivesKeptMax) known.erase(known.begin());
   return true;
 }
@@ -23,6 +25,7 @@ bool JobLives::Restore(MemberIndex member, Incarnation incarnation, int32_t life
 
 bool JobLives::IsFormer(MemberIndex member, Incarnation incarnation) const {
   const std::vector<Incarnation>& known = Of(member);
+  // The newest life is not former, even if the member had the same number before.
   return !known.empty() && known.back() != incarnation &&
          std::find(known.begin(), known.end() - 1, incarnation) != known.end() - 1;
 }
@@ -36,6 +39,7 @@ std::vector<record::MemberChanged> JobLives::RecordsOf(MemberIndex member) const
   const std::vector<Incarnation>& known = Of(member);
   std::vector<record::MemberChanged> records;
   records.reserve(known.size());
+  // The newest has the highest number, and those that are kept follow each other.
   int32_t life = Count(member) - static_cast<int32_t>(known.size());
   for (const Incarnation incarnation : known) {
     records.push_back({.member = member, .incarnation = incarnation, .life = ++life});

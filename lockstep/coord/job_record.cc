@@ -22,10 +22,13 @@ void JobRecord::SettleRole(const std::string& name) {
 }
 
 void JobRecord::BeginAttempt() {
+  // The next attempt's members may call their role otherwise.
   roles_.Unsettle();
+  // Members say so anew in each attempt, as they say where they run.
   std::fill(recoverable.begin(), recoverable.end(), uint8_t{0});
   places.Clear();
   processes.BeginAttempt();
+  // All of that is in what people see of a member.
   changes.TouchAll();
 }
 
@@ -35,6 +38,7 @@ std::string JobRecord::Name(MemberIndex member) const {
 }
 
 std::string JobRecord::NameWithLife(MemberIndex member) const {
+  // Errors also name strangers, which have no lives here.
   const int32_t life = IsMember(member) ? lives.Count(member) : 0;
   return life == 0 ? Name(member) : absl::StrCat(Name(member), "#", life);
 }
@@ -44,6 +48,7 @@ std::string JobRecord::Describe(MemberIndex member) const {
   if (!IsMember(member)) return text;
   const ProcessRecord& process = processes[member.value()];
   const PlaceRecord& place = places[member.value()];
+  // What the member says of itself is surer: its launcher may know of a wrapper only.
   const bool told = place.pid != 0;
   const int64_t pid = told ? place.pid : process.former ? 0 : process.pid;
   if (pid != 0) {
@@ -54,6 +59,7 @@ std::string JobRecord::Describe(MemberIndex member) const {
 
 const std::string& JobRecord::HostOf(MemberIndex member) const {
   const PlaceRecord& place = places[member.value()];
+  // Stock members do not say where they run; their launchers do.
   return place.host.empty() ? processes[member.value()].host : place.host;
 }
 

@@ -16,21 +16,26 @@ void JobWatch::Watch(Time now, const WatchJob& request, const Attempt& attempt, 
                         absl::StrCat(waits, " calls of job '", job_.options.job,
                                      "' wait, which is the limit waits_max; nothing was changed")));
   }
+  // Also where it would be answered at once: a change takes memory as well.
   if (job_.no_room.for_small) return out.Fail(call, job_.no_room.for_small);
+  // A version ahead of the job's counts as unknown: it is another server's.
   if (request.after != job_.changes.version()) {
     return out.Succeed(call, ChangeSince(now, request.after, attempt));
   }
+  // Parked watchers all know a version up to this one, so the oldest stays.
   if (parked_.empty()) oldest_parked_ = request.after;
   parked_.emplace(call, request.after);
 }
 
 void JobWatch::Flush(Time now, const Attempt& attempt, Effects& out) {
+  // Without a look at each: this comes after every event.
   if (parked_.empty() || oldest_parked_ == job_.changes.version()) return;
   // What changes meanwhile is told together.
   if (not_before_ && now < *not_before_) return;
   // One for each version that is waited for; most watchers have the same.
   std::map<int64_t, JobChanged> changes;
   for (const auto& [call, after] : parked_) {
+    // This watcher was parked in this very version.
     if (after == job_.changes.version()) continue;
     auto [change, is_new] = changes.try_emplace(after);
     if (is_new) change->second = ChangeSince(now, after, attempt);
@@ -40,11 +45,13 @@ void JobWatch::Flush(Time now, const Attempt& attempt, Effects& out) {
                 [this](const auto& parked) { return parked.second != job_.changes.version(); });
   // Those that are left have seen this version.
   oldest_parked_ = job_.changes.version();
+  // From the answers on: after a rest the next change is told at once.
   not_before_ = now + job_.options.watch_interval;
 }
 
 Time JobWatch::NextDeadline() const {
   if (parked_.empty() || oldest_parked_ == job_.changes.version()) return Time::Infinite();
+  // Without an answer so far nothing has to be waited for.
   return not_before_.value_or(Time());
 }
 
@@ -61,6 +68,7 @@ JobChanged JobWatch::ChangeSince(Time now, int64_t after, const Attempt& attempt
          : change->members.push_back(attempt.views().Of(now, member));
   };
   if (change->snapshot) {
+    // For all members alike, so that a change lists them in one way.
     const bool many = static_cast<size_t>(job_.options.size) > kMembersToldMax;
     for (int32_t i = 0; i < job_.options.size; ++i) tell(MemberIndex(i), many);
     for (const auto& [version, error] : errors) change->errors.push_back(error);

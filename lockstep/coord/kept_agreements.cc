@@ -21,6 +21,7 @@ void KeptAgreements::Keep(const std::string& name, Verdict verdict) {
   const auto [at, is_new] = verdicts_.try_emplace(name);
   Kept& kept = at->second;
   LOCKSTEP_DCHECK(is_new || kept.verdict.counter < verdict.counter);  // (2)
+  // A held name has no place; otherwise the old one goes, since it is the newest now.
   if (!is_new && !kept.held) oldest_first_.erase(kept.place);
   kept.verdict = std::move(verdict);
   kept.held = false;
@@ -30,8 +31,10 @@ void KeptAgreements::Keep(const std::string& name, Verdict verdict) {
 
 void KeptAgreements::Hold(const std::string& name) {
   const auto at = verdicts_.find(name);
+  // The first instance of a name follows no verdict.
   if (at == verdicts_.end()) return;
   LOCKSTEP_CHECK(!at->second.held);
+  // While the next instance is open the verdict must not be forgotten.
   oldest_first_.erase(at->second.place);
   at->second.held = true;
 }
@@ -41,11 +44,13 @@ void KeptAgreements::Release(const std::string& name) {
   if (at == verdicts_.end()) return;
   LOCKSTEP_CHECK(at->second.held);
   at->second.held = false;
+  // As the newest: the name was in use a moment ago.
   at->second.place = oldest_first_.insert(oldest_first_.end(), at);
 }
 
 void KeptAgreements::ForgetOldest() {
   while (oldest_first_.size() > options_.kept_barriers_max) {
+    // Before its place, which names it.
     verdicts_.erase(oldest_first_.front());
     oldest_first_.pop_front();
   }

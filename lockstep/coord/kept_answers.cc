@@ -15,6 +15,7 @@ std::optional<record::AnswerKept> KeptAnswerOf(const Caller& caller, const Answe
   if (const auto* written = std::get_if<KeyWritten>(&answer)) {
     kept.revision = written->revision;
   } else if (const auto* swapped = std::get_if<KeySwapped>(&answer)) {
+    // A condition that did not hold changed nothing; asked again, it is judged again.
     if (!swapped->swapped || !swapped->entry) return std::nullopt;
     kept.swapped = true;
     kept.key = swapped->entry->key;
@@ -24,6 +25,7 @@ std::optional<record::AnswerKept> KeptAnswerOf(const Caller& caller, const Answe
     kept.revision = deleted->revision;
   } else if (const auto* read = std::get_if<KeyRead>(&answer)) {
     int64_t number = 0;
+    // Only increments and maxima are kept as reads, and both leave a number.
     LOCKSTEP_CHECK(absl::SimpleAtoi(*read->entry.value, &number));
     kept.result = number;
     kept.key = read->entry.key;
@@ -34,6 +36,7 @@ std::optional<record::AnswerKept> KeptAnswerOf(const Caller& caller, const Answe
 
 Answer AnswerAgain(const record::AnswerKept& kept, const std::string* value) {
   const int64_t revision = kept.revision.value_or(0);
+  // A swap first: its record has a revision, too.
   if (kept.swapped) {
     auto written = std::make_shared<const std::string>(value != nullptr ? *value : "");
     return KeySwapped{.swapped = true, .entry = KeyValue{kept.key, std::move(written), revision}};

@@ -23,6 +23,7 @@ size_t BytesOf(const MemberValues& values) {
 }  // namespace
 
 std::vector<MemberIndex> ListedMembers(const JobRecord& job, const Participants& participants) {
+  // Everybody is not listed, so that records stay small in large jobs.
   if (!participants || participants->size() == job.everybody->size()) return {};
   return *participants;
 }
@@ -37,6 +38,7 @@ void KeptVerdicts::Keep(const std::string& id, Verdict verdict) {
   Kept& kept = at->second;
   // It goes to the end of the list: it is the newest now.
   if (!is_new && !kept.held) oldest_first_.erase(kept.place);
+  // The values of the last instance go with its verdict.
   DropValues(kept);
   kept.held = false;
   kept.verdict = std::move(verdict);
@@ -70,14 +72,17 @@ void KeptVerdicts::Release(const std::string& id) {
   if (at == verdicts_.end()) return;
   LOCKSTEP_CHECK(at->second.held);
   at->second.held = false;
+  // As the newest: the id was in use a moment ago.
   at->second.place = oldest_first_.insert(oldest_first_.end(), at);
 }
 
 void KeptVerdicts::ForgetOldest() {
   while (oldest_first_.size() > job_.options.kept_barriers_max) {
     const auto oldest = oldest_first_.front();
+    // Before the verdict: the sums are of what is there.
     DropValues(oldest->second);
     memory_ -= oldest->second.cost;
+    // The place first: it holds the iterator that `erase` invalidates.
     oldest_first_.pop_front();
     verdicts_.erase(oldest);
   }

@@ -27,6 +27,7 @@ ErrorPtr CheckKey(const CoordinatorOptions& options, const Caller& caller, absl:
     return MakeError(absl::StatusCode::kInvalidArgument, Reason::kKeyInvalid,
                      absl::StrCat("key ", QuotedKey(key), " has a zero byte in it"));
   }
+  // To a stock caller no key at all is a key, too.
   if (caller.native() && key.find_first_not_of('/') == absl::string_view::npos) {
     return MakeError(absl::StatusCode::kInvalidArgument, Reason::kKeyInvalid,
                      absl::StrCat("key ", QuotedKey(key), " names nothing; give a key"));

@@ -7,6 +7,7 @@ namespace lockstep::coord {
 
 void KeyDeletions::Begin(const DeleteKey& request, std::optional<absl::string_view> key,
                          std::string prefix, Effects& out) {
+  // Before the key itself goes: a refusal changes nothing.
   if (deletions_.size() >= kLongDeletionsMax) {
     return out.Fail(
         request.caller.call,
@@ -36,19 +37,23 @@ void KeyDeletions::RemoveSlice(KeySlice& slice, Effects& out) {
     if (table_.DeleteSlice(deletion.prefix, deletion.after, slice, deletion.deleted, out)) return;
     const KeysDeleted answer = {deletion.deleted, table_.revision()};
     const Caller& caller = deletion.caller;
+    // Stock callers are told of success only.
     if (!deletion.left && caller.native()) out.Succeed(caller.call, answer);
     if (!deletion.left && !caller.native()) out.Succeed(caller.call);
+    // Also where the caller left: it may ask again, and must hear what this one did.
     if (caller.native()) ended_.push_back({caller, answer});
     deletions_.pop_front();
   }
 }
 
 bool KeyDeletions::Join(const Caller& caller) {
+  // Only a numbered request can be known as a retry.
   if (!caller.native() || caller.number == 0) return false;
   for (Deletion& deletion : deletions_) {
     if (deletion.caller.session != caller.session || deletion.caller.number != caller.number) {
       continue;
     }
+    // The link of the former call is gone, so the answer goes to this one.
     deletion.caller = caller;
     deletion.left = false;
     return true;
@@ -59,6 +64,7 @@ bool KeyDeletions::Join(const Caller& caller) {
 bool KeyDeletions::Forget(CallId call) {
   for (Deletion& deletion : deletions_) {
     if (deletion.left || deletion.caller.call != call) continue;
+    // The deletion goes on: what it has removed is gone, and a retry joins it.
     deletion.left = true;
     return true;
   }

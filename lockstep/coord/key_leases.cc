@@ -5,8 +5,10 @@
 namespace lockstep::coord {
 
 void KeyLeases::Grant(const std::string& key, const StoredKey* old, const StoredKey& stored) {
+  // The old place first, so that the key never has two (1).
   if (old != nullptr && old->expires != stored.expires) expiries_.erase({old->expires, key});
   if (!stored.expires.is_infinite()) expiries_.insert({stored.expires, key});
+  // The owner may change with each write; an owner that stays keeps its entry.
   if (old != nullptr && old->owner && old->owner != stored.owner) Disown(*old->owner, key);
   if (stored.owner) owned_[*stored.owner].insert(key);
 }
@@ -26,6 +28,7 @@ void KeyLeases::Disown(MemberIndex owner, const std::string& key) {
 }
 
 bool KeyLeases::OwnerGone(MemberIndex owner) {
+  // Taken out at once: keys that the member sets in its next life are not among these.
   auto owned = owned_.extract(owner);
   if (owned.empty()) return false;
   LOCKSTEP_CHECK(!owned.mapped().empty());
@@ -45,6 +48,7 @@ std::optional<std::string> KeyLeases::TakeDying() {
   if (dying_.empty()) return std::nullopt;
   absl::btree_set<std::string>& keys = dying_.front();
   std::string key = std::move(keys.extract(keys.begin()).value());
+  // No set in the list is empty, so the next call finds a key without a search.
   if (keys.empty()) dying_.pop_front();
   return key;
 }

@@ -13,6 +13,7 @@ ErrorPtr ReadDirectory(const KeyTable& table, const CoordinatorOptions& options,
                        const ListKeys& request, KeysListed& listed) {
   const bool native = request.caller.native();
   const KeyName directory(request.directory);
+  // To native callers the empty directory is everything; to stock ones it is a key.
   const bool all = native && directory.empty();
   if (!all) {
     if (ErrorPtr error = CheckKey(options, request.caller, request.directory)) return error;
@@ -25,6 +26,7 @@ ErrorPtr ReadDirectory(const KeyTable& table, const CoordinatorOptions& options,
   listed.revision = table.revision();
   size_t bytes = 0;
   for (; it != keys.end() && absl::StartsWith(it->first, prefix); ++it) {
+    // Counted before it is taken: the page ends before the entry that is too much.
     bytes += it->first.size() + it->second->value.size();
     const bool long_page = native && listed.entries.size() == options.page_entries_max;
     // A page of a native caller has one entry at least, however large: else it would never end.
@@ -34,6 +36,7 @@ ErrorPtr ReadDirectory(const KeyTable& table, const CoordinatorOptions& options,
       listed.more = true;
       return nullptr;
     }
+    // Without pages the caller must not take a part for the whole, so it is refused.
     if (long_page) {
       return OverLimit(
           absl::StrCat("what is below ", QuotedKey(request.directory), " (read it in pages)"),
@@ -62,10 +65,13 @@ ErrorPtr ReadSnapshot(const KeyTable& table, const CoordinatorOptions& options,
     bytes += entry.first.size() + entry.second->value.size();
     all.changes.push_back(EntryOf(entry.first, entry.second));
   };
+  // The key itself, which is not below itself.
   if (auto self = keys.find(directory.view()); self != keys.end()) take(*self);
   const std::string prefix = directory.empty() ? "" : absl::StrCat(directory.view(), "/");
+  // The key without a name was taken above already.
   auto it = directory.empty() ? keys.upper_bound("") : keys.lower_bound(prefix);
   for (; it != keys.end() && absl::StartsWith(it->first, prefix); ++it) {
+    // Taken before it is checked: one value alone may exceed page_bytes_max.
     take(*it);
     const bool many = all.changes.size() > options.page_entries_max;
     const bool full = bytes > options.page_bytes_max && all.changes.size() > 1;

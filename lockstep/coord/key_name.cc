@@ -16,6 +16,7 @@ KeyName::KeyName(absl::string_view key) {
   while (!key.empty() && key.front() == '/') key.remove_prefix(1);
   while (!key.empty() && key.back() == '/') key.remove_suffix(1);
   view_ = key;
+  // The usual case costs no copy.
   if (!absl::StrContains(key, "//")) return;
   copy_ = NormalKey(key);
   view_ = copy_;
@@ -24,6 +25,7 @@ KeyName::KeyName(absl::string_view key) {
 bool IsAtOrBelow(absl::string_view key, absl::string_view directory) {
   if (directory.empty()) return true;
   if (!absl::StartsWith(key, directory)) return false;
+  // `ab` begins with `a`, and is not below it.
   return key.size() == directory.size() || key[directory.size()] == '/';
 }
 

@@ -30,6 +30,7 @@ size_t CostOf(absl::string_view key, const StoredKey& stored) {
 KeyTable::KeyTable(const CoordinatorOptions& options, int64_t first_revision, KeyWaits& waits,
                    KeyWatch& watch)
     : options_(options), waits_(waits), watch_(watch), revision_(first_revision) {
+  // Earlier revisions are of another attempt's store, of which no change is known here.
   if (first_revision > 1) watch_.Forget(first_revision);
 }
 
@@ -48,6 +49,7 @@ StoredKeyPtr KeyTable::Lookup(absl::string_view key) const {
 bool KeyTable::ForEachBelow(absl::string_view directory, absl::string_view after, size_t keys_max,
                             Visitor visit) const {
   const std::string prefix = absl::StrCat(directory, "/");
+  // Never before the directory, wherever the last page ended.
   auto it = after < prefix ? keys_.lower_bound(prefix) : keys_.upper_bound(after);
   for (; it != keys_.end() && absl::StartsWith(it->first, prefix); ++it) {
     if (keys_max-- == 0) return true;
@@ -67,6 +69,7 @@ ErrorPtr KeyTable::CheckRoom(const Place& place, size_t value_bytes) const {
     return OverLimit(absl::StrCat("one key more, ", QuotedKey(place.key), ","), "keys_max",
                      options_.keys_max);
   }
+  // What the write replaces makes room for it.
   const size_t old = place.there ? place.key.size() + place.it->second->value.size() : 0;
   if (bytes_ - old + place.key.size() + value_bytes > options_.store_bytes_max) {
     return OverLimit(absl::StrCat("the store with ", QuotedKey(place.key)), "store_bytes_max",
@@ -81,6 +84,7 @@ ErrorPtr KeyTable::Write(Time now, Place& place, std::string value, const Terms&
   const StoredKeyPtr stored = std::make_shared<const StoredKey>(
       StoredKey{std::move(value), ++revision_, now, terms.expires, terms.owner});
   Put(place, stored);
+  // By how long it lives: a restarted server's clock has another origin.
   out.records.push_back(record::KeySet{place.it->first, ValueOf(stored), revision_,
                                        terms.expires - now, terms.owner});
   watch_.Note(place.it->first, stored, revision_);
@@ -95,6 +99,7 @@ ErrorPtr KeyTable::Write(Time now, Place& place, std::string value, const Terms&
 
 void KeyTable::Put(Place& place, StoredKeyPtr stored) {
   const StoredKeyPtr old = place.there ? place.it->second : nullptr;
+  // A key that is there keeps its node, and its name is counted already.
   if (old == nullptr) {
     place.it = keys_.emplace_hint(place.it, std::string(place.key), stored);
     bytes_ += place.key.size() + stored->value.size();
@@ -105,6 +110,7 @@ void KeyTable::Put(Place& place, StoredKeyPtr stored) {
   place.there = true;
   const std::string& key = place.it->first;
   memory_ += CostOf(key, *stored) - (old ? CostOf(key, *old) : 0);
+  // Last: the name is the one that the table owns.
   leases_.Grant(key, old.get(), *stored);
 }
 
@@ -113,6 +119,7 @@ void KeyTable::Put(Place& place, StoredKeyPtr stored) {
 KeyTable::Keys::iterator KeyTable::Erase(Keys::iterator it, int64_t revision) {
   const std::string& key = it->first;
   const StoredKey& stored = *it->second;
+  // All of this before the node goes, which owns the name and the value.
   bytes_ -= key.size() + stored.value.size();
   memory_ -= CostOf(key, stored);
   leases_.End(key, stored);
@@ -124,6 +131,7 @@ KeyTable::Keys::iterator KeyTable::Erase(Keys::iterator it, int64_t revision) {
 int64_t KeyTable::EraseAll(absl::string_view key, bool below, int64_t revision) {
   const bool everything = below && key == kEverything;
   int64_t erased = 0;
+  // The key itself is not among those that begin with `key/`.
   if (const Place place = Find(key); place.there) {
     Erase(place.it, revision);
     ++erased;
@@ -138,6 +146,7 @@ int64_t KeyTable::EraseAll(absl::string_view key, bool below, int64_t revision) 
 }
 
 int64_t KeyTable::Delete(absl::string_view key, bool below, Effects& out) {
+  // The revision moves only if something goes: watchers must not hear of nothing.
   const int64_t deleted = EraseAll(key, below, revision_ + 1);
   if (deleted == 0) return 0;
   out.records.push_back(record::KeyDeleted{std::string(key), below, ++revision_});
@@ -146,6 +155,7 @@ int64_t KeyTable::Delete(absl::string_view key, bool below, Effects& out) {
 }
 
 void KeyTable::DeleteOne(Keys::iterator it, Effects& out) {
+  // Copied: `Erase` destroys the node.
   std::string key = it->first;
   Erase(it, ++revision_);
   out.records.push_back(record::KeyDeleted{std::move(key), false, revision_});
@@ -155,6 +165,7 @@ bool KeyTable::IsLong(absl::string_view prefix) const {
   KeySlice slice;
   for (auto it = keys_.lower_bound(prefix);
        it != keys_.end() && absl::StartsWith(it->first, prefix); ++it) {
+    // Before the next key is counted: exactly one slice is not long.
     if (slice.full()) return true;
     ++slice.keys;
     slice.bytes += it->first.size() + it->second->value.size();
@@ -164,6 +175,7 @@ bool KeyTable::IsLong(absl::string_view prefix) const {
 
 bool KeyTable::DeleteSlice(absl::string_view prefix, std::string& after, KeySlice& slice,
                            int64_t& deleted, Effects& out) {
+  // From behind the last that went, which need not be there any more.
   auto it = after.empty() ? keys_.lower_bound(prefix) : keys_.upper_bound(after);
   // One revision for the whole slice: who follows the keys gets it whole, or not yet.
   const int64_t revision = revision_ + 1;
@@ -191,6 +203,7 @@ void KeyTable::RemoveDead(Time now, KeySlice& slice, Effects& out) {
     // Counted even if nothing is removed: a turn looks at a bounded number of names, too.
     ++slice.keys;
     const Place place = Find(*key);
+    // The key may be gone by now, or be owned again by a later life of its member.
     if (place.there && Dies(*key, *place.it->second)) remove(place.it);
   }
   while (!slice.full()) {
@@ -213,6 +226,7 @@ absl::Status KeyTable::Apply(Time at, const record::KeySet& record) {
   }
   const KeyName name(record.key);
   Place place = Find(name.view());
+  // A key's revisions only go up, in a snapshot and behind it.
   if (place.there && place.it->second->revision >= record.revision) {
     return absl::InvalidArgumentError(absl::StrCat("key ", QuotedKey(record.key),
                                                    " is set at revision ", record.revision,
@@ -220,6 +234,7 @@ absl::Status KeyTable::Apply(Time at, const record::KeySet& record) {
   }
   const StoredKeyPtr stored = std::make_shared<const StoredKey>(
       StoredKey{*record.value, record.revision, at, at + record.ttl, record.owner});
+  // Before the revision is looked at: a snapshot lists keys below it.
   Put(place, stored);
   // Those of a snapshot say what is there, in the order of keys; only later ones are changes.
   if (record.revision <= revision_) return absl::OkStatus();
@@ -229,6 +244,7 @@ absl::Status KeyTable::Apply(Time at, const record::KeySet& record) {
 }
 
 absl::Status KeyTable::Apply(const record::KeyDeleted& record) {
+  // Equal revisions are lawful: one deletion or slice may have several records.
   if (record.revision < revision_) {
     return absl::InvalidArgumentError(absl::StrCat("key ", QuotedKey(record.key),
                                                    " is deleted at revision ", record.revision,
@@ -246,6 +262,7 @@ absl::Status KeyTable::Apply(const record::KeyDeleted& record) {
 }
 
 void KeyTable::Snapshot(std::vector<TimedRecord>& out) const {
+  // A store that never changed is made again from nothing.
   if (revision_ == 1) return;
   out.reserve(out.size() + keys_.size() + 1);
   out.push_back({Time(), record::KeyDeleted{"", false, revision_}});

@@ -24,6 +24,7 @@ KeyTable::Terms TermsOf(Time now, const KeyLifetime& lifetime, std::optional<Mem
 
 // Null: `number` is what is under the key, and as it was when there is none.
 ErrorPtr ReadNumber(const KeyTable::Place& place, int64_t& number) {
+  // A key that is not there counts from the caller's own start.
   if (!place.there || absl::SimpleAtoi(place.it->second->value, &number)) return nullptr;
   return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kKeyNotANumber,
                    absl::StrCat("the value of key ", QuotedKey(place.key),
@@ -39,6 +40,7 @@ bool Holds(const KeyCondition& expected, const KeyTable::Place& place) {
 // Null when a wait that costs so much may be parked. Waits for keys and for changes share a budget.
 ErrorPtr CheckWait(const CoordinatorOptions& options, const KeyWaits& waits, size_t bytes,
                    const Caller& caller, size_t cost) {
+  // The session's own share first: it is the limit that the caller can do something about.
   const size_t session = caller.session.none() ? 0 : waits.bytes(caller.session);
   if (cost + session > options.session_wait_bytes_max) {
     return OverLimit(absl::StrCat("a wait for keys that takes ", cost, " bytes, beside ", session,
@@ -71,6 +73,7 @@ void KeyValues::Set(Time now, SetKey request, std::optional<MemberIndex> owner, 
   if (ErrorPtr error = table_.Write(now, place, std::move(request.value), terms, out)) {
     return out.Fail(call, error);
   }
+  // Stock callers are told of success only.
   if (!request.caller.native()) return out.Succeed(call);
   out.Succeed(call, KeyWritten{table_.revision()});
 }
@@ -91,6 +94,7 @@ void KeyValues::CompareAndSet(Time now, CompareAndSetKey request, std::optional<
       return out.Fail(call, error);
     }
   }
+  // With the key as it is now, so that a caller that lost can try again at once.
   KeySwapped swapped{.swapped = holds};
   if (place.there) swapped.entry = EntryOf(std::move(request.key), place.it->second);
   out.Succeed(call, std::move(swapped));
@@ -99,6 +103,7 @@ void KeyValues::CompareAndSet(Time now, CompareAndSetKey request, std::optional<
 void KeyValues::StoreNumber(Time now, KeyTable::Place& place, int64_t number, const Caller& caller,
                             const std::string& asked, Effects& out) {
   KeyTable::Terms terms;
+  // A number keeps the lifetime that its key was given.
   if (place.there) terms = {place.it->second->expires, place.it->second->owner};
   // A number that dies stays due: nobody owns it any more.
   if (place.there && table_.Dies(place.it->first, *place.it->second)) terms = {now, std::nullopt};
@@ -116,6 +121,7 @@ void KeyValues::Increment(Time now, const IncrementKey& request, Effects& out) {
   KeyTable::Place place = table_.Find(name.view());
   int64_t number = 0;
   if (ErrorPtr error = ReadNumber(place, number)) return out.Fail(call, error);
+  // Before anything is written.
   if (__builtin_add_overflow(number, request.increment, &number)) {
     return out.Fail(
         call, MakeError(absl::StatusCode::kOutOfRange, Reason::kNumberOverflow,
@@ -133,6 +139,7 @@ void KeyValues::Max(Time now, const MaxKey& request, Effects& out) {
   KeyTable::Place place = table_.Find(name.view());
   int64_t number = 0;
   if (ErrorPtr error = ReadNumber(place, number)) return out.Fail(call, error);
+  // Nothing changes: no revision is used up, and no watcher wakes.
   if (place.there && number >= request.number) {
     return out.Succeed(call, KeyRead{EntryOf(request.key, place.it->second)});
   }
@@ -147,6 +154,7 @@ void KeyValues::Delete(const DeleteKey& request, Effects& out) {
   if (ErrorPtr error = everything ? nullptr : CheckKey(options_, request.caller, request.key)) {
     return out.Fail(call, error);
   }
+  // Before the condition: a retry of a deletion that is on has passed it already.
   if (deletions_.Join(request.caller)) return;
   if (request.revision) {
     if (!request.only_key) {
@@ -168,6 +176,7 @@ void KeyValues::Delete(const DeleteKey& request, Effects& out) {
     }
   }
   std::string prefix = everything ? "" : absl::StrCat(name.view(), "/");
+  // A turn removes one slice at most; the rest goes in later turns.
   if (!request.only_key && table_.IsLong(prefix)) {
     deletions_.Begin(request, everything ? std::nullopt : std::optional(name.view()),
                      std::move(prefix), out);
@@ -175,6 +184,7 @@ void KeyValues::Delete(const DeleteKey& request, Effects& out) {
   }
   const int64_t deleted =
       table_.Delete(everything ? KeyTable::kEverything : name.view(), !request.only_key, out);
+  // Once for the whole event, behind the last change.
   watch_.Publish(out);
   if (!request.caller.native()) return out.Succeed(call);
   out.Succeed(call, KeysDeleted{deleted, table_.revision()});
@@ -193,6 +203,7 @@ bool KeyValues::Get(Time now, const GetKey& request, bool may_wait, Effects& out
     out.Succeed(call, KeyRead{EntryOf(request.key, stored)});
     return true;
   }
+  // The caller asks again once the gate lets it wait; nothing was done so far.
   if (!may_wait) return false;
   if (ErrorPtr error =
           CheckWait(options_, waits_, wait_bytes(), request.caller, KeyWaits::CostOf(request))) {
@@ -205,6 +216,7 @@ bool KeyValues::Get(Time now, const GetKey& request, bool may_wait, Effects& out
 
 bool KeyValues::Get(Time now, GetKeys& request, bool may_wait, Effects& out) {
   const CallId call = request.caller.call;
+  // Before each key is looked at, which costs as much as there are keys.
   if (request.keys.size() > options_.keys_per_wait_max) {
     out.Fail(call, OverLimit(absl::StrCat("a wait for ", request.keys.size(), " keys"),
                              "keys_per_wait_max", options_.keys_per_wait_max));
@@ -228,6 +240,7 @@ bool KeyValues::Get(Time now, GetKeys& request, bool may_wait, Effects& out) {
       return true;
     }
   }
+  // Parks the call only if a key is missing or the read is long, as was checked above.
   waits_.Get(
       now, std::move(request), [this](absl::string_view key) { return table_.Lookup(key); },
       table_.revision(), out);
@@ -258,6 +271,7 @@ void KeyValues::List(const ListKeys& request, Effects& out) const {
 bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {
   const CallId call = request.caller.call;
   const KeyName directory(request.key);
+  // The empty directory is everything and needs no check.
   if (!directory.empty()) {
     if (ErrorPtr error = CheckKey(options_, request.caller, request.key)) {
       out.Fail(call, error);
@@ -287,6 +301,7 @@ bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {
     return true;
   }
   KeysChanged all;
+  // A watcher that knows nothing, or too little, begins with all that is there.
   if (ErrorPtr error = ReadSnapshot(table_, options_, request, all)) {
     out.Fail(call, error);
   } else {
@@ -313,12 +328,14 @@ Time KeyValues::NextDeadline() const {
 }
 
 void KeyValues::ReachDeadline(Time now, Effects& out) {
+  // Before the reads: a key that is due is not read any more.
   RemoveSlice(now, out);
   waits_.ReadSlice([this](absl::string_view key) { return table_.Lookup(key); }, table_.revision(),
                    out);
 }
 
 void KeyValues::RemoveSlice(Time now, Effects& out) {
+  // One slice for both, so that a turn is bounded whatever it removes.
   KeySlice slice;
   table_.RemoveDead(now, slice, out);
   deletions_.RemoveSlice(slice, out);

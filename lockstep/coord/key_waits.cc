@@ -47,6 +47,7 @@ void KeyWaits::Uncount(const Waiter& waiter) {
   if (waiter.session.none()) return;
   const auto found = session_bytes_.find(waiter.session);
   found->second -= waiter.cost;
+  // The map is bounded by the sessions that wait.
   if (found->second == 0) session_bytes_.erase(found);
 }
 
@@ -59,6 +60,7 @@ void KeyWaits::Count(const Waiter& waiter) {
 
 void KeyWaits::Park(absl::string_view key, CallId call, Waiter waiter) {
   Count(waiter);
+  // Nodes do not move, so that calls may point to them.
   Slot& slot = *slots_.try_emplace(key).first;
   slot.second.emplace(call, std::move(waiter));
   calls_[call] = &slot;
@@ -86,14 +88,17 @@ void KeyWaits::Get(Time now, GetKeys&& request, KeyLookup lookup, int64_t revisi
     is.many = std::move(request.keys);
     return is;
   };
+  // A long list is not looked through in one turn.
   if (LongReads::IsLong(request.keys.size())) return Read(call, waiter(0));
   const std::optional<size_t> missing = FirstMissing(request.keys, 0, lookup);
   if (!missing) return AnswerMany(call, request.keys, lookup, revision, out);
+  // Before `waiter` moves the list.
   const std::string key = NormalKey(request.keys[*missing]);
   Park(key, call, waiter(*missing));
 }
 
 void KeyWaits::Read(CallId call, Waiter waiter) {
+  // Counted while it is read: a read in slices takes a place as any wait does.
   Count(waiter);
   reads_.Add({call, std::move(waiter.many)});
   reading_.emplace(call, std::move(waiter));
@@ -104,8 +109,10 @@ void KeyWaits::ReadSlice(KeyLookup lookup, int64_t revision, Effects& out) {
   if (!ended) return;
   if (ended->missing) return ParkAgain(*std::move(ended));
   const CallId call = ended->read.call;
+  // Before the answer: a call that is answered takes no place.
   Uncount(reading_.at(call));
   reading_.erase(call);
+  // Checked at the end, when all values are known.
   if (ended->bytes > options_.page_bytes_max) {
     return out.Fail(call, TooMuch(ended->listed.front().key, ended->listed.size()));
   }
@@ -142,6 +149,7 @@ void KeyWaits::AnswerMany(CallId call, const std::vector<std::string>& keys, Key
   for (const std::string& key : keys) {
     const StoredKeyPtr stored = lookup(KeyName(key).view());
     bytes += key.size() + stored->value.size();
+    // One value alone is given however large it is, as in a page.
     if (bytes > options_.page_bytes_max && !listed.entries.empty()) {
       return out.Fail(call, TooMuch(keys.front(), keys.size()));
     }
@@ -152,15 +160,18 @@ void KeyWaits::AnswerMany(CallId call, const std::vector<std::string>& keys, Key
 
 void KeyWaits::KeySet(absl::string_view key, const StoredKeyPtr& stored, KeyLookup lookup,
                       Effects& out) {
+  // First: a long read that has passed this key follows its value.
   reads_.KeySet(key, stored);
   if (slots_.empty()) return;
   auto found = slots_.find(key);
   if (found == slots_.end()) return;
+  // Taken out: a waiter that moves on may add a slot, which must not meet this one.
   Waiters waiters = std::move(found->second);
   slots_.erase(found);
   for (auto& [call, waiter] : waiters) {
     calls_.erase(call);
     Uncount(waiter);
+    // In the order of the calls, which is that of their arrival.
     if (waiter.many.empty()) {
       out.Succeed(call, KeyRead{EntryOf(std::move(waiter.asked), stored)});
     } else if (LongReads::IsLong(waiter.many.size())) {
@@ -194,6 +205,7 @@ bool KeyWaits::Forget(CallId call) {
 }
 
 bool KeyWaits::InBackground(const Slot& slot) const {
+  // A caller in earnest at the same key makes it worth showing.
   return slot.first == kStockNoticeKey && slot.second.size() == background_;
 }
 
@@ -220,6 +232,7 @@ std::vector<const KeyWaits::Slot*> KeyWaits::Sorted(size_t rows_max, bool all) c
 }
 
 void KeyWaits::FailAll(const ErrorPtr& error, Effects& out) {
+  // Sorted: the table has no order, and effects must not depend on how it lies.
   for (const Slot* slot : Sorted(slots_.size(), /*all=*/true)) {
     for (const auto& [call, waiter] : slot->second) out.Fail(call, error);
   }

@@ -12,11 +12,13 @@ namespace lockstep::coord {
 void KeyWatch::Note(absl::string_view key, const StoredKeyPtr& stored, int64_t revision) {
   changes_.push_back({std::string(key), revision});
   change_bytes_ += key.size();
+  // The floor moves with what is forgotten (1).
   while (changes_.size() > options_.kept_key_changes_max) {
     floor_ = changes_.front().revision;
     change_bytes_ -= changes_.front().key.size();
     changes_.pop_front();
   }
+  // No watcher is parked that the change could concern.
   if (slots_.empty()) return;
   unpublished_.push_back({std::string(key), stored ? ValueOf(stored) : nullptr, revision});
 }
@@ -32,18 +34,23 @@ void KeyWatch::Publish(Effects& out) {
   std::map<absl::string_view, std::vector<KeyValue>> told;  // by directory
   for (const KeyValue& change : unpublished_) {
     const absl::string_view key = change.key;
+    // By the lengths of watched directories, shortest first; longer ones cannot hold the key.
     for (const auto& [length, directories] : lengths_) {
       if (length > key.size()) break;
+      // A directory ends at a slash of the key, or is the key.
       if (length != 0 && length != key.size() && key[length] != '/') continue;
       auto slot = slots_.find(key.substr(0, length));
       if (slot != slots_.end()) told[slot->first].push_back(change);
     }
   }
+  // Revisions only go up, so the last one covers all that is told.
   const int64_t revision = unpublished_.back().revision;
   unpublished_.clear();
+  // In the order of directories, so that effects do not depend on how the table lies.
   for (const auto& [directory, changes] : told) {
     const Slot& slot = *slots_.find(directory);
     for (CallId call : slot.second) {
+      // A watcher hears of one batch and asks again.
       calls_.erase(call);
       out.Succeed(call, KeysChanged{.changes = changes, .revision = revision});
     }
@@ -74,6 +81,7 @@ KeysChanged KeyWatch::Since(absl::string_view directory, int64_t after, int64_t 
     if (bytes <= options_.page_bytes_max || i == 0) continue;
     if (change.revision == changed.changes[i - 1].revision) continue;  // one revision stays whole
     changed.revision = changed.changes[i - 1].revision;
+    // The watcher asks for the rest after the revision that it got.
     changed.changes.resize(i);
   }
   return changed;
@@ -112,6 +120,7 @@ void KeyWatch::MoveOn(int64_t revision, Effects& out) {
   for (const auto& [call, watcher] : calls_) {
     if (watcher.moves_on) calls.push_back(call);
   }
+  // The table has no order, and effects must not depend on how it lies.
   std::sort(calls.begin(), calls.end());
   for (CallId call : calls) {
     out.Succeed(call, KeysChanged{.revision = revision, .snapshot = true});

@@ -15,6 +15,7 @@ std::vector<CallId> LongReads::calls() const {
 
 std::optional<LongReads::Ended> LongReads::ReadSlice(KeyLookup lookup) {
   if (reads_.empty()) return std::nullopt;
+  // Only the oldest goes on, so that one call at a time holds values.
   Going& going = reads_.front();
   const std::vector<std::string>& keys = going.read.keys;
   // Once: the names must not move while the tables point to them.
@@ -40,6 +41,7 @@ std::optional<LongReads::Ended> LongReads::ReadSlice(KeyLookup lookup) {
     // A key may be asked for several times: its places are chained, the last one first.
     going.same.push_back(std::exchange(place, static_cast<uint32_t>(at) + 1));
   }
+  // The next turn goes on; until then writes are followed by `KeySet` and `KeyGone`.
   if (end < keys.size()) return std::nullopt;
   return End(std::nullopt);
 }
@@ -72,6 +74,7 @@ LongReads::Ended LongReads::End(std::optional<size_t> missing) {
   Ended ended = {.missing = missing, .bytes = going.bytes};
   if (!missing) {
     for (size_t i = 0; i < going.listed.size(); ++i) {
+      // The names come last, since the table of places pointed into them until now.
       going.listed[i].key = std::move(going.read.keys[i]);
     }
     going.read.keys.clear();

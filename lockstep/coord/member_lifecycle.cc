@@ -51,6 +51,7 @@ bool MemberLifecycle::empty() const { return membership_.connected() == 0 && reg
 // Coming in.
 
 ErrorPtr MemberLifecycle::CheckAdmission(const Admission& request) const {
+  // Before the state of the member, which is that of its newer life.
   if (job_.lives.IsFormer(request.member, request.incarnation)) {
     return MakeError(absl::StatusCode::kAlreadyExists, Reason::kSuperseded,
                      absl::StrCat("Aborted connect attempt of ", job_.Name(request.member),
@@ -65,6 +66,7 @@ ErrorPtr MemberLifecycle::CheckAdmission(const Admission& request) const {
                                   " tried to connect while it is already in error: ",
                                   because->message, "; start the process anew"));
   }
+  // Absent, registering and connected members may come; `Admit` tells a retry from a restart.
   if (member.state != MemberState::kError) return nullptr;
   // A lost member may turn out to live; one that failed otherwise comes back in a new life only.
   const bool may_recover =
@@ -80,6 +82,7 @@ ErrorPtr MemberLifecycle::CheckAdmission(const Admission& request) const {
 void MemberLifecycle::Admit(Time now, const Admission& request, Effects& out) {
   if (!gate_.CheckMember(request.member, request.call, out)) return;
   if (ErrorPtr refusal = CheckAdmission(request)) return out.Fail(request.call, refusal);
+  // Only now: a refused process must not name the role.
   job_.SettleRole(request.role);
   const Membership::Member& member = membership_.Get(request.member);
   const bool connected = member.state == MemberState::kConnected;
@@ -90,13 +93,16 @@ void MemberLifecycle::Admit(Time now, const Admission& request, Effects& out) {
     membership_.detector().Heard(now, request.member);
     return out.Succeed(request.call, AnswerOf(request.member));
   }
+  // Two lives of one member: the former one has died unseen, and its state with it.
   if (connected && !job_.Recoverable(request.member)) {
     const ErrorPtr error = RestartedError(job_, request.member);
     Fail(now, {{request.member, now, error}}, out);
     return out.Fail(request.call, error);
   }
+  // Once all were in, a member comes in alone.
   if (registration_.complete()) return ComeBack(now, request, out);
   if (!registration_.Ask(now, request, out)) return;
+  // All at once: no member is answered before all of them have come.
   for (const Gathering::Arrival& arrival : registration_.TakeAll(out)) {
     membership_.Connect(now, arrival.member);
     LetIn(arrival.member, arrival.call, out);
@@ -110,6 +116,7 @@ void MemberLifecycle::Admit(Time now, const Admission& request, Effects& out) {
 
 void MemberLifecycle::ComeBack(Time now, const Admission& request, Effects& out) {
   const MemberIndex member = request.member;
+  // First: names and lives below are those of the new life.
   membership_.BeginLife(now, request);
   // What the former life waits for is not this one's; above all, the end of its poll must not be
   // taken for a broken connection of this life.
@@ -121,13 +128,16 @@ void MemberLifecycle::ComeBack(Time now, const Admission& request, Effects& out)
   if (membership_.Get(member).state == MemberState::kConnected) {
     membership_.Disconnect(now, member);
   }
+  // Before the sets of alive members, which await connected ones only.
   membership_.Connect(now, member);
   primitives_.MemberIsBack(member, again, out);
   LetIn(member, request.call, out);
 }
 
 void MemberLifecycle::LetIn(MemberIndex member, CallId call, Effects& out) {
+  // The processes that launchers have reported are this run's from here on.
   job_.processes.SomebodyJoined();
+  // Before the answer: should its call break, the caller never got it.
   polls_.AwaitFirst(member, call);
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member), " is in"),
@@ -156,6 +166,7 @@ void MemberLifecycle::Handle(Time now, const Heartbeat& request, Effects& out) {
   if (ErrorPtr refusal = gate_.CheckIn(now, request.member)) return out.Fail(call, refusal);
   const Membership::Member& member = membership_.Get(request.member);
   if (member.incarnation != request.incarnation) {
+    // A recoverable member may have two lives for a moment; that fails no one.
     if (job_.Recoverable(request.member)) return out.Succeed(call, HeartbeatTaken{service_});
     const ErrorPtr error = MakeError(
         Error{.code = absl::StatusCode::kAborted,
@@ -166,6 +177,7 @@ void MemberLifecycle::Handle(Time now, const Heartbeat& request, Effects& out) {
                   ". The task has restarted and likely crashed earlier"),
               .origin = request.member});
     const bool stranger = !job_.lives.IsFormer(request.member, request.incarnation);
+    // A former life's heartbeat was held up; only a new life shows that the member restarted.
     if (stranger && member.state == MemberState::kConnected)
       Fail(now, {{request.member, now, error}}, out);
     return out.Fail(call, error);
@@ -194,6 +206,7 @@ void MemberLifecycle::Handle(Time now, const PollForError& request, Effects& out
     return refuse(Reason::kMemberFailed,
                   absl::StrCat("is already in error: ", member.error->message));
   }
+  // In a failed attempt a poll is no reason to wait for the member any longer.
   if (!failed()) gate_.NoteLife(now, request.caller);
   polls_.Poll(now, request.member, call, root_cause_, out);
 }
@@ -232,12 +245,14 @@ void MemberLifecycle::Handle(Time now, MemberIndex member, const ReportProgress&
                             "a phase of ", request.phase.size(), " bytes is over label_bytes_max (",
                             job_.options.label_bytes_max, "); say it in one or two words")));
   }
+  // A report is a sign of life even if it says nothing new.
   membership_.detector().Heard(now, member);
   membership_.NoteProgress(member, request.step, request.phase);
   out.Succeed(call);
 }
 
 void MemberLifecycle::Handle(Time now, MemberIndex member, const SessionBroke& fact, Effects&) {
+  // A silent link proves no death, so no grace begins.
   if (fact.silent) return membership_.detector().ConnectionSilent(now, member);
   membership_.detector().ConnectionBroke(now, member);
 }
@@ -255,7 +270,9 @@ void MemberLifecycle::Handle(Time now, MemberIndex member, const CloseSession&, 
                               " was lost: it closed its session without leaving the job; if it had "
                               "finished, let it leave first, else look at the end of its log"),
       .origin = member});
+  // A member that only waits to come in harms no other by going.
   if (registration_.MemberEnded(now, member, error, out)) return;
+  // It has left or failed already, so closing its session is in order.
   if (membership_.Get(member).state != MemberState::kConnected) return;
   Fail(now, {{member, now, error}}, out);
 }
@@ -275,11 +292,13 @@ void MemberLifecycle::Handle(Time now, const LeaveJob& request, Effects& out) {
                                     absl::StrCat(job_.NameWithLife(request.member),
                                                  " is not connected; it cannot shut down")));
   }
+  // Without a barrier, or for a member that no other waits for, leaving takes effect at once.
   if (job_.options.shutdown_timeout <= absl::ZeroDuration() || job_.Recoverable(request.member)) {
     Disconnect(now, request.member, out);
     return out.Succeed(call);
   }
   if (!shutdown_.ended() && !shutdown_.open()) {
+    // A participant that has failed never arrives, so the barrier must not wait for it.
     if (const ErrorPtr absent = shutdown_.Open(now)) FailShutdown(now, absent, out);
   }
   if (shutdown_.open() && !shutdown_.Includes(request.member)) {
@@ -287,13 +306,16 @@ void MemberLifecycle::Handle(Time now, const LeaveJob& request, Effects& out) {
     Disconnect(now, request.member, out);
     return out.Succeed(call);
   }
+  // Also where the barrier failed a moment ago: the caller gets its verdict.
   if (shutdown_.ended()) {
     Disconnect(now, request.member, out);
     return shutdown_.verdict() ? out.Fail(call, shutdown_.verdict()) : out.Succeed(call);
   }
   gate_.NoteLife(now, request.caller);
+  // From here on it polls no step; a preemption must not wait for one.
   if (request.caller.native()) primitives_.MemberLeaves(now, request.member, out);
   if (!shutdown_.Arrive(request.member, call, out)) return;
+  // After `Pass`: the barrier has ended, so that leaving does not fail it.
   for (const Gathering::Arrival& arrival : shutdown_.Pass(out)) {
     Disconnect(now, arrival.member, out);
     out.Succeed(arrival.call);
@@ -318,13 +340,16 @@ void MemberLifecycle::Disconnect(Time now, MemberIndex member, Effects& out) {
             .reason = Reason::kMemberLeft,
             .message = absl::StrCat(job_.NameWithLife(member), ": the task has disconnected"),
             .origin = member});
+  // Before the others hear of it: they no longer count on the member.
   membership_.Disconnect(now, member);
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member), " has left"),
            {NoticeKind::kMemberLeft, member});
   polls_.Cancel(now, member, left, out);
   primitives_.MemberGone(now, member, left, out);
+  // A reset: a member that leaves by the barrier has ended it before.
   if (shutdown_.Includes(member)) FailShutdown(now, left, out);
+  // Last: what follows from the departure still belongs to the attempt.
   if (ended()) {
     out.Tell(Severity::kInfo,
              absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
@@ -342,9 +367,11 @@ void MemberLifecycle::Fail(Time now, std::vector<Casualty> casualties, Effects& 
     membership_.Fail(now, casualty.member, casualty.error);
   }
   for (const Casualty& casualty : list.all()) {
+    // A recoverable member's failure follows from no other: it fails alone.
     const bool follows = list.IsFatal(casualty) && (failed() || &casualty != &list.cause());
     KeepError(now, *casualty.error, follows, job_, out);
   }
+  // One error for all pollers: each member hears of one cause.
   const ErrorPtr told = list.Combined();
   out.Tell(list.fatal() ? Severity::kError : Severity::kWarning,
            absl::StrCat("job '", job_.options.job, "': ", told->message),
@@ -353,6 +380,7 @@ void MemberLifecycle::Fail(Time now, std::vector<Casualty> casualties, Effects& 
   // The root cause is told before what follows from it at barriers and in shutdown.
   if (list.fatal()) Propagate(now, told, out);
   for (const Casualty& casualty : list.all()) {
+    // With its own error, not the combined one: a barrier names whom it lacks.
     primitives_.MemberGone(now, casualty.member, casualty.error, out);
     if (shutdown_.Includes(casualty.member)) FailShutdown(now, casualty.error, out);
   }
@@ -367,19 +395,23 @@ void MemberLifecycle::GiveUpBroken(Time now, std::optional<MemberIndex> newcomer
       losses.push_back({*newcomer, health.link_since, health.link});
     }
   }
+  // A recoverable member is not waited for, so the newcomer does not depend on it.
   std::erase_if(
       losses, [this](const FailureDetector::Loss& loss) { return job_.Recoverable(loss.member); });
   if (!losses.empty()) Fail(now, CasualtiesOf(job_, losses, now), out);
 }
 
 void MemberLifecycle::Propagate(Time now, const ErrorPtr& error, Effects& out) {
+  // The first failure stays the root cause (1); a recoverable job has none.
   if (job_.options.recoverable || root_cause_) return;
+  // Before any member is told: the record goes out ahead of all replies.
   SetRootCause(error, out);
   out.Tell(Severity::kError,
            absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " failed",
                         error->origin ? " by " + job_.NameWithLife(*error->origin) : "", ": ",
                         std::string(ReasonName(error->reason)), "; its members are told"),
            {NoticeKind::kAttemptFailed, error->origin});
+  // Members that poll hear it by their polls; the others only by finding themselves in error.
   if (polls_.used()) return polls_.FailAll(error, out);
   SetAllToError(now, error, out);
 }
@@ -397,8 +429,10 @@ void MemberLifecycle::SetAllToError(Time now, const ErrorPtr& because, Effects& 
             .origin = because->origin});
   for (int32_t i = 0; i < membership_.size(); ++i) {
     const MemberIndex member(i);
+    // The first error of a member stays.
     if (membership_.Get(member).state == MemberState::kError) continue;
     membership_.Fail(now, member, error);
+    // Each in turn: what it waits for and owns ends with it.
     primitives_.MemberGone(now, member, error, out);
   }
 }
@@ -412,6 +446,7 @@ void MemberLifecycle::Handle(Time now, const ProcessEnded& fact, Effects& out) {
         absl::StrCat("job '", job_.options.job, "': while it registered, ", error->message),
         {NoticeKind::kMemberLost, fact.member});
   }
+  // After the registration, which it leaves without a loss.
   const Membership::Member& member = membership_.Get(fact.member);
   if (member.state == MemberState::kConnected) return Fail(now, {{fact.member, now, error}}, out);
   // Its connection was faster than its launcher, which alone knows how it ended.
@@ -439,6 +474,7 @@ void MemberLifecycle::Handle(Time now, const ProcessEnding& fact, Effects& out) 
 }
 
 void MemberLifecycle::Handle(Time now, const DeadlineReached&, Effects& out) {
+  // Losses first: they may end the registration or the shutdown with a better reason than time.
   const std::vector<FailureDetector::Loss> losses = membership_.detector().Overdue(now);
   if (!losses.empty()) Fail(now, CasualtiesOf(job_, losses, now), out);
   if (const ErrorPtr expired = registration_.ReachDeadline(now, out)) {
@@ -457,19 +493,23 @@ void MemberLifecycle::FailRegistration(Time now, const ErrorPtr& expired, Effect
   // An attempt that never began is over for recoverable members, too: nobody is in it to come back
   // to, and only a failed one gives way to the next.
   Propagate(now, error, out);
+  // `Propagate` leaves a recoverable job without one.
   if (!failed()) SetRootCause(error, out);
   SetAllToError(now, error, out);
 }
 
 void MemberLifecycle::FailShutdown(Time now, const ErrorPtr& inner, Effects& out) {
+  // First: those who wait at the barrier get its verdict, not an error of the attempt.
   shutdown_.Fail(inner, out);
   const ErrorPtr verdict = shutdown_.verdict();
+  // In a failed attempt the verdict follows from what people know already.
   if (!failed()) {
     KeepError(now, *verdict, false, job_, out);
     out.Tell(Severity::kError, absl::StrCat("job '", job_.options.job, "': ", verdict->message),
              {NoticeKind::kBarrierFailed, {}});
   }
   Propagate(now, verdict, out);
+  // Members that poll as well: none of them can leave in order any more.
   SetAllToError(now, verdict, out);
 }
 
@@ -478,6 +518,7 @@ void MemberLifecycle::Apply(Time, const record::AttemptFailed& record) {
 }
 
 void MemberLifecycle::Apply(Time at, const record::MemberChanged& record) {
+  // A member's record is the first sign that the attempt had begun.
   registration_.RestoreBegun(at);
   if (!record.role.empty()) job_.SettleRole(record.role);
   membership_.Restore(at, record);

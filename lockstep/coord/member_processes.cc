@@ -20,7 +20,9 @@ void MemberProcesses::Start(Time now, const ProcessStarted& fact, bool alone) {
   // Nobody told of the end of the one before: another launcher started this one.
   const bool another_run = process.running && process.pid != fact.pid;
   const bool told_again = process.running && process.pid == fact.pid;
+  // The same process, reported again, belongs to the same run as before.
   const bool newer = told_again ? process.newer : another_run || alone;
+  // All anew: how the process before ended says nothing of this one.
   process = {.host = fact.host,
              .pid = fact.pid,
              .running = true,
@@ -32,6 +34,7 @@ void MemberProcesses::Start(Time now, const ProcessStarted& fact, bool alone) {
 
 ProcessRecord* MemberProcesses::FindRunning(MemberIndex member, int64_t pid) {
   const ProcessRecord& process = processes_[member.value()];
+  // A report of an older process is late.
   if (process.pid != pid || !process.running) return nullptr;
   return &processes_.Mutable(member.value());
 }
@@ -51,6 +54,7 @@ bool MemberProcesses::AnnounceEnd(const ProcessEnding& fact) {
   ProcessRecord* const process = FindRunning(fact.member, fact.pid);
   if (process == nullptr) return false;
   process->ending = true;
+  // The launcher ends it: no news for people.
   if (fact.error.empty()) return false;
   return !std::exchange(process->raised, true);
 }
@@ -58,6 +62,7 @@ bool MemberProcesses::AnnounceEnd(const ProcessEnding& fact) {
 std::optional<absl::Duration> MemberProcesses::SetStopped(Time now, MemberIndex member, int64_t pid,
                                                           bool stopped) {
   const ProcessRecord& known = processes_[member.value()];
+  // Late, or told before.
   if (known.pid != pid || known.stopped == stopped) return std::nullopt;
   ProcessRecord& process = processes_.Mutable(member.value());
   process.stopped = stopped;
@@ -66,6 +71,7 @@ std::optional<absl::Duration> MemberProcesses::SetStopped(Time now, MemberIndex 
 
 bool MemberProcesses::SetLeftOut(Time now, MemberIndex member, bool left_out) {
   if (processes_[member.value()].left_out == left_out) return false;
+  // What was known of its process is of another run.
   processes_.Mutable(member.value()) = {.left_out = left_out, .since = now};
   return true;
 }
@@ -78,11 +84,13 @@ void MemberProcesses::SomebodyJoined() {
 
 void MemberProcesses::BeginAttempt() {
   processes_.ForEachWritten([](ProcessRecord& process) {
+    // A process that runs, or is of the newer run, may join the attempt that begins.
     process.former = process.former || (process.pid != 0 && !process.running && !process.newer);
   });
 }
 
 bool MemberProcesses::HasNewerRun() const {
+  // The flag alone may be stale: such a process may have been replaced.
   return newer_run_ &&
          processes_.AnyWritten([](const ProcessRecord& process) { return process.newer; });
 }

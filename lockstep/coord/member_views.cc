@@ -9,8 +9,10 @@ namespace lockstep::coord {
 namespace {
 
 ProcessState StateOf(const ProcessRecord& process) {
+  // First: of a member that is left out nothing else holds.
   if (process.left_out) return ProcessState::kLeftOut;
   if (process.pid == 0 || process.former) return ProcessState::kUnknown;
+  // A stopped process runs, too; that it is stopped tells more.
   if (process.stopped) return ProcessState::kStopped;
   if (process.running) return ProcessState::kRunning;
   return process.failed ? ProcessState::kFailed : ProcessState::kEnded;
@@ -42,6 +44,7 @@ std::string WhyMissing(Time now, const ProcessRecord& process) {
 std::string DescribeSilence(Time now, const FailureDetector::Health& health, absl::Duration usual) {
   std::string text =
       absl::StrCat("nothing was heard of it for ", FormatSpan(now - health.signs.last_heard()));
+  // The usual time is known; a longer one has to be explained.
   if (health.signs.Patience(usual) <= usual) return text;
   return absl::StrCat(text, "; it is lost if nothing is heard of it for another ",
                       FormatSpan(health.LostAt(usual) - now));
@@ -55,6 +58,7 @@ HostsHeard MemberViews::ListHostsHeard() const {
     const Membership::Member& member = membership_.Get(MemberIndex(i));
     if (member.state != MemberState::kConnected) continue;
     const std::string& host = job_.HostOf(MemberIndex(i));
+    // A member whose host is unknown speaks for no host.
     if (host.empty()) continue;
     Time& last = heard[host];
     last = std::max(last, membership_.detector().Of(MemberIndex(i)).signs.last_heard());
@@ -66,6 +70,7 @@ std::string MemberViews::SilentHostText(Time now, MemberIndex member,
                                         const HostsHeard& heard) const {
   const std::string& host = job_.HostOf(member);
   const auto found = heard.find(host);
+  // With one host only, its silence is that of the whole job.
   if (heard.size() < 2 || found == heard.end()) return "";
   const absl::Duration silent = now - found->second;
   // Members of one host do not fall silent at the same moment.
@@ -78,6 +83,7 @@ void MemberViews::NameSilentHost(Time now, MemberView& view,
   const FailureDetector::Health& health = membership_.detector().Of(view.member);
   const bool silent =
       view.condition == MemberCondition::kSuspect && health.suspect && !health.broke();
+  // A stopped process is explained already.
   if (!silent || job_.processes[view.member.value()].stopped) return;
   if (!heard) heard = ListHostsHeard();
   view.why += SilentHostText(now, view.member, *heard);
@@ -88,6 +94,7 @@ MemberView MemberViews::OfProcess(Time now, MemberIndex index) const {
   MemberView view{
       .member = index, .name = job_.Name(index), .condition = MemberCondition::kMissing};
   view.since = now;
+  // A process of the attempt before says nothing about the newer run.
   if (!process.newer && !process.left_out) return view;
   view.why = WhyMissing(now, process);
   view.host = process.host;
@@ -102,6 +109,7 @@ size_t MemberViews::CountConnected() const {
   for (int32_t i = 0; i < membership_.size(); ++i) {
     const MemberIndex member(i);
     const bool is = membership_.Get(member).state == MemberState::kConnected;
+    // A member that was told of the failure is about to end.
     if (is && !polls_.WasTold(member)) ++connected;
   }
   return connected;
@@ -109,6 +117,7 @@ size_t MemberViews::CountConnected() const {
 
 bool MemberViews::IsMissing(MemberIndex index) const {
   const Membership::Member& member = membership_.Get(index);
+  // An attempt that fails puts all its members in error, also those that never came.
   if (member.state == MemberState::kError) return !member.ever_registered;
   return member.state == MemberState::kDisconnected && !registration_.Waits(index) &&
          !member.grace_until;

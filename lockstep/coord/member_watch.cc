@@ -6,6 +6,7 @@ namespace lockstep::coord {
 
 void MemberWatch::Watch(CallId call, std::optional<int64_t> version, Effects& out) {
   if (version != membership_.version()) return out.Succeed(call, Snapshot());
+  // Parked watchers all know a version up to this one, so the oldest stays.
   if (parked_.empty()) oldest_parked_ = *version;
   parked_.emplace(call, *version);
 }
@@ -13,11 +14,13 @@ void MemberWatch::Watch(CallId call, std::optional<int64_t> version, Effects& ou
 void MemberWatch::Flush(Time now, Effects& out) {
   // Whether anybody waits for this version, without looking at each.
   if (parked_.empty() || oldest_parked_ == membership_.version()) return;
+  // What changes until then is told together.
   if (not_before_ && now < *not_before_) return;
   const MembersWatched snapshot = Snapshot();
   for (const auto& [call, version] : parked_) {
     if (version != snapshot.version) out.Succeed(call, snapshot);
   }
+  // Watchers that were parked in this very version stay.
   std::erase_if(parked_, [&](const auto& parked) { return parked.second != snapshot.version; });
   oldest_parked_ = snapshot.version;
   not_before_ = now + interval_;
@@ -25,6 +28,7 @@ void MemberWatch::Flush(Time now, Effects& out) {
 
 Time MemberWatch::NextDeadline() const {
   if (parked_.empty() || oldest_parked_ == membership_.version()) return Time::Infinite();
+  // Without an answer so far nothing has to be waited for.
   return not_before_.value_or(Time());
 }
 

@@ -26,6 +26,7 @@ Membership::Membership(JobRecord& job)
 
 std::optional<MemberIndex> Membership::Find(Incarnation incarnation) const {
   const std::optional<MemberIndex> member = lives_.Find(incarnation);
+  // The member may have begun another life since; then its former one names no member.
   if (!member || Get(*member).incarnation != incarnation) return std::nullopt;
   return member;
 }
@@ -39,18 +40,22 @@ void Membership::BeginLife(Time now, const Admission& admission) {
   const MemberIndex member = admission.member;
   LOCKSTEP_CHECK(!job_.lives.IsFormer(member, admission.incarnation));
   Member& m = members_.Mutable(member.value());
+  // A retry of the same life is no change for watchers.
   if (!m.ever_registered || m.incarnation != admission.incarnation) ++version_;
   const bool is_new = job_.lives.Begin(member, admission.incarnation);
+  // What the former life had come to is not the new one's.
   if (is_new) {
     m.was_in = false;
     m.step.reset();
     m.phase.clear();
   }
+  // Before the incarnation is replaced: the former one is what is forgotten.
   lives_.Begin(member, admission.incarnation,
                m.ever_registered ? std::optional(m.incarnation) : std::nullopt, is_new);
   m.incarnation = admission.incarnation;
   m.ever_registered = true;
   detector_.Begin(now, member, admission.native());
+  // In another state `since` belongs to that state.
   if (m.state == MemberState::kDisconnected) m.since = now;
   m.peer = admission.peer;
   m.role = admission.role;
@@ -67,6 +72,7 @@ void Membership::SetLabels(Member& member, const Labels& labels) {
     for (const auto& [name, value] : all) sum += kLabelBytes + name.size() + value.size();
     return sum;
   };
+  // Unsigned, so a difference below zero comes out right in the sum.
   label_bytes_ += bytes(labels) - bytes(member.labels);
   member.labels = labels;
 }
@@ -84,6 +90,7 @@ void Membership::GaveUpRegistering(Time now, MemberIndex member) {
 
 void Membership::NoteChange(MemberIndex member) {
   job_.changes.Touch(member);
+  // Whatever changes about a member may free its place; a note too many costs a look.
   vacancies_.NoteMayBeFree(member);
   changed_.insert(member);
 }
@@ -96,6 +103,7 @@ void Membership::RecordChanges(Effects& out) {
 bool Membership::NoteProgress(MemberIndex member, std::optional<int64_t> step,
                               const std::string& phase) {
   Member& m = members_.Mutable(member.value());
+  // Reports repeat themselves; watchers are woken only by news.
   const bool news = (step && step != m.step) || (!phase.empty() && phase != m.phase);
   if (!news) return false;
   if (step) m.step = step;
@@ -107,6 +115,7 @@ bool Membership::NoteProgress(MemberIndex member, std::optional<int64_t> step,
 void Membership::Connect(Time now, MemberIndex member) {
   Member& m = members_.Mutable(member.value());
   LOCKSTEP_CHECK(m.ever_registered);
+  // A member that comes back leaves its error behind.
   m.error = nullptr;
   m.grace_until.reset();
   SetState(now, member, MemberState::kConnected);
@@ -115,6 +124,7 @@ void Membership::Connect(Time now, MemberIndex member) {
 
 void Membership::Fail(Time now, MemberIndex member, ErrorPtr error) {
   Member& m = members_.Mutable(member.value());
+  // The first error of a member stays (3).
   if (m.state == MemberState::kError) return;
   m.error = std::move(error);
   SetState(now, member, MemberState::kError);
@@ -123,6 +133,7 @@ void Membership::Fail(Time now, MemberIndex member, ErrorPtr error) {
 void Membership::Disconnect(Time now, MemberIndex member) {
   Member& m = members_.Mutable(member.value());
   m.error = nullptr;
+  // As long as a message of it may still be on its way.
   m.grace_until = now + job_.options.heartbeat_timeout;
   SetState(now, member, MemberState::kDisconnected);
 }
@@ -130,6 +141,7 @@ void Membership::Disconnect(Time now, MemberIndex member) {
 void Membership::SetState(Time now, MemberIndex member, MemberState state) {
   Member& m = members_.Mutable(member.value());
   if (m.state == MemberState::kConnected) {
+    // Before the state changes: exactly connected members are watched (2).
     detector_.Unwatch(member);
     --connected_;
   }
@@ -141,6 +153,7 @@ void Membership::SetState(Time now, MemberIndex member, MemberState state) {
   if (state == MemberState::kConnected) {
     m.was_in = true;
     ++connected_;
+    // After the state: the watch begins with all of it in place.
     detector_.Watch(now, member);
   }
 }
@@ -148,7 +161,9 @@ void Membership::SetState(Time now, MemberIndex member, MemberState state) {
 void Membership::Restore(Time at, const record::MemberChanged& record) {
   const MemberIndex index = record.member;
   Member& m = members_.Mutable(index.value());
+  // First out: a record may say of a connected member that it is connected anew.
   if (m.state == MemberState::kConnected) SetState(at, index, MemberState::kDisconnected);
+  // 0: the member never came, and failed with the attempt.
   if (record.life != 0) {
     const bool is_new = job_.lives.Restore(index, record.incarnation, record.life);
     lives_.Begin(index, record.incarnation,
@@ -166,12 +181,15 @@ void Membership::Restore(Time at, const record::MemberChanged& record) {
   SetLabels(m, record.labels);
   job_.places.Mutable(index.value()) = {.host = record.host, .pid = record.pid};
   job_.recoverable[index.value()] = record.recoverable ? 1 : 0;
+  // Last: the watch that it begins reads what is set above.
   SetState(at, index, record.state);
   if (record.state == MemberState::kConnected || record.left) ever_connected_ = true;
 }
 
 void Membership::Restored(Time now, int64_t version) {
+  // Above all versions that the server before may have told.
   version_ += version;
+  // What records have said needs no record again.
   changed_.clear();
   for (int32_t i = 0; i < size(); ++i) detector_.ServerRestarted(now, MemberIndex(i));
 }
@@ -198,8 +216,10 @@ void Membership::Snapshot(std::vector<TimedRecord>& records) const {
   for (int32_t i = 0; i < size(); ++i) {
     const MemberIndex index(i);
     const Member& member = Get(index);
+    // Nothing is known of it; the default state says the same.
     if (!member.ever_registered && member.state == MemberState::kDisconnected) continue;
     std::vector<record::MemberChanged> former = job_.lives.RecordsOf(index);
+    // Lives of earlier attempts go with those attempts.
     const size_t here = lives_.CountHere(index);
     for (size_t k = former.size() - here; k + 1 < former.size(); ++k) {
       records.push_back({member.since, std::move(former[k])});
@@ -226,6 +246,7 @@ std::string DescribeMissing(Time now, const JobRecord& job, const Membership& me
            std::tuple(membership.Get(b).ever_registered, last_heard(b), b);
   };
   const size_t named = std::min(members.size(), kNamesInErrorMax);
+  // Only as many as are named are put in order.
   std::partial_sort(members.begin(), members.begin() + static_cast<ptrdiff_t>(named), members.end(),
                     silent_longer);
   std::string text;

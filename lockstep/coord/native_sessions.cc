@@ -19,6 +19,7 @@ void NativeSessions::Open(Time now, const OpenSession& request, Effects& out) {
     return out.Fail(request.call, refusal);
   }
   const SessionTable::Session& session = *Find(request.session);
+  // A link is a sign of life only of the member that the session is now.
   if (IsLiveMember(session)) attempts_.current().Handle(now, session.seat->member, request, out);
   out.Succeed(
       request.call,
@@ -28,6 +29,7 @@ void NativeSessions::Open(Time now, const OpenSession& request, Effects& out) {
 void NativeSessions::Broke(Time now, const SessionBroke& fact, Effects& out) {
   SessionTable::Session* session = Find(fact.session);
   if (session == nullptr) return;
+  // The session first: it expires even if it is no member's.
   table_.Broke(now, *session);
   if (IsLiveMember(*session)) attempts_.current().Handle(now, session->seat->member, fact, out);
 }
@@ -44,6 +46,7 @@ void NativeSessions::Close(Time now, const CloseSession& request, Effects& out) 
   // `asks`, not `seat`: it may still wait to be let in.
   const std::optional<MemberIndex> asked = Find(id)->asks;
   Attempt& attempt = attempts_.current();
+  // Another session may be that member by now; closing this one does not concern it.
   if (asked && attempt.membership().Get(*asked).session == id) {
     attempt.Handle(now, *asked, request, out);
   }
@@ -55,17 +58,20 @@ bool NativeSessions::IsLiveMember(const SessionTable::Session& session) const {
   const Attempt& attempt = attempts_.current();
   if (!session.seat || session.seat->service != attempt.service()) return false;
   const Membership::Member& member = attempt.membership().Get(session.seat->member);
+  // The member may have come back in another session, which then speaks for it.
   return member.session == session.id && member.state == MemberState::kConnected;
 }
 
 ErrorPtr NativeSessions::Check(const SessionTable::Session& session, const RequestTraits& traits,
                                const Caller& caller) const {
+  // Who asks comes first; room for an answer matters only to a caller that may ask.
   if (ErrorPtr refusal = CheckSeat(session, traits.for_tools)) return refusal;
   return traits.takes_effect ? table_.CheckKeep(session, caller.number) : nullptr;
 }
 
 ErrorPtr NativeSessions::CheckSeat(const SessionTable::Session& session, bool for_tools) const {
   if (!session.seat) {
+    // Tools read and write without being members.
     if (for_tools) return nullptr;
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNotAMember,
                      absl::StrCat("this session has not joined job '", job_.options.job,
@@ -76,6 +82,7 @@ ErrorPtr NativeSessions::CheckSeat(const SessionTable::Session& session, bool fo
   if (seat.service != attempts_.current().service()) {
     return attempts_.WrongService(seat.service, true);
   }
+  // In the same attempt another life of the member may sit in another session.
   if (!job_.lives.IsFormer(seat.member, seat.incarnation)) return nullptr;
   return MakeError(
       absl::StatusCode::kAborted, Reason::kMemberRestarted,
@@ -93,10 +100,12 @@ bool NativeSessions::AnswerAgain(const SessionTable::Session& session, const Cal
 
 void NativeSessions::KeepAnswer(SessionTable::Session& session, const Caller& caller,
                                 size_t records, size_t replies, Effects& out) {
+  // Without a record nothing took effect, so that asking again is harmless.
   if (caller.number == 0 || out.records.size() == records) return;
   const auto reply =
       std::find_if(out.replies.begin() + static_cast<ptrdiff_t>(replies), out.replies.end(),
                    [&caller](const Reply& each) { return each.call == caller.call; });
+  // A long deletion is answered later, and Settle keeps that answer.
   if (reply == out.replies.end() || reply->error) return;
   if (auto kept = KeptAnswerOf(caller, reply->answer)) {
     table_.Keep(session, *std::move(kept), out);
@@ -107,6 +116,7 @@ void NativeSessions::Settle(const std::vector<KeyDeletions::Ended>& deleted, Eff
   // Their answers are kept as if they had come with the request.
   for (const KeyDeletions::Ended& ended : deleted) {
     SessionTable::Session* const session = Find(ended.caller.session);
+    // The session may have been closed meanwhile; its client asks for nothing again.
     if (session == nullptr || ended.caller.number <= session->answered_through) continue;
     if (auto kept = KeptAnswerOf(ended.caller, ended.answer)) {
       table_.Keep(*session, *std::move(kept), out);
@@ -116,6 +126,7 @@ void NativeSessions::Settle(const std::vector<KeyDeletions::Ended>& deleted, Eff
   const Attempt& attempt = attempts_.current();
   for (const Reply& reply : out.replies) {
     const auto* joined = std::get_if<Joined>(&reply.answer);
+    // Replies of stock members and all others bring no session a seat.
     if (joined == nullptr || reply.error) continue;
     const Membership::Member& member = attempt.membership().Get(joined->member);
     table_.Sit(member.session,

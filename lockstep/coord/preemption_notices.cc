@@ -43,6 +43,7 @@ bool IsAfterthought(const PreemptionNotice& notice, const PreemptionState& last)
     return false;
   }
   return std::any_of(last.notices.begin(), last.notices.end(), [&](const PreemptionNotice& former) {
+    // A source that speaks again means another death; an operator announces none of a machine.
     if (former.source == notice.source || former.source == kOperator) return false;
     return former.subjects.empty() || std::includes(former.subjects.begin(), former.subjects.end(),
                                                     notice.subjects.begin(), notice.subjects.end());
@@ -58,6 +59,7 @@ std::string NameOfPreemption(const PreemptionState& state) {
 std::string NameSubjects(const JobRecord& job, const PreemptionState& state) {
   std::vector<MemberIndex> subjects;
   for (const PreemptionNotice& notice : state.notices) {
+    // A notice without subjects covers all the others.
     if (notice.subjects.empty()) return "everybody";
     subjects.insert(subjects.end(), notice.subjects.begin(), notice.subjects.end());
   }
@@ -75,6 +77,7 @@ ErrorPtr PreemptionNotices::Check(const NotifyPreemption& request,
                      absl::StrCat("a preemption notice with a text of ", text->size(),
                                   " bytes, over label_bytes_max (", most, ")"));
   }
+  // Without a source no later notice could be known to say the same.
   if (request.source.empty()) {
     return MakeError(absl::StatusCode::kInvalidArgument, Reason::kInvalidArgument,
                      "a preemption notice that does not say its source");
@@ -86,6 +89,7 @@ ErrorPtr PreemptionNotices::Check(const NotifyPreemption& request,
                                   "', which has the members ", job_.roles().NameMembers()));
   }
   if (request.act != NotifyPreemption::Act::kNotify) {
+    // Whether a notice is concerned is for `Extend` and `Withdraw` to find out.
     if (IsOpen(state)) return nullptr;
     return MakeError(
         absl::StatusCode::kNotFound, Reason::kNoPreemption,
@@ -119,6 +123,7 @@ bool PreemptionNotices::Seen(const std::string& event) const {
 
 void PreemptionNotices::Remember(std::string event) {
   recent_.push_back(std::move(event));
+  // The oldest goes: its source has most likely stopped repeating it.
   if (recent_.size() > kRecentEvents) recent_.pop_front();
 }
 
@@ -130,6 +135,7 @@ NoticeChange PreemptionNotices::Changed(PreemptionState next, Severity severity,
 
 NoticeChange PreemptionNotices::Begin(Time now, PreemptionState next,
                                       PreemptionNotice notice) const {
+  // All anew but for the counters: nothing of the last preemption applies.
   next = {.version = next.version,
           .attempt = job_.attempt,
           .id = next.id + 1,
@@ -149,6 +155,7 @@ NoticeChange PreemptionNotices::Begin(Time now, PreemptionState next,
 
 NoticeChange PreemptionNotices::Add(PreemptionState next, PreemptionNotice notice) const {
   next.death = std::min(next.death, notice.death);
+  // Somebody dies after all, so the step is needed again.
   next.withdrawn = false;
   const std::string source = notice.source;
   next.notices.push_back(std::move(notice));
@@ -163,6 +170,7 @@ std::optional<NoticeChange> PreemptionNotices::Extend(Time now, PreemptionState 
   bool moved = false;
   for (PreemptionNotice& each : next.notices) {
     if (!Concerns(request, each)) continue;
+    // A source that repeats itself moves nothing and makes no version.
     moved |= each.death != death;
     each.death = death;
   }
@@ -176,6 +184,7 @@ std::optional<NoticeChange> PreemptionNotices::Extend(Time now, PreemptionState 
 
 std::optional<NoticeChange> PreemptionNotices::Withdraw(PreemptionState next,
                                                         const NotifyPreemption& request) {
+  // Kept for the end, which tells what the preemption was about.
   const std::vector<PreemptionNotice> before = next.notices;
   std::erase_if(next.notices, [&](const PreemptionNotice& notice) {
     if (!Concerns(request, notice)) return false;
@@ -205,6 +214,7 @@ std::optional<NoticeChange> PreemptionNotices::Withdraw(PreemptionState next,
 void PreemptionNotices::Restore(const PreemptionState& state) {
   for (const PreemptionNotice& notice : state.notices) {
     std::string event = EventOf(notice);
+    // Each state repeats the notices of the one before.
     if (!Seen(event)) recent_.push_back(std::move(event));
   }
   while (recent_.size() > kRecentEvents) recent_.pop_front();

@@ -17,13 +17,16 @@ void PreemptionWatch::Publish(Time now, PreemptionState next, Effects& out) {
   LOCKSTEP_CHECK(next.version == state_->version + 1);  // (1)
   LOCKSTEP_CHECK(next.id != state_->id || !state_->sync_step ||
                  next.sync_step == state_->sync_step);  // (2)
+  // A change within a phase leaves its begin, from which its deadline counts.
   if (next.phase != state_->phase || next.id != state_->id) next.since = now;
   state_ = std::make_shared<const PreemptionState>(std::move(next));
+  // With the time of this clock, from which a replay shifts the others.
   out.records.push_back(record::PreemptionChanged{state_, now});
 }
 
 void PreemptionWatch::Flush(Effects& out) {
   std::erase_if(parked_, [&](const auto& parked) {
+    // A watcher that names a version ahead of ours comes from another server, and is answered too.
     if (parked.second == state_->version) return false;
     out.Succeed(parked.first, PreemptionChanged{state_});
     return true;
@@ -53,6 +56,7 @@ absl::Status PreemptionWatch::Apply(Time at, const record::PreemptionChanged& re
 }
 
 void PreemptionWatch::Snapshot(std::vector<TimedRecord>& out) const {
+  // There was no preemption in this attempt.
   if (state_->version == 0) return;
   out.push_back({state_->since, record::PreemptionChanged{state_, state_->since}});
 }

@@ -22,6 +22,7 @@ Primitives::Primitives(const JobRecord& job, const Membership& membership, CallG
 bool Primitives::FindOwner(const Caller& caller, const KeyLifetime& lifetime,
                            std::optional<MemberIndex>& owner, Effects& out) const {
   if (!lifetime.with_member) return true;
+  // By the life that asks: a former one names no member here.
   owner = membership_.Find(caller.incarnation);
   if (owner && membership_.Get(*owner).state == MemberState::kConnected) return true;
   out.Fail(caller.call,
@@ -39,6 +40,7 @@ void Primitives::Handle(Time now, SetKey request, Effects& out) {
   gate_.NoteLife(now, request.caller);
   std::optional<MemberIndex> owner;
   if (!FindOwner(request.caller, request.lifetime, owner, out)) return;
+  // Before the key is set, which moves the request's texts.
   stock_.ReadAlong(now, request, out);
   keys_.Set(now, std::move(request), owner, out);
 }
@@ -53,12 +55,14 @@ void Primitives::Handle(Time now, CompareAndSetKey request, Effects& out) {
 void Primitives::Handle(Time now, const GetKey& request, Effects& out) {
   gate_.NoteLife(now, request.caller);
   if (keys_.Get(now, request, /*may_wait=*/false, out)) return;
+  // The gate is asked only for a call that has to wait: reads are never over waits_max.
   if (gate_.MayPark(request.caller.call, out)) keys_.Get(now, request, /*may_wait=*/true, out);
 }
 
 void Primitives::Handle(Time now, GetKeys request, Effects& out) {
   gate_.NoteLife(now, request.caller);
   if (keys_.Get(now, request, /*may_wait=*/false, out)) return;
+  // A wait for many keys is no small one: it holds all their names.
   if (job_.no_room.for_new) return out.Fail(request.caller.call, job_.no_room.for_new);
   if (!gate_.MayPark(request.caller.call, out)) return;
   keys_.Get(now, request, /*may_wait=*/true, out);
@@ -98,6 +102,7 @@ void Primitives::Handle(Time now, const DeleteKey& request, Effects& out) {
 void Primitives::Handle(Time now, const AgreeOnIndex& request, Effects& out) {
   if (!gate_.CheckCaller(request.member, request.caller, out)) return;
   gate_.NoteLife(now, request.caller);
+  // Before the machine: a call that may not wait must not open an instance either.
   if (gate_.MayPark(request.caller.call, out)) agreements_.Ask(now, request, out);
 }
 
@@ -137,6 +142,7 @@ void Primitives::Handle(Time now, GetAliveMembers request, Effects& out) {
 void Primitives::Handle(Time now, const NotifyPreemption& asked, Effects& out) {
   NotifyPreemption request = asked;
   if (!request.host.empty()) {
+    // By what members say and by what launchers say: stock members name no host.
     for (int32_t i = 0; i < job_.options.size; ++i) {
       if (job_.places[i].host == request.host || job_.processes[i].host == request.host) {
         request.subjects.emplace_back(i);
@@ -150,8 +156,10 @@ void Primitives::Handle(Time now, const NotifyPreemption& asked, Effects& out) {
                                  request.host, "'; `lockstep members` shows where they run")));
     }
   } else if (request.subjects.empty() && request.member) {
+    // A member that names no one speaks of itself.
     request.subjects.push_back(*request.member);
   }
+  // Sorted, each once: notices are compared by their subjects.
   std::sort(request.subjects.begin(), request.subjects.end());
   request.subjects.erase(std::unique(request.subjects.begin(), request.subjects.end()),
                          request.subjects.end());
@@ -192,8 +200,10 @@ void Primitives::EndFormerLife(MemberIndex member, Effects& out) {
 }
 
 void Primitives::MemberIsBack(MemberIndex member, const ErrorPtr& because, Effects& out) {
+  // The new life is connected and is awaited where the former one asked.
   alive_.MemberRestarted(member, because, out);
   agreements_.MemberRestarted(member, because, out);
+  // What the former life owned dies, even if its loss was never noticed.
   keys_.MemberGone(member, out);
 }
 
@@ -215,6 +225,7 @@ Time Primitives::NextDeadline() const {
 }
 
 void Primitives::Settle(Time now, Effects& out) {
+  // Before the watchers are answered: it may end the preemption or set its state.
   stock_.Settle(now, out);
   preemption_.Flush(out);
 }
@@ -242,6 +253,7 @@ void Primitives::FailPreemptionWatches(const ErrorPtr& error, Effects& out) {
 
 void Primitives::Close(const ErrorPtr& error, int64_t next_revision, Effects& out) {
   FailGatherings(error, error, out);
+  // Apart from the others: tools that watch keys go on in the next attempt.
   keys_.Close(error, next_revision, out);
   alive_.FailAll(error, out);
 }
@@ -291,17 +303,20 @@ void Primitives::FillView(Time now, CoordinatorView& view) const {
     const auto& [key, waiters] = *slot;
     KeyWaitView wait{.key = key, .since = now};
     for (const auto& [call, waiter] : waiters) {
+      // Stock clients ask for the notice as long as they live; that is no wait of the program.
       if (waiter.background) continue;
       ++wait.waiters;
       wait.since = std::min(wait.since, waiter.since);
       if (auto member = membership_.Find(waiter.incarnation)) wait.members.push_back(*member);
     }
+    // A member may wait with several calls and is shown once.
     std::sort(wait.members.begin(), wait.members.end());
     wait.members.erase(std::unique(wait.members.begin(), wait.members.end()), wait.members.end());
     view.key_waits.push_back(std::move(wait));
   }
   view.keys = keys_.table().size();
   view.key_bytes = keys_.table().bytes();
+  // Also the last one, until the attempt is over: people ask what became of it.
   if (preemption_.state().id > 0) view.preemption = {preemption_.state(), preemption_.Members()};
 }
 

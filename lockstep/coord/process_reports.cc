@@ -12,6 +12,7 @@ void ProcessReports::Record(MemberIndex member, Effects& out) {
 }
 
 void ProcessReports::Note(Time now, const ProcessStarted& fact, bool alone, Effects& out) {
+  // A launcher may run more processes than the job has members.
   if (!job_.IsMember(fact.member)) return;
   job_.processes.Start(now, fact, alone);
   Record(fact.member, out);
@@ -28,12 +29,14 @@ bool ProcessReports::Note(Time now, const ProcessEnded& fact, Effects& out) {
 }
 
 bool ProcessReports::Note(const ProcessEnding& fact) {
+  // No record: what is about to end is of no use to a restarted server.
   return job_.IsMember(fact.member) && job_.processes.AnnounceEnd(fact);
 }
 
 void ProcessReports::Note(Time now, const RunBegan& fact, Effects& out) {
   for (int32_t i = 0; i < job_.options.size; ++i) {
     const MemberIndex member(i);
+    // Members that come back into a larger run are awaited again.
     if (job_.processes.SetLeftOut(now, member, i >= fact.size)) Record(member, out);
   }
 }

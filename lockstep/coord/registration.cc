@@ -33,15 +33,19 @@ bool Registration::Ask(Time now, const Admission& request, Effects& out) {
                           "': attempt 1 begins: ", job_.Name(request.member), " is the first"),
              {NoticeKind::kAttemptBegan, {}});
   }
+  // Before the life begins, which replaces it.
   const Incarnation before = membership_.Get(request.member).incarnation;
+  // Before the gathering: texts that name the member show its newest life.
   membership_.BeginLife(now, request);
   if (!open()) {
+    // Again after an idle time: the deadline of all counts from the first that waits.
     began_ = now;
     state_.emplace<Gathering>(everybody_, now, now + job_.options.register_timeout);
   }
 
   if (std::optional<CallId> older = gathering().Arrive(request.member, request.call)) {
     calls_.erase(*older);
+    // The older call's deadline goes with it.
     leaving_.erase({leaves_[request.member.value()], request.member});
     const bool restarted = before != request.incarnation;
     out.Fail(*older, MakeError(Error{.code = restarted ? absl::StatusCode::kAlreadyExists
@@ -56,16 +60,19 @@ bool Registration::Ask(Time now, const Admission& request, Effects& out) {
   calls_[request.call] = request.member;
   const Time leave = BeforeDeadline(now, request.deadline);
   leaves_[request.member.value()] = leave;
+  // A caller without a deadline waits as long as all do.
   if (!leave.is_infinite()) leaving_.emplace(leave, request.member);
   return gathering().complete();
 }
 
 std::vector<Gathering::Arrival> Registration::TakeAll(Effects& out) {
   LOCKSTEP_CHECK(open() && gathering().complete());
+  // Copied, since the gathering ends with the state.
   std::vector<Gathering::Arrival> all = gathering().Waiting();
   state_ = Complete();
   leaving_.clear();
   calls_.clear();
+  // Before any member is connected, whose record a replay applies to a running attempt.
   out.records.push_back(record::AttemptRuns{});
   return all;
 }
@@ -74,6 +81,7 @@ std::optional<MemberIndex> Registration::FreeMember(const RoleRecord& role) cons
   auto is_free = [this](MemberIndex index) {
     const Membership::Member& member = membership_.Get(index);
     const bool recoverable = job_.Recoverable(index);
+    // A connected member is taken, unless it may come back and its link broke.
     if (member.state == MemberState::kConnected) {
       return recoverable && membership_.detector().Of(index).broke();
     }
@@ -96,6 +104,7 @@ bool Registration::MemberEnded(Time now, MemberIndex member, const ErrorPtr& err
   if (!call) return false;
   Drop(now, member, *call);
   out.Fail(*call, error);
+  // Without a waiter no time runs: the next registration begins anew.
   if (gathering().empty()) state_ = Idle();
   return true;
 }
@@ -117,6 +126,7 @@ Time Registration::NextDeadline() const {
 
 ErrorPtr Registration::ReachDeadline(Time now, Effects& out) {
   if (!open()) return nullptr;
+  // The deadline of all first: it ends the attempt, and each caller's own is void.
   if (now >= gathering().deadline()) {
     ErrorPtr error = TimedOut(now);
     // The members stay as they are: the attempt fails with what they were told.
@@ -154,6 +164,7 @@ ErrorPtr Registration::TimedOut(Time now) const {
 
 void Registration::FailAll(const ErrorPtr& error, Effects& out) {
   if (!open()) return;
+  // In the order of members; the state goes afterwards, with the gathering in it.
   for (const Gathering::Arrival& arrival : gathering().Waiting()) out.Fail(arrival.call, error);
   state_ = Idle();
   leaving_.clear();
@@ -161,6 +172,7 @@ void Registration::FailAll(const ErrorPtr& error, Effects& out) {
 }
 
 void Registration::RestoreBegun(Time at) {
+  // The first record tells; later ones are of the attempt as it went on.
   if (!began_) began_ = at;
 }
 

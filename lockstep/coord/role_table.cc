@@ -14,6 +14,7 @@ RoleTable::RoleTable(const CoordinatorOptions& options) : options_(options) {
     roles_.push_back({.name = role.name, .first = first, .size = role.size});
     first += role.size;
   }
+  // One role of all members, whose name is a guess until the first member says it.
   if (roles_.empty()) {
     roles_.push_back({.name = options.role, .first = 0, .size = options.size});
     settled_ = false;
@@ -25,6 +26,7 @@ const RoleRecord& RoleTable::Of(MemberIndex member) const {
   const auto beyond = std::upper_bound(
       roles_.begin(), roles_.end(), member.value(),
       [](int32_t index, const RoleRecord& role) { return index < role.first + role.size; });
+  // An index beyond the job is named after the last role, in the error about it.
   return beyond == roles_.end() ? roles_.back() : *beyond;
 }
 
@@ -37,6 +39,7 @@ ErrorPtr RoleTable::Find(const std::string& name, const RoleRecord** role) const
                      options_.label_bytes_max, "); use a shorter one"));
   }
   if (options_.roles.empty()) {
+    // Until a member was let in, any name may become the role's.
     if (settled_ && !name.empty() && name != roles_[0].name) {
       return MakeError(absl::StatusCode::kInvalidArgument, Reason::kInvalidArgument,
                        absl::StrCat("job '", options_.job,
@@ -49,6 +52,7 @@ ErrorPtr RoleTable::Find(const std::string& name, const RoleRecord** role) const
     *role = &roles_[0];
     return nullptr;
   }
+  // With several roles an empty name could mean any of them.
   if (name.empty() && roles_.size() == 1) {
     *role = &roles_[0];
     return nullptr;
@@ -70,6 +74,7 @@ ErrorPtr RoleTable::Find(const std::string& name, const RoleRecord** role) const
 
 bool RoleTable::Settle(const std::string& name) {
   if (!options_.roles.empty() || settled_ || name.empty()) return false;
+  // Also where the name is the guess: another one is refused from now on.
   settled_ = true;
   if (roles_[0].name == name) return false;
   roles_[0].name = name;

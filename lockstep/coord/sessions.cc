@@ -25,7 +25,9 @@ ErrorPtr SessionTable::Open(Time now, const OpenSession& request, bool* resumed,
   }
   Session* session = Find(request.session);
   *resumed = session != nullptr;
+  // Only a session that is new takes memory, so only that can be refused.
   if (session == nullptr) {
+    // Before the limit: a client that resumes must learn that its requests are in doubt.
     if (request.resume) {
       return MakeError(
           absl::StatusCode::kNotFound, Reason::kUnknownSession,
@@ -43,6 +45,7 @@ ErrorPtr SessionTable::Open(Time now, const OpenSession& request, bool* resumed,
                                     "look who opens them"));
     }
     session = &Add(now, request.session);
+    // Ahead of all that the session does (2).
     out.records.push_back(record::SessionChanged{.session = request.session, .open = true});
   }
   session->linked = true;
@@ -67,6 +70,7 @@ SessionTable::Session* SessionTable::Find(SessionId id) {
 }
 
 void SessionTable::SetExpiry(Session& session, std::optional<Time> when) {
+  // A session has one place at most, and none while it is linked.
   if (session.expires) expiries_.erase({*session.expires, session.id});
   session.expires = when;
   if (when) expiries_.emplace(*when, session.id);
@@ -80,6 +84,7 @@ void SessionTable::Broke(Time now, Session& session) {
 }
 
 void SessionTable::AnsweredThrough(Session& session, uint64_t number) {
+  // A word that was held up: what it says was said before.
   if (number <= session.answered_through) return;
   session.answered_through = number;
   Drop(session, number);
@@ -94,6 +99,7 @@ void SessionTable::Drop(Session& session, uint64_t through) {
 void SessionTable::Close(SessionId id, Effects& out) {
   const auto found = sessions_.find(id);
   LOCKSTEP_CHECK(found != sessions_.end());
+  // The tables first, which name the session; then its answers, which are counted.
   SetExpiry(*found->second, std::nullopt);
   Drop(*found->second, std::numeric_limits<uint64_t>::max());
   sessions_.erase(found);
@@ -108,6 +114,7 @@ void SessionTable::Sit(SessionId id, const Seat& seat) {
 }
 
 ErrorPtr SessionTable::CheckKeep(const Session& session, uint64_t number) const {
+  // Whether it was carried out cannot be told any more, and it must not be done twice.
   if (number != 0 && number <= session.answered_through) {
     return MakeError(absl::StatusCode::kInvalidArgument, Reason::kInvalidArgument,
                      absl::StrCat("request ", number, " comes after its client said that it has ",
@@ -115,6 +122,7 @@ ErrorPtr SessionTable::CheckKeep(const Session& session, uint64_t number) const 
                                   ": its answer is not kept any more, and it is not carried out "
                                   "twice; give each request a number of its own"));
   }
+  // Before the request runs: an effect without a kept answer could happen twice.
   if (session.kept.size() < options_.kept_answers_max) return nullptr;
   return MakeError(absl::StatusCode::kResourceExhausted, Reason::kLimitExceeded,
                    absl::StrCat(session.kept.size(),
@@ -131,6 +139,7 @@ const record::AnswerKept* SessionTable::Kept(const Session& session, uint64_t nu
 }
 
 void SessionTable::Keep(Session& session, record::AnswerKept answer, Effects& out) {
+  // With the record, so that a replay drops what was dropped here.
   answer.through = session.answered_through;
   out.records.push_back(answer);
   Insert(session, std::move(answer));
@@ -140,6 +149,7 @@ void SessionTable::Insert(Session& session, record::AnswerKept answer) {
   // Answers that the client has are dropped first, so that the limit counts what it lacks.
   AnsweredThrough(session, answer.through);
   const uint64_t number = answer.number;
+  // A replay may bring a number again, by a snapshot and by a later entry.
   if (const auto older = session.kept.find(number); older != session.kept.end()) {
     kept_bytes_ -= CostOf(older->second);
   }
@@ -154,6 +164,7 @@ void SessionTable::Insert(Session& session, record::AnswerKept answer) {
 void SessionTable::Restore(Time at, const record::SessionChanged& record) {
   Effects nothing;
   const bool known = Find(record.session) != nullptr;
+  // A snapshot may repeat what an entry said.
   if (record.open && !known) {
     Add(at, record.session);
   } else if (!record.open && known) {
@@ -163,6 +174,7 @@ void SessionTable::Restore(Time at, const record::SessionChanged& record) {
 
 bool SessionTable::Restore(const record::AnswerKept& record) {
   Session* session = Find(record.session);
+  // Not an answer to drop silently: its effect could be repeated.
   if (session == nullptr) return false;
   Insert(*session, record);
   return true;

@@ -28,6 +28,7 @@ ErrorPtr ShutdownBarrier::Open(Time now) {
     if (!job_.Recoverable(MemberIndex(i))) members.emplace_back(i);
   }
   const Participants participants = MakeParticipants(std::move(members));
+  // Open even if a participant has failed: the caller then fails it, so that it ends once.
   state_.emplace<Gathering>(participants, now, now + job_.options.shutdown_timeout);
   if (membership_.failed() == 0) return nullptr;  // the usual case, without a look at each member
   for (MemberIndex participant : *participants) {
@@ -38,6 +39,7 @@ ErrorPtr ShutdownBarrier::Open(Time now) {
 }
 
 bool ShutdownBarrier::Arrive(MemberIndex member, CallId call, Effects& out) {
+  // A member waits with one call: its newest, since a retry replaces a call that broke.
   if (std::optional<CallId> older = gathering().Arrive(member, call)) {
     calls_.erase(*older);
     out.Fail(*older,
@@ -57,6 +59,7 @@ bool ShutdownBarrier::Forget(CallId call) {
   if (found == calls_.end()) return false;
   gathering().Withdraw(found->second);
   calls_.erase(found);
+  // As if no member had begun to leave: the next one gets the whole time.
   if (gathering().empty()) state_ = Idle();
   LOCKSTEP_DCHECK(InvariantsHold());
   return true;
@@ -65,6 +68,7 @@ bool ShutdownBarrier::Forget(CallId call) {
 std::vector<Gathering::Arrival> ShutdownBarrier::Pass(Effects& out) {
   LOCKSTEP_CHECK(gathering().complete());
   std::vector<Gathering::Arrival> waiting = gathering().Waiting();
+  // Ended before the caller lets the members go, each of which would fail an open one.
   state_ = Ended();
   calls_.clear();
   out.records.push_back(record::ShutdownEnded{});
@@ -72,6 +76,7 @@ std::vector<Gathering::Arrival> ShutdownBarrier::Pass(Effects& out) {
 }
 
 void ShutdownBarrier::Fail(const ErrorPtr& inner, Effects& out) {
+  // Copied, since the gathering ends with the state.
   const std::vector<Gathering::Arrival> waiting = gathering().Waiting();
   const ErrorPtr verdict =
       MakeError(Error{.code = absl::StatusCode::kInternal,
@@ -89,6 +94,7 @@ void ShutdownBarrier::Fail(const ErrorPtr& inner, Effects& out) {
 void ShutdownBarrier::Abandon(const ErrorPtr& error, Effects& out) {
   if (!open()) return;
   for (const Gathering::Arrival& arrival : gathering().Waiting()) out.Fail(arrival.call, error);
+  // No verdict: the attempt is over by something else.
   state_ = Idle();
   calls_.clear();
 }

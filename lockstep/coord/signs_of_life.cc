@@ -5,8 +5,10 @@
 namespace lockstep::coord {
 
 void Heartbeats::Note(Time now) {
+  // A retry: it would make the period look far too short.
   if (last_ && now - *last_ < kHeartbeatAgain) return;
   if (last_) {
+    // The oldest period makes room.
     periods_[next_] = std::min(now - *last_, kPeriodMax);
     next_ = (next_ + 1) % kPeriodsKept;
     seen_ = true;
@@ -26,12 +28,14 @@ void SignsOfLife::Begin(Time now, bool native) {
 void SignsOfLife::Connected(Time now) {
   last_heard_ = now;
   polled_ = now;
+  // The first heartbeat comes a period after the registration, so that one is known by then.
   heartbeats_ = Heartbeats(now);
 }
 
 void SignsOfLife::ServerRestarted(Time now) {
   last_heard_ = now;
   polled_ = now;
+  // When the last heartbeat of before came is not known, so the next tells no period.
   heartbeats_ = Heartbeats();
 }
 
@@ -42,15 +46,18 @@ void SignsOfLife::HeardHeartbeat(Time now) {
 
 void SignsOfLife::SetPolls(Time now, bool polls) {
   polls_ = polls;
+  // Until now the poll was a sign of life, or it is one from now on.
   polled_ = now;
 }
 
 Time SignsOfLife::SilentSince() const {
+  // A poll that stands counts by the longer patience, not as a word that was just heard.
   if (native_ || polls_) return last_heard_;
   return std::max(last_heard_, polled_);
 }
 
 absl::Duration SignsOfLife::Patience(absl::Duration usual) const {
+  // Only the end of a poll shows a death early; without one the usual time has to do.
   if (native_ || !polls_) return usual;
   return std::max(usual, kSilentPeriods * heartbeats_.period());
 }

@@ -5,6 +5,7 @@
 namespace lockstep::coord {
 
 void StackSnapshots::Asks(StackSnapshot look) {
+  // Before the look is moved. The first time-out tells most, so others wait.
   next_ = look.at + options_.interval;
   last_ = std::move(look);
 }
@@ -22,6 +23,7 @@ void StackSnapshots::ProcessStarted() {
 }
 
 const StackSnapshot* StackSnapshots::Last(Time now) const {
+  // Its answers live no longer, so an older look leads nowhere.
   return last_ && now - last_->at <= options_.kept ? &*last_ : nullptr;
 }
 

@@ -28,6 +28,7 @@ void Append(Effects from, Effects& to) {
 }  // namespace
 
 void StockPreemption::ReadAlong(Time now, const SetKey& request, Effects& out) {
+  // Native members speak to PreemptionSync themselves.
   if (request.caller.native()) return;
   absl::string_view name = request.key;
   if (name == kStockNoticeKey) return ReadNotice(now, request, out);
@@ -37,6 +38,7 @@ void StockPreemption::ReadAlong(Time now, const SetKey& request, Effects& out) {
   if (absl::ConsumePrefix(&name, "/job:")) {
     const size_t end = name.find("/task:");
     const RoleRecord* role = nullptr;
+    // Any client may set any key; what names no member is just a key.
     if (end == name.npos || job_.roles().Find(std::string(name.substr(0, end)), &role)) return;
     first = role->first;
     name.remove_prefix(end + 6);
@@ -44,6 +46,7 @@ void StockPreemption::ReadAlong(Time now, const SetKey& request, Effects& out) {
   int32_t index = 0;
   int64_t counter = 0;
   if (!absl::SimpleAtoi(name, &index) || !absl::SimpleAtoi(request.value, &counter)) return;
+  // Before the sum, which must not overflow.
   if (index < 0 || index >= job_.options.size) return;
   const MemberIndex member(first + index);
   if (job_.IsMember(member)) preemption_.StockAnswered(now, member, counter, out);
@@ -54,6 +57,7 @@ void StockPreemption::ReadNotice(Time now, const SetKey& request, Effects& out) 
   // JAX takes every SIGTERM for a preemption, also that by which its launcher ends a failed job.
   if (member && job_.processes[member->value()].ending) return;
   NotifyPreemption notice{.source = "jax", .event = request.key};
+  // From a caller that is no member it is about everybody.
   if (member) notice.subjects.push_back(*member);
   Effects unanswered;  // nobody asked
   preemption_.Handle(now, notice, unanswered);
@@ -62,6 +66,7 @@ void StockPreemption::ReadNotice(Time now, const SetKey& request, Effects& out) 
 }
 
 void StockPreemption::Settle(Time now, Effects& out) {
+  // Only a hold can end by the stock barrier; at other times it is like any other.
   if (preemption_.state().phase == PreemptionPhase::kHolding) {
     std::optional<bool> passed;
     for (const Record& record : out.records) {
@@ -70,6 +75,7 @@ void StockPreemption::Settle(Time now, Effects& out) {
     }
     if (passed) preemption_.StockMet(now, *passed, out);
   }
+  // After the barrier was read: members are told of a hold that is still open.
   if (!preemption_.TakeStockNotice()) return;
   Effects unanswered;
   keys_.Set(now, SetKey{.key = std::string(kStockNoticeKey), .value = kNow}, std::nullopt,

@@ -27,6 +27,8 @@ const SyncMembers::Entry* SyncMembers::Find(MemberIndex member) const {
 }
 
 void SyncMembers::Set(MemberIndex member, Entry entry, Effects& out) {
+  // Before the entry is moved. Strides and times are not recorded: after a restart all are asked
+  // again.
   out.records.push_back(record::SyncMemberChanged{member, entry.state, entry.step, entry.text});
   members_[member] = std::move(entry);
 }
@@ -59,6 +61,7 @@ bool SyncMembers::AwaitsSaves() const {
   return std::any_of(members_.begin(), members_.end(), [](const auto& member) {
     switch (member.second.state) {
       case SyncState::kReached:
+        // One that left cannot report any more.
         return !member.second.left;
       case SyncState::kHeld:
       case SyncState::kUnstarted:  // these two come by the sync step, too
@@ -79,6 +82,7 @@ bool SyncMembers::AllFinal() const {
 std::optional<int64_t> SyncMembers::HighestOffer() const {
   std::optional<int64_t> step;
   for (const auto& [member, entry] : members_) {
+    // Only members that hold before their step are bound by it; others have gone or are done.
     if (entry.state == SyncState::kHeld) step = std::max(step.value_or(0), *entry.step);
   }
   return step;
@@ -90,6 +94,7 @@ std::variant<int64_t, SyncMembers::Ending> SyncMembers::Decide(Time now, Time de
   for (const auto& [member, entry] : members_) {
     if (entry.state != SyncState::kHeld) continue;
     offers.push_back({*entry.step, entry.stride});
+    // The work ends where the first of them ends it.
     if (entry.last_step) last = std::min(last.value_or(*entry.last_step), *entry.last_step);
   }
   const std::optional<int64_t> step = LowestCommonStep(offers);
@@ -104,6 +109,7 @@ std::variant<int64_t, SyncMembers::Ending> SyncMembers::Decide(Time now, Time de
                   absl::StrCat("the work ends at step ", *last, ", before step ", *step,
                                ", the next that all can reach: it is as well to finish")};
   }
+  // Without a known death no step is too late.
   if (death.is_infinite()) return *step;
   const absl::Duration left = std::max(death - now, absl::ZeroDuration());
   if (std::optional<std::string> why = TooLate(left, *step)) {
@@ -118,7 +124,9 @@ std::optional<std::string> SyncMembers::TooLate(absl::Duration left, int64_t ste
   for (const auto& [member, entry] : members_) {
     if (entry.state != SyncState::kHeld) continue;
     const absl::Duration way = entry.step_time * (step - *entry.step);
+    // The larger of the two: a save that is cut short saves nothing.
     const absl::Duration save = std::max(entry.save_time, job_.options.preempt_save_estimate);
+    // The slowest member is named, since it decides.
     if (way + save <= left || way + save <= most) continue;
     most = way + save;
     why = absl::StrCat(job_.NameWithLife(member), " needs ", FormatSpan(way), " from step ",

@@ -34,12 +34,15 @@ struct Progression {
   std::optional<Progression> Meet(const StepOffer& offer) const {
     const int64_t common = std::gcd(stride, offer.stride);
     const int64_t apart = offer.first - rest;
+    // Both step in units of `common`, so they keep their distance for ever.
     if (apart % common != 0) return std::nullopt;
     const int64_t own = stride / common;
     const int64_t others = offer.stride / common;
     if (others == 1) return *this;  // the usual case: each of our steps is one of its
     int64_t both = 0;
+    // A common stride beyond 64 bits is as good as none.
     if (__builtin_mul_overflow(own, offer.stride, &both)) return std::nullopt;
+    // How many of our own strides lead to a step of the other.
     Wide times = Wide{apart / common % others} * InverseOf(own, others) % others;
     if (times < 0) times += others;
     return Progression{static_cast<int64_t>((Wide{rest} + Wide{stride} * times) % both), both};
@@ -59,9 +62,11 @@ std::optional<int64_t> LowestCommonStep(const std::vector<StepOffer>& offers) {
     if (!met) return std::nullopt;
     all = *met;
   }
+  // The progression may begin before the highest offer: members have passed those steps.
   const Wide short_of = Wide{from} - all.rest;
   const Wide times = short_of <= 0 ? 0 : (short_of + all.stride - 1) / all.stride;
   const Wide step = Wide{all.rest} + times * all.stride;
+  // Computed in 128 bits, told in 64.
   if (step > std::numeric_limits<int64_t>::max()) return std::nullopt;
   return static_cast<int64_t>(step);
 }

@@ -16,8 +16,10 @@ constexpr size_t kNameBytesShown = 80;
 void WaitIndex::Note(Time now, CallId call, MemberIndex member, Kind kind, std::string what) {
   // A call waits for one thing at a time.
   Forget(call);
+  // A key may be long, and is kept a third time here.
   if (what.size() > kNameBytesShown) what = absl::StrCat(what.substr(0, kNameBytesShown), "...");
   Wait wait{.member = member, .kind = kind, .what = std::move(what), .since = now};
+  // Before the wait is moved.
   by_member_.insert(PlaceOf(call, wait));
   waits_.emplace(call, std::move(wait));
 }
@@ -25,6 +27,7 @@ void WaitIndex::Note(Time now, CallId call, MemberIndex member, Kind kind, std::
 void WaitIndex::Forget(CallId call) {
   const auto found = waits_.find(call);
   if (found == waits_.end()) return;
+  // Before the wait goes, of which the place is made.
   by_member_.erase(PlaceOf(call, found->second));
   waits_.erase(found);
 }
