@@ -28,10 +28,12 @@ std::string Listed(const std::vector<std::string>& names) {
 // reach.
 std::vector<std::string> AddressesOf(const std::vector<const LauncherInfo*>& nodes, int32_t size) {
   std::vector<std::string> all;
+  // The list is in each member's environment, which has limits of its own.
   if (size > kAddressedMembersMax) return all;
   size_t loopback = 0;
   for (const LauncherInfo* node : nodes) {
     const std::vector<std::string>& its = node->addresses;
+    // All or none: a list with gaps would give members wrong addresses.
     if (its.size() != static_cast<size_t>(node->processes)) return {};
     all.insert(all.end(), its.begin(), its.end());
     if (its.front().starts_with("127.") || its.front().starts_with("[::1]")) ++loopback;
@@ -53,6 +55,7 @@ std::string NodeGroup::Node::Name() const {
 Effects NodeGroup::Handle(Time now, const Event& event) {
   Effects out;
   std::visit([&](const auto& e) { On(now, e, out); }, event);
+  // After every event: any of them may complete an attempt, or what one waits for.
   Settle(now, out);
   return out;
 }
@@ -85,7 +88,9 @@ std::string NodeGroup::Refusal(const LauncherInfo& node) const {
   if (node.rank && (*node.rank < 0 || *node.rank >= node.most)) {
     return absl::StrCat("node rank ", *node.rank, " is not among ", Plural(node.most, "node"));
   }
+  // The first launcher sets what the others have to agree on.
   if (!agreed_) return "";
+  // The name first: another run differs in other things as well.
   if (!node.run.empty() && !agreed_->run.empty() && node.run != agreed_->run) {
     return absl::StrCat("the job is run by '", agreed_->run, "', and this is '", node.run,
                         "' (--rdzv-id); end the other one first");
@@ -103,6 +108,7 @@ std::string NodeGroup::Refusal(const LauncherInfo& node) const {
   // Nodes in readiness count too: they may all take part once.
   int64_t members = node.processes;
   for (const auto& [id, other] : nodes_) {
+    // Its predecessor goes when it comes, and a broken node may not come back.
     const bool replaced = node.rank && other.is.rank == node.rank;
     if (!replaced && !other.broke_at) members += other.is.processes;
   }
@@ -111,6 +117,7 @@ std::string NodeGroup::Refusal(const LauncherInfo& node) const {
                         "have ", kMembersMax, " members (members_max)");
   }
   for (const auto& [id, other] : nodes_) {
+    // A node whose link broke has most likely died, and gives way to its successor.
     if (node.rank && other.is.rank == node.rank && !other.broke_at) {
       return absl::StrCat(other.Name(), " has node rank ", *node.rank,
                           " already; each launcher needs one of its own (--node-rank)");
@@ -123,11 +130,14 @@ void NodeGroup::On(Time now, const Poll& event, Effects& out) {
   const auto found = nodes_.find(event.node.id);
   if (found == nodes_.end()) return Come(now, event, out);
   Node& node = found->second;
+  // A poll proves that the launcher lives, whichever link it came over.
   node.broke_at.reset();
   node.is.addresses = event.node.addresses;  // another link may come from another address
+  // The older call is answered, too; its link may be gone, which is no matter.
   if (node.call) Answer(node, {}, out);
   node.call = event.call;
   node.called_at = now;
+  // What the launcher has seen is dropped; the rest is sent again.
   while (!node.to_see.empty() && node.to_see.front().number <= event.seen) {
     node.to_see.pop_front();
   }
@@ -136,6 +146,7 @@ void NodeGroup::On(Time now, const Poll& event, Effects& out) {
 void NodeGroup::Come(Time now, const Poll& event, Effects& out) {
   // Who has not fetched the end of the run before learns it from what it says of itself, below.
   if (ended_) *this = NodeGroup(options_);
+  // Before anything is entered: a refused node changes nothing.
   if (std::string refusal = Refusal(event.node); !refusal.empty()) {
     out.replies.push_back({.call = event.call, .instruction = {}, .refusal = std::move(refusal)});
     return;
@@ -157,7 +168,9 @@ void NodeGroup::Come(Time now, const Poll& event, Effects& out) {
     Lose(now, it->first, "was replaced", out);
     break;
   }
+  // Only now: a node that was refused sets no terms.
   if (!agreed_) agreed_ = event.node;
+  // During an attempt no node is waited for.
   if (!waits_since_ && !attempt_.on) waits_since_ = now;
   last_came_ = now;
   Node& node = nodes_[event.node.id];
@@ -165,6 +178,7 @@ void NodeGroup::Come(Time now, const Poll& event, Effects& out) {
   node.order = ++coming_;
   node.call = event.call;
   node.called_at = now;
+  // Numbers go on where the launcher's own count stands, so that none seems seen.
   node.told = event.seen;
   if (event.attempt > 0) return Return(now, event, node, out);
   Welcome(now, node, out);
@@ -172,6 +186,7 @@ void NodeGroup::Come(Time now, const Poll& event, Effects& out) {
 
 void NodeGroup::Return(Time now, const Poll& event, Node& node, Effects& out) {
   node.before = event.rank;
+  // A server that was started again learns of the attempt from the first node that returns.
   if (attempt_.number == 0) {
     attempt_ = {.number = event.attempt, .on = true};
     waits_since_.reset();
@@ -183,13 +198,16 @@ void NodeGroup::Return(Time now, const Poll& event, Node& node, Effects& out) {
   const bool others_wait = event.over && !its_own;
   if (others_wait) return Welcome(now, node, out);  // ready for the next one: nothing of it runs
   if (its_own && !attempt_.called_off) {
+    // Before NodeOver below, which counts only nodes that take part.
     node.state = State::kTakesPart;
     if (--returning_->nodes == 0) returning_.reset();
+    // It may have ended while no server could be told.
     if (!event.over) return;
     return On(now,
               NodeOver{.node = node.is.id, .attempt = attempt_.number, .exit_code = *event.over},
               out);
   }
+  // What it still runs has to stop before it may be ready.
   node.state = State::kStale;
   Tell(node, {.kind = Instruction::Kind::kCalledOff,
               .attempt = event.attempt,
@@ -200,6 +218,7 @@ void NodeGroup::Return(Time now, const Poll& event, Node& node, Effects& out) {
 void NodeGroup::Welcome(Time now, Node& node, Effects& out) {
   out.sentences.push_back(absl::StrCat(node.Name(), " has come, with ", node.is.processes,
                                        node.is.processes == 1 ? " process" : " processes"));
+  // A running attempt gives way only if the newcomer has a place in it.
   if (attempt_.on && !attempt_.called_off &&
       Count(State::kTakesPart) + Count(State::kOver) < agreed_->most) {
     CallOff(now, absl::StrCat(node.Name(), " has come"), 0, /*failure=*/false, out);
@@ -214,7 +233,9 @@ void NodeGroup::On(Time, const CallLeft& event, Effects&) {
 
 void NodeGroup::On(Time now, const NodeBroke& event, Effects&) {
   if (const auto found = nodes_.find(event.node); found != nodes_.end()) {
+    // Not lost yet: a launcher dials again at once.
     found->second.broke_at = now;
+    // No answer can reach it; it asks again over the next link.
     found->second.call.reset();
   }
 }
@@ -222,11 +243,13 @@ void NodeGroup::On(Time now, const NodeBroke& event, Effects&) {
 NodeGroup::Node* NodeGroup::TakingPart(NodeId id, int64_t attempt) {
   const auto found = nodes_.find(id);
   if (found == nodes_.end() || attempt != attempt_.number || !attempt_.on) return nullptr;
+  // A word about another attempt, or of a node that is over with it, is late.
   return found->second.state == State::kTakesPart ? &found->second : nullptr;
 }
 
 void NodeGroup::On(Time now, const NodeFailed& event, Effects& out) {
   Node* const node = TakingPart(event.node, event.attempt);
+  // The first failure is the cause; what follows from it is not counted again.
   if (node == nullptr || attempt_.called_off) return;
   // Whose link broke before is the cause: the others fail by the connections that ended with it,
   // and do so sooner than it is given up.
@@ -244,12 +267,15 @@ void NodeGroup::On(Time now, const NodeFailed& event, Effects& out) {
 void NodeGroup::On(Time now, const NodeOver& event, Effects& out) {
   if (const auto found = nodes_.find(event.node);
       found != nodes_.end() && found->second.state == State::kStale) {
+    // Whatever it said of its old attempt, nothing of it runs any more.
     found->second.state = State::kReady;
     return Welcome(now, found->second, out);
   }
   Node* const node = TakingPart(event.node, event.attempt);
   if (node == nullptr) return;
+  // Whatever follows, nothing of it runs any more.
   node->state = State::kOver;
+  // It was told to end, so how it ended says nothing.
   if (attempt_.called_off) return;
   if (event.again) {
     CallOff(now, absl::StrCat(node->Name(), " was preempted"), 0, /*failure=*/false, out);
@@ -274,15 +300,18 @@ void NodeGroup::On(Time now, const DeadlineReached&, Effects& out) {
       Answer(node, {.why = waits ? WhatIsAwaited() : ""}, out);
     }
   }
+  // After the loop: `Lose` erases nodes.
   for (const NodeId id : lost) Lose(now, id, "is gone: it died, or its host", out);
   if (back_off_ && now >= back_off_->until) back_off_.reset();
   if (returning_ && now >= returning_->until) {
     const int32_t missing = std::exchange(returning_, std::nullopt)->nodes;
+    // A failure that ended the attempt before has its own reason.
     if (attempt_.on && !attempt_.called_off) {
       CallOff(now, absl::StrCat(Plural(missing, "node"), " did not come back to the server"), 1,
               /*failure=*/true, out);
     }
   }
+  // Last: a loss or a call-off above may have moved it.
   if (now < JoinDeadline()) return;
   End(1,
       absl::StrCat("not enough nodes came within ", absl::FormatDuration(agreed_->join_timeout),
@@ -291,6 +320,7 @@ void NodeGroup::On(Time now, const DeadlineReached&, Effects& out) {
 }
 
 void NodeGroup::Lose(Time now, NodeId id, const std::string& how, Effects& out) {
+  // Out of the table first, so that nothing below counts on it.
   const Node node = std::move(nodes_.at(id));
   nodes_.erase(id);
   if (ended_) return;  // it has been told that, or cannot be
@@ -301,12 +331,14 @@ void NodeGroup::Lose(Time now, NodeId id, const std::string& how, Effects& out) 
   if (attempt_.on && node.state == State::kTakesPart && !attempt_.called_off) {
     CallOff(now, sentence, 1, /*failure=*/true, out);
   }
+  // The others wait for a successor from now on.
   if (!attempt_.on && !nodes_.empty() && !waits_since_) waits_since_ = now;
 }
 
 void NodeGroup::CallOff(Time now, std::string why, int32_t exit_code, bool failure, Effects& out,
                         const std::string& text) {
   attempt_.called_off = true;
+  // Only failures use up restarts; nodes that come or are preempted do not.
   attempt_.another = !failure || failures_ < agreed_->max_restarts;
   if (failure) {
     streak_.Count(attempt_.began && now - *attempt_.began < options_.quick_failure, text);
@@ -315,6 +347,7 @@ void NodeGroup::CallOff(Time now, std::string why, int32_t exit_code, bool failu
       why = absl::StrCat("giving up: the same failure ", streak_.alike(), " times, each within ",
                          absl::FormatDuration(options_.quick_failure), " of the start; ", why);
     }
+    // After `another`, which counts the failures before this one.
     ++failures_;
     attempt_.exit_code = exit_code;
   }
@@ -322,6 +355,7 @@ void NodeGroup::CallOff(Time now, std::string why, int32_t exit_code, bool failu
   out.sentences.push_back(absl::StrCat("attempt ", attempt_.number, " of the run is called off: ",
                                        why, attempt_.another ? "; another one follows" : ""));
   for (auto& [id, node] : nodes_) {
+    // Nodes in readiness have nothing to stop.
     if (node.state != State::kTakesPart && node.state != State::kOver) continue;
     Tell(node, {.kind = Instruction::Kind::kCalledOff,
                 .attempt = attempt_.number,
@@ -332,12 +366,15 @@ void NodeGroup::CallOff(Time now, std::string why, int32_t exit_code, bool failu
 }
 
 void NodeGroup::Settle(Time now, Effects& out) {
+  // An attempt that ends may let the next begin in the same event.
   if (attempt_.on) SettleOver(now, out);
   if (MayBegin(now)) Begin(now, out);
+  // Instructions last: what was told above goes out with this event.
   for (auto it = nodes_.begin(); it != nodes_.end();) {
     Node& node = it->second;
     bool gone = false;
     if (node.call && !node.to_see.empty()) {
+      // Once it has fetched the end, nothing more is to be said to it.
       gone = node.to_see.front().kind == Instruction::Kind::kEnded;
       Answer(node, node.to_see.front(), out);
     }
@@ -348,13 +385,16 @@ void NodeGroup::Settle(Time now, Effects& out) {
 }
 
 void NodeGroup::SettleOver(Time now, Effects& out) {
+  // While processes run, or nodes that may still run some have not come back.
   if (Count(State::kTakesPart) > 0 || (returning_ && !attempt_.called_off)) return;
   attempt_.on = false;
   if (attempt_.called_off && attempt_.another) {
     for (auto& [id, node] : nodes_) {
       if (node.state == State::kOver) node.state = State::kReady;
     }
+    // Nodes that were lost may be replaced until the join time is up.
     waits_since_ = now;
+    // Without a failure there is nothing to be cautious about.
     if (attempt_.exit_code == 0) return;
     const absl::Duration wait =
         streak_.BackOff(agreed_->restart_backoff, agreed_->restart_backoff_max);
@@ -372,14 +412,17 @@ void NodeGroup::SettleOver(Time now, Effects& out) {
 
 bool NodeGroup::MayBegin(Time now) const {
   if (attempt_.on || ended_ || nodes_.empty()) return false;
+  // Also with all nodes ready: the wait is for what made them fail.
   if (back_off_ && now < back_off_->until) return false;
   const bool broken = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& n) {
     return n.second.broke_at.has_value() || n.second.state == State::kStale;
   });
   if (broken) return false;  // lost, or back, or ready in a moment
   const int32_t ready = Count(State::kReady);
+  // With all places taken there is no one left to wait for.
   if (ready >= agreed_->most) return true;
   if (ready < agreed_->least) return false;
+  // Later attempts do not wait: nodes that are missing have died, or join the running one.
   return attempt_.number > 0 || now >= LastCallDeadline();
 }
 
@@ -396,15 +439,18 @@ std::vector<NodeGroup::Node*> NodeGroup::Chosen() {
   };
   std::sort(nodes.begin(), nodes.end(),
             [&](const Node* a, const Node* b) { return place(a) < place(b); });
+  // The rest waits in readiness.
   nodes.resize(std::min(nodes.size(), static_cast<size_t>(agreed_->most)));
   return nodes;
 }
 
 void NodeGroup::Begin(Time now, Effects& out) {
   const std::vector<Node*> nodes = Chosen();
+  // All anew: outcome and reason were those of the last attempt.
   attempt_ = {.number = attempt_.number + 1, .began = now, .on = true};
   back_off_.reset();
   waits_since_.reset();
+  // The size first: each instruction says how many members there are in all.
   int32_t size = 0;
   std::vector<const LauncherInfo*> launchers;
   for (const Node* node : nodes) {
@@ -416,6 +462,7 @@ void NodeGroup::Begin(Time now, Effects& out) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     Node& node = *nodes[i];
     node.state = State::kTakesPart;
+    // So that the node gets this rank again, if it does not ask for another.
     node.before = static_cast<int32_t>(i);
     Tell(node, {.kind = Instruction::Kind::kBegin,
                 .attempt = attempt_.number,
@@ -438,6 +485,7 @@ void NodeGroup::Begin(Time now, Effects& out) {
 
 void NodeGroup::End(int32_t exit_code, const std::string& why, Effects& out) {
   ended_ = true;
+  // Before nodes are told: no later event may call it off.
   attempt_.on = false;
   waits_since_.reset();
   attempt_.why = why;
@@ -457,6 +505,7 @@ void NodeGroup::Tell(Node& node, Instruction instruction) {
 
 void NodeGroup::Answer(Node& node, Instruction instruction, Effects& out) {
   out.replies.push_back({.call = *node.call, .instruction = std::move(instruction), .refusal = ""});
+  // A call is answered once.
   node.call.reset();
 }
 
@@ -471,6 +520,7 @@ Time NodeGroup::LastCallDeadline() const {
 }
 
 std::string NodeGroup::WhatIsAwaited() const {
+  // During a back-off no node is missing.
   if (!back_off_) return WhoIsAwaited();
   return absl::StrCat(streak_.quick(), " failures in a row, each within ",
                       absl::FormatDuration(options_.quick_failure),
@@ -483,6 +533,7 @@ std::string NodeGroup::WhoIsAwaited() const {
   std::vector<std::string> missing;
   for (const auto& [id, node] : nodes_) there.push_back(node.Name());
   bool ranked = !nodes_.empty();
+  // Only where each launcher has a rank can the missing ones be named.
   for (const auto& [id, node] : nodes_) ranked = ranked && node.is.rank;
   for (int32_t rank = 0; ranked && rank < agreed_->most; ++rank) {
     const bool here = std::any_of(nodes_.begin(), nodes_.end(),
