@@ -29,6 +29,7 @@ Attempts::Begin Attempts::Start() {
   // Once: what comes later is of this life of the server.
   const std::optional<record::Opened> had = std::exchange(restored_, std::nullopt);
   if (!had) return {};
+  // Launchers count attempts too, and must find the number that they know.
   attempt_ = had->attempt;
   // Only where both lives of the server kept keys are they all here.
   if (had->keeps && keeps_) {

@@ -15,6 +15,7 @@ void Clients::Came(ConnectionId connection, std::string peer) {
 std::vector<std::string> Clients::Left(ConnectionId connection) {
   const auto found = clients_.find(connection);
   if (found == clients_.end()) return {};
+  // Before the entry goes: others may have what it did not take.
   std::vector<std::string> passed_on = std::move(found->second.woken_for);
   clients_.erase(found);
   return passed_on;
@@ -26,6 +27,7 @@ void Clients::Woken(ConnectionId connection, const std::string& queue) {
 
 std::vector<std::string> Clients::Asks(ConnectionId connection, const Command& command) {
   std::vector<std::string>& woken_for = clients_.at(connection).woken_for;
+  // Most commands come from clients that were woken for nothing.
   if (woken_for.empty()) return {};
   if (const auto* pop = std::get_if<QueuePop>(&command)) {
     const auto taken = std::find(woken_for.begin(), woken_for.end(), pop->key);

@@ -33,6 +33,7 @@ void KeySpace::Put(absl::string_view key, ValuePtr value) {
   bytes_ += value->size();
   bytes_ = stored ? bytes_ - stored->size() : bytes_ + key.size();
   stored = std::move(value);
+  // Unsigned, so a value that became shorter comes out right in the sum.
   if (IsOfGroup(key)) group_bytes_ += bytes_ - before;
 }
 
@@ -50,6 +51,7 @@ bool KeySpace::Delete(absl::string_view key) {
   KeyTable& values = TableOf(key);
   const auto found = values.find(key);
   if (found == values.end()) return false;
+  // Before the entry goes, which owns the key.
   const size_t bytes = found->first.size() + found->second->size();
   bytes_ -= bytes;
   if (IsOfGroup(key)) group_bytes_ -= bytes;
@@ -68,6 +70,7 @@ void KeySpace::Push(absl::string_view key, ValuePtr value) {
 ValuePtr KeySpace::Pop(absl::string_view key) {
   const auto queue = queues_.find(key);
   if (queue == queues_.end()) return nullptr;
+  // No queue is empty (3), so there is a first value.
   ValuePtr value = std::move(queue->second.front());
   queue->second.pop_front();
   --queued_;
@@ -90,6 +93,7 @@ void KeySpace::ForgetAll() {
 }
 
 size_t KeySpace::ForgetGroup() {
+  // Before the table goes.
   const size_t count = group_keys_.size();
   gone_.Add(std::exchange(group_keys_, {}));
   bytes_ -= std::exchange(group_bytes_, 0);

@@ -25,6 +25,7 @@ void Lifetime::Begin(bool launched) {
 }
 
 bool Lifetime::ProcessEnded(int32_t member, int64_t pid) {
+  // A late report of an older process ends nothing.
   return members_.ProcessEnded(member, pid) && IsOver();
 }
 
@@ -73,6 +74,7 @@ bool Lifetime::IsNewRun(const Process& process, const Command& command) const {
 bool Lifetime::Left(Time now, ConnectionId connection) {
   newcomers_.erase(connection);
   groups_.Left(connection);
+  // Before IsOver, which counts on it: the last connection may end the attempt.
   rest_.Left(now);
   return IsOver();
 }

@@ -37,6 +37,7 @@ bool ProcessGroups::Joins(ConnectionId connection) {
   Process process = std::move(found->second);
   outside_.erase(found);
   const auto had = processes_.find(process);
+  // Beyond the bound a process is not known again, and in doubt the keys stay.
   if (had == processes_.end() && processes_.size() >= processes_max_) return false;
   // It was in this group, by connections that it has closed, and comes again: so it makes the next.
   const bool is_next =
@@ -51,6 +52,7 @@ bool ProcessGroups::Joins(ConnectionId connection) {
 }
 
 void ProcessGroups::Left(ConnectionId connection) {
+  // It may have left before it asked for a key of a group.
   outside_.erase(connection);
   const auto found = inside_.find(connection);
   if (found == inside_.end()) return;

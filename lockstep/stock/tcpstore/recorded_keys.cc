@@ -21,6 +21,7 @@ void RecordedKeys::Append(absl::string_view key, absl::string_view more, std::ve
 }
 
 bool RecordedKeys::Delete(absl::string_view key, std::vector<Record>& out) {
+  // What changes nothing is not recorded: a replay would refuse it.
   if (!keys_.Delete(key)) return false;
   if (keeps_) out.push_back(record::KeyDeleted{std::string(key)});
   return true;

@@ -47,6 +47,7 @@ void Store::Left(ConnectionId connection, Effects& out) {
 // waiter that was woken for it.
 bool Store::InvariantsHold() const {
   const KeySpace& keys = keys_.now();
+  // The parts first: what follows counts on them.
   if (!keys.InvariantsHold() || !waits_.InvariantsHold(keys)) return false;
   for (const auto& [key, slot] : waits_.slots()) {
     const size_t queued = keys.QueueLength(key);
@@ -102,6 +103,7 @@ void Store::Do(Call& call, const CompareSet& command) {
   if (!stored && !command.expected.empty()) {
     return call.Answer(SentValue{std::string(command.expected)});
   }
+  // The client learns the value that it has to expect next.
   if (stored && *stored != command.expected) return call.Answer(Value{stored});
   if (!KeysFit(call, command.key, stored ? 0 : 1, command.key.size() + command.desired.size())) {
     return;
@@ -122,6 +124,7 @@ std::optional<int64_t> Store::AddTo(Call& call, absl::string_view key, int64_t a
   const ValuePtr stored = keys_.now().Value(key);
   int64_t number = 0;
   if (stored) {
+    // Read as torch's server reads it; a text that is no number ends the connection.
     const std::optional<int64_t> parsed = NumberIn(*stored);
     if (!parsed) {
       call.Refuse(absl::StrCat("it adds to key ", Quoted(key),
@@ -180,6 +183,7 @@ void Store::Do(Call& call, const Append& command) {
         " bytes long, over the limit torch_value_bytes_max (", options_.value_bytes_max, ")"));
   }
   if (!KeysFit(call, command.key, stored ? 0 : 1, command.key.size() + bytes)) return;
+  // Before anybody is told, as in Set.
   keys_.Append(command.key, command.value, call.out.records);
   TellWaiters(command.key, call.out);
   clients_.MadeKey(call.from, command.key);
@@ -208,6 +212,7 @@ void Store::Do(Call& call, const MultiGet& command) {
 }
 
 void Store::Do(Call& call, const MultiSet& command) {
+  // No key to name in a refusal, and nothing to do.
   if (command.pairs.empty()) return;
   size_t new_keys = 0;
   size_t bytes = 0;
@@ -229,6 +234,7 @@ void Store::Do(Call& call, const CancelWait& /*command*/) {
   for (GivenUp& given_up : WaitsGivenUp(keys_.now(), waits_, clients_, call.from)) {
     call.out.given_up.push_back(std::move(given_up));
   }
+  // Torch's client waits for one thing at a time, and takes back all that it waits for.
   waits_.Forget(call.from);
   call.Answer(WaitCancelled{});
 }
@@ -245,6 +251,7 @@ void Store::Do(Call& call, const QueuePush& command) {
 }
 
 void Store::Offer(const std::string& queue, Effects& out) {
+  // The value may have been taken by a client that did not wait.
   if (keys_.now().QueueLength(queue) == 0) return;
   const auto woken = waits_.QueuePushed(queue, keys_.now(), out);
   if (woken) clients_.Woken(*woken, queue);
@@ -287,6 +294,7 @@ void Store::Do(Call& call, const Barrier& command) {
     // Before the others are told: it is one of those who count.
     waits_.ParkAtBarrier(call.now, call.from, command);
   }
+  // A barrier counts by a key, for which others may wait as for any.
   TellWaiters(command.key, call.out);
   waits_.Counted(command.key, *count, call.out);
 }

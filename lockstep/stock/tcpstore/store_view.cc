@@ -16,6 +16,7 @@ AwaitedView AwaitedOf(const std::string& key, const StoreWaits::Waiters& waiters
   const StoreWaits::Waiter& oldest = waiters.begin()->second;
   AwaitedView view = {.key = key, .waiters = waiters.size(), .since = oldest.since};
   for (const auto& [number, waiter] : waiters) {
+    // The row still says how many there are.
     if (view.first_waiters.size() == kWaitersPerRowMax) break;
     view.first_waiters.push_back(clients.View(waiter.connection, waiter.since));
   }
@@ -25,6 +26,7 @@ AwaitedView AwaitedOf(const std::string& key, const StoreWaits::Waiters& waiters
     // The key counts who came; somebody may have set it to something else.
     view.arrived = count ? NumberIn(*count).value_or(0) : 0;
   } else {
+    // The name may say which rank has to set the key.
     view.rank = RankOfKey(key);
   }
   return view;

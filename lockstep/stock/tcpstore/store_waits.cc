@@ -26,6 +26,7 @@ size_t StoreWaits::CostOf(const Keys& keys) {
 void StoreWaits::Keep(absl::string_view key, uint64_t number, bool barrier, Waiter waiter) {
   // Nodes do not move when the table grows, so that places may point to them.
   Node& node = *slots_.try_emplace(key).first;
+  // Before the waiter is moved.
   places_[waiter.connection].push_back({&node, number, barrier});
   bytes_ += waiter.cost;
   (barrier ? node.second.at_barrier : node.second.waiting).emplace(number, std::move(waiter));
@@ -114,6 +115,7 @@ std::optional<ConnectionId> StoreWaits::QueuePushed(absl::string_view key, const
       out.replies.push_back({*woken, Readiness::kReady});
     }
   }
+  // Last: waiters at its barrier may keep the slot.
   EraseIfEmpty(&node);
   return woken;
 }
@@ -129,10 +131,12 @@ void StoreWaits::Counted(absl::string_view key, int64_t count, Effects& out) {
       ++next;
       continue;
     }
+    // Before the entry goes, which names the connection.
     Unlink(next->second, next->first);
     out.replies.push_back({next->second.connection, Readiness::kReady});
     next = waiters.erase(next);
   }
+  // After the loop, which iterates in the slot.
   EraseIfEmpty(&*found);
 }
 
