@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::node_group {
 namespace {
 
@@ -28,6 +30,7 @@ void FailureStreak::Count(bool quick, const std::string& text) {
   }
   // Also of a failure that starts a new row: the next is compared with it.
   text_ = without;
+  LOCKSTEP_DCHECK(alike_ <= quick_);
 }
 
 absl::Duration FailureStreak::BackOff(absl::Duration first, absl::Duration last) const {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/limits.h"
 
 namespace lockstep::node_group {
@@ -57,6 +58,9 @@ Effects NodeGroup::Handle(Time now, const Event& event) {
   std::visit([&](const auto& e) { On(now, e, out); }, event);
   // After every event: any of them may complete an attempt, or what one waits for.
   Settle(now, out);
+  LOCKSTEP_DCHECK(nodes_.empty() || agreed_.has_value());
+  LOCKSTEP_DCHECK(!attempt_.on || !ended_);
+  LOCKSTEP_DCHECK(attempt_.on || Count(State::kTakesPart) == 0);
   return out;
 }
 
@@ -144,6 +148,7 @@ void NodeGroup::On(Time now, const Poll& event, Effects& out) {
 }
 
 void NodeGroup::Come(Time now, const Poll& event, Effects& out) {
+  LOCKSTEP_DCHECK(!nodes_.contains(event.node.id));
   // Who has not fetched the end of the run before learns it from what it says of itself, below.
   if (ended_) *this = NodeGroup(options_);
   // Before anything is entered: a refused node changes nothing.
@@ -337,6 +342,7 @@ void NodeGroup::Lose(Time now, NodeId id, const std::string& how, Effects& out) 
 
 void NodeGroup::CallOff(Time now, std::string why, int32_t exit_code, bool failure, Effects& out,
                         const std::string& text) {
+  LOCKSTEP_DCHECK(attempt_.on && !attempt_.called_off && agreed_.has_value());
   attempt_.called_off = true;
   // Only failures use up restarts; nodes that come or are preempted do not.
   attempt_.another = !failure || failures_ < agreed_->max_restarts;
@@ -385,6 +391,7 @@ void NodeGroup::Settle(Time now, Effects& out) {
 }
 
 void NodeGroup::SettleOver(Time now, Effects& out) {
+  LOCKSTEP_DCHECK(attempt_.on && !ended_);
   // While processes run, or nodes that may still run some have not come back.
   if (Count(State::kTakesPart) > 0 || (returning_ && !attempt_.called_off)) return;
   attempt_.on = false;
@@ -412,6 +419,7 @@ void NodeGroup::SettleOver(Time now, Effects& out) {
 
 bool NodeGroup::MayBegin(Time now) const {
   if (attempt_.on || ended_ || nodes_.empty()) return false;
+  LOCKSTEP_DCHECK(agreed_.has_value());
   // Also with all nodes ready: the wait is for what made them fail.
   if (back_off_ && now < back_off_->until) return false;
   const bool broken = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& n) {
@@ -446,6 +454,7 @@ std::vector<NodeGroup::Node*> NodeGroup::Chosen() {
 
 void NodeGroup::Begin(Time now, Effects& out) {
   const std::vector<Node*> nodes = Chosen();
+  LOCKSTEP_DCHECK(!attempt_.on && nodes.size() >= static_cast<size_t>(agreed_->least));
   // All anew: outcome and reason were those of the last attempt.
   attempt_ = {.number = attempt_.number + 1, .began = now, .on = true};
   back_off_.reset();
@@ -474,6 +483,7 @@ void NodeGroup::Begin(Time now, Effects& out) {
                 .addresses = addresses});
     first += node.is.processes;
   }
+  LOCKSTEP_DCHECK(first == size);  // ranks leave no gap
   out.begins = size;
   out.sentences.push_back(
       absl::StrCat("attempt ", attempt_.number, " of the run begins with ",
@@ -484,6 +494,7 @@ void NodeGroup::Begin(Time now, Effects& out) {
 }
 
 void NodeGroup::End(int32_t exit_code, const std::string& why, Effects& out) {
+  LOCKSTEP_DCHECK(!ended_);
   ended_ = true;
   // Before nodes are told: no later event may call it off.
   attempt_.on = false;
@@ -499,17 +510,20 @@ void NodeGroup::End(int32_t exit_code, const std::string& why, Effects& out) {
 }
 
 void NodeGroup::Tell(Node& node, Instruction instruction) {
+  LOCKSTEP_DCHECK(node.to_see.empty() || node.to_see.back().number == node.told);
   instruction.number = ++node.told;
   node.to_see.push_back(std::move(instruction));
 }
 
 void NodeGroup::Answer(Node& node, Instruction instruction, Effects& out) {
+  LOCKSTEP_DCHECK(node.call.has_value());
   out.replies.push_back({.call = *node.call, .instruction = std::move(instruction), .refusal = ""});
   // A call is answered once.
   node.call.reset();
 }
 
 Time NodeGroup::JoinDeadline() const {
+  LOCKSTEP_DCHECK(!waits_since_ || agreed_.has_value());
   return waits_since_ && !ended_ ? *waits_since_ + agreed_->join_timeout : Time::Infinite();
 }
 
@@ -531,6 +545,7 @@ std::string NodeGroup::WhatIsAwaited() const {
 std::string NodeGroup::WhoIsAwaited() const {
   std::vector<std::string> there;
   std::vector<std::string> missing;
+  LOCKSTEP_DCHECK(agreed_.has_value());
   for (const auto& [id, node] : nodes_) there.push_back(node.Name());
   bool ranked = !nodes_.empty();
   // Only where each launcher has a rank can the missing ones be named.
