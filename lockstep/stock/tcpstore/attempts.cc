@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/limits.h"
 
 namespace lockstep::tcpstore {
@@ -26,6 +27,7 @@ absl::Status Attempts::Apply(const Record& record) {
 }
 
 Attempts::Begin Attempts::Start() {
+  LOCKSTEP_DCHECK(!written_ && port_ == 0);  // nothing of this life has begun
   // Once: what comes later is of this life of the server.
   const std::optional<record::Opened> had = std::exchange(restored_, std::nullopt);
   if (!had) return {};
@@ -60,6 +62,7 @@ Attempts::Wish Attempts::Asked(int64_t attempt) const {
 }
 
 std::vector<Record> Attempts::Next(int64_t attempt, uint16_t port) {
+  LOCKSTEP_DCHECK(attempt > attempt_ && attempt <= kAttemptMax);
   // Before `Told`, which writes down what is current.
   attempt_ = attempt;
   port_ = port;
@@ -68,6 +71,7 @@ std::vector<Record> Attempts::Next(int64_t attempt, uint16_t port) {
 }
 
 std::vector<Record> Attempts::Told() {
+  LOCKSTEP_DCHECK(!used_ || written_);  // a record of use follows that of its store
   if (std::exchange(used_, true)) return {};
   // The store before its use: a record of use belongs to the store opened last.
   std::vector<Record> records;

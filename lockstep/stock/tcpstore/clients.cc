@@ -4,11 +4,13 @@
 #include <utility>
 #include <variant>
 
+#include "lockstep/base/check.h"
 #include "lockstep/stock/tcpstore/rank_name.h"
 
 namespace lockstep::tcpstore {
 
 void Clients::Came(ConnectionId connection, std::string peer) {
+  LOCKSTEP_DCHECK(!Has(connection));
   clients_[connection].peer = std::move(peer);
 }
 

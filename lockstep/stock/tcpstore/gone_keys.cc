@@ -1,5 +1,7 @@
 #include "lockstep/stock/tcpstore/gone_keys.h"
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::tcpstore {
 
 bool GoneKeys::FreeSome() {
@@ -27,6 +29,8 @@ bool GoneKeys::FreeSome() {
     next_queue_.reset();
     queues_.pop_front();
   }
+  LOCKSTEP_DCHECK(!next_key_ || !keys_.empty());  // places are in the first tables
+  LOCKSTEP_DCHECK(!next_queue_ || !queues_.empty());
   return !empty();
 }
 

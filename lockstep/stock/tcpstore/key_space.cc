@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::tcpstore {
 namespace {
@@ -53,6 +54,7 @@ bool KeySpace::Delete(absl::string_view key) {
   if (found == values.end()) return false;
   // Before the entry goes, which owns the key.
   const size_t bytes = found->first.size() + found->second->size();
+  LOCKSTEP_DCHECK(bytes_ >= bytes && (!IsOfGroup(key) || group_bytes_ >= bytes));
   bytes_ -= bytes;
   if (IsOfGroup(key)) group_bytes_ -= bytes;
   values.erase(found);
@@ -70,6 +72,7 @@ void KeySpace::Push(absl::string_view key, ValuePtr value) {
 ValuePtr KeySpace::Pop(absl::string_view key) {
   const auto queue = queues_.find(key);
   if (queue == queues_.end()) return nullptr;
+  LOCKSTEP_DCHECK(!queue->second.empty() && queued_ > 0);  // (3)
   // No queue is empty (3), so there is a first value.
   ValuePtr value = std::move(queue->second.front());
   queue->second.pop_front();
@@ -96,6 +99,7 @@ size_t KeySpace::ForgetGroup() {
   // Before the table goes.
   const size_t count = group_keys_.size();
   gone_.Add(std::exchange(group_keys_, {}));
+  LOCKSTEP_DCHECK(bytes_ >= group_bytes_);
   bytes_ -= std::exchange(group_bytes_, 0);
   return count;
 }

@@ -32,6 +32,7 @@ bool LaunchedMembers::ProcessEnded(int32_t member, int64_t pid) {
   const auto found = running_.find(member);
   if (found == running_.end() || found->second != pid) return false;
   running_.erase(found);
+  LOCKSTEP_DCHECK(started_.contains(member) && running_.size() < started_.size());
   return true;
 }
 

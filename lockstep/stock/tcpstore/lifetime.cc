@@ -3,6 +3,8 @@
 #include <utility>
 #include <variant>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::tcpstore {
 namespace {
 
@@ -38,6 +40,7 @@ bool Lifetime::IsOver() {
 
 void Lifetime::Came(Time now, ConnectionId connection, std::string host) {
   rest_.Came(now);
+  LOCKSTEP_DCHECK(!newcomers_.contains(connection));
   newcomers_[connection] = {std::move(host), std::nullopt};
 }
 
@@ -59,6 +62,7 @@ bool Lifetime::AsksFirst(ConnectionId from, const Command& command) {
   }
   // Without a pid it cannot be known again.
   if (!process.second) return is_new;
+  LOCKSTEP_DCHECK(processes_.size() <= ProcessesMax());
   if (BeginsStockClient(command)) groups_.Came(from, process);
   if (processes_.size() < ProcessesMax()) processes_.insert(std::move(process));
   return is_new;

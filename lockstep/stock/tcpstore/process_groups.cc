@@ -2,6 +2,8 @@
 
 #include <variant>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::tcpstore {
 namespace {
 
@@ -47,6 +49,7 @@ bool ProcessGroups::Joins(ConnectionId connection) {
   Membership& membership = processes_[process];
   membership.group = group_;
   ++membership.connections;
+  LOCKSTEP_DCHECK(processes_.size() <= processes_max_ && !inside_.contains(connection));
   inside_.emplace(connection, std::move(process));
   return is_next;
 }
@@ -57,7 +60,9 @@ void ProcessGroups::Left(ConnectionId connection) {
   const auto found = inside_.find(connection);
   if (found == inside_.end()) return;
   // The process stays known: that it was in the group tells of the next one.
-  --processes_.at(found->second).connections;
+  Membership& membership = processes_.at(found->second);
+  LOCKSTEP_DCHECK(membership.connections > 0 && membership.group <= group_);
+  --membership.connections;
   inside_.erase(found);
 }
 

@@ -261,6 +261,7 @@ void Store::Do(Call& call, const QueuePop& command) {
   // With the value that is taken.
   const size_t length = keys_.now().QueueLength(command.key);
   ValuePtr value = keys_.Pop(command.key, call.out.records);
+  LOCKSTEP_DCHECK((length > 0) == (value != nullptr));
   call.Answer(Popped{.length = static_cast<int64_t>(length), .value = std::move(value)});
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "lockstep/base/check.h"
 #include "lockstep/stock/tcpstore/rank_name.h"
 #include "lockstep/stock/tcpstore/stored_number.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 AwaitedView AwaitedOf(const std::string& key, const StoreWaits::Waiters& waiters,
                       const KeySpace& keys, const Clients& clients) {
+  LOCKSTEP_DCHECK(!waiters.empty());  // an empty slot is dropped
   // Numbers grow with time, so the first is the oldest.
   const StoreWaits::Waiter& oldest = waiters.begin()->second;
   AwaitedView view = {.key = key, .waiters = waiters.size(), .since = oldest.since};

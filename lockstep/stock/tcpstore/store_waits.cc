@@ -34,6 +34,7 @@ void StoreWaits::Keep(absl::string_view key, uint64_t number, bool barrier, Wait
 }
 
 void StoreWaits::Park(Time now, ConnectionId connection, const Keys& keys, size_t at) {
+  LOCKSTEP_DCHECK(at < keys.size());
   Waiter waiter = {.connection = connection, .since = now, .at = at, .cost = CostOf(keys)};
   // One key is the slot's own; only lists are kept with the wait.
   if (keys.size() > 1) {
@@ -61,6 +62,7 @@ void StoreWaits::Unlink(const Waiter& waiter, uint64_t number) {
   LOCKSTEP_CHECK(place != places.end());
   places.erase(place);
   if (places.empty()) places_.erase(found);
+  LOCKSTEP_DCHECK(waits_ > 0 && bytes_ >= waiter.cost);
   --waits_;
   bytes_ -= waiter.cost;
 }
@@ -71,6 +73,7 @@ void StoreWaits::EraseIfEmpty(Node* node) {
 }
 
 void StoreWaits::KeySet(absl::string_view key, const KeySpace& there, Effects& out) {
+  LOCKSTEP_DCHECK(there.HasValue(key));
   if (slots_.empty()) return;
   const auto found = slots_.find(key);
   if (found == slots_.end() || found->second.waiting.empty()) return;
@@ -95,6 +98,7 @@ void StoreWaits::KeySet(absl::string_view key, const KeySpace& there, Effects& o
 
 std::optional<ConnectionId> StoreWaits::QueuePushed(absl::string_view key, const KeySpace& there,
                                                     Effects& out) {
+  LOCKSTEP_DCHECK(there.QueueLength(key) > 0);
   const auto found = slots_.find(key);
   if (found == slots_.end()) return std::nullopt;
   Node& node = *found;
@@ -146,11 +150,13 @@ void StoreWaits::Forget(ConnectionId connection) {
   // The waits first, then their slots: two waits may share one, which may not go between them.
   const auto places = std::move(found->second);
   places_.erase(found);
+  LOCKSTEP_DCHECK(waits_ >= places.size());
   waits_ -= places.size();
   for (const Place& place : places) {
     Slot& slot = place.node->second;
     Waiters& waiters = place.barrier ? slot.at_barrier : slot.waiting;
     const auto waiter = waiters.find(place.number);
+    LOCKSTEP_DCHECK(waiter != waiters.end() && bytes_ >= waiter->second.cost);
     bytes_ -= waiter->second.cost;
     waiters.erase(waiter);
   }

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "absl/strings/ascii.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::tcpstore {
 
@@ -24,6 +25,7 @@ std::optional<int64_t> NumberIn(absl::string_view text) {
     ++digits;
   }
   if (digits == 0) return std::nullopt;
+  LOCKSTEP_DCHECK(number <= most);
   return static_cast<int64_t>(negative ? ~number + 1 : number);
 }
 
