@@ -1,9 +1,11 @@
 #include "lockstep/preempt/aws_machine.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "lockstep/base/check.h"
 #include "lockstep/preempt/json_fields.h"
 
 namespace lockstep::preempt {
@@ -33,6 +35,7 @@ AwsMachine::Page AwsMachine::Earliest() const {
 
 HttpRequest AwsMachine::Ask(const Now& now) {
   if (!token_.empty() && token_until_ - now.steady < kTokenMargin) token_.clear();
+  static_assert(std::size(kPaths) == kPages, "a path for each page");
   page_ = Earliest();
   asked_for_token_ = token_.empty() && now.steady >= version_1_until_;
   if (asked_for_token_) {
@@ -53,6 +56,7 @@ Sight AwsMachine::Take(const Now& now, const absl::StatusOr<HttpMessage>& answer
 }
 
 Sight AwsMachine::TakeToken(const Now& now, const absl::StatusOr<HttpMessage>& answer) {
+  LOCKSTEP_DCHECK(token_.empty());  // else none was asked for
   const std::string token =
       answer.ok() ? std::string(absl::StripAsciiWhitespace(answer->body)) : "";
   if (answer.ok() && answer->status == 200 && IsToken(token)) {
@@ -73,6 +77,7 @@ Sight AwsMachine::TakeToken(const Now& now, const absl::StatusOr<HttpMessage>& a
 }
 
 Sight AwsMachine::TakePage(const Now& now, const absl::StatusOr<HttpMessage>& answer) {
+  LOCKSTEP_DCHECK(page_ < kPages);
   Look& look = looks_[page_];
   if (answer.ok() && answer->status == 401) {
     const bool again = !token_.empty() && !token_renewed_;
@@ -99,6 +104,7 @@ Sight AwsMachine::TakePage(const Now& now, const absl::StatusOr<HttpMessage>& an
 }
 
 Sight AwsMachine::Summary(absl::Duration next) const {
+  LOCKSTEP_DCHECK(next >= absl::ZeroDuration());
   Sight sight{.notices = std::vector<Notice>{}, .next = next};
   // Without a token and without version 1 nothing is seen at all.
   if (!options_.version_1_allowed) sight.health = token_status_;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::preempt {
 namespace {
@@ -14,6 +15,7 @@ constexpr const char* kNamePath =
 constexpr const char* kEventsPath = "/metadata/scheduledevents?api-version=2020-07-01";
 constexpr absl::Duration kFirstTimeout = absl::Seconds(130);
 constexpr absl::Duration kTimeout = absl::Seconds(10);
+static_assert(kTimeout < kFirstTimeout, "the first answer switches the feature on");
 constexpr size_t kStartsMax = 16;
 
 NoticeKind KindOf(const std::string& type) {
@@ -78,6 +80,7 @@ Sight AzureMachine::Take(const Now& now, const absl::StatusOr<HttpMessage>& answ
 }
 
 Sight AzureMachine::TakeStart(const absl::StatusOr<HttpMessage>& answer) {
+  LOCKSTEP_DCHECK(!starts_.empty());  // only `TakeStart` takes one away
   if (answer.ok() && answer->status == 200) {
     starts_.pop_front();
     start_failures_ = 0;
@@ -88,6 +91,7 @@ Sight AzureMachine::TakeStart(const absl::StatusOr<HttpMessage>& answer) {
     starts_.pop_front();
     start_failures_ = 0;
   }
+  LOCKSTEP_DCHECK(start_failures_ < kStartTries);
   return Fail(answer.ok() ? UnexpectedStatus(asked_, answer->status)
                           : AboutRequest(asked_, answer.status()));
 }
@@ -98,6 +102,7 @@ bool AzureMachine::Acknowledge(const std::string& id) {
   const bool queued = std::find(starts_.begin(), starts_.end(), id) != starts_.end();
   if (!options_.acknowledge || !stands || queued || starts_.size() >= kStartsMax) return false;
   starts_.push_back(id);
+  LOCKSTEP_DCHECK(starts_.size() <= kStartsMax);
   return true;
 }
 
@@ -110,6 +115,7 @@ bool AzureMachine::IsOurs(const Json& event) const {
 }
 
 absl::StatusOr<std::vector<Notice>> AzureMachine::Read(const Now& now, const Json& json) const {
+  LOCKSTEP_DCHECK(!machine_.empty());  // events are asked for by name
   const Json& events = Field(json, "Events");
   if (!events.is_array()) return Unintelligible(asked_, "the answer has no Events");
   std::vector<Notice> notices;

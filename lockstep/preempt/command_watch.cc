@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/preempt/descriptor.h"
 #include "lockstep/preempt/local_watches.h"
@@ -98,7 +99,9 @@ class Shell {
  private:
   static constexpr absl::Duration kSlice = absl::Milliseconds(50);
 
-  Shell(pid_t pid, Descriptor output) : pid_(pid), output_(std::move(output)) {}
+  Shell(pid_t pid, Descriptor output) : pid_(pid), output_(std::move(output)) {
+    LOCKSTEP_DCHECK(pid_ > 1);  // its group is killed, which must be no other's
+  }
 
   // Up to a little more than is allowed, so that too much can be told.
   void ReadWhatIsThere(std::string* output) const {
@@ -111,6 +114,7 @@ class Shell {
   }
 
   absl::StatusOr<int> Reap() {
+    LOCKSTEP_DCHECK(!reaped_);
     int status = 0;
     reaped_ = true;
     while (::waitpid(pid_, &status, 0) < 0) {

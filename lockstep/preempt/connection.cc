@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/platform/runtime/loop.h"
@@ -46,6 +47,7 @@ Connection::~Connection() {
 }
 
 absl::Status Connection::Dial(const runtime::Address& to, absl::Duration timeout) {
+  LOCKSTEP_DCHECK(!asio_->socket.is_open());  // a connection is dialled once
   asio::error_code is_name;
   asio::ip::make_address(to.host, is_name);
   looking_up_ = bool{is_name};
@@ -63,6 +65,7 @@ absl::Status Connection::Dial(const runtime::Address& to, absl::Duration timeout
 }
 
 void Connection::TakeOver(Descriptor socket) {
+  LOCKSTEP_DCHECK(socket.get() >= 0 && !asio_->socket.is_open());
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
   ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);

@@ -6,11 +6,14 @@
 #include <cerrno>
 
 #include "absl/time/time.h"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::preempt {
 
 Waited WaitFor(int fd, short events, int interrupt, Time deadline) {
+  LOCKSTEP_DCHECK(fd >= 0 || interrupt >= 0 ||
+                  !deadline.is_infinite());  // else it would wait for ever
   for (;;) {
     int timeout = -1;
     if (!deadline.is_infinite()) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "lockstep/base/check.h"
 #include "lockstep/preempt/json_fields.h"
 
 namespace lockstep::preempt {
@@ -68,6 +69,7 @@ Sight GceMachine::Fail(absl::Status status) {
 }
 
 Sight GceMachine::Take(const Now& now, const absl::StatusOr<HttpMessage>& answer) {
+  LOCKSTEP_DCHECK(asked_at_ <= now.steady);
   if (!answer.ok()) return Fail(AboutRequest(asked_, answer.status()));
   if (answer->status != 200 && answer->status != 404) {
     return Fail(UnexpectedStatus(asked_, answer->status));

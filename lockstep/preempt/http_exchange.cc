@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/preempt/http_converse.h"
 #include "lockstep/preempt/http_wire.h"
@@ -13,6 +14,7 @@ Patience PatienceOf(const HttpRequest& request, int interrupt) {
 }
 
 absl::Status DialFor(Connection& connection, const BaseUrl& base, const HttpRequest& request) {
+  LOCKSTEP_DCHECK(base.port > 0 && base.port <= 65535);
   return connection.Dial({.host = base.host, .port = static_cast<uint16_t>(base.port)},
                          request.connect_timeout);
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "boost/beast/http/parser.hpp"
 #include "boost/beast/http/string_body.hpp"
+#include "lockstep/base/check.h"
 
 namespace lockstep::preempt {
 namespace {
@@ -168,6 +169,7 @@ absl::Status HttpReader::TooLong() const {
 
 void HttpReader::LookForLine() {
   const std::string& body = parser_->body();
+  LOCKSTEP_DCHECK(first_line_only_ && looked_at_ <= body.size());
   const size_t begin = std::min(body.find_first_not_of("\r\n"), body.size());
   const size_t end = body.find('\n', std::max(begin, looked_at_));
   looked_at_ = body.size();
@@ -178,6 +180,7 @@ void HttpReader::LookForLine() {
 }
 
 absl::Status HttpReader::Finish() {
+  LOCKSTEP_DCHECK(!done_);
   message_ = parser_->message();
   if (kind_ == Kind::kAnswer && message_.status < 200) {
     // "100 Continue" and the like: the answer follows.

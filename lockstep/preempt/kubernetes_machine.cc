@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::preempt {
 namespace {
@@ -70,6 +71,7 @@ HttpRequest KubernetesMachine::Ask(const Now&) {
   const std::string name = pod ? options_.pod : node_;
   const std::string list = pod ? PodPath() : "/api/v1/nodes";
   if (name.empty()) {
+    LOCKSTEP_DCHECK(object_ == Object::kNode && !options_.pod.empty());
     asked_for_ = Asked::kNodeName;
     request.target = absl::StrCat(PodPath(), "/", options_.pod);
   } else if (version_.empty() || !may_watch_) {
@@ -120,11 +122,13 @@ Sight KubernetesMachine::Take(const Now& now, const absl::StatusOr<HttpMessage>&
   if (asked_for_ == Asked::kObject) return TakeObject(now, object, false);
   const std::string node = StringField(Field(object, "spec"), "nodeName");
   if (!IsKubernetesName(node)) return Fail(Unintelligible(asked_, "the pod has no nodeName"));
+  LOCKSTEP_DCHECK(object_ == Object::kNode);
   node_ = node;
   return {};
 }
 
 Sight KubernetesMachine::TakeWatch(const Now& now, const std::string& line) {
+  LOCKSTEP_DCHECK(asked_for_ == Asked::kWatch && may_watch_);
   // It ended without a change.
   if (line.empty()) return {.next = absl::ZeroDuration()};
   const Json event = ParseJson(line);

@@ -1,8 +1,10 @@
 #include "lockstep/preempt/notice.h"
 
 #include <cstdint>
+#include <iterator>
 
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::preempt {
 namespace {
@@ -18,6 +20,14 @@ constexpr KindName kKindNames[] = {
     {NoticeKind::kRebalance, "rebalance"}, {NoticeKind::kTimeLimit, "time-limit"},
     {NoticeKind::kOperator, "operator"},   {NoticeKind::kHealth, "health"},
 };
+
+constexpr bool EachKindHasItsRow() {
+  for (size_t i = 0; i < std::size(kKindNames); ++i) {
+    if (kKindNames[i].kind != static_cast<NoticeKind>(i)) return false;
+  }
+  return kKindNames[std::size(kKindNames) - 1].kind == NoticeKind::kHealth;
+}
+static_assert(EachKindHasItsRow());
 
 }  // namespace
 
@@ -51,6 +61,7 @@ std::string Presentable(absl::string_view text) {
   }
   while (!shown.empty() && shown.back() == ' ') shown.pop_back();
   if (text.size() > kTextBytesMax) shown += "...";
+  LOCKSTEP_DCHECK(shown.size() <= kTextBytesMax + 3);
   return shown;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::preempt {
 namespace {
 
@@ -60,6 +62,7 @@ std::vector<SourceEvent> NoticeBook::Update(Time now, const std::vector<Notice>&
     told = {.notice = notice, .death = death};
     events.push_back(EventOf(told, now, false));
   }
+  LOCKSTEP_DCHECK(told_.size() <= kNoticesMax);
   return events;
 }
 

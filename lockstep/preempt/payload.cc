@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/preempt/json_fields.h"
 
 namespace lockstep::preempt {
@@ -50,6 +51,8 @@ absl::StatusOr<Notice> NoticeOf(const Now& now, const Json& object, absl::string
     notice.lead.reset();
     notice.death = SteadyAt(now, *wall);
   }
+  LOCKSTEP_DCHECK(!notice.lead || !notice.death);  // a moment or a time until it
+  LOCKSTEP_DCHECK(!notice.id.empty());
   return notice;
 }
 

@@ -1,6 +1,7 @@
 #include "lockstep/preempt/signal_watch.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -36,6 +37,8 @@ struct SignalReport {
   uid_t user;
 };
 
+static_assert(sizeof(SignalReport) <= PIPE_BUF);
+
 // What the handler knows of a signal. Never freed: a handler may run at any moment.
 struct Slot {
   // Of the process that watches; 0: nobody does. Everything else is written while it is 0.
@@ -48,6 +51,8 @@ struct Slot {
   struct sigaction previous = {};
 };
 static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+
+static_assert(NSIG <= 65, "each signal has its slot");
 
 std::array<Slot, 65>& Slots() {
   static std::array<Slot, 65>& slots = *new std::array<Slot, 65>;
@@ -103,6 +108,7 @@ class SignalWatch final : public Watch {
   ~SignalWatch() override { Close(); }
 
   absl::Status Open() override {
+    LOCKSTEP_DCHECK(installed_.empty());  // opened once, or closed in between
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
       return absl::ResourceExhaustedError("cannot make a pipe");
@@ -110,6 +116,7 @@ class SignalWatch final : public Watch {
     read_end_ = Descriptor(ends[0]);
     write_end_ = Descriptor(ends[1]);
     for (const int signal : options_.signals) {
+      LOCKSTEP_DCHECK(signal > 0 && signal < NSIG);
       Slot& slot = Slots()[static_cast<size_t>(signal)];
       if (slot.owner.load() == ::getpid()) {
         Close();

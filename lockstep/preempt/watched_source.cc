@@ -151,6 +151,7 @@ class WatchedSource final : public Source {
   }
 
   void Tell(Worker& worker, const Sight& sight) {
+    LOCKSTEP_DCHECK(started_);
     const MutexLock telling(telling_);
     const Time now = runtime::MonotonicNow();
     std::vector<SourceEvent> events;

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "lockstep/base/check.h"
 #include "lockstep/preempt/json_fields.h"
 #include "lockstep/preempt/payload.h"
 
@@ -110,6 +111,7 @@ std::string WebhookBook::Post(const Now& now, const HttpMessage& request) {
       return Refusal(503, absl::StrCat("there are ", kNoticesMax, " notices already"));
     }
   }
+  LOCKSTEP_DCHECK(notices_.size() <= kNoticesMax);
   return Respond(200, "application/json", Json{{"ids", ids}}.dump(-1, ' ', true) + "\n");
 }
 
@@ -118,6 +120,7 @@ std::string WebhookBook::Delete(const std::string& path) {
     notices_.clear();
     return Respond(200, "application/json", "{}\n");
   }
+  LOCKSTEP_DCHECK(path.size() > kPath.size());  // `Answer` has seen the slash
   const std::string id = path.substr(kPath.size() + 1);
   const size_t before = notices_.size();
   notices_.erase(std::remove_if(notices_.begin(), notices_.end(),
